@@ -1,0 +1,77 @@
+# The way in: installs what is missing, builds, tests.  `make help` lists the targets.
+#
+# Every target can be repeated at no cost and goes on where an interrupted one stopped.
+# The work is done by cmake/setup.sh (packages, LibTorch), CMake and Ninja.
+
+MAKEFLAGS += --no-print-directory
+SHELL := bash
+.SHELLFLAGS := -eu -o pipefail -c
+
+BUILD ?= build
+# A LibTorch of your own (2.11 to 2.13): an unpacked libtorch, or site-packages/torch of a wheel.
+LIBTORCH ?=
+# The Python that runs the Python halves of the demo and of the tests: one that can import torch.
+TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
+
+say = printf 'distrun: %s\n' "$(1)" >&2
+# Progress on a terminal; elsewhere nothing but what went wrong.
+ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
+libtorch_dir = $(if $(LIBTORCH),$(abspath $(LIBTORCH)),$(firstword $(wildcard $(CURDIR)/.deps/venv/lib/python3*/site-packages/torch)))
+
+.PHONY: help demo build launcher test check format clean packages libtorch configured
+
+help:
+	@printf '%s\n' \
+	  'make demo      train a real model on two workers, in C++ and in Python' \
+	  'make build     build everything into $(BUILD)/' \
+	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
+	  'make test      build everything and run every test' \
+	  'make check     format, lint, the include rule, sanitizers' \
+	  'make format    rewrite the sources in the project'"'"'s format' \
+	  'make clean     remove what was built (not what was fetched into .deps/)' \
+	  '' \
+	  'make LIBTORCH=DIR …   use a LibTorch of your own (2.11 to 2.13)'
+
+# LibTorch is fetched while the part that does not need it is built: -j2 runs the two side by side.
+demo: packages
+	@$(MAKE) -j2 libtorch launcher
+	@$(MAKE) configured
+	@$(call say,building the demo)
+	@$(call ninja,distrun train_digits)
+	@BUILD=$(BUILD) TORCH_PYTHON=$(TORCH_PYTHON) examples/demo.sh
+
+build: packages
+	@$(MAKE) -j2 libtorch launcher
+	@$(MAKE) configured
+	@$(call say,building everything)
+	@$(call ninja,)
+
+launcher:
+	@cmake/setup.sh packages launcher
+	@cmake/configure.sh release $(BUILD)
+	@$(call say,building distrun)
+	@$(call ninja,distrun)
+
+test: build
+	@$(call say,running the tests)
+	@ctest --test-dir $(BUILD) --output-on-failure -j 2
+
+packages:
+	@cmake/setup.sh packages launcher libtorch
+
+libtorch:
+	@$(if $(LIBTORCH),,cmake/setup.sh libtorch)
+
+configured:
+	@cmake/configure.sh release $(BUILD) 'DISTRUN_LIBTORCH=$(libtorch_dir)' 'DISTRUN_TORCH_PYTHON=$(TORCH_PYTHON)'
+
+check:
+	@cmake/setup.sh packages launcher check
+	@BUILD=$(BUILD) cmake/check.sh
+
+format:
+	@cmake/setup.sh packages check
+	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs clang-format -i
+
+clean:
+	rm -rf build build-*

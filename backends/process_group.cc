@@ -1,0 +1,90 @@
+#include "backends/process_group.h"
+
+#include <vector>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/gloo.h"
+#include "backends/rendezvous.h"
+
+namespace distrun {
+
+namespace {
+
+using c10d::ProcessGroup;
+
+// The names under which torch.distributed keeps the default group in the store.
+constexpr const char* kDefaultGroupPrefix = "default_pg";
+constexpr const char* kDefaultGroupName = "0";
+
+// Never destroyed at exit: Gloo's threads may still run there.
+c10::intrusive_ptr<ProcessGroup>& default_group() {
+  static auto* group = new c10::intrusive_ptr<ProcessGroup>();
+  return *group;
+}
+
+ProcessGroup& group() {
+  TORCH_CHECK(default_group(), "no process group: call init_process_group() first");
+  return *default_group();
+}
+
+void check_source(int src) {
+  TORCH_CHECK(0 <= src && src < get_world_size(), "broadcast on rank ", get_rank(), ": src is ",
+              src, ", and the ranks are 0 to ", get_world_size() - 1);
+}
+
+}  // namespace
+
+void init_process_group(const InitOptions& options) {
+  TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
+  TORCH_CHECK(options.backend == "gloo", "init_process_group: unknown backend '", options.backend,
+              "'; known: gloo");
+  const Rendezvous met = rendezvous_by_environment(Environment::from(environ), options.timeout);
+
+  const auto default_store = c10::make_intrusive<c10d::PrefixStore>(kDefaultGroupPrefix, met.store);
+  const auto group_store = c10::make_intrusive<c10d::PrefixStore>(
+      std::string(kDefaultGroupName) + "/", default_store);
+  auto made = c10::make_intrusive<ProcessGroup>(group_store, met.rank, met.world_size);
+  // Python makes one backend for the first device and gives it to the others.
+  const auto backend = make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store),
+                                         met.rank, met.world_size, options.timeout);
+  made->setDefaultBackend(ProcessGroup::BackendType::GLOO);
+  for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
+    made->setBackend(device, ProcessGroup::BackendType::GLOO, backend);
+  }
+  made->setGroupName(kDefaultGroupName);
+  made->setGroupDesc(kDefaultGroupPrefix);
+  default_group() = std::move(made);
+}
+
+void init_process_group(const std::string& backend) {
+  init_process_group(InitOptions{.backend = backend});
+}
+
+void destroy_process_group() {
+  group();
+  default_group().reset();
+}
+
+bool is_initialized() { return static_cast<bool>(default_group()); }
+
+int get_rank() { return group().getRank(); }
+
+int get_world_size() { return group().getSize(); }
+
+void all_reduce(at::Tensor tensor, ReduceOp op) {
+  std::vector<at::Tensor> tensors = {std::move(tensor)};
+  group().allreduce(tensors, {.reduceOp = std::move(op)})->wait();
+}
+
+void broadcast(at::Tensor tensor, int src) {
+  check_source(src);
+  std::vector<at::Tensor> tensors = {std::move(tensor)};
+  group().broadcast(tensors, {.rootRank = src})->wait();
+}
+
+void barrier() { group().barrier()->wait(); }
+
+}  // namespace distrun

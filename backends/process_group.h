@@ -1,0 +1,73 @@
+// Process groups and collectives for C++ programs, under the names they have in
+// torch.distributed.
+//
+//     #include "backends/process_group.h"
+//
+//     distrun::init_process_group("gloo");               // once, by every rank
+//     at::Tensor sum = at::ones({3});
+//     distrun::all_reduce(sum);                          // {n, n, n} on n ranks
+//     distrun::destroy_process_group();
+//
+// Started by `distrun launch` or torchrun, a program finds its rank, the world size
+// and the store by itself (rendezvous.h).  Ranks written in C++ and in Python may
+// meet in one group: keys and order of calls are those of torch.distributed 2.13
+// (torch/distributed/distributed_c10d.py).
+//
+// A collective is called by every rank of the group, in the same order, with
+// tensors of the same shape and dtype; it works in place and returns when the
+// result is there.  Tensors are dense; for "gloo" they live in CPU memory.  They
+// stay the caller's.
+//
+// Errors are exceptions of type c10::Error: a function called without a group, an
+// argument that makes no sense, a peer that is gone, a time-out.  After an error in
+// a collective the group is of no use any more.
+//
+// Threads: init and destroy on one thread, with no collective under way; collectives
+// from one thread at a time, for the order is what matches them.
+#pragma once
+
+#include <chrono>
+#include <string>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+namespace distrun {
+
+// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR; "gloo" has no AVG.
+using c10d::ReduceOp;
+
+struct InitOptions {
+  std::string backend = "gloo";
+  // How long the rendezvous and each collective may take.  The default is torch's.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+};
+
+// Joins the group of all ranks, as the variables RANK, WORLD_SIZE, MASTER_ADDR and
+// MASTER_PORT describe it.  Returns when every rank has come.
+// Throws where a group exists already, the backend is not known, a variable is
+// missing or malformed, or the others do not come in time.
+void init_process_group(const InitOptions& options = {});
+void init_process_group(const std::string& backend);
+
+// Leaves the group and frees it.  Requires that every rank has finished its
+// collectives: end with barrier() where that is not certain.
+void destroy_process_group();
+
+bool is_initialized();
+
+// This rank's number, 0 … get_world_size() - 1.
+int get_rank();
+int get_world_size();
+
+// Combines the tensors of all ranks element by element; every rank gets the result.
+// Any shape; size zero and a world of one are fine.
+void all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::SUM);
+
+// Every rank gets the values that rank `src` has.
+void broadcast(at::Tensor tensor, int src);
+
+// Returns when every rank has called it.
+void barrier();
+
+}  // namespace distrun

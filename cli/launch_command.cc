@@ -1,0 +1,145 @@
+#include "cli/launch_command.h"
+
+#include <sched.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <memory>
+#include <random>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/flags.h"
+#include "common/parse_number.h"
+#include "launcher/command.h"
+#include "launcher/driver.h"
+#include "launcher/plan.h"
+#include "launcher/summary.h"
+#include "launcher/verdict.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr const char* kExamples = R"(PROGRAM is executed as it is; a .py file, or a module with -m, runs with python3 -u
+(PYTHON_EXEC names another).  Every flag can also be given as PET_<FLAG>, and with
+underscores for dashes.
+
+Exit status: 0; that of the first worker to fail, or 128 + its signal; 2 wrong usage;
+124 --timeout; 125 distrun itself failed; 126 PROGRAM cannot be executed; 127 not found;
+128 + signal where a signal told distrun to end.
+
+Examples:
+  distrun launch --nproc-per-node 2 build/examples/train_digits examples/data/digits.csv
+  distrun launch --nproc-per-node 4 train.py --epochs 3
+  distrun launch --nproc-per-node 4 --timeout 600 -m my_package.train
+  distrun launch --nproc-per-node 2 sh -c 'echo rank $RANK of $WORLD_SIZE')";
+
+constexpr int kWorkersMax = 65536;
+
+int usable_cpus() {
+  cpu_set_t cpus;
+  CPU_ZERO(&cpus);
+  return ::sched_getaffinity(0, sizeof(cpus), &cpus) == 0 ? CPU_COUNT(&cpus) : 1;
+}
+
+int workers_from(const std::string& text) {
+  if (text == "cpu") return usable_cpus();
+  if (text == "gpu" || text == "auto" || text == "xpu") {
+    throw CLI::ValidationError("--nproc-per-node",
+                               "'" + text + "' is not supported yet: give a number, or 'cpu'");
+  }
+  const auto workers = parse_number<int>(text, 1, kWorkersMax);
+  if (!workers) throw CLI::ValidationError("--nproc-per-node", workers.error().message);
+  return *workers;
+}
+
+std::chrono::milliseconds from_seconds(double seconds) {
+  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+std::string random_run_id() {
+  std::random_device random;
+  return fmt::format("{:08x}{:08x}", random(), random());
+}
+
+std::string host_name() {
+  std::array<char, 256> name{};
+  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
+}
+
+}  // namespace
+
+LaunchCommand::LaunchCommand(CLI::App& app)
+    : command_(app.add_subcommand("launch", "Start the workers of a run and watch them.")) {
+  CLI::App& launch = *command_;
+  launch.formatter(
+      std::make_shared<HelpFormatter>("distrun launch [flags] PROGRAM [ARGS...]"));
+  launch.footer(kExamples);
+  launch.prefix_command();
+  const auto seconds = CLI::Range(0.0, 1e9).description("SECONDS");
+
+  flag(launch, "nproc-per-node", nproc_per_node_, "Workers on this node, or 'cpu': one per core.");
+  flag(launch, "nnodes", nnodes_, "Nodes; only 1 so far.");
+  flag(launch, "standalone", standalone_, "Accepted: one node needs no rendezvous.");
+  flag(launch, "rdzv-id", options_.run_id, "TORCHELASTIC_RUN_ID; random by default.");
+  flag(launch, "role", options_.role, "ROLE_NAME of the workers.");
+  flag(launch, "master-addr", options_.master_addr,
+       "Numeric address at which the store listens: MASTER_ADDR.");
+  flag(launch, "master-port", options_.master_port, "Its port, MASTER_PORT; 0: a free one.");
+  flag(launch, "max-restarts", max_restarts_, "Restarts of a failed run; only 0 so far.");
+  flag(launch, "shutdown-timeout", shutdown_timeout_s_,
+       "Seconds that workers have to end after SIGTERM, before SIGKILL.")
+      ->check(seconds);
+  flag(launch, "timeout", timeout_s_, "End the run after so many seconds; 0: never.")
+      ->check(seconds);
+  flag(launch, "module", options_.module, "PROGRAM is a Python module, as for python3 -m.", "m");
+  flag(launch, "no-python", options_.no_python, "Execute PROGRAM itself, also where it is a .py.");
+}
+
+void LaunchCommand::check() {
+  if (!command_->parsed()) return;
+  std::vector<std::string> words = command_->remaining();
+  // What is not known as a flag and stands before the program.
+  if (!words.empty() && words.front().size() > 1 && words.front().front() == '-') {
+    throw CLI::ParseError("unknown flag " + words.front(), kExitUsage);
+  }
+  if (words.empty()) throw CLI::RequiredError("PROGRAM");
+  options_.program = words.front();
+  options_.arguments.assign(words.begin() + 1, words.end());
+
+  options_.nproc_per_node = workers_from(nproc_per_node_);
+  if (nnodes_ != "1" && nnodes_ != "1:1") {
+    throw CLI::ValidationError("--nnodes", "several nodes are not supported yet");
+  }
+  if (max_restarts_ != 0) {
+    throw CLI::ValidationError("--max-restarts", "restarts are not supported yet");
+  }
+  if (options_.module && options_.no_python) {
+    throw CLI::ValidationError("--module", "cannot be combined with --no-python");
+  }
+  if (options_.master_addr == "localhost") options_.master_addr = "127.0.0.1";
+  options_.shutdown_timeout = from_seconds(shutdown_timeout_s_);
+  if (timeout_s_ > 0) options_.timeout = from_seconds(timeout_s_);
+}
+
+int LaunchCommand::run(const Environment& environment, std::ostream& err) {
+  const auto fail = [&](const Error& error) {
+    err << "distrun launch: " << error.message << '\n';
+    return exit_status(error);
+  };
+  if (options_.run_id.empty()) options_.run_id = random_run_id();
+  const auto command = resolve_command(options_, environment);
+  if (!command) return fail(command.error());
+  const auto plan = make_plan(options_, *command, environment);
+  if (!plan) return fail(plan.error());
+  const auto report = run_launch(*plan, {});
+  if (!report) return fail(report.error());
+  err << failure_summary(*plan, *report, host_name()) << std::flush;
+  return exit_status(report->verdict);
+}
+
+}  // namespace distrun

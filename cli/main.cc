@@ -1,0 +1,10 @@
+#include <unistd.h>
+
+#include <iostream>
+
+#include "cli/app.h"
+
+int main(int argc, char** argv) {
+  return distrun::run({argv + 1, argv + argc}, distrun::Environment::from(environ), std::cout,
+                      std::cerr);
+}

@@ -1,0 +1,40 @@
+# distrun_folder(NAME
+#   SOURCES files…      what the library distrun_NAME is made of
+#   TESTS files…        thing_test.cc…, linked into the test program NAME_test
+#   DEPENDS targets…    folders below this one, and packages: the list is the rule
+#   TEST_DEPENDS …      what only the tests need
+# )
+# A folder of the architecture: one static library, one test program whose
+# GoogleTest cases are CTest's tests.
+include(GoogleTest)
+
+add_library(distrun_warnings INTERFACE)
+target_compile_options(distrun_warnings INTERFACE
+  -Wall -Wextra -Wpedantic -Wshadow
+  -Wno-missing-field-initializers  # Options are given as {.port = 0}: the rest has defaults.
+  -Wno-maybe-uninitialized          # GCC 12 is wrong about every variant that holds a string.
+  -Wnon-virtual-dtor -Wold-style-cast
+  -Woverloaded-virtual -Wimplicit-fallthrough
+  $<$<BOOL:${DISTRUN_WERROR}>:-Werror>)
+
+# distrun_test(NAME [LABELS …]) makes CTest's tests from the GoogleTest cases of target NAME.
+# Every test is bounded: one that hangs fails.
+function(distrun_test name)
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+    PROPERTIES TIMEOUT 120 ${ARGN})
+endfunction()
+
+function(distrun_folder name)
+  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;DEPENDS;TEST_DEPENDS" ${ARGN})
+  add_library(distrun_${name} STATIC ${arg_SOURCES})
+  add_library(distrun::${name} ALIAS distrun_${name})
+  target_include_directories(distrun_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
+  target_link_libraries(distrun_${name} PUBLIC ${arg_DEPENDS} PRIVATE distrun_warnings)
+  if(arg_TESTS AND BUILD_TESTING)
+    add_executable(${name}_test ${arg_TESTS})
+    set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+    target_link_libraries(${name}_test PRIVATE
+      distrun_${name} ${arg_TEST_DEPENDS} distrun_warnings GTest::gmock GTest::gtest_main)
+    distrun_test(${name}_test)
+  endif()
+endfunction()

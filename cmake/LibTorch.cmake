@@ -1,0 +1,42 @@
+# Defines distrun_libtorch from the folder DISTRUN_LIBTORCH, if one is given.
+#
+# Not find_package(Torch): for a CUDA build that wants the CUDA toolkit, to
+# compile programs that never name CUDA.  Three libraries and two include
+# folders are all there is to it.
+if(NOT DISTRUN_LIBTORCH)
+  message(STATUS "No LibTorch given: building what needs none")
+  return()
+endif()
+
+find_file(DISTRUN_TORCH_VERSION_HEADER NAMES
+  torch/headeronly/version.h torch/csrc/api/include/torch/version.h
+  PATHS "${DISTRUN_LIBTORCH}/include" NO_DEFAULT_PATH NO_CACHE)
+if(NOT DISTRUN_TORCH_VERSION_HEADER)
+  message(FATAL_ERROR "${DISTRUN_LIBTORCH} is no LibTorch: it has no include/torch/headeronly/version.h. "
+    "Give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel.")
+endif()
+file(STRINGS "${DISTRUN_TORCH_VERSION_HEADER}" version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
+string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2.\\3" DISTRUN_TORCH_VERSION "${version_lines}")
+if(DISTRUN_TORCH_VERSION VERSION_LESS 2.11 OR DISTRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.14)
+  message(FATAL_ERROR "LibTorch ${DISTRUN_TORCH_VERSION} in ${DISTRUN_LIBTORCH}: distrun builds with 2.11, 2.12 and 2.13. "
+    "`make LIBTORCH=` without a folder fetches 2.13.0.")
+endif()
+message(STATUS "LibTorch ${DISTRUN_TORCH_VERSION}: ${DISTRUN_LIBTORCH}")
+
+# The wheel leaves out the headers of the Gloo that is inside it; Debian's
+# libgloo-dev declares the same interface.  Its library is never linked.
+find_path(DISTRUN_GLOO_INCLUDE gloo/algorithm.h PATHS "${DISTRUN_LIBTORCH}/include")
+if(NOT DISTRUN_GLOO_INCLUDE)
+  message(FATAL_ERROR "No Gloo headers: install libgloo-dev")
+endif()
+
+add_library(distrun_libtorch INTERFACE)
+target_include_directories(distrun_libtorch SYSTEM INTERFACE
+  "${DISTRUN_LIBTORCH}/include" "${DISTRUN_LIBTORCH}/include/torch/csrc/api/include" "${DISTRUN_GLOO_INCLUDE}")
+target_compile_definitions(distrun_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
+foreach(library torch torch_cpu c10)
+  if(NOT EXISTS "${DISTRUN_LIBTORCH}/lib/lib${library}.so")
+    message(FATAL_ERROR "${DISTRUN_LIBTORCH}/lib/lib${library}.so is missing: is this LibTorch whole?")
+  endif()
+  target_link_libraries(distrun_libtorch INTERFACE "${DISTRUN_LIBTORCH}/lib/lib${library}.so")
+endforeach()

@@ -1,0 +1,30 @@
+#!/usr/bin/env bash
+# Configures a build folder where that is needed: on the first call, and when a value changes.
+#
+#   cmake/configure.sh PRESET FOLDER [NAME=VALUE]…
+#
+# A NAME that is not given keeps the value the folder has.  CI=true makes warnings errors.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+preset=$1 folder=$2
+shift 2
+werror=OFF
+[ "${CI-}" != true ] || werror=ON
+
+args=() changed=
+[ -e "$folder/build.ninja" ] || changed=yes
+for setting in "DISTRUN_WERROR=$werror" "$@"; do
+  args+=("-D$setting")
+  # A line of the cache reads NAME:TYPE=VALUE.
+  sed -n "s/^${setting%%=*}:[A-Z]*=//p" "$folder/CMakeCache.txt" 2>/dev/null | grep -qxF -e "${setting#*=}" || changed=yes
+done
+[ -n "$changed" ] || exit 0
+
+printf 'distrun: configuring %s\n' "$folder" >&2
+mkdir -p "$folder"
+if ! cmake --preset "$preset" -B "$folder" "${args[@]}" >"$folder/configure.log" 2>&1; then
+  cat "$folder/configure.log" >&2
+  # Without this the next call would take the folder for a configured one.
+  rm -f "$folder/build.ninja"
+  exit 1
+fi

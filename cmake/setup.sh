@@ -1,0 +1,90 @@
+#!/usr/bin/env bash
+# Installs what a build needs, once.  Safe to repeat and to interrupt.
+#
+#   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
+#   cmake/setup.sh libtorch          the torch wheel, in .deps/venv
+#
+# Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0).
+# pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, …) decide where wheels come from.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+
+say() { printf 'distrun: %s\n' "$*" >&2; }
+die() { say "error: $1"; shift; for line in "$@"; do printf '  %s\n' "$line" >&2; done; exit 1; }
+
+# need_space DIR MIB WHAT: fails before a step that would fill the disk half-way.
+need_space() {
+  local free
+  free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
+  [ "$free" -ge "$2" ] || die "$3 needs $2 MiB in $1, and $free MiB are free" "free some space, then run make again"
+}
+
+# Prints the packages of the groups named that dpkg does not know as installed.
+missing_packages() {
+  local wanted installed
+  wanted=$(awk -v groups=" $* " '$1 !~ /^#/ && index(groups, " " $1 " ") { print $2 }' cmake/packages.txt | sort -u)
+  installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p' | sort -u)
+  comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$installed") | tr '\n' ' '
+}
+
+install_packages() {
+  local missing as_root=() log=.deps/apt.log
+  if ! command -v apt-get >/dev/null || ! command -v dpkg-query >/dev/null; then
+    say "no apt-get here: install the packages of cmake/packages.txt yourself (Debian's names)"
+    return 0
+  fi
+  missing=$(missing_packages "$@")
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" -ne 0 ]; then
+    command -v sudo >/dev/null ||
+      die "packages are missing, and neither root nor sudo is at hand" "as root: apt-get install --no-install-recommends $missing" "then run make again"
+    as_root=(sudo)
+    [ -t 0 ] || as_root=(sudo -n)
+  fi
+  mkdir -p .deps
+  need_space /usr 1500 "installing packages"
+  say "installing packages: $missing"
+  # Asks for the password before the output goes to a file.
+  if [ ${#as_root[@]} -gt 0 ] && ! "${as_root[@]}" true; then
+    die "sudo refused" "as root: apt-get install --no-install-recommends $missing" "then run make again"
+  fi
+  local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=120)
+  # An interrupted dpkg refuses every later step until this has been run.
+  "${as_root[@]}" dpkg --configure -a >"$log" 2>&1 || true
+  "${apt[@]}" update >>"$log" 2>&1 || say "apt-get update failed; going on with the package lists that are here"
+  # shellcheck disable=SC2086  # one word a package
+  if ! "${apt[@]}" install --no-install-recommends $missing >>"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    die "apt-get could not install: $missing" "the whole output is in $log" \
+      "without a network, install them by other means; on a system that is not Debian 12, see cmake/packages.txt"
+  fi
+}
+
+install_libtorch() {
+  local version=${TORCH_VERSION:-2.13.0} python=${PYTHON:-/usr/bin/python3}
+  local venv=.deps/venv log=.deps/pip.log
+  local ready=$venv/.ready-torch-$version
+  [ ! -e "$ready" ] || return 0
+  command -v "$python" >/dev/null || die "$python is not there" "make PYTHON=… names another Python 3 (3.10 or newer)"
+  mkdir -p .deps
+  need_space .deps 3000 "the torch wheel"
+  say "fetching LibTorch: torch $version into $venv"
+  # A half-made environment has no pip that works; --clear makes it anew, a whole one is kept with what it has fetched.
+  if ! "$venv/bin/python3" -m pip --version >/dev/null 2>&1; then
+    "$python" -m venv --clear "$venv" >"$log" 2>&1 ||
+      { tail -n 3 "$log" >&2; die "no virtual environment could be made with $python" "Debian: apt-get install python3-venv"; }
+  fi
+  # NumPy only keeps `import torch` from warning that it is missing.
+  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    die "pip could not install torch $version" "the whole output is in $log" \
+      "no network: set PIP_FIND_LINKS=DIR to a folder that holds the wheels, or use a LibTorch that you have: make LIBTORCH=DIR"
+  fi
+  touch "$ready"
+}
+
+case ${1-} in
+  packages) shift; install_packages "$@" ;;
+  libtorch) install_libtorch ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch" ;;
+esac

@@ -1,0 +1,80 @@
+"""The twin of train_digits.cc: same model, split, seeds and order.
+
+    distrun launch --nproc-per-node 2 examples/train_digits.py examples/data/digits.csv
+"""
+
+import csv
+import sys
+
+import torch
+import torch.distributed as dist
+from torch.nn.functional import cross_entropy
+
+EPOCHS = 10
+BATCH = 32  # Of each rank.
+
+
+def load(path):
+    """Images (n × 64, 0 … 1) and digits for training and for the test: every fifth sample."""
+    parts = [], []
+    with open(path, newline="") as file:
+        for row, numbers in enumerate(csv.reader(file)):
+            parts[row % 5 == 0].append([float(number) for number in numbers])
+    tensors = [torch.tensor(part) for part in parts]
+    return [(t[:, :64] / 16, t[:, 64].long()) for t in tensors]
+
+
+class Net(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.hidden = torch.nn.Linear(64, 32)
+        self.out = torch.nn.Linear(32, 10)
+
+    def forward(self, images):
+        return self.out(torch.relu(self.hidden(images)))
+
+
+def average_gradients(net):
+    """All ranks get the mean of their gradients."""
+    for parameter in net.parameters():
+        dist.all_reduce(parameter.grad)
+        parameter.grad.div_(dist.get_world_size())
+
+
+def train_and_test(path):
+    (images, digits), (test_images, test_digits) = load(path)
+    rank, world_size = dist.get_rank(), dist.get_world_size()
+
+    torch.manual_seed(1)
+    net = Net()
+    for parameter in net.parameters():
+        dist.broadcast(parameter.detach(), src=0)
+    optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+    step_samples = BATCH * world_size
+    steps = len(digits) // step_samples
+    for epoch in range(1, EPOCHS + 1):
+        order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(epoch))
+        total = torch.zeros(())
+        for step in range(steps):
+            mine = order.narrow(0, step * step_samples + rank * BATCH, BATCH)
+            optimizer.zero_grad()
+            loss = cross_entropy(net(images[mine]), digits[mine])
+            loss.backward()
+            average_gradients(net)
+            optimizer.step()
+            total += loss.detach()
+        dist.all_reduce(total)
+        if rank == 0:
+            print(f"epoch {epoch} loss {total.item() / (steps * world_size):.4f}")
+
+    right = net(test_images).argmax(1).eq(test_digits)
+    print(f"rank {rank} test_accuracy {right.float().mean().item():.4f}")
+
+
+if __name__ == "__main__":
+    if len(sys.argv) != 2:
+        sys.exit("usage: train_digits.py DIGITS_CSV")
+    dist.init_process_group("gloo")
+    train_and_test(sys.argv[1])
+    dist.destroy_process_group()

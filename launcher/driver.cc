@@ -1,0 +1,318 @@
+#include "launcher/driver.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <deque>
+#include <filesystem>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fmt/format.h>
+
+#include "common/unique_fd.h"
+#include "launcher/line_splitter.h"
+#include "launcher/output_sink.h"
+#include "launcher/supervisor.h"
+#include "launcher/worker_environment.h"
+#include "launcher/worker_process.h"
+#include "store/server.h"
+
+namespace distrun {
+
+namespace asio = boost::asio;
+using asio::posix::stream_descriptor;
+using boost::system::error_code;
+
+namespace {
+
+// A folder of our own that is gone, with what is in it, when the run is over.
+class PrivateFolder {
+ public:
+  static Result<PrivateFolder> make(const Environment& environment) {
+    std::string path = environment.get("TMPDIR").value_or("/tmp") + "/distrun_XXXXXX";
+    if (::mkdtemp(path.data()) == nullptr) return Error::from_errno("make a folder " + path);
+    return PrivateFolder(path);
+  }
+  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  PrivateFolder& operator=(PrivateFolder&&) = delete;
+  ~PrivateFolder() {
+    std::error_code ignored;  // A worker may still be writing there: then it stays.
+    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+// One output pipe of a worker, from which lines go to a sink.
+class OutputRelay {
+ public:
+  OutputRelay(asio::io_context& io, UniqueFd from, OutputSink& to, std::function<void()> on_end)
+      : from_(io, from.release()), to_(to), lines_([this](std::string_view line) { to_.append(line); }),
+        on_end_(std::move(on_end)) {
+    read();
+  }
+
+  // Passes on what has come and reads no more.
+  void close() {
+    if (!from_.is_open()) return;
+    error_code ignored;
+    from_.close(ignored);
+    lines_.end();
+    to_.flush();
+  }
+
+ private:
+  void read() {
+    from_.async_read_some(asio::buffer(buffer_), [this](error_code error, std::size_t size) {
+      if (error == asio::error::operation_aborted) return;
+      lines_.add({buffer_.data(), size});
+      if (error) {
+        close();
+        return on_end_();
+      }
+      to_.flush();
+      if (!to_.is_full()) return read();
+      to_.when_drained([this] {
+        if (from_.is_open()) read();
+      });
+    });
+  }
+
+  stream_descriptor from_;
+  OutputSink& to_;
+  LineSplitter lines_;
+  std::function<void()> on_end_;
+  std::array<char, 16 * kKiB> buffer_;
+};
+
+struct Worker {
+  SpawnedProcess process;
+  std::optional<stream_descriptor> exit;  // Waits on a duplicate of the pidfd.
+  std::optional<OutputRelay> out, err;
+  int open_outputs = 0;
+  TimePoint started;
+};
+
+class Driver {
+ public:
+  Driver(const LaunchPlan& plan, const LaunchStreams& streams, std::string error_folder)
+      : plan_(plan),
+        streams_(streams),
+        error_folder_(std::move(error_folder)),
+        out_(io_, streams.out, [this](int error) { output_lost(error); }),
+        err_(io_, streams.err, [this](int error) { output_lost(error); }),
+        supervisor_({.workers = static_cast<int>(plan.workers.size()),
+                     .shutdown_timeout = plan.options.shutdown_timeout,
+                     .timeout = plan.options.timeout}),
+        workers_(plan.workers.size()) {
+    report_.workers.resize(plan.workers.size());
+  }
+
+  Result<RunReport> run() {
+    auto server = StoreServer::listen(
+        io_, table_, {.host = plan_.options.master_addr, .port = plan_.options.master_port});
+    if (!server) return server.error();
+    store_ = std::move(*server);
+    null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+    if (!null_) return Error::from_errno("open /dev/null");
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
+      // Who starts a program with nohup wants it to go on.
+      struct sigaction before {};
+      ::sigaction(signal, nullptr, &before);
+      if (signal != SIGHUP || before.sa_handler != SIG_IGN) signals_.add(signal);
+    }
+    wait_for_signal();
+    perform(supervisor_.start(now()));
+    io_.run();
+    return std::move(report_);
+  }
+
+ private:
+  static TimePoint now() { return std::chrono::steady_clock::now(); }
+
+  Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
+
+  // An event that comes while the actions of another are performed waits for its turn.
+  void tell(RunEvent event) {
+    events_.push_back(std::move(event));
+    if (std::exchange(telling_, true)) return;
+    while (!events_.empty()) {
+      const RunEvent next = std::move(events_.front());
+      events_.pop_front();
+      perform(supervisor_.step(next, now()));
+    }
+    telling_ = false;
+    wait_for_deadline();
+  }
+
+  void perform(const Actions& actions) {
+    for (const Action& action : actions) {
+      std::visit([this](const auto& what) { perform(what); }, action);
+    }
+  }
+
+  void perform(const Spawn& action) {
+    if (auto started = start(action.worker); !started) {
+      tell(SpawnFailed{action.worker, started.error()});
+    } else {
+      tell(Spawned{action.worker});
+    }
+  }
+
+  void perform(const SendSignal& action) {
+    signal_group(at(action.worker).process, action.signal);
+    // A stopped process takes no signal but SIGKILL before it goes on.
+    if (action.signal != SIGKILL) signal_group(at(action.worker).process, SIGCONT);
+  }
+
+  void perform(const CloseOutput& action) {
+    at(action.worker).out->close();
+    at(action.worker).err->close();
+  }
+
+  void perform(const Reap& action) {
+    Worker& worker = at(action.worker);
+    end_group(worker.process);
+    worker.exit.reset();
+  }
+
+  // The run is over: what is left to do is to get rid of the output.
+  void perform(const Finish& action) {
+    report_.verdict = action.verdict;
+    // From here on a signal ends distrun itself, whoever reads its output.
+    signals_.cancel();
+    signals_.clear();
+    store_.reset();
+    // A worker that could not be killed is still watched: no more.
+    for (Worker& worker : workers_) worker.exit.reset();
+  }
+
+  Result<void> start(LocalRank local_rank) {
+    const auto index = static_cast<std::size_t>(local_rank.value());
+    const WorkerPlan& planned = plan_.workers[index];
+    const RunPlace place{store_->port(), error_folder_};
+
+    std::error_code folder;
+    std::filesystem::create_directories(
+        std::filesystem::path(error_file(error_folder_, planned)).parent_path(), folder);
+    if (folder) return Error::from_errno("make a folder in " + error_folder_, folder.value());
+
+    auto out = open_pipe(), err = open_pipe();
+    if (!out) return out.error();
+    if (!err) return err.error();
+    // A process in a background group that reads the terminal would be stopped.
+    const bool reads = local_rank == LocalRank(0) && ::isatty(streams_.in) == 0;
+    auto process = spawn_process({.executable = plan_.executable,
+                                  .arguments = planned.arguments,
+                                  .environment = worker_environment(plan_, planned, place),
+                                  .in = reads ? streams_.in : null_.get(),
+                                  .out = out->to.get(),
+                                  .err = err->to.get()});
+    if (!process) return process.error();
+
+    Worker& worker = workers_[index];
+    worker.process = std::move(*process);
+    worker.started = now();
+    report_.workers[index].pid = worker.process.pid;
+    const auto output_ended = [this, local_rank] {
+      if (--at(local_rank).open_outputs == 0) tell(OutputClosed{local_rank});
+    };
+    worker.open_outputs = 2;
+    worker.out.emplace(io_, std::move(out->from), out_, output_ended);
+    worker.err.emplace(io_, std::move(err->from), err_, output_ended);
+    worker.exit.emplace(io_, worker.process.pidfd.release());
+    wait_for_exit(local_rank);
+    return {};
+  }
+
+  struct Pipe {
+    UniqueFd from, to;
+  };
+  static Result<Pipe> open_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("open a pipe for its output");
+    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  }
+
+  void wait_for_exit(LocalRank local_rank) {
+    at(local_rank).exit->async_wait(stream_descriptor::wait_read, [this, local_rank](error_code error) {
+      if (error) return;
+      Worker& worker = at(local_rank);
+      const auto end = look_at_end(worker.process);
+      const auto index = static_cast<std::size_t>(local_rank.value());
+      report_.workers[index].run_time =
+          std::chrono::duration_cast<std::chrono::milliseconds>(now() - worker.started);
+      // Only another part of this process could have taken the end; there is none.
+      tell(Exited{local_rank, end.value_or(ExitedWith{kExitInternal})});
+    });
+  }
+
+  void output_lost(int error) {
+    if (error == EPIPE) return tell(Interrupted{SIGPIPE});  // As `… | head` ends any program.
+    tell(OutputLost{Error::from_errno("write what the workers print", error)});
+  }
+
+  void wait_for_signal() {
+    signals_.async_wait([this](error_code error, int signal) {
+      if (error) return;
+      tell(Interrupted{signal});
+      wait_for_signal();
+    });
+  }
+
+  void wait_for_deadline() {
+    const auto next = supervisor_.next_deadline();
+    if (!next) {
+      deadline_.cancel();
+    } else if (deadline_.expiry() != *next || !waiting_) {
+      waiting_ = true;
+      deadline_.expires_at(*next);
+      deadline_.async_wait([this](error_code error) {
+        if (error) return;
+        waiting_ = false;
+        tell(Tick{});
+      });
+    }
+  }
+
+  const LaunchPlan& plan_;
+  const LaunchStreams streams_;
+  const std::string error_folder_;
+  asio::io_context io_{1};
+  OutputSink out_, err_;
+  StoreTable table_;
+  std::unique_ptr<StoreServer> store_;
+  UniqueFd null_;
+  asio::signal_set signals_{io_};
+  asio::steady_timer deadline_{io_};
+  bool waiting_ = false;
+  Supervisor supervisor_;
+  std::deque<RunEvent> events_;
+  bool telling_ = false;
+  std::vector<Worker> workers_;
+  RunReport report_;
+};
+
+}  // namespace
+
+Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams) {
+  ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGCHLD, SIG_DFL);  // Ignored, as some parents leave it, the kernel would reap workers itself.
+  auto folder = PrivateFolder::make(plan.environment);
+  if (!folder) return folder.error();
+  return Driver(plan, streams, folder->path()).run();
+}
+
+}  // namespace distrun

@@ -1,0 +1,41 @@
+#include "launcher/plan.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+namespace {
+
+std::string with_local_rank(std::string text, LocalRank local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
+  const std::string value = std::to_string(local_rank.value());
+  for (std::size_t at = text.find(kMacro); at != std::string::npos;
+       at = text.find(kMacro, at + value.size())) {
+    text.replace(at, kMacro.size(), value);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
+                             const Environment& environment) {
+  if (options.nproc_per_node < 1) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("--nproc-per-node {}: at least one worker is needed",
+                             options.nproc_per_node)};
+  }
+  LaunchPlan plan{options, command.executable, environment, {}};
+  for (int index = 0; index < options.nproc_per_node; ++index) {
+    WorkerPlan worker{Rank(index), LocalRank(index), command.arguments};
+    for (std::string& argument : worker.arguments) {
+      argument = with_local_rank(std::move(argument), worker.local_rank);
+    }
+    plan.workers.push_back(std::move(worker));
+  }
+  return plan;
+}
+
+}  // namespace distrun

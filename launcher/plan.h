@@ -1,0 +1,40 @@
+// LaunchPlan says who runs, as which rank, with which command: everything that
+// is decided before the first process is started.
+//
+//     auto plan = make_plan(options, command, environment);
+//     if (!plan) return plan.error();
+//     for (const WorkerPlan& worker : plan->workers) …
+//
+// Pure.  What a worker finds in its environment is worker_environment.h.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/rank.h"
+#include "common/result.h"
+#include "launcher/command.h"
+#include "launcher/options.h"
+
+namespace distrun {
+
+struct WorkerPlan {
+  Rank rank;
+  LocalRank local_rank;
+  std::vector<std::string> arguments;  // From argv[0] on.
+};
+
+struct LaunchPlan {
+  LaunchOptions options;
+  std::string executable;
+  Environment environment;           // The launcher's own, which workers inherit.
+  std::vector<WorkerPlan> workers;   // By local rank.
+};
+
+// In the arguments, `${local_rank}` becomes the worker's local rank, as under torchrun.
+// Fails with kInvalidArgument where the number of workers is not positive.
+Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
+                             const Environment& environment);
+
+}  // namespace distrun

@@ -1,0 +1,78 @@
+#include "launcher/summary.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+class SummaryTest : public ::testing::Test {
+ protected:
+  SummaryTest()
+      : plan_(make_plan({.nproc_per_node = 3, .timeout = std::chrono::milliseconds(1500)},
+                        {"/bin/sh", {"sh", "-c", "it's $RANK", "a=b"}}, {})
+                  .value()) {
+    report_.workers = {{100, std::chrono::milliseconds(10)},
+                       {101, std::chrono::milliseconds(3240)},
+                       {102, std::chrono::milliseconds(0)}};
+    for (const ProcessEnd& end : {ProcessEnd(KilledBy{SIGTERM}), ProcessEnd(KilledBy{SIGSEGV}),
+                                  ProcessEnd(KilledBy{SIGTERM})}) {
+      report_.verdict.workers.push_back({.end = end, .started = true});
+    }
+  }
+
+  std::string summary() { return failure_summary(plan_, report_, "node7"); }
+
+  LaunchPlan plan_;
+  RunReport report_;
+};
+
+TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
+  report_.verdict.cause = Verdict::Cause::kWorkerFailed;
+  report_.verdict.culprit = LocalRank(1);
+  EXPECT_EQ(summary(),
+            "distrun: rank 1 failed: signal SIGSEGV (11)\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n"
+            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+}
+
+TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
+  report_.verdict = {.cause = Verdict::Cause::kSpawnFailed,
+                     .culprit = LocalRank(0),
+                     .error = Error{ErrorKind::kSystem, "vfork: no room"},
+                     .workers = std::vector<WorkerOutcome>(3)};
+  report_.workers = std::vector<WorkerReport>(3);
+  EXPECT_EQ(summary(),
+            "distrun: rank 0 could not be started: vfork: no room\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n");
+}
+
+TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
+  report_.verdict.workers = std::vector<WorkerOutcome>(3);
+  report_.verdict.cause = Verdict::Cause::kInterrupted;
+  report_.verdict.signal = SIGINT;
+  EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
+  report_.verdict.cause = Verdict::Cause::kTimedOut;
+  EXPECT_EQ(summary(), "distrun: not finished after 1.5 s (--timeout)\n");
+}
+
+TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
+  for (auto& worker : report_.verdict.workers) worker.end = ExitedWith{0};
+  EXPECT_EQ(summary(), "");
+  report_.verdict.workers[2].leaked = true;
+  EXPECT_EQ(summary(),
+            "distrun: rank 2 left a process behind that held the output open; it was cut off\n");
+}
+
+TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
+  report_.verdict.cause = Verdict::Cause::kWorkerFailed;
+  report_.verdict.culprit = LocalRank(1);
+  report_.verdict.workers[2].end.reset();
+  EXPECT_NE(summary().find("still there after SIGKILL, stuck in the kernel: rank 2\n"),
+            std::string::npos);
+}
+
+}  // namespace
+}  // namespace distrun

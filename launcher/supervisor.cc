@@ -1,0 +1,170 @@
+#include "launcher/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace distrun {
+
+Supervisor::Supervisor(const Options& options)
+    : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
+  verdict_.workers.resize(workers_.size());
+}
+
+Actions Supervisor::start(TimePoint now) {
+  if (options_.timeout) deadline_ = now + *options_.timeout;
+  return {Spawn{LocalRank(0)}};
+}
+
+Actions Supervisor::step(const RunEvent& event, TimePoint now) {
+  if (phase_ == Phase::kFinished) return {};
+  std::visit([&](const auto& happened) { handle(happened, now); }, event);
+  finish_if_all_gone();
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> Supervisor::next_deadline() const {
+  if (phase_ == Phase::kFinished) return std::nullopt;
+  std::optional<TimePoint> next = deadline_;
+  for (const Worker& worker : workers_) {
+    if (worker.state != State::kExited) continue;
+    next = next ? std::min(*next, worker.output_deadline) : worker.output_deadline;
+  }
+  return next;
+}
+
+// One worker is started after the other, so that a start that fails leaves no more to be undone.
+void Supervisor::handle(const Spawned& event, TimePoint) {
+  Worker& worker = at(event.worker);
+  if (worker.state != State::kWaiting) return;
+  worker.state = State::kRunning;
+  worker.output_open = true;
+  outcome(event.worker).started = true;
+  const int next = event.worker.value() + 1;
+  if (next < static_cast<int>(workers_.size())) actions_.push_back(Spawn{LocalRank(next)});
+}
+
+void Supervisor::handle(const SpawnFailed& event, TimePoint now) {
+  Worker& worker = at(event.worker);
+  if (worker.state != State::kWaiting) return;
+  worker.state = State::kGone;
+  if (phase_ != Phase::kRunning) return;
+  verdict_.culprit = event.worker;
+  verdict_.error = event.error;
+  stop(Verdict::Cause::kSpawnFailed, now);
+}
+
+void Supervisor::handle(const Exited& event, TimePoint now) {
+  Worker& worker = at(event.worker);
+  if (worker.state != State::kRunning) return;
+  worker.state = State::kExited;
+  worker.output_deadline = now + options_.leak_grace;
+  outcome(event.worker).end = event.end;
+  if (phase_ == Phase::kRunning && !succeeded(event.end)) {
+    verdict_.culprit = event.worker;
+    stop(Verdict::Cause::kWorkerFailed, now);
+  }
+  if (!worker.output_open) reap(event.worker);
+}
+
+void Supervisor::handle(const OutputClosed& event, TimePoint) {
+  Worker& worker = at(event.worker);
+  if (!std::exchange(worker.output_open, false)) return;
+  if (worker.state == State::kExited) reap(event.worker);
+}
+
+void Supervisor::handle(const Interrupted& event, TimePoint now) {
+  ++interrupts_;
+  if (phase_ == Phase::kRunning) {
+    verdict_.signal = event.signal;
+    stop(Verdict::Cause::kInterrupted, now);
+  } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
+    kill(now);
+  }
+}
+
+void Supervisor::handle(const OutputLost& event, TimePoint now) {
+  if (phase_ != Phase::kRunning) return;
+  verdict_.error = event.error;
+  stop(Verdict::Cause::kOutputLost, now);
+}
+
+void Supervisor::handle(const Tick&, TimePoint now) {
+  for_each([&](LocalRank index, Worker& worker) {
+    if (worker.state != State::kExited || now < worker.output_deadline) return;
+    outcome(index).leaked = true;
+    worker.output_open = false;
+    actions_.push_back(CloseOutput{index});
+    reap(index);
+  });
+  if (!deadline_ || now < *deadline_) return;
+  switch (phase_) {
+    case Phase::kRunning:
+      return stop(Verdict::Cause::kTimedOut, now);
+    case Phase::kStopping:
+      return kill(now);
+    case Phase::kKilling:
+      return give_up();
+    case Phase::kFinished:
+      return;
+  }
+}
+
+void Supervisor::stop(Verdict::Cause cause, TimePoint now) {
+  phase_ = Phase::kStopping;
+  verdict_.cause = cause;
+  deadline_ = now + options_.shutdown_timeout;
+  for_each([](LocalRank, Worker& worker) {
+    if (worker.state == State::kWaiting) worker.state = State::kGone;
+  });
+  // An action that has been decided in this step and not performed yet must not start one of them.
+  std::erase_if(actions_, [](const Action& action) { return std::holds_alternative<Spawn>(action); });
+  signal_all(SIGTERM);
+}
+
+void Supervisor::kill(TimePoint now) {
+  phase_ = Phase::kKilling;
+  deadline_ = now + options_.kill_timeout;
+  signal_all(SIGKILL);
+}
+
+// A process that SIGKILL does not end sits in a system call that never returns.
+void Supervisor::give_up() {
+  for_each([&](LocalRank index, Worker& worker) {
+    if (worker.state == State::kRunning) {
+      if (std::exchange(worker.output_open, false)) actions_.push_back(CloseOutput{index});
+      worker.state = State::kGone;
+    }
+  });
+}
+
+void Supervisor::signal_all(int signal) {
+  for_each([&](LocalRank index, Worker& worker) {
+    if (worker.state == State::kRunning || worker.state == State::kExited) {
+      actions_.push_back(SendSignal{index, signal});
+    }
+  });
+}
+
+void Supervisor::reap(LocalRank worker) {
+  at(worker).state = State::kGone;
+  actions_.push_back(Reap{worker});
+}
+
+void Supervisor::finish_if_all_gone() {
+  const bool all_gone = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.state == State::kGone;
+  });
+  if (!all_gone) return;
+  phase_ = Phase::kFinished;
+  actions_.push_back(Finish{verdict_});
+}
+
+template <class Do>
+void Supervisor::for_each(Do&& act) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    act(LocalRank(static_cast<int>(i)), workers_[i]);
+  }
+}
+
+}  // namespace distrun

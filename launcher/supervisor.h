@@ -1,0 +1,154 @@
+// Supervisor decides what happens to the workers of a run: who is started, whose
+// failure ends the run, when a signal is sent, when there is nothing left to do.
+//
+//     Supervisor supervisor(options);
+//     perform(supervisor.start(now));
+//     perform(supervisor.step(Exited{LocalRank(2), KilledBy{SIGSEGV}}, now));
+//     timer.expires_at(*supervisor.next_deadline());      // then step(Tick{}, now)
+//
+// It only decides: no clock, no process, no descriptor inside.  The driver turns
+// what the kernel tells into events, and actions into system calls.  The actions of
+// a step are performed, in order, before the next event is told.
+//
+//     running ── a worker fails, a signal, the time is over ──▶ stopping: SIGTERM to all
+//        │                                                         │ grace over, or a second signal
+//        │ all have ended                                          ▼
+//        ▼                                                      killing: SIGKILL to all
+//     finished ◀──────────── all have ended, or cannot be killed ──┘
+//
+// A worker's end and the end of its output are two events.  One that has exited is
+// not reaped until its output has ended too, so that what it left in its process
+// group can still be signalled; output that stays open for longer than `leak_grace`
+// is held by something left behind: that is noted, the output closed, and the
+// group killed as the worker is reaped.
+//
+// The first failure is the cause; ends that come later are consequences.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "common/process_end.h"
+#include "common/rank.h"
+#include "common/result.h"
+#include "launcher/verdict.h"
+
+namespace distrun {
+
+using TimePoint = std::chrono::steady_clock::time_point;
+
+// Events: what has happened.
+struct Spawned {
+  LocalRank worker;
+};
+struct SpawnFailed {
+  LocalRank worker;
+  Error error;
+};
+struct Exited {
+  LocalRank worker;
+  ProcessEnd end;
+};
+struct OutputClosed {  // All of the worker's output has been read.
+  LocalRank worker;
+};
+struct Interrupted {
+  int signal;
+};
+struct OutputLost {  // What the workers write can be passed on no more.
+  Error error;
+};
+struct Tick {};
+using RunEvent =
+    std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, OutputLost, Tick>;
+
+// Actions: what is to be done.
+struct Spawn {  // Answered by Spawned or SpawnFailed.
+  LocalRank worker;
+};
+struct SendSignal {  // To the worker's process group.
+  LocalRank worker;
+  int signal;
+};
+struct CloseOutput {  // Read no more of it; not answered by OutputClosed.
+  LocalRank worker;
+};
+struct Reap {  // Kill what is left of its process group, then take its end from the kernel.
+  LocalRank worker;
+};
+struct Finish {  // Comes once, and last.
+  Verdict verdict;
+};
+using Action = std::variant<Spawn, SendSignal, CloseOutput, Reap, Finish>;
+using Actions = std::vector<Action>;
+
+class Supervisor {
+ public:
+  struct Options {
+    int workers = 1;
+    std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
+    std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);  // SIGKILL to giving up.
+    std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
+    std::optional<std::chrono::milliseconds> timeout;                // Of the whole run.
+  };
+
+  // Requires at least one worker.
+  explicit Supervisor(const Options& options);
+
+  // The first actions.  Called once, before step().
+  Actions start(TimePoint now);
+
+  // What `event` leads to.  An event that makes no sense (a worker exits twice) changes nothing.
+  Actions step(const RunEvent& event, TimePoint now);
+
+  // When step(Tick{}, now) is to be called, if nothing happens before.
+  std::optional<TimePoint> next_deadline() const;
+
+ private:
+  enum class Phase { kRunning, kStopping, kKilling, kFinished };
+  enum class State {
+    kWaiting,  // Not started yet.
+    kRunning,
+    kExited,  // Its end is known; not reaped, because its output is still open.
+    kGone,
+  };
+  struct Worker {
+    State state = State::kWaiting;
+    bool output_open = false;
+    TimePoint output_deadline;  // Where kExited.
+  };
+
+  void handle(const Spawned& event, TimePoint now);
+  void handle(const SpawnFailed& event, TimePoint now);
+  void handle(const Exited& event, TimePoint now);
+  void handle(const OutputClosed& event, TimePoint now);
+  void handle(const Interrupted& event, TimePoint now);
+  void handle(const OutputLost& event, TimePoint now);
+  void handle(const Tick& event, TimePoint now);
+
+  void stop(Verdict::Cause cause, TimePoint now);
+  void kill(TimePoint now);
+  void give_up();
+  void signal_all(int signal);
+  void reap(LocalRank worker);
+  void finish_if_all_gone();
+
+  Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
+  WorkerOutcome& outcome(LocalRank worker) {
+    return verdict_.workers[static_cast<std::size_t>(worker.value())];
+  }
+  template <class Do>
+  void for_each(Do&& act);
+
+  Options options_;
+  Phase phase_ = Phase::kRunning;
+  std::vector<Worker> workers_;
+  Verdict verdict_;
+  int interrupts_ = 0;
+  std::optional<TimePoint> deadline_;  // Of the phase.
+  Actions actions_;                    // Of the step under way.
+};
+
+}  // namespace distrun

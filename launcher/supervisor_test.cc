@@ -1,0 +1,315 @@
+#include "launcher/supervisor.h"
+
+#include <csignal>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+using std::chrono::seconds;
+
+const TimePoint kStart{};
+constexpr ExitedWith kOk{0};
+
+std::string text(const Action& action) {
+  struct Text {
+    std::string operator()(const Spawn& a) { return "spawn " + of(a.worker); }
+    std::string operator()(const SendSignal& a) {
+      return signal_name(a.signal) + " to " + of(a.worker);
+    }
+    std::string operator()(const CloseOutput& a) { return "close output of " + of(a.worker); }
+    std::string operator()(const Reap& a) { return "reap " + of(a.worker); }
+    std::string operator()(const Finish& a) {
+      return "finish " + std::to_string(exit_status(a.verdict));
+    }
+    static std::string of(LocalRank worker) { return std::to_string(worker.value()); }
+  };
+  return std::visit(Text{}, action);
+}
+
+std::vector<std::string> texts(const Actions& actions) {
+  std::vector<std::string> lines;
+  for (const Action& action : actions) lines.push_back(text(action));
+  return lines;
+}
+
+// A supervisor whose workers have all been started at kStart.
+class SupervisorTest : public ::testing::Test {
+ protected:
+  void start(Supervisor::Options options) {
+    supervisor_.emplace(options);
+    EXPECT_THAT(texts(supervisor_->start(kStart)), ElementsAre("spawn 0"));
+    for (int i = 0; i < options.workers; ++i) step(Spawned{LocalRank(i)});
+  }
+
+  std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
+    const Actions actions = supervisor_->step(event, kStart + after);
+    for (const Action& action : actions) {
+      if (const auto* finish = std::get_if<Finish>(&action)) verdict_ = finish->verdict;
+    }
+    return texts(actions);
+  }
+
+  std::vector<std::string> exits(int worker, const ProcessEnd& end, seconds after = seconds(1)) {
+    auto lines = step(OutputClosed{LocalRank(worker)}, after);
+    for (auto& line : step(Exited{LocalRank(worker), end}, after)) lines.push_back(line);
+    return lines;
+  }
+
+  std::optional<Supervisor> supervisor_;
+  std::optional<Verdict> verdict_;
+};
+
+TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
+  Supervisor supervisor({.workers = 2});
+  EXPECT_THAT(texts(supervisor.start(kStart)), ElementsAre("spawn 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), IsEmpty());
+}
+
+TEST_F(SupervisorTest, FinishesWithSuccessWhenAllHaveExitedWithZero) {
+  start({.workers = 2});
+  EXPECT_THAT(exits(1, kOk), ElementsAre("reap 1"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "finish 0"));
+}
+
+TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
+  start({.workers = 3});
+  EXPECT_THAT(exits(1, ExitedWith{3}),
+              ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGTERM to 2", "reap 1"));
+  EXPECT_THAT(exits(0, ExitedWith{9}), ElementsAre("reap 0"));
+  EXPECT_THAT(exits(2, KilledBy{SIGTERM}), ElementsAre("reap 2", "finish 3"));
+  EXPECT_EQ(verdict_->cause, Verdict::Cause::kWorkerFailed);
+  EXPECT_EQ(verdict_->culprit, LocalRank(1));
+  EXPECT_EQ(verdict_->workers[0].end, ProcessEnd(ExitedWith{9}));
+}
+
+TEST_F(SupervisorTest, ASignalIsTheStatusOfARunThatItEndedIn) {
+  start({.workers = 1});
+  exits(0, KilledBy{SIGSEGV});
+  EXPECT_EQ(exit_status(*verdict_), 139);
+}
+
+TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
+  start({.workers = 2, .shutdown_timeout = seconds(5)});
+  exits(0, ExitedWith{1}, seconds(10));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(15));
+  EXPECT_THAT(step(Tick{}, seconds(14)), IsEmpty());
+  EXPECT_THAT(step(Tick{}, seconds(15)), ElementsAre("SIGKILL to 1"));
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}, seconds(16)), ElementsAre("reap 1", "finish 1"));
+}
+
+TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
+  start({.workers = 2, .shutdown_timeout = seconds(5), .kill_timeout = seconds(7)});
+  exits(0, ExitedWith{1}, seconds(10));
+  step(Tick{}, seconds(15));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(22));
+  EXPECT_THAT(step(Tick{}, seconds(22)), ElementsAre("close output of 1", "finish 1"));
+  EXPECT_EQ(verdict_->workers[1].end, std::nullopt);
+  EXPECT_TRUE(verdict_->workers[1].started);
+}
+
+TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
+  start({.workers = 2});
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGTERM to 0", "SIGTERM to 1"));
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
+  exits(0, KilledBy{SIGKILL});
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "finish 130"));
+}
+
+TEST_F(SupervisorTest, AnInterruptedRunIsNotASuccessEvenIfItsWorkersEndWell) {
+  start({.workers = 1});
+  step(Interrupted{SIGTERM});
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "finish 143"));
+}
+
+TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
+  start({.workers = 1, .timeout = seconds(60)});
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
+  EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(exits(0, kOk, seconds(61)), ElementsAre("reap 0", "finish 124"));
+}
+
+TEST_F(SupervisorTest, OutputThatCannotBeWrittenEndsTheRun) {
+  start({.workers = 1});
+  EXPECT_THAT(step(OutputLost{{ErrorKind::kSystem, "no space"}}), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "finish 125"));
+}
+
+TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
+  Supervisor supervisor({.workers = 3});
+  supervisor.start(kStart);
+  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kNotExecutable, "no"}};
+  EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("SIGTERM to 0"));
+  supervisor.step(OutputClosed{LocalRank(0)}, kStart);
+  EXPECT_THAT(texts(supervisor.step(Exited{LocalRank(0), KilledBy{SIGTERM}}, kStart)),
+              ElementsAre("reap 0", "finish 126"));
+}
+
+TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
+  start({.workers = 1});
+  EXPECT_THAT(step(Exited{LocalRank(0), kOk}), IsEmpty());
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "finish 0"));
+  EXPECT_FALSE(verdict_->workers[0].leaked);
+}
+
+TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
+  start({.workers = 1, .leak_grace = seconds(2)});
+  step(Exited{LocalRank(0), kOk}, seconds(10));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(12));
+  EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0", "reap 0", "finish 0"));
+  EXPECT_TRUE(verdict_->workers[0].leaked);
+}
+
+// Random runs: workers end by themselves, by a signal or not at all, in any order, with output
+// that ends before or after them or never; interrupts come at any time.
+class RandomRun {
+ public:
+  explicit RandomRun(unsigned seed) : random_(seed), workers_(1 + random_() % 6) {}
+
+  void run() {
+    Supervisor::Options options{.workers = static_cast<int>(workers_.size())};
+    if (chance(4)) options.timeout = seconds(50);
+    Supervisor supervisor(options);
+    perform(supervisor.start(now_), supervisor);
+    for (int turn = 0; !finished_; ++turn) {
+      ASSERT_LT(turn, 2000) << "the run does not finish";
+      now_ += std::chrono::milliseconds(random_() % 1000);
+      const auto deadline = supervisor.next_deadline();
+      if (deadline && now_ >= *deadline) {
+        perform(supervisor.step(Tick{}, now_), supervisor);
+      } else {
+        happen(supervisor);
+      }
+      if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_THAT(texts(supervisor.step(Tick{}, now_)), IsEmpty());
+    check_verdict();
+  }
+
+ private:
+  struct SimulatedWorker {
+    bool running = false, output_open = false, reaped = false;
+    bool ends_by_itself = false, heeds_sigterm = false, can_be_killed = true, leaks = false;
+    std::optional<ProcessEnd> end;
+  };
+
+  bool chance(unsigned one_in) { return random_() % one_in == 0; }
+
+  // One thing happens to one worker, or none does.
+  void happen(Supervisor& supervisor) {
+    if (chance(60)) {
+      interrupted_ = true;
+      return perform(supervisor.step(Interrupted{SIGINT}, now_), supervisor);
+    }
+    const std::size_t index = random_() % workers_.size();
+    SimulatedWorker& worker = workers_[index];
+    const LocalRank rank(static_cast<int>(index));
+    if (worker.running && worker.ends_by_itself && chance(4)) {
+      exits(supervisor, rank, chance(3) ? ProcessEnd(ExitedWith{7}) : ProcessEnd(kOk));
+    } else if (worker.output_open && !worker.leaks && (!worker.running || chance(10))) {
+      worker.output_open = false;
+      perform(supervisor.step(OutputClosed{rank}, now_), supervisor);
+    }
+  }
+
+  void exits(Supervisor& supervisor, LocalRank rank, const ProcessEnd& end) {
+    SimulatedWorker& worker = at(rank);
+    worker.running = false;
+    worker.end = end;
+    if (!succeeded(end) && !first_failure_ && !stopping_) first_failure_ = rank;
+    perform(supervisor.step(Exited{rank, end}, now_), supervisor);
+  }
+
+  void perform(const Actions& actions, Supervisor& supervisor) {
+    std::vector<std::pair<LocalRank, int>> signals;
+    for (const Action& action : actions) {
+      ASSERT_FALSE(finished_) << text(action) << " after the finish";
+      if (const auto* spawn = std::get_if<Spawn>(&action)) {
+        spawn_one(spawn->worker, supervisor);
+      } else if (const auto* signal = std::get_if<SendSignal>(&action)) {
+        ASSERT_FALSE(at(signal->worker).reaped) << "a signal to a process that is gone";
+        stopping_ = true;
+        signals.emplace_back(signal->worker, signal->signal);
+      } else if (const auto* close = std::get_if<CloseOutput>(&action)) {
+        ASSERT_TRUE(at(close->worker).output_open);
+        at(close->worker).output_open = false;
+      } else if (const auto* reap = std::get_if<Reap>(&action)) {
+        ASSERT_FALSE(at(reap->worker).running || at(reap->worker).reaped);
+        ASSERT_FALSE(at(reap->worker).output_open);
+        at(reap->worker).reaped = true;
+      } else {
+        finished_ = std::get<Finish>(action).verdict;
+      }
+    }
+    for (const auto& [rank, signal] : signals) {
+      const SimulatedWorker& worker = at(rank);
+      if (worker.running && (signal == SIGKILL ? worker.can_be_killed : worker.heeds_sigterm)) {
+        exits(supervisor, rank, KilledBy{signal});
+      }
+    }
+  }
+
+  void spawn_one(LocalRank rank, Supervisor& supervisor) {
+    if (chance(40)) {
+      const Error error{ErrorKind::kSystem, "out of processes"};
+      return perform(supervisor.step(SpawnFailed{rank, error}, now_), supervisor);
+    }
+    at(rank) = {.running = true, .output_open = true};
+    at(rank).ends_by_itself = !chance(4);
+    at(rank).heeds_sigterm = !chance(3);
+    at(rank).can_be_killed = !chance(20);
+    at(rank).leaks = chance(6);
+    // One that neither ends by itself nor could be ended would make a run without an end.
+    if (!at(rank).ends_by_itself && !chance(2)) at(rank).ends_by_itself = true;
+    perform(supervisor.step(Spawned{rank}, now_), supervisor);
+  }
+
+  void check_verdict() {
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      const SimulatedWorker& worker = workers_[i];
+      EXPECT_FALSE(worker.output_open);
+      EXPECT_EQ(finished_->workers[i].end, worker.end);
+      if (worker.running) {
+        EXPECT_FALSE(worker.can_be_killed) << "left running";
+      } else if (worker.end) {
+        EXPECT_TRUE(worker.reaped);
+      }
+    }
+    if (finished_->cause == Verdict::Cause::kWorkerFailed) {
+      EXPECT_EQ(finished_->culprit, first_failure_);
+    }
+    if (finished_->cause == Verdict::Cause::kSucceeded) {
+      for (const SimulatedWorker& worker : workers_) EXPECT_EQ(worker.end, ProcessEnd(kOk));
+      EXPECT_FALSE(interrupted_);
+    }
+  }
+
+  SimulatedWorker& at(LocalRank rank) {
+    return workers_[static_cast<std::size_t>(rank.value())];
+  }
+
+  std::mt19937 random_;
+  std::vector<SimulatedWorker> workers_;
+  TimePoint now_ = kStart;
+  bool interrupted_ = false, stopping_ = false;
+  std::optional<LocalRank> first_failure_;
+  std::optional<Verdict> finished_;
+};
+
+TEST(SupervisorRandomTest, HoldsItsPromisesInWhateverOrderThingsHappen) {
+  for (unsigned seed = 0; seed < 5000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomRun(seed).run();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace distrun

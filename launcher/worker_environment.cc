@@ -1,0 +1,42 @@
+#include "launcher/worker_environment.h"
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
+                               const RunPlace& run) {
+  const LaunchOptions& options = plan.options;
+  const auto number = [](auto value) { return std::to_string(value); };
+  const std::string rank = number(worker.rank.value());
+  const std::string world_size = number(plan.workers.size());
+
+  Environment environment = plan.environment;
+  environment.set("LOCAL_RANK", number(worker.local_rank.value()));
+  environment.set("RANK", rank);
+  environment.set("GROUP_RANK", "0");
+  environment.set("ROLE_RANK", rank);
+  environment.set("ROLE_NAME", options.role);
+  environment.set("LOCAL_WORLD_SIZE", world_size);
+  environment.set("WORLD_SIZE", world_size);
+  environment.set("GROUP_WORLD_SIZE", "1");
+  environment.set("ROLE_WORLD_SIZE", world_size);
+  environment.set("MASTER_ADDR", options.master_addr);
+  environment.set("MASTER_PORT", number(run.store_port));
+  environment.set("TORCHELASTIC_RESTART_COUNT", "0");
+  environment.set("TORCHELASTIC_MAX_RESTARTS", "0");
+  environment.set("TORCHELASTIC_RUN_ID", options.run_id);
+  environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");  // Python compares with "True".
+  environment.set("TORCHELASTIC_ERROR_FILE", error_file(run.error_folder, worker));
+  environment.set_default("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  // Without it every worker would start a thread per core.
+  if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
+  return environment;
+}
+
+std::string error_file(const std::string& error_folder, const WorkerPlan& worker) {
+  return fmt::format("{}/attempt_0/{}/error.json", error_folder, worker.local_rank.value());
+}
+
+}  // namespace distrun

@@ -1,0 +1,40 @@
+// The environment of a worker: here a flag becomes a variable.
+//
+//     Environment environment = worker_environment(plan, plan.workers[3], run);
+//
+// The variables are torchrun's (torch/distributed/elastic/agent/server/
+// local_elastic_agent.py), so that a program finds what it would find there:
+//
+//     LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME
+//     LOCAL_WORLD_SIZE WORLD_SIZE GROUP_WORLD_SIZE ROLE_WORLD_SIZE
+//     MASTER_ADDR MASTER_PORT                the store, which the launcher hosts
+//     TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID
+//     TORCHELASTIC_USE_AGENT_STORE           True: every rank is a client of that store
+//     TORCHELASTIC_ERROR_FILE                where a worker may leave why it failed
+//     TORCHELASTIC_SIGNALS_TO_HANDLE TORCH_NCCL_ASYNC_ERROR_HANDLING
+//     OMP_NUM_THREADS                        1, where unset and several workers run
+//
+// Everything else is inherited.  Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+
+#include "common/environment.h"
+#include "launcher/plan.h"
+
+namespace distrun {
+
+// What is known only once the run has begun.
+struct RunPlace {
+  std::uint16_t store_port;
+  std::string error_folder;  // Holds <attempt>/<local rank>/error.json.
+};
+
+Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
+                               const RunPlace& run);
+
+// Where the worker's error file goes: "FOLDER/attempt_0/3/error.json", torchrun's layout.
+std::string error_file(const std::string& error_folder, const WorkerPlan& worker);
+
+}  // namespace distrun

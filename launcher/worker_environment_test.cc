@@ -1,0 +1,63 @@
+#include "launcher/worker_environment.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+Environment environment_of(std::size_t index, int workers, const Environment& inherited = {}) {
+  const LaunchOptions options{.nproc_per_node = workers,
+                              .role = "trainer",
+                              .run_id = "run-7",
+                              .master_addr = "127.0.0.9"};
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+  return worker_environment(plan, plan.workers[index],
+                            {.store_port = 29500, .error_folder = "/tmp/errors"});
+}
+
+// The list is what torchrun 2.13 sets for worker 2 of 4.
+TEST(WorkerEnvironmentTest, IsTorchruns) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"LOCAL_RANK", "2"},
+      {"LOCAL_WORLD_SIZE", "4"},
+      {"MASTER_ADDR", "127.0.0.9"},
+      {"MASTER_PORT", "29500"},
+      {"OMP_NUM_THREADS", "1"},
+      {"RANK", "2"},
+      {"ROLE_NAME", "trainer"},
+      {"ROLE_RANK", "2"},
+      {"ROLE_WORLD_SIZE", "4"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/errors/attempt_0/2/error.json"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_RUN_ID", "run-7"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"WORLD_SIZE", "4"},
+  };
+  const Environment environment = environment_of(2, 4);
+  for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
+  EXPECT_EQ(environment.variables().size(), std::size(expected));
+}
+
+TEST(WorkerEnvironmentTest, InheritsTheRest) {
+  Environment inherited;
+  inherited.set("HOME", "/home/me");
+  inherited.set("RANK", "stale");
+  const Environment environment = environment_of(1, 2, inherited);
+  EXPECT_EQ(environment.get("HOME"), "/home/me");
+  EXPECT_EQ(environment.get("RANK"), "1");
+}
+
+TEST(WorkerEnvironmentTest, LimitsThreadsOnlyWhereSeveralWorkersShareThemUnasked) {
+  EXPECT_EQ(environment_of(0, 1).get("OMP_NUM_THREADS"), std::nullopt);
+  Environment inherited;
+  inherited.set("OMP_NUM_THREADS", "6");
+  EXPECT_EQ(environment_of(0, 2, inherited).get("OMP_NUM_THREADS"), "6");
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,146 @@
+#include "launcher/worker_process.h"
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
+#define BOOST_PROCESS_V2_HEADER_ONLY
+#include <boost/process/v2/posix/default_launcher.hpp>
+#include <boost/process/v2/stdio.hpp>
+
+namespace distrun {
+
+namespace process = boost::process::v2;
+using boost::system::error_code;
+
+namespace {
+
+// What a worker is besides a program with descriptors.  Runs between vfork and exec,
+// where only system calls are allowed: the memory is the parent's.
+struct WorkerSetup {
+  pid_t launcher;
+  sigset_t mask;
+
+  error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
+                           const char* const*) {
+    if (::setpgid(0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
+    // The launcher may have died before it could be watched.
+    if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
+    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores it, and that would be inherited.
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    // An old kernel does not know the call: then what was inherited stays open, as in a shell.
+    ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    return {};
+  }
+
+  static error_code last_error() { return {errno, boost::system::system_category()}; }
+};
+
+// Blocks every signal for as long as parent and child share their memory: a handler
+// that ran in the child would act on the parent's state.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+struct VforkLauncher : process::posix::default_launcher {
+  template <class... Inits>
+  Result<pid_t> operator()(const std::string& executable, const char* const* arguments,
+                           Inits&... inits) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("pipe");
+    const UniqueFd failure_from(ends[0]);
+    UniqueFd failure_to(ends[1]);
+    const process::filesystem::path path(executable);
+
+    const pid_t child = ::vfork();
+    if (child == 0) {
+      error_code error = process::posix::detail::on_exec_setup(*this, path, arguments, inits...);
+      int failure = error.value();
+      if (!error) {
+        ::execve(path.c_str(), const_cast<char* const*>(arguments), const_cast<char* const*>(env));
+        failure = errno;
+      }
+      [[maybe_unused]] const auto told = ::write(failure_to.get(), &failure, sizeof(failure));
+      ::_exit(127);
+    }
+    if (child < 0) return Error::from_errno("vfork");
+
+    // vfork returns when the child has executed or ended: what it has to say is there.
+    failure_to.reset();
+    int failure = 0;
+    if (::read(failure_from.get(), &failure, sizeof(failure)) != sizeof(failure)) return child;
+    ::waitpid(child, nullptr, 0);
+    Error error = Error::from_errno("exec " + executable, failure);
+    if (failure == ENOENT) {
+      error.kind = ErrorKind::kNotFound;
+      error.message += " (or the interpreter in its first line is missing)";
+    } else if (failure == EACCES || failure == ENOEXEC || failure == EISDIR || failure == E2BIG) {
+      error.kind = ErrorKind::kNotExecutable;
+      if (failure == ENOEXEC) error.message += " (a script needs a first line like #!/bin/sh)";
+    }
+    return error;
+  }
+};
+
+}  // namespace
+
+Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
+  std::vector<const char*> arguments;
+  for (const std::string& argument : request.arguments) arguments.push_back(argument.c_str());
+  arguments.push_back(nullptr);
+  const Environment::Block environment = request.environment.block();
+
+  VforkLauncher launcher;
+  launcher.env = environment.pointers();
+  process::process_stdio stdio{request.in, request.out, request.err};
+  Result<pid_t> pid = [&] {
+    const AllSignalsBlocked blocked;
+    WorkerSetup setup{::getpid(), blocked.before()};
+    return launcher(request.executable, arguments.data(), stdio, setup);
+  }();
+  if (!pid) return pid.error();
+
+  SpawnedProcess started{*pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)))};
+  if (!started.pidfd) {
+    Error error = Error::from_errno("pidfd_open (distrun needs Linux 5.4 or newer)");
+    ::kill(-*pid, SIGKILL);
+    ::waitpid(*pid, nullptr, 0);
+    return error;
+  }
+  return started;
+}
+
+std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process) {
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(process.pid);
+  if (::waitid(P_PID, pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) {
+    return std::nullopt;
+  }
+  if (info.si_code == CLD_EXITED) return ExitedWith{info.si_status};
+  return KilledBy{info.si_status};
+}
+
+void signal_group(const SpawnedProcess& process, int signal) { ::kill(-process.pid, signal); }
+
+void end_group(const SpawnedProcess& process) {
+  signal_group(process, SIGKILL);
+  ::waitpid(process.pid, nullptr, 0);
+}
+
+}  // namespace distrun

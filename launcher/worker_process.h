@@ -1,0 +1,57 @@
+// Starts worker processes, and ends what they leave behind.
+//
+//     auto started = spawn_process({.executable = path, .arguments = argv, .environment = env,
+//                                   .out = out_pipe, .err = err_pipe});
+//     if (!started) return started.error();        // "exec ./worker: exec format error"
+//     … the pidfd becomes readable when it exits …
+//     auto end = look_at_end(*started);            // it stays a zombie: its group can be signalled
+//     end_group(*started);                         // nothing of the group is left after this
+//
+// A process is started by vfork, which costs the same however large the launcher is.
+// Each is the leader of a process group of its own, gets SIGKILL when the launcher's
+// thread that started it ends, however that comes about, begins with the default
+// signal dispositions and the mask given, and inherits no descriptor but 0, 1 and 2.
+//
+// Built on the initialisers of Boost.Process v2 with a launcher of our own: the
+// one it has for vfork runs the parent's exit handlers in a child whose exec failed.
+#pragma once
+
+#include <signal.h>
+#include <sys/types.h>
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/environment.h"
+#include "common/process_end.h"
+#include "common/result.h"
+#include "common/unique_fd.h"
+
+namespace distrun {
+
+struct SpawnRequest {
+  std::string executable;
+  std::vector<std::string> arguments;  // From argv[0] on.
+  Environment environment;
+  int in = 0, out = 1, err = 2;  // Become its descriptors 0, 1 and 2; the caller's stay open.
+};
+
+struct SpawnedProcess {
+  pid_t pid = -1;
+  UniqueFd pidfd;  // Readable once the process has exited.
+};
+
+// Fails with kNotFound or kNotExecutable where exec() says so, else with kSystem.
+Result<SpawnedProcess> spawn_process(const SpawnRequest& request);
+
+// How the process ended, or nothing while it runs.  It is not reaped by this.
+std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process);
+
+// Sends `signal` to the process and its group.  Requires that it has not been reaped.
+void signal_group(const SpawnedProcess& process, int signal);
+
+// Requires that the process has exited.  Kills the rest of its group and reaps it.
+void end_group(const SpawnedProcess& process);
+
+}  // namespace distrun

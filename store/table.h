@@ -1,0 +1,106 @@
+// StoreTable is what a store knows: keys and their values, queues, and the peers
+// that wait.  It says what a request means; the server says where it came from.
+//
+//     StoreTable table;
+//     auto applied = table.apply(peer, parser.request(), replies);
+//     if (!applied) drop(peer, applied.error());
+//     …
+//     table.forget(peer);                            // the connection has ended
+//
+// A request may answer the peer that made it, peers that were waiting, both or
+// none: replies go to the ReplySink, in the order in which they must leave.
+//
+// Behaviour is that of LibTorch's own server (TCPStoreLibUvBackend.cpp), also
+// where it is odd: compare_set on a missing key answers the expected value, get
+// on a missing key the empty value, a deleted key does not make a peer wait anew.
+//
+// Pure: no sockets, no clock (a time-out is the client's, by cancel_wait).  Not
+// thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <boost/unordered/unordered_flat_map.hpp>
+
+#include "common/result.h"
+#include "store/request.h"
+
+namespace distrun {
+
+// A connection, by a number that is not used again.
+using PeerId = std::uint64_t;
+
+class ReplySink {
+ public:
+  virtual ~ReplySink() = default;
+
+  // Where bytes for `peer` are appended.  The reference is good until the next call.
+  virtual std::string& replies_to(PeerId peer) = 0;
+};
+
+class StoreTable {
+ public:
+  // Applies one request.  Fails with kProtocol where the request makes no sense (add
+  // to a value that is no number); the peer's connection should then be closed.
+  Result<void> apply(PeerId peer, const StoreRequest& request, ReplySink& replies);
+
+  // The peer is gone: it waits no more.
+  void forget(PeerId peer);
+
+  std::size_t key_count() const { return values_.size(); }
+
+ private:
+  struct TextHash {
+    using is_transparent = void;
+    std::size_t operator()(std::string_view text) const {
+      return std::hash<std::string_view>{}(text);
+    }
+  };
+  template <class Value>
+  using ByKey = boost::unordered_flat_map<std::string, Value, TextHash, std::equal_to<>>;
+
+  using Handler = Result<void> (StoreTable::*)(PeerId, const StoreRequest&, ReplySink&);
+  static const Handler kHandlers[kRequestCount];
+
+  Result<void> validate(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> set(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> compare_set(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> get(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> add(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> check(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> wait(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> get_num_keys(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> delete_key(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> append(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> multi_get(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> multi_set(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> cancel_wait(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> ping(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> queue_push(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> queue_pop(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> queue_len(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> list_keys(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> barrier(PeerId, const StoreRequest&, ReplySink&);
+
+  bool is_there(std::string_view key) const;
+  std::string_view value_of(std::string_view key) const;
+  std::string& value_at(std::string_view key);
+  Result<std::int64_t> increase(std::string_view key, std::int64_t by);
+  void wait_for(PeerId peer, std::string_view key);
+  void wake(std::string_view key, ReplySink& replies);
+  void wake_first(std::string_view key, ReplySink& replies);
+  bool arrived(PeerId peer, std::string_view key, ReplySink& replies);
+
+  ByKey<std::string> values_;
+  ByKey<std::deque<std::string>> queues_;
+  // Who waits for a key, first come first; and for what a peer still waits.  A pair is in both or in none.
+  ByKey<std::vector<PeerId>> waiters_;
+  boost::unordered_flat_map<PeerId, std::vector<std::string>> awaited_;
+};
+
+}  // namespace distrun

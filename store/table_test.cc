@@ -1,0 +1,229 @@
+#include "store/table.h"
+
+#include <map>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "store/request_parser.h"
+#include "store/testing.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+using testing::bytes_of;
+using testing::frame;
+using testing::greeting;
+using testing::text;
+
+constexpr PeerId kAlice = 1, kBob = 2, kCarol = 3;
+const std::string kStopWaiting("\0", 1), kWaitCanceled("\1", 1);
+const std::string kReady("\0", 1), kNotReady("\1", 1);
+
+// A table with peers that speak in frames.
+class StoreTableTest : public ::testing::Test, private ReplySink {
+ protected:
+  // What `peer` has been sent since the last look.
+  std::string sent_to(PeerId peer) { return std::exchange(replies_[peer], ""); }
+
+  // Sends a request and returns what the peer was answered at once.
+  std::string ask(PeerId peer, RequestCode code, const std::string& fields = "") {
+    EXPECT_EQ(failure(peer, code, fields), "");
+    return sent_to(peer);
+  }
+
+  std::string failure(PeerId peer, RequestCode code, const std::string& fields) {
+    StoreRequestParser parser;
+    EXPECT_GT(parser.next(greeting()).value(), 0u);
+    const std::string bytes = frame(code, fields);
+    EXPECT_EQ(parser.next(bytes).value(), bytes.size());
+    const auto applied = table_.apply(peer, parser.request(), *this);
+    return applied ? "" : applied.error().message;
+  }
+
+  static std::string keys(std::initializer_list<std::string_view> names) {
+    std::string fields = bytes_of<std::uint64_t>(names.size());
+    for (const auto name : names) fields += text(name);
+    return fields;
+  }
+
+  StoreTable table_;
+
+ private:
+  std::string& replies_to(PeerId peer) override { return replies_[peer]; }
+  std::map<PeerId, std::string> replies_;
+};
+
+TEST_F(StoreTableTest, SetAnswersNothingAndGetAnswersTheValue) {
+  EXPECT_EQ(ask(kAlice, RequestCode::kSet, text("k") + text("value")), "");
+  EXPECT_EQ(ask(kBob, RequestCode::kGet, text("k")), text("value"));
+  EXPECT_EQ(ask(kBob, RequestCode::kGet, text("missing")), text(""));
+}
+
+TEST_F(StoreTableTest, AddCountsInDecimalText) {
+  EXPECT_EQ(ask(kAlice, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(5)),
+            bytes_of<std::int64_t>(5));
+  EXPECT_EQ(ask(kBob, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(-7)),
+            bytes_of<std::int64_t>(-2));
+  EXPECT_EQ(ask(kAlice, RequestCode::kGet, text("n")), text("-2"));
+}
+
+TEST_F(StoreTableTest, AddToWhatIsNoNumberFailsAndChangesNothing) {
+  for (const char* value : {"", "abc"}) {
+    ask(kAlice, RequestCode::kSet, text("k") + text(value));
+    EXPECT_THAT(failure(kAlice, RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)),
+                HasSubstr("'k', whose value is no number"));
+    EXPECT_EQ(ask(kAlice, RequestCode::kGet, text("k")), text(value));
+  }
+}
+
+TEST_F(StoreTableTest, AddThatOverflowsFails) {
+  const auto most = std::numeric_limits<std::int64_t>::max();
+  ask(kAlice, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(most));
+  EXPECT_THAT(failure(kAlice, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(1)),
+              HasSubstr("overflows"));
+}
+
+TEST_F(StoreTableTest, CompareSetReplacesOnlyWhatIsExpected) {
+  const auto compare_set = [&](std::string_view expected, std::string_view wanted) {
+    return ask(kAlice, RequestCode::kCompareSet, text("k") + text(expected) + text(wanted));
+  };
+  EXPECT_EQ(compare_set("old", "new"), text("old"));  // Missing: the expected value, unchanged.
+  EXPECT_EQ(table_.key_count(), 0u);
+  EXPECT_EQ(compare_set("", "first"), text("first"));
+  EXPECT_EQ(compare_set("wrong", "second"), text("first"));
+  EXPECT_EQ(compare_set("first", "second"), text("second"));
+}
+
+TEST_F(StoreTableTest, WaitIsAnsweredWhenTheLastKeyComes) {
+  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({"a", "b", "a"})), "");
+  EXPECT_EQ(ask(kBob, RequestCode::kWait, keys({"b"})), "");
+  ask(kCarol, RequestCode::kSet, text("b") + text(""));
+  EXPECT_EQ(sent_to(kAlice), "");
+  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+  ask(kCarol, RequestCode::kAdd, text("a") + bytes_of<std::int64_t>(1));
+  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+  ask(kCarol, RequestCode::kSet, text("a") + text("again"));
+  EXPECT_EQ(sent_to(kAlice), "");
+}
+
+TEST_F(StoreTableTest, WaitForWhatIsThereIsAnsweredAtOnce) {
+  ask(kAlice, RequestCode::kSet, text("a") + text("1"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({"a"})), kStopWaiting);
+  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({})), kStopWaiting);
+}
+
+TEST_F(StoreTableTest, EveryWayToMakeAKeyWakes) {
+  const auto one = bytes_of<std::uint64_t>(1);
+  const std::pair<RequestCode, std::string> ways[] = {
+      {RequestCode::kSet, text("k0") + text("v")},
+      {RequestCode::kCompareSet, text("k1") + text("") + text("v")},
+      {RequestCode::kAdd, text("k2") + bytes_of<std::int64_t>(1)},
+      {RequestCode::kAppend, text("k3") + text("v")},
+      {RequestCode::kMultiSet, one + text("k4") + text("v")},
+      {RequestCode::kQueuePush, text("k5") + text("v")},
+  };
+  int i = 0;
+  for (const auto& [code, fields] : ways) {
+    const std::string key = "k" + std::to_string(i++);
+    EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({key})), "");
+    ask(kBob, code, fields);
+    EXPECT_EQ(sent_to(kAlice), kStopWaiting) << key;
+  }
+}
+
+TEST_F(StoreTableTest, ACanceledWaitIsNotAnsweredLater) {
+  ask(kAlice, RequestCode::kWait, keys({"a"}));
+  EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kWaitCanceled);
+  ask(kBob, RequestCode::kSet, text("a") + text("1"));
+  EXPECT_EQ(sent_to(kAlice), "");
+}
+
+// The client takes the answer that crossed its cancellation, then the cancellation's.
+TEST_F(StoreTableTest, ACancellationAfterTheAnswerIsAnsweredToo) {
+  ask(kAlice, RequestCode::kWait, keys({"a"}));
+  ask(kBob, RequestCode::kSet, text("a") + text("1"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kStopWaiting + kWaitCanceled);
+}
+
+TEST_F(StoreTableTest, APeerThatIsGoneIsNotAnswered) {
+  ask(kAlice, RequestCode::kWait, keys({"a", "b"}));
+  ask(kBob, RequestCode::kWait, keys({"a"}));
+  table_.forget(kAlice);
+  ask(kCarol, RequestCode::kSet, text("a") + text("1"));
+  ask(kCarol, RequestCode::kSet, text("b") + text("1"));
+  EXPECT_EQ(sent_to(kAlice), "");
+  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+}
+
+TEST_F(StoreTableTest, CheckSeesKeysAndQueuesThatHoldSomething) {
+  ask(kAlice, RequestCode::kSet, text("a") + text(""));
+  ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kCheck, keys({"a", "q"})), kReady);
+  EXPECT_EQ(ask(kAlice, RequestCode::kCheck, keys({"a", "b"})), kNotReady);
+  ask(kAlice, RequestCode::kQueuePop, text("q"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kCheck, keys({"q"})), kNotReady);
+}
+
+TEST_F(StoreTableTest, KeysAreCountedListedAndDeleted) {
+  ask(kAlice, RequestCode::kSet, text("a") + text("1"));
+  ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));  // A queue is no key.
+  EXPECT_EQ(ask(kAlice, RequestCode::kGetNumKeys), bytes_of<std::int64_t>(1));
+  EXPECT_EQ(ask(kAlice, RequestCode::kListKeys), bytes_of<std::int64_t>(1) + text("a"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kDeleteKey, text("a")), bytes_of<std::int64_t>(1));
+  EXPECT_EQ(ask(kAlice, RequestCode::kDeleteKey, text("a")), bytes_of<std::int64_t>(0));
+  EXPECT_EQ(ask(kAlice, RequestCode::kGetNumKeys), bytes_of<std::int64_t>(0));
+}
+
+TEST_F(StoreTableTest, AppendAndTheListFormsActOnEachKey) {
+  ask(kAlice, RequestCode::kAppend, text("a") + text("x"));
+  ask(kAlice, RequestCode::kAppend, text("a") + text("y"));
+  ask(kAlice, RequestCode::kMultiSet,
+      bytes_of<std::uint64_t>(2) + text("b") + text("1") + text("c") + text("2"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kMultiGet, keys({"c", "a", "none", "b"})),
+            text("2") + text("xy") + text("") + text("1"));
+}
+
+TEST_F(StoreTableTest, PingAnswersItsNumber) {
+  EXPECT_EQ(ask(kAlice, RequestCode::kPing, bytes_of<std::uint32_t>(0xDEADBEEF)),
+            bytes_of<std::uint32_t>(0xDEADBEEF));
+}
+
+TEST_F(StoreTableTest, AQueueGivesItsOldestAndSaysHowManyThereWere) {
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")), bytes_of<std::int64_t>(0));
+  ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));
+  ask(kAlice, RequestCode::kQueuePush, text("q") + text("2"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueueLen, text("q")), bytes_of<std::int64_t>(2));
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")),
+            bytes_of<std::int64_t>(2) + text("1"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")),
+            bytes_of<std::int64_t>(1) + text("2"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueueLen, text("q")), bytes_of<std::int64_t>(0));
+}
+
+TEST_F(StoreTableTest, APushWakesOnePeerOnly) {
+  ask(kAlice, RequestCode::kWait, keys({"q", "other"}));
+  ask(kBob, RequestCode::kWait, keys({"q"}));
+  ask(kCarol, RequestCode::kWait, keys({"q"}));
+  ask(9, RequestCode::kQueuePush, text("q") + text("1"));
+  EXPECT_EQ(sent_to(kAlice), "");  // Still waits for "other".
+  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+  EXPECT_EQ(sent_to(kCarol), "");
+  ask(9, RequestCode::kQueuePush, text("q") + text("2"));
+  EXPECT_EQ(sent_to(kCarol), kStopWaiting);
+  ask(9, RequestCode::kSet, text("other") + text(""));
+  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+}
+
+TEST_F(StoreTableTest, ABarrierReleasesAllAtTheLast) {
+  const std::string fields = text("b") + bytes_of<std::int64_t>(3);
+  EXPECT_EQ(ask(kAlice, RequestCode::kBarrier, fields), "");
+  EXPECT_EQ(ask(kBob, RequestCode::kBarrier, fields), "");
+  EXPECT_EQ(ask(kCarol, RequestCode::kBarrier, fields), kStopWaiting);
+  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+}
+
+}  // namespace
+}  // namespace distrun
