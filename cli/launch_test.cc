@@ -1,0 +1,260 @@
+// Real launches: the program `distrun`, shell scripts as workers.
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <fstream>
+#include <set>
+#include <sstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "common/unique_fd.h"
+#include "launcher/testing.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::MatchesRegex;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
+using testing::ProgramOptions;
+using testing::ProgramResult;
+using testing::run_program;
+
+ProgramResult launch(std::vector<std::string> arguments, const ProgramOptions& options = {}) {
+  arguments.insert(arguments.begin(), {DISTRUN_PROGRAM, "launch"});
+  ProgramResult result = run_program(arguments, options);
+  EXPECT_FALSE(result.timed_out) << result.err;
+  return result;
+}
+
+ProgramResult launch_shell(int workers, const std::string& script,
+                           const ProgramOptions& options = {}) {
+  return launch({"--nproc-per-node", std::to_string(workers), "sh", "-c", script}, options);
+}
+
+std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) found.push_back(line);
+  return found;
+}
+
+bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
+
+// A process that is not our child, to be watched beyond the end of its run.
+UniqueFd watch(const std::string& pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, std::stoi(pid), 0)));
+}
+
+// A signal that has been sent takes effect a moment later, and nobody of the run waits for it.
+bool ends(const UniqueFd& process) {
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, 10'000) == 1;
+}
+
+TEST(LaunchTest, EveryWorkerKnowsItsRankAndFindsTheStore) {
+  const auto result = launch_shell(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_THAT(lines(result.out), UnorderedElementsAre("0/3 0 127.0.0.1", "1/3 1 127.0.0.1",
+                                                      "2/3 2 127.0.0.1"));
+  EXPECT_EQ(result.err, "");
+}
+
+TEST(LaunchTest, StdoutAndStderrStayApart) {
+  const auto result = launch_shell(1, "echo to out; echo to err >&2");
+  EXPECT_EQ(result.out, "to out\n");
+  EXPECT_EQ(result.err, "to err\n");
+}
+
+// Each line is written in pieces, with the other workers writing between them.
+TEST(LaunchTest, LinesOfSeveralWorkersDoNotMix) {
+  const auto result = launch_shell(
+      4, "i=0; while [ $i -lt 200 ]; do printf a; printf b; printf \"$RANK\\n\"; i=$((i+1)); done");
+  const auto all = lines(result.out);
+  EXPECT_EQ(all.size(), 800u);
+  EXPECT_THAT(all, Each(MatchesRegex("ab[0-3]")));
+}
+
+TEST(LaunchTest, ALastLineWithoutAnEndIsKept) {
+  EXPECT_EQ(launch_shell(1, "printf 'a\\nb'").out, "a\nb");
+}
+
+TEST(LaunchTest, MoreOutputThanAPipeHoldsArrivesWhole) {
+  const auto result = launch_shell(2, "head -c 3000000 /dev/zero | tr '\\0' x | fold -w 99; echo");
+  EXPECT_EQ(std::count(result.out.begin(), result.out.end(), 'x'), 6'000'000);
+}
+
+TEST(LaunchTest, TheFirstFailureEndsTheRunWithItsStatus) {
+  const auto result = launch_shell(3, "[ $RANK != 1 ] || exit 7; exec sleep 1000");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{7}));
+  EXPECT_THAT(result.err, StartsWith("distrun: rank 1 failed: exit code 7\n"));
+  EXPECT_THAT(result.err, HasSubstr("ended in consequence: ranks 0, 2 (signal SIGTERM (15))"));
+}
+
+TEST(LaunchTest, ASignalIsReportedByNameAndStatus) {
+  const auto result = launch_shell(1, "kill -SEGV $$");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{139}));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 failed: signal SIGSEGV (11)"));
+}
+
+TEST(LaunchTest, WhoIgnoresSigtermIsKilled) {
+  const auto result =
+      launch({"--nproc-per-node", "2", "--shutdown-timeout", "0.2", "sh", "-c",
+              "[ $RANK = 0 ] || { read line <\"$FIFO\"; exit 5; };"
+              "trap '' TERM; echo ready >\"$FIFO\"; while :; do sleep 1; done"},
+             [] {
+               ProgramOptions options;
+               std::string folder = ::testing::TempDir() + "launch_test.XXXXXX";
+               if (::mkdtemp(folder.data()) == nullptr) std::abort();
+               ::mkfifo((folder + "/fifo").c_str(), 0600);
+               options.environment.set("FIFO", folder + "/fifo");
+               return options;
+             }());
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5}));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 (signal SIGKILL (9))"));
+}
+
+TEST(LaunchTest, TheRunsTimeCanBeBounded) {
+  const auto result = launch({"--timeout", "0.2", "sleep", "1000"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
+  EXPECT_THAT(result.err, StartsWith("distrun: not finished after 0.2 s (--timeout)\n"));
+}
+
+TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
+  for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
+    ProgramOptions options;
+    std::set<int> pids;
+    bool sent = false;
+    options.on_output = [&](const std::string& out, int distrun) {
+      const auto all = lines(out);
+      if (sent || all.size() < 2 || out.back() != '\n') return;
+      for (const auto& pid : all) pids.insert(std::stoi(pid));
+      ::kill(distrun, signal);
+      sent = true;
+    };
+    const auto result = launch_shell(2, "echo $$; exec sleep 1000", options);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + signal}));
+    EXPECT_THAT(result.err, StartsWith("distrun: ended by signal " + signal_name(signal)));
+    ASSERT_EQ(pids.size(), 2u);
+    for (const int pid : pids) EXPECT_FALSE(is_alive(pid)) << pid;
+  }
+}
+
+TEST(LaunchTest, WorkersDoNotOutliveALauncherThatIsKilled) {
+  ProgramOptions options;
+  std::vector<UniqueFd> workers;
+  options.on_output = [&](const std::string& out, int distrun) {
+    if (lines(out).size() < 2 || out.back() != '\n') return;
+    for (const auto& pid : lines(out)) workers.push_back(watch(pid));
+    ::kill(distrun, SIGKILL);
+  };
+  const auto result = launch_shell(2, "echo $$; exec sleep 1000", options);
+  EXPECT_EQ(result.end, ProcessEnd(KilledBy{SIGKILL}));
+  ASSERT_EQ(workers.size(), 2u);
+  for (const auto& worker : workers) EXPECT_TRUE(ends(worker));
+}
+
+TEST(LaunchTest, AProcessLeftBehindIsEndedAndReported) {
+  ProgramOptions options;
+  UniqueFd left_behind;
+  options.on_output = [&](const std::string& out, int) {
+    if (out.back() == '\n') left_behind = watch(out);
+  };
+  const auto result = launch_shell(1, "sleep 1000 & echo $!", options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 left a process behind that held the output open"));
+  EXPECT_TRUE(ends(left_behind));
+}
+
+TEST(LaunchTest, AReaderThatGoesEndsTheRun) {
+  const std::string script = std::string(DISTRUN_PROGRAM) + " launch yes | head -n 1; echo ${PIPESTATUS[0]}";
+  const auto result = run_program({"bash", "-c", script});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_EQ(result.out, "y\n141\n");
+}
+
+TEST(LaunchTest, AFullDiskEndsTheRunAndIsNamed) {
+  const std::string script = std::string(DISTRUN_PROGRAM) + " launch yes >/dev/full";
+  const auto result = run_program({"bash", "-c", script});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(result.err, StartsWith("distrun: write what the workers print: no space left on device"));
+}
+
+TEST(LaunchTest, RankZeroReadsStandardInput) {
+  const std::string script =
+      "echo hello | " + std::string(DISTRUN_PROGRAM) + " launch --nproc-per-node 2 sh -c 'echo $RANK $(cat)'";
+  EXPECT_THAT(lines(run_program({"bash", "-c", script}).out), UnorderedElementsAre("0 hello", "1"));
+}
+
+TEST(LaunchTest, ErrorFoldersAreThereDuringTheRunAndGoneAfterIt) {
+  const auto result =
+      launch_shell(2, "dirname $TORCHELASTIC_ERROR_FILE; echo '{}' >$TORCHELASTIC_ERROR_FILE");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  for (const auto& folder : lines(result.out)) EXPECT_NE(::access(folder.c_str(), F_OK), 0);
+}
+
+TEST(LaunchTest, TheProgramKeepsItsOwnFlags) {
+  EXPECT_EQ(launch({"echo", "--nproc-per-node", "2", "-h", "--", "x"}).out,
+            "--nproc-per-node 2 -h -- x\n");
+}
+
+TEST(LaunchTest, BothSpellingsAndTheVariablesOfTorchrunAreTaken) {
+  ProgramOptions options;
+  options.environment.set("PET_NPROC_PER_NODE", "2");
+  EXPECT_EQ(launch({"echo", "x"}, options).out, "x\nx\n");
+  EXPECT_EQ(launch({"--nproc_per_node=3", "echo", "x"}, options).out, "x\nx\nx\n");
+}
+
+TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
+  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
+           {},
+           {"--no-such-flag", "echo", "x"},
+           {"--nproc-per-node", "0", "echo", "x"},
+           {"--nproc-per-node", "two", "echo", "x"},
+           {"--master-port", "70000", "echo", "x"},
+           {"--master-addr", "no.address", "echo", "x"},
+           {"--nnodes", "2", "echo", "x"}}) {
+    const auto result = launch(arguments);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << ::testing::PrintToString(arguments);
+    EXPECT_THAT(result.err, StartsWith("distrun launch: "));
+    EXPECT_THAT(result.out, IsEmpty());
+  }
+}
+
+TEST(LaunchTest, AProgramThatCannotRunHasTheShellsStatus) {
+  EXPECT_EQ(launch({"no-such-program"}).end, ProcessEnd(ExitedWith{127}));
+  EXPECT_EQ(launch({"./no-such-program"}).end, ProcessEnd(ExitedWith{127}));
+  EXPECT_EQ(launch({"/etc/passwd"}).end, ProcessEnd(ExitedWith{126}));
+}
+
+TEST(LaunchTest, APortInUseIsDistrunsOwnFailureAndNamed) {
+  const auto inner = std::string(DISTRUN_PROGRAM) + " launch --master-port $MASTER_PORT true; echo $?";
+  const auto result = launch_shell(1, inner);
+  EXPECT_EQ(result.out, "125\n");
+  EXPECT_THAT(result.err, HasSubstr("address already in use"));
+}
+
+TEST(LaunchTest, HelpAndVersionGoToStdout) {
+  for (const auto& arguments : std::vector<std::vector<std::string>>{
+           {DISTRUN_PROGRAM, "--help"}, {DISTRUN_PROGRAM, "launch", "--help"}}) {
+    const auto result = run_program(arguments);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
+    EXPECT_THAT(result.out, AllOf(HasSubstr("Usage: distrun"), HasSubstr("Examples:")));
+    EXPECT_EQ(result.err, "");
+  }
+  EXPECT_THAT(run_program({DISTRUN_PROGRAM, "--version"}).out, MatchesRegex("distrun [0-9.]+\n"));
+}
+
+}  // namespace
+}  // namespace distrun
