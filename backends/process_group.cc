@@ -19,6 +19,14 @@ using c10d::ProcessGroup;
 constexpr const char* kDefaultGroupPrefix = "default_pg";
 constexpr const char* kDefaultGroupName = "0";
 
+// A group made again after destroy_process_group() must not read what the one before has left
+// in the store: its addresses are those of closed sockets.
+std::string store_prefix() {
+  static int groups_made = 0;
+  const int before = groups_made++;
+  return before == 0 ? kDefaultGroupPrefix : kDefaultGroupPrefix + std::string("#") + std::to_string(before);
+}
+
 // Never destroyed at exit: Gloo's threads may still run there.
 c10::intrusive_ptr<ProcessGroup>& default_group() {
   static auto* group = new c10::intrusive_ptr<ProcessGroup>();
@@ -43,7 +51,7 @@ void init_process_group(const InitOptions& options) {
               "'; known: gloo");
   const Rendezvous met = rendezvous_by_environment(Environment::from(environ), options.timeout);
 
-  const auto default_store = c10::make_intrusive<c10d::PrefixStore>(kDefaultGroupPrefix, met.store);
+  const auto default_store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store);
   const auto group_store = c10::make_intrusive<c10d::PrefixStore>(
       std::string(kDefaultGroupName) + "/", default_store);
   auto made = c10::make_intrusive<ProcessGroup>(group_store, met.rank, met.world_size);

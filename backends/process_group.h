@@ -44,7 +44,8 @@ struct InitOptions {
 };
 
 // Joins the group of all ranks, as the variables RANK, WORLD_SIZE, MASTER_ADDR and
-// MASTER_PORT describe it.  Returns when every rank has come.
+// MASTER_PORT describe it.  Returns when every rank has come.  After
+// destroy_process_group() it can be called again, by all ranks, as often as before.
 // Throws where a group exists already, the backend is not known, a variable is
 // missing or malformed, or the others do not come in time.
 void init_process_group(const InitOptions& options = {});

@@ -16,6 +16,7 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
+#include <c10/util/Exception.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -132,6 +133,9 @@ int main(int argc, char** argv) {
     distrun::init_process_group("gloo");
     train_and_test(argv[1]);
     distrun::destroy_process_group();
+  } catch (const c10::Error& error) {
+    std::fprintf(stderr, "train_digits: %s\n", error.what_without_backtrace());
+    return 1;
   } catch (const std::exception& error) {
     std::fprintf(stderr, "train_digits: %s\n", error.what());
     return 1;

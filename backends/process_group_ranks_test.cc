@@ -1,0 +1,74 @@
+// Collectives, as every rank of a real run sees them:
+//
+//     distrun launch --nproc-per-node 3 build/tests/process_group_ranks_test
+//
+// Every rank runs every test, in the same order; the run fails if one rank does.
+#include "backends/process_group.h"
+
+#include <ATen/Functions.h>
+#include <ATen/TensorOperators.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+class ProcessGroupRanksTest : public ::testing::Test {
+ protected:
+  // Short, so that a rank that fails does not keep the others for long.
+  void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }
+  void TearDown() override {
+    barrier();
+    destroy_process_group();
+  }
+
+  // What rank `rank` puts in: every rank can compute what another has.
+  static at::Tensor input_of(int rank) { return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank; }
+};
+
+TEST_F(ProcessGroupRanksTest, RanksAreThoseOfTheEnvironment) {
+  EXPECT_EQ(get_rank(), std::stoi(std::getenv("RANK")));
+  EXPECT_EQ(get_world_size(), std::stoi(std::getenv("WORLD_SIZE")));
+}
+
+TEST_F(ProcessGroupRanksTest, AGroupIsMadeOnce) {
+  EXPECT_TRUE(is_initialized());
+  EXPECT_ANY_THROW(init_process_group());
+  EXPECT_TRUE(is_initialized());
+}
+
+TEST_F(ProcessGroupRanksTest, AllReduceCombinesTheValuesOfAllRanks) {
+  at::Tensor sum = at::zeros({2, 3}), most = input_of(get_world_size() - 1);
+  for (int rank = 0; rank < get_world_size(); ++rank) sum += input_of(rank);
+  at::Tensor tensor = input_of(get_rank());
+  all_reduce(tensor);
+  EXPECT_TRUE(tensor.equal(sum)) << tensor;
+  tensor = input_of(get_rank());
+  all_reduce(tensor, ReduceOp::MAX);
+  EXPECT_TRUE(tensor.equal(most)) << tensor;
+}
+
+TEST_F(ProcessGroupRanksTest, AllReduceTakesScalarsAndNothing) {
+  at::Tensor scalar = at::full({}, 2.0);
+  all_reduce(scalar);
+  EXPECT_EQ(scalar.item<double>(), 2.0 * get_world_size());
+  at::Tensor nothing = at::empty({0, 3});
+  all_reduce(nothing);
+  EXPECT_EQ(nothing.numel(), 0);
+}
+
+TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
+  for (int src = 0; src < get_world_size(); ++src) {
+    at::Tensor tensor = input_of(get_rank());
+    broadcast(tensor, src);
+    EXPECT_TRUE(tensor.equal(input_of(src))) << tensor;
+  }
+}
+
+TEST_F(ProcessGroupRanksTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {
+  EXPECT_ANY_THROW(broadcast(at::ones({1}), get_world_size()));
+  EXPECT_ANY_THROW(broadcast(at::ones({1}), -1));
+}
+
+}  // namespace
+}  // namespace distrun
