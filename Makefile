@@ -67,7 +67,7 @@ configured:
 
 check:
 	@cmake/setup.sh packages launcher check
-	@BUILD=$(BUILD) cmake/check.sh
+	@cmake/check.sh
 
 format:
 	@cmake/setup.sh packages check

@@ -24,7 +24,8 @@ constexpr const char* kDefaultGroupName = "0";
 std::string store_prefix() {
   static int groups_made = 0;
   const int before = groups_made++;
-  return before == 0 ? kDefaultGroupPrefix : kDefaultGroupPrefix + std::string("#") + std::to_string(before);
+  return before == 0 ? kDefaultGroupPrefix
+                     : kDefaultGroupPrefix + std::string("#") + std::to_string(before);
 }
 
 // Never destroyed at exit: Gloo's threads may still run there.
@@ -52,12 +53,13 @@ void init_process_group(const InitOptions& options) {
   const Rendezvous met = rendezvous_by_environment(Environment::from(environ), options.timeout);
 
   const auto default_store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store);
-  const auto group_store = c10::make_intrusive<c10d::PrefixStore>(
-      std::string(kDefaultGroupName) + "/", default_store);
+  const auto group_store =
+      c10::make_intrusive<c10d::PrefixStore>(std::string(kDefaultGroupName) + "/", default_store);
   auto made = c10::make_intrusive<ProcessGroup>(group_store, met.rank, met.world_size);
   // Python makes one backend for the first device and gives it to the others.
-  const auto backend = make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store),
-                                         met.rank, met.world_size, options.timeout);
+  const auto backend =
+      make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store), met.rank,
+                        met.world_size, options.timeout);
   made->setDefaultBackend(ProcessGroup::BackendType::GLOO);
   for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
     made->setBackend(device, ProcessGroup::BackendType::GLOO, backend);

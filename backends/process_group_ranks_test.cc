@@ -3,12 +3,12 @@
 //     distrun launch --nproc-per-node 3 build/tests/process_group_ranks_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
-#include "backends/process_group.h"
-
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+
+#include "backends/process_group.h"
 
 namespace distrun {
 namespace {
@@ -23,7 +23,9 @@ class ProcessGroupRanksTest : public ::testing::Test {
   }
 
   // What rank `rank` puts in: every rank can compute what another has.
-  static at::Tensor input_of(int rank) { return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank; }
+  static at::Tensor input_of(int rank) {
+    return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank;
+  }
 };
 
 TEST_F(ProcessGroupRanksTest, RanksAreThoseOfTheEnvironment) {

@@ -30,8 +30,7 @@ Number number(const Environment& environment, const std::string& name, Number mi
 
 Rendezvous rendezvous_by_environment(const Environment& environment,
                                      std::chrono::milliseconds timeout) {
-  const int world_size =
-      number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  const int world_size = number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
   const int rank = number<int>(environment, "RANK", 0, world_size - 1);
   const std::string host = variable(environment, "MASTER_ADDR");
   const auto port = number<std::uint16_t>(environment, "MASTER_PORT", 1, 65535);

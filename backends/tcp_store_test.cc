@@ -1,22 +1,21 @@
 // LibTorch's own TCPStore client, c10d::TCPStore, against StoreServer.
-#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
-#include <torch/csrc/distributed/c10d/TCPStore.hpp>
-
 #include <future>
 #include <thread>
 
 #include <boost/asio/post.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "store/server.h"
 
 namespace distrun {
 namespace {
 
+using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
-using std::chrono::milliseconds;
 using Bytes = std::vector<uint8_t>;
 
 Bytes bytes(std::string_view text) { return {text.begin(), text.end()}; }
@@ -24,7 +23,8 @@ Bytes bytes(std::string_view text) { return {text.begin(), text.end()}; }
 class TcpStoreTest : public ::testing::Test {
  protected:
   TcpStoreTest()
-      : server_(StoreServer::listen(io_, table_, {}).value()), port_(server_->port()),
+      : server_(StoreServer::listen(io_, table_, {}).value()),
+        port_(server_->port()),
         thread_([this] { io_.run(); }) {}
 
   ~TcpStoreTest() override {

@@ -1,8 +1,5 @@
 #include "cli/launch_command.h"
 
-#include <sched.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <array>
 #include <iostream>
@@ -11,6 +8,8 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <sched.h>
+#include <unistd.h>
 
 #include "cli/flags.h"
 #include "common/parse_number.h"
@@ -24,7 +23,8 @@ namespace distrun {
 
 namespace {
 
-constexpr const char* kExamples = R"(PROGRAM is executed as it is; a .py file, or a module with -m, runs with python3 -u
+constexpr const char* kExamples =
+    R"(PROGRAM is executed as it is; a .py file, or a module with -m, runs with python3 -u
 (PYTHON_EXEC names another).  Every flag can also be given as PET_<FLAG>, and with
 underscores for dashes.
 
@@ -76,8 +76,7 @@ std::string host_name() {
 LaunchCommand::LaunchCommand(CLI::App& app)
     : command_(app.add_subcommand("launch", "Start the workers of a run and watch them.")) {
   CLI::App& launch = *command_;
-  launch.formatter(
-      std::make_shared<HelpFormatter>("distrun launch [flags] PROGRAM [ARGS...]"));
+  launch.formatter(std::make_shared<HelpFormatter>("distrun launch [flags] PROGRAM [ARGS...]"));
   launch.footer(kExamples);
   launch.prefix_command();
   const auto seconds = CLI::Range(0.0, 1e9).description("SECONDS");

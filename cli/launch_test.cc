@@ -1,9 +1,4 @@
 // Real launches: the program `distrun`, shell scripts as workers.
-#include <poll.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
-#include <unistd.h>
-
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
@@ -13,6 +8,10 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include "common/unique_fd.h"
 #include "launcher/testing.h"
@@ -25,11 +24,11 @@ using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
-using ::testing::StartsWith;
-using ::testing::UnorderedElementsAre;
 using testing::ProgramOptions;
 using testing::ProgramResult;
 using testing::run_program;
+using ::testing::StartsWith;
+using ::testing::UnorderedElementsAre;
 
 ProgramResult launch(std::vector<std::string> arguments, const ProgramOptions& options = {}) {
   arguments.insert(arguments.begin(), {DISTRUN_PROGRAM, "launch"});
@@ -66,8 +65,8 @@ bool ends(const UniqueFd& process) {
 TEST(LaunchTest, EveryWorkerKnowsItsRankAndFindsTheStore) {
   const auto result = launch_shell(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
-  EXPECT_THAT(lines(result.out), UnorderedElementsAre("0/3 0 127.0.0.1", "1/3 1 127.0.0.1",
-                                                      "2/3 2 127.0.0.1"));
+  EXPECT_THAT(lines(result.out),
+              UnorderedElementsAre("0/3 0 127.0.0.1", "1/3 1 127.0.0.1", "2/3 2 127.0.0.1"));
   EXPECT_EQ(result.err, "");
 }
 
@@ -109,18 +108,17 @@ TEST(LaunchTest, ASignalIsReportedByNameAndStatus) {
 }
 
 TEST(LaunchTest, WhoIgnoresSigtermIsKilled) {
-  const auto result =
-      launch({"--nproc-per-node", "2", "--shutdown-timeout", "0.2", "sh", "-c",
-              "[ $RANK = 0 ] || { read line <\"$FIFO\"; exit 5; };"
-              "trap '' TERM; echo ready >\"$FIFO\"; while :; do sleep 1; done"},
-             [] {
-               ProgramOptions options;
-               std::string folder = ::testing::TempDir() + "launch_test.XXXXXX";
-               if (::mkdtemp(folder.data()) == nullptr) std::abort();
-               ::mkfifo((folder + "/fifo").c_str(), 0600);
-               options.environment.set("FIFO", folder + "/fifo");
-               return options;
-             }());
+  const auto result = launch({"--nproc-per-node", "2", "--shutdown-timeout", "0.2", "sh", "-c",
+                              "[ $RANK = 0 ] || { read line <\"$FIFO\"; exit 5; };"
+                              "trap '' TERM; echo ready >\"$FIFO\"; while :; do sleep 1; done"},
+                             [] {
+                               ProgramOptions options;
+                               std::string folder = ::testing::TempDir() + "launch_test.XXXXXX";
+                               if (::mkdtemp(folder.data()) == nullptr) std::abort();
+                               ::mkfifo((folder + "/fifo").c_str(), 0600);
+                               options.environment.set("FIFO", folder + "/fifo");
+                               return options;
+                             }());
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5}));
   EXPECT_THAT(result.err, HasSubstr("rank 0 (signal SIGKILL (9))"));
 }
@@ -178,7 +176,8 @@ TEST(LaunchTest, AProcessLeftBehindIsEndedAndReported) {
 }
 
 TEST(LaunchTest, AReaderThatGoesEndsTheRun) {
-  const std::string script = std::string(DISTRUN_PROGRAM) + " launch yes | head -n 1; echo ${PIPESTATUS[0]}";
+  const std::string script =
+      std::string(DISTRUN_PROGRAM) + " launch yes | head -n 1; echo ${PIPESTATUS[0]}";
   const auto result = run_program({"bash", "-c", script});
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.out, "y\n141\n");
@@ -188,12 +187,13 @@ TEST(LaunchTest, AFullDiskEndsTheRunAndIsNamed) {
   const std::string script = std::string(DISTRUN_PROGRAM) + " launch yes >/dev/full";
   const auto result = run_program({"bash", "-c", script});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(result.err, StartsWith("distrun: write what the workers print: no space left on device"));
+  EXPECT_THAT(result.err,
+              StartsWith("distrun: write what the workers print: no space left on device"));
 }
 
 TEST(LaunchTest, RankZeroReadsStandardInput) {
-  const std::string script =
-      "echo hello | " + std::string(DISTRUN_PROGRAM) + " launch --nproc-per-node 2 sh -c 'echo $RANK $(cat)'";
+  const std::string script = "echo hello | " + std::string(DISTRUN_PROGRAM) +
+                             " launch --nproc-per-node 2 sh -c 'echo $RANK $(cat)'";
   EXPECT_THAT(lines(run_program({"bash", "-c", script}).out), UnorderedElementsAre("0 hello", "1"));
 }
 
@@ -217,14 +217,14 @@ TEST(LaunchTest, BothSpellingsAndTheVariablesOfTorchrunAreTaken) {
 }
 
 TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
-  for (const std::vector<std::string>& arguments : std::vector<std::vector<std::string>>{
-           {},
-           {"--no-such-flag", "echo", "x"},
-           {"--nproc-per-node", "0", "echo", "x"},
-           {"--nproc-per-node", "two", "echo", "x"},
-           {"--master-port", "70000", "echo", "x"},
-           {"--master-addr", "no.address", "echo", "x"},
-           {"--nnodes", "2", "echo", "x"}}) {
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{},
+                                             {"--no-such-flag", "echo", "x"},
+                                             {"--nproc-per-node", "0", "echo", "x"},
+                                             {"--nproc-per-node", "two", "echo", "x"},
+                                             {"--master-port", "70000", "echo", "x"},
+                                             {"--master-addr", "no.address", "echo", "x"},
+                                             {"--nnodes", "2", "echo", "x"}}) {
     const auto result = launch(arguments);
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << ::testing::PrintToString(arguments);
     EXPECT_THAT(result.err, StartsWith("distrun launch: "));
@@ -239,7 +239,8 @@ TEST(LaunchTest, AProgramThatCannotRunHasTheShellsStatus) {
 }
 
 TEST(LaunchTest, APortInUseIsDistrunsOwnFailureAndNamed) {
-  const auto inner = std::string(DISTRUN_PROGRAM) + " launch --master-port $MASTER_PORT true; echo $?";
+  const auto inner =
+      std::string(DISTRUN_PROGRAM) + " launch --master-port $MASTER_PORT true; echo $?";
   const auto result = launch_shell(1, inner);
   EXPECT_EQ(result.out, "125\n");
   EXPECT_THAT(result.err, HasSubstr("address already in use"));

@@ -26,8 +26,8 @@ void Environment::set(std::string name, std::string value) {
   variables_.insert_or_assign(std::move(name), std::move(value));
 }
 
-void Environment::set_default(std::string name, std::string value) {
-  variables_.try_emplace(std::move(name), std::move(value));
+void Environment::set_default(const std::string& name, const std::string& value) {
+  variables_.emplace(name, value);
 }
 
 void Environment::unset(std::string_view name) {
@@ -40,7 +40,8 @@ Environment::Block Environment::block() const {
   block.lines_.reserve(variables_.size());
   block.pointers_.reserve(variables_.size() + 1);
   for (const auto& [name, value] : variables_) {
-    block.lines_.push_back(name + "=" + value);
+    block.lines_.push_back(name);
+    block.lines_.back().append("=").append(value);
     block.pointers_.push_back(block.lines_.back().c_str());
   }
   block.pointers_.push_back(nullptr);

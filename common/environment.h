@@ -31,7 +31,7 @@ class Environment {
   void set(std::string name, std::string value);
 
   // Sets the variable only where it is not set yet.
-  void set_default(std::string name, std::string value);
+  void set_default(const std::string& name, const std::string& value);
 
   void unset(std::string_view name);
 

@@ -1,8 +1,7 @@
 #include "common/process_end.h"
 
-#include <string.h>  // sigabbrev_np is in no C++ header.
-
 #include <fmt/format.h>
+#include <string.h>  // sigabbrev_np is in no C++ header.
 
 namespace distrun {
 

@@ -4,9 +4,9 @@
 //     if (!fd) return Error::from_errno(path);
 #pragma once
 
-#include <unistd.h>
-
 #include <utility>
+
+#include <unistd.h>
 
 namespace distrun {
 

@@ -103,8 +103,9 @@ void train_and_test(const std::string& path) {
     for (int64_t step = 0; step < steps; ++step) {
       const at::Tensor mine = order.narrow(0, step * step_samples + rank * kBatch, kBatch);
       optimizer.zero_grad();
-      const at::Tensor loss = at::cross_entropy_loss(net.forward(data.train.images.index_select(0, mine)),
-                                                     data.train.digits.index_select(0, mine));
+      const at::Tensor loss =
+          at::cross_entropy_loss(net.forward(data.train.images.index_select(0, mine)),
+                                 data.train.digits.index_select(0, mine));
       loss.backward();
       average_gradients(net);
       optimizer.step();

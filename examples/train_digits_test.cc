@@ -11,10 +11,10 @@
 namespace distrun {
 namespace {
 
-using ::testing::UnorderedElementsAre;
 using testing::ProgramOptions;
 using testing::ProgramResult;
 using testing::run_program;
+using ::testing::UnorderedElementsAre;
 
 constexpr const char* kCpp = TRAIN_DIGITS;
 constexpr const char* kPython = EXAMPLES_DIR "/train_digits.py";
@@ -67,8 +67,9 @@ TEST(TrainDigitsTest, TrainsInPython) {
 TEST(TrainDigitsTest, CppAndPythonRanksTrainTogether) {
   if (python_is_missing()) GTEST_SKIP() << kNoPython;
   for (const char* cpp_rank : {"0", "1"}) {
-    const std::string script = std::string("if [ $RANK = ") + cpp_rank +
-                               " ]; then exec \"$0\" \"$2\"; else exec \"$PYTHON_EXEC\" \"$1\" \"$2\"; fi";
+    const std::string script =
+        std::string("if [ $RANK = ") + cpp_rank +
+        " ]; then exec \"$0\" \"$2\"; else exec \"$PYTHON_EXEC\" \"$1\" \"$2\"; fi";
     expect_trained(launch({"sh", "-c", script, kCpp, kPython, kData}));
   }
 }

@@ -1,8 +1,8 @@
 #include "launcher/command.h"
 
-#include <unistd.h>
-
 #include <filesystem>
+
+#include <unistd.h>
 
 namespace distrun {
 
@@ -51,7 +51,8 @@ Result<std::string> find_program(std::string_view name, const Environment& envir
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
     const Runnable runnable = look_at(candidate);
     if (runnable == Runnable::kYes) return candidate;
-    if (runnable == Runnable::kNo && unusable.empty() && !std::filesystem::is_directory(candidate)) {
+    if (runnable == Runnable::kNo && unusable.empty() &&
+        !std::filesystem::is_directory(candidate)) {
       unusable = candidate;
     }
   }

@@ -21,8 +21,8 @@
 namespace distrun {
 
 struct Command {
-  std::string executable;                // A path that exec() takes.
-  std::vector<std::string> arguments;    // From argv[0] on.
+  std::string executable;              // A path that exec() takes.
+  std::vector<std::string> arguments;  // From argv[0] on.
 };
 
 // Fails with kNotFound or kNotExecutable, naming the program.

@@ -1,13 +1,12 @@
 #include "launcher/command.h"
 
-#include <sys/stat.h>
-
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 
 namespace distrun {
 namespace {
@@ -75,7 +74,8 @@ TEST_F(CommandTest, NoPythonExecutesAScriptItself) {
 }
 
 TEST_F(CommandTest, WhatIsNotThereIsNotFound) {
-  for (const std::string& program : {folder_ + "/none", std::string("none"), folder_ + "/none.py"}) {
+  for (const std::string& program :
+       {folder_ + "/none", std::string("none"), folder_ + "/none.py"}) {
     const auto command = resolve({.program = program});
     ASSERT_TRUE(command.has_error()) << program;
     EXPECT_EQ(command.error().kind, ErrorKind::kNotFound);

@@ -1,8 +1,5 @@
 #include "launcher/driver.h"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <array>
 #include <cerrno>
 #include <csignal>
@@ -16,7 +13,9 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include "common/unique_fd.h"
 #include "launcher/line_splitter.h"
@@ -59,7 +58,9 @@ class PrivateFolder {
 class OutputRelay {
  public:
   OutputRelay(asio::io_context& io, UniqueFd from, OutputSink& to, std::function<void()> on_end)
-      : from_(io, from.release()), to_(to), lines_([this](std::string_view line) { to_.append(line); }),
+      : from_(io, from.release()),
+        to_(to),
+        lines_([this](std::string_view line) { to_.append(line); }),
         on_end_(std::move(on_end)) {
     read();
   }
@@ -247,16 +248,17 @@ class Driver {
   }
 
   void wait_for_exit(LocalRank local_rank) {
-    at(local_rank).exit->async_wait(stream_descriptor::wait_read, [this, local_rank](error_code error) {
-      if (error) return;
-      Worker& worker = at(local_rank);
-      const auto end = look_at_end(worker.process);
-      const auto index = static_cast<std::size_t>(local_rank.value());
-      report_.workers[index].run_time =
-          std::chrono::duration_cast<std::chrono::milliseconds>(now() - worker.started);
-      // Only another part of this process could have taken the end; there is none.
-      tell(Exited{local_rank, end.value_or(ExitedWith{kExitInternal})});
-    });
+    at(local_rank)
+        .exit->async_wait(stream_descriptor::wait_read, [this, local_rank](error_code error) {
+          if (error) return;
+          Worker& worker = at(local_rank);
+          const auto end = look_at_end(worker.process);
+          const auto index = static_cast<std::size_t>(local_rank.value());
+          report_.workers[index].run_time =
+              std::chrono::duration_cast<std::chrono::milliseconds>(now() - worker.started);
+          // Only another part of this process could have taken the end; there is none.
+          tell(Exited{local_rank, end.value_or(ExitedWith{kExitInternal})});
+        });
   }
 
   void output_lost(int error) {
@@ -309,7 +311,8 @@ class Driver {
 
 Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams) {
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGCHLD, SIG_DFL);  // Ignored, as some parents leave it, the kernel would reap workers itself.
+  ::signal(SIGCHLD,
+           SIG_DFL);  // Ignored, as some parents leave it, the kernel would reap workers itself.
   auto folder = PrivateFolder::make(plan.environment);
   if (!folder) return folder.error();
   return Driver(plan, streams, folder->path()).run();

@@ -16,10 +16,10 @@
 // SIGPIPE is ignored.  Call it once a process.
 #pragma once
 
-#include <sys/types.h>
-
 #include <chrono>
 #include <vector>
+
+#include <sys/types.h>
 
 #include "common/result.h"
 #include "launcher/plan.h"

@@ -1,10 +1,5 @@
 #include "launcher/output_sink.h"
 
-#include <limits.h>
-#include <poll.h>
-#include <sys/epoll.h>
-#include <unistd.h>
-
 #include <cerrno>
 #include <string>
 #include <utility>
@@ -12,6 +7,10 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <limits.h>
+#include <poll.h>
+#include <sys/epoll.h>
+#include <unistd.h>
 
 #include "common/unique_fd.h"
 
@@ -22,7 +21,8 @@ using asio::posix::stream_descriptor;
 
 namespace {
 
-// A pipe that poll() calls writable takes this much without blocking; terminals and sockets likewise.
+// A pipe that poll() calls writable takes this much without blocking; terminals and sockets
+// likewise.
 constexpr std::size_t kChunkBytes = PIPE_BUF;
 
 bool takes_now(int fd) {
@@ -46,7 +46,8 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   const int fd;
   // Asio would set a descriptor that it waits on to non-blocking, and `fd` is shared with others.
   // So it waits on an epoll instance of ours, which is readable when `fd` is writable.  Not open
-  // for files and devices such as /dev/null: epoll refuses them, and a write there waits for nobody.
+  // for files and devices such as /dev/null: epoll refuses them, and a write there waits for
+  // nobody.
   stream_descriptor writable;
   std::function<void(int)> on_broken;
   bool broken = false, waiting = false;

@@ -1,7 +1,5 @@
 #include "launcher/output_sink.h"
 
-#include <fcntl.h>
-
 #include <cerrno>
 #include <csignal>
 #include <cstdio>
@@ -10,6 +8,7 @@
 #include <sstream>
 #include <string>
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 
 #include "common/unique_fd.h"

@@ -23,9 +23,9 @@ std::string with_local_rank(std::string text, LocalRank local_rank) {
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment) {
   if (options.nproc_per_node < 1) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("--nproc-per-node {}: at least one worker is needed",
-                             options.nproc_per_node)};
+    return Error{
+        ErrorKind::kInvalidArgument,
+        fmt::format("--nproc-per-node {}: at least one worker is needed", options.nproc_per_node)};
   }
   LaunchPlan plan{options, command.executable, environment, {}};
   for (int index = 0; index < options.nproc_per_node; ++index) {

@@ -28,8 +28,8 @@ struct WorkerPlan {
 struct LaunchPlan {
   LaunchOptions options;
   std::string executable;
-  Environment environment;           // The launcher's own, which workers inherit.
-  std::vector<WorkerPlan> workers;   // By local rank.
+  Environment environment;          // The launcher's own, which workers inherit.
+  std::vector<WorkerPlan> workers;  // By local rank.
 };
 
 // In the arguments, `${local_rank}` becomes the worker's local rank, as under torchrun.

@@ -12,13 +12,14 @@ namespace {
 
 // As a shell would take it again.
 std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of("abcdefghijklmnopqrstuvwxyz"
-                                                             "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                                             "0123456789_-+=./:,@%") ==
-                                          std::string::npos;
+  const bool plain = !word.empty() && word.find_first_not_of(
+                                          "abcdefghijklmnopqrstuvwxyz"
+                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
+                                          "0123456789_-+=./:,@%") == std::string::npos;
   if (plain) return word;
   std::string text = "'";
-  for (const char letter : word) text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
+  for (const char letter : word)
+    text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
   return text + "'";
 }
 
@@ -70,9 +71,9 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
     const WorkerPlan& worker = plan.workers[index];
     const WorkerReport& known = report.workers[index];
     if (known.pid > 0) {
-      text += fmt::format("  local rank {} on {}, pid {}, after {:.1f} s\n",
-                          worker.local_rank.value(), host, known.pid,
-                          std::chrono::duration<double>(known.run_time).count());
+      text +=
+          fmt::format("  local rank {} on {}, pid {}, after {:.1f} s\n", worker.local_rank.value(),
+                      host, known.pid, std::chrono::duration<double>(known.run_time).count());
     }
     text += fmt::format("  command: {}\n", command_line(worker));
   }
@@ -95,8 +96,9 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                         list_of_ranks(survivors));
   }
   if (!leaking.empty()) {
-    text += fmt::format("distrun: {} left a process behind that held the output open; it was cut off\n",
-                        list_of_ranks(leaking));
+    text +=
+        fmt::format("distrun: {} left a process behind that held the output open; it was cut off\n",
+                    list_of_ranks(leaking));
   }
   return text;
 }

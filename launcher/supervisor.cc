@@ -118,7 +118,8 @@ void Supervisor::stop(Verdict::Cause cause, TimePoint now) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
   // An action that has been decided in this step and not performed yet must not start one of them.
-  std::erase_if(actions_, [](const Action& action) { return std::holds_alternative<Spawn>(action); });
+  std::erase_if(actions_,
+                [](const Action& action) { return std::holds_alternative<Spawn>(action); });
   signal_all(SIGTERM);
 }
 

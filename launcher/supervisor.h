@@ -89,7 +89,7 @@ class Supervisor {
   struct Options {
     int workers = 1;
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
-    std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);  // SIGKILL to giving up.
+    std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);      // SIGKILL to giving up.
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
     std::optional<std::chrono::milliseconds> timeout;                // Of the whole run.
   };

@@ -9,9 +9,9 @@
 namespace distrun {
 namespace {
 
+using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
-using std::chrono::seconds;
 
 const TimePoint kStart{};
 constexpr ExitedWith kOk{0};
@@ -291,9 +291,7 @@ class RandomRun {
     }
   }
 
-  SimulatedWorker& at(LocalRank rank) {
-    return workers_[static_cast<std::size_t>(rank.value())];
-  }
+  SimulatedWorker& at(LocalRank rank) { return workers_[static_cast<std::size_t>(rank.value())]; }
 
   std::mt19937 random_;
   std::vector<SimulatedWorker> workers_;

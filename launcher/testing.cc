@@ -1,12 +1,12 @@
 #include "launcher/testing.h"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <unistd.h>
-
 #include <array>
 #include <chrono>
 #include <stdexcept>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <unistd.h>
 
 #include "common/unique_fd.h"
 #include "launcher/command.h"

@@ -6,10 +6,8 @@ namespace distrun {
 namespace {
 
 Environment environment_of(std::size_t index, int workers, const Environment& inherited = {}) {
-  const LaunchOptions options{.nproc_per_node = workers,
-                              .role = "trainer",
-                              .run_id = "run-7",
-                              .master_addr = "127.0.0.9"};
+  const LaunchOptions options{
+      .nproc_per_node = workers, .role = "trainer", .run_id = "run-7", .master_addr = "127.0.0.9"};
   const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
   return worker_environment(plan, plan.workers[index],
                             {.store_port = 29500, .error_folder = "/tmp/errors"});

@@ -1,14 +1,14 @@
 #include "launcher/worker_process.h"
 
+#include <cerrno>
+#include <csignal>
+#include <utility>
+
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
-
-#include <cerrno>
-#include <csignal>
-#include <utility>
 
 #define BOOST_PROCESS_V2_HEADER_ONLY
 #include <boost/process/v2/posix/default_launcher.hpp>
@@ -68,6 +68,7 @@ struct VforkLauncher : process::posix::default_launcher {
     UniqueFd failure_to(ends[1]);
     const process::filesystem::path path(executable);
 
+    // NOLINTBEGIN(clang-analyzer-*): vfork is meant, and on_exec_setup() makes system calls only.
     const pid_t child = ::vfork();
     if (child == 0) {
       error_code error = process::posix::detail::on_exec_setup(*this, path, arguments, inits...);
@@ -79,6 +80,7 @@ struct VforkLauncher : process::posix::default_launcher {
       [[maybe_unused]] const auto told = ::write(failure_to.get(), &failure, sizeof(failure));
       ::_exit(127);
     }
+    // NOLINTEND(clang-analyzer-*)
     if (child < 0) return Error::from_errno("vfork");
 
     // vfork returns when the child has executed or ended: what it has to say is there.

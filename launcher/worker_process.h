@@ -16,12 +16,12 @@
 // one it has for vfork runs the parent's exit handlers in a child whose exec failed.
 #pragma once
 
-#include <signal.h>
-#include <sys/types.h>
-
 #include <optional>
 #include <string>
 #include <vector>
+
+#include <signal.h>
+#include <sys/types.h>
 
 #include "common/environment.h"
 #include "common/process_end.h"

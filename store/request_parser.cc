@@ -124,8 +124,8 @@ StoreRequestParser::Step StoreRequestParser::read_number(std::string_view bytes,
 // All fields are there: the places become views.
 StoreRequestParser::Step StoreRequestParser::finish(std::string_view bytes) {
   if (!greeted_ && request_.number != kValidateMagic) {
-    return bad(fmt::format("validate carries {:#x} instead of {:#x}", request_.number,
-                           kValidateMagic));
+    return bad(
+        fmt::format("validate carries {:#x} instead of {:#x}", request_.number, kValidateMagic));
   }
   greeted_ = true;
   const auto resolve = [&](const std::vector<Place>& places, std::vector<std::string_view>& views) {

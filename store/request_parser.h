@@ -34,7 +34,7 @@ namespace distrun {
 struct StoreLimits {
   std::size_t key_bytes_max = 8 * kKiB;
   std::size_t value_bytes_max = 8 * kMiB;
-  std::size_t keys_max = 128 * 1024;           // In one check, wait, multi_get or multi_set.
+  std::size_t keys_max = 131'072;              // In one check, wait, multi_get or multi_set.
   std::size_t request_bytes_max = 128 * kMiB;  // What one connection may make us hold.
 };
 

@@ -10,11 +10,11 @@
 namespace distrun {
 namespace {
 
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
 using testing::bytes_of;
+using ::testing::ElementsAre;
 using testing::frame;
 using testing::greeting;
+using ::testing::HasSubstr;
 using testing::text;
 
 // A parser that has had its greeting.
@@ -115,9 +115,8 @@ TEST(StoreRequestParserTest, AConnectionMustBeginWithTheGreeting) {
   EXPECT_THAT(parser.next(frame(RequestCode::kGetNumKeys)).error().message,
               HasSubstr("begins with get_num_keys instead of validate"));
   StoreRequestParser other;
-  EXPECT_THAT(
-      other.next(frame(RequestCode::kValidate, bytes_of<std::uint32_t>(7))).error().message,
-      HasSubstr("0x7 instead of 0x3c85f7ce"));
+  EXPECT_THAT(other.next(frame(RequestCode::kValidate, bytes_of<std::uint32_t>(7))).error().message,
+              HasSubstr("0x7 instead of 0x3c85f7ce"));
 }
 
 TEST(StoreRequestParserTest, RefusesAnUnknownCode) {

@@ -1,7 +1,5 @@
 #include "store/server.h"
 
-#include <sys/socket.h>
-
 #include <array>
 #include <chrono>
 #include <utility>
@@ -10,6 +8,7 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
+#include <sys/socket.h>
 
 namespace distrun {
 
@@ -19,8 +18,10 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::size_t kReadBytes = 64 * kKiB;  // At once, of one connection, before others get a turn.
-constexpr auto kAcceptPause = std::chrono::milliseconds(100);  // When descriptors or memory run out.
+constexpr std::size_t kReadBytes =
+    64 * kKiB;  // At once, of one connection, before others get a turn.
+constexpr auto kAcceptPause =
+    std::chrono::milliseconds(100);  // When descriptors or memory run out.
 
 struct Connection {
   explicit Connection(tcp::socket&& accepted, PeerId id, const StoreLimits& limits)
@@ -29,8 +30,8 @@ struct Connection {
   tcp::socket socket;
   PeerId peer;
   StoreRequestParser parser;
-  std::string unread;    // Received, not yet understood.
-  std::string replies;   // To be sent.
+  std::string unread;     // Received, not yet understood.
+  std::string replies;    // To be sent.
   bool flushing = false;  // Waits for the socket to take more of `replies`.
   bool touched = false;   // Is in Impl::touched.
 };
@@ -193,8 +194,9 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, S
   error_code error;
   const auto address = asio::ip::make_address(options.host, error);
   if (error) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("store host '{}' is not a numeric IPv4 or IPv6 address", options.host)};
+    return Error{
+        ErrorKind::kInvalidArgument,
+        fmt::format("store host '{}' is not a numeric IPv4 or IPv6 address", options.host)};
   }
   const tcp::endpoint endpoint(address, options.port);
   auto impl = std::make_shared<Impl>(io, table, options);
@@ -205,8 +207,8 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, S
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
   if (error) {
-    const auto kind = error == asio::error::address_in_use ? ErrorKind::kAddressInUse
-                                                           : ErrorKind::kSystem;
+    const auto kind =
+        error == asio::error::address_in_use ? ErrorKind::kAddressInUse : ErrorKind::kSystem;
     Error failure = Error::from_errno(
         fmt::format("store at {} port {}", options.host, options.port), error.value());
     failure.kind = kind;

@@ -35,17 +35,17 @@ namespace distrun {
 class StoreServer {
  public:
   struct Options {
-    std::string host = "127.0.0.1";          // A numeric address, IPv4 or IPv6.
-    std::uint16_t port = 0;                  // 0: the kernel chooses.
-    StoreLimits limits;                      // A request beyond them closes its connection.
-    std::size_t reply_bytes_max = 64 * kMiB; // Unread replies; then the connection is closed.
+    std::string host = "127.0.0.1";           // A numeric address, IPv4 or IPv6.
+    std::uint16_t port = 0;                   // 0: the kernel chooses.
+    StoreLimits limits;                       // A request beyond them closes its connection.
+    std::size_t reply_bytes_max = 64 * kMiB;  // Unread replies; then the connection is closed.
   };
 
   // Binds and starts to accept.  `io` and `table` must outlive the server.
   // Fails with kInvalidArgument for a malformed host, kAddressInUse where another
   // process listens there, kSystem otherwise.
-  static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io,
-                                                     StoreTable& table, const Options& options);
+  static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io, StoreTable& table,
+                                                     const Options& options);
 
   // Closes every connection.  A client that waits sees its connection end, never
   // a made-up value.

@@ -1,14 +1,13 @@
 #include "store/server.h"
 
-#include <netinet/in.h>
-#include <sys/socket.h>
-#include <sys/time.h>
-
 #include <thread>
 
 #include <boost/asio/post.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/time.h>
 
 #include "common/unique_fd.h"
 #include "store/testing.h"
@@ -33,15 +32,14 @@ class Client {
     address.sin_family = AF_INET;
     address.sin_port = htons(port);
     address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)),
-              0);
+    EXPECT_EQ(
+        ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
   }
 
   // False where the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
-      const auto sent =
-          ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
+      const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
       if (sent <= 0) return false;
       bytes.remove_prefix(static_cast<std::size_t>(sent));
     }

@@ -98,7 +98,8 @@ class StoreTable {
 
   ByKey<std::string> values_;
   ByKey<std::deque<std::string>> queues_;
-  // Who waits for a key, first come first; and for what a peer still waits.  A pair is in both or in none.
+  // Who waits for a key, first come first; and for what a peer still waits.  A pair is in both or
+  // in none.
   ByKey<std::vector<PeerId>> waiters_;
   boost::unordered_flat_map<PeerId, std::vector<std::string>> awaited_;
 };

@@ -11,10 +11,10 @@
 namespace distrun {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::bytes_of;
 using testing::frame;
 using testing::greeting;
+using ::testing::HasSubstr;
 using testing::text;
 
 constexpr PeerId kAlice = 1, kBob = 2, kCarol = 3;
@@ -195,10 +195,8 @@ TEST_F(StoreTableTest, AQueueGivesItsOldestAndSaysHowManyThereWere) {
   ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));
   ask(kAlice, RequestCode::kQueuePush, text("q") + text("2"));
   EXPECT_EQ(ask(kAlice, RequestCode::kQueueLen, text("q")), bytes_of<std::int64_t>(2));
-  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")),
-            bytes_of<std::int64_t>(2) + text("1"));
-  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")),
-            bytes_of<std::int64_t>(1) + text("2"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")), bytes_of<std::int64_t>(2) + text("1"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")), bytes_of<std::int64_t>(1) + text("2"));
   EXPECT_EQ(ask(kAlice, RequestCode::kQueueLen, text("q")), bytes_of<std::int64_t>(0));
 }
 
