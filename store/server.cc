@@ -33,6 +33,7 @@ struct Connection {
   std::string unread;     // Received, not yet understood.
   std::string replies;    // To be sent.
   bool flushing = false;  // Waits for the socket to take more of `replies`.
+  bool paused = false;    // There are too many of them: no request is looked at.
   bool touched = false;   // Is in Impl::touched.
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
@@ -97,33 +98,31 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       return receive_when_ready(connection);
     }
     if (error) return close(*connection);
-    const auto understood = take(*connection, {buffer.data(), size});
-    flush_touched();
-    if (!understood) return close(*connection);
-    if (connection->socket.is_open()) receive_when_ready(connection);
+    connection->unread.append(buffer.data(), size);
+    process(connection);
   }
 
-  // Applies every whole request in what has come; keeps the rest.
-  Result<void> take(Connection& connection, std::string_view received) {
-    const bool kept = !connection.unread.empty();
-    if (kept) connection.unread.append(received);
-    std::string_view rest = kept ? std::string_view(connection.unread) : received;
-    while (true) {
-      const auto taken = connection.parser.next(rest);
-      if (!taken) return taken.error();
-      if (*taken == 0) break;
-      const auto applied = table.apply(connection.peer, connection.parser.request(), *this);
-      if (!applied) return applied.error();
-      rest.remove_prefix(*taken);
+  // Applies every whole request that has come, for as long as its client reads the replies.
+  void process(const ConnectionPtr& connection) {
+    std::string& unread = connection->unread;
+    std::size_t done = 0;
+    bool malformed = false;
+    while (connection->socket.is_open() && !connection->paused && !malformed) {
+      const auto taken = connection->parser.next(std::string_view(unread).substr(done));
+      if (taken && *taken == 0) break;
+      malformed = !taken || !table.apply(connection->peer, connection->parser.request(), *this);
+      if (taken) done += *taken;
+      if (connection->replies.size() > options.reply_bytes_max) {
+        flush(connection);
+        connection->paused = connection->replies.size() > options.reply_bytes_max;
+      }
     }
-    if (!kept) {
-      connection.unread.assign(rest);
-    } else if (rest.empty()) {
-      connection.unread = std::string();  // Also gives back what a large value took.
-    } else {
-      connection.unread.erase(0, connection.unread.size() - rest.size());
-    }
-    return {};
+    unread.erase(0, done);
+    // Gives back what a large value took.
+    if (unread.empty() && unread.capacity() > kReadBytes) unread.shrink_to_fit();
+    flush_touched();
+    if (malformed) return close(*connection);
+    if (connection->socket.is_open() && !connection->paused) receive_when_ready(connection);
   }
 
   // ReplySink
@@ -136,13 +135,13 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   void flush_touched() {
     for (const auto& connection : std::exchange(touched, {})) {
       connection->touched = false;
-      if (!connection->flushing) flush(connection);
+      flush(connection);
     }
   }
 
   // Sends straight away, and waits for the socket only with what is left.
   void flush(const ConnectionPtr& connection) {
-    if (!connection->socket.is_open()) return;
+    if (!connection->socket.is_open() || connection->flushing) return;
     std::string& replies = connection->replies;
     std::size_t sent = 0;
     while (sent < replies.size()) {
@@ -157,18 +156,21 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       }
     }
     replies.erase(0, sent);
-    if (replies.empty()) {
-      if (replies.capacity() > kReadBytes) replies.shrink_to_fit();
-      return;
-    }
-    if (replies.size() > options.reply_bytes_max) return close(*connection);
+    if (!replies.empty()) return flush_when_ready(connection);
+    if (replies.capacity() > kReadBytes) replies.shrink_to_fit();
+  }
+
+  void flush_when_ready(const ConnectionPtr& connection) {
     connection->flushing = true;
-    connection->socket.async_wait(tcp::socket::wait_write,
-                                  [self = shared_from_this(), connection](error_code error) {
-                                    connection->flushing = false;
-                                    if (error) return self->close(*connection);
-                                    self->flush(connection);
-                                  });
+    connection->socket.async_wait(
+        tcp::socket::wait_write, [self = shared_from_this(), connection](error_code error) {
+          connection->flushing = false;
+          if (error) return self->close(*connection);
+          self->flush(connection);
+          if (!connection->paused) return;
+          connection->paused = connection->replies.size() > self->options.reply_bytes_max;
+          if (!connection->paused) self->process(connection);
+        });
   }
 
   void close(Connection& connection) {
@@ -221,6 +223,8 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, S
 StoreServer::StoreServer(std::shared_ptr<Impl> impl) : impl_(std::move(impl)) {}
 
 StoreServer::~StoreServer() { impl_->close_all(); }
+
+std::size_t StoreServer::connection_count() const { return impl_->connections.size(); }
 
 std::uint16_t StoreServer::port() const { return impl_->acceptor.local_endpoint().port(); }
 

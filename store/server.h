@@ -35,10 +35,12 @@ namespace distrun {
 class StoreServer {
  public:
   struct Options {
-    std::string host = "127.0.0.1";           // A numeric address, IPv4 or IPv6.
-    std::uint16_t port = 0;                   // 0: the kernel chooses.
-    StoreLimits limits;                       // A request beyond them closes its connection.
-    std::size_t reply_bytes_max = 64 * kMiB;  // Unread replies; then the connection is closed.
+    std::string host = "127.0.0.1";  // A numeric address, IPv4 or IPv6.
+    std::uint16_t port = 0;          // 0: the kernel chooses.
+    StoreLimits limits;              // A request beyond them closes its connection.
+    // Replies that a client has not read: beyond it, none of its requests is looked at until it
+    // reads.  The server holds at most this and one reply more for a connection.
+    std::size_t reply_bytes_max = 16 * kMiB;
   };
 
   // Binds and starts to accept.  `io` and `table` must outlive the server.
@@ -55,6 +57,8 @@ class StoreServer {
   StoreServer& operator=(const StoreServer&) = delete;
 
   std::uint16_t port() const;  // The bound port, also where Options::port was 0.
+
+  std::size_t connection_count() const;
 
  private:
   struct Impl;
