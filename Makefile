@@ -60,7 +60,7 @@ packages:
 	@cmake/setup.sh packages launcher libtorch
 
 libtorch:
-	@$(if $(LIBTORCH),,cmake/setup.sh libtorch)
+	@$(if $(LIBTORCH),:,cmake/setup.sh libtorch)
 
 configured:
 	@cmake/configure.sh release $(BUILD) 'DISTRUN_LIBTORCH=$(libtorch_dir)' 'DISTRUN_TORCH_PYTHON=$(TORCH_PYTHON)'

@@ -23,8 +23,11 @@ done
 printf 'distrun: configuring %s\n' "$folder" >&2
 mkdir -p "$folder"
 if ! cmake --preset "$preset" -B "$folder" "${args[@]}" >"$folder/configure.log" 2>&1; then
-  cat "$folder/configure.log" >&2
-  # Without this the next call would take the folder for a configured one.
-  rm -f "$folder/build.ninja"
+  # What CMake says of the error, without its context; all of it where there is no such block.
+  sed -n '/^CMake Error/,/^Call Stack/p' "$folder/configure.log" | sed '/^Call Stack/d;/^$/d' | grep . >&2 ||
+    cat "$folder/configure.log" >&2
+  printf 'distrun: error: %s could not be configured; the whole output is in %s\n' "$folder" "$folder/configure.log" >&2
+  # Or the next call would go on with what was wrong in this one.
+  rm -f "$folder/build.ninja" "$folder/CMakeCache.txt"
   exit 1
 fi
