@@ -49,7 +49,12 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     err << name << ": " << error.what() << '\n' << "Try '" << name << " --help'.\n";
     return kExitUsage;
   }
-  return launch.run(environment, err);
+  try {
+    return launch.run(environment, err);
+  } catch (const std::exception& error) {  // Out of memory or of a kernel resource.
+    err << "distrun: " << error.what() << '\n';
+    return kExitInternal;
+  }
 }
 
 }  // namespace distrun

@@ -100,7 +100,7 @@ class OutputRelay {
 
 struct Worker {
   SpawnedProcess process;
-  std::optional<stream_descriptor> exit;  // Waits on a duplicate of the pidfd.
+  std::optional<stream_descriptor> exit;  // Its pidfd.
   std::optional<OutputRelay> out, err;
   int open_outputs = 0;
   TimePoint started;
@@ -284,6 +284,7 @@ class Driver {
       deadline_.async_wait([this](error_code error) {
         if (error) return;
         waiting_ = false;
+        if (!out_.is_empty() || !err_.is_empty()) tell(ReaderStalled{});
         tell(Tick{});
       });
     }
@@ -311,8 +312,9 @@ class Driver {
 
 Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams) {
   ::signal(SIGPIPE, SIG_IGN);
-  ::signal(SIGCHLD,
-           SIG_DFL);  // Ignored, as some parents leave it, the kernel would reap workers itself.
+  // Ignored, as some parents leave it, the kernel would reap the workers itself.
+  ::signal(SIGCHLD, SIG_DFL);
+  allow_many_descriptors();
   auto folder = PrivateFolder::make(plan.environment);
   if (!folder) return folder.error();
   return Driver(plan, streams, folder->path()).run();

@@ -83,6 +83,10 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
   }
 }
 
+void Supervisor::handle(const ReaderStalled&, TimePoint now) {
+  for_each([&](LocalRank, Worker& worker) { worker.output_deadline = now + options_.leak_grace; });
+}
+
 void Supervisor::handle(const OutputLost& event, TimePoint now) {
   if (phase_ != Phase::kRunning) return;
   verdict_.error = event.error;

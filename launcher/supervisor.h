@@ -20,7 +20,8 @@
 // not reaped until its output has ended too, so that what it left in its process
 // group can still be signalled; output that stays open for longer than `leak_grace`
 // is held by something left behind: that is noted, the output closed, and the
-// group killed as the worker is reaped.
+// group killed as the worker is reaped.  While distrun itself cannot pass output
+// on, that time does not run.
 //
 // The first failure is the cause; ends that come later are consequences.
 #pragma once
@@ -57,12 +58,13 @@ struct OutputClosed {  // All of the worker's output has been read.
 struct Interrupted {
   int signal;
 };
-struct OutputLost {  // What the workers write can be passed on no more.
+struct ReaderStalled {};  // Whoever reads distrun's output pauses: workers' output cannot end now.
+struct OutputLost {       // What the workers write can be passed on no more.
   Error error;
 };
 struct Tick {};
-using RunEvent =
-    std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, OutputLost, Tick>;
+using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted,
+                              ReaderStalled, OutputLost, Tick>;
 
 // Actions: what is to be done.
 struct Spawn {  // Answered by Spawned or SpawnFailed.
@@ -125,6 +127,7 @@ class Supervisor {
   void handle(const Exited& event, TimePoint now);
   void handle(const OutputClosed& event, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
+  void handle(const ReaderStalled& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
   void handle(const Tick& event, TimePoint now);
 

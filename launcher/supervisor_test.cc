@@ -167,6 +167,15 @@ TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   EXPECT_TRUE(verdict_->workers[0].leaked);
 }
 
+TEST_F(SupervisorTest, OutputThatWaitsForItsReaderIsNoLeak) {
+  start({.workers = 1, .leak_grace = seconds(2)});
+  step(Exited{LocalRank(0), kOk}, seconds(10));
+  EXPECT_THAT(step(ReaderStalled{}, seconds(12)), IsEmpty());
+  EXPECT_THAT(step(Tick{}, seconds(12)), IsEmpty());
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(14));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}, seconds(13)), ElementsAre("reap 0", "finish 0"));
+}
+
 // Random runs: workers end by themselves, by a signal or not at all, in any order, with output
 // that ends before or after them or never; interrupts come at any time.
 class RandomRun {

@@ -6,6 +6,7 @@
 
 #include <fcntl.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -21,11 +22,15 @@ using boost::system::error_code;
 
 namespace {
 
+// The limit of open descriptors before it was raised.
+std::optional<rlimit> descriptors_before;
+
 // What a worker is besides a program with descriptors.  Runs between vfork and exec,
 // where only system calls are allowed: the memory is the parent's.
 struct WorkerSetup {
   pid_t launcher;
   sigset_t mask;
+  std::optional<rlimit> descriptors;
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
                            const char* const*) {
@@ -34,6 +39,7 @@ struct WorkerSetup {
     if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
     ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores it, and that would be inherited.
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    if (descriptors) ::setrlimit(RLIMIT_NOFILE, &*descriptors);
     // An old kernel does not know the call: then what was inherited stays open, as in a shell.
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     return {};
@@ -113,7 +119,7 @@ Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
   process::process_stdio stdio{request.in, request.out, request.err};
   Result<pid_t> pid = [&] {
     const AllSignalsBlocked blocked;
-    WorkerSetup setup{::getpid(), blocked.before()};
+    WorkerSetup setup{::getpid(), blocked.before(), descriptors_before};
     return launcher(request.executable, arguments.data(), stdio, setup);
   }();
   if (!pid) return pid.error();
@@ -126,6 +132,14 @@ Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
     return error;
   }
   return started;
+}
+
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (descriptors_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) descriptors_before = limit;
 }
 
 std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process) {

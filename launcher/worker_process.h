@@ -9,8 +9,8 @@
 //
 // A process is started by vfork, which costs the same however large the launcher is.
 // Each is the leader of a process group of its own, gets SIGKILL when the launcher's
-// thread that started it ends, however that comes about, begins with the default
-// signal dispositions and the mask given, and inherits no descriptor but 0, 1 and 2.
+// thread that started it ends, however that comes about, begins with SIGPIPE deadly
+// and the caller's signal mask, and inherits no descriptor but 0, 1 and 2.
 //
 // Built on the initialisers of Boost.Process v2 with a launcher of our own: the
 // one it has for vfork runs the parent's exit handlers in a child whose exec failed.
@@ -44,6 +44,10 @@ struct SpawnedProcess {
 
 // Fails with kNotFound or kNotExecutable where exec() says so, else with kSystem.
 Result<SpawnedProcess> spawn_process(const SpawnRequest& request);
+
+// Raises this process's limit of open descriptors as far as it may: a worker costs
+// three.  Workers get the limit back that was there before.
+void allow_many_descriptors();
 
 // How the process ended, or nothing while it runs.  It is not reaped by this.
 std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process);
