@@ -18,7 +18,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 libtorch_dir = $(if $(LIBTORCH),$(abspath $(LIBTORCH)),$(firstword $(wildcard $(CURDIR)/.deps/venv/lib/python3*/site-packages/torch)))
 
-.PHONY: help demo build launcher test check format clean packages libtorch configured
+.PHONY: help demo build launcher test soak check format clean packages libtorch configured
 
 help:
 	@printf '%s\n' \
@@ -26,6 +26,7 @@ help:
 	  'make build     build everything into $(BUILD)/' \
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
+	  'make soak      what starts processes, many times over, also with every core busy' \
 	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
@@ -55,6 +56,9 @@ launcher:
 test: build
 	@$(call say,running the tests)
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
+
+soak: build
+	@BUILD=$(BUILD) cmake/soak.sh
 
 packages:
 	@cmake/setup.sh packages launcher libtorch

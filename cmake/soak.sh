@@ -1,0 +1,24 @@
+#!/usr/bin/env bash
+# `make soak`: everything that starts processes or opens sockets, many times over, first on a quiet
+# machine and then with every core kept busy.  A test that fails once is a bug.
+#
+# Environment: BUILD (build), TIMES (20).
+set -euo pipefail
+cd "$(dirname "$0")/.."
+build=${BUILD:-build} times=${TIMES:-20}
+tests='ranks_test|tcp_store_test|TcpStoreTest|TrainDigits|LaunchTest|StoreServerTest|WorkerProcessTest|OutputSinkTest'
+
+soak() {
+  printf 'distrun: %s times, %s\n' "$times" "$1" >&2
+  ctest --test-dir "$build" -R "$tests" --repeat "until-fail:$times" --output-on-failure -j "$(nproc)" |
+    grep -v -e ' Start ' -e ' Passed '
+}
+
+soak 'the machine quiet'
+busy=()
+trap 'kill "${busy[@]}"' EXIT
+for _ in $(seq "$(nproc)"); do
+  bash -c 'while :; do :; done' &
+  busy+=($!)
+done
+soak 'every core busy'
