@@ -137,7 +137,8 @@ int LaunchCommand::run(const Environment& environment, std::ostream& err) {
   if (!plan) return fail(plan.error());
   const auto report = run_launch(*plan, {});
   if (!report) return fail(report.error());
-  err << failure_summary(*plan, *report, host_name()) << std::flush;
+  const std::string summary = failure_summary(*plan, *report, host_name());
+  if (!summary.empty()) err << (report->line_open ? "\n" : "") << summary << std::flush;
   return exit_status(report->verdict);
 }
 

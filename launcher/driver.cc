@@ -11,10 +11,12 @@
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/unique_fd.h"
@@ -60,18 +62,29 @@ class OutputRelay {
   OutputRelay(asio::io_context& io, UniqueFd from, OutputSink& to, std::function<void()> on_end)
       : from_(io, from.release()),
         to_(to),
-        lines_([this](std::string_view line) { to_.append(line); }),
+        lines_([this](std::string_view line) { to_.append(line, this); }),
         on_end_(std::move(on_end)) {
     read();
   }
 
-  // Passes on what has come and reads no more.
-  void close() {
-    if (!from_.is_open()) return;
-    error_code ignored;
-    from_.close(ignored);
-    lines_.end();
-    to_.flush();
+  // Passes on what is in the pipe now, which is everything that a worker that has ended has
+  // written, and reads no more.  Returns whether somebody still held the pipe open.
+  bool close() {
+    if (!from_.is_open()) return false;
+    int left = 0;
+    ::ioctl(from_.native_handle(), FIONREAD, &left);
+    bool ended = false;
+    // Who goes on writing while this reads is not waited for.
+    while (!ended && left >= 0) {
+      const auto size = ::read(from_.native_handle(), buffer_.data(), buffer_.size());
+      if (size < 0 && errno == EINTR) continue;
+      if (size < 0) break;
+      ended = size == 0;
+      lines_.add({buffer_.data(), static_cast<std::size_t>(size)});
+      left -= static_cast<int>(size);
+    }
+    finish();
+    return !ended;
   }
 
  private:
@@ -80,7 +93,7 @@ class OutputRelay {
       if (error == asio::error::operation_aborted) return;
       lines_.add({buffer_.data(), size});
       if (error) {
-        close();
+        finish();
         return on_end_();
       }
       to_.flush();
@@ -89,6 +102,13 @@ class OutputRelay {
         if (from_.is_open()) read();
       });
     });
+  }
+
+  void finish() {
+    error_code ignored;
+    from_.close(ignored);
+    lines_.end();
+    to_.flush();
   }
 
   stream_descriptor from_;
@@ -100,6 +120,7 @@ class OutputRelay {
 
 struct Worker {
   SpawnedProcess process;
+  UniqueFd out_pipe, err_pipe;            // Until it is watched.
   std::optional<stream_descriptor> exit;  // Its pidfd.
   std::optional<OutputRelay> out, err;
   int open_outputs = 0;
@@ -129,14 +150,16 @@ class Driver {
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
     for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-      // Who starts a program with nohup wants it to go on.
+      // What is ignored stays so, for the workers too: nohup, and background jobs of scripts.
       struct sigaction before {};
       ::sigaction(signal, nullptr, &before);
-      if (signal != SIGHUP || before.sa_handler != SIG_IGN) signals_.add(signal);
+      if (before.sa_handler != SIG_IGN) signals_.add(signal);
     }
     wait_for_signal();
     perform(supervisor_.start(now()));
     io_.run();
+    if (!finished_) return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
+    report_.line_open = err_.line_is_open();
     return std::move(report_);
   }
 
@@ -165,10 +188,18 @@ class Driver {
   }
 
   void perform(const Spawn& action) {
-    if (auto started = start(action.worker); !started) {
-      tell(SpawnFailed{action.worker, started.error()});
+    const LocalRank worker = action.worker;
+    // Told by way of the loop: between the starts of many workers the store answers those that are
+    // there already, and a signal or a failure is seen.
+    if (auto started = start(worker); !started) {
+      asio::post(io_, [this, worker, error = started.error()] {
+        tell(SpawnFailed{worker, error});
+      });
     } else {
-      tell(Spawned{action.worker});
+      asio::post(io_, [this, worker] {
+        tell(Spawned{worker});
+        watch(worker);
+      });
     }
   }
 
@@ -179,8 +210,9 @@ class Driver {
   }
 
   void perform(const CloseOutput& action) {
-    at(action.worker).out->close();
-    at(action.worker).err->close();
+    Worker& worker = at(action.worker);
+    const bool out_held = worker.out->close(), err_held = worker.err->close();
+    tell(OutputClosed{action.worker, out_held || err_held});
   }
 
   void perform(const Reap& action) {
@@ -192,6 +224,7 @@ class Driver {
   // The run is over: what is left to do is to get rid of the output.
   void perform(const Finish& action) {
     report_.verdict = action.verdict;
+    finished_ = true;
     // From here on a signal ends distrun itself, whoever reads its output.
     signals_.cancel();
     signals_.clear();
@@ -226,16 +259,23 @@ class Driver {
     Worker& worker = workers_[index];
     worker.process = std::move(*process);
     worker.started = now();
+    worker.out_pipe = std::move(out->from);
+    worker.err_pipe = std::move(err->from);
     report_.workers[index].pid = worker.process.pid;
+    return {};
+  }
+
+  // From here on its output is passed on and its end is seen.
+  void watch(LocalRank local_rank) {
+    Worker& worker = at(local_rank);
     const auto output_ended = [this, local_rank] {
       if (--at(local_rank).open_outputs == 0) tell(OutputClosed{local_rank});
     };
     worker.open_outputs = 2;
-    worker.out.emplace(io_, std::move(out->from), out_, output_ended);
-    worker.err.emplace(io_, std::move(err->from), err_, output_ended);
+    worker.out.emplace(io_, std::move(worker.out_pipe), out_, output_ended);
+    worker.err.emplace(io_, std::move(worker.err_pipe), err_, output_ended);
     worker.exit.emplace(io_, worker.process.pidfd.release());
     wait_for_exit(local_rank);
-    return {};
   }
 
   struct Pipe {
@@ -262,7 +302,7 @@ class Driver {
   }
 
   void output_lost(int error) {
-    if (error == EPIPE) return tell(Interrupted{SIGPIPE});  // As `… | head` ends any program.
+    if (error == EPIPE) return tell(ReaderGone{});
     tell(OutputLost{Error::from_errno("write what the workers print", error)});
   }
 
@@ -278,13 +318,13 @@ class Driver {
     const auto next = supervisor_.next_deadline();
     if (!next) {
       deadline_.cancel();
+      waiting_ = false;
     } else if (deadline_.expiry() != *next || !waiting_) {
       waiting_ = true;
       deadline_.expires_at(*next);
       deadline_.async_wait([this](error_code error) {
         if (error) return;
         waiting_ = false;
-        if (!out_.is_empty() || !err_.is_empty()) tell(ReaderStalled{});
         tell(Tick{});
       });
     }
@@ -304,6 +344,7 @@ class Driver {
   Supervisor supervisor_;
   std::deque<RunEvent> events_;
   bool telling_ = false;
+  bool finished_ = false;
   std::vector<Worker> workers_;
   RunReport report_;
 };

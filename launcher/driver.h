@@ -40,6 +40,7 @@ struct WorkerReport {
 struct RunReport {
   Verdict verdict;
   std::vector<WorkerReport> workers;  // By local rank.
+  bool line_open = false;             // The last line that workers wrote to stderr has no end.
 };
 
 // Fails where the store cannot listen or a resource is missing, before a worker is started.

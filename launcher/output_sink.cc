@@ -7,9 +7,13 @@
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
 #include <limits.h>
 #include <poll.h>
 #include <sys/epoll.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/unique_fd.h"
@@ -21,9 +25,17 @@ using asio::posix::stream_descriptor;
 
 namespace {
 
-// A pipe that poll() calls writable takes this much without blocking; terminals and sockets
-// likewise.
-constexpr std::size_t kChunkBytes = PIPE_BUF;
+// How a write to the descriptor is kept from waiting for a reader.
+enum class Way {
+  kNeverWaits,  // A file, or a device such as /dev/null: there is no reader.
+  kReopened,    // A pipe or a terminal, by a description of our own that is non-blocking.
+  kSocket,      // send() can be told not to wait.
+  kPolled,      // A pipe or a terminal that cannot be opened again (another user's): what poll()
+                // promises, which is not quite enough where somebody else writes there as well.
+};
+
+// Of what poll() calls writable, a pipe takes this much without waiting.
+constexpr std::size_t kPolledBytes = PIPE_BUF;
 
 bool takes_now(int fd) {
   pollfd state{.fd = fd, .events = POLLOUT, .revents = 0};
@@ -35,42 +47,66 @@ bool takes_now(int fd) {
 struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& context, int to, std::function<void(int)> report_broken)
       : io(context), fd(to), writable(context), on_broken(std::move(report_broken)) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || S_ISREG(status.st_mode)) return;
+    if (S_ISSOCK(status.st_mode)) {
+      way = Way::kSocket;
+    } else if (S_ISFIFO(status.st_mode) || ::isatty(fd) != 0) {
+      const std::string path = fmt::format("/proc/self/fd/{}", fd);
+      own.reset(::open(path.c_str(), O_WRONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC));
+      way = own ? Way::kReopened : Way::kPolled;
+    } else {
+      return;
+    }
     UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
-    epoll_event event{.events = EPOLLOUT, .data = {.fd = fd}};
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, fd, &event) == 0) {
+    epoll_event event{.events = EPOLLOUT, .data = {.fd = target()}};
+    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, target(), &event) == 0) {
       writable.assign(epoll.release());
+    } else {
+      way = Way::kNeverWaits;
     }
   }
 
   asio::io_context& io;
   const int fd;
+  UniqueFd own;
+  Way way = Way::kNeverWaits;
   // Asio would set a descriptor that it waits on to non-blocking, and `fd` is shared with others.
-  // So it waits on an epoll instance of ours, which is readable when `fd` is writable.  Not open
-  // for files and devices such as /dev/null: epoll refuses them, and a write there waits for
-  // nobody.
+  // So it waits on an epoll instance of ours, which is readable when the target is writable.
   stream_descriptor writable;
   std::function<void(int)> on_broken;
   bool broken = false, waiting = false;
   std::string queue;
   std::size_t written = 0;  // Of `queue`.
+  bool line_open = false;
+  const void* last_source = nullptr;
   std::vector<std::function<void()>> on_drained;
 
-  bool direct() const { return !writable.is_open(); }
-
+  int target() const { return own ? own.get() : fd; }
   std::size_t left() const { return queue.size() - written; }
+
+  // As write(), and EAGAIN where it would have to wait.
+  ssize_t write_some() {
+    const char* from = queue.data() + written;
+    if (way == Way::kSocket) return ::send(fd, from, left(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (way != Way::kPolled) return ::write(target(), from, left());
+    if (takes_now(fd)) return ::write(fd, from, std::min(left(), kPolledBytes));
+    errno = EAGAIN;
+    return -1;
+  }
 
   void flush() {
     while (left() > 0 && !broken) {
-      if (!direct() && !takes_now(fd)) return wait();
-      const std::size_t size = direct() ? left() : std::min(left(), kChunkBytes);
-      const auto now = ::write(fd, queue.data() + written, size);
-      if (now >= 0) {
-        written += static_cast<std::size_t>(now);
-      } else if (errno == EAGAIN && !direct()) {  // Somebody else has set it to non-blocking.
+      const ssize_t size = write_some();
+      if (size >= 0) {
+        written += static_cast<std::size_t>(size);
+      } else if (errno == EAGAIN && writable.is_open()) {
+        // What has been written is not kept, however long the rest never becomes nothing.
+        queue.erase(0, std::exchange(written, 0));
         return wait();
       } else if (errno != EINTR) {
         broken = true;
-        // Not from within write(): the caller is in the middle of something.
+        // Not from within flush(): the caller is in the middle of something.
         asio::post(io, [self = shared_from_this(), error = errno] {
           if (self->on_broken) self->on_broken(error);
         });
@@ -101,8 +137,12 @@ OutputSink::~OutputSink() {
   impl_->writable.close(ignored);
 }
 
-void OutputSink::append(std::string_view bytes) {
-  if (!impl_->broken) impl_->queue.append(bytes);
+void OutputSink::append(std::string_view bytes, const void* source) {
+  if (impl_->broken || bytes.empty()) return;
+  if (impl_->line_open && impl_->last_source != source) impl_->queue.push_back('\n');
+  impl_->queue.append(bytes);
+  impl_->last_source = source;
+  impl_->line_open = bytes.back() != '\n';
 }
 
 void OutputSink::flush() {
@@ -112,6 +152,8 @@ void OutputSink::flush() {
 bool OutputSink::is_full() const { return impl_->left() > kQueueBytesMax; }
 
 bool OutputSink::is_empty() const { return impl_->left() == 0; }
+
+bool OutputSink::line_is_open() const { return impl_->line_open; }
 
 void OutputSink::when_drained(std::function<void()> act) {
   if (is_empty()) return act();

@@ -7,6 +7,9 @@
 //     out.flush();
 //     if (out.is_full()) out.when_drained([&] { … read on … });
 //
+// Pieces from different sources never share a line: where one source has left a line
+// without an end and another goes on, a line break is put between.
+//
 // What a slow reader has not taken is kept, up to a bound by which the caller is
 // asked to stop reading (is_full): back-pressure reaches the worker that writes.
 // A reader that is gone (EPIPE), or a disk that is full (ENOSPC), is reported once;
@@ -35,8 +38,9 @@ class OutputSink {
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
-  // Puts bytes behind those that wait to be written; flush() is to follow.
-  void append(std::string_view bytes);
+  // Puts bytes behind those that wait to be written; flush() is to follow.  `source` tells
+  // who they are from; it is only compared.
+  void append(std::string_view bytes, const void* source = nullptr);
 
   // Writes what the descriptor takes now.  The rest follows by itself as it is taken.
   void flush();
@@ -45,6 +49,9 @@ class OutputSink {
   bool is_full() const;
 
   bool is_empty() const;
+
+  // The last byte that was appended does not end a line.
+  bool line_is_open() const;
 
   // Calls `act` once when everything has been written (or dropped); at once where it has.
   void when_drained(std::function<void()> act);

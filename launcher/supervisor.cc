@@ -13,7 +13,8 @@ Supervisor::Supervisor(const Options& options)
 
 Actions Supervisor::start(TimePoint now) {
   if (options_.timeout) deadline_ = now + *options_.timeout;
-  return {Spawn{LocalRank(0)}};
+  spawn(LocalRank(0));
+  return std::exchange(actions_, {});
 }
 
 Actions Supervisor::step(const RunEvent& event, TimePoint now) {
@@ -27,26 +28,31 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
   if (phase_ == Phase::kFinished) return std::nullopt;
   std::optional<TimePoint> next = deadline_;
   for (const Worker& worker : workers_) {
-    if (worker.state != State::kExited) continue;
-    next = next ? std::min(*next, worker.output_deadline) : worker.output_deadline;
+    if (!worker.output_deadline) continue;
+    next = next ? std::min(*next, *worker.output_deadline) : *worker.output_deadline;
   }
   return next;
 }
 
-// One worker is started after the other, so that a start that fails leaves no more to be undone.
+// One worker is started after the other, so that a start that fails leaves no more to be undone,
+// and whatever else happens meanwhile is seen to.
 void Supervisor::handle(const Spawned& event, TimePoint) {
   Worker& worker = at(event.worker);
-  if (worker.state != State::kWaiting) return;
+  if (worker.state != State::kStarting) return;
   worker.state = State::kRunning;
   worker.output_open = true;
   outcome(event.worker).started = true;
+  if (phase_ != Phase::kRunning) {  // The run was stopped while this one was started.
+    actions_.push_back(SendSignal{event.worker, phase_ == Phase::kStopping ? SIGTERM : SIGKILL});
+    return;
+  }
   const int next = event.worker.value() + 1;
-  if (next < static_cast<int>(workers_.size())) actions_.push_back(Spawn{LocalRank(next)});
+  if (next < static_cast<int>(workers_.size())) spawn(LocalRank(next));
 }
 
 void Supervisor::handle(const SpawnFailed& event, TimePoint now) {
   Worker& worker = at(event.worker);
-  if (worker.state != State::kWaiting) return;
+  if (worker.state != State::kStarting) return;
   worker.state = State::kGone;
   if (phase_ != Phase::kRunning) return;
   verdict_.culprit = event.worker;
@@ -70,7 +76,9 @@ void Supervisor::handle(const Exited& event, TimePoint now) {
 void Supervisor::handle(const OutputClosed& event, TimePoint) {
   Worker& worker = at(event.worker);
   if (!std::exchange(worker.output_open, false)) return;
-  if (worker.state == State::kExited) reap(event.worker);
+  if (worker.state != State::kExited) return;
+  outcome(event.worker).leaked = event.held;
+  reap(event.worker);
 }
 
 void Supervisor::handle(const Interrupted& event, TimePoint now) {
@@ -83,8 +91,11 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
   }
 }
 
-void Supervisor::handle(const ReaderStalled&, TimePoint now) {
-  for_each([&](LocalRank, Worker& worker) { worker.output_deadline = now + options_.leak_grace; });
+// As `… | head` ends any program.  No second signal: both of our outputs may go at once.
+void Supervisor::handle(const ReaderGone&, TimePoint now) {
+  if (phase_ != Phase::kRunning) return;
+  verdict_.signal = SIGPIPE;
+  stop(Verdict::Cause::kInterrupted, now);
 }
 
 void Supervisor::handle(const OutputLost& event, TimePoint now) {
@@ -95,11 +106,9 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
 
 void Supervisor::handle(const Tick&, TimePoint now) {
   for_each([&](LocalRank index, Worker& worker) {
-    if (worker.state != State::kExited || now < worker.output_deadline) return;
-    outcome(index).leaked = true;
-    worker.output_open = false;
+    if (!worker.output_deadline || now < *worker.output_deadline) return;
+    worker.output_deadline.reset();
     actions_.push_back(CloseOutput{index});
-    reap(index);
   });
   if (!deadline_ || now < *deadline_) return;
   switch (phase_) {
@@ -121,9 +130,6 @@ void Supervisor::stop(Verdict::Cause cause, TimePoint now) {
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
-  // An action that has been decided in this step and not performed yet must not start one of them.
-  std::erase_if(actions_,
-                [](const Action& action) { return std::holds_alternative<Spawn>(action); });
   signal_all(SIGTERM);
 }
 
@@ -135,12 +141,17 @@ void Supervisor::kill(TimePoint now) {
 
 // A process that SIGKILL does not end sits in a system call that never returns.
 void Supervisor::give_up() {
+  deadline_.reset();
   for_each([&](LocalRank index, Worker& worker) {
-    if (worker.state == State::kRunning) {
-      if (std::exchange(worker.output_open, false)) actions_.push_back(CloseOutput{index});
-      worker.state = State::kGone;
-    }
+    if (worker.state != State::kRunning) return;
+    if (worker.output_open) actions_.push_back(CloseOutput{index});
+    worker.state = State::kGone;
   });
+}
+
+void Supervisor::spawn(LocalRank worker) {
+  at(worker).state = State::kStarting;
+  actions_.push_back(Spawn{worker});
 }
 
 void Supervisor::signal_all(int signal) {
@@ -153,6 +164,7 @@ void Supervisor::signal_all(int signal) {
 
 void Supervisor::reap(LocalRank worker) {
   at(worker).state = State::kGone;
+  at(worker).output_deadline.reset();
   actions_.push_back(Reap{worker});
 }
 

@@ -8,7 +8,8 @@
 //
 // It only decides: no clock, no process, no descriptor inside.  The driver turns
 // what the kernel tells into events, and actions into system calls.  The actions of
-// a step are performed, in order, before the next event is told.
+// a step are performed, in order, before the next event is told; only the answers to
+// Spawn and CloseOutput may take longer.
 //
 //     running ── a worker fails, a signal, the time is over ──▶ stopping: SIGTERM to all
 //        │                                                         │ grace over, or a second signal
@@ -20,8 +21,7 @@
 // not reaped until its output has ended too, so that what it left in its process
 // group can still be signalled; output that stays open for longer than `leak_grace`
 // is held by something left behind: that is noted, the output closed, and the
-// group killed as the worker is reaped.  While distrun itself cannot pass output
-// on, that time does not run.
+// group killed as the worker is reaped.
 //
 // The first failure is the cause; ends that come later are consequences.
 #pragma once
@@ -54,17 +54,18 @@ struct Exited {
 };
 struct OutputClosed {  // All of the worker's output has been read.
   LocalRank worker;
+  bool held = false;  // It had to be closed by force: something else still had it open.
 };
 struct Interrupted {
   int signal;
 };
-struct ReaderStalled {};  // Whoever reads distrun's output pauses: workers' output cannot end now.
-struct OutputLost {       // What the workers write can be passed on no more.
+struct ReaderGone {};  // Nobody reads what the workers print any more.
+struct OutputLost {    // What the workers write can be passed on no more.
   Error error;
 };
 struct Tick {};
-using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted,
-                              ReaderStalled, OutputLost, Tick>;
+using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, ReaderGone,
+                              OutputLost, Tick>;
 
 // Actions: what is to be done.
 struct Spawn {  // Answered by Spawned or SpawnFailed.
@@ -74,7 +75,7 @@ struct SendSignal {  // To the worker's process group.
   LocalRank worker;
   int signal;
 };
-struct CloseOutput {  // Read no more of it; not answered by OutputClosed.
+struct CloseOutput {  // Read what is there, then no more.  Answered by OutputClosed.
   LocalRank worker;
 };
 struct Reap {  // Kill what is left of its process group, then take its end from the kernel.
@@ -111,7 +112,8 @@ class Supervisor {
  private:
   enum class Phase { kRunning, kStopping, kKilling, kFinished };
   enum class State {
-    kWaiting,  // Not started yet.
+    kWaiting,   // Not started yet.
+    kStarting,  // Spawn has been asked for.
     kRunning,
     kExited,  // Its end is known; not reaped, because its output is still open.
     kGone,
@@ -119,7 +121,7 @@ class Supervisor {
   struct Worker {
     State state = State::kWaiting;
     bool output_open = false;
-    TimePoint output_deadline;  // Where kExited.
+    std::optional<TimePoint> output_deadline;  // Where kExited, until CloseOutput.
   };
 
   void handle(const Spawned& event, TimePoint now);
@@ -127,13 +129,14 @@ class Supervisor {
   void handle(const Exited& event, TimePoint now);
   void handle(const OutputClosed& event, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
-  void handle(const ReaderStalled& event, TimePoint now);
+  void handle(const ReaderGone& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
   void handle(const Tick& event, TimePoint now);
 
   void stop(Verdict::Cause cause, TimePoint now);
   void kill(TimePoint now);
   void give_up();
+  void spawn(LocalRank worker);
   void signal_all(int signal);
   void reap(LocalRank worker);
   void finish_if_all_gone();

@@ -110,6 +110,7 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
   step(Tick{}, seconds(15));
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(22));
   EXPECT_THAT(step(Tick{}, seconds(22)), ElementsAre("close output of 1", "finish 1"));
+  EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_EQ(verdict_->workers[1].end, std::nullopt);
   EXPECT_TRUE(verdict_->workers[1].started);
 }
@@ -163,17 +164,34 @@ TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(12));
-  EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0", "reap 0", "finish 0"));
+  EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
+  EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
+  EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}), ElementsAre("reap 0", "finish 0"));
   EXPECT_TRUE(verdict_->workers[0].leaked);
 }
 
-TEST_F(SupervisorTest, OutputThatWaitsForItsReaderIsNoLeak) {
+TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
-  EXPECT_THAT(step(ReaderStalled{}, seconds(12)), IsEmpty());
-  EXPECT_THAT(step(Tick{}, seconds(12)), IsEmpty());
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(14));
-  EXPECT_THAT(step(OutputClosed{LocalRank(0)}, seconds(13)), ElementsAre("reap 0", "finish 0"));
+  EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "finish 0"));
+  EXPECT_FALSE(verdict_->workers[0].leaked);
+}
+
+TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
+  start({.workers = 1});
+  EXPECT_THAT(step(ReaderGone{}), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(step(ReaderGone{}), IsEmpty());
+  EXPECT_THAT(step(Interrupted{SIGINT}), IsEmpty());
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "finish 141"));
+}
+
+TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
+  Supervisor supervisor({.workers = 3});
+  supervisor.start(kStart);
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
+  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kStart)), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), ElementsAre("SIGTERM to 1"));
 }
 
 // Random runs: workers end by themselves, by a signal or not at all, in any order, with output
@@ -215,14 +233,27 @@ class RandomRun {
   void happen(Supervisor& supervisor) {
     if (chance(60)) {
       interrupted_ = true;
-      return perform(supervisor.step(Interrupted{SIGINT}, now_), supervisor);
+      const RunEvent event = chance(2)   ? RunEvent(Interrupted{SIGINT})
+                             : chance(2) ? RunEvent(ReaderGone{})
+                                         : RunEvent(OutputLost{{ErrorKind::kSystem, "full"}});
+      return perform(supervisor.step(event, now_), supervisor);
+    }
+    if (starting_ && chance(2)) {
+      return perform(supervisor.step(Spawned{*std::exchange(starting_, {})}, now_), supervisor);
+    }
+    if (!closing_.empty() && chance(2)) {
+      const LocalRank worker = closing_.back();
+      closing_.pop_back();
+      const RunEvent event = OutputClosed{worker, /*held=*/at(worker).leaks};
+      return perform(supervisor.step(event, now_), supervisor);
     }
     const std::size_t index = random_() % workers_.size();
     SimulatedWorker& worker = workers_[index];
     const LocalRank rank(static_cast<int>(index));
-    if (worker.running && worker.ends_by_itself && chance(4)) {
+    if (worker.running && starting_ != rank && worker.ends_by_itself && chance(4)) {
       exits(supervisor, rank, chance(3) ? ProcessEnd(ExitedWith{7}) : ProcessEnd(kOk));
-    } else if (worker.output_open && !worker.leaks && (!worker.running || chance(10))) {
+    } else if (worker.output_open && starting_ != rank && !worker.leaks &&
+               (!worker.running || chance(10))) {
       worker.output_open = false;
       perform(supervisor.step(OutputClosed{rank}, now_), supervisor);
     }
@@ -249,6 +280,7 @@ class RandomRun {
       } else if (const auto* close = std::get_if<CloseOutput>(&action)) {
         ASSERT_TRUE(at(close->worker).output_open);
         at(close->worker).output_open = false;
+        closing_.push_back(close->worker);
       } else if (const auto* reap = std::get_if<Reap>(&action)) {
         ASSERT_FALSE(at(reap->worker).running || at(reap->worker).reaped);
         ASSERT_FALSE(at(reap->worker).output_open);
@@ -259,6 +291,7 @@ class RandomRun {
     }
     for (const auto& [rank, signal] : signals) {
       const SimulatedWorker& worker = at(rank);
+      ASSERT_NE(starting_, rank) << "a signal before its start is known";
       if (worker.running && (signal == SIGKILL ? worker.can_be_killed : worker.heeds_sigterm)) {
         exits(supervisor, rank, KilledBy{signal});
       }
@@ -277,7 +310,8 @@ class RandomRun {
     at(rank).leaks = chance(6);
     // One that neither ends by itself nor could be ended would make a run without an end.
     if (!at(rank).ends_by_itself && !chance(2)) at(rank).ends_by_itself = true;
-    perform(supervisor.step(Spawned{rank}, now_), supervisor);
+    ASSERT_FALSE(starting_) << "two at once";
+    starting_ = rank;
   }
 
   void check_verdict() {
@@ -307,6 +341,8 @@ class RandomRun {
   TimePoint now_ = kStart;
   bool interrupted_ = false, stopping_ = false;
   std::optional<LocalRank> first_failure_;
+  std::optional<LocalRank> starting_;  // Asked for, not answered yet.
+  std::vector<LocalRank> closing_;     // Likewise.
   std::optional<Verdict> finished_;
 };
 
