@@ -32,7 +32,8 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   app.require_subcommand(1);
   LaunchCommand launch(app);
 
-  std::vector<std::string> reversed(arguments.rbegin(), arguments.rend());
+  std::vector<std::string> reversed = launch.without_separator(arguments);
+  std::reverse(reversed.begin(), reversed.end());  // As CLI11 takes them.
   try {
     app.parse(std::move(reversed));
     launch.check();

@@ -79,7 +79,14 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   launch.formatter(std::make_shared<HelpFormatter>("distrun launch [flags] PROGRAM [ARGS...]"));
   launch.footer(kExamples);
   launch.prefix_command();
-  const auto seconds = CLI::Range(0.0, 1e9).description("SECONDS");
+  // Written so that NaN fails too.
+  const CLI::Validator seconds(
+      [](const std::string& text) -> std::string {
+        double value = 0;
+        const bool fits = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e9;
+        return fits ? "" : "'" + text + "' is not a number of seconds from 0 to 1e9";
+      },
+      "SECONDS");
 
   flag(launch, "nproc-per-node", nproc_per_node_, "Workers on this node, or 'cpu': one per core.");
   flag(launch, "nnodes", nnodes_, "Nodes; only 1 so far.");
@@ -97,6 +104,21 @@ LaunchCommand::LaunchCommand(CLI::App& app)
       ->check(seconds);
   flag(launch, "module", options_.module, "PROGRAM is a Python module, as for python3 -m.", "m");
   flag(launch, "no-python", options_.no_python, "Execute PROGRAM itself, also where it is a .py.");
+}
+
+std::vector<std::string> LaunchCommand::without_separator(
+    std::vector<std::string> arguments) const {
+  if (arguments.empty() || arguments.front() != command_->get_name()) return arguments;
+  for (std::size_t i = 1; i < arguments.size() && arguments[i].starts_with('-'); ++i) {
+    if (arguments[i] == "--") {
+      arguments.erase(arguments.begin() + static_cast<std::ptrdiff_t>(i));
+      break;
+    }
+    // The value of a flag that takes one is not looked at.
+    const CLI::Option* option = command_->get_option_no_throw(arguments[i]);
+    if (option != nullptr && option->get_type_size() > 0) ++i;
+  }
+  return arguments;
 }
 
 void LaunchCommand::check() {

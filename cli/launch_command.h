@@ -3,6 +3,7 @@
 
 #include <iosfwd>
 #include <string>
+#include <vector>
 
 #include <CLI/App.hpp>
 
@@ -15,6 +16,9 @@ class LaunchCommand {
  public:
   // Adds the command to `app`, which must outlive it.
   explicit LaunchCommand(CLI::App& app);
+
+  // `arguments` of distrun without the "--" that may stand before PROGRAM, as under torchrun.
+  std::vector<std::string> without_separator(std::vector<std::string> arguments) const;
 
   // After parsing: throws CLI::ParseError where the flags and what follows them make no sense.
   void check();

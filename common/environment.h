@@ -40,6 +40,9 @@ class Environment {
   // The form that execve() takes.  Valid for as long as the Block lives.
   class Block {
    public:
+    Block() = default;
+    Block(Block&&) = default;  // A copy's pointers would lead into the original.
+    Block& operator=(Block&&) = default;
     const char* const* pointers() const { return pointers_.data(); }
 
    private:

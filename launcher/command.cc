@@ -13,13 +13,19 @@ enum class Runnable { kYes, kNo, kNotThere };
 Runnable look_at(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
+  if (error == std::errc::permission_denied) return Runnable::kNo;  // A folder on the way.
   if (!std::filesystem::exists(status)) return Runnable::kNotThere;
   if (std::filesystem::is_directory(status)) return Runnable::kNo;
   return ::access(path.c_str(), X_OK) == 0 ? Runnable::kYes : Runnable::kNo;
 }
 
+bool is_folder(const std::string& path) {
+  std::error_code ignored;
+  return std::filesystem::is_directory(path, ignored);
+}
+
 Error not_executable(const std::string& path) {
-  if (std::filesystem::is_directory(path)) {
+  if (is_folder(path)) {
     return {ErrorKind::kNotExecutable, path + ": is a directory"};
   }
   return {ErrorKind::kNotExecutable, path + ": not executable (chmod +x?)"};
@@ -51,8 +57,7 @@ Result<std::string> find_program(std::string_view name, const Environment& envir
     const std::string candidate = (folder.empty() ? "." : folder) + "/" + program;
     const Runnable runnable = look_at(candidate);
     if (runnable == Runnable::kYes) return candidate;
-    if (runnable == Runnable::kNo && unusable.empty() &&
-        !std::filesystem::is_directory(candidate)) {
+    if (runnable == Runnable::kNo && unusable.empty() && !is_folder(candidate)) {
       unusable = candidate;
     }
   }

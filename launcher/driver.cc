@@ -159,7 +159,8 @@ class Driver {
     perform(supervisor_.start(now()));
     io_.run();
     if (!finished_) return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
-    report_.line_open = err_.line_is_open();
+    const bool shared = ::isatty(streams_.out) != 0 && ::isatty(streams_.err) != 0;
+    report_.line_open = err_.line_is_open() || (shared && out_.line_is_open());
     return std::move(report_);
   }
 

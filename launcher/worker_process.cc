@@ -3,6 +3,7 @@
 #include <cerrno>
 #include <csignal>
 #include <utility>
+#include <vector>
 
 #include <fcntl.h>
 #include <sys/prctl.h>
@@ -25,11 +26,22 @@ namespace {
 // The limit of open descriptors before it was raised.
 std::optional<rlimit> descriptors_before;
 
+std::vector<int> caught_signals() {
+  std::vector<int> caught;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) caught.push_back(signal);
+  }
+  return caught;
+}
+
 // What a worker is besides a program with descriptors.  Runs between vfork and exec,
 // where only system calls are allowed: the memory is the parent's.
 struct WorkerSetup {
   pid_t launcher;
   sigset_t mask;
+  std::vector<int> caught;
   std::optional<rlimit> descriptors;
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
@@ -38,6 +50,9 @@ struct WorkerSetup {
     // The launcher may have died before it could be watched.
     if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
     ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores it, and that would be inherited.
+    // A signal that came meanwhile arrives with the next line: it must not find the launcher's
+    // handlers, which would tell the launcher.
+    for (const int signal : caught) ::signal(signal, SIG_DFL);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     if (descriptors) ::setrlimit(RLIMIT_NOFILE, &*descriptors);
     // An old kernel does not know the call: then what was inherited stays open, as in a shell.
@@ -49,7 +64,8 @@ struct WorkerSetup {
 };
 
 // Blocks every signal for as long as parent and child share their memory: a handler
-// that ran in the child would act on the parent's state.
+// that ran in the child would act on the parent's state.  WorkerSetup unblocks them
+// for the worker when the handlers are gone.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -62,6 +78,12 @@ class AllSignalsBlocked {
 
  private:
   sigset_t before_;
+};
+
+// What a child says when it could not become the program.
+struct Failure {
+  bool in_exec;  // Else before it, in WorkerSetup or with the descriptors.
+  int error_number;
 };
 
 struct VforkLauncher : process::posix::default_launcher {
@@ -77,11 +99,12 @@ struct VforkLauncher : process::posix::default_launcher {
     // NOLINTBEGIN(clang-analyzer-*): vfork is meant, and on_exec_setup() makes system calls only.
     const pid_t child = ::vfork();
     if (child == 0) {
-      error_code error = process::posix::detail::on_exec_setup(*this, path, arguments, inits...);
-      int failure = error.value();
-      if (!error) {
+      const error_code error =
+          process::posix::detail::on_exec_setup(*this, path, arguments, inits...);
+      Failure failure{.in_exec = !error, .error_number = error.value()};
+      if (failure.in_exec) {
         ::execve(path.c_str(), const_cast<char* const*>(arguments), const_cast<char* const*>(env));
-        failure = errno;
+        failure.error_number = errno;
       }
       [[maybe_unused]] const auto told = ::write(failure_to.get(), &failure, sizeof(failure));
       ::_exit(127);
@@ -91,16 +114,19 @@ struct VforkLauncher : process::posix::default_launcher {
 
     // vfork returns when the child has executed or ended: what it has to say is there.
     failure_to.reset();
-    int failure = 0;
+    Failure failure{};
     if (::read(failure_from.get(), &failure, sizeof(failure)) != sizeof(failure)) return child;
     ::waitpid(child, nullptr, 0);
-    Error error = Error::from_errno("exec " + executable, failure);
-    if (failure == ENOENT) {
+    const int number = failure.error_number;
+    if (!failure.in_exec) return Error::from_errno("set up a process for " + executable, number);
+    Error error = Error::from_errno("exec " + executable, number);
+    if (number == ENOENT) {
       error.kind = ErrorKind::kNotFound;
       error.message += " (or the interpreter in its first line is missing)";
-    } else if (failure == EACCES || failure == ENOEXEC || failure == EISDIR || failure == E2BIG) {
+    } else if (number == EACCES || number == ENOEXEC || number == EISDIR || number == E2BIG ||
+               number == ETXTBSY) {
       error.kind = ErrorKind::kNotExecutable;
-      if (failure == ENOEXEC) error.message += " (a script needs a first line like #!/bin/sh)";
+      if (number == ENOEXEC) error.message += " (a script needs a first line like #!/bin/sh)";
     }
     return error;
   }
@@ -119,7 +145,7 @@ Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
   process::process_stdio stdio{request.in, request.out, request.err};
   Result<pid_t> pid = [&] {
     const AllSignalsBlocked blocked;
-    WorkerSetup setup{::getpid(), blocked.before(), descriptors_before};
+    WorkerSetup setup{::getpid(), blocked.before(), caught_signals(), descriptors_before};
     return launcher(request.executable, arguments.data(), stdio, setup);
   }();
   if (!pid) return pid.error();

@@ -46,7 +46,8 @@ struct SpawnedProcess {
 Result<SpawnedProcess> spawn_process(const SpawnRequest& request);
 
 // Raises this process's limit of open descriptors as far as it may: a worker costs
-// three.  Workers get the limit back that was there before.
+// three, and one for each of its connections to the store.  Workers get the limit back that was
+// there before.
 void allow_many_descriptors();
 
 // How the process ended, or nothing while it runs.  It is not reaped by this.
