@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <filesystem>
 #include <fstream>
 #include <set>
 #include <sstream>
@@ -48,6 +49,28 @@ std::vector<std::string> lines(const std::string& text) {
   for (std::string line; std::getline(stream, line);) found.push_back(line);
   return found;
 }
+
+// A folder of the test's own, gone with it.
+class Folder {
+ public:
+  Folder() : path_(::testing::TempDir() + "launch_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+  }
+  ~Folder() { std::filesystem::remove_all(path_); }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// `nohup make test`, and a job in the background of a script, leave signals ignored to their
+// children.
+class SignalsByDefault {
+ public:
+  SignalsByDefault() {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_DFL);
+  }
+};
 
 bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
 
@@ -108,19 +131,31 @@ TEST(LaunchTest, ASignalIsReportedByNameAndStatus) {
 }
 
 TEST(LaunchTest, WhoIgnoresSigtermIsKilled) {
+  const Folder folder;
+  ASSERT_EQ(::mkfifo((folder.path() + "/fifo").c_str(), 0600), 0);
+  ProgramOptions options;
+  options.environment.set("FIFO", folder.path() + "/fifo");
   const auto result = launch({"--nproc-per-node", "2", "--shutdown-timeout", "0.2", "sh", "-c",
                               "[ $RANK = 0 ] || { read line <\"$FIFO\"; exit 5; };"
                               "trap '' TERM; echo ready >\"$FIFO\"; while :; do sleep 1; done"},
-                             [] {
-                               ProgramOptions options;
-                               std::string folder = ::testing::TempDir() + "launch_test.XXXXXX";
-                               if (::mkdtemp(folder.data()) == nullptr) std::abort();
-                               ::mkfifo((folder + "/fifo").c_str(), 0600);
-                               options.environment.set("FIFO", folder + "/fifo");
-                               return options;
-                             }());
+                             options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5}));
   EXPECT_THAT(result.err, HasSubstr("rank 0 (signal SIGKILL (9))"));
+}
+
+// Without SIGCONT behind it, SIGTERM would wait for somebody to continue the worker.
+TEST(LaunchTest, AStoppedWorkerIsEndedToo) {
+  const Folder folder;
+  ProgramOptions options;
+  options.environment.set("PID_FILE", folder.path() + "/pid");
+  const auto result = launch_shell(
+      2,
+      "[ $RANK = 1 ] || { echo $$ >$PID_FILE; kill -STOP $$; sleep 1000; };"
+      "until grep -qs '^State:.T' /proc/$(cat $PID_FILE 2>/dev/null)/status; do :; done;"
+      "exit 3",
+      options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{3}));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 (signal SIGTERM (15))"));
 }
 
 TEST(LaunchTest, TheRunsTimeCanBeBounded) {
@@ -130,6 +165,7 @@ TEST(LaunchTest, TheRunsTimeCanBeBounded) {
 }
 
 TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
+  const SignalsByDefault signals;
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGQUIT}) {
     ProgramOptions options;
     std::set<int> pids;
@@ -147,6 +183,20 @@ TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
     ASSERT_EQ(pids.size(), 2u);
     for (const int pid : pids) EXPECT_FALSE(is_alive(pid)) << pid;
   }
+}
+
+TEST(LaunchTest, ASignalThatIsIgnoredStaysSoAlsoForTheWorkers) {
+  const SignalsByDefault signals;
+  ::signal(SIGHUP, SIG_IGN);
+  ProgramOptions options;
+  options.on_output = [](const std::string&, int distrun) {
+    ::kill(distrun, SIGHUP);
+    ::kill(distrun, SIGTERM);
+  };
+  const auto result = launch_shell(1, "kill -HUP $$; echo here; exec sleep 1000", options);
+  ::signal(SIGHUP, SIG_DFL);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
+  EXPECT_EQ(result.out, "here\n");
 }
 
 TEST(LaunchTest, WorkersDoNotOutliveALauncherThatIsKilled) {
@@ -181,6 +231,47 @@ TEST(LaunchTest, AReaderThatGoesEndsTheRun) {
   const auto result = run_program({"bash", "-c", script});
   EXPECT_FALSE(result.timed_out);
   EXPECT_EQ(result.out, "y\n141\n");
+}
+
+// Both outputs go at once; that is one reason to end, not a second signal, which would kill.
+TEST(LaunchTest, AReaderThatGoesLeavesWorkersTheirTime) {
+  const Folder folder;
+  const std::string saved = folder.path() + "/saved";
+  const std::string script = std::string(DISTRUN_PROGRAM) +
+                             " launch bash -c 'trap \"echo bye >&2; echo bye; sleep 0.3; touch " +
+                             saved + "; exit\" TERM; while echo y; do :; done' 2>&1 | head -n 1";
+  EXPECT_EQ(run_program({"bash", "-c", script}).out, "y\n");
+  EXPECT_EQ(::access(saved.c_str(), F_OK), 0) << "a worker was killed before it had ended";
+}
+
+TEST(LaunchTest, ClosedStandardDescriptorsAreNotMistakenForOthers) {
+  const Folder folder;
+  const std::string file = folder.path() + "/file";
+  for (const std::string closed : {"<&-", ">&-", "2>&-", "<&- >&- 2>&-"}) {
+    const std::string script = std::string(DISTRUN_PROGRAM) +
+                               " launch sh -c 'cat; echo to out; echo to err >&2; echo done >" +
+                               file + "' " + closed + "; cat " + file + "; rm " + file;
+    const auto result = run_program({"bash", "-c", script});
+    EXPECT_FALSE(result.timed_out) << closed;
+    EXPECT_THAT(lines(result.out), ::testing::Contains("done")) << closed;
+  }
+}
+
+TEST(LaunchTest, TheSummaryBeginsALineOfItsOwn) {
+  EXPECT_THAT(launch_shell(1, "printf oops >&2; exit 3").err,
+              StartsWith("oops\ndistrun: rank 0 failed: exit code 3\n"));
+}
+
+// The window of a terminal that nobody reads, as of a connection that hangs.
+TEST(LaunchTest, ATerminalThatNobodyReadsDoesNotStopTheClock) {
+  const std::string program =
+      "import os, pty, subprocess, sys\n"
+      "master, slave = pty.openpty()\n"
+      "print(subprocess.run(sys.argv[1:], stdout=slave, timeout=50).returncode)\n";
+  const auto result = run_program({"python3", "-c", program, DISTRUN_PROGRAM, "launch", "--timeout",
+                                   "0.5", "--shutdown-timeout", "1", "yes"});
+  EXPECT_THAT(result.err, StartsWith("distrun: not finished after 0.5 s (--timeout)"));
+  EXPECT_EQ(result.out, "");
 }
 
 TEST(LaunchTest, AFullDiskEndsTheRunAndIsNamed) {
@@ -224,6 +315,13 @@ TEST(LaunchTest, ErrorFoldersAreThereDuringTheRunAndGoneAfterIt) {
 TEST(LaunchTest, TheProgramKeepsItsOwnFlags) {
   EXPECT_EQ(launch({"echo", "--nproc-per-node", "2", "-h", "--", "x"}).out,
             "--nproc-per-node 2 -h -- x\n");
+}
+
+TEST(LaunchTest, ADoubleDashMayStandBeforeTheProgram) {
+  EXPECT_EQ(launch({"--nproc-per-node", "2", "--", "echo", "-n", "--"}).out,
+            "--"
+            "--");
+  EXPECT_EQ(launch({"--role=x", "--", "echo", "x"}).out, "x\n");
 }
 
 TEST(LaunchTest, BothSpellingsAndTheVariablesOfTorchrunAreTaken) {

@@ -232,6 +232,15 @@ class Driver {
     store_.reset();
     // A worker that could not be killed is still watched: no more.
     for (Worker& worker : workers_) worker.exit.reset();
+    // Who reads what workers have printed may take all the time there is, as with any program; but
+    // a run that was told to end must end, also on a terminal that hangs.
+    const auto cause = action.verdict.cause;
+    if (cause != Verdict::Cause::kInterrupted && cause != Verdict::Cause::kTimedOut) return;
+    reading_.expires_after(plan_.options.shutdown_timeout);
+    reading_.async_wait([this](error_code error) {
+      if (!error) io_.stop();
+    });
+    out_.when_drained([this] { err_.when_drained([this] { reading_.cancel(); }); });
   }
 
   Result<void> start(LocalRank local_rank) {
@@ -340,7 +349,7 @@ class Driver {
   std::unique_ptr<StoreServer> store_;
   UniqueFd null_;
   asio::signal_set signals_{io_};
-  asio::steady_timer deadline_{io_};
+  asio::steady_timer deadline_{io_}, reading_{io_};
   bool waiting_ = false;
   Supervisor supervisor_;
   std::deque<RunEvent> events_;
