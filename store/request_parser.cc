@@ -36,6 +36,7 @@ StoreRequestParser::Step StoreRequestParser::begin(std::string_view bytes) {
   if (!greeted_ && request_.code != RequestCode::kValidate) {
     return bad(fmt::format("the connection begins with {} instead of validate", request_.name()));
   }
+  if (greeted_ && request_.code == RequestCode::kValidate) return bad("validate for a second time");
   keys_.clear();
   values_.clear();
   taken_ = 1;

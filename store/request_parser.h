@@ -25,18 +25,10 @@
 #include <vector>
 
 #include "common/result.h"
-#include "common/units.h"
+#include "store/limits.h"
 #include "store/request.h"
 
 namespace distrun {
-
-// The defaults for keys and values are those of PyTorch's own server.
-struct StoreLimits {
-  std::size_t key_bytes_max = 8 * kKiB;
-  std::size_t value_bytes_max = 8 * kMiB;
-  std::size_t keys_max = 131'072;              // In one check, wait, multi_get or multi_set.
-  std::size_t request_bytes_max = 128 * kMiB;  // What one connection may make us hold.
-};
 
 class StoreRequestParser {
  public:
@@ -48,7 +40,7 @@ class StoreRequestParser {
   // kProtocol where no further byte could make a request of it; the connection is
   // of no use then.
   //
-  // The first request of a connection must be validate, with the right number.
+  // The first request of a connection must be validate, with the right number, and no other may be.
   Result<std::size_t> next(std::string_view bytes);
 
   // The request found by the last call of next() that returned more than 0.  Its

@@ -119,6 +119,10 @@ TEST(StoreRequestParserTest, AConnectionMustBeginWithTheGreeting) {
               HasSubstr("0x7 instead of 0x3c85f7ce"));
 }
 
+TEST(StoreRequestParserTest, AConnectionHasOneGreeting) {
+  EXPECT_EQ(refusal(greeting()), "validate for a second time");
+}
+
 TEST(StoreRequestParserTest, RefusesAnUnknownCode) {
   EXPECT_THAT(refusal("\x13"), HasSubstr("no request has the code 19"));
   EXPECT_THAT(refusal("GET / HTTP/1.1\r\n"), HasSubstr("no request has the code 71"));

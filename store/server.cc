@@ -173,11 +173,12 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
         });
   }
 
+  // Once for a connection; the table may be gone by the time a second handler comes here.
   void close(Connection& connection) {
+    if (connections.erase(connection.peer) == 0) return;
     table.forget(connection.peer);
     error_code ignored;  // It is gone either way.
     connection.socket.close(ignored);
-    connections.erase(connection.peer);
   }
 
   void close_all() {

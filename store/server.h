@@ -39,11 +39,13 @@ class StoreServer {
     std::uint16_t port = 0;          // 0: the kernel chooses.
     StoreLimits limits;              // A request beyond them closes its connection.
     // Replies that a client has not read: beyond it, none of its requests is looked at until it
-    // reads.  The server holds at most this and one reply more for a connection.
+    // reads.  For a connection the server holds at most this and one reply more
+    // (StoreLimits::reply_bytes_max), and one request.
     std::size_t reply_bytes_max = 16 * kMiB;
   };
 
-  // Binds and starts to accept.  `io` and `table` must outlive the server.
+  // Binds and starts to accept.  `io` and `table` must outlive the server; the table need not
+  // outlive what `io` does after that.
   // Fails with kInvalidArgument for a malformed host, kAddressInUse where another
   // process listens there, kSystem otherwise.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io, StoreTable& table,

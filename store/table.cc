@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <charconv>
 #include <cstring>
+#include <optional>
 #include <utility>
 
 #include <fmt/format.h>
@@ -20,6 +21,17 @@ void append_number(std::string& to, Number number) {
   char bytes[sizeof(number)];
   std::memcpy(bytes, &number, sizeof(number));
   to.append(bytes, sizeof(bytes));
+}
+
+// As std::stoll reads it, which LibTorch's server uses: blanks and a sign in front, anything
+// behind.
+std::optional<std::int64_t> leading_number(std::string_view text) {
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size()));
+  if (text.starts_with('+') && !text.substr(1).starts_with('-')) text.remove_prefix(1);
+  std::int64_t number = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (error != std::errc()) return std::nullopt;
+  return number;
 }
 
 void append_text(std::string& to, std::string_view text) {
@@ -46,8 +58,9 @@ Result<void> StoreTable::apply(PeerId peer, const StoreRequest& request, ReplySi
 void StoreTable::forget(PeerId peer) {
   const auto found = awaited_.find(peer);
   if (found == awaited_.end()) return;
-  for (const std::string& key : found->second) {
+  for (const std::string& key : found->second.keys) {
     const auto waiters = waiters_.find(key);
+    if (waiters == waiters_.end()) continue;  // The key has come.
     std::erase(waiters->second, peer);
     if (waiters->second.empty()) waiters_.erase(waiters);
   }
@@ -102,7 +115,10 @@ Result<void> StoreTable::check(PeerId peer, const StoreRequest& request, ReplySi
 
 Result<void> StoreTable::wait(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   forget(peer);
-  for (const auto key : request.keys) {
+  std::vector<std::string_view> keys = request.keys;
+  std::sort(keys.begin(), keys.end());
+  keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
+  for (const auto key : keys) {
     if (!is_there(key)) wait_for(peer, key);
   }
   if (!awaited_.contains(peer)) replies.replies_to(peer).push_back(kStopWaiting);
@@ -123,12 +139,21 @@ Result<void> StoreTable::delete_key(PeerId peer, const StoreRequest& request, Re
 }
 
 Result<void> StoreTable::append(PeerId, const StoreRequest& request, ReplySink& replies) {
-  value_at(request.key()).append(request.values[0]);
+  std::string& value = value_at(request.key());
+  if (value.size() + request.values[0].size() > limits_.value_bytes_max) {
+    return Error{ErrorKind::kProtocol,
+                 fmt::format("append to the key '{}' would make its value longer than {} bytes",
+                             request.key(), limits_.value_bytes_max)};
+  }
+  value.append(request.values[0]);
   wake(request.key(), replies);
   return {};
 }
 
 Result<void> StoreTable::multi_get(PeerId peer, const StoreRequest& request, ReplySink& replies) {
+  std::size_t size = 0;
+  for (const auto key : request.keys) size += sizeof(std::uint64_t) + value_of(key).size();
+  if (size > limits_.reply_bytes_max) return too_long(request, size);
   std::string& to = replies.replies_to(peer);
   for (const auto key : request.keys) append_text(to, value_of(key));
   return {};
@@ -182,7 +207,10 @@ Result<void> StoreTable::queue_len(PeerId peer, const StoreRequest& request, Rep
   return {};
 }
 
-Result<void> StoreTable::list_keys(PeerId peer, const StoreRequest&, ReplySink& replies) {
+Result<void> StoreTable::list_keys(PeerId peer, const StoreRequest& request, ReplySink& replies) {
+  std::size_t size = sizeof(std::int64_t);
+  for (const auto& [key, value] : values_) size += sizeof(std::uint64_t) + key.size();
+  if (size > limits_.reply_bytes_max) return too_long(request, size);
   std::string& to = replies.replies_to(peer);
   append_number<std::int64_t>(to, static_cast<std::int64_t>(values_.size()));
   for (const auto& [key, value] : values_) append_text(to, key);
@@ -201,6 +229,12 @@ Result<void> StoreTable::barrier(PeerId peer, const StoreRequest& request, Reply
   wake(request.key(), replies);
   replies.replies_to(peer).push_back(kStopWaiting);
   return {};
+}
+
+Error StoreTable::too_long(const StoreRequest& request, std::size_t size) const {
+  return {ErrorKind::kProtocol,
+          fmt::format("the answer to {} would be {} bytes long: at most {} are allowed",
+                      request.name(), size, limits_.reply_bytes_max)};
 }
 
 bool StoreTable::is_there(std::string_view key) const {
@@ -222,11 +256,13 @@ Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by)
   std::int64_t value = 0;
   if (const auto found = values_.find(key); found != values_.end()) {
     const std::string& text = found->second;
-    const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-    if (error != std::errc()) {
-      return Error{ErrorKind::kProtocol,
-                   fmt::format("add to the key '{}', whose value is no number", key)};
+    const auto number = leading_number(text);
+    if (!number) {
+      return Error{
+          ErrorKind::kProtocol,
+          fmt::format("add to the key '{}', whose value does not begin with a number", key)};
     }
+    value = *number;
   }
   if (__builtin_add_overflow(value, by, &value)) {
     return Error{ErrorKind::kProtocol, fmt::format("add to the key '{}' overflows", key)};
@@ -235,10 +271,11 @@ Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by)
   return value;
 }
 
+// `key` is not among those that the peer waits for already.
 void StoreTable::wait_for(PeerId peer, std::string_view key) {
-  auto& keys = awaited_[peer];
-  if (std::find(keys.begin(), keys.end(), key) != keys.end()) return;
-  keys.emplace_back(key);
+  Wait& wait = awaited_[peer];
+  ++wait.left;
+  wait.keys.emplace_back(key);
   waiters_[std::string(key)].push_back(peer);
 }
 
@@ -249,7 +286,7 @@ void StoreTable::wake(std::string_view key, ReplySink& replies) {
   if (found == waiters_.end()) return;
   const std::vector<PeerId> peers = std::move(found->second);
   waiters_.erase(found);
-  for (const PeerId peer : peers) arrived(peer, key, replies);
+  for (const PeerId peer : peers) arrived(peer, replies);
 }
 
 // A value in a queue is for one peer only: the first for which it was the last thing missing.
@@ -258,15 +295,14 @@ void StoreTable::wake_first(std::string_view key, ReplySink& replies) {
     const PeerId peer = found->second.front();
     found->second.erase(found->second.begin());
     if (found->second.empty()) waiters_.erase(found);
-    if (arrived(peer, key, replies)) return;
+    if (arrived(peer, replies)) return;
   }
 }
 
 // `peer` waits for one key less.  Answers it where that was the last one, and says whether it was.
-bool StoreTable::arrived(PeerId peer, std::string_view key, ReplySink& replies) {
+bool StoreTable::arrived(PeerId peer, ReplySink& replies) {
   const auto found = awaited_.find(peer);
-  std::erase(found->second, key);
-  if (!found->second.empty()) return false;
+  if (--found->second.left > 0) return false;
   awaited_.erase(found);
   replies.replies_to(peer).push_back(kStopWaiting);
   return true;

@@ -12,7 +12,10 @@
 //
 // Behaviour is that of LibTorch's own server (TCPStoreLibUvBackend.cpp), also
 // where it is odd: compare_set on a missing key answers the expected value, get
-// on a missing key the empty value, a deleted key does not make a peer wait anew.
+// on a missing key the empty value, a deleted key does not make a peer wait anew,
+// add takes a value that merely begins with a number.  It differs where a client
+// breaks the protocol: a wait that replaces one still open waits for its own keys
+// only, and an add that overflows is refused.
 //
 // Pure: no sockets, no clock (a time-out is the client's, by cancel_wait).  Not
 // thread-safe.
@@ -28,6 +31,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 
 #include "common/result.h"
+#include "store/limits.h"
 #include "store/request.h"
 
 namespace distrun {
@@ -45,14 +49,20 @@ class ReplySink {
 
 class StoreTable {
  public:
+  explicit StoreTable(const StoreLimits& limits = {}) : limits_(limits) {}
+
   // Applies one request.  Fails with kProtocol where the request makes no sense (add
-  // to a value that is no number); the peer's connection should then be closed.
+  // to a value that is no number) or its effect is beyond a limit; the peer's connection
+  // should then be closed.
   Result<void> apply(PeerId peer, const StoreRequest& request, ReplySink& replies);
 
   // The peer is gone: it waits no more.
   void forget(PeerId peer);
 
   std::size_t key_count() const { return values_.size(); }
+
+  // Peers that wait for a key or in a barrier.
+  std::size_t waiting_count() const { return awaited_.size(); }
 
  private:
   struct TextHash {
@@ -94,14 +104,19 @@ class StoreTable {
   void wait_for(PeerId peer, std::string_view key);
   void wake(std::string_view key, ReplySink& replies);
   void wake_first(std::string_view key, ReplySink& replies);
-  bool arrived(PeerId peer, std::string_view key, ReplySink& replies);
+  bool arrived(PeerId peer, ReplySink& replies);
+  Error too_long(const StoreRequest& request, std::size_t size) const;
 
+  StoreLimits limits_;
   ByKey<std::string> values_;
   ByKey<std::deque<std::string>> queues_;
-  // Who waits for a key, first come first; and for what a peer still waits.  A pair is in both or
-  // in none.
+  // Who waits for a key, first come first; and how many keys a peer still waits for.
   ByKey<std::vector<PeerId>> waiters_;
-  boost::unordered_flat_map<PeerId, std::vector<std::string>> awaited_;
+  struct Wait {
+    std::size_t left = 0;
+    std::vector<std::string> keys;  // All that it was for, also those that have come.
+  };
+  boost::unordered_flat_map<PeerId, Wait> awaited_;
 };
 
 }  // namespace distrun

@@ -70,12 +70,50 @@ TEST_F(StoreTableTest, AddCountsInDecimalText) {
 }
 
 TEST_F(StoreTableTest, AddToWhatIsNoNumberFailsAndChangesNothing) {
-  for (const char* value : {"", "abc"}) {
+  for (const char* value : {"", "abc", " ", "+", "+-1", "9999999999999999999"}) {
     ask(kAlice, RequestCode::kSet, text("k") + text(value));
     EXPECT_THAT(failure(kAlice, RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)),
-                HasSubstr("'k', whose value is no number"));
+                HasSubstr("'k', whose value does not begin with a number"));
     EXPECT_EQ(ask(kAlice, RequestCode::kGet, text("k")), text(value));
   }
+}
+
+TEST_F(StoreTableTest, AddReadsAValueAsLibTorchsServerDoes) {
+  for (const char* value : {"5", " 5", "+5", "\t+5", "5abc"}) {
+    ask(kAlice, RequestCode::kSet, text("k") + text(value));
+    EXPECT_EQ(ask(kAlice, RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)),
+              bytes_of<std::int64_t>(6))
+        << value;
+  }
+}
+
+TEST_F(StoreTableTest, WhatWouldBeTooLongIsRefused) {
+  table_ = StoreTable({.value_bytes_max = 8, .reply_bytes_max = 64});
+  ask(kAlice, RequestCode::kSet, text("k") + text("12345678"));
+  EXPECT_THAT(failure(kAlice, RequestCode::kAppend, text("k") + text("9")),
+              HasSubstr("longer than 8 bytes"));
+  EXPECT_EQ(ask(kAlice, RequestCode::kMultiGet, keys({"k", "k", "k", "k"})).size(), 64u);
+  EXPECT_THAT(failure(kAlice, RequestCode::kMultiGet, keys({"k", "k", "k", "k", "k"})),
+              HasSubstr("the answer to multi_get would be 80 bytes long"));
+  for (int i = 0; i < 7; ++i) {
+    ask(kAlice, RequestCode::kSet, text(std::to_string(i)) + text(""));
+  }
+  EXPECT_THAT(failure(kAlice, RequestCode::kListKeys, ""),
+              HasSubstr("list_keys would be 80 bytes"));
+}
+
+// As many keys as a request may have: an effort that grows with their square would not end.
+TEST_F(StoreTableTest, AWaitForVeryManyKeysIsNoEffort) {
+  const std::size_t many = StoreLimits{}.keys_max;
+  std::string fields = bytes_of<std::uint64_t>(many);
+  for (std::size_t i = 0; i < many; ++i) fields += text(std::to_string(i));
+  EXPECT_EQ(ask(kAlice, RequestCode::kWait, fields), "");
+  for (std::size_t i = 0; i < many; ++i) {
+    EXPECT_EQ(sent_to(kAlice), "");
+    ask(kBob, RequestCode::kSet, text(std::to_string(i)) + text(""));
+  }
+  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+  EXPECT_EQ(table_.waiting_count(), 0u);
 }
 
 TEST_F(StoreTableTest, AddThatOverflowsFails) {
