@@ -7,7 +7,7 @@
 
 #include "cli/flags.h"
 #include "cli/launch_command.h"
-#include "launcher/verdict.h"
+#include "launcher/run_end.h"
 
 namespace distrun {
 
@@ -47,15 +47,12 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   } catch (const CLI::ParseError& error) {
     const auto chosen = app.get_subcommands();
     const std::string name = chosen.empty() ? "distrun" : "distrun " + chosen.front()->get_name();
-    err << name << ": " << error.what() << '\n' << "Try '" << name << " --help'.\n";
+    const bool unknown = chosen.empty() && !arguments.empty() && !arguments[0].starts_with('-');
+    const std::string problem = unknown ? "there is no command " + arguments[0] : error.what();
+    err << name << ": " << problem << '\n' << "Try '" << name << " --help'.\n";
     return kExitUsage;
   }
-  try {
-    return launch.run(environment, err);
-  } catch (const std::exception& error) {  // Out of memory or of a kernel resource.
-    err << "distrun: " << error.what() << '\n';
-    return kExitInternal;
-  }
+  return launch.run(environment, err);
 }
 
 }  // namespace distrun

@@ -2,6 +2,8 @@
 
 #include <algorithm>
 #include <array>
+#include <charconv>
+#include <cmath>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -16,8 +18,8 @@
 #include "launcher/command.h"
 #include "launcher/driver.h"
 #include "launcher/plan.h"
+#include "launcher/run_end.h"
 #include "launcher/summary.h"
-#include "launcher/verdict.h"
 
 namespace distrun {
 
@@ -57,8 +59,17 @@ int workers_from(const std::string& text) {
   return *workers;
 }
 
-std::chrono::milliseconds from_seconds(double seconds) {
-  return std::chrono::milliseconds(static_cast<std::int64_t>(seconds * 1000));
+// Seconds, whole or not, in decimal.
+std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
+  constexpr double kSecondsMax = 1e9;
+  double seconds = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  // Written so that NaN fails too.
+  if (error != std::errc() || stop != text.data() + text.size() ||
+      !(seconds >= 0 && seconds <= kSecondsMax)) {
+    throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from 0 to 1e9");
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
 std::string random_run_id() {
@@ -79,14 +90,6 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   launch.formatter(std::make_shared<HelpFormatter>("distrun launch [flags] PROGRAM [ARGS...]"));
   launch.footer(kExamples);
   launch.prefix_command();
-  // Written so that NaN fails too.
-  const CLI::Validator seconds(
-      [](const std::string& text) -> std::string {
-        double value = 0;
-        const bool fits = CLI::detail::lexical_cast(text, value) && value >= 0 && value <= 1e9;
-        return fits ? "" : "'" + text + "' is not a number of seconds from 0 to 1e9";
-      },
-      "SECONDS");
 
   flag(launch, "nproc-per-node", nproc_per_node_, "Workers on this node, or 'cpu': one per core.");
   flag(launch, "nnodes", nnodes_, "Nodes; only 1 so far.");
@@ -95,13 +98,11 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   flag(launch, "role", options_.role, "ROLE_NAME of the workers.");
   flag(launch, "master-addr", options_.master_addr,
        "Numeric address at which the store listens: MASTER_ADDR.");
-  flag(launch, "master-port", options_.master_port, "Its port, MASTER_PORT; 0: a free one.");
+  flag(launch, "master-port", master_port_, "Its port, MASTER_PORT; 0: a free one.");
   flag(launch, "max-restarts", max_restarts_, "Restarts of a failed run; only 0 so far.");
-  flag(launch, "shutdown-timeout", shutdown_timeout_s_,
-       "Seconds that workers have to end after SIGTERM, before SIGKILL.")
-      ->check(seconds);
-  flag(launch, "timeout", timeout_s_, "End the run after so many seconds; 0: never.")
-      ->check(seconds);
+  flag(launch, "shutdown-timeout", shutdown_timeout_,
+       "Seconds that workers have to end after SIGTERM, before SIGKILL.");
+  flag(launch, "timeout", timeout_, "End the run after so many seconds; 0: never.");
   flag(launch, "module", options_.module, "PROGRAM is a Python module, as for python3 -m.", "m");
   flag(launch, "no-python", options_.no_python, "Execute PROGRAM itself, also where it is a .py.");
 }
@@ -143,8 +144,12 @@ void LaunchCommand::check() {
     throw CLI::ValidationError("--module", "cannot be combined with --no-python");
   }
   if (options_.master_addr == "localhost") options_.master_addr = "127.0.0.1";
-  options_.shutdown_timeout = from_seconds(shutdown_timeout_s_);
-  if (timeout_s_ > 0) options_.timeout = from_seconds(timeout_s_);
+  const auto port = parse_number<std::uint16_t>(master_port_);
+  if (!port) throw CLI::ValidationError("--master-port", port.error().message);
+  options_.master_port = *port;
+  options_.shutdown_timeout = seconds_from("--shutdown-timeout", shutdown_timeout_);
+  const auto timeout = seconds_from("--timeout", timeout_);
+  if (timeout.count() > 0) options_.timeout = timeout;
 }
 
 int LaunchCommand::run(const Environment& environment, std::ostream& err) {
@@ -161,7 +166,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& err) {
   if (!report) return fail(report.error());
   const std::string summary = failure_summary(*plan, *report, host_name());
   if (!summary.empty()) err << (report->line_open ? "\n" : "") << summary << std::flush;
-  return exit_status(report->verdict);
+  return exit_status(report->run_end);
 }
 
 }  // namespace distrun

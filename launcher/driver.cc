@@ -39,8 +39,13 @@ namespace {
 class PrivateFolder {
  public:
   static Result<PrivateFolder> make(const Environment& environment) {
-    std::string path = environment.get("TMPDIR").value_or("/tmp") + "/distrun_XXXXXX";
-    if (::mkdtemp(path.data()) == nullptr) return Error::from_errno("make a folder " + path);
+    // Absolute, because a worker may change its folder.
+    const std::string wanted = environment.get("TMPDIR").value_or("");
+    std::error_code error;
+    std::string path = std::filesystem::absolute(wanted.empty() ? "/tmp" : wanted, error).string();
+    path += "/distrun_XXXXXX";
+    if (error || ::mkdtemp(path.data()) == nullptr)
+      return Error::from_errno("make a folder " + path);
     return PrivateFolder(path);
   }
   PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
@@ -124,15 +129,15 @@ struct Worker {
   std::optional<stream_descriptor> exit;  // Its pidfd.
   std::optional<OutputRelay> out, err;
   int open_outputs = 0;
+  bool reaped = false;
   TimePoint started;
 };
 
 class Driver {
  public:
-  Driver(const LaunchPlan& plan, const LaunchStreams& streams, std::string error_folder)
+  Driver(const LaunchPlan& plan, const LaunchStreams& streams)
       : plan_(plan),
         streams_(streams),
-        error_folder_(std::move(error_folder)),
         out_(io_, streams.out, [this](int error) { output_lost(error); }),
         err_(io_, streams.err, [this](int error) { output_lost(error); }),
         supervisor_({.workers = static_cast<int>(plan.workers.size()),
@@ -142,19 +147,26 @@ class Driver {
     report_.workers.resize(plan.workers.size());
   }
 
+  // Where an exception ends the run, nothing of it is to stay behind.
+  ~Driver() {
+    for (const Worker& worker : workers_) {
+      if (worker.process.pid > 0 && !worker.reaped) signal_group(worker.process, SIGKILL);
+    }
+  }
+  Driver(const Driver&) = delete;
+  Driver& operator=(const Driver&) = delete;
+
   Result<RunReport> run() {
+    catch_signals();  // Before there is anything that a signal could leave behind.
+    auto folder = PrivateFolder::make(plan_.environment);
+    if (!folder) return folder.error();
+    error_folder_ = folder->path();
     auto server = StoreServer::listen(
         io_, table_, {.host = plan_.options.master_addr, .port = plan_.options.master_port});
     if (!server) return server.error();
     store_ = std::move(*server);
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
-    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-      // What is ignored stays so, for the workers too: nohup, and background jobs of scripts.
-      struct sigaction before {};
-      ::sigaction(signal, nullptr, &before);
-      if (before.sa_handler != SIG_IGN) signals_.add(signal);
-    }
     wait_for_signal();
     perform(supervisor_.start(now()));
     io_.run();
@@ -219,12 +231,13 @@ class Driver {
   void perform(const Reap& action) {
     Worker& worker = at(action.worker);
     end_group(worker.process);
+    worker.reaped = true;
     worker.exit.reset();
   }
 
   // The run is over: what is left to do is to get rid of the output.
   void perform(const Finish& action) {
-    report_.verdict = action.verdict;
+    report_.run_end = action.run_end;
     finished_ = true;
     // From here on a signal ends distrun itself, whoever reads its output.
     signals_.cancel();
@@ -234,8 +247,8 @@ class Driver {
     for (Worker& worker : workers_) worker.exit.reset();
     // Who reads what workers have printed may take all the time there is, as with any program; but
     // a run that was told to end must end, also on a terminal that hangs.
-    const auto cause = action.verdict.cause;
-    if (cause != Verdict::Cause::kInterrupted && cause != Verdict::Cause::kTimedOut) return;
+    const auto cause = action.run_end.cause;
+    if (cause != RunEnd::Cause::kInterrupted && cause != RunEnd::Cause::kTimedOut) return;
     reading_.expires_after(plan_.options.shutdown_timeout);
     reading_.async_wait([this](error_code error) {
       if (!error) io_.stop();
@@ -316,6 +329,15 @@ class Driver {
     tell(OutputLost{Error::from_errno("write what the workers print", error)});
   }
 
+  void catch_signals() {
+    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
+      // What is ignored stays so, for the workers too: nohup, and background jobs of scripts.
+      struct sigaction before {};
+      ::sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) signals_.add(signal);
+    }
+  }
+
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
@@ -342,7 +364,7 @@ class Driver {
 
   const LaunchPlan& plan_;
   const LaunchStreams streams_;
-  const std::string error_folder_;
+  std::string error_folder_;
   asio::io_context io_{1};
   OutputSink out_, err_;
   StoreTable table_;
@@ -362,13 +384,17 @@ class Driver {
 }  // namespace
 
 Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams) {
+  // What is written to nobody, or beyond a limit on files, is an error of that write.
   ::signal(SIGPIPE, SIG_IGN);
+  ::signal(SIGXFSZ, SIG_IGN);
   // Ignored, as some parents leave it, the kernel would reap the workers itself.
   ::signal(SIGCHLD, SIG_DFL);
   allow_many_descriptors();
-  auto folder = PrivateFolder::make(plan.environment);
-  if (!folder) return folder.error();
-  return Driver(plan, streams, folder->path()).run();
+  try {
+    return Driver(plan, streams).run();
+  } catch (const std::exception& error) {  // Asio's, or out of memory.
+    return Error{ErrorKind::kSystem, error.what()};
+  }
 }
 
 }  // namespace distrun

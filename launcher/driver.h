@@ -5,7 +5,7 @@
 //     auto report = run_launch(plan, {});
 //     if (!report) return report.error();             // nothing has been started
 //     std::cerr << failure_summary(plan, *report);
-//     return exit_status(report->verdict);
+//     return exit_status(report->run_end);
 //
 // The only file that knows the kernel, the supervisor and the store at once; it
 // turns exits (by pidfd), ends of pipes, signals and the clock into the
@@ -23,7 +23,7 @@
 
 #include "common/result.h"
 #include "launcher/plan.h"
-#include "launcher/verdict.h"
+#include "launcher/run_end.h"
 
 namespace distrun {
 
@@ -38,7 +38,7 @@ struct WorkerReport {
 };
 
 struct RunReport {
-  Verdict verdict;
+  RunEnd run_end;
   std::vector<WorkerReport> workers;  // By local rank.
   bool line_open = false;             // The last line that workers wrote to stderr has no end.
 };

@@ -29,45 +29,54 @@ std::string command_line(const WorkerPlan& worker) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::string headline(const LaunchPlan& plan, const Verdict& verdict) {
+std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
   const auto culprit = [&] {
-    return plan.workers[static_cast<std::size_t>(verdict.culprit->value())].rank.value();
+    return plan.workers[static_cast<std::size_t>(run_end.culprit->value())].rank.value();
   };
-  switch (verdict.cause) {
-    case Verdict::Cause::kSucceeded:
+  switch (run_end.cause) {
+    case RunEnd::Cause::kSucceeded:
       return "";
-    case Verdict::Cause::kWorkerFailed: {
-      const auto index = static_cast<std::size_t>(verdict.culprit->value());
-      return fmt::format("rank {} failed: {}", culprit(), describe(*verdict.workers[index].end));
+    case RunEnd::Cause::kWorkerFailed: {
+      const auto index = static_cast<std::size_t>(run_end.culprit->value());
+      return fmt::format("rank {} failed: {}", culprit(), describe(*run_end.workers[index].end));
     }
-    case Verdict::Cause::kSpawnFailed:
-      return fmt::format("rank {} could not be started: {}", culprit(), verdict.error->message);
-    case Verdict::Cause::kInterrupted:
-      return fmt::format("ended by signal {} ({})", signal_name(verdict.signal), verdict.signal);
-    case Verdict::Cause::kTimedOut:
+    case RunEnd::Cause::kSpawnFailed:
+      return fmt::format("rank {} could not be started: {}", culprit(), run_end.error->message);
+    case RunEnd::Cause::kInterrupted:
+      return fmt::format("ended by signal {} ({})", signal_name(run_end.signal), run_end.signal);
+    case RunEnd::Cause::kTimedOut:
       return fmt::format("not finished after {:g} s (--timeout)",
                          std::chrono::duration<double>(*plan.options.timeout).count());
-    case Verdict::Cause::kOutputLost:
-      return verdict.error->message;
+    case RunEnd::Cause::kOutputLost:
+      return run_end.error->message;
   }
   return "";
 }
 
+// "rank 3", "ranks 0-249, 251": `ranks` in ascending order.
 std::string list_of_ranks(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+  std::vector<std::string> parts;
+  for (std::size_t first = 0, last = 0; first < ranks.size(); first = ++last) {
+    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
+    for (std::size_t i = first; i <= last && last - first < 2; ++i) {
+      parts.push_back(std::to_string(ranks[i]));
+    }
+    if (last - first >= 2) parts.push_back(fmt::format("{}-{}", ranks[first], ranks[last]));
+  }
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(parts, ", "));
 }
 
 }  // namespace
 
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host) {
-  const Verdict& verdict = report.verdict;
+  const RunEnd& run_end = report.run_end;
   std::string text;
-  if (verdict.cause != Verdict::Cause::kSucceeded) {
-    text += fmt::format("distrun: {}\n", headline(plan, verdict));
+  if (run_end.cause != RunEnd::Cause::kSucceeded) {
+    text += fmt::format("distrun: {}\n", headline(plan, run_end));
   }
-  if (verdict.culprit) {
-    const auto index = static_cast<std::size_t>(verdict.culprit->value());
+  if (run_end.culprit) {
+    const auto index = static_cast<std::size_t>(run_end.culprit->value());
     const WorkerPlan& worker = plan.workers[index];
     const WorkerReport& known = report.workers[index];
     if (known.pid > 0) {
@@ -80,12 +89,12 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
 
   std::map<std::string, std::vector<int>> others;
   std::vector<int> survivors, leaking;
-  for (std::size_t i = 0; i < verdict.workers.size(); ++i) {
-    const WorkerOutcome& outcome = verdict.workers[i];
+  for (std::size_t i = 0; i < run_end.workers.size(); ++i) {
+    const WorkerOutcome& outcome = run_end.workers[i];
     const int rank = plan.workers[i].rank.value();
     if (outcome.leaked) leaking.push_back(rank);
     if (outcome.started && !outcome.end) survivors.push_back(rank);
-    if (plan.workers[i].local_rank == verdict.culprit || !outcome.end) continue;
+    if (plan.workers[i].local_rank == run_end.culprit || !outcome.end) continue;
     if (!succeeded(*outcome.end)) others[describe(*outcome.end)].push_back(rank);
   }
   for (const auto& [end, ranks] : others) {

@@ -18,7 +18,7 @@ class SummaryTest : public ::testing::Test {
                        {102, std::chrono::milliseconds(0)}};
     for (const ProcessEnd& end : {ProcessEnd(KilledBy{SIGTERM}), ProcessEnd(KilledBy{SIGSEGV}),
                                   ProcessEnd(KilledBy{SIGTERM})}) {
-      report_.verdict.workers.push_back({.end = end, .started = true});
+      report_.run_end.workers.push_back({.end = end, .started = true});
     }
   }
 
@@ -29,8 +29,8 @@ class SummaryTest : public ::testing::Test {
 };
 
 TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
-  report_.verdict.cause = Verdict::Cause::kWorkerFailed;
-  report_.verdict.culprit = LocalRank(1);
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
   EXPECT_EQ(summary(),
             "distrun: rank 1 failed: signal SIGSEGV (11)\n"
             "  local rank 1 on node7, pid 101, after 3.2 s\n"
@@ -39,7 +39,7 @@ TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
 }
 
 TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
-  report_.verdict = {.cause = Verdict::Cause::kSpawnFailed,
+  report_.run_end = {.cause = RunEnd::Cause::kSpawnFailed,
                      .culprit = LocalRank(0),
                      .error = Error{ErrorKind::kSystem, "vfork: no room"},
                      .workers = std::vector<WorkerOutcome>(3)};
@@ -50,26 +50,37 @@ TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
 }
 
 TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
-  report_.verdict.workers = std::vector<WorkerOutcome>(3);
-  report_.verdict.cause = Verdict::Cause::kInterrupted;
-  report_.verdict.signal = SIGINT;
+  report_.run_end.workers = std::vector<WorkerOutcome>(3);
+  report_.run_end.cause = RunEnd::Cause::kInterrupted;
+  report_.run_end.signal = SIGINT;
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
-  report_.verdict.cause = Verdict::Cause::kTimedOut;
+  report_.run_end.cause = RunEnd::Cause::kTimedOut;
   EXPECT_EQ(summary(), "distrun: not finished after 1.5 s (--timeout)\n");
 }
 
 TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
-  for (auto& worker : report_.verdict.workers) worker.end = ExitedWith{0};
+  for (auto& worker : report_.run_end.workers) worker.end = ExitedWith{0};
   EXPECT_EQ(summary(), "");
-  report_.verdict.workers[2].leaked = true;
+  report_.run_end.workers[2].leaked = true;
   EXPECT_EQ(summary(),
             "distrun: rank 2 left a process behind that held the output open; it was cut off\n");
 }
 
+TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
+  plan_ = make_plan({.nproc_per_node = 500}, {"/bin/true", {"true"}}, {}).value();
+  report_.workers = std::vector<WorkerReport>(500);
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(250);
+  report_.run_end.workers.assign(500, {.end = KilledBy{SIGTERM}, .started = true});
+  EXPECT_NE(summary().find("ended in consequence: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
+            std::string::npos)
+      << summary();
+}
+
 TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
-  report_.verdict.cause = Verdict::Cause::kWorkerFailed;
-  report_.verdict.culprit = LocalRank(1);
-  report_.verdict.workers[2].end.reset();
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  report_.run_end.workers[2].end.reset();
   EXPECT_NE(summary().find("still there after SIGKILL, stuck in the kernel: rank 2\n"),
             std::string::npos);
 }

@@ -8,7 +8,7 @@ namespace distrun {
 
 Supervisor::Supervisor(const Options& options)
     : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
-  verdict_.workers.resize(workers_.size());
+  run_end_.workers.resize(workers_.size());
 }
 
 Actions Supervisor::start(TimePoint now) {
@@ -55,9 +55,9 @@ void Supervisor::handle(const SpawnFailed& event, TimePoint now) {
   if (worker.state != State::kStarting) return;
   worker.state = State::kGone;
   if (phase_ != Phase::kRunning) return;
-  verdict_.culprit = event.worker;
-  verdict_.error = event.error;
-  stop(Verdict::Cause::kSpawnFailed, now);
+  run_end_.culprit = event.worker;
+  run_end_.error = event.error;
+  stop(RunEnd::Cause::kSpawnFailed, now);
 }
 
 void Supervisor::handle(const Exited& event, TimePoint now) {
@@ -67,8 +67,8 @@ void Supervisor::handle(const Exited& event, TimePoint now) {
   worker.output_deadline = now + options_.leak_grace;
   outcome(event.worker).end = event.end;
   if (phase_ == Phase::kRunning && !succeeded(event.end)) {
-    verdict_.culprit = event.worker;
-    stop(Verdict::Cause::kWorkerFailed, now);
+    run_end_.culprit = event.worker;
+    stop(RunEnd::Cause::kWorkerFailed, now);
   }
   if (!worker.output_open) reap(event.worker);
 }
@@ -84,8 +84,8 @@ void Supervisor::handle(const OutputClosed& event, TimePoint) {
 void Supervisor::handle(const Interrupted& event, TimePoint now) {
   ++interrupts_;
   if (phase_ == Phase::kRunning) {
-    verdict_.signal = event.signal;
-    stop(Verdict::Cause::kInterrupted, now);
+    run_end_.signal = event.signal;
+    stop(RunEnd::Cause::kInterrupted, now);
   } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
     kill(now);
   }
@@ -94,14 +94,14 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
 // As `… | head` ends any program.  No second signal: both of our outputs may go at once.
 void Supervisor::handle(const ReaderGone&, TimePoint now) {
   if (phase_ != Phase::kRunning) return;
-  verdict_.signal = SIGPIPE;
-  stop(Verdict::Cause::kInterrupted, now);
+  run_end_.signal = SIGPIPE;
+  stop(RunEnd::Cause::kInterrupted, now);
 }
 
 void Supervisor::handle(const OutputLost& event, TimePoint now) {
   if (phase_ != Phase::kRunning) return;
-  verdict_.error = event.error;
-  stop(Verdict::Cause::kOutputLost, now);
+  run_end_.error = event.error;
+  stop(RunEnd::Cause::kOutputLost, now);
 }
 
 void Supervisor::handle(const Tick&, TimePoint now) {
@@ -113,7 +113,7 @@ void Supervisor::handle(const Tick&, TimePoint now) {
   if (!deadline_ || now < *deadline_) return;
   switch (phase_) {
     case Phase::kRunning:
-      return stop(Verdict::Cause::kTimedOut, now);
+      return stop(RunEnd::Cause::kTimedOut, now);
     case Phase::kStopping:
       return kill(now);
     case Phase::kKilling:
@@ -123,9 +123,9 @@ void Supervisor::handle(const Tick&, TimePoint now) {
   }
 }
 
-void Supervisor::stop(Verdict::Cause cause, TimePoint now) {
+void Supervisor::stop(RunEnd::Cause cause, TimePoint now) {
   phase_ = Phase::kStopping;
-  verdict_.cause = cause;
+  run_end_.cause = cause;
   deadline_ = now + options_.shutdown_timeout;
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
@@ -174,7 +174,7 @@ void Supervisor::finish_if_all_gone() {
   });
   if (!all_gone) return;
   phase_ = Phase::kFinished;
-  actions_.push_back(Finish{verdict_});
+  actions_.push_back(Finish{run_end_});
 }
 
 template <class Do>

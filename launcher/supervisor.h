@@ -34,7 +34,7 @@
 #include "common/process_end.h"
 #include "common/rank.h"
 #include "common/result.h"
-#include "launcher/verdict.h"
+#include "launcher/run_end.h"
 
 namespace distrun {
 
@@ -82,7 +82,7 @@ struct Reap {  // Kill what is left of its process group, then take its end from
   LocalRank worker;
 };
 struct Finish {  // Comes once, and last.
-  Verdict verdict;
+  RunEnd run_end;
 };
 using Action = std::variant<Spawn, SendSignal, CloseOutput, Reap, Finish>;
 using Actions = std::vector<Action>;
@@ -133,7 +133,7 @@ class Supervisor {
   void handle(const OutputLost& event, TimePoint now);
   void handle(const Tick& event, TimePoint now);
 
-  void stop(Verdict::Cause cause, TimePoint now);
+  void stop(RunEnd::Cause cause, TimePoint now);
   void kill(TimePoint now);
   void give_up();
   void spawn(LocalRank worker);
@@ -143,7 +143,7 @@ class Supervisor {
 
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
   WorkerOutcome& outcome(LocalRank worker) {
-    return verdict_.workers[static_cast<std::size_t>(worker.value())];
+    return run_end_.workers[static_cast<std::size_t>(worker.value())];
   }
   template <class Do>
   void for_each(Do&& act);
@@ -151,7 +151,7 @@ class Supervisor {
   Options options_;
   Phase phase_ = Phase::kRunning;
   std::vector<Worker> workers_;
-  Verdict verdict_;
+  RunEnd run_end_;
   int interrupts_ = 0;
   std::optional<TimePoint> deadline_;  // Of the phase.
   Actions actions_;                    // Of the step under way.

@@ -25,7 +25,7 @@ std::string text(const Action& action) {
     std::string operator()(const CloseOutput& a) { return "close output of " + of(a.worker); }
     std::string operator()(const Reap& a) { return "reap " + of(a.worker); }
     std::string operator()(const Finish& a) {
-      return "finish " + std::to_string(exit_status(a.verdict));
+      return "finish " + std::to_string(exit_status(a.run_end));
     }
     static std::string of(LocalRank worker) { return std::to_string(worker.value()); }
   };
@@ -50,7 +50,7 @@ class SupervisorTest : public ::testing::Test {
   std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
     const Actions actions = supervisor_->step(event, kStart + after);
     for (const Action& action : actions) {
-      if (const auto* finish = std::get_if<Finish>(&action)) verdict_ = finish->verdict;
+      if (const auto* finish = std::get_if<Finish>(&action)) run_end_ = finish->run_end;
     }
     return texts(actions);
   }
@@ -62,7 +62,7 @@ class SupervisorTest : public ::testing::Test {
   }
 
   std::optional<Supervisor> supervisor_;
-  std::optional<Verdict> verdict_;
+  std::optional<RunEnd> run_end_;
 };
 
 TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
@@ -84,15 +84,15 @@ TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGTERM to 2", "reap 1"));
   EXPECT_THAT(exits(0, ExitedWith{9}), ElementsAre("reap 0"));
   EXPECT_THAT(exits(2, KilledBy{SIGTERM}), ElementsAre("reap 2", "finish 3"));
-  EXPECT_EQ(verdict_->cause, Verdict::Cause::kWorkerFailed);
-  EXPECT_EQ(verdict_->culprit, LocalRank(1));
-  EXPECT_EQ(verdict_->workers[0].end, ProcessEnd(ExitedWith{9}));
+  EXPECT_EQ(run_end_->cause, RunEnd::Cause::kWorkerFailed);
+  EXPECT_EQ(run_end_->culprit, LocalRank(1));
+  EXPECT_EQ(run_end_->workers[0].end, ProcessEnd(ExitedWith{9}));
 }
 
 TEST_F(SupervisorTest, ASignalIsTheStatusOfARunThatItEndedIn) {
   start({.workers = 1});
   exits(0, KilledBy{SIGSEGV});
-  EXPECT_EQ(exit_status(*verdict_), 139);
+  EXPECT_EQ(exit_status(*run_end_), 139);
 }
 
 TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
@@ -111,8 +111,8 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(22));
   EXPECT_THAT(step(Tick{}, seconds(22)), ElementsAre("close output of 1", "finish 1"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
-  EXPECT_EQ(verdict_->workers[1].end, std::nullopt);
-  EXPECT_TRUE(verdict_->workers[1].started);
+  EXPECT_EQ(run_end_->workers[1].end, std::nullopt);
+  EXPECT_TRUE(run_end_->workers[1].started);
 }
 
 TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
@@ -157,7 +157,7 @@ TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
   start({.workers = 1});
   EXPECT_THAT(step(Exited{LocalRank(0), kOk}), IsEmpty());
   EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "finish 0"));
-  EXPECT_FALSE(verdict_->workers[0].leaked);
+  EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
 TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
@@ -167,7 +167,7 @@ TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}), ElementsAre("reap 0", "finish 0"));
-  EXPECT_TRUE(verdict_->workers[0].leaked);
+  EXPECT_TRUE(run_end_->workers[0].leaked);
 }
 
 TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
@@ -175,7 +175,7 @@ TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
   step(Exited{LocalRank(0), kOk}, seconds(10));
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
   EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "finish 0"));
-  EXPECT_FALSE(verdict_->workers[0].leaked);
+  EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
 TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
@@ -217,7 +217,7 @@ class RandomRun {
       if (::testing::Test::HasFailure()) return;
     }
     EXPECT_THAT(texts(supervisor.step(Tick{}, now_)), IsEmpty());
-    check_verdict();
+    check_run_end();
   }
 
  private:
@@ -286,7 +286,7 @@ class RandomRun {
         ASSERT_FALSE(at(reap->worker).output_open);
         at(reap->worker).reaped = true;
       } else {
-        finished_ = std::get<Finish>(action).verdict;
+        finished_ = std::get<Finish>(action).run_end;
       }
     }
     for (const auto& [rank, signal] : signals) {
@@ -314,7 +314,7 @@ class RandomRun {
     starting_ = rank;
   }
 
-  void check_verdict() {
+  void check_run_end() {
     for (std::size_t i = 0; i < workers_.size(); ++i) {
       const SimulatedWorker& worker = workers_[i];
       EXPECT_FALSE(worker.output_open);
@@ -325,10 +325,10 @@ class RandomRun {
         EXPECT_TRUE(worker.reaped);
       }
     }
-    if (finished_->cause == Verdict::Cause::kWorkerFailed) {
+    if (finished_->cause == RunEnd::Cause::kWorkerFailed) {
       EXPECT_EQ(finished_->culprit, first_failure_);
     }
-    if (finished_->cause == Verdict::Cause::kSucceeded) {
+    if (finished_->cause == RunEnd::Cause::kSucceeded) {
       for (const SimulatedWorker& worker : workers_) EXPECT_EQ(worker.end, ProcessEnd(kOk));
       EXPECT_FALSE(interrupted_);
     }
@@ -343,7 +343,7 @@ class RandomRun {
   std::optional<LocalRank> first_failure_;
   std::optional<LocalRank> starting_;  // Asked for, not answered yet.
   std::vector<LocalRank> closing_;     // Likewise.
-  std::optional<Verdict> finished_;
+  std::optional<RunEnd> finished_;
 };
 
 TEST(SupervisorRandomTest, HoldsItsPromisesInWhateverOrderThingsHappen) {

@@ -46,10 +46,13 @@ struct WorkerSetup {
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
                            const char* const*) {
-    if (::setpgid(0, 0) != 0 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
+    // A session of its own, as under torchrun: a worker that opens /dev/tty gets an error, where
+    // one in a background group of the terminal's session would be stopped, and hang.
+    if (::setsid() == -1 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
     // The launcher may have died before it could be watched.
     if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
-    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores it, and that would be inherited.
+    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these, and that would be inherited.
+    ::signal(SIGXFSZ, SIG_DFL);
     // A signal that came meanwhile arrives with the next line: it must not find the launcher's
     // handlers, which would tell the launcher.
     for (const int signal : caught) ::signal(signal, SIG_DFL);

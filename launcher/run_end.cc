@@ -1,22 +1,22 @@
-#include "launcher/verdict.h"
+#include "launcher/run_end.h"
 
 namespace distrun {
 
-int exit_status(const Verdict& verdict) {
-  switch (verdict.cause) {
-    case Verdict::Cause::kSucceeded:
+int exit_status(const RunEnd& run_end) {
+  switch (run_end.cause) {
+    case RunEnd::Cause::kSucceeded:
       return 0;
-    case Verdict::Cause::kWorkerFailed: {
-      const auto culprit = static_cast<std::size_t>(verdict.culprit->value());
-      return exit_status(*verdict.workers[culprit].end);
+    case RunEnd::Cause::kWorkerFailed: {
+      const auto culprit = static_cast<std::size_t>(run_end.culprit->value());
+      return exit_status(*run_end.workers[culprit].end);
     }
-    case Verdict::Cause::kSpawnFailed:
-      return exit_status(*verdict.error);
-    case Verdict::Cause::kInterrupted:
-      return 128 + verdict.signal;
-    case Verdict::Cause::kTimedOut:
+    case RunEnd::Cause::kSpawnFailed:
+      return exit_status(*run_end.error);
+    case RunEnd::Cause::kInterrupted:
+      return 128 + run_end.signal;
+    case RunEnd::Cause::kTimedOut:
       return kExitTimedOut;
-    case Verdict::Cause::kOutputLost:
+    case RunEnd::Cause::kOutputLost:
       return kExitInternal;
   }
   return kExitInternal;

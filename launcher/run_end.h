@@ -1,7 +1,7 @@
-// Verdict says how a run ended and who is to blame: the supervisor reaches it,
+// RunEnd says how a run ended and who is to blame: the supervisor reaches it,
 // the summary prints it, and distrun's exit status comes from it.
 //
-//     return exit_status(verdict);
+//     return exit_status(run_end);
 #pragma once
 
 #include <optional>
@@ -19,7 +19,7 @@ struct WorkerOutcome {
   bool leaked = false;  // Something it left behind held its output open.
 };
 
-struct Verdict {
+struct RunEnd {
   enum class Cause {
     kSucceeded,     // Every worker exited with 0.
     kWorkerFailed,  // `culprit` was the first that did not.
@@ -44,7 +44,7 @@ inline constexpr int kExitNotFound = 127;
 
 // 0; the culprit's own status, or 128 + signal; 124 for a time-out; 126 or 127 for a program that
 // could not be executed; 128 + signal where a signal told distrun to end; 125 otherwise.
-int exit_status(const Verdict& verdict);
+int exit_status(const RunEnd& run_end);
 
 // The status for an error that kept the run from starting.
 int exit_status(const Error& error);
