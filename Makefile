@@ -12,11 +12,11 @@ BUILD ?= build
 LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
+export BUILD LIBTORCH TORCH_PYTHON
 
 say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
-libtorch_dir = $(if $(LIBTORCH),$(abspath $(LIBTORCH)),$(firstword $(wildcard $(CURDIR)/.deps/venv/lib/python3*/site-packages/torch)))
 
 .PHONY: help demo build launcher test soak check format clean packages libtorch configured
 
@@ -35,13 +35,15 @@ help:
 
 # LibTorch is fetched while the part that does not need it is built: -j2 runs the two side by side.
 demo: packages
+	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
 	@$(MAKE) -j2 libtorch launcher
 	@$(MAKE) configured
 	@$(call say,building the demo)
 	@$(call ninja,distrun train_digits)
-	@BUILD=$(BUILD) TORCH_PYTHON=$(TORCH_PYTHON) examples/demo.sh
+	@examples/demo.sh
 
 build: packages
+	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
 	@$(MAKE) -j2 libtorch launcher
 	@$(MAKE) configured
 	@$(call say,building everything)
@@ -58,16 +60,20 @@ test: build
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
 
 soak: build
-	@BUILD=$(BUILD) cmake/soak.sh
+	@cmake/soak.sh
 
 packages:
 	@cmake/setup.sh packages launcher libtorch
 
 libtorch:
-	@$(if $(LIBTORCH),:,cmake/setup.sh libtorch)
+	@cmake/setup.sh libtorch "$$LIBTORCH"
 
+# The wheel's folder is looked up here, when it is there.
 configured:
-	@cmake/configure.sh release $(BUILD) 'DISTRUN_LIBTORCH=$(libtorch_dir)' 'DISTRUN_TORCH_PYTHON=$(TORCH_PYTHON)'
+	@for torch in "$${LIBTORCH:-$$PWD/.deps/venv/lib}"/$(if $(LIBTORCH),.,python3*/site-packages/torch); do \
+	  folder=$$(realpath -e "$$torch"); \
+	  cmake/configure.sh release "$$BUILD" "DISTRUN_LIBTORCH=$$folder" "DISTRUN_TORCH_PYTHON=$$TORCH_PYTHON"; \
+	done
 
 check:
 	@cmake/setup.sh packages launcher check
@@ -78,4 +84,4 @@ format:
 	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-*
+	rm -rf build build-* '$(BUILD)'

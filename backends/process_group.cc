@@ -21,11 +21,11 @@ constexpr const char* kDefaultGroupName = "0";
 
 // A group made again after destroy_process_group() must not read what the one before has left
 // in the store: its addresses are those of closed sockets.
+int groups_made = 0;
+
 std::string store_prefix() {
-  static int groups_made = 0;
-  const int before = groups_made++;
-  return before == 0 ? kDefaultGroupPrefix
-                     : kDefaultGroupPrefix + std::string("#") + std::to_string(before);
+  if (groups_made == 0) return kDefaultGroupPrefix;
+  return kDefaultGroupPrefix + std::string("#") + std::to_string(groups_made);
 }
 
 // Never destroyed at exit: Gloo's threads may still run there.
@@ -37,6 +37,19 @@ c10::intrusive_ptr<ProcessGroup>& default_group() {
 ProcessGroup& group() {
   TORCH_CHECK(default_group(), "no process group: call init_process_group() first");
   return *default_group();
+}
+
+// Runs a collective.  What Gloo throws becomes the error that the header promises.
+template <class Act>
+void run_collective(const char* name, const Act& act) {
+  try {
+    act();
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    TORCH_CHECK_WITH(DistBackendError, false, name, " on rank ", get_rank(), " of ",
+                     get_world_size(), ": ", error.what());
+  }
 }
 
 void check_source(int src) {
@@ -67,6 +80,7 @@ void init_process_group(const InitOptions& options) {
   made->setGroupName(kDefaultGroupName);
   made->setGroupDesc(kDefaultGroupPrefix);
   default_group() = std::move(made);
+  ++groups_made;
 }
 
 void init_process_group(const std::string& backend) {
@@ -86,15 +100,21 @@ int get_world_size() { return group().getSize(); }
 
 void all_reduce(at::Tensor tensor, ReduceOp op) {
   std::vector<at::Tensor> tensors = {std::move(tensor)};
-  group().allreduce(tensors, {.reduceOp = std::move(op)})->wait();
+  ProcessGroup& ranks = group();
+  run_collective("all_reduce",
+                 [&] { ranks.allreduce(tensors, {.reduceOp = std::move(op)})->wait(); });
 }
 
 void broadcast(at::Tensor tensor, int src) {
   check_source(src);
   std::vector<at::Tensor> tensors = {std::move(tensor)};
-  group().broadcast(tensors, {.rootRank = src})->wait();
+  ProcessGroup& ranks = group();
+  run_collective("broadcast", [&] { ranks.broadcast(tensors, {.rootRank = src})->wait(); });
 }
 
-void barrier() { group().barrier()->wait(); }
+void barrier() {
+  ProcessGroup& ranks = group();
+  run_collective("barrier", [&] { ranks.barrier()->wait(); });
+}
 
 }  // namespace distrun

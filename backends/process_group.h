@@ -1,6 +1,7 @@
 // Process groups and collectives for C++ programs, under the names they have in
 // torch.distributed.
 //
+//     #include <ATen/Functions.h>
 //     #include "backends/process_group.h"
 //
 //     distrun::init_process_group("gloo");               // once, by every rank
@@ -19,8 +20,9 @@
 // stay the caller's.
 //
 // Errors are exceptions of type c10::Error: a function called without a group, an
-// argument that makes no sense, a peer that is gone, a time-out.  After an error in
-// a collective the group is of no use any more.
+// argument that makes no sense.  A peer that is gone and a time-out are its subclass
+// c10::DistBackendError, which names the collective and the rank; the group is of no
+// use any more then.  what_without_backtrace() is the text for a user.
 //
 // Threads: init and destroy on one thread, with no collective under way; collectives
 // from one thread at a time, for the order is what matches them.
@@ -45,7 +47,8 @@ struct InitOptions {
 
 // Joins the group of all ranks, as the variables RANK, WORLD_SIZE, MASTER_ADDR and
 // MASTER_PORT describe it.  Returns when every rank has come.  After
-// destroy_process_group() it can be called again, by all ranks, as often as before.
+// destroy_process_group() it can be called again, by all ranks; the group has other keys
+// in the store then, which ranks in Python do not know.
 // Throws where a group exists already, the backend is not known, a variable is
 // missing or malformed, or the others do not come in time.
 void init_process_group(const InitOptions& options = {});

@@ -5,6 +5,7 @@
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <ATen/Functions.h>
 #include <ATen/TensorOperators.h>
+#include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -18,6 +19,7 @@ class ProcessGroupRanksTest : public ::testing::Test {
   // Short, so that a rank that fails does not keep the others for long.
   void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }
   void TearDown() override {
+    if (!is_initialized()) return;
     barrier();
     destroy_process_group();
   }
@@ -65,6 +67,22 @@ TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
     broadcast(tensor, src);
     EXPECT_TRUE(tensor.equal(input_of(src))) << tensor;
   }
+}
+
+// The last rank leaves; the others are in the middle of a collective with it.
+TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const std::string rank = std::to_string(get_rank());
+  if (get_rank() == get_world_size() - 1) return destroy_process_group();
+  at::Tensor tensor = input_of(get_rank());
+  try {
+    all_reduce(tensor);
+    ADD_FAILURE() << "all_reduce without the last rank";
+  } catch (const c10::DistBackendError& error) {
+    EXPECT_THAT(error.what_without_backtrace(),
+                ::testing::HasSubstr("all_reduce on rank " + rank + " of "));
+  }
+  destroy_process_group();
 }
 
 TEST_F(ProcessGroupRanksTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {

@@ -40,6 +40,17 @@ class TcpStoreTest : public ::testing::Test {
     return c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options);
   }
 
+  // Whether a client waits in the table within ten seconds.
+  bool somebody_waits() {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
+    while (std::chrono::steady_clock::now() < deadline) {
+      std::promise<bool> waits;
+      boost::asio::post(io_, [&] { waits.set_value(table_.waiting_count() > 0); });
+      if (waits.get_future().get()) return true;
+    }
+    return false;
+  }
+
   boost::asio::io_context io_;
   StoreTable table_;
   std::unique_ptr<StoreServer> server_;
@@ -75,6 +86,7 @@ TEST_F(TcpStoreTest, CompareSetAndTheListForms) {
 TEST_F(TcpStoreTest, GetWaitsForAnotherClient) {
   const auto waiting = client(), setting = client();
   auto got = std::async(std::launch::async, [&] { return waiting->get("later"); });
+  ASSERT_TRUE(somebody_waits());
   setting->set("later", bytes("here"));
   EXPECT_EQ(got.get(), bytes("here"));
 }
@@ -89,6 +101,7 @@ TEST_F(TcpStoreTest, AWaitThatTimesOutLeavesTheClientUsable) {
 TEST_F(TcpStoreTest, QueuesPassValuesBetweenClients) {
   const auto pushing = client(), popping = client();
   auto popped = std::async(std::launch::async, [&] { return popping->queuePop("q", true); });
+  ASSERT_TRUE(somebody_waits());
   pushing->queuePush("q", bytes("1"));
   EXPECT_EQ(popped.get(), bytes("1"));
   EXPECT_EQ(pushing->queueLen("q"), 0);

@@ -17,7 +17,7 @@ target_compile_options(distrun_warnings INTERFACE
   -Woverloaded-virtual -Wimplicit-fallthrough
   $<$<BOOL:${DISTRUN_WERROR}>:-Werror>)
 
-# distrun_test(NAME [LABELS …]) makes CTest's tests from the GoogleTest cases of target NAME.
+# distrun_test(NAME [PROPERTY VALUE …]) makes CTest's tests from the GoogleTest cases of target NAME.
 # Every test is bounded: one that hangs fails.
 function(distrun_test name)
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60

@@ -15,6 +15,8 @@ if(NOT DISTRUN_TORCH_VERSION_HEADER)
   message(FATAL_ERROR "${DISTRUN_LIBTORCH} is no LibTorch: it has no include/torch/headeronly/version.h. "
     "Give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel.")
 endif()
+# Another version may come to lie in the same folder.
+set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${DISTRUN_TORCH_VERSION_HEADER}")
 file(STRINGS "${DISTRUN_TORCH_VERSION_HEADER}" version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2.\\3" DISTRUN_TORCH_VERSION "${version_lines}")
 if(DISTRUN_TORCH_VERSION VERSION_LESS 2.11 OR DISTRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.14)
@@ -25,7 +27,7 @@ message(STATUS "LibTorch ${DISTRUN_TORCH_VERSION}: ${DISTRUN_LIBTORCH}")
 
 # The wheel leaves out the headers of the Gloo that is inside it; Debian's
 # libgloo-dev declares the same interface.  Its library is never linked.
-find_path(DISTRUN_GLOO_INCLUDE gloo/algorithm.h PATHS "${DISTRUN_LIBTORCH}/include")
+find_path(DISTRUN_GLOO_INCLUDE gloo/algorithm.h PATHS "${DISTRUN_LIBTORCH}/include" NO_CACHE)
 if(NOT DISTRUN_GLOO_INCLUDE)
   message(FATAL_ERROR "No Gloo headers: install libgloo-dev")
 endif()

@@ -3,17 +3,17 @@
 #
 #   cmake/configure.sh PRESET FOLDER [NAME=VALUE]…
 #
-# A NAME that is not given keeps the value the folder has.  CI=true makes warnings errors.
+# A NAME that is not given keeps the value the folder has.  CI=true makes warnings errors; the presets
+# dev and asan do so anyway.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 preset=$1 folder=$2
 shift 2
-werror=OFF
-[ "${CI-}" != true ] || werror=ON
+[ "$preset" != release ] || set -- "DISTRUN_WERROR=$([ "${CI-}" = true ] && echo ON || echo OFF)" "$@"
 
 args=() changed=
 [ -e "$folder/build.ninja" ] || changed=yes
-for setting in "DISTRUN_WERROR=$werror" "$@"; do
+for setting in "$@"; do
   args+=("-D$setting")
   # A line of the cache reads NAME:TYPE=VALUE.
   sed -n "s/^${setting%%=*}:[A-Z]*=//p" "$folder/CMakeCache.txt" 2>/dev/null | grep -qxF -e "${setting#*=}" || changed=yes

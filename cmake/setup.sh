@@ -2,7 +2,7 @@
 # Installs what a build needs, once.  Safe to repeat and to interrupt.
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
-#   cmake/setup.sh libtorch          the torch wheel, in .deps/venv
+#   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR only looks whether that is a LibTorch
 #
 # Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0).
 # pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, …) decide where wheels come from.
@@ -60,7 +60,16 @@ install_packages() {
   fi
 }
 
+look_at_libtorch() {
+  [ -d "$1/include/torch" ] && [ -e "$1/lib/libtorch.so" ] ||
+    die "LIBTORCH=$1: that is no LibTorch" "give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel"
+}
+
 install_libtorch() {
+  if [ -n "${1-}" ]; then
+    look_at_libtorch "$1"
+    return
+  fi
   local version=${TORCH_VERSION:-2.13.0} python=${PYTHON:-/usr/bin/python3}
   local venv=.deps/venv log=.deps/pip.log
   local ready=$venv/.ready-torch-$version
@@ -74,6 +83,7 @@ install_libtorch() {
     "$python" -m venv --clear "$venv" >"$log" 2>&1 ||
       { tail -n 3 "$log" >&2; die "no virtual environment could be made with $python" "Debian: apt-get install python3-venv"; }
   fi
+  rm -f "$venv"/.ready-torch-*  # From here on it may hold something else.
   # NumPy only keeps `import torch` from warning that it is missing.
   if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >"$log" 2>&1; then
     tail -n 5 "$log" >&2
@@ -85,6 +95,6 @@ install_libtorch() {
 
 case ${1-} in
   packages) shift; install_packages "$@" ;;
-  libtorch) install_libtorch ;;
+  libtorch) shift; install_libtorch "$@" ;;
   *) die "usage: cmake/setup.sh packages GROUP… | libtorch" ;;
 esac

@@ -1,8 +1,7 @@
 // parse_number reads a whole number in decimal, all of it and nothing else.
 //
 //     auto port = parse_number<std::uint16_t>("29500");       // 29500
-//     auto none = parse_number<int>("4x", 1, 1024);           // error: "'4x' is not a whole
-//     number"
+//     auto none = parse_number<int>("4x", 1, 1024);      // error: "'4x' is not a whole number"
 //
 // Fails with kInvalidArgument where `text` is no number or outside [min, max];
 // the message quotes the text and names the bounds.

@@ -96,6 +96,7 @@ void train_and_test(const std::string& path) {
 
   const int64_t step_samples = kBatch * world_size;
   const int64_t steps = data.train.digits.size(0) / step_samples;
+  if (steps == 0) throw std::runtime_error("too many ranks for a batch of each");
   for (int epoch = 1; epoch <= kEpochs; ++epoch) {
     const auto generator = at::detail::createCPUGenerator(static_cast<uint64_t>(epoch));
     const at::Tensor order = at::randperm(data.train.digits.size(0), generator, at::kLong);

@@ -53,6 +53,8 @@ def train_and_test(path):
 
     step_samples = BATCH * world_size
     steps = len(digits) // step_samples
+    if steps == 0:
+        sys.exit("too many ranks for a batch of each")
     for epoch in range(1, EPOCHS + 1):
         order = torch.randperm(len(digits), generator=torch.Generator().manual_seed(epoch))
         total = torch.zeros(())
