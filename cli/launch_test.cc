@@ -200,7 +200,9 @@ TEST(LaunchTest, ASignalThatIsIgnoredStaysSoAlsoForTheWorkers) {
 }
 
 TEST(LaunchTest, WorkersDoNotOutliveALauncherThatIsKilled) {
+  const Folder folder;  // For what a launcher that is killed cannot remove.
   ProgramOptions options;
+  options.environment.set("TMPDIR", folder.path());
   std::vector<UniqueFd> workers;
   options.on_output = [&](const std::string& out, int distrun) {
     if (lines(out).size() < 2 || out.back() != '\n') return;
@@ -312,6 +314,45 @@ TEST(LaunchTest, ErrorFoldersAreThereDuringTheRunAndGoneAfterIt) {
   for (const auto& folder : lines(result.out)) EXPECT_NE(::access(folder.c_str(), F_OK), 0);
 }
 
+TEST(LaunchTest, TheErrorFoldersPathHoldsWhereverAWorkerGoes) {
+  const Folder folder;
+  const std::string program = std::string(DISTRUN_PROGRAM) +
+                              " launch sh -c 'cd / && test -d $(dirname $TORCHELASTIC_ERROR_FILE)'";
+  for (const std::string temporary : {"TMPDIR=", "TMPDIR=."}) {
+    const auto result =
+        run_program({"bash", "-c", "cd " + folder.path() + " && " + temporary + " " + program});
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << temporary << result.err;
+  }
+}
+
+TEST(LaunchTest, AFolderThatCannotBeMadeIsNamedAndStartsNothing) {
+  ProgramOptions options;
+  options.environment.set("TMPDIR", "/no/such/folder");
+  const auto result = launch({"echo", "started"}, options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(result.err, HasSubstr("make a folder /no/such/folder/distrun_"));
+  EXPECT_EQ(result.out, "");
+}
+
+// A worker in a background group of the terminal's session would be stopped, and the run would
+// hang.
+TEST(LaunchTest, AWorkerThatAsksTheTerminalGetsAnError) {
+  const std::string program =
+      std::string(DISTRUN_PROGRAM) + " launch sh -c \"exec </dev/tty; echo read\"";
+  const auto result = run_program({"script", "-qec", program, "/dev/null"});
+  EXPECT_FALSE(result.timed_out);
+  EXPECT_THAT(result.out, HasSubstr("distrun: rank 0 failed: exit code 2"));
+}
+
+TEST(LaunchTest, ALimitOnFilesIsAnErrorAndEndsTheRun) {
+  const Folder folder;
+  const std::string script =
+      "ulimit -f 1; " + std::string(DISTRUN_PROGRAM) + " launch yes >" + folder.path() + "/big";
+  const auto result = run_program({"bash", "-c", script});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(result.err, HasSubstr("write what the workers print: file too large"));
+}
+
 TEST(LaunchTest, TheProgramKeepsItsOwnFlags) {
   EXPECT_EQ(launch({"echo", "--nproc-per-node", "2", "-h", "--", "x"}).out,
             "--nproc-per-node 2 -h -- x\n");
@@ -336,6 +377,10 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
                                              {"--nproc-per-node", "0", "echo", "x"},
                                              {"--nproc-per-node", "two", "echo", "x"},
                                              {"--master-port", "70000", "echo", "x"},
+                                             {"--master-port", "0x50", "echo", "x"},
+                                             {"--timeout", "nan", "echo", "x"},
+                                             {"--timeout", "-1", "echo", "x"},
+                                             {"--shutdown-timeout", "1s", "echo", "x"},
                                              {"--master-addr", "no.address", "echo", "x"},
                                              {"--nnodes", "2", "echo", "x"}}) {
     const auto result = launch(arguments);
@@ -343,6 +388,12 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
     EXPECT_THAT(result.err, StartsWith("distrun launch: "));
     EXPECT_THAT(result.out, IsEmpty());
   }
+}
+
+TEST(LaunchTest, AnUnknownCommandIsNamed) {
+  const auto result = run_program({DISTRUN_PROGRAM, "lunch", "echo"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(result.err, StartsWith("distrun: there is no command lunch\n"));
 }
 
 TEST(LaunchTest, AProgramThatCannotRunHasTheShellsStatus) {

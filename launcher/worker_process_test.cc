@@ -95,10 +95,12 @@ TEST(WorkerProcessTest, ARunningProcessHasNoEnd) {
   end_group(started);
 }
 
-TEST(WorkerProcessTest, LeadsAGroupOfItsOwnAndInheritsNoOtherDescriptor) {
+TEST(WorkerProcessTest, LeadsASessionOfItsOwnAndInheritsNoOtherDescriptor) {
   const UniqueFd inheritable(::open("/dev/null", O_RDONLY));
   ASSERT_GE(inheritable.get(), 3);
-  EXPECT_EQ(output_of("ps -o pgid= -p $$ | tr -d ' ' | grep -qx $$ && echo leads"), "leads\n");
+  EXPECT_EQ(output_of("read -r pid name state parent group session rest </proc/$$/stat;"
+                      "[ $group = $$ ] && [ $session = $$ ] && echo leads"),
+            "leads\n");
   EXPECT_EQ(output_of("exec ls /proc/self/fd"), "0\n1\n2\n3\n");  // 3 is the folder that it reads.
 }
 
