@@ -12,6 +12,9 @@
 
 namespace distrun {
 
+// Also lets the process ignore SIGPIPE, where nobody handles it, as Python does: a peer
+// that is gone is then an error and does not kill this rank.
+//
 // Connects to the other ranks by way of `store`; returns when every rank has come.
 // GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
 // Throws where the others do not come within `timeout`.

@@ -22,7 +22,8 @@
 // Errors are exceptions of type c10::Error: a function called without a group, an
 // argument that makes no sense.  A peer that is gone and a time-out are its subclass
 // c10::DistBackendError, which names the collective and the rank; the group is of no
-// use any more then.  what_without_backtrace() is the text for a user.
+// use any more then.  what_without_backtrace() is the text for a user.  For this to hold,
+// init_process_group() has the process ignore SIGPIPE, unless it handles it.
 //
 // Threads: init and destroy on one thread, with no collective under way; collectives
 // from one thread at a time, for the order is what matches them.

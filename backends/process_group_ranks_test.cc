@@ -73,6 +73,7 @@ TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
 TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const std::string rank = std::to_string(get_rank());
+  barrier();  // Until then a rank may not have connected to the one that leaves.
   if (get_rank() == get_world_size() - 1) return destroy_process_group();
   at::Tensor tensor = input_of(get_rank());
   try {

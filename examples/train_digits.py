@@ -7,6 +7,10 @@ import csv
 import sys
 
 import torch
+
+# Before the group exists: the optimizer would import it later, and then it keeps the group alive beyond
+# destroy_process_group() (torch 2.13).  A thread of Gloo that outlives the interpreter can end in SIGABRT.
+import torch._dynamo
 import torch.distributed as dist
 from torch.nn.functional import cross_entropy
 
