@@ -301,6 +301,25 @@ TEST(LaunchTest, ManyWorkersRunUnderASmallLimitOfDescriptorsAndKeepIt) {
   EXPECT_EQ(run_program({"bash", "-c", script}).out, "     50 64\n");
 }
 
+// From too few descriptors for distrun itself to enough for a worker.
+TEST(LaunchTest, WithTooFewDescriptorsARunFailsAndSaysSo) {
+  for (int limit = 4; limit <= 40; limit += 2) {
+    const std::string script = "ulimit -n " + std::to_string(limit) + "; exec " +
+                               std::string(DISTRUN_PROGRAM) + " launch echo started";
+    const auto result = run_program({"bash", "-c", script});
+    if (result.end == ProcessEnd(ExitedWith{0})) {
+      EXPECT_EQ(result.out, "started\n") << limit;
+    } else {
+      EXPECT_THAT(result.err, HasSubstr("oo many open files")) << limit;
+      EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125})) << limit;
+      EXPECT_EQ(result.out, "") << limit;
+    }
+    if (limit == 40) {
+      EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
+    }
+  }
+}
+
 TEST(LaunchTest, RankZeroReadsStandardInput) {
   const std::string script = "echo hello | " + std::string(DISTRUN_PROGRAM) +
                              " launch --nproc-per-node 2 sh -c 'echo $RANK $(cat)'";

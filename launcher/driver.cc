@@ -44,8 +44,8 @@ class PrivateFolder {
     std::error_code error;
     std::string path = std::filesystem::absolute(wanted.empty() ? "/tmp" : wanted, error).string();
     path += "/distrun_XXXXXX";
-    if (error || ::mkdtemp(path.data()) == nullptr)
-      return Error::from_errno("make a folder " + path);
+    if (error) return Error::from_errno("make a folder in " + wanted, error.value());
+    if (::mkdtemp(path.data()) == nullptr) return Error::from_errno("make a folder " + path);
     return PrivateFolder(path);
   }
   PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}

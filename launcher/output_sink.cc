@@ -2,6 +2,7 @@
 
 #include <cerrno>
 #include <string>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -60,11 +61,10 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
     }
     UniqueFd epoll(::epoll_create1(EPOLL_CLOEXEC));
     epoll_event event{.events = EPOLLOUT, .data = {.fd = target()}};
-    if (::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, target(), &event) == 0) {
-      writable.assign(epoll.release());
-    } else {
-      way = Way::kNeverWaits;
+    if (!epoll || ::epoll_ctl(epoll.get(), EPOLL_CTL_ADD, target(), &event) != 0) {
+      throw std::system_error(errno, std::generic_category(), "watch an output of distrun");
     }
+    writable.assign(epoll.release());
   }
 
   asio::io_context& io;

@@ -32,7 +32,8 @@ class OutputSink {
  public:
   static constexpr std::size_t kQueueBytesMax = 256 * kKiB;
 
-  // `fd` stays the caller's, and open for as long as the sink lives.
+  // `fd` stays the caller's, and open for as long as the sink lives.  Throws std::system_error
+  // where no descriptor is to be had to watch it with, as Asio's own objects do.
   OutputSink(boost::asio::io_context& io, int fd, std::function<void(int error_number)> on_broken);
   ~OutputSink();
   OutputSink(const OutputSink&) = delete;
