@@ -30,6 +30,7 @@ enum class ErrorKind {
   kNotExecutable,    // A program is there and cannot be run.
   kAddressInUse,     // Another process has the port.
   kProtocol,         // A peer sent what the protocol does not allow.
+  kTimedOut,         // What was waited for did not come in time.
   kSystem,           // A system call failed otherwise.
 };
 

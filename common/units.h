@@ -7,5 +7,6 @@ namespace distrun {
 
 inline constexpr std::size_t kKiB = 1024;
 inline constexpr std::size_t kMiB = 1024 * kKiB;
+inline constexpr std::size_t kGiB = 1024 * kMiB;
 
 }  // namespace distrun

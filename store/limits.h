@@ -1,5 +1,8 @@
-// What one client may ask of a store.  A request beyond a limit closes the connection
-// that it came on.
+// What clients may ask of a store, and how much of the machine it may take.  LibTorch's
+// server has the first two, with the same values, and none of the others.
+//
+// The protocol has no answer that says "refused": a request beyond a limit closes the
+// connection that it came on, and no other.  `distrun store status` tells why.
 #pragma once
 
 #include <cstddef>
@@ -8,13 +11,28 @@
 
 namespace distrun {
 
-// The defaults for keys and values are those of PyTorch's own server.
 struct StoreLimits {
+  // Of one request: it is refused.
   std::size_t key_bytes_max = 8 * kKiB;
   std::size_t value_bytes_max = 8 * kMiB;      // Also of a value that append has made longer.
   std::size_t keys_max = 131'072;              // In one check, wait, multi_get or multi_set.
-  std::size_t request_bytes_max = 128 * kMiB;  // What one connection may make us keep …
-  std::size_t reply_bytes_max = 128 * kMiB;    // … and what it may be answered at once.
+  std::size_t request_bytes_max = 128 * kMiB;  // In all, …
+  std::size_t reply_bytes_max = 128 * kMiB;    // … and the answer to it.
+
+  // Of one connection: what it has asked for and not read.  None of its further requests is looked
+  // at until it reads.
+  std::size_t unread_bytes_max = 16 * kMiB;
+
+  // Connections at a time: a further one is closed at once.
+  std::size_t connections_max = 16'384;
+
+  // Everything: keys, values, queues, who waits for what, requests that have come in part and
+  // unread answers.  The request that goes beyond is refused; so is the connection whose buffers
+  // do.  A connection's first kFreeBufferBytes are not counted against it, so a full store
+  // still answers those that only ask.
+  std::size_t memory_bytes_max = 4 * kGiB;
 };
+
+inline constexpr std::size_t kFreeBufferBytes = 4 * kKiB;
 
 }  // namespace distrun

@@ -8,8 +8,10 @@
 //     kValue   u64 length, bytes              kEntries  u64 count, count × (kKey, kValue)
 //     kInt64   8 bytes                        kUint32   4 bytes
 //
-// Source of the protocol: torch/csrc/distributed/c10d/TCPStoreBackend.hpp and
-// TCPStore.cpp of PyTorch.
+// docs/store-protocol.md draws the frames and their answers.  Source of the protocol:
+// torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp of PyTorch.  The
+// last request, status, is distrun's own; its code is far from those that PyTorch may
+// give out next.
 #pragma once
 
 #include <array>
@@ -39,9 +41,10 @@ enum class RequestCode : std::uint8_t {
   kQueueLen,
   kListKeys,
   kBarrier,
+  kStatus = 0xE0,
 };
 
-inline constexpr std::size_t kRequestCount = 19;
+inline constexpr std::size_t kRequestCount = 20;
 
 enum class Field : std::uint8_t { kNone, kKey, kValue, kKeys, kEntries, kInt64, kUint32 };
 
@@ -51,7 +54,7 @@ struct RequestSpec {
   std::array<Field, 3> fields;  // Ends at the first kNone.
 };
 
-// In the order of the codes: kRequests[n] is the request with code n.
+// In the order of the codes, which have no gap but before status.
 inline constexpr std::array<RequestSpec, kRequestCount> kRequests = {{
     {RequestCode::kValidate, "validate", {Field::kUint32}},
     {RequestCode::kSet, "set", {Field::kKey, Field::kValue}},
@@ -72,7 +75,21 @@ inline constexpr std::array<RequestSpec, kRequestCount> kRequests = {{
     {RequestCode::kQueueLen, "queue_len", {Field::kKey}},
     {RequestCode::kListKeys, "list_keys", {}},
     {RequestCode::kBarrier, "barrier", {Field::kKey, Field::kInt64}},
+    {RequestCode::kStatus, "status", {}},
 }};
+
+// Where a request stands in the table; kRequestCount where no request has the code.
+constexpr std::size_t request_index(std::uint8_t code) {
+  if (code < kRequestCount - 1) return code;
+  return code == static_cast<std::uint8_t>(RequestCode::kStatus) ? kRequestCount - 1
+                                                                 : kRequestCount;
+}
+constexpr std::size_t request_index(RequestCode code) {
+  return request_index(static_cast<std::uint8_t>(code));
+}
+constexpr const RequestSpec& request_spec(RequestCode code) {
+  return kRequests[request_index(code)];
+}
 
 // What a connection begins with: validate, carrying this number.
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
@@ -86,7 +103,7 @@ struct StoreRequest {
   std::int64_t number = 0;  // kInt64, or kUint32 widened.
 
   std::string_view key() const { return keys.front(); }
-  std::string_view name() const { return kRequests[static_cast<std::size_t>(code)].name; }
+  std::string_view name() const { return request_spec(code).name; }
 };
 
 }  // namespace distrun

@@ -10,7 +10,7 @@ namespace distrun {
 Result<std::size_t> StoreRequestParser::next(std::string_view bytes) {
   Step step = taken_ == 0 ? begin(bytes) : Step::kDone;
   if (step == Step::kDone) {
-    const auto& fields = kRequests[static_cast<std::size_t>(request_.code)].fields;
+    const auto& fields = request_spec(request_.code).fields;
     while (step == Step::kDone && field_ < fields.size() && fields[field_] != Field::kNone) {
       step = read_field(bytes, fields[field_]);
       if (step == Step::kDone) ++field_;
@@ -31,7 +31,7 @@ Result<std::size_t> StoreRequestParser::next(std::string_view bytes) {
 StoreRequestParser::Step StoreRequestParser::begin(std::string_view bytes) {
   if (bytes.empty()) return Step::kNeedMore;
   const auto code = static_cast<std::uint8_t>(bytes[0]);
-  if (code >= kRequestCount) return bad(fmt::format("no request has the code {}", code));
+  if (request_index(code) == kRequestCount) return bad(fmt::format("no request has the code {}", code));
   request_.code = static_cast<RequestCode>(code);
   if (!greeted_ && request_.code != RequestCode::kValidate) {
     return bad(fmt::format("the connection begins with {} instead of validate", request_.name()));

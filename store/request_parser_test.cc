@@ -31,9 +31,11 @@ std::string refusal(std::string_view bytes, const StoreLimits& limits = {}) {
 }
 
 TEST(StoreRequestTest, TheTableIsInTheOrderOfTheCodes) {
-  for (std::size_t code = 0; code < kRequests.size(); ++code) {
-    EXPECT_EQ(static_cast<std::size_t>(kRequests[code].code), code);
+  for (std::size_t i = 0; i < kRequests.size(); ++i) {
+    EXPECT_EQ(request_index(kRequests[i].code), i) << kRequests[i].name;
   }
+  EXPECT_EQ(request_index(std::uint8_t{19}), kRequestCount);
+  EXPECT_EQ(request_index(std::uint8_t{0xFF}), kRequestCount);
 }
 
 TEST(StoreRequestParserTest, ReadsEachKindOfField) {

@@ -1,14 +1,24 @@
 #include "store/server.h"
 
+#include <algorithm>
 #include <array>
 #include <chrono>
+#include <deque>
+#include <optional>
 #include <utility>
 #include <vector>
 
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/ip/v6_only.hpp>
 #include <boost/asio/steady_timer.hpp>
+#include <boost/unordered/unordered_flat_map.hpp>
 #include <fmt/format.h>
 #include <sys/socket.h>
+#include <unistd.h>
+
+#include "store/local_peer.h"
+#include "store/request_parser.h"
+#include "store/wire.h"
 
 namespace distrun {
 
@@ -18,68 +28,164 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::size_t kReadBytes =
-    64 * kKiB;  // At once, of one connection, before others get a turn.
-constexpr auto kAcceptPause =
-    std::chrono::milliseconds(100);  // When descriptors or memory run out.
+using Clock = std::chrono::steady_clock;
+
+// At once, of one connection, before others get a turn.
+constexpr std::size_t kReadBytes = 64 * kKiB;
+// When descriptors or memory run out.
+constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+// What a status tells at most.
+constexpr std::size_t kPeersShown = 1024, kKeysShown = 16, kEventsKept = 16;
+
+double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
+
+std::string text_of(const tcp::endpoint& endpoint) {
+  const std::string address = endpoint.address().to_string();
+  const bool v6 = endpoint.address().is_v6();
+  return v6 ? fmt::format("[{}]:{}", address, endpoint.port())
+            : fmt::format("{}:{}", address, endpoint.port());
+}
 
 struct Connection {
-  explicit Connection(tcp::socket&& accepted, PeerId id, const StoreLimits& limits)
-      : socket(std::move(accepted)), peer(id), parser(limits) {}
+  Connection(tcp::socket&& accepted, tcp::endpoint from, PeerId id, const StoreLimits& limits)
+      : socket(std::move(accepted)), remote(std::move(from)), peer(id), parser(limits) {}
 
   tcp::socket socket;
-  PeerId peer;
+  const tcp::endpoint remote;
+  const PeerId peer;
   StoreRequestParser parser;
-  std::string unread;     // Received, not yet understood.
-  std::string replies;    // To be sent.
-  bool flushing = false;  // Waits for the socket to take more of `replies`.
-  bool paused = false;    // There are too many of them: no request is looked at.
-  bool touched = false;   // Is in Impl::touched.
+  std::string unread;        // Received, not yet understood.
+  std::string replies;       // To be sent.
+  std::size_t buffered = 0;  // What these two take.
+  bool flushing = false;     // Waits for the socket to take more of `replies`.
+  bool paused = false;       // There are too many of them: no request is looked at.
+  bool touched = false;      // Is in Impl::touched.
+  const Clock::time_point since = Clock::now();
+  Clock::time_point last_at = since, wait_since = since;
+  std::optional<RequestCode> last_request;
 };
 using ConnectionPtr = std::shared_ptr<Connection>;
+
+struct GaveUp {
+  tcp::endpoint remote;
+  Clock::time_point at;
+  Clock::duration waited;
+  StoreWait wait;
+};
+
+struct Closed {
+  tcp::endpoint remote;
+  Clock::time_point at;
+  std::string reason;
+};
+
+// Keeps the last few.
+template <class Event>
+void remember(std::deque<Event>& events, Event event) {
+  events.push_front(std::move(event));
+  if (events.size() > kEventsKept) events.pop_back();
+}
+
+// Empties a buffer's front; what a large request or reply took is given back.
+void drop_front(std::string& buffer, std::size_t size) {
+  buffer.erase(0, size);
+  if (buffer.empty() && buffer.capacity() > kFreeBufferBytes) buffer.shrink_to_fit();
+}
 
 }  // namespace
 
 struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   Impl(asio::io_context& io, StoreTable& requests_go_to, const Options& given)
-      : table(requests_go_to), options(given), acceptor(io), pause(io) {}
+      : table(&requests_go_to), options(given), acceptor(io), pause(io) {}
 
-  StoreTable& table;
+  StoreTable* table;
   const Options options;
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   boost::unordered_flat_map<PeerId, ConnectionPtr> connections;
   std::vector<ConnectionPtr> touched;  // Got replies in this turn.
   PeerId last_peer = 0;
+  std::size_t buffered = 0;  // By all connections.
+  const Clock::time_point since = Clock::now();
+  std::uint64_t attempt = 0;  // Counted by start_over().
+  tcp::endpoint arriving;     // Of the client that is being accepted.
+  std::deque<GaveUp> gave_up;
+  std::deque<Closed> closed;
+  std::uint64_t refused = 0;
   std::array<char, kReadBytes> buffer;
 
   void accept() {
-    acceptor.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
-      if (!self->acceptor.is_open()) return;
-      if (!error) {
-        self->welcome(std::move(socket));
-      } else if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
-                 error == asio::error::no_buffer_space) {
-        // The client stays in the backlog; at once again would be a busy loop.
-        self->pause.expires_after(kAcceptPause);
-        self->pause.async_wait([self](error_code canceled) {
-          if (!canceled) self->accept();
+    acceptor.async_accept(
+        arriving, [self = shared_from_this(), attempt = attempt](error_code error, tcp::socket socket) {
+          // A client of the attempt before is not let in, and the new one has an accept() of its own.
+          if (!self->acceptor.is_open() || attempt != self->attempt) return;
+          if (!error) {
+            self->welcome(std::move(socket));
+          } else if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
+                     error == asio::error::no_buffer_space) {
+            return self->accept_later();
+          }
+          self->accept();
         });
-        return;
-      }
-      self->accept();
+  }
+
+  // The client stays in the backlog; at once again would be a busy loop.
+  void accept_later() {
+    pause.expires_after(kAcceptPause);
+    pause.async_wait([self = shared_from_this()](error_code canceled) {
+      if (!canceled) self->accept();
     });
   }
 
   void welcome(tcp::socket socket) {
+    const tcp::endpoint remote = arriving;
     error_code error;
     socket.non_blocking(true, error);
     if (error) return;
+    if (connections.size() >= options.limits.connections_max) {
+      return note_refusal(remote, {ErrorKind::kProtocol,
+                                   fmt::format("{} connections are open: no more are allowed",
+                                               options.limits.connections_max)});
+    }
+    if (options.same_user) {
+      if (const auto admitted = check_user(socket, remote); !admitted) {
+        return note_refusal(remote, admitted.error());
+      }
+    }
     socket.set_option(tcp::no_delay(true), error);  // Without it replies are late, not wrong.
+    // A machine that has gone without a word is noticed in the end.
+    socket.set_option(tcp::socket::keep_alive(true), error);
     const PeerId peer = ++last_peer;
-    auto connection = std::make_shared<Connection>(std::move(socket), peer, options.limits);
+    auto connection =
+        std::make_shared<Connection>(std::move(socket), remote, peer, options.limits);
     connections.emplace(peer, connection);
     receive_when_ready(connection);
+  }
+
+  static Result<void> check_user(const tcp::socket& socket, const tcp::endpoint& remote) {
+    error_code error;
+    const tcp::endpoint own = socket.local_endpoint(error);
+    if (error) return Error::from_errno("its socket", error.value());
+    const auto found = find_local_socket(remote, own);
+    if (!found) return found.error();
+    if (!*found) {
+      return Error{ErrorKind::kProtocol, "it is not a process of this machine that still runs"};
+    }
+    const uid_t uid = (*found)->uid;
+    if (uid == ::geteuid() || uid == 0) return {};
+    return Error{ErrorKind::kProtocol, fmt::format("it belongs to the user with the id {}", uid)};
+  }
+
+  void note_refusal(const tcp::endpoint& remote, const Error& reason) {
+    ++refused;
+    remember(closed, Closed{remote, Clock::now(), reason.message});
+    if (options.on_refused) options.on_refused(text_of(remote), reason);
+  }
+
+  void refuse(Connection& connection, const Error& reason) {
+    if (!connection.socket.is_open()) return;
+    note_refusal(connection.remote, reason);
+    close(connection);
   }
 
   void receive_when_ready(const ConnectionPtr& connection) {
@@ -98,31 +204,77 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       return receive_when_ready(connection);
     }
     if (error) return close(*connection);
-    connection->unread.append(buffer.data(), size);
-    process(connection);
+    const std::string_view received(buffer.data(), size);
+    if (!connection->unread.empty()) {
+      connection->unread.append(received);
+      return process(connection);
+    }
+    // Nearly always whole requests: they are read where they are.
+    const std::size_t done = apply(connection, received);
+    connection->unread.assign(received.substr(done));
+    after_requests(connection);
+  }
+
+  void process(const ConnectionPtr& connection) {
+    drop_front(connection->unread, apply(connection, connection->unread));
+    after_requests(connection);
   }
 
   // Applies every whole request that has come, for as long as its client reads the replies.
-  void process(const ConnectionPtr& connection) {
-    std::string& unread = connection->unread;
+  // Returns how many bytes are done with.
+  std::size_t apply(const ConnectionPtr& connection, std::string_view bytes) {
     std::size_t done = 0;
-    bool malformed = false;
-    while (connection->socket.is_open() && !connection->paused && !malformed) {
-      const auto taken = connection->parser.next(std::string_view(unread).substr(done));
-      if (taken && *taken == 0) break;
-      malformed = !taken || !table.apply(connection->peer, connection->parser.request(), *this);
-      if (taken) done += *taken;
-      if (connection->replies.size() > options.reply_bytes_max) {
+    connection->last_at = Clock::now();
+    while (connection->socket.is_open() && !connection->paused) {
+      const auto taken = connection->parser.next(bytes.substr(done));
+      if (!taken) {
+        refuse(*connection, taken.error());
+        break;
+      }
+      if (*taken == 0) break;
+      done += *taken;
+      const StoreRequest& request = connection->parser.request();
+      connection->last_request = request.code;
+      if (request.code == RequestCode::kWait || request.code == RequestCode::kBarrier) {
+        connection->wait_since = connection->last_at;
+      }
+      if (request.code == RequestCode::kStatus) {
+        append_text(replies_to(connection->peer), to_json(status()));
+      } else {
+        if (request.code == RequestCode::kCancelWait) note_gave_up(*connection);
+        if (const auto applied = table->apply(connection->peer, request, *this); !applied) {
+          refuse(*connection, applied.error());
+          break;
+        }
+      }
+      if (connection->replies.size() > options.limits.unread_bytes_max) {
         flush(connection);
-        connection->paused = connection->replies.size() > options.reply_bytes_max;
+        connection->paused = connection->replies.size() > options.limits.unread_bytes_max;
       }
     }
-    unread.erase(0, done);
-    // Gives back what a large value took.
-    if (unread.empty() && unread.capacity() > kReadBytes) unread.shrink_to_fit();
+    return done;
+  }
+
+  void after_requests(const ConnectionPtr& connection) {
     flush_touched();
-    if (malformed) return close(*connection);
-    if (connection->socket.is_open() && !connection->paused) receive_when_ready(connection);
+    if (!connection->socket.is_open()) return;
+    account(*connection);
+    if (connection->buffered > kFreeBufferBytes &&
+        table->bytes() + buffered > options.limits.memory_bytes_max) {
+      return refuse(*connection,
+                    {ErrorKind::kProtocol,
+                     fmt::format("a request or answers of {} bytes, and the store is full: {} of "
+                                 "{} bytes are taken",
+                                 connection->buffered, table->bytes() + buffered,
+                                 options.limits.memory_bytes_max)});
+    }
+    if (!connection->paused) receive_when_ready(connection);
+  }
+
+  void account(Connection& connection) {
+    const std::size_t now = connection.unread.capacity() + connection.replies.capacity();
+    buffered = buffered - connection.buffered + now;
+    connection.buffered = now;
   }
 
   // ReplySink
@@ -133,10 +285,12 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   }
 
   void flush_touched() {
-    for (const auto& connection : std::exchange(touched, {})) {
-      connection->touched = false;
-      flush(connection);
+    // A flush that fails closes its connection, which touches no other.
+    for (std::size_t i = 0; i < touched.size(); ++i) {
+      touched[i]->touched = false;
+      flush(touched[i]);
     }
+    touched.clear();
   }
 
   // Sends straight away, and waits for the socket only with what is left.
@@ -155,9 +309,9 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
         return close(*connection);
       }
     }
-    replies.erase(0, sent);
-    if (!replies.empty()) return flush_when_ready(connection);
-    if (replies.capacity() > kReadBytes) replies.shrink_to_fit();
+    drop_front(replies, sent);
+    account(*connection);
+    if (!replies.empty()) flush_when_ready(connection);
   }
 
   void flush_when_ready(const ConnectionPtr& connection) {
@@ -168,7 +322,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
           if (error) return self->close(*connection);
           self->flush(connection);
           if (!connection->paused) return;
-          connection->paused = connection->replies.size() > self->options.reply_bytes_max;
+          connection->paused = connection->replies.size() > self->options.limits.unread_bytes_max;
           if (!connection->paused) self->process(connection);
         });
   }
@@ -176,24 +330,116 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   // Once for a connection; the table may be gone by the time a second handler comes here.
   void close(Connection& connection) {
     if (connections.erase(connection.peer) == 0) return;
-    table.forget(connection.peer);
+    table->forget(connection.peer);
+    buffered -= connection.buffered;
     error_code ignored;  // It is gone either way.
     connection.socket.close(ignored);
+  }
+
+  void close_connections() {
+    error_code ignored;
+    for (const auto& [peer, connection] : std::exchange(connections, {})) {
+      table->forget(peer);
+      connection->socket.close(ignored);
+    }
+    buffered = 0;
   }
 
   void close_all() {
     error_code ignored;
     acceptor.close(ignored);
     pause.cancel();
-    for (const auto& [peer, connection] : std::exchange(connections, {})) {
-      table.forget(peer);
-      connection->socket.close(ignored);
+    close_connections();
+  }
+
+  void start_over(StoreTable& fresh) {
+    close_connections();
+    ++attempt;
+    pause.cancel();
+    error_code ignored;
+    acceptor.cancel(ignored);
+    // Those in the backlog have connected in the attempt before, and may have sent requests.
+    error_code error;
+    acceptor.non_blocking(true, error);
+    while (!error || error == asio::error::connection_aborted) {
+      tcp::socket gone(acceptor.get_executor());
+      acceptor.accept(gone, error);
     }
+    table = &fresh;
+    gave_up.clear();
+    closed.clear();
+    accept();
+  }
+
+  void note_gave_up(const Connection& connection) {
+    auto wait = table->wait_of(connection.peer, kKeysShown);
+    if (!wait) return;
+    const auto now = Clock::now();
+    remember(gave_up, GaveUp{connection.remote, now, now - connection.wait_since, std::move(*wait)});
+  }
+
+  StoreStatus status() const {
+    const auto now = Clock::now();
+    StoreStatus status;
+    error_code ignored;
+    status.address = text_of(acceptor.local_endpoint(ignored));
+    status.up_s = seconds(now - since);
+    status.keys = table->key_count();
+    status.bytes = table->bytes() + buffered;
+    status.connections = connections.size();
+    status.waiting = table->waiting_count();
+    status.refused = refused;
+
+    std::vector<const Connection*> shown;
+    for (const auto& [peer, connection] : connections) shown.push_back(connection.get());
+    const auto order = [this](const Connection* a, const Connection* b) {
+      const bool a_waits = table->is_waiting(a->peer), b_waits = table->is_waiting(b->peer);
+      return a_waits != b_waits ? a_waits : a->peer < b->peer;
+    };
+    std::sort(shown.begin(), shown.end(), order);
+    if (shown.size() > kPeersShown) shown.resize(kPeersShown);
+    for (const Connection* connection : shown) {
+      StoreStatus::Peer& peer = status.peers.emplace_back();
+      peer.address = text_of(connection->remote);
+      peer.connected_s = seconds(now - connection->since);
+      peer.wait = table->wait_of(connection->peer, kKeysShown);
+      peer.idle_s = seconds(now - (peer.wait ? connection->wait_since : connection->last_at));
+      if (connection->last_request) {
+        peer.last_request = request_spec(*connection->last_request).name;
+      }
+    }
+    for (const GaveUp& event : gave_up) {
+      status.gave_up.push_back(
+          {text_of(event.remote), seconds(now - event.at), seconds(event.waited), event.wait});
+    }
+    for (const Closed& event : closed) {
+      status.closed.push_back({text_of(event.remote), seconds(now - event.at), event.reason});
+    }
+    return status;
   }
 };
 
-Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, StoreTable& table,
-                                                         const Options& options) {
+namespace {
+
+Result<void> take_over(tcp::acceptor& acceptor, int fd) {
+  const auto option = [&](int name) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    return ::getsockopt(fd, SOL_SOCKET, name, &value, &size) == 0 ? value : -1;
+  };
+  const int domain = option(SO_DOMAIN);
+  if ((domain != AF_INET && domain != AF_INET6) || option(SO_TYPE) != SOCK_STREAM ||
+      option(SO_ACCEPTCONN) != 1) {
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("descriptor {} is not a TCP socket that listens", fd)};
+  }
+  error_code error;
+  acceptor.assign(domain == AF_INET ? tcp::v4() : tcp::v6(), fd, error);
+  if (error) return Error::from_errno(fmt::format("listen on descriptor {}", fd), error.value());
+  return {};
+}
+
+Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options& options) {
   error_code error;
   const auto address = asio::ip::make_address(options.host, error);
   if (error) {
@@ -202,20 +448,32 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, S
         fmt::format("store host '{}' is not a numeric IPv4 or IPv6 address", options.host)};
   }
   const tcp::endpoint endpoint(address, options.port);
-  auto impl = std::make_shared<Impl>(io, table, options);
-  tcp::acceptor& acceptor = impl->acceptor;
   acceptor.open(endpoint.protocol(), error);
   // A port that the run before has just left is taken again, TIME_WAIT or not.
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
+  if (!error && address.is_v6() && address.is_unspecified()) {
+    acceptor.set_option(asio::ip::v6_only(false), error);
+  }
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
-  if (error) {
-    const auto kind =
-        error == asio::error::address_in_use ? ErrorKind::kAddressInUse : ErrorKind::kSystem;
-    Error failure = Error::from_errno(
-        fmt::format("store at {} port {}", options.host, options.port), error.value());
-    failure.kind = kind;
-    return failure;
+  if (!error) return {};
+  Error failure = Error::from_errno(
+      fmt::format("store at {} port {}", options.host, options.port), error.value());
+  if (error == asio::error::address_in_use) failure.kind = ErrorKind::kAddressInUse;
+  return failure;
+}
+
+}  // namespace
+
+Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, StoreTable& table,
+                                                         const Options& options) {
+  auto impl = std::make_shared<Impl>(io, table, options);
+  const auto listens = options.listen_fd >= 0 ? take_over(impl->acceptor, options.listen_fd)
+                                              : bind_and_listen(impl->acceptor, options);
+  if (!listens) return listens.error();
+  if (options.same_user) {
+    const tcp::endpoint own = impl->acceptor.local_endpoint();
+    if (const auto works = find_local_socket(own, own); !works) return works.error();
   }
   impl->accept();
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(impl)));
@@ -227,6 +485,12 @@ StoreServer::~StoreServer() { impl_->close_all(); }
 
 std::size_t StoreServer::connection_count() const { return impl_->connections.size(); }
 
+StoreStatus StoreServer::status() const { return impl_->status(); }
+
+void StoreServer::start_over(StoreTable& fresh) { impl_->start_over(fresh); }
+
 std::uint16_t StoreServer::port() const { return impl_->acceptor.local_endpoint().port(); }
+
+std::string StoreServer::address() const { return text_of(impl_->acceptor.local_endpoint()); }
 
 }  // namespace distrun

@@ -13,21 +13,24 @@
 // Speaks the protocol of c10d's TCPStore: LibTorch's and Python's clients connect to
 // it (`TCPStore(host, port, is_master=False)`).  Never looks up a client's name.
 //
-// Trust: a client is a process of the same user; there is no authentication, so a
-// host other than loopback lets every machine that can reach it take part.  A
-// malformed frame closes the connection it came on and no other.
+// Trust: there is no authentication.  Who can connect can read and change every key.  On
+// loopback that is every user of the machine, unless `same_user` is set; at any other
+// address, every machine that can reach it.
+// A client that sends a malformed frame, goes beyond a limit (limits.h) or is another
+// user's is *refused*: its connection is closed, and no other.
 // Threads: every method runs on the thread of `io`; nothing here blocks.
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
 
 #include "common/result.h"
-#include "common/units.h"
-#include "store/request_parser.h"
+#include "store/limits.h"
+#include "store/status.h"
 #include "store/table.h"
 
 namespace distrun {
@@ -35,19 +38,21 @@ namespace distrun {
 class StoreServer {
  public:
   struct Options {
-    std::string host = "127.0.0.1";  // A numeric address, IPv4 or IPv6.
+    std::string host = "127.0.0.1";  // A numeric address, IPv4 or IPv6.  "::" takes both.
     std::uint16_t port = 0;          // 0: the kernel chooses.
-    StoreLimits limits;              // A request beyond them closes its connection.
-    // Replies that a client has not read: beyond it, none of its requests is looked at until it
-    // reads.  For a connection the server holds at most this and one reply more
-    // (StoreLimits::reply_bytes_max), and one request.
-    std::size_t reply_bytes_max = 16 * kMiB;
+    int listen_fd = -1;  // A TCP socket that listens already, instead of host and port; the
+                         // server closes it, unless listen() fails.
+    StoreLimits limits;
+    // Refuses clients that are not processes of the server's user, or root's, on this machine.
+    bool same_user = false;
+    // Told of each client that is refused: its address, and why.  Must not call the server.
+    std::function<void(const std::string& address, const Error& reason)> on_refused;
   };
 
   // Binds and starts to accept.  `io` and `table` must outlive the server; the table need not
   // outlive what `io` does after that.
-  // Fails with kInvalidArgument for a malformed host, kAddressInUse where another
-  // process listens there, kSystem otherwise.
+  // Fails with kInvalidArgument for a malformed host or a descriptor that is no listening TCP
+  // socket, kAddressInUse where another process listens there, kSystem otherwise.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io, StoreTable& table,
                                                      const Options& options);
 
@@ -58,9 +63,18 @@ class StoreServer {
   StoreServer(const StoreServer&) = delete;
   StoreServer& operator=(const StoreServer&) = delete;
 
-  std::uint16_t port() const;  // The bound port, also where Options::port was 0.
+  std::uint16_t port() const;   // The bound port, also where Options::port was 0.
+  std::string address() const;  // "127.0.0.1:29500", "[::1]:29500".
 
   std::size_t connection_count() const;
+
+  // Who is connected and who waits for what.
+  StoreStatus status() const;
+
+  // A new attempt begins, at the same port: closes every connection, those that wait to be
+  // accepted too, and serves `fresh` to whoever connects from now on.  Requires that the clients
+  // of the attempt before have ended.  `fresh` must outlive the server; the table before need not.
+  void start_over(StoreTable& fresh);
 
  private:
   struct Impl;

@@ -178,7 +178,7 @@ TEST_F(StoreServerTest, LargeValuesTravelBothWays) {
 // make them all, and not get to its other clients before.
 TEST_F(StoreServerTest, AClientThatDoesNotReadIsNotServedFurtherAndHoldsUpNobody) {
   stop();
-  start({.reply_bytes_max = 1 * kMiB});
+  start({.limits = {.unread_bytes_max = 1 * kMiB}});
   const std::string value(1 * kMiB, 'x');
   Client slow = greeted_client();
   slow.send(frame(RequestCode::kSet, text("k") + text(value)));

@@ -2,11 +2,12 @@
 
 #include <algorithm>
 #include <charconv>
-#include <cstring>
 #include <optional>
 #include <utility>
 
 #include <fmt/format.h>
+
+#include "store/wire.h"
 
 namespace distrun {
 
@@ -15,13 +16,6 @@ namespace {
 // The answers to check and to wait (CheckResponseType, WaitResponseType).
 constexpr char kReady = 0, kNotReady = 1;
 constexpr char kStopWaiting = 0, kWaitCanceled = 1;
-
-template <class Number>
-void append_number(std::string& to, Number number) {
-  char bytes[sizeof(number)];
-  std::memcpy(bytes, &number, sizeof(number));
-  to.append(bytes, sizeof(bytes));
-}
 
 // As std::stoll reads it, which LibTorch's server uses: blanks and a sign in front, anything
 // behind.
@@ -34,9 +28,32 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
   return number;
 }
 
-void append_text(std::string& to, std::string_view text) {
-  append_number<std::uint64_t>(to, text.size());
-  to.append(text);
+// What things take in memory beside their bytes, about.
+constexpr std::size_t kQueueCost = 640;       // An empty deque takes this much.
+constexpr std::size_t kQueuedValueCost = 40;  // A string in it.
+constexpr std::size_t kWaitCost = 160;        // One peer waits for one key.
+
+// At most so much longer does a request make the table.
+std::size_t growth_by(const StoreRequest& request) {
+  switch (request.code) {
+    case RequestCode::kSet:
+    case RequestCode::kCompareSet:
+    case RequestCode::kAdd:
+    case RequestCode::kAppend:
+    case RequestCode::kMultiSet:
+    case RequestCode::kWait:
+    case RequestCode::kBarrier:
+      break;
+    case RequestCode::kQueuePush:
+      return kQueueCost + kQueuedValueCost + request.key().size() + request.values[0].size();
+    default:
+      return 0;
+  }
+  std::size_t growth = 0;
+  // A key that is waited for is kept twice.
+  for (const auto key : request.keys) growth += kWaitCost + 2 * key.size();
+  for (const auto value : request.values) growth += value.size() + value.size() / 2;
+  return growth;
 }
 
 }  // namespace
@@ -48,17 +65,24 @@ const StoreTable::Handler StoreTable::kHandlers[kRequestCount] = {
     &StoreTable::append,      &StoreTable::multi_get,    &StoreTable::multi_set,
     &StoreTable::cancel_wait, &StoreTable::ping,         &StoreTable::queue_push,
     &StoreTable::queue_pop,   &StoreTable::queue_len,    &StoreTable::list_keys,
-    &StoreTable::barrier,
+    &StoreTable::barrier,     &StoreTable::status,
 };
 
 Result<void> StoreTable::apply(PeerId peer, const StoreRequest& request, ReplySink& replies) {
-  return (this->*kHandlers[static_cast<std::size_t>(request.code)])(peer, request, replies);
+  if (const std::size_t growth = growth_by(request);
+      growth > 0 && bytes_ + growth > limits_.memory_bytes_max) {
+    return Error{ErrorKind::kProtocol,
+                 fmt::format("{}, and the store is full: {} of {} bytes are taken", request.name(),
+                             bytes_, limits_.memory_bytes_max)};
+  }
+  return (this->*kHandlers[request_index(request.code)])(peer, request, replies);
 }
 
 void StoreTable::forget(PeerId peer) {
   const auto found = awaited_.find(peer);
   if (found == awaited_.end()) return;
   for (const std::string& key : found->second.keys) {
+    bytes_ -= kWaitCost + 2 * key.size();
     const auto waiters = waiters_.find(key);
     if (waiters == waiters_.end()) continue;  // The key has come.
     std::erase(waiters->second, peer);
@@ -67,26 +91,42 @@ void StoreTable::forget(PeerId peer) {
   awaited_.erase(found);
 }
 
+std::optional<StoreWait> StoreTable::wait_of(PeerId peer, std::size_t keys_max) const {
+  const auto found = awaited_.find(peer);
+  if (found == awaited_.end()) return std::nullopt;
+  StoreWait wait;
+  wait.keys_left = found->second.left;
+  for (const std::string& key : found->second.keys) {
+    if (wait.keys.size() == std::min(keys_max, wait.keys_left)) break;
+    const auto waiters = waiters_.find(key);
+    if (waiters == waiters_.end()) continue;  // The key has come.
+    const auto& peers = waiters->second;
+    if (std::find(peers.begin(), peers.end(), peer) != peers.end()) wait.keys.push_back(key);
+  }
+  if (found->second.barrier_of > 0) {
+    wait.arrivals_wanted = found->second.barrier_of;
+    wait.arrived = leading_number(value_of(found->second.keys.front())).value_or(0);
+  }
+  return wait;
+}
+
 Result<void> StoreTable::validate(PeerId, const StoreRequest&, ReplySink&) { return {}; }
 
 Result<void> StoreTable::set(PeerId, const StoreRequest& request, ReplySink& replies) {
-  value_at(request.key()) = request.values[0];
+  put(request.key(), request.values[0]);
   wake(request.key(), replies);
   return {};
 }
 
 Result<void> StoreTable::compare_set(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   const auto expected = request.values[0], wanted = request.values[1];
-  const auto found = values_.find(request.key());
-  std::string_view answer;
-  if (found != values_.end()) {
-    if (found->second == expected) found->second = wanted;
-    answer = found->second;
-  } else if (expected.empty()) {
-    value_at(request.key()) = wanted;
+  const auto found = entries_.find(request.key());
+  std::string_view answer = expected;
+  if (found != entries_.end() ? found->value() == expected : expected.empty()) {
+    put(request.key(), wanted);
     answer = wanted;
-  } else {
-    answer = expected;
+  } else if (found != entries_.end()) {
+    answer = found->value();
   }
   append_text(replies.replies_to(peer), answer);
   wake(request.key(), replies);
@@ -126,26 +166,36 @@ Result<void> StoreTable::wait(PeerId peer, const StoreRequest& request, ReplySin
 }
 
 Result<void> StoreTable::get_num_keys(PeerId peer, const StoreRequest&, ReplySink& replies) {
-  append_number<std::int64_t>(replies.replies_to(peer), static_cast<std::int64_t>(values_.size()));
+  append_number<std::int64_t>(replies.replies_to(peer), static_cast<std::int64_t>(entries_.size()));
   return {};
 }
 
 Result<void> StoreTable::delete_key(PeerId peer, const StoreRequest& request, ReplySink& replies) {
-  const auto found = values_.find(request.key());
-  const std::int64_t deleted = found != values_.end() ? 1 : 0;
-  if (deleted != 0) values_.erase(found);
+  const auto found = entries_.find(request.key());
+  const std::int64_t deleted = found != entries_.end() ? 1 : 0;
+  if (deleted != 0) {
+    bytes_ -= found->bytes();
+    entries_.erase(found);
+  }
   append_number(replies.replies_to(peer), deleted);
   return {};
 }
 
 Result<void> StoreTable::append(PeerId, const StoreRequest& request, ReplySink& replies) {
-  std::string& value = value_at(request.key());
-  if (value.size() + request.values[0].size() > limits_.value_bytes_max) {
-    return Error{ErrorKind::kProtocol,
-                 fmt::format("append to the key '{}' would make its value longer than {} bytes",
-                             request.key(), limits_.value_bytes_max)};
+  const auto more = request.values[0];
+  const auto found = entries_.find(request.key());
+  if (found == entries_.end()) {
+    put(request.key(), more);
+  } else {
+    if (found->value().size() + more.size() > limits_.value_bytes_max) {
+      return Error{ErrorKind::kProtocol,
+                   fmt::format("append to the key '{}' would make its value longer than {} bytes",
+                               request.key(), limits_.value_bytes_max)};
+    }
+    bytes_ -= found->bytes();
+    found->append(more);
+    bytes_ += found->bytes();
   }
-  value.append(request.values[0]);
   wake(request.key(), replies);
   return {};
 }
@@ -161,7 +211,7 @@ Result<void> StoreTable::multi_get(PeerId peer, const StoreRequest& request, Rep
 
 Result<void> StoreTable::multi_set(PeerId, const StoreRequest& request, ReplySink& replies) {
   for (std::size_t i = 0; i < request.keys.size(); ++i) {
-    value_at(request.keys[i]) = request.values[i];
+    put(request.keys[i], request.values[i]);
     wake(request.keys[i], replies);
   }
   return {};
@@ -179,7 +229,10 @@ Result<void> StoreTable::ping(PeerId peer, const StoreRequest& request, ReplySin
 }
 
 Result<void> StoreTable::queue_push(PeerId, const StoreRequest& request, ReplySink& replies) {
-  queues_[std::string(request.key())].emplace_back(request.values[0]);
+  const auto [queue, is_new] = queues_.try_emplace(std::string(request.key()));
+  if (is_new) bytes_ += kQueueCost + request.key().size();
+  queue->second.emplace_back(request.values[0]);
+  bytes_ += kQueuedValueCost + request.values[0].size();
   wake_first(request.key(), replies);
   return {};
 }
@@ -195,8 +248,12 @@ Result<void> StoreTable::queue_pop(PeerId peer, const StoreRequest& request, Rep
   auto& queue = found->second;
   append_number<std::int64_t>(to, static_cast<std::int64_t>(queue.size()));
   append_text(to, queue.front());
+  bytes_ -= kQueuedValueCost + queue.front().size();
   queue.pop_front();
-  if (queue.empty()) queues_.erase(found);
+  if (queue.empty()) {
+    bytes_ -= kQueueCost + request.key().size();
+    queues_.erase(found);
+  }
   return {};
 }
 
@@ -209,11 +266,11 @@ Result<void> StoreTable::queue_len(PeerId peer, const StoreRequest& request, Rep
 
 Result<void> StoreTable::list_keys(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   std::size_t size = sizeof(std::int64_t);
-  for (const auto& [key, value] : values_) size += sizeof(std::uint64_t) + key.size();
+  for (const auto& entry : entries_) size += sizeof(std::uint64_t) + entry.key().size();
   if (size > limits_.reply_bytes_max) return too_long(request, size);
   std::string& to = replies.replies_to(peer);
-  append_number<std::int64_t>(to, static_cast<std::int64_t>(values_.size()));
-  for (const auto& [key, value] : values_) append_text(to, key);
+  append_number<std::int64_t>(to, static_cast<std::int64_t>(entries_.size()));
+  for (const auto& entry : entries_) append_text(to, entry.key());
   return {};
 }
 
@@ -224,11 +281,16 @@ Result<void> StoreTable::barrier(PeerId peer, const StoreRequest& request, Reply
   forget(peer);
   if (*count < request.number) {
     wait_for(peer, request.key());
+    awaited_.at(peer).barrier_of = request.number;
     return {};
   }
   wake(request.key(), replies);
   replies.replies_to(peer).push_back(kStopWaiting);
   return {};
+}
+
+Result<void> StoreTable::status(PeerId, const StoreRequest&, ReplySink&) {
+  return Error{ErrorKind::kProtocol, "status, which this server does not answer"};
 }
 
 Error StoreTable::too_long(const StoreRequest& request, std::size_t size) const {
@@ -238,25 +300,30 @@ Error StoreTable::too_long(const StoreRequest& request, std::size_t size) const 
 }
 
 bool StoreTable::is_there(std::string_view key) const {
-  return values_.contains(key) || queues_.contains(key);  // An empty queue is not kept.
+  return entries_.contains(key) || queues_.contains(key);  // An empty queue is not kept.
 }
 
 std::string_view StoreTable::value_of(std::string_view key) const {
-  const auto found = values_.find(key);
-  return found != values_.end() ? std::string_view(found->second) : std::string_view();
+  const auto found = entries_.find(key);
+  return found != entries_.end() ? found->value() : std::string_view();
 }
 
-std::string& StoreTable::value_at(std::string_view key) {
-  const auto found = values_.find(key);
-  return found != values_.end() ? found->second : values_[std::string(key)];
+void StoreTable::put(std::string_view key, std::string_view value) {
+  const auto found = entries_.find(key);
+  if (found == entries_.end()) {
+    bytes_ += entries_.emplace(key, value).first->bytes();
+    return;
+  }
+  bytes_ -= found->bytes();
+  found->set_value(value);
+  bytes_ += found->bytes();
 }
 
 // Values that are counted are kept as decimal text, as LibTorch's clients read them.
 Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by) {
   std::int64_t value = 0;
-  if (const auto found = values_.find(key); found != values_.end()) {
-    const std::string& text = found->second;
-    const auto number = leading_number(text);
+  if (const auto found = entries_.find(key); found != entries_.end()) {
+    const auto number = leading_number(found->value());
     if (!number) {
       return Error{
           ErrorKind::kProtocol,
@@ -267,7 +334,7 @@ Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by)
   if (__builtin_add_overflow(value, by, &value)) {
     return Error{ErrorKind::kProtocol, fmt::format("add to the key '{}' overflows", key)};
   }
-  value_at(key) = std::to_string(value);
+  put(key, fmt::format_int(value).c_str());
   return value;
 }
 
@@ -277,6 +344,7 @@ void StoreTable::wait_for(PeerId peer, std::string_view key) {
   ++wait.left;
   wait.keys.emplace_back(key);
   waiters_[std::string(key)].push_back(peer);
+  bytes_ += kWaitCost + 2 * key.size();
 }
 
 // The key has come: every peer that waits for it waits for one key less.
@@ -303,6 +371,7 @@ void StoreTable::wake_first(std::string_view key, ReplySink& replies) {
 bool StoreTable::arrived(PeerId peer, ReplySink& replies) {
   const auto found = awaited_.find(peer);
   if (--found->second.left > 0) return false;
+  for (const std::string& key : found->second.keys) bytes_ -= kWaitCost + 2 * key.size();
   awaited_.erase(found);
   replies.replies_to(peer).push_back(kStopWaiting);
   return true;

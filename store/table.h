@@ -17,6 +17,8 @@
 // breaks the protocol: a wait that replaces one still open waits for its own keys
 // only, and an add that overflows is refused.
 //
+// The request status is not the table's: it is about connections, which the server has.
+//
 // Pure: no sockets, no clock (a time-out is the client's, by cancel_wait).  Not
 // thread-safe.
 #pragma once
@@ -24,13 +26,16 @@
 #include <cstdint>
 #include <deque>
 #include <functional>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include <boost/unordered/unordered_flat_map.hpp>
+#include <boost/unordered/unordered_flat_set.hpp>
 
 #include "common/result.h"
+#include "store/entry.h"
 #include "store/limits.h"
 #include "store/request.h"
 
@@ -47,6 +52,14 @@ class ReplySink {
   virtual std::string& replies_to(PeerId peer) = 0;
 };
 
+// What a peer waits for.
+struct StoreWait {
+  std::vector<std::string> keys;  // Not all, where there are many: the first few that are missing.
+  std::size_t keys_left = 0;      // How many are missing.
+  // In a barrier: how many have come, of how many.
+  std::int64_t arrived = 0, arrivals_wanted = 0;
+};
+
 class StoreTable {
  public:
   explicit StoreTable(const StoreLimits& limits = {}) : limits_(limits) {}
@@ -59,10 +72,18 @@ class StoreTable {
   // The peer is gone: it waits no more.
   void forget(PeerId peer);
 
-  std::size_t key_count() const { return values_.size(); }
+  std::size_t key_count() const { return entries_.size(); }
+
+  // What keys, values, queues and waits take in memory, about.  At most memory_bytes_max.
+  std::size_t bytes() const { return bytes_; }
 
   // Peers that wait for a key or in a barrier.
   std::size_t waiting_count() const { return awaited_.size(); }
+
+  bool is_waiting(PeerId peer) const { return awaited_.contains(peer); }
+
+  // Nothing where the peer does not wait.  Names at most `keys_max` keys.
+  std::optional<StoreWait> wait_of(PeerId peer, std::size_t keys_max) const;
 
  private:
   struct TextHash {
@@ -96,10 +117,11 @@ class StoreTable {
   Result<void> queue_len(PeerId, const StoreRequest&, ReplySink&);
   Result<void> list_keys(PeerId, const StoreRequest&, ReplySink&);
   Result<void> barrier(PeerId, const StoreRequest&, ReplySink&);
+  Result<void> status(PeerId, const StoreRequest&, ReplySink&);
 
   bool is_there(std::string_view key) const;
   std::string_view value_of(std::string_view key) const;
-  std::string& value_at(std::string_view key);
+  void put(std::string_view key, std::string_view value);
   Result<std::int64_t> increase(std::string_view key, std::int64_t by);
   void wait_for(PeerId peer, std::string_view key);
   void wake(std::string_view key, ReplySink& replies);
@@ -108,13 +130,15 @@ class StoreTable {
   Error too_long(const StoreRequest& request, std::size_t size) const;
 
   StoreLimits limits_;
-  ByKey<std::string> values_;
+  std::size_t bytes_ = 0;
+  boost::unordered_flat_set<StoreEntry, StoreEntryHash, StoreEntryEqual> entries_;
   ByKey<std::deque<std::string>> queues_;
   // Who waits for a key, first come first; and how many keys a peer still waits for.
   ByKey<std::vector<PeerId>> waiters_;
   struct Wait {
     std::size_t left = 0;
     std::vector<std::string> keys;  // All that it was for, also those that have come.
+    std::int64_t barrier_of = 0;    // How many a barrier is to bring together.
   };
   boost::unordered_flat_map<PeerId, Wait> awaited_;
 };
