@@ -1,12 +1,15 @@
 #include "cli/app.h"
 
 #include <algorithm>
+#include <array>
 #include <iostream>
 
 #include <CLI/CLI.hpp>
 
 #include "cli/flags.h"
 #include "cli/launch_command.h"
+#include "cli/store_client_commands.h"
+#include "cli/store_serve_command.h"
 #include "launcher/run_end.h"
 
 namespace distrun {
@@ -19,7 +22,39 @@ constexpr const char* kDescription =
 constexpr const char* kExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
   distrun launch --nproc-per-node 4 train.py
-  distrun launch --help)";
+  distrun launch --help
+  distrun store status --store 127.0.0.1:29500)";
+
+constexpr const char* kStoreExamples =
+    R"(A store speaks the protocol of c10d's TCPStore: torch's clients connect to it, and the commands
+here talk to torch's server too (all but status).  They find the store by --store HOST:PORT,
+by DISTRUN_STORE, or by MASTER_ADDR and MASTER_PORT, as a worker of a run has them.
+
+Exit status: 0; 1 compare-set has not set; 2 wrong usage; 3 time-out; 4 no such key;
+125 the store cannot be reached, or another failure.
+
+Examples:
+  distrun store serve --port 29500 &
+  export DISTRUN_STORE=127.0.0.1:29500
+  distrun store set ready/0 yes
+  distrun store wait --timeout 30 ready/0 ready/1
+  distrun store status)";
+
+
+// The command that was meant, as far as it was understood: "distrun store get".
+std::string name_of(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : innermost(*chosen.front());
+}
 
 }  // namespace
 
@@ -32,27 +67,40 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
   app.require_subcommand(1);
   LaunchCommand launch(app);
 
+  CLI::App& store = *app.add_subcommand("store", "The store in which workers meet, by itself.");
+  store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] …"));
+  store.footer(kStoreExamples);
+  store.require_subcommand(1);
+  StoreServeCommand serve(store);
+  StoreClientCommands client(store);
+
+  const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client});
+  const auto chosen = [&] {
+    return *std::find_if(commands.begin(), commands.end(),
+                         [](const CliCommand* command) { return command->is_chosen(); });
+  };
+
   std::vector<std::string> reversed = launch.without_separator(arguments);
   std::reverse(reversed.begin(), reversed.end());  // As CLI11 takes them.
   try {
     app.parse(std::move(reversed));
-    launch.check();
+    chosen()->check(environment);
   } catch (const CLI::CallForHelp&) {
-    const auto chosen = app.get_subcommands();
-    out << (chosen.empty() ? app.help() : chosen.front()->help());
+    out << innermost(app).help();
     return 0;
   } catch (const CLI::CallForVersion& version) {
     out << version.what() << '\n';
     return 0;
   } catch (const CLI::ParseError& error) {
-    const auto chosen = app.get_subcommands();
-    const std::string name = chosen.empty() ? "distrun" : "distrun " + chosen.front()->get_name();
-    const bool unknown = chosen.empty() && !arguments.empty() && !arguments[0].starts_with('-');
-    const std::string problem = unknown ? "there is no command " + arguments[0] : error.what();
+    const std::string name = name_of(app);
+    const std::size_t words = static_cast<std::size_t>(std::count(name.begin(), name.end(), ' '));
+    const bool unknown = words < arguments.size() && !innermost(app).get_subcommands({}).empty() &&
+                         !arguments[words].starts_with('-');
+    const std::string problem = unknown ? "there is no command " + arguments[words] : error.what();
     err << name << ": " << problem << '\n' << "Try '" << name << " --help'.\n";
     return kExitUsage;
   }
-  return launch.run(environment, err);
+  return chosen()->run(environment, out, err);
 }
 
 }  // namespace distrun

@@ -3,11 +3,13 @@
 //     flag(app, "nproc-per-node", options.workers, "Workers on this node.");
 //
 // The flag is then `--nproc-per-node` and `--nproc_per_node`, and its default can
-// come from the variable PET_NPROC_PER_NODE, all as torchrun has it.
+// come from the variable PET_NPROC_PER_NODE, all as torchrun has it.  own_flag() makes
+// one of a command that torchrun does not have: without the variable.
 #pragma once
 
 #include <algorithm>
 #include <cctype>
+#include <chrono>
 #include <string>
 #include <utility>
 
@@ -36,7 +38,7 @@ inline std::string pet_variable(const std::string& name) {
 }
 
 template <class Value>
-CLI::Option* flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
+CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
                   const std::string& letter = "") {
   CLI::Option* option;
   if constexpr (std::is_same_v<Value, bool>) {
@@ -44,8 +46,20 @@ CLI::Option* flag(CLI::App& app, const std::string& name, Value& into, const std
   } else {
     option = app.add_option(spellings(letter, name), into, help)->capture_default_str();
   }
-  return option->envname(pet_variable(name));
+  return option;
 }
+
+template <class Value>
+CLI::Option* flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
+                  const std::string& letter = "") {
+  return own_flag(app, name, into, help, letter)->envname(pet_variable(name));
+}
+
+// Seconds, whole or not, in decimal: the value of `flag`.  Throws CLI::ValidationError.
+std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
+
+// Bytes: "1000", "64K", "8M", "4G" (times 1,024).
+std::size_t bytes_from(const std::string& flag, const std::string& text);
 
 // The help of one command: its usage as given, a flag by one of its spellings.
 class HelpFormatter : public CLI::Formatter {

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <array>
-#include <charconv>
-#include <cmath>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -59,19 +57,6 @@ int workers_from(const std::string& text) {
   return *workers;
 }
 
-// Seconds, whole or not, in decimal.
-std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
-  constexpr double kSecondsMax = 1e9;
-  double seconds = 0;
-  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  // Written so that NaN fails too.
-  if (error != std::errc() || stop != text.data() + text.size() ||
-      !(seconds >= 0 && seconds <= kSecondsMax)) {
-    throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from 0 to 1e9");
-  }
-  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
-}
-
 std::string random_run_id() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -122,8 +107,7 @@ std::vector<std::string> LaunchCommand::without_separator(
   return arguments;
 }
 
-void LaunchCommand::check() {
-  if (!command_->parsed()) return;
+void LaunchCommand::check(const Environment&) {
   std::vector<std::string> words = command_->remaining();
   // What is not known as a flag and stands before the program.
   if (!words.empty() && words.front().size() > 1 && words.front().front() == '-') {
@@ -152,7 +136,7 @@ void LaunchCommand::check() {
   if (timeout.count() > 0) options_.timeout = timeout;
 }
 
-int LaunchCommand::run(const Environment& environment, std::ostream& err) {
+int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostream& err) {
   const auto fail = [&](const Error& error) {
     err << "distrun launch: " << error.message << '\n';
     return exit_status(error);

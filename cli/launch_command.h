@@ -7,12 +7,12 @@
 
 #include <CLI/App.hpp>
 
-#include "common/environment.h"
+#include "cli/command.h"
 #include "launcher/options.h"
 
 namespace distrun {
 
-class LaunchCommand {
+class LaunchCommand : public CliCommand {
  public:
   // Adds the command to `app`, which must outlive it.
   explicit LaunchCommand(CLI::App& app);
@@ -20,11 +20,9 @@ class LaunchCommand {
   // `arguments` of distrun without the "--" that may stand before PROGRAM, as under torchrun.
   std::vector<std::string> without_separator(std::vector<std::string> arguments) const;
 
-  // After parsing: throws CLI::ParseError where the flags and what follows them make no sense.
-  void check();
-
-  // Runs what was asked for.  Returns the exit status.
-  int run(const Environment& environment, std::ostream& err);
+  bool is_chosen() const override { return command_->parsed(); }
+  void check(const Environment& environment) override;
+  int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  private:
   CLI::App* command_;

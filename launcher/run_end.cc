@@ -32,6 +32,7 @@ int exit_status(const Error& error) {
       return kExitNotExecutable;
     case ErrorKind::kAddressInUse:
     case ErrorKind::kProtocol:
+    case ErrorKind::kTimedOut:
     case ErrorKind::kSystem:
       break;
   }

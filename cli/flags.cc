@@ -1,0 +1,42 @@
+#include "cli/flags.h"
+
+#include <charconv>
+#include <cmath>
+#include <cstdint>
+#include <limits>
+
+#include "common/parse_number.h"
+#include "common/units.h"
+
+namespace distrun {
+
+std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
+  constexpr double kSecondsMax = 1e9;
+  double seconds = 0;
+  const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
+  // Written so that NaN fails too.
+  if (error != std::errc() || stop != text.data() + text.size() ||
+      !(seconds >= 0 && seconds <= kSecondsMax)) {
+    throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from 0 to 1e9");
+  }
+  return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+std::size_t bytes_from(const std::string& flag, const std::string& text) {
+  std::string digits = text;
+  std::size_t unit = 1;
+  if (!digits.empty()) {
+    const auto letter = static_cast<char>(std::toupper(static_cast<unsigned char>(digits.back())));
+    unit = letter == 'K' ? kKiB : letter == 'M' ? kMiB : letter == 'G' ? kGiB : 1;
+    if (unit > 1) digits.pop_back();
+  }
+  const auto number =
+      parse_number<std::size_t>(digits, 1, std::numeric_limits<std::size_t>::max() / unit);
+  if (!number) {
+    throw CLI::ValidationError(flag, "'" + text + "' is not a size: a number of bytes from 1 on, "
+                                     "or of K, M or G, as in 64K");
+  }
+  return *number * unit;
+}
+
+}  // namespace distrun

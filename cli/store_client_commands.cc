@@ -1,0 +1,352 @@
+#include "cli/store_client_commands.h"
+
+#include <algorithm>
+#include <array>
+#include <iostream>
+#include <iterator>
+#include <optional>
+#include <unordered_set>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/flags.h"
+#include "cli/store_status_text.h"
+#include "common/parse_number.h"
+#include "launcher/run_end.h"
+#include "store/local_peer.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
+
+constexpr const char* kValueHelp =
+    R"help(VALUE is stdin, to its end and byte for byte, where it is not given.
+
+Examples:
+  distrun store set --store 127.0.0.1:29500 master "$(hostname)"
+  distrun store set config < config.json          # the store that DISTRUN_STORE names)help";
+constexpr const char* kGetHelp =
+    R"help(Writes the value byte for byte; on a terminal, a newline after it.
+Exit status: 4 where there is no such key; 3 where --wait has waited in vain.
+
+Examples:
+  master=$(distrun store get --wait master)
+  distrun store get config > config.json)help";
+constexpr const char* kAddHelp =
+    R"help(A key that is not there counts as 0.  Prints the sum.
+
+Examples:
+  rank=$(( $(distrun store add workers 1) - 1 ))
+  distrun store add workers -- -1)help";
+constexpr const char* kWaitHelp =
+    R"help(Exit status: 3 where a key is not there in time; stderr says which.
+
+Examples:
+  distrun store wait --timeout 30 ready/0 ready/1
+  distrun store wait --timeout 0 ready/0          # is it there?)help";
+constexpr const char* kCompareSetHelp =
+    R"help(Sets KEY to WANTED where its value is EXPECTED, or where it is not there and EXPECTED is
+empty.  Prints the value it has then.  Exit status: 1 where that is not WANTED.
+
+Examples:
+  distrun store compare-set leader "" "$(hostname)" && echo elected)help";
+constexpr const char* kDeleteHelp = "Exit status: 4 where there was no such key.";
+constexpr const char* kKeysHelp = "One a line, sorted.";
+constexpr const char* kBarrierHelp =
+    R"help(Returns when COUNT clients have called it for KEY.  A KEY serves for one barrier; who has
+given up still counts.  Exit status: 3 where the others have not come in time.
+
+Examples:
+  distrun store barrier --timeout 60 epoch/1 4)help";
+constexpr const char* kStatusHelp =
+    R"help(Who is connected, who waits for what and for how long, who gave up, who was refused: the answer
+to "who is missing?" when a run hangs.  Peers on this machine are shown by rank and pid, others by
+address.  Works with a store of distrun's own: of `distrun store serve`, and of a run.
+
+Examples:
+  distrun store status --store 127.0.0.1:29500)help";
+
+std::string seconds_text(std::chrono::milliseconds time) {
+  return fmt::format("{} s", static_cast<double>(time.count()) / 1000);
+}
+
+// All of stdin.
+Result<std::string> read_stdin() {
+  std::string bytes;
+  std::array<char, 64 * 1024> buffer;
+  while (true) {
+    const auto size = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (size > 0) {
+      bytes.append(buffer.data(), static_cast<std::size_t>(size));
+    } else if (size == 0) {
+      return bytes;
+    } else if (errno != EINTR) {
+      return Error::from_errno("read the value from stdin");
+    }
+  }
+}
+
+// The address of the store as the variables have it; nothing where none does.
+std::optional<std::string> store_of(const Environment& environment) {
+  if (const auto store = environment.get("DISTRUN_STORE"); store && !store->empty()) return *store;
+  const auto host = environment.get("MASTER_ADDR"), port = environment.get("MASTER_PORT");
+  if (!host || !port || host->empty() || port->empty()) return std::nullopt;
+  const bool v6 = host->find(':') != std::string::npos;
+  return v6 ? fmt::format("[{}]:{}", *host, *port) : fmt::format("{}:{}", *host, *port);
+}
+
+// The processes at the other ends of the store's connections, where they run on this machine.
+PeerProcesses processes_of(const StoreStatus& status, const StoreClient& store) {
+  std::unordered_map<std::string, std::uint64_t> inode_of;
+  std::unordered_set<std::uint64_t> inodes;
+  const auto look_at = [&](const std::string& address) {
+    const auto parsed = parse_store_address(address);
+    if (!parsed) return;
+    boost::system::error_code error;
+    const auto ip = boost::asio::ip::make_address(parsed->host, error);
+    if (error) return;
+    const auto socket = find_local_socket({ip, parsed->port}, store.store_endpoint());
+    if (!socket || !*socket) return;
+    inode_of[address] = (*socket)->inode;
+    inodes.insert((*socket)->inode);
+  };
+  for (const auto& peer : status.peers) look_at(peer.address);
+  for (const auto& gave_up : status.gave_up) look_at(gave_up.address);
+
+  PeerProcesses processes;
+  const auto found = processes_of_sockets(inodes);
+  for (const auto& [address, inode] : inode_of) {
+    if (const auto process = found.find(inode); process != found.end()) {
+      processes.emplace(address, process->second);
+    }
+  }
+  return processes;
+}
+
+}  // namespace
+
+StoreClientCommands::StoreClientCommands(CLI::App& store) {
+  using Self = StoreClientCommands;
+  CLI::App& get = add(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
+  get.add_option("KEY", key_)->required();
+  own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout.");
+
+  CLI::App& set = add(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
+  set.add_option("KEY", key_)->required();
+  set.add_option("VALUE", value_);
+
+  CLI::App& add_to = add(store, "add", "KEY NUMBER", "Add to a counter.", kAddHelp, &Self::add);
+  add_to.add_option("KEY", key_)->required();
+  add_to.add_option("NUMBER", number_text_)->required();
+
+  CLI::App& wait = add(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait);
+  wait.add_option("KEY", keys_)->required();
+
+  CLI::App& compare = add(store, "compare-set", "KEY EXPECTED WANTED",
+                          "Set a key if it has a certain value.", kCompareSetHelp,
+                          &Self::compare_set);
+  compare.add_option("KEY", key_)->required();
+  compare.add_option("EXPECTED", expected_)->required();
+  compare.add_option("WANTED", value_)->required();
+
+  CLI::App& remove =
+      add(store, "delete", "KEY", "Delete a key.", kDeleteHelp, &Self::delete_key);
+  remove.add_option("KEY", key_)->required();
+
+  CLI::App& list = add(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
+  own_flag(list, "null", null_, "A zero byte after each key instead of a newline.", "0");
+
+  CLI::App& barrier = add(store, "barrier", "KEY COUNT", "Wait until all have come.", kBarrierHelp,
+                          &Self::barrier);
+  barrier.add_option("KEY", key_)->required();
+  barrier.add_option("COUNT", number_text_)->required();
+
+  CLI::App& status =
+      add(store, "status", "", "Who is there and who waits for what.", kStatusHelp, &Self::status);
+  own_flag(status, "json", json_, "As the store answers it.");
+}
+
+CLI::App& StoreClientCommands::add(CLI::App& store, const std::string& name,
+                                   const std::string& usage, const std::string& help,
+                                   const std::string& footer, Action act) {
+  CLI::App& command = *store.add_subcommand(name, help);
+  command.formatter(std::make_shared<HelpFormatter>(
+      "distrun store " + name + " [flags]" + (usage.empty() ? "" : " ") + usage));
+  command.footer(footer);
+  own_flag(command, "store", store_,
+           "HOST:PORT; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.");
+  own_flag(command, "timeout", timeout_, "Seconds to wait for keys or for others.");
+  own_flag(command, "connect-timeout", connect_timeout_,
+           "Seconds to go on trying where nobody listens there yet.");
+  own_flag(command, "raw", raw_, "Keys as on the wire: without the '/' of torch's TCPStore.");
+  entries_.push_back({&command, act});
+  return command;
+}
+
+const StoreClientCommands::Entry* StoreClientCommands::chosen() const {
+  const auto found = std::find_if(entries_.begin(), entries_.end(),
+                                  [](const Entry& entry) { return entry.command->parsed(); });
+  return found != entries_.end() ? &*found : nullptr;
+}
+
+void StoreClientCommands::check(const Environment& environment) {
+  if (store_.empty()) {
+    const auto store = store_of(environment);
+    if (!store) {
+      throw CLI::ParseError(
+          "which store? Give --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
+          "MASTER_PORT",
+          kExitUsage);
+    }
+    store_ = *store;
+  }
+  auto address = parse_store_address(store_);
+  if (!address) throw CLI::ValidationError("--store", address.error().message);
+  address_ = std::move(*address);
+  wait_for_ = seconds_from("--timeout", timeout_);
+  connect_for_ = seconds_from("--connect-timeout", connect_timeout_);
+  if (!number_text_.empty()) {
+    const bool counts = chosen()->act == &StoreClientCommands::barrier;
+    const auto number = parse_number<std::int64_t>(
+        number_text_, counts ? 1 : std::numeric_limits<std::int64_t>::min());
+    if (!number) throw CLI::ValidationError(counts ? "COUNT" : "NUMBER", number.error().message);
+    number_ = *number;
+  }
+}
+
+int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream& err) {
+  const Entry& command = *chosen();
+  const auto fail = [&](const Error& error) {
+    err << "distrun store " << command.command->get_name() << ": " << error.message << '\n';
+    return error.kind == ErrorKind::kTimedOut ? kExitTimeOut : kExitInternal;
+  };
+  // Before the connection: who types a value may take a while.
+  if (command.act == &StoreClientCommands::set && command.command->count("VALUE") == 0) {
+    auto value = read_stdin();
+    if (!value) return fail(value.error());
+    value_ = std::move(*value);
+  }
+  auto store = StoreClient::connect(address_, connect_for_);
+  if (!store) {
+    const Error error{ErrorKind::kSystem, store.error().message};  // Not what was waited for.
+    return fail(error);
+  }
+  const auto status = (this->*command.act)(*store, out);
+  if (!status) return fail(status.error());
+  if (!out.flush()) return fail(Error::from_errno("write to stdout"));
+  return *status;
+}
+
+std::vector<std::string> StoreClientCommands::on_wire(const std::vector<std::string>& keys) const {
+  std::vector<std::string> wire;
+  for (const auto& key : keys) wire.push_back(on_wire(key));
+  return wire;
+}
+
+Result<int> StoreClientCommands::get(StoreClient& store, std::ostream& out) {
+  if (wait_first_) {
+    keys_ = {key_};
+    if (const auto came = wait(store, out); !came) return came.error();
+  }
+  const auto value = store.get(on_wire(key_));
+  if (!value) return value.error();
+  if (!*value) return kExitNoKey;
+  out << **value << (::isatty(STDOUT_FILENO) != 0 ? "\n" : "");
+  return 0;
+}
+
+Result<int> StoreClientCommands::set(StoreClient& store, std::ostream&) {
+  const auto set = store.set(on_wire(key_), value_);
+  if (!set) return set.error();
+  return 0;
+}
+
+Result<int> StoreClientCommands::add(StoreClient& store, std::ostream& out) {
+  const auto sum = store.add(on_wire(key_), number_);
+  if (!sum) return sum.error();
+  out << *sum << '\n';
+  return 0;
+}
+
+Result<int> StoreClientCommands::wait(StoreClient& store, std::ostream&) {
+  const auto keys = on_wire(keys_);
+  const auto came = store.wait(keys, wait_for_);
+  if (came) return 0;
+  if (came.error().kind != ErrorKind::kTimedOut) return came.error();
+  std::string missing;
+  for (std::size_t i = 0; i < keys.size(); ++i) {
+    const auto there = store.check({keys[i]});
+    if (!there) return there.error();
+    if (!*there) missing += (missing.empty() ? "" : ", ") + shown_key(keys[i]);
+  }
+  return Error{ErrorKind::kTimedOut,
+               fmt::format("after {} still missing: {} ('distrun store status' tells who is there)",
+                           seconds_text(wait_for_), missing)};
+}
+
+Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& out) {
+  const auto value = store.compare_set(on_wire(key_), expected_, value_);
+  if (!value) return value.error();
+  out << *value << '\n';
+  return *value == value_ ? 0 : kExitNotEqual;
+}
+
+Result<int> StoreClientCommands::delete_key(StoreClient& store, std::ostream&) {
+  const auto deleted = store.delete_key(on_wire(key_));
+  if (!deleted) return deleted.error();
+  return *deleted ? 0 : kExitNoKey;
+}
+
+Result<int> StoreClientCommands::keys(StoreClient& store, std::ostream& out) {
+  auto keys = store.keys();
+  if (!keys) return keys.error();
+  std::sort(keys->begin(), keys->end());
+  for (std::string_view key : *keys) {
+    if (!raw_) {
+      if (!key.starts_with('/')) continue;  // torch's class keeps some for itself.
+      key.remove_prefix(1);
+    }
+    out << key << (null_ ? '\0' : '\n');
+  }
+  return 0;
+}
+
+Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
+  const auto passed = store.barrier(on_wire(key_), number_, wait_for_);
+  if (passed) return 0;
+  if (passed.error().kind != ErrorKind::kTimedOut) return passed.error();
+  const auto arrived = store.get(on_wire(key_));
+  if (!arrived) return arrived.error();
+  return Error{ErrorKind::kTimedOut,
+               fmt::format("after {} {} of {} have come ('distrun store status' tells who is there)",
+                           seconds_text(wait_for_), arrived->value_or("0"), number_)};
+}
+
+Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
+  const auto text = store.status();
+  if (!text) {
+    if (text.error().kind != ErrorKind::kProtocol) return text.error();
+    return Error{ErrorKind::kProtocol, address_.text() +
+                                           " does not tell its status: is it a store of distrun's?"};
+  }
+  if (json_) {
+    out << *text << '\n';
+    return 0;
+  }
+  auto status = store_status_from_json(*text);
+  if (!status) return status.error();
+  // The one that asks is not of interest.
+  boost::asio::ip::tcp::endpoint own = store.own_endpoint();
+  const std::string own_address =
+      StoreAddress{own.address().to_string(), own.port()}.text();
+  std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own_address; });
+  --status->connections;
+  out << text_of(*status, processes_of(*status, store));
+  return 0;
+}
+
+}  // namespace distrun

@@ -1,0 +1,159 @@
+#include "cli/store_serve_command.h"
+
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <fstream>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <fmt/format.h>
+#include <fmt/ostream.h>
+#include <unistd.h>
+
+#include "cli/flags.h"
+#include "common/parse_number.h"
+#include "launcher/run_end.h"
+#include "launcher/worker_process.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr const char* kHelp =
+    R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM or SIGHUP end it, with status 0.
+
+There is no authentication: who can connect can read and change every key.  On a loopback
+address that is every user of the machine, unless --same-user is given; on another,
+every machine that can reach it.  A client that goes beyond a limit is refused: its
+connection is closed, no other, and a line on stderr says why.  Sizes are in bytes; K, M and
+G are 1024, 1024^2 and 1024^3 of them.
+
+Exit status: 0; 2 wrong usage; 125 the address is taken, or another failure.
+
+Examples:
+  distrun store serve --port 29500
+  distrun store serve --port-file /tmp/port &     # a free port; the file is there when it listens
+  distrun store serve --host :: --port 29500      # every address, IPv4 and IPv6)";
+
+constexpr int kRefusalsPrinted = 100;
+
+// A file that is whole whenever it is there, and gone in the end.
+class PortFile {
+ public:
+  static Result<PortFile> write(const std::string& path, std::uint16_t port) {
+    if (path.empty()) return PortFile("");
+    const std::string unfinished = fmt::format("{}.{}", path, ::getpid());
+    std::ofstream file(unfinished);
+    file << port << '\n' << std::flush;
+    const bool written = file.good();
+    file.close();
+    if (!written || std::rename(unfinished.c_str(), path.c_str()) != 0) {
+      Error error = Error::from_errno("write --port-file " + path);
+      ::unlink(unfinished.c_str());
+      return error;
+    }
+    return PortFile(path);
+  }
+  PortFile(PortFile&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+  PortFile& operator=(PortFile&&) = delete;
+  ~PortFile() {
+    if (!path_.empty()) ::unlink(path_.c_str());
+  }
+
+ private:
+  explicit PortFile(std::string path) : path_(std::move(path)) {}
+  std::string path_;
+};
+
+}  // namespace
+
+StoreServeCommand::StoreServeCommand(CLI::App& store)
+    : command_(store.add_subcommand("serve", "Run a store, until a signal ends it.")) {
+  CLI::App& serve = *command_;
+  serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
+  serve.footer(kHelp);
+  own_flag(serve, "host", options_.host, "Numeric address at which it listens, IPv4 or IPv6.");
+  own_flag(serve, "port", port_, "Its port; 0: a free one.");
+  own_flag(serve, "port-file", port_file_, "Write the port to this file; removed at the end.");
+  own_flag(serve, "listen-fd", listen_fd_,
+           "Descriptor of a TCP socket that listens, instead of --host and --port.");
+  own_flag(serve, "same-user", options_.same_user,
+           "Refuse clients that are not processes of this user, or root, on this machine.");
+  own_flag(serve, "max-connections", max_connections_, "At a time.");
+  own_flag(serve, "max-key", max_key_, "Size of a key.");
+  own_flag(serve, "max-value", max_value_, "Size of a value, at most 1G.");
+  own_flag(serve, "max-unread", max_unread_,
+           "Answers that a client has not read; then it is not served further until it reads.");
+  own_flag(serve, "max-memory", max_memory_, "All keys, values, waits, requests and answers.");
+}
+
+void StoreServeCommand::check(const Environment&) {
+  const auto number = [](const std::string& flag, const std::string& text, auto min, auto max) {
+    const auto parsed = parse_number(text, min, max);
+    if (!parsed) throw CLI::ValidationError(flag, parsed.error().message);
+    return *parsed;
+  };
+  if (options_.host == "localhost") options_.host = "127.0.0.1";
+  options_.port = number("--port", port_, std::uint16_t{0}, std::uint16_t{65535});
+  if (!listen_fd_.empty()) {
+    options_.listen_fd = number("--listen-fd", listen_fd_, 0, 1 << 30);
+    if (command_->count("--host") + command_->count("--port") > 0) {
+      throw CLI::ValidationError("--listen-fd", "cannot be combined with --host or --port");
+    }
+  }
+  StoreLimits& limits = options_.limits;
+  limits.connections_max =
+      number("--max-connections", max_connections_, std::size_t{1}, std::size_t{1} << 30);
+  limits.key_bytes_max = bytes_from("--max-key", max_key_);
+  limits.value_bytes_max = bytes_from("--max-value", max_value_);
+  limits.unread_bytes_max = bytes_from("--max-unread", max_unread_);
+  limits.memory_bytes_max = bytes_from("--max-memory", max_memory_);
+  if (limits.key_bytes_max > 1 * kGiB) throw CLI::ValidationError("--max-key", "is more than 1G");
+  if (limits.value_bytes_max > 1 * kGiB) {
+    throw CLI::ValidationError("--max-value", "is more than 1G");
+  }
+  // The largest value must fit into a request, twice for compare_set, and into an answer.
+  const std::size_t largest = limits.key_bytes_max + 2 * limits.value_bytes_max + kKiB;
+  limits.request_bytes_max = std::max(limits.request_bytes_max, largest);
+  limits.reply_bytes_max = std::max(limits.reply_bytes_max, largest);
+}
+
+int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const Error& error) {
+    err << "distrun store serve: " << error.message << '\n';
+    return exit_status(error);
+  };
+  allow_many_descriptors();  // One a connection.
+  boost::asio::io_context io(1);
+  boost::asio::signal_set signals(io, SIGINT, SIGTERM, SIGHUP);
+  signals.async_wait([&](boost::system::error_code error, int) {
+    if (!error) io.stop();
+  });
+
+  int refusals = 0;
+  options_.on_refused = [&](const std::string& address, const Error& reason) {
+    if (++refusals > kRefusalsPrinted) return;
+    err << "distrun store: refused " << address << ": " << reason.message << '\n';
+    if (refusals == kRefusalsPrinted) {
+      err << "distrun store: further ones are not printed: see 'distrun store status'\n";
+    }
+    err << std::flush;
+  };
+  StoreTable table(options_.limits);
+  auto server = StoreServer::listen(io, table, options_);
+  if (!server) return fail(server.error());
+  const auto port_file = PortFile::write(port_file_, (*server)->port());
+  if (!port_file) return fail(port_file.error());
+  out << (*server)->address() << '\n' << std::flush;  // Who does not read it has not asked.
+  try {
+    io.run();
+  } catch (const std::exception& error) {  // Out of memory, or Asio's.
+    return fail({ErrorKind::kSystem, error.what()});
+  }
+  return 0;
+}
+
+}  // namespace distrun

@@ -1,0 +1,135 @@
+#include "cli/store_status_text.h"
+
+#include <algorithm>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+
+#include "common/units.h"
+
+namespace distrun {
+
+namespace {
+
+std::string text_of_bytes(std::uint64_t bytes) {
+  const auto size = static_cast<double>(bytes);
+  if (bytes < kKiB) return fmt::format("{} bytes", bytes);
+  if (bytes < kMiB) return fmt::format("{:.1f} KiB", size / kKiB);
+  if (bytes < kGiB) return fmt::format("{:.1f} MiB", size / kMiB);
+  return fmt::format("{:.1f} GiB", size / kGiB);
+}
+
+std::string counted(std::uint64_t count, std::string_view singular) {
+  return fmt::format("{} {}{}", count, singular, count == 1 ? "" : "s");
+}
+
+std::string name_of(const std::string& address, const PeerProcesses& processes) {
+  const auto found = processes.find(address);
+  if (found == processes.end()) return address;
+  const LocalProcess& process = found->second;
+  if (process.rank) return fmt::format("rank {} (pid {})", *process.rank, process.pid);
+  return fmt::format("pid {}", process.pid);
+}
+
+// Known only where every process that is known says the same of the world's size.
+std::vector<int> missing_ranks(const PeerProcesses& processes) {
+  std::set<int> present, sizes;
+  for (const auto& [address, process] : processes) {
+    if (!process.rank || !process.world_size) continue;
+    present.insert(*process.rank);
+    sizes.insert(*process.world_size);
+  }
+  std::vector<int> missing;
+  if (sizes.size() != 1) return missing;
+  constexpr int kWorldMax = 1'000'000;
+  for (int rank = 0; rank < std::min(*sizes.begin(), kWorldMax); ++rank) {
+    if (!present.contains(rank)) missing.push_back(rank);
+  }
+  return missing;
+}
+
+template <class Items, class Text>
+std::string section(std::string_view title, const Items& items, const Text& text) {
+  if (items.empty()) return "";
+  std::string lines = fmt::format("{}:\n", title);
+  for (const auto& item : items) lines += "  " + text(item) + "\n";
+  return lines;
+}
+
+}  // namespace
+
+std::string shown_key(std::string_view key) {
+  if (key.size() > 1 && key.front() == '/') key.remove_prefix(1);
+  std::string shown;
+  for (const char byte : key) {
+    const auto code = static_cast<unsigned char>(byte);
+    if (code < 0x20 || code == 0x7F) {
+      shown += fmt::format("\\x{:02x}", code);
+    } else {
+      shown += byte;
+    }
+  }
+  return shown.empty() ? "(the empty key)" : shown;
+}
+
+std::string text_of(const StoreWait& wait) {
+  std::string keys;
+  for (const std::string& key : wait.keys) keys += (keys.empty() ? "" : ", ") + shown_key(key);
+  if (wait.arrivals_wanted > 0) {
+    return fmt::format("in the barrier {}: {} of {} have come", keys, wait.arrived,
+                       wait.arrivals_wanted);
+  }
+  if (wait.keys_left > wait.keys.size()) {
+    keys += fmt::format(" and {} more", wait.keys_left - wait.keys.size());
+  }
+  return "for " + keys;
+}
+
+std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
+  std::string text = fmt::format("store at {}: {}, {}, {}, up {:.1f} s\n", status.address,
+                                 counted(status.connections, "connection"),
+                                 counted(status.keys, "key"), text_of_bytes(status.bytes),
+                                 status.up_s);
+  std::vector<StoreStatus::Peer> waiting, others;
+  for (const auto& peer : status.peers) (peer.wait ? waiting : others).push_back(peer);
+  std::stable_sort(waiting.begin(), waiting.end(),
+                   [](const auto& a, const auto& b) { return a.idle_s > b.idle_s; });
+
+  text += section("waiting", waiting, [&](const StoreStatus::Peer& peer) {
+    return fmt::format("{:<28} {:>7.1f} s {}", name_of(peer.address, processes), peer.idle_s,
+                       text_of(*peer.wait));
+  });
+  text += section("connected, not waiting", others, [&](const StoreStatus::Peer& peer) {
+    const std::string last = peer.last_request.empty() ? "nothing so far" : peer.last_request;
+    return fmt::format("{:<28} {:>7.1f} s ago: {}", name_of(peer.address, processes), peer.idle_s,
+                       last);
+  });
+  if (status.connections > status.peers.size()) {
+    text += fmt::format("  and {} more\n", status.connections - status.peers.size());
+  }
+  if (const auto missing = missing_ranks(processes); !missing.empty()) {
+    constexpr std::size_t kRanksShown = 32;
+    text += missing.size() == 1 ? "not connected: rank" : "not connected: ranks";
+    for (std::size_t i = 0; i < std::min(missing.size(), kRanksShown); ++i) {
+      text += fmt::format("{} {}", i == 0 ? "" : ",", missing[i]);
+    }
+    if (missing.size() > kRanksShown) {
+      text += fmt::format(" and {} more", missing.size() - kRanksShown);
+    }
+    text += '\n';
+  }
+  text += section("gave up", status.gave_up, [&](const StoreStatus::GaveUp& event) {
+    return fmt::format("{:<28} {:>7.1f} s ago, after {:.1f} s {}",
+                       name_of(event.address, processes), event.ago_s, event.waited_s,
+                       text_of(event.wait));
+  });
+  text += section(fmt::format("refused (the last of {})", status.refused), status.closed,
+                  [&](const StoreStatus::Closed& event) {
+                    return fmt::format("{:<28} {:>7.1f} s ago: {}", event.address, event.ago_s,
+                                       shown_key(event.reason));
+                  });
+  return text;
+}
+
+}  // namespace distrun

@@ -1,0 +1,35 @@
+// The status of a store as `distrun store status` prints it: who waits for what, who
+// is connected and does not wait, which ranks are not there at all.
+//
+//     store at 127.0.0.1:29500: 3 connections, 12 keys, 3.1 KiB, up 61.0 s
+//     waiting:
+//       rank 0 (pid 4711)                31.2 s for ready/3
+//       rank 2 (pid 4713)                30.9 s in the barrier epoch/1: 2 of 4 have come
+//     connected, not waiting:
+//       rank 3 (pid 4714)                last: set, 32.0 s ago
+//     not connected: rank 1
+//
+// Pure.
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "store/local_peer.h"
+#include "store/status.h"
+
+namespace distrun {
+
+// By the address of a peer, where its process is known.
+using PeerProcesses = std::unordered_map<std::string, LocalProcess>;
+
+std::string text_of(const StoreStatus& status, const PeerProcesses& processes);
+
+// What a wait is for: "for ready/3", "for ready/2, ready/3 and 5 more", "in the barrier …".
+std::string text_of(const StoreWait& wait);
+
+// A key as a user of torch's TCPStore knows it, without the '/' that the class puts before it;
+// bytes that would confuse a terminal are escaped.
+std::string shown_key(std::string_view key);
+
+}  // namespace distrun
