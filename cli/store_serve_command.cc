@@ -104,7 +104,7 @@ void StoreServeCommand::check(const Environment&) {
       throw CLI::ValidationError("--listen-fd", "cannot be combined with --host or --port");
     }
   }
-  StoreLimits& limits = options_.limits;
+  StoreLimits& limits = limits_;
   limits.connections_max =
       number("--max-connections", max_connections_, std::size_t{1}, std::size_t{1} << 30);
   limits.key_bytes_max = bytes_from("--max-key", max_key_);
@@ -142,7 +142,7 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
     }
     err << std::flush;
   };
-  StoreTable table(options_.limits);
+  StoreTable table(limits_);
   auto server = StoreServer::listen(io, table, options_);
   if (!server) return fail(server.error());
   const auto port_file = PortFile::write(port_file_, (*server)->port());

@@ -24,6 +24,7 @@ class StoreServeCommand : public CliCommand {
  private:
   CLI::App* command_;
   StoreServer::Options options_;
+  StoreLimits limits_;
   std::string port_file_;
   // Flags whose text needs a second look.
   std::string port_ = "0", listen_fd_;

@@ -52,10 +52,17 @@ class StoreEntry {
   void append(std::string_view more) const {
     Sizes sizes = this->sizes();
     const std::size_t size = sizes.value + more.size();
-    if (size > sizes.room) make_room(sizes, size + size / 2);
+    if (size > sizes.room) make_room(sizes, room_for(size));
     more.copy(value_begin(sizes) + sizes.value, more.size());
     sizes.value = narrow(size);
     std::memcpy(block_.get(), &sizes, sizeof(sizes));
+  }
+
+  // By how much append() makes it take more memory.
+  std::size_t growth_by(std::string_view more) const {
+    const Sizes sizes = this->sizes();
+    const std::size_t size = sizes.value + more.size();
+    return size > sizes.room ? room_for(size) - sizes.room : 0;
   }
 
   // What it takes in memory, about, with its place in a table.
@@ -73,6 +80,9 @@ class StoreEntry {
     void operator()(char* block) const { std::free(block); }
   };
   static constexpr std::uint32_t kRoomKept = 1024;
+
+  // Of a value that grows: it may do so again.
+  static std::size_t room_for(std::size_t size) { return size + size / 2; }
 
   static std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
 

@@ -100,6 +100,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
 
   StoreTable* table;
   const Options options;
+  const StoreLimits& limits() const { return table->limits(); }
   tcp::acceptor acceptor;
   asio::steady_timer pause;
   boost::unordered_flat_map<PeerId, ConnectionPtr> connections;
@@ -142,22 +143,19 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     error_code error;
     socket.non_blocking(true, error);
     if (error) return;
-    if (connections.size() >= options.limits.connections_max) {
+    if (connections.size() >= limits().connections_max) {
       return note_refusal(remote, {ErrorKind::kProtocol,
                                    fmt::format("{} connections are open: no more are allowed",
-                                               options.limits.connections_max)});
+                                               limits().connections_max)});
     }
     if (options.same_user) {
       if (const auto admitted = check_user(socket, remote); !admitted) {
         return note_refusal(remote, admitted.error());
       }
     }
-    socket.set_option(tcp::no_delay(true), error);  // Without it replies are late, not wrong.
-    // A machine that has gone without a word is noticed in the end.
-    socket.set_option(tcp::socket::keep_alive(true), error);
     const PeerId peer = ++last_peer;
     auto connection =
-        std::make_shared<Connection>(std::move(socket), remote, peer, options.limits);
+        std::make_shared<Connection>(std::move(socket), remote, peer, limits());
     connections.emplace(peer, connection);
     receive_when_ready(connection);
   }
@@ -247,9 +245,9 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
           break;
         }
       }
-      if (connection->replies.size() > options.limits.unread_bytes_max) {
+      if (connection->replies.size() > limits().unread_bytes_max) {
         flush(connection);
-        connection->paused = connection->replies.size() > options.limits.unread_bytes_max;
+        connection->paused = connection->replies.size() > limits().unread_bytes_max;
       }
     }
     return done;
@@ -260,13 +258,13 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     if (!connection->socket.is_open()) return;
     account(*connection);
     if (connection->buffered > kFreeBufferBytes &&
-        table->bytes() + buffered > options.limits.memory_bytes_max) {
+        table->bytes() + buffered > limits().memory_bytes_max) {
       return refuse(*connection,
                     {ErrorKind::kProtocol,
                      fmt::format("a request or answers of {} bytes, and the store is full: {} of "
                                  "{} bytes are taken",
                                  connection->buffered, table->bytes() + buffered,
-                                 options.limits.memory_bytes_max)});
+                                 limits().memory_bytes_max)});
     }
     if (!connection->paused) receive_when_ready(connection);
   }
@@ -322,7 +320,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
           if (error) return self->close(*connection);
           self->flush(connection);
           if (!connection->paused) return;
-          connection->paused = connection->replies.size() > self->options.limits.unread_bytes_max;
+          connection->paused = connection->replies.size() > self->limits().unread_bytes_max;
           if (!connection->paused) self->process(connection);
         });
   }
@@ -471,6 +469,11 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, S
   const auto listens = options.listen_fd >= 0 ? take_over(impl->acceptor, options.listen_fd)
                                               : bind_and_listen(impl->acceptor, options);
   if (!listens) return listens.error();
+  // Accepted sockets inherit these.  Without the first replies are late, not wrong; by the second
+  // a machine that has gone without a word is noticed in the end.
+  error_code ignored;
+  impl->acceptor.set_option(tcp::no_delay(true), ignored);
+  impl->acceptor.set_option(tcp::socket::keep_alive(true), ignored);
   if (options.same_user) {
     const tcp::endpoint own = impl->acceptor.local_endpoint();
     if (const auto works = find_local_socket(own, own); !works) return works.error();

@@ -29,7 +29,6 @@
 #include <boost/asio/io_context.hpp>
 
 #include "common/result.h"
-#include "store/limits.h"
 #include "store/status.h"
 #include "store/table.h"
 
@@ -42,15 +41,14 @@ class StoreServer {
     std::uint16_t port = 0;          // 0: the kernel chooses.
     int listen_fd = -1;  // A TCP socket that listens already, instead of host and port; the
                          // server closes it, unless listen() fails.
-    StoreLimits limits;
     // Refuses clients that are not processes of the server's user, or root's, on this machine.
     bool same_user = false;
     // Told of each client that is refused: its address, and why.  Must not call the server.
     std::function<void(const std::string& address, const Error& reason)> on_refused;
   };
 
-  // Binds and starts to accept.  `io` and `table` must outlive the server; the table need not
-  // outlive what `io` does after that.
+  // Binds and starts to accept; the limits are the table's.  `io` and `table` must outlive the
+  // server; the table need not outlive what `io` does after that.
   // Fails with kInvalidArgument for a malformed host or a descriptor that is no listening TCP
   // socket, kAddressInUse where another process listens there, kSystem otherwise.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io, StoreTable& table,

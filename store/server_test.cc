@@ -1,10 +1,10 @@
 #include "store/server.h"
 
-
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "store/server_testing.h"
+#include "store/wire.h"
 
 namespace distrun {
 namespace {
@@ -16,6 +16,8 @@ using testing::bytes_of;
 using testing::frame;
 using testing::greeting;
 using testing::text;
+using ::testing::ElementsAre;
+using ::testing::UnorderedElementsAre;
 
 TEST_F(StoreServerTest, AnswersInOrder) {
   Client client = greeted_client();
@@ -33,35 +35,6 @@ TEST_F(StoreServerTest, OneClientsSetWakesAnother) {
   EXPECT_EQ(waiting.receive(1), std::string(1, '\0'));
 }
 
-TEST_F(StoreServerTest, AMalformedFrameClosesItsConnectionAndNoOther) {
-  Client good = greeted_client(), bad = greeted_client(), web(port_);
-  bad.send("\x7F");
-  web.send("GET / HTTP/1.1\r\n\r\n");
-  EXPECT_TRUE(bad.is_closed_by_peer());
-  EXPECT_TRUE(web.is_closed_by_peer());
-  EXPECT_TRUE(good.round_trip());
-}
-
-TEST_F(StoreServerTest, ARequestThatMakesNoSenseClosesItsConnection) {
-  Client client = greeted_client();
-  client.send(frame(RequestCode::kSet, text("k") + text("no number")) +
-              frame(RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)));
-  EXPECT_TRUE(client.is_closed_by_peer());
-  EXPECT_TRUE(greeted_client().round_trip());
-}
-
-TEST_F(StoreServerTest, AClientThatIsGoneIsForgotten) {
-  {
-    Client leaving = greeted_client();
-    leaving.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("k")));
-  }
-  Client staying = greeted_client();
-  ASSERT_TRUE(staying.round_trip());
-  EXPECT_TRUE(comes_to([&] { return server_->connection_count() == 1; }));
-  staying.send(frame(RequestCode::kSet, text("k") + text("v")));
-  EXPECT_TRUE(staying.round_trip());
-}
-
 TEST_F(StoreServerTest, LargeValuesTravelBothWays) {
   const std::string value(8 * kMiB, 'x');
   Client client = greeted_client();
@@ -69,29 +42,6 @@ TEST_F(StoreServerTest, LargeValuesTravelBothWays) {
   client.send(frame(RequestCode::kGet, text("k")));
   EXPECT_EQ(client.receive(8 + value.size()), text(value));
   EXPECT_TRUE(client.round_trip());
-}
-
-// A thousand replies of a mebibyte are asked for at once.  Without the bound the server would
-// make them all, and not get to its other clients before.
-TEST_F(StoreServerTest, AClientThatDoesNotReadIsNotServedFurtherAndHoldsUpNobody) {
-  stop();
-  start({.limits = {.unread_bytes_max = 1 * kMiB}});
-  const std::string value(1 * kMiB, 'x');
-  Client slow = greeted_client();
-  slow.send(frame(RequestCode::kSet, text("k") + text(value)));
-  std::string requests;
-  for (int i = 0; i < 1000; ++i) requests += frame(RequestCode::kGet, text("k"));
-  slow.send(requests + frame(RequestCode::kSet, text("end") + text("reached")));
-
-  Client other = greeted_client();
-  ASSERT_TRUE(other.round_trip());
-  other.send(frame(RequestCode::kCheck, bytes_of<std::uint64_t>(1) + text("end")));
-  EXPECT_EQ(other.receive(1), std::string(1, '\1')) << "all requests have been applied";
-
-  // When it reads, it gets everything.
-  other.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("end")));
-  for (int i = 0; i < 1000; ++i) ASSERT_EQ(slow.receive(8 + value.size()), text(value)) << i;
-  EXPECT_EQ(other.receive(1), std::string(1, '\0'));
 }
 
 TEST_F(StoreServerTest, ItsEndEndsAWaitWithoutAnAnswer) {
@@ -130,6 +80,127 @@ TEST_F(StoreServerTest, AHostMustBeAnAddress) {
   const auto server = StoreServer::listen(io, table_, {.host = "localhost"});
   ASSERT_TRUE(server.has_error());
   EXPECT_EQ(server.error().kind, ErrorKind::kInvalidArgument);
+}
+
+TEST_F(StoreServerTest, ListensOnIpv6AndOnBoth) {
+  stop();
+  start({.host = "::1"});
+  EXPECT_EQ(server_->address(), "[::1]:" + std::to_string(port_));
+  EXPECT_TRUE(greeted_client("::1").round_trip());
+  stop();
+  start({.host = "::"});
+  EXPECT_TRUE(greeted_client("::1").round_trip());
+  EXPECT_TRUE(greeted_client("127.0.0.1").round_trip());
+}
+
+TEST_F(StoreServerTest, TakesOverADescriptorThatListens) {
+  stop();
+  asio::io_context io;
+  asio::ip::tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
+  const auto port = acceptor.local_endpoint().port();
+  start({.listen_fd = acceptor.release()});
+  EXPECT_EQ(port_, port);
+  EXPECT_TRUE(greeted_client().round_trip());
+}
+
+TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
+  const UniqueFd unix_socket(::socket(AF_UNIX, SOCK_STREAM, 0)), udp(::socket(AF_INET, SOCK_DGRAM, 0)),
+      idle(::socket(AF_INET, SOCK_STREAM, 0));
+  for (const int fd : {0, 1 << 20, unix_socket.get(), udp.get(), idle.get()}) {
+    asio::io_context io;
+    const auto server = StoreServer::listen(io, table_, {.listen_fd = fd});
+    ASSERT_TRUE(server.has_error());
+    EXPECT_EQ(server.error().kind, ErrorKind::kInvalidArgument);
+    EXPECT_EQ(server.error().message,
+              "descriptor " + std::to_string(fd) + " is not a TCP socket that listens");
+  }
+}
+
+TEST_F(StoreServerTest, ANewAttemptHasATableAndClientsOfItsOwn) {
+  StoreTable fresh;
+  Client old = greeted_client();
+  old.send(frame(RequestCode::kSet, text("k") + text("old")));
+  ASSERT_TRUE(old.round_trip());
+  // One that has connected and written, and is not accepted before the attempt ends.
+  std::unique_ptr<Client> late;
+  see([&] {
+    late = std::make_unique<Client>(greeted_client());
+    late->send(frame(RequestCode::kSet, text("k") + text("late")));
+    server_->start_over(fresh);
+    return true;
+  });
+  EXPECT_TRUE(old.is_closed_by_peer());
+  EXPECT_TRUE(late->is_closed_by_peer());
+
+  Client client = greeted_client();
+  client.send(frame(RequestCode::kGet, text("k")) + frame(RequestCode::kGetNumKeys));
+  EXPECT_EQ(client.receive(16), text("") + bytes_of<std::int64_t>(0));
+  client.send(frame(RequestCode::kSet, text("k") + text("new")));
+  ASSERT_TRUE(client.round_trip());
+  EXPECT_EQ(see([&] { return fresh.key_count(); }), 1u);
+  EXPECT_TRUE(greeted_client().round_trip()) << "it goes on accepting";
+  stop();  // Before the table goes.
+}
+
+TEST_F(StoreServerTest, TellsWhoWaitsForWhat) {
+  Client idle = greeted_client(), waiting = greeted_client(), in_barrier = greeted_client();
+  ASSERT_TRUE(idle.round_trip());
+  waiting.send(frame(RequestCode::kSet, text("there") + text("")) +
+               frame(RequestCode::kWait, bytes_of<std::uint64_t>(3) + text("there") +
+                                             text("missing") + text("gone")));
+  in_barrier.send(frame(RequestCode::kBarrier, text("b") + bytes_of<std::int64_t>(3)));
+  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 2; }));
+
+  Client asking = greeted_client();
+  asking.send(frame(RequestCode::kStatus));
+  const auto size = number_at<std::uint64_t>(asking.receive(8));
+  const auto status = store_status_from_json(asking.receive(size)).value();
+  EXPECT_EQ(status.address, "127.0.0.1:" + std::to_string(port_));
+  EXPECT_EQ(status.keys, 2u);
+  EXPECT_EQ(status.connections, 4u);
+  EXPECT_EQ(status.waiting, 2u);
+  ASSERT_EQ(status.peers.size(), 4u);
+  EXPECT_EQ(status.peers[0].address, waiting.address());
+  EXPECT_EQ(status.peers[0].last_request, "wait");
+  EXPECT_THAT(status.peers[0].wait.value().keys, UnorderedElementsAre("missing", "gone"));
+  EXPECT_EQ(status.peers[1].address, in_barrier.address());
+  EXPECT_EQ(status.peers[1].wait.value().arrived, 1);
+  EXPECT_EQ(status.peers[1].wait.value().arrivals_wanted, 3);
+  EXPECT_EQ(status.peers[2].address, idle.address());
+  EXPECT_EQ(status.peers[2].last_request, "ping");
+  EXPECT_FALSE(status.peers[2].wait);
+}
+
+TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
+  stop();
+  std::vector<std::string> told;
+  start({.on_refused = [&](const std::string& address, const Error& reason) {
+    told.push_back(address + " " + reason.message);
+  }});
+  Client waiting = greeted_client(), hostile = greeted_client();
+  waiting.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("never")) +
+               frame(RequestCode::kCancelWait));
+  ASSERT_EQ(waiting.receive(1), "\1");
+  waiting.send(frame(RequestCode::kCancelWait));  // It does not wait any more.
+  ASSERT_EQ(waiting.receive(1), "\1");
+  for (int i = 0; i < 20; ++i) {
+    Client bad = greeted_client();
+    bad.send("\x7F");
+    ASSERT_TRUE(bad.is_closed_by_peer());
+  }
+  hostile.send("\x7E");
+  ASSERT_TRUE(hostile.is_closed_by_peer());
+
+  const auto status = see([&] { return server_->status(); });
+  ASSERT_EQ(status.gave_up.size(), 1u);
+  EXPECT_EQ(status.gave_up[0].address, waiting.address());
+  EXPECT_THAT(status.gave_up[0].wait.keys, ElementsAre("never"));
+  EXPECT_EQ(status.refused, 21u);
+  ASSERT_EQ(status.closed.size(), 16u) << "the last few";
+  EXPECT_EQ(status.closed[0].address, hostile.address());
+  EXPECT_EQ(status.closed[0].reason, "no request has the code 126");
+  EXPECT_EQ(told.size(), 21u);
+  EXPECT_EQ(told.back(), hostile.address() + " no request has the code 126");
 }
 
 }  // namespace

@@ -12,9 +12,11 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/post.hpp>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <netinet/tcp.h>
 #include <sys/socket.h>
 #include <sys/time.h>
 
@@ -27,16 +29,16 @@ namespace distrun::testing {
 // A client with blocking calls, each bounded by ten seconds.
 class Client {
  public:
-  explicit Client(std::uint16_t port) : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
+  explicit Client(std::uint16_t port, const std::string& host = "127.0.0.1")
+      : socket_(::socket(host.find(':') == std::string::npos ? AF_INET : AF_INET6,
+                         SOCK_STREAM | SOCK_CLOEXEC, 0)) {
     const timeval bound{.tv_sec = 10, .tv_usec = 0};
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound));
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
-    sockaddr_in address{};
-    address.sin_family = AF_INET;
-    address.sin_port = htons(port);
-    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-    EXPECT_EQ(
-        ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
+    const int now = 1;
+    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &now, sizeof(now));
+    const boost::asio::ip::tcp::endpoint to(boost::asio::ip::make_address(host), port);
+    EXPECT_EQ(::connect(socket_.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
   }
 
   // False where the server has closed the connection.
@@ -62,6 +64,17 @@ class Client {
     return bytes;
   }
 
+  // As the server names it.
+  std::string address() const {
+    boost::asio::ip::tcp::endpoint own;
+    auto size = static_cast<socklen_t>(own.capacity());
+    EXPECT_EQ(::getsockname(socket_.get(), own.data(), &size), 0);
+    return own.address().to_string() + ":" + std::to_string(own.port());
+  }
+
+  // Says that no more will be sent; replies can still be read.
+  void end_sending() { ::shutdown(socket_.get(), SHUT_WR); }
+
   bool is_closed_by_peer() {
     char byte;
     const auto got = ::recv(socket_.get(), &byte, 1, 0);
@@ -83,7 +96,8 @@ class StoreServerTest : public ::testing::Test {
   void SetUp() override { start({}); }
   void TearDown() override { stop(); }
 
-  void start(const StoreServer::Options& options) {
+  void start(const StoreServer::Options& options, const StoreLimits& limits = {}) {
+    table_ = StoreTable(limits);
     server_ = StoreServer::listen(io_, table_, options).value();
     port_ = server_->port();
     thread_ = std::thread([this] { io_.run(); });
@@ -96,19 +110,25 @@ class StoreServerTest : public ::testing::Test {
     io_.restart();
   }
 
+  // What `look` sees on the server's thread.
+  template <class Look>
+  auto see(const Look& look) {
+    std::promise<decltype(look())> seen;
+    boost::asio::post(io_, [&] { seen.set_value(look()); });
+    return seen.get_future().get();
+  }
+
   // Whether `state`, looked at on the server's thread, becomes true within ten seconds.
   bool comes_to(const std::function<bool()>& state) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::chrono::steady_clock::now() < deadline) {
-      std::promise<bool> seen;
-      boost::asio::post(io_, [&] { seen.set_value(state()); });
-      if (seen.get_future().get()) return true;
+      if (see(state)) return true;
     }
     return false;
   }
 
-  Client greeted_client() {
-    Client client(port_);
+  Client greeted_client(const std::string& host = "127.0.0.1") {
+    Client client(port_, host);
     client.send(greeting());
     return client;
   }

@@ -39,7 +39,7 @@ std::size_t growth_by(const StoreRequest& request) {
     case RequestCode::kSet:
     case RequestCode::kCompareSet:
     case RequestCode::kAdd:
-    case RequestCode::kAppend:
+    case RequestCode::kAppend:  // Where there is no such key yet.
     case RequestCode::kMultiSet:
     case RequestCode::kWait:
     case RequestCode::kBarrier:
@@ -52,7 +52,7 @@ std::size_t growth_by(const StoreRequest& request) {
   std::size_t growth = 0;
   // A key that is waited for is kept twice.
   for (const auto key : request.keys) growth += kWaitCost + 2 * key.size();
-  for (const auto value : request.values) growth += value.size() + value.size() / 2;
+  for (const auto value : request.values) growth += value.size();
   return growth;
 }
 
@@ -69,11 +69,8 @@ const StoreTable::Handler StoreTable::kHandlers[kRequestCount] = {
 };
 
 Result<void> StoreTable::apply(PeerId peer, const StoreRequest& request, ReplySink& replies) {
-  if (const std::size_t growth = growth_by(request);
-      growth > 0 && bytes_ + growth > limits_.memory_bytes_max) {
-    return Error{ErrorKind::kProtocol,
-                 fmt::format("{}, and the store is full: {} of {} bytes are taken", request.name(),
-                             bytes_, limits_.memory_bytes_max)};
+  if (const std::size_t growth = growth_by(request); growth > 0 && !has_room_for(growth)) {
+    return full(request);
   }
   return (this->*kHandlers[request_index(request.code)])(peer, request, replies);
 }
@@ -192,9 +189,10 @@ Result<void> StoreTable::append(PeerId, const StoreRequest& request, ReplySink& 
                    fmt::format("append to the key '{}' would make its value longer than {} bytes",
                                request.key(), limits_.value_bytes_max)};
     }
-    bytes_ -= found->bytes();
+    const std::size_t growth = found->growth_by(more);
+    if (!has_room_for(growth)) return full(request);
     found->append(more);
-    bytes_ += found->bytes();
+    bytes_ += growth;
   }
   wake(request.key(), replies);
   return {};
@@ -297,6 +295,15 @@ Error StoreTable::too_long(const StoreRequest& request, std::size_t size) const 
   return {ErrorKind::kProtocol,
           fmt::format("the answer to {} would be {} bytes long: at most {} are allowed",
                       request.name(), size, limits_.reply_bytes_max)};
+}
+
+Error StoreTable::full(const StoreRequest& request) const {
+  return {ErrorKind::kProtocol, fmt::format("{}, and the store is full: {} of {} bytes are taken",
+                                            request.name(), bytes_, limits_.memory_bytes_max)};
+}
+
+bool StoreTable::has_room_for(std::size_t bytes) const {
+  return bytes_ + bytes <= limits_.memory_bytes_max;
 }
 
 bool StoreTable::is_there(std::string_view key) const {

@@ -64,6 +64,8 @@ class StoreTable {
  public:
   explicit StoreTable(const StoreLimits& limits = {}) : limits_(limits) {}
 
+  const StoreLimits& limits() const { return limits_; }
+
   // Applies one request.  Fails with kProtocol where the request makes no sense (add
   // to a value that is no number) or its effect is beyond a limit; the peer's connection
   // should then be closed.
@@ -127,6 +129,8 @@ class StoreTable {
   void wake(std::string_view key, ReplySink& replies);
   void wake_first(std::string_view key, ReplySink& replies);
   bool arrived(PeerId peer, ReplySink& replies);
+  bool has_room_for(std::size_t bytes) const;
+  Error full(const StoreRequest& request) const;
   Error too_long(const StoreRequest& request, std::size_t size) const;
 
   StoreLimits limits_;

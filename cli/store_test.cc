@@ -1,0 +1,315 @@
+// The program `distrun store`: a server and the client's commands, as scripts use them.
+#include <array>
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/testing.h"
+#include "store/client.h"
+#include "store/server_testing.h"
+#include "store/status.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::MatchesRegex;
+using testing::ProgramOptions;
+using testing::ProgramResult;
+using testing::run_program;
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+int exit_code(const ProgramResult& result) {
+  const auto* exited = std::get_if<ExitedWith>(&result.end);
+  return exited != nullptr ? exited->code : -1;
+}
+
+class StoreCommandTest : public ::testing::Test {
+ protected:
+  StoreCommandTest() : folder_(::testing::TempDir() + "store_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  }
+  ~StoreCommandTest() override { std::filesystem::remove_all(folder_); }
+
+  // Serves until `use` returns, which is given the address, and ends the store then.
+  ProgramResult serve(const std::vector<std::string>& flags,
+                      const std::function<void(const std::string& address, int pid)>& use) {
+    std::vector<std::string> arguments = {DISTRUN_PROGRAM, "store", "serve"};
+    arguments.insert(arguments.end(), flags.begin(), flags.end());
+    bool used = false;
+    ProgramOptions options;
+    options.on_output = [&](const std::string& out, int pid) {
+      if (used || !out.ends_with('\n')) return;
+      used = true;
+      use(out.substr(0, out.size() - 1), pid);
+      ::kill(pid, SIGTERM);
+    };
+    ProgramResult result = run_program(arguments, options);
+    EXPECT_FALSE(result.timed_out) << result.err;
+    EXPECT_TRUE(used) << result.err;
+    return result;
+  }
+
+  // A shell script with `distrun` on its path and the store in its environment.
+  ProgramResult script(const std::string& text, const std::string& address = "") {
+    ProgramOptions options;
+    if (!address.empty()) options.environment.set("DISTRUN_STORE", address);
+    const auto path = std::filesystem::path(DISTRUN_PROGRAM).parent_path().string();
+    ProgramResult result =
+        run_program({"sh", "-c", "PATH=" + path + ":$PATH; cd " + folder_ + "\n" + text}, options);
+    EXPECT_FALSE(result.timed_out) << result.err;
+    return result;
+  }
+
+  std::string folder_;
+};
+
+TEST_F(StoreCommandTest, AScriptUsesEveryCommand) {
+  const auto served = serve({}, [&](const std::string& address, int) {
+    const auto result = script(R"(
+set -e
+distrun store set greeting 'hello, world'
+distrun store get greeting; echo
+printf 'a\0b\377' > value; distrun store set binary < value
+distrun store get binary | cmp - value && echo the same bytes
+distrun store add n 5; distrun store add n -7
+distrun store compare-set leader '' me && echo elected
+distrun store compare-set leader '' you || echo not elected: $?
+distrun store wait --timeout 10 greeting n && echo there
+distrun store wait --timeout 0.05 greeting never also-never || echo time-out: $?
+distrun store get never || echo no such key: $?
+distrun store get --wait --timeout 0.05 never || echo time-out: $?
+distrun store barrier all 1 && echo together
+distrun store barrier --timeout 0.05 some 2 || echo time-out: $?
+distrun store delete n && echo deleted
+distrun store delete n || echo no such key: $?
+distrun store keys
+distrun store keys -0 --raw | tr '\0' ' '
+)",
+                               address);
+    EXPECT_EQ(exit_code(result), 0);
+    EXPECT_EQ(result.out, R"(hello, world
+the same bytes
+5
+-2
+me
+elected
+me
+not elected: 1
+there
+time-out: 3
+no such key: 4
+time-out: 3
+together
+time-out: 3
+deleted
+no such key: 4
+all
+binary
+greeting
+leader
+some
+/all /binary /greeting /leader /some )");
+    EXPECT_THAT(result.err, HasSubstr("wait: after 0.05 s still missing: never, also-never ("));
+    EXPECT_THAT(result.err, HasSubstr("get: after 0.05 s still missing: never ("));
+    EXPECT_THAT(result.err, HasSubstr("barrier: after 0.05 s 1 of 2 have come ("));
+  });
+  EXPECT_EQ(served.end, ProcessEnd(ExitedWith{0}));
+  EXPECT_EQ(served.err, "");
+}
+
+TEST_F(StoreCommandTest, AWaitEndsWhenAnotherSets) {
+  serve({}, [&](const std::string& address, int) {
+    const auto result = script(R"(
+distrun store wait --timeout 30 ready & waiting=$!
+distrun store barrier --timeout 30 both 2 & meeting=$!
+distrun store barrier --timeout 30 both 2 && distrun store set ready yes
+wait $waiting && wait $meeting && echo done)",
+                               address);
+    EXPECT_EQ(result.out, "done\n");
+    EXPECT_EQ(result.err, "");
+  });
+}
+
+TEST_F(StoreCommandTest, StatusSaysWhoIsMissing) {
+  serve({}, [&](const std::string& address, int) {
+    const auto result = script(R"(
+RANK=1 WORLD_SIZE=3 distrun store wait --timeout 30 ready/0 & waiting=$!
+RANK=2 WORLD_SIZE=3 distrun store barrier --timeout 30 meet 3 & meeting=$!
+for i in $(seq 500); do
+  status=$(distrun store status) || exit
+  case $status in *'for ready/0'*'meet: 1 of 3'*|*'meet: 1 of 3'*'for ready/0'*) break;; esac
+done
+echo "$status"
+distrun store status --json > json
+distrun store set ready/0 yes; distrun store add meet 1 > /dev/null
+distrun store barrier meet 3 && wait $waiting && wait $meeting && echo done)",
+                               address);
+    EXPECT_THAT(result.out, MatchesRegex("store at [0-9.:]+: 2 connections, .*\nwaiting:\n(.*\n)+"
+                                         "not connected: rank 0\ndone\n"));
+    EXPECT_THAT(result.out, ::testing::ContainsRegex("rank 1 \\(pid [0-9]+\\) .* s for ready/0\n"));
+    EXPECT_THAT(result.out, ::testing::ContainsRegex(
+                                "rank 2 \\(pid [0-9]+\\) .* s in the barrier meet: 1 of 3"));
+    const auto status = store_status_from_json(contents(folder_ + "/json"));
+    ASSERT_TRUE(status.has_value());
+    EXPECT_EQ(status->waiting, 2u);
+    EXPECT_EQ(status->connections, 3u) << "with the one that asks";
+  });
+}
+
+TEST_F(StoreCommandTest, ServeWritesItsPortAndTakesTheFileAwayAgain) {
+  const std::string file = folder_ + "/port";
+  serve({"--port-file", file}, [&](const std::string& address, int) {
+    EXPECT_EQ("127.0.0.1:" + contents(file), address + "\n");
+  });
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(StoreCommandTest, ServeTakesADescriptorThatListens) {
+  boost::asio::io_context io;
+  boost::asio::ip::tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
+  const auto port = acceptor.local_endpoint().port();
+  int out[2];
+  ASSERT_EQ(::pipe2(out, O_CLOEXEC), 0);
+  const UniqueFd from(out[0]);
+  UniqueFd to(out[1]);
+  const pid_t pid = ::fork();
+  if (pid == 0) {
+    ::dup2(to.get(), STDOUT_FILENO);
+    ::dup2(acceptor.native_handle(), 9);
+    ::execl(DISTRUN_PROGRAM, "distrun", "store", "serve", "--listen-fd", "9", nullptr);
+    ::_exit(127);
+  }
+  to.reset();
+  std::array<char, 100> address;
+  const auto size = ::read(from.get(), address.data(), address.size());
+  ASSERT_GT(size, 0);
+  EXPECT_EQ(std::string(address.data(), static_cast<std::size_t>(size)),
+            "127.0.0.1:" + std::to_string(port) + "\n");
+  testing::Client client(port);
+  client.send(testing::greeting());
+  EXPECT_TRUE(client.round_trip());
+  ::kill(pid, SIGTERM);
+  int status = -1;
+  EXPECT_EQ(::waitpid(pid, &status, 0), pid);
+  EXPECT_EQ(status, 0);
+}
+
+TEST_F(StoreCommandTest, LimitsAreFlagsAndRefusalsAreToldOnStderr) {
+  const auto served = serve(
+      {"--max-key", "10", "--max-value", "1K", "--max-memory", "64K", "--max-connections", "100"},
+      [&](const std::string& address, int) {
+        const auto result = script(R"(
+distrun store set 123456789 yes && echo set
+distrun store set 1234567890 no || echo $?
+head -c 1024 /dev/zero | distrun store set v && echo set
+head -c 1025 /dev/zero | distrun store set w || echo $?
+i=0; while head -c 1024 /dev/zero | distrun store set f$i; do i=$((i+1)); done 2>/dev/null
+test $i -gt 40 && test $i -lt 64 && echo full
+distrun store get 123456789)",
+                                   address);
+        EXPECT_EQ(result.out, "set\n125\nset\n125\nfull\nyes");
+        EXPECT_THAT(result.err, HasSubstr("went beyond its limits"));
+      });
+  EXPECT_THAT(served.err, HasSubstr("set with a key of 11 bytes: at most 10 are allowed\n"));
+  EXPECT_THAT(served.err, HasSubstr("set with a value of 1025 bytes: at most 1024 are allowed\n"));
+  EXPECT_THAT(served.err, HasSubstr("set, and the store is full: "));
+}
+
+TEST_F(StoreCommandTest, TenThousandIdleConnectionsAreKeptAndHoldUpNobody) {
+  constexpr int kConnections = 10'000;
+  rlimit limit{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
+  if (limit.rlim_max < kConnections + 100) {
+    GTEST_SKIP() << "only " << limit.rlim_max << " descriptors are allowed here (ulimit -Hn)";
+  }
+  limit.rlim_cur = limit.rlim_max;
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
+  serve({}, [&](const std::string& address, int) {
+    const auto port = parse_store_address(address).value().port;
+    std::vector<testing::Client> clients;
+    for (int i = 0; i < kConnections; ++i) {
+      clients.emplace_back(port);
+      ASSERT_TRUE(clients.back().send(testing::greeting()));
+    }
+    EXPECT_TRUE(clients.front().round_trip());
+    EXPECT_TRUE(clients.back().round_trip());
+    auto store = StoreClient::connect({"127.0.0.1", port}, std::chrono::seconds(10)).value();
+    const auto status = store_status_from_json(store.status().value()).value();
+    EXPECT_EQ(status.connections, kConnections + 1u);
+    EXPECT_EQ(status.refused, 0u);
+    EXPECT_LT(status.bytes, 10u * 1024 * 1024);
+  });
+}
+
+TEST_F(StoreCommandTest, AWorkerFindsTheStoreOfItsRun) {
+  const auto result = script(R"(distrun launch --nproc-per-node 2 sh -c '
+distrun store set rank/$RANK here; distrun store wait --timeout 30 rank/0 rank/1 && echo met')");
+  EXPECT_EQ(result.out, "met\nmet\n");
+  EXPECT_EQ(result.err, "");
+}
+
+TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"distrun store", "distrun store: A subcommand is required"},
+      {"distrun store foo", "distrun store: there is no command foo"},
+      {"distrun store get", "distrun store get: KEY is required"},
+      {"distrun store get k", "distrun store get: which store? Give --store HOST:PORT"},
+      {"distrun store get k --store here", "'here' is not HOST:PORT"},
+      {"distrun store get k --store ::1:80", "'::1:80' is not HOST:PORT"},
+      {"distrun store add k one --store h:1", "NUMBER: 'one' is not a whole number"},
+      {"distrun store barrier k 0 --store h:1", "COUNT: 0 is not between 1 and"},
+      {"distrun store wait k --timeout soon --store h:1", "'soon' is not a number of seconds"},
+      {"distrun store serve --port 70000", "--port: 70000 is not between 0 and 65535"},
+      {"distrun store serve --host nowhere.invalid", "is not a numeric IPv4 or IPv6 address"},
+      {"distrun store serve --max-memory lots", "'lots' is not a size"},
+      {"distrun store serve --max-value 2G", "--max-value: is more than 1G"},
+      {"distrun store serve --listen-fd 0 --port 1", "cannot be combined"},
+      {"distrun store serve --listen-fd 0 </dev/null", "descriptor 0 is not a TCP socket"},
+      {"distrun store serve extra", "extra"},
+  };
+  for (const auto& [command, problem] : wrong) {
+    const auto result = script("unset MASTER_ADDR MASTER_PORT DISTRUN_STORE; " + command);
+    EXPECT_EQ(exit_code(result), 2) << command << ": " << result.err;
+    EXPECT_EQ(result.out, "");
+    EXPECT_THAT(result.err, HasSubstr(problem));
+  }
+}
+
+TEST_F(StoreCommandTest, WhatGoesWrongSaysWhy) {
+  serve({}, [&](const std::string& address, int) {
+    const auto port = address.substr(address.rfind(':') + 1);
+    const std::vector<std::pair<std::string, std::string>> wrong = {
+        {"distrun store serve --port " + port,
+         "distrun store serve: store at 127.0.0.1 port " + port + ": address already in use\n"},
+        {"distrun store serve --port-file /nowhere/port",
+         "write --port-file /nowhere/port: no such file or directory"},
+        {"distrun store get k --connect-timeout 0 --store 127.0.0.1:1",
+         "distrun store get: store at 127.0.0.1:1: connection refused\n"},
+        {"distrun store set k value; distrun store get k > /dev/full",
+         "distrun store get: write to stdout"},
+        {"distrun store set k < /", "read the value from stdin: is a directory"},
+    };
+    for (const auto& [command, problem] : wrong) {
+      const auto result = script(command, address);
+      EXPECT_EQ(exit_code(result), 125) << command << ": " << result.err;
+      EXPECT_THAT(result.err, HasSubstr(problem));
+    }
+  });
+}
+
+}  // namespace
+}  // namespace distrun
