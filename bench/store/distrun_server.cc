@@ -1,5 +1,4 @@
 // Our store as a process of its own: prints "PORT NAME", and serves until its stdin ends.
-#include <array>
 #include <iostream>
 
 #include <boost/asio/io_context.hpp>
