@@ -13,12 +13,14 @@ LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
+# Flags of the benchmark, as --quick.
+BENCH ?=
 
 say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build launcher test soak check format clean packages libtorch configured
+.PHONY: help demo build launcher test soak bench check format clean packages libtorch configured
 
 help:
 	@printf '%s\n' \
@@ -27,7 +29,8 @@ help:
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over, also with every core busy' \
-	  'make check     format, lint, the include rule, sanitizers' \
+	  'make bench     our store and LibTorch'"'"'s, side by side (BENCH=--quick: a first look)' \
+  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -61,6 +64,12 @@ test: build
 
 soak: build
 	@cmake/soak.sh
+
+bench: packages
+	@$(MAKE) libtorch configured
+	@$(call say,building the benchmark)
+	@$(call ninja,store_bench)
+	@$(BUILD)/bench/store_bench $(BENCH)
 
 packages:
 	@cmake/setup.sh packages launcher libtorch

@@ -1,0 +1,25 @@
+// Our store as a process of its own: prints "PORT NAME", and serves until its stdin ends.
+#include <iostream>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <unistd.h>
+
+#include "store/server.h"
+
+int main() {
+  boost::asio::io_context io{1};
+  distrun::StoreTable table;
+  const auto server = distrun::StoreServer::listen(io, table, {});
+  if (!server) {
+    std::cerr << "distrun_server: " << server.error().message << '\n';
+    return 1;
+  }
+  std::cout << (*server)->port() << " distrun" << std::endl;
+
+  // Nobody writes to it: the first thing that can be read is its end.
+  boost::asio::posix::stream_descriptor input(io, STDIN_FILENO);
+  input.async_wait(boost::asio::posix::stream_descriptor::wait_read,
+                   [&io](boost::system::error_code) { io.stop(); });
+  io.run();
+}
