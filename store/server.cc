@@ -30,8 +30,8 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-// At once, of one connection, before others get a turn.
-constexpr std::size_t kReadBytes = 64 * kKiB;
+// Received at once, of one connection, before others get a turn.  Most requests fit into the first.
+constexpr std::size_t kFirstBytes = 512, kReadBytes = 64 * kKiB;
 // When descriptors or memory run out.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 // What a status tells at most.
@@ -54,6 +54,7 @@ struct Connection {
   const tcp::endpoint remote;
   const PeerId peer;
   StoreRequestParser parser;
+  std::array<char, kFirstBytes> first;  // What has just been received.
   std::string unread;        // Received, not yet understood.
   std::string replies;       // To be sent.
   std::size_t buffered = 0;  // What these two take.
@@ -157,7 +158,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     auto connection =
         std::make_shared<Connection>(std::move(socket), remote, peer, limits());
     connections.emplace(peer, connection);
-    receive_when_ready(connection);
+    receive(connection);
   }
 
   static Result<void> check_user(const tcp::socket& socket, const tcp::endpoint& remote) {
@@ -186,30 +187,30 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     close(connection);
   }
 
-  void receive_when_ready(const ConnectionPtr& connection) {
-    connection->socket.async_wait(tcp::socket::wait_read,
-                                  [self = shared_from_this(), connection](error_code error) {
-                                    if (error) return self->close(*connection);
-                                    self->receive(connection);
-                                  });
+  void receive(const ConnectionPtr& connection) {
+    connection->socket.async_read_some(
+        asio::buffer(connection->first),
+        [self = shared_from_this(), connection](error_code error, std::size_t size) {
+          if (error || !connection->socket.is_open()) return self->close(*connection);
+          self->received(connection, size);
+        });
   }
 
-  void receive(const ConnectionPtr& connection) {
-    if (!connection->socket.is_open()) return;
-    error_code error;
-    const std::size_t size = connection->socket.receive(asio::buffer(buffer), 0, error);
-    if (error == asio::error::would_block || error == asio::error::interrupted) {
-      return receive_when_ready(connection);
+  void received(const ConnectionPtr& connection, std::size_t size) {
+    std::string_view bytes(connection->first.data(), size);
+    if (size == connection->first.size()) {  // There may be more.
+      bytes.copy(buffer.data(), size);
+      error_code none_now;
+      size += connection->socket.receive(asio::buffer(buffer) + size, 0, none_now);
+      bytes = {buffer.data(), size};
     }
-    if (error) return close(*connection);
-    const std::string_view received(buffer.data(), size);
     if (!connection->unread.empty()) {
-      connection->unread.append(received);
+      connection->unread.append(bytes);
       return process(connection);
     }
     // Nearly always whole requests: they are read where they are.
-    const std::size_t done = apply(connection, received);
-    connection->unread.assign(received.substr(done));
+    const std::size_t done = apply(connection, bytes);
+    connection->unread.assign(bytes.substr(done));
     after_requests(connection);
   }
 
@@ -266,7 +267,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
                                  connection->buffered, table->bytes() + buffered,
                                  limits().memory_bytes_max)});
     }
-    if (!connection->paused) receive_when_ready(connection);
+    if (!connection->paused) receive(connection);
   }
 
   void account(Connection& connection) {

@@ -1,6 +1,7 @@
 #include "store/table.h"
 
 #include <map>
+#include <random>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -259,6 +260,85 @@ TEST_F(StoreTableTest, ABarrierReleasesAllAtTheLast) {
   EXPECT_EQ(ask(kCarol, RequestCode::kBarrier, fields), kStopWaiting);
   EXPECT_EQ(sent_to(kAlice), kStopWaiting);
   EXPECT_EQ(sent_to(kBob), kStopWaiting);
+}
+
+// However keys, queues and waits come and go: what was taken is given back.
+TEST_F(StoreTableTest, WhatItTakesIsGivenBack) {
+  for (std::uint64_t seed = 0; seed < 200; ++seed) {
+    std::mt19937_64 random(seed);
+    const auto below = [&](std::uint64_t bound) { return random() % bound; };
+    const auto key = [&] { return text("key" + std::to_string(below(6))); };
+    const auto value = [&] { return text(std::string(below(3) * below(3000), 'v')); };
+    for (int i = 0; i < 300; ++i) {
+      const PeerId peer = below(4);
+      switch (below(11)) {
+        case 0:
+          ask(peer, RequestCode::kSet, key() + value());
+          break;
+        case 1:
+          ask(peer, RequestCode::kAppend, key() + value());
+          break;
+        case 2:
+          ask(peer, RequestCode::kCompareSet, key() + text("") + value());
+          break;
+        case 3:
+          ask(peer, RequestCode::kDeleteKey, key());
+          break;
+        case 4:
+          ask(peer, RequestCode::kQueuePush, key() + value());
+          break;
+        case 5:
+          ask(peer, RequestCode::kQueuePop, key());
+          break;
+        case 6:
+          ask(peer, RequestCode::kWait, bytes_of<std::uint64_t>(3) + key() + key() + key());
+          break;
+        case 7:
+          ask(peer, RequestCode::kBarrier,
+              text("barrier" + std::to_string(i)) + bytes_of<std::int64_t>(2));
+          break;
+        case 8:
+          ask(peer, RequestCode::kCancelWait);
+          break;
+        case 9:
+          table_.forget(peer);
+          break;
+        case 10:
+          ask(peer, RequestCode::kMultiSet,
+              bytes_of<std::uint64_t>(2) + key() + value() + key() + value());
+          break;
+      }
+    }
+    for (PeerId peer = 0; peer < 4; ++peer) table_.forget(peer);
+    for (int i = 0; i < 300; ++i) {
+      ask(kAlice, RequestCode::kDeleteKey, text("barrier" + std::to_string(i)));
+      ask(kAlice, RequestCode::kDeleteKey, text("key" + std::to_string(i % 6)));
+      ask(kAlice, RequestCode::kQueuePop, text("key" + std::to_string(i % 6)));
+    }
+    ASSERT_EQ(table_.key_count(), 0u) << seed;
+    ASSERT_EQ(table_.bytes(), 0u) << seed;
+  }
+}
+
+TEST_F(StoreTableTest, TellsWhatAPeerWaitsFor) {
+  EXPECT_FALSE(table_.wait_of(kAlice, 9));
+  ask(kAlice, RequestCode::kWait, keys({"a", "b", "c", "d"}));
+  ask(kBob, RequestCode::kSet, text("b") + text(""));
+  EXPECT_TRUE(table_.is_waiting(kAlice));
+  const auto wait = table_.wait_of(kAlice, 9).value();
+  EXPECT_THAT(wait.keys, ::testing::UnorderedElementsAre("a", "c", "d"));
+  EXPECT_EQ(wait.keys_left, 3u);
+  EXPECT_EQ(wait.arrivals_wanted, 0);
+  EXPECT_EQ(table_.wait_of(kAlice, 2)->keys.size(), 2u);
+
+  ask(kBob, RequestCode::kBarrier, text("all") + bytes_of<std::int64_t>(4));
+  ask(kCarol, RequestCode::kBarrier, text("all") + bytes_of<std::int64_t>(4));
+  const auto barrier = table_.wait_of(kBob, 9).value();
+  EXPECT_THAT(barrier.keys, ::testing::ElementsAre("all"));
+  EXPECT_EQ(barrier.arrived, 2);
+  EXPECT_EQ(barrier.arrivals_wanted, 4);
+  ask(kBob, RequestCode::kCancelWait);
+  EXPECT_FALSE(table_.wait_of(kBob, 9));
 }
 
 }  // namespace
