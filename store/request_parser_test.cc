@@ -1,6 +1,8 @@
 #include "store/request_parser.h"
 
+#include <fstream>
 #include <random>
+#include <regex>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -36,6 +38,22 @@ TEST(StoreRequestTest, TheTableIsInTheOrderOfTheCodes) {
   }
   EXPECT_EQ(request_index(std::uint8_t{19}), kRequestCount);
   EXPECT_EQ(request_index(std::uint8_t{0xFF}), kRequestCount);
+}
+
+TEST(StoreRequestTest, ThePageListsEveryRequest) {
+  std::ifstream page(DISTRUN_SOURCE_DIR "/docs/store-protocol.md");
+  std::vector<std::string> rows;
+  for (std::string line; std::getline(page, line);) {
+    std::smatch row;
+    if (std::regex_search(line, row, std::regex(R"(^\| (\d+) \| `(\w+)` \|)"))) {
+      rows.push_back(row[1].str() + " " + row[2].str());
+    }
+  }
+  std::vector<std::string> wanted;
+  for (const RequestSpec& spec : kRequests) {
+    wanted.push_back(std::to_string(static_cast<int>(spec.code)) + " " + std::string(spec.name));
+  }
+  EXPECT_EQ(rows, wanted);
 }
 
 TEST(StoreRequestParserTest, ReadsEachKindOfField) {
