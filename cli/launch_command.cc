@@ -4,6 +4,7 @@
 #include <array>
 #include <charconv>
 #include <cmath>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -19,6 +20,7 @@
 #include "launcher/driver.h"
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
+#include "launcher/store_choice.h"
 #include "launcher/summary.h"
 
 namespace distrun {
@@ -72,6 +74,14 @@ std::chrono::milliseconds seconds_from(const std::string& flag, const std::strin
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
 }
 
+StoreChoice store_from(const std::string& text) {
+  std::error_code error;  // Where there is none, an absolute path is asked for.
+  const std::string folder = std::filesystem::current_path(error).string();
+  auto store = parse_store_choice(text, folder);
+  if (!store) throw CLI::ValidationError("--store", store.error().message);
+  return std::move(*store);
+}
+
 std::string random_run_id() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -96,8 +106,10 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   flag(launch, "standalone", standalone_, "Accepted: one node needs no rendezvous.");
   flag(launch, "rdzv-id", options_.run_id, "TORCHELASTIC_RUN_ID; random by default.");
   flag(launch, "role", options_.role, "ROLE_NAME of the workers.");
+  flag(launch, "store", store_,
+       "Where workers meet: 'tcp', or 'file:PATH' in a file that distrun makes and removes.");
   flag(launch, "master-addr", options_.master_addr,
-       "Numeric address at which the store listens: MASTER_ADDR.");
+       "Numeric address at which a TCP store listens: MASTER_ADDR.");
   flag(launch, "master-port", master_port_, "Its port, MASTER_PORT; 0: a free one.");
   flag(launch, "max-restarts", max_restarts_, "Restarts of a failed run; only 0 so far.");
   flag(launch, "shutdown-timeout", shutdown_timeout_,
@@ -142,6 +154,12 @@ void LaunchCommand::check() {
   }
   if (options_.module && options_.no_python) {
     throw CLI::ValidationError("--module", "cannot be combined with --no-python");
+  }
+  options_.store = store_from(store_);
+  for (const std::string name : {"--master-addr", "--master-port"}) {
+    if (options_.store.kind == StoreChoice::Kind::kFile && command_->count(name) > 0) {
+      throw CLI::ValidationError(name, "cannot be combined with --store " + store_);
+    }
   }
   if (options_.master_addr == "localhost") options_.master_addr = "127.0.0.1";
   const auto port = parse_number<std::uint16_t>(master_port_);
