@@ -107,7 +107,7 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   flag(launch, "rdzv-id", options_.run_id, "TORCHELASTIC_RUN_ID; random by default.");
   flag(launch, "role", options_.role, "ROLE_NAME of the workers.");
   flag(launch, "store", store_,
-       "Where workers meet: 'tcp', or 'file:PATH' in a file that distrun makes and removes.");
+       "Where workers meet: 'tcp', or 'file:PATH', a file that is not there yet.");
   flag(launch, "master-addr", options_.master_addr,
        "Numeric address at which a TCP store listens: MASTER_ADDR.");
   flag(launch, "master-port", master_port_, "Its port, MASTER_PORT; 0: a free one.");
