@@ -134,5 +134,16 @@ TEST_F(FileRendezvousTest, TheFileStaysForAGroupThatIsMadeAgain) {
   EXPECT_FALSE(is_there("meet"));  // This process is done with it.
 }
 
+TEST_F(FileRendezvousTest, AProgramMayNameTheFileAndMakeTwoGroupsInIt) {
+  ::setenv("RANK", "0", 1);
+  ::setenv("WORLD_SIZE", "1", 1);
+  for (int group = 0; group < 2; ++group) {
+    init_process_group({.init_method = "file://" + path(), .timeout = std::chrono::seconds(20)});
+    EXPECT_TRUE(is_there("meet"));
+    barrier();
+    destroy_process_group();
+  }
+}
+
 }  // namespace
 }  // namespace distrun

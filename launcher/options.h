@@ -14,10 +14,10 @@
 namespace distrun {
 
 struct LaunchOptions {
-  int nproc_per_node = 1;        // Workers on this node.
-  std::string role = "default";  // ROLE_NAME.
-  std::string run_id;            // TORCHELASTIC_RUN_ID.
-  StoreChoice store;             // Where the workers meet.
+  int nproc_per_node = 1;                 // Workers on this node.
+  std::string role = "default";           // ROLE_NAME.
+  std::string run_id;                     // TORCHELASTIC_RUN_ID.
+  StoreChoice store;                      // Where the workers meet.
   std::string master_addr = "127.0.0.1";  // Where a TCP store listens: a numeric address.
   std::uint16_t master_port = 0;          // 0: a free port.
   bool module = false;                    // -m: the program is a Python module.
