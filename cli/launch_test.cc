@@ -468,11 +468,13 @@ TEST_F(FileStoreLaunchTest, ARunWithinItHasAStoreOfItsOwn) {
 }
 
 TEST_F(FileStoreLaunchTest, APathMayBeRelativeAndGivenByVariable) {
+  const std::string folder = std::filesystem::path(path()).parent_path().string();
   ProgramOptions options;
   options.environment.set("PET_STORE", "file:a meeting");
-  const std::string script = "cd '" + std::filesystem::path(path()).parent_path().string() +
-                             "' && exec " + DISTRUN_PROGRAM +
-                             " launch sh -c 'cd / && test -f \"${DISTRUN_INIT_METHOD#file://}\"'";
+  const std::string script = "cd '" + folder + "' && exec " + DISTRUN_PROGRAM +
+                             " launch sh -c 'cd / && test -f \"${DISTRUN_INIT_METHOD#file://}\" &&"
+                             " test -f \"$0/a meeting\"' '" +
+                             folder + "'";
   const auto result = run_program({"bash", "-c", script}, options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
 }
