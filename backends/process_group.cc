@@ -63,7 +63,8 @@ void init_process_group(const InitOptions& options) {
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
   TORCH_CHECK(options.backend == "gloo", "init_process_group: unknown backend '", options.backend,
               "'; known: gloo");
-  const Rendezvous met = rendezvous_by_environment(Environment::from(environ), options.timeout);
+  const Rendezvous met =
+      rendezvous(Environment::from(environ), options.init_method, options.timeout);
 
   const auto default_store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store);
   const auto group_store =

@@ -42,16 +42,20 @@ using c10d::ReduceOp;
 
 struct InitOptions {
   std::string backend = "gloo";
+  // Where the ranks meet: "env://" or "file:///absolute/path", as in Python.  Empty: as the
+  // variable DISTRUN_INIT_METHOD says, which `distrun launch --store file:PATH` sets, or else
+  // env://.
+  std::string init_method = "";
   // How long the rendezvous and each collective may take.  The default is torch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
 };
 
-// Joins the group of all ranks, as the variables RANK, WORLD_SIZE, MASTER_ADDR and
-// MASTER_PORT describe it.  Returns when every rank has come.  After
-// destroy_process_group() it can be called again, by all ranks; the group has other keys
-// in the store then, which ranks in Python do not know.
-// Throws where a group exists already, the backend is not known, a variable is
-// missing or malformed, or the others do not come in time.
+// Joins the group of all ranks, as the variables RANK and WORLD_SIZE, and those of the
+// init_method (rendezvous.h), describe it.  Returns when every rank has come.  After
+// destroy_process_group() it can be called again, by all ranks, also in the same file; the group
+// has other keys in the store then, which ranks in Python do not know.
+// Throws where a group exists already, the backend or the init_method is not known, a
+// variable is missing or malformed, or the others do not come in time.
 void init_process_group(const InitOptions& options = {});
 void init_process_group(const std::string& backend);
 

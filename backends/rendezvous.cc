@@ -1,11 +1,14 @@
 #include "backends/rendezvous.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <limits>
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "common/file_url.h"
 #include "common/parse_number.h"
 
 namespace distrun {
@@ -26,15 +29,10 @@ Number number(const Environment& environment, const std::string& name, Number mi
   return *parsed;
 }
 
-}  // namespace
-
-Rendezvous rendezvous_by_environment(const Environment& environment,
-                                     std::chrono::milliseconds timeout) {
-  const int world_size = number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
-  const int rank = number<int>(environment, "RANK", 0, world_size - 1);
+c10::intrusive_ptr<c10d::Store> tcp_store(const Environment& environment, int rank,
+                                          std::chrono::milliseconds timeout) {
   const std::string host = variable(environment, "MASTER_ADDR");
   const auto port = number<std::uint16_t>(environment, "MASTER_PORT", 1, 65535);
-
   const bool launcher_hosts = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True";
   c10d::TCPStoreOptions options;
   options.port = port;
@@ -42,7 +40,47 @@ Rendezvous rendezvous_by_environment(const Environment& environment,
   options.multiTenant = true;
   options.waitWorkers = false;  // Gloo's own rendezvous waits for all.
   options.timeout = timeout;
-  return {c10::make_intrusive<c10d::TCPStore>(host, options), rank, world_size};
+  return c10::make_intrusive<c10d::TCPStore>(host, options);
+}
+
+// Kept until the process ends, or meets elsewhere.  Were it let go with each group, the last rank
+// to go would remove the file, maybe just when the first one has come back to it: then the two
+// would wait in different files.
+c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int world_size,
+                                           std::chrono::milliseconds timeout) {
+  static c10::intrusive_ptr<c10d::FileStore> kept;
+  static int kept_world_size = 0;
+  if (!kept || kept->getPath() != path || kept_world_size != world_size) {
+    // FileStore would wait for the folder.
+    const auto folder = std::filesystem::path(path).parent_path();
+    TORCH_CHECK(std::filesystem::is_directory(folder), "rendezvous: the folder of ", path,
+                " does not exist");
+    kept = c10::make_intrusive<c10d::FileStore>(path, world_size);
+    kept_world_size = world_size;
+  }
+  kept->setTimeout(timeout);
+  return kept;
+}
+
+}  // namespace
+
+Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
+                      std::chrono::milliseconds timeout) {
+  constexpr const char* kVariable = "DISTRUN_INIT_METHOD";
+  std::string method = init_method, source = "init_method";
+  if (method.empty()) {
+    method = environment.get(kVariable).value_or("");
+    source = kVariable;
+  }
+  const int world_size = number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  const int rank = number<int>(environment, "RANK", 0, world_size - 1);
+  if (method.empty() || method == "env://") {
+    return {tcp_store(environment, rank, timeout), rank, world_size};
+  }
+  const auto path = path_of_file_url(method);
+  TORCH_CHECK(path.has_value(), "rendezvous: ", source, ": ", path.error().message,
+              "; supported are env:// and file:///absolute/path");
+  return {file_store(*path, world_size, timeout), rank, world_size};
 }
 
 }  // namespace distrun

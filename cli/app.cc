@@ -40,7 +40,6 @@ Examples:
   distrun store wait --timeout 30 ready/0 ready/1
   distrun store status)";
 
-
 // The command that was meant, as far as it was understood: "distrun store get".
 std::string name_of(const CLI::App& app) {
   std::string name = app.get_name();

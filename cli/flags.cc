@@ -33,8 +33,9 @@ std::size_t bytes_from(const std::string& flag, const std::string& text) {
   const auto number =
       parse_number<std::size_t>(digits, 1, std::numeric_limits<std::size_t>::max() / unit);
   if (!number) {
-    throw CLI::ValidationError(flag, "'" + text + "' is not a size: a number of bytes from 1 on, "
-                                     "or of K, M or G, as in 64K");
+    throw CLI::ValidationError(flag, "'" + text +
+                                         "' is not a size: a number of bytes from 1 on, "
+                                         "or of K, M or G, as in 64K");
   }
   return *number * unit;
 }

@@ -39,7 +39,7 @@ inline std::string pet_variable(const std::string& name) {
 
 template <class Value>
 CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
-                  const std::string& letter = "") {
+                      const std::string& letter = "") {
   CLI::Option* option;
   if constexpr (std::is_same_v<Value, bool>) {
     option = app.add_flag(spellings(letter, name), into, help);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -17,6 +18,7 @@
 #include "launcher/driver.h"
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
+#include "launcher/store_choice.h"
 #include "launcher/summary.h"
 
 namespace distrun {
@@ -57,6 +59,14 @@ int workers_from(const std::string& text) {
   return *workers;
 }
 
+StoreChoice store_from(const std::string& text) {
+  std::error_code error;  // Where there is none, an absolute path is asked for.
+  const std::string folder = std::filesystem::current_path(error).string();
+  auto store = parse_store_choice(text, folder);
+  if (!store) throw CLI::ValidationError("--store", store.error().message);
+  return std::move(*store);
+}
+
 std::string random_run_id() {
   std::random_device random;
   return fmt::format("{:08x}{:08x}", random(), random());
@@ -81,9 +91,13 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   flag(launch, "standalone", standalone_, "Accepted: one node needs no rendezvous.");
   flag(launch, "rdzv-id", options_.run_id, "TORCHELASTIC_RUN_ID; random by default.");
   flag(launch, "role", options_.role, "ROLE_NAME of the workers.");
+  flag(launch, "store", store_,
+       "Where workers meet: 'tcp', or 'file:PATH', a file that is not there yet.");
   flag(launch, "master-addr", options_.master_addr,
-       "Numeric address at which the store listens: MASTER_ADDR.");
+       "Numeric address at which a TCP store listens: MASTER_ADDR.");
   flag(launch, "master-port", master_port_, "Its port, MASTER_PORT; 0: a free one.");
+  flag(launch, "same-user", options_.same_user,
+       "Refuse the store to processes of other users, and to other machines.");
   flag(launch, "max-restarts", max_restarts_, "Restarts of a failed run; only 0 so far.");
   flag(launch, "shutdown-timeout", shutdown_timeout_,
        "Seconds that workers have to end after SIGTERM, before SIGKILL.");
@@ -126,6 +140,15 @@ void LaunchCommand::check(const Environment&) {
   }
   if (options_.module && options_.no_python) {
     throw CLI::ValidationError("--module", "cannot be combined with --no-python");
+  }
+  options_.store = store_from(store_);
+  for (const std::string name : {"--master-addr", "--master-port"}) {
+    if (options_.store.kind == StoreChoice::Kind::kFile && command_->count(name) > 0) {
+      throw CLI::ValidationError(name, "cannot be combined with --store " + store_);
+    }
+  }
+  if (options_.store.kind == StoreChoice::Kind::kFile && options_.same_user) {
+    throw CLI::ValidationError("--same-user", "cannot be combined with --store " + store_);
   }
   if (options_.master_addr == "localhost") options_.master_addr = "127.0.0.1";
   const auto port = parse_number<std::uint16_t>(master_port_);

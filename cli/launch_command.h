@@ -28,7 +28,7 @@ class LaunchCommand : public CliCommand {
   CLI::App* command_;
   LaunchOptions options_;
   // Flags whose text needs a second look.
-  std::string nnodes_ = "1", nproc_per_node_ = "1", master_port_ = "0";
+  std::string nnodes_ = "1", nproc_per_node_ = "1", master_port_ = "0", store_ = "tcp";
   std::string shutdown_timeout_ = "30", timeout_ = "0";  // Seconds.
   int max_restarts_ = 0;
   bool standalone_ = false;

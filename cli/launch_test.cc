@@ -401,6 +401,9 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
                                              {"--timeout", "-1", "echo", "x"},
                                              {"--shutdown-timeout", "1s", "echo", "x"},
                                              {"--master-addr", "no.address", "echo", "x"},
+                                             {"--store", "etcd", "echo", "x"},
+                                             {"--store", "file:", "echo", "x"},
+                                             {"--store", "file:/tmp/a#b", "echo", "x"},
                                              {"--nnodes", "2", "echo", "x"}}) {
     const auto result = launch(arguments);
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << ::testing::PrintToString(arguments);
@@ -427,6 +430,130 @@ TEST(LaunchTest, APortInUseIsDistrunsOwnFailureAndNamed) {
   const auto result = launch_shell(1, inner);
   EXPECT_EQ(result.out, "125\n");
   EXPECT_THAT(result.err, HasSubstr("address already in use"));
+}
+
+// Where workers meet in a file: PATH in a folder of the test's own.
+class FileStoreLaunchTest : public ::testing::Test {
+ protected:
+  std::string path() const { return folder_.path() + "/meet"; }
+  bool is_there() const { return ::access(path().c_str(), F_OK) == 0; }
+  ProgramResult launch_with_file(const std::string& script, const ProgramOptions& options = {}) {
+    return launch({"--nproc-per-node", "2", "--store", "file:" + path(), "sh", "-c", script},
+                  options);
+  }
+
+ private:
+  Folder folder_;
+};
+
+TEST_F(FileStoreLaunchTest, EveryWorkerFindsTheFileAndNoPort) {
+  ProgramOptions options;
+  options.environment.set("MASTER_ADDR", "stale");
+  options.environment.set("MASTER_PORT", "1");
+  const auto result = launch_with_file(
+      "test -f ${DISTRUN_INIT_METHOD#file://} &&"
+      "echo $RANK/$WORLD_SIZE $DISTRUN_INIT_METHOD ${MASTER_ADDR-none} ${MASTER_PORT-none}"
+      " $TORCHELASTIC_USE_AGENT_STORE",
+      options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_THAT(lines(result.out), UnorderedElementsAre("0/2 file://" + path() + " none none False",
+                                                      "1/2 file://" + path() + " none none False"));
+  EXPECT_FALSE(is_there());
+}
+
+TEST_F(FileStoreLaunchTest, ARunWithinItHasAStoreOfItsOwn) {
+  const auto result = launch_with_file(std::string(DISTRUN_PROGRAM) +
+                                       " launch sh -c 'echo ${DISTRUN_INIT_METHOD-none}'");
+  EXPECT_EQ(result.out, "none\nnone\n") << result.err;
+}
+
+TEST_F(FileStoreLaunchTest, APathMayBeRelativeAndGivenByVariable) {
+  const std::string folder = std::filesystem::path(path()).parent_path().string();
+  ProgramOptions options;
+  options.environment.set("PET_STORE", "file:a meeting");
+  const std::string script = "cd '" + folder + "' && exec " + DISTRUN_PROGRAM +
+                             " launch sh -c 'cd / && test -f \"${DISTRUN_INIT_METHOD#file://}\" &&"
+                             " test -f \"$0/a meeting\"' '" +
+                             folder + "'";
+  const auto result = run_program({"bash", "-c", script}, options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+}
+
+TEST_F(FileStoreLaunchTest, AFileThatIsNotFreshIsNamedLeftAndStartsNothing) {
+  std::ofstream(path()) << "what a run that was killed has left";
+  const auto result = launch_with_file("echo started");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(path()),
+                                HasSubstr("remove it, or name another")));
+  EXPECT_EQ(result.out, "");
+  EXPECT_TRUE(is_there());
+}
+
+TEST_F(FileStoreLaunchTest, TwoRunsCannotHaveTheSame) {
+  const auto result = launch_with_file("[ $RANK = 1 ] || " + std::string(DISTRUN_PROGRAM) +
+                                       " launch --store file:'" + path() + "' echo started");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(result.err, HasSubstr("remove it, or name another"));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST_F(FileStoreLaunchTest, AMissingFolderIsNamedAndStartsNothing) {
+  const auto result = launch({"--store", "file:/no/such/folder/meet", "echo", "started"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("/no/such/folder/meet: no such file or directory"),
+                                HasSubstr("its folder must exist")));
+  EXPECT_EQ(result.out, "");
+}
+
+TEST_F(FileStoreLaunchTest, TheFileIsGoneAfterAFailure) {
+  const auto result = launch_with_file(
+      "echo used >>${DISTRUN_INIT_METHOD#file://}; [ $RANK = 1 ] || exec sleep 1000; exit 7");
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{7})) << result.err;
+  EXPECT_FALSE(is_there());
+}
+
+TEST_F(FileStoreLaunchTest, TheFileIsGoneWhereNoWorkerCouldBeStarted) {
+  const Folder folder;
+  const std::string program = folder.path() + "/program";
+  std::ofstream(program) << "#!/no/such/interpreter\n";
+  ::chmod(program.c_str(), 0700);
+  const auto result = launch({"--store", "file:" + path(), program});
+  EXPECT_THAT(result.err, StartsWith("distrun: "));
+  EXPECT_NE(result.end, ProcessEnd(ExitedWith{0}));
+  EXPECT_FALSE(is_there());
+}
+
+TEST_F(FileStoreLaunchTest, TheFileIsGoneAfterASignal) {
+  const SignalsByDefault signals;
+  ProgramOptions options;
+  bool sent = false;
+  options.on_output = [&](const std::string& out, int distrun) {
+    if (sent || out != "there\nthere\n") return;
+    ::kill(distrun, SIGTERM);
+    sent = true;
+  };
+  const auto result = launch_with_file(
+      "test -f ${DISTRUN_INIT_METHOD#file://} && echo there;"
+      "exec sleep 1000",
+      options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
+  EXPECT_TRUE(sent);
+  EXPECT_FALSE(is_there());
+}
+
+TEST_F(FileStoreLaunchTest, AnAddressAndAPortBelongToTcpAlone) {
+  for (const std::string flag : {"--master-addr=127.0.0.1", "--master-port=0"}) {
+    const auto result = launch({"--store", "file:" + path(), flag, "echo", "started"});
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+    EXPECT_THAT(result.err, HasSubstr(flag.substr(0, flag.find('=')) +
+                                      ": cannot be combined with --store file:"));
+    EXPECT_EQ(launch({"--store", "tcp", flag, "echo", "started"}).out, "started\n");
+  }
+}
+
+TEST(LaunchTest, AStoreThatIsNotKnownIsToldBothForms) {
+  EXPECT_THAT(launch({"--store", "etcd", "echo", "x"}).err,
+              StartsWith("distrun launch: --store: 'etcd' is neither 'tcp' nor 'file:PATH'\n"));
 }
 
 TEST(LaunchTest, HelpAndVersionGoToStdout) {

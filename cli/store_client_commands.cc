@@ -146,22 +146,21 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& wait = add(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait);
   wait.add_option("KEY", keys_)->required();
 
-  CLI::App& compare = add(store, "compare-set", "KEY EXPECTED WANTED",
-                          "Set a key if it has a certain value.", kCompareSetHelp,
-                          &Self::compare_set);
+  CLI::App& compare =
+      add(store, "compare-set", "KEY EXPECTED WANTED", "Set a key if it has a certain value.",
+          kCompareSetHelp, &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
   compare.add_option("WANTED", value_)->required();
 
-  CLI::App& remove =
-      add(store, "delete", "KEY", "Delete a key.", kDeleteHelp, &Self::delete_key);
+  CLI::App& remove = add(store, "delete", "KEY", "Delete a key.", kDeleteHelp, &Self::delete_key);
   remove.add_option("KEY", key_)->required();
 
   CLI::App& list = add(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
   own_flag(list, "null", null_, "A zero byte after each key instead of a newline.", "0");
 
-  CLI::App& barrier = add(store, "barrier", "KEY COUNT", "Wait until all have come.", kBarrierHelp,
-                          &Self::barrier);
+  CLI::App& barrier =
+      add(store, "barrier", "KEY COUNT", "Wait until all have come.", kBarrierHelp, &Self::barrier);
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
@@ -174,8 +173,8 @@ CLI::App& StoreClientCommands::add(CLI::App& store, const std::string& name,
                                    const std::string& usage, const std::string& help,
                                    const std::string& footer, Action act) {
   CLI::App& command = *store.add_subcommand(name, help);
-  command.formatter(std::make_shared<HelpFormatter>(
-      "distrun store " + name + " [flags]" + (usage.empty() ? "" : " ") + usage));
+  command.formatter(std::make_shared<HelpFormatter>("distrun store " + name + " [flags]" +
+                                                    (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
   own_flag(command, "store", store_,
            "HOST:PORT; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.");
@@ -321,17 +320,18 @@ Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
   if (passed.error().kind != ErrorKind::kTimedOut) return passed.error();
   const auto arrived = store.get(on_wire(key_));
   if (!arrived) return arrived.error();
-  return Error{ErrorKind::kTimedOut,
-               fmt::format("after {} {} of {} have come ('distrun store status' tells who is there)",
-                           seconds_text(wait_for_), arrived->value_or("0"), number_)};
+  return Error{
+      ErrorKind::kTimedOut,
+      fmt::format("after {} {} of {} have come ('distrun store status' tells who is there)",
+                  seconds_text(wait_for_), arrived->value_or("0"), number_)};
 }
 
 Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   const auto text = store.status();
   if (!text) {
     if (text.error().kind != ErrorKind::kProtocol) return text.error();
-    return Error{ErrorKind::kProtocol, address_.text() +
-                                           " does not tell its status: is it a store of distrun's?"};
+    return Error{ErrorKind::kProtocol,
+                 address_.text() + " does not tell its status: is it a store of distrun's?"};
   }
   if (json_) {
     out << *text << '\n';
@@ -341,8 +341,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   if (!status) return status.error();
   // The one that asks is not of interest.
   boost::asio::ip::tcp::endpoint own = store.own_endpoint();
-  const std::string own_address =
-      StoreAddress{own.address().to_string(), own.port()}.text();
+  const std::string own_address = StoreAddress{own.address().to_string(), own.port()}.text();
   std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own_address; });
   --status->connections;
   out << text_of(*status, processes_of(*status, store));

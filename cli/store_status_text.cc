@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/printable.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -61,15 +62,7 @@ std::string section(std::string_view title, const Items& items, const Text& text
 
 std::string shown_key(std::string_view key) {
   if (key.size() > 1 && key.front() == '/') key.remove_prefix(1);
-  std::string shown;
-  for (const char byte : key) {
-    const auto code = static_cast<unsigned char>(byte);
-    if (code < 0x20 || code == 0x7F) {
-      shown += fmt::format("\\x{:02x}", code);
-    } else {
-      shown += byte;
-    }
-  }
+  const std::string shown = printable(key, 200);
   return shown.empty() ? "(the empty key)" : shown;
 }
 
@@ -87,10 +80,10 @@ std::string text_of(const StoreWait& wait) {
 }
 
 std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
-  std::string text = fmt::format("store at {}: {}, {}, {}, up {:.1f} s\n", status.address,
-                                 counted(status.connections, "connection"),
-                                 counted(status.keys, "key"), text_of_bytes(status.bytes),
-                                 status.up_s);
+  std::string text =
+      fmt::format("store at {}: {}, {}, {}, up {:.1f} s\n", status.address,
+                  counted(status.connections, "connection"), counted(status.keys, "key"),
+                  text_of_bytes(status.bytes), status.up_s);
   std::vector<StoreStatus::Peer> waiting, others;
   for (const auto& peer : status.peers) (peer.wait ? waiting : others).push_back(peer);
   std::stable_sort(waiting.begin(), waiting.end(),
@@ -127,7 +120,7 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   text += section(fmt::format("refused (the last of {})", status.refused), status.closed,
                   [&](const StoreStatus::Closed& event) {
                     return fmt::format("{:<28} {:>7.1f} s ago: {}", event.address, event.ago_s,
-                                       shown_key(event.reason));
+                                       printable(event.reason, 300));
                   });
   return text;
 }

@@ -6,10 +6,11 @@
 #include <iterator>
 #include <vector>
 
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <fcntl.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -266,6 +267,28 @@ TEST_F(StoreCommandTest, AWorkerFindsTheStoreOfItsRun) {
 distrun store set rank/$RANK here; distrun store wait --timeout 30 rank/0 rank/1 && echo met')");
   EXPECT_EQ(result.out, "met\nmet\n");
   EXPECT_EQ(result.err, "");
+}
+
+TEST_F(StoreCommandTest, ARunThatFailsSaysWhomItsStoreRefused) {
+  const auto result = script(R"(distrun launch sh -c '
+head -c 9000000 /dev/zero | distrun store set large || exit 9')");
+  EXPECT_EQ(exit_code(result), 9);
+  EXPECT_THAT(result.err, HasSubstr("\n  the store refused a client: set with a value of 9000000 "
+                                    "bytes: at most 8388608 are allowed\n"));
+}
+
+TEST_F(StoreCommandTest, ARunCanKeepOthersOutOfItsStore) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
+  // The build folder may be in a home that others cannot enter.
+  std::filesystem::copy_file(DISTRUN_PROGRAM, folder_ + "/distrun");
+  ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
+  for (const auto& [flag, outcome] : {std::pair("", "0"), {"--same-user", "125"}}) {
+    const auto result =
+        script("distrun launch " + std::string(flag) +
+               " sh -c 'setpriv --reuid 65534 --clear-groups ./distrun store set k v"
+               " --connect-timeout 0 2>/dev/null; echo $?; distrun store keys'");
+    EXPECT_EQ(result.out, std::string(outcome) + (*flag == 0 ? "\nk\n" : "\n"));
+  }
 }
 
 TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {

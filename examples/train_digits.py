@@ -4,6 +4,7 @@
 """
 
 import csv
+import os
 import sys
 
 import torch
@@ -81,6 +82,8 @@ def train_and_test(path):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: train_digits.py DIGITS_CSV")
-    dist.init_process_group("gloo")
+    # The variable is there under `distrun launch --store file:PATH`; without it the ranks meet by MASTER_ADDR.
+    dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
+                            rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
     train_and_test(sys.argv[1])
     dist.destroy_process_group()

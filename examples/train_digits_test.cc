@@ -1,6 +1,7 @@
 // The example and its Python twin, through `distrun launch`: alone, and as ranks of
 // one run.
 #include <cstdlib>
+#include <filesystem>
 #include <sstream>
 
 #include <gmock/gmock.h>
@@ -30,10 +31,11 @@ std::vector<std::string> with_prefix(const std::string& text, const std::string&
   return found;
 }
 
-ProgramResult launch(const std::vector<std::string>& program) {
+ProgramResult launch(const std::vector<std::string>& program, const std::string& store = "tcp") {
   ProgramOptions options;
   options.environment.set("PYTHON_EXEC", TORCH_PYTHON);
-  std::vector<std::string> arguments = {DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2"};
+  std::vector<std::string> arguments = {DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2",
+                                        "--store",       store};
   arguments.insert(arguments.end(), program.begin(), program.end());
   return run_program(arguments, options);
 }
@@ -63,15 +65,28 @@ TEST(TrainDigitsTest, TrainsInPython) {
   expect_trained(launch({kPython, kData}));
 }
 
-// Rank 0 is the C++ program and rank 1 the Python one, or the other way round: one Gloo group.
+// One rank is the C++ program and the other the Python one: one Gloo group.
+ProgramResult launch_mixed(const std::string& cpp_rank, const std::string& store) {
+  const std::string script =
+      "if [ $RANK = " + cpp_rank +
+      " ]; then exec \"$0\" \"$2\"; else exec \"$PYTHON_EXEC\" \"$1\" \"$2\"; fi";
+  return launch({"sh", "-c", script, kCpp, kPython, kData}, store);
+}
+
 TEST(TrainDigitsTest, CppAndPythonRanksTrainTogether) {
   if (python_is_missing()) GTEST_SKIP() << kNoPython;
+  for (const char* cpp_rank : {"0", "1"}) expect_trained(launch_mixed(cpp_rank, "tcp"));
+}
+
+TEST(TrainDigitsTest, CppAndPythonRanksMeetInAFile) {
+  if (python_is_missing()) GTEST_SKIP() << kNoPython;
+  std::string folder = ::testing::TempDir() + "train digits.XXXXXX";
+  ASSERT_NE(::mkdtemp(folder.data()), nullptr);
   for (const char* cpp_rank : {"0", "1"}) {
-    const std::string script =
-        std::string("if [ $RANK = ") + cpp_rank +
-        " ]; then exec \"$0\" \"$2\"; else exec \"$PYTHON_EXEC\" \"$1\" \"$2\"; fi";
-    expect_trained(launch({"sh", "-c", script, kCpp, kPython, kData}));
+    expect_trained(launch_mixed(cpp_rank, "file:" + folder + "/meet 100%"));
   }
+  EXPECT_TRUE(std::filesystem::is_empty(folder));
+  std::filesystem::remove_all(folder);
 }
 
 TEST(TrainDigitsTest, AMissingFileIsNamed) {

@@ -22,6 +22,7 @@
 #include "common/unique_fd.h"
 #include "launcher/line_splitter.h"
 #include "launcher/output_sink.h"
+#include "launcher/store_file.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
 #include "launcher/worker_process.h"
@@ -160,11 +161,8 @@ class Driver {
     catch_signals();  // Before there is anything that a signal could leave behind.
     auto folder = PrivateFolder::make(plan_.environment);
     if (!folder) return folder.error();
-    error_folder_ = folder->path();
-    auto server = StoreServer::listen(
-        io_, table_, {.host = plan_.options.master_addr, .port = plan_.options.master_port});
-    if (!server) return server.error();
-    store_ = std::move(*server);
+    place_.error_folder = folder->path();
+    if (const auto opened = open_store(); !opened) return opened.error();
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
     wait_for_signal();
@@ -180,6 +178,24 @@ class Driver {
   static TimePoint now() { return std::chrono::steady_clock::now(); }
 
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
+
+  Result<void> open_store() {
+    const LaunchOptions& options = plan_.options;
+    if (options.store.kind == StoreChoice::Kind::kFile) {
+      auto file = StoreFile::make(options.store.path);
+      if (!file) return file.error();
+      place_.init_method = file->url();
+      store_file_.emplace(std::move(*file));
+      return {};
+    }
+    auto server = StoreServer::listen(
+        io_, table_,
+        {.host = options.master_addr, .port = options.master_port, .same_user = options.same_user});
+    if (!server) return server.error();
+    store_ = std::move(*server);
+    place_.store_port = store_->port();
+    return {};
+  }
 
   // An event that comes while the actions of another are performed waits for its turn.
   void tell(RunEvent event) {
@@ -242,7 +258,11 @@ class Driver {
     // From here on a signal ends distrun itself, whoever reads its output.
     signals_.cancel();
     signals_.clear();
+    if (store_) {
+      for (auto& closed : store_->status().closed) report_.refusals.push_back(closed.reason);
+    }
     store_.reset();
+    store_file_.reset();
     // A worker that could not be killed is still watched: no more.
     for (Worker& worker : workers_) worker.exit.reset();
     // Who reads what workers have printed may take all the time there is, as with any program; but
@@ -259,12 +279,11 @@ class Driver {
   Result<void> start(LocalRank local_rank) {
     const auto index = static_cast<std::size_t>(local_rank.value());
     const WorkerPlan& planned = plan_.workers[index];
-    const RunPlace place{store_->port(), error_folder_};
 
     std::error_code folder;
     std::filesystem::create_directories(
-        std::filesystem::path(error_file(error_folder_, planned)).parent_path(), folder);
-    if (folder) return Error::from_errno("make a folder in " + error_folder_, folder.value());
+        std::filesystem::path(error_file(place_.error_folder, planned)).parent_path(), folder);
+    if (folder) return Error::from_errno("make a folder in " + place_.error_folder, folder.value());
 
     auto out = open_pipe(), err = open_pipe();
     if (!out) return out.error();
@@ -273,7 +292,7 @@ class Driver {
     const bool reads = local_rank == LocalRank(0) && ::isatty(streams_.in) == 0;
     auto process = spawn_process({.executable = plan_.executable,
                                   .arguments = planned.arguments,
-                                  .environment = worker_environment(plan_, planned, place),
+                                  .environment = worker_environment(plan_, planned, place_),
                                   .in = reads ? streams_.in : null_.get(),
                                   .out = out->to.get(),
                                   .err = err->to.get()});
@@ -364,11 +383,12 @@ class Driver {
 
   const LaunchPlan& plan_;
   const LaunchStreams streams_;
-  std::string error_folder_;
+  RunPlace place_;
   asio::io_context io_{1};
   OutputSink out_, err_;
   StoreTable table_;
-  std::unique_ptr<StoreServer> store_;
+  std::unique_ptr<StoreServer> store_;   // Where the choice is a TCP store,
+  std::optional<StoreFile> store_file_;  // and where it is a file.
   UniqueFd null_;
   asio::signal_set signals_{io_};
   asio::steady_timer deadline_{io_}, reading_{io_};

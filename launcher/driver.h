@@ -1,6 +1,6 @@
-// run_launch carries out a plan: hosts the store, starts the workers, passes their
-// output on, watches them, and does what the supervisor decides, until no worker
-// is left.
+// run_launch carries out a plan: hosts the store, or makes the file that is one, starts the
+// workers, passes their output on, watches them, and does what the supervisor decides, until no
+// worker is left.
 //
 //     auto report = run_launch(plan, {});
 //     if (!report) return report.error();             // nothing has been started
@@ -41,9 +41,12 @@ struct RunReport {
   RunEnd run_end;
   std::vector<WorkerReport> workers;  // By local rank.
   bool line_open = false;             // The last line that workers wrote to stderr has no end.
+  std::vector<std::string>
+      refusals;  // Why the store has refused clients: the last few, latest first.
 };
 
-// Fails where the store cannot listen or a resource is missing, before a worker is started.
+// Fails where the store cannot listen, its file is not fresh or cannot be made, or a resource is
+// missing, before a worker is started.
 Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams);
 
 }  // namespace distrun

@@ -9,14 +9,18 @@
 #include <string>
 #include <vector>
 
+#include "launcher/store_choice.h"
+
 namespace distrun {
 
 struct LaunchOptions {
   int nproc_per_node = 1;                 // Workers on this node.
   std::string role = "default";           // ROLE_NAME.
   std::string run_id;                     // TORCHELASTIC_RUN_ID.
-  std::string master_addr = "127.0.0.1";  // Where the store listens: a numeric address.
+  StoreChoice store;                      // Where the workers meet.
+  std::string master_addr = "127.0.0.1";  // Where a TCP store listens: a numeric address.
   std::uint16_t master_port = 0;          // 0: a free port.
+  bool same_user = false;                 // Only this user's processes, and root's, may use it.
   bool module = false;                    // -m: the program is a Python module.
   bool no_python = false;                 // Never put python3 before the program.
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.

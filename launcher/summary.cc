@@ -104,6 +104,11 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
     text += fmt::format("  still there after SIGKILL, stuck in the kernel: {}\n",
                         list_of_ranks(survivors));
   }
+  for (const std::string& reason : report.refusals) {
+    if (run_end.cause != RunEnd::Cause::kSucceeded) {
+      text += fmt::format("  the store refused a client: {}\n", reason);
+    }
+  }
   if (!leaking.empty()) {
     text +=
         fmt::format("distrun: {} left a process behind that held the output open; it was cut off\n",

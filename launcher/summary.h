@@ -5,6 +5,7 @@
 //       local rank 1 on node7, pid 4711, after 3.2 s
 //       command: ./worker --lr 0.1
 //       ended in consequence: ranks 0, 2, 3 (signal SIGTERM (15))
+//       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
 //
 // Pure.
 #pragma once

@@ -85,5 +85,14 @@ TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
             std::string::npos);
 }
 
+TEST_F(SummaryTest, SaysWhomTheStoreRefusedOnlyWhereTheRunFailed) {
+  report_.refusals = {"no request has the code 71"};
+  report_.run_end.cause = RunEnd::Cause::kTimedOut;
+  EXPECT_NE(summary().find("\n  the store refused a client: no request has the code 71\n"),
+            std::string::npos);
+  report_.run_end = {.cause = RunEnd::Cause::kSucceeded};
+  EXPECT_EQ(summary(), "");
+}
+
 }  // namespace
 }  // namespace distrun

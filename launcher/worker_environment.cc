@@ -21,12 +21,21 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
   environment.set("WORLD_SIZE", world_size);
   environment.set("GROUP_WORLD_SIZE", "1");
   environment.set("ROLE_WORLD_SIZE", world_size);
-  environment.set("MASTER_ADDR", options.master_addr);
-  environment.set("MASTER_PORT", number(run.store_port));
+  const bool meets_in_file = options.store.kind == StoreChoice::Kind::kFile;
+  if (meets_in_file) {
+    environment.set("DISTRUN_INIT_METHOD", run.init_method);
+    environment.unset("MASTER_ADDR");
+    environment.unset("MASTER_PORT");
+  } else {
+    environment.unset("DISTRUN_INIT_METHOD");
+    environment.set("MASTER_ADDR", options.master_addr);
+    environment.set("MASTER_PORT", number(run.store_port));
+  }
+  // Python compares with "True".
+  environment.set("TORCHELASTIC_USE_AGENT_STORE", meets_in_file ? "False" : "True");
   environment.set("TORCHELASTIC_RESTART_COUNT", "0");
   environment.set("TORCHELASTIC_MAX_RESTARTS", "0");
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
-  environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");  // Python compares with "True".
   environment.set("TORCHELASTIC_ERROR_FILE", error_file(run.error_folder, worker));
   environment.set_default("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");

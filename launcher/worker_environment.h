@@ -7,14 +7,17 @@
 //
 //     LOCAL_RANK RANK GROUP_RANK ROLE_RANK ROLE_NAME
 //     LOCAL_WORLD_SIZE WORLD_SIZE GROUP_WORLD_SIZE ROLE_WORLD_SIZE
-//     MASTER_ADDR MASTER_PORT                the store, which the launcher hosts
+//     MASTER_ADDR MASTER_PORT                the TCP store, which the launcher hosts
+//     DISTRUN_INIT_METHOD                    file://PATH: the store is a file, of which torchrun
+//                                            knows nothing; MASTER_ADDR and MASTER_PORT are not set
 //     TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID
-//     TORCHELASTIC_USE_AGENT_STORE           True: every rank is a client of that store
+//     TORCHELASTIC_USE_AGENT_STORE           True: every rank is a client of the TCP store
 //     TORCHELASTIC_ERROR_FILE                where a worker may leave why it failed
 //     TORCHELASTIC_SIGNALS_TO_HANDLE TORCH_NCCL_ASYNC_ERROR_HANDLING
 //     OMP_NUM_THREADS                        1, where unset and several workers run
 //
-// Everything else is inherited.  Pure.
+// Those of the other store are removed where inherited: a run within another would meet in the
+// outer one's place, or wait where nobody listens.  Everything else is inherited.  Pure.
 #pragma once
 
 #include <cstdint>
@@ -27,8 +30,9 @@ namespace distrun {
 
 // What is known only once the run has begun.
 struct RunPlace {
-  std::uint16_t store_port;
-  std::string error_folder;  // Holds <attempt>/<local rank>/error.json.
+  std::uint16_t store_port = 0;  // Of the TCP store.
+  std::string init_method;       // The URL of the file, where the store is one.
+  std::string error_folder;      // Holds <attempt>/<local rank>/error.json.
 };
 
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,

@@ -13,6 +13,16 @@ Environment environment_of(std::size_t index, int workers, const Environment& in
                             {.store_port = 29500, .error_folder = "/tmp/errors"});
 }
 
+constexpr const char* kInitMethod = "file:///scratch/meet";
+
+Environment environment_with_file(const Environment& inherited) {
+  const LaunchOptions options{.nproc_per_node = 2,
+                              .store = {StoreChoice::Kind::kFile, "/scratch/meet"}};
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+  return worker_environment(plan, plan.workers[1],
+                            {.init_method = kInitMethod, .error_folder = "/tmp/errors"});
+}
+
 // The list is what torchrun 2.13 sets for worker 2 of 4.
 TEST(WorkerEnvironmentTest, IsTorchruns) {
   const std::pair<const char*, const char*> expected[] = {
@@ -48,6 +58,27 @@ TEST(WorkerEnvironmentTest, InheritsTheRest) {
   const Environment environment = environment_of(1, 2, inherited);
   EXPECT_EQ(environment.get("HOME"), "/home/me");
   EXPECT_EQ(environment.get("RANK"), "1");
+}
+
+TEST(WorkerEnvironmentTest, NamesTheFileWhereTheStoreIsOne) {
+  const Environment environment = environment_with_file({});
+  EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
+  EXPECT_EQ(environment.get("TORCHELASTIC_USE_AGENT_STORE"), "False");
+  EXPECT_EQ(environment.get("RANK"), "1");
+  EXPECT_EQ(environment.get("WORLD_SIZE"), "2");
+}
+
+// A run within a run.
+TEST(WorkerEnvironmentTest, DoesNotPassOnWhereAnotherRunMeets) {
+  Environment inherited;
+  inherited.set("MASTER_ADDR", "127.0.0.1");
+  inherited.set("MASTER_PORT", "29500");
+  inherited.set("DISTRUN_INIT_METHOD", "file:///outer");
+  EXPECT_EQ(environment_of(0, 2, inherited).get("DISTRUN_INIT_METHOD"), std::nullopt);
+  const Environment environment = environment_with_file(inherited);
+  EXPECT_EQ(environment.get("MASTER_ADDR"), std::nullopt);
+  EXPECT_EQ(environment.get("MASTER_PORT"), std::nullopt);
+  EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
 }
 
 TEST(WorkerEnvironmentTest, LimitsThreadsOnlyWhereSeveralWorkersShareThemUnasked) {

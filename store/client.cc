@@ -25,9 +25,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kReplyBytesMax = 1 * kGiB;  // More is not a store's answer.
+constexpr std::size_t kReplyBytesMax = 1 * kGiB;             // More is not a store's answer.
 constexpr milliseconds kFirstPause(20), kLongestPause(500);  // Between attempts to connect.
-constexpr milliseconds kOneAttempt(5000);  // At least.
+constexpr milliseconds kOneAttempt(5000);                    // At least.
 constexpr char kStopWaiting = 0, kWaitCanceled = 1;
 
 std::string request(RequestCode code) { return std::string(1, static_cast<char>(code)); }
@@ -53,9 +53,9 @@ std::string StoreAddress::text() const {
 }
 
 Result<StoreAddress> parse_store_address(std::string_view text) {
-  const Error malformed{ErrorKind::kInvalidArgument,
-                        fmt::format("'{}' is not HOST:PORT, as in 127.0.0.1:29500 or [::1]:29500",
-                                    text)};
+  const Error malformed{
+      ErrorKind::kInvalidArgument,
+      fmt::format("'{}' is not HOST:PORT, as in 127.0.0.1:29500 or [::1]:29500", text)};
   const std::size_t colon = text.rfind(':');
   if (colon == std::string_view::npos || colon == 0) return malformed;
   std::string_view host = text.substr(0, colon);
@@ -267,8 +267,9 @@ struct StoreClient::Impl {
     if (error == asio::error::eof || error == asio::error::connection_reset ||
         error == asio::error::broken_pipe) {
       return {ErrorKind::kProtocol,
-              name() + " ended the connection: it is no store, it has ended, or the request went "
-                       "beyond its limits ('distrun store status' tells)"};
+              name() +
+                  " ended the connection: it is no store, it has ended, or the request went "
+                  "beyond its limits ('distrun store status' tells)"};
     }
     return Error::from_errno(name(), error.value());
   }
@@ -300,8 +301,8 @@ Result<void> StoreClient::append(std::string_view key, std::string_view value) {
 
 Result<std::optional<std::string>> StoreClient::get(std::string_view key) {
   // Asked for in one piece, or the key could go in between.
-  const auto bytes = request(RequestCode::kCheck, std::vector{std::string(key)}) +
-                     request(RequestCode::kGet, key);
+  const auto bytes =
+      request(RequestCode::kCheck, std::vector{std::string(key)}) + request(RequestCode::kGet, key);
   const auto missing = impl_->ask(bytes, 1);
   if (!missing) return missing.error();
   auto value = impl_->receive_text();

@@ -17,9 +17,7 @@ using ::testing::UnorderedElementsAre;
 
 class StoreClientTest : public testing::StoreServerTest {
  protected:
-  StoreClient client() {
-    return StoreClient::connect({"127.0.0.1", port_}, seconds(10)).value();
-  }
+  StoreClient client() { return StoreClient::connect({"127.0.0.1", port_}, seconds(10)).value(); }
 };
 
 TEST_F(StoreClientTest, DoesWhatTheRequestsDo) {

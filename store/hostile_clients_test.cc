@@ -105,9 +105,8 @@ TEST_F(HostileClientsTest, ALengthBeyondItsLimitIsRefusedAtOnce) {
         case Field::kUint32:
           continue;
       }
-      for (const std::uint64_t length :
-           {limit + 1, std::uint64_t{1} << 32, std::uint64_t{1} << 63,
-            std::numeric_limits<std::uint64_t>::max()}) {
+      for (const std::uint64_t length : {limit + 1, std::uint64_t{1} << 32, std::uint64_t{1} << 63,
+                                         std::numeric_limits<std::uint64_t>::max()}) {
         SCOPED_TRACE(spec.name);
         expect_refused(before + bytes_of(length), std::to_string(length));
       }
@@ -141,8 +140,8 @@ TEST_F(HostileClientsTest, HalfARequestChangesNothing) {
 TEST_F(HostileClientsTest, ARequestThatComesByteByByteIsServed) {
   Client client = greeted_client();
   const std::string requests =
-      frame(RequestCode::kMultiSet, bytes_of<std::uint64_t>(2) + text("a") + text("1") +
-                                        text("b") + text("2")) +
+      frame(RequestCode::kMultiSet,
+            bytes_of<std::uint64_t>(2) + text("a") + text("1") + text("b") + text("2")) +
       frame(RequestCode::kCompareSet, text("a") + text("1") + text("3")) +
       frame(RequestCode::kMultiGet, bytes_of<std::uint64_t>(2) + text("a") + text("b"));
   for (const char byte : requests) ASSERT_TRUE(client.send({&byte, 1}));
@@ -242,7 +241,8 @@ TEST_F(HostileClientsTest, AFullStoreRefusesWhoAddsAndServesTheRest) {
 TEST_F(HostileClientsTest, EachThingThatIsKeptCountsAgainstTheMemory) {
   const std::string large(8 * kKiB, 'x');
   const std::map<std::string, std::function<std::string(int)>> growths = {
-      {"set", [&](int i) { return frame(RequestCode::kSet, text(std::to_string(i)) + text(large)); }},
+      {"set",
+       [&](int i) { return frame(RequestCode::kSet, text(std::to_string(i)) + text(large)); }},
       {"append", [&](int) { return frame(RequestCode::kAppend, text("k") + text(large)); }},
       {"compare_set",
        [&](int i) {
@@ -258,13 +258,13 @@ TEST_F(HostileClientsTest, EachThingThatIsKeptCountsAgainstTheMemory) {
        [&](int i) { return frame(RequestCode::kQueuePush, text(std::to_string(i)) + text("")); }},
       {"add",
        [&](int i) {
-         return frame(RequestCode::kAdd, text(std::to_string(i) + large.substr(0, 8000)) +
-                                             bytes_of<std::int64_t>(1));
+         return frame(RequestCode::kAdd,
+                      text(std::to_string(i) + large.substr(0, 8000)) + bytes_of<std::int64_t>(1));
        }},
       {"barrier",
        [&](int i) {
-         return frame(RequestCode::kBarrier, text(std::to_string(i) + large.substr(0, 8000)) +
-                                                 bytes_of<std::int64_t>(2));
+         return frame(RequestCode::kBarrier,
+                      text(std::to_string(i) + large.substr(0, 8000)) + bytes_of<std::int64_t>(2));
        }},
   };
   for (const auto& [name, request] : growths) {

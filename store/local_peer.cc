@@ -118,7 +118,8 @@ Result<std::optional<LocalSocket>> find_local_socket(const tcp::endpoint& own,
   nlmsghdr header;
   if (static_cast<std::size_t>(size) < sizeof(header)) return std::optional<LocalSocket>();
   std::memcpy(&header, answer.data(), sizeof(header));
-  if (header.nlmsg_type == NLMSG_ERROR && static_cast<std::size_t>(size) >= NLMSG_LENGTH(sizeof(int))) {
+  if (header.nlmsg_type == NLMSG_ERROR &&
+      static_cast<std::size_t>(size) >= NLMSG_LENGTH(sizeof(int))) {
     int error = 0;
     std::memcpy(&error, answer.data() + NLMSG_HDRLEN, sizeof(error));
     if (error == -ENOENT) return std::optional<LocalSocket>();

@@ -31,7 +31,8 @@ Result<std::size_t> StoreRequestParser::next(std::string_view bytes) {
 StoreRequestParser::Step StoreRequestParser::begin(std::string_view bytes) {
   if (bytes.empty()) return Step::kNeedMore;
   const auto code = static_cast<std::uint8_t>(bytes[0]);
-  if (request_index(code) == kRequestCount) return bad(fmt::format("no request has the code {}", code));
+  if (request_index(code) == kRequestCount)
+    return bad(fmt::format("no request has the code {}", code));
   request_.code = static_cast<RequestCode>(code);
   if (!greeted_ && request_.code != RequestCode::kValidate) {
     return bad(fmt::format("the connection begins with {} instead of validate", request_.name()));

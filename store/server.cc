@@ -55,12 +55,12 @@ struct Connection {
   const PeerId peer;
   StoreRequestParser parser;
   std::array<char, kFirstBytes> first;  // What has just been received.
-  std::string unread;        // Received, not yet understood.
-  std::string replies;       // To be sent.
-  std::size_t buffered = 0;  // What these two take.
-  bool flushing = false;     // Waits for the socket to take more of `replies`.
-  bool paused = false;       // There are too many of them: no request is looked at.
-  bool touched = false;      // Is in Impl::touched.
+  std::string unread;                   // Received, not yet understood.
+  std::string replies;                  // To be sent.
+  std::size_t buffered = 0;             // What these two take.
+  bool flushing = false;                // Waits for the socket to take more of `replies`.
+  bool paused = false;                  // There are too many of them: no request is looked at.
+  bool touched = false;                 // Is in Impl::touched.
   const Clock::time_point since = Clock::now();
   Clock::time_point last_at = since, wait_since = since;
   std::optional<RequestCode> last_request;
@@ -117,18 +117,18 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   std::array<char, kReadBytes> buffer;
 
   void accept() {
-    acceptor.async_accept(
-        arriving, [self = shared_from_this(), attempt = attempt](error_code error, tcp::socket socket) {
-          // A client of the attempt before is not let in, and the new one has an accept() of its own.
-          if (!self->acceptor.is_open() || attempt != self->attempt) return;
-          if (!error) {
-            self->welcome(std::move(socket));
-          } else if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
-                     error == asio::error::no_buffer_space) {
-            return self->accept_later();
-          }
-          self->accept();
-        });
+    acceptor.async_accept(arriving, [self = shared_from_this(), attempt = attempt](
+                                        error_code error, tcp::socket socket) {
+      // A client of the attempt before is not let in, and the new one has an accept() of its own.
+      if (!self->acceptor.is_open() || attempt != self->attempt) return;
+      if (!error) {
+        self->welcome(std::move(socket));
+      } else if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
+                 error == asio::error::no_buffer_space) {
+        return self->accept_later();
+      }
+      self->accept();
+    });
   }
 
   // The client stays in the backlog; at once again would be a busy loop.
@@ -145,9 +145,9 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     socket.non_blocking(true, error);
     if (error) return;
     if (connections.size() >= limits().connections_max) {
-      return note_refusal(remote, {ErrorKind::kProtocol,
-                                   fmt::format("{} connections are open: no more are allowed",
-                                               limits().connections_max)});
+      return note_refusal(
+          remote, {ErrorKind::kProtocol, fmt::format("{} connections are open: no more are allowed",
+                                                     limits().connections_max)});
     }
     if (options.same_user) {
       if (const auto admitted = check_user(socket, remote); !admitted) {
@@ -155,8 +155,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       }
     }
     const PeerId peer = ++last_peer;
-    auto connection =
-        std::make_shared<Connection>(std::move(socket), remote, peer, limits());
+    auto connection = std::make_shared<Connection>(std::move(socket), remote, peer, limits());
     connections.emplace(peer, connection);
     receive(connection);
   }
@@ -374,7 +373,8 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     auto wait = table->wait_of(connection.peer, kKeysShown);
     if (!wait) return;
     const auto now = Clock::now();
-    remember(gave_up, GaveUp{connection.remote, now, now - connection.wait_since, std::move(*wait)});
+    remember(gave_up,
+             GaveUp{connection.remote, now, now - connection.wait_since, std::move(*wait)});
   }
 
   StoreStatus status() const {
@@ -456,8 +456,8 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
   if (!error) return {};
-  Error failure = Error::from_errno(
-      fmt::format("store at {} port {}", options.host, options.port), error.value());
+  Error failure = Error::from_errno(fmt::format("store at {} port {}", options.host, options.port),
+                                    error.value());
   if (error == asio::error::address_in_use) failure.kind = ErrorKind::kAddressInUse;
   return failure;
 }

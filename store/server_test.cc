@@ -10,13 +10,13 @@ namespace distrun {
 namespace {
 
 namespace asio = boost::asio;
-using testing::Client;
-using testing::StoreServerTest;
 using testing::bytes_of;
+using testing::Client;
+using ::testing::ElementsAre;
 using testing::frame;
 using testing::greeting;
+using testing::StoreServerTest;
 using testing::text;
-using ::testing::ElementsAre;
 using ::testing::UnorderedElementsAre;
 
 TEST_F(StoreServerTest, AnswersInOrder) {
@@ -104,8 +104,8 @@ TEST_F(StoreServerTest, TakesOverADescriptorThatListens) {
 }
 
 TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
-  const UniqueFd unix_socket(::socket(AF_UNIX, SOCK_STREAM, 0)), udp(::socket(AF_INET, SOCK_DGRAM, 0)),
-      idle(::socket(AF_INET, SOCK_STREAM, 0));
+  const UniqueFd unix_socket(::socket(AF_UNIX, SOCK_STREAM, 0)),
+      udp(::socket(AF_INET, SOCK_DGRAM, 0)), idle(::socket(AF_INET, SOCK_STREAM, 0));
   for (const int fd : {0, 1 << 20, unix_socket.get(), udp.get(), idle.get()}) {
     asio::io_context io;
     const auto server = StoreServer::listen(io, table_, {.listen_fd = fd});
@@ -146,8 +146,8 @@ TEST_F(StoreServerTest, TellsWhoWaitsForWhat) {
   Client idle = greeted_client(), waiting = greeted_client(), in_barrier = greeted_client();
   ASSERT_TRUE(idle.round_trip());
   waiting.send(frame(RequestCode::kSet, text("there") + text("")) +
-               frame(RequestCode::kWait, bytes_of<std::uint64_t>(3) + text("there") +
-                                             text("missing") + text("gone")));
+               frame(RequestCode::kWait,
+                     bytes_of<std::uint64_t>(3) + text("there") + text("missing") + text("gone")));
   in_barrier.send(frame(RequestCode::kBarrier, text("b") + bytes_of<std::int64_t>(3)));
   ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 2; }));
 

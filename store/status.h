@@ -34,8 +34,8 @@ struct StoreStatus {
   struct Peer {
     std::string address;  // "127.0.0.1:51234", "[::1]:51234".
     double connected_s = 0;
-    double idle_s = 0;            // Since its last request, which may be a wait.
-    std::string last_request;     // Its name; empty where it has made none.
+    double idle_s = 0;              // Since its last request, which may be a wait.
+    std::string last_request;       // Its name; empty where it has made none.
     std::optional<StoreWait> wait;  // Then idle_s is how long it has waited.
   };
   struct GaveUp {  // A wait that its client ended, as clients do when their time-out is over.

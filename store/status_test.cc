@@ -38,7 +38,8 @@ TEST(StoreStatusTest, ComesBackFromItsJson) {
 
 TEST(StoreStatusTest, KeysOfAnyBytesAndLengthAreShown) {
   StoreStatus status;
-  status.peers = {{"a:1", 0, 0, "wait", StoreWait{{"\xFF\x80\"\n", std::string(8192, 'k')}, 2, 0, 0}}};
+  status.peers = {
+      {"a:1", 0, 0, "wait", StoreWait{{"\xFF\x80\"\n", std::string(8192, 'k')}, 2, 0, 0}}};
   const auto back = store_status_from_json(to_json(status)).value();
   EXPECT_EQ(back.peers[0].wait->keys[0], "\xEF\xBF\xBD\xEF\xBF\xBD\"\n");
   EXPECT_EQ(back.peers[0].wait->keys[1], std::string(200, 'k') + "…");

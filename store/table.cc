@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/printable.h"
 #include "store/wire.h"
 
 namespace distrun {
@@ -16,6 +17,9 @@ namespace {
 // The answers to check and to wait (CheckResponseType, WaitResponseType).
 constexpr char kReady = 0, kNotReady = 1;
 constexpr char kStopWaiting = 0, kWaitCanceled = 1;
+
+// In a message.
+std::string shown(std::string_view key) { return printable(key, 100); }
 
 // As std::stoll reads it, which LibTorch's server uses: blanks and a sign in front, anything
 // behind.
@@ -187,7 +191,7 @@ Result<void> StoreTable::append(PeerId, const StoreRequest& request, ReplySink& 
     if (found->value().size() + more.size() > limits_.value_bytes_max) {
       return Error{ErrorKind::kProtocol,
                    fmt::format("append to the key '{}' would make its value longer than {} bytes",
-                               request.key(), limits_.value_bytes_max)};
+                               shown(request.key()), limits_.value_bytes_max)};
     }
     const std::size_t growth = found->growth_by(more);
     if (!has_room_for(growth)) return full(request);
@@ -334,12 +338,12 @@ Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by)
     if (!number) {
       return Error{
           ErrorKind::kProtocol,
-          fmt::format("add to the key '{}', whose value does not begin with a number", key)};
+          fmt::format("add to the key '{}', whose value does not begin with a number", shown(key))};
     }
     value = *number;
   }
   if (__builtin_add_overflow(value, by, &value)) {
-    return Error{ErrorKind::kProtocol, fmt::format("add to the key '{}' overflows", key)};
+    return Error{ErrorKind::kProtocol, fmt::format("add to the key '{}' overflows", shown(key))};
   }
   put(key, fmt::format_int(value).c_str());
   return value;
