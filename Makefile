@@ -26,7 +26,7 @@ help:
 	  'make build     build everything into $(BUILD)/' \
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
-	  'make soak      what starts processes, many times over, also with every core busy' \
+	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
 	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
@@ -60,6 +60,7 @@ test: build
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
 
 soak: build
+	@cmake/setup.sh packages soak
 	@cmake/soak.sh
 
 packages:
