@@ -28,9 +28,9 @@ help:
 	  'make build     build everything into $(BUILD)/' \
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
-	  'make soak      what starts processes, many times over, also with every core busy' \
+	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
 	  'make bench     our store and LibTorch'"'"'s, side by side (BENCH=--quick: a first look)' \
-  'make check     format, lint, the include rule, sanitizers' \
+	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -63,6 +63,7 @@ test: build
 	@ctest --test-dir $(BUILD) --output-on-failure -j 2
 
 soak: build
+	@cmake/setup.sh packages soak
 	@cmake/soak.sh
 
 bench: packages

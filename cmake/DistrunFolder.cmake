@@ -12,7 +12,7 @@ add_library(distrun_warnings INTERFACE)
 target_compile_options(distrun_warnings INTERFACE
   -Wall -Wextra -Wpedantic -Wshadow
   -Wno-missing-field-initializers  # Options are given as {.port = 0}: the rest has defaults.
-  -Wno-maybe-uninitialized          # GCC 12 is wrong about every variant that holds a string.
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # GCC 12 is wrong about every variant that holds a string.
   -Wnon-virtual-dtor -Wold-style-cast
   -Woverloaded-virtual -Wimplicit-fallthrough
   $<$<BOOL:${DISTRUN_WERROR}>:-Werror>)

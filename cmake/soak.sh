@@ -1,12 +1,13 @@
 #!/usr/bin/env bash
 # `make soak`: everything that starts processes or opens sockets, many times over, first on a quiet
-# machine and then with every core kept busy.  A test that fails once is a bug.
+# machine and then with every core kept busy; between the two, a hundred thousand random requests to
+# our store and to LibTorch's, and random bytes to ours.  A test that fails once is a bug.
 #
-# Environment: BUILD (build), TIMES (20).
+# Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FUZZ_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=${BUILD:-build} times=${TIMES:-20}
-tests='ranks_test|tcp_store_test|TcpStoreTest|TrainDigits|LaunchTest|StoreServerTest|WorkerProcessTest|OutputSinkTest'
+build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
+tests='ranks_test|tcp_store_test|TcpStoreTest|TrainDigits|LaunchTest|StoreServerTest|HostileClients|StoreClient|StoreCommand|LocalPeer|FileRendezvous|Differential|WorkerProcessTest|OutputSinkTest'
 
 soak() {
   printf 'distrun: %s times, %s\n' "$times" "$1" >&2
@@ -15,6 +16,12 @@ soak() {
 }
 
 soak 'the machine quiet'
+
+printf 'distrun: %s sequences of requests to both stores\n' "$sequences" >&2
+DISTRUN_DIFFERENTIAL_SEQUENCES=$sequences "$build/tests/backends_test" --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
+
+cmake/fuzz.sh
+
 busy=()
 trap 'kill "${busy[@]}"' EXIT
 for _ in $(seq "$(nproc)"); do

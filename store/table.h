@@ -15,7 +15,9 @@
 // on a missing key the empty value, a deleted key does not make a peer wait anew,
 // add takes a value that merely begins with a number.  It differs where a client
 // breaks the protocol: a wait that replaces one still open waits for its own keys
-// only, and an add that overflows is refused.
+// only, and an add that overflows is refused.  It also differs where LibTorch's server
+// counts wrongly: a push counts once for a peer that waits, and no more when that has
+// ended; a queue that holds something is there, also in a wait for several keys.
 //
 // The request status is not the table's: it is about connections, which the server has.
 //
