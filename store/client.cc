@@ -250,7 +250,8 @@ struct StoreClient::Impl {
     answer = ask(request(RequestCode::kCancelWait), 1);
     if (!answer) return answer.error();
     if (answer->front() == kWaitCanceled) {
-      return Error{ErrorKind::kTimedOut, fmt::format("not within {} s", timeout.count() / 1000.0)};
+      const std::chrono::duration<double> seconds = timeout;
+      return Error{ErrorKind::kTimedOut, fmt::format("not within {} s", seconds.count())};
     }
     // The end of the wait and its cancellation have crossed.
     answer = receive(1);

@@ -296,7 +296,7 @@ TEST_F(HostileClientsTest, WaitsCountAgainstTheMemory) {
     }));
     EXPECT_LE(see([&] { return table_.bytes(); }), 256 * kKiB);
   }
-  EXPECT_THAT(last_reason(), HasSubstr("wait, and the store is full"));
+  EXPECT_THAT(last_reason(), HasSubstr("the store is full"));
   clients.clear();
   EXPECT_TRUE(comes_to([&] { return table_.bytes() == 0; }));
 }

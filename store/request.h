@@ -85,7 +85,7 @@ constexpr std::size_t request_index(std::uint8_t code) {
                                                                  : kRequestCount;
 }
 constexpr std::size_t request_index(RequestCode code) {
-  return request_index(static_cast<std::uint8_t>(code));
+  return code == RequestCode::kStatus ? kRequestCount - 1 : static_cast<std::size_t>(code);
 }
 constexpr const RequestSpec& request_spec(RequestCode code) {
   return kRequests[request_index(code)];
