@@ -14,6 +14,7 @@
 #include "cli/flags.h"
 #include "cli/store_status_text.h"
 #include "common/parse_number.h"
+#include "common/units.h"
 #include "launcher/run_end.h"
 #include "store/local_peer.h"
 
@@ -77,7 +78,7 @@ std::string seconds_text(std::chrono::milliseconds time) {
 // All of stdin.
 Result<std::string> read_stdin() {
   std::string bytes;
-  std::array<char, 64 * 1024> buffer;
+  std::array<char, 64 * kKiB> buffer;
   while (true) {
     const auto size = ::read(STDIN_FILENO, buffer.data(), buffer.size());
     if (size > 0) {
@@ -242,6 +243,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
 
 std::vector<std::string> StoreClientCommands::on_wire(const std::vector<std::string>& keys) const {
   std::vector<std::string> wire;
+  wire.reserve(keys.size());
   for (const auto& key : keys) wire.push_back(on_wire(key));
   return wire;
 }
