@@ -86,11 +86,6 @@ std::string shown(std::string_view bytes) {
   return "\"" + line + "\"";
 }
 
-const RequestSpec& spec_of(RequestCode code) {
-  return *std::find_if(kRequests.begin(), kRequests.end(),
-                       [code](const RequestSpec& spec) { return spec.code == code; });
-}
-
 struct Request {
   RequestCode code = RequestCode::kPing;
   std::vector<std::string> keys, values;
@@ -99,7 +94,7 @@ struct Request {
   std::string bytes() const {
     std::string fields;
     std::size_t key = 0, value = 0;
-    for (const Field field : spec_of(code).fields) {
+    for (const Field field : request_spec(code).fields) {
       switch (field) {
         case Field::kKey:
           fields += text(keys[key++]);
@@ -129,11 +124,11 @@ struct Request {
   }
 
   std::string readable() const {
-    std::string line(spec_of(code).name);
+    std::string line(request_spec(code).name);
     for (const auto& key : keys) line += " " + shown(key);
     if (!values.empty()) line += " =";
     for (const auto& value : values) line += " " + shown(value);
-    for (const Field field : spec_of(code).fields) {
+    for (const Field field : request_spec(code).fields) {
       if (field == Field::kInt64) line += " " + std::to_string(number);
     }
     return line;
@@ -372,7 +367,7 @@ class RequestSource {
 
   Request draw() {
     Request request{.code = code()};
-    for (const Field field : spec_of(request.code).fields) {
+    for (const Field field : request_spec(request.code).fields) {
       switch (field) {
         case Field::kKey:
           request.keys.push_back(random_.pick(keys_));
@@ -499,7 +494,7 @@ struct Tally {
     std::ostringstream line;
     line << "compared " << all() << " requests:";
     for (const auto& [code, times] : requests) {
-      line << " " << times << " " << spec_of(code).name << ",";
+      line << " " << times << " " << request_spec(code).name << ",";
     }
     line << " of which " << waited << " waited, " << woken << " were woken (" << woken_by_push
          << " by a push), " << closed << " closed their connection; " << left << " clients left, "

@@ -12,10 +12,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
 namespace distrun {
 namespace {
 
+constexpr char kCorpus[] = DISTRUN_SOURCE_DIR "/store/fuzz/corpus";
+
 // Each in a process of its own, so that a failure names the file.
 TEST(StoreFuzzCorpusTest, EveryInputOfTheCorpusLeavesTheStoreSound) {
   int files = 0;
-  for (const auto& entry : std::filesystem::directory_iterator(DISTRUN_STORE_CORPUS)) {
+  for (const auto& entry : std::filesystem::directory_iterator(kCorpus)) {
     std::ifstream file(entry.path(), std::ios::binary);
     const std::string input{std::istreambuf_iterator<char>(file), {}};
     EXPECT_EXIT(
@@ -27,7 +29,7 @@ TEST(StoreFuzzCorpusTest, EveryInputOfTheCorpusLeavesTheStoreSound) {
         << entry.path();
     ++files;
   }
-  EXPECT_GT(files, 0) << DISTRUN_STORE_CORPUS << " is empty";
+  EXPECT_GT(files, 0) << kCorpus << " is empty";
 }
 
 }  // namespace

@@ -114,6 +114,12 @@ bool write(const std::string& folder) {
   corpus.add("queue_emptied", greeting() + push + pop + pop + wait);
   corpus.add("add_to_no_number",
              greeting() + set + frame(RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)));
+  std::string pushes;
+  for (char key = 'a'; key <= 'h'; ++key) {
+    pushes +=
+        frame(RequestCode::kQueuePush, text(std::string(1, key)) + text(std::string(64, 'v')));
+  }
+  corpus.add("store_full", greeting() + wait + pushes + set);
   const std::string most =
       frame(RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(0x7FFFFFFFFFFFFFFF));
   corpus.add("add_overflows", greeting() + most + most);

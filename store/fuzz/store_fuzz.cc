@@ -16,7 +16,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <functional>
-#include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -37,20 +37,13 @@ constexpr StoreLimits kLimits{.key_bytes_max = 16,
                               .value_bytes_max = 64,
                               .keys_max = 4,
                               .request_bytes_max = 192,
-                              .reply_bytes_max = 384};
+                              .reply_bytes_max = 384,
+                              .memory_bytes_max = 4 * kKiB};
 
 void must(bool holds, const char* what) {
   if (holds) return;
   std::fprintf(stderr, "store_fuzz: it does not hold that %s\n", what);
   std::abort();
-}
-
-const RequestSpec& spec_of(const StoreRequest& request) {
-  const auto* spec =
-      std::find_if(kRequests.begin(), kRequests.end(),
-                   [&](const RequestSpec& known) { return known.code == request.code; });
-  must(spec != kRequests.end(), "a request is one of the table");
-  return *spec;
 }
 
 // A request as its client has written it.
@@ -67,7 +60,8 @@ std::string written(const StoreRequest& request) {
     must(request.values[value].size() <= kLimits.value_bytes_max, "a value is within its limit");
     return text(request.values[value++]);
   };
-  for (const Field field : spec_of(request).fields) {
+  must(request_index(request.code) < kRequestCount, "a request is one of the table");
+  for (const Field field : request_spec(request.code).fields) {
     switch (field) {
       case Field::kKey:
         fields += next_key();
@@ -151,6 +145,7 @@ class Store : private ReplySink {
       speaks_ = static_cast<std::size_t>(request.number) % peers_.size();
       if ((request.number & 0x80000000) != 0) leave(peers_[speaks_]);
     }
+    keys_.insert(request.keys.begin(), request.keys.end());
     Peer& peer = peers_[speaks_];
     const bool applied = table_.apply(peer.id, request, *this).has_value();
     if (applied) look_at_answer(peer, request);
@@ -165,6 +160,18 @@ class Store : private ReplySink {
   void end() {
     for (Peer& peer : peers_) leave(peer);
     must(table_.waiting_count() == 0, "who is gone does not wait");
+    Peer& last = peers_[0];
+    for (const std::string& key : keys_) {
+      StoreRequest request{.code = RequestCode::kDeleteKey, .keys = {key}};
+      (void)table_.apply(last.id, request, *this);
+      request.code = RequestCode::kQueuePop;
+      do {
+        last.replies.clear();
+        (void)table_.apply(last.id, request, *this);
+      } while (last.replies != bytes_of<std::int64_t>(0));
+    }
+    must(table_.key_count() == 0, "a deleted key is gone");
+    must(table_.bytes() == 0, "what is deleted takes no memory");
   }
 
  private:
@@ -257,6 +264,15 @@ class Store : private ReplySink {
         std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.waits; });
     must(table_.waiting_count() == static_cast<std::size_t>(waiting),
          "who has had no answer to a wait waits");
+    for (const Peer& peer : peers_) {
+      constexpr std::size_t kNamed = 2;
+      const auto wait = table_.wait_of(peer.id, kNamed);
+      must(wait.has_value() == peer.waits, "what is waited for is known of those that wait");
+      if (!wait) continue;
+      must(wait->keys_left > 0, "who waits waits for something");
+      must(wait->keys.size() == std::min(kNamed, wait->keys_left), "what is missing is named");
+    }
+    must(table_.bytes() <= kLimits.memory_bytes_max, "the table is within its limit");
   }
 
   static std::uint64_t take_number(std::string_view& rest) {
@@ -277,6 +293,7 @@ class Store : private ReplySink {
   StoreTable table_{kLimits};
   std::array<Peer, 3> peers_{{{.id = 1}, {.id = 2}, {.id = 3}}};
   PeerId last_id_ = 3;
+  std::set<std::string> keys_;  // All that requests have named.
   std::size_t speaks_ = 0;
 };
 
