@@ -99,7 +99,12 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     err << name << ": " << problem << '\n' << "Try '" << name << " --help'.\n";
     return kExitUsage;
   }
-  return chosen()->run(environment, out, err);
+  try {
+    return chosen()->run(environment, out, err);
+  } catch (const std::exception& error) {  // Asio's, or out of memory.
+    err << name_of(app) << ": " << error.what() << '\n';
+    return kExitInternal;
+  }
 }
 
 }  // namespace distrun

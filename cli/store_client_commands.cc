@@ -16,7 +16,9 @@
 #include "common/parse_number.h"
 #include "common/units.h"
 #include "launcher/run_end.h"
+#include "store/address.h"
 #include "store/local_peer.h"
+#include "store/local_process.h"
 
 namespace distrun {
 
@@ -51,10 +53,11 @@ Examples:
   distrun store wait --timeout 0 ready/0          # is it there?)help";
 constexpr const char* kCompareSetHelp =
     R"help(Sets KEY to WANTED where its value is EXPECTED, or where it is not there and EXPECTED is
-empty.  Prints the value it has then.  Exit status: 1 where that is not WANTED.
+empty.  Prints the value it has then.  Exit status: 1 where that is not WANTED; so let WANTED be
+one that no other caller has.
 
 Examples:
-  distrun store compare-set leader "" "$(hostname)" && echo elected)help";
+  distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
 constexpr const char* kDeleteHelp = "Exit status: 4 where there was no such key.";
 constexpr const char* kKeysHelp = "One a line, sorted.";
 constexpr const char* kBarrierHelp =
@@ -96,29 +99,33 @@ std::optional<std::string> store_of(const Environment& environment) {
   if (const auto store = environment.get("DISTRUN_STORE"); store && !store->empty()) return *store;
   const auto host = environment.get("MASTER_ADDR"), port = environment.get("MASTER_PORT");
   if (!host || !port || host->empty() || port->empty()) return std::nullopt;
-  const bool v6 = host->find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", *host, *port) : fmt::format("{}:{}", *host, *port);
+  return (host->find(':') == std::string::npos ? *host : "[" + *host + "]") + ":" + *port;
+}
+
+std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const std::string& address) {
+  const auto parsed = parse_store_address(address);
+  if (!parsed) return std::nullopt;
+  boost::system::error_code error;
+  const auto ip = boost::asio::ip::make_address(parsed->host, error);
+  if (error) return std::nullopt;
+  return boost::asio::ip::tcp::endpoint(ip, parsed->port);
 }
 
 // The processes at the other ends of the store's connections, where they run on this machine.
-PeerProcesses processes_of(const StoreStatus& status, const StoreClient& store) {
+PeerProcesses processes_of(const StoreStatus& status) {
+  PeerProcesses processes;
+  auto sockets = LocalSockets::open();
+  if (!sockets) return processes;  // They are shown by address.
   std::unordered_map<std::string, std::uint64_t> inode_of;
   std::unordered_set<std::uint64_t> inodes;
-  const auto look_at = [&](const std::string& address) {
-    const auto parsed = parse_store_address(address);
-    if (!parsed) return;
-    boost::system::error_code error;
-    const auto ip = boost::asio::ip::make_address(parsed->host, error);
-    if (error) return;
-    const auto socket = find_local_socket({ip, parsed->port}, store.store_endpoint());
-    if (!socket || !*socket) return;
-    inode_of[address] = (*socket)->inode;
+  for (const auto& peer : status.peers) {
+    const auto own = endpoint_of(peer.address), store = endpoint_of(peer.store_address);
+    if (!own || !store) continue;
+    const auto socket = sockets->find(*own, *store);
+    if (!socket || !*socket) continue;
+    inode_of[peer.address] = (*socket)->inode;
     inodes.insert((*socket)->inode);
-  };
-  for (const auto& peer : status.peers) look_at(peer.address);
-  for (const auto& gave_up : status.gave_up) look_at(gave_up.address);
-
-  PeerProcesses processes;
+  }
   const auto found = processes_of_sockets(inodes);
   for (const auto& [address, inode] : inode_of) {
     if (const auto process = found.find(inode); process != found.end()) {
@@ -132,47 +139,50 @@ PeerProcesses processes_of(const StoreStatus& status, const StoreClient& store) 
 
 StoreClientCommands::StoreClientCommands(CLI::App& store) {
   using Self = StoreClientCommands;
-  CLI::App& get = add(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
+  CLI::App& get =
+      add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
   own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout.");
 
-  CLI::App& set = add(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
+  CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
   set.add_option("VALUE", value_);
 
-  CLI::App& add_to = add(store, "add", "KEY NUMBER", "Add to a counter.", kAddHelp, &Self::add);
+  CLI::App& add_to =
+      add_command(store, "add", "KEY NUMBER", "Add to a counter.", kAddHelp, &Self::add);
   add_to.add_option("KEY", key_)->required();
   add_to.add_option("NUMBER", number_text_)->required();
 
-  CLI::App& wait = add(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait);
-  wait.add_option("KEY", keys_)->required();
+  // As an option, a list would have CLI11 take the brackets of [a,b] off.
+  add_command(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait).allow_extras();
 
   CLI::App& compare =
-      add(store, "compare-set", "KEY EXPECTED WANTED", "Set a key if it has a certain value.",
-          kCompareSetHelp, &Self::compare_set);
+      add_command(store, "compare-set", "KEY EXPECTED WANTED",
+                  "Set a key if it has a certain value.", kCompareSetHelp, &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
   compare.add_option("WANTED", value_)->required();
 
-  CLI::App& remove = add(store, "delete", "KEY", "Delete a key.", kDeleteHelp, &Self::delete_key);
+  CLI::App& remove =
+      add_command(store, "delete", "KEY", "Delete a key.", kDeleteHelp, &Self::delete_key);
   remove.add_option("KEY", key_)->required();
 
-  CLI::App& list = add(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
+  CLI::App& list = add_command(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
   own_flag(list, "null", null_, "A zero byte after each key instead of a newline.", "0");
 
-  CLI::App& barrier =
-      add(store, "barrier", "KEY COUNT", "Wait until all have come.", kBarrierHelp, &Self::barrier);
+  CLI::App& barrier = add_command(store, "barrier", "KEY COUNT", "Wait until all have come.",
+                                  kBarrierHelp, &Self::barrier);
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
-  CLI::App& status =
-      add(store, "status", "", "Who is there and who waits for what.", kStatusHelp, &Self::status);
+  CLI::App& status = add_command(store, "status", "", "Who is there and who waits for what.",
+                                 kStatusHelp, &Self::status);
   own_flag(status, "json", json_, "As the store answers it.");
 }
 
-CLI::App& StoreClientCommands::add(CLI::App& store, const std::string& name,
-                                   const std::string& usage, const std::string& help,
-                                   const std::string& footer, Action act) {
+CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& name,
+                                           const std::string& usage, const std::string& help,
+                                           const std::string& footer, Action act) {
   CLI::App& command = *store.add_subcommand(name, help);
   command.formatter(std::make_shared<HelpFormatter>("distrun store " + name + " [flags]" +
                                                     (usage.empty() ? "" : " ") + usage));
@@ -209,13 +219,26 @@ void StoreClientCommands::check(const Environment& environment) {
   address_ = std::move(*address);
   wait_for_ = seconds_from("--timeout", timeout_);
   connect_for_ = seconds_from("--connect-timeout", connect_timeout_);
-  if (!number_text_.empty()) {
-    const bool counts = chosen()->act == &StoreClientCommands::barrier;
+  const Action act = chosen()->act;
+  if (act == &StoreClientCommands::wait) keys_ = words_of_wait();
+  const bool counts = act == &StoreClientCommands::barrier;
+  if (counts || act == &StoreClientCommands::add) {
     const auto number = parse_number<std::int64_t>(
         number_text_, counts ? 1 : std::numeric_limits<std::int64_t>::min());
     if (!number) throw CLI::ValidationError(counts ? "COUNT" : "NUMBER", number.error().message);
     number_ = *number;
   }
+}
+
+std::vector<std::string> StoreClientCommands::words_of_wait() const {
+  std::vector<std::string> words = chosen()->command->remaining();
+  if (words.empty()) throw CLI::RequiredError("KEY");
+  for (const auto& word : words) {
+    if (word.size() > 1 && word.front() == '-') {
+      throw CLI::ParseError("unknown flag " + word, kExitUsage);
+    }
+  }
+  return words;
 }
 
 int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream& err) {
@@ -325,7 +348,7 @@ Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
   return Error{
       ErrorKind::kTimedOut,
       fmt::format("after {} {} of {} have come ('distrun store status' tells who is there)",
-                  seconds_text(wait_for_), arrived->value_or("0"), number_)};
+                  seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
 }
 
 Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
@@ -342,11 +365,10 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   auto status = store_status_from_json(*text);
   if (!status) return status.error();
   // The one that asks is not of interest.
-  boost::asio::ip::tcp::endpoint own = store.own_endpoint();
-  const std::string own_address = StoreAddress{own.address().to_string(), own.port()}.text();
-  std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own_address; });
-  --status->connections;
-  out << text_of(*status, processes_of(*status, store));
+  const std::string own = text_of(store.own_endpoint());
+  status->connections -=
+      std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own; });
+  out << text_of(*status, processes_of(*status));
   return 0;
 }
 

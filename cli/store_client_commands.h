@@ -31,8 +31,8 @@ class StoreClientCommands : public CliCommand {
     CLI::App* command;
     Action act;
   };
-  CLI::App& add(CLI::App& store, const std::string& name, const std::string& usage,
-                const std::string& help, const std::string& footer, Action act);
+  CLI::App& add_command(CLI::App& store, const std::string& name, const std::string& usage,
+                        const std::string& help, const std::string& footer, Action act);
   const Entry* chosen() const;
 
   Result<int> get(StoreClient& store, std::ostream& out);
@@ -45,6 +45,7 @@ class StoreClientCommands : public CliCommand {
   Result<int> barrier(StoreClient& store, std::ostream& out);
   Result<int> status(StoreClient& store, std::ostream& out);
 
+  std::vector<std::string> words_of_wait() const;
   std::string on_wire(const std::string& key) const { return raw_ ? key : "/" + key; }
   std::vector<std::string> on_wire(const std::vector<std::string>& keys) const;
 

@@ -3,18 +3,20 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
-#include <fstream>
+#include <cstdlib>
 #include <ostream>
 
 #include <CLI/CLI.hpp>
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/signal_set.hpp>
+#include <fcntl.h>
 #include <fmt/format.h>
-#include <fmt/ostream.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "cli/flags.h"
 #include "common/parse_number.h"
+#include "common/unique_fd.h"
 #include "launcher/run_end.h"
 #include "launcher/worker_process.h"
 
@@ -44,28 +46,36 @@ constexpr int kRefusalsPrinted = 100;
 class PortFile {
  public:
   static Result<PortFile> write(const std::string& path, std::uint16_t port) {
-    if (path.empty()) return PortFile("");
-    const std::string unfinished = fmt::format("{}.{}", path, ::getpid());
-    std::ofstream file(unfinished);
-    file << port << '\n' << std::flush;
-    const bool written = file.good();
-    file.close();
-    if (!written || std::rename(unfinished.c_str(), path.c_str()) != 0) {
+    if (path.empty()) return PortFile("", UniqueFd());
+    std::string unfinished = path + ".XXXXXX";
+    UniqueFd fd(::mkostemp(unfinished.data(), O_CLOEXEC));
+    if (!fd) return Error::from_errno("write --port-file " + path);
+    const std::string text = fmt::format("{}\n", port);
+    const auto size = static_cast<ssize_t>(text.size());
+    if (::write(fd.get(), text.data(), text.size()) != size || ::fchmod(fd.get(), 0644) != 0 ||
+        std::rename(unfinished.c_str(), path.c_str()) != 0) {
       Error error = Error::from_errno("write --port-file " + path);
       ::unlink(unfinished.c_str());
       return error;
     }
-    return PortFile(path);
+    return PortFile(path, std::move(fd));
   }
-  PortFile(PortFile&& other) noexcept : path_(std::exchange(other.path_, "")) {}
+
+  PortFile(PortFile&&) noexcept = default;
   PortFile& operator=(PortFile&&) = delete;
+
+  // Where it is still the same file: another server may have written its own.
   ~PortFile() {
-    if (!path_.empty()) ::unlink(path_.c_str());
+    struct stat own {
+    }, there{};
+    if (!fd_ || ::fstat(fd_.get(), &own) != 0 || ::stat(path_.c_str(), &there) != 0) return;
+    if (own.st_dev == there.st_dev && own.st_ino == there.st_ino) ::unlink(path_.c_str());
   }
 
  private:
-  explicit PortFile(std::string path) : path_(std::move(path)) {}
+  PortFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
   std::string path_;
+  UniqueFd fd_;
 };
 
 }  // namespace
@@ -98,7 +108,7 @@ void StoreServeCommand::check(const Environment&) {
   };
   if (options_.host == "localhost") options_.host = "127.0.0.1";
   options_.port = number("--port", port_, std::uint16_t{0}, std::uint16_t{65535});
-  if (!listen_fd_.empty()) {
+  if (command_->count("--listen-fd") > 0) {
     options_.listen_fd = number("--listen-fd", listen_fd_, 0, 1 << 30);
     if (command_->count("--host") + command_->count("--port") > 0) {
       throw CLI::ValidationError("--listen-fd", "cannot be combined with --host or --port");
@@ -148,11 +158,7 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
   const auto port_file = PortFile::write(port_file_, (*server)->port());
   if (!port_file) return fail(port_file.error());
   out << (*server)->address() << '\n' << std::flush;  // Who does not read it has not asked.
-  try {
-    io.run();
-  } catch (const std::exception& error) {  // Out of memory, or Asio's.
-    return fail({ErrorKind::kSystem, error.what()});
-  }
+  io.run();
   return 0;
 }
 

@@ -27,7 +27,7 @@ std::string counted(std::uint64_t count, std::string_view singular) {
 
 std::string name_of(const std::string& address, const PeerProcesses& processes) {
   const auto found = processes.find(address);
-  if (found == processes.end()) return address;
+  if (found == processes.end()) return printable(address, 100);
   const LocalProcess& process = found->second;
   if (process.rank) return fmt::format("rank {} (pid {})", *process.rank, process.pid);
   return fmt::format("pid {}", process.pid);
@@ -73,6 +73,7 @@ std::string text_of(const StoreWait& wait) {
     return fmt::format("in the barrier {}: {} of {} have come", keys, wait.arrived,
                        wait.arrivals_wanted);
   }
+  if (wait.keys.empty()) return "for " + counted(wait.keys_left, "key");
   if (wait.keys_left > wait.keys.size()) {
     keys += fmt::format(" and {} more", wait.keys_left - wait.keys.size());
   }
@@ -96,14 +97,20 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   text += section("connected, not waiting", others, [&](const StoreStatus::Peer& peer) {
     const std::string last = peer.last_request.empty() ? "nothing so far" : peer.last_request;
     return fmt::format("{:<28} {:>7.1f} s ago: {}", name_of(peer.address, processes), peer.idle_s,
-                       last);
+                       printable(last, 100));
   });
   if (status.connections > status.peers.size()) {
     text += fmt::format("  and {} more\n", status.connections - status.peers.size());
   }
   if (const auto missing = missing_ranks(processes); !missing.empty()) {
     constexpr std::size_t kRanksShown = 32;
-    text += missing.size() == 1 ? "not connected: rank" : "not connected: ranks";
+    // A peer that is not known, or is one of those that are not shown, may be any rank.
+    const bool all_known = status.connections == status.peers.size() &&
+                           std::all_of(status.peers.begin(), status.peers.end(), [&](auto& peer) {
+                             return processes.contains(peer.address);
+                           });
+    text += all_known ? "not connected: rank" : "not connected, or not known here: rank";
+    if (missing.size() > 1) text += "s";
     for (std::size_t i = 0; i < std::min(missing.size(), kRanksShown); ++i) {
       text += fmt::format("{} {}", i == 0 ? "" : ",", missing[i]);
     }
@@ -119,8 +126,8 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   });
   text += section(fmt::format("refused (the last of {})", status.refused), status.closed,
                   [&](const StoreStatus::Closed& event) {
-                    return fmt::format("{:<28} {:>7.1f} s ago: {}", event.address, event.ago_s,
-                                       printable(event.reason, 300));
+                    return fmt::format("{:<28} {:>7.1f} s ago: {}", printable(event.address, 100),
+                                       event.ago_s, printable(event.reason, 300));
                   });
   return text;
 }

@@ -6,8 +6,11 @@
 //       rank 0 (pid 4711)                31.2 s for ready/3
 //       rank 2 (pid 4713)                30.9 s in the barrier epoch/1: 2 of 4 have come
 //     connected, not waiting:
-//       rank 3 (pid 4714)                last: set, 32.0 s ago
+//       rank 3 (pid 4714)                32.0 s ago: set
 //     not connected: rank 1
+//
+// Where some peers are shown by address, a rank that is not found may be one of them; then it says
+// so.
 //
 // Pure.
 #pragma once
@@ -15,7 +18,7 @@
 #include <string>
 #include <unordered_map>
 
-#include "store/local_peer.h"
+#include "store/local_process.h"
 #include "store/status.h"
 
 namespace distrun {

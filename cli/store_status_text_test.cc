@@ -1,20 +1,23 @@
 #include "cli/store_status_text.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace distrun {
 namespace {
+
+using ::testing::HasSubstr;
 
 TEST(StoreStatusTextTest, SaysWhoIsThereWhoWaitsAndWhoIsMissing) {
   StoreStatus status{.address = "127.0.0.1:29500", .up_s = 61, .keys = 12, .bytes = 3174};
   status.connections = 6;
   status.waiting = 3;
   status.refused = 40;
-  status.peers = {{"127.0.0.1:1", 60, 30.94, "barrier", StoreWait{{"/epoch/1"}, 1, 2, 4}},
-                  {"127.0.0.1:2", 60, 31.2, "wait", StoreWait{{"/ready/3"}, 1, 0, 0}},
-                  {"10.0.0.7:3", 60, 1, "wait", StoreWait{{"/a", "b\x01"}, 5, 0, 0}},
-                  {"127.0.0.1:4", 60, 32, "set", std::nullopt},
-                  {"127.0.0.1:5", 60, 2, "", std::nullopt}};
+  status.peers = {{"127.0.0.1:1", "", 60, 30.94, "barrier", StoreWait{{"/epoch/1"}, 1, 2, 4}},
+                  {"127.0.0.1:2", "", 60, 31.2, "wait", StoreWait{{"/ready/3"}, 1, 0, 0}},
+                  {"10.0.0.7:3", "", 60, 1, "wait", StoreWait{{"/a", "b\x01"}, 5, 0, 0}},
+                  {"127.0.0.1:4", "", 60, 32, "set", std::nullopt},
+                  {"127.0.0.1:5", "", 60, 2, "", std::nullopt}};
   status.gave_up = {{"127.0.0.1:2", 1.5, 30, StoreWait{{"/x"}, 1, 0, 0}}};
   status.closed = {{"127.0.0.1:6", 3, "no request has the code 71"}};
   const PeerProcesses processes = {{"127.0.0.1:1", {4713, 2, 5}},
@@ -31,12 +34,32 @@ connected, not waiting:
   rank 3 (pid 4714)               32.0 s ago: set
   pid 99                           2.0 s ago: nothing so far
   and 1 more
-not connected: ranks 1, 4
+not connected, or not known here: ranks 1, 4
 gave up:
   rank 0 (pid 4711)                1.5 s ago, after 30.0 s for x
 refused (the last of 40):
   127.0.0.1:6                      3.0 s ago: no request has the code 71
 )");
+}
+
+TEST(StoreStatusTextTest, ARankIsMissingForSureOnlyWhereAllPeersAreKnown) {
+  StoreStatus status{.address = "127.0.0.1:29500"};
+  status.connections = 2;
+  status.peers = {{"127.0.0.1:1", "", 1, 1, "set", std::nullopt},
+                  {"127.0.0.1:2", "", 1, 1, "set", std::nullopt}};
+  PeerProcesses processes = {{"127.0.0.1:1", {1, 0, 3}}};
+  EXPECT_THAT(text_of(status, processes),
+              HasSubstr("\nnot connected, or not known here: ranks 1, 2\n"));
+  processes["127.0.0.1:2"] = {2, 2, 3};
+  EXPECT_THAT(text_of(status, processes), HasSubstr("\nnot connected: rank 1\n"));
+  status.connections = 3;
+  EXPECT_THAT(text_of(status, processes),
+              HasSubstr("\nnot connected, or not known here: rank 1\n"));
+}
+
+TEST(StoreStatusTextTest, KeysThatAreNotNamedAreCounted) {
+  EXPECT_EQ(text_of(StoreWait{{}, 1, 0, 0}), "for 1 key");
+  EXPECT_EQ(text_of(StoreWait{{}, 7, 0, 0}), "for 7 keys");
 }
 
 TEST(StoreStatusTextTest, AnIdleStoreIsOneLine) {

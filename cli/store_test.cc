@@ -65,8 +65,16 @@ class StoreCommandTest : public ::testing::Test {
   }
 
   // A shell script with `distrun` on its path and the store in its environment.
-  ProgramResult script(const std::string& text, const std::string& address = "") {
+  // Where it prints an address, `use` is called with it, and the script is ended then.
+  ProgramResult script(const std::string& text, const std::string& address = "",
+                       const std::function<void(const std::string&)>& use = {}) {
     ProgramOptions options;
+    bool used = false;
+    options.on_output = [&](const std::string& out, int pid) {
+      if (!use || std::exchange(used, true)) return;
+      use(out.substr(0, out.find('\n')));
+      ::kill(pid, SIGTERM);
+    };
     if (!address.empty()) options.environment.set("DISTRUN_STORE", address);
     const auto path = std::filesystem::path(DISTRUN_PROGRAM).parent_path().string();
     ProgramResult result =
@@ -223,7 +231,7 @@ test $i -gt 40 && test $i -lt 64 && echo full
 distrun store get 123456789)",
                                    address);
         EXPECT_EQ(result.out, "set\n125\nset\n125\nfull\nyes");
-        EXPECT_THAT(result.err, HasSubstr("went beyond its limits"));
+        EXPECT_THAT(result.err, HasSubstr("it has refused the client or the request"));
       });
   EXPECT_THAT(served.err, HasSubstr("set with a key of 11 bytes: at most 10 are allowed\n"));
   EXPECT_THAT(served.err, HasSubstr("set with a value of 1025 bytes: at most 1024 are allowed\n"));
@@ -262,8 +270,59 @@ TEST_F(StoreCommandTest, TenThousandIdleConnectionsAreKeptAndHoldUpNobody) {
   allow(allowed);
 }
 
+// Clients that cannot be accepted wait in the kernel's queue, and are served when others go.
+TEST_F(StoreCommandTest, WhenDescriptorsRunOutClientsWait) {
+  for (const char* flag : {"", "--same-user"}) {
+    const auto result = script("ulimit -n 20; exec distrun store serve " + std::string(flag), "",
+                               [](const std::string& address) {
+                                 const auto port = parse_store_address(address).value().port;
+                                 std::vector<std::unique_ptr<testing::Client>> clients;
+                                 for (int i = 0; i < 40; ++i) {
+                                   clients.push_back(std::make_unique<testing::Client>(port));
+                                   clients.back()->send(testing::greeting());
+                                 }
+                                 EXPECT_TRUE(clients.front()->round_trip());
+                                 for (auto& client : clients) {
+                                   EXPECT_TRUE(client->round_trip());
+                                   client.reset();
+                                 }
+                               });
+    EXPECT_EQ(result.err, "");
+  }
+}
+
+TEST_F(StoreCommandTest, KeysMayLookLikeLists) {
+  serve({}, [&](const std::string& address, int) {
+    const auto result = script(R"(
+distrun store set '[a,b]' 1 && distrun store wait --timeout 10 '[a,b]' && echo there
+distrun store wait --timeout 0 '[a]' || echo $?)",
+                               address);
+    EXPECT_EQ(result.out, "there\n3\n");
+    EXPECT_THAT(result.err, HasSubstr("still missing: [a] "));
+  });
+}
+
+TEST_F(StoreCommandTest, StatusKnowsItselfAndOthersOnAnyOfTheStoresAddresses) {
+  serve({"--host", "::"}, [&](const std::string& address, int) {
+    const auto port = address.substr(address.rfind(':'));
+    const auto result = script("RANK=0 WORLD_SIZE=2 distrun store wait k --store 127.0.0.2" + port +
+                               " & RANK=1 WORLD_SIZE=2 distrun store wait k --store '[::1]" + port +
+                               "' & export DISTRUN_STORE=127.0.0.1" + port + R"(
+for i in $(seq 500); do
+  status=$(distrun store status)
+  case $status in *'2 connections'*' for k'*' for k') break;; esac
+done
+echo "$status"; distrun store set k v; wait)");
+    EXPECT_THAT(result.out, HasSubstr("rank 0 (pid "));
+    EXPECT_THAT(result.out, HasSubstr("rank 1 (pid "));
+    EXPECT_THAT(result.out, ::testing::Not(HasSubstr("status\n"))) << "itself";
+    EXPECT_THAT(result.out, ::testing::Not(HasSubstr("not connected")));
+  });
+}
+
 TEST_F(StoreCommandTest, AWorkerFindsTheStoreOfItsRun) {
-  const auto result = script(R"(distrun launch --nproc-per-node 2 sh -c '
+  const auto result =
+      script(R"(export DISTRUN_STORE=127.0.0.1:1; distrun launch --nproc-per-node 2 sh -c '
 distrun store set rank/$RANK here; distrun store wait --timeout 30 rank/0 rank/1 && echo met')");
   EXPECT_EQ(result.out, "met\nmet\n");
   EXPECT_EQ(result.err, "");
@@ -300,6 +359,10 @@ TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
       {"distrun store get k --store here", "'here' is not HOST:PORT"},
       {"distrun store get k --store ::1:80", "'::1:80' is not HOST:PORT"},
       {"distrun store add k one --store h:1", "NUMBER: 'one' is not a whole number"},
+      {"distrun store barrier k '' --store h:1", "COUNT: '' is not a whole number"},
+      {"distrun store add k '' --store h:1", "NUMBER: '' is not a whole number"},
+      {"distrun store wait --store h:1 --now k", "unknown flag --now"},
+      {"distrun store serve --listen-fd ''", "--listen-fd: '' is not a whole number"},
       {"distrun store barrier k 0 --store h:1", "COUNT: 0 is not between 1 and"},
       {"distrun store wait k --timeout soon --store h:1", "'soon' is not a number of seconds"},
       {"distrun store serve --port 70000", "--port: 70000 is not between 0 and 65535"},

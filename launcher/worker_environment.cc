@@ -2,6 +2,8 @@
 
 #include <fmt/format.h>
 
+#include "store/address.h"
+
 namespace distrun {
 
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
@@ -26,10 +28,12 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
     environment.set("DISTRUN_INIT_METHOD", run.init_method);
     environment.unset("MASTER_ADDR");
     environment.unset("MASTER_PORT");
+    environment.unset("DISTRUN_STORE");
   } else {
     environment.unset("DISTRUN_INIT_METHOD");
     environment.set("MASTER_ADDR", options.master_addr);
     environment.set("MASTER_PORT", number(run.store_port));
+    environment.set("DISTRUN_STORE", StoreAddress{options.master_addr, run.store_port}.text());
   }
   // Python compares with "True".
   environment.set("TORCHELASTIC_USE_AGENT_STORE", meets_in_file ? "False" : "True");

@@ -10,6 +10,7 @@
 //     MASTER_ADDR MASTER_PORT                the TCP store, which the launcher hosts
 //     DISTRUN_INIT_METHOD                    file://PATH: the store is a file, of which torchrun
 //                                            knows nothing; MASTER_ADDR and MASTER_PORT are not set
+//     DISTRUN_STORE                          the same, as HOST:PORT: for `distrun store`
 //     TORCHELASTIC_RESTART_COUNT TORCHELASTIC_MAX_RESTARTS TORCHELASTIC_RUN_ID
 //     TORCHELASTIC_USE_AGENT_STORE           True: every rank is a client of the TCP store
 //     TORCHELASTIC_ERROR_FILE                where a worker may leave why it failed

@@ -23,9 +23,10 @@ Environment environment_with_file(const Environment& inherited) {
                             {.init_method = kInitMethod, .error_folder = "/tmp/errors"});
 }
 
-// The list is what torchrun 2.13 sets for worker 2 of 4.
+// The list is what torchrun 2.13 sets for worker 2 of 4, and one of distrun's own.
 TEST(WorkerEnvironmentTest, IsTorchruns) {
   const std::pair<const char*, const char*> expected[] = {
+      {"DISTRUN_STORE", "127.0.0.9:29500"},
       {"GROUP_RANK", "0"},
       {"GROUP_WORLD_SIZE", "1"},
       {"LOCAL_RANK", "2"},
@@ -74,10 +75,12 @@ TEST(WorkerEnvironmentTest, DoesNotPassOnWhereAnotherRunMeets) {
   inherited.set("MASTER_ADDR", "127.0.0.1");
   inherited.set("MASTER_PORT", "29500");
   inherited.set("DISTRUN_INIT_METHOD", "file:///outer");
+  inherited.set("DISTRUN_STORE", "127.0.0.1:1");
   EXPECT_EQ(environment_of(0, 2, inherited).get("DISTRUN_INIT_METHOD"), std::nullopt);
   const Environment environment = environment_with_file(inherited);
   EXPECT_EQ(environment.get("MASTER_ADDR"), std::nullopt);
   EXPECT_EQ(environment.get("MASTER_PORT"), std::nullopt);
+  EXPECT_EQ(environment.get("DISTRUN_STORE"), std::nullopt);
   EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
 }
 

@@ -1,6 +1,9 @@
 #include "store/client.h"
 
 #include <algorithm>
+#include <cstring>
+#include <future>
+#include <thread>
 #include <utility>
 
 #include <boost/asio/connect.hpp>
@@ -9,9 +12,10 @@
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
 #include <fmt/format.h>
+#include <netdb.h>
 
-#include "common/parse_number.h"
 #include "common/units.h"
+#include "store/request.h"
 #include "store/wire.h"
 
 namespace distrun {
@@ -28,7 +32,6 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kReplyBytesMax = 1 * kGiB;             // More is not a store's answer.
 constexpr milliseconds kFirstPause(20), kLongestPause(500);  // Between attempts to connect.
 constexpr milliseconds kOneAttempt(5000);                    // At least.
-constexpr char kStopWaiting = 0, kWaitCanceled = 1;
 
 std::string request(RequestCode code) { return std::string(1, static_cast<char>(code)); }
 
@@ -45,29 +48,40 @@ std::string request(RequestCode code, const std::vector<std::string>& keys) {
   return bytes;
 }
 
-}  // namespace
-
-std::string StoreAddress::text() const {
-  const bool v6 = host.find(':') != std::string::npos;
-  return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
-}
-
-Result<StoreAddress> parse_store_address(std::string_view text) {
-  const Error malformed{
-      ErrorKind::kInvalidArgument,
-      fmt::format("'{}' is not HOST:PORT, as in 127.0.0.1:29500 or [::1]:29500", text)};
-  const std::size_t colon = text.rfind(':');
-  if (colon == std::string_view::npos || colon == 0) return malformed;
-  std::string_view host = text.substr(0, colon);
-  if (host.starts_with('[') && host.ends_with(']')) {
-    host = host.substr(1, host.size() - 2);
-  } else if (host.find(':') != std::string_view::npos) {
-    return malformed;
+// In a thread of its own, which is left behind where it takes too long: there is no way to end a
+// look-up.
+Result<std::vector<tcp::endpoint>> look_up(const StoreAddress& address,
+                                           Clock::time_point deadline) {
+  using Endpoints = std::vector<tcp::endpoint>;
+  auto promise = std::make_shared<std::promise<Result<Endpoints>>>();
+  auto found = promise->get_future();
+  std::thread([promise, address] {
+    addrinfo hints{}, *list = nullptr;
+    hints.ai_socktype = SOCK_STREAM;
+    const int error = ::getaddrinfo(address.host.c_str(), nullptr, &hints, &list);
+    Endpoints endpoints;
+    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
+      tcp::endpoint endpoint;
+      if (at->ai_addrlen > endpoint.capacity()) continue;
+      std::memcpy(endpoint.data(), at->ai_addr, at->ai_addrlen);
+      endpoint.resize(at->ai_addrlen);
+      endpoint.port(address.port);
+      endpoints.push_back(endpoint);
+    }
+    if (list != nullptr) ::freeaddrinfo(list);
+    if (error != 0 || endpoints.empty()) {
+      promise->set_value(Error{ErrorKind::kSystem, ::gai_strerror(error)});
+    } else {
+      promise->set_value(std::move(endpoints));
+    }
+  }).detach();
+  if (found.wait_until(deadline) != std::future_status::ready) {
+    return Error{ErrorKind::kTimedOut, "the host's name is not resolved in time"};
   }
-  const auto port = parse_number<std::uint16_t>(text.substr(colon + 1), 1);
-  if (host.empty() || !port) return malformed;
-  return StoreAddress{std::string(host), *port};
+  return found.get();
 }
+
+}  // namespace
 
 struct StoreClient::Impl {
   explicit Impl(StoreAddress store, milliseconds for_replies)
@@ -77,6 +91,8 @@ struct StoreClient::Impl {
   const milliseconds reply_timeout;
   asio::io_context io{1};
   tcp::socket socket{io};
+  tcp::endpoint own;
+  bool broken = false;  // Where in the stream of answers this is, is not known any more.
 
   Clock::time_point soon() const { return Clock::now() + reply_timeout; }
 
@@ -97,40 +113,28 @@ struct StoreClient::Impl {
   }
 
   Result<void> connect(milliseconds timeout) {
-    const auto deadline = Clock::now() + timeout;
-    const auto endpoints = resolve(std::max(deadline, soon()));
-    if (!endpoints) return endpoints.error();
+    const auto begin = Clock::now(), deadline = begin + timeout;
+    std::vector<tcp::endpoint> endpoints;
+    error_code not_numeric;
+    const auto numeric = asio::ip::make_address(address.host, not_numeric);
+    if (!not_numeric) {
+      endpoints = {{numeric, address.port}};
+    } else {
+      auto found = look_up(address, std::max(deadline, begin + kOneAttempt));
+      if (!found) return found.error().with_context(name());
+      endpoints = std::move(*found);
+    }
     for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
-      auto connected = connect_once(*endpoints, std::max(deadline, Clock::now() + kOneAttempt));
-      if (connected || Clock::now() + pause >= deadline) return connected;
+      const auto attempt_ends = std::max(deadline, Clock::now() + kOneAttempt);
+      const auto connected = connect_once(endpoints, attempt_ends);
+      if (connected) return greet(std::min(soon(), attempt_ends));
+      if (Clock::now() + pause >= deadline) return connected;
       bool done = false;
       asio::steady_timer timer(io, pause);
       timer.async_wait([&](error_code) { done = true; });
       io.restart();
-      while (!done) io.run_one();
-    }
-  }
-
-  Result<std::vector<tcp::endpoint>> resolve(Clock::time_point deadline) {
-    error_code error;
-    const auto numeric = asio::ip::make_address(address.host, error);
-    if (!error) return std::vector{tcp::endpoint(numeric, address.port)};
-    tcp::resolver resolver(io);
-    std::vector<tcp::endpoint> endpoints;
-    bool done = false;
-    resolver.async_resolve(address.host, std::to_string(address.port),
-                           [&](error_code result, const tcp::resolver::results_type& found) {
-                             done = true;
-                             error = result;
-                             for (const auto& entry : found) endpoints.push_back(entry);
-                           });
-    if (!run_until(deadline, done)) {
-      resolver.cancel();
       run_to_end(done);
-      return Error{ErrorKind::kTimedOut, name() + ": the host's name is not resolved in time"};
     }
-    if (error) return Error{ErrorKind::kSystem, name() + ": " + error.message()};
-    return endpoints;
   }
 
   Result<void> connect_once(const std::vector<tcp::endpoint>& endpoints,
@@ -149,15 +153,18 @@ struct StoreClient::Impl {
     }
     if (error) return Error::from_errno(name(), error.value());
     socket.set_option(tcp::no_delay(true), ignored);
-    return greet();
+    own = socket.local_endpoint(ignored);
+    return {};
   }
-  Result<void> greet() {
+
+  Result<void> greet(Clock::time_point deadline) {
     constexpr std::uint32_t kNonce = 0x6469'7374;
     std::string bytes = request(RequestCode::kValidate);
     append_number<std::uint32_t>(bytes, kValidateMagic);
     bytes += request(RequestCode::kPing);
     append_number<std::uint32_t>(bytes, kNonce);
-    const auto answer = ask(bytes, sizeof(kNonce));
+    if (const auto sent = send(bytes); !sent) return sent.error();
+    const auto answer = receive(sizeof(kNonce), deadline);
     if (!answer) return answer.error();
     if (number_at<std::uint32_t>(*answer) != kNonce) {
       return Error{ErrorKind::kProtocol, name() + ": what listens there is not a store"};
@@ -166,6 +173,7 @@ struct StoreClient::Impl {
   }
 
   Result<void> send(const std::string& bytes) {
+    if (broken) return Error{ErrorKind::kSystem, name() + ": the connection has failed before"};
     error_code error;
     bool done = false;
     asio::async_write(socket, asio::buffer(bytes), [&](error_code result, std::size_t) {
@@ -175,20 +183,30 @@ struct StoreClient::Impl {
     if (!run_until(soon(), done)) {
       socket.cancel();
       run_to_end(done);
-      return Error{ErrorKind::kTimedOut, name() + " does not read"};
+      return failed({ErrorKind::kSystem, name() + " does not read"});
     }
     if (error) return ended(error);
     return {};
   }
 
+  // What an answer at once must hold to.
   Result<std::string> receive(std::size_t size) { return receive(size, soon()); }
-
   Result<std::string> receive(std::size_t size, Clock::time_point deadline) {
+    auto bytes = receive_until(size, deadline);
+    if (!bytes && bytes.error().kind == ErrorKind::kTimedOut) {
+      return failed({ErrorKind::kSystem, name() + " does not answer"});
+    }
+    return bytes;
+  }
+
+  // Fails with kTimedOut where nothing has come; the connection can be used then.
+  Result<std::string> receive_until(std::size_t size, Clock::time_point deadline) {
     std::string bytes;
     try {
       bytes.resize(size);
     } catch (const std::bad_alloc&) {
-      return Error::from_errno(fmt::format("{}: an answer of {} bytes", name(), size), ENOMEM);
+      return failed(
+          Error::from_errno(fmt::format("{}: an answer of {} bytes", name(), size), ENOMEM));
     }
     error_code error;
     std::size_t got = 0;
@@ -201,8 +219,9 @@ struct StoreClient::Impl {
     if (!run_until(deadline, done)) {
       socket.cancel();
       run_to_end(done);
-      // It may have come at the last moment.
-      if (got < size) return Error{ErrorKind::kTimedOut, name() + " does not answer"};
+      if (got == 0 && size > 0) return Error{ErrorKind::kTimedOut, ""};
+      // All may have come at the last moment.
+      if (got < size) return failed({ErrorKind::kSystem, name() + " does not answer"});
     }
     if (got < size) return ended(error);
     return bytes;
@@ -214,20 +233,20 @@ struct StoreClient::Impl {
   }
 
   template <class Number>
-  Result<Number> receive_number() {
-    const auto bytes = receive(sizeof(Number));
+  Result<Number> receive_number(Clock::time_point deadline) {
+    const auto bytes = receive(sizeof(Number), deadline);
     if (!bytes) return bytes.error();
     return number_at<Number>(*bytes);
   }
 
-  Result<std::string> receive_text() {
-    const auto size = receive_number<std::uint64_t>();
+  Result<std::string> receive_text(Clock::time_point deadline) {
+    const auto size = receive_number<std::uint64_t>(deadline);
     if (!size) return size.error();
     if (*size > kReplyBytesMax) {
-      return Error{ErrorKind::kProtocol,
-                   fmt::format("{}: an answer of {} bytes is not a store's", name(), *size)};
+      return failed({ErrorKind::kProtocol,
+                     fmt::format("{}: an answer of {} bytes is not a store's", name(), *size)});
     }
-    return receive(static_cast<std::size_t>(*size));
+    return receive(static_cast<std::size_t>(*size), deadline);
   }
 
   // A request without an answer has been applied when the next one is answered.
@@ -243,7 +262,7 @@ struct StoreClient::Impl {
   Result<void> wait(const std::string& bytes, milliseconds timeout) {
     const auto deadline = Clock::now() + timeout;
     if (const auto sent = send(bytes); !sent) return sent.error();
-    auto answer = receive(1, deadline);
+    auto answer = receive_until(1, deadline);
     if (answer && answer->front() == kStopWaiting) return {};
     if (answer) return not_a_wait();
     if (answer.error().kind != ErrorKind::kTimedOut) return answer.error();
@@ -260,27 +279,35 @@ struct StoreClient::Impl {
     return {};
   }
 
-  Error not_a_wait() const {
-    return {ErrorKind::kProtocol, name() + ": its answer to a wait is not one of a store"};
+  Error failed(Error error) {
+    broken = true;
+    return error;
   }
 
-  Error ended(error_code error) const {
+  Error not_a_wait() {
+    return failed({ErrorKind::kProtocol, name() + ": its answer to a wait is not one of a store"});
+  }
+
+  Error ended(error_code error) {
     if (error == asio::error::eof || error == asio::error::connection_reset ||
         error == asio::error::broken_pipe) {
-      return {ErrorKind::kProtocol,
-              name() +
-                  " ended the connection: it is no store, it has ended, or the request went "
-                  "beyond its limits ('distrun store status' tells)"};
+      return failed({ErrorKind::kProtocol,
+                     name() + " ended the connection: it is no store, it has ended, or it has "
+                              "refused the client or the request ('distrun store status' tells)"});
     }
-    return Error::from_errno(name(), error.value());
+    return failed(Error::from_errno(name(), error.value()));
   }
 };
 
 Result<StoreClient> StoreClient::connect(const StoreAddress& address, milliseconds timeout,
                                          milliseconds reply_timeout) {
-  auto impl = std::make_unique<Impl>(address, reply_timeout);
-  if (const auto connected = impl->connect(timeout); !connected) return connected.error();
-  return StoreClient(std::move(impl));
+  try {
+    auto impl = std::make_unique<Impl>(address, reply_timeout);
+    if (const auto connected = impl->connect(timeout); !connected) return connected.error();
+    return StoreClient(std::move(impl));
+  } catch (const std::exception& error) {  // No descriptor, thread or memory is to be had.
+    return Error{ErrorKind::kSystem, "store at " + address.text() + ": " + error.what()};
+  }
 }
 
 StoreClient::StoreClient(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
@@ -306,7 +333,7 @@ Result<std::optional<std::string>> StoreClient::get(std::string_view key) {
       request(RequestCode::kCheck, std::vector{std::string(key)}) + request(RequestCode::kGet, key);
   const auto missing = impl_->ask(bytes, 1);
   if (!missing) return missing.error();
-  auto value = impl_->receive_text();
+  auto value = impl_->receive_text(impl_->soon());
   if (!value) return value.error();
   if (missing->front() != 0) return std::optional<std::string>();
   return std::optional(std::move(*value));
@@ -316,7 +343,7 @@ Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t number)
   std::string bytes = request(RequestCode::kAdd, key);
   append_number(bytes, number);
   if (const auto sent = impl_->send(bytes); !sent) return sent.error();
-  return impl_->receive_number<std::int64_t>();
+  return impl_->receive_number<std::int64_t>(impl_->soon());
 }
 
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
@@ -325,25 +352,26 @@ Result<std::string> StoreClient::compare_set(std::string_view key, std::string_v
   append_text(bytes, expected);
   append_text(bytes, wanted);
   if (const auto sent = impl_->send(bytes); !sent) return sent.error();
-  return impl_->receive_text();
+  return impl_->receive_text(impl_->soon());
 }
 
 Result<bool> StoreClient::delete_key(std::string_view key) {
   if (const auto sent = impl_->send(request(RequestCode::kDeleteKey, key)); !sent) {
     return sent.error();
   }
-  const auto deleted = impl_->receive_number<std::int64_t>();
+  const auto deleted = impl_->receive_number<std::int64_t>(impl_->soon());
   if (!deleted) return deleted.error();
   return *deleted > 0;
 }
 
 Result<std::vector<std::string>> StoreClient::keys() {
   if (const auto sent = impl_->send(request(RequestCode::kListKeys)); !sent) return sent.error();
-  const auto count = impl_->receive_number<std::int64_t>();
+  const auto deadline = impl_->soon();
+  const auto count = impl_->receive_number<std::int64_t>(deadline);
   if (!count) return count.error();
   std::vector<std::string> keys;
   for (std::int64_t i = 0; i < *count; ++i) {
-    auto key = impl_->receive_text();
+    auto key = impl_->receive_text(deadline);
     if (!key) return key.error();
     keys.push_back(std::move(*key));
   }
@@ -368,11 +396,9 @@ Result<void> StoreClient::barrier(std::string_view key, std::int64_t count, mill
 
 Result<std::string> StoreClient::status() {
   if (const auto sent = impl_->send(request(RequestCode::kStatus)); !sent) return sent.error();
-  return impl_->receive_text();
+  return impl_->receive_text(impl_->soon());
 }
 
-tcp::endpoint StoreClient::own_endpoint() const { return impl_->socket.local_endpoint(); }
-
-tcp::endpoint StoreClient::store_endpoint() const { return impl_->socket.remote_endpoint(); }
+tcp::endpoint StoreClient::own_endpoint() const { return impl_->own; }
 
 }  // namespace distrun

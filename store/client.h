@@ -9,10 +9,11 @@
 // Keys are those on the wire: the TCPStore class of torch puts a '/' before a key of its
 // callers, and a PrefixStore "PREFIX/"; this client puts nothing.
 //
-// Every call blocks, and is bounded: by the time-out it is given, or by that of the
-// connection's Options.  After an error other than the time-out of wait() and
-// barrier() the connection is of no use.  Errors are kTimedOut; kProtocol, where the other
-// side ends the connection or sends what no store does; kSystem.
+// Every call blocks, and is bounded: by the time-out it is given, and where the store has to
+// answer at once, by the reply time-out of connect().  Errors are kTimedOut, which only connect(),
+// wait() and barrier() have; kProtocol, where the other side ends the connection or sends what no
+// store does; kSystem.  After any but the kTimedOut of wait() and barrier() the connection is of
+// no use, and further calls fail.
 //
 // One thread at a time.
 #pragma once
@@ -28,25 +29,16 @@
 #include <boost/asio/ip/tcp.hpp>
 
 #include "common/result.h"
-#include "store/request.h"
+#include "store/address.h"
 
 namespace distrun {
-
-struct StoreAddress {
-  std::string host;  // A name, or a numeric address, which is not looked up.
-  std::uint16_t port = 0;
-
-  std::string text() const;  // "127.0.0.1:29500", "[::1]:29500".
-};
-
-// "HOST:PORT", "[::1]:29500".  Fails with kInvalidArgument.
-Result<StoreAddress> parse_store_address(std::string_view text);
 
 class StoreClient {
  public:
   // Goes on trying until `timeout` is over where nobody listens there yet; tries once where it
-  // is zero.  `reply_timeout` is how long the store may take for an answer that it does not have
-  // to wait for.
+  // is zero, for at most five seconds.  A host that is no address is looked up, within the same
+  // time.  `reply_timeout` is how long the store may take for an answer that it does not have to
+  // wait for.
   static Result<StoreClient> connect(
       const StoreAddress& address, std::chrono::milliseconds timeout,
       std::chrono::milliseconds reply_timeout = std::chrono::seconds(30));
@@ -80,17 +72,16 @@ class StoreClient {
   // Returns when all keys are there.
   Result<void> wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout);
 
-  // Returns when `count` clients have called it for this key.  A key serves for one barrier, and
-  // who has given up still counts.
+  // Returns when `count` clients, at least 1, have called it for this key.  A key serves for one
+  // barrier, and who has given up still counts.
   Result<void> barrier(std::string_view key, std::int64_t count, std::chrono::milliseconds timeout);
 
   // A StoreStatus as JSON (status.h).  LibTorch's own server does not know this request, and ends
   // the connection.
   Result<std::string> status();
 
-  // The two ends of the connection.
+  // This end of the connection.
   boost::asio::ip::tcp::endpoint own_endpoint() const;
-  boost::asio::ip::tcp::endpoint store_endpoint() const;
 
  private:
   struct Impl;

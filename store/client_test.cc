@@ -97,8 +97,9 @@ std::string opinion_of(const std::string& bytes) {
     boost::system::error_code error;
     if (bytes.empty()) socket.receive(boost::asio::buffer(greeting), 0, error);  // Its end.
   });
+  const auto patience = bytes.empty() ? milliseconds(50) : milliseconds(10'000);
   const auto store = StoreClient::connect({"127.0.0.1", acceptor.local_endpoint().port()},
-                                          milliseconds(0), milliseconds(50));
+                                          milliseconds(0), patience);
   return store ? "a store" : store.error().message;
 }
 
@@ -106,6 +107,29 @@ TEST(StoreClientOfOthersTest, WhatIsNoStoreIsNamed) {
   EXPECT_THAT(opinion_of(""), HasSubstr("does not answer"));
   EXPECT_THAT(opinion_of("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("is not a store"));
   EXPECT_THAT(opinion_of("x"), HasSubstr("ended the connection"));
+}
+
+// A wait's time-out is one thing; a store that does not take it back is another.
+TEST_F(StoreClientTest, AStoreThatDoesNotAnswerIsNotAskedAgain) {
+  auto store = StoreClient::connect({"127.0.0.1", port_}, seconds(10), milliseconds(50)).value();
+  std::promise<void> go_on;
+  boost::asio::post(io_, [held = go_on.get_future().share()] { held.wait(); });
+  const auto waited = store.wait({"never"}, milliseconds(20));
+  go_on.set_value();
+  ASSERT_TRUE(waited.has_error());
+  EXPECT_EQ(waited.error().kind, ErrorKind::kSystem);
+  EXPECT_THAT(waited.error().message, HasSubstr("does not answer"));
+  // The answers that come late would be taken for others.
+  const auto checked = store.check({"missing"});
+  ASSERT_TRUE(checked.has_error());
+  EXPECT_THAT(checked.error().message, HasSubstr("the connection has failed before"));
+}
+
+TEST_F(StoreClientTest, AHostMayBeAName) {
+  EXPECT_TRUE(StoreClient::connect({"localhost", port_}, seconds(10)));
+  const auto unknown = StoreClient::connect({"nowhere.invalid", port_}, seconds(10));
+  ASSERT_TRUE(unknown.has_error());
+  EXPECT_THAT(unknown.error().message, HasSubstr("store at nowhere.invalid:"));
 }
 
 TEST_F(StoreClientTest, TheEndOfTheStoreEndsAWait) {

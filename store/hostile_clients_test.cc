@@ -1,6 +1,7 @@
 // Clients that are broken, or mean it ill: each loses its own connection, and nobody else notices.
 #include <limits>
 #include <map>
+#include <set>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -339,6 +340,92 @@ TEST_F(HostileClientsTest, AnswersThatAreNotReadCountAgainstTheMemory) {
   }
   EXPECT_TRUE(comes_to([&] { return !server_->status().closed.empty(); }));
   EXPECT_THAT(last_reason(), HasSubstr("the store is full"));
+}
+
+// Keys without a byte cost eight on the wire, and more than that while their request is looked at.
+TEST_F(HostileClientsTest, ListsOfManyKeysCountAgainstTheMemory) {
+  stop();
+  start({}, {.memory_bytes_max = 16 * kMiB});
+  std::string keys = bytes_of<std::uint64_t>(100'000);
+  for (int i = 0; i < 100'000; ++i) keys += text("");
+  std::vector<Client> clients;
+  for (int i = 0; i < 10; ++i) {
+    clients.push_back(greeted_client());
+    clients.back().send(frame(RequestCode::kCheck, keys));
+    EXPECT_EQ(clients.back().receive(1), std::string(1, kNotAllThere));
+    EXPECT_TRUE(comes_to([&] { return server_->status().bytes <= 64 * kKiB; }))
+        << "what a list has taken is given back";
+  }
+  for (int i = 0; i < 20; ++i) {
+    clients.push_back(greeted_client());
+    clients.back().send(frame(RequestCode::kCheck, keys.substr(0, keys.size() - 1)));
+    EXPECT_LE(bytes(), 16 * kMiB + 4 * kMiB);
+  }
+  EXPECT_TRUE(comes_to([&] { return !server_->status().closed.empty(); }));
+  EXPECT_THAT(last_reason(), HasSubstr("the store is full"));
+}
+
+TEST_F(HostileClientsTest, BuffersAndKeysCountTogether) {
+  stop();
+  start({}, {.memory_bytes_max = 8 * kMiB});
+  const std::string part = frame(RequestCode::kSet, text("k") + text(std::string(kMiB, 'x')));
+  std::vector<Client> clients;
+  for (int i = 0; i < 4; ++i) {
+    clients.push_back(greeted_client());
+    clients.back().send(std::string_view(part).substr(0, part.size() - 1));
+  }
+  ASSERT_TRUE(comes_to([&] { return server_->status().bytes >= 4 * kMiB; }));
+  Client writer = greeted_client();
+  bool open = true;
+  for (int i = 0; open && i < 10'000; ++i) {
+    open = writer.send(
+        frame(RequestCode::kSet, text(std::to_string(i)) + text(std::string(kKiB, 'v'))));
+  }
+  EXPECT_TRUE(writer.is_closed_by_peer());
+  EXPECT_LE(bytes(), 8 * kMiB + 128 * kKiB);
+  EXPECT_GE(bytes(), 6 * kMiB) << "it was refused when there was no room";
+}
+
+TEST_F(HostileClientsTest, AFullStoreLetsWaitForWhatIsThere) {
+  stop();
+  start({}, {.memory_bytes_max = 64 * kKiB});
+  Client reader = greeted_client(), writer = greeted_client();
+  ASSERT_TRUE(reader.round_trip());
+  bool open = true;
+  for (int i = 0; open && i < 1000; ++i) {
+    open = writer.send(
+        frame(RequestCode::kSet, text(std::to_string(i)) + text(std::string(100, 'v'))));
+  }
+  EXPECT_TRUE(writer.is_closed_by_peer());
+  // As torch's clients get a value.
+  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("0")));
+  EXPECT_EQ(reader.receive(1), std::string(1, kStopWaiting));
+  reader.send(frame(RequestCode::kGet, text("0")));
+  EXPECT_EQ(reader.receive(108), text(std::string(100, 'v')));
+  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("missing")));
+  EXPECT_TRUE(reader.is_closed_by_peer());
+}
+
+// What takes long is done a piece at a time, and others get their turns between.
+TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotHoldUpOthers) {
+  constexpr std::size_t kRequests = 500;
+  std::string requests;
+  for (std::size_t i = 0; i < kRequests; ++i) {
+    requests +=
+        frame(RequestCode::kStatus) + frame(RequestCode::kSet, text(std::to_string(i)) + text(""));
+  }
+  // On the server's thread, looks at what has been done whenever it gets a turn.
+  std::set<std::size_t> seen;
+  const std::function<void()> look = [&] {
+    seen.insert(table_.key_count());
+    if (table_.key_count() < kRequests) boost::asio::post(io_, look);
+  };
+  Client hostile = greeted_client();
+  ASSERT_TRUE(hostile.round_trip());
+  boost::asio::post(io_, look);
+  hostile.send(requests);
+  ASSERT_TRUE(comes_to([&] { return seen.contains(kRequests); }));
+  EXPECT_GT(seen.size(), kRequests / 2);
 }
 
 TEST_F(HostileClientsTest, AMillionKeysAreKeptOrRefusedAsTheMemoryAllows) {

@@ -26,10 +26,10 @@ struct StoreLimits {
   // Connections at a time: a further one is closed at once.
   std::size_t connections_max = 16'384;
 
-  // Everything: keys, values, queues, who waits for what, requests that have come in part and
-  // unread answers.  The request that goes beyond is refused; so is the connection whose buffers
-  // do.  A connection's first kFreeBufferBytes are not counted against it, so a full store
-  // still answers those that only ask.
+  // Everything, about: keys, values, queues, who waits for what, requests that have come in part
+  // and unread answers.  The request that goes beyond is refused; so is the connection whose
+  // buffers do.  No connection is refused for the first kFreeBufferBytes of them, so a full
+  // store still answers those that only ask.
   std::size_t memory_bytes_max = 4 * kGiB;
 };
 

@@ -4,6 +4,8 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "store/local_process.h"
+
 namespace distrun {
 namespace {
 
@@ -27,8 +29,10 @@ TEST(LocalPeerTest, FindsTheUserAndTheProcessOfAClient) {
        {std::pair{"127.0.0.1", "127.0.0.1"}, {"::1", "::1"}, {"::", "127.0.0.1"}}) {
     SCOPED_TRACE(listens);
     Pair pair(listens, connects_to);
-    const auto socket =
-        find_local_socket(pair.server.remote_endpoint(), pair.server.local_endpoint()).value();
+    const auto socket = LocalSockets::open()
+                            .value()
+                            .find(pair.server.remote_endpoint(), pair.server.local_endpoint())
+                            .value();
     ASSERT_TRUE(socket.has_value());
     EXPECT_EQ(socket->uid, ::geteuid());
     const auto processes = processes_of_sockets({socket->inode});
@@ -40,11 +44,12 @@ TEST(LocalPeerTest, FindsTheUserAndTheProcessOfAClient) {
 TEST(LocalPeerTest, KnowsNothingOfASocketThatIsNotThere) {
   Pair pair("127.0.0.1", "127.0.0.1");
   const auto client = pair.server.remote_endpoint(), server = pair.server.local_endpoint();
+  auto sockets = LocalSockets::open().value();
   // One that listens is not one that is connected.
-  EXPECT_FALSE(find_local_socket(server, {asio::ip::make_address("127.0.0.2"), 1}).value());
-  EXPECT_FALSE(find_local_socket({asio::ip::make_address("192.0.2.1"), 5}, server).value());
+  EXPECT_FALSE(sockets.find(server, {asio::ip::make_address("127.0.0.2"), 1}).value());
+  EXPECT_FALSE(sockets.find({asio::ip::make_address("192.0.2.1"), 5}, server).value());
   pair.client.close();
-  EXPECT_FALSE(find_local_socket(client, server).value()) << "nobody holds it any more";
+  EXPECT_FALSE(sockets.find(client, server).value()) << "nobody holds it any more";
 }
 
 }  // namespace

@@ -94,6 +94,10 @@ constexpr const RequestSpec& request_spec(RequestCode code) {
 // What a connection begins with: validate, carrying this number.
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
+// The answers to check, and to wait and barrier.
+inline constexpr char kAllThere = 0, kNotAllThere = 1;
+inline constexpr char kStopWaiting = 0, kWaitCanceled = 1;
+
 // One request, its fields by kind in the order of the wire.  The views point into
 // the bytes that were parsed and are good for as long as those stay in place.
 struct StoreRequest {

@@ -28,7 +28,28 @@ Result<std::size_t> StoreRequestParser::next(std::string_view bytes) {
   return error_;
 }
 
+namespace {
+
+// For the next request; what many keys have taken is given back.
+template <class Item>
+void clear(std::vector<Item>& items) {
+  constexpr std::size_t kKeptItems = 16;
+  if (items.capacity() > kKeptItems) std::vector<Item>().swap(items);
+  items.clear();
+}
+
+}  // namespace
+
+std::size_t StoreRequestParser::bytes() const {
+  return (keys_.capacity() + values_.capacity()) * sizeof(Place) +
+         (request_.keys.capacity() + request_.values.capacity()) * sizeof(std::string_view);
+}
+
 StoreRequestParser::Step StoreRequestParser::begin(std::string_view bytes) {
+  clear(keys_);
+  clear(values_);
+  clear(request_.keys);
+  clear(request_.values);
   if (bytes.empty()) return Step::kNeedMore;
   const auto code = static_cast<std::uint8_t>(bytes[0]);
   if (request_index(code) == kRequestCount)
@@ -38,8 +59,6 @@ StoreRequestParser::Step StoreRequestParser::begin(std::string_view bytes) {
     return bad(fmt::format("the connection begins with {} instead of validate", request_.name()));
   }
   if (greeted_ && request_.code == RequestCode::kValidate) return bad("validate for a second time");
-  keys_.clear();
-  values_.clear();
   taken_ = 1;
   field_ = 0;
   return Step::kDone;

@@ -43,6 +43,10 @@ class StoreRequestParser {
   // The first request of a connection must be validate, with the right number, and no other may be.
   Result<std::size_t> next(std::string_view bytes);
 
+  // What it keeps in memory of its own, for a request in the making or just made.  Large lists are
+  // given back by the next call of next().
+  std::size_t bytes() const;
+
   // The request found by the last call of next() that returned more than 0.  Its
   // views point into the bytes given there.
   const StoreRequest& request() const { return request_; }

@@ -10,12 +10,14 @@
 
 #include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/ip/v6_only.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <fmt/format.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "store/address.h"
 #include "store/local_peer.h"
 #include "store/request_parser.h"
 #include "store/wire.h"
@@ -34,17 +36,13 @@ using Clock = std::chrono::steady_clock;
 constexpr std::size_t kFirstBytes = 512, kReadBytes = 64 * kKiB;
 // When descriptors or memory run out.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
+// What is done for one client before others get a turn: requests, with the keys they name.  A
+// status counts as many.
+constexpr std::size_t kTurn = 1024;
 // What a status tells at most.
 constexpr std::size_t kPeersShown = 1024, kKeysShown = 16, kEventsKept = 16;
 
 double seconds(Clock::duration duration) { return std::chrono::duration<double>(duration).count(); }
-
-std::string text_of(const tcp::endpoint& endpoint) {
-  const std::string address = endpoint.address().to_string();
-  const bool v6 = endpoint.address().is_v6();
-  return v6 ? fmt::format("[{}]:{}", address, endpoint.port())
-            : fmt::format("{}:{}", address, endpoint.port());
-}
 
 struct Connection {
   Connection(tcp::socket&& accepted, tcp::endpoint from, PeerId id, const StoreLimits& limits)
@@ -56,11 +54,13 @@ struct Connection {
   StoreRequestParser parser;
   std::array<char, kFirstBytes> first;  // What has just been received.
   std::string unread;                   // Received, not yet understood.
-  std::string replies;                  // To be sent.
+  std::string replies;                  // To be sent, but for …
+  std::size_t sent = 0;                 // … so many bytes, which have been.
   std::size_t buffered = 0;             // What these two take.
   bool flushing = false;                // Waits for the socket to take more of `replies`.
   bool paused = false;                  // There are too many of them: no request is looked at.
-  bool touched = false;                 // Is in Impl::touched.
+  bool yielding = false;  // It has had its turn: its other requests wait for the next.
+  bool touched = false;   // Is in Impl::touched.
   const Clock::time_point since = Clock::now();
   Clock::time_point last_at = since, wait_since = since;
   std::optional<RequestCode> last_request;
@@ -89,7 +89,7 @@ void remember(std::deque<Event>& events, Event event) {
 
 // Empties a buffer's front; what a large request or reply took is given back.
 void drop_front(std::string& buffer, std::size_t size) {
-  buffer.erase(0, size);
+  if (size > 0) buffer.erase(0, size);
   if (buffer.empty() && buffer.capacity() > kFreeBufferBytes) buffer.shrink_to_fit();
 }
 
@@ -104,46 +104,44 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   const StoreLimits& limits() const { return table->limits(); }
   tcp::acceptor acceptor;
   asio::steady_timer pause;
+  std::optional<LocalSockets> local_sockets;  // Where `same_user` is asked for.
   boost::unordered_flat_map<PeerId, ConnectionPtr> connections;
   std::vector<ConnectionPtr> touched;  // Got replies in this turn.
   PeerId last_peer = 0;
   std::size_t buffered = 0;  // By all connections.
   const Clock::time_point since = Clock::now();
   std::uint64_t attempt = 0;  // Counted by start_over().
-  tcp::endpoint arriving;     // Of the client that is being accepted.
   std::deque<GaveUp> gave_up;
   std::deque<Closed> closed;
   std::uint64_t refused = 0;
   std::array<char, kReadBytes> buffer;
 
   void accept() {
-    acceptor.async_accept(arriving, [self = shared_from_this(), attempt = attempt](
-                                        error_code error, tcp::socket socket) {
-      // A client of the attempt before is not let in, and the new one has an accept() of its own.
-      if (!self->acceptor.is_open() || attempt != self->attempt) return;
-      if (!error) {
-        self->welcome(std::move(socket));
-      } else if (error == asio::error::no_descriptors || error == asio::error::no_memory ||
-                 error == asio::error::no_buffer_space) {
-        return self->accept_later();
-      }
-      self->accept();
-    });
+    acceptor.async_accept(
+        [self = shared_from_this(), attempt = attempt](error_code error, tcp::socket socket) {
+          // A client of the attempt before is not let in, and the new one has an accept() of its
+          // own.
+          if (!self->acceptor.is_open() || attempt != self->attempt) return;
+          // Descriptors or memory have run out, or it does not listen any more.
+          if (error && error != asio::error::connection_aborted) return self->accept_later();
+          if (!error) self->welcome(std::move(socket));
+          self->accept();
+        });
   }
 
   // The client stays in the backlog; at once again would be a busy loop.
   void accept_later() {
     pause.expires_after(kAcceptPause);
-    pause.async_wait([self = shared_from_this()](error_code canceled) {
-      if (!canceled) self->accept();
+    pause.async_wait([self = shared_from_this(), attempt = attempt](error_code canceled) {
+      if (!canceled && self->acceptor.is_open() && attempt == self->attempt) self->accept();
     });
   }
 
   void welcome(tcp::socket socket) {
-    const tcp::endpoint remote = arriving;
     error_code error;
-    socket.non_blocking(true, error);
-    if (error) return;
+    const tcp::endpoint remote = socket.remote_endpoint(error);
+    if (!error) socket.non_blocking(true, error);
+    if (error) return;  // It has gone again.
     if (connections.size() >= limits().connections_max) {
       return note_refusal(
           remote, {ErrorKind::kProtocol, fmt::format("{} connections are open: no more are allowed",
@@ -160,11 +158,11 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     receive(connection);
   }
 
-  static Result<void> check_user(const tcp::socket& socket, const tcp::endpoint& remote) {
+  Result<void> check_user(const tcp::socket& socket, const tcp::endpoint& remote) {
     error_code error;
     const tcp::endpoint own = socket.local_endpoint(error);
     if (error) return Error::from_errno("its socket", error.value());
-    const auto found = find_local_socket(remote, own);
+    const auto found = local_sockets->find(remote, own);
     if (!found) return found.error();
     if (!*found) {
       return Error{ErrorKind::kProtocol, "it is not a process of this machine that still runs"};
@@ -221,9 +219,9 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   // Applies every whole request that has come, for as long as its client reads the replies.
   // Returns how many bytes are done with.
   std::size_t apply(const ConnectionPtr& connection, std::string_view bytes) {
-    std::size_t done = 0;
+    std::size_t done = 0, effort = 0;
     connection->last_at = Clock::now();
-    while (connection->socket.is_open() && !connection->paused) {
+    while (connection->socket.is_open() && !connection->paused && !connection->yielding) {
       const auto taken = connection->parser.next(bytes.substr(done));
       if (!taken) {
         refuse(*connection, taken.error());
@@ -232,6 +230,8 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       if (*taken == 0) break;
       done += *taken;
       const StoreRequest& request = connection->parser.request();
+      effort += request.code == RequestCode::kStatus ? kTurn : 1 + request.keys.size();
+      connection->yielding = effort >= kTurn;
       connection->last_request = request.code;
       if (request.code == RequestCode::kWait || request.code == RequestCode::kBarrier) {
         connection->wait_since = connection->last_at;
@@ -245,12 +245,24 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
           break;
         }
       }
-      if (connection->replies.size() > limits().unread_bytes_max) {
+      if (has_too_many_replies(*connection)) {
         flush(connection);
-        connection->paused = connection->replies.size() > limits().unread_bytes_max;
+        connection->paused = has_too_many_replies(*connection);
       }
     }
     return done;
+  }
+
+  bool has_too_many_replies(const Connection& connection) const {
+    return connection.replies.size() - connection.sent > limits().unread_bytes_max;
+  }
+
+  void go_on_later(const ConnectionPtr& connection) {
+    asio::post(acceptor.get_executor(), [self = shared_from_this(), connection] {
+      connection->yielding = false;
+      if (!connection->socket.is_open()) return;
+      if (!connection->paused) self->process(connection);
+    });
   }
 
   void after_requests(const ConnectionPtr& connection) {
@@ -266,13 +278,18 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
                                  connection->buffered, table->bytes() + buffered,
                                  limits().memory_bytes_max)});
     }
+    if (connection->yielding) return go_on_later(connection);
     if (!connection->paused) receive(connection);
   }
 
   void account(Connection& connection) {
-    const std::size_t now = connection.unread.capacity() + connection.replies.capacity();
+    account(connection, connection.unread.capacity() + connection.replies.capacity() +
+                            connection.parser.bytes());
+  }
+  void account(Connection& connection, std::size_t now) {
     buffered = buffered - connection.buffered + now;
     connection.buffered = now;
+    table->set_taken_elsewhere(buffered);
   }
 
   // ReplySink
@@ -295,7 +312,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   void flush(const ConnectionPtr& connection) {
     if (!connection->socket.is_open() || connection->flushing) return;
     std::string& replies = connection->replies;
-    std::size_t sent = 0;
+    std::size_t& sent = connection->sent;
     while (sent < replies.size()) {
       const auto size = ::send(connection->socket.native_handle(), replies.data() + sent,
                                replies.size() - sent, MSG_NOSIGNAL | MSG_DONTWAIT);
@@ -307,29 +324,32 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
         return close(*connection);
       }
     }
-    drop_front(replies, sent);
+    // Moved to the front rarely: a slow reader takes a large answer in many small pieces.
+    if (sent >= replies.size() / 2) drop_front(replies, std::exchange(sent, 0));
     account(*connection);
     if (!replies.empty()) flush_when_ready(connection);
   }
 
   void flush_when_ready(const ConnectionPtr& connection) {
     connection->flushing = true;
-    connection->socket.async_wait(
-        tcp::socket::wait_write, [self = shared_from_this(), connection](error_code error) {
-          connection->flushing = false;
-          if (error) return self->close(*connection);
-          self->flush(connection);
-          if (!connection->paused) return;
-          connection->paused = connection->replies.size() > self->limits().unread_bytes_max;
-          if (!connection->paused) self->process(connection);
-        });
+    connection->socket.async_wait(tcp::socket::wait_write,
+                                  [self = shared_from_this(), connection](error_code error) {
+                                    connection->flushing = false;
+                                    if (error) return self->close(*connection);
+                                    self->flush(connection);
+                                    if (!connection->paused) return;
+                                    connection->paused = self->has_too_many_replies(*connection);
+                                    // Where it is yielding, its turn comes anyway.
+                                    if (!connection->paused && !connection->yielding)
+                                      self->process(connection);
+                                  });
   }
 
   // Once for a connection; the table may be gone by the time a second handler comes here.
   void close(Connection& connection) {
     if (connections.erase(connection.peer) == 0) return;
     table->forget(connection.peer);
-    buffered -= connection.buffered;
+    account(connection, 0);
     error_code ignored;  // It is gone either way.
     connection.socket.close(ignored);
   }
@@ -341,6 +361,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       connection->socket.close(ignored);
     }
     buffered = 0;
+    table->set_taken_elsewhere(0);
   }
 
   void close_all() {
@@ -400,6 +421,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
     for (const Connection* connection : shown) {
       StoreStatus::Peer& peer = status.peers.emplace_back();
       peer.address = text_of(connection->remote);
+      peer.store_address = text_of(connection->socket.local_endpoint(ignored));
       peer.connected_s = seconds(now - connection->since);
       peer.wait = table->wait_of(connection->peer, kKeysShown);
       peer.idle_s = seconds(now - (peer.wait ? connection->wait_since : connection->last_at));
@@ -467,6 +489,11 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
 Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, StoreTable& table,
                                                          const Options& options) {
   auto impl = std::make_shared<Impl>(io, table, options);
+  if (options.same_user) {
+    auto sockets = LocalSockets::open();
+    if (!sockets) return sockets.error();
+    impl->local_sockets = std::move(*sockets);
+  }
   const auto listens = options.listen_fd >= 0 ? take_over(impl->acceptor, options.listen_fd)
                                               : bind_and_listen(impl->acceptor, options);
   if (!listens) return listens.error();
@@ -475,10 +502,6 @@ Result<std::unique_ptr<StoreServer>> StoreServer::listen(asio::io_context& io, S
   error_code ignored;
   impl->acceptor.set_option(tcp::no_delay(true), ignored);
   impl->acceptor.set_option(tcp::socket::keep_alive(true), ignored);
-  if (options.same_user) {
-    const tcp::endpoint own = impl->acceptor.local_endpoint();
-    if (const auto works = find_local_socket(own, own); !works) return works.error();
-  }
   impl->accept();
   return std::unique_ptr<StoreServer>(new StoreServer(std::move(impl)));
 }

@@ -7,7 +7,7 @@
 //     environment.set("MASTER_PORT", std::to_string((*server)->port()));
 //     io.run();
 //
-// Only this file and its source touch a socket: request_parser.h turns bytes into
+// It is all of the store that touches clients' sockets: request_parser.h turns bytes into
 // requests, table.h says what a request means, and both are pure.
 //
 // Speaks the protocol of c10d's TCPStore: LibTorch's and Python's clients connect to

@@ -30,6 +30,7 @@ json json_of(const StoreWait& wait) {
 
 json json_of(const StoreStatus::Peer& peer) {
   json object = {{"address", peer.address},
+                 {"store_address", peer.store_address},
                  {"connected_s", rounded(peer.connected_s)},
                  {"idle_s", rounded(peer.idle_s)},
                  {"last_request", peer.last_request}};
@@ -64,6 +65,7 @@ void read(const json& object, StoreWait& wait) {
 
 void read(const json& object, StoreStatus::Peer& peer) {
   object.at("address").get_to(peer.address);
+  object.at("store_address").get_to(peer.store_address);
   object.at("connected_s").get_to(peer.connected_s);
   object.at("idle_s").get_to(peer.idle_s);
   object.at("last_request").get_to(peer.last_request);

@@ -7,8 +7,8 @@
 //
 //     {"address": "127.0.0.1:29500", "up_s": 12.3, "keys": 7, "bytes": 1193,
 //      "connections": 3, "waiting": 2, "refused": 0,
-//      "peers": [{"address": "127.0.0.1:51234", "connected_s": 12.1, "idle_s": 9.8,
-//                 "last_request": "wait",
+//      "peers": [{"address": "127.0.0.1:51234", "store_address": "127.0.0.1:29500",
+//                 "connected_s": 12.1, "idle_s": 9.8, "last_request": "wait",
 //                 "wait": {"keys": ["ready/3"], "keys_left": 1}}, …],
 //      "gave_up": [{"address": …, "ago_s": 1.5, "waited_s": 30.0, "wait": {…}}, …],
 //      "closed": [{"address": …, "ago_s": 3.1, "reason": "set with a value of …"}, …]}
@@ -32,7 +32,8 @@ namespace distrun {
 
 struct StoreStatus {
   struct Peer {
-    std::string address;  // "127.0.0.1:51234", "[::1]:51234".
+    std::string address;        // "127.0.0.1:51234", "[::1]:51234".
+    std::string store_address;  // At which of the store's addresses it connected.
     double connected_s = 0;
     double idle_s = 0;              // Since its last request, which may be a wait.
     std::string last_request;       // Its name; empty where it has made none.

@@ -14,9 +14,10 @@ StoreStatus example() {
   status.connections = 3;
   status.waiting = 1;
   status.refused = 2;
-  status.peers = {{"127.0.0.1:1", 12, 9.5, "wait", StoreWait{{"/ready/3"}, 1, 0, 0}},
-                  {"[::1]:2", 3, 2, "barrier", StoreWait{{"/b"}, 1, 2, 4}},
-                  {"127.0.0.1:3", 1, 1, "", std::nullopt}};
+  status.peers = {
+      {"127.0.0.1:1", "127.0.0.1:29500", 12, 9.5, "wait", StoreWait{{"/ready/3"}, 1, 0, 0}},
+      {"[::1]:2", "[::1]:29500", 3, 2, "barrier", StoreWait{{"/b"}, 1, 2, 4}},
+      {"127.0.0.1:3", "", 1, 1, "", std::nullopt}};
   status.gave_up = {{"127.0.0.1:4", 1.5, 30, StoreWait{{"/x", "/y"}, 9, 0, 0}}};
   status.closed = {{"127.0.0.1:5", 3, "set with a value of 9 bytes: at most 8 are allowed"}};
   return status;
@@ -39,7 +40,7 @@ TEST(StoreStatusTest, ComesBackFromItsJson) {
 TEST(StoreStatusTest, KeysOfAnyBytesAndLengthAreShown) {
   StoreStatus status;
   status.peers = {
-      {"a:1", 0, 0, "wait", StoreWait{{"\xFF\x80\"\n", std::string(8192, 'k')}, 2, 0, 0}}};
+      {"a:1", "", 0, 0, "wait", StoreWait{{"\xFF\x80\"\n", std::string(8192, 'k')}, 2, 0, 0}}};
   const auto back = store_status_from_json(to_json(status)).value();
   EXPECT_EQ(back.peers[0].wait->keys[0], "\xEF\xBF\xBD\xEF\xBF\xBD\"\n");
   EXPECT_EQ(back.peers[0].wait->keys[1], std::string(200, 'k') + "…");

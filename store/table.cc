@@ -14,10 +14,6 @@ namespace distrun {
 
 namespace {
 
-// The answers to check and to wait (CheckResponseType, WaitResponseType).
-constexpr char kReady = 0, kNotReady = 1;
-constexpr char kStopWaiting = 0, kWaitCanceled = 1;
-
 // In a message.
 std::string shown(std::string_view key) { return printable(key, 100); }
 
@@ -35,9 +31,18 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
 // What things take in memory beside their bytes, about.
 constexpr std::size_t kQueueCost = 640;       // An empty deque takes this much.
 constexpr std::size_t kQueuedValueCost = 40;  // A string in it.
-constexpr std::size_t kWaitCost = 160;        // One peer waits for one key.
+constexpr std::size_t kWaitCost = 240;        // One peer waits for one key.
 
-// At most so much longer does a request make the table.
+// A table that has become nearly empty gives back what it took when it was full.
+template <class Table>
+void shrink(Table& table) {
+  constexpr std::size_t kKeptPlaces = 4096;
+  const std::size_t places = table.bucket_count();
+  if (places > kKeptPlaces && table.size() < places / 16) table.rehash(table.size() * 2);
+}
+
+// At most so much longer does a request make the table.  What a wait takes depends on the keys
+// that are there.
 std::size_t growth_by(const StoreRequest& request) {
   switch (request.code) {
     case RequestCode::kSet:
@@ -45,7 +50,6 @@ std::size_t growth_by(const StoreRequest& request) {
     case RequestCode::kAdd:
     case RequestCode::kAppend:  // Where there is no such key yet.
     case RequestCode::kMultiSet:
-    case RequestCode::kWait:
     case RequestCode::kBarrier:
       break;
     case RequestCode::kQueuePush:
@@ -90,6 +94,7 @@ void StoreTable::forget(PeerId peer) {
     if (waiters->second.empty()) waiters_.erase(waiters);
   }
   awaited_.erase(found);
+  shrink(waiters_);
 }
 
 std::optional<StoreWait> StoreTable::wait_of(PeerId peer, std::size_t keys_max) const {
@@ -97,8 +102,11 @@ std::optional<StoreWait> StoreTable::wait_of(PeerId peer, std::size_t keys_max) 
   if (found == awaited_.end()) return std::nullopt;
   StoreWait wait;
   wait.keys_left = found->second.left;
+  constexpr std::size_t kKeysLookedAt = 1024;
+  std::size_t looked_at = 0;
   for (const std::string& key : found->second.keys) {
     if (wait.keys.size() == std::min(keys_max, wait.keys_left)) break;
+    if (++looked_at > kKeysLookedAt) break;
     const auto waiters = waiters_.find(key);
     if (waiters == waiters_.end()) continue;  // The key has come.
     const auto& peers = waiters->second;
@@ -150,7 +158,7 @@ Result<void> StoreTable::add(PeerId peer, const StoreRequest& request, ReplySink
 Result<void> StoreTable::check(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   const bool ready = std::all_of(request.keys.begin(), request.keys.end(),
                                  [this](std::string_view key) { return is_there(key); });
-  replies.replies_to(peer).push_back(ready ? kReady : kNotReady);
+  replies.replies_to(peer).push_back(ready ? kAllThere : kNotAllThere);
   return {};
 }
 
@@ -159,9 +167,11 @@ Result<void> StoreTable::wait(PeerId peer, const StoreRequest& request, ReplySin
   std::vector<std::string_view> keys = request.keys;
   std::sort(keys.begin(), keys.end());
   keys.erase(std::unique(keys.begin(), keys.end()), keys.end());
-  for (const auto key : keys) {
-    if (!is_there(key)) wait_for(peer, key);
-  }
+  std::erase_if(keys, [this](std::string_view key) { return is_there(key); });
+  std::size_t growth = 0;
+  for (const auto key : keys) growth += kWaitCost + 2 * key.size();
+  if (growth > 0 && !has_room_for(growth)) return full(request);
+  for (const auto key : keys) wait_for(peer, key);
   if (!awaited_.contains(peer)) replies.replies_to(peer).push_back(kStopWaiting);
   return {};
 }
@@ -177,6 +187,7 @@ Result<void> StoreTable::delete_key(PeerId peer, const StoreRequest& request, Re
   if (deleted != 0) {
     bytes_ -= found->bytes();
     entries_.erase(found);
+    shrink(entries_);
   }
   append_number(replies.replies_to(peer), deleted);
   return {};
@@ -255,6 +266,7 @@ Result<void> StoreTable::queue_pop(PeerId peer, const StoreRequest& request, Rep
   if (queue.empty()) {
     bytes_ -= kQueueCost + request.key().size();
     queues_.erase(found);
+    shrink(queues_);
   }
   return {};
 }
@@ -302,12 +314,13 @@ Error StoreTable::too_long(const StoreRequest& request, std::size_t size) const 
 }
 
 Error StoreTable::full(const StoreRequest& request) const {
-  return {ErrorKind::kProtocol, fmt::format("{}, and the store is full: {} of {} bytes are taken",
-                                            request.name(), bytes_, limits_.memory_bytes_max)};
+  return {ErrorKind::kProtocol,
+          fmt::format("{}, and the store is full: {} of {} bytes are taken", request.name(),
+                      bytes_ + taken_elsewhere_, limits_.memory_bytes_max)};
 }
 
 bool StoreTable::has_room_for(std::size_t bytes) const {
-  return bytes_ + bytes <= limits_.memory_bytes_max;
+  return bytes_ + taken_elsewhere_ + bytes <= limits_.memory_bytes_max;
 }
 
 bool StoreTable::is_there(std::string_view key) const {
@@ -365,6 +378,7 @@ void StoreTable::wake(std::string_view key, ReplySink& replies) {
   if (found == waiters_.end()) return;
   const std::vector<PeerId> peers = std::move(found->second);
   waiters_.erase(found);
+  shrink(waiters_);
   for (const PeerId peer : peers) arrived(peer, replies);
 }
 

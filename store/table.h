@@ -81,12 +81,16 @@ class StoreTable {
   // What keys, values, queues and waits take in memory, about.  At most memory_bytes_max.
   std::size_t bytes() const { return bytes_; }
 
+  // What else counts against memory_bytes_max, at present: the server's buffers.
+  void set_taken_elsewhere(std::size_t bytes) { taken_elsewhere_ = bytes; }
+
   // Peers that wait for a key or in a barrier.
   std::size_t waiting_count() const { return awaited_.size(); }
 
   bool is_waiting(PeerId peer) const { return awaited_.contains(peer); }
 
-  // Nothing where the peer does not wait.  Names at most `keys_max` keys.
+  // Nothing where the peer does not wait.  Names at most `keys_max` keys; fewer where the missing
+  // ones are hard to find among many that have come.
   std::optional<StoreWait> wait_of(PeerId peer, std::size_t keys_max) const;
 
  private:
@@ -136,7 +140,7 @@ class StoreTable {
   Error too_long(const StoreRequest& request, std::size_t size) const;
 
   StoreLimits limits_;
-  std::size_t bytes_ = 0;
+  std::size_t bytes_ = 0, taken_elsewhere_ = 0;
   boost::unordered_flat_set<StoreEntry, StoreEntryHash, StoreEntryEqual> entries_;
   ByKey<std::deque<std::string>> queues_;
   // Who waits for a key, first come first; and how many keys a peer still waits for.
