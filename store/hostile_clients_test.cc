@@ -391,18 +391,18 @@ TEST_F(HostileClientsTest, AFullStoreLetsWaitForWhatIsThere) {
   start({}, {.memory_bytes_max = 64 * kKiB});
   Client reader = greeted_client(), writer = greeted_client();
   ASSERT_TRUE(reader.round_trip());
-  bool open = true;
-  for (int i = 0; open && i < 1000; ++i) {
-    open = writer.send(
-        frame(RequestCode::kSet, text(std::to_string(i)) + text(std::string(100, 'v'))));
+  writer.send(frame(RequestCode::kSet, text("k") + text("value")));
+  // Until there is no room even for a key without a value.
+  for (int i = 0; i < 10'000 && writer.round_trip(); ++i) {
+    writer.send(frame(RequestCode::kSet, text(std::to_string(i)) + text("")));
   }
-  EXPECT_TRUE(writer.is_closed_by_peer());
+  EXPECT_THAT(last_reason(), HasSubstr("set, and the store is full"));
   // As torch's clients get a value.
-  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("0")));
+  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("k")));
   EXPECT_EQ(reader.receive(1), std::string(1, kStopWaiting));
-  reader.send(frame(RequestCode::kGet, text("0")));
-  EXPECT_EQ(reader.receive(108), text(std::string(100, 'v')));
-  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("missing")));
+  reader.send(frame(RequestCode::kGet, text("k")));
+  EXPECT_EQ(reader.receive(13), text("value"));
+  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("missing key")));
   EXPECT_TRUE(reader.is_closed_by_peer());
 }
 
