@@ -116,7 +116,7 @@ std::vector<std::string> LaunchCommand::without_separator(
     }
     // The value of a flag that takes one is not looked at.
     const CLI::Option* option = command_->get_option_no_throw(arguments[i]);
-    if (option != nullptr && option->get_type_size() > 0) ++i;
+    if (option != nullptr && option->get_items_expected_max() > 0) ++i;
   }
   return arguments;
 }

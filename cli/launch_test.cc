@@ -383,6 +383,7 @@ TEST(LaunchTest, TheProgramKeepsItsOwnFlags) {
 TEST(LaunchTest, ADoubleDashMayStandBeforeTheProgram) {
   EXPECT_EQ(launch({"--nproc-per-node", "2", "--", "echo", "-n", "--"}).out, "--\n--");
   EXPECT_EQ(launch({"--role=x", "--", "echo", "x"}).out, "x\n");
+  EXPECT_EQ(launch({"--no-python", "--", "echo", "-x", "y"}).out, "-x y\n");
 }
 
 TEST(LaunchTest, BothSpellingsAndTheVariablesOfTorchrunAreTaken) {

@@ -24,6 +24,9 @@ namespace distrun {
 
 namespace {
 
+constexpr std::size_t kValueBytesMax = 1 * kGiB;  // No store takes more.
+// The least time that a store has for an answer, however short --connect-timeout is.
+constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kValueHelp =
@@ -84,6 +87,9 @@ Result<std::string> read_stdin() {
   std::array<char, 64 * kKiB> buffer;
   while (true) {
     const auto size = ::read(STDIN_FILENO, buffer.data(), buffer.size());
+    if (bytes.size() > kValueBytesMax) {
+      return Error{ErrorKind::kInvalidArgument, "the value on stdin is longer than 1 GiB"};
+    }
     if (size > 0) {
       bytes.append(buffer.data(), static_cast<std::size_t>(size));
     } else if (size == 0) {
@@ -189,10 +195,15 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
   command.footer(footer);
   own_flag(command, "store", store_,
            "HOST:PORT; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.");
-  own_flag(command, "timeout", timeout_, "Seconds to wait for keys or for others.");
+  if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
+      act == &StoreClientCommands::barrier) {
+    own_flag(command, "timeout", timeout_, "Seconds to wait for keys or for others.");
+  }
   own_flag(command, "connect-timeout", connect_timeout_,
-           "Seconds to go on trying where nobody listens there yet.");
-  own_flag(command, "raw", raw_, "Keys as on the wire: without the '/' of torch's TCPStore.");
+           "Seconds to go on trying where nobody listens there yet, and to wait for an answer.");
+  if (act != &StoreClientCommands::status) {
+    own_flag(command, "raw", raw_, "Keys as on the wire: without the '/' of torch's TCPStore.");
+  }
   entries_.push_back({&command, act});
   return command;
 }
@@ -253,7 +264,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
     if (!value) return fail(value.error());
     value_ = std::move(*value);
   }
-  auto store = StoreClient::connect(address_, connect_for_);
+  auto store = StoreClient::connect(address_, connect_for_, std::max(connect_for_, kReplyTimeout));
   if (!store) {
     const Error error{ErrorKind::kSystem, store.error().message};  // Not what was waited for.
     return fail(error);
@@ -279,7 +290,8 @@ Result<int> StoreClientCommands::get(StoreClient& store, std::ostream& out) {
   const auto value = store.get(on_wire(key_));
   if (!value) return value.error();
   if (!*value) return kExitNoKey;
-  out << **value << (::isatty(STDOUT_FILENO) != 0 ? "\n" : "");
+  const char* const end = ::isatty(STDOUT_FILENO) != 0 ? "\n" : "";
+  out << **value << end;
   return 0;
 }
 
@@ -315,8 +327,15 @@ Result<int> StoreClientCommands::wait(StoreClient& store, std::ostream&) {
 Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& out) {
   const auto value = store.compare_set(on_wire(key_), expected_, value_);
   if (!value) return value.error();
+  bool holds = *value == value_;
+  if (holds && expected_ == value_) {
+    // The answer is EXPECTED also where the key is not there.
+    const auto there = store.get(on_wire(key_));
+    if (!there) return there.error();
+    holds = there->has_value();
+  }
   out << *value << '\n';
-  return *value == value_ ? 0 : kExitNotEqual;
+  return holds ? 0 : kExitNotEqual;
 }
 
 Result<int> StoreClientCommands::delete_key(StoreClient& store, std::ostream&) {

@@ -47,6 +47,11 @@ class PortFile {
  public:
   static Result<PortFile> write(const std::string& path, std::uint16_t port) {
     if (path.empty()) return PortFile("", UniqueFd());
+    struct stat there {};
+    if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
+      return Error{ErrorKind::kSystem,
+                   "write --port-file " + path + ": it is there, and not a regular file"};
+    }
     std::string unfinished = path + ".XXXXXX";
     UniqueFd fd(::mkostemp(unfinished.data(), O_CLOEXEC));
     if (!fd) return Error::from_errno("write --port-file " + path);
@@ -87,7 +92,8 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
   serve.footer(kHelp);
   own_flag(serve, "host", options_.host, "Numeric address at which it listens, IPv4 or IPv6.");
   own_flag(serve, "port", port_, "Its port; 0: a free one.");
-  own_flag(serve, "port-file", port_file_, "Write the port to this file; removed at the end.");
+  own_flag(serve, "port-file", port_file_,
+           "Write the port to this file, whole at once; removed at the end.");
   own_flag(serve, "listen-fd", listen_fd_,
            "Descriptor of a TCP socket that listens, instead of --host and --port.");
   own_flag(serve, "same-user", options_.same_user,
@@ -108,6 +114,9 @@ void StoreServeCommand::check(const Environment&) {
   };
   if (options_.host == "localhost") options_.host = "127.0.0.1";
   options_.port = number("--port", port_, std::uint16_t{0}, std::uint16_t{65535});
+  if (command_->count("--port-file") > 0 && port_file_.empty()) {
+    throw CLI::ValidationError("--port-file", "names no file");
+  }
   if (command_->count("--listen-fd") > 0) {
     options_.listen_fd = number("--listen-fd", listen_fd_, 0, 1 << 30);
     if (command_->count("--host") + command_->count("--port") > 0) {
@@ -138,7 +147,14 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
   };
   allow_many_descriptors();  // One a connection.
   boost::asio::io_context io(1);
-  boost::asio::signal_set signals(io, SIGINT, SIGTERM, SIGHUP);
+  ::signal(SIGPIPE, SIG_IGN);  // Who reads what it prints may go; it serves on.
+  boost::asio::signal_set signals(io);
+  for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
+    // What is ignored stays so: nohup, and background jobs of scripts.
+    struct sigaction before {};
+    ::sigaction(signal, nullptr, &before);
+    if (before.sa_handler != SIG_IGN) signals.add(signal);
+  }
   signals.async_wait([&](boost::system::error_code error, int) {
     if (!error) io.stop();
   });

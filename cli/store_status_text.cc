@@ -61,7 +61,7 @@ std::string section(std::string_view title, const Items& items, const Text& text
 }  // namespace
 
 std::string shown_key(std::string_view key) {
-  if (key.size() > 1 && key.front() == '/') key.remove_prefix(1);
+  if (key.starts_with('/')) key.remove_prefix(1);
   const std::string shown = printable(key, 200);
   return shown.empty() ? "(the empty key)" : shown;
 }
@@ -119,11 +119,12 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
     }
     text += '\n';
   }
-  text += section("gave up", status.gave_up, [&](const StoreStatus::GaveUp& event) {
-    return fmt::format("{:<28} {:>7.1f} s ago, after {:.1f} s {}",
-                       name_of(event.address, processes), event.ago_s, event.waited_s,
-                       text_of(event.wait));
-  });
+  text += section("gave up, or ended while they waited", status.gave_up,
+                  [&](const StoreStatus::GaveUp& event) {
+                    return fmt::format("{:<28} {:>7.1f} s ago, after {:.1f} s {}",
+                                       name_of(event.address, processes), event.ago_s,
+                                       event.waited_s, text_of(event.wait));
+                  });
   text += section(fmt::format("refused (the last of {})", status.refused), status.closed,
                   [&](const StoreStatus::Closed& event) {
                     return fmt::format("{:<28} {:>7.1f} s ago: {}", printable(event.address, 100),

@@ -35,7 +35,7 @@ connected, not waiting:
   pid 99                           2.0 s ago: nothing so far
   and 1 more
 not connected, or not known here: ranks 1, 4
-gave up:
+gave up, or ended while they waited:
   rank 0 (pid 4711)                1.5 s ago, after 30.0 s for x
 refused (the last of 40):
   127.0.0.1:6                      3.0 s ago: no request has the code 71

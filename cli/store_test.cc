@@ -291,6 +291,39 @@ TEST_F(StoreCommandTest, WhenDescriptorsRunOutClientsWait) {
   }
 }
 
+TEST_F(StoreCommandTest, ServeGoesOnWhenNobodyReadsWhatItPrintsAndUnderNohup) {
+  const auto result = script(R"(
+mkfifo out
+(trap '' HUP; exec distrun store serve >out 2>&1) & server=$!
+export DISTRUN_STORE=$(head -n 1 out)   # Then nobody reads any more.
+for i in 1 2 3; do head -c 9000000 /dev/zero | distrun store set large; done 2>/dev/null
+kill -HUP $server
+distrun store set small value && distrun store get small
+kill $server; wait $server; echo " $?")");
+  EXPECT_EQ(result.out, "value 0\n");
+}
+
+TEST_F(StoreCommandTest, ServeDoesNotReplaceWhatIsNoFile) {
+  const auto result = script(R"(
+mkfifo fifo; ln -s nowhere link; mkdir folder
+for place in fifo link folder; do distrun store serve --port-file $place; echo $?; done
+test -p fifo && test -h link && test -d folder && echo there)");
+  EXPECT_EQ(result.out, "125\n125\n125\nthere\n");
+  EXPECT_THAT(result.err,
+              HasSubstr("write --port-file fifo: it is there, and not a regular file\n"));
+}
+
+TEST_F(StoreCommandTest, CompareSetOfAKeyThatIsNotThereSetsItOnlyForNothing) {
+  serve({}, [&](const std::string& address, int) {
+    const auto result = script(R"(
+distrun store compare-set k x x || echo $?
+distrun store get k || echo $?
+distrun store compare-set k '' x && distrun store compare-set k x x && echo holds)",
+                               address);
+    EXPECT_EQ(result.out, "x\n1\n4\nx\nx\nholds\n");
+  });
+}
+
 TEST_F(StoreCommandTest, KeysMayLookLikeLists) {
   serve({}, [&](const std::string& address, int) {
     const auto result = script(R"(

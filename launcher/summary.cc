@@ -1,6 +1,7 @@
 #include "launcher/summary.h"
 
 #include <map>
+#include <set>
 #include <vector>
 
 #include <fmt/format.h>
@@ -104,8 +105,9 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
     text += fmt::format("  still there after SIGKILL, stuck in the kernel: {}\n",
                         list_of_ranks(survivors));
   }
-  for (const std::string& reason : report.refusals) {
-    if (run_end.cause != RunEnd::Cause::kSucceeded) {
+  if (run_end.cause != RunEnd::Cause::kSucceeded) {
+    // Once for each reason: a client that is refused tries again.
+    for (const std::string& reason : std::set(report.refusals.begin(), report.refusals.end())) {
       text += fmt::format("  the store refused a client: {}\n", reason);
     }
   }

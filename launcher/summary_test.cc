@@ -86,10 +86,11 @@ TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
 }
 
 TEST_F(SummaryTest, SaysWhomTheStoreRefusedOnlyWhereTheRunFailed) {
-  report_.refusals = {"no request has the code 71"};
+  report_.refusals = {"no request has the code 71", "no request has the code 71"};
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
-  EXPECT_NE(summary().find("\n  the store refused a client: no request has the code 71\n"),
-            std::string::npos);
+  const std::string line = "\n  the store refused a client: no request has the code 71\n";
+  EXPECT_NE(summary().find(line), std::string::npos);
+  EXPECT_EQ(summary().find(line), summary().rfind(line)) << "once";
   report_.run_end = {.cause = RunEnd::Cause::kSucceeded};
   EXPECT_EQ(summary(), "");
 }

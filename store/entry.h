@@ -67,7 +67,7 @@ class StoreEntry {
 
   // What it takes in memory, about, with its place in a table.
   std::size_t bytes() const {
-    constexpr std::size_t kPlace = 32;
+    constexpr std::size_t kPlace = 40;
     const Sizes sizes = this->sizes();
     return kPlace + sizeof(Sizes) + sizes.key + sizes.room;
   }

@@ -398,11 +398,13 @@ TEST_F(HostileClientsTest, AFullStoreLetsWaitForWhatIsThere) {
   }
   EXPECT_THAT(last_reason(), HasSubstr("set, and the store is full"));
   // As torch's clients get a value.
-  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("k")));
+  std::string many = bytes_of<std::uint64_t>(101) + text("k");
+  for (int i = 0; i < 100; ++i) many += text(std::to_string(i));
+  reader.send(frame(RequestCode::kWait, many));
   EXPECT_EQ(reader.receive(1), std::string(1, kStopWaiting));
   reader.send(frame(RequestCode::kGet, text("k")));
   EXPECT_EQ(reader.receive(13), text("value"));
-  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text("missing key")));
+  reader.send(frame(RequestCode::kWait, bytes_of(kOneKey) + text(std::string(kKiB, 'm'))));
   EXPECT_TRUE(reader.is_closed_by_peer());
 }
 

@@ -63,6 +63,7 @@ Result<std::optional<LocalSocket>> LocalSockets::find(const tcp::endpoint& own,
   id.idiag_dport = htons(there.port());
   copy_address(here, id.idiag_src);
   copy_address(there, id.idiag_dst);
+  if (here.address().is_v6()) id.idiag_if = here.address().to_v6().scope_id();
   id.idiag_cookie[0] = id.idiag_cookie[1] = static_cast<__u32>(INET_DIAG_NOCOOKIE);
   if (::send(netlink_.get(), &question, sizeof(question), 0) < 0) return Error::from_errno(kWhat);
 

@@ -37,7 +37,7 @@ constexpr std::size_t kFirstBytes = 512, kReadBytes = 64 * kKiB;
 // When descriptors or memory run out.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 // What is done for one client before others get a turn: requests, with the keys they name.  A
-// status counts as many.
+// status and a list of all keys count as many.
 constexpr std::size_t kTurn = 1024;
 // What a status tells at most.
 constexpr std::size_t kPeersShown = 1024, kKeysShown = 16, kEventsKept = 16;
@@ -230,7 +230,9 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       if (*taken == 0) break;
       done += *taken;
       const StoreRequest& request = connection->parser.request();
-      effort += request.code == RequestCode::kStatus ? kTurn : 1 + request.keys.size();
+      const bool is_long =
+          request.code == RequestCode::kStatus || request.code == RequestCode::kListKeys;
+      effort += is_long ? kTurn : 1 + request.keys.size();
       connection->yielding = effort >= kTurn;
       connection->last_request = request.code;
       if (request.code == RequestCode::kWait || request.code == RequestCode::kBarrier) {
@@ -348,6 +350,7 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
   // Once for a connection; the table may be gone by the time a second handler comes here.
   void close(Connection& connection) {
     if (connections.erase(connection.peer) == 0) return;
+    note_gave_up(connection);
     table->forget(connection.peer);
     account(connection, 0);
     error_code ignored;  // It is gone either way.

@@ -192,11 +192,21 @@ TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
   }
   hostile.send("\x7E");
   ASSERT_TRUE(hostile.is_closed_by_peer());
+  std::string gone_address;
+  {
+    Client dying = greeted_client();
+    gone_address = dying.address();
+    dying.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("not yet")));
+    ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+  }
+  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 0; }));
 
   const auto status = see([&] { return server_->status(); });
-  ASSERT_EQ(status.gave_up.size(), 1u);
-  EXPECT_EQ(status.gave_up[0].address, waiting.address());
-  EXPECT_THAT(status.gave_up[0].wait.keys, ElementsAre("never"));
+  ASSERT_EQ(status.gave_up.size(), 2u);
+  EXPECT_EQ(status.gave_up[0].address, gone_address);
+  EXPECT_THAT(status.gave_up[0].wait.keys, ElementsAre("not yet"));
+  EXPECT_EQ(status.gave_up[1].address, waiting.address());
+  EXPECT_THAT(status.gave_up[1].wait.keys, ElementsAre("never"));
   EXPECT_EQ(status.refused, 21u);
   ASSERT_EQ(status.closed.size(), 16u) << "the last few";
   EXPECT_EQ(status.closed[0].address, hostile.address());

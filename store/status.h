@@ -39,7 +39,8 @@ struct StoreStatus {
     std::string last_request;       // Its name; empty where it has made none.
     std::optional<StoreWait> wait;  // Then idle_s is how long it has waited.
   };
-  struct GaveUp {  // A wait that its client ended, as clients do when their time-out is over.
+  struct GaveUp {  // A wait that its client ended, as clients do when their time-out is over, or
+                   // that ended with its connection.
     std::string address;
     double ago_s = 0, waited_s = 0;
     StoreWait wait;

@@ -29,8 +29,8 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
 }
 
 // What things take in memory beside their bytes, about.
-constexpr std::size_t kQueueCost = 640;       // An empty deque takes this much.
-constexpr std::size_t kQueuedValueCost = 40;  // A string in it.
+constexpr std::size_t kQueueCost = 850;       // An empty deque takes most of it.
+constexpr std::size_t kQueuedValueCost = 64;  // A string in it.
 constexpr std::size_t kWaitCost = 240;        // One peer waits for one key.
 
 // A table that has become nearly empty gives back what it took when it was full.
