@@ -126,7 +126,7 @@ struct StoreClient::Impl {
     }
     for (milliseconds pause = kFirstPause;; pause = std::min(2 * pause, kLongestPause)) {
       const auto attempt_ends = std::max(deadline, Clock::now() + kOneAttempt);
-      const auto connected = connect_once(endpoints, attempt_ends);
+      auto connected = connect_once(endpoints, attempt_ends);
       if (connected) return greet(std::min(soon(), attempt_ends));
       if (Clock::now() + pause >= deadline) return connected;
       bool done = false;
