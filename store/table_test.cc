@@ -5,6 +5,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <malloc.h>
 
 #include "store/request_parser.h"
 #include "store/testing.h"
@@ -318,6 +319,20 @@ TEST_F(StoreTableTest, WhatItTakesIsGivenBack) {
     ASSERT_EQ(table_.key_count(), 0u) << seed;
     ASSERT_EQ(table_.bytes(), 0u) << seed;
   }
+}
+
+TEST_F(StoreTableTest, WhatItHasGrownToIsGivenBackToo) {
+  constexpr int kKeys = 100'000;
+  const std::size_t before = ::mallinfo2().uordblks;
+  for (int i = 0; i < kKeys; ++i) {
+    ask(kAlice, RequestCode::kSet, text(std::to_string(i)) + text(""));
+    ask(kAlice, RequestCode::kQueuePush, text(std::to_string(i)) + text(""));
+  }
+  for (int i = 0; i < kKeys; ++i) {
+    ask(kAlice, RequestCode::kDeleteKey, text(std::to_string(i)));
+    ask(kAlice, RequestCode::kQueuePop, text(std::to_string(i)));
+  }
+  EXPECT_LT(::mallinfo2().uordblks, before + 1024 * 1024);
 }
 
 TEST_F(StoreTableTest, TellsWhatAPeerWaitsFor) {
