@@ -50,6 +50,7 @@
 #include "common/environment.h"
 #include "common/parse_number.h"
 #include "common/unique_fd.h"
+#include "store/client.h"
 #include "store/server.h"
 #include "store/testing.h"
 
@@ -798,6 +799,30 @@ TEST_F(StoreDifferentialTest, BothServersHaveTheSameLimits) {
     expect_refusal(servers, frame(code, bytes_of<std::uint64_t>(keys.size() + 1)));
   }
   for (const char* unknown : {"\x13", "G", "\xff"}) expect_refusal(servers, unknown);
+}
+
+// Our client, which the commands for scripts use, speaks to either.
+TEST_F(StoreDifferentialTest, OurClientTalksToBoth) {
+  const Servers servers;
+  for (const auto port : {servers.their_port(), servers.our_port()}) {
+    SCOPED_TRACE(port == servers.our_port() ? "StoreServer" : "LibTorch's");
+    auto store = StoreClient::connect({"127.0.0.1", port}, std::chrono::seconds(10)).value();
+    EXPECT_TRUE(store.set("k", "value"));
+    EXPECT_TRUE(store.append("k", "+"));
+    EXPECT_EQ(store.get("k").value(), "value+");
+    EXPECT_EQ(store.get("none").value(), std::nullopt);
+    EXPECT_EQ(store.add("n", -3).value(), -3);
+    EXPECT_EQ(store.compare_set("c", "", "new").value(), "new");
+    EXPECT_TRUE(store.check({"k", "n", "c"}).value());
+    EXPECT_TRUE(store.wait({"k", "n"}, std::chrono::seconds(10)));
+    const auto waited = store.wait({"none"}, std::chrono::milliseconds(10));
+    ASSERT_TRUE(waited.has_error());
+    EXPECT_EQ(waited.error().kind, ErrorKind::kTimedOut);
+    EXPECT_TRUE(store.barrier("b", 1, std::chrono::seconds(10)));
+    EXPECT_TRUE(store.delete_key("n").value());
+    EXPECT_THAT(store.keys().value(), ::testing::UnorderedElementsAre("k", "c", "b"));
+    EXPECT_EQ(store.status().has_value(), port == servers.our_port());
+  }
 }
 
 }  // namespace
