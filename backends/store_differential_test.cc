@@ -28,7 +28,6 @@
 #include <map>
 #include <memory>
 #include <optional>
-#include <random>
 #include <set>
 #include <sstream>
 #include <string>
@@ -40,16 +39,14 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
-#include <netinet/tcp.h>
-#include <poll.h>
 #include <sys/socket.h>
-#include <sys/time.h>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 #include <unistd.h>
 
+#include "backends/store_random_requests.h"
+#include "backends/store_raw_client.h"
 #include "common/environment.h"
 #include "common/parse_number.h"
-#include "common/unique_fd.h"
 #include "store/client.h"
 #include "store/server.h"
 #include "store/testing.h"
@@ -59,382 +56,22 @@ C10_DECLARE_int(caffe2_log_level);
 namespace distrun {
 namespace {
 
-using namespace std::string_view_literals;
+using testing::Answer;
 using testing::bytes_of;
+using testing::Connection;
 using testing::frame;
 using testing::greeting;
+using testing::loopback;
+using testing::Random;
+using testing::Request;
+using testing::RequestSource;
+using testing::shown;
 using testing::text;
 
 constexpr int kRequestsInASequence = 100;
 constexpr std::size_t kClientsMax = 5;
 constexpr std::size_t kStepsShown = 30;
-constexpr int kGraceMs = 5'000;        // For one server to show what the other has shown.
-constexpr int kAnswerBoundS = 10;      // For any answer; one that takes longer counts as none.
-constexpr std::size_t kShownMax = 80;  // Bytes of a text in a report.
-
-std::string shown(std::string_view bytes) {
-  constexpr char kHex[] = "0123456789abcdef";
-  std::string line;
-  for (const char byte : bytes.substr(0, kShownMax)) {
-    if (byte >= ' ' && byte <= '~' && byte != '\\') {
-      line += byte;
-    } else {
-      const auto value = static_cast<unsigned char>(byte);
-      line.append("\\x").append(1, kHex[value / 16]).append(1, kHex[value % 16]);
-    }
-  }
-  if (bytes.size() > kShownMax) line += "… (" + std::to_string(bytes.size()) + " bytes)";
-  return "\"" + line + "\"";
-}
-
-struct Request {
-  RequestCode code = RequestCode::kPing;
-  std::vector<std::string> keys, values;
-  std::int64_t number = 0;
-
-  std::string bytes() const {
-    std::string fields;
-    std::size_t key = 0, value = 0;
-    for (const Field field : request_spec(code).fields) {
-      switch (field) {
-        case Field::kKey:
-          fields += text(keys[key++]);
-          break;
-        case Field::kValue:
-          fields += text(values[value++]);
-          break;
-        case Field::kKeys:
-        case Field::kEntries:
-          fields += bytes_of<std::uint64_t>(keys.size());
-          for (std::size_t i = 0; i < keys.size(); ++i) {
-            fields += text(keys[i]);
-            if (field == Field::kEntries) fields += text(values[i]);
-          }
-          break;
-        case Field::kInt64:
-          fields += bytes_of(number);
-          break;
-        case Field::kUint32:
-          fields += bytes_of(static_cast<std::uint32_t>(number));
-          break;
-        case Field::kNone:
-          break;
-      }
-    }
-    return frame(code, fields);
-  }
-
-  std::string readable() const {
-    std::string line(request_spec(code).name);
-    for (const auto& key : keys) line += " " + shown(key);
-    if (!values.empty()) line += " =";
-    for (const auto& value : values) line += " " + shown(value);
-    for (const Field field : request_spec(code).fields) {
-      if (field == Field::kInt64) line += " " + std::to_string(number);
-    }
-    return line;
-  }
-
-  bool may_wait() const { return code == RequestCode::kWait || code == RequestCode::kBarrier; }
-};
-
-// What a server answered to one request, up to the pong behind it.
-struct Answer {
-  enum class End { kPong, kWaits, kClosed, kNothingMore, kNoPong };
-
-  std::string bytes;
-  End end = End::kPong;
-
-  bool operator==(const Answer&) const = default;
-
-  std::string readable() const {
-    switch (end) {
-      case End::kPong:
-        return shown(bytes);
-      case End::kWaits:
-        return "waits";
-      case End::kClosed:
-        return shown(bytes) + ", then closed the connection";
-      case End::kNothingMore:
-        return shown(bytes) + ", then nothing";
-      case End::kNoPong:
-        return shown(bytes) + ", then something else than the answer to the ping";
-    }
-    return "";
-  }
-};
-
-sockaddr_in loopback(std::uint16_t port) {
-  sockaddr_in address{};
-  address.sin_family = AF_INET;
-  address.sin_port = htons(port);
-  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
-  return address;
-}
-
-// A client's connection to one of the two servers.
-class Connection {
- public:
-  explicit Connection(std::uint16_t port)
-      : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
-    const int yes = 1;
-    ::setsockopt(socket_.get(), IPPROTO_TCP, TCP_NODELAY, &yes, sizeof(yes));
-    const sockaddr_in address = loopback(port);
-    EXPECT_EQ(
-        ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
-    const timeval bound{.tv_sec = kAnswerBoundS, .tv_usec = 0};
-    ::setsockopt(socket_.get(), SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound));
-    ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
-  }
-
-  // A server that refuses the request closes the connection, perhaps before it has read all.
-  void send(std::string_view bytes) {
-    while (!bytes.empty()) {
-      const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
-      if (sent < 0 && errno == EINTR) continue;
-      if (sent <= 0) return;
-      bytes.remove_prefix(static_cast<std::size_t>(sent));
-    }
-  }
-
-  // A request, and a ping behind it.
-  void ask(const Request& request) {
-    ping_ = bytes_of<std::uint32_t>(++pings_ << 8 | 0xAA);
-    send(request.bytes() + frame(RequestCode::kPing, ping_));
-  }
-
-  // Reads up to the pong.  No answer to a wait begins as that does.
-  Answer answer_to(const Request& request) {
-    Answer answer;
-    if (request.may_wait()) {
-      if (!receive(answer.bytes, 1)) return ended(answer);
-      if (answer.bytes[0] == ping_[0]) answer.end = Answer::End::kWaits;
-    } else if (!receive_answer(request, answer.bytes)) {
-      return ended(answer);
-    }
-    std::string pong;
-    if (answer.end == Answer::End::kWaits) std::swap(pong, answer.bytes);
-    if (!receive(pong, ping_.size() - pong.size())) return ended(answer);
-    if (pong != ping_) answer = {answer.bytes + pong, Answer::End::kNoPong};
-    return answer;
-  }
-
-  // Whether there is something to read, or the end, within so many milliseconds.
-  bool is_readable(int within_ms) const {
-    pollfd look{.fd = socket_.get(), .events = POLLIN, .revents = 0};
-    int ready = 0;
-    do {
-      ready = ::poll(&look, 1, within_ms);
-    } while (ready < 0 && errno == EINTR);
-    return ready == 1;
-  }
-
-  // One byte, or how the connection ended.
-  Answer receive_byte() {
-    Answer answer;
-    return receive(answer.bytes, 1) ? answer : ended(answer);
-  }
-
-  // Returns once the server has noticed, with what it had sent until then.
-  Answer leave() {
-    ::shutdown(socket_.get(), SHUT_WR);
-    Answer answer;
-    while (answer.bytes.size() < kShownMax && receive(answer.bytes, 1)) {
-    }
-    return ended(answer);
-  }
-
- private:
-  // Appends `size` bytes; false where the connection ends or the time is over before.
-  bool receive(std::string& to, std::size_t size) {
-    size += to.size();
-    while (to.size() < size) {
-      char buffer[64 * kKiB];
-      const auto got = ::recv(socket_.get(), buffer, std::min(sizeof(buffer), size - to.size()), 0);
-      if (got < 0 && errno == EINTR) continue;
-      closed_ = got == 0 || (got < 0 && errno == ECONNRESET);
-      if (got <= 0) return false;
-      to.append(buffer, static_cast<std::size_t>(got));
-    }
-    return true;
-  }
-
-  bool receive_count(std::string& to, std::uint64_t& count) {
-    if (!receive(to, sizeof(count))) return false;
-    to.copy(reinterpret_cast<char*>(&count), sizeof(count), to.size() - sizeof(count));
-    return true;
-  }
-
-  bool receive_text(std::string& to) {
-    std::uint64_t size = 0;
-    // Nothing here is as long; a server that says so has gone wrong.
-    return receive_count(to, size) && receive(to, std::min<std::uint64_t>(size, 16 * kMiB));
-  }
-
-  bool receive_answer(const Request& request, std::string& to) {
-    std::uint64_t count = 0;
-    switch (request.code) {
-      case RequestCode::kGet:
-      case RequestCode::kCompareSet:
-        return receive_text(to);
-      case RequestCode::kAdd:
-      case RequestCode::kDeleteKey:
-      case RequestCode::kGetNumKeys:
-      case RequestCode::kQueueLen:
-        return receive(to, sizeof(count));
-      case RequestCode::kCheck:
-      case RequestCode::kCancelWait:
-        return receive(to, 1);
-      case RequestCode::kPing:
-        return receive(to, sizeof(std::uint32_t));
-      case RequestCode::kMultiGet:
-        return std::all_of(request.keys.begin(), request.keys.end(),
-                           [&](const auto&) { return receive_text(to); });
-      case RequestCode::kQueuePop:
-        return receive_count(to, count) && (count == 0 || receive_text(to));
-      case RequestCode::kListKeys: {
-        // Their order is that of a hash table: sorted, they can be compared.
-        if (!receive_count(to, count)) return false;
-        std::multiset<std::string> keys;
-        for (; count > 0; --count) {
-          std::string key;
-          if (!receive_text(key)) return false;
-          keys.insert(key);
-        }
-        for (const auto& key : keys) to += key;
-        return true;
-      }
-      default:
-        return true;  // Those that set are not answered.
-    }
-  }
-
-  Answer ended(Answer& answer) const {
-    return {answer.bytes, closed_ ? Answer::End::kClosed : Answer::End::kNothingMore};
-  }
-
-  UniqueFd socket_;
-  bool closed_ = false;
-  std::uint32_t pings_ = 0;
-  std::string ping_;  // The last one.
-};
-
-// The same everywhere, which the distributions of the standard library are not.
-class Random {
- public:
-  explicit Random(std::uint64_t seed) : engine_(seed) {}
-
-  std::size_t below(std::size_t bound) { return engine_() % bound; }
-  bool one_in(std::size_t times) { return below(times) == 0; }
-  std::int64_t between(std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(below(static_cast<std::size_t>(high - low) + 1));
-  }
-  template <class Range>
-  auto& pick(Range& range) {
-    return range[below(std::size(range))];
-  }
-
- private:
-  std::mt19937_64 engine_;
-};
-
-struct Weight {
-  RequestCode code;
-  std::size_t weight;
-};
-
-// How often each request is made.
-constexpr Weight kWeights[] = {
-    {RequestCode::kSet, 8},        {RequestCode::kCompareSet, 8}, {RequestCode::kGet, 7},
-    {RequestCode::kAdd, 7},        {RequestCode::kCheck, 6},      {RequestCode::kWait, 18},
-    {RequestCode::kGetNumKeys, 3}, {RequestCode::kDeleteKey, 14}, {RequestCode::kAppend, 4},
-    {RequestCode::kMultiGet, 4},   {RequestCode::kMultiSet, 3},   {RequestCode::kCancelWait, 2},
-    {RequestCode::kPing, 1},       {RequestCode::kQueuePush, 10}, {RequestCode::kQueuePop, 8},
-    {RequestCode::kQueueLen, 3},   {RequestCode::kListKeys, 3},   {RequestCode::kBarrier, 9},
-};
-
-// Draws requests about a few keys and values, so that they meet.
-class RequestSource {
- public:
-  explicit RequestSource(Random& random) : random_(random) {
-    const std::string longest(StoreLimits().key_bytes_max, 'L');
-    const std::string_view keys[] = {"",       "k",        "queue", "a/b//0", "\0"sv,
-                                     "k\0k"sv, "\xff\xfe", "init/", longest};
-    for (std::size_t count = 2 + random.below(4); count > 0; --count) {
-      keys_.emplace_back(random.pick(keys));
-    }
-    for (std::size_t count = 3 + random.below(4); count > 0; --count) values_.push_back(value());
-  }
-
-  Request draw() {
-    Request request{.code = code()};
-    for (const Field field : request_spec(request.code).fields) {
-      switch (field) {
-        case Field::kKey:
-          request.keys.push_back(random_.pick(keys_));
-          break;
-        case Field::kValue:
-          request.values.push_back(old_or_new_value());
-          break;
-        case Field::kKeys:
-        case Field::kEntries:
-          for (std::size_t count = list_size(); count > 0; --count) {
-            request.keys.push_back(random_.pick(keys_));
-            if (field == Field::kEntries) request.values.push_back(old_or_new_value());
-          }
-          break;
-        case Field::kInt64:
-          request.number = request.code == RequestCode::kBarrier ? random_.between(-1, 4)
-                           : random_.one_in(8) ? random_.between(-(1ll << 40), 1ll << 40)
-                                               : random_.between(-3, 3);
-          break;
-        case Field::kUint32:
-          request.number = static_cast<std::int64_t>(random_.below(1ull << 32));
-          break;
-        case Field::kNone:
-          break;
-      }
-    }
-    return request;
-  }
-
- private:
-  RequestCode code() {
-    std::size_t sum = 0;
-    for (const Weight& weight : kWeights) sum += weight.weight;
-    std::size_t at = random_.below(sum);
-    for (const Weight& weight : kWeights) {
-      if (at < weight.weight) return weight.code;
-      at -= weight.weight;
-    }
-    return RequestCode::kPing;
-  }
-
-  std::size_t list_size() { return random_.one_in(10) ? random_.below(9) : 1 + random_.below(2); }
-
-  std::string old_or_new_value() { return random_.one_in(4) ? value() : random_.pick(values_); }
-
-  // add and barrier read a number at the front of a value, or close the connection.
-  std::string value() {
-    constexpr std::string_view kSome[] = {
-        "",    "0",   "7", "-12",  " \t\n42", "+3",     "12 apples",
-        "-",   "+-5", "a", "0x10", "- 5",     "1\0z"sv, "99999999999999999999",
-        "1e3", "++1", " ", "007",  "ready",   "-0",     "5\0"sv};
-    if (random_.one_in(40)) return binary(100'000);
-    if (random_.one_in(8)) return binary(1 + random_.below(64));
-    if (random_.one_in(3)) return std::to_string(random_.between(0, 5));
-    return std::string(random_.pick(kSome));
-  }
-
-  std::string binary(std::size_t size) {
-    std::string bytes;
-    while (bytes.size() < size) bytes.push_back(static_cast<char>(random_.below(256)));
-    return bytes;
-  }
-
-  Random& random_;
-  std::vector<std::string> keys_, values_;
-};
+constexpr int kGraceMs = 5'000;  // For one server to show what the other has shown.
 
 // Both servers, without a key.
 class Servers {
