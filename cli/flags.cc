@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 #include "common/parse_number.h"
 #include "common/units.h"
@@ -20,6 +21,13 @@ std::chrono::milliseconds seconds_from(const std::string& flag, const std::strin
     throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from 0 to 1e9");
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+std::string bytes_text(std::size_t bytes) {
+  for (const auto& [unit, letter] : {std::pair(kGiB, "G"), {kMiB, "M"}, {kKiB, "K"}}) {
+    if (bytes > 0 && bytes % unit == 0) return std::to_string(bytes / unit) + letter;
+  }
+  return std::to_string(bytes);
 }
 
 std::size_t bytes_from(const std::string& flag, const std::string& text) {

@@ -61,6 +61,9 @@ std::chrono::milliseconds seconds_from(const std::string& flag, const std::strin
 // Bytes: "1000", "64K", "8M", "4G" (times 1,024).
 std::size_t bytes_from(const std::string& flag, const std::string& text);
 
+// As bytes_from() reads it: "8M".
+std::string bytes_text(std::size_t bytes);
+
 // The help of one command: its usage as given, a flag by one of its spellings.
 class HelpFormatter : public CLI::Formatter {
  public:

@@ -6,6 +6,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "cli/flags.h"
 #include "store/server.h"
 
 namespace distrun {
@@ -28,8 +29,11 @@ class StoreServeCommand : public CliCommand {
   std::string port_file_;
   // Flags whose text needs a second look.
   std::string port_ = "0", listen_fd_;
-  std::string max_connections_ = "16384", max_key_ = "8K", max_value_ = "8M", max_unread_ = "16M",
-              max_memory_ = "4G";
+  std::string max_connections_ = std::to_string(limits_.connections_max),
+              max_key_ = bytes_text(limits_.key_bytes_max),
+              max_value_ = bytes_text(limits_.value_bytes_max),
+              max_unread_ = bytes_text(limits_.unread_bytes_max),
+              max_memory_ = bytes_text(limits_.memory_bytes_max);
 };
 
 }  // namespace distrun

@@ -85,6 +85,7 @@ void ServerProcess::end() {
 }
 
 std::chrono::nanoseconds ServerProcess::cpu() const {
+  // Until it rests: the kernel tells a process's CPU time, and not when it stops to grow.
   auto before = cpu_now(pid_);
   for (int tries = 0; tries < 1000; ++tries) {
     std::this_thread::sleep_for(1ms);
