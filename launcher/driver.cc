@@ -1,9 +1,7 @@
 #include "launcher/driver.h"
 
-#include <array>
 #include <cerrno>
 #include <csignal>
-#include <cstdlib>
 #include <deque>
 #include <filesystem>
 #include <optional>
@@ -16,12 +14,12 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/unique_fd.h"
-#include "launcher/line_splitter.h"
+#include "launcher/output_relay.h"
 #include "launcher/output_sink.h"
+#include "launcher/private_folder.h"
 #include "launcher/store_file.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
@@ -35,94 +33,6 @@ using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 namespace {
-
-// A folder of our own that is gone, with what is in it, when the run is over.
-class PrivateFolder {
- public:
-  static Result<PrivateFolder> make(const Environment& environment) {
-    // Absolute, because a worker may change its folder.
-    const std::string wanted = environment.get("TMPDIR").value_or("");
-    std::error_code error;
-    std::string path = std::filesystem::absolute(wanted.empty() ? "/tmp" : wanted, error).string();
-    path += "/distrun_XXXXXX";
-    if (error) return Error::from_errno("make a folder in " + wanted, error.value());
-    if (::mkdtemp(path.data()) == nullptr) return Error::from_errno("make a folder " + path);
-    return PrivateFolder(path);
-  }
-  PrivateFolder(PrivateFolder&& other) noexcept : path_(std::exchange(other.path_, "")) {}
-  PrivateFolder& operator=(PrivateFolder&&) = delete;
-  ~PrivateFolder() {
-    std::error_code ignored;  // A worker may still be writing there: then it stays.
-    if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  explicit PrivateFolder(std::string path) : path_(std::move(path)) {}
-  std::string path_;
-};
-
-// One output pipe of a worker, from which lines go to a sink.
-class OutputRelay {
- public:
-  OutputRelay(asio::io_context& io, UniqueFd from, OutputSink& to, std::function<void()> on_end)
-      : from_(io, from.release()),
-        to_(to),
-        lines_([this](std::string_view line) { to_.append(line, this); }),
-        on_end_(std::move(on_end)) {
-    read();
-  }
-
-  // Passes on what is in the pipe now, which is everything that a worker that has ended has
-  // written, and reads no more.  Returns whether somebody still held the pipe open.
-  bool close() {
-    if (!from_.is_open()) return false;
-    int left = 0;
-    ::ioctl(from_.native_handle(), FIONREAD, &left);
-    bool ended = false;
-    // Who goes on writing while this reads is not waited for.
-    while (!ended && left >= 0) {
-      const auto size = ::read(from_.native_handle(), buffer_.data(), buffer_.size());
-      if (size < 0 && errno == EINTR) continue;
-      if (size < 0) break;
-      ended = size == 0;
-      lines_.add({buffer_.data(), static_cast<std::size_t>(size)});
-      left -= static_cast<int>(size);
-    }
-    finish();
-    return !ended;
-  }
-
- private:
-  void read() {
-    from_.async_read_some(asio::buffer(buffer_), [this](error_code error, std::size_t size) {
-      if (error == asio::error::operation_aborted) return;
-      lines_.add({buffer_.data(), size});
-      if (error) {
-        finish();
-        return on_end_();
-      }
-      to_.flush();
-      if (!to_.is_full()) return read();
-      to_.when_drained([this] {
-        if (from_.is_open()) read();
-      });
-    });
-  }
-
-  void finish() {
-    error_code ignored;
-    from_.close(ignored);
-    lines_.end();
-    to_.flush();
-  }
-
-  stream_descriptor from_;
-  OutputSink& to_;
-  LineSplitter lines_;
-  std::function<void()> on_end_;
-  std::array<char, 16 * kKiB> buffer_;
-};
 
 struct Worker {
   SpawnedProcess process;

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -14,7 +15,10 @@
 namespace distrun {
 
 struct LaunchOptions {
-  int nproc_per_node = 1;                 // Workers on this node.
+  int nproc_per_node = 1;  // Workers on this node.
+  int nnodes = 1;          // Nodes of the run; this one is node_rank.
+  int node_rank = 0;
+  int max_restarts = 0;                   // So many new attempts follow a failed one.
   std::string role = "default";           // ROLE_NAME.
   std::string run_id;                     // TORCHELASTIC_RUN_ID.
   StoreChoice store;                      // Where the workers meet.
@@ -23,6 +27,9 @@ struct LaunchOptions {
   bool same_user = false;                 // Only this user's processes, and root's, may use it.
   bool module = false;                    // -m: the program is a Python module.
   bool no_python = false;                 // Never put python3 before the program.
+  bool virtual_local_rank = false;        // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
+  std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // These end the run.
+  std::vector<int> forward_signals;                                   // These go to the workers.
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
   std::string program;

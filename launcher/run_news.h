@@ -1,0 +1,76 @@
+// RunNews is what a run has to tell while it goes on: the driver tells it, and who listens
+// (the lines that distrun prints, the file of --events) makes of it what it likes.
+//
+//     run_launch(plan, {.on_news = [&](const RunNews& news) {
+//       if (const auto* ended = std::get_if<WorkerEnded>(&news)) …
+//     }});
+//
+// In the order in which things happened, RunBegan first and RunEnded last.  A listener is called
+// on the run's thread, between two events: it must neither block nor call back.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "common/process_end.h"
+#include "common/rank.h"
+#include "launcher/run_end.h"
+
+namespace distrun {
+
+// A process that the run left behind and that had to be ended.
+struct Leftover {
+  pid_t pid = -1;
+  std::string name;  // As in /proc/PID/comm; empty where it could not be read.
+};
+
+struct RunBegan {
+  pid_t launcher_pid = -1;
+  std::string store;  // "127.0.0.1:29500", or the file's URL.
+};
+struct AttemptBegan {
+  int attempt = 0;
+};
+struct WorkerBegan {
+  int attempt = 0;
+  LocalRank worker;
+  pid_t pid = -1;
+};
+struct WorkerEnded {
+  int attempt = 0;
+  LocalRank worker;
+  pid_t pid = -1;
+  ProcessEnd end;
+  std::chrono::milliseconds run_time{0};
+};
+struct OutputHeld {  // The worker has ended; something else still held its output open.
+  LocalRank worker;
+};
+struct LeftoversEnded {
+  std::vector<Leftover> processes;
+};
+struct Signalled {  // distrun got a signal.
+  int signal = 0;
+  bool forwarded = false;  // To the workers; else it ends the run.
+};
+struct Suspended {};  // Ctrl-Z.
+struct Resumed {};
+struct AttemptFailed {  // Another one follows.
+  int attempt = 0;
+  RunEnd end;
+};
+struct RunEnded {
+  RunEnd end;
+};
+
+using RunNews =
+    std::variant<RunBegan, AttemptBegan, WorkerBegan, WorkerEnded, OutputHeld, LeftoversEnded,
+                 Signalled, Suspended, Resumed, AttemptFailed, RunEnded>;
+using RunListener = std::function<void(const RunNews&)>;
+
+}  // namespace distrun
