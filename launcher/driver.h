@@ -35,6 +35,9 @@ struct LaunchStreams {
 struct WorkerReport {
   pid_t pid = -1;  // -1 where it was never started.
   std::chrono::milliseconds run_time{0};
+  std::string last_output;  // The last lines it wrote to stderr, or, where none, to stdout.
+  std::string log_folder;   // Where its stdout.log or stderr.log is; empty where there is none.
+  std::string error;        // Of its error file: what it said went wrong; empty where nothing.
 };
 
 struct RunReport {
