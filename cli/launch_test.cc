@@ -1,89 +1,29 @@
 // Real launches: the program `distrun`, shell scripts as workers.
 #include <algorithm>
 #include <csignal>
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <sstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <poll.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
-#include "launcher/testing.h"
+#include "cli/launch_testing.h"
 
 namespace distrun {
 namespace {
+
+using namespace testing;  // Launches.
 
 using ::testing::AllOf;
 using ::testing::Each;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::MatchesRegex;
-using testing::ProgramOptions;
-using testing::ProgramResult;
-using testing::run_program;
 using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
-
-ProgramResult launch(std::vector<std::string> arguments, const ProgramOptions& options = {}) {
-  arguments.insert(arguments.begin(), {DISTRUN_PROGRAM, "launch"});
-  ProgramResult result = run_program(arguments, options);
-  EXPECT_FALSE(result.timed_out) << result.err;
-  return result;
-}
-
-ProgramResult launch_shell(int workers, const std::string& script,
-                           const ProgramOptions& options = {}) {
-  return launch({"--nproc-per-node", std::to_string(workers), "sh", "-c", script}, options);
-}
-
-std::vector<std::string> lines(const std::string& text) {
-  std::vector<std::string> found;
-  std::istringstream stream(text);
-  for (std::string line; std::getline(stream, line);) found.push_back(line);
-  return found;
-}
-
-// A folder of the test's own, gone with it.
-class Folder {
- public:
-  Folder() : path_(::testing::TempDir() + "launch_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
-  }
-  ~Folder() { std::filesystem::remove_all(path_); }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
-// `nohup make test`, and a job in the background of a script, leave signals ignored to their
-// children.
-class SignalsByDefault {
- public:
-  SignalsByDefault() {
-    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_DFL);
-  }
-};
-
-bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
-
-// A process that is not our child, to be watched beyond the end of its run.
-UniqueFd watch(const std::string& pid) {
-  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, std::stoi(pid), 0)));
-}
-
-// A signal that has been sent takes effect a moment later, and nobody of the run waits for it.
-bool ends(const UniqueFd& process) {
-  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
-  return ::poll(&ended, 1, 10'000) == 1;
-}
 
 TEST(LaunchTest, EveryWorkerKnowsItsRankAndFindsTheStore) {
   const auto result = launch_shell(3, "echo $RANK/$WORLD_SIZE $LOCAL_RANK $MASTER_ADDR");
