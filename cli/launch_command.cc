@@ -16,8 +16,10 @@
 #include "common/parse_number.h"
 #include "launcher/command.h"
 #include "launcher/driver.h"
+#include "launcher/guard.h"
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
+#include "launcher/run_files.h"
 #include "launcher/store_choice.h"
 #include "launcher/summary.h"
 
@@ -72,6 +74,31 @@ std::string random_run_id() {
   return fmt::format("{:08x}{:08x}", random(), random());
 }
 
+// What local rank 0 reads, or -1.  A job in the background has no business with the terminal.
+int input_of_workers() {
+  const bool background = ::isatty(STDIN_FILENO) != 0 && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp();
+  return background ? -1 : STDIN_FILENO;
+}
+
+std::vector<int> signals_of(const LaunchOptions& options) {
+  std::vector<int> signals = options.end_signals;
+  signals.insert(signals.end(), options.forward_signals.begin(), options.forward_signals.end());
+  signals.push_back(SIGUSR1);
+  return signals;
+}
+
+std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
+  std::string text = fmt::format("distrun: the launcher (pid {}) was killed: {}\n",
+                                 guarded.launcher_pid, describe(by));
+  if (!guarded.left.survivors.empty()) {
+    text += fmt::format("  {} of its processes are stuck in the kernel, and still there\n",
+                        guarded.left.survivors.size());
+  } else {
+    text += "  every process of the run has been ended\n";
+  }
+  return text;
+}
+
 std::string host_name() {
   std::array<char, 256> name{};
   return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
@@ -98,7 +125,8 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   flag(launch, "master-port", master_port_, "Its port, MASTER_PORT; 0: a free one.");
   flag(launch, "same-user", options_.same_user,
        "Refuse the store to processes of other users, and to other machines.");
-  flag(launch, "max-restarts", max_restarts_, "Restarts of a failed run; only 0 so far.");
+  flag(launch, "max-restarts", max_restarts_,
+       "New attempts after a failed one, each with a fresh store.");
   flag(launch, "shutdown-timeout", shutdown_timeout_,
        "Seconds that workers have to end after SIGTERM, before SIGKILL.");
   flag(launch, "timeout", timeout_, "End the run after so many seconds; 0: never.");
@@ -135,9 +163,10 @@ void LaunchCommand::check(const Environment&) {
   if (nnodes_ != "1" && nnodes_ != "1:1") {
     throw CLI::ValidationError("--nnodes", "several nodes are not supported yet");
   }
-  if (max_restarts_ != 0) {
-    throw CLI::ValidationError("--max-restarts", "restarts are not supported yet");
+  if (max_restarts_ < 0) {
+    throw CLI::ValidationError("--max-restarts", "must not be negative");
   }
+  options_.max_restarts = max_restarts_;
   if (options_.module && options_.no_python) {
     throw CLI::ValidationError("--module", "cannot be combined with --no-python");
   }
@@ -161,7 +190,7 @@ void LaunchCommand::check(const Environment&) {
 
 int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostream& err) {
   const auto fail = [&](const Error& error) {
-    err << "distrun launch: " << error.message << '\n';
+    err << "distrun launch: " << error.message << std::endl;
     return exit_status(error);
   };
   if (options_.run_id.empty()) options_.run_id = random_run_id();
@@ -169,9 +198,30 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   if (!command) return fail(command.error());
   const auto plan = make_plan(options_, *command, environment);
   if (!plan) return fail(plan.error());
-  const auto report = run_launch(*plan, {});
-  if (!report) return fail(report.error());
-  const std::string summary = failure_summary(*plan, *report, host_name());
+  auto files = RunFiles::make(*plan);
+  if (!files) return fail(files.error());
+
+  LaunchContext context{.in = input_of_workers()};
+  const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {
+    if (!tie) return fail(tie.error());
+    context.tie = *tie;
+    return run_here(*plan, *files, context, err);
+  });
+  if (!guarded) return fail(guarded.error());
+  if (const auto* killed = std::get_if<KilledBy>(&guarded->launcher)) {
+    err << launcher_killed(*guarded, *killed) << std::flush;
+  }
+  return exit_status(guarded->launcher);
+}
+
+int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles& files, LaunchContext& context,
+                            std::ostream& err) {
+  const auto report = run_launch(plan, files, context);
+  if (!report) {
+    err << "distrun launch: " << report.error().message << std::endl;
+    return exit_status(report.error());
+  }
+  const std::string summary = failure_summary(plan, *report, host_name());
   if (!summary.empty()) err << (report->line_open ? "\n" : "") << summary << std::flush;
   return exit_status(report->run_end);
 }

@@ -8,6 +8,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "launcher/driver.h"
 #include "launcher/options.h"
 
 namespace distrun {
@@ -25,6 +26,9 @@ class LaunchCommand : public CliCommand {
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  private:
+  // In the launcher, the guard's child.
+  int run_here(const LaunchPlan& plan, RunFiles& files, LaunchContext& context, std::ostream& err);
+
   CLI::App* command_;
   LaunchOptions options_;
   // Flags whose text needs a second look.

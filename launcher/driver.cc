@@ -1,10 +1,13 @@
 #include "launcher/driver.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <csignal>
 #include <deque>
 #include <filesystem>
+#include <memory>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -19,8 +22,6 @@
 #include "common/unique_fd.h"
 #include "launcher/output_relay.h"
 #include "launcher/output_sink.h"
-#include "launcher/private_folder.h"
-#include "launcher/store_file.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
 #include "launcher/worker_process.h"
@@ -46,40 +47,38 @@ struct Worker {
 
 class Driver {
  public:
-  Driver(const LaunchPlan& plan, const LaunchStreams& streams)
+  Driver(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
       : plan_(plan),
-        streams_(streams),
-        out_(io_, streams.out, [this](int error) { output_lost(error); }),
-        err_(io_, streams.err, [this](int error) { output_lost(error); }),
+        files_(files),
+        context_(context),
+        out_(io_, context.out, [this](int error) { output_lost(error); }),
+        err_(io_, context.err, [this](int error) { output_lost(error); }),
         supervisor_({.workers = static_cast<int>(plan.workers.size()),
+                     .max_restarts = plan.options.max_restarts,
                      .shutdown_timeout = plan.options.shutdown_timeout,
-                     .timeout = plan.options.timeout}),
-        workers_(plan.workers.size()) {
-    report_.workers.resize(plan.workers.size());
-  }
+                     .timeout = plan.options.timeout}) {}
 
   // Where an exception ends the run, nothing of it is to stay behind.
   ~Driver() {
-    for (const Worker& worker : workers_) {
-      if (worker.process.pid > 0 && !worker.reaped) signal_group(worker.process, SIGKILL);
-    }
+    if (started_ && !finished_) end_descendants(std::chrono::seconds(5));
   }
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
   Result<RunReport> run() {
     catch_signals();  // Before there is anything that a signal could leave behind.
-    auto folder = PrivateFolder::make(plan_.environment);
-    if (!folder) return folder.error();
-    place_.error_folder = folder->path();
+    watch_guard();
+    place_.error_folder = files_.folder.path();
     if (const auto opened = open_store(); !opened) return opened.error();
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
-    wait_for_signal();
+    tell(RunBegan{::getpid(), files_.store ? files_.store->url() : store_->address()});
+    started_ = true;
     perform(supervisor_.start(now()));
+    wait_for_deadline();
     io_.run();
     if (!finished_) return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
-    const bool shared = ::isatty(streams_.out) != 0 && ::isatty(streams_.err) != 0;
+    const bool shared = ::isatty(context_.out) != 0 && ::isatty(context_.err) != 0;
     report_.line_open = err_.line_is_open() || (shared && out_.line_is_open());
     return std::move(report_);
   }
@@ -89,17 +88,18 @@ class Driver {
 
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
 
+  void tell(const RunNews& news) {
+    if (context_.on_news) context_.on_news(news);
+  }
+
   Result<void> open_store() {
     const LaunchOptions& options = plan_.options;
-    if (options.store.kind == StoreChoice::Kind::kFile) {
-      auto file = StoreFile::make(options.store.path);
-      if (!file) return file.error();
-      place_.init_method = file->url();
-      store_file_.emplace(std::move(*file));
+    if (files_.store) {
+      place_.init_method = files_.store->url();
       return {};
     }
     auto server = StoreServer::listen(
-        io_, table_,
+        io_, *table_,
         {.host = options.master_addr, .port = options.master_port, .same_user = options.same_user});
     if (!server) return server.error();
     store_ = std::move(*server);
@@ -108,7 +108,7 @@ class Driver {
   }
 
   // An event that comes while the actions of another are performed waits for its turn.
-  void tell(RunEvent event) {
+  void happened(RunEvent event) {
     events_.push_back(std::move(event));
     if (std::exchange(telling_, true)) return;
     while (!events_.empty()) {
@@ -126,17 +126,44 @@ class Driver {
     }
   }
 
+  // Where it fails, so does the first start that follows.
+  void perform(const BeginAttempt& action) {
+    place_.attempt = action.attempt;
+    retire_workers();
+    workers_.resize(plan_.workers.size());
+    report_.workers.assign(plan_.workers.size(), {});
+    attempt_error_.reset();
+    if (action.attempt > 0) {
+      if (store_) {
+        auto fresh = std::make_unique<StoreTable>();
+        store_->start_over(*fresh);
+        table_ = std::move(fresh);
+      } else if (const auto fresh = files_.store->start_over(); !fresh) {
+        attempt_error_ = fresh.error();
+      }
+    }
+    tell(AttemptBegan{action.attempt});
+  }
+
+  // What reads their output may still be waited for by a sink, or have an event on its way.
+  void retire_workers() {
+    auto retired = std::make_shared<std::vector<Worker>>(std::exchange(workers_, {}));
+    out_.when_drained(
+        [this, retired] { err_.when_drained([this, retired] { asio::post(io_, [retired] {}); }); });
+  }
+
   void perform(const Spawn& action) {
     const LocalRank worker = action.worker;
     // Told by way of the loop: between the starts of many workers the store answers those that are
     // there already, and a signal or a failure is seen.
     if (auto started = start(worker); !started) {
       asio::post(io_, [this, worker, error = started.error()] {
-        tell(SpawnFailed{worker, error});
+        happened(SpawnFailed{worker, error});
       });
     } else {
+      tell(WorkerBegan{place_.attempt, worker, at(worker).process.pid});
       asio::post(io_, [this, worker] {
-        tell(Spawned{worker});
+        happened(Spawned{worker});
         watch(worker);
       });
     }
@@ -145,13 +172,24 @@ class Driver {
   void perform(const SendSignal& action) {
     signal_group(at(action.worker).process, action.signal);
     // A stopped process takes no signal but SIGKILL before it goes on.
-    if (action.signal != SIGKILL) signal_group(at(action.worker).process, SIGCONT);
+    const bool stops = action.signal == SIGSTOP || action.signal == SIGKILL;
+    if (!stops) signal_group(at(action.worker).process, SIGCONT);
+  }
+
+  void perform(const Forward& action) { ::kill(at(action.worker).process.pid, action.signal); }
+
+  void perform(const Pause&) {
+    tell(Suspended{});
+    ::raise(SIGSTOP);  // Until the guard, who waits for this, or somebody else continues it.
+    tell(Continued{});
+    happened(Resumed{});
   }
 
   void perform(const CloseOutput& action) {
     Worker& worker = at(action.worker);
     const bool out_held = worker.out->close(), err_held = worker.err->close();
-    tell(OutputClosed{action.worker, out_held || err_held});
+    if (out_held || err_held) tell(OutputHeld{action.worker});
+    happened(OutputClosed{action.worker, out_held || err_held});
   }
 
   void perform(const Reap& action) {
@@ -161,6 +199,17 @@ class Driver {
     worker.exit.reset();
   }
 
+  void perform(const EndLeftovers& action) {
+    // Their output is cut off: a worker that could not be killed is still watched, too.
+    for (Worker& worker : workers_) worker.exit.reset();
+    report_.leftovers = end_descendants(action.timeout);
+    if (!report_.leftovers.ended.empty()) tell(LeftoversEnded{report_.leftovers.ended});
+  }
+
+  void perform(const TellFailedAttempt& action) {
+    tell(AttemptFailed{action.end.attempt, action.end});
+  }
+
   // The run is over: what is left to do is to get rid of the output.
   void perform(const Finish& action) {
     report_.run_end = action.run_end;
@@ -168,17 +217,21 @@ class Driver {
     // From here on a signal ends distrun itself, whoever reads its output.
     signals_.cancel();
     signals_.clear();
+    child_ended_.cancel();
+    reaping_.cancel();
+    guard_.reset();
     if (store_) {
       for (auto& closed : store_->status().closed) report_.refusals.push_back(closed.reason);
     }
     store_.reset();
-    store_file_.reset();
-    // A worker that could not be killed is still watched: no more.
-    for (Worker& worker : workers_) worker.exit.reset();
+    tell(RunEnded{action.run_end});
     // Who reads what workers have printed may take all the time there is, as with any program; but
     // a run that was told to end must end, also on a terminal that hangs.
     const auto cause = action.run_end.cause;
-    if (cause != RunEnd::Cause::kInterrupted && cause != RunEnd::Cause::kTimedOut) return;
+    if (cause != RunEnd::Cause::kInterrupted && cause != RunEnd::Cause::kTimedOut &&
+        cause != RunEnd::Cause::kGuardLost) {
+      return;
+    }
     reading_.expires_after(plan_.options.shutdown_timeout);
     reading_.async_wait([this](error_code error) {
       if (!error) io_.stop();
@@ -187,23 +240,23 @@ class Driver {
   }
 
   Result<void> start(LocalRank local_rank) {
+    if (attempt_error_) return *attempt_error_;
     const auto index = static_cast<std::size_t>(local_rank.value());
     const WorkerPlan& planned = plan_.workers[index];
 
     std::error_code folder;
     std::filesystem::create_directories(
-        std::filesystem::path(error_file(place_.error_folder, planned)).parent_path(), folder);
+        std::filesystem::path(error_file(place_, planned)).parent_path(), folder);
     if (folder) return Error::from_errno("make a folder in " + place_.error_folder, folder.value());
 
     auto out = open_pipe(), err = open_pipe();
     if (!out) return out.error();
     if (!err) return err.error();
-    // A process in a background group that reads the terminal would be stopped.
-    const bool reads = local_rank == LocalRank(0) && ::isatty(streams_.in) == 0;
+    const bool reads = local_rank == LocalRank(0) && context_.in >= 0;
     auto process = spawn_process({.executable = plan_.executable,
                                   .arguments = planned.arguments,
                                   .environment = worker_environment(plan_, planned, place_),
-                                  .in = reads ? streams_.in : null_.get(),
+                                  .in = reads ? context_.in : null_.get(),
                                   .out = out->to.get(),
                                   .err = err->to.get()});
     if (!process) return process.error();
@@ -221,7 +274,7 @@ class Driver {
   void watch(LocalRank local_rank) {
     Worker& worker = at(local_rank);
     const auto output_ended = [this, local_rank] {
-      if (--at(local_rank).open_outputs == 0) tell(OutputClosed{local_rank});
+      if (--at(local_rank).open_outputs == 0) happened(OutputClosed{local_rank});
     };
     worker.open_outputs = 2;
     worker.out.emplace(io_, std::move(worker.out_pipe), out_, output_ended);
@@ -249,29 +302,84 @@ class Driver {
           report_.workers[index].run_time =
               std::chrono::duration_cast<std::chrono::milliseconds>(now() - worker.started);
           // Only another part of this process could have taken the end; there is none.
-          tell(Exited{local_rank, end.value_or(ExitedWith{kExitInternal})});
+          const ProcessEnd how = end.value_or(ExitedWith{kExitInternal});
+          tell(WorkerEnded{place_.attempt, local_rank, worker.process.pid, how,
+                           report_.workers[index].run_time});
+          happened(Exited{local_rank, how});
         });
   }
 
   void output_lost(int error) {
-    if (error == EPIPE) return tell(ReaderGone{});
-    tell(OutputLost{Error::from_errno("write what the workers print", error)});
+    if (error == EPIPE) return happened(ReaderGone{});
+    happened(OutputLost{Error::from_errno("write what the workers print", error)});
   }
 
   void catch_signals() {
-    for (const int signal : {SIGINT, SIGTERM, SIGQUIT, SIGHUP}) {
-      // What is ignored stays so, for the workers too: nohup, and background jobs of scripts.
-      struct sigaction before {};
-      ::sigaction(signal, nullptr, &before);
-      if (before.sa_handler != SIG_IGN) signals_.add(signal);
+    const LaunchOptions& options = plan_.options;
+    for (const auto& wanted : {options.end_signals, options.forward_signals, {SIGTSTP, SIGUSR1}}) {
+      for (const int signal : wanted) {
+        // What is ignored stays so, for the workers too: nohup, and background jobs of scripts.
+        struct sigaction before {};
+        ::sigaction(signal, nullptr, &before);
+        if (before.sa_handler != SIG_IGN) signals_.add(signal);
+      }
     }
+    wait_for_signal();
+    wait_for_child();
+    ::pthread_sigmask(SIG_SETMASK, &context_.tie.blocked, nullptr);
   }
 
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
-      tell(Interrupted{signal});
-      wait_for_signal();
+      signalled(signal);
+      if (!finished_) wait_for_signal();
+    });
+  }
+
+  void signalled(int signal) {
+    const auto is_in = [signal](const std::vector<int>& signals) {
+      return std::find(signals.begin(), signals.end(), signal) != signals.end();
+    };
+    if (is_in(plan_.options.end_signals)) {
+      tell(Signalled{signal, /*forwarded=*/false});
+      happened(Interrupted{signal});
+    } else if (is_in(plan_.options.forward_signals)) {
+      tell(Signalled{signal, /*forwarded=*/true});
+      happened(Forwarded{signal});
+    } else if (signal == SIGTSTP) {
+      happened(PauseAsked{});
+    }
+  }
+
+  // Orphans of the run become this process's children, and one that ends is a zombie until it is
+  // reaped.  Workers are seen by their pidfds: so this may wait, and many are looked at once.
+  void wait_for_child() {
+    child_ended_.async_wait([this](error_code error, int) {
+      if (error) return;
+      reaping_.expires_after(std::chrono::seconds(1));
+      reaping_.async_wait([this](error_code canceled) {
+        if (canceled) return;
+        reap_orphans();
+        wait_for_child();
+      });
+    });
+  }
+
+  void reap_orphans() {
+    std::set<pid_t> workers;
+    for (const Worker& worker : workers_) {
+      if (!worker.reaped) workers.insert(worker.process.pid);
+    }
+    reap_ended_children([&](pid_t pid) { return workers.contains(pid); });
+  }
+
+  void watch_guard() {
+    const int tie = context_.tie.fd < 0 ? -1 : ::fcntl(context_.tie.fd, F_DUPFD_CLOEXEC, 0);
+    if (tie < 0) return;
+    guard_.emplace(io_, tie);
+    guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
+      if (!error) happened(GuardGone{});
     });
   }
 
@@ -286,34 +394,37 @@ class Driver {
       deadline_.async_wait([this](error_code error) {
         if (error) return;
         waiting_ = false;
-        tell(Tick{});
+        happened(Tick{});
       });
     }
   }
 
   const LaunchPlan& plan_;
-  const LaunchStreams streams_;
+  RunFiles& files_;
+  const LaunchContext& context_;
   RunPlace place_;
   asio::io_context io_{1};
   OutputSink out_, err_;
-  StoreTable table_;
-  std::unique_ptr<StoreServer> store_;   // Where the choice is a TCP store,
-  std::optional<StoreFile> store_file_;  // and where it is a file.
+  std::unique_ptr<StoreTable> table_ = std::make_unique<StoreTable>();
+  std::unique_ptr<StoreServer> store_;  // Where the workers do not meet in a file.
   UniqueFd null_;
-  asio::signal_set signals_{io_};
-  asio::steady_timer deadline_{io_}, reading_{io_};
+  asio::signal_set signals_{io_}, child_ended_{io_, SIGCHLD};
+  asio::steady_timer deadline_{io_}, reading_{io_}, reaping_{io_};
+  std::optional<stream_descriptor> guard_;
   bool waiting_ = false;
   Supervisor supervisor_;
   std::deque<RunEvent> events_;
   bool telling_ = false;
-  bool finished_ = false;
+  bool started_ = false, finished_ = false;
   std::vector<Worker> workers_;
+  std::optional<Error> attempt_error_;
   RunReport report_;
 };
 
 }  // namespace
 
-Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams) {
+Result<RunReport> run_launch(const LaunchPlan& plan, RunFiles& files,
+                             const LaunchContext& context) {
   // What is written to nobody, or beyond a limit on files, is an error of that write.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
@@ -321,7 +432,7 @@ Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& stream
   ::signal(SIGCHLD, SIG_DFL);
   allow_many_descriptors();
   try {
-    return Driver(plan, streams).run();
+    return Driver(plan, files, context).run();
   } catch (const std::exception& error) {  // Asio's, or out of memory.
     return Error{ErrorKind::kSystem, error.what()};
   }

@@ -1,9 +1,9 @@
-// run_launch carries out a plan: hosts the store, or makes the file that is one, starts the
-// workers, passes their output on, watches them, and does what the supervisor decides, until no
-// worker is left.
+// run_launch carries out a plan: hosts the store, starts the workers, passes their output on,
+// watches them, and does what the supervisor decides, until nothing of the run is left.
 //
-//     auto report = run_launch(plan, {});
-//     if (!report) return report.error();             // nothing has been started
+//     auto files = RunFiles::make(plan);
+//     auto report = run_launch(plan, *files, {.tie = tie});    // in the launcher: guard.h
+//     if (!report) return report.error();                      // nothing has been started
 //     std::cerr << failure_summary(plan, *report);
 //     return exit_status(report->run_end);
 //
@@ -12,8 +12,9 @@
 // supervisor's events, and its actions into system calls.
 //
 // One thread, that of the caller: workers get SIGKILL when it ends, however that
-// comes about.  While it runs, SIGINT, SIGTERM, SIGHUP and SIGQUIT end the run, and
-// SIGPIPE is ignored.  Call it once a process.
+// comes about.  While it runs, LaunchOptions::end_signals end the run, its forward_signals
+// go to the workers, SIGTSTP stops the run until this process is continued, and
+// SIGPIPE is ignored.  Call it once a process, in one that has no children of its own.
 #pragma once
 
 #include <chrono>
@@ -22,14 +23,20 @@
 #include <sys/types.h>
 
 #include "common/result.h"
+#include "launcher/descendants.h"
+#include "launcher/guard.h"
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
+#include "launcher/run_files.h"
+#include "launcher/run_news.h"
 
 namespace distrun {
 
-// Where the workers' lines go; rank 0 reads from `in` where that is no terminal.
-struct LaunchStreams {
-  int in = 0, out = 1, err = 2;
+struct LaunchContext {
+  int out = 1, err = 2;  // Where the workers' lines go.
+  int in = 0;            // What local rank 0 reads; -1: nothing.
+  GuardTie tie;
+  RunListener on_news;  // May be empty.
 };
 
 struct WorkerReport {
@@ -42,14 +49,14 @@ struct WorkerReport {
 
 struct RunReport {
   RunEnd run_end;
+  EndedDescendants leftovers;         // What the last attempt has left behind, besides its groups.
   std::vector<WorkerReport> workers;  // By local rank.
   bool line_open = false;             // The last line that workers wrote to stderr has no end.
   std::vector<std::string>
       refusals;  // Why the store has refused clients: the last few, latest first.
 };
 
-// Fails where the store cannot listen, its file is not fresh or cannot be made, or a resource is
-// missing, before a worker is started.
-Result<RunReport> run_launch(const LaunchPlan& plan, const LaunchStreams& streams);
+// Fails where the store cannot listen or a resource is missing, before a worker is started.
+Result<RunReport> run_launch(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context);
 
 }  // namespace distrun

@@ -1,5 +1,7 @@
 #include "launcher/run_end.h"
 
+#include <csignal>
+
 namespace distrun {
 
 int exit_status(const RunEnd& run_end) {
@@ -18,6 +20,8 @@ int exit_status(const RunEnd& run_end) {
       return kExitTimedOut;
     case RunEnd::Cause::kOutputLost:
       return kExitInternal;
+    case RunEnd::Cause::kGuardLost:
+      return 128 + SIGKILL;
   }
   return kExitInternal;
 }

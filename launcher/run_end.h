@@ -27,12 +27,15 @@ struct RunEnd {
     kInterrupted,   // `signal` told distrun to end.
     kTimedOut,      // The run's time was over.
     kOutputLost,    // The workers' output could not be written; `error` says why.
+    kGuardLost,     // distrun's guard process was killed.
   };
   Cause cause = Cause::kSucceeded;
+  int attempt = 0;  // That ended so: from 0 on.
   std::optional<LocalRank> culprit;
   std::optional<Error> error;
   int signal = 0;
   std::vector<WorkerOutcome> workers;  // By local rank.
+  std::vector<LocalRank> failures;     // Who did not succeed, in the order of their ends.
 };
 
 // The statuses that distrun itself gives; docs/exit-codes.md lists all.

@@ -19,15 +19,10 @@
 
 #include "common/process_end.h"
 #include "common/rank.h"
+#include "launcher/descendants.h"
 #include "launcher/run_end.h"
 
 namespace distrun {
-
-// A process that the run left behind and that had to be ended.
-struct Leftover {
-  pid_t pid = -1;
-  std::string name;  // As in /proc/PID/comm; empty where it could not be read.
-};
 
 struct RunBegan {
   pid_t launcher_pid = -1;
@@ -59,7 +54,7 @@ struct Signalled {  // distrun got a signal.
   bool forwarded = false;  // To the workers; else it ends the run.
 };
 struct Suspended {};  // Ctrl-Z.
-struct Resumed {};
+struct Continued {};
 struct AttemptFailed {  // Another one follows.
   int attempt = 0;
   RunEnd end;
@@ -70,7 +65,7 @@ struct RunEnded {
 
 using RunNews =
     std::variant<RunBegan, AttemptBegan, WorkerBegan, WorkerEnded, OutputHeld, LeftoversEnded,
-                 Signalled, Suspended, Resumed, AttemptFailed, RunEnded>;
+                 Signalled, Suspended, Continued, AttemptFailed, RunEnded>;
 using RunListener = std::function<void(const RunNews&)>;
 
 }  // namespace distrun

@@ -75,6 +75,23 @@ Result<StoreFile> StoreFile::make(const std::string& path) {
   return file;
 }
 
+Result<void> StoreFile::start_over() {
+  const std::string what = "make the store's file " + path_ + " fresh";
+  const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
+  if (!file) {
+    if (errno != ENOENT) return Error::from_errno(what);
+    auto again = make(path_);
+    if (!again) return again.error();
+    made_ = std::move(again->made_);
+    return {};
+  }
+  const std::string claim = record_of_no_users();
+  if (::write(file.get(), claim.data(), claim.size()) != static_cast<ssize_t>(claim.size())) {
+    return Error::from_errno(what);
+  }
+  return {};
+}
+
 StoreFile::~StoreFile() {
   struct stat made {
   }, there{};

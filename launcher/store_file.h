@@ -35,6 +35,10 @@ class StoreFile {
 
   const std::string& url() const { return url_; }
 
+  // A new attempt begins: the file is as fresh as make() left it, and made again where workers have
+  // removed it.  Requires that the workers of the attempt before have ended.
+  Result<void> start_over();
+
  private:
   StoreFile(std::string path, std::string url) : path_(std::move(path)), url_(std::move(url)) {}
 

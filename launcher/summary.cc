@@ -50,6 +50,8 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
                          std::chrono::duration<double>(*plan.options.timeout).count());
     case RunEnd::Cause::kOutputLost:
       return run_end.error->message;
+    case RunEnd::Cause::kGuardLost:
+      return "ended, because distrun's guard process was killed";
   }
   return "";
 }

@@ -12,20 +12,20 @@ Supervisor::Supervisor(const Options& options)
 }
 
 Actions Supervisor::start(TimePoint now) {
-  if (options_.timeout) deadline_ = now + *options_.timeout;
-  spawn(LocalRank(0));
+  if (options_.timeout) run_deadline_ = now + *options_.timeout;
+  begin_attempt();
   return std::exchange(actions_, {});
 }
 
 Actions Supervisor::step(const RunEvent& event, TimePoint now) {
   if (phase_ == Phase::kFinished) return {};
   std::visit([&](const auto& happened) { handle(happened, now); }, event);
-  finish_if_all_gone();
+  go_on_if_all_gone(now);
   return std::exchange(actions_, {});
 }
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
-  if (phase_ == Phase::kFinished) return std::nullopt;
+  if (phase_ == Phase::kFinished || paused_) return std::nullopt;
   std::optional<TimePoint> next = deadline_;
   for (const Worker& worker : workers_) {
     if (!worker.output_deadline) continue;
@@ -43,7 +43,8 @@ void Supervisor::handle(const Spawned& event, TimePoint) {
   worker.output_open = true;
   outcome(event.worker).started = true;
   if (phase_ != Phase::kRunning) {  // The run was stopped while this one was started.
-    actions_.push_back(SendSignal{event.worker, phase_ == Phase::kStopping ? SIGTERM : SIGKILL});
+    actions_.push_back(
+        SendSignal{event.worker, phase_ == Phase::kStopping ? stop_signal_ : SIGKILL});
     return;
   }
   const int next = event.worker.value() + 1;
@@ -66,6 +67,7 @@ void Supervisor::handle(const Exited& event, TimePoint now) {
   worker.state = State::kExited;
   worker.output_deadline = now + options_.leak_grace;
   outcome(event.worker).end = event.end;
+  if (!succeeded(event.end)) run_end_.failures.push_back(event.worker);
   if (phase_ == Phase::kRunning && !succeeded(event.end)) {
     run_end_.culprit = event.worker;
     stop(RunEnd::Cause::kWorkerFailed, now);
@@ -82,24 +84,59 @@ void Supervisor::handle(const OutputClosed& event, TimePoint) {
 }
 
 void Supervisor::handle(const Interrupted& event, TimePoint now) {
+  const bool same = last_interrupt_ && now - *last_interrupt_ < options_.same_signal;
+  last_interrupt_ = now;
+  if (same) return;
   ++interrupts_;
-  if (phase_ == Phase::kRunning) {
+  if (decides_the_end()) {
     run_end_.signal = event.signal;
-    stop(RunEnd::Cause::kInterrupted, now);
+    stop(RunEnd::Cause::kInterrupted, now, event.signal);
   } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
     kill(now);
   }
 }
 
+void Supervisor::handle(const Forwarded& event, TimePoint) {
+  for_each([&](LocalRank index, const Worker& worker) {
+    if (worker.state == State::kRunning) actions_.push_back(Forward{index, event.signal});
+  });
+}
+
+void Supervisor::handle(const PauseAsked&, TimePoint now) {
+  if (paused_) return;
+  paused_ = now;
+  signal_all(SIGSTOP);
+  actions_.push_back(Pause{});
+}
+
+// Time that was spent paused counts for nothing.
+void Supervisor::handle(const Resumed&, TimePoint now) {
+  if (!paused_) return;
+  const auto spent = now - *paused_;
+  paused_.reset();
+  for (auto* deadline : {&run_deadline_, &deadline_}) {
+    if (*deadline) **deadline += spent;
+  }
+  for_each([&](LocalRank, Worker& worker) {
+    if (worker.output_deadline) *worker.output_deadline += spent;
+  });
+  signal_all(SIGCONT);
+}
+
+void Supervisor::handle(const GuardGone&, TimePoint now) {
+  if (decides_the_end()) stop(RunEnd::Cause::kGuardLost, now);
+  if (phase_ == Phase::kStopping) kill(now);
+}
+
 // As `… | head` ends any program.  No second signal: both of our outputs may go at once.
 void Supervisor::handle(const ReaderGone&, TimePoint now) {
-  if (phase_ != Phase::kRunning) return;
+  if (!decides_the_end()) return;
   run_end_.signal = SIGPIPE;
   stop(RunEnd::Cause::kInterrupted, now);
 }
 
 void Supervisor::handle(const OutputLost& event, TimePoint now) {
-  if (phase_ != Phase::kRunning) return;
+  if (!decides_the_end()) return;
   run_end_.error = event.error;
   stop(RunEnd::Cause::kOutputLost, now);
 }
@@ -123,14 +160,33 @@ void Supervisor::handle(const Tick&, TimePoint now) {
   }
 }
 
-void Supervisor::stop(RunEnd::Cause cause, TimePoint now) {
-  phase_ = Phase::kStopping;
+void Supervisor::begin_attempt() {
+  phase_ = Phase::kRunning;
+  deadline_ = run_deadline_;
+  actions_.push_back(BeginAttempt{run_end_.attempt});
+  spawn(LocalRank(0));
+}
+
+// The attempt has failed and is not the last one.
+bool Supervisor::restart_is_due() const {
+  return (phase_ == Phase::kStopping || phase_ == Phase::kKilling) &&
+         run_end_.cause == RunEnd::Cause::kWorkerFailed && run_end_.attempt < options_.max_restarts;
+}
+
+// Once the end is decided, what would have decided it otherwise changes nothing: but for a failure
+// after which there would have been another attempt.
+void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   run_end_.cause = cause;
+  const bool blames = cause == RunEnd::Cause::kWorkerFailed || cause == RunEnd::Cause::kSpawnFailed;
+  if (!blames) run_end_.culprit.reset();
+  if (phase_ == Phase::kKilling) return;
+  phase_ = Phase::kStopping;
+  stop_signal_ = signal;
   deadline_ = now + options_.shutdown_timeout;
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
-  signal_all(SIGTERM);
+  signal_all(signal);
 }
 
 void Supervisor::kill(TimePoint now) {
@@ -168,11 +224,25 @@ void Supervisor::reap(LocalRank worker) {
   actions_.push_back(Reap{worker});
 }
 
-void Supervisor::finish_if_all_gone() {
+void Supervisor::go_on_if_all_gone(TimePoint now) {
   const bool all_gone = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.state == State::kGone;
   });
-  if (!all_gone) return;
+  if (!all_gone || paused_) return;
+  // Who could not be killed has had its time.
+  const bool stuck =
+      std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
+                  [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
+  actions_.push_back(EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.kill_timeout});
+  if (restart_is_due() && !stuck && (!run_deadline_ || now < *run_deadline_)) {
+    actions_.push_back(TellFailedAttempt{run_end_});
+    const int next = run_end_.attempt + 1;
+    workers_.assign(workers_.size(), {});
+    run_end_ = {};
+    run_end_.attempt = next;
+    run_end_.workers.resize(workers_.size());
+    return begin_attempt();
+  }
   phase_ = Phase::kFinished;
   actions_.push_back(Finish{run_end_});
 }

@@ -12,10 +12,14 @@
 // Spawn and CloseOutput may take longer.
 //
 //     running ── a worker fails, a signal, the time is over ──▶ stopping: SIGTERM to all
-//        │                                                         │ grace over, or a second signal
-//        │ all have ended                                          ▼
-//        ▼                                                      killing: SIGKILL to all
+//      │   ▲                                                       │ grace over, or a second signal
+//      │   └─── all have ended, a worker had failed, and ───┐      ▼
+//      │        a restart is left: a new attempt            │   killing: SIGKILL to all
+//      │ all have ended                                     │      │
+//      ▼                                                    │      │
 //     finished ◀──────────── all have ended, or cannot be killed ──┘
+//
+// What the workers have left behind is ended before an attempt begins and before the run is over.
 //
 // A worker's end and the end of its output are two events.  One that has exited is
 // not reaped until its output has ended too, so that what it left in its process
@@ -27,6 +31,7 @@
 #pragma once
 
 #include <chrono>
+#include <csignal>
 #include <optional>
 #include <variant>
 #include <vector>
@@ -59,15 +64,24 @@ struct OutputClosed {  // All of the worker's output has been read.
 struct Interrupted {
   int signal;
 };
+struct Forwarded {  // A signal that is the workers' to handle.
+  int signal;
+};
+struct PauseAsked {};  // Ctrl-Z.
+struct Resumed {};     // After Pause.
+struct GuardGone {};   // Nobody would see to what a killed launcher leaves.
 struct ReaderGone {};  // Nobody reads what the workers print any more.
 struct OutputLost {    // What the workers write can be passed on no more.
   Error error;
 };
 struct Tick {};
-using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, ReaderGone,
-                              OutputLost, Tick>;
+using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, Forwarded,
+                              PauseAsked, Resumed, GuardGone, ReaderGone, OutputLost, Tick>;
 
 // Actions: what is to be done.
+struct BeginAttempt {  // A fresh store, fresh folders.  Every worker of the one before is reaped.
+  int attempt;
+};
 struct Spawn {  // Answered by Spawned or SpawnFailed.
   LocalRank worker;
 };
@@ -75,26 +89,42 @@ struct SendSignal {  // To the worker's process group.
   LocalRank worker;
   int signal;
 };
+struct Forward {  // To the worker itself: its children have not asked for the signal.
+  LocalRank worker;
+  int signal;
+};
+struct Pause {};      // Stop this process.  Answered by Resumed, when it has been continued.
 struct CloseOutput {  // Read what is there, then no more.  Answered by OutputClosed.
   LocalRank worker;
 };
 struct Reap {  // Kill what is left of its process group, then take its end from the kernel.
   LocalRank worker;
 };
+struct EndLeftovers {  // Every process that is still there of the attempt, with SIGKILL.
+  std::chrono::milliseconds timeout;
+};
+struct TellFailedAttempt {  // Another one follows.
+  RunEnd end;
+};
 struct Finish {  // Comes once, and last.
   RunEnd run_end;
 };
-using Action = std::variant<Spawn, SendSignal, CloseOutput, Reap, Finish>;
+using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Pause, CloseOutput, Reap,
+                            EndLeftovers, TellFailedAttempt, Finish>;
 using Actions = std::vector<Action>;
 
 class Supervisor {
  public:
   struct Options {
     int workers = 1;
+    int max_restarts = 0;  // Attempts after the first.
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
     std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);      // SIGKILL to giving up.
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
     std::optional<std::chrono::milliseconds> timeout;                // Of the whole run.
+    // A second signal within this is the first one once more: `timeout` and session managers
+    // signal a process and its group.
+    std::chrono::milliseconds same_signal = std::chrono::milliseconds(100);
   };
 
   // Requires at least one worker.
@@ -129,17 +159,24 @@ class Supervisor {
   void handle(const Exited& event, TimePoint now);
   void handle(const OutputClosed& event, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
+  void handle(const Forwarded& event, TimePoint now);
+  void handle(const PauseAsked& event, TimePoint now);
+  void handle(const Resumed& event, TimePoint now);
+  void handle(const GuardGone& event, TimePoint now);
   void handle(const ReaderGone& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
   void handle(const Tick& event, TimePoint now);
 
-  void stop(RunEnd::Cause cause, TimePoint now);
+  void begin_attempt();
+  bool restart_is_due() const;
+  bool decides_the_end() const { return phase_ == Phase::kRunning || restart_is_due(); }
+  void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
   void kill(TimePoint now);
   void give_up();
   void spawn(LocalRank worker);
   void signal_all(int signal);
   void reap(LocalRank worker);
-  void finish_if_all_gone();
+  void go_on_if_all_gone(TimePoint now);
 
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
   WorkerOutcome& outcome(LocalRank worker) {
@@ -152,9 +189,13 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::vector<Worker> workers_;
   RunEnd run_end_;
+  int stop_signal_ = SIGTERM;  // What workers get in kStopping.
   int interrupts_ = 0;
-  std::optional<TimePoint> deadline_;  // Of the phase.
-  Actions actions_;                    // Of the step under way.
+  std::optional<TimePoint> last_interrupt_;
+  std::optional<TimePoint> run_deadline_;  // Of all attempts.
+  std::optional<TimePoint> deadline_;      // Of the phase.
+  std::optional<TimePoint> paused_;        // Since.
+  Actions actions_;                        // Of the step under way.
 };
 
 }  // namespace distrun

@@ -37,10 +37,10 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
   }
   // Python compares with "True".
   environment.set("TORCHELASTIC_USE_AGENT_STORE", meets_in_file ? "False" : "True");
-  environment.set("TORCHELASTIC_RESTART_COUNT", "0");
-  environment.set("TORCHELASTIC_MAX_RESTARTS", "0");
+  environment.set("TORCHELASTIC_RESTART_COUNT", number(run.attempt));
+  environment.set("TORCHELASTIC_MAX_RESTARTS", number(options.max_restarts));
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
-  environment.set("TORCHELASTIC_ERROR_FILE", error_file(run.error_folder, worker));
+  environment.set("TORCHELASTIC_ERROR_FILE", error_file(run, worker));
   environment.set_default("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // Without it every worker would start a thread per core.
@@ -48,8 +48,9 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
   return environment;
 }
 
-std::string error_file(const std::string& error_folder, const WorkerPlan& worker) {
-  return fmt::format("{}/attempt_0/{}/error.json", error_folder, worker.local_rank.value());
+std::string error_file(const RunPlace& run, const WorkerPlan& worker) {
+  return fmt::format("{}/attempt_{}/{}/error.json", run.error_folder, run.attempt,
+                     worker.local_rank.value());
 }
 
 }  // namespace distrun

@@ -31,6 +31,7 @@ namespace distrun {
 
 // What is known only once the run has begun.
 struct RunPlace {
+  int attempt = 0;               // TORCHELASTIC_RESTART_COUNT.
   std::uint16_t store_port = 0;  // Of the TCP store.
   std::string init_method;       // The URL of the file, where the store is one.
   std::string error_folder;      // Holds <attempt>/<local rank>/error.json.
@@ -40,6 +41,6 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
                                const RunPlace& run);
 
 // Where the worker's error file goes: "FOLDER/attempt_0/3/error.json", torchrun's layout.
-std::string error_file(const std::string& error_folder, const WorkerPlan& worker);
+std::string error_file(const RunPlace& run, const WorkerPlan& worker);
 
 }  // namespace distrun

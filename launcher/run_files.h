@@ -1,0 +1,27 @@
+// RunFiles is what a run keeps in files of its own while it goes on: made before anything is
+// started, removed when the run is over.
+//
+//     auto files = RunFiles::make(plan);
+//     if (!files) return files.error();          // "make a folder …", "make the store's file …"
+//
+// Guard and launcher both hold it: what a launcher that was killed could not remove, the guard
+// removes.
+#pragma once
+
+#include <optional>
+
+#include "common/result.h"
+#include "launcher/plan.h"
+#include "launcher/private_folder.h"
+#include "launcher/store_file.h"
+
+namespace distrun {
+
+struct RunFiles {
+  PrivateFolder folder;            // For error files.
+  std::optional<StoreFile> store;  // Where the workers meet in a file.
+
+  static Result<RunFiles> make(const LaunchPlan& plan);
+};
+
+}  // namespace distrun
