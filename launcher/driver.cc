@@ -331,9 +331,9 @@ class Driver {
 
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
-      if (error) return;
+      if (error || finished_) return;
       signalled(signal);
-      if (!finished_) wait_for_signal();
+      wait_for_signal();
     });
   }
 
@@ -356,10 +356,10 @@ class Driver {
   // reaped.  Workers are seen by their pidfds: so this may wait, and many are looked at once.
   void wait_for_child() {
     child_ended_.async_wait([this](error_code error, int) {
-      if (error) return;
+      if (error || finished_) return;  // Both: what is on its way is not canceled any more.
       reaping_.expires_after(std::chrono::seconds(1));
       reaping_.async_wait([this](error_code canceled) {
-        if (canceled) return;
+        if (canceled || finished_) return;
         reap_orphans();
         wait_for_child();
       });
@@ -379,7 +379,7 @@ class Driver {
     if (tie < 0) return;
     guard_.emplace(io_, tie);
     guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
-      if (!error) happened(GuardGone{});
+      if (!error && !finished_) happened(GuardGone{});
     });
   }
 

@@ -18,6 +18,17 @@ constexpr ExitedWith kOk{0};
 
 std::string text(const Action& action) {
   struct Text {
+    std::string operator()(const BeginAttempt& a) {
+      return "begin attempt " + std::to_string(a.attempt);
+    }
+    std::string operator()(const Forward& a) {
+      return signal_name(a.signal) + " on to " + of(a.worker);
+    }
+    std::string operator()(const Pause&) { return "pause"; }
+    std::string operator()(const EndLeftovers&) { return "end leftovers"; }
+    std::string operator()(const TellFailedAttempt& a) {
+      return "attempt " + std::to_string(a.end.attempt) + " failed";
+    }
     std::string operator()(const Spawn& a) { return "spawn " + of(a.worker); }
     std::string operator()(const SendSignal& a) {
       return signal_name(a.signal) + " to " + of(a.worker);
@@ -43,7 +54,7 @@ class SupervisorTest : public ::testing::Test {
  protected:
   void start(Supervisor::Options options) {
     supervisor_.emplace(options);
-    EXPECT_THAT(texts(supervisor_->start(kStart)), ElementsAre("spawn 0"));
+    EXPECT_THAT(texts(supervisor_->start(kStart)), ElementsAre("begin attempt 0", "spawn 0"));
     for (int i = 0; i < options.workers; ++i) step(Spawned{LocalRank(i)});
   }
 
@@ -67,7 +78,7 @@ class SupervisorTest : public ::testing::Test {
 
 TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
   Supervisor supervisor({.workers = 2});
-  EXPECT_THAT(texts(supervisor.start(kStart)), ElementsAre("spawn 0"));
+  EXPECT_THAT(texts(supervisor.start(kStart)), ElementsAre("begin attempt 0", "spawn 0"));
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), IsEmpty());
 }
@@ -75,7 +86,7 @@ TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
 TEST_F(SupervisorTest, FinishesWithSuccessWhenAllHaveExitedWithZero) {
   start({.workers = 2});
   EXPECT_THAT(exits(1, kOk), ElementsAre("reap 1"));
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "finish 0"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 0"));
 }
 
 TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
@@ -83,7 +94,7 @@ TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
   EXPECT_THAT(exits(1, ExitedWith{3}),
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGTERM to 2", "reap 1"));
   EXPECT_THAT(exits(0, ExitedWith{9}), ElementsAre("reap 0"));
-  EXPECT_THAT(exits(2, KilledBy{SIGTERM}), ElementsAre("reap 2", "finish 3"));
+  EXPECT_THAT(exits(2, KilledBy{SIGTERM}), ElementsAre("reap 2", "end leftovers", "finish 3"));
   EXPECT_EQ(run_end_->cause, RunEnd::Cause::kWorkerFailed);
   EXPECT_EQ(run_end_->culprit, LocalRank(1));
   EXPECT_EQ(run_end_->workers[0].end, ProcessEnd(ExitedWith{9}));
@@ -101,7 +112,8 @@ TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(15));
   EXPECT_THAT(step(Tick{}, seconds(14)), IsEmpty());
   EXPECT_THAT(step(Tick{}, seconds(15)), ElementsAre("SIGKILL to 1"));
-  EXPECT_THAT(exits(1, KilledBy{SIGKILL}, seconds(16)), ElementsAre("reap 1", "finish 1"));
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}, seconds(16)),
+              ElementsAre("reap 1", "end leftovers", "finish 1"));
 }
 
 TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
@@ -109,7 +121,8 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
   exits(0, ExitedWith{1}, seconds(10));
   step(Tick{}, seconds(15));
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(22));
-  EXPECT_THAT(step(Tick{}, seconds(22)), ElementsAre("close output of 1", "finish 1"));
+  EXPECT_THAT(step(Tick{}, seconds(22)),
+              ElementsAre("close output of 1", "end leftovers", "finish 1"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_EQ(run_end_->workers[1].end, std::nullopt);
   EXPECT_TRUE(run_end_->workers[1].started);
@@ -117,29 +130,43 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
 
 TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
   start({.workers = 2});
-  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGTERM to 0", "SIGTERM to 1"));
-  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0", "SIGINT to 1"));
+  EXPECT_THAT(step(Interrupted{SIGINT}, seconds(2)), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
   exits(0, KilledBy{SIGKILL});
-  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "finish 130"));
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "end leftovers", "finish 130"));
+}
+
+// As `timeout` and session managers signal: the process, then its group.
+TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceIsOne) {
+  using std::chrono::milliseconds;
+  start({.workers = 1});
+  step(Interrupted{SIGTERM});
+  const auto again = [&](milliseconds later) {
+    return texts(supervisor_->step(Interrupted{SIGHUP}, kStart + seconds(1) + later));
+  };
+  EXPECT_THAT(again(milliseconds(50)), IsEmpty());
+  EXPECT_THAT(again(milliseconds(120)), IsEmpty());
+  EXPECT_THAT(again(milliseconds(300)), ElementsAre("SIGKILL to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGKILL}), ElementsAre("reap 0", "end leftovers", "finish 143"));
 }
 
 TEST_F(SupervisorTest, AnInterruptedRunIsNotASuccessEvenIfItsWorkersEndWell) {
   start({.workers = 1});
   step(Interrupted{SIGTERM});
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "finish 143"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 143"));
 }
 
 TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
   start({.workers = 1, .timeout = seconds(60)});
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
   EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
-  EXPECT_THAT(exits(0, kOk, seconds(61)), ElementsAre("reap 0", "finish 124"));
+  EXPECT_THAT(exits(0, kOk, seconds(61)), ElementsAre("reap 0", "end leftovers", "finish 124"));
 }
 
 TEST_F(SupervisorTest, OutputThatCannotBeWrittenEndsTheRun) {
   start({.workers = 1});
   EXPECT_THAT(step(OutputLost{{ErrorKind::kSystem, "no space"}}), ElementsAre("SIGTERM to 0"));
-  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "finish 125"));
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "finish 125"));
 }
 
 TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
@@ -150,13 +177,13 @@ TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
   EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("SIGTERM to 0"));
   supervisor.step(OutputClosed{LocalRank(0)}, kStart);
   EXPECT_THAT(texts(supervisor.step(Exited{LocalRank(0), KilledBy{SIGTERM}}, kStart)),
-              ElementsAre("reap 0", "finish 126"));
+              ElementsAre("reap 0", "end leftovers", "finish 126"));
 }
 
 TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
   start({.workers = 1});
   EXPECT_THAT(step(Exited{LocalRank(0), kOk}), IsEmpty());
-  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "finish 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "end leftovers", "finish 0"));
   EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
@@ -166,7 +193,8 @@ TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(12));
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
-  EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}), ElementsAre("reap 0", "finish 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}),
+              ElementsAre("reap 0", "end leftovers", "finish 0"));
   EXPECT_TRUE(run_end_->workers[0].leaked);
 }
 
@@ -174,7 +202,7 @@ TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
-  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "finish 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "end leftovers", "finish 0"));
   EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
@@ -183,15 +211,118 @@ TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
   EXPECT_THAT(step(ReaderGone{}), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(step(ReaderGone{}), IsEmpty());
   EXPECT_THAT(step(Interrupted{SIGINT}), IsEmpty());
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "finish 141"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 141"));
 }
 
 TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kStart);
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
-  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kStart)), ElementsAre("SIGTERM to 0"));
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), ElementsAre("SIGTERM to 1"));
+  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kStart)), ElementsAre("SIGINT to 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), ElementsAre("SIGINT to 1"));
+}
+
+TEST_F(SupervisorTest, AFailedAttemptIsFollowedByAnotherAsLongAsRestartsAreLeft) {
+  start({.workers = 2, .max_restarts = 1});
+  EXPECT_THAT(exits(1, ExitedWith{3}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 1"));
+  EXPECT_THAT(
+      exits(0, KilledBy{SIGTERM}),
+      ElementsAre("reap 0", "end leftovers", "attempt 0 failed", "begin attempt 1", "spawn 0"));
+  EXPECT_THAT(step(Spawned{LocalRank(0)}), ElementsAre("spawn 1"));
+  EXPECT_THAT(step(Spawned{LocalRank(1)}), IsEmpty());
+  EXPECT_THAT(exits(0, ExitedWith{4}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 0"));
+  EXPECT_THAT(exits(1, KilledBy{SIGTERM}), ElementsAre("reap 1", "end leftovers", "finish 4"));
+  EXPECT_EQ(run_end_->attempt, 1);
+  EXPECT_EQ(run_end_->culprit, LocalRank(0));
+}
+
+TEST_F(SupervisorTest, AnAttemptThatSucceedsAfterAFailedOneIsASuccess) {
+  start({.workers = 1, .max_restarts = 3});
+  exits(0, ExitedWith{3});
+  step(Spawned{LocalRank(0)});
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_EQ(run_end_->culprit, std::nullopt);
+  EXPECT_THAT(run_end_->failures, IsEmpty());
+}
+
+TEST_F(SupervisorTest, WhoInterruptsAFailedAttemptEndsTheRun) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3});
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGINT}), ElementsAre("reap 0", "end leftovers", "finish 130"));
+  EXPECT_EQ(run_end_->culprit, std::nullopt);
+}
+
+TEST_F(SupervisorTest, OutputThatIsLostWhileAnAttemptFailsEndsTheRun) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3});
+  step(OutputLost{{ErrorKind::kSystem, "no space"}});
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "finish 125"));
+}
+
+TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3}, seconds(1));
+  step(Tick{}, seconds(31));
+  EXPECT_THAT(step(Tick{}, seconds(61)),
+              ElementsAre("close output of 0", "end leftovers", "finish 3"));
+}
+
+TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
+  start({.workers = 1, .max_restarts = 5, .timeout = seconds(60)});
+  exits(0, ExitedWith{3}, seconds(50));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
+  step(Spawned{LocalRank(0)}, seconds(50));
+  EXPECT_THAT(exits(0, ExitedWith{3}, seconds(60)),
+              ElementsAre("SIGTERM to 0", "reap 0", "end leftovers", "finish 3"));
+}
+
+TEST_F(SupervisorTest, AWorkerThatCouldNotBeStartedIsNotTriedAgain) {
+  Supervisor supervisor({.workers = 1, .max_restarts = 5});
+  supervisor.start(kStart);
+  const RunEvent failed = SpawnFailed{LocalRank(0), {ErrorKind::kNotExecutable, "no"}};
+  EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("end leftovers", "finish 126"));
+}
+
+TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
+  start({.workers = 3});
+  exits(1, kOk);
+  EXPECT_THAT(step(Forwarded{SIGUSR2}), ElementsAre("SIGUSR2 on to 0", "SIGUSR2 on to 2"));
+}
+
+TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
+  start({.workers = 1, .shutdown_timeout = seconds(5), .timeout = seconds(60)});
+  EXPECT_THAT(step(PauseAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "pause"));
+  EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
+  EXPECT_THAT(step(Resumed{}, seconds(110)), ElementsAre("SIGCONT to 0"));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(160));
+  step(Interrupted{SIGTERM}, seconds(120));
+  step(PauseAsked{}, seconds(121));
+  step(Resumed{}, seconds(131));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(135));
+}
+
+TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
+  start({.workers = 2, .max_restarts = 1});
+  EXPECT_THAT(step(GuardGone{}),
+              ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGKILL to 0", "SIGKILL to 1"));
+  exits(0, KilledBy{SIGKILL});
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "end leftovers", "finish 137"));
+}
+
+TEST_F(SupervisorTest, WithoutItsGuardAnAttemptThatFailsIsTheLast) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3});
+  EXPECT_THAT(step(GuardGone{}), ElementsAre("SIGTERM to 0", "SIGKILL to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGKILL}), ElementsAre("reap 0", "end leftovers", "finish 137"));
+}
+
+TEST_F(SupervisorTest, WhoFailedIsToldInTheOrderOfTheirEnds) {
+  start({.workers = 3});
+  exits(2, ExitedWith{1});
+  exits(0, kOk);
+  exits(1, KilledBy{SIGABRT});
+  EXPECT_THAT(run_end_->failures, ElementsAre(LocalRank(2), LocalRank(1)));
 }
 
 // Random runs: workers end by themselves, by a signal or not at all, in any order, with output
@@ -203,6 +334,7 @@ class RandomRun {
   void run() {
     Supervisor::Options options{.workers = static_cast<int>(workers_.size())};
     if (chance(4)) options.timeout = seconds(50);
+    if (chance(3)) options.max_restarts = static_cast<int>(random_() % 4);
     Supervisor supervisor(options);
     perform(supervisor.start(now_), supervisor);
     for (int turn = 0; !finished_; ++turn) {
@@ -285,8 +417,20 @@ class RandomRun {
         ASSERT_FALSE(at(reap->worker).running || at(reap->worker).reaped);
         ASSERT_FALSE(at(reap->worker).output_open);
         at(reap->worker).reaped = true;
-      } else {
-        finished_ = std::get<Finish>(action).run_end;
+      } else if (std::holds_alternative<EndLeftovers>(action)) {
+        for (const SimulatedWorker& worker : workers_) {
+          ASSERT_FALSE(worker.running && worker.can_be_killed) << "not ended before";
+        }
+      } else if (const auto* begin = std::get_if<BeginAttempt>(&action)) {
+        for (const SimulatedWorker& worker : workers_) ASSERT_FALSE(worker.running);
+        ASSERT_EQ(begin->attempt, attempts_++);
+        ASSERT_FALSE(interrupted_) << "an attempt after the end was decided";
+        workers_.assign(workers_.size(), {});
+        signals.clear();  // For the workers before.
+        first_failure_.reset();
+        stopping_ = false;
+      } else if (const auto* finish = std::get_if<Finish>(&action)) {
+        finished_ = finish->run_end;
       }
     }
     for (const auto& [rank, signal] : signals) {
@@ -340,6 +484,7 @@ class RandomRun {
   std::vector<SimulatedWorker> workers_;
   TimePoint now_ = kStart;
   bool interrupted_ = false, stopping_ = false;
+  int attempts_ = 0;
   std::optional<LocalRank> first_failure_;
   std::optional<LocalRank> starting_;  // Asked for, not answered yet.
   std::vector<LocalRank> closing_;     // Likewise.
