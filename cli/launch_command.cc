@@ -205,7 +205,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {
     if (!tie) return fail(tie.error());
     context.tie = *tie;
-    return run_here(*plan, *files, context, err);
+    return run_here(*plan, std::move(*files), context, err);
   });
   if (!guarded) return fail(guarded.error());
   if (const auto* killed = std::get_if<KilledBy>(&guarded->launcher)) {
@@ -214,7 +214,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   return exit_status(guarded->launcher);
 }
 
-int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles& files, LaunchContext& context,
+int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles files, const LaunchContext& context,
                             std::ostream& err) {
   const auto report = run_launch(plan, files, context);
   if (!report) {

@@ -27,7 +27,8 @@ class LaunchCommand : public CliCommand {
 
  private:
   // In the launcher, the guard's child.
-  int run_here(const LaunchPlan& plan, RunFiles& files, LaunchContext& context, std::ostream& err);
+  int run_here(const LaunchPlan& plan, RunFiles files, const LaunchContext& context,
+               std::ostream& err);
 
   CLI::App* command_;
   LaunchOptions options_;

@@ -27,27 +27,36 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// Of "PID (NAME) STATE PARENT …", where NAME may hold spaces and parentheses.
-pid_t parent_in(const std::string& stat) {
+struct Place {
+  pid_t parent = -1, group = -1;
+};
+
+// Of "PID (NAME) STATE PARENT GROUP …", where NAME may hold spaces and parentheses.
+Place place_of(pid_t pid) {
+  const std::string stat = text_of(fmt::format("/proc/{}/stat", pid));
   const std::size_t end = stat.rfind(')');
-  if (end == std::string::npos) return -1;
+  Place place;
+  if (end == std::string::npos) return place;
   std::istringstream fields(stat.substr(end + 1));
   char state = 0;
-  pid_t parent = -1;
-  fields >> state >> parent;
-  return parent;
+  fields >> state >> place.parent >> place.group;
+  return place;
+}
+
+std::vector<pid_t> all_processes() {
+  std::vector<pid_t> all;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
+    const auto pid = parse_number<pid_t>(entry.path().filename().string());
+    if (pid) all.push_back(*pid);
+  }
+  return all;
 }
 
 // Where the kernel has no list of children.
 std::vector<pid_t> children_by_looking_at_all() {
-  std::vector<pid_t> children;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const auto pid = parse_number<pid_t>(entry.path().filename().string());
-    if (pid && parent_in(text_of(fmt::format("/proc/{}/stat", *pid))) == ::getpid()) {
-      children.push_back(*pid);
-    }
-  }
+  std::vector<pid_t> children = all_processes();
+  std::erase_if(children, [](pid_t pid) { return place_of(pid).parent != ::getpid(); });
   return children;
 }
 
@@ -135,6 +144,14 @@ EndedDescendants end_descendants(std::chrono::milliseconds timeout) {
     std::erase_if(result.ended, [&](const Leftover& one) { return one.pid == child; });
   }
   return result;
+}
+
+std::vector<Leftover> members_of_group(pid_t group) {
+  std::vector<Leftover> members;
+  for (const pid_t pid : all_processes()) {
+    if (pid != group && place_of(pid).group == group) members.push_back({pid, name_of(pid)});
+  }
+  return members;
 }
 
 void reap_ended_children(const std::function<bool(pid_t)>& is_kept) {

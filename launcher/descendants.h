@@ -45,6 +45,9 @@ struct EndedDescendants {
 };
 EndedDescendants end_descendants(std::chrono::milliseconds timeout);
 
+// The processes of a process group, but for its leader.  Looks at every process of the machine.
+std::vector<Leftover> members_of_group(pid_t group);
+
 // Reaps children that have ended, but for those that `is_kept` names: who adopts has to, or their
 // pids are never free again.
 void reap_ended_children(const std::function<bool(pid_t)>& is_kept);

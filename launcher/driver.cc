@@ -188,7 +188,11 @@ class Driver {
   void perform(const CloseOutput& action) {
     Worker& worker = at(action.worker);
     const bool out_held = worker.out->close(), err_held = worker.err->close();
-    if (out_held || err_held) tell(OutputHeld{action.worker});
+    if (out_held || err_held) {
+      tell(OutputHeld{action.worker});
+      // They are killed with their group; who is in another one is found when the attempt is over.
+      for (const Leftover& one : members_of_group(worker.process.pid)) in_groups_.push_back(one);
+    }
     happened(OutputClosed{action.worker, out_held || err_held});
   }
 
@@ -203,7 +207,10 @@ class Driver {
     // Their output is cut off: a worker that could not be killed is still watched, too.
     for (Worker& worker : workers_) worker.exit.reset();
     report_.leftovers = end_descendants(action.timeout);
-    if (!report_.leftovers.ended.empty()) tell(LeftoversEnded{report_.leftovers.ended});
+    auto& ended = report_.leftovers.ended;
+    ended.insert(ended.begin(), in_groups_.begin(), in_groups_.end());
+    in_groups_.clear();
+    if (!ended.empty()) tell(LeftoversEnded{ended});
   }
 
   void perform(const TellFailedAttempt& action) {
@@ -417,6 +424,7 @@ class Driver {
   bool telling_ = false;
   bool started_ = false, finished_ = false;
   std::vector<Worker> workers_;
+  std::vector<Leftover> in_groups_;  // Left behind in workers' groups, as far as it held output.
   std::optional<Error> attempt_error_;
   RunReport report_;
 };

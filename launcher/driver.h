@@ -49,7 +49,7 @@ struct WorkerReport {
 
 struct RunReport {
   RunEnd run_end;
-  EndedDescendants leftovers;         // What the last attempt has left behind, besides its groups.
+  EndedDescendants leftovers;         // What the last attempt has left behind.
   std::vector<WorkerReport> workers;  // By local rank.
   bool line_open = false;             // The last line that workers wrote to stderr has no end.
   std::vector<std::string>

@@ -7,6 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/printable.h"
+
 namespace distrun {
 
 namespace {
@@ -69,6 +71,32 @@ std::string list_of_ranks(const std::vector<int>& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(parts, ", "));
 }
 
+std::string list_of_processes(const std::vector<Leftover>& processes) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> parts;
+  for (const Leftover& one : processes) {
+    if (parts.size() == kShown) {
+      parts.push_back(fmt::format("and {} more", processes.size() - kShown));
+      break;
+    }
+    parts.push_back(fmt::format("pid {} ({})", one.pid, printable(one.name, 32)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string leftovers_text(const EndedDescendants& leftovers) {
+  std::string text;
+  if (!leftovers.ended.empty()) {
+    text += fmt::format("distrun: ended what the workers left behind: {}\n",
+                        list_of_processes(leftovers.ended));
+  }
+  if (!leftovers.survivors.empty()) {
+    text += fmt::format("distrun: still there after SIGKILL, stuck in the kernel: {}\n",
+                        list_of_processes(leftovers.survivors));
+  }
+  return text;
+}
+
 }  // namespace
 
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
@@ -118,7 +146,7 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
         fmt::format("distrun: {} left a process behind that held the output open; it was cut off\n",
                     list_of_ranks(leaking));
   }
-  return text;
+  return text + leftovers_text(report.leftovers);
 }
 
 }  // namespace distrun

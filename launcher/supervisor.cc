@@ -85,8 +85,8 @@ void Supervisor::handle(const OutputClosed& event, TimePoint) {
 
 void Supervisor::handle(const Interrupted& event, TimePoint now) {
   const bool same = last_interrupt_ && now - *last_interrupt_ < options_.same_signal;
-  last_interrupt_ = now;
   if (same) return;
+  last_interrupt_ = now;
   ++interrupts_;
   if (decides_the_end()) {
     run_end_.signal = event.signal;

@@ -1,0 +1,110 @@
+// Runs on a terminal: what is typed, Ctrl-C, Ctrl-Z.
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/launch_testing.h"
+#include "cli/terminal_testing.h"
+
+namespace distrun {
+namespace {
+
+using namespace testing;  // Launches, terminals.
+
+using ::testing::HasSubstr;
+
+constexpr const char* kCtrlC = "\x03";
+constexpr const char* kCtrlZ = "\x1a";
+
+std::string launch_line(int workers, const std::string& script) {
+  return std::string(DISTRUN_PROGRAM) + " launch --nproc-per-node " + std::to_string(workers) +
+         " sh -c '" + script + "'";
+}
+
+TEST(LaunchTerminalTest, LocalRankZeroReadsWhatIsTyped) {
+  Terminal terminal({"bash", "-c", launch_line(2, "read line; echo $RANK has $line.")});
+  ASSERT_TRUE(terminal.wait_for("1 has .")) << terminal.text();
+  terminal.type("hello\n");
+  EXPECT_TRUE(terminal.wait_for("0 has hello.")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0})) << terminal.text();
+}
+
+TEST(LaunchTerminalTest, ARunInTheBackgroundLeavesTheTerminalAlone) {
+  Terminal terminal(
+      {"bash", "-mc",
+       launch_line(1, "read line; echo got $line.") + " & wait $!; read l; echo shell $l"});
+  ASSERT_TRUE(terminal.wait_for("got .")) << terminal.text();
+  terminal.type("hello\n");
+  EXPECT_TRUE(terminal.wait_for("shell hello")) << terminal.text();
+}
+
+TEST(LaunchTerminalTest, CtrlCEndsTheRun) {
+  Terminal terminal(
+      {DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2", "sh", "-c",
+       "trap 'echo $RANK saves; exit' INT; echo $RANK ready; while :; do sleep 0.1; done"});
+  ASSERT_TRUE(terminal.wait_for("ready") && terminal.wait_for("ready")) << terminal.text();
+  terminal.type(kCtrlC);
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{130})) << terminal.text();
+  EXPECT_THAT(terminal.text(), HasSubstr("0 saves"));
+  EXPECT_THAT(terminal.text(), HasSubstr("1 saves"));
+  EXPECT_THAT(terminal.text(), HasSubstr("distrun: ended by signal SIGINT (2)"));
+}
+
+TEST(LaunchTerminalTest, CtrlCAgainKills) {
+  Terminal terminal({DISTRUN_PROGRAM, "launch", "--shutdown-timeout", "1000", "sh", "-c",
+                     "trap 'echo not yet' INT; echo ready; while :; do sleep 0.1; done"});
+  ASSERT_TRUE(terminal.wait_for("ready")) << terminal.text();
+  terminal.type(kCtrlC);
+  ASSERT_TRUE(terminal.wait_for("not yet")) << terminal.text();
+  // Twice within a moment would be one.
+  EXPECT_TRUE(terminal.type_until(kCtrlC, "signal SIGKILL (9)")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{130})) << terminal.text();
+}
+
+TEST(LaunchTerminalTest, CtrlZStopsTheRunAndTheShellResumesIt) {
+  const Folder folder;
+  const std::string pid_file = folder.path() + "/pid";
+  // A signal that has been sent takes effect a moment later.
+  const std::string script =
+      launch_line(1, "echo $$ >" + pid_file + "; echo ready; read line; echo got $line.") +
+      "; echo status $?; for pid in $(cat " + pid_file +
+      ") $(jobs -p); do"
+      " until grep -q State:.T /proc/$pid/status; do :; done; done; echo both stopped;"
+      "fg; echo status $?";
+  Terminal terminal({"bash", "-mc", script});
+  ASSERT_TRUE(terminal.wait_for("ready")) << terminal.text();
+  terminal.type(kCtrlZ);
+  ASSERT_TRUE(terminal.wait_for("status 148")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("both stopped")) << terminal.text();
+  terminal.type("hello\n");
+  EXPECT_TRUE(terminal.wait_for("got hello.")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("status 0")) << terminal.text();
+}
+
+// Where no shell could resume it, as in a container, the run goes on.
+TEST(LaunchTerminalTest, CtrlZIsIgnoredWhereNobodyCouldResumeTheRun) {
+  Terminal terminal(
+      {DISTRUN_PROGRAM, "launch", "sh", "-c", "echo ready; read line; echo got $line."});
+  ASSERT_TRUE(terminal.wait_for("ready")) << terminal.text();
+  terminal.type(kCtrlZ);
+  terminal.type("hello\n");
+  EXPECT_TRUE(terminal.wait_for("got hello.")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0}));
+}
+
+TEST(LaunchTerminalTest, ATerminalThatHangsUpEndsTheRun) {
+  UniqueFd worker;
+  {
+    Terminal terminal({DISTRUN_PROGRAM, "launch", "sh", "-c", "echo pid $$.; exec sleep 1000"});
+    ASSERT_TRUE(terminal.wait_for("pid ") && terminal.wait_for(".")) << terminal.text();
+    const std::size_t at = terminal.text().find("pid ") + 4;
+    worker = watch(terminal.text().substr(at, terminal.text().find('.', at) - at));
+    terminal.hang_up();
+    EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{128 + SIGHUP}));
+  }
+  EXPECT_TRUE(ends(worker));
+}
+
+}  // namespace
+}  // namespace distrun
