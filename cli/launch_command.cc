@@ -17,6 +17,7 @@
 #include "launcher/command.h"
 #include "launcher/driver.h"
 #include "launcher/guard.h"
+#include "launcher/news_line.h"
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
 #include "launcher/run_files.h"
@@ -205,6 +206,10 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {
     if (!tie) return fail(tie.error());
     context.tie = *tie;
+    context.on_news = [&](const RunNews& news) { return news_line(*plan, news); };
+    context.summary = [&](const RunReport& report) {
+      return failure_summary(*plan, report, host_name());
+    };
     return run_here(*plan, std::move(*files), context, err);
   });
   if (!guarded) return fail(guarded.error());
@@ -216,14 +221,10 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
 
 int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles files, const LaunchContext& context,
                             std::ostream& err) {
-  const auto report = run_launch(plan, files, context);
-  if (!report) {
-    err << "distrun launch: " << report.error().message << std::endl;
-    return exit_status(report.error());
-  }
-  const std::string summary = failure_summary(plan, *report, host_name());
-  if (!summary.empty()) err << (report->line_open ? "\n" : "") << summary << std::flush;
-  return exit_status(report->run_end);
+  const auto run_end = run_launch(plan, files, context);
+  if (run_end) return exit_status(*run_end);
+  err << "distrun launch: " << run_end.error().message << std::endl;
+  return exit_status(run_end.error());
 }
 
 }  // namespace distrun

@@ -6,10 +6,13 @@
 #include <csignal>
 #include <stdexcept>
 
+#include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
 #include <sys/wait.h>
+#include <termios.h>
 #include <unistd.h>
+#include <utmp.h>
 
 namespace distrun::testing {
 
@@ -24,15 +27,26 @@ Terminal::Terminal(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
-  int screen = -1;
-  pid_ = ::forkpty(&screen, nullptr, nullptr, nullptr);
-  if (pid_ < 0) throw std::runtime_error("forkpty");
+  int screen = -1, keyboard = -1;
+  if (::openpty(&screen, &keyboard, nullptr, nullptr, nullptr) != 0) {
+    throw std::runtime_error("openpty");
+  }
+  termios settings{};
+  ::tcgetattr(keyboard, &settings);
+  settings.c_lflag |= NOFLSH;  // A terminal drops what it has not shown yet on Ctrl-C.
+  ::tcsetattr(keyboard, TCSANOW, &settings);
+  pid_ = ::fork();
+  if (pid_ < 0) throw std::runtime_error("fork");
   if (pid_ == 0) {
+    ::login_tty(keyboard);
+    ::close(screen);
     for (const int signal : {SIGINT, SIGQUIT, SIGTSTP, SIGHUP, SIGTERM}) ::signal(signal, SIG_DFL);
     ::execvp(argv[0], argv.data());
     ::_exit(127);
   }
+  ::close(keyboard);
   screen_.reset(screen);
+  ::fcntl(screen, F_SETFD, FD_CLOEXEC);
 }
 
 Terminal::~Terminal() {
@@ -77,7 +91,7 @@ bool Terminal::type_until(const std::string& keys, const std::string& text) {
   const auto deadline = Clock::now() + kPatience;
   while (!is_shown(text)) {
     type(keys);
-    if (Clock::now() >= deadline || !read(20)) return is_shown(text);
+    if (Clock::now() >= deadline || !read(150)) return is_shown(text);
   }
   return true;
 }

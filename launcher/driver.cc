@@ -65,7 +65,7 @@ class Driver {
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
-  Result<RunReport> run() {
+  Result<RunEnd> run() {
     catch_signals();  // Before there is anything that a signal could leave behind.
     watch_guard();
     place_.error_folder = files_.folder.path();
@@ -78,9 +78,11 @@ class Driver {
     wait_for_deadline();
     io_.run();
     if (!finished_) return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
-    const bool shared = ::isatty(context_.out) != 0 && ::isatty(context_.err) != 0;
-    report_.line_open = err_.line_is_open() || (shared && out_.line_is_open());
-    return std::move(report_);
+    // What comes now comes too late, and is not to end this process in another way.
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    return report_.run_end;
   }
 
  private:
@@ -89,7 +91,15 @@ class Driver {
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
 
   void tell(const RunNews& news) {
-    if (context_.on_news) context_.on_news(news);
+    if (context_.on_news) say(context_.on_news(news));
+  }
+
+  void say(const std::string& text) {
+    if (text.empty()) return;
+    const bool shared = ::isatty(context_.out) != 0 && ::isatty(context_.err) != 0;
+    if (shared && out_.line_is_open() && !err_.line_is_open()) err_.append("\n", this);
+    err_.append(text, this);
+    err_.flush();
   }
 
   Result<void> open_store() {
@@ -221,9 +231,6 @@ class Driver {
   void perform(const Finish& action) {
     report_.run_end = action.run_end;
     finished_ = true;
-    // From here on a signal ends distrun itself, whoever reads its output.
-    signals_.cancel();
-    signals_.clear();
     child_ended_.cancel();
     reaping_.cancel();
     guard_.reset();
@@ -232,18 +239,27 @@ class Driver {
     }
     store_.reset();
     tell(RunEnded{action.run_end});
+    if (context_.summary) say(context_.summary(report_));
     // Who reads what workers have printed may take all the time there is, as with any program; but
     // a run that was told to end must end, also on a terminal that hangs.
-    const auto cause = action.run_end.cause;
-    if (cause != RunEnd::Cause::kInterrupted && cause != RunEnd::Cause::kTimedOut &&
-        cause != RunEnd::Cause::kGuardLost) {
-      return;
+    if (was_told_to_end()) {
+      reading_.expires_after(plan_.options.shutdown_timeout);
+      reading_.async_wait([this](error_code error) {
+        if (!error) io_.stop();
+      });
     }
-    reading_.expires_after(plan_.options.shutdown_timeout);
-    reading_.async_wait([this](error_code error) {
-      if (!error) io_.stop();
+    out_.when_drained([this] {
+      err_.when_drained([this] {
+        reading_.cancel();
+        signals_.cancel();
+      });
     });
-    out_.when_drained([this] { err_.when_drained([this] { reading_.cancel(); }); });
+  }
+
+  bool was_told_to_end() const {
+    const auto cause = report_.run_end.cause;
+    return cause == RunEnd::Cause::kInterrupted || cause == RunEnd::Cause::kTimedOut ||
+           cause == RunEnd::Cause::kGuardLost;
   }
 
   Result<void> start(LocalRank local_rank) {
@@ -338,7 +354,7 @@ class Driver {
 
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
-      if (error || finished_) return;
+      if (error) return;
       signalled(signal);
       wait_for_signal();
     });
@@ -348,7 +364,10 @@ class Driver {
     const auto is_in = [signal](const std::vector<int>& signals) {
       return std::find(signals.begin(), signals.end(), signal) != signals.end();
     };
-    if (is_in(plan_.options.end_signals)) {
+    if (finished_) {
+      // Told for the first time: nobody is waited for who reads.  Else the time is set already.
+      if (is_in(plan_.options.end_signals) && !was_told_to_end()) io_.stop();
+    } else if (is_in(plan_.options.end_signals)) {
       tell(Signalled{signal, /*forwarded=*/false});
       happened(Interrupted{signal});
     } else if (is_in(plan_.options.forward_signals)) {
@@ -431,8 +450,7 @@ class Driver {
 
 }  // namespace
 
-Result<RunReport> run_launch(const LaunchPlan& plan, RunFiles& files,
-                             const LaunchContext& context) {
+Result<RunEnd> run_launch(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context) {
   // What is written to nobody, or beyond a limit on files, is an error of that write.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);

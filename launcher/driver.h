@@ -2,10 +2,11 @@
 // watches them, and does what the supervisor decides, until nothing of the run is left.
 //
 //     auto files = RunFiles::make(plan);
-//     auto report = run_launch(plan, *files, {.tie = tie});    // in the launcher: guard.h
-//     if (!report) return report.error();                      // nothing has been started
-//     std::cerr << failure_summary(plan, *report);
-//     return exit_status(report->run_end);
+//     const auto run_end = run_launch(plan, *files, {          // in the launcher: guard.h
+//         .tie = tie,
+//         .summary = [&](const RunReport& report) { return failure_summary(plan, report, …); }});
+//     if (!run_end) return run_end.error();                    // nothing has been started
+//     return exit_status(*run_end);
 //
 // The only file that knows the kernel, the supervisor and the store at once; it
 // turns exits (by pidfd), ends of pipes, signals and the clock into the
@@ -18,6 +19,8 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
+#include <string>
 #include <vector>
 
 #include <sys/types.h>
@@ -32,13 +35,6 @@
 
 namespace distrun {
 
-struct LaunchContext {
-  int out = 1, err = 2;  // Where the workers' lines go.
-  int in = 0;            // What local rank 0 reads; -1: nothing.
-  GuardTie tie;
-  RunListener on_news;  // May be empty.
-};
-
 struct WorkerReport {
   pid_t pid = -1;  // -1 where it was never started.
   std::chrono::milliseconds run_time{0};
@@ -51,12 +47,22 @@ struct RunReport {
   RunEnd run_end;
   EndedDescendants leftovers;         // What the last attempt has left behind.
   std::vector<WorkerReport> workers;  // By local rank.
-  bool line_open = false;             // The last line that workers wrote to stderr has no end.
   std::vector<std::string>
       refusals;  // Why the store has refused clients: the last few, latest first.
 };
 
+struct LaunchContext {
+  int out = 1, err = 2;  // Where the workers' lines go.
+  int in = 0;            // What local rank 0 reads; -1: nothing.
+  GuardTie tie;
+
+  // What distrun itself has to say: whole lines, or nothing.  They go to `err` among the workers'
+  // lines, so who does not read them holds up no more than those.  Each may be empty.
+  std::function<std::string(const RunNews& news)> on_news;
+  std::function<std::string(const RunReport& report)> summary;  // The last that is written.
+};
+
 // Fails where the store cannot listen or a resource is missing, before a worker is started.
-Result<RunReport> run_launch(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context);
+Result<RunEnd> run_launch(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context);
 
 }  // namespace distrun

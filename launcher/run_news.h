@@ -1,8 +1,9 @@
 // RunNews is what a run has to tell while it goes on: the driver tells it, and who listens
 // (the lines that distrun prints, the file of --events) makes of it what it likes.
 //
-//     run_launch(plan, {.on_news = [&](const RunNews& news) {
-//       if (const auto* ended = std::get_if<WorkerEnded>(&news)) …
+//     run_launch(plan, files, {.on_news = [&](const RunNews& news) {
+//       if (const auto* failed = std::get_if<AttemptFailed>(&news)) return …;
+//       return std::string();
 //     }});
 //
 // In the order in which things happened, RunBegan first and RunEnded last.  A listener is called
@@ -10,7 +11,6 @@
 #pragma once
 
 #include <chrono>
-#include <functional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -66,6 +66,5 @@ struct RunEnded {
 using RunNews =
     std::variant<RunBegan, AttemptBegan, WorkerBegan, WorkerEnded, OutputHeld, LeftoversEnded,
                  Signalled, Suspended, Continued, AttemptFailed, RunEnded>;
-using RunListener = std::function<void(const RunNews&)>;
 
 }  // namespace distrun

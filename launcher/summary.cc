@@ -32,32 +32,6 @@ std::string command_line(const WorkerPlan& worker) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
-  const auto culprit = [&] {
-    return plan.workers[static_cast<std::size_t>(run_end.culprit->value())].rank.value();
-  };
-  switch (run_end.cause) {
-    case RunEnd::Cause::kSucceeded:
-      return "";
-    case RunEnd::Cause::kWorkerFailed: {
-      const auto index = static_cast<std::size_t>(run_end.culprit->value());
-      return fmt::format("rank {} failed: {}", culprit(), describe(*run_end.workers[index].end));
-    }
-    case RunEnd::Cause::kSpawnFailed:
-      return fmt::format("rank {} could not be started: {}", culprit(), run_end.error->message);
-    case RunEnd::Cause::kInterrupted:
-      return fmt::format("ended by signal {} ({})", signal_name(run_end.signal), run_end.signal);
-    case RunEnd::Cause::kTimedOut:
-      return fmt::format("not finished after {:g} s (--timeout)",
-                         std::chrono::duration<double>(*plan.options.timeout).count());
-    case RunEnd::Cause::kOutputLost:
-      return run_end.error->message;
-    case RunEnd::Cause::kGuardLost:
-      return "ended, because distrun's guard process was killed";
-  }
-  return "";
-}
-
 // "rank 3", "ranks 0-249, 251": `ranks` in ascending order.
 std::string list_of_ranks(const std::vector<int>& ranks) {
   std::vector<std::string> parts;
@@ -98,6 +72,32 @@ std::string leftovers_text(const EndedDescendants& leftovers) {
 }
 
 }  // namespace
+
+std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
+  const auto culprit = [&] {
+    return plan.workers[static_cast<std::size_t>(run_end.culprit->value())].rank.value();
+  };
+  switch (run_end.cause) {
+    case RunEnd::Cause::kSucceeded:
+      return "";
+    case RunEnd::Cause::kWorkerFailed: {
+      const auto index = static_cast<std::size_t>(run_end.culprit->value());
+      return fmt::format("rank {} failed: {}", culprit(), describe(*run_end.workers[index].end));
+    }
+    case RunEnd::Cause::kSpawnFailed:
+      return fmt::format("rank {} could not be started: {}", culprit(), run_end.error->message);
+    case RunEnd::Cause::kInterrupted:
+      return fmt::format("ended by signal {} ({})", signal_name(run_end.signal), run_end.signal);
+    case RunEnd::Cause::kTimedOut:
+      return fmt::format("not finished after {:g} s (--timeout)",
+                         std::chrono::duration<double>(*plan.options.timeout).count());
+    case RunEnd::Cause::kOutputLost:
+      return run_end.error->message;
+    case RunEnd::Cause::kGuardLost:
+      return "ended, because distrun's guard process was killed";
+  }
+  return "";
+}
 
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host) {

@@ -21,4 +21,7 @@ namespace distrun {
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host);
 
+// What ended the run, in one line: "rank 1 failed: exit code 3".
+std::string headline(const LaunchPlan& plan, const RunEnd& run_end);
+
 }  // namespace distrun

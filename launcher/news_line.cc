@@ -1,0 +1,17 @@
+#include "launcher/news_line.h"
+
+#include <fmt/format.h>
+
+#include "launcher/summary.h"
+
+namespace distrun {
+
+std::string news_line(const LaunchPlan& plan, const RunNews& news) {
+  if (const auto* failed = std::get_if<AttemptFailed>(&news)) {
+    return fmt::format("distrun: {}; restarting ({} of {})\n", headline(plan, failed->end),
+                       failed->attempt + 1, plan.options.max_restarts);
+  }
+  return "";
+}
+
+}  // namespace distrun
