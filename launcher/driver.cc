@@ -250,6 +250,7 @@ class Driver {
     }
     out_.when_drained([this] {
       err_.when_drained([this] {
+        written_ = true;
         reading_.cancel();
         signals_.cancel();
       });
@@ -354,7 +355,7 @@ class Driver {
 
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
-      if (error) return;
+      if (error || written_) return;  // Both: what is on its way is not canceled any more.
       signalled(signal);
       wait_for_signal();
     });
@@ -382,7 +383,7 @@ class Driver {
   // reaped.  Workers are seen by their pidfds: so this may wait, and many are looked at once.
   void wait_for_child() {
     child_ended_.async_wait([this](error_code error, int) {
-      if (error || finished_) return;  // Both: what is on its way is not canceled any more.
+      if (error || finished_) return;
       reaping_.expires_after(std::chrono::seconds(1));
       reaping_.async_wait([this](error_code canceled) {
         if (canceled || finished_) return;
@@ -442,6 +443,7 @@ class Driver {
   std::deque<RunEvent> events_;
   bool telling_ = false;
   bool started_ = false, finished_ = false;
+  bool written_ = false;  // And all that was to be printed has been.
   std::vector<Worker> workers_;
   std::vector<Leftover> in_groups_;  // Left behind in workers' groups, as far as it held output.
   std::optional<Error> attempt_error_;
