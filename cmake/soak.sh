@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
-tests='ranks_test|tcp_store_test|TcpStoreTest|TrainDigits|LaunchTest|StoreServerTest|HostileClients|StoreClient|StoreCommand|LocalPeer|FileRendezvous|Differential|WorkerProcessTest|OutputSinkTest'
+tests='ranks_test|tcp_store_test|TcpStoreTest|TrainDigits|Launch[A-Za-z]*Test|StoreServerTest|HostileClients|StoreClient|StoreCommand|LocalPeer|FileRendezvous|Differential|WorkerProcessTest|OutputSinkTest'
 
 soak() {
   printf 'distrun: %s times, %s\n' "$times" "$1" >&2
