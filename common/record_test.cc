@@ -126,8 +126,7 @@ TEST_F(RecordTest, EverySignalThatIsAFailureIsReported) {
 TEST_F(RecordTest, AbortsAndAssertionsPointAtWhoCalledThem) {
   for (const char* way : {"abort", "assert"}) {
     EXPECT_EXIT(fail_by(way), KilledBySignal(SIGABRT), "SIGABRT: the program called abort");
-    EXPECT_THAT(stack(),
-                AllOf(StartsWith("#0 (anonymous namespace)::"), HasSubstr("fail(int, char**)")));
+    EXPECT_THAT(stack(), HasSubstr("#1 (anonymous namespace)::fail(int, char**)"));
   }
 }
 

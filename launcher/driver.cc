@@ -20,10 +20,12 @@
 #include <unistd.h>
 
 #include "common/unique_fd.h"
+#include "launcher/oom_kills.h"
 #include "launcher/output_relay.h"
 #include "launcher/output_sink.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
+#include "launcher/worker_error.h"
 #include "launcher/worker_process.h"
 #include "store/server.h"
 
@@ -230,6 +232,7 @@ class Driver {
   // The run is over: what is left to do is to get rid of the output.
   void perform(const Finish& action) {
     report_.run_end = action.run_end;
+    tell_why(action.run_end);
     finished_ = true;
     child_ended_.cancel();
     reaping_.cancel();
@@ -329,8 +332,33 @@ class Driver {
           const ProcessEnd how = end.value_or(ExitedWith{kExitInternal});
           tell(WorkerEnded{place_.attempt, local_rank, worker.process.pid, how,
                            report_.workers[index].run_time});
+          if (!succeeded(how)) take_error(local_rank);
           happened(Exited{local_rank, how});
         });
+  }
+
+  // Why it failed, while that is still to be had.
+  void take_error(LocalRank local_rank) {
+    const auto index = static_cast<std::size_t>(local_rank.value());
+    WorkerReport& report = report_.workers[index];
+    report.core_dumped = has_dumped_core(at(local_rank).process);
+    WorkerError error = read_worker_error(error_file(place_, plan_.workers[index]));
+    report.error = std::move(error.text);
+    report.callstack = std::move(error.callstack);
+  }
+
+  // For who has started the launcher, and for the summary.
+  void tell_why(const RunEnd& run_end) {
+    for (const WorkerOutcome& worker : run_end.workers) {
+      if (worker.end != ProcessEnd(KilledBy{SIGKILL})) continue;
+      report_.out_of_memory = oom_evidence(oom_kills_, OomKills::read());
+      break;
+    }
+    if (run_end.cause != RunEnd::Cause::kWorkerFailed) return;
+    const auto culprit = static_cast<std::size_t>(run_end.culprit->value());
+    const auto handed_on = hand_on_worker_error(error_file(place_, plan_.workers[culprit]),
+                                                *run_end.workers[culprit].end, plan_.environment);
+    if (!handed_on) report_.error_not_copied = handed_on.error().message;
   }
 
   void output_lost(int error) {
@@ -447,6 +475,7 @@ class Driver {
   std::vector<Worker> workers_;
   std::vector<Leftover> in_groups_;  // Left behind in workers' groups, as far as it held output.
   std::optional<Error> attempt_error_;
+  OomKills oom_kills_ = OomKills::read();
   RunReport report_;
 };
 

@@ -41,6 +41,8 @@ struct WorkerReport {
   std::string last_output;  // The last lines it wrote to stderr, or, where none, to stdout.
   std::string log_folder;   // Where its stdout.log or stderr.log is; empty where there is none.
   std::string error;        // Of its error file: what it said went wrong; empty where nothing.
+  std::string callstack;    // Of its error file, likewise: where that was.
+  bool core_dumped = false;
 };
 
 struct RunReport {
@@ -48,7 +50,9 @@ struct RunReport {
   EndedDescendants leftovers;         // What the last attempt has left behind.
   std::vector<WorkerReport> workers;  // By local rank.
   std::vector<std::string>
-      refusals;  // Why the store has refused clients: the last few, latest first.
+      refusals;                  // Why the store has refused clients: the last few, latest first.
+  std::string out_of_memory;     // Of whether memory ran out, where a worker got SIGKILL.
+  std::string error_not_copied;  // Why the launcher's own error file could not be written.
 };
 
 struct LaunchContext {

@@ -1,5 +1,7 @@
 #include "launcher/summary.h"
 
+#include <algorithm>
+#include <csignal>
 #include <map>
 #include <set>
 #include <vector>
@@ -8,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/printable.h"
+#include "launcher/worker_account.h"
 
 namespace distrun {
 
@@ -99,54 +102,159 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
   return "";
 }
 
-std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
-                            const std::string& host) {
-  const RunEnd& run_end = report.run_end;
-  std::string text;
-  if (run_end.cause != RunEnd::Cause::kSucceeded) {
-    text += fmt::format("distrun: {}\n", headline(plan, run_end));
-  }
-  if (run_end.culprit) {
-    const auto index = static_cast<std::size_t>(run_end.culprit->value());
-    const WorkerPlan& worker = plan.workers[index];
-    const WorkerReport& known = report.workers[index];
-    if (known.pid > 0) {
-      text +=
-          fmt::format("  local rank {} on {}, pid {}, after {:.1f} s\n", worker.local_rank.value(),
-                      host, known.pid, std::chrono::duration<double>(known.run_time).count());
+namespace {
+
+constexpr const char* kCore = ", core dumped";
+
+// Whether it ended as the signals that end a run make it, rather than by itself.
+bool in_consequence(const ProcessEnd& end, const WorkerReport& worker) {
+  if (!worker.error.empty()) return false;
+  return end == ProcessEnd(KilledBy{SIGTERM}) || end == ProcessEnd(KilledBy{SIGKILL}) ||
+         end == ProcessEnd(ExitedWith{128 + SIGTERM});
+}
+
+class Summary {
+ public:
+  Summary(const LaunchPlan& plan, const RunReport& report, const std::string& host)
+      : plan_(plan), report_(report), end_(report.run_end), host_(host) {}
+
+  std::string text() const {
+    std::string text;
+    const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
+    if (failed) text += fmt::format("distrun: {}{}\n", headline(plan_, end_), core());
+    if (end_.culprit) text += culprit();
+    text += others();
+    if (failed) {
+      // Once for each reason: a client that is refused tries again.
+      for (const std::string& reason : std::set(report_.refusals.begin(), report_.refusals.end())) {
+        text += fmt::format("  the store refused a client: {}\n", reason);
+      }
     }
-    text += fmt::format("  command: {}\n", command_line(worker));
+    return text + leaks() + leftovers_text(report_.leftovers);
   }
 
-  std::map<std::string, std::vector<int>> others;
-  std::vector<int> survivors, leaking;
-  for (std::size_t i = 0; i < run_end.workers.size(); ++i) {
-    const WorkerOutcome& outcome = run_end.workers[i];
-    const int rank = plan.workers[i].rank.value();
-    if (outcome.leaked) leaking.push_back(rank);
-    if (outcome.started && !outcome.end) survivors.push_back(rank);
-    if (plan.workers[i].local_rank == run_end.culprit || !outcome.end) continue;
-    if (!succeeded(*outcome.end)) others[describe(*outcome.end)].push_back(rank);
+ private:
+  using Ranks = std::vector<int>;
+
+  static std::size_t index(LocalRank worker) { return static_cast<std::size_t>(worker.value()); }
+  int rank(std::size_t worker) const { return plan_.workers[worker].rank.value(); }
+
+  std::string core() const {
+    const bool dumped = end_.culprit && report_.workers[index(*end_.culprit)].core_dumped;
+    return dumped ? kCore : "";
   }
-  for (const auto& [end, ranks] : others) {
-    text += fmt::format("  ended in consequence: {} ({})\n", list_of_ranks(ranks), end);
-  }
-  if (!survivors.empty()) {
-    text += fmt::format("  still there after SIGKILL, stuck in the kernel: {}\n",
-                        list_of_ranks(survivors));
-  }
-  if (run_end.cause != RunEnd::Cause::kSucceeded) {
-    // Once for each reason: a client that is refused tries again.
-    for (const std::string& reason : std::set(report.refusals.begin(), report.refusals.end())) {
-      text += fmt::format("  the store refused a client: {}\n", reason);
+
+  std::string culprit() const {
+    const std::size_t culprit = index(*end_.culprit);
+    const WorkerPlan& planned = plan_.workers[culprit];
+    const WorkerReport& known = report_.workers[culprit];
+    std::string text;
+    if (known.pid > 0) {
+      text +=
+          fmt::format("  local rank {} on {}, pid {}, after {:.1f} s", planned.local_rank.value(),
+                      host_, known.pid, std::chrono::duration<double>(known.run_time).count());
+      if (end_.attempt > 0) {
+        text += fmt::format(", attempt {} of {}", end_.attempt + 1, plan_.options.max_restarts + 1);
+      }
+      text += '\n';
     }
+    if (!report_.out_of_memory.empty()) text += fmt::format("  {}\n", report_.out_of_memory);
+    text += account(culprit, {}, "  ");
+    if (!report_.error_not_copied.empty()) {
+      text += fmt::format("  its error file could not be handed on: {}\n",
+                          printable(report_.error_not_copied, 1000));
+    }
+    return text + fmt::format("  command: {}\n", command_line(planned));
   }
-  if (!leaking.empty()) {
-    text +=
-        fmt::format("distrun: {} left a process behind that held the output open; it was cut off\n",
-                    list_of_ranks(leaking));
+
+  std::string account(std::size_t worker, const AccountBounds& bounds,
+                      const std::string& indent) const {
+    WorkerReport told = report_.workers[worker];
+    const bool stands_above = plan_.workers.size() == 1 && told.log_folder.empty();
+    if (stands_above) told.last_output.clear();
+    return worker_account(told, bounds, indent);
   }
-  return text + leftovers_text(report.leftovers);
+
+  // Who did not succeed, the culprit apart, in the order of their ends.
+  std::vector<std::size_t> failures() const {
+    std::vector<std::size_t> workers;
+    for (const LocalRank worker : end_.failures) {
+      if (worker != end_.culprit && end_.workers[index(worker)].end)
+        workers.push_back(index(worker));
+    }
+    return workers;
+  }
+
+  std::string others() const {
+    std::vector<std::size_t> by_themselves;
+    std::map<std::string, Ranks> consequences;
+    for (const std::size_t worker : failures()) {
+      const ProcessEnd& end = *end_.workers[worker].end;
+      if (end_.culprit && !in_consequence(end, report_.workers[worker])) {
+        by_themselves.push_back(worker);
+      } else {
+        consequences[describe(end)].push_back(rank(worker));
+      }
+    }
+    std::string text = also_failed(by_themselves);
+    for (auto& [end, ranks] : consequences) {
+      std::sort(ranks.begin(), ranks.end());
+      text += fmt::format("  ended in consequence: {} ({})\n", list_of_ranks(ranks), end);
+    }
+    return text;
+  }
+
+  std::string also_failed(const std::vector<std::size_t>& workers) const {
+    constexpr std::size_t kShown = 4;
+    constexpr AccountBounds kBounds{.error_lines = 2, .call_lines = 0, .output_lines = 3};
+    std::string text;
+    Ranks more;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      const std::size_t worker = workers[i];
+      if (i >= kShown) {
+        more.push_back(rank(worker));
+        continue;
+      }
+      text += fmt::format("  also failed: rank {}: {}{}\n", rank(worker),
+                          describe(*end_.workers[worker].end),
+                          report_.workers[worker].core_dumped ? kCore : "");
+      text += account(worker, kBounds, "    ");
+    }
+    if (more.empty()) return text;
+    std::sort(more.begin(), more.end());
+    return text + fmt::format("  and {} more failed: {}\n", more.size(), list_of_ranks(more));
+  }
+
+  std::string leaks() const {
+    Ranks survivors, leaking;
+    for (std::size_t i = 0; i < end_.workers.size(); ++i) {
+      if (end_.workers[i].leaked) leaking.push_back(rank(i));
+      if (end_.workers[i].started && !end_.workers[i].end) survivors.push_back(rank(i));
+    }
+    std::string text;
+    if (!survivors.empty()) {
+      text += fmt::format("  still there after SIGKILL, stuck in the kernel: {}\n",
+                          list_of_ranks(survivors));
+    }
+    if (!leaking.empty()) {
+      text += fmt::format(
+          "distrun: {} left a process behind that held the output open; it was cut off\n",
+          list_of_ranks(leaking));
+    }
+    return text;
+  }
+
+  const LaunchPlan& plan_;
+  const RunReport& report_;
+  const RunEnd& end_;
+  const std::string& host_;
+};
+
+}  // namespace
+
+std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
+                            const std::string& host) {
+  return Summary(plan, report, host).text();
 }
 
 }  // namespace distrun

@@ -1,11 +1,23 @@
 // failure_summary is the last thing distrun prints of a run that did not succeed:
 // who is to blame, how it ended, and what became of the others.
 //
-//     distrun: rank 1 failed: signal SIGSEGV (11)
-//       local rank 1 on node7, pid 4711, after 3.2 s
+//     distrun: rank 1 failed: signal SIGSEGV (11), core dumped
+//       local rank 1 on node7, pid 4711, after 3.2 s, attempt 2 of 4
+//       error: SIGSEGV: no memory at 0x8
+//         #0 train(Config const&)+0x1c (/home/me/worker+0x12ab)
+//       last lines:
+//         epoch 3 loss 0.0312
+//       log: logs/none_x3a/attempt_1/1
 //       command: ./worker --lr 0.1
-//       ended in consequence: ranks 0, 2, 3 (signal SIGTERM (15))
+//       also failed: rank 3: exit code 1
+//         last lines:
+//           connection closed by peer
+//       ended in consequence: ranks 0, 2 (signal SIGTERM (15))
 //       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
+//
+// Also failed has who ended otherwise than by the signals that end a run, after the culprit: four
+// with their last lines, the others by their numbers.  The last lines of a single worker that has
+// no log are not told again: they stand above.
 //
 // Pure.
 #pragma once

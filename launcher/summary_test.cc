@@ -22,7 +22,18 @@ class SummaryTest : public ::testing::Test {
     }
   }
 
-  std::string summary() { return failure_summary(plan_, report_, "node7"); }
+  // All have ended, the culprit first.
+  std::string summary() {
+    RunEnd& end = report_.run_end;
+    end.failures.clear();
+    if (end.culprit) end.failures.push_back(*end.culprit);
+    for (std::size_t i = 0; i < end.workers.size(); ++i) {
+      const LocalRank worker(static_cast<int>(i));
+      const auto& how = end.workers[i].end;
+      if (how && !succeeded(*how) && worker != end.culprit) end.failures.push_back(worker);
+    }
+    return failure_summary(plan_, report_, "node7");
+  }
 
   LaunchPlan plan_;
   RunReport report_;
@@ -36,6 +47,87 @@ TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
             "  local rank 1 on node7, pid 101, after 3.2 s\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
             "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+}
+
+TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  report_.run_end.attempt = 1;
+  plan_.options.max_restarts = 3;
+  report_.workers[1].core_dumped = true;
+  report_.workers[1].error = "SIGSEGV: no memory at 0x8";
+  report_.workers[1].callstack = "#0 train()+0x1c (/home/me/worker+0x12ab)\n";
+  report_.workers[1].last_output = "epoch 3\n";
+  report_.workers[1].log_folder = "/logs/attempt_1/1";
+  report_.out_of_memory = "out of memory, it seems";
+  report_.error_not_copied = "write /own.json: permission denied";
+  EXPECT_EQ(summary(),
+            "distrun: rank 1 failed: signal SIGSEGV (11), core dumped\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s, attempt 2 of 4\n"
+            "  out of memory, it seems\n"
+            "  error: SIGSEGV: no memory at 0x8\n"
+            "    #0 train()+0x1c (/home/me/worker+0x12ab)\n"
+            "  last lines:\n"
+            "    epoch 3\n"
+            "  log: /logs/attempt_1/1\n"
+            "  its error file could not be handed on: write /own.json: permission denied\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n"
+            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+}
+
+TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
+  plan_ = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, {}).value();
+  report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed,
+                     .culprit = LocalRank(0),
+                     .workers = {{.end = ExitedWith{3}, .started = true}}};
+  report_.workers = {{.pid = 7, .last_output = "epoch 3\n"}};
+  EXPECT_EQ(summary().find("epoch 3"), std::string::npos);
+  report_.workers[0].log_folder = "/logs";
+  EXPECT_NE(summary().find("last lines:\n    epoch 3\n  log: /logs\n"), std::string::npos);
+}
+
+TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank) {
+  plan_ = make_plan({.nproc_per_node = 12}, {"/bin/true", {"true"}}, {}).value();
+  report_.workers = std::vector<WorkerReport>(12);
+  report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed, .culprit = LocalRank(2)};
+  report_.run_end.workers.assign(12, {.end = ExitedWith{1}, .started = true});
+  report_.run_end.workers[0].end = ExitedWith{0};
+  report_.run_end.workers[4].end = KilledBy{SIGKILL};
+  report_.run_end.workers[5].end = KilledBy{SIGTERM};
+  report_.run_end.workers[6].end = ExitedWith{143};  // A shell's way to say SIGTERM.
+  report_.run_end.workers[7].end = KilledBy{SIGTERM};
+  report_.workers[7].error = "E: it wrote an error file";
+  for (const int worker : {2, 9, 7, 1, 8, 11, 3, 10, 4, 5, 6}) {
+    report_.run_end.failures.emplace_back(worker);
+  }
+  report_.workers[9].last_output = "a\nb\nc\nd\n";
+  EXPECT_EQ(failure_summary(plan_, report_, "node7"),
+            "distrun: rank 2 failed: exit code 1\n"
+            "  command: true\n"
+            "  also failed: rank 9: exit code 1\n"
+            "    last lines:\n"
+            "      b\n"
+            "      c\n"
+            "      d\n"
+            "  also failed: rank 7: signal SIGTERM (15)\n"
+            "    error: E: it wrote an error file\n"
+            "  also failed: rank 1: exit code 1\n"
+            "  also failed: rank 8: exit code 1\n"
+            "  and 3 more failed: ranks 3, 10, 11\n"
+            "  ended in consequence: rank 6 (exit code 143)\n"
+            "  ended in consequence: rank 4 (signal SIGKILL (9))\n"
+            "  ended in consequence: rank 5 (signal SIGTERM (15))\n");
+}
+
+// Where the run was told to end, everything after that is a consequence.
+TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
+  report_.run_end.cause = RunEnd::Cause::kInterrupted;
+  report_.run_end.signal = SIGINT;
+  report_.run_end.workers[0].end = ExitedWith{1};
+  report_.run_end.workers.resize(1);
+  EXPECT_EQ(summary(),
+            "distrun: ended by signal SIGINT (2)\n"
+            "  ended in consequence: rank 0 (exit code 1)\n");
 }
 
 TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {

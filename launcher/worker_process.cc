@@ -181,6 +181,13 @@ std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process) {
   return KilledBy{info.si_status};
 }
 
+bool has_dumped_core(const SpawnedProcess& process) {
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(process.pid);
+  return ::waitid(P_PID, pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid != 0 &&
+         info.si_code == CLD_DUMPED;
+}
+
 void signal_group(const SpawnedProcess& process, int signal) { ::kill(-process.pid, signal); }
 
 void end_group(const SpawnedProcess& process) {

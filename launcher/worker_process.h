@@ -53,6 +53,9 @@ void allow_many_descriptors();
 // How the process ended, or nothing while it runs.  It is not reaped by this.
 std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process);
 
+// Whether it has left a core.  Requires that it has exited and has not been reaped.
+bool has_dumped_core(const SpawnedProcess& process);
+
 // Sends `signal` to the process and its group.  Requires that it has not been reaped.
 void signal_group(const SpawnedProcess& process, int signal);
 
