@@ -30,7 +30,6 @@ using testing::run_program;
 constexpr const char* kOneError = R"(printf '{"message": {"message": "E: from %s", "extraInfo":)"
                                   R"( {"timestamp": "5"}}}' $RANK >$TORCHELASTIC_ERROR_FILE;)";
 
-// Where a program that fails leaves its core, if it may.
 ProgramOptions without_own_error_file() {
   ProgramOptions options;
   options.environment.set("TORCHELASTIC_ERROR_FILE", "");

@@ -12,6 +12,11 @@ namespace {
 
 std::array<char, PATH_MAX> program_path{};
 
+bool is_code(const void* address) {
+  dl_find_object found{};
+  return ::_dl_find_object(const_cast<void*>(address), &found) == 0;
+}
+
 }  // namespace
 
 void Backtrace::prepare() {
@@ -30,14 +35,19 @@ void Backtrace::capture() {
   }
 }
 
-void Backtrace::begin_at(const void* instruction) {
+void Backtrace::begin_at(const void* instruction, const void* const* return_address) {
   for (int i = begin_; i < end_; ++i) {
     Frame& frame = frames_[static_cast<std::size_t>(i)];
     if (frame.address != instruction) continue;
     frame.exact = true;
     begin_ = i;
-    return;
+    if (is_code(instruction)) return;
   }
+  frames_[0] = {.address = instruction, .exact = true};
+  begin_ = 0;
+  end_ = 1;
+  if (!is_code(instruction))
+    frames_[static_cast<std::size_t>(end_++)] = {.address = *return_address};
 }
 
 int Backtrace::module_of(const link_map& loaded) {

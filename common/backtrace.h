@@ -37,8 +37,9 @@ class Backtrace {
   void capture();
 
   // The instruction at which a signal struck is the first frame; what lies above it is the
-  // handler's.
-  void begin_at(const void* instruction);
+  // handler's.  Where it is no code, as after a call of a null pointer, nothing can be unwound: its
+  // caller, whose address is at `return_address`, is the only other frame.
+  void begin_at(const void* instruction, const void* const* return_address);
 
   void find_names();
 

@@ -158,14 +158,18 @@ void write_file(int file) {
   write_all(file, r.output.view());
 }
 
-const void* instruction_at(const void* context) {
+// Where the machine is not known, the handler's own frames stand before those that matter.
+void begin_where_it_struck(Backtrace& backtrace, const void* context) {
   const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
-  return reinterpret_cast<const void*>(machine.gregs[REG_RIP]);
+  backtrace.begin_at(reinterpret_cast<const void*>(machine.gregs[REG_RIP]),
+                     reinterpret_cast<const void* const*>(machine.gregs[REG_RSP]));
 #elif defined(__aarch64__)
-  return reinterpret_cast<const void*>(machine.pc);
+  backtrace.begin_at(reinterpret_cast<const void*>(machine.pc),
+                     reinterpret_cast<const void* const*>(&machine.regs[30]));
 #else
-  return static_cast<void>(machine), nullptr;
+  static_cast<void>(backtrace);
+  static_cast<void>(machine);
 #endif
 }
 
@@ -184,7 +188,7 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   write_all(STDERR_FILENO, r.output.view());
 
   r.backtrace.capture();
-  r.backtrace.begin_at(instruction_at(context));
+  begin_where_it_struck(r.backtrace, context);
   r.backtrace.find_names();
   if (signal == SIGABRT) {
     r.backtrace.begin_behind(
@@ -231,8 +235,8 @@ void take_stack() {
   r.backtrace.find_names();
   // The way from the throw to here, with std::__throw_out_of_range() and the like.
   r.backtrace.begin_behind([](std::string_view name) {
-    return name == "__cxa_throw" || name == "__cxa_rethrow" || name == "_ZSt9terminatev" ||
-           name.starts_with("_Unwind_") ||
+    return name.ends_with("__cxa_throw") || name.ends_with("__cxa_rethrow") ||
+           name == "_ZSt9terminatev" || name.starts_with("_Unwind_") ||
            (name.starts_with("_ZSt") && (name.find("__throw_") != std::string_view::npos ||
                                          name.find("rethrow_exception") != std::string_view::npos));
   });
