@@ -7,7 +7,6 @@
 // same model, split, seeds and order, so ranks of both kinds can train together.
 #include <cstdint>
 #include <cstdio>
-#include <exception>
 #include <fstream>
 #include <sstream>
 #include <stdexcept>
@@ -16,7 +15,6 @@
 
 #include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Functions.h>
-#include <c10/util/Exception.h>
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
@@ -24,6 +22,7 @@
 #include <torch/utils.h>
 
 #include "backends/process_group.h"
+#include "common/record.h"
 
 namespace {
 
@@ -124,23 +123,18 @@ void train_and_test(const std::string& path) {
   std::printf("rank %d test_accuracy %.4f\n", rank, right.to(at::kFloat).mean().item<double>());
 }
 
-}  // namespace
-
-int main(int argc, char** argv) {
+int run(int argc, char** argv) {
   if (argc != 2) {
     std::fprintf(stderr, "usage: train_digits DIGITS_CSV\n");
     return 2;
   }
-  try {
-    distrun::init_process_group("gloo");
-    train_and_test(argv[1]);
-    distrun::destroy_process_group();
-  } catch (const c10::Error& error) {
-    std::fprintf(stderr, "train_digits: %s\n", error.what_without_backtrace());
-    return 1;
-  } catch (const std::exception& error) {
-    std::fprintf(stderr, "train_digits: %s\n", error.what());
-    return 1;
-  }
+  distrun::init_process_group("gloo");
+  train_and_test(argv[1]);
+  distrun::destroy_process_group();
   return 0;
 }
+
+}  // namespace
+
+// Where a rank fails, the launcher's summary says why.
+int main(int argc, char** argv) { return distrun::record(run, argc, argv); }
