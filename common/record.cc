@@ -259,8 +259,16 @@ Thrown what_was_thrown() {
     thrown.callstack = thrown.message.substr(raised + 1, end - raised - 1) + '\n';
     thrown.message.resize(raised);
   }
-  thrown.callstack += demangled(std::string(recorder->stack.view()));
   return thrown;
+}
+
+// Where that fails, stderr has it.
+void write_file(const Thrown& thrown) {
+  if (recorder->path.empty()) return;
+  (void)write_error_file(recorder->path, {.message = thrown.message,
+                                          .callstack = thrown.callstack,
+                                          .timestamp = ::time(nullptr),
+                                          .rank = recorder->rank});
 }
 
 // stdout, unless another thread is in the midst of it: that one is never waited for.
@@ -275,18 +283,14 @@ void flush_stdout() {
   const int cause = thrown ? kException : SIGABRT;
   begin_report(cause);
   try {
+    Thrown what = what_was_thrown();
+    write_file(what);
     take_stack();
-    const auto [message, callstack] = what_was_thrown();
-    if (!recorder->path.empty()) {
-      // Where that fails, stderr has it.
-      (void)write_error_file(recorder->path, {.message = message,
-                                              .callstack = callstack,
-                                              .timestamp = ::time(nullptr),
-                                              .rank = recorder->rank});
-    }
+    what.callstack += demangled(recorder->stack.view());
+    write_file(what);
     flush_stdout();
-    write_all(STDERR_FILENO,
-              std::string(::program_invocation_short_name) + ": " + message + "\n" + callstack);
+    write_all(STDERR_FILENO, std::string(::program_invocation_short_name) + ": " + what.message +
+                                 "\n" + what.callstack);
   } catch (...) {  // Out of memory: then the little that needs none.
     constexpr std::string_view kText = "ended by an exception that could not be described\n";
     write_all(STDERR_FILENO, kText);

@@ -155,6 +155,10 @@ TEST_F(RecordTest, AStackThatCannotBeReadStillLeavesTheReport) {
   EXPECT_EQ(stack(), "");
 }
 
+TEST_F(RecordTest, AReportOfAnExceptionThatCrashesEndsAsTheExceptionWould) {
+  EXPECT_EXIT(fail_by("what"), ExitedWithCode(1), "^$");
+}
+
 TEST_F(RecordTest, ACallOfANullPointerIsReportedWithItsCaller) {
   EXPECT_EXIT(fail_by("call_nothing"), KilledBySignal(SIGSEGV),
               "SIGSEGV: no memory at 0x0\n#0 0x0\n");

@@ -57,6 +57,7 @@ TEST(OomEvidenceTest, ThereIsEvidenceOnlyWhereACounterHasGrown) {
             "out of memory, it seems: meanwhile the kernel's OOM killer ended 2 processes of this "
             "machine");
   EXPECT_EQ(oom_evidence({1, 5}, {1, 5}), "");
+  EXPECT_EQ(oom_evidence({5, 5}, {2, 2}), "");
   EXPECT_EQ(oom_evidence({}, {2, 5}), "");
 }
 
