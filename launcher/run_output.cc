@@ -135,8 +135,10 @@ struct RunOutput::Impl {
   }
 
   Result<std::shared_ptr<OutputSink>> filtered_for(const StreamRoute& route, Stream stream) {
+    std::shared_ptr<OutputSink> none;
+    if (!route.teed || !route.shown || log.filters(stream).empty()) return none;
     auto& sink = filtered[index_of(stream)];
-    if (sink || !route.teed || !route.shown || log.filters(stream).empty()) return sink;
+    if (sink) return sink;
     const std::string path = filtered_file(folder, stream, attempt);
     auto file = open_log_file(path);
     if (!file) return file.error();
