@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
