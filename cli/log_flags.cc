@@ -33,8 +33,8 @@ void LogFlags::add_to(CLI::App& launch) {
        "Lines of teed stdout that contain one of these, as in loss,epoch, also go to one file.");
   flag(launch, "duplicate-stderr-filters", err_filters_, "The same for stderr.");
   flag(launch, "prefix", prefix_,
-       "What stands before each line on the console: text with ${role_name} ${rank} ${local_rank} "
-       "${host} ${stream} ${time}; empty: nothing.  By default [ROLE LOCAL_RANK]: where teed.");
+       "What begins each line on the console: text with ${role_name} ${rank} ${local_rank} "
+       "${host} ${stream} ${time}.");
 }
 
 LogChoice LogFlags::choice(const Environment& environment, int workers) const {
