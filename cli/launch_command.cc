@@ -131,6 +131,7 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   flag(launch, "shutdown-timeout", shutdown_timeout_,
        "Seconds that workers have to end after SIGTERM, before SIGKILL.");
   flag(launch, "timeout", timeout_, "End the run after so many seconds; 0: never.");
+  log_flags_.add_to(launch);
   flag(launch, "module", options_.module, "PROGRAM is a Python module, as for python3 -m.", "m");
   flag(launch, "no-python", options_.no_python, "Execute PROGRAM itself, also where it is a .py.");
 }
@@ -150,7 +151,7 @@ std::vector<std::string> LaunchCommand::without_separator(
   return arguments;
 }
 
-void LaunchCommand::check(const Environment&) {
+void LaunchCommand::check(const Environment& environment) {
   std::vector<std::string> words = command_->remaining();
   // What is not known as a flag and stands before the program.
   if (!words.empty() && words.front().size() > 1 && words.front().front() == '-') {
@@ -161,6 +162,8 @@ void LaunchCommand::check(const Environment&) {
   options_.arguments.assign(words.begin() + 1, words.end());
 
   options_.nproc_per_node = workers_from(nproc_per_node_);
+  options_.log = log_flags_.choice(environment, options_.nproc_per_node);
+  options_.log.host = host_name();
   if (nnodes_ != "1" && nnodes_ != "1:1") {
     throw CLI::ValidationError("--nnodes", "several nodes are not supported yet");
   }
@@ -201,6 +204,10 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   if (!plan) return fail(plan.error());
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
+
+  if (options_.log.keeps_files() && options_.log.folder.empty()) {
+    err << "distrun: log files are in " << files->folder << std::endl;
+  }
 
   LaunchContext context{.in = input_of_workers()};
   const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {

@@ -8,6 +8,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "cli/log_flags.h"
 #include "launcher/driver.h"
 #include "launcher/options.h"
 
@@ -32,6 +33,7 @@ class LaunchCommand : public CliCommand {
 
   CLI::App* command_;
   LaunchOptions options_;
+  LogFlags log_flags_;
   // Flags whose text needs a second look.
   std::string nnodes_ = "1", nproc_per_node_ = "1", master_port_ = "0", store_ = "tcp";
   std::string shutdown_timeout_ = "30", timeout_ = "0";  // Seconds.

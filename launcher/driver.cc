@@ -4,7 +4,6 @@
 #include <cerrno>
 #include <csignal>
 #include <deque>
-#include <filesystem>
 #include <memory>
 #include <optional>
 #include <set>
@@ -21,8 +20,7 @@
 
 #include "common/unique_fd.h"
 #include "launcher/oom_kills.h"
-#include "launcher/output_relay.h"
-#include "launcher/output_sink.h"
+#include "launcher/run_output.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
 #include "launcher/worker_error.h"
@@ -39,10 +37,7 @@ namespace {
 
 struct Worker {
   SpawnedProcess process;
-  UniqueFd out_pipe, err_pipe;            // Until it is watched.
   std::optional<stream_descriptor> exit;  // Its pidfd.
-  std::optional<OutputRelay> out, err;
-  int open_outputs = 0;
   bool reaped = false;
   TimePoint started;
 };
@@ -53,8 +48,8 @@ class Driver {
       : plan_(plan),
         files_(files),
         context_(context),
-        out_(io_, context.out, [this](int error) { output_lost(error); }),
-        err_(io_, context.err, [this](int error) { output_lost(error); }),
+        output_(io_, plan, files.folder, {.out = context.out, .err = context.err},
+                [this](const RunOutput::Lost& lost) { output_lost(lost); }),
         supervisor_({.workers = static_cast<int>(plan.workers.size()),
                      .max_restarts = plan.options.max_restarts,
                      .shutdown_timeout = plan.options.shutdown_timeout,
@@ -70,7 +65,7 @@ class Driver {
   Result<RunEnd> run() {
     catch_signals();  // Before there is anything that a signal could leave behind.
     watch_guard();
-    place_.error_folder = files_.folder.path();
+    place_.error_folder = files_.folder;
     if (const auto opened = open_store(); !opened) return opened.error();
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
@@ -93,15 +88,7 @@ class Driver {
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
 
   void tell(const RunNews& news) {
-    if (context_.on_news) say(context_.on_news(news));
-  }
-
-  void say(const std::string& text) {
-    if (text.empty()) return;
-    const bool shared = ::isatty(context_.out) != 0 && ::isatty(context_.err) != 0;
-    if (shared && out_.line_is_open() && !err_.line_is_open()) err_.append("\n", this);
-    err_.append(text, this);
-    err_.flush();
+    if (context_.on_news) output_.say(context_.on_news(news));
   }
 
   Result<void> open_store() {
@@ -142,6 +129,7 @@ class Driver {
   void perform(const BeginAttempt& action) {
     place_.attempt = action.attempt;
     retire_workers();
+    output_.begin_attempt(action.attempt);
     workers_.resize(plan_.workers.size());
     report_.workers.assign(plan_.workers.size(), {});
     attempt_error_.reset();
@@ -157,11 +145,10 @@ class Driver {
     tell(AttemptBegan{action.attempt});
   }
 
-  // What reads their output may still be waited for by a sink, or have an event on its way.
+  // They may still have an event on its way.
   void retire_workers() {
     auto retired = std::make_shared<std::vector<Worker>>(std::exchange(workers_, {}));
-    out_.when_drained(
-        [this, retired] { err_.when_drained([this, retired] { asio::post(io_, [retired] {}); }); });
+    asio::post(io_, [retired] {});
   }
 
   void perform(const Spawn& action) {
@@ -198,14 +185,14 @@ class Driver {
   }
 
   void perform(const CloseOutput& action) {
-    Worker& worker = at(action.worker);
-    const bool out_held = worker.out->close(), err_held = worker.err->close();
-    if (out_held || err_held) {
+    const bool held = output_.close(action.worker);
+    if (held) {
       tell(OutputHeld{action.worker});
       // They are killed with their group; who is in another one is found when the attempt is over.
-      for (const Leftover& one : members_of_group(worker.process.pid)) in_groups_.push_back(one);
+      const pid_t group = at(action.worker).process.pid;
+      for (const Leftover& one : members_of_group(group)) in_groups_.push_back(one);
     }
-    happened(OutputClosed{action.worker, out_held || err_held});
+    happened(OutputClosed{action.worker, held});
   }
 
   void perform(const Reap& action) {
@@ -233,6 +220,7 @@ class Driver {
   void perform(const Finish& action) {
     report_.run_end = action.run_end;
     tell_why(action.run_end);
+    for (const WorkerPlan& worker : plan_.workers) tell_output(worker.local_rank);
     finished_ = true;
     child_ended_.cancel();
     reaping_.cancel();
@@ -242,7 +230,7 @@ class Driver {
     }
     store_.reset();
     tell(RunEnded{action.run_end});
-    if (context_.summary) say(context_.summary(report_));
+    if (context_.summary) output_.say(context_.summary(report_));
     // Who reads what workers have printed may take all the time there is, as with any program; but
     // a run that was told to end must end, also on a terminal that hangs.
     if (was_told_to_end()) {
@@ -251,12 +239,10 @@ class Driver {
         if (!error) io_.stop();
       });
     }
-    out_.when_drained([this] {
-      err_.when_drained([this] {
-        written_ = true;
-        reading_.cancel();
-        signals_.cancel();
-      });
+    output_.when_drained([this] {
+      written_ = true;
+      reading_.cancel();
+      signals_.cancel();
     });
   }
 
@@ -266,33 +252,31 @@ class Driver {
            cause == RunEnd::Cause::kGuardLost;
   }
 
+  void tell_output(LocalRank worker) {
+    WorkerReport& report = report_.workers[static_cast<std::size_t>(worker.value())];
+    report.last_output = output_.last_output(worker);
+    report.log_folder = output_.log_folder(worker);
+  }
+
   Result<void> start(LocalRank local_rank) {
     if (attempt_error_) return *attempt_error_;
     const auto index = static_cast<std::size_t>(local_rank.value());
     const WorkerPlan& planned = plan_.workers[index];
 
-    std::error_code folder;
-    std::filesystem::create_directories(
-        std::filesystem::path(error_file(place_, planned)).parent_path(), folder);
-    if (folder) return Error::from_errno("make a folder in " + place_.error_folder, folder.value());
-
-    auto out = open_pipe(), err = open_pipe();
-    if (!out) return out.error();
-    if (!err) return err.error();
+    const auto output = output_.open(local_rank);
+    if (!output) return output.error();
     const bool reads = local_rank == LocalRank(0) && context_.in >= 0;
     auto process = spawn_process({.executable = plan_.executable,
                                   .arguments = planned.arguments,
                                   .environment = worker_environment(plan_, planned, place_),
                                   .in = reads ? context_.in : null_.get(),
-                                  .out = out->to.get(),
-                                  .err = err->to.get()});
+                                  .out = output->out.get(),
+                                  .err = output->err.get()});
     if (!process) return process.error();
 
     Worker& worker = workers_[index];
     worker.process = std::move(*process);
     worker.started = now();
-    worker.out_pipe = std::move(out->from);
-    worker.err_pipe = std::move(err->from);
     report_.workers[index].pid = worker.process.pid;
     return {};
   }
@@ -300,23 +284,9 @@ class Driver {
   // From here on its output is passed on and its end is seen.
   void watch(LocalRank local_rank) {
     Worker& worker = at(local_rank);
-    const auto output_ended = [this, local_rank] {
-      if (--at(local_rank).open_outputs == 0) happened(OutputClosed{local_rank});
-    };
-    worker.open_outputs = 2;
-    worker.out.emplace(io_, std::move(worker.out_pipe), out_, output_ended);
-    worker.err.emplace(io_, std::move(worker.err_pipe), err_, output_ended);
+    output_.watch(local_rank, [this, local_rank] { happened(OutputClosed{local_rank}); });
     worker.exit.emplace(io_, worker.process.pidfd.release());
     wait_for_exit(local_rank);
-  }
-
-  struct Pipe {
-    UniqueFd from, to;
-  };
-  static Result<Pipe> open_pipe() {
-    int ends[2];
-    if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("open a pipe for its output");
-    return Pipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
   }
 
   void wait_for_exit(LocalRank local_rank) {
@@ -361,9 +331,9 @@ class Driver {
     if (!handed_on) report_.error_not_copied = handed_on.error().message;
   }
 
-  void output_lost(int error) {
-    if (error == EPIPE) return happened(ReaderGone{});
-    happened(OutputLost{Error::from_errno("write what the workers print", error)});
+  void output_lost(const RunOutput::Lost& lost) {
+    if (lost.reader_gone) return happened(ReaderGone{});
+    happened(OutputLost{lost.error});
   }
 
   void catch_signals() {
@@ -459,7 +429,7 @@ class Driver {
   const LaunchContext& context_;
   RunPlace place_;
   asio::io_context io_{1};
-  OutputSink out_, err_;
+  RunOutput output_;
   std::unique_ptr<StoreTable> table_ = std::make_unique<StoreTable>();
   std::unique_ptr<StoreServer> store_;  // Where the workers do not meet in a file.
   UniqueFd null_;

@@ -10,6 +10,7 @@
 #include <string>
 #include <vector>
 
+#include "launcher/log_choice.h"
 #include "launcher/store_choice.h"
 
 namespace distrun {
@@ -32,6 +33,7 @@ struct LaunchOptions {
   std::vector<int> forward_signals;                                   // These go to the workers.
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
+  LogChoice log;  // Where the workers' output goes, and how.
   std::string program;
   std::vector<std::string> arguments;
 };

@@ -3,7 +3,6 @@
 #include <cerrno>
 #include <utility>
 
-#include <boost/asio/buffer.hpp>
 #include <sys/ioctl.h>
 #include <unistd.h>
 
@@ -12,17 +11,17 @@ namespace distrun {
 namespace asio = boost::asio;
 using boost::system::error_code;
 
-OutputRelay::OutputRelay(asio::io_context& io, UniqueFd from, OutputSink& to,
-                         std::function<void()> on_end)
-    : from_(io, from.release()),
-      to_(to),
-      lines_([this](std::string_view line) { to_.append(line, this); }),
-      on_end_(std::move(on_end)) {
-  read();
+OutputRelay::OutputRelay(asio::io_context& io, UniqueFd from, StreamOutput& to,
+                         std::span<char> buffer, std::function<void()> on_end)
+    : from_(io, from.release()), to_(to), buffer_(buffer), on_end_(std::move(on_end)) {
+  from_.non_blocking(true);  // The descriptor's end is ours alone.
+  wait();
 }
 
+OutputRelay::~OutputRelay() { *open_ = false; }
+
 bool OutputRelay::close() {
-  if (!from_.is_open()) return false;
+  if (!*open_) return false;
   int left = 0;
   ::ioctl(from_.native_handle(), FIONREAD, &left);
   bool ended = false;
@@ -32,34 +31,39 @@ bool OutputRelay::close() {
     if (size < 0 && errno == EINTR) continue;
     if (size < 0) break;
     ended = size == 0;
-    lines_.add({buffer_.data(), static_cast<std::size_t>(size)});
+    to_.add({buffer_.data(), static_cast<std::size_t>(size)});
     left -= static_cast<int>(size);
   }
   finish();
   return !ended;
 }
 
+void OutputRelay::wait() {
+  from_.async_wait(asio::posix::stream_descriptor::wait_read,
+                   [this, open = open_](error_code error) {
+                     if (!error && *open) read();
+                   });
+}
+
 void OutputRelay::read() {
-  from_.async_read_some(asio::buffer(buffer_), [this](error_code error, std::size_t size) {
-    if (error == asio::error::operation_aborted) return;
-    lines_.add({buffer_.data(), size});
-    if (error) {
-      finish();
-      return on_end_();
-    }
-    to_.flush();
-    if (!to_.is_full()) return read();
-    to_.when_drained([this] {
-      if (from_.is_open()) read();
+  OutputSink* console = to_.console();
+  if (console != nullptr && console->is_full()) {
+    return console->when_drained([this, open = open_] {
+      if (*open) wait();
     });
-  });
+  }
+  const auto size = ::read(from_.native_handle(), buffer_.data(), buffer_.size());
+  if (size > 0) to_.add({buffer_.data(), static_cast<std::size_t>(size)});
+  if (size > 0 || (size < 0 && (errno == EAGAIN || errno == EINTR))) return wait();
+  finish();
+  on_end_();
 }
 
 void OutputRelay::finish() {
+  *open_ = false;
   error_code ignored;
   from_.close(ignored);
-  lines_.end();
-  to_.flush();
+  to_.end();
 }
 
 }  // namespace distrun

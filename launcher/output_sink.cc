@@ -1,5 +1,6 @@
 #include "launcher/output_sink.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <string>
 #include <system_error>
@@ -86,23 +87,25 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   std::size_t left() const { return queue.size() - written; }
 
   // As write(), and EAGAIN where it would have to wait.
-  ssize_t write_some() {
-    const char* from = queue.data() + written;
-    if (way == Way::kSocket) return ::send(fd, from, left(), MSG_DONTWAIT | MSG_NOSIGNAL);
-    if (way != Way::kPolled) return ::write(target(), from, left());
-    if (takes_now(fd)) return ::write(fd, from, std::min(left(), kPolledBytes));
+  ssize_t write_some(std::string_view bytes) {
+    if (way == Way::kSocket) {
+      return ::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
+    }
+    if (way != Way::kPolled) return ::write(target(), bytes.data(), bytes.size());
+    if (takes_now(fd)) return ::write(fd, bytes.data(), std::min(bytes.size(), kPolledBytes));
     errno = EAGAIN;
     return -1;
   }
 
   void flush() {
     while (left() > 0 && !broken) {
-      const ssize_t size = write_some();
+      const ssize_t size = write_some(std::string_view(queue).substr(written));
       if (size >= 0) {
         written += static_cast<std::size_t>(size);
       } else if (errno == EAGAIN && writable.is_open()) {
-        // What has been written is not kept, however long the rest never becomes nothing.
-        queue.erase(0, std::exchange(written, 0));
+        // What has been written is not kept, however long the rest never becomes nothing; but what
+        // is left is not moved each time that a little of it has been taken.
+        if (written >= left()) queue.erase(0, std::exchange(written, 0));
         return wait();
       } else if (errno != EINTR) {
         broken = true;
@@ -145,6 +148,20 @@ void OutputSink::append(std::string_view bytes, const void* source) {
   impl_->line_open = bytes.back() != '\n';
 }
 
+void OutputSink::write(std::string_view bytes, const void* source) {
+  if (bytes.empty()) return;
+  std::size_t taken = 0;
+  if (is_empty() && !impl_->broken && !(impl_->line_open && impl_->last_source != source)) {
+    taken = static_cast<std::size_t>(std::max<ssize_t>(impl_->write_some(bytes), 0));
+  }
+  if (taken < bytes.size()) {
+    append(bytes.substr(taken), source);
+    return flush();
+  }
+  impl_->last_source = source;
+  impl_->line_open = bytes.back() != '\n';
+}
+
 void OutputSink::flush() {
   if (!impl_->waiting) impl_->flush();
 }
@@ -154,6 +171,10 @@ bool OutputSink::is_full() const { return impl_->left() > kQueueBytesMax; }
 bool OutputSink::is_empty() const { return impl_->left() == 0; }
 
 bool OutputSink::line_is_open() const { return impl_->line_open; }
+
+bool OutputSink::line_is_open(const void* source) const {
+  return impl_->line_open && impl_->last_source == source;
+}
 
 void OutputSink::when_drained(std::function<void()> act) {
   if (is_empty()) return act();

@@ -46,6 +46,9 @@ class OutputSink {
   // Writes what the descriptor takes now.  The rest follows by itself as it is taken.
   void flush();
 
+  // append() and flush(), without a copy of what is taken at once.
+  void write(std::string_view bytes, const void* source = nullptr);
+
   // More than kQueueBytesMax are kept.
   bool is_full() const;
 
@@ -53,6 +56,9 @@ class OutputSink {
 
   // The last byte that was appended does not end a line.
   bool line_is_open() const;
+
+  // … and it was from `source`.
+  bool line_is_open(const void* source) const;
 
   // Calls `act` once when everything has been written (or dropped); at once where it has.
   void when_drained(std::function<void()> act);

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <optional>
+#include <string>
 
 #include "common/result.h"
 #include "launcher/plan.h"
@@ -18,8 +19,10 @@
 namespace distrun {
 
 struct RunFiles {
-  PrivateFolder folder;            // For error files.
-  std::optional<StoreFile> store;  // Where the workers meet in a file.
+  std::string folder;  // Of error files, and of log files where some are kept: then it stays. Empty
+                       // where there are to be none.
+  std::optional<PrivateFolder> temporary;  // `folder`, where it goes with the run.
+  std::optional<StoreFile> store;          // Where the workers meet in a file.
 
   static Result<RunFiles> make(const LaunchPlan& plan);
 };

@@ -1,7 +1,6 @@
 #include "launcher/worker_environment.h"
 
-#include <fmt/format.h>
-
+#include "launcher/log_choice.h"
 #include "store/address.h"
 
 namespace distrun {
@@ -49,8 +48,8 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
 }
 
 std::string error_file(const RunPlace& run, const WorkerPlan& worker) {
-  return fmt::format("{}/attempt_{}/{}/error.json", run.error_folder, run.attempt,
-                     worker.local_rank.value());
+  if (run.error_folder.empty()) return "";
+  return worker_folder(run.error_folder, worker.local_rank, run.attempt) + "/error.json";
 }
 
 }  // namespace distrun

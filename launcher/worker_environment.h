@@ -34,13 +34,14 @@ struct RunPlace {
   int attempt = 0;               // TORCHELASTIC_RESTART_COUNT.
   std::uint16_t store_port = 0;  // Of the TCP store.
   std::string init_method;       // The URL of the file, where the store is one.
-  std::string error_folder;      // Holds <attempt>/<local rank>/error.json.
+  std::string error_folder;      // Holds <attempt>/<local rank>/error.json; empty for none.
 };
 
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
                                const RunPlace& run);
 
-// Where the worker's error file goes: "FOLDER/attempt_0/3/error.json", torchrun's layout.
+// Where the worker's error file goes: "FOLDER/attempt_0/3/error.json", torchrun's layout; empty
+// where it has none.
 std::string error_file(const RunPlace& run, const WorkerPlan& worker);
 
 }  // namespace distrun
