@@ -37,6 +37,8 @@ constexpr const char* kExamples =
 (PYTHON_EXEC names another).  Every flag can also be given as PET_<FLAG>, and with
 underscores for dashes.
 
+SIGUSR1 has distrun print where each worker stands.
+
 Exit status: 0; that of the first worker to fail, or 128 + its signal; 2 wrong usage;
 124 --timeout; 125 distrun itself failed; 126 PROGRAM cannot be executed; 127 not found;
 128 + signal where a signal told distrun to end.
