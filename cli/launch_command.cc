@@ -246,7 +246,11 @@ int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles files, const Launch
                             std::ostream& err) {
   const auto run_end = run_launch(plan, files, context);
   if (run_end) return exit_status(*run_end);
-  err << "distrun launch: " << run_end.error().message << std::endl;
+  err << "distrun launch: " << run_end.error().message;
+  if (run_end.error().kind == ErrorKind::kAddressInUse) {
+    err << "; give another --master-port, or none for a free one";
+  }
+  err << std::endl;
   return exit_status(run_end.error());
 }
 
