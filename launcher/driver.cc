@@ -385,7 +385,6 @@ class Driver {
     }
   }
 
-  // By way of what else goes to stderr, so that no line is torn and nothing blocks.
   void print_workers() {
     const auto sessions = count_sessions();
     std::vector<WorkerRow> rows;
@@ -401,10 +400,7 @@ class Driver {
       if (session != sessions.end()) row.processes = session->second;
       rows.push_back(std::move(row));
     }
-    err_.append(
-        fmt::format("distrun: the workers of attempt {}:\n", place_.attempt) + worker_table(rows),
-        this);
-    err_.flush();
+    say(fmt::format("distrun: the workers of attempt {}:\n", place_.attempt) + worker_table(rows));
   }
 
   // Orphans of the run become this process's children, and one that ends is a zombie until it is
