@@ -13,7 +13,7 @@ LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
-# Flags of the benchmark, as --quick.
+# Flags of both benchmarks, as --quick.
 BENCH ?=
 
 say = printf 'distrun: %s\n' "$(1)" >&2
@@ -29,7 +29,7 @@ help:
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
-	  'make bench     our store and LibTorch'"'"'s, side by side (BENCH=--quick: a first look)' \
+	  'make bench     distrun and its peers, side by side: launcher and store (BENCH=--quick: a first look)' \
 	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
@@ -67,9 +67,12 @@ soak: build
 	@cmake/soak.sh
 
 bench: packages
+	@cmake/setup.sh packages bench
 	@$(MAKE) libtorch configured
-	@$(call say,building the benchmark)
-	@$(call ninja,store_bench)
+	@$(call say,building the benchmarks)
+	@$(call ninja,launch_bench store_bench)
+	@$(BUILD)/bench/launch_bench $(BENCH)
+	@echo
 	@$(BUILD)/bench/store_bench $(BENCH)
 
 packages:

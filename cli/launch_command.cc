@@ -2,9 +2,11 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <random>
 
 #include <CLI/CLI.hpp>
@@ -16,7 +18,9 @@
 #include "common/parse_number.h"
 #include "launcher/command.h"
 #include "launcher/driver.h"
+#include "launcher/event_file.h"
 #include "launcher/guard.h"
+#include "launcher/news_json.h"
 #include "launcher/news_line.h"
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
@@ -32,6 +36,8 @@ constexpr const char* kExamples =
     R"(PROGRAM is executed as it is; a .py file, or a module with -m, runs with python3 -u
 (PYTHON_EXEC names another).  Every flag can also be given as PET_<FLAG>, and with
 underscores for dashes.
+
+SIGUSR1 has distrun print where each worker stands.
 
 Exit status: 0; that of the first worker to fail, or 128 + its signal; 2 wrong usage;
 124 --timeout; 125 distrun itself failed; 126 PROGRAM cannot be executed; 127 not found;
@@ -132,6 +138,7 @@ LaunchCommand::LaunchCommand(CLI::App& app)
        "Seconds that workers have to end after SIGTERM, before SIGKILL.");
   flag(launch, "timeout", timeout_, "End the run after so many seconds; 0: never.");
   log_flags_.add_to(launch);
+  flag(launch, "events", events_, "Append what happens to this file, as lines of JSON.");
   flag(launch, "module", options_.module, "PROGRAM is a Python module, as for python3 -m.", "m");
   flag(launch, "no-python", options_.no_python, "Execute PROGRAM itself, also where it is a .py.");
 }
@@ -166,6 +173,9 @@ void LaunchCommand::check(const Environment& environment) {
   options_.log.host = host_name();
   if (nnodes_ != "1" && nnodes_ != "1:1") {
     throw CLI::ValidationError("--nnodes", "several nodes are not supported yet");
+  }
+  if (command_->count("--events") > 0 && events_.empty()) {
+    throw CLI::ValidationError("--events", "names no file");
   }
   if (max_restarts_ < 0) {
     throw CLI::ValidationError("--max-restarts", "must not be negative");
@@ -202,6 +212,12 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   if (!command) return fail(command.error());
   const auto plan = make_plan(options_, *command, environment);
   if (!plan) return fail(plan.error());
+  std::optional<EventFile> events;
+  if (!events_.empty()) {
+    auto file = EventFile::open(events_);
+    if (!file) return fail(file.error());
+    events.emplace(std::move(*file));
+  }
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
 
@@ -213,11 +229,18 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {
     if (!tie) return fail(tie.error());
     context.tie = *tie;
-    context.on_news = [&](const RunNews& news) { return news_line(*plan, news); };
+    context.on_news = [&, host = host_name()](const RunNews& news) {
+      if (events) events->write(news_json(news, *plan, host, std::chrono::system_clock::now()));
+      return news_line(*plan, news);
+    };
     context.summary = [&](const RunReport& report) {
       return failure_summary(*plan, report, host_name());
     };
-    return run_here(*plan, std::move(*files), context, err);
+    const int status = run_here(*plan, std::move(*files), context, err);
+    if (const auto lost = events ? events->finish() : std::nullopt) {
+      err << "distrun: " << lost->message << std::endl;
+    }
+    return status;
   });
   if (!guarded) return fail(guarded.error());
   if (const auto* killed = std::get_if<KilledBy>(&guarded->launcher)) {
@@ -230,7 +253,11 @@ int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles files, const Launch
                             std::ostream& err) {
   const auto run_end = run_launch(plan, files, context);
   if (run_end) return exit_status(*run_end);
-  err << "distrun launch: " << run_end.error().message << std::endl;
+  err << "distrun launch: " << run_end.error().message;
+  if (run_end.error().kind == ErrorKind::kAddressInUse) {
+    err << "; give another --master-port, or none for a free one";
+  }
+  err << std::endl;
   return exit_status(run_end.error());
 }
 

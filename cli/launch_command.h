@@ -37,6 +37,7 @@ class LaunchCommand : public CliCommand {
   // Flags whose text needs a second look.
   std::string nnodes_ = "1", nproc_per_node_ = "1", master_port_ = "0", store_ = "tcp";
   std::string shutdown_timeout_ = "30", timeout_ = "0";  // Seconds.
+  std::string events_;                                   // A path; empty: none.
   int max_restarts_ = 0;
   bool standalone_ = false;
 };

@@ -373,7 +373,9 @@ TEST(LaunchTest, APortInUseIsDistrunsOwnFailureAndNamed) {
       std::string(DISTRUN_PROGRAM) + " launch --master-port $MASTER_PORT true; echo $?";
   const auto result = launch_shell(1, inner);
   EXPECT_EQ(result.out, "125\n");
-  EXPECT_THAT(result.err, HasSubstr("address already in use"));
+  EXPECT_THAT(result.err, MatchesRegex("distrun launch: 127.0.0.1:[0-9]+: address already in use "
+                                       "by distrun \\(pid [0-9]+\\); give another --master-port, "
+                                       "or none for a free one\n"));
 }
 
 // Where workers meet in a file: PATH in a folder of the test's own.

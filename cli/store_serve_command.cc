@@ -142,7 +142,9 @@ void StoreServeCommand::check(const Environment&) {
 
 int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const Error& error) {
-    err << "distrun store serve: " << error.message << '\n';
+    err << "distrun store serve: " << error.message;
+    if (error.kind == ErrorKind::kAddressInUse) err << "; give another --port, or 0 for a free one";
+    err << '\n';
     return exit_status(error);
   };
   allow_many_descriptors();  // One a connection.

@@ -422,7 +422,8 @@ TEST_F(StoreCommandTest, WhatGoesWrongSaysWhy) {
     const auto port = address.substr(address.rfind(':') + 1);
     const std::vector<std::pair<std::string, std::string>> wrong = {
         {"distrun store serve --port " + port,
-         "distrun store serve: store at 127.0.0.1 port " + port + ": address already in use\n"},
+         "distrun store serve: 127.0.0.1:" + port + ": address already in use by distrun (pid "},
+        {"distrun store serve --port " + port, "); give another --port, or 0 for a free one\n"},
         {"distrun store serve --port-file /nowhere/port",
          "write --port-file /nowhere/port: no such file or directory"},
         {"distrun store get k --connect-timeout 0 --store 127.0.0.1:1",

@@ -1,7 +1,9 @@
 # distrun_folder(NAME
 #   SOURCES files…      what the library distrun_NAME is made of
+#   HEADERS files…      those that are installed: what users include, and what that includes
 #   TESTS files…        thing_test.cc…, linked into the test program NAME_test
 #   DEPENDS targets…    folders below this one, and packages: the list is the rule
+#   BUILD_DEPENDS …     packages of headers that no header of the folder includes: users do without
 #   TEST_DEPENDS …      what only the tests need
 # )
 # A folder of the architecture: one static library, one test program whose
@@ -25,11 +27,19 @@ function(distrun_test name)
 endfunction()
 
 function(distrun_folder name)
-  cmake_parse_arguments(arg "" "" "SOURCES;TESTS;DEPENDS;TEST_DEPENDS" ${ARGN})
+  cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;TESTS;DEPENDS;BUILD_DEPENDS;TEST_DEPENDS" ${ARGN})
   add_library(distrun_${name} STATIC ${arg_SOURCES})
   add_library(distrun::${name} ALIAS distrun_${name})
-  target_include_directories(distrun_${name} PUBLIC "${PROJECT_SOURCE_DIR}")
-  target_link_libraries(distrun_${name} PUBLIC ${arg_DEPENDS} PRIVATE distrun_warnings)
+  set_target_properties(distrun_${name} PROPERTIES EXPORT_NAME ${name})
+  target_compile_features(distrun_${name} PUBLIC cxx_std_20)
+  target_include_directories(distrun_${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
+  if(arg_HEADERS)
+    target_sources(distrun_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${arg_HEADERS})
+  endif()
+  target_link_libraries(distrun_${name} PUBLIC ${arg_DEPENDS})
+  foreach(target distrun_warnings ${arg_BUILD_DEPENDS})
+    target_link_libraries(distrun_${name} PRIVATE "$<BUILD_INTERFACE:${target}>")
+  endforeach()
   if(arg_TESTS AND BUILD_TESTING)
     add_executable(${name}_test ${arg_TESTS})
     set_target_properties(${name}_test PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")

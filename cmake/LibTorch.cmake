@@ -1,4 +1,5 @@
-# Defines distrun_libtorch from the folder DISTRUN_LIBTORCH, if one is given.
+# Defines distrun_libtorch from the folder DISTRUN_LIBTORCH, if one is given.  Installed with the
+# package, which reads it for its users.
 #
 # Not find_package(Torch): for a CUDA build that wants the CUDA toolkit, to
 # compile programs that never name CUDA.  Three libraries and two include
@@ -25,16 +26,9 @@ if(DISTRUN_TORCH_VERSION VERSION_LESS 2.11 OR DISTRUN_TORCH_VERSION VERSION_GREA
 endif()
 message(STATUS "LibTorch ${DISTRUN_TORCH_VERSION}: ${DISTRUN_LIBTORCH}")
 
-# The wheel leaves out the headers of the Gloo that is inside it; Debian's
-# libgloo-dev declares the same interface.  Its library is never linked.
-find_path(DISTRUN_GLOO_INCLUDE gloo/algorithm.h PATHS "${DISTRUN_LIBTORCH}/include" NO_CACHE)
-if(NOT DISTRUN_GLOO_INCLUDE)
-  message(FATAL_ERROR "No Gloo headers: install libgloo-dev")
-endif()
-
 add_library(distrun_libtorch INTERFACE)
 target_include_directories(distrun_libtorch SYSTEM INTERFACE
-  "${DISTRUN_LIBTORCH}/include" "${DISTRUN_LIBTORCH}/include/torch/csrc/api/include" "${DISTRUN_GLOO_INCLUDE}")
+  "${DISTRUN_LIBTORCH}/include" "${DISTRUN_LIBTORCH}/include/torch/csrc/api/include")
 target_compile_definitions(distrun_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
 foreach(library torch torch_cpu c10)
   if(NOT EXISTS "${DISTRUN_LIBTORCH}/lib/lib${library}.so")

@@ -20,11 +20,13 @@
 
 #include "common/unique_fd.h"
 #include "launcher/oom_kills.h"
+#include "launcher/process_stat.h"
 #include "launcher/run_output.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
 #include "launcher/worker_error.h"
 #include "launcher/worker_process.h"
+#include "launcher/worker_table.h"
 #include "store/server.h"
 
 namespace distrun {
@@ -40,6 +42,7 @@ struct Worker {
   std::optional<stream_descriptor> exit;  // Its pidfd.
   bool reaped = false;
   TimePoint started;
+  std::optional<ProcessEnd> end;
 };
 
 class Driver {
@@ -300,6 +303,7 @@ class Driver {
               std::chrono::duration_cast<std::chrono::milliseconds>(now() - worker.started);
           // Only another part of this process could have taken the end; there is none.
           const ProcessEnd how = end.value_or(ExitedWith{kExitInternal});
+          worker.end = how;
           tell(WorkerEnded{place_.attempt, local_rank, worker.process.pid, how,
                            report_.workers[index].run_time});
           if (!succeeded(how)) take_error(local_rank);
@@ -374,7 +378,27 @@ class Driver {
       happened(Forwarded{signal});
     } else if (signal == SIGTSTP) {
       happened(PauseAsked{});
+    } else if (signal == SIGUSR1) {
+      print_workers();
     }
+  }
+
+  void print_workers() {
+    const auto sessions = count_sessions();
+    std::vector<WorkerRow> rows;
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      const Worker& worker = workers_[i];
+      WorkerRow row{.rank = plan_.workers[i].rank, .pid = worker.process.pid, .end = worker.end};
+      const auto so_far =
+          std::chrono::duration_cast<std::chrono::milliseconds>(now() - worker.started);
+      row.run_time = worker.end ? report_.workers[i].run_time : so_far;
+      row.output_open = worker.end && !worker.reaped;
+      if (row.pid > 0 && !row.end) row.stat = read_process_stat(row.pid);
+      const auto session = worker.reaped ? sessions.end() : sessions.find(row.pid);
+      if (session != sessions.end()) row.processes = session->second;
+      rows.push_back(std::move(row));
+    }
+    say(fmt::format("distrun: the workers of attempt {}:\n", place_.attempt) + worker_table(rows));
   }
 
   // Orphans of the run become this process's children, and one that ends is a zombie until it is

@@ -14,8 +14,9 @@
 //
 // One thread, that of the caller: workers get SIGKILL when it ends, however that
 // comes about.  While it runs, LaunchOptions::end_signals end the run, its forward_signals
-// go to the workers, SIGTSTP stops the run until this process is continued, and
-// SIGPIPE is ignored.  Call it once a process, in one that has no children of its own.
+// go to the workers, SIGTSTP stops the run until this process is continued, SIGUSR1, unless it is
+// one of these, prints where each worker stands (worker_table.h), and SIGPIPE is ignored.  Call it
+// once a process, in one that has no children of its own.
 #pragma once
 
 #include <chrono>

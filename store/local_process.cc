@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "common/parse_number.h"
@@ -42,7 +43,11 @@ std::optional<int> number_in(std::string_view environment, std::string_view name
 LocalProcess process_in(const fs::path& folder, pid_t pid) {
   std::ifstream file(folder / "environ", std::ios::binary);
   const std::string environment{std::istreambuf_iterator<char>(file), {}};
-  return {pid, number_in(environment, "RANK"), number_in(environment, "WORLD_SIZE")};
+  std::ifstream comm(folder / "comm", std::ios::binary);
+  std::string name{std::istreambuf_iterator<char>(comm), {}};
+  if (name.ends_with('\n')) name.pop_back();
+  return {pid, number_in(environment, "RANK"), number_in(environment, "WORLD_SIZE"),
+          std::move(name)};
 }
 
 std::vector<pid_t> all_processes() {
@@ -61,6 +66,7 @@ std::unordered_map<std::uint64_t, LocalProcess> processes_of_sockets(
     const std::unordered_set<std::uint64_t>& inodes) {
   std::unordered_map<std::uint64_t, LocalProcess> processes;
   for (const pid_t pid : all_processes()) {
+    if (processes.size() == inodes.size()) break;
     const fs::path folder = fs::path("/proc") / std::to_string(pid);
     std::optional<LocalProcess> process;
     std::error_code error;

@@ -1,4 +1,5 @@
-// Which processes of this machine hold certain sockets, and which ranks they are.
+// Which processes of this machine hold certain sockets, what they are called, and which ranks they
+// are.
 //
 //     const auto processes = processes_of_sockets({socket.inode});
 //     if (auto found = processes.find(socket.inode); found != processes.end()) … found->second.pid
@@ -8,6 +9,7 @@
 
 #include <cstdint>
 #include <optional>
+#include <string>
 #include <unordered_map>
 #include <unordered_set>
 
@@ -18,6 +20,7 @@ namespace distrun {
 struct LocalProcess {
   pid_t pid;
   std::optional<int> rank, world_size;  // Of its environment: RANK and WORLD_SIZE.
+  std::string name;                     // As in /proc/PID/comm: any bytes.
 };
 
 // By inode.  Looks through /proc: those that may not be looked at, which are other users', are not

@@ -19,6 +19,7 @@
 
 #include "store/address.h"
 #include "store/local_peer.h"
+#include "store/port_holder.h"
 #include "store/request_parser.h"
 #include "store/wire.h"
 
@@ -481,9 +482,12 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
   if (!error) return {};
-  Error failure = Error::from_errno(fmt::format("store at {} port {}", options.host, options.port),
-                                    error.value());
-  if (error == asio::error::address_in_use) failure.kind = ErrorKind::kAddressInUse;
+  Error failure = Error::from_errno(text_of(endpoint), error.value());
+  if (error == asio::error::address_in_use) {
+    failure.kind = ErrorKind::kAddressInUse;
+    const std::string holder = port_holder(endpoint);
+    if (!holder.empty()) failure.message += " by " + holder;
+  }
   return failure;
 }
 

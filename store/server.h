@@ -50,7 +50,8 @@ class StoreServer {
   // Binds and starts to accept; the limits are the table's.  `io` and `table` must outlive the
   // server; the table need not outlive what `io` does after that.
   // Fails with kInvalidArgument for a malformed host or a descriptor that is no listening TCP
-  // socket, kAddressInUse where another process listens there, kSystem otherwise.
+  // socket, kAddressInUse where another process listens there, which is named, kSystem
+  // otherwise.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io, StoreTable& table,
                                                      const Options& options);
 

@@ -73,8 +73,9 @@ TEST_F(StoreServerTest, APortInUseIsNamed) {
   const auto second = StoreServer::listen(io, table_, {.port = port_});
   ASSERT_TRUE(second.has_error());
   EXPECT_EQ(second.error().kind, ErrorKind::kAddressInUse);
-  EXPECT_EQ(second.error().message,
-            "store at 127.0.0.1 port " + std::to_string(port_) + ": address already in use");
+  EXPECT_EQ(second.error().message, "127.0.0.1:" + std::to_string(port_) +
+                                        ": address already in use by store_test (pid " +
+                                        std::to_string(::getpid()) + ")");
 }
 
 TEST_F(StoreServerTest, AHostMustBeAnAddress) {

@@ -1,0 +1,235 @@
+// Compares distrun launch with other launchers: bench/README.md says how to read what it prints.
+#include <algorithm>
+#include <array>
+#include <chrono>
+#include <cstdio>
+#include <cstdlib>
+#include <exception>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <memory>
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <CLI/CLI.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <sys/stat.h>
+
+#include "bench/launch/launcher_process.h"
+#include "bench/launch/launchers.h"
+#include "bench/store/pipe.h"
+
+namespace distrun::bench {
+
+namespace {
+
+using namespace std::chrono_literals;
+using std::chrono::duration;
+using std::chrono::steady_clock;
+using Ms = duration<double, std::milli>;
+
+constexpr int kFailing = 4, kHeld = 64;  // Workers.
+constexpr auto kReadyMax = 60s;
+
+struct Options {
+  int rounds = 15;
+  std::vector<int> workers = {2, 64, 512};
+  Words launchers;
+};
+
+double median(std::vector<double> values) {
+  std::ranges::sort(values);
+  const std::size_t half = values.size() / 2;
+  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
+}
+
+// Where the workers of one run meet us: bench_worker.cc.
+class Meeting {
+ public:
+  Meeting() : folder_(std::filesystem::temp_directory_path() / "launch_bench.XXXXXX") {
+    if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("make " + folder_);
+    for (const char* name : {"/ready", "/go"}) {
+      if (::mkfifo((folder_ + name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+    }
+    // For both ways: nobody waits until the other side is there.
+    ready_.reset(::open((folder_ + "/ready").c_str(), O_RDWR | O_CLOEXEC));
+    go_.reset(::open((folder_ + "/go").c_str(), O_RDWR | O_CLOEXEC));
+  }
+  ~Meeting() { std::filesystem::remove_all(folder_); }
+  Meeting(const Meeting&) = delete;
+  Meeting& operator=(const Meeting&) = delete;
+
+  const std::string& folder() const { return folder_; }
+
+  void wait_for(int workers) {
+    const auto deadline = steady_clock::now() + kReadyMax;
+    std::array<char, 64> bytes;
+    while (workers > 0) {
+      if (!readable_before(ready_.get(), deadline)) {
+        throw std::runtime_error(fmt::format("{} workers have not come", workers));
+      }
+      workers -= static_cast<int>(
+          ::read(ready_.get(), bytes.data(), std::min<std::size_t>(bytes.size(), workers)));
+    }
+  }
+
+  void go() { go_.reset(); }
+
+  steady_clock::time_point failed_at() const {
+    std::int64_t ns = 0;
+    if (!(std::ifstream(folder_ + "/failed_at") >> ns)) {
+      throw std::runtime_error("the worker that fails has left no time");
+    }
+    return steady_clock::time_point(std::chrono::nanoseconds(ns));
+  }
+
+ private:
+  std::string folder_;
+  UniqueFd ready_, go_;
+};
+
+// From its start to its end, in ms.
+double launch_ms(const Launcher& launcher, int workers) {
+  LauncherProcess run(launcher.command(workers, {"/bin/true"}));
+  if (const int status = run.wait(); status != 0) {
+    throw std::runtime_error(fmt::format("{} ended with status {}", launcher.name, status));
+  }
+  return Ms(run.ended_at() - run.started_at()).count();
+}
+
+// From a worker's failure to the launcher's end, in ms.
+double failure_ms(const Launcher& launcher) {
+  Meeting meeting;
+  LauncherProcess run(launcher.command(kFailing, {BENCH_WORKER, "fail", meeting.folder()}));
+  meeting.wait_for(kFailing);
+  meeting.go();
+  if (run.wait() == 0) throw std::runtime_error(launcher.name + " has not seen the failure");
+  return Ms(run.ended_at() - meeting.failed_at()).count();
+}
+
+LauncherProcess::Memory peak_memory(const Launcher& launcher) {
+  Meeting meeting;
+  LauncherProcess run(launcher.command(kHeld, {BENCH_WORKER, "hold", meeting.folder()}));
+  meeting.wait_for(kHeld);
+  const auto memory = run.peak_memory("bench_worker");
+  meeting.go();
+  run.wait();
+  return memory;
+}
+
+// The medians by launcher, of rounds in turns; those that do not take part have none.
+template <class Measure>
+std::map<std::string, double> in_turns(const std::vector<Launcher>& launchers, int rounds,
+                                       int workers, const Measure& measure) {
+  std::map<std::string, std::vector<double>> values;
+  for (int round = 0; round < rounds; ++round) {
+    for (const Launcher& launcher : launchers) {
+      if (workers <= launcher.workers_max && round < launcher.rounds_max) {
+        values[launcher.name].push_back(measure(launcher));
+      }
+    }
+  }
+  std::map<std::string, double> medians;
+  for (const auto& [name, all] : values) medians[name] = median(all);
+  return medians;
+}
+
+// "| what | 4.21 | 3.02 | – |": the figures, then what each is of distrun's.
+void print_row(const std::string& what, const std::vector<Launcher>& launchers,
+               const std::map<std::string, double>& figures) {
+  std::string row = fmt::format("| {:<28} |", what);
+  const auto ours = figures.find("distrun");
+  for (const Launcher& launcher : launchers) {
+    const auto figure = figures.find(launcher.name);
+    row += figure == figures.end() ? fmt::format(" {:>10} |", "")
+                                   : fmt::format(" {:>10.2f} |", figure->second);
+  }
+  for (const Launcher& launcher : launchers) {
+    if (launcher.name == "distrun") continue;
+    const auto figure = figures.find(launcher.name);
+    const bool both = figure != figures.end() && ours != figures.end();
+    row += both ? fmt::format(" {:>10.2f} |", figure->second / ours->second)
+                : fmt::format(" {:>10} |", "");
+  }
+  fmt::print("{}\n", row);
+  std::fflush(stdout);
+}
+
+void print_head(const std::vector<Launcher>& launchers) {
+  std::string names = fmt::format("| {:<28} |", ""), lines = fmt::format("|{:-<30}|", "");
+  const auto add = [&](const std::string& name) {
+    names += fmt::format(" {:>10} |", name);
+    lines += fmt::format("{:-<11}:|", "");
+  };
+  for (const Launcher& launcher : launchers) add(launcher.name);
+  for (const Launcher& launcher : launchers) {
+    if (launcher.name != "distrun") add(launcher.name + "/d");
+  }
+  fmt::print("{}\n{}\n", names, lines);
+  std::fflush(stdout);
+}
+
+void run(const Options& options) {
+  Words left_out;
+  const auto launchers = find_launchers(options.launchers, left_out);
+  print_head(launchers);
+  for (const int workers : options.workers) {
+    // Many workers take their time.
+    const int rounds = workers > 64 ? std::max(1, options.rounds / 2) : options.rounds;
+    print_row(fmt::format("/bin/true x{}, ms", workers), launchers,
+              in_turns(launchers, rounds, workers, [workers](const Launcher& launcher) {
+                return launch_ms(launcher, workers);
+              }));
+  }
+  std::vector<Launcher> watching = launchers;
+  std::erase_if(watching, [](const Launcher& launcher) { return !launcher.ends_on_failure; });
+  print_row("failure to exit, ms", launchers,
+            in_turns(watching, options.rounds, kFailing, failure_ms));
+  std::map<std::string, int> processes;
+  print_row("peak memory at x64, MiB", launchers,
+            in_turns(launchers, 1, kHeld, [&](const Launcher& launcher) {
+              const auto memory = peak_memory(launcher);
+              processes[launcher.name] = memory.processes;
+              return static_cast<double>(memory.kib) / 1024;
+            }));
+  fmt::print("\nMedians of {} rounds in turns, fewer where that takes long. Memory is that of:",
+             options.rounds);
+  for (const auto& [name, count] : processes) {
+    fmt::print(" {} in {} process{};", name, count, count == 1 ? "" : "es");
+  }
+  fmt::print(" the workers' own is left out.\n");
+  for (const std::string& line : left_out) fmt::print("Left out: {}.\n", line);
+}
+
+}  // namespace
+
+}  // namespace distrun::bench
+
+int main(int argc, char** argv) {
+  using namespace distrun::bench;
+  Options options;
+  bool quick = false;
+  CLI::App app("Compares distrun launch with other launchers: see bench/README.md.");
+  app.add_flag("--quick", quick, "less of everything: for a first look");
+  auto* rounds = app.add_option("--rounds", options.rounds, "how often each launcher has its turn")
+                     ->check(CLI::Range(1, 1000))
+                     ->capture_default_str();
+  app.add_option("--workers", options.workers, "how many are started")
+      ->delimiter(',')
+      ->check(CLI::Range(1, 4096))
+      ->capture_default_str();
+  app.add_option("--launchers", options.launchers, "only these: floor,distrun,hydra,torchrun")
+      ->delimiter(',')
+      ->check(CLI::IsMember({"floor", "distrun", "hydra", "torchrun"}));
+  CLI11_PARSE(app, argc, argv);
+  if (quick && rounds->empty()) options.rounds = 3;
+  try {
+    run(options);
+  } catch (const std::exception& error) {
+    fmt::print(stderr, "launch_bench: {}\n", error.what());
+    return 1;
+  }
+}
