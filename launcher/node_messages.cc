@@ -17,13 +17,18 @@ std::string cut(const std::string& text, std::size_t bytes_max) {
   return text.size() <= bytes_max ? text : text.substr(0, bytes_max);
 }
 
+std::string cut_to_lines(const std::string& text, std::size_t bytes_max) {
+  const std::string kept = cut(text, bytes_max);
+  return kept.size() == text.size() ? kept : kept.substr(0, kept.rfind('\n') + 1);
+}
+
 json json_of(const RunVerdict& verdict) {
   return {{"status", verdict.status},
           {"node", verdict.node},
           {"host", cut(verdict.host, kNameBytesMax)},
           {"headline", cut(verdict.headline, kHeadlineBytesMax)},
-          {"details", cut(verdict.details, kDetailsBytesMax)},
-          {"notes", cut(verdict.notes, kHeadlineBytesMax)}};
+          {"details", cut_to_lines(verdict.details, kDetailsBytesMax)},
+          {"notes", cut_to_lines(verdict.notes, kHeadlineBytesMax)}};
 }
 
 struct ToJson {
@@ -149,10 +154,6 @@ NodeMessage widened(const Variant& some) {
 }
 
 }  // namespace
-
-std::string describe(const RunVerdict& verdict) {
-  return fmt::format("node {} ({}): {}", verdict.node, verdict.host, verdict.headline);
-}
 
 NodeMessage message_of(const NodeReport& report) { return widened(report); }
 NodeMessage message_of(const NodeOrder& order) { return widened(order); }

@@ -26,6 +26,7 @@
 
 #include "common/result.h"
 #include "common/units.h"
+#include "launcher/run_verdict.h"
 
 namespace distrun {
 
@@ -34,21 +35,6 @@ inline constexpr int kNodeProtocol = 1;
 
 // A message that is longer is refused; what may be longer in it (a worker's last lines) is cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
-
-// How a run ended: the same on every node, and so is the exit status.
-struct RunVerdict {
-  int status = 0;
-  int node = 0;          // Whose worker failed, who got the signal, …
-  std::string host;      // … and its name.
-  std::string headline;  // "rank 3 failed: exit code 7"; empty where the run has succeeded.
-  std::string details;   // Further lines, each with its end: of the worker, what it wrote last.
-  std::string notes;     // Likewise, of what came after it: "  node 2 (gpu-8) is lost too: …".
-
-  friend bool operator==(const RunVerdict&, const RunVerdict&) = default;
-};
-
-// "node 1 (gpu-7): rank 3 failed: exit code 7".
-std::string describe(const RunVerdict& verdict);
 
 // To be let in.
 struct JoinRequest {

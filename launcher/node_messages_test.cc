@@ -56,6 +56,14 @@ TEST(NodeMessagesTest, WhatAWorkerWroteCannotMakeAMessageTooLong) {
   EXPECT_LE(to_line(StopNode{.verdict = verdict}).size(), kNodeMessageBytesMax);
 }
 
+TEST(NodeMessagesTest, WhatIsCutEndsWithALine) {
+  std::string lines;
+  for (int i = 0; i < 2000; ++i) lines += "line\n";
+  const auto got = std::get<FinishNode>(sent(FinishNode{RunVerdict{.details = lines}}));
+  EXPECT_LT(got.verdict.details.size(), lines.size());
+  EXPECT_TRUE(got.verdict.details.ends_with("line\n"));
+}
+
 TEST(NodeMessagesTest, WhatIsNoUtf8IsReplaced) {
   const auto got = std::get<FinishNode>(sent(FinishNode{RunVerdict{.details = "a\xff z"}}));
   EXPECT_THAT(got.verdict.details, HasSubstr(" z"));

@@ -6,6 +6,7 @@
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 
@@ -57,6 +58,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   std::string host;         // Of node 0.
   int unanswered = 0;
   int attempt = 0;  // Of the workers.
+  bool closed = false;
 
   std::string node_0() const { return "node 0 at " + options.address.text(); }
 
@@ -86,7 +88,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void fail(ErrorKind kind, const std::string& message) {
-    close();
+    stop();
     handlers.on_error({kind, message});
   }
 
@@ -206,10 +208,23 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void report(const NodeReport& report) {
-    if (channel) channel->send(message_of(report));
+    if (phase == Phase::kJoined || phase == Phase::kStarted) {
+      if (channel) channel->send(message_of(report));
+    } else if (const auto* failed = std::get_if<NodeFailed>(&report)) {
+      // Nobody else is there to say what is to be done.
+      stop();
+      asio::post(io, [self = shared_from_this(), verdict = failed->verdict] {
+        if (!self->closed) self->handlers.on_order(StopNode{0, /*is_last=*/true, verdict});
+      });
+    }
   }
 
   void close() {
+    closed = true;
+    stop();
+  }
+
+  void stop() {
     phase = Phase::kOver;
     for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
     error_code ignored;

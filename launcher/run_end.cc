@@ -5,6 +5,7 @@
 namespace distrun {
 
 int exit_status(const RunEnd& run_end) {
+  if (run_end.verdict) return run_end.verdict->status;
   switch (run_end.cause) {
     case RunEnd::Cause::kSucceeded:
       return 0;
@@ -21,6 +22,7 @@ int exit_status(const RunEnd& run_end) {
     case RunEnd::Cause::kOutputLost:
       return kExitInternal;
     case RunEnd::Cause::kGuardLost:
+    case RunEnd::Cause::kOtherNode:
       return 128 + SIGKILL;
   }
   return kExitInternal;
