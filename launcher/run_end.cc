@@ -22,8 +22,9 @@ int exit_status(const RunEnd& run_end) {
     case RunEnd::Cause::kOutputLost:
       return kExitInternal;
     case RunEnd::Cause::kGuardLost:
-    case RunEnd::Cause::kOtherNode:
       return 128 + SIGKILL;
+    case RunEnd::Cause::kOtherNode:  // There is a verdict.
+      break;
   }
   return kExitInternal;
 }
