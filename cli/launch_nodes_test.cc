@@ -9,6 +9,7 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/time.h>
 
 #include "cli/launch_testing.h"
 #include "store/address.h"
@@ -60,6 +61,10 @@ class LaunchNodesTest : public ::testing::Test {
   // Somebody else's socket at the store's address.
   int listen_there() {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    const int yes = 1;
+    ::setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &yes, sizeof(yes));
+    const timeval bound{.tv_sec = 10, .tv_usec = 0};  // For accept.
+    ::setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound));
     const boost::asio::ip::tcp::endpoint there(boost::asio::ip::make_address(address_), 29500);
     EXPECT_EQ(::bind(fd, there.data(), static_cast<socklen_t>(there.size())), 0);
     EXPECT_EQ(::listen(fd, 16), 0);
@@ -332,6 +337,8 @@ TEST_F(LaunchNodesTest, AStrayClientIsDroppedAndTheRunGoesOn) {
   const std::string garbage = std::string(1, static_cast<char>(kNodeGreeting)) + "garbage\n";
   ASSERT_GT(::send(stray.get(), garbage.data(), garbage.size(), MSG_NOSIGNAL), 0);
   char byte;
+  const timeval bound{.tv_sec = 10, .tv_usec = 0};
+  ::setsockopt(stray.get(), SOL_SOCKET, SO_RCVTIMEO, &bound, sizeof(bound));
   EXPECT_EQ(::recv(stray.get(), &byte, 1, 0), 0);
   Node second = node(1, 2, "echo ran");
   const auto end = result(first);
