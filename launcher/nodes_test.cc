@@ -255,6 +255,8 @@ TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
   EXPECT_THAT(host_log_.notices[0], AllOf(HasSubstr("a client at 127.0.0.1:"),
                                           HasSubstr(" is no node: it sends what is no message")));
   EXPECT_THAT(host_log_.notices[1], HasSubstr("does not begin with a request to join"));
+  EXPECT_THAT(host_log_.notices[2], HasSubstr("it sends more than 65536 bytes without an end"));
+  EXPECT_THAT(host_log_.notices[3], HasSubstr("has not said in time which node it is"));
   member(request(1), log_);
   EXPECT_TRUE(both_start());
 }
