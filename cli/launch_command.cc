@@ -25,6 +25,7 @@
 #include "launcher/plan.h"
 #include "launcher/run_end.h"
 #include "launcher/run_files.h"
+#include "launcher/several_nodes.h"
 #include "launcher/store_choice.h"
 #include "launcher/summary.h"
 
@@ -66,6 +67,18 @@ int workers_from(const std::string& text) {
   const auto workers = parse_number<int>(text, 1, kWorkersMax);
   if (!workers) throw CLI::ValidationError("--nproc-per-node", workers.error().message);
   return *workers;
+}
+
+// "N", or torchrun's "MIN:MAX" where both are the same.
+int nodes_from(const std::string& text) {
+  constexpr int kNodesMax = 65536;
+  const auto colon = std::min(text.find(':'), text.size());
+  const auto min = parse_number<int>(text.substr(0, colon), 1, kNodesMax);
+  if (!min) throw CLI::ValidationError("--nnodes", min.error().message);
+  if (colon < text.size() && text.substr(colon + 1) != text.substr(0, colon)) {
+    throw CLI::ValidationError("--nnodes", "'" + text + "': only a fixed number is supported yet");
+  }
+  return *min;
 }
 
 StoreChoice store_from(const std::string& text) {
@@ -121,15 +134,21 @@ LaunchCommand::LaunchCommand(CLI::App& app)
   launch.prefix_command();
 
   flag(launch, "nproc-per-node", nproc_per_node_, "Workers on this node, or 'cpu': one per core.");
-  flag(launch, "nnodes", nnodes_, "Nodes; only 1 so far.");
+  flag(launch, "nnodes", nnodes_, "Nodes; on each one distrun is started.");
+  flag(launch, "node-rank", options_.node_rank,
+       "This node among them, from 0 on; node 0 has --master-addr.");
   flag(launch, "standalone", standalone_, "Accepted: one node needs no rendezvous.");
   flag(launch, "rdzv-id", options_.run_id, "TORCHELASTIC_RUN_ID; random by default.");
   flag(launch, "role", options_.role, "ROLE_NAME of the workers.");
   flag(launch, "store", store_,
        "Where workers meet: 'tcp', or 'file:PATH', a file that is not there yet.");
   flag(launch, "master-addr", options_.master_addr,
-       "Numeric address at which a TCP store listens: MASTER_ADDR.");
-  flag(launch, "master-port", master_port_, "Its port, MASTER_PORT; 0: a free one.");
+       "Where a TCP store listens, MASTER_ADDR: a numeric address; of several nodes, node 0's, or "
+       "its name.");
+  flag(launch, "master-port", master_port_,
+       "Its port, MASTER_PORT; 0: a free one; several nodes: 29500 by default.");
+  flag(launch, "rdzv-conf", rdzv_conf_,
+       "timeout=S: how many seconds the nodes wait for each other, 900 by default.");
   flag(launch, "same-user", options_.same_user,
        "Refuse the store to processes of other users, and to other machines.");
   flag(launch, "max-restarts", max_restarts_,
@@ -169,11 +188,9 @@ void LaunchCommand::check(const Environment& environment) {
   options_.arguments.assign(words.begin() + 1, words.end());
 
   options_.nproc_per_node = workers_from(nproc_per_node_);
+  options_.nnodes = nodes_from(nnodes_);
   options_.log = log_flags_.choice(environment, options_.nproc_per_node);
   options_.log.host = host_name();
-  if (nnodes_ != "1" && nnodes_ != "1:1") {
-    throw CLI::ValidationError("--nnodes", "several nodes are not supported yet");
-  }
   if (command_->count("--events") > 0 && events_.empty()) {
     throw CLI::ValidationError("--events", "names no file");
   }
@@ -197,6 +214,15 @@ void LaunchCommand::check(const Environment& environment) {
   const auto port = parse_number<std::uint16_t>(master_port_);
   if (!port) throw CLI::ValidationError("--master-port", port.error().message);
   options_.master_port = *port;
+  if (options_.nnodes > 1 && *port == 0 && command_->count("--master-port") > 0) {
+    throw CLI::ValidationError("--master-port", "0: several nodes need one that all of them know");
+  }
+  if (const auto settled = settle_several_nodes(options_); !settled) {
+    throw CLI::ParseError(settled.error().message, kExitUsage);
+  }
+  const auto join_timeout = join_timeout_of(rdzv_conf_);
+  if (!join_timeout) throw CLI::ParseError(join_timeout.error().message, kExitUsage);
+  options_.join_timeout = join_timeout->value_or(options_.join_timeout);
   options_.shutdown_timeout = seconds_from("--shutdown-timeout", shutdown_timeout_);
   const auto timeout = seconds_from("--timeout", timeout_);
   if (timeout.count() > 0) options_.timeout = timeout;
@@ -210,7 +236,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   if (options_.run_id.empty()) options_.run_id = random_run_id();
   const auto command = resolve_command(options_, environment);
   if (!command) return fail(command.error());
-  const auto plan = make_plan(options_, *command, environment);
+  auto plan = make_plan(options_, *command, environment);
   if (!plan) return fail(plan.error());
   std::optional<EventFile> events;
   if (!events_.empty()) {
@@ -225,7 +251,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
     err << "distrun: log files are in " << files->folder << std::endl;
   }
 
-  LaunchContext context{.in = input_of_workers()};
+  LaunchContext context{.in = input_of_workers(), .host = host_name()};
   const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {
     if (!tie) return fail(tie.error());
     context.tie = *tie;
@@ -249,7 +275,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream&, std::ostre
   return exit_status(guarded->launcher);
 }
 
-int LaunchCommand::run_here(const LaunchPlan& plan, RunFiles files, const LaunchContext& context,
+int LaunchCommand::run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context,
                             std::ostream& err) {
   const auto run_end = run_launch(plan, files, context);
   if (run_end) return exit_status(*run_end);

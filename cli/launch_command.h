@@ -28,7 +28,7 @@ class LaunchCommand : public CliCommand {
 
  private:
   // In the launcher, the guard's child.
-  int run_here(const LaunchPlan& plan, RunFiles files, const LaunchContext& context,
+  int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context,
                std::ostream& err);
 
   CLI::App* command_;
@@ -38,6 +38,7 @@ class LaunchCommand : public CliCommand {
   std::string nnodes_ = "1", nproc_per_node_ = "1", master_port_ = "0", store_ = "tcp";
   std::string shutdown_timeout_ = "30", timeout_ = "0";  // Seconds.
   std::string events_;                                   // A path; empty: none.
+  std::string rdzv_conf_;
   int max_restarts_ = 0;
   bool standalone_ = false;
 };

@@ -348,7 +348,7 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
                                              {"--store", "etcd", "echo", "x"},
                                              {"--store", "file:", "echo", "x"},
                                              {"--store", "file:/tmp/a#b", "echo", "x"},
-                                             {"--nnodes", "2", "echo", "x"}}) {
+                                             {"--nnodes", "1:2", "echo", "x"}}) {
     const auto result = launch(arguments);
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << ::testing::PrintToString(arguments);
     EXPECT_THAT(result.err, StartsWith("distrun launch: "));

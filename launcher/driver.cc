@@ -19,14 +19,18 @@
 #include <unistd.h>
 
 #include "common/unique_fd.h"
+#include "launcher/listen_address.h"
+#include "launcher/make_nodes.h"
 #include "launcher/oom_kills.h"
 #include "launcher/process_stat.h"
 #include "launcher/run_output.h"
+#include "launcher/summary.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
 #include "launcher/worker_error.h"
 #include "launcher/worker_process.h"
 #include "launcher/worker_table.h"
+#include "store/address.h"
 #include "store/server.h"
 
 namespace distrun {
@@ -47,7 +51,7 @@ struct Worker {
 
 class Driver {
  public:
-  Driver(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
+  Driver(LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
       : plan_(plan),
         files_(files),
         context_(context),
@@ -55,8 +59,13 @@ class Driver {
                 [this](const RunOutput::Lost& lost) { output_lost(lost); }),
         supervisor_({.workers = static_cast<int>(plan.workers.size()),
                      .max_restarts = plan.options.max_restarts,
+                     .nodes = plan.options.nnodes,
+                     .node = plan.options.node_rank,
                      .shutdown_timeout = plan.options.shutdown_timeout,
-                     .timeout = plan.options.timeout}) {}
+                     .timeout = plan.options.timeout}) {
+    report_.workers.resize(plan.workers.size());
+    if (plan.options.nnodes > 1) nodes_ = make_nodes(io_, plan, context.host, nodes_handlers());
+  }
 
   // Where an exception ends the run, nothing of it is to stay behind.
   ~Driver() {
@@ -72,11 +81,13 @@ class Driver {
     if (const auto opened = open_store(); !opened) return opened.error();
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
-    tell(RunBegan{::getpid(), files_.store ? files_.store->url() : store_->address()});
+    tell(RunBegan{::getpid(), store_text()});
     started_ = true;
     perform(supervisor_.start(now()));
     wait_for_deadline();
+    if (nodes_.nodes) nodes_.nodes->join();
     io_.run();
+    if (not_joined_) return *not_joined_;
     if (!finished_) return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
     // What comes now comes too late, and is not to end this process in another way.
     sigset_t all;
@@ -100,13 +111,56 @@ class Driver {
       place_.init_method = files_.store->url();
       return {};
     }
-    auto server = StoreServer::listen(
-        io_, *table_,
-        {.host = options.master_addr, .port = options.master_port, .same_user = options.same_user});
+    place_.store_port = options.master_port;
+    if (options.node_rank > 0) return {};  // It is node 0's.
+    std::string host = options.master_addr;
+    if (options.nnodes > 1) {
+      auto found = listen_address(host, std::chrono::seconds(10));
+      if (!found) return found.error();
+      host = std::move(*found);
+    }
+    auto server = StoreServer::listen(io_, *table_,
+                                      {.host = host,
+                                       .port = options.master_port,
+                                       .same_user = options.same_user,
+                                       .on_node = nodes_.take});
     if (!server) return server.error();
     store_ = std::move(*server);
     place_.store_port = store_->port();
     return {};
+  }
+
+  std::string store_text() const {
+    if (files_.store) return files_.store->url();
+    if (store_) return store_->address();
+    return StoreAddress{plan_.options.master_addr, plan_.options.master_port}.text();
+  }
+
+  NodesHandlers nodes_handlers() {
+    return {.on_order =
+                [this](const NodeOrder& order) {
+                  std::visit([this](const auto& what) { obey(what); }, order);
+                },
+            .on_renew_store = [this](int) { renew_store(); },
+            .on_error =
+                [this](const Error& error) {
+                  not_joined_ = error;
+                  io_.stop();
+                },
+            .on_notice = [this](const std::string& text) { tell(NodesNoticed{text}); }};
+  }
+
+  void obey(const StartNode& order) {
+    place_ranks(plan_, order);
+    happened(StartOrdered{order.attempt});
+  }
+  void obey(const StopNode& order) { happened(StopOrdered{order.verdict, order.is_last}); }
+  void obey(const FinishNode& order) { happened(FinishOrdered{order.verdict}); }
+
+  void renew_store() {
+    auto fresh = std::make_unique<StoreTable>();
+    store_->start_over(*fresh);
+    table_ = std::move(fresh);
   }
 
   // An event that comes while the actions of another are performed waits for its turn.
@@ -136,11 +190,10 @@ class Driver {
     workers_.resize(plan_.workers.size());
     report_.workers.assign(plan_.workers.size(), {});
     attempt_error_.reset();
-    if (action.attempt > 0) {
+    // Of several nodes, node 0 has renewed it before it told the first to start.
+    if (action.attempt > 0 && !nodes_.nodes) {
       if (store_) {
-        auto fresh = std::make_unique<StoreTable>();
-        store_->start_over(*fresh);
-        table_ = std::move(fresh);
+        renew_store();
       } else if (const auto fresh = files_.store->start_over(); !fresh) {
         attempt_error_ = fresh.error();
       }
@@ -219,6 +272,19 @@ class Driver {
     tell(AttemptFailed{action.end.attempt, action.end});
   }
 
+  void perform(const TellNodesFailed& action) {
+    RunReport so_far = report_;
+    so_far.run_end = action.end;
+    nodes_.nodes->report(NodeFailed{action.end.attempt, action.may_restart,
+                                    verdict_of(plan_, so_far, context_.host)});
+  }
+  void perform(const TellNodesSucceeded& action) {
+    nodes_.nodes->report(NodeSucceeded{action.attempt});
+  }
+  void perform(const TellNodesStopped& action) {
+    nodes_.nodes->report(NodeStopped{action.attempt});
+  }
+
   // The run is over: what is left to do is to get rid of the output.
   void perform(const Finish& action) {
     report_.run_end = action.run_end;
@@ -231,6 +297,7 @@ class Driver {
     if (store_) {
       for (auto& closed : store_->status().closed) report_.refusals.push_back(closed.reason);
     }
+    if (nodes_.nodes) nodes_.nodes->close();
     store_.reset();
     tell(RunEnded{action.run_end});
     if (context_.summary) output_.say(context_.summary(report_));
@@ -398,7 +465,8 @@ class Driver {
       if (session != sessions.end()) row.processes = session->second;
       rows.push_back(std::move(row));
     }
-    say(fmt::format("distrun: the workers of attempt {}:\n", place_.attempt) + worker_table(rows));
+    output_.say(fmt::format("distrun: the workers of attempt {}:\n", place_.attempt) +
+                worker_table(rows));
   }
 
   // Orphans of the run become this process's children, and one that ends is a zombie until it is
@@ -448,14 +516,16 @@ class Driver {
     }
   }
 
-  const LaunchPlan& plan_;
+  LaunchPlan& plan_;
   RunFiles& files_;
   const LaunchContext& context_;
   RunPlace place_;
   asio::io_context io_{1};
   RunOutput output_;
   std::unique_ptr<StoreTable> table_ = std::make_unique<StoreTable>();
-  std::unique_ptr<StoreServer> store_;  // Where the workers do not meet in a file.
+  MadeNodes nodes_;                     // Where there are several.
+  std::optional<Error> not_joined_;     // Why they have not come together.
+  std::unique_ptr<StoreServer> store_;  // Where the workers do not meet in a file; node 0's.
   UniqueFd null_;
   asio::signal_set signals_{io_}, child_ended_{io_, SIGCHLD};
   asio::steady_timer deadline_{io_}, reading_{io_}, reaping_{io_};
@@ -475,7 +545,7 @@ class Driver {
 
 }  // namespace
 
-Result<RunEnd> run_launch(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context) {
+Result<RunEnd> run_launch(LaunchPlan& plan, RunFiles& files, const LaunchContext& context) {
   // What is written to nobody, or beyond a limit on files, is an error of that write.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);

@@ -60,6 +60,7 @@ struct LaunchContext {
   int out = 1, err = 2;  // Where the workers' lines go.
   int in = 0;            // What local rank 0 reads; -1: nothing.
   GuardTie tie;
+  std::string host;  // This machine's name, for people.
 
   // What distrun itself has to say: whole lines, or nothing.  They go to `err` among the workers'
   // lines, so who does not read them holds up no more than those.  Each may be empty.
@@ -67,7 +68,8 @@ struct LaunchContext {
   std::function<std::string(const RunReport& report)> summary;  // The last that is written.
 };
 
-// Fails where the store cannot listen or a resource is missing, before a worker is started.
-Result<RunEnd> run_launch(const LaunchPlan& plan, RunFiles& files, const LaunchContext& context);
+// Fails where the store cannot listen, node 0 is not to be reached or a resource is missing, before
+// a worker is started.  Of several nodes, the plan gets its ranks once all are there.
+Result<RunEnd> run_launch(LaunchPlan& plan, RunFiles& files, const LaunchContext& context);
 
 }  // namespace distrun

@@ -11,6 +11,9 @@ std::string news_line(const LaunchPlan& plan, const RunNews& news) {
     return fmt::format("distrun: {}; restarting ({} of {})\n", headline(plan, failed->end),
                        failed->attempt + 1, plan.options.max_restarts);
   }
+  if (const auto* noticed = std::get_if<NodesNoticed>(&news)) {
+    return fmt::format("distrun: {}\n", noticed->text);
+  }
   return "";
 }
 

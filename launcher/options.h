@@ -19,6 +19,7 @@ struct LaunchOptions {
   int nproc_per_node = 1;  // Workers on this node.
   int nnodes = 1;          // Nodes of the run; this one is node_rank.
   int node_rank = 0;
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to come.
   int max_restarts = 0;                   // So many new attempts follow a failed one.
   std::string role = "default";           // ROLE_NAME.
   std::string run_id;                     // TORCHELASTIC_RUN_ID.

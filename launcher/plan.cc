@@ -35,7 +35,18 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
     }
     plan.workers.push_back(std::move(worker));
   }
+  place_ranks(plan,
+              {.world_size = options.nproc_per_node, .role_world_size = options.nproc_per_node});
   return plan;
+}
+
+void place_ranks(LaunchPlan& plan, const StartNode& start) {
+  plan.world_size = start.world_size;
+  plan.role_rank_base = start.role_rank_base;
+  plan.role_world_size = start.role_world_size;
+  for (WorkerPlan& worker : plan.workers) {
+    worker.rank = Rank(start.rank_base + worker.local_rank.value());
+  }
 }
 
 }  // namespace distrun

@@ -15,6 +15,7 @@
 #include "common/rank.h"
 #include "common/result.h"
 #include "launcher/command.h"
+#include "launcher/node_messages.h"
 #include "launcher/options.h"
 
 namespace distrun {
@@ -30,11 +31,17 @@ struct LaunchPlan {
   std::string executable;
   Environment environment;          // The launcher's own, which workers inherit.
   std::vector<WorkerPlan> workers;  // By local rank.
+  // Of all nodes; ROLE_RANK of the first worker, and how many have its role.
+  int world_size = 0;
+  int role_rank_base = 0, role_world_size = 0;
 };
 
 // In the arguments, `${local_rank}` becomes the worker's local rank, as under torchrun.
 // Fails with kInvalidArgument where the number of workers is not positive.
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment);
+
+// Of several nodes: only once all are there it is known which ranks this one's workers have.
+void place_ranks(LaunchPlan& plan, const StartNode& start);
 
 }  // namespace distrun

@@ -5,6 +5,7 @@
 namespace distrun {
 
 int exit_status(const RunEnd& run_end) {
+  if (run_end.verdict) return run_end.verdict->status;
   switch (run_end.cause) {
     case RunEnd::Cause::kSucceeded:
       return 0;
@@ -22,6 +23,8 @@ int exit_status(const RunEnd& run_end) {
       return kExitInternal;
     case RunEnd::Cause::kGuardLost:
       return 128 + SIGKILL;
+    case RunEnd::Cause::kOtherNode:  // There is a verdict.
+      break;
   }
   return kExitInternal;
 }

@@ -10,6 +10,7 @@
 #include "common/process_end.h"
 #include "common/rank.h"
 #include "common/result.h"
+#include "launcher/run_verdict.h"
 
 namespace distrun {
 
@@ -28,6 +29,7 @@ struct RunEnd {
     kTimedOut,      // The run's time was over.
     kOutputLost,    // The workers' output could not be written; `error` says why.
     kGuardLost,     // distrun's guard process was killed.
+    kOtherNode,     // Of several nodes, another one ended the run: `verdict` says why.
   };
   Cause cause = Cause::kSucceeded;
   int attempt = 0;  // That ended so: from 0 on.
@@ -36,6 +38,7 @@ struct RunEnd {
   int signal = 0;
   std::vector<WorkerOutcome> workers;  // By local rank.
   std::vector<LocalRank> failures;     // Who did not succeed, in the order of their ends.
+  std::optional<RunVerdict> verdict;   // Of all nodes, where there are several.
 };
 
 // The statuses that distrun itself gives; docs/exit-codes.md lists all.
@@ -47,6 +50,7 @@ inline constexpr int kExitNotFound = 127;
 
 // 0; the culprit's own status, or 128 + signal; 124 for a time-out; 126 or 127 for a program that
 // could not be executed; 128 + signal where a signal told distrun to end; 125 otherwise.
+// Of several nodes all have the verdict's.
 int exit_status(const RunEnd& run_end);
 
 // The status for an error that kept the run from starting.

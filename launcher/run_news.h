@@ -28,6 +28,9 @@ struct RunBegan {
   pid_t launcher_pid = -1;
   std::string store;  // "127.0.0.1:29500", or the file's URL.
 };
+struct NodesNoticed {  // Of several nodes: who is waited for, who has been turned away.
+  std::string text;
+};
 struct AttemptBegan {
   int attempt = 0;
 };
@@ -64,7 +67,7 @@ struct RunEnded {
 };
 
 using RunNews =
-    std::variant<RunBegan, AttemptBegan, WorkerBegan, WorkerEnded, OutputHeld, LeftoversEnded,
-                 Signalled, Suspended, Continued, AttemptFailed, RunEnded>;
+    std::variant<RunBegan, NodesNoticed, AttemptBegan, WorkerBegan, WorkerEnded, OutputHeld,
+                 LeftoversEnded, Signalled, Suspended, Continued, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

@@ -80,8 +80,10 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
   const auto culprit = [&] {
     return plan.workers[static_cast<std::size_t>(run_end.culprit->value())].rank.value();
   };
+  if (run_end.verdict) return describe(*run_end.verdict);
   switch (run_end.cause) {
     case RunEnd::Cause::kSucceeded:
+    case RunEnd::Cause::kOtherNode:  // There is a verdict.
       return "";
     case RunEnd::Cause::kWorkerFailed: {
       const auto index = static_cast<std::size_t>(run_end.culprit->value());
@@ -121,8 +123,10 @@ class Summary {
   std::string text() const {
     std::string text;
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
-    if (failed) text += fmt::format("distrun: {}{}\n", headline(plan_, end_), core());
-    if (end_.culprit) text += culprit();
+    if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
+    text += blame();
+    if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;
+    if (end_.verdict) text += end_.verdict->notes;
     text += others();
     if (failed) {
       // Once for each reason: a client that is refused tries again.
@@ -132,6 +136,10 @@ class Summary {
     }
     return text + leaks() + leftovers_text(report_.leftovers);
   }
+
+  // What ended the run, here, and of its culprit.
+  std::string line() const { return headline(plan_, end_) + core(); }
+  std::string blame() const { return end_.culprit ? culprit() : ""; }
 
  private:
   using Ranks = std::vector<int>;
@@ -255,6 +263,15 @@ class Summary {
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host) {
   return Summary(plan, report, host).text();
+}
+
+RunVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {
+  const Summary summary(plan, report, host);
+  return {.status = exit_status(report.run_end),
+          .node = plan.options.node_rank,
+          .host = host,
+          .headline = summary.line(),
+          .details = summary.blame()};
 }
 
 }  // namespace distrun

@@ -130,6 +130,31 @@ TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
             "  ended in consequence: rank 0 (exit code 1)\n");
 }
 
+// On the culprit's own node, and on another.
+TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  place_ranks(plan_, {.rank_base = 4, .world_size = 7});
+  RunVerdict verdict = verdict_of(plan_, report_, "node7");
+  EXPECT_EQ(verdict.status, 139);
+  verdict.node = 1;
+  verdict.notes = "  node 2 (node8) is lost too: its connection has ended\n";
+  report_.run_end.verdict = verdict;
+  const std::string begin =
+      "distrun: node 1 (node7): rank 5 failed: signal SIGSEGV (11)\n"
+      "  local rank 1 on node7, pid 101, after 3.2 s\n"
+      "  command: sh -c 'it'\\''s $RANK' a=b\n"
+      "  node 2 (node8) is lost too: its connection has ended\n";
+  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 4, 6 (signal SIGTERM (15))\n");
+
+  report_.run_end.cause = RunEnd::Cause::kOtherNode;
+  report_.run_end.culprit.reset();
+  report_.run_end.workers.assign(3, {.end = KilledBy{SIGTERM}, .started = true});
+  place_ranks(plan_, {.rank_base = 0, .world_size = 7});
+  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 0-2 (signal SIGTERM (15))\n");
+  EXPECT_EQ(exit_status(report_.run_end), 139);
+}
+
 TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
   report_.run_end = {.cause = RunEnd::Cause::kSpawnFailed,
                      .culprit = LocalRank(0),

@@ -12,6 +12,10 @@ Supervisor::Supervisor(const Options& options)
 }
 
 Actions Supervisor::start(TimePoint now) {
+  if (is_among_others()) {
+    phase_ = Phase::kMeeting;
+    return {};
+  }
   if (options_.timeout) run_deadline_ = now + *options_.timeout;
   begin_attempt();
   return std::exchange(actions_, {});
@@ -91,6 +95,8 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
   if (decides_the_end()) {
     run_end_.signal = event.signal;
     stop(RunEnd::Cause::kInterrupted, now, event.signal);
+  } else if (phase_ == Phase::kMeeting) {  // The others are not waited for.
+    finish();
   } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
     kill(now);
   }
@@ -141,6 +147,37 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
   stop(RunEnd::Cause::kOutputLost, now);
 }
 
+void Supervisor::handle(const StartOrdered& event, TimePoint now) {
+  if (phase_ != Phase::kMeeting || told_nodes_) return;
+  run_end_.verdict = verdict_;
+  if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
+  // Waiting for the others to come counts for nothing.
+  if (options_.timeout && !run_deadline_) run_deadline_ = now + *options_.timeout;
+  reset_to(event.attempt);
+  begin_attempt();
+}
+
+void Supervisor::handle(const StopOrdered& event, TimePoint now) {
+  if (verdict_ && verdict_is_last_) return;
+  verdict_ = event.verdict;
+  verdict_is_last_ = event.is_last;
+  told_nodes_ = false;
+  // Node 0 has the store and the others' connections: it goes last.
+  may_leave_ = event.is_last && options_.node != 0;
+  if (phase_ == Phase::kRunning) {
+    stop(RunEnd::Cause::kOtherNode, now);
+  } else if (phase_ == Phase::kMeeting) {
+    actions_.push_back(TellNodesStopped{run_end_.attempt});
+    go_on_meeting(now);
+  }
+}
+
+void Supervisor::handle(const FinishOrdered& event, TimePoint now) {
+  verdict_ = event.verdict;
+  verdict_is_last_ = may_leave_ = true;
+  if (phase_ == Phase::kMeeting) go_on_meeting(now);
+}
+
 void Supervisor::handle(const Tick&, TimePoint now) {
   for_each([&](LocalRank index, Worker& worker) {
     if (!worker.output_deadline || now < *worker.output_deadline) return;
@@ -149,6 +186,9 @@ void Supervisor::handle(const Tick&, TimePoint now) {
   });
   if (!deadline_ || now < *deadline_) return;
   switch (phase_) {
+    case Phase::kMeeting:
+      if (!decides_the_end()) return finish();
+      return stop(RunEnd::Cause::kTimedOut, now);
     case Phase::kRunning:
       return stop(RunEnd::Cause::kTimedOut, now);
     case Phase::kStopping:
@@ -167,10 +207,25 @@ void Supervisor::begin_attempt() {
   spawn(LocalRank(0));
 }
 
+void Supervisor::reset_to(int attempt) {
+  workers_.assign(workers_.size(), {});
+  run_end_ = {};
+  run_end_.attempt = attempt;
+  run_end_.workers.resize(workers_.size());
+  verdict_.reset();
+  verdict_is_last_ = may_leave_ = told_nodes_ = false;
+}
+
 // The attempt has failed and is not the last one.
 bool Supervisor::restart_is_due() const {
+  if (verdict_) return !verdict_is_last_;
   return (phase_ == Phase::kStopping || phase_ == Phase::kKilling) &&
          run_end_.cause == RunEnd::Cause::kWorkerFailed && run_end_.attempt < options_.max_restarts;
+}
+
+bool Supervisor::decides_the_end() const {
+  if (phase_ == Phase::kMeeting) return !told_nodes_ && !verdict_is_last_;
+  return phase_ == Phase::kRunning || restart_is_due();
 }
 
 // Once the end is decided, what would have decided it otherwise changes nothing: but for a failure
@@ -179,6 +234,8 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   run_end_.cause = cause;
   const bool blames = cause == RunEnd::Cause::kWorkerFailed || cause == RunEnd::Cause::kSpawnFailed;
   if (!blames) run_end_.culprit.reset();
+  if (is_among_others() && cause != RunEnd::Cause::kOtherNode) tell_nodes();
+  if (phase_ == Phase::kMeeting) return go_on_meeting(now);
   if (phase_ == Phase::kKilling) return;
   phase_ = Phase::kStopping;
   stop_signal_ = signal;
@@ -187,6 +244,13 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
   signal_all(signal);
+}
+
+// What they said before, to make another attempt, does not hold any more.
+void Supervisor::tell_nodes() {
+  verdict_.reset();
+  told_nodes_ = true;
+  actions_.push_back(TellNodesFailed{run_end_, run_end_.cause == RunEnd::Cause::kWorkerFailed});
 }
 
 void Supervisor::kill(TimePoint now) {
@@ -225,6 +289,7 @@ void Supervisor::reap(LocalRank worker) {
 }
 
 void Supervisor::go_on_if_all_gone(TimePoint now) {
+  if (phase_ == Phase::kMeeting || phase_ == Phase::kFinished) return;
   const bool all_gone = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.state == State::kGone;
   });
@@ -234,16 +299,49 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
       std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
                   [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
   actions_.push_back(EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.kill_timeout});
+  if (is_among_others()) return meet(now, stuck);
   if (restart_is_due() && !stuck && (!run_deadline_ || now < *run_deadline_)) {
     actions_.push_back(TellFailedAttempt{run_end_});
-    const int next = run_end_.attempt + 1;
-    workers_.assign(workers_.size(), {});
-    run_end_ = {};
-    run_end_.attempt = next;
-    run_end_.workers.resize(workers_.size());
+    reset_to(run_end_.attempt + 1);
     return begin_attempt();
   }
+  finish();
+}
+
+// Nothing of the attempt is left here.  Where something is, the others get no such word, and
+// make no other attempt.
+void Supervisor::meet(TimePoint now, bool stuck) {
+  if (phase_ == Phase::kRunning) {
+    actions_.push_back(TellNodesSucceeded{run_end_.attempt});
+  } else if (!stuck) {
+    actions_.push_back(TellNodesStopped{run_end_.attempt});
+  }
+  phase_ = Phase::kMeeting;
+  go_on_meeting(now);
+}
+
+// Of waits, that for node 0 to say what it has made of a failure is the only one with a bound here:
+// the others end with the other nodes, or with the connection to them.
+void Supervisor::go_on_meeting(TimePoint now) {
+  if (may_leave_) return finish();
+  deadline_ = run_deadline_;
+  if (verdict_is_last_) deadline_.reset();
+  if (told_nodes_) deadline_ = now + options_.verdict_timeout;
+}
+
+// The nodes' verdict holds, also where something else has ended the attempt here.
+void Supervisor::finish() {
   phase_ = Phase::kFinished;
+  if (verdict_ && verdict_is_last_) {
+    run_end_.verdict = verdict_;
+    const bool own = verdict_->node == options_.node && run_end_.cause != RunEnd::Cause::kSucceeded;
+    if (verdict_->status == 0) {
+      run_end_.cause = RunEnd::Cause::kSucceeded;
+    } else if (!own) {
+      run_end_.cause = RunEnd::Cause::kOtherNode;
+    }
+    if (verdict_->status == 0 || !own) run_end_.culprit.reset();
+  }
   actions_.push_back(Finish{run_end_});
 }
 

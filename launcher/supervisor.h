@@ -28,6 +28,12 @@
 // group killed as the worker is reaped.
 //
 // The first failure is the cause; ends that come later are consequences.
+//
+// Of several nodes (nodes.h) each has a supervisor.  Then there is a further phase, meeting: before
+// an attempt, and after it until all other nodes are done too.  The nodes tell when an attempt
+// begins, and how the run ended; a failure, a signal or a time-out here ends the attempt here at
+// once, and is told to them.  Their verdict is waited for, but not for longer than
+// `verdict_timeout`, nor against a further signal.
 #pragma once
 
 #include <chrono>
@@ -74,9 +80,20 @@ struct ReaderGone {};  // Nobody reads what the workers print any more.
 struct OutputLost {    // What the workers write can be passed on no more.
   Error error;
 };
+struct StartOrdered {  // Of several nodes: all are there.
+  int attempt = 0;
+};
+struct StopOrdered {  // Of several nodes: one has ended the attempt, this one or another.
+  RunVerdict verdict;
+  bool is_last = true;  // No attempt follows.
+};
+struct FinishOrdered {  // Every node is done.
+  RunVerdict verdict;
+};
 struct Tick {};
 using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, Forwarded,
-                              PauseAsked, Resumed, GuardGone, ReaderGone, OutputLost, Tick>;
+                              PauseAsked, Resumed, GuardGone, ReaderGone, OutputLost, StartOrdered,
+                              StopOrdered, FinishOrdered, Tick>;
 
 // Actions: what is to be done.
 struct BeginAttempt {  // A fresh store, fresh folders.  Every worker of the one before is reaped.
@@ -106,11 +123,22 @@ struct EndLeftovers {  // Every process that is still there of the attempt, with
 struct TellFailedAttempt {  // Another one follows.
   RunEnd end;
 };
+struct TellNodesFailed {  // This node ends the attempt.
+  RunEnd end;             // So far.
+  bool may_restart = false;
+};
+struct TellNodesSucceeded {
+  int attempt;
+};
+struct TellNodesStopped {  // Nothing of the attempt is left here.
+  int attempt;
+};
 struct Finish {  // Comes once, and last.
   RunEnd run_end;
 };
-using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Pause, CloseOutput, Reap,
-                            EndLeftovers, TellFailedAttempt, Finish>;
+using Action =
+    std::variant<BeginAttempt, Spawn, SendSignal, Forward, Pause, CloseOutput, Reap, EndLeftovers,
+                 TellFailedAttempt, TellNodesFailed, TellNodesSucceeded, TellNodesStopped, Finish>;
 using Actions = std::vector<Action>;
 
 class Supervisor {
@@ -118,10 +146,13 @@ class Supervisor {
   struct Options {
     int workers = 1;
     int max_restarts = 0;  // Attempts after the first.
+    int nodes = 1;         // Of the run; this one is
+    int node = 0;
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
     std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);      // SIGKILL to giving up.
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
-    std::optional<std::chrono::milliseconds> timeout;                // Of the whole run.
+    std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // Of the other nodes.
+    std::optional<std::chrono::milliseconds> timeout;                      // Of the whole run.
     // A second signal within this is the first one once more: `timeout` and session managers
     // signal a process and its group.
     std::chrono::milliseconds same_signal = std::chrono::milliseconds(100);
@@ -140,7 +171,7 @@ class Supervisor {
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  enum class Phase { kRunning, kStopping, kKilling, kFinished };
+  enum class Phase { kMeeting, kRunning, kStopping, kKilling, kFinished };
   enum class State {
     kWaiting,   // Not started yet.
     kStarting,  // Spawn has been asked for.
@@ -165,11 +196,20 @@ class Supervisor {
   void handle(const GuardGone& event, TimePoint now);
   void handle(const ReaderGone& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
+  void handle(const StartOrdered& event, TimePoint now);
+  void handle(const StopOrdered& event, TimePoint now);
+  void handle(const FinishOrdered& event, TimePoint now);
   void handle(const Tick& event, TimePoint now);
 
   void begin_attempt();
+  void reset_to(int attempt);
+  bool is_among_others() const { return options_.nodes > 1; }
   bool restart_is_due() const;
-  bool decides_the_end() const { return phase_ == Phase::kRunning || restart_is_due(); }
+  bool decides_the_end() const;
+  void tell_nodes();
+  void meet(TimePoint now, bool stuck);
+  void go_on_meeting(TimePoint now);
+  void finish();
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
   void kill(TimePoint now);
   void give_up();
@@ -189,7 +229,11 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::vector<Worker> workers_;
   RunEnd run_end_;
-  int stop_signal_ = SIGTERM;  // What workers get in kStopping.
+  std::optional<RunVerdict> verdict_;  // Of the nodes, on this attempt …
+  bool verdict_is_last_ = false;       // … and no other follows.
+  bool may_leave_ = false;             // Nobody needs this node any more.
+  bool told_nodes_ = false;            // What ends the attempt here; their verdict is to come.
+  int stop_signal_ = SIGTERM;          // What workers get in kStopping.
   int interrupts_ = 0;
   std::optional<TimePoint> last_interrupt_;
   std::optional<TimePoint> run_deadline_;  // Of all attempts.

@@ -38,6 +38,10 @@ std::string text(const Action& action) {
     std::string operator()(const Finish& a) {
       return "finish " + std::to_string(exit_status(a.run_end));
     }
+    // These come among several nodes: supervisor_nodes_test.cc.
+    std::string operator()(const TellNodesFailed&) { return "tell failed"; }
+    std::string operator()(const TellNodesSucceeded&) { return "tell succeeded"; }
+    std::string operator()(const TellNodesStopped&) { return "tell stopped"; }
     static std::string of(LocalRank worker) { return std::to_string(worker.value()); }
   };
   return std::visit(Text{}, action);

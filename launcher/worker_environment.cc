@@ -9,19 +9,17 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
                                const RunPlace& run) {
   const LaunchOptions& options = plan.options;
   const auto number = [](auto value) { return std::to_string(value); };
-  const std::string rank = number(worker.rank.value());
-  const std::string world_size = number(plan.workers.size());
 
   Environment environment = plan.environment;
   environment.set("LOCAL_RANK", number(worker.local_rank.value()));
-  environment.set("RANK", rank);
-  environment.set("GROUP_RANK", "0");
-  environment.set("ROLE_RANK", rank);
+  environment.set("RANK", number(worker.rank.value()));
+  environment.set("GROUP_RANK", number(options.node_rank));
+  environment.set("ROLE_RANK", number(plan.role_rank_base + worker.local_rank.value()));
   environment.set("ROLE_NAME", options.role);
-  environment.set("LOCAL_WORLD_SIZE", world_size);
-  environment.set("WORLD_SIZE", world_size);
-  environment.set("GROUP_WORLD_SIZE", "1");
-  environment.set("ROLE_WORLD_SIZE", world_size);
+  environment.set("LOCAL_WORLD_SIZE", number(plan.workers.size()));
+  environment.set("WORLD_SIZE", number(plan.world_size));
+  environment.set("GROUP_WORLD_SIZE", number(options.nnodes));
+  environment.set("ROLE_WORLD_SIZE", number(plan.role_world_size));
   const bool meets_in_file = options.store.kind == StoreChoice::Kind::kFile;
   if (meets_in_file) {
     environment.set("DISTRUN_INIT_METHOD", run.init_method);

@@ -52,6 +52,20 @@ TEST(WorkerEnvironmentTest, IsTorchruns) {
   EXPECT_EQ(environment.variables().size(), std::size(expected));
 }
 
+TEST(WorkerEnvironmentTest, KnowsItsPlaceAmongSeveralNodes) {
+  const LaunchOptions options{.nproc_per_node = 2, .nnodes = 3, .node_rank = 1};
+  LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, {}).value();
+  place_ranks(plan, {.rank_base = 4, .world_size = 9, .role_rank_base = 1, .role_world_size = 3});
+  const Environment environment =
+      worker_environment(plan, plan.workers[1], {.store_port = 29500, .error_folder = "/tmp"});
+  const std::pair<const char*, const char*> expected[] = {
+      {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"RANK", "5"},
+      {"WORLD_SIZE", "9"}, {"ROLE_RANK", "2"},        {"ROLE_WORLD_SIZE", "3"},
+      {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "3"},
+  };
+  for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
+}
+
 TEST(WorkerEnvironmentTest, InheritsTheRest) {
   Environment inherited;
   inherited.set("HOME", "/home/me");

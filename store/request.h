@@ -94,6 +94,10 @@ constexpr const RequestSpec& request_spec(RequestCode code) {
 // What a connection begins with: validate, carrying this number.
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
+// A connection that begins with this byte is none of the store's: the nodes of a run talk on the
+// same port (StoreServer::Options::on_node).
+inline constexpr std::uint8_t kNodeGreeting = 0xE1;
+
 // The answers to check, and to wait and barrier.
 inline constexpr char kAllThere = 0, kNotAllThere = 1;
 inline constexpr char kStopWaiting = 0, kWaitCanceled = 1;

@@ -202,6 +202,11 @@ struct StoreServer::Impl : ReplySink, std::enable_shared_from_this<Impl> {
       size += connection->socket.receive(asio::buffer(buffer) + size, 0, none_now);
       bytes = {buffer.data(), size};
     }
+    const bool is_first = !connection->last_request && connection->unread.empty();
+    if (is_first && options.on_node && static_cast<std::uint8_t>(bytes[0]) == kNodeGreeting) {
+      connections.erase(connection->peer);
+      return options.on_node(std::move(connection->socket), std::string(bytes.substr(1)));
+    }
     if (!connection->unread.empty()) {
       connection->unread.append(bytes);
       return process(connection);

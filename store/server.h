@@ -27,6 +27,7 @@
 #include <string>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 
 #include "common/result.h"
 #include "store/status.h"
@@ -45,6 +46,10 @@ class StoreServer {
     bool same_user = false;
     // Told of each client that is refused: its address, and why.  Must not call the server.
     std::function<void(const std::string& address, const Error& reason)> on_refused;
+    // Given the connections that begin with kNodeGreeting (request.h), with what has come behind
+    // that byte.  They are the store's no more: start_over() and the end of the server leave
+    // them.  Where it is not set, such a client is refused.
+    std::function<void(boost::asio::ip::tcp::socket socket, std::string received)> on_node;
   };
 
   // Binds and starts to accept; the limits are the table's.  `io` and `table` must outlive the

@@ -1,5 +1,6 @@
 #include "store/server.h"
 
+#include <boost/asio/read.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -214,6 +215,46 @@ TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
   EXPECT_EQ(status.closed[0].reason, "no request has the code 126");
   EXPECT_EQ(told.size(), 21u);
   EXPECT_EQ(told.back(), hostile.address() + " no request has the code 126");
+}
+
+// The nodes of a run talk on the store's port.
+TEST_F(StoreServerTest, GivesAwayTheConnectionsOfNodes) {
+  stop();
+  std::vector<std::pair<boost::asio::ip::tcp::socket, std::string>> given;
+  start({.on_node = [&](boost::asio::ip::tcp::socket socket, std::string received) {
+    given.emplace_back(std::move(socket), std::move(received));
+  }});
+  const std::string much(3000, 'x');
+  Client node(port_), late = greeted_client();
+  node.send(std::string(1, static_cast<char>(kNodeGreeting)) + much);
+  ASSERT_TRUE(comes_to([&] { return given.size() == 1; }));
+  see([&] {
+    server_->start_over(table_);
+    EXPECT_EQ(server_->connection_count(), 0u);
+    // All of it, the part that the server had not read yet too.
+    auto& [socket, received] = given[0];
+    socket.non_blocking(false);
+    std::string rest(much.size() - received.size(), '\0');
+    boost::asio::read(socket, boost::asio::buffer(rest));
+    EXPECT_EQ(received + rest, much);
+    socket.send(boost::asio::buffer("welcome", 7));
+    given.clear();
+    return true;
+  });
+  EXPECT_EQ(node.receive(7), "welcome");
+  // Behind another request the byte is none.
+  Client client = greeted_client();
+  client.send(std::string(1, static_cast<char>(kNodeGreeting)));
+  EXPECT_TRUE(client.is_closed_by_peer());
+  EXPECT_TRUE(given.empty());
+}
+
+TEST_F(StoreServerTest, RefusesNodesWhereNoneAreExpected) {
+  Client node(port_);
+  node.send(std::string(1, static_cast<char>(kNodeGreeting)));
+  EXPECT_TRUE(node.is_closed_by_peer());
+  EXPECT_EQ(see([&] { return server_->status(); }).closed.at(0).reason,
+            "no request has the code 225");
 }
 
 }  // namespace
