@@ -201,7 +201,7 @@ void LaunchCommand::take_program() {
   if (options_.module && options_.no_python) {
     refuse("module", "cannot be combined with --no-python");
   }
-  options_.python = run_path_ || (as_torchrun_ && !options_.no_python);
+  options_.python = run_path_ || as_torchrun_;
 }
 
 void LaunchCommand::take_nodes() {
