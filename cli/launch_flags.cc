@@ -27,7 +27,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {"master-addr", 0, kValue, kVariable, kBetter, "Numeric address at which a TCP store listens: MASTER_ADDR."},
     {"master-port", 0, kValue, kVariable, kBetter, "Its port, MASTER_PORT; 0: a free one."},
     {"same-user", 0, kNoValue, kVariable, kOwn, "Refuse the store to processes of other users, and to other machines."},
-    {"max-restarts", 0, kValue, kVariable, kSame, "Restarts of a failed run."},
+    {"max-restarts", 0, kValue, kVariable, kBetter, "New attempts after a failed one, each with a fresh store."},
     {"shutdown-timeout", 0, kValue, kVariable, kBetter, "Seconds that workers have to end after SIGTERM, before SIGKILL."},
     {"timeout", 0, kValue, kVariable, kOwn, "End the run after so many seconds; 0: never."},
     {"signals-to-handle", 0, kValue, kVariable, kBetter, "Signals that end the run."},
