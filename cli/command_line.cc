@@ -79,7 +79,7 @@ class Splitter {
         if (rest.empty()) return take(*flag, std::nullopt);
         return take(*flag, rest[0] == '=' ? rest.substr(1) : rest);
       }
-      if (const auto taken = take(*flag, std::nullopt); !taken) return taken;
+      if (auto taken = take(*flag, std::nullopt); !taken) return taken;
       if (flag->name == "module" && !rest.empty() && !is_stream_flag(rest)) {
         line_.program.push_back(rest);
         arguments_end_flags();
@@ -132,6 +132,7 @@ class Splitter {
     if (candidates.size() == 1) return candidates.front();
     if (candidates.empty()) return unknown("--" + text, name);
     std::vector<std::string> names;
+    names.reserve(candidates.size());
     for (const LaunchFlag* flag : candidates) names.push_back(fmt::format("--{}", flag->name));
     return wrong(fmt::format("--{} could be {}", text, fmt::join(names, " or ")));
   }

@@ -21,7 +21,7 @@ using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 class FlagsLaunchTest : public ::testing::Test {
- protected:
+ public:
   FlagsLaunchTest() : folder_(::testing::TempDir() + "flags_launch_test.XXXXXX") {
     EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
     std::filesystem::create_symlink(DISTRUN_PROGRAM, folder_ + "/torchrun");
@@ -29,6 +29,7 @@ class FlagsLaunchTest : public ::testing::Test {
   }
   ~FlagsLaunchTest() override { std::filesystem::remove_all(folder_); }
 
+ protected:
   ProgramResult run(Words program, const Words& arguments) {
     program.insert(program.end(), arguments.begin(), arguments.end());
     ProgramResult result = run_program(program, options_);
