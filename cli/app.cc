@@ -57,14 +57,21 @@ const CLI::App& innermost(const CLI::App& app) {
 
 }  // namespace
 
-int run(const std::vector<std::string>& arguments, const Environment& environment,
-        std::ostream& out, std::ostream& err) {
+int run(const std::vector<std::string>& words, const Environment& environment, std::ostream& out,
+        std::ostream& err) {
+  const bool as_torchrun =
+      !words.empty() && words.front().substr(words.front().rfind('/') + 1) == "torchrun";
+  std::vector<std::string> arguments(words.empty() ? words.begin() : words.begin() + 1,
+                                     words.end());
+  if (as_torchrun) arguments.insert(arguments.begin(), "launch");
+
   CLI::App app(kDescription, "distrun");
   app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] …"));
   app.set_version_flag("--version", "distrun " DISTRUN_VERSION);
   app.footer(kExamples);
   app.require_subcommand(1);
-  LaunchCommand launch(app);
+  const std::string launch_name = as_torchrun ? "torchrun" : "distrun launch";
+  LaunchCommand launch(app, launch_name, as_torchrun);
 
   CLI::App& store = *app.add_subcommand("store", "The store in which workers meet, by itself.");
   store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] …"));
@@ -79,8 +86,18 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
                          [](const CliCommand* command) { return command->is_chosen(); });
   };
 
-  std::vector<std::string> reversed = launch.without_separator(arguments);
+  const auto wrong_usage = [&](const std::string& name, const std::string& problem) {
+    err << name << ": " << problem << '\n' << "Try '" << name << " --help'.\n";
+    return kExitUsage;
+  };
+  std::vector<std::string> reversed;
+  try {
+    reversed = launch.read(arguments, environment);
+  } catch (const CLI::ParseError& error) {
+    return wrong_usage(launch_name, error.what());
+  }
   std::reverse(reversed.begin(), reversed.end());  // As CLI11 takes them.
+  const auto name = [&] { return as_torchrun ? launch_name : name_of(app); };
   try {
     app.parse(std::move(reversed));
     chosen()->check(environment);
@@ -91,18 +108,16 @@ int run(const std::vector<std::string>& arguments, const Environment& environmen
     out << version.what() << '\n';
     return 0;
   } catch (const CLI::ParseError& error) {
-    const std::string name = name_of(app);
-    const std::size_t words = static_cast<std::size_t>(std::count(name.begin(), name.end(), ' '));
-    const bool unknown = words < arguments.size() && !innermost(app).get_subcommands({}).empty() &&
-                         !arguments[words].starts_with('-');
-    const std::string problem = unknown ? "there is no command " + arguments[words] : error.what();
-    err << name << ": " << problem << '\n' << "Try '" << name << " --help'.\n";
-    return kExitUsage;
+    const std::string whole = name_of(app);
+    const auto depth = static_cast<std::size_t>(std::count(whole.begin(), whole.end(), ' '));
+    const bool unknown = depth < arguments.size() && !innermost(app).get_subcommands({}).empty() &&
+                         !arguments[depth].starts_with('-');
+    return wrong_usage(name(), unknown ? "there is no command " + arguments[depth] : error.what());
   }
   try {
     return chosen()->run(environment, out, err);
   } catch (const std::exception& error) {  // Asio's, or out of memory.
-    err << name_of(app) << ": " << error.what() << '\n';
+    err << name() << ": " << error.what() << '\n';
     return kExitInternal;
   }
 }

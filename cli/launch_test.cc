@@ -344,7 +344,7 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
                                              {"--timeout", "nan", "echo", "x"},
                                              {"--timeout", "-1", "echo", "x"},
                                              {"--shutdown-timeout", "1s", "echo", "x"},
-                                             {"--master-addr", "no.address", "echo", "x"},
+                                             {"--master-addr", "no address", "echo", "x"},
                                              {"--store", "etcd", "echo", "x"},
                                              {"--store", "file:", "echo", "x"},
                                              {"--store", "file:/tmp/a#b", "echo", "x"},

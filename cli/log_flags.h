@@ -1,13 +1,14 @@
 // The flags of `distrun launch` that say where the workers' output goes: torchrun's, and --prefix.
 //
 //     log_flags.add_to(launch);
-//     options.log = log_flags.choice(environment, workers);    // throws CLI::ValidationError
+//     options.log = log_flags.choice(line, environment, workers);    // throws CLI::ValidationError
 #pragma once
 
 #include <string>
 
 #include <CLI/App.hpp>
 
+#include "cli/command_line.h"
 #include "common/environment.h"
 #include "launcher/log_choice.h"
 
@@ -19,10 +20,9 @@ class LogFlags {
 
   // `workers` of this node.  Without --prefix, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE of the
   // environment says what stands before lines that are teed, as under torchrun.
-  LogChoice choice(const Environment& environment, int workers) const;
+  LogChoice choice(const CommandLine& line, const Environment& environment, int workers) const;
 
  private:
-  const CLI::App* launch_ = nullptr;
   std::string folder_, redirects_ = "0", tees_ = "0", shown_, out_filters_, err_filters_, prefix_;
 };
 

@@ -15,6 +15,6 @@ static void open_standard_descriptors() {
 
 int main(int argc, char** argv) {
   open_standard_descriptors();
-  return distrun::run({argv + 1, argv + argc}, distrun::Environment::from(environ), std::cout,
+  return distrun::run({argv, argv + argc}, distrun::Environment::from(environ), std::cout,
                       std::cerr);
 }

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make soak`: everything that starts processes or opens sockets, many times over, first on a quiet
 # machine and then with every core kept busy; between the two, a hundred thousand random requests to
-# our store and to LibTorch's, and random bytes to ours.  A test that fails once is a bug.
+# our store and to LibTorch's, random bytes to ours, and the command lines held against torchrun.  A test that fails once is a bug.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FUZZ_SECONDS (600).
 set -euo pipefail
@@ -19,6 +19,12 @@ soak 'the machine quiet'
 
 printf 'distrun: %s sequences of requests to both stores\n' "$sequences" >&2
 DISTRUN_DIFFERENTIAL_SEQUENCES=$sequences "$build/tests/backends_test" --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
+
+python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
+if [ -n "$python" ]; then
+  printf 'distrun: every command line that is held against torchrun\n' >&2
+  "$python" cli/torchrun_parity_test.py "$build/distrun" --all
+fi
 
 cmake/fuzz.sh
 

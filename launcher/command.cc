@@ -69,7 +69,7 @@ Result<std::string> find_program(std::string_view name, const Environment& envir
 }
 
 Result<Command> resolve_command(const LaunchOptions& options, const Environment& environment) {
-  const bool script = options.program.ends_with(".py");
+  const bool script = options.python || options.program.ends_with(".py");
   if (options.no_python || !(script || options.module)) {
     auto executable = find_program(options.program, environment);
     if (!executable) return executable.error();

@@ -6,8 +6,9 @@
 //     // {"/usr/bin/python3", {"python3", "-u", "train.py", "--lr", "0.1"}}
 //
 // A `.py` file, and a module with -m, run with `python3 -u`, which the variable
-// PYTHON_EXEC replaces; anything else is executed as it is.  Looks at the file
-// system: a program that cannot run is an error before anything has been started.
+// PYTHON_EXEC replaces, and so does any file under LaunchOptions::python; anything
+// else is executed as it is.  Looks at the file system: a program that cannot run is an error
+// before anything has been started.
 #pragma once
 
 #include <string>

@@ -73,6 +73,15 @@ TEST_F(CommandTest, NoPythonExecutesAScriptItself) {
   EXPECT_EQ(resolve({.no_python = true, .program = script}).value().executable, script);
 }
 
+TEST_F(CommandTest, UnderPythonAnyFileIsAScript) {
+  const std::string python = make_file("bin/python3", 0755);
+  const std::string script = make_file("train", 0644);
+  const Command command = resolve({.python = true, .program = script}).value();
+  EXPECT_EQ(command.executable, python);
+  EXPECT_THAT(command.arguments, ElementsAre("python3", "-u", script));
+  EXPECT_EQ(resolve({.python = true, .program = "train"}).error().kind, ErrorKind::kNotFound);
+}
+
 TEST_F(CommandTest, WhatIsNotThereIsNotFound) {
   for (const std::string& program :
        {folder_ + "/none", std::string("none"), folder_ + "/none.py"}) {

@@ -37,11 +37,14 @@ const char* name_of(RunEnd::Cause cause) {
       return "output_lost";
     case RunEnd::Cause::kGuardLost:
       return "guard_lost";
+    case RunEnd::Cause::kOtherNode:
+      return "other_node";
   }
   return "unknown";
 }
 
 const char* event_of(const RunBegan&) { return "run_began"; }
+const char* event_of(const NodesNoticed&) { return "nodes_noticed"; }
 const char* event_of(const AttemptBegan&) { return "attempt_began"; }
 const char* event_of(const WorkerBegan&) { return "worker_began"; }
 const char* event_of(const WorkerEnded&) { return "worker_ended"; }
@@ -85,6 +88,7 @@ void add(Json& json, const LaunchPlan& plan, const RunBegan& news) {
   json["store"] = news.store;
   json["workers"] = plan.workers.size();
 }
+void add(Json& json, const LaunchPlan&, const NodesNoticed& news) { json["text"] = news.text; }
 void add(Json& json, const LaunchPlan&, const AttemptBegan& news) {
   json["attempt"] = news.attempt;
 }

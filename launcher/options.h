@@ -29,6 +29,7 @@ struct LaunchOptions {
   bool same_user = false;                 // Only this user's processes, and root's, may use it.
   bool module = false;                    // -m: the program is a Python module.
   bool no_python = false;                 // Never put python3 before the program.
+  bool python = false;                    // Do, whatever its name is, unless no_python.
   bool virtual_local_rank = false;        // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
   std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // These end the run.
   std::vector<int> forward_signals;                                   // These go to the workers.

@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "launcher/worker_environment.h"
+
 namespace distrun {
 
 namespace {
@@ -26,6 +28,10 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
     return Error{
         ErrorKind::kInvalidArgument,
         fmt::format("--nproc-per-node {}: at least one worker is needed", options.nproc_per_node)};
+  }
+  if (options.virtual_local_rank) {
+    const auto last = device_of(LocalRank(options.nproc_per_node - 1), environment);
+    if (!last) return last.error();
   }
   LaunchPlan plan{options, command.executable, environment, {}};
   for (int index = 0; index < options.nproc_per_node; ++index) {

@@ -37,7 +37,8 @@ struct LaunchPlan {
 };
 
 // In the arguments, `${local_rank}` becomes the worker's local rank, as under torchrun.
-// Fails with kInvalidArgument where the number of workers is not positive.
+// Fails with kInvalidArgument where the number of workers is not positive, and where one of them
+// would have no device under --virtual-local-rank.
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment);
 

@@ -10,28 +10,16 @@
 #include <fmt/ranges.h>
 
 #include "common/printable.h"
+#include "common/shell_quote.h"
 #include "launcher/worker_account.h"
 
 namespace distrun {
 
 namespace {
 
-// As a shell would take it again.
-std::string quoted(const std::string& word) {
-  const bool plain = !word.empty() && word.find_first_not_of(
-                                          "abcdefghijklmnopqrstuvwxyz"
-                                          "ABCDEFGHIJKLMNOPQRSTUVWXYZ"
-                                          "0123456789_-+=./:,@%") == std::string::npos;
-  if (plain) return word;
-  std::string text = "'";
-  for (const char letter : word)
-    text += letter == '\'' ? std::string("'\\''") : std::string(1, letter);
-  return text + "'";
-}
-
 std::string command_line(const WorkerPlan& worker) {
   std::vector<std::string> words;
-  for (const auto& argument : worker.arguments) words.push_back(quoted(argument));
+  for (const auto& argument : worker.arguments) words.push_back(shell_quoted(argument));
   return fmt::format("{}", fmt::join(words, " "));
 }
 

@@ -1,17 +1,47 @@
 #include "launcher/worker_environment.h"
 
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/signal_list.h"
 #include "launcher/log_choice.h"
 #include "store/address.h"
 
 namespace distrun {
 
-Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
-                               const RunPlace& run) {
+namespace {
+
+class Changes {
+ public:
+  explicit Changes(const Environment& inherited) : inherited_(inherited) {}
+
+  void set(const std::string& name, std::string value) { changes_[name] = std::move(value); }
+  void set_default(const std::string& name, const std::string& value) {
+    if (!inherited_.get(name)) changes_[name] = value;
+  }
+  void unset(const std::string& name) { changes_[name] = std::nullopt; }
+  VariableChanges take() { return std::move(changes_); }
+
+ private:
+  const Environment& inherited_;
+  VariableChanges changes_;
+};
+
+}  // namespace
+
+VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worker,
+                                 const RunPlace& run) {
   const LaunchOptions& options = plan.options;
   const auto number = [](auto value) { return std::to_string(value); };
 
-  Environment environment = plan.environment;
-  environment.set("LOCAL_RANK", number(worker.local_rank.value()));
+  Changes environment(plan.environment);
+  environment.set("LOCAL_RANK", number(options.virtual_local_rank ? 0 : worker.local_rank.value()));
+  if (options.virtual_local_rank) {
+    // That there is one for each worker, make_plan() has seen to.
+    const auto device = device_of(worker.local_rank, plan.environment);
+    if (device) environment.set("CUDA_VISIBLE_DEVICES", *device);
+  }
   environment.set("RANK", number(worker.rank.value()));
   environment.set("GROUP_RANK", number(options.node_rank));
   environment.set("ROLE_RANK", number(plan.role_rank_base + worker.local_rank.value()));
@@ -38,11 +68,43 @@ Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
   environment.set("TORCHELASTIC_MAX_RESTARTS", number(options.max_restarts));
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
   environment.set("TORCHELASTIC_ERROR_FILE", error_file(run, worker));
-  environment.set_default("TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT");
+  environment.set("TORCHELASTIC_SIGNALS_TO_HANDLE", signals_text(options.end_signals));
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // Without it every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
+  return environment.take();
+}
+
+Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
+                               const RunPlace& run) {
+  Environment environment = plan.environment;
+  for (const auto& [name, value] : worker_variables(plan, worker, run)) {
+    if (value) {
+      environment.set(name, *value);
+    } else {
+      environment.unset(name);
+    }
+  }
   return environment;
+}
+
+Result<std::string> device_of(LocalRank worker, const Environment& environment) {
+  const auto visible = environment.get("CUDA_VISIBLE_DEVICES");
+  if (!visible) return std::to_string(worker.value());
+  std::size_t begin = 0;
+  for (int before = 0; before < worker.value(); ++before) {
+    const std::size_t comma = visible->find(',', begin);
+    if (comma == std::string::npos) {
+      return Error{ErrorKind::kInvalidArgument,
+                   fmt::format("--virtual-local-rank: CUDA_VISIBLE_DEVICES={} has no device for "
+                               "local rank {}: name one for each worker",
+                               *visible, worker.value())};
+    }
+    begin = comma + 1;
+  }
+  std::string device = visible->substr(begin, visible->find(',', begin) - begin);
+  std::erase(device, ' ');
+  return device;
 }
 
 std::string error_file(const RunPlace& run, const WorkerPlan& worker) {

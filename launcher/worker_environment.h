@@ -16,15 +16,19 @@
 //     TORCHELASTIC_ERROR_FILE                where a worker may leave why it failed
 //     TORCHELASTIC_SIGNALS_TO_HANDLE TORCH_NCCL_ASYNC_ERROR_HANDLING
 //     OMP_NUM_THREADS                        1, where unset and several workers run
+//     CUDA_VISIBLE_DEVICES                   under --virtual-local-rank: the worker's device alone
 //
 // Those of the other store are removed where inherited: a run within another would meet in the
 // outer one's place, or wait where nobody listens.  Everything else is inherited.  Pure.
 #pragma once
 
 #include <cstdint>
+#include <map>
+#include <optional>
 #include <string>
 
 #include "common/environment.h"
+#include "common/result.h"
 #include "launcher/plan.h"
 
 namespace distrun {
@@ -39,6 +43,16 @@ struct RunPlace {
 
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
                                const RunPlace& run);
+
+// What that is beyond the environment that is inherited: a variable's value, or nothing where it is
+// removed.
+using VariableChanges = std::map<std::string, std::optional<std::string>, std::less<>>;
+VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worker,
+                                 const RunPlace& run);
+
+// The worker's entry of CUDA_VISIBLE_DEVICES; where that is not set, its local rank.  Fails with
+// kInvalidArgument where there are fewer.
+Result<std::string> device_of(LocalRank worker, const Environment& environment);
 
 // Where the worker's error file goes: "FOLDER/attempt_0/3/error.json", torchrun's layout; empty
 // where it has none.

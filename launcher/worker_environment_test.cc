@@ -83,6 +83,56 @@ TEST(WorkerEnvironmentTest, NamesTheFileWhereTheStoreIsOne) {
   EXPECT_EQ(environment.get("WORLD_SIZE"), "2");
 }
 
+TEST(WorkerEnvironmentTest, NamesTheSignalsAndRestartsThatWereAskedFor) {
+  Environment inherited;
+  inherited.set("TORCHELASTIC_SIGNALS_TO_HANDLE", "stale");
+  const LaunchOptions options{.max_restarts = 3, .end_signals = {SIGTERM, SIGUSR2}};
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+  const Environment environment = worker_environment(plan, plan.workers[0], {});
+  EXPECT_EQ(environment.get("TORCHELASTIC_SIGNALS_TO_HANDLE"), "SIGTERM,SIGUSR2");
+  EXPECT_EQ(environment.get("TORCHELASTIC_MAX_RESTARTS"), "3");
+}
+
+TEST(WorkerEnvironmentTest, UnderAVirtualLocalRankEachWorkerSeesOneDevice) {
+  const LaunchOptions options{.nproc_per_node = 3, .virtual_local_rank = true};
+  Environment inherited;
+  const Command command{"/bin/true", {"true"}};
+  const LaunchPlan plain = make_plan(options, command, inherited).value();
+  EXPECT_EQ(worker_environment(plain, plain.workers[2], {}).get("LOCAL_RANK"), "0");
+  EXPECT_EQ(worker_environment(plain, plain.workers[2], {}).get("RANK"), "2");
+  EXPECT_EQ(worker_environment(plain, plain.workers[2], {}).get("CUDA_VISIBLE_DEVICES"), "2");
+
+  inherited.set("CUDA_VISIBLE_DEVICES", "4, GPU-1,7");
+  const LaunchPlan mapped = make_plan(options, command, inherited).value();
+  EXPECT_EQ(worker_environment(mapped, mapped.workers[0], {}).get("CUDA_VISIBLE_DEVICES"), "4");
+  EXPECT_EQ(worker_environment(mapped, mapped.workers[1], {}).get("CUDA_VISIBLE_DEVICES"), "GPU-1");
+  EXPECT_EQ(worker_environment(mapped, mapped.workers[2], {}).get("CUDA_VISIBLE_DEVICES"), "7");
+
+  inherited.set("CUDA_VISIBLE_DEVICES", "4,5");
+  EXPECT_TRUE(make_plan(options, command, inherited).has_error());
+}
+
+TEST(WorkerEnvironmentTest, WithoutAVirtualLocalRankTheDevicesAreInherited) {
+  Environment inherited;
+  inherited.set("CUDA_VISIBLE_DEVICES", "4,5");
+  EXPECT_EQ(environment_of(1, 2, inherited).get("CUDA_VISIBLE_DEVICES"), "4,5");
+}
+
+TEST(WorkerEnvironmentTest, TheChangesAreWhatIsNotInherited) {
+  Environment inherited;
+  inherited.set("HOME", "/home/me");
+  inherited.set("RANK", "0");
+  inherited.set("DISTRUN_INIT_METHOD", "file:///outer");
+  inherited.set("OMP_NUM_THREADS", "6");
+  const LaunchPlan plan =
+      make_plan({.nproc_per_node = 2}, {"/bin/true", {"true"}}, inherited).value();
+  const VariableChanges changes = worker_variables(plan, plan.workers[0], {});
+  EXPECT_FALSE(changes.contains("HOME"));
+  EXPECT_FALSE(changes.contains("OMP_NUM_THREADS"));
+  EXPECT_EQ(changes.at("RANK"), "0");
+  EXPECT_EQ(changes.at("DISTRUN_INIT_METHOD"), std::nullopt);
+}
+
 // A run within a run.
 TEST(WorkerEnvironmentTest, DoesNotPassOnWhereAnotherRunMeets) {
   Environment inherited;

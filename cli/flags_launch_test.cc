@@ -1,0 +1,170 @@
+// Real launches: flags and their variables, the name torchrun, --dry-run.
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "launcher/testing.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using testing::ProgramOptions;
+using testing::ProgramResult;
+using testing::run_program;
+using ::testing::StartsWith;
+using Words = std::vector<std::string>;
+
+class FlagsLaunchTest : public ::testing::Test {
+ public:
+  FlagsLaunchTest() : folder_(::testing::TempDir() + "flags_launch_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+    std::filesystem::create_symlink(DISTRUN_PROGRAM, folder_ + "/torchrun");
+    options_.environment.set("CUDA_VISIBLE_DEVICES", "");
+  }
+  ~FlagsLaunchTest() override { std::filesystem::remove_all(folder_); }
+
+ protected:
+  ProgramResult run(Words program, const Words& arguments) {
+    program.insert(program.end(), arguments.begin(), arguments.end());
+    ProgramResult result = run_program(program, options_);
+    EXPECT_FALSE(result.timed_out) << result.err;
+    return result;
+  }
+  ProgramResult launch(const Words& arguments) {
+    return run({DISTRUN_PROGRAM, "launch"}, arguments);
+  }
+  ProgramResult torchrun(const Words& arguments) { return run({folder_ + "/torchrun"}, arguments); }
+
+  // What one worker sees under these flags.
+  std::string seen(Words flags, const std::string& words) {
+    flags.insert(flags.end(), {"--no-python", "sh", "-c", "echo " + words});
+    const ProgramResult result = launch(flags);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+    return result.out;
+  }
+
+  std::string folder_;
+  ProgramOptions options_;
+};
+
+TEST_F(FlagsLaunchTest, WherePeopleMeetIsWhatTorchrunWouldMakeOfTheFlags) {
+  constexpr const char* kPlace = "$MASTER_ADDR $TORCHELASTIC_RUN_ID";
+  EXPECT_THAT(seen({}, "$TORCHELASTIC_RUN_ID"), ::testing::MatchesRegex("[0-9a-f-]{36}\n"));
+  EXPECT_EQ(seen({"--master-port=0"}, kPlace), "127.0.0.1 none\n");
+  EXPECT_EQ(seen({"--rdzv-id", "mine", "--standalone"}, kPlace), "127.0.0.1 mine\n");
+  EXPECT_EQ(seen({"--rdzv-backend=c10d", "--rdzv-endpoint=node7"}, kPlace), "127.0.0.1 none\n");
+  EXPECT_EQ(seen({"--rdzv-endpoint=127.0.0.2:0"}, kPlace), "127.0.0.2 none\n");
+  EXPECT_EQ(seen({"--master-addr", "127.0.0.3", "--rdzv-id=x"}, kPlace), "127.0.0.3 x\n");
+  EXPECT_EQ(seen({"--local-addr=127.0.0.4", "--rdzv-id=x"}, kPlace), "127.0.0.4 x\n");
+}
+
+TEST_F(FlagsLaunchTest, SignalsAreNamedForTheWorkersAsPythonNamesThem) {
+  EXPECT_EQ(seen({"--signals-to-handle=term,2"}, "$TORCHELASTIC_SIGNALS_TO_HANDLE"),
+            "SIGTERM,SIGINT\n");
+}
+
+TEST_F(FlagsLaunchTest, FlagsForPythonAreTakenWhereTheyChangeNothing) {
+  EXPECT_EQ(seen({"--start-method=fork", "--monitor-interval", "5", "--event-log-handler=null",
+                  "--logs-specs=", "--rdzv-conf=timeout=900", "--nnodes=1:1", "--node-rank=0",
+                  "--max-restarts=0", "--shutdown-timeout=3"},
+                 "done"),
+            "done\n");
+}
+
+TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
+  const std::vector<std::pair<std::string, std::string>> cases = {
+      {"--nnodes=2", "--nnodes: several nodes are not supported yet"},
+      {"--nnodes=1:2", "--nnodes: elastic is not there yet: say how many"},
+      {"--nnodes=2:1", "--nnodes: '2:1' is not MIN:MAX"},
+      {"--nnodes=0", "--nnodes: 0 is not between"},
+      {"--node-rank=1", "--node-rank: there is no node 1 among --nnodes 1"},
+      {"--rdzv-backend=etcd", "--rdzv-backend: 'etcd' is not taken"},
+      {"--rdzv-endpoint=node7", "--rdzv-endpoint: 'node7' has no port"},
+      {"--rdzv-conf=timeout", "--rdzv-conf: 'timeout' is not KEY=VALUE"},
+      {"--start-method=thread", "--start-method: 'thread' is neither"},
+      {"--monitor-interval=often", "--monitor-interval: 'often' is not a number of seconds"},
+      {"--event-log-handler=console", "--events FILE"},
+      {"--logs-specs=mine", "--logs-specs: 'mine' is a plug-in in Python"},
+      {"--numa-binding=node", "numactl"},
+      {"--max-restarts=-1", "--max-restarts: -1 is not between"},
+      {"--signals-to-handle=SIGKILL", "--signals-to-handle: SIGKILL cannot be taken up"},
+      {"--forward-signals=USR1,TERM", "--forward-signals: SIGTERM ends the run"},
+      {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': there is no GPU"},
+      {"--bogus", "there is no flag --bogus"},
+  };
+  for (const auto& [flag, message] : cases) {
+    const auto result = launch({flag, "echo", "started"});
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << flag;
+    EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(message))) << flag;
+    EXPECT_EQ(result.out, "") << flag;
+  }
+}
+
+TEST_F(FlagsLaunchTest, AVariableWithAWrongValueIsNamedItself) {
+  options_.environment.set("PET_NODE_RANK", "1");
+  EXPECT_THAT(launch({"echo"}).err, StartsWith("distrun launch: PET_NODE_RANK: there is no node"));
+  EXPECT_EQ(launch({"--node-rank=0", "echo", "x"}).out, "x\n") << "the command line wins";
+}
+
+TEST_F(FlagsLaunchTest, TheVariableForTheShutdownTimeoutCountsBehindTheFlag) {
+  options_.environment.set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon");
+  EXPECT_THAT(launch({"echo"}).err,
+              HasSubstr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: 'soon' is not a number of seconds"));
+  EXPECT_EQ(launch({"--shutdown-timeout=1", "echo", "x"}).out, "x\n");
+}
+
+TEST_F(FlagsLaunchTest, VirtualLocalRanksNeedADeviceEach) {
+  options_.environment.set("CUDA_VISIBLE_DEVICES", "5");
+  EXPECT_EQ(seen({"--virtual-local-rank"}, "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"), "0 5\n");
+  const auto result = launch({"--virtual-local-rank", "--nproc-per-node=2", "echo", "started"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(result.err, HasSubstr("CUDA_VISIBLE_DEVICES=5 has no device for local rank 1"));
+  EXPECT_EQ(result.out, "");
+}
+
+// PYTHON_EXEC shows which command is chosen, without a Python.
+TEST_F(FlagsLaunchTest, UnderTheNameTorchrunAProgramIsAScriptUnlessToldOtherwise) {
+  options_.environment.set("PYTHON_EXEC", "echo");
+  const std::string script = folder_ + "/train";
+  std::ofstream(script) << "print('hello')\n";
+  EXPECT_EQ(torchrun({"--nproc_per_node=1", script, "-x"}).out, "-u " + script + " -x\n");
+  EXPECT_EQ(torchrun({"-m", "pkg.train"}).out, "-u -m pkg.train\n");
+  EXPECT_EQ(torchrun({"--no-python", "echo", "x"}).out, "x\n");
+  EXPECT_EQ(launch({"echo", "x"}).out, "x\n");
+  EXPECT_EQ(launch({"--run-path", "--no-python", script}).out, "-u " + script + "\n");
+}
+
+TEST_F(FlagsLaunchTest, UnderTheNameTorchrunItIsCalledSo) {
+  EXPECT_THAT(torchrun({"--help"}).out, StartsWith("Start the workers of a run and watch them.\n"
+                                                   "Usage: torchrun [flags] PROGRAM"));
+  EXPECT_THAT(torchrun({"--bogus", "x"}).err,
+              StartsWith("torchrun: there is no flag --bogus\nTry 'torchrun --help'.\n"));
+  EXPECT_THAT(torchrun({"--role=x"}).err, StartsWith("torchrun: PROGRAM is required\n"));
+  EXPECT_THAT(torchrun({"--no-python", "no-such-program"}).err,
+              StartsWith("torchrun: no-such-program: not found"));
+}
+
+TEST_F(FlagsLaunchTest, ADryRunStartsNothingAndIsTakenByAShell) {
+  options_.environment.set("DISTRUN_TEST_INHERITED", "not to be printed");
+  const std::string file = folder_ + "/started";
+  const auto result = launch({"--dry-run", "--nproc-per-node=2", "--master-port=29", "sh", "-c",
+                              "touch " + file + "; echo $RANK \"it's\" $MASTER_PORT"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_EQ(result.err, "");
+  EXPECT_THAT(result.out, Not(HasSubstr("DISTRUN_TEST_INHERITED")));
+  EXPECT_FALSE(std::filesystem::exists(file));
+  EXPECT_EQ(run_program({"sh", "-c", result.out}).out, "0 it's 29\n1 it's 29\n");
+}
+
+TEST_F(FlagsLaunchTest, ADryRunStillSaysThatAProgramIsNotThere) {
+  EXPECT_EQ(launch({"--dry-run", "no-such-program"}).end, ProcessEnd(ExitedWith{127}));
+}
+
+}  // namespace
+}  // namespace distrun

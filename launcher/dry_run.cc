@@ -1,0 +1,53 @@
+#include "launcher/dry_run.h"
+
+#include <fmt/format.h>
+
+#include "common/file_url.h"
+#include "common/shell_quote.h"
+#include "launcher/worker_environment.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr const char* kFreePort = "(a free port)";
+
+std::string worker_text(const LaunchPlan& plan, const WorkerPlan& worker, const RunPlace& place) {
+  VariableChanges changes = worker_variables(plan, worker, place);
+  const bool tcp = plan.options.store.kind == StoreChoice::Kind::kTcp;
+  if (tcp && plan.options.master_port == 0) {
+    changes["MASTER_PORT"] = kFreePort;
+    changes["DISTRUN_STORE"] = fmt::format("{}:{}", plan.options.master_addr, kFreePort);
+  }
+  std::string text = "env";
+  for (const auto& [name, value] : changes) {
+    if (!value) text += fmt::format(" -u {}", name);
+  }
+  for (const auto& [name, value] : changes) {
+    if (value) text += fmt::format(" \\\n  {}={}", name, shell_quoted(*value));
+  }
+  text += fmt::format(" \\\n  {}", shell_quoted(plan.executable));
+  for (std::size_t i = 1; i < worker.arguments.size(); ++i) {
+    text += " " + shell_quoted(worker.arguments[i]);
+  }
+  return text + "\n";
+}
+
+}  // namespace
+
+std::string dry_run_text(const LaunchPlan& plan) {
+  RunPlace place{.store_port = plan.options.master_port, .error_folder = "(a new folder)"};
+  if (plan.options.store.kind == StoreChoice::Kind::kFile) {
+    // The choice holds no path that a URL cannot carry.
+    if (const auto url = file_url(plan.options.store.path)) place.init_method = *url;
+  }
+  std::string text;
+  for (const WorkerPlan& worker : plan.workers) {
+    if (!text.empty()) text += "\n";
+    text += fmt::format("# rank {} of {}\n", worker.rank.value(), plan.workers.size()) +
+            worker_text(plan, worker, place);
+  }
+  return text;
+}
+
+}  // namespace distrun
