@@ -121,7 +121,9 @@ TEST_F(EventFileTest, AReaderThatDoesNotReadCostsBoundedMemoryAndTime) {
   }
   EXPECT_LE(taken.size(), held + EventFile::kKeptBytesMax);
   EXPECT_EQ(taken.size() % 1000, 0u);
-  EXPECT_THAT(file.finish()->message,
+  const auto lost = file.finish();
+  ASSERT_TRUE(lost.has_value());
+  EXPECT_THAT(lost->message,
               HasSubstr(std::to_string(lines - taken.size() / 1000) + " lines are missing"));
 }
 

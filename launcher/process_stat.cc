@@ -56,8 +56,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
   for (std::size_t field = kState; field <= kSystemTime; ++field) {
     const std::string_view word = next_word(stat);
     bool understood = true;
-    if (field == kState) understood = word.size() == 1;
-    if (field == kState && understood) found.state = word.front();
+    if (field == kState) found.state = word.empty() ? '?' : word.front();
     if (field == kSession) understood = read_number(word, found.session);
     if (field == kUserTime) understood = read_number(word, user);
     if (field == kSystemTime) understood = read_number(word, system);
