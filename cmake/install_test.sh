@@ -12,7 +12,7 @@ trap 'rm -rf "$folder"' EXIT
 quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
 
 quietly cmake --install "$build" --prefix "$folder/prefix"
-# Not -g and -O2: that it compiles, links and runs.
+# No CMAKE_BUILD_TYPE: it is to compile, to link and to run, not to be fast.
 quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY="$library" -DDISTRUN_LIBTORCH="$libtorch"
 quietly cmake --build "$folder/build"

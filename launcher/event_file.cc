@@ -58,7 +58,7 @@ std::optional<Error> EventFile::finish(std::chrono::milliseconds patience) {
   while (!kept_.empty() && error_number_ == EAGAIN) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
     pollfd taken{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
-    if (left.count() <= 0 || ::poll(&taken, 1, static_cast<int>(left.count())) == 0) break;
+    if (::poll(&taken, 1, std::max(0, static_cast<int>(left.count()))) == 0) break;
     flush();
   }
   const auto missing =

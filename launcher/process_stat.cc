@@ -55,9 +55,8 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
   std::uint64_t pages = 0;
   for (std::size_t field = kState; field <= kSystemTime; ++field) {
     const std::string_view word = next_word(stat);
-    if (word.empty()) return std::nullopt;
     bool understood = true;
-    if (field == kState) found.state = word.front();
+    if (field == kState) found.state = word.empty() ? '?' : word.front();
     if (field == kSession) understood = read_number(word, found.session);
     if (field == kUserTime) understood = read_number(word, user);
     if (field == kSystemTime) understood = read_number(word, system);

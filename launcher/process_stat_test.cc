@@ -45,7 +45,9 @@ TEST(ProcessStatTest, WhatIsCutOffIsNothing) {
   for (std::size_t size = 0; size < whole.find(" 75"); ++size) {
     EXPECT_FALSE(parse_process_stat(whole.substr(0, size), "1 2", kUnits)) << size;
   }
-  EXPECT_FALSE(parse_process_stat("4711 (x) S 1 4711 what", "1 2", kUnits));
+  std::string malformed = whole;
+  malformed.replace(malformed.find("4700"), 4, "what");
+  EXPECT_FALSE(parse_process_stat(malformed, "1 2", kUnits));
 }
 
 // A zombie has a stat and no memory.
