@@ -38,10 +38,10 @@
 // that is installed later replaces record()'s.  SIGTERM and SIGINT are left alone.  The handlers
 // stay in place after record() has returned, for what the end of the program does.  While it
 // handles a signal, the process takes no memory and waits for no lock; the report is written
-// before the stack is looked at, which may be damaged; a crash in the midst of that, or ten
-// seconds that are over, end the process by the first signal with what has been written.  A stack
-// that has overflowed is reported for the thread that called record(); another thread's end by
-// SIGSEGV then leaves no text.
+// before the stack is looked at, which may be damaged, and again with it; a crash in the midst of
+// that, or ten seconds that are over, end the process by the first signal with what has been
+// written.  A stack that has overflowed is reported for the thread that called record(); another
+// thread's end by SIGSEGV then leaves no text.
 //
 // Threads: call it once, in the main thread, before others are started.
 #pragma once
