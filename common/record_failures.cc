@@ -4,10 +4,9 @@
 //
 // Where a second argument names a rank, only the worker of that rank fails; the others wait.
 #undef NDEBUG  // assert() is one of the ways to fail.
-#include <cassert>
-//
 #include <array>
 #include <atomic>
+#include <cassert>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
