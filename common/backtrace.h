@@ -22,13 +22,14 @@
 
 #include "common/elf_symbols.h"
 #include "common/fixed_text.h"
+#include "common/units.h"
 
 namespace distrun {
 
 class Backtrace {
  public:
   static constexpr int kFramesMax = 64;
-  using Text = FixedText<32 * 1024>;
+  using Text = FixedText<32 * kKiB>;
 
   // Loads what unwinding needs.  Call it once, where memory may be taken.
   static void prepare();

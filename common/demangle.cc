@@ -17,10 +17,20 @@ bool is_letter(char byte) {
 // The demangler takes stack for each level of a name, and a text may come from anywhere.
 constexpr std::size_t kNameBytesMax = 4096;
 
+// As everybody writes it.
+std::string with_short_strings(std::string text) {
+  constexpr std::string_view kLong =
+      "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
+  for (auto at = text.find(kLong); at != std::string::npos; at = text.find(kLong, at)) {
+    text.replace(at, kLong.size(), "std::string");
+  }
+  return text;
+}
+
 std::string in_source(const std::string& name) {
   const std::unique_ptr<char, void (*)(void*)> text(
       abi::__cxa_demangle(name.c_str(), nullptr, nullptr, nullptr), std::free);
-  return text ? text.get() : name;
+  return text ? with_short_strings(text.get()) : name;
 }
 
 bool is_mangled(std::string_view word) {

@@ -13,6 +13,8 @@ TEST(DemangleTest, NamesInATextBecomeThoseOfTheSource) {
   EXPECT_EQ(demangled("#0 _Z5trainPKc+0x1c (/a/worker+0x12ab)\n#1 main+0x3 (_ZN1a1bEv)\n"),
             "#0 train(char const*)+0x1c (/a/worker+0x12ab)\n#1 main+0x3 (a::b())\n");
   EXPECT_EQ(demangled("_Z5trainv.cold"), "train() [clone .cold]");
+  EXPECT_EQ(demangled("_Z4loadNSt7__cxx1112basic_stringIcSt11char_traitsIcESaIcEEES4_"),
+            "load(std::string, std::string)");
 }
 
 TEST(DemangleTest, WhatIsNoSuchNameStays) {

@@ -2,6 +2,7 @@
 
 #include <array>
 #include <atomic>
+#include <bit>
 #include <cerrno>
 #include <climits>
 #include <csignal>
@@ -162,10 +163,10 @@ void write_file(int file) {
 void begin_where_it_struck(Backtrace& backtrace, const void* context) {
   const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
-  backtrace.begin_at(reinterpret_cast<const void*>(machine.gregs[REG_RIP]),
-                     reinterpret_cast<const void* const*>(machine.gregs[REG_RSP]));
+  backtrace.begin_at(std::bit_cast<const void*>(machine.gregs[REG_RIP]),
+                     std::bit_cast<const void* const*>(machine.gregs[REG_RSP]));
 #elif defined(__aarch64__)
-  backtrace.begin_at(reinterpret_cast<const void*>(machine.pc),
+  backtrace.begin_at(std::bit_cast<const void*>(machine.pc),
                      reinterpret_cast<const void* const*>(&machine.regs[30]));
 #else
   static_cast<void>(backtrace);

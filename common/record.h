@@ -7,13 +7,12 @@
 //
 // Three ends count as failures; returning, whatever the value, and exit() do not.
 //
-//     what happens                            text                          the process ends
-//     an exception that nobody catches,       "std::runtime_error: …"       with exit status 1
+//     what happens                             text                           ends with
+//     an exception that nobody catches,        "std::runtime_error: …"        exit status 1
 //       in any thread
-//     std::terminate() without an exception   "std::terminate: …"           by SIGABRT
-//     SIGSEGV SIGBUS SIGFPE SIGILL SIGSYS     "SIGSEGV: no memory at 0x8"   by that signal, with
-//     the
-//       SIGABRT (assert, abort), any thread                                 core it would have left
+//     std::terminate() without an exception    "std::terminate: …"            SIGABRT
+//     SIGSEGV SIGBUS SIGFPE SIGILL SIGSYS      "SIGSEGV: no memory at 0x8"    that signal, and
+//       SIGABRT (assert, abort), any thread                                   its core
 //
 // The text and a backtrace go to stderr and, where the variable TORCHELASTIC_ERROR_FILE names a
 // file, into that (common/error_file.h), replacing what is there: `distrun launch` and torchrun set
@@ -28,9 +27,9 @@
 // - no destructor runs, nor what atexit() was told, as whenever an exception leaves main(): other
 //   threads still run, and would find their world gone.  stdout and std::cout are flushed.
 //
-// Names: functions are named, static ones too, unless the program has been stripped (`strip`,
-// `-s`), without -g or -rdynamic; a stripped program linked with -rdynamic names what it exports.
-// For lines, build with -g and give `addr2line -Cfe FILE` the number behind the file's name.
+// Names: functions are named, static ones too, with neither -g nor -rdynamic; a program that has
+// been stripped (`strip`, `-s`) names only what it exports (-rdynamic).  For lines, build with -g
+// and give `addr2line -Cfe FILE` the number behind the file's name.
 // After a signal, stderr has the names as the linker knows them (`c++filt`); the summary of
 // `distrun launch` has them in C++.
 //
@@ -38,10 +37,10 @@
 // that is installed later replaces record()'s.  SIGTERM and SIGINT are left alone.  The handlers
 // stay in place after record() has returned, for what the end of the program does.  While it
 // handles a signal, the process takes no memory and waits for no lock; the report is written
-// before the stack is looked at, which may be damaged; a crash in the midst of that, or ten
-// seconds that are over, end the process by the first signal with what has been written.  A stack
-// that has overflowed is reported for the thread that called record(); another thread's end by
-// SIGSEGV then leaves no text.
+// before the stack is looked at, which may be damaged, and again with it; a crash in the midst of
+// that, or ten seconds that are over, end the process by the first signal with what has been
+// written.  A stack that has overflowed is reported for the thread that called record(); another
+// thread's end by SIGSEGV then leaves no text.
 //
 // Threads: call it once, in the main thread, before others are started.
 #pragma once

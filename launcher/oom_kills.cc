@@ -31,9 +31,9 @@ std::optional<std::uint64_t> counter_of_cgroup(const std::string& root) {
     const std::string path = line.substr(second + 1);
     std::optional<std::uint64_t> count;
     if (controllers == ",,") {
-      count = counter(root + "/sys/fs/cgroup" + path + "/memory.events");
+      count = counter(fmt::format("{}/sys/fs/cgroup{}/memory.events", root, path));
     } else if (controllers.find(",memory,") != std::string::npos) {
-      count = counter(root + "/sys/fs/cgroup/memory" + path + "/memory.oom_control");
+      count = counter(fmt::format("{}/sys/fs/cgroup/memory{}/memory.oom_control", root, path));
     }
     if (count) return count;
   }

@@ -5,6 +5,7 @@
 #include <string_view>
 #include <vector>
 
+#include "common/demangle.h"
 #include "common/printable.h"
 
 namespace distrun {
@@ -52,9 +53,16 @@ bool is_underline(const std::string& line) {
   return line.find_first_not_of(" ^~") == std::string::npos;
 }
 
+// What every C++ program has below main().
+bool is_before_main(const std::string& line) {
+  return line.find("/libc.so.6+0x") != std::string::npos ||
+         line.find(" _start+0x") != std::string::npos;
+}
+
 // The calls that were nearest to the error.
 Lines nearest(Lines calls, const Lines& error, std::size_t count) {
   if (!is_traceback(calls)) {
+    std::erase_if(calls, is_before_main);
     keep_first(calls, count);
     return calls;
   }
@@ -105,7 +113,7 @@ std::string worker_account(const WorkerReport& worker, const AccountBounds& boun
                            const std::string& indent) {
   const Lines calls = lines_of(worker.callstack);
   Lines error = lines_of(worker.error);
-  Lines output = without_report(lines_of(worker.last_output), error, calls);
+  Lines output = without_report(lines_of(demangled(worker.last_output)), error, calls);
   const Lines where = nearest(calls, error, bounds.call_lines);
   const bool cut = error.size() > bounds.error_lines;
   keep_first(error, bounds.error_lines);

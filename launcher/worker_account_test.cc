@@ -77,6 +77,24 @@ TEST(WorkerAccountTest, TheBacktraceOfRecordIsNotToldAgainEither) {
             "    epoch 3\n");
 }
 
+// After a signal stderr has the names as the linker knows them.
+TEST(WorkerAccountTest, NorIsTheBacktraceOfASignal) {
+  EXPECT_EQ(account({.last_output = "w: SIGSEGV: no memory at 0x0\n#0 _Z1fv+0x2 (w+0x1)\n",
+                     .error = "SIGSEGV: no memory at 0x0",
+                     .callstack = "#0 f()+0x2 (w+0x1)\n"}),
+            "  error: SIGSEGV: no memory at 0x0\n"
+            "    #0 f()+0x2 (w+0x1)\n");
+}
+
+TEST(WorkerAccountTest, WhatCallsMainIsLeftOut) {
+  EXPECT_EQ(account({.error = "E: x",
+                     .callstack = "#0 main+0x2 (w+0x1)\n#1 0x7f (/lib/libc.so.6+0x27249)\n"
+                                  "#2 __libc_start_main+0x84 (/lib/libc.so.6+0x2)\n"
+                                  "#3 _start+0x20 (w+0x3)\n"}),
+            "  error: E: x\n"
+            "    #0 main+0x2 (w+0x1)\n");
+}
+
 TEST(WorkerAccountTest, EverythingIsBounded) {
   std::string many;
   for (int i = 0; i < 1000; ++i) many += "line " + std::to_string(i) + '\n';
