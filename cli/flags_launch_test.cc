@@ -79,7 +79,6 @@ TEST_F(FlagsLaunchTest, FlagsForPythonAreTakenWhereTheyChangeNothing) {
 
 TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--nnodes=2", "--nnodes: several nodes are not supported yet"},
       {"--nnodes=1:2", "--nnodes: elastic is not there yet: say how many"},
       {"--nnodes=2:1", "--nnodes: '2:1' is not MIN:MAX"},
       {"--nnodes=0", "--nnodes: 0 is not between"},
@@ -100,6 +99,25 @@ TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
   };
   for (const auto& [flag, message] : cases) {
     const auto result = launch({flag, "echo", "started"});
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << flag;
+    EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(message))) << flag;
+    EXPECT_EQ(result.out, "") << flag;
+  }
+}
+
+TEST_F(FlagsLaunchTest, WhatIsForOneNodeIsRefusedForSeveral) {
+  const std::vector<std::pair<std::string, std::string>> cases{
+      {"--standalone", "--standalone: is one node"},
+      {"--rdzv-backend=c10d", "--rdzv-backend: c10d gives nodes their ranks"},
+      {"--master-port=0", "--master-port: 0: several nodes need a port"},
+      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: 0: several nodes need a port"},
+      {"--rdzv-conf=timeout=soon", "--rdzv-conf: "},
+      {"--same-user", "--same-user: it would keep the other nodes out"},
+      {"--store=file:meet", "--store: several nodes meet in a TCP store"},
+      {"--node-rank=2", "--node-rank: there is no node 2 among --nnodes 2"},
+  };
+  for (const auto& [flag, message] : cases) {
+    const auto result = launch({"--nnodes=2", flag, "echo", "started"});
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << flag;
     EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(message))) << flag;
     EXPECT_EQ(result.out, "") << flag;
