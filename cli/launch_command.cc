@@ -351,7 +351,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   }
 
   LaunchContext context{.in = input_of_workers(), .host = host_name()};
-  const auto guarded = run_guarded(signals_of(options_), [&](const Result<GuardTie>& tie) {
+  const auto launcher = [&](const Result<GuardTie>& tie) {
     if (!tie) return fail(tie.error());
     context.tie = *tie;
     context.on_news = [&, host = host_name()](const RunNews& news) {
@@ -366,12 +366,13 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
       err << "distrun: " << lost->message << std::endl;
     }
     return status;
-  });
-  if (!guarded) return fail(guarded.error());
-  if (const auto* killed = std::get_if<KilledBy>(&guarded->launcher)) {
-    err << launcher_killed(*guarded, *killed) << std::flush;
-  }
-  return exit_status(guarded->launcher);
+  };
+  const auto on_end = [&](const Guarded& guarded) {
+    const auto* killed = std::get_if<KilledBy>(&guarded.launcher);
+    if (killed != nullptr) err << launcher_killed(guarded, *killed) << std::flush;
+  };
+  const auto status = run_guarded(signals_of(options_), launcher, on_end);
+  return status ? *status : fail(status.error());
 }
 
 int LaunchCommand::run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context,
@@ -380,7 +381,8 @@ int LaunchCommand::run_here(LaunchPlan& plan, RunFiles files, const LaunchContex
   if (run_end) return exit_status(*run_end);
   err << name_ << ": " << run_end.error().message;
   if (run_end.error().kind == ErrorKind::kAddressInUse) {
-    err << "; give another --master-port, or none for a free one";
+    err << (options_.nnodes > 1 ? "; give another --master-port, the same on every node"
+                                : "; give another --master-port, or none for a free one");
   }
   err << std::endl;
   return exit_status(run_end.error());

@@ -177,6 +177,9 @@ TEST_F(LaunchFaultTest, ProcessesThatWereThereBeforeAreLeftAlone) {
              end + "'"},
         options_);
     EXPECT_FALSE(result.timed_out) << result.err;
+    const bool killed = end != "exit 0";
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{killed ? 128 + SIGKILL : 0}));
+    EXPECT_EQ(result.err.find("the launcher") != std::string::npos, killed) << result.err;
     for (const std::string name : {"child", "orphan"}) {
       std::string pid;
       std::ifstream(folder_.path() + "/" + name) >> pid;

@@ -231,7 +231,7 @@ class Driver {
     if (!stops) signal_group(at(action.worker).process, SIGCONT);
   }
 
-  void perform(const Forward& action) { ::kill(at(action.worker).process.pid, action.signal); }
+  void perform(const Forward& action) { signal_process(at(action.worker).process, action.signal); }
 
   void perform(const Pause&) {
     tell(Suspended{});
@@ -263,8 +263,11 @@ class Driver {
     for (Worker& worker : workers_) worker.exit.reset();
     report_.leftovers = end_descendants(action.timeout);
     auto& ended = report_.leftovers.ended;
-    ended.insert(ended.begin(), in_groups_.begin(), in_groups_.end());
-    in_groups_.clear();
+    // Killed with their group, and perhaps not gone yet: such a one is in both.
+    for (const Leftover& one : std::exchange(in_groups_, {})) {
+      const auto same = [&](const Leftover& other) { return other.pid == one.pid; };
+      if (std::none_of(ended.begin(), ended.end(), same)) ended.push_back(one);
+    }
     if (!ended.empty()) tell(LeftoversEnded{ended});
   }
 

@@ -134,25 +134,25 @@ Result<Tie> make_tie() {
   ::_exit(status);  // What this process has been forked with is its parent's to see to.
 }
 
-[[noreturn]] void become_launcher(const Tie& tie, pid_t guard, const Signals& signals,
+[[noreturn]] void become_launcher(const Tie& tie, const Signals& signals,
                                   const Launcher& launcher) {
   ::setpgid(0, 0);
   ::signal(SIGTTOU, SIG_IGN);  // It writes to the terminal all the same.
   if (const auto adopted = adopt_descendants(); !adopted) leave(launcher(adopted.error()));
-  leave(launcher(GuardTie{tie.watched.get(), guard, signals.before}));
+  leave(launcher(GuardTie{tie.watched.get(), signals.before}));
 }
 
 // `above` as for Watch.
-Result<Guarded> guard(const Signals& signals, const Launcher& launcher, int above) {
+Result<int> guard(const Signals& signals, const Launcher& launcher,
+                  const std::function<void(const Guarded&)>& on_end, int above) {
   auto tie = make_tie();
   if (!tie) return tie.error();
   if (const auto adopted = adopt_descendants(); !adopted) return adopted.error();
-  const pid_t self = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) return Error::from_errno("start the launcher");
   if (child == 0) {
     tie->held.reset();
-    become_launcher(*tie, self, signals, launcher);
+    become_launcher(*tie, signals, launcher);
   }
   ::setpgid(child, child);  // Also here: a signal may come before the child has done it.
   tie->watched.reset();
@@ -160,17 +160,19 @@ Result<Guarded> guard(const Signals& signals, const Launcher& launcher, int abov
   guarded.launcher_pid = child;
   guarded.launcher = Watch(child, std::move(tie->held), signals.passed_on, above).run();
   guarded.left = end_descendants(kKillTimeout);
-  return guarded;
+  on_end(guarded);
+  return exit_status(guarded.launcher);
 }
 
 }  // namespace
 
-Result<Guarded> run_guarded(const std::vector<int>& signals, const Launcher& launcher) {
+Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launcher,
+                        const std::function<void(const Guarded&)>& on_end) {
   std::cout.flush();
   std::cerr.flush();
   ::signal(SIGCHLD, SIG_DFL);  // Ignored, as some parents leave it, there would be nothing to see.
   const Signals blocked(signals);
-  if (!has_children()) return guard(blocked, launcher, -1);
+  if (!has_children()) return guard(blocked, launcher, on_end, -1);
 
   // Strangers: they, and those who fall to whoever adopts, must not be taken for the run's.
   auto tie = make_tie();
@@ -180,15 +182,12 @@ Result<Guarded> run_guarded(const std::vector<int>& signals, const Launcher& lau
   if (child == 0) {
     tie->held.reset();
     ::setpgid(0, 0);
-    const auto guarded = guard(blocked, launcher, tie->watched.get());
-    leave(guarded ? exit_status(guarded->launcher) : launcher(guarded.error()));
+    const auto status = guard(blocked, launcher, on_end, tie->watched.get());
+    leave(status ? *status : launcher(status.error()));
   }
   ::setpgid(child, child);
   tie->watched.reset();
-  Guarded guarded;
-  guarded.launcher_pid = child;
-  guarded.launcher = Watch(child, std::move(tie->held), blocked.passed_on, -1).run();
-  return guarded;
+  return exit_status(Watch(child, std::move(tie->held), blocked.passed_on, -1).run());
 }
 
 }  // namespace distrun

@@ -6,11 +6,11 @@
 //                │         │ └───── worker 1 ── … ── daemon
 //                └── tie ──┘
 //
-//     const auto guarded = run_guarded({SIGINT, SIGTERM}, [&](const Result<GuardTie>& tie) {
+//     const auto status = run_guarded({SIGINT, SIGTERM}, [&](const Result<GuardTie>& tie) {
 //       if (!tie) return … says what has failed …;
 //       return … the run, in the launcher; its exit status …;
-//     });
-//     return exit_status(guarded->launcher);       // in the guard
+//     }, on_end);
+//     return *status;                             // in the guard
 //
 // - The launcher ends, however: what it leaves becomes the guard's, which ends it.
 // - The guard ends: the launcher's end of the tie, a pipe, becomes readable (it ends), and the
@@ -40,7 +40,6 @@ namespace distrun {
 // What the launcher has of its guard.
 struct GuardTie {
   int fd = -1;         // Readable when the guard is gone.
-  pid_t guard = -1;    // Its pid.
   sigset_t blocked{};  // The mask to set when the launcher's handlers are there.
 };
 
@@ -50,12 +49,15 @@ struct Guarded {
   EndedDescendants left;  // What the launcher had left behind.
 };
 
-// Runs `launcher` in a child process; what it returns is that one's exit status.  Returns when
-// nothing of what it has started is left.
+using Launcher = std::function<int(const Result<GuardTie>& tie)>;
+
+// Runs `launcher` in a child process; what it returns is that one's exit status, and returned here,
+// or 128 + the signal that killed it, when nothing of what it has started is left.  `on_end` is
+// called then, in the process that has seen to that.
 // Of `signals` those that are not ignored, SIGTSTP and SIGCHLD are passed on; they are blocked
 // when `launcher` is called.  Fails where no process or pipe is to be had; where that comes about
 // in another process than the caller's, `launcher` gets the error.  Requires one thread.
-using Launcher = std::function<int(const Result<GuardTie>& tie)>;
-Result<Guarded> run_guarded(const std::vector<int>& signals, const Launcher& launcher);
+Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launcher,
+                        const std::function<void(const Guarded& guarded)>& on_end);
 
 }  // namespace distrun

@@ -4,6 +4,7 @@
 
 #include "launcher/nodes_host.h"
 #include "launcher/nodes_member.h"
+#include "launcher/supervisor.h"
 
 namespace distrun {
 
@@ -11,7 +12,10 @@ namespace {
 
 // What a node takes at most from StopNode to NodeStopped, besides --shutdown-timeout: for what
 // SIGTERM does not end, for what is left behind, and for the way.
-constexpr auto kStopMargin = std::chrono::seconds(30 + 30 + 15);
+std::chrono::milliseconds stop_margin() {
+  const Supervisor::Options options;
+  return options.kill_timeout + options.leftovers_timeout + std::chrono::seconds(15);
+}
 
 }  // namespace
 
@@ -33,7 +37,7 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
   auto nodes = std::make_unique<NodesHost>(
       io, request,
       NodesHost::Options{.join_timeout = options.join_timeout,
-                         .stop_timeout = options.shutdown_timeout + kStopMargin},
+                         .stop_timeout = options.shutdown_timeout + stop_margin()},
       std::move(handlers));
   const auto take = [to = nodes.get()](boost::asio::ip::tcp::socket socket, std::string received) {
     to->take(std::move(socket), std::move(received));

@@ -40,12 +40,16 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
 
 // One worker is started after the other, so that a start that fails leaves no more to be undone,
 // and whatever else happens meanwhile is seen to.
-void Supervisor::handle(const Spawned& event, TimePoint) {
+void Supervisor::handle(const Spawned& event, TimePoint now) {
   Worker& worker = at(event.worker);
   if (worker.state != State::kStarting) return;
   worker.state = State::kRunning;
   worker.output_open = true;
   outcome(event.worker).started = true;
+  for (const int signal : std::exchange(worker.forwards, {})) {
+    actions_.push_back(Forward{event.worker, signal});
+  }
+  if (pause_is_due_) pause(now);
   if (phase_ != Phase::kRunning) {  // The run was stopped while this one was started.
     actions_.push_back(
         SendSignal{event.worker, phase_ == Phase::kStopping ? stop_signal_ : SIGKILL});
@@ -59,6 +63,7 @@ void Supervisor::handle(const SpawnFailed& event, TimePoint now) {
   Worker& worker = at(event.worker);
   if (worker.state != State::kStarting) return;
   worker.state = State::kGone;
+  if (pause_is_due_) pause(now);
   if (phase_ != Phase::kRunning) return;
   run_end_.culprit = event.worker;
   run_end_.error = event.error;
@@ -103,13 +108,23 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
 }
 
 void Supervisor::handle(const Forwarded& event, TimePoint) {
-  for_each([&](LocalRank index, const Worker& worker) {
+  for_each([&](LocalRank index, Worker& worker) {
     if (worker.state == State::kRunning) actions_.push_back(Forward{index, event.signal});
+    if (worker.state == State::kStarting) worker.forwards.push_back(event.signal);
   });
 }
 
+// A worker that is about to be there would go on: it is waited for.
 void Supervisor::handle(const PauseAsked&, TimePoint now) {
   if (paused_) return;
+  pause_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.state == State::kStarting;
+  });
+  if (!pause_is_due_) pause(now);
+}
+
+void Supervisor::pause(TimePoint now) {
+  pause_is_due_ = false;
   paused_ = now;
   signal_all(SIGSTOP);
   actions_.push_back(Pause{});
@@ -148,7 +163,14 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
 }
 
 void Supervisor::handle(const StartOrdered& event, TimePoint now) {
-  if (phase_ != Phase::kMeeting || told_nodes_) return;
+  if (phase_ != Phase::kMeeting) return;
+  if (told_nodes_) {
+    // What was told has crossed this order, and was of the attempt before: it is told again.
+    if (event.attempt <= run_end_.attempt) return;
+    run_end_.attempt = event.attempt;
+    tell_nodes();
+    return go_on_meeting(now);
+  }
   run_end_.verdict = verdict_;
   if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
   // Waiting for the others to come counts for nothing.
@@ -298,7 +320,8 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
   const bool stuck =
       std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
                   [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
-  actions_.push_back(EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.kill_timeout});
+  actions_.push_back(
+      EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.leftovers_timeout});
   if (is_among_others()) return meet(now, stuck);
   if (restart_is_due() && !stuck && (!run_deadline_ || now < *run_deadline_)) {
     actions_.push_back(TellFailedAttempt{run_end_});

@@ -150,6 +150,8 @@ class Supervisor {
     int node = 0;
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
     std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);      // SIGKILL to giving up.
+    // Nothing else is seen to meanwhile, so it is shorter than what nodes wait for each other.
+    std::chrono::milliseconds leftovers_timeout = std::chrono::seconds(10);
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
     std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // Of the other nodes.
     std::optional<std::chrono::milliseconds> timeout;                      // Of the whole run.
@@ -183,6 +185,7 @@ class Supervisor {
     State state = State::kWaiting;
     bool output_open = false;
     std::optional<TimePoint> output_deadline;  // Where kExited, until CloseOutput.
+    std::vector<int> forwards;                 // Where kStarting: signals that wait for it.
   };
 
   void handle(const Spawned& event, TimePoint now);
@@ -210,6 +213,7 @@ class Supervisor {
   void meet(TimePoint now, bool stuck);
   void go_on_meeting(TimePoint now);
   void finish();
+  void pause(TimePoint now);
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
   void kill(TimePoint now);
   void give_up();
@@ -239,6 +243,7 @@ class Supervisor {
   std::optional<TimePoint> run_deadline_;  // Of all attempts.
   std::optional<TimePoint> deadline_;      // Of the phase.
   std::optional<TimePoint> paused_;        // Since.
+  bool pause_is_due_ = false;              // When the worker that is being started is there.
   Actions actions_;                        // Of the step under way.
 };
 

@@ -306,6 +306,36 @@ TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(135));
 }
 
+// Its process is there already, and would go on.
+TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
+  Supervisor supervisor({.workers = 3});
+  supervisor.start(kStart);
+  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  EXPECT_THAT(texts(supervisor.step(PauseAsked{}, kStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)),
+              ElementsAre("SIGSTOP to 0", "SIGSTOP to 1", "pause", "spawn 2"));
+  EXPECT_THAT(texts(supervisor.step(Resumed{}, kStart)),
+              ElementsAre("SIGCONT to 0", "SIGCONT to 1"));
+}
+
+TEST_F(SupervisorTest, APauseComesAlsoWhereTheStartFails) {
+  Supervisor supervisor({.workers = 2});
+  supervisor.start(kStart);
+  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  supervisor.step(PauseAsked{}, kStart);
+  const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kSystem, "no"}};
+  EXPECT_THAT(texts(supervisor.step(failed, kStart)),
+              ElementsAre("SIGSTOP to 0", "pause", "SIGTERM to 0"));
+}
+
+TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
+  Supervisor supervisor({.workers = 2});
+  supervisor.start(kStart);
+  EXPECT_THAT(texts(supervisor.step(Forwarded{SIGUSR2}, kStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)),
+              ElementsAre("SIGUSR2 on to 0", "spawn 1"));
+}
+
 TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
   start({.workers = 2, .max_restarts = 1});
   EXPECT_THAT(step(GuardGone{}),

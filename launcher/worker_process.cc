@@ -188,7 +188,14 @@ bool has_dumped_core(const SpawnedProcess& process) {
          info.si_code == CLD_DUMPED;
 }
 
-void signal_group(const SpawnedProcess& process, int signal) { ::kill(-process.pid, signal); }
+// To kill(), 0 and -1 are not a process but many, and so would be their negatives.
+void signal_process(const SpawnedProcess& process, int signal) {
+  if (process.pid > 1) ::kill(process.pid, signal);
+}
+
+void signal_group(const SpawnedProcess& process, int signal) {
+  if (process.pid > 1) ::kill(-process.pid, signal);
+}
 
 void end_group(const SpawnedProcess& process) {
   signal_group(process, SIGKILL);

@@ -56,7 +56,10 @@ std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process);
 // Whether it has left a core.  Requires that it has exited and has not been reaped.
 bool has_dumped_core(const SpawnedProcess& process);
 
-// Sends `signal` to the process and its group.  Requires that it has not been reaped.
+// Sends `signal` to the process itself.  Requires that it has been started and not been reaped.
+void signal_process(const SpawnedProcess& process, int signal);
+
+// Likewise, to its group.
 void signal_group(const SpawnedProcess& process, int signal);
 
 // Requires that the process has exited.  Kills the rest of its group and reaps it.
