@@ -235,7 +235,7 @@ class Driver {
 
   void perform(const Pause&) {
     tell(Suspended{});
-    ::raise(SIGSTOP);  // Until the guard, who waits for this, or somebody else continues it.
+    ::raise(kSelfStop);  // Until the guard, who waits for this, or somebody else continues it.
     tell(Continued{});
     happened(Resumed{});
   }

@@ -36,6 +36,7 @@ struct Signals {
       if (!is_ignored(signal)) ::sigaddset(&passed_on, signal);
     }
     if (!is_ignored(SIGTSTP)) ::sigaddset(&passed_on, SIGTSTP);
+    ::sigaddset(&passed_on, SIGCONT);
     ::sigaddset(&passed_on, SIGCHLD);
     ::pthread_sigmask(SIG_BLOCK, &passed_on, &before);
   }
@@ -44,7 +45,9 @@ struct Signals {
 // Stops this process as the terminal's Ctrl-Z would have, until somebody continues it; at once
 // over where nobody could (the kernel knows: an orphaned process group).
 void stop_as_by_terminal() {
-  sigset_t stop;
+  sigset_t stop, pending;
+  // Somebody was faster.
+  if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGCONT) == 1) return;
   ::sigemptyset(&stop);
   ::sigaddset(&stop, SIGTSTP);
   ::raise(SIGTSTP);  // Is blocked: it takes effect in the next line.
@@ -79,8 +82,9 @@ class Watch {
       }
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal != SIGCHLD) {
-        stopping_ |= signal == SIGTSTP;
         ::kill(child_, signal);
+        // While this process runs the launcher is to run, too, or no signal would reach it.
+        if (signal != SIGTSTP) ::kill(child_, SIGCONT);
       } else if (const auto end = look_at_child()) {
         return *end;
       }
@@ -96,7 +100,7 @@ class Watch {
     }
     if (info.si_code == CLD_EXITED) return ExitedWith{info.si_status};
     if (info.si_code != CLD_STOPPED) return KilledBy{info.si_status};
-    if (std::exchange(stopping_, false)) {
+    if (info.si_status == kSelfStop) {
       stop_as_by_terminal();
       ::kill(child_, SIGCONT);
     }
@@ -114,7 +118,6 @@ class Watch {
   UniqueFd tie_;
   int above_;
   UniqueFd signals_;
-  bool stopping_ = false;  // The terminal has asked for it, and the child has been told.
 };
 
 struct Tie {

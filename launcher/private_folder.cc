@@ -12,7 +12,11 @@ Result<PrivateFolder> PrivateFolder::make(const Environment& environment) {
   std::string path = std::filesystem::absolute(wanted.empty() ? "/tmp" : wanted, error).string();
   path += "/distrun_XXXXXX";
   if (error) return Error::from_errno("make a folder in " + wanted, error.value());
-  if (::mkdtemp(path.data()) == nullptr) return Error::from_errno("make a folder " + path);
+  if (::mkdtemp(path.data()) == nullptr) {
+    Error failed = Error::from_errno("make a folder " + path);
+    failed.message += ": TMPDIR must name a folder that is there and writable";
+    return failed;
+  }
   return PrivateFolder(path);
 }
 

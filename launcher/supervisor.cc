@@ -116,7 +116,7 @@ void Supervisor::handle(const Forwarded& event, TimePoint) {
 
 // A worker that is about to be there would go on: it is waited for.
 void Supervisor::handle(const PauseAsked&, TimePoint now) {
-  if (paused_) return;
+  if (paused_ || (last_pause_ && now - *last_pause_ < options_.same_signal)) return;
   pause_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.state == State::kStarting;
   });
@@ -135,6 +135,7 @@ void Supervisor::handle(const Resumed&, TimePoint now) {
   if (!paused_) return;
   const auto spent = now - *paused_;
   paused_.reset();
+  last_pause_ = now;  // Another that came before it is the same one.
   for (auto* deadline : {&run_deadline_, &deadline_}) {
     if (*deadline) **deadline += spent;
   }

@@ -243,6 +243,7 @@ class Supervisor {
   std::optional<TimePoint> run_deadline_;  // Of all attempts.
   std::optional<TimePoint> deadline_;      // Of the phase.
   std::optional<TimePoint> paused_;        // Since.
+  std::optional<TimePoint> last_pause_;    // Its end.
   bool pause_is_due_ = false;              // When the worker that is being started is there.
   Actions actions_;                        // Of the step under way.
 };

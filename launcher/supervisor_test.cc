@@ -306,6 +306,15 @@ TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
   EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(135));
 }
 
+// They have been on their way together: the run would stop again as it is resumed.
+TEST_F(SupervisorTest, TwoPausesAtOnceAreOne) {
+  start({.workers = 1});
+  step(PauseAsked{}, seconds(10));
+  step(Resumed{}, seconds(20));
+  EXPECT_THAT(step(PauseAsked{}, seconds(20)), IsEmpty());
+  EXPECT_THAT(step(PauseAsked{}, seconds(21)), ElementsAre("SIGSTOP to 0", "pause"));
+}
+
 // Its process is there already, and would go on.
 TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
   Supervisor supervisor({.workers = 3});
