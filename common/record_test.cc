@@ -50,7 +50,7 @@ class RecordTest : public ::testing::Test {
     EXPECT_TRUE(read) << (read ? "" : read.error().message);
     return read && *read ? **read : ErrorReport{};
   }
-  std::string stack() const { return demangled(report().callstack); }
+  std::string stack() const { return demangled_backtrace(report().callstack); }
 
   std::string folder_, path_;
   std::map<std::string, std::string> variables_;
