@@ -83,6 +83,12 @@ TEST_F(RecordTest, WhatIsNoExceptionOfTheStandardIsDescribedToo) {
   EXPECT_EXIT(fail_by("number"), ExitedWithCode(1), "int: thrown, which says no more\n");
 }
 
+TEST_F(RecordTest, OfALongTextTheFileHasTheBeginning) {
+  EXPECT_EXIT(fail_by("long"), ExitedWithCode(1), "std::runtime_error: xxx");
+  EXPECT_THAT(report().message, StartsWith("std::runtime_error: xxx"));
+  EXPECT_THAT(stack(), HasSubstr("(anonymous namespace)::fail(int, char**)"));
+}
+
 TEST_F(RecordTest, LibTorchsOwnBacktraceIsCutToItsFirstLine) {
   EXPECT_EXIT(fail_by("torch"), ExitedWithCode(1), "LibTorchsError: sizes differ\nException");
   EXPECT_THAT(report().message, ::testing::EndsWith("LibTorchsError: sizes differ"));
