@@ -7,6 +7,7 @@
 
 #include "common/parse_number.h"
 #include "common/process_end.h"
+#include "common/words.h"
 
 namespace distrun {
 
@@ -22,12 +23,6 @@ bool can_be_had(int signal) {
   const bool is_the_c_librarys = signal > SIGSYS && signal < SIGRTMIN;
   return !is_the_c_librarys &&
          std::find(kNotToBeHad.begin(), kNotToBeHad.end(), signal) == kNotToBeHad.end();
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
 }
 
 Result<int> parse_signal(std::string_view text) {
