@@ -16,7 +16,8 @@ namespace {
 // stand for gigabytes, which the demangler would write.  With n references something is written
 // 3^(n/3) times at worst: in levels, each of which repeats the one before three times.  An
 // expansion of a pack of template arguments repeats its pattern for each of them, of hundreds.
-// Within these bounds a name takes about 1 MB and a few ms at worst; of LibTorch's, 88% are.
+// Within these bounds a name takes about 1 MB and a few ms at worst; 88% of LibTorch's are within
+// them.
 constexpr std::size_t kNameBytesMax = 512;
 constexpr int kReferencesMax = 12;
 constexpr int kReferencesOfAnExpansion = 8;  // It counts as so many: there may be one.
