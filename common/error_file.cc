@@ -191,10 +191,14 @@ Result<std::optional<ErrorReport>> read_error_file(const std::string& path) {
 }
 
 Result<void> write_error_file(const std::string& path, const ErrorReport& report) {
-  ErrorReport bounded = report;
-  bounded.message = beginning(report.message);
-  bounded.callstack = beginning(report.callstack);
-  return write_text(path, to_json(bounded));
+  std::string text = to_json(report);
+  if (text.size() > kErrorFileBytesMax) {
+    ErrorReport bounded = report;
+    bounded.message = beginning(report.message);
+    bounded.callstack = beginning(report.callstack);
+    text = to_json(bounded);
+  }
+  return write_text(path, text);
 }
 
 Result<void> copy_error_file(const std::string& from, const std::string& to, int error_code) {
