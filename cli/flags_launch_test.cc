@@ -93,6 +93,8 @@ TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
       {"--numa-binding=node", "numactl"},
       {"--max-restarts=-1", "--max-restarts: -1 is not between"},
       {"--signals-to-handle=SIGKILL", "--signals-to-handle: SIGKILL cannot be taken up"},
+      {"--signals-to-handle=32", "--signals-to-handle: SIG32 cannot be taken up"},
+      {"--forward-signals=PIPE", "--forward-signals: SIGPIPE cannot be taken up"},
       {"--forward-signals=USR1,TERM", "--forward-signals: SIGTERM ends the run"},
       {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': there is no GPU"},
       {"--bogus", "there is no flag --bogus"},

@@ -120,6 +120,14 @@ std::string dump(const json& document) {
   return document.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
+// A byte takes six at most ("\\u0000"), so that message and callstack fit together.
+constexpr std::size_t kTextBytesMax = kErrorFileBytesMax / 16;
+
+// Cut, it may end in the midst of a character: dump() takes that for one that is no text.
+std::string beginning(const std::string& text) {
+  return text.size() <= kTextBytesMax ? text : text.substr(0, kTextBytesMax) + "…";
+}
+
 // Nothing where there is no file.
 Result<std::optional<std::string>> read_text(const std::string& path) {
   // Not blocking: whoever made it a pipe would have us wait.
@@ -183,7 +191,14 @@ Result<std::optional<ErrorReport>> read_error_file(const std::string& path) {
 }
 
 Result<void> write_error_file(const std::string& path, const ErrorReport& report) {
-  return write_text(path, to_json(report));
+  std::string text = to_json(report);
+  if (text.size() > kErrorFileBytesMax) {
+    ErrorReport bounded = report;
+    bounded.message = beginning(report.message);
+    bounded.callstack = beginning(report.callstack);
+    text = to_json(bounded);
+  }
+  return write_text(path, text);
 }
 
 Result<void> copy_error_file(const std::string& from, const std::string& to, int error_code) {

@@ -46,7 +46,8 @@ std::string to_json(const ErrorReport& report);
 // long, not to be read, or no report.
 Result<std::optional<ErrorReport>> read_error_file(const std::string& path);
 
-// Replaces what is there.
+// Replaces what is there.  Of a message or a callstack so long that nobody could read the file, the
+// beginning is written, and "…".
 Result<void> write_error_file(const std::string& path, const ErrorReport& report);
 
 // Hands a worker's report on to who started the launcher: a copy, with all that is in it, to which

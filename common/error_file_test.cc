@@ -131,6 +131,19 @@ TEST_F(ErrorFileTest, AHugeFileIsNotRead) {
   EXPECT_THAT(failure(), HasSubstr("it is longer than 1 MiB"));
 }
 
+TEST_F(ErrorFileTest, WhatIsWrittenCanBeReadHoweverLongItIs) {
+  for (const std::string unit : {"x", "\x01", "é", "\U0001F600", "\xFF", "\""}) {
+    std::string text;
+    while (text.size() < 2 * kErrorFileBytesMax) text += unit;
+    ASSERT_TRUE(write_error_file(path_, {.message = text, .callstack = text}));
+    const auto report = read_error_file(path_);
+    ASSERT_TRUE(report) << report.error().message;
+    EXPECT_GT((*report)->message.size(), 60'000u);
+    EXPECT_TRUE((*report)->message.ends_with("…"));
+    EXPECT_TRUE((*report)->callstack.ends_with("…"));
+  }
+}
+
 TEST_F(ErrorFileTest, DeepNestingIsAnError) {
   const std::size_t levels = kErrorFileBytesMax / 2 - 100;
   put(R"({"message": )" + std::string(levels, '[') + std::string(levels, ']') + "}");

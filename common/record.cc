@@ -287,7 +287,7 @@ void flush_stdout() {
     Thrown what = what_was_thrown();
     write_file(what);
     take_stack();
-    what.callstack += demangled(recorder->stack.view());
+    what.callstack += demangled_backtrace(recorder->stack.view());
     write_file(what);
     flush_stdout();
     write_all(STDERR_FILENO, std::string(::program_invocation_short_name) + ": " + what.message +

@@ -98,6 +98,7 @@ const std::map<std::string, std::function<int()>> kWays = {
      }},
     {"text", []() -> int { throw "a mere text"; }},
     {"number", []() -> int { throw 3; }},
+    {"long", []() -> int { throw std::runtime_error(std::string(2'000'000, 'x')); }},
     {"torch",
      []() -> int {
        throw LibTorchsError(

@@ -50,7 +50,7 @@ class RecordTest : public ::testing::Test {
     EXPECT_TRUE(read) << (read ? "" : read.error().message);
     return read && *read ? **read : ErrorReport{};
   }
-  std::string stack() const { return demangled(report().callstack); }
+  std::string stack() const { return demangled_backtrace(report().callstack); }
 
   std::string folder_, path_;
   std::map<std::string, std::string> variables_;
@@ -81,6 +81,12 @@ TEST_F(RecordTest, TheStandardLibrarysThrowersAreNotPartOfTheBacktrace) {
 TEST_F(RecordTest, WhatIsNoExceptionOfTheStandardIsDescribedToo) {
   EXPECT_EXIT(fail_by("text"), ExitedWithCode(1), "char const\\*: a mere text\n");
   EXPECT_EXIT(fail_by("number"), ExitedWithCode(1), "int: thrown, which says no more\n");
+}
+
+TEST_F(RecordTest, OfALongTextTheFileHasTheBeginning) {
+  EXPECT_EXIT(fail_by("long"), ExitedWithCode(1), "std::runtime_error: xxx");
+  EXPECT_THAT(report().message, StartsWith("std::runtime_error: xxx"));
+  EXPECT_THAT(stack(), HasSubstr("(anonymous namespace)::fail(int, char**)"));
 }
 
 TEST_F(RecordTest, LibTorchsOwnBacktraceIsCutToItsFirstLine) {

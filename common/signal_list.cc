@@ -7,18 +7,22 @@
 
 #include "common/parse_number.h"
 #include "common/process_end.h"
+#include "common/words.h"
 
 namespace distrun {
 
 namespace {
 
+// The last two lines are those that a launcher needs itself, or ignores.
 constexpr auto kNotToBeHad =
-    std::to_array({SIGKILL, SIGSTOP, SIGCHLD, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT});
+    std::to_array({SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,  //
+                   SIGCHLD, SIGCONT, SIGTSTP,                                   //
+                   SIGTTOU, SIGPIPE, SIGXFSZ});
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
+bool can_be_had(int signal) {
+  const bool is_the_c_librarys = signal > SIGSYS && signal < SIGRTMIN;
+  return !is_the_c_librarys &&
+         std::find(kNotToBeHad.begin(), kNotToBeHad.end(), signal) == kNotToBeHad.end();
 }
 
 Result<int> parse_signal(std::string_view text) {
@@ -45,9 +49,10 @@ Result<std::vector<int>> parse_signals(std::string_view text) {
     const auto signal = parse_signal(trimmed(text.substr(begin, end - begin)));
     begin = end + 1;
     if (!signal) return signal.error();
-    if (std::find(kNotToBeHad.begin(), kNotToBeHad.end(), *signal) != kNotToBeHad.end()) {
+    if (!can_be_had(*signal)) {
       return Error{ErrorKind::kInvalidArgument,
-                   signal_name(*signal) + " cannot be taken up: leave it out"};
+                   signal_name(*signal) +
+                       " cannot be taken up, to end a run or to go on to workers: leave it out"};
     }
     if (std::find(signals.begin(), signals.end(), *signal) == signals.end()) {
       signals.push_back(*signal);

@@ -15,7 +15,8 @@
 namespace distrun {
 
 // Fails with kInvalidArgument for what is no signal, and for one that a process cannot take up and
-// go on: SIGKILL and SIGSTOP, those of a crash, and SIGCHLD, which a launcher needs itself.
+// go on: SIGKILL and SIGSTOP, those of a crash, the C library's own, and those that a launcher
+// needs itself (SIGCHLD, SIGCONT, SIGTSTP) or ignores (SIGPIPE, SIGXFSZ, SIGTTOU).
 Result<std::vector<int>> parse_signals(std::string_view text);
 
 std::string signals_text(const std::vector<int>& signals);

@@ -30,9 +30,14 @@ TEST(SignalListTest, WhatIsNoSignalIsNamed) {
 }
 
 TEST(SignalListTest, WhatNobodyCanTakeUpIsRefused) {
-  for (const auto* text : {"KILL", "SIGSTOP", "CHLD", "SEGV"}) {
+  for (const auto* text :
+       {"KILL", "SIGSTOP", "SEGV", "CHLD", "CONT", "TSTP", "TTOU", "PIPE", "XFSZ", "32", "33"}) {
     EXPECT_THAT(parse_signals(text).error().message, HasSubstr("cannot be taken up")) << text;
   }
+}
+
+TEST(SignalListTest, RealTimeSignalsAreTaken) {
+  EXPECT_THAT(parse_signals("34,64").value(), ElementsAre(34, 64));
 }
 
 TEST(SignalListTest, TheTextIsThatOfPython) {

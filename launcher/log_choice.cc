@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 
 #include "common/parse_number.h"
+#include "common/words.h"
 #include "launcher/text_cut.h"
 
 namespace distrun {
@@ -23,12 +24,6 @@ std::vector<std::string_view> split(std::string_view text, char at) {
   }
   parts.push_back(text);
   return parts;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
 }
 
 std::optional<int> value_of(std::string_view text) {

@@ -113,7 +113,7 @@ std::string worker_account(const WorkerReport& worker, const AccountBounds& boun
                            const std::string& indent) {
   const Lines calls = lines_of(worker.callstack);
   Lines error = lines_of(worker.error);
-  Lines output = without_report(lines_of(demangled(worker.last_output)), error, calls);
+  Lines output = without_report(lines_of(demangled_backtrace(worker.last_output)), error, calls);
   const Lines where = nearest(calls, error, bounds.call_lines);
   const bool cut = error.size() > bounds.error_lines;
   keep_first(error, bounds.error_lines);

@@ -86,6 +86,12 @@ TEST(WorkerAccountTest, NorIsTheBacktraceOfASignal) {
             "    #0 f()+0x2 (w+0x1)\n");
 }
 
+TEST(WorkerAccountTest, WhatAWorkerPrintsIsShownAsItPrintedIt) {
+  EXPECT_EQ(account({.last_output = "ImportError: undefined symbol: _Z5trainv\n"}),
+            "  last lines:\n"
+            "    ImportError: undefined symbol: _Z5trainv\n");
+}
+
 TEST(WorkerAccountTest, WhatCallsMainIsLeftOut) {
   EXPECT_EQ(account({.error = "E: x",
                      .callstack = "#0 main+0x2 (w+0x1)\n#1 0x7f (/lib/libc.so.6+0x27249)\n"

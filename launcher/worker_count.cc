@@ -7,6 +7,7 @@
 #include <sched.h>
 
 #include "common/parse_number.h"
+#include "common/words.h"
 
 namespace distrun {
 
@@ -30,12 +31,6 @@ int gpu_files() {
     if (parse_number<int>(name.substr(kPrefix.size()), 0)) ++found;
   }
   return found;
-}
-
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
 }
 
 }  // namespace

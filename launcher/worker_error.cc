@@ -23,7 +23,7 @@ WorkerError read_worker_error(const std::string& path) {
   if (!report) return {.text = "its error file cannot be read: " + report.error().message};
   if (!*report) return {};
   return {.text = (*report)->message.substr(0, kTextBytesMax),
-          .callstack = demangled(both_ends((*report)->callstack))};
+          .callstack = demangled_backtrace(both_ends((*report)->callstack))};
 }
 
 Result<void> hand_on_worker_error(const std::string& path, const ProcessEnd& end,

@@ -1,0 +1,15 @@
+// Small parts of a text that a user has written.  Pure.
+#pragma once
+
+#include <string_view>
+
+namespace distrun {
+
+// Without the spaces around it.
+inline std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace distrun
