@@ -37,8 +37,8 @@
 
 namespace distrun {
 
-// With this signal the launcher stops itself when it has stopped the run, so that its guard can tell
-// that from any other stop.
+// With this signal the launcher stops itself when it has stopped the run, so that its guard can
+// tell that from any other stop.
 inline constexpr int kSelfStop = SIGTTIN;
 
 // What the launcher has of its guard.

@@ -42,7 +42,7 @@ Result<Endpoints> look_up(const std::string& host, std::uint16_t port) {
   if (list != nullptr) ::freeaddrinfo(list);
   if (!endpoints.empty()) return endpoints;
   return Error{ErrorKind::kSystem, "the name " + host + " has no address: " +
-                                         (error == 0 ? "none" : ::gai_strerror(error))};
+                                       (error == 0 ? "none" : ::gai_strerror(error))};
 }
 
 }  // namespace

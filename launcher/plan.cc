@@ -17,7 +17,8 @@ std::string with_local_rank(const std::string& text, LocalRank local_rank) {
   constexpr std::string_view kName = "local_rank", kBraced = "{local_rank}";
   const std::string value = std::to_string(local_rank.value());
   const auto goes_on = [](std::string_view rest) {
-    return !rest.empty() && (std::isalnum(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '_');
+    return !rest.empty() &&
+           (std::isalnum(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '_');
   };
   std::string result;
   for (std::size_t at = 0; at < text.size();) {

@@ -26,7 +26,8 @@ TEST(PlanTest, EachWorkerGetsItsLocalRankInItsArguments) {
 
 TEST(PlanTest, WhatIsNoLocalRankInArgumentsStaysAsItIs) {
   const Command command{
-      "/bin/echo", {"$$", "$${local_rank}", "$local_ranks", "$HOME", "${", "$", "", "a$$b$local_rank"}};
+      "/bin/echo",
+      {"$$", "$${local_rank}", "$local_ranks", "$HOME", "${", "$", "", "a$$b$local_rank"}};
   const LaunchPlan plan = make_plan({.nproc_per_node = 1}, command, {}).value();
   EXPECT_THAT(plan.workers[0].arguments,
               ElementsAre("$", "${local_rank}", "$local_ranks", "$HOME", "${", "$", "", "a$b0"));
