@@ -233,7 +233,7 @@ void LaunchCommand::take_meeting_place() {
   const auto port = taken("master-port", parse_number<std::uint16_t>(master_port_));
   if (line_.find("master-port") != nullptr) flags.master_port = port;
   if (!local_addr_.empty()) flags.local_addr = taken("local-addr", parse_host(local_addr_));
-  const auto conf = check_rdzv_conf(rdzv_conf_);
+  const auto conf = parse_rdzv_conf(rdzv_conf_);
   if (!conf) refuse("rdzv-conf", conf.error().message);
   if (options_.nnodes > 1) return take_meeting_place_of_nodes(flags);
 

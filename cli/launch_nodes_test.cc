@@ -1,6 +1,8 @@
 // Real launches on several nodes: each is a `distrun` of its own, at an address of loopback.
 #include <csignal>
+#include <fstream>
 #include <future>
+#include <iterator>
 #include <set>
 
 #include <fmt/format.h>
@@ -245,8 +247,18 @@ TEST_F(LaunchNodesTest, ANodeThatDoesNotComeIsNamedOnAllThatHave) {
   }
 }
 
+TEST_F(LaunchNodesTest, TheCulpritsLastLinesAreTold) {
+  Node first = node(0, 2, "exec sleep 1000");
+  Node second = node(1, 2, "echo the very last line >&2; exit 7");
+  EXPECT_THAT(result(first).err, HasSubstr("the very last line"));
+  EXPECT_THAT(result(second).err, HasSubstr("the very last line"));
+}
+
 TEST_F(LaunchNodesTest, ANode0ThatDoesNotComeIsNamed) {
-  Node second = node(1, 2, "echo started", {"--rdzv-conf", "timeout=1"});
+  const testing::Folder folder;
+  const std::string events = folder.path() + "/events";
+  Node second =
+      node(1, 2, "echo started", {"--rdzv-conf", "read_timeout=1, timeout=1", "--events", events});
   const auto end = result(second);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
   EXPECT_EQ(end.out, "");
@@ -254,6 +266,10 @@ TEST_F(LaunchNodesTest, ANode0ThatDoesNotComeIsNamed) {
                                         ":29500 has not "
                                         "been reached within 1 s: connect: connection refused"),
                              HasSubstr("--node-rank 0")));
+  std::ifstream file(events);
+  const std::string all{std::istreambuf_iterator<char>(file), {}};
+  EXPECT_THAT(all, HasSubstr(R"("event":"run_ended")"));
+  EXPECT_THAT(all, HasSubstr(R"("cause":"not_joined","exit_status":125,"error":"node 0 at)"));
 }
 
 TEST_F(LaunchNodesTest, ASignalEndsTheWaitForOthers) {

@@ -142,12 +142,23 @@ class Driver {
                   std::visit([this](const auto& what) { obey(what); }, order);
                 },
             .on_renew_store = [this](int) { renew_store(); },
-            .on_error =
-                [this](const Error& error) {
-                  not_joined_ = error;
-                  io_.stop();
-                },
+            .on_error = [this](const Error& error) { end_alone(error); },
             .on_notice = [this](const std::string& text) { tell(NodesNoticed{text}); }};
+  }
+
+  // Nothing was started: what is left to do is to say so.
+  void end_alone(const Error& error) {
+    if (finished_ || not_joined_) return;
+    not_joined_ = error;
+    RunEnd end;
+    end.cause = RunEnd::Cause::kNotJoined;
+    end.error = error;
+    tell(RunEnded{end});
+    reading_.expires_after(plan_.options.shutdown_timeout);
+    reading_.async_wait([this](error_code canceled) {
+      if (!canceled) io_.stop();
+    });
+    output_.when_drained([this] { io_.stop(); });
   }
 
   void obey(const StartNode& order) {
@@ -165,6 +176,7 @@ class Driver {
 
   // An event that comes while the actions of another are performed waits for its turn.
   void happened(RunEvent event) {
+    if (not_joined_) return;
     events_.push_back(std::move(event));
     if (std::exchange(telling_, true)) return;
     while (!events_.empty()) {
@@ -275,7 +287,13 @@ class Driver {
     tell(AttemptFailed{action.end.attempt, action.end});
   }
 
+  // The others print what is known now, so it is to be known.
   void perform(const TellNodesFailed& action) {
+    if (action.end.culprit) {
+      output_.take(*action.end.culprit);
+      tell_output(*action.end.culprit);
+    }
+    look_for_memory(action.end);
     RunReport so_far = report_;
     so_far.run_end = action.end;
     nodes_.nodes->report(NodeFailed{action.end.attempt, action.may_restart,
@@ -391,13 +409,17 @@ class Driver {
     report.callstack = std::move(error.callstack);
   }
 
-  // For who has started the launcher, and for the summary.
-  void tell_why(const RunEnd& run_end) {
+  void look_for_memory(const RunEnd& run_end) {
     for (const WorkerOutcome& worker : run_end.workers) {
       if (worker.end != ProcessEnd(KilledBy{SIGKILL})) continue;
       report_.out_of_memory = oom_evidence(oom_kills_, OomKills::read());
       break;
     }
+  }
+
+  // For who has started the launcher, and for the summary.
+  void tell_why(const RunEnd& run_end) {
+    look_for_memory(run_end);
     if (run_end.cause != RunEnd::Cause::kWorkerFailed) return;
     const auto culprit = static_cast<std::size_t>(run_end.culprit->value());
     const auto handed_on = hand_on_worker_error(error_file(place_, plan_.workers[culprit]),
@@ -437,7 +459,7 @@ class Driver {
     const auto is_in = [signal](const std::vector<int>& signals) {
       return std::find(signals.begin(), signals.end(), signal) != signals.end();
     };
-    if (finished_) {
+    if (finished_ || not_joined_) {
       // Told for the first time: nobody is waited for who reads.  Else the time is set already.
       if (is_in(plan_.options.end_signals) && !was_told_to_end()) io_.stop();
     } else if (is_in(plan_.options.end_signals)) {

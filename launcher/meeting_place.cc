@@ -65,19 +65,22 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return parsed;
 }
 
-Result<void> check_rdzv_conf(std::string_view text) {
-  if (trimmed(text).empty()) return {};
+Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text) {
+  std::vector<RdzvConfEntry> entries;
+  if (trimmed(text).empty()) return entries;
   for (std::size_t begin = 0; begin <= text.size();) {
     const std::size_t end = std::min(text.find(',', begin), text.size());
     const std::string_view entry = text.substr(begin, end - begin);
     begin = end + 1;
-    const std::size_t equals = entry.find('=');
-    if (equals == std::string_view::npos || trimmed(entry.substr(0, equals)).empty() ||
-        trimmed(entry.substr(equals + 1)).empty()) {
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    const std::string_view key = trimmed(entry.substr(0, equals));
+    const std::string_view value = trimmed(entry.substr(std::min(equals + 1, entry.size())));
+    if (key.empty() || value.empty()) {
       return wrong(fmt::format("'{}' is not KEY=VALUE, as in timeout=900", entry));
     }
+    entries.push_back({key, value});
   }
-  return {};
+  return entries;
 }
 
 Result<RdzvBackend> parse_rdzv_backend(std::string_view text) {

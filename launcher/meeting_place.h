@@ -20,6 +20,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "common/result.h"
 
@@ -37,8 +38,12 @@ Result<Endpoint> parse_endpoint(std::string_view text);
 // "127.0.0.1", "[::1]", "node7": without brackets.
 Result<std::string> parse_host(std::string_view text);
 
-// Whether `text` is KEY=VALUE,… (or empty).
-Result<void> check_rdzv_conf(std::string_view text);
+// Of --rdzv-conf "KEY=VALUE,…" (or empty), without the spaces around them; the views are into
+// `text`.
+struct RdzvConfEntry {
+  std::string_view key, value;
+};
+Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text);
 
 enum class RdzvBackend { kStatic, kC10d };
 Result<RdzvBackend> parse_rdzv_backend(std::string_view text);

@@ -66,10 +66,10 @@ TEST(MeetingPlaceTest, EndpointsAreReadAsTorchReadsThem) {
 
 TEST(MeetingPlaceTest, TheConfigurationIsAListOfKeysAndValues) {
   for (const auto* good : {"", " ", "timeout=900", "a=1, b = x=y"}) {
-    EXPECT_FALSE(check_rdzv_conf(good).has_error()) << good;
+    EXPECT_FALSE(parse_rdzv_conf(good).has_error()) << good;
   }
   for (const auto* bad : {"timeout", "timeout=", "=900", "a=1,", "a=1,,b=2"}) {
-    EXPECT_TRUE(check_rdzv_conf(bad).has_error()) << bad;
+    EXPECT_TRUE(parse_rdzv_conf(bad).has_error()) << bad;
   }
 }
 

@@ -1,6 +1,7 @@
 #include "launcher/name_look_up.h"
 
 #include <algorithm>
+#include <csignal>
 #include <cstring>
 #include <mutex>
 #include <optional>
@@ -50,6 +51,10 @@ Result<Endpoints> look_up(const std::string& host, std::uint16_t port) {
 NameLookUp::NameLookUp(boost::asio::io_context& io, const std::string& host, std::uint16_t port,
                        std::function<void(Result<Endpoints>)> handler)
     : answer_(std::make_shared<Answer>()), done_(io, ::dup(answer_->done.get())) {
+  // Signals are for the thread that made it: a new one inherits what is blocked.
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([answer = answer_, host, port] {
     auto found = look_up(host, port);
     {
@@ -58,6 +63,7 @@ NameLookUp::NameLookUp(boost::asio::io_context& io, const std::string& host, std
     }
     ::eventfd_write(answer->done.get(), 1);
   }).detach();
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   done_.async_wait(done_.wait_read, [answer = answer_, handler = std::move(handler)](
                                         boost::system::error_code error) {
     if (error) return;

@@ -37,6 +37,8 @@ const char* name_of(RunEnd::Cause cause) {
       return "output_lost";
     case RunEnd::Cause::kGuardLost:
       return "guard_lost";
+    case RunEnd::Cause::kNotJoined:
+      return "not_joined";
     case RunEnd::Cause::kOtherNode:
       return "other_node";
   }
@@ -80,6 +82,11 @@ void add(Json& json, const LaunchPlan& plan, const RunEnd& end) {
     json["culprit"] = std::move(culprit);
   }
   if (end.cause == RunEnd::Cause::kInterrupted) json["signal"] = signal_name(end.signal);
+  if (end.cause == RunEnd::Cause::kOtherNode && end.verdict) {
+    json["verdict"] = {{"node_rank", end.verdict->node},
+                       {"host", end.verdict->host},
+                       {"headline", end.verdict->headline}};
+  }
   if (end.error) json["error"] = end.error->message;
 }
 

@@ -91,6 +91,11 @@ TEST(NewsJsonTest, AnEndWithoutACulpritTellsItsReason) {
                            .error = Error{ErrorKind::kSystem, "write: no space"}}}),
             kStart + "run_ended" + kFrom +
                 R"(,"cause":"output_lost","exit_status":125,"error":"write: no space"})");
+  EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kOtherNode,
+                           .verdict = RunVerdict{7, 1, "gpu-1", "rank 3 failed", "", ""}}}),
+            kStart + "run_ended" + kFrom +
+                R"(,"cause":"other_node","exit_status":7,)"
+                R"("verdict":{"node_rank":1,"host":"gpu-1","headline":"rank 3 failed"}})");
 }
 
 // A worker that could not be started has no end.

@@ -10,7 +10,7 @@ namespace {
 using nlohmann::json;
 
 // Cut so that a whole message stays below its limit, also where JSON writes a byte as six.
-constexpr std::size_t kNameBytesMax = 512, kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
+constexpr std::size_t kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
 constexpr int kCountMax = 1 << 24;
 
 std::string cut(const std::string& text, std::size_t bytes_max) {
@@ -25,7 +25,7 @@ std::string cut_to_lines(const std::string& text, std::size_t bytes_max) {
 json json_of(const RunVerdict& verdict) {
   return {{"status", verdict.status},
           {"node", verdict.node},
-          {"host", cut(verdict.host, kNameBytesMax)},
+          {"host", cut(verdict.host, kNodeNameBytesMax)},
           {"headline", cut(verdict.headline, kHeadlineBytesMax)},
           {"details", cut_to_lines(verdict.details, kDetailsBytesMax)},
           {"notes", cut_to_lines(verdict.notes, kHeadlineBytesMax)}};
@@ -35,16 +35,16 @@ struct ToJson {
   json operator()(const JoinRequest& m) const {
     return {{"type", "join"},
             {"protocol", m.protocol},
-            {"run_id", cut(m.run_id, kNameBytesMax)},
+            {"run_id", cut(m.run_id, kNodeNameBytesMax)},
             {"node", m.node},
             {"nodes", m.nodes},
             {"workers", m.workers},
             {"max_restarts", m.max_restarts},
-            {"role", cut(m.role, kNameBytesMax)},
-            {"host", cut(m.host, kNameBytesMax)}};
+            {"role", cut(m.role, kNodeNameBytesMax)},
+            {"host", cut(m.host, kNodeNameBytesMax)}};
   }
   json operator()(const JoinAccepted& m) const {
-    return {{"type", "accepted"}, {"host", cut(m.host, kNameBytesMax)}};
+    return {{"type", "accepted"}, {"host", cut(m.host, kNodeNameBytesMax)}};
   }
   json operator()(const JoinRefused& m) const {
     return {{"type", "refused"}, {"reason", cut(m.reason, kDetailsBytesMax)}};

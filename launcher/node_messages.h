@@ -12,7 +12,7 @@
 //       ◀────────────── StartNode | FinishNode       the next attempt, or the end
 //
 // On the wire a message is one line of JSON, and a connection begins with the byte
-// kAgentGreeting of store/request.h: the nodes use the port of the workers' store.
+// kNodeGreeting of store/request.h: the nodes use the port of the workers' store.
 //
 //     {"type": "start", "attempt": 0, "rank_base": 4, "world_size": 8, …}
 //
@@ -35,6 +35,9 @@ inline constexpr int kNodeProtocol = 1;
 
 // A message that is longer is refused; what may be longer in it (a worker's last lines) is cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
+
+// Nor is a run's id, a role or a host's name longer than this.
+inline constexpr std::size_t kNodeNameBytesMax = 512;
 
 // To be let in.
 struct JoinRequest {

@@ -23,7 +23,8 @@
 
 namespace distrun {
 
-// Called from the event loop, never from within a call of Nodes.
+// Called from the event loop, never from within a call of Nodes; but for on_renew_store, which
+// report() may call.
 struct NodesHandlers {
   std::function<void(const NodeOrder& order)> on_order;
   // On node 0, before StartNode of another attempt than the first: the store has to be emptied.

@@ -55,11 +55,12 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
     return fmt::format("it has --max-restarts {}, node 0 has {}", request.max_restarts,
                        options_.max_restarts);
   }
+  const bool ends = phase_ == Phase::kStopping && !restarts_;
+  if (ends || phase_ == Phase::kFinished) return "the run is being ended";
   const Node& node = nodes_[static_cast<std::size_t>(request.node)];
   if (node.state != State::kMissing) {
     return fmt::format("--node-rank {} is taken: {} has it", request.node, node.request.host);
   }
-  if (phase_ != Phase::kJoining) return "the run is being ended";
   return "";
 }
 

@@ -291,6 +291,8 @@ TEST_F(NodesCoordinatorTest, ASignalBeforeAllHaveComeEndsThoseThatHave) {
   joins(1);
   EXPECT_THAT(fails(1, 130, 0, false), ElementsAre("stop 130 to 0", "stop 130 to 1"));
   EXPECT_THAT(joins(2), ElementsAre("refuse: the run is being ended"));
+  // One that comes back is not told that somebody else is there.
+  EXPECT_THAT(joins(1), ElementsAre("refuse: the run is being ended"));
   reports(1, NodeStopped{0});
   EXPECT_THAT(reports(0, NodeStopped{0}), ElementsAre("finish 130 to 0", "finish 130 to 1"));
 }

@@ -16,6 +16,9 @@ namespace {
 // Connections that have not joined, at a time, besides one for each node.
 constexpr std::size_t kStrangersMax = 64;
 
+// Who is turned away is named so many times; then only their number is said, when it has doubled.
+constexpr int kNamedMax = 5;
+
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
                                               const NodesHost::Options& options) {
   return {.nodes = own.nodes,
@@ -52,6 +55,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   std::map<int, NodePeer> peer_of;
   NodePeer last_peer = kOwnNode;
   bool closed = false;
+  int turned_away = 0, next_sum = 2 * kNamedMax;
 
   static NodesCoordinator::TimePoint now() { return std::chrono::steady_clock::now(); }
 
@@ -91,7 +95,8 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
       });
     }
     auto refused = strangers.extract(action.peer);
-    notice("a node at " + refused.mapped().channel->remote() + " is not let in: " + action.reason);
+    not_let_in("a node at " + refused.mapped().channel->remote() +
+               " is not let in: " + action.reason);
     refused.mapped().channel->close_with(JoinRefused{action.reason});
   }
 
@@ -120,6 +125,14 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
 
   void notice(const std::string& text) {
     if (handlers.on_notice) handlers.on_notice(text);
+  }
+
+  void not_let_in(const std::string& text) {
+    if (++turned_away <= kNamedMax) return notice(text);
+    if (turned_away < next_sum) return;
+    next_sum *= 2;
+    notice(std::to_string(turned_away) +
+           " connections have not been let in so far; the last: " + text);
   }
 
   void take(tcp::socket socket, std::string received) {
@@ -167,7 +180,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   void drop_stranger(NodePeer peer, const std::string& reason) {
     auto dropped = strangers.extract(peer);
     dropped.mapped().channel->close();
-    notice("a client at " + dropped.mapped().channel->remote() + " is no node: " + reason);
+    not_let_in("a client at " + dropped.mapped().channel->remote() + " is no node: " + reason);
   }
 
   void join() {

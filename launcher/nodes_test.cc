@@ -246,7 +246,7 @@ TEST_F(NodesTest, NodesOutliveTheStoreOfAnAttempt) {
 }
 
 TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
-  host(2, {.request_timeout = milliseconds(200)});
+  host(2, {.request_timeout = seconds(2)});
   EXPECT_TRUE(is_dropped("GET / HTTP/1.1\n"));
   EXPECT_TRUE(is_dropped(to_line(NodeSucceeded{0})));
   EXPECT_TRUE(is_dropped(std::string(100'000, 'x')));
@@ -259,6 +259,14 @@ TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
   EXPECT_THAT(host_log_.notices[3], HasSubstr("has not said in time which node it is"));
   member(request(1), log_);
   EXPECT_TRUE(both_start());
+}
+
+TEST_F(NodesTest, OfManyStrangersOnlyTheNumberIsSaid) {
+  host();
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(is_dropped("garbage\n"));
+  ASSERT_EQ(host_log_.notices.size(), 7u);
+  EXPECT_THAT(host_log_.notices[5], HasSubstr("10 connections have not been let in so far"));
+  EXPECT_THAT(host_log_.notices[6], HasSubstr("20 connections have not been let in so far"));
 }
 
 TEST_F(NodesTest, StrangersAreBounded) {
@@ -301,7 +309,7 @@ TEST_F(NodesTest, AnotherServerAtThePortIsAnError) {
     const Stranger stranger(io_, answer);
     port_ = stranger.port();
     Log log;
-    member(request(1), log, {.answer_timeout = milliseconds(200)});
+    member(request(1), log, {.answer_timeout = seconds(2)});
     ASSERT_TRUE(comes_to([&] { return !log.errors.empty(); })) << answer;
     EXPECT_THAT(log.errors[0],
                 AllOf(HasSubstr("what listens at 127.0.0.1:" + std::to_string(port_)),

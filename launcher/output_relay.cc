@@ -20,6 +20,18 @@ OutputRelay::OutputRelay(asio::io_context& io, UniqueFd from, StreamOutput& to,
 
 OutputRelay::~OutputRelay() { *open_ = false; }
 
+void OutputRelay::take() {
+  int left = 0;
+  if (*open_) ::ioctl(from_.native_handle(), FIONREAD, &left);
+  while (left > 0) {
+    const auto size = ::read(from_.native_handle(), buffer_.data(), buffer_.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) return;
+    to_.add({buffer_.data(), static_cast<std::size_t>(size)});
+    left -= static_cast<int>(size);
+  }
+}
+
 bool OutputRelay::close() {
   if (!*open_) return false;
   int left = 0;

@@ -29,6 +29,9 @@ class OutputRelay {
   OutputRelay& operator=(const OutputRelay&) = delete;
   ~OutputRelay();
 
+  // Passes on what is in the pipe now, and goes on.
+  void take();
+
   // Passes on what is in the pipe now, which is everything that a worker that has ended has
   // written, and reads no more.  Returns whether somebody still held the pipe open.
   bool close();

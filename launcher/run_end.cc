@@ -14,6 +14,7 @@ int exit_status(const RunEnd& run_end) {
       return exit_status(*run_end.workers[culprit].end);
     }
     case RunEnd::Cause::kSpawnFailed:
+    case RunEnd::Cause::kNotJoined:
       return exit_status(*run_end.error);
     case RunEnd::Cause::kInterrupted:
       return 128 + run_end.signal;

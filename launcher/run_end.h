@@ -29,6 +29,7 @@ struct RunEnd {
     kTimedOut,      // The run's time was over.
     kOutputLost,    // The workers' output could not be written; `error` says why.
     kGuardLost,     // distrun's guard process was killed.
+    kNotJoined,     // Of several nodes, this one was not let in, or found none: see `error`.
     kOtherNode,     // Of several nodes, another one ended the run: `verdict` says why.
   };
   Cause cause = Cause::kSucceeded;

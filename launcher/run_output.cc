@@ -231,6 +231,12 @@ void RunOutput::watch(LocalRank worker, std::function<void()> on_end) {
   if (output.open == 0) asio::post(impl_->io, on_end);
 }
 
+void RunOutput::take(LocalRank worker) {
+  for (WorkerStream& stream : impl_->at(worker).streams) {
+    if (stream.relay) stream.relay->take();
+  }
+}
+
 bool RunOutput::close(LocalRank worker) {
   bool held = false;
   for (WorkerStream& stream : impl_->at(worker).streams) {

@@ -62,6 +62,9 @@ class RunOutput {
   // has ended; at once where it has none that is read here.
   void watch(LocalRank worker, std::function<void()> on_end);
 
+  // Takes what is there now, before its turn in the loop: for last_output().
+  void take(LocalRank worker);
+
   // Takes what is there, then no more.  Returns whether somebody still held it open.
   bool close(LocalRank worker);
 

@@ -1,10 +1,10 @@
 #include "launcher/several_nodes.h"
 
-#include <algorithm>
-
 #include <fmt/format.h>
 
 #include "common/parse_number.h"
+#include "launcher/meeting_place.h"
+#include "launcher/node_messages.h"
 
 namespace distrun {
 
@@ -26,6 +26,12 @@ Result<void> settle_several_nodes(LaunchOptions& options) {
   if (options.same_user) {
     return wrong("--same-user: it would keep the other nodes out; leave it out");
   }
+  if (options.run_id.size() > kNodeNameBytesMax) {
+    return wrong(fmt::format("--rdzv-id: of several nodes, at most {} bytes", kNodeNameBytesMax));
+  }
+  if (options.role.size() > kNodeNameBytesMax) {
+    return wrong(fmt::format("--role: of several nodes, at most {} bytes", kNodeNameBytesMax));
+  }
   if (options.master_port == 0) options.master_port = kDefaultNodesPort;
   if (options.run_id.empty()) options.run_id = "none";
   return {};
@@ -33,15 +39,11 @@ Result<void> settle_several_nodes(LaunchOptions& options) {
 
 Result<std::optional<std::chrono::milliseconds>> join_timeout_of(std::string_view rdzv_conf) {
   std::optional<std::chrono::milliseconds> timeout;
-  for (std::size_t begin = 0; begin < rdzv_conf.size();) {
-    const std::size_t end = std::min(rdzv_conf.find(',', begin), rdzv_conf.size());
-    const std::string_view entry = rdzv_conf.substr(begin, end - begin);
-    begin = end + 1;
-    const std::size_t equals = std::min(entry.find('='), entry.size());
-    const std::string_view key = entry.substr(0, equals);
+  const auto entries = parse_rdzv_conf(rdzv_conf);
+  if (!entries) return entries.error();
+  for (const auto& [key, value] : *entries) {
     if (key != "timeout" && key != "join_timeout") continue;
-    const auto seconds =
-        parse_number<int>(entry.substr(std::min(equals + 1, entry.size())), 1, 1'000'000'000);
+    const auto seconds = parse_number<int>(value, 1, 1'000'000'000);
     if (!seconds) return seconds.error().with_context(fmt::format("--rdzv-conf {}", key));
     timeout = std::chrono::seconds(*seconds);
   }

@@ -42,6 +42,8 @@ TEST(SeveralNodesTest, WhatCannotBeIsNamed) {
   EXPECT_THAT(wrong({.nnodes = 2, .store = {StoreChoice::Kind::kFile, "/f"}}),
               HasSubstr("--store"));
   EXPECT_THAT(wrong({.nnodes = 2, .same_user = true}), HasSubstr("--same-user"));
+  EXPECT_THAT(wrong({.nnodes = 2, .run_id = std::string(513, 'x')}), HasSubstr("--rdzv-id"));
+  EXPECT_THAT(wrong({.nnodes = 2, .role = std::string(513, 'x')}), HasSubstr("--role"));
 }
 
 TEST(SeveralNodesTest, JoinTimeoutIsTorchruns) {
@@ -49,6 +51,7 @@ TEST(SeveralNodesTest, JoinTimeoutIsTorchruns) {
   EXPECT_EQ(join_timeout_of("read_timeout=5").value(), std::nullopt);
   EXPECT_EQ(join_timeout_of("timeout=60").value(), seconds(60));
   EXPECT_EQ(join_timeout_of("read_timeout=5,join_timeout=7").value(), seconds(7));
+  EXPECT_EQ(join_timeout_of("a=1, timeout = 60 ").value(), seconds(60));
   for (const std::string text : {"timeout=", "timeout", "timeout=0", "timeout=1.5", "timeout=-1"}) {
     EXPECT_FALSE(join_timeout_of(text)) << text;
   }

@@ -73,6 +73,8 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
     case RunEnd::Cause::kSucceeded:
     case RunEnd::Cause::kOtherNode:  // There is a verdict.
       return "";
+    case RunEnd::Cause::kNotJoined:
+      return run_end.error->message;
     case RunEnd::Cause::kWorkerFailed: {
       const auto index = static_cast<std::size_t>(run_end.culprit->value());
       return fmt::format("rank {} failed: {}", culprit(), describe(*run_end.workers[index].end));
