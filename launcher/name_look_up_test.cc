@@ -28,7 +28,7 @@ TEST(NameLookUpTest, ANameThatIsNoneIsAnError) {
   io.run_for(std::chrono::seconds(60));
   ASSERT_TRUE(found);
   ASSERT_FALSE(*found);
-  EXPECT_EQ(found->error().kind, ErrorKind::kNotFound);
+  EXPECT_EQ(found->error().kind, ErrorKind::kSystem);
 }
 
 TEST(NameLookUpTest, IsNotHeardOfAfterItsEnd) {
