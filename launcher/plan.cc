@@ -1,6 +1,5 @@
 #include "launcher/plan.h"
 
-#include <cctype>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -11,34 +10,14 @@ namespace distrun {
 
 namespace {
 
-// As Python's string.Template.safe_substitute(), which torchrun uses: "$local_rank" and
-// "${local_rank}" are replaced, "$$" is a "$", everything else stays.
-std::string with_local_rank(const std::string& text, LocalRank local_rank) {
-  constexpr std::string_view kName = "local_rank", kBraced = "{local_rank}";
+std::string with_local_rank(std::string text, LocalRank local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
   const std::string value = std::to_string(local_rank.value());
-  const auto goes_on = [](std::string_view rest) {
-    return !rest.empty() &&
-           (std::isalnum(static_cast<unsigned char>(rest[0])) != 0 || rest[0] == '_');
-  };
-  std::string result;
-  for (std::size_t at = 0; at < text.size();) {
-    const std::string_view rest = std::string_view(text).substr(at + 1);
-    if (text[at] != '$') {
-      result += text[at++];
-    } else if (rest.starts_with('$')) {
-      result += '$';
-      at += 2;
-    } else if (rest.starts_with(kBraced)) {
-      result += value;
-      at += 1 + kBraced.size();
-    } else if (rest.starts_with(kName) && !goes_on(rest.substr(kName.size()))) {
-      result += value;
-      at += 1 + kName.size();
-    } else {
-      result += text[at++];
-    }
+  for (std::size_t at = text.find(kMacro); at != std::string::npos;
+       at = text.find(kMacro, at + value.size())) {
+    text.replace(at, kMacro.size(), value);
   }
-  return result;
+  return text;
 }
 
 }  // namespace
@@ -58,7 +37,7 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
   for (int index = 0; index < options.nproc_per_node; ++index) {
     WorkerPlan worker{Rank(index), LocalRank(index), command.arguments};
     for (std::string& argument : worker.arguments) {
-      argument = with_local_rank(argument, worker.local_rank);
+      argument = with_local_rank(std::move(argument), worker.local_rank);
     }
     plan.workers.push_back(std::move(worker));
   }
