@@ -92,7 +92,8 @@ TEST(TrainDigitsTest, CppAndPythonRanksMeetInAFile) {
 TEST(TrainDigitsTest, AMissingFileIsNamed) {
   const auto result = launch({kCpp, "/no/such/file.csv"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(result.err, ::testing::HasSubstr("std::runtime_error: cannot open /no/such/file.csv"));
+  EXPECT_THAT(result.err,
+              ::testing::HasSubstr("std::runtime_error: cannot open /no/such/file.csv"));
 }
 
 }  // namespace
