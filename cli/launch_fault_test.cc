@@ -226,6 +226,7 @@ TEST_F(LaunchFaultTest, TheFirstToEndIsTheCulpritWhateverItsRank) {
 }
 
 TEST_F(LaunchFaultTest, TheGraceIsTheOneAskedForWhenAPeerFails) {
+  options_.timeout_s = 20;  // Less than the grace where none is asked for.
   const auto result = launch({"--nproc-per-node", "2", "--shutdown-timeout", "0.3", "sh", "-c",
                               "trap '' TERM; echo $$ >$FOLDER/$RANK; [ $RANK = 0 ] || {"
                               " until [ -s $FOLDER/0 ]; do :; done; exit 6; };"
