@@ -260,18 +260,20 @@ TEST_F(LaunchFaultTest, WorkersGetTheSignalThatDistrunGot) {
 }
 
 TEST_F(LaunchFaultTest, EveryAttemptHasAFreshStoreAndItsOwnErrorFiles) {
-  const auto result = launch({"--nproc-per-node", "2", "--max-restarts", "2", "sh", "-c",
-                              "$DISTRUN store add count 1; $DISTRUN store barrier here 2;"
-                              "echo x >$TORCHELASTIC_ERROR_FILE;"
-                              "echo $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS;"
-                              "[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 3"},
-                             options_);
+  const auto result =
+      launch({"--nproc-per-node", "2", "--max-restarts", "2", "sh", "-c",
+              "$DISTRUN store add count 1; $DISTRUN store barrier here 2;"
+              "[ ! -e $TORCHELASTIC_ERROR_FILE ] || echo stale; echo x >$TORCHELASTIC_ERROR_FILE;"
+              "echo $TORCHELASTIC_RESTART_COUNT/$TORCHELASTIC_MAX_RESTARTS;"
+              "[ $TORCHELASTIC_RESTART_COUNT = 2 ] || exit 3"},
+             options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   auto all = lines(result.out);
   std::sort(all.begin(), all.end());
   EXPECT_THAT(std::vector(all.end() - 8, all.end()),
               ::testing::IsSupersetOf({"1", "2", "2/2", "2/2"}));
-  for (const auto& line : all) EXPECT_THAT(line, Not(::testing::AnyOf("3", "4", "5", "6")));
+  for (const auto& line : all)
+    EXPECT_THAT(line, Not(::testing::AnyOf("stale", "3", "4", "5", "6")));
 }
 
 TEST_F(LaunchFaultTest, EveryAttemptHasAFreshStoreFile) {
