@@ -4,59 +4,28 @@
 #include <cerrno>
 #include <csignal>
 #include <ctime>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
-#include <sstream>
-#include <string_view>
 
-#include <fmt/format.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/parse_number.h"
+#include "common/proc.h"
+#include "launcher/process_stat.h"
 
 namespace distrun {
 
 namespace {
 
-std::string text_of(const std::string& path) {
-  std::ifstream file(path);
-  return {std::istreambuf_iterator<char>(file), {}};
-}
-
-struct Place {
-  pid_t parent = -1, group = -1;
-};
-
-// Of "PID (NAME) STATE PARENT GROUP …", where NAME may hold spaces and parentheses.
-Place place_of(pid_t pid) {
-  const std::string stat = text_of(fmt::format("/proc/{}/stat", pid));
-  const std::size_t end = stat.rfind(')');
-  Place place;
-  if (end == std::string::npos) return place;
-  std::istringstream fields(stat.substr(end + 1));
-  char state = 0;
-  fields >> state >> place.parent >> place.group;
-  return place;
-}
-
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> all;
-  std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator("/proc", error)) {
-    const auto pid = parse_number<pid_t>(entry.path().filename().string());
-    if (pid) all.push_back(*pid);
-  }
-  return all;
-}
-
 // Where the kernel has no list of children.
 std::vector<pid_t> children_by_looking_at_all() {
   std::vector<pid_t> children = all_processes();
-  std::erase_if(children, [](pid_t pid) { return place_of(pid).parent != ::getpid(); });
+  std::erase_if(children, [](pid_t pid) {
+    const auto stat = read_process_stat(pid);
+    return !stat || stat->parent != ::getpid();
+  });
   return children;
 }
 
@@ -65,12 +34,6 @@ std::vector<pid_t> children() {
   std::ifstream list("/proc/thread-self/children");
   if (!list) return children_by_looking_at_all();
   return {std::istream_iterator<pid_t>(list), {}};
-}
-
-std::string name_of(pid_t pid) {
-  std::string name = text_of(fmt::format("/proc/{}/comm", pid));
-  if (!name.empty() && name.back() == '\n') name.pop_back();
-  return name;
 }
 
 bool has_ended(pid_t child) {
@@ -129,7 +92,7 @@ EndedDescendants end_descendants(std::chrono::milliseconds timeout) {
     for (const pid_t child : children()) {
       // A pid that was reaped and comes again is another process: its name is told again.
       if (!has_ended(child) && signalled.insert(child).second) {
-        result.ended.push_back({child, name_of(child)});
+        result.ended.push_back({child, process_name(child)});
       }
       ::kill(child, SIGKILL);
     }
@@ -140,7 +103,7 @@ EndedDescendants end_descendants(std::chrono::milliseconds timeout) {
   if (!has_children()) return result;
   for (const pid_t child : children()) {
     if (has_ended(child)) continue;
-    result.survivors.push_back({child, name_of(child)});
+    result.survivors.push_back({child, process_name(child)});
     std::erase_if(result.ended, [&](const Leftover& one) { return one.pid == child; });
   }
   return result;
@@ -149,7 +112,8 @@ EndedDescendants end_descendants(std::chrono::milliseconds timeout) {
 std::vector<Leftover> members_of_group(pid_t group) {
   std::vector<Leftover> members;
   for (const pid_t pid : all_processes()) {
-    if (pid != group && place_of(pid).group == group) members.push_back({pid, name_of(pid)});
+    const auto stat = read_process_stat(pid);
+    if (pid != group && stat && stat->group == group) members.push_back({pid, process_name(pid)});
   }
   return members;
 }

@@ -1,23 +1,19 @@
 #include "launcher/process_stat.h"
 
 #include <algorithm>
-#include <array>
-#include <filesystem>
-#include <string>
 
-#include <fcntl.h>
-#include <fmt/format.h>
 #include <unistd.h>
 
 #include "common/parse_number.h"
-#include "common/unique_fd.h"
+#include "common/proc.h"
 
 namespace distrun {
 
 namespace {
 
 // By proc(5), numbered from 1; the first two are the pid and the name.
-constexpr std::size_t kState = 3, kSession = 6, kUserTime = 14, kSystemTime = 15;
+constexpr std::size_t kState = 3, kParent = 4, kGroup = 5, kSession = 6, kUserTime = 14,
+                      kSystemTime = 15;
 
 // The words of `text`, one by one.
 std::string_view next_word(std::string_view& text) {
@@ -32,14 +28,6 @@ bool read_number(std::string_view word, Number& into) {
   const auto number = parse_number<Number>(word);
   if (number) into = *number;
   return number.has_value();
-}
-
-// Empty where it cannot be read.  A read tells all of such a file at once.
-std::string content_of(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  std::array<char, 4096> buffer;
-  const auto size = file ? ::read(file.get(), buffer.data(), buffer.size()) : -1;
-  return size > 0 ? std::string(buffer.data(), static_cast<std::size_t>(size)) : "";
 }
 
 }  // namespace
@@ -57,6 +45,8 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
     const std::string_view word = next_word(stat);
     bool understood = true;
     if (field == kState) found.state = word.empty() ? '?' : word.front();
+    if (field == kParent) understood = read_number(word, found.parent);
+    if (field == kGroup) understood = read_number(word, found.group);
     if (field == kSession) understood = read_number(word, found.session);
     if (field == kUserTime) understood = read_number(word, user);
     if (field == kSystemTime) understood = read_number(word, system);
@@ -71,19 +61,14 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
 
 std::optional<ProcessStat> read_process_stat(pid_t pid) {
   const ProcUnits units{::sysconf(_SC_CLK_TCK), static_cast<std::uint64_t>(::getpagesize())};
-  return parse_process_stat(content_of(fmt::format("/proc/{}/stat", pid)),
-                            content_of(fmt::format("/proc/{}/statm", pid)), units);
+  return parse_process_stat(proc_file(pid, "stat"), proc_file(pid, "statm"), units);
 }
 
 std::unordered_map<pid_t, int> count_sessions() {
   std::unordered_map<pid_t, int> counts;
-  std::error_code error;
-  for (std::filesystem::directory_iterator it("/proc", error), end; !error && it != end;
-       it.increment(error)) {
-    const auto pid = parse_number<pid_t>(it->path().filename().string());
-    if (!pid) continue;
-    const auto stat = parse_process_stat(content_of(fmt::format("/proc/{}/stat", *pid)), "", {});
-    if (stat) ++counts[stat->session];
+  for (const pid_t pid : all_processes()) {
+    if (const auto stat = parse_process_stat(proc_file(pid, "stat"), "", {}))
+      ++counts[stat->session];
   }
   return counts;
 }

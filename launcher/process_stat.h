@@ -18,6 +18,8 @@ namespace distrun {
 
 struct ProcessStat {
   char state = '?';  // As in proc(5): R runs, S sleeps, D waits in the kernel, T stopped, Z ended …
+  pid_t parent = 0;
+  pid_t group = 0;                        // The pid of its leader; the session's likewise.
   pid_t session = 0;                      // The pid of its leader.
   std::chrono::milliseconds cpu_time{0};  // Of all its threads, user and system.
   std::uint64_t resident_bytes = 0;

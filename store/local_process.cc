@@ -2,14 +2,13 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 #include "common/parse_number.h"
+#include "common/proc.h"
 
 namespace distrun {
 
@@ -40,24 +39,10 @@ std::optional<int> number_in(std::string_view environment, std::string_view name
   return std::nullopt;
 }
 
-LocalProcess process_in(const fs::path& folder, pid_t pid) {
-  std::ifstream file(folder / "environ", std::ios::binary);
-  const std::string environment{std::istreambuf_iterator<char>(file), {}};
-  std::ifstream comm(folder / "comm", std::ios::binary);
-  std::string name{std::istreambuf_iterator<char>(comm), {}};
-  if (name.ends_with('\n')) name.pop_back();
+LocalProcess process_of(pid_t pid) {
+  const std::string environment = proc_file(pid, "environ");
   return {pid, number_in(environment, "RANK"), number_in(environment, "WORLD_SIZE"),
-          std::move(name)};
-}
-
-std::vector<pid_t> all_processes() {
-  std::vector<pid_t> pids;
-  std::error_code error;
-  for (fs::directory_iterator it("/proc", error), end; !error && it != end; it.increment(error)) {
-    if (const auto pid = parse_number<pid_t>(it->path().filename().string())) pids.push_back(*pid);
-  }
-  std::sort(pids.begin(), pids.end());
-  return pids;
+          process_name(pid)};
 }
 
 }  // namespace
@@ -75,7 +60,7 @@ std::unordered_map<std::uint64_t, LocalProcess> processes_of_sockets(
       std::error_code gone;
       const auto inode = inode_of(fs::read_symlink(it->path(), gone).string());
       if (gone || !inode || !inodes.contains(*inode)) continue;
-      if (!process) process = process_in(folder, pid);
+      if (!process) process = process_of(pid);
       processes.try_emplace(*inode, *process);
     }
   }
