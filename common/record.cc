@@ -263,13 +263,14 @@ Thrown what_was_thrown() {
   return thrown;
 }
 
-// Where that fails, stderr has it.
-void write_file(const Thrown& thrown) {
-  if (recorder->path.empty()) return;
-  (void)write_error_file(recorder->path, {.message = thrown.message,
-                                          .callstack = thrown.callstack,
-                                          .timestamp = ::time(nullptr),
-                                          .rank = recorder->rank});
+// Where that fails, stderr has it: returns a line that says so.
+std::string write_file(const Thrown& thrown) {
+  if (recorder->path.empty()) return "";
+  const auto written = write_error_file(recorder->path, {.message = thrown.message,
+                                                         .callstack = thrown.callstack,
+                                                         .timestamp = ::time(nullptr),
+                                                         .rank = recorder->rank});
+  return written ? "" : "no error file: " + written.error().message + "\n";
 }
 
 // stdout, unless another thread is in the midst of it: that one is never waited for.
@@ -288,10 +289,10 @@ void flush_stdout() {
     write_file(what);
     take_stack();
     what.callstack += demangled_backtrace(recorder->stack.view());
-    write_file(what);
+    const std::string failed = write_file(what);
     flush_stdout();
     write_all(STDERR_FILENO, std::string(::program_invocation_short_name) + ": " + what.message +
-                                 "\n" + what.callstack);
+                                 "\n" + what.callstack + failed);
   } catch (...) {  // Out of memory: then the little that needs none.
     constexpr std::string_view kText = "ended by an exception that could not be described\n";
     write_all(STDERR_FILENO, kText);

@@ -204,6 +204,7 @@ TEST_F(RecordTest, AFileThatCannotBeWrittenChangesNothingElse) {
   for (const std::string name : {"/no/such/folder", "/pipe"}) {
     variables_["TORCHELASTIC_ERROR_FILE"] = folder_ + name;
     EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "std::runtime_error: cannot open");
+    EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "\nno error file: .*" + name);
     EXPECT_EXIT(fail_by("segv"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x0\n#0 ");
   }
 }
