@@ -15,6 +15,7 @@
 #include <netdb.h>
 
 #include "common/units.h"
+#include "store/look_up.h"
 #include "store/request.h"
 #include "store/wire.h"
 
@@ -50,30 +51,13 @@ std::string request(RequestCode code, const std::vector<std::string>& keys) {
 
 // In a thread of its own, which is left behind where it takes too long: there is no way to end a
 // look-up.
-Result<std::vector<tcp::endpoint>> look_up(const StoreAddress& address,
-                                           Clock::time_point deadline) {
+Result<std::vector<tcp::endpoint>> look_up_before(Clock::time_point deadline,
+                                                  const StoreAddress& address) {
   using Endpoints = std::vector<tcp::endpoint>;
   auto promise = std::make_shared<std::promise<Result<Endpoints>>>();
   auto found = promise->get_future();
   std::thread([promise, address] {
-    addrinfo hints{}, *list = nullptr;
-    hints.ai_socktype = SOCK_STREAM;
-    const int error = ::getaddrinfo(address.host.c_str(), nullptr, &hints, &list);
-    Endpoints endpoints;
-    for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
-      tcp::endpoint endpoint;
-      if (at->ai_addrlen > endpoint.capacity()) continue;
-      std::memcpy(endpoint.data(), at->ai_addr, at->ai_addrlen);
-      endpoint.resize(at->ai_addrlen);
-      endpoint.port(address.port);
-      endpoints.push_back(endpoint);
-    }
-    if (list != nullptr) ::freeaddrinfo(list);
-    if (error != 0 || endpoints.empty()) {
-      promise->set_value(Error{ErrorKind::kSystem, ::gai_strerror(error)});
-    } else {
-      promise->set_value(std::move(endpoints));
-    }
+    promise->set_value(look_up(address.host, address.port));
   }).detach();
   if (found.wait_until(deadline) != std::future_status::ready) {
     return Error{ErrorKind::kTimedOut, "the host's name is not resolved in time"};
@@ -120,7 +104,7 @@ struct StoreClient::Impl {
     if (!not_numeric) {
       endpoints = {{numeric, address.port}};
     } else {
-      auto found = look_up(address, std::max(deadline, begin + kOneAttempt));
+      auto found = look_up_before(std::max(deadline, begin + kOneAttempt), address);
       if (!found) return found.error().with_context(name());
       endpoints = std::move(*found);
     }

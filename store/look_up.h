@@ -1,0 +1,19 @@
+// The addresses of a name, by the machine's own ways (/etc/hosts, DNS).  Blocks for as long as
+// those take, which nothing bounds: for a thread of its own.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include <boost/asio/ip/tcp.hpp>
+
+#include "common/result.h"
+
+namespace distrun {
+
+// Each with `port`; at least one.  Fails with kSystem.
+Result<std::vector<boost::asio::ip::tcp::endpoint>> look_up(const std::string& host,
+                                                            std::uint16_t port);
+
+}  // namespace distrun
