@@ -256,7 +256,7 @@ void LaunchCommand::take_meeting_place_of_nodes(const MeetingFlags& flags) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
            "0: several nodes need a port that all of them know");
   }
-  options_.master_port = port.value_or(kDefaultNodesPort);
+  options_.master_port = port.value_or(0);  // Then its default for several nodes.
   if (const auto settled = settle_several_nodes(options_); !settled) {
     throw CLI::ParseError(settled.error().message, kExitUsage);
   }

@@ -11,6 +11,7 @@ namespace distrun {
 namespace {
 
 constexpr const char* kFreePort = "(a free port)";
+constexpr const char* kNodes = "(known when all nodes are there)";
 
 std::string worker_text(const LaunchPlan& plan, const WorkerPlan& worker, const RunPlace& place) {
   VariableChanges changes = worker_variables(plan, worker, place);
@@ -18,6 +19,11 @@ std::string worker_text(const LaunchPlan& plan, const WorkerPlan& worker, const 
   if (tcp && plan.options.master_port == 0) {
     changes["MASTER_PORT"] = kFreePort;
     changes["DISTRUN_STORE"] = fmt::format("{}:{}", plan.options.master_addr, kFreePort);
+  }
+  if (plan.options.nnodes > 1) {
+    for (const char* name : {"RANK", "WORLD_SIZE", "ROLE_RANK", "ROLE_WORLD_SIZE"}) {
+      changes[name] = kNodes;
+    }
   }
   std::string text = "env";
   for (const auto& [name, value] : changes) {
@@ -33,6 +39,14 @@ std::string worker_text(const LaunchPlan& plan, const WorkerPlan& worker, const 
   return text + "\n";
 }
 
+std::string headline(const LaunchPlan& plan, const WorkerPlan& worker) {
+  if (plan.options.nnodes == 1) {
+    return fmt::format("# rank {} of {}\n", worker.rank.value(), plan.workers.size());
+  }
+  return fmt::format("# local rank {} of {} on node {} of {}\n", worker.local_rank.value(),
+                     plan.workers.size(), plan.options.node_rank, plan.options.nnodes);
+}
+
 }  // namespace
 
 std::string dry_run_text(const LaunchPlan& plan) {
@@ -44,8 +58,7 @@ std::string dry_run_text(const LaunchPlan& plan) {
   std::string text;
   for (const WorkerPlan& worker : plan.workers) {
     if (!text.empty()) text += "\n";
-    text += fmt::format("# rank {} of {}\n", worker.rank.value(), plan.workers.size()) +
-            worker_text(plan, worker, place);
+    text += headline(plan, worker) + worker_text(plan, worker, place);
   }
   return text;
 }

@@ -5,7 +5,7 @@
 //     env -u DISTRUN_INIT_METHOD … LOCAL_RANK=0 … /usr/bin/python3 -u train.py --lr 0.1
 //
 // What is known only once a run has begun stands in parentheses: a free port, the folder of the
-// error files.  Pure.
+// error files, the ranks of a node among several, which depend on the others' workers.  Pure.
 #pragma once
 
 #include <string>

@@ -49,6 +49,19 @@ TEST(DryRunTest, AFileTakesThePlaceOfThePort) {
             HasSubstr("DISTRUN_INIT_METHOD=file:///scratch/meet"), Not(HasSubstr("free port"))));
 }
 
+TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
+  LaunchOptions options = two_workers();
+  options.nnodes = 3;
+  options.node_rank = 1;
+  options.master_port = 29500;
+  const std::string all = text(options);
+  EXPECT_THAT(all, StartsWith("# local rank 0 of 2 on node 1 of 3\n"));
+  EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK='(known when all nodes are there)'"),
+                         HasSubstr("\n  WORLD_SIZE='(known"), HasSubstr("\n  ROLE_RANK='(known"),
+                         HasSubstr("\n  LOCAL_RANK=1"), HasSubstr("\n  GROUP_RANK=1")));
+  EXPECT_THAT(all, Not(HasSubstr("RANK=0 of")));
+}
+
 TEST(DryRunTest, WhatIsInheritedIsNotShown) {
   Environment environment;
   environment.set("SECRET", "do not print");
