@@ -6,13 +6,11 @@
 #include <deque>
 #include <memory>
 #include <optional>
-#include <set>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -22,8 +20,10 @@
 #include "launcher/listen_address.h"
 #include "launcher/make_nodes.h"
 #include "launcher/oom_kills.h"
+#include "launcher/orphan_reaper.h"
 #include "launcher/process_stat.h"
 #include "launcher/run_output.h"
+#include "launcher/run_signals.h"
 #include "launcher/summary.h"
 #include "launcher/supervisor.h"
 #include "launcher/worker_environment.h"
@@ -75,7 +75,9 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
 
   Result<RunEnd> run() {
-    catch_signals();  // Before there is anything that a signal could leave behind.
+    signals_.begin(
+        context_.tie.blocked);  // Before there is anything that a signal could leave behind.
+    orphans_.begin();
     watch_guard();
     place_.error_folder = files_.folder;
     if (const auto opened = open_store(); !opened) return opened.error();
@@ -312,8 +314,7 @@ class Driver {
     tell_why(action.run_end);
     for (const WorkerPlan& worker : plan_.workers) tell_output(worker.local_rank);
     finished_ = true;
-    child_ended_.cancel();
-    reaping_.cancel();
+    orphans_.end();
     guard_.reset();
     if (store_) {
       for (auto& closed : store_->status().closed) report_.refusals.push_back(closed.reason);
@@ -331,9 +332,8 @@ class Driver {
       });
     }
     output_.when_drained([this] {
-      written_ = true;
       reading_.cancel();
-      signals_.cancel();
+      signals_.end();
     });
   }
 
@@ -432,45 +432,20 @@ class Driver {
     happened(OutputLost{lost.error});
   }
 
-  void catch_signals() {
-    const LaunchOptions& options = plan_.options;
-    for (const auto& wanted : {options.end_signals, options.forward_signals, {SIGTSTP, SIGUSR1}}) {
-      for (const int signal : wanted) {
-        // What is ignored stays so, for the workers too: nohup, and background jobs of scripts.
-        struct sigaction before {};
-        ::sigaction(signal, nullptr, &before);
-        if (before.sa_handler != SIG_IGN) signals_.add(signal);
-      }
-    }
-    wait_for_signal();
-    wait_for_child();
-    ::pthread_sigmask(SIG_SETMASK, &context_.tie.blocked, nullptr);
-  }
-
-  void wait_for_signal() {
-    signals_.async_wait([this](error_code error, int signal) {
-      if (error || written_) return;  // Both: what is on its way is not canceled any more.
-      signalled(signal);
-      wait_for_signal();
-    });
-  }
-
-  void signalled(int signal) {
-    const auto is_in = [signal](const std::vector<int>& signals) {
-      return std::find(signals.begin(), signals.end(), signal) != signals.end();
-    };
+  void signalled(RunSignals::Meaning meaning, int signal) {
+    using Meaning = RunSignals::Meaning;
     if (finished_ || not_joined_) {
       // Told for the first time: nobody is waited for who reads.  Else the time is set already.
-      if (is_in(plan_.options.end_signals) && !was_told_to_end()) io_.stop();
-    } else if (is_in(plan_.options.end_signals)) {
+      if (meaning == Meaning::kEnd && !was_told_to_end()) io_.stop();
+    } else if (meaning == Meaning::kEnd) {
       tell(Signalled{signal, /*forwarded=*/false});
       happened(Interrupted{signal});
-    } else if (is_in(plan_.options.forward_signals)) {
+    } else if (meaning == Meaning::kForward) {
       tell(Signalled{signal, /*forwarded=*/true});
       happened(Forwarded{signal});
-    } else if (signal == SIGTSTP) {
+    } else if (meaning == Meaning::kPause) {
       happened(PauseAsked{});
-    } else if (signal == SIGUSR1) {
+    } else {
       print_workers();
     }
   }
@@ -494,26 +469,10 @@ class Driver {
                 worker_table(rows));
   }
 
-  // Orphans of the run become this process's children, and one that ends is a zombie until it is
-  // reaped.  Workers are seen by their pidfds: so this may wait, and many are looked at once.
-  void wait_for_child() {
-    child_ended_.async_wait([this](error_code error, int) {
-      if (error || finished_) return;
-      reaping_.expires_after(std::chrono::seconds(1));
-      reaping_.async_wait([this](error_code canceled) {
-        if (canceled || finished_) return;
-        reap_orphans();
-        wait_for_child();
-      });
+  bool is_worker(pid_t pid) const {
+    return std::any_of(workers_.begin(), workers_.end(), [pid](const Worker& worker) {
+      return !worker.reaped && worker.process.pid == pid;
     });
-  }
-
-  void reap_orphans() {
-    std::set<pid_t> workers;
-    for (const Worker& worker : workers_) {
-      if (!worker.reaped) workers.insert(worker.process.pid);
-    }
-    reap_ended_children([&](pid_t pid) { return workers.contains(pid); });
   }
 
   void watch_guard() {
@@ -552,15 +511,17 @@ class Driver {
   std::optional<Error> not_joined_;     // Why they have not come together.
   std::unique_ptr<StoreServer> store_;  // Where the workers do not meet in a file; node 0's.
   UniqueFd null_;
-  asio::signal_set signals_{io_}, child_ended_{io_, SIGCHLD};
-  asio::steady_timer deadline_{io_}, reading_{io_}, reaping_{io_};
+  RunSignals signals_{io_, plan_.options, [this](RunSignals::Meaning meaning, int signal) {
+                        signalled(meaning, signal);
+                      }};
+  OrphanReaper orphans_{io_, [this](pid_t pid) { return is_worker(pid); }};
+  asio::steady_timer deadline_{io_}, reading_{io_};
   std::optional<stream_descriptor> guard_;
   bool waiting_ = false;
   Supervisor supervisor_;
   std::deque<RunEvent> events_;
   bool telling_ = false;
   bool started_ = false, finished_ = false;
-  bool written_ = false;  // And all that was to be printed has been.
   std::vector<Worker> workers_;
   std::vector<Leftover> in_groups_;  // Left behind in workers' groups, as far as it held output.
   std::optional<Error> attempt_error_;
