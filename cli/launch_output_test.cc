@@ -18,6 +18,7 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::Contains;
+using ::testing::ContainsRegex;
 using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using testing::Folder;
@@ -501,6 +502,24 @@ TEST_F(FullDiskTest, IsTheWorkersOwnErrorWhereItWritesItself) {
   const auto result = launch_there("-r 1 sh -c 'head -c 1000000 /dev/zero || exit 9'");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{9}));
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));
+}
+
+// As another user: root may write everywhere.
+TEST_F(FullDiskTest, NoPlaceForTemporaryFilesIsToldAndStartsNothing) {
+  if (!may_mount()) GTEST_SKIP() << "no file system can be mounted here";
+  ::chmod(folder_.path().c_str(), 0755);
+  std::filesystem::copy_file(DISTRUN_PROGRAM, folder_.path() + "/distrun");
+  const std::string script =
+      "mount --bind " + folder_.path() +
+      " /tmp && mount -t tmpfs -o mode=755 tmpfs /var/tmp && cd / && exec setpriv --reuid=65534 "
+      "--regid=65534 --clear-groups env -u TMPDIR -u TEMP -u TMP /tmp/distrun launch echo started";
+  const auto result = run_program({"unshare", "-m", "sh", "-c", script});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(
+      result.err,
+      ContainsRegex("^distrun launch: make a folder /tmp/distrun_......: permission denied, "
+                    "and neither in any other place for temporary files"));
+  EXPECT_EQ(result.out, "");
 }
 
 }  // namespace

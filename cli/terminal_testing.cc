@@ -25,6 +25,7 @@ constexpr std::chrono::seconds kPatience{30};
 
 Terminal::Terminal(const std::vector<std::string>& arguments) {
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (const auto& argument : arguments) argv.push_back(const_cast<char*>(argument.c_str()));
   argv.push_back(nullptr);
   int screen = -1, keyboard = -1;

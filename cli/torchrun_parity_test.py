@@ -36,8 +36,10 @@ with open(path, "w") as file:
 # Variables that differ by their nature, as what they are compared instead.
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DIFFERS = {
-    # Each run has a folder of its own; the layout below it is the same.
-    "TORCHELASTIC_ERROR_FILE": lambda value: "/".join(value.split("/")[-3:]),
+    # Each run has a folder of its own; the layout below it is the same where it stays.
+    "TORCHELASTIC_ERROR_FILE": lambda value: re.search(
+        r"attempt_(\d+)[/_](\d+)[/_]error.json$", value
+    ).groups(),
     # A new one for each run, unless it was given.
     "TORCHELASTIC_RUN_ID": lambda value: UUID.sub("UUID", value),
     # Where the test's own workers write.

@@ -16,7 +16,7 @@ class Index {
  public:
   constexpr explicit Index(int value) : value_(value) {}
   constexpr int value() const { return value_; }
-  friend constexpr auto operator<=>(Index, Index) = default;
+  friend constexpr auto operator<=>(Index, Index) = default;  // NOLINT(modernize-use-nullptr)
 
  private:
   int value_;

@@ -183,11 +183,13 @@ int fail(int, char**) { return kWays.at(way)(); }
 }  // namespace
 
 // A sanitizer's own handlers would be there first, and record() leaves such alone.
+// NOLINTBEGIN(bugprone-reserved-identifier): the name is theirs.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:"
          "disable_coredump=0";
 }
+// NOLINTEND(bugprone-reserved-identifier)
 
 int main(int argc, char** argv) {
   if (argc < 2 || kWays.count(argv[1]) == 0) return 64;

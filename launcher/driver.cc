@@ -404,7 +404,7 @@ class Driver {
     const auto index = static_cast<std::size_t>(local_rank.value());
     WorkerReport& report = report_.workers[index];
     report.core_dumped = has_dumped_core(at(local_rank).process);
-    WorkerError error = read_worker_error(error_file(place_, plan_.workers[index]));
+    WorkerError error = read_worker_error(error_file(plan_, place_, plan_.workers[index]));
     report.error = std::move(error.text);
     report.callstack = std::move(error.callstack);
   }
@@ -422,7 +422,7 @@ class Driver {
     look_for_memory(run_end);
     if (run_end.cause != RunEnd::Cause::kWorkerFailed) return;
     const auto culprit = static_cast<std::size_t>(run_end.culprit->value());
-    const auto handed_on = hand_on_worker_error(error_file(place_, plan_.workers[culprit]),
+    const auto handed_on = hand_on_worker_error(error_file(plan_, place_, plan_.workers[culprit]),
                                                 *run_end.workers[culprit].end, plan_.environment);
     if (!handed_on) report_.error_not_copied = handed_on.error().message;
   }
@@ -463,7 +463,7 @@ class Driver {
       if (row.pid > 0 && !row.end) row.stat = read_process_stat(row.pid);
       const auto session = worker.reaped ? sessions.end() : sessions.find(row.pid);
       if (session != sessions.end()) row.processes = session->second;
-      rows.push_back(std::move(row));
+      rows.push_back(row);
     }
     output_.say(fmt::format("distrun: the workers of attempt {}:\n", place_.attempt) +
                 worker_table(rows));

@@ -50,7 +50,8 @@ Result<std::string> listen_address(const std::string& host, std::chrono::millise
 
   std::optional<Result<Endpoints>> found;
   {
-    const NameLookUp look_up(io, host, 0, [&](Result<Endpoints> result) { found = result; });
+    const NameLookUp look_up(io, host, 0,
+                             [&](Result<Endpoints> result) { found = std::move(result); });
     io.run_for(timeout);
   }
   if (!found) {

@@ -15,8 +15,6 @@
 
 namespace distrun {
 
-using boost::asio::ip::tcp;
-
 // Shared with the thread.
 struct NameLookUp::Answer {
   UniqueFd done{::eventfd(0, EFD_CLOEXEC)};  // Readable when `found` is there.

@@ -71,7 +71,7 @@ void NodeChannel::greet() { send(std::string(1, static_cast<char>(kNodeGreeting)
 
 void NodeChannel::send(const NodeMessage& message) { send(to_line(message)); }
 
-void NodeChannel::send(std::string bytes) {
+void NodeChannel::send(const std::string& bytes) {
   if (!socket_.is_open() || closing_) return;
   if (to_send_.size() + bytes.size() > kUnsentBytesMax) {
     return end(broken("it does not read what it is told"));

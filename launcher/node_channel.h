@@ -57,7 +57,7 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
 
   void receive();
   void read_messages();
-  void send(std::string bytes);
+  void send(const std::string& bytes);
   void write();
   void end(const Error& reason);
   void close_now();

@@ -1,8 +1,8 @@
-// PrivateFolder is a folder of distrun's own, under TMPDIR, that is gone, with what is in it,
-// when the run is over.
+// PrivateFolder is a folder of distrun's own for what is temporary (temporary_folder.h) that is
+// gone, with what is in it, when the run is over.
 //
 //     auto folder = PrivateFolder::make(environment);
-//     if (!folder) return folder.error();      // "make a folder /no/such/distrun_XXXXXX: …"
+//     if (!folder) return folder.error();      // "make a folder /tmp/distrun_XXXXXX: …"
 //     … folder->path() …
 //
 // Only this user may enter it.

@@ -202,7 +202,7 @@ void RunOutput::begin_attempt(int attempt) {
 
 Result<RunOutput::Descriptors> RunOutput::open(LocalRank worker) {
   const WorkerPlan& planned = impl_->plan.workers[static_cast<std::size_t>(worker.value())];
-  if (!impl_->folder.empty()) {
+  if (impl_->log.keeps_files()) {
     const std::string folder = worker_folder(impl_->folder, worker, impl_->attempt);
     std::error_code error;
     std::filesystem::create_directories(folder, error);

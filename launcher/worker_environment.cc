@@ -67,7 +67,7 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   environment.set("TORCHELASTIC_RESTART_COUNT", number(run.attempt));
   environment.set("TORCHELASTIC_MAX_RESTARTS", number(options.max_restarts));
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
-  environment.set("TORCHELASTIC_ERROR_FILE", error_file(run, worker));
+  environment.set("TORCHELASTIC_ERROR_FILE", error_file(plan, run, worker));
   environment.set("TORCHELASTIC_SIGNALS_TO_HANDLE", signals_text(options.end_signals));
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // Without it every worker would start a thread per core.
@@ -107,8 +107,14 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment) 
   return device;
 }
 
-std::string error_file(const RunPlace& run, const WorkerPlan& worker) {
+std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {
   if (run.error_folder.empty()) return "";
+  // Nobody is to find it there, and folders take more time to make than anything else that is done
+  // for a worker.
+  if (!plan.options.log.keeps_files()) {
+    return fmt::format("{}_{}_error.json", attempt_folder(run.error_folder, run.attempt),
+                       worker.local_rank.value());
+  }
   return worker_folder(run.error_folder, worker.local_rank, run.attempt) + "/error.json";
 }
 

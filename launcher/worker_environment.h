@@ -38,7 +38,7 @@ struct RunPlace {
   int attempt = 0;               // TORCHELASTIC_RESTART_COUNT.
   std::uint16_t store_port = 0;  // Of the TCP store.
   std::string init_method;       // The URL of the file, where the store is one.
-  std::string error_folder;      // Holds <attempt>/<local rank>/error.json; empty for none.
+  std::string error_folder;      // Of RunFiles; empty for no error files.
 };
 
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
@@ -54,8 +54,8 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
 // kInvalidArgument where there are fewer.
 Result<std::string> device_of(LocalRank worker, const Environment& environment);
 
-// Where the worker's error file goes: "FOLDER/attempt_0/3/error.json", torchrun's layout; empty
-// where it has none.
-std::string error_file(const RunPlace& run, const WorkerPlan& worker);
+// Where the worker's error file goes; empty where it has none.  With log files, torchrun's layout:
+// "FOLDER/attempt_0/3/error.json"; else "FOLDER/attempt_0_3_error.json".
+std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker);
 
 }  // namespace distrun

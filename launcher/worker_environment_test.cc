@@ -38,7 +38,7 @@ TEST(WorkerEnvironmentTest, IsTorchruns) {
       {"ROLE_NAME", "trainer"},
       {"ROLE_RANK", "2"},
       {"ROLE_WORLD_SIZE", "4"},
-      {"TORCHELASTIC_ERROR_FILE", "/tmp/errors/attempt_0/2/error.json"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/errors/attempt_0_2_error.json"},
       {"TORCHELASTIC_MAX_RESTARTS", "0"},
       {"TORCHELASTIC_RESTART_COUNT", "0"},
       {"TORCHELASTIC_RUN_ID", "run-7"},

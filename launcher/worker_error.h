@@ -1,8 +1,8 @@
 // What a worker has left in its error file, for the launcher's summary and for who started the
 // launcher.
 //
-//     WorkerError error = read_worker_error(error_file(place, worker));
-//     hand_on_worker_error(error_file(place, culprit), KilledBy{SIGSEGV}, plan.environment);
+//     WorkerError error = read_worker_error(error_file(plan, place, worker));
+//     hand_on_worker_error(error_file(plan, place, culprit), KilledBy{SIGSEGV}, plan.environment);
 #pragma once
 
 #include <string>

@@ -1,0 +1,22 @@
+# `distrun` is one file without shared libraries, where this machine can link such a program (its
+# compiler brings static libraries, no sanitizer wants a shared one): it starts in about half the
+# time, as there is nothing to find and to relocate, and it can be copied to other machines.
+#
+#   DISTRUN_STATIC   whether it can
+#   distrun_fmt      what links fmt: static then, else the machine's shared one
+set(check "${PROJECT_SOURCE_DIR}/cmake/static_fmt.cc")
+try_compile(DISTRUN_LINKS_STATIC
+  SOURCES "${check}"
+  SOURCE_FROM_CONTENT main.cc "#include <fmt/format.h>\n#include <iostream>\n#include <thread>
+int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.3}\", argc, 0.5); }).join(); }"
+  LINK_OPTIONS -static
+  LINK_LIBRARIES Threads::Threads
+  CXX_STANDARD 20)
+option(DISTRUN_STATIC "Link distrun without shared libraries" ${DISTRUN_LINKS_STATIC})
+
+if(DISTRUN_STATIC)
+  add_library(distrun_fmt STATIC EXCLUDE_FROM_ALL "${check}")
+else()
+  add_library(distrun_fmt INTERFACE)
+  target_link_libraries(distrun_fmt INTERFACE fmt::fmt)
+endif()
