@@ -12,7 +12,7 @@ import sys
 
 FOLDERS = ["common", "store", "launcher", "backends", "sharing", "parallel", "testsuites", "cli"]
 # They may use everything and nothing may use them.
-TOP = ["examples", "bench"]
+TOP = ["examples", "bench", "cmake"]
 # Linked into distrun: nothing of LibTorch here.
 WITHOUT_LIBTORCH = {"common", "store", "launcher", "cli"}
 LIBTORCH = re.compile(r"(torch|ATen|c10)/")

@@ -37,7 +37,8 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
   auto nodes = std::make_unique<NodesHost>(
       io, request,
       NodesHost::Options{.join_timeout = options.join_timeout,
-                         .stop_timeout = options.shutdown_timeout + stop_margin()},
+                         .stop_timeout = options.shutdown_timeout + stop_margin(),
+                         .stop_patience = options.shutdown_timeout + std::chrono::seconds(5)},
       std::move(handlers));
   const auto take = [to = nodes.get()](boost::asio::ip::tcp::socket socket, std::string received) {
     to->take(std::move(socket), std::move(received));

@@ -229,6 +229,17 @@ std::string NodesCoordinator::missing() const {
                      here.empty() ? "none" : fmt::format("{}", fmt::join(here, ", ")));
 }
 
+std::string NodesCoordinator::awaited() const {
+  if (phase_ != Phase::kStopping) return missing();
+  std::vector<std::string> names;
+  for (const Node& node : nodes_) {
+    if (is_there(node) && node.state != State::kStopped) names.push_back(name(node));
+  }
+  if (names.empty()) return "";
+  return fmt::format("{} to end {} workers", fmt::join(names, ", "),
+                     names.size() == 1 ? "its" : "their");
+}
+
 bool NodesCoordinator::all(std::initializer_list<State> states) const {
   return std::all_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
     return std::find(states.begin(), states.end(), node.state) != states.end();

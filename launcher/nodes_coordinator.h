@@ -97,6 +97,10 @@ class NodesCoordinator {
   // "nodes 1, 3 of 4; here are node 0 (gpu-0), node 2 (gpu-2)"; empty where all have come.
   std::string missing() const;
 
+  // For whom the present phase waits: missing(), or "node 1 (gpu-1) to end its workers"; empty for
+  // nobody.
+  std::string awaited() const;
+
   bool is_finished() const { return phase_ == Phase::kFinished; }
 
  private:

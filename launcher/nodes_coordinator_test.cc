@@ -246,6 +246,7 @@ TEST_F(NodesCoordinatorTest, WhoNeverStopsIsNotWaitedForForEver) {
   const auto deadline = coordinator_->next_deadline();
   ASSERT_EQ(deadline, kStart + seconds(1 + 90));
   EXPECT_THAT(step(NodesTick{}, seconds(90)), IsEmpty());
+  EXPECT_EQ(coordinator_->awaited(), "node 0 (host0) to end its workers");
   EXPECT_THAT(step(NodesTick{}, seconds(91)), ElementsAre("finish 7 to 0", "finish 7 to 1"));
   EXPECT_EQ(verdict_.notes, "  node 0 (host0) has not said that its workers are gone\n");
 }

@@ -106,7 +106,11 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void perform(const OrderNode& action) {
-    if (std::holds_alternative<StartNode>(action.order)) patience.cancel();
+    if (std::holds_alternative<StopNode>(action.order)) {
+      be_patient(options.stop_patience);
+    } else {
+      patience.cancel();
+    }
     const NodePeer peer = peer_of.at(action.node);
     if (peer != kOwnNode) {
       const auto found = joined.find(peer);  // It may have just been lost.
@@ -183,13 +187,18 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     not_let_in("a client at " + dropped.mapped().channel->remote() + " is no node: " + reason);
   }
 
-  void join() {
-    patience.expires_after(options.patience);
+  // After that time it is said for whom node 0 waits.
+  void be_patient(std::chrono::milliseconds time) {
+    patience.expires_after(time);
     patience.async_wait([self = shared_from_this()](error_code error) {
       if (error || self->closed) return;
-      const std::string missing = self->coordinator.missing();
-      if (!missing.empty()) self->notice("waiting for " + missing);
+      const std::string awaited = self->coordinator.awaited();
+      if (!awaited.empty()) self->notice("waiting for " + awaited);
     });
+  }
+
+  void join() {
+    be_patient(options.patience);
     step(NodeAsked{kOwnNode, own});
   }
 

@@ -30,7 +30,9 @@ class NodesHost : public Nodes {
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
     std::chrono::milliseconds request_timeout = std::chrono::seconds(10);  // To JoinRequest.
-    std::chrono::milliseconds patience = std::chrono::seconds(5);  // Then it says who is missing.
+    // Then it says who is missing, or has not ended its workers.
+    std::chrono::milliseconds patience = std::chrono::seconds(5);
+    std::chrono::milliseconds stop_patience = std::chrono::seconds(35);
   };
 
   // `own` says what is to be said of node 0 itself, and what the others must agree with.

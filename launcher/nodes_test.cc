@@ -196,6 +196,16 @@ TEST_F(NodesTest, Node0NamesWhoIsMissing) {
               HasSubstr("missing are node 1 of 3"));
 }
 
+TEST_F(NodesTest, Node0NamesWhoDoesNotEndItsWorkers) {
+  host(2, {.stop_patience = milliseconds(1)});
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  host_->report(NodeFailed{0, /*may_restart=*/false, {.status = 7}});
+  host_->report(NodeStopped{0});
+  ASSERT_TRUE(comes_to([&] { return !host_log_.notices.empty(); }));
+  EXPECT_EQ(host_log_.notices[0], "waiting for node 1 (host1) to end its workers");
+}
+
 TEST_F(NodesTest, WhoIsRefusedLearnsWhyAndNode0SaysIt) {
   host(3);
   member(request(1, 3), log_);
