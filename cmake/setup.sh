@@ -2,6 +2,7 @@
 # Installs what a build needs, once.  Safe to repeat and to interrupt.
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
+#   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
 #   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR only looks whether that is a LibTorch
 #
 # Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0).
@@ -93,8 +94,26 @@ install_libtorch() {
   touch "$ready"
 }
 
+# Beside the environment, not in it: nothing else is to find these.
+install_accelerate() {
+  local version=1.15.0 folder=.deps/accelerate log=.deps/pip_accelerate.log
+  local ready=$folder/.ready-$version
+  [ ! -e "$ready" ] || return 0
+  need_space .deps 200 "accelerate"
+  say "fetching accelerate $version into $folder"
+  rm -rf "$folder"
+  # Its torch is the one that is there already.
+  if ! { .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps "accelerate==$version" &&
+    .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" packaging psutil pyyaml safetensors 'huggingface_hub>=0.21'; } >"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    die "pip could not install accelerate $version" "the whole output is in $log"
+  fi
+  touch "$ready"
+}
+
 case ${1-} in
   packages) shift; install_packages "$@" ;;
+  accelerate) install_accelerate ;;
   libtorch) shift; install_libtorch "$@" ;;
-  *) die "usage: cmake/setup.sh packages GROUP… | libtorch" ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | accelerate" ;;
 esac

@@ -1,13 +1,14 @@
 #!/usr/bin/env bash
 # `make soak`: everything that starts processes or opens sockets, many times over, first on a quiet
 # machine and then with every core kept busy; between the two, a hundred thousand random requests to
-# our store and to LibTorch's, random bytes to ours, and the command lines held against torchrun.  A test that fails once is a bug.
+# our store and to LibTorch's, random bytes to ours, the command lines held against torchrun, and accelerate's own tests.  A test
+# that fails once is a bug.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FUZZ_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
-tests='ranks_test|tcp_store_test|TcpStoreTest|TrainDigits|Launch[A-Za-z]*Test|StoreServerTest|HostileClients|StoreClient|StoreCommand|LocalPeer|FileRendezvous|Differential|WorkerProcessTest|OutputSinkTest'
+tests='cli_test|ranks_test|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|TrainDigits'
 
 soak() {
   printf 'distrun: %s times, %s\n' "$times" "$1" >&2
@@ -24,6 +25,11 @@ python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
 if [ -n "$python" ]; then
   printf 'distrun: every command line that is held against torchrun\n' >&2
   "$python" cli/torchrun_parity_test.py "$build/distrun" --all
+fi
+if [ "$python" = "$PWD/.deps/venv/bin/python3" ]; then
+  printf "distrun: accelerate's own tests\n" >&2
+  cmake/setup.sh accelerate
+  cli/accelerate_test.sh "$build/distrun" "$python" .deps/accelerate
 fi
 
 cmake/fuzz.sh

@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Accelerate's own tests of a launched program, unmodified, under torchrun and under `distrun launch`,
+# on two workers without GPUs: both are to succeed, and to print the same in whatever order.  That is
+# compared by characters: under torchrun two workers' lines come to be one.
+#
+#   cli/accelerate_test.sh build/distrun .deps/venv/bin/python3 .deps/accelerate
+#
+# The third is where `cmake/setup.sh accelerate` has put the package.  Takes about two minutes.
+set -euo pipefail
+distrun=$(realpath "$1") python=$(realpath -s "$2") package=$(realpath "$3")
+scripts=$package/accelerate/test_utils/scripts
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+export PYTHONPATH=$package CUDA_VISIBLE_DEVICES='' ACCELERATE_USE_CPU=true OMP_NUM_THREADS=1 PATH=${python%/*}:$PATH
+
+characters() { tr -d '\n' <"$1" | fold -w 1 | sort; }
+
+failed=0
+for script in test_ops test_sync test_script; do
+  for launcher in torchrun distrun; do
+    if [ "$launcher" = torchrun ]; then
+      command=("$python" -m torch.distributed.run --master-port 0 --rdzv-backend c10d --rdzv-endpoint 127.0.0.1:0)
+    else
+      command=("$distrun" launch)
+    fi
+    status=0
+    timeout 300 "${command[@]}" --nproc-per-node 2 "$scripts/$script.py" \
+      >"$work/$script.$launcher" 2>"$work/errors" || status=$?
+    lines=$(grep -c . "$work/$script.$launcher" || true)
+    echo "$script under $launcher: exit status $status, $lines lines"
+    if [ "$status" -ne 0 ] || [ "$lines" -eq 0 ]; then
+      cat "$work/errors"
+      failed=1
+    fi
+  done
+  if ! cmp -s <(characters "$work/$script.torchrun") <(characters "$work/$script.distrun"); then
+    echo "$script has printed something else:"
+    diff <(sort "$work/$script.torchrun") <(sort "$work/$script.distrun") || true
+    failed=1
+  fi
+done
+exit "$failed"
