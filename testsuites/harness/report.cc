@@ -1,0 +1,39 @@
+#include "testsuites/harness/report.h"
+
+namespace distrun {
+
+const char* text_of(RankStatus status) {
+  switch (status) {
+    case RankStatus::kPassed:
+      return "passed";
+    case RankStatus::kFailed:
+      return "failed";
+    case RankStatus::kSkipped:
+      return "skipped";
+    case RankStatus::kCrashed:
+      return "crashed";
+    case RankStatus::kTimedOut:
+      return "timed_out";
+    case RankStatus::kExited:
+      return "exited";
+  }
+  return "";
+}
+
+const char* text_of(TestStatus status) {
+  switch (status) {
+    case TestStatus::kPassed:
+      return "passed";
+    case TestStatus::kFailed:
+      return "failed";
+    case TestStatus::kSkipped:
+      return "skipped";
+    case TestStatus::kFlaky:
+      return "flaky";
+    case TestStatus::kInterrupted:
+      return "interrupted";
+  }
+  return "";
+}
+
+}  // namespace distrun

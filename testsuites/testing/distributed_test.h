@@ -1,0 +1,102 @@
+// Distributed tests: GoogleTest tests that every rank of a group runs, each in a process of its
+// own, and that pass where all ranks pass.
+//
+//     #include "testsuites/testing/distributed_test.h"
+//
+//     struct CommTest : distrun::DistributedTest {};
+//
+//     DISTRIBUTED_TEST(gloo, CommTest, test_sum, {.ranks = 4}) {
+//       auto group = create_gloo();
+//       at::Tensor x = at::full({3}, rank());
+//       std::vector<at::Tensor> xs = {x};
+//       group->allreduce(xs)->wait();
+//       EXPECT_TENSORS_EQUAL(x, at::full({3}, 6));
+//     }
+//
+// Its id is "gloo.CommTest.test_sum".  `distrun test --binary PROGRAM gloo` runs it; PROGRAM links
+// distrun::testing, whose main() it gets.
+//
+// The class is a GoogleTest fixture: SetUp() and TearDown() run on every rank.  EXPECT_*, ASSERT_*,
+// SCOPED_TRACE, GTEST_SKIP work as everywhere.  A rank that makes no assertion fails: include this
+// header rather than <gtest/gtest.h>, because it counts them.  A skip is all ranks' or it is an
+// error; what the runner can know (GPUs, backends) belongs into the needs, which it looks at before
+// anything is started.
+//
+// Before its body a rank has: RANK, LOCAL_RANK, WORLD_SIZE, DISTRUN_INIT_METHOD (a file of its
+// test's own, so init_process_group() works), a current folder of its own, which is TMPDIR too and
+// empty, /dev/null as stdin, and torch::manual_seed(1234).  After it the process ends by _exit():
+// what static objects would do at the end does not happen.
+//
+// Nothing at namespace scope of a test program may start a thread, run a tensor operation or touch
+// a GPU: the processes are forks of one that has loaded LibTorch, and that refuses to go on then.
+#pragma once
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "testsuites/harness/test_info.h"
+
+namespace distrun {
+
+namespace internal {
+int count_assertion();  // Returns 0.
+}
+
+// Every macro of GoogleTest that asserts something begins with this one.
+#undef GTEST_AMBIGUOUS_ELSE_BLOCKER_
+#define GTEST_AMBIGUOUS_ELSE_BLOCKER_             \
+  switch (::distrun::internal::count_assertion()) \
+  case 0:                                         \
+  default:  // NOLINT
+
+// What a rank of a test has at hand.
+class DistributedTest : public ::testing::Test {
+ public:
+  // Of this rank, and of how many.
+  static int rank();
+  static int world_size();
+
+  // "gloo", unless --backend said otherwise.
+  static const std::string& backend();
+
+  // A path in the folder that all ranks of this test share; it is empty when the test begins.
+  static std::string shared_path(const std::string& name);
+
+  // The store of the ranks of this test: a c10d::FileStore.  Another name, another store.
+  static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
+};
+
+namespace internal {
+
+// "suite.Class", and into the list that the test host shows.  Lives as long as the program.
+const char* note_test(const char* suite, const char* test_class, const char* name,
+                      const TestNeeds& needs, const char* file, int line);
+
+template <class Fixture>
+int register_test(const char* suite, const char* test_class, const char* name,
+                  const TestNeeds& needs, const char* file, int line, Fixture* (*make)()) {
+  ::testing::RegisterTest(note_test(suite, test_class, name, needs, file, line), name, nullptr,
+                          nullptr, file, line, make);
+  return 0;
+}
+
+}  // namespace internal
+}  // namespace distrun
+
+// The needs, a TestNeeds in braces, may hold commas: they are the last arguments.
+#define DISTRIBUTED_TEST(suite, Class, name, ...)                                      \
+  class suite##_##Class##_##name##_Test : public Class {                               \
+   private:                                                                            \
+    void TestBody() override;                                                          \
+    [[maybe_unused]] static const int registered_;                                     \
+  };                                                                                   \
+  const int suite##_##Class##_##name##_Test::registered_ =                             \
+      ::distrun::internal::register_test<Class>(                                       \
+          #suite, #Class, #name, ::distrun::TestNeeds __VA_ARGS__, __FILE__, __LINE__, \
+          []() -> Class* { return new suite##_##Class##_##name##_Test(); });           \
+  void suite##_##Class##_##name##_Test::TestBody()
