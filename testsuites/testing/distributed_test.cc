@@ -1,0 +1,68 @@
+#include "testsuites/testing/distributed_test.h"
+
+#include <atomic>
+#include <cstdlib>
+#include <stdexcept>
+
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+
+#include "common/parse_number.h"
+#include "testsuites/testing/rank_of_test.h"
+
+namespace distrun {
+
+namespace {
+
+std::atomic<int> made{0};
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  if (value == nullptr) {
+    throw std::runtime_error(std::string("the variable ") + name +
+                             " is not set: this test is to be run by `distrun test`");
+  }
+  return value;
+}
+
+int number(const char* name) {
+  const auto value = parse_number<int>(variable(name));
+  if (!value) throw std::runtime_error(std::string(name) + " is not a number");
+  return *value;
+}
+
+}  // namespace
+
+int internal::count_assertion() {
+  ++made;
+  return 0;
+}
+
+int assertions_made() { return made; }
+
+int DistributedTest::rank() {
+  static const int value = number("RANK");
+  return value;
+}
+
+int DistributedTest::world_size() {
+  static const int value = number("WORLD_SIZE");
+  return value;
+}
+
+const std::string& DistributedTest::backend() {
+  static const std::string value = [] {
+    const char* said = std::getenv(kTestBackendVariable);
+    return std::string(said == nullptr ? "gloo" : said);
+  }();
+  return value;
+}
+
+std::string DistributedTest::shared_path(const std::string& name) {
+  return variable(kTestFolderVariable) + "/" + name;
+}
+
+c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) {
+  return c10::make_intrusive<c10d::FileStore>(shared_path(name), world_size());
+}
+
+}  // namespace distrun
