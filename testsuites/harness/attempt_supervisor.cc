@@ -1,0 +1,83 @@
+#include "testsuites/harness/attempt_supervisor.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace distrun {
+
+AttemptSupervisor::AttemptSupervisor(const Options& options, int ranks, TimePoint now)
+    : options_(options),
+      ranks_(static_cast<std::size_t>(ranks)),
+      timeout_at_(now + options.timeout),
+      deadline_(timeout_at_) {}
+
+std::vector<AttemptAction> AttemptSupervisor::step(const AttemptEvent& event, TimePoint now) {
+  if (phase_ != Phase::kFinished) {
+    std::visit([&](const auto& what) { handle(what, now); }, event);
+    if (phase_ != Phase::kFinished && all_have_ended()) finish();
+  }
+  return std::exchange(actions_, {});
+}
+
+void AttemptSupervisor::handle(const RankSeenToEnd& event, TimePoint now) {
+  Rank& rank = ranks_[static_cast<std::size_t>(event.rank)];
+  rank.ended = true;
+  rank.asked = false;
+  if (phase_ == Phase::kAsking) return handle(RankAnswered{event.rank}, now);
+  if (phase_ != Phase::kRunning || !event.failed || std::exchange(somebody_failed_, true)) return;
+  deadline_ = std::min(timeout_at_, now + options_.grace);
+}
+
+void AttemptSupervisor::handle(const RankAnswered& event, TimePoint now) {
+  ranks_[static_cast<std::size_t>(event.rank)].asked = false;
+  const bool awaited = std::any_of(ranks_.begin(), ranks_.end(),
+                                   [](const Rank& rank) { return rank.asked && !rank.ended; });
+  if (phase_ == Phase::kAsking && !awaited) end_all(now);
+}
+
+void AttemptSupervisor::handle(const AttemptInterrupted&, TimePoint now) {
+  cut_ = AttemptCut::kInterrupted;
+  if (phase_ != Phase::kEnding) end_all(now);
+}
+
+void AttemptSupervisor::handle(const AttemptTick&, TimePoint now) {
+  if (!deadline_ || now < *deadline_) return;
+  if (phase_ == Phase::kRunning) {
+    if (!somebody_failed_) cut_ = AttemptCut::kTimeOut;
+    ask(now);
+  } else if (phase_ == Phase::kAsking) {
+    end_all(now);
+  } else {
+    finish();
+  }
+}
+
+void AttemptSupervisor::ask(TimePoint now) {
+  phase_ = Phase::kAsking;
+  deadline_ = now + options_.answer;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (ranks_[i].ended) continue;
+    ranks_[i].asked = true;
+    actions_.push_back(AskWhere{static_cast<int>(i)});
+  }
+}
+
+void AttemptSupervisor::end_all(TimePoint now) {
+  phase_ = Phase::kEnding;
+  deadline_ = now + options_.ending;
+  for (std::size_t i = 0; i < ranks_.size(); ++i) {
+    if (!ranks_[i].ended) actions_.push_back(EndRank{static_cast<int>(i)});
+  }
+}
+
+void AttemptSupervisor::finish() {
+  phase_ = Phase::kFinished;
+  deadline_.reset();
+  actions_.push_back(FinishAttempt{cut_});
+}
+
+bool AttemptSupervisor::all_have_ended() const {
+  return std::all_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.ended; });
+}
+
+}  // namespace distrun

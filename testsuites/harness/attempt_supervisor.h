@@ -1,0 +1,91 @@
+// AttemptSupervisor decides when the ranks of one attempt are asked where they stand and ended.
+//
+//     AttemptSupervisor supervisor({.timeout = 60s}, /*ranks=*/4, now);
+//     for (const AttemptAction& action : supervisor.step(RankSeenToEnd{2, /*failed=*/true}, now)) …
+//     timer.expires_at(*supervisor.next_deadline());
+//
+//     running ──all have ended──────────────────────────────────────────────▶ finished
+//        │ time-out, or a rank ended as a failure and                             ▲
+//        │ the grace for the others is over                                       │
+//        └──▶ asking ──all asked have answered, or some time is over──▶ ending ───┘
+//
+// No test waits for its time-out because another rank has failed.  A rank that is stopped, or whose
+// threads hold every lock, does not answer: asking is bounded, and so is ending.  Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <variant>
+#include <vector>
+
+#include "testsuites/harness/verdict.h"
+
+namespace distrun {
+
+// Events.
+struct RankSeenToEnd {  // Or not to have been started.
+  int rank;
+  bool failed;
+};
+struct RankAnswered {
+  int rank;
+};
+struct AttemptInterrupted {};
+struct AttemptTick {};
+using AttemptEvent = std::variant<RankSeenToEnd, RankAnswered, AttemptInterrupted, AttemptTick>;
+
+// Actions, in this order.
+struct AskWhere {
+  int rank;
+};
+struct EndRank {
+  int rank;
+};
+struct FinishAttempt {  // Who has not ended by now never will.
+  AttemptCut cut;
+};
+using AttemptAction = std::variant<AskWhere, EndRank, FinishAttempt>;
+
+class AttemptSupervisor {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  struct Options {
+    std::chrono::milliseconds timeout = std::chrono::seconds(60);
+    std::chrono::milliseconds grace = std::chrono::seconds(1);    // For the peers of a failure.
+    std::chrono::milliseconds answer = std::chrono::seconds(1);   // To say where one stands.
+    std::chrono::milliseconds ending = std::chrono::seconds(20);  // What SIGKILL may take.
+  };
+
+  AttemptSupervisor(const Options& options, int ranks, TimePoint now);
+
+  std::vector<AttemptAction> step(const AttemptEvent& event, TimePoint now);
+  std::optional<TimePoint> next_deadline() const { return deadline_; }
+
+ private:
+  enum class Phase { kRunning, kAsking, kEnding, kFinished };
+  struct Rank {
+    bool ended = false;
+    bool asked = false;
+  };
+
+  void handle(const RankSeenToEnd& event, TimePoint now);
+  void handle(const RankAnswered& event, TimePoint now);
+  void handle(const AttemptInterrupted& event, TimePoint now);
+  void handle(const AttemptTick& event, TimePoint now);
+  void ask(TimePoint now);
+  void end_all(TimePoint now);
+  void finish();
+  bool all_have_ended() const;
+
+  const Options options_;
+  Phase phase_ = Phase::kRunning;
+  std::vector<Rank> ranks_;
+  AttemptCut cut_ = AttemptCut::kNo;
+  bool somebody_failed_ = false;
+  TimePoint timeout_at_;
+  std::optional<TimePoint> deadline_;
+  std::vector<AttemptAction> actions_;
+};
+
+}  // namespace distrun

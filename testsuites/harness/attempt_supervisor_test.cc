@@ -1,0 +1,147 @@
+#include "testsuites/harness/attempt_supervisor.h"
+
+#include <random>
+
+#include <fmt/format.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+std::string text_of(const AttemptAction& action) {
+  if (const auto* ask = std::get_if<AskWhere>(&action)) return fmt::format("ask {}", ask->rank);
+  if (const auto* end = std::get_if<EndRank>(&action)) return fmt::format("end {}", end->rank);
+  switch (std::get<FinishAttempt>(action).cut) {
+    case AttemptCut::kNo:
+      return "finish";
+    case AttemptCut::kTimeOut:
+      return "finish timed out";
+    case AttemptCut::kInterrupted:
+      return "finish interrupted";
+  }
+  return "";
+}
+
+class AttemptSupervisorTest : public ::testing::Test {
+ protected:
+  const AttemptSupervisor::TimePoint start_{};
+  AttemptSupervisor supervisor_{{.timeout = seconds(60)}, 3, start_};
+
+  std::vector<std::string> step(const AttemptEvent& event, milliseconds at = milliseconds(1)) {
+    std::vector<std::string> texts;
+    for (const auto& action : supervisor_.step(event, start_ + at))
+      texts.push_back(text_of(action));
+    return texts;
+  }
+};
+
+TEST_F(AttemptSupervisorTest, FinishesWhenAllHaveEnded) {
+  EXPECT_THAT(step(RankSeenToEnd{0, false}), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{2, false}), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(60));
+  EXPECT_THAT(step(RankSeenToEnd{1, false}), ElementsAre("finish"));
+  EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
+}
+
+TEST_F(AttemptSupervisorTest, PeersOfAFailureAreAskedAndEndedAfterAGrace) {
+  EXPECT_THAT(step(RankSeenToEnd{1, true}, milliseconds(100)), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(1100));
+  EXPECT_THAT(step(AttemptTick{}, milliseconds(1099)), IsEmpty());
+  EXPECT_THAT(step(AttemptTick{}, milliseconds(1100)), ElementsAre("ask 0", "ask 2"));
+  EXPECT_THAT(step(RankAnswered{0}, milliseconds(1101)), IsEmpty());
+  EXPECT_THAT(step(RankAnswered{2}, milliseconds(1102)), ElementsAre("end 0", "end 2"));
+  EXPECT_THAT(step(RankSeenToEnd{0, true}, milliseconds(1103)), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{2, true}, milliseconds(1104)), ElementsAre("finish"));
+}
+
+TEST_F(AttemptSupervisorTest, AnotherFailureDoesNotProlongTheGrace) {
+  step(RankSeenToEnd{1, true}, milliseconds(100));
+  step(RankSeenToEnd{2, true}, milliseconds(1000));
+  EXPECT_THAT(step(AttemptTick{}, milliseconds(1100)), ElementsAre("ask 0"));
+}
+
+TEST_F(AttemptSupervisorTest, WithoutAFailureTheTimeOutIsTheLimit) {
+  step(RankSeenToEnd{1, false}, milliseconds(100));
+  EXPECT_THAT(step(AttemptTick{}, seconds(59)), IsEmpty());
+  EXPECT_THAT(step(AttemptTick{}, seconds(60)), ElementsAre("ask 0", "ask 2"));
+  EXPECT_THAT(step(AttemptTick{}, milliseconds(60'999)), IsEmpty());
+  EXPECT_THAT(step(AttemptTick{}, seconds(61)), ElementsAre("end 0", "end 2"));
+  step(RankSeenToEnd{0, true}, seconds(61));
+  EXPECT_THAT(step(RankSeenToEnd{2, true}, seconds(61)), ElementsAre("finish timed out"));
+}
+
+TEST_F(AttemptSupervisorTest, AFailureShortlyBeforeTheTimeOutGainsNoTime) {
+  step(RankSeenToEnd{1, true}, milliseconds(59'900));
+  EXPECT_THAT(step(AttemptTick{}, seconds(60)), ElementsAre("ask 0", "ask 2"));
+}
+
+TEST_F(AttemptSupervisorTest, WhoEndsWhileItIsAskedIsNotAwaited) {
+  step(AttemptTick{}, seconds(60));
+  step(RankAnswered{0}, seconds(60));
+  step(RankSeenToEnd{1, false}, seconds(60));
+  EXPECT_THAT(step(RankSeenToEnd{2, false}, seconds(60)), ElementsAre("end 0"));
+}
+
+TEST_F(AttemptSupervisorTest, WhoCannotBeEndedIsNotWaitedForForEver) {
+  step(AttemptTick{}, seconds(60));
+  step(AttemptTick{}, seconds(61));
+  EXPECT_THAT(step(AttemptTick{}, seconds(80)), IsEmpty());
+  EXPECT_THAT(step(AttemptTick{}, seconds(81)), ElementsAre("finish timed out"));
+}
+
+TEST_F(AttemptSupervisorTest, AnInterruptEndsAllAtOnce) {
+  step(RankSeenToEnd{1, false});
+  EXPECT_THAT(step(AttemptInterrupted{}), ElementsAre("end 0", "end 2"));
+  EXPECT_THAT(step(AttemptInterrupted{}), IsEmpty());
+  step(RankSeenToEnd{0, true});
+  EXPECT_THAT(step(RankSeenToEnd{2, true}), ElementsAre("finish interrupted"));
+}
+
+// Whatever comes, in whatever order: it finishes exactly once, and in bounded time.
+TEST(AttemptSupervisorRandomTest, FinishesOnceInBoundedTime) {
+  for (unsigned seed = 0; seed < 2000; ++seed) {
+    std::mt19937 random(seed);
+    const int ranks = 1 + static_cast<int>(random() % 5);
+    auto now = AttemptSupervisor::TimePoint{};
+    const auto start = now;
+    AttemptSupervisor supervisor({.timeout = seconds(10)}, ranks, now);
+    std::vector<bool> ended(static_cast<std::size_t>(ranks));
+    int finished = 0;
+    for (int i = 0; i < 200 && supervisor.next_deadline(); ++i) {
+      const int rank = static_cast<int>(random() % static_cast<unsigned>(ranks));
+      AttemptEvent event = AttemptTick{};
+      switch (random() % 12) {
+        case 0:
+          if (!ended[static_cast<std::size_t>(rank)])
+            event = RankSeenToEnd{rank, random() % 2 == 0};
+          ended[static_cast<std::size_t>(rank)] = true;
+          break;
+        case 1:
+          event = RankAnswered{rank};
+          break;
+        case 2:
+          if (random() % 20 == 0) event = AttemptInterrupted{};
+          break;
+        default:
+          now = std::max(now, *supervisor.next_deadline());
+      }
+      for (const auto& action : supervisor.step(event, now)) {
+        finished += std::holds_alternative<FinishAttempt>(action) ? 1 : 0;
+        if (const auto* end = std::get_if<EndRank>(&action)) {
+          EXPECT_FALSE(ended[static_cast<std::size_t>(end->rank)]) << seed;
+        }
+      }
+    }
+    EXPECT_EQ(finished, 1) << seed;
+    EXPECT_LE(now - start, seconds(10 + 1 + 1 + 20)) << seed;
+  }
+}
+
+}  // namespace
+}  // namespace distrun

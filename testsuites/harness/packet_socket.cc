@@ -1,0 +1,96 @@
+#include "testsuites/harness/packet_socket.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstring>
+
+#include <sys/socket.h>
+
+namespace distrun {
+
+namespace {
+
+constexpr std::size_t kControlBytes = CMSG_SPACE(kPacketDescriptorsMax * sizeof(int));
+
+Error failed(const char* what) {
+  Error error = Error::from_errno(what);
+  if (errno == EAGAIN) error.kind = ErrorKind::kTimedOut;
+  return error;
+}
+
+std::vector<UniqueFd> descriptors_of(msghdr& message) {
+  std::vector<UniqueFd> descriptors;
+  for (cmsghdr* at = CMSG_FIRSTHDR(&message); at != nullptr; at = CMSG_NXTHDR(&message, at)) {
+    if (at->cmsg_level != SOL_SOCKET || at->cmsg_type != SCM_RIGHTS) continue;
+    for (std::size_t i = 0; i < (at->cmsg_len - CMSG_LEN(0)) / sizeof(int); ++i) {
+      int fd = -1;
+      std::memcpy(&fd, CMSG_DATA(at) + i * sizeof(int), sizeof(int));
+      descriptors.emplace_back(fd);
+    }
+  }
+  return descriptors;
+}
+
+}  // namespace
+
+Result<std::pair<UniqueFd, UniqueFd>> make_packet_sockets() {
+  int ends[2];
+  if (::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, ends) != 0) {
+    return Error::from_errno("make a pair of sockets");
+  }
+  return std::pair(UniqueFd(ends[0]), UniqueFd(ends[1]));
+}
+
+Result<void> send_packet(int socket, const std::string& bytes,
+                         const std::vector<int>& descriptors) {
+  if (bytes.size() > kPacketBytesMax || descriptors.size() > kPacketDescriptorsMax) {
+    return Error{ErrorKind::kInvalidArgument, "send a packet: it is too large"};
+  }
+  iovec content{const_cast<char*>(bytes.data()), bytes.size()};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, kControlBytes> control{};
+  if (!descriptors.empty()) {
+    message.msg_control = control.data();
+    message.msg_controllen = CMSG_SPACE(descriptors.size() * sizeof(int));
+    cmsghdr* rights = CMSG_FIRSTHDR(&message);
+    rights->cmsg_level = SOL_SOCKET;
+    rights->cmsg_type = SCM_RIGHTS;
+    rights->cmsg_len = CMSG_LEN(descriptors.size() * sizeof(int));
+    std::memcpy(CMSG_DATA(rights), descriptors.data(), descriptors.size() * sizeof(int));
+  }
+  ssize_t sent = -1;
+  do {
+    sent = ::sendmsg(socket, &message, MSG_NOSIGNAL);
+  } while (sent < 0 && errno == EINTR);
+  if (sent < 0) return failed("send a packet");
+  return {};
+}
+
+Result<Packet> receive_packet(int socket) {
+  Packet packet;
+  packet.bytes.resize(kPacketBytesMax);
+  iovec content{packet.bytes.data(), packet.bytes.size()};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  alignas(cmsghdr) std::array<char, kControlBytes> control{};
+  message.msg_control = control.data();
+  message.msg_controllen = control.size();
+  ssize_t size = -1;
+  do {
+    size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
+  } while (size < 0 && errno == EINTR);
+  if (size < 0 && errno != ECONNRESET) return failed("receive a packet");
+  packet.has_ended = size <= 0;
+  packet.bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  packet.descriptors = descriptors_of(message);
+  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+    return Error{ErrorKind::kInvalidArgument, "receive a packet: it is too large"};
+  }
+  return packet;
+}
+
+}  // namespace distrun

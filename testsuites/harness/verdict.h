@@ -1,0 +1,51 @@
+// The verdict on one attempt of a test, from what became of each of its ranks.
+//
+//     judge(test, facts, /*interrupted=*/false)
+//
+// - A test passes where every rank passes, and a rank passes where its test came to its end without
+//   a failed assertion, with at least one that was made, and left no process behind.
+// - A rank that is expected to end by itself (TestNeeds::expected_ends) passes where it does so.
+// - A test is skipped where every rank skips.  Where only some do, the ranks disagree about what
+//   they have in common: the test has failed, as "diverged".
+// - The culprit is the first rank that failed.  A rank that had to be ended after another had
+//   failed is a consequence.
+//
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/process_end.h"
+#include "testsuites/harness/report.h"
+
+namespace distrun {
+
+// What became of a rank.
+struct RankFacts {
+  std::optional<std::string> not_started;  // Why.
+  std::optional<ProcessEnd> end;           // Nothing: it could not be ended.
+  bool host_lost = false;                  // The test host went, and the rank with it.
+  bool was_ended = false;                  // By the runner.
+  bool is_done = false;                    // Its test came to its end.
+  int assertions = 0;
+  std::vector<AssertionFailure> failures;
+  std::optional<std::string> skip_reason;
+  bool sent_garbage = false;
+  std::string stands_at;
+  std::string output;
+  std::vector<Collective> collectives;
+  std::vector<std::string> left_behind;
+  int order = 0;  // When it ended, or was seen to have failed: 1 for the first.
+};
+
+// Why the attempt had to be ended, if it had to.
+enum class AttemptCut { kNo, kTimeOut, kInterrupted };
+
+AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, AttemptCut cut);
+
+// Whether the rank, as far as it is known, has failed.
+bool has_failed(const TestNeeds& needs, int rank, const RankFacts& facts);
+
+}  // namespace distrun

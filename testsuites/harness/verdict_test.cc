@@ -1,0 +1,176 @@
+#include "testsuites/harness/verdict.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+RankFacts passed(int order = 1) {
+  return {.end = ExitedWith{0}, .is_done = true, .assertions = 3, .order = order};
+}
+
+RankFacts failed(int order) {
+  RankFacts facts = passed(order);
+  facts.end = ExitedWith{1};
+  facts.failures = {{.file = "/src/a_test.cc", .line = 7, .message = "x is 1\nnot 2"}};
+  return facts;
+}
+
+RankFacts hung(int order) {
+  return {.end = KilledBy{SIGKILL}, .was_ended = true, .assertions = 3, .order = order};
+}
+
+AttemptResult judged(std::vector<RankFacts> facts, const TestNeeds& needs = {}) {
+  return judge(needs, std::move(facts), AttemptCut::kNo);
+}
+
+// One of three ranks is `odd`: the test is not passed, and that rank says why.
+void expect_fails(const RankFacts& odd, RankStatus status, const std::string& reason) {
+  const auto result = judged({passed(), odd, passed()});
+  EXPECT_EQ(result.status, TestStatus::kFailed) << reason;
+  EXPECT_EQ(result.reason, reason);
+  EXPECT_THAT(result.culprits, ElementsAre(1)) << reason;
+  EXPECT_EQ(result.ranks[0].status, RankStatus::kPassed);
+  EXPECT_EQ(result.ranks[1].status, status) << reason;
+  EXPECT_FALSE(result.ranks[1].failures.empty()) << reason;
+}
+
+TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
+  const auto result = judged({passed(), passed()});
+  EXPECT_EQ(result.status, TestStatus::kPassed);
+  EXPECT_EQ(result.reason, "");
+  EXPECT_THAT(result.culprits, IsEmpty());
+  EXPECT_EQ(result.ranks[1].rank, 1);
+  EXPECT_EQ(result.ranks[1].assertions, 3);
+}
+
+TEST(VerdictTest, OneRankThatFailsFailsIt) {
+  expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 …");
+}
+
+TEST(VerdictTest, OneThatMakesNoAssertionDoesToo) {
+  RankFacts facts = passed();
+  facts.assertions = 0;
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: made no assertion: a test that asserts nothing cannot fail");
+}
+
+TEST(VerdictTest, AsDoesOneThatASignalEndsAlsoAfterItsTest) {
+  RankFacts facts = passed();
+  facts.end = KilledBy{SIGSEGV};
+  expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: signal SIGSEGV (11)");
+}
+
+TEST(VerdictTest, OneThatExitsBeforeItsTestIsOverWhateverTheCode) {
+  for (const int code : {0, 5}) {
+    RankFacts facts = passed();
+    facts.is_done = false;
+    facts.end = ExitedWith{code};
+    expect_fails(facts, RankStatus::kExited,
+                 "rank 1 ended before its test did: exit code " + std::to_string(code));
+  }
+}
+
+TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
+  RankFacts facts = passed();
+  facts.sent_garbage = true;
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: wrote into the channel that its results come through");
+}
+
+TEST(VerdictTest, OneThatLeavesProcessesBehind) {
+  RankFacts facts = passed();
+  facts.left_behind = {"12 (sleep)", "13 (sh)"};
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: left processes behind: 12 (sleep), 13 (sh)");
+}
+
+TEST(VerdictTest, OneThatCouldNotBeStarted) {
+  expect_fails({.not_started = "no memory"}, RankStatus::kFailed,
+               "rank 1 failed: could not be started: no memory");
+}
+
+TEST(VerdictTest, OneWhoseHostIsGone) {
+  RankFacts facts = passed();
+  facts.host_lost = true;
+  facts.is_done = false;
+  expect_fails(facts, RankStatus::kCrashed,
+               "rank 1 crashed: the test host ended, and this rank with it");
+}
+
+TEST(VerdictTest, OneThatDoesNotExitWhenItsTestIsOver) {
+  RankFacts facts = hung(1);
+  facts.is_done = true;
+  expect_fails(facts, RankStatus::kTimedOut, "rank 1 did not exit when its test was over");
+}
+
+TEST(VerdictTest, TheFirstToFailIsTheCulpritAndWhoHangsThenIsAConsequence) {
+  const auto result = judged({hung(1), failed(4), failed(3), hung(2)});
+  EXPECT_EQ(result.reason, "rank 2 failed: a_test.cc:7: x is 1 …");
+  EXPECT_THAT(result.culprits, ElementsAre(2, 1, 0, 3));
+  EXPECT_EQ(result.ranks[0].status, RankStatus::kTimedOut);
+  EXPECT_EQ(result.ranks[0].end, "ended by distrun");
+}
+
+TEST(VerdictTest, WhereNobodyFailsWhoHangsIsNamed) {
+  const auto result = judge({}, {hung(2), passed(), hung(1)}, AttemptCut::kTimeOut);
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
+}
+
+TEST(VerdictTest, AFailureThatWasToldCountsAlsoWhereTheRankHangsThen) {
+  RankFacts facts = hung(1);
+  facts.failures = failed(1).failures;
+  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 …");
+}
+
+TEST(VerdictTest, SkippedWhereAllSkip) {
+  RankFacts skips = passed();
+  skips.assertions = 0;
+  skips.skip_reason = "no network";
+  const auto result = judged({skips, skips});
+  EXPECT_EQ(result.status, TestStatus::kSkipped);
+  EXPECT_EQ(result.reason, "no network");
+}
+
+TEST(VerdictTest, DivergedWhereOnlySomeDo) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  const auto result = judged({passed(), skips, passed()});
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "diverged: rank 1 skipped, ranks 0, 2 did not");
+  EXPECT_THAT(result.culprits, ElementsAre(1));
+}
+
+TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
+  const TestNeeds needs{.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}};
+  const RankFacts killed{.end = KilledBy{SIGKILL}};
+  EXPECT_EQ(judged({passed(), killed}, needs).status, TestStatus::kPassed);
+  EXPECT_EQ(judged({passed(), passed()}, needs).reason,
+            "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+  // By the runner's signal is not by itself.
+  EXPECT_EQ(judged({passed(), hung(1)}, needs).reason,
+            "rank 1 failed: was to end with signal SIGKILL (9), and it did not end by itself");
+  EXPECT_EQ(judged({killed, killed}, needs).status, TestStatus::kFailed);
+}
+
+TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
+  const auto result = judge({}, {hung(1), passed()}, AttemptCut::kInterrupted);
+  EXPECT_EQ(result.status, TestStatus::kInterrupted);
+  EXPECT_EQ(result.reason, "the run was ended before it was over");
+}
+
+TEST(VerdictTest, WhoCouldNotBeEndedIsToldSo) {
+  RankFacts stuck = hung(1);
+  stuck.end.reset();
+  EXPECT_EQ(judged({stuck}).ranks[0].end, "could not be ended by distrun");
+}
+
+}  // namespace
+}  // namespace distrun
