@@ -13,6 +13,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/folder_testing.h"
 #include "common/unique_fd.h"
 #include "launcher/testing.h"
 
@@ -37,22 +38,6 @@ inline std::vector<std::string> lines(const std::string& text) {
   for (std::string line; std::getline(stream, line);) found.push_back(line);
   return found;
 }
-
-// A folder of the test's own, gone with it.
-class Folder {
- public:
-  Folder() : path_(::testing::TempDir() + "launch_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
-  }
-  ~Folder() {
-    std::error_code ignored;  // Of a run that a test has given up, something may go on.
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
 
 // `nohup make test`, and a job in the background of a script, leave signals ignored to their
 // children.

@@ -45,7 +45,7 @@ TEST(HostMessagesTest, AnAnswerComesThroughAsItIs) {
 
 TEST(HostMessagesTest, WhatIsNoMessageIsRefused) {
   for (const std::string& packet : {std::string(), std::string("hello"), std::string(1000, '\0'),
-                                   to_packet(FromHost(HostReady{})).substr(0, 5)}) {
+                                    to_packet(FromHost(HostReady{})).substr(0, 5)}) {
     EXPECT_FALSE(parse_from_host(packet, 0)) << packet;
     EXPECT_FALSE(parse_to_host(packet, 4)) << packet;
   }

@@ -7,6 +7,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "common/parse_number.h"
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/testing/rank_of_test.h"
 
 namespace distrun {

@@ -36,23 +36,12 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "testsuites/harness/test_info.h"
+#include "testsuites/testing/counted_assertions.h"
 
 namespace distrun {
-
-namespace internal {
-int count_assertion();  // Returns 0.
-}
-
-// Every macro of GoogleTest that asserts something begins with this one.
-#undef GTEST_AMBIGUOUS_ELSE_BLOCKER_
-#define GTEST_AMBIGUOUS_ELSE_BLOCKER_             \
-  switch (::distrun::internal::count_assertion()) \
-  case 0:                                         \
-  default:  // NOLINT
 
 // What a rank of a test has at hand.
 class DistributedTest : public ::testing::Test {

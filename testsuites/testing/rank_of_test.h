@@ -1,13 +1,22 @@
-// What a process that runs one rank of a test is told, by variables.
+// Runs one rank of a test in this process: a fork of the test host, or the program executed afresh.
+//
+//     run_rank("gloo.CommTest.test_sum", UniqueFd(result_fd));
 #pragma once
+
+#include <string>
+
+#include "common/unique_fd.h"
 
 namespace distrun {
 
-// Besides RANK, WORLD_SIZE and the others that workers have.
-inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // All ranks share it.
-inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
+// The id, and the descriptor of its result channel, where the program has been executed afresh.
+inline constexpr const char* kRankOfVariable = "DISTRUN_TEST_RANK_OF";
+inline constexpr const char* kResultVariable = "DISTRUN_TEST_RESULT";
 
 // How many assertions this process has made so far.
 int assertions_made();
+
+// The test, then the end of the process.
+[[noreturn]] void run_rank(const std::string& id, UniqueFd result);
 
 }  // namespace distrun

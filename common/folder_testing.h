@@ -1,0 +1,30 @@
+// For tests: a folder of the test's own, gone with it.
+#pragma once
+
+#include <cstdlib>
+#include <filesystem>
+#include <string>
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+
+class Folder {
+ public:
+  Folder() : path_(::testing::TempDir() + "distrun_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(path_.data()), nullptr);
+  }
+  ~Folder() {
+    std::error_code ignored;  // Of a run that a test has given up, something may go on.
+    std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+}  // namespace distrun

@@ -1,0 +1,62 @@
+#include "testsuites/harness/orphans.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "launcher/descendants.h"
+
+namespace distrun {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::EndsWith;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+
+// A shell with `variable`, which runs `script` and has told that it is there.
+pid_t start(const char* variable, const char* script) {
+  int ends[2];
+  EXPECT_EQ(::pipe(ends), 0);
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::dup2(ends[1], 1);
+    ::close(ends[0]);
+    ::close(ends[1]);
+    const char* environment[] = {"PATH=/usr/bin:/bin", variable, nullptr};
+    ::execle("/bin/sh", "sh", "-c", script, nullptr, environment);
+    ::_exit(127);
+  }
+  ::close(ends[1]);
+  char byte = 0;
+  EXPECT_EQ(::read(ends[0], &byte, 1), 1);
+  ::close(ends[0]);
+  return child;
+}
+
+TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
+  const pid_t mine = start("RANK_KEY=7", "echo; exec sleep 1000 >/dev/null");
+  const pid_t other = start("RANK_KEY=77", "echo; exec sleep 1000 >/dev/null");
+  const auto ended = end_orphans("RANK_KEY=7", seconds(10));
+  ASSERT_THAT(ended, SizeIs(1));
+  EXPECT_EQ(ended[0].substr(0, ended[0].find(' ')), std::to_string(mine));
+  EXPECT_EQ(::kill(other, 0), 0);
+  EXPECT_EQ(::waitpid(mine, nullptr, WNOHANG), -1);
+  ::kill(other, SIGKILL);
+  ::waitpid(other, nullptr, 0);
+}
+
+TEST(OrphansTest, WhatBecomesAChildByThatIsEndedToo) {
+  ASSERT_TRUE(adopt_descendants());
+  start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
+  EXPECT_THAT(end_orphans("RANK_KEY=8", seconds(10)), SizeIs(2));
+  EXPECT_THAT(end_orphans("RANK_KEY=8", seconds(10)), IsEmpty());
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,35 @@
+// PipeReader reads a pipe to its end.
+//
+//     PipeReader reader(io, std::move(fd), [](std::string_view bytes) { … }, [] { … its end … });
+//     reader.drain();       // what is there is read now; then it ends, whoever else holds the pipe
+//
+// Neither handler is called after its destructor.  Threads: all on that of `io`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string_view>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/unique_fd.h"
+
+namespace distrun {
+
+class PipeReader {
+ public:
+  PipeReader(boost::asio::io_context& io, UniqueFd pipe,
+             std::function<void(std::string_view)> on_bytes, std::function<void()> on_end);
+  ~PipeReader();
+  PipeReader(const PipeReader&) = delete;
+  PipeReader& operator=(const PipeReader&) = delete;
+
+  void drain();
+  bool has_ended() const;
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace distrun

@@ -1,0 +1,27 @@
+#include "testsuites/harness/rank_variables.h"
+
+#include "common/file_url.h"
+
+namespace distrun {
+
+std::map<std::string, std::string> rank_variables(const RankPlace& place) {
+  const std::string rank = std::to_string(place.rank), ranks = std::to_string(place.ranks);
+  return {
+      {"RANK", rank},
+      {"LOCAL_RANK", rank},
+      {"WORLD_SIZE", ranks},
+      {"LOCAL_WORLD_SIZE", ranks},
+      {"DISTRUN_INIT_METHOD", file_url(place.folder + "/init").value()},
+      {"OMP_NUM_THREADS", "1"},
+      {"TMPDIR", rank_folder(place.folder, place.rank)},
+      {kTestFolderVariable, place.folder},
+      {kTestBackendVariable, place.backend},
+      {kRankMarkVariable, place.mark.substr(place.mark.find('=') + 1)},
+  };
+}
+
+std::string rank_folder(const std::string& folder, int rank) {
+  return folder + "/rank_" + std::to_string(rank);
+}
+
+}  // namespace distrun

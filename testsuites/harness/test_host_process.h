@@ -1,0 +1,55 @@
+// TestHostProcess is a test host (host_messages.h) as the runner has it: a process, and the socket
+// to it.
+//
+//     auto host = TestHostProcess::start(io, "build/distrun-suites", environment, handlers);
+//     host->fork({.key = 7, .test = "gloo.CommTest.test_sum", …}, std::move(descriptors));
+//
+// After on_lost nothing more comes of it: every rank that was running has gone with it.
+// Threads: all on that of `io`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/environment.h"
+#include "common/result.h"
+#include "common/unique_fd.h"
+#include "testsuites/harness/host_messages.h"
+#include "testsuites/harness/test_info.h"
+
+namespace distrun {
+
+class TestHostProcess {
+ public:
+  struct Handlers {
+    std::function<void(std::vector<TestInfo> tests)> on_ready;
+    std::function<void(const RankForked&, UniqueFd pidfd)> on_forked;
+    std::function<void(const RankNotForked&)> on_not_forked;
+    std::function<void(const RankEnded&)> on_ended;
+    std::function<void(const std::string& reason)> on_lost;  // "it ended: signal SIGSEGV (11)\n…"
+  };
+
+  // Fails where the program cannot be started; one that is no test host is lost.
+  static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
+                                                        const std::string& program,
+                                                        const Environment& environment,
+                                                        Handlers handlers);
+  // Ends the process, and reaps it.
+  ~TestHostProcess();
+
+  // `descriptors` are in, out, err and the result channel.
+  void fork(const ForkRank& request, std::vector<UniqueFd> descriptors);
+
+  pid_t pid() const;
+
+ private:
+  struct Impl;
+  explicit TestHostProcess(std::shared_ptr<Impl> impl);
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace distrun

@@ -1,0 +1,340 @@
+#include "testsuites/harness/test_runner.h"
+
+#include <algorithm>
+#include <map>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "testsuites/harness/attempt_run.h"
+#include "testsuites/harness/schedule.h"
+#include "testsuites/harness/test_host_process.h"
+
+namespace distrun {
+
+namespace asio = boost::asio;
+
+namespace {
+
+// Of one program, in a row: it is broken.
+constexpr int kHostLossesMax = 20;
+
+}  // namespace
+
+struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
+  using Clock = std::chrono::steady_clock;
+
+  struct Host {
+    std::unique_ptr<TestHostProcess> process;
+    bool ready = false;
+    int losses = 0;
+    std::vector<TestInfo> tests;
+  };
+  struct Item {
+    PlannedTest plan;
+    std::vector<AttemptResult> attempts;
+    std::unique_ptr<AttemptRun> run;
+    std::uint64_t first_key = 0;
+    bool alone = false;  // It was there when a host died.
+    bool again = false;  // Another test may have been the cause: this attempt does not count.
+    bool done = false;
+  };
+
+  Impl(asio::io_context& loop, Options given, std::function<void(const TestEvent&)> to)
+      : io(loop),
+        options(std::move(given)),
+        on_event(std::move(to)),
+        schedule(options.jobs),
+        hosts(options.programs.size()) {
+    if (options.keeps_order) schedule.keep_order();
+  }
+
+  asio::io_context& io;
+  const Options options;
+  std::function<void(const TestEvent&)> on_event;
+  std::function<void(Result<std::vector<LoadedTest>>)> on_loaded;
+  std::function<void()> on_end;
+  Schedule schedule;
+  std::vector<Host> hosts;
+  std::vector<Item> items;
+  std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
+  std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
+  std::uint64_t next_key = 1;
+  std::vector<std::optional<TestResult>> results;
+  Clock::time_point begun;
+  bool running = false, stopping = false, ended = false;
+
+  void load() {
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (const auto started = start_host(i); !started) return loaded(started.error());
+    }
+  }
+
+  Result<void> start_host(std::size_t index) {
+    hosts[index].ready = false;
+    TestHostProcess::Handlers handlers{
+        .on_ready = [this,
+                     index](std::vector<TestInfo> tests) { host_ready(index, std::move(tests)); },
+        .on_forked =
+            [this](const RankForked& forked, UniqueFd pidfd) {
+              if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
+            },
+        .on_not_forked =
+            [this](const RankNotForked& not_forked) {
+              if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
+            },
+        .on_ended =
+            [this](const RankEnded& rank) {
+              if (auto* run = run_of(rank.key)) run->ended(rank);
+            },
+        .on_lost = [this, index](const std::string& reason) { host_lost(index, reason); }};
+    auto host = TestHostProcess::start(io, options.programs[index], options.environment,
+                                       std::move(handlers));
+    if (!host) return host.error().with_context("start " + options.programs[index]);
+    hosts[index].process = std::move(*host);
+    return {};
+  }
+
+  void host_ready(std::size_t index, std::vector<TestInfo> tests) {
+    hosts[index].ready = true;
+    hosts[index].tests = std::move(tests);
+    if (running) return start_waiting(index);
+    std::vector<LoadedTest> all;
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (!hosts[i].ready) return;
+      for (const TestInfo& test : hosts[i].tests) all.push_back({test, i});
+    }
+    loaded(std::move(all));
+  }
+
+  void loaded(Result<std::vector<LoadedTest>> tests) {
+    asio::post(io, [self = shared_from_this(), tests = std::move(tests)]() mutable {
+      if (self->on_loaded) std::exchange(self->on_loaded, nullptr)(std::move(tests));
+    });
+  }
+
+  void host_lost(std::size_t index, const std::string& reason) {
+    const std::string text =
+        fmt::format("the test host {} is lost: {}", options.programs[index], reason);
+    if (!running) return loaded(Error{ErrorKind::kSystem, text});
+    on_event(TestsNoticed{text});
+    std::vector<std::size_t> there;
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (items[i].run && items[i].plan.program == index) there.push_back(i);
+    }
+    for (const std::size_t i : there) {
+      items[i].again = there.size() > 1;
+      items[i].run->host_lost();
+    }
+    hosts[index].ready = false;
+    // Not from within its handler.
+    asio::post(io, [self = shared_from_this(), index] { self->replace_host(index); });
+  }
+
+  void replace_host(std::size_t index) {
+    hosts[index].process.reset();
+    if (stopping) return;
+    const bool broken = ++hosts[index].losses > kHostLossesMax;
+    const auto started = broken ? Result<void>(Error{ErrorKind::kSystem, "it ends again and again"})
+                                : start_host(index);
+    if (started) return;
+    on_event(TestsNoticed{options.programs[index] + ": " + started.error().message});
+    stop();
+  }
+
+  void run(std::vector<PlannedTest> tests) {
+    running = true;
+    begun = Clock::now();
+    results.resize(tests.size());
+    for (PlannedTest& plan : tests) items.push_back({.plan = std::move(plan)});
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      const PlannedTest& plan = items[i].plan;
+      if (plan.skip_reason.empty()) {
+        add_to_schedule(i);
+      } else {
+        finish(i, TestStatus::kSkipped, plan.skip_reason);
+      }
+    }
+    go_on();
+  }
+
+  void add_to_schedule(std::size_t index) {
+    const Item& item = items[index];
+    schedule.add({.id = index,
+                  .ranks = item.plan.ranks,
+                  .exclusive = item.plan.test.needs.exclusive || item.alone,
+                  .expected = item.plan.expected});
+  }
+
+  void go_on() {
+    while (const auto test = stopping ? std::nullopt : schedule.take()) {
+      if (hosts[items[test->id].plan.program].ready) {
+        begin(test->id);
+      } else {
+        waiting_for_host.push_back(test->id);
+      }
+    }
+    const bool all_are_done = stopping ? std::none_of(items.begin(), items.end(),
+                                                      [](const Item& item) { return !!item.run; })
+                                       : schedule.is_empty();
+    if (all_are_done && !std::exchange(ended, true)) end();
+  }
+
+  void start_waiting(std::size_t host) {
+    const auto waited = std::exchange(waiting_for_host, {});
+    for (const std::size_t index : waited) {
+      if (items[index].plan.program == host) {
+        begin(index);
+      } else {
+        waiting_for_host.push_back(index);
+      }
+    }
+  }
+
+  void begin(std::size_t index) {
+    Item& item = items[index];
+    const PlannedTest& plan = item.plan;
+    const int attempt = static_cast<int>(item.attempts.size()) + 1;
+    item.first_key = next_key;
+    next_key += static_cast<std::uint64_t>(plan.ranks);
+    item_of_key[item.first_key] = index;
+    if (!item.alone) {
+      on_event(AttemptBegun{plan.test.id, plan.repetition, attempt, plan.ranks});
+    }
+    AttemptRun::Options its{.test = plan.test,
+                            .ranks = plan.ranks,
+                            .attempt = attempt,
+                            .backend = plan.backend,
+                            .folder = fmt::format("{}/{}", options.folder, item.first_key),
+                            .nonce = options.folder.substr(options.folder.rfind('/') + 1),
+                            .first_key = item.first_key,
+                            .fresh = options.fresh,
+                            .rank_under = options.rank_under,
+                            .under = options.under,
+                            .limits = options.limits};
+    its.limits.timeout = plan.timeout;
+    item.run = std::make_unique<AttemptRun>(
+        io, *hosts[plan.program].process, std::move(its),
+        [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
+    item.run->begin();
+  }
+
+  AttemptRun* run_of(std::uint64_t key) {
+    auto found = item_of_key.upper_bound(key);
+    if (found == item_of_key.begin()) return nullptr;
+    return items[std::prev(found)->second].run.get();
+  }
+
+  void attempt_ended(std::size_t index, AttemptResult result) {
+    Item& item = items[index];
+    item.run.reset();
+    item_of_key.erase(item.first_key);
+    schedule.done(index);
+    if (std::exchange(item.again, false) && !stopping) {
+      item.alone = true;
+      add_to_schedule(index);
+      return go_on();
+    }
+    item.alone = false;
+    if (result.status != TestStatus::kFailed) hosts[item.plan.program].losses = 0;
+    const bool tried_again =
+        result.status == TestStatus::kFailed && !stopping && result.attempt < options.attempts_max;
+    on_event(AttemptEnded{item.plan.test.id, item.plan.repetition, result, !tried_again});
+    item.attempts.push_back(std::move(result));
+    if (tried_again) {
+      add_to_schedule(index);
+    } else {
+      const AttemptResult& last = item.attempts.back();
+      const bool flaky = last.status == TestStatus::kPassed && item.attempts.size() > 1;
+      finish(index, flaky ? TestStatus::kFlaky : last.status, last.reason);
+    }
+    go_on();
+  }
+
+  void finish(std::size_t index, TestStatus status, const std::string& reason) {
+    Item& item = items[index];
+    item.done = true;
+    TestResult result{.test = item.plan.test,
+                      .status = status,
+                      .reason = reason,
+                      .attempts = std::move(item.attempts),
+                      .repetition = item.plan.repetition,
+                      .backend = item.plan.backend,
+                      .repeat_command = item.plan.repeat_command};
+    for (const AttemptResult& attempt : result.attempts) result.time += attempt.time;
+    on_event(TestEnded{result});
+    results[index] = std::move(result);
+    if (status == TestStatus::kFailed && options.fail_fast) {
+      on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
+      stop();
+    }
+  }
+
+  // Those that run come to their end.
+  void stop() {
+    stopping = true;
+    schedule.clear();
+    waiting_for_host.clear();
+    asio::post(io, [self = shared_from_this()] {
+      if (self->running && !self->ended) self->go_on();
+    });
+  }
+
+  void interrupt() {
+    stop();
+    for (Item& item : items) {
+      if (item.run) item.run->interrupt();
+    }
+  }
+
+  void end() {
+    TestsEnded all;
+    for (auto& result : results) {
+      if (!result) continue;
+      switch (result->status) {
+        case TestStatus::kFlaky:
+          ++all.summary.flaky;
+          [[fallthrough]];
+        case TestStatus::kPassed:
+          ++all.summary.passed;
+          break;
+        case TestStatus::kSkipped:
+          ++all.summary.skipped;
+          break;
+        default:
+          ++all.summary.failed;
+      }
+      all.results.push_back(std::move(*result));
+    }
+    all.summary.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
+    on_event(TestEvent(std::move(all)));
+    hosts.clear();
+    on_end();
+  }
+};
+
+TestRunner::TestRunner(asio::io_context& io, Options options,
+                       std::function<void(const TestEvent&)> on_event)
+    : impl_(std::make_shared<Impl>(io, std::move(options), std::move(on_event))) {}
+
+TestRunner::~TestRunner() {
+  impl_->items.clear();
+  impl_->hosts.clear();
+}
+
+void TestRunner::load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded) {
+  impl_->on_loaded = std::move(on_loaded);
+  impl_->load();
+}
+
+void TestRunner::run(std::vector<PlannedTest> tests, std::function<void()> on_end) {
+  impl_->on_end = std::move(on_end);
+  impl_->run(std::move(tests));
+}
+
+void TestRunner::interrupt() { impl_->interrupt(); }
+
+}  // namespace distrun

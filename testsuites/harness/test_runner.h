@@ -1,0 +1,86 @@
+// TestRunner runs tests: it keeps a test host for each program, starts attempts as their ranks fit,
+// tries again what failed where it may, and tells what happens.
+//
+//     TestRunner runner(io, {.programs = {"build/distrun-suites"}, …}, on_event);
+//     runner.load([&](Result<std::vector<LoadedTest>> tests) {
+//       …
+//       runner.run(chosen, [&] { … the last event has been told … });
+//     });
+//     io.run();
+//
+// A host that dies is replaced.  If one test was running there, that one has failed; of several
+// nobody knows which it was, so each of them is run again, alone.
+//
+// Threads: all on that of `io`.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/environment.h"
+#include "common/result.h"
+#include "testsuites/harness/attempt_supervisor.h"
+#include "testsuites/harness/report.h"
+
+namespace distrun {
+
+// A test of one of the programs.
+struct LoadedTest {
+  TestInfo test;
+  std::size_t program = 0;
+};
+
+struct PlannedTest {
+  TestInfo test;
+  std::size_t program = 0;
+  int ranks = 1;
+  std::string backend;
+  int repetition = 0;
+  std::chrono::milliseconds timeout{0};
+  std::chrono::milliseconds expected{0};  // How long it will take; 0: not known.
+  std::string skip_reason;                // Not empty: it is not started.
+  std::string repeat_command;
+};
+
+class TestRunner {
+ public:
+  struct Options {
+    std::vector<std::string> programs;
+    Environment environment;
+    std::string folder;  // For what is temporary.
+    int jobs = 1;        // Ranks at a time.
+    int attempts_max = 1;
+    bool fail_fast = false;
+    bool keeps_order = false;  // Tests begin in the order of the plan.
+    bool fresh = false;        // Ranks are programs executed again, not forks.
+    int rank_under = -1;       // That rank runs under the command `under`, with the terminal.
+    std::vector<std::string> under;
+    AttemptSupervisor::Options limits;  // Its timeout is the plan's.
+  };
+
+  TestRunner(boost::asio::io_context& io, Options options,
+             std::function<void(const TestEvent&)> on_event);
+  ~TestRunner();
+  TestRunner(const TestRunner&) = delete;
+  TestRunner& operator=(const TestRunner&) = delete;
+
+  // Starts the hosts.  Fails where one cannot be started, or is none.
+  void load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded);
+
+  // Tells events from AttemptBegun to TestsEnded, then calls on_end.
+  void run(std::vector<PlannedTest> tests, std::function<void()> on_end);
+
+  // Nothing more is started, what runs is ended; on_end comes all the same.
+  void interrupt();
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;
+};
+
+}  // namespace distrun

@@ -1,0 +1,215 @@
+// Tests that misbehave on purpose: what the runner is to see and say of each is in
+// selftest_test.cc.
+#include <array>
+#include <csignal>
+#include <cstdio>
+#include <filesystem>
+#include <fstream>
+#include <stdexcept>
+#include <string>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "testsuites/testing/distributed_test.h"
+
+namespace distrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+
+// Until somebody ends the process.
+[[noreturn]] void wait_for_ever() {
+  for (;;) ::pause();
+}
+
+// Returns when as many ranks as there are have come.
+void meet(const std::string& where) {
+  auto store = DistributedTest::store(where);
+  store->add("here", 1);
+  store->set("rank" + std::to_string(DistributedTest::rank()), "here");
+  for (int rank = 0; rank < DistributedTest::world_size(); ++rank) {
+    store->wait({"rank" + std::to_string(rank)}, seconds(30));
+  }
+}
+
+struct Well : DistributedTest {};
+
+DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
+  EXPECT_EQ(world_size(), 4);
+  EXPECT_LT(rank(), 4);
+  EXPECT_THROW(throw std::runtime_error("x"), std::runtime_error);
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
+  meet("store");
+  EXPECT_TRUE(std::filesystem::is_empty("."));
+  EXPECT_EQ(std::filesystem::current_path(), std::getenv("TMPDIR"));
+  std::ofstream("mine") << rank();
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {
+  meet("store");
+  EXPECT_EQ(world_size(), 32);
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_is_skipped_by_all, {.ranks = 3}) {
+  GTEST_SKIP() << "not today";
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_dies_as_expected,
+                 {.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
+  if (rank() == 1) ::kill(::getpid(), SIGKILL);
+  EXPECT_EQ(rank(), 0);
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_prints_100_MB, {.ranks = 1}) {
+  const std::string line(9'999, 'x');
+  for (int i = 0; i < 10'000; ++i) std::puts(line.c_str());
+  EXPECT_EQ(rank(), 0);
+}
+
+// Fails the first time, by a file that outlives the attempt.
+DISTRIBUTED_TEST(selftest, Well, test_is_flaky, {.ranks = 2}) {
+  const std::string file = std::string(std::getenv("SELFTEST_FOLDER")) + "/flaky";
+  const bool first = rank() == 0 && std::filesystem::exists(file) == false;
+  if (first) std::ofstream(file) << "here";
+  EXPECT_FALSE(first);
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_needs_gpus, {.ranks = 2, .min_gpus = 64}) {
+  EXPECT_EQ(rank(), -1);
+}
+
+struct Dies : DistributedTest {
+  static void die_of(int signal) {
+    EXPECT_LT(rank(), 4);
+    const rlimit none{0, 0};
+    ::setrlimit(RLIMIT_CORE, &none);
+    if (rank() == 1) ::raise(signal);
+    meet("never");
+  }
+};
+
+#define DIES_OF(signal) \
+  DISTRIBUTED_TEST(selftest, Dies, test_of_##signal, {.ranks = 3}) { die_of(signal); }
+DIES_OF(SIGHUP)
+DIES_OF(SIGINT)
+DIES_OF(SIGQUIT)
+DIES_OF(SIGILL)
+DIES_OF(SIGTRAP)
+DIES_OF(SIGABRT)
+DIES_OF(SIGBUS)
+DIES_OF(SIGFPE)
+DIES_OF(SIGKILL)
+DIES_OF(SIGUSR1)
+DIES_OF(SIGSEGV)
+DIES_OF(SIGUSR2)
+DIES_OF(SIGPIPE)
+DIES_OF(SIGALRM)
+DIES_OF(SIGTERM)
+DIES_OF(SIGSYS)
+#undef DIES_OF
+
+struct Exits : DistributedTest {};
+
+DISTRIBUTED_TEST(selftest, Exits, test_0_before_the_end, {.ranks = 3}) {
+  EXPECT_LT(rank(), 3);
+  if (rank() == 1) ::_exit(0);
+}
+
+DISTRIBUTED_TEST(selftest, Exits, test_5, {.ranks = 3}) {
+  EXPECT_LT(rank(), 3);
+  if (rank() == 1) std::exit(5);
+}
+
+struct Hangs : DistributedTest {};
+
+DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = milliseconds(500)}) {
+  EXPECT_LT(rank(), 3);
+  if (rank() == 1) wait_for_ever();
+}
+
+DISTRIBUTED_TEST(selftest, Hangs, test_spinning, {.ranks = 2, .timeout = milliseconds(500)}) {
+  EXPECT_LT(rank(), 2);
+  for (volatile int i = 0; rank() == 1;) i = i + 1;
+}
+
+DISTRIBUTED_TEST(selftest, Hangs, test_stopped, {.ranks = 2, .timeout = milliseconds(500)}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) ::kill(::getpid(), SIGSTOP);
+}
+
+// A rank that fails, and peers that wait for it: nobody waits for the time-out.
+DISTRIBUTED_TEST(selftest, Hangs, test_for_one_that_failed, {.ranks = 3}) {
+  ASSERT_NE(rank(), 1) << "on purpose";
+  wait_for_ever();
+}
+
+struct Fails : DistributedTest {};
+
+DISTRIBUTED_TEST(selftest, Fails, test_one_expect, {.ranks = 3}) {
+  std::printf("rank %d was here\n", rank());
+  std::fprintf(stderr, "and on stderr\n");
+  EXPECT_NE(rank(), 2) << "on purpose";
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_throws, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) throw std::runtime_error("on purpose");
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_without_assertions, {.ranks = 2}) {
+  if (rank() == 0) {
+    EXPECT_EQ(rank(), 0);
+  }
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_skips_alone, {.ranks = 3}) {
+  if (rank() == 1) GTEST_SKIP() << "alone";
+  EXPECT_NE(rank(), 1);
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_survives_what_it_is_to_die_of,
+                 {.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
+  EXPECT_LT(rank(), 2);
+}
+
+// Into every pipe that it has, besides stdout and stderr.
+DISTRIBUTED_TEST(selftest, Fails, test_writes_garbage, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  for (int fd = 3; rank() == 1 && fd < 256; ++fd) {
+    struct stat status {};
+    if (::fstat(fd, &status) != 0 || !S_ISFIFO(status.st_mode)) continue;
+    [[maybe_unused]] const auto written = ::write(fd, "rubbish, and much of it", 23);
+  }
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_closes_its_descriptors, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  for (int fd = 0; rank() == 1 && fd < 256; ++fd) ::close(fd);
+}
+
+// A daemon: a session of its own, and no parent any more.
+DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() != 1 || ::fork() != 0) return;
+  ::setsid();
+  if (::fork() != 0) ::_exit(0);
+  ::prctl(PR_SET_NAME, "the_daemon");
+  for (int fd = 0; fd < 256; ++fd) ::close(fd);
+  wait_for_ever();
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_kills_the_host, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) ::kill(::getppid(), SIGKILL);
+  wait_for_ever();
+}
+
+}  // namespace
+}  // namespace distrun

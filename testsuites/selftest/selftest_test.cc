@@ -1,0 +1,314 @@
+// The runner on tests that misbehave (misbehaving.cc): real test hosts, real ranks, real ends.
+#include <csignal>
+#include <filesystem>
+#include <map>
+#include <set>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/folder_testing.h"
+#include "launcher/descendants.h"
+#include "testsuites/harness/test_runner.h"
+
+namespace distrun {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::ContainsRegex;
+using ::testing::Each;
+using ::testing::ElementsAre;
+using ::testing::EndsWith;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class SelfTest : public ::testing::Test {
+ protected:
+  SelfTest() { ::setenv("SELFTEST_FOLDER", folder_.path().c_str(), 1); }
+
+  TestRunner::Options options() const {
+    return {.programs = {SELFTEST_PROGRAM},
+            .environment = Environment::from(environ),
+            .folder = folder_.path(),
+            .jobs = 4};
+  }
+
+  // Those whose ids begin with `prefix`, without "selftest."; nothing of them is left then.
+  std::vector<TestResult> run(const std::string& prefix, TestRunner::Options options) {
+    EXPECT_TRUE(adopt_descendants());
+    boost::asio::io_context io;
+    std::vector<TestResult> results;
+    TestRunner runner(io, options, [&](const TestEvent& event) {
+      if (const auto* notice = std::get_if<TestsNoticed>(&event)) notices_.push_back(notice->text);
+      if (const auto* all = std::get_if<TestsEnded>(&event)) {
+        results = all->results;
+        summary_ = all->summary;
+      }
+      if (on_event_) on_event_(runner, event);
+    });
+    runner.load([&](auto tests) {
+      ASSERT_TRUE(tests) << tests.error().message;
+      std::vector<PlannedTest> plan;
+      for (const LoadedTest& loaded : *tests) {
+        if (!loaded.test.id.starts_with("selftest." + prefix)) continue;
+        const auto timeout = loaded.test.needs.timeout;
+        plan.push_back({.test = loaded.test,
+                        .ranks = loaded.test.needs.ranks,
+                        .backend = "gloo",
+                        .timeout = timeout.count() > 0 ? timeout : seconds(60)});
+      }
+      runner.run(std::move(plan), [&] { io.stop(); });
+    });
+    io.run_for(seconds(100));
+    EXPECT_TRUE(io.stopped()) << "the run has not ended";
+    const auto left = end_descendants(seconds(10));
+    EXPECT_THAT(left.ended, IsEmpty()) << "processes are left";
+    return results;
+  }
+
+  TestResult run_one(const std::string& id) {
+    const auto results = run(id, options());
+    EXPECT_EQ(results.size(), 1u) << id;
+    return results.empty() ? TestResult{} : results[0];
+  }
+
+  // Rank 1 has ended so, and the test has failed for that.
+  void expect_fails(const std::string& id, RankStatus status, const std::string& reason) {
+    const auto result = run_one(id);
+    EXPECT_EQ(result.status, TestStatus::kFailed);
+    EXPECT_EQ(result.reason, reason);
+    ASSERT_FALSE(result.attempts.empty());
+    ASSERT_GT(result.attempts[0].ranks.size(), 1u);
+    EXPECT_EQ(result.attempts[0].ranks[1].status, status);
+    EXPECT_EQ(result.attempts[0].culprits.at(0), 1);
+    EXPECT_EQ(summary_.failed, 1);
+  }
+
+  Folder folder_;
+  std::vector<std::string> notices_;
+  TestsSummary summary_;
+  std::function<void(TestRunner&, const TestEvent&)> on_event_;
+};
+
+TEST_F(SelfTest, GoodTestsPass) {
+  const auto result = run_one("Well.test_passes");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  EXPECT_THAT(result.attempts[0].ranks, SizeIs(4));
+  EXPECT_THAT(result.attempts[0].ranks, Each(Field(&RankResult::assertions, 3)));
+  EXPECT_THAT(result.attempts[0].ranks, Each(Field(&RankResult::status, RankStatus::kPassed)));
+}
+
+TEST_F(SelfTest, RanksMeetAndHaveFoldersOfTheirOwnThatAreGoneThen) {
+  const auto result = run_one("Well.test_meets");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(SelfTest, ThirtyTwoRanksRunOnTwoCores) {
+  const auto result = run_one("Well.test_32_ranks");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+}
+
+TEST_F(SelfTest, ASkipOfAllIsASkip) {
+  const auto result = run_one("Well.test_is_skipped_by_all");
+  EXPECT_EQ(result.status, TestStatus::kSkipped);
+  EXPECT_THAT(result.reason, HasSubstr("not today"));
+  EXPECT_EQ(summary_.skipped, 1);
+}
+
+TEST_F(SelfTest, ASkipOfOneIsADivergence) {
+  const auto result = run_one("Fails.test_skips_alone");
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "diverged: rank 1 skipped, ranks 0, 2 did not");
+}
+
+TEST_F(SelfTest, AnExpectedDeathPassesAndIsRequired) {
+  EXPECT_EQ(run_one("Well.test_dies_as_expected").status, TestStatus::kPassed);
+  EXPECT_EQ(run_one("Fails.test_survives_what").reason,
+            "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+}
+
+TEST_F(SelfTest, EveryDeadlySignalIsNamedAndPeersAreNotAwaited) {
+  const auto results = run("Dies.", options());
+  EXPECT_THAT(results, SizeIs(16));
+  for (const TestResult& result : results) {
+    const std::string signal = result.test.id.substr(result.test.id.rfind("_of_") + 4);
+    EXPECT_EQ(result.status, TestStatus::kFailed) << signal;
+    EXPECT_THAT(result.reason, StartsWith("rank 1 crashed: signal " + signal + " ("));
+    ASSERT_THAT(result.attempts, SizeIs(1));
+    EXPECT_EQ(result.attempts[0].ranks[0].status, RankStatus::kTimedOut) << signal;
+    EXPECT_LT(result.time, seconds(30)) << signal;
+  }
+}
+
+TEST_F(SelfTest, ACrashComesWithItsStack) {
+  const auto result = run_one("Dies.test_of_SIGSEGV");
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  EXPECT_THAT(result.attempts[0].ranks[1].output, HasSubstr("die_of"));
+}
+
+TEST_F(SelfTest, WhoEndsBeforeItsTestHasFailedWhateverTheCode) {
+  expect_fails("Exits.test_0", RankStatus::kExited,
+               "rank 1 ended before its test did: exit code 0");
+  expect_fails("Exits.test_5", RankStatus::kExited,
+               "rank 1 ended before its test did: exit code 5");
+}
+
+TEST_F(SelfTest, WhoHangsIsNamedWithItsPlace) {
+  expect_fails("Hangs.test_in_a_wait", RankStatus::kTimedOut, "timed out: rank 1 hung");
+  const auto waits = run_one("Hangs.test_in_a_wait");
+  EXPECT_THAT(waits.attempts.at(0).ranks.at(1).stands_at, HasSubstr("wait_for_ever"));
+  const auto spins = run_one("Hangs.test_spinning");
+  EXPECT_THAT(spins.attempts.at(0).ranks.at(1).stands_at, HasSubstr("test_spinning"));
+  const auto stopped = run_one("Hangs.test_stopped");
+  EXPECT_THAT(stopped.attempts.at(0).ranks.at(1).stands_at, HasSubstr("stopped"));
+  EXPECT_EQ(stopped.attempts[0].ranks[0].stands_at, "");
+}
+
+TEST_F(SelfTest, WhoWaitsForOneThatFailedIsAConsequence) {
+  const auto result = run_one("Hangs.test_for_one");
+  EXPECT_THAT(result.reason, AllOf(StartsWith("rank 1 failed: misbehaving.cc:")));
+  EXPECT_THAT(result.attempts.at(0).culprits, ElementsAre(1, 0, 2));
+  EXPECT_THAT(result.attempts[0].ranks[2].stands_at, HasSubstr("wait_for_ever"));
+  EXPECT_LT(result.time, seconds(30));
+}
+
+TEST_F(SelfTest, OneFailedExpectationIsToldWithItsPlaceAndOutput) {
+  const auto result = run_one("Fails.test_one_expect");
+  EXPECT_THAT(result.reason, ContainsRegex("^rank 2 failed: misbehaving.cc:[0-9]+: Expected: "));
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  const auto& ranks = result.attempts[0].ranks;
+  EXPECT_EQ(ranks[0].status, RankStatus::kPassed);
+  ASSERT_THAT(ranks[2].failures, SizeIs(1));
+  EXPECT_THAT(ranks[2].failures[0].file, EndsWith("misbehaving.cc"));
+  EXPECT_THAT(ranks[2].failures[0].message, HasSubstr("on purpose"));
+  EXPECT_THAT(ranks[2].output, AllOf(HasSubstr("rank 2 was here\n"), HasSubstr("and on stderr\n")));
+}
+
+TEST_F(SelfTest, AnExceptionIsAFailure) {
+  const auto result = run_one("Fails.test_throws");
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_THAT(result.attempts.at(0).ranks.at(1).failures.at(0).message, HasSubstr("on purpose"));
+}
+
+TEST_F(SelfTest, NoAssertionIsAFailure) {
+  expect_fails("Fails.test_without", RankStatus::kFailed,
+               "rank 1 failed: made no assertion: a test that asserts nothing cannot fail");
+}
+
+TEST_F(SelfTest, MuchOutputIsShortenedAndHarmless) {
+  const auto result = run_one("Well.test_prints_100_MB");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+  EXPECT_THAT(result.attempts.at(0).ranks.at(0).output, HasSubstr("bytes are left out here"));
+  EXPECT_LT(result.attempts[0].ranks[0].output.size(), 1'000'000u);
+}
+
+TEST_F(SelfTest, GarbageInTheChannelOfResultsIsAFailure) {
+  expect_fails("Fails.test_writes_garbage", RankStatus::kFailed,
+               "rank 1 failed: wrote into the channel that its results come through");
+}
+
+TEST_F(SelfTest, ClosedDescriptorsAreAFailure) {
+  const auto result = run_one("Fails.test_closes");
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_THAT(result.attempts.at(0).culprits, ElementsAre(1));
+}
+
+TEST_F(SelfTest, ADaemonIsFoundNamedAndEnded) {
+  const auto result = run_one("Fails.test_leaves_a_daemon");
+  EXPECT_THAT(result.reason, ContainsRegex("^rank 1 failed: left processes behind: [0-9]+ "
+                                           "\\(the_daemon\\)$"));
+}
+
+TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {
+  TestRunner::Options its = options();
+  its.keeps_order = true;
+  its.jobs = 2;
+  const auto results = run("Fails.", its);
+  ASSERT_THAT(results, SizeIs(9));
+  for (const TestResult& result : results) {
+    EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
+    const bool killer = result.test.id.ends_with("kills_the_host");
+    EXPECT_EQ(result.reason.find("the test host ended") != std::string::npos, killer)
+        << result.test.id << ": " << result.reason;
+  }
+  EXPECT_THAT(notices_, Contains(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
+}
+
+// Of several that were there nobody knows who has killed it: each is run again, alone.
+TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
+  TestRunner::Options its = options();
+  its.jobs = 100;
+  const auto results = run("", its);
+  for (const TestResult& result : results) {
+    const bool killer = result.test.id.ends_with("kills_the_host");
+    EXPECT_EQ(result.reason.find("the test host ended") != std::string::npos, killer)
+        << result.test.id << ": " << result.reason;
+  }
+}
+
+TEST_F(SelfTest, AFailureIsTriedAgainAndFlakyWhereItPassesThen) {
+  TestRunner::Options its = options();
+  its.attempts_max = 3;
+  const auto flaky = run("Well.test_is_flaky", its);
+  ASSERT_THAT(flaky, SizeIs(1));
+  EXPECT_EQ(flaky[0].status, TestStatus::kFlaky);
+  EXPECT_THAT(flaky[0].attempts, SizeIs(2));
+  EXPECT_EQ(summary_.flaky, 1);
+  const auto fails = run("Fails.test_throws", its);
+  EXPECT_EQ(fails.at(0).status, TestStatus::kFailed);
+  EXPECT_THAT(fails[0].attempts, SizeIs(3));
+}
+
+TEST_F(SelfTest, FailFastStartsNoMore) {
+  TestRunner::Options its = options();
+  its.fail_fast = true;
+  its.jobs = 1;
+  its.keeps_order = true;
+  const auto results = run("Exits.", its);
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].test.id, "selftest.Exits.test_0_before_the_end");
+}
+
+TEST_F(SelfTest, AnInterruptEndsWhatRuns) {
+  on_event_ = [](TestRunner& runner, const TestEvent& event) {
+    if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
+  };
+  const auto results = run("Hangs.test_in_a_wait", options());
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].status, TestStatus::kInterrupted);
+}
+
+TEST_F(SelfTest, RanksCanBeFreshPrograms) {
+  TestRunner::Options its = options();
+  its.fresh = true;
+  const auto results = run("Well.test_passes", its);
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].status, TestStatus::kPassed) << results[0].reason;
+  EXPECT_THAT(results[0].attempts.at(0).ranks, Each(Field(&RankResult::assertions, 3)));
+}
+
+TEST_F(SelfTest, WhatIsNoTestHostIsSaidSo) {
+  boost::asio::io_context io;
+  TestRunner::Options its = options();
+  its.programs = {"/bin/true"};
+  TestRunner runner(io, its, [](const TestEvent&) {});
+  std::string problem;
+  runner.load([&](auto tests) {
+    problem = tests ? "" : tests.error().message;
+    io.stop();
+  });
+  io.run_for(seconds(100));
+  EXPECT_EQ(problem, "the test host /bin/true is lost: it ended: exit code 0");
+}
+
+}  // namespace
+}  // namespace distrun

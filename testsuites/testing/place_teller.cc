@@ -1,0 +1,73 @@
+#include "testsuites/testing/place_teller.h"
+
+#include <cerrno>
+#include <ctime>
+#include <string>
+
+#include <pthread.h>
+#include <semaphore.h>
+
+#include "common/backtrace.h"
+#include "common/demangle.h"
+#include "testsuites/harness/where_signal.h"
+
+namespace distrun {
+
+namespace {
+
+// Of the main thread; the signal handler fills it.
+Backtrace stack;
+sem_t stack_is_taken;
+
+void take_stack(int) {
+  const int before = errno;
+  stack.capture();
+  ::sem_post(&stack_is_taken);
+  errno = before;
+}
+
+int stack_signal() { return where_signal() + 1; }
+
+bool wait_for_stack() {
+  timespec until{};
+  ::clock_gettime(CLOCK_REALTIME, &until);
+  until.tv_nsec += 300'000'000;
+  until.tv_sec += until.tv_nsec / 1'000'000'000;
+  until.tv_nsec %= 1'000'000'000;
+  int result = 0;
+  while ((result = ::sem_timedwait(&stack_is_taken, &until)) != 0 && errno == EINTR) continue;
+  return result == 0;
+}
+
+std::string place_of(pthread_t main_thread) {
+  ::pthread_kill(main_thread, stack_signal());
+  if (!wait_for_stack()) return "its main thread takes no signal\n";
+  static Backtrace::Text text;
+  text.clear();
+  stack.find_names();
+  stack.begin_behind([](std::string_view name) { return name.find("take_stack") != name.npos; });
+  stack.print(text);
+  return demangled_backtrace(text.view());
+}
+
+}  // namespace
+
+PlaceTeller::PlaceTeller(ResultChannel& channel) {
+  Backtrace::prepare();
+  ::sem_init(&stack_is_taken, 0, 0);
+  ::signal(stack_signal(), take_stack);
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, where_signal());
+  ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);
+  std::thread([&channel, asked, main_thread = ::pthread_self()] {
+    sigset_t all;
+    ::sigfillset(&all);  // Signals are the test's.
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+    for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
+      channel.send(PlaceTold{place_of(main_thread)});
+    }
+  }).detach();
+}
+
+}  // namespace distrun

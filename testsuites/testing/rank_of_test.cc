@@ -1,0 +1,80 @@
+#include "testsuites/testing/rank_of_test.h"
+
+#include <cstdio>
+#include <iostream>
+#include <memory>
+
+#include <ATen/Context.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/record.h"
+#include "testsuites/testing/place_teller.h"
+#include "testsuites/testing/result_channel.h"
+
+namespace distrun {
+
+namespace {
+
+// What GoogleTest sees of the test goes to the runner.
+class ToRunner : public ::testing::EmptyTestEventListener {
+ public:
+  explicit ToRunner(ResultChannel& channel) : channel_(channel) {}
+
+  void OnTestPartResult(const ::testing::TestPartResult& part) override {
+    const std::string message = part.message();
+    if (part.skipped()) {
+      channel_.send(SkipAsked{message});
+    } else if (part.failed()) {
+      const char* file = part.file_name();
+      channel_.send(AssertionFailed{{.file = file == nullptr ? "" : file,
+                                     .line = std::max(part.line_number(), 0),
+                                     .message = message}});
+    }
+  }
+
+ private:
+  ResultChannel& channel_;
+};
+
+constexpr std::uint64_t kSeed = 1234;  // As PyTorch's own tests have it.
+
+struct Rank {
+  std::string id;
+  std::unique_ptr<ResultChannel> channel;
+};
+Rank* rank_here = nullptr;
+
+int run_here(int, char**) {
+  Rank& rank = *rank_here;
+  GTEST_FLAG_SET(filter, rank.id);
+  GTEST_FLAG_SET(repeat, 1);
+  GTEST_FLAG_SET(shuffle, false);
+  GTEST_FLAG_SET(also_run_disabled_tests, true);
+  auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
+  delete listeners.Release(listeners.default_result_printer());
+  listeners.Append(new ToRunner(*rank.channel));
+  const PlaceTeller teller(*rank.channel);
+  at::manual_seed(kSeed);
+  const bool passed = RUN_ALL_TESTS() == 0;
+  if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
+    rank.channel->send(AssertionFailed{{.message = "there is no test " + rank.id}});
+  }
+  rank.channel->send(TestDone{.assertions = assertions_made(), .collectives = {}});
+  return passed ? 0 : 1;
+}
+
+}  // namespace
+
+void run_rank(const std::string& id, UniqueFd result) {
+  rank_here = new Rank{id, std::make_unique<ResultChannel>(std::move(result))};
+  char name[] = "rank";
+  char* argv[] = {name, nullptr};
+  const int status = record(run_here, 1, argv);
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  ::_exit(status);  // Static objects of LibTorch would wait for threads that a test has left.
+}
+
+}  // namespace distrun

@@ -1,0 +1,206 @@
+#include "testsuites/testing/test_host.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <map>
+#include <optional>
+#include <vector>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "testsuites/harness/host_messages.h"
+#include "testsuites/harness/packet_socket.h"
+#include "testsuites/harness/test_list_json.h"
+#include "testsuites/testing/early_operations.h"
+#include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/registry.h"
+
+namespace distrun {
+
+namespace {
+
+struct Descriptors {
+  UniqueFd in, out, err, result;
+};
+
+[[noreturn]] void fail_in_rank(const std::string& what) {
+  const std::string text = Error::from_errno(what).message + "\n";
+  [[maybe_unused]] const auto written = ::write(STDERR_FILENO, text.data(), text.size());
+  ::_exit(125);
+}
+
+void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
+  if (fork.under.empty()) {
+    ::setsid();
+  } else {  // A debugger reads the terminal: it has to be in the terminal's session and foreground.
+    ::setpgid(0, 0);
+    ::signal(SIGTTOU, SIG_IGN);
+    ::tcsetpgrp(descriptors.in.get(), ::getpid());
+    ::signal(SIGTTOU, SIG_DFL);
+  }
+  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+  if (::getppid() != host) ::_exit(125);
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::sigprocmask(SIG_SETMASK, &none, nullptr);
+  ::dup2(descriptors.in.get(), STDIN_FILENO);
+  ::dup2(descriptors.out.get(), STDOUT_FILENO);
+  ::dup2(descriptors.err.get(), STDERR_FILENO);
+  if (::chdir(fork.folder.c_str()) != 0) fail_in_rank("enter " + fork.folder);
+  ::unsetenv(kTestHostVariable);
+  for (const auto& [name, value] : fork.variables) ::setenv(name.c_str(), value.c_str(), 1);
+}
+
+// The same program again, alone or as the last argument of a debugger's command.
+[[noreturn]] void execute_afresh(const ForkRank& fork, const UniqueFd& result) {
+  std::array<char, 4096> path{};
+  if (::readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) fail_in_rank("find itself");
+  ::setenv(kRankOfVariable, fork.test.c_str(), 1);
+  ::setenv(kResultVariable, std::to_string(result.get()).c_str(), 1);
+  ::fcntl(result.get(), F_SETFD, 0);
+  std::vector<char*> argv;
+  for (const std::string& word : fork.under) argv.push_back(const_cast<char*>(word.c_str()));
+  argv.push_back(path.data());
+  argv.push_back(nullptr);
+  ::execvp(argv[0], argv.data());
+  fail_in_rank(std::string("exec ") + argv[0]);
+}
+
+class Host {
+ public:
+  explicit Host(int socket) : socket_(socket) {
+    sigset_t child;
+    ::sigemptyset(&child);
+    ::sigaddset(&child, SIGCHLD);
+    ::sigprocmask(SIG_BLOCK, &child, nullptr);
+    children_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
+  }
+
+  void serve() {
+    if (!children_ || !say_ready()) return;
+    for (;;) {
+      std::array<pollfd, 2> waits = {{{socket_, POLLIN, 0}, {children_.get(), POLLIN, 0}}};
+      if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+      if (waits[1].revents != 0) reap();
+      if (waits[0].revents != 0 && !take_request()) return;
+    }
+  }
+
+ private:
+  bool say_ready() {
+    const std::string list = test_list_json(registered_tests());
+    const UniqueFd file(::memfd_create("tests", MFD_CLOEXEC));
+    for (std::size_t done = 0; done < list.size();) {
+      const auto size = ::write(file.get(), list.data() + done, list.size() - done);
+      if (size <= 0) return false;
+      done += static_cast<std::size_t>(size);
+    }
+    return send(HostReady{}, {file.get()});
+  }
+
+  bool take_request() {
+    auto packet = receive_packet(socket_);
+    if (!packet || packet->has_ended) return false;
+    auto fork = parse_to_host(packet->bytes, packet->descriptors.size());
+    if (!fork) return false;
+    auto& fds = packet->descriptors;
+    start(*fork, {std::move(fds[0]), std::move(fds[1]), std::move(fds[2]), std::move(fds[3])});
+    return true;
+  }
+
+  void start(const ForkRank& fork, Descriptors descriptors) {
+    if (const auto problem = what_forbids_a_fork()) {
+      send(RankNotForked{fork.key, *problem}, {});
+      return;
+    }
+    const pid_t host = ::getpid();
+    const pid_t child = ::fork();
+    if (child == 0) {
+      children_.reset();
+      enter(fork, descriptors, host);
+      if (fork.fresh || !fork.under.empty()) execute_afresh(fork, descriptors.result);
+      descriptors.in.reset();
+      descriptors.out.reset();
+      descriptors.err.reset();
+      allow_operations();
+      run_rank(fork.test, std::move(descriptors.result));
+    }
+    if (child < 0) {
+      send(RankNotForked{fork.key, Error::from_errno("fork").message}, {});
+      return;
+    }
+    // It has not been reaped, so this is the rank's and nobody else's.
+    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    keys_[child] = fork.key;
+    send(RankForked{fork.key, child}, {pidfd.get()});
+  }
+
+  static std::optional<std::string> what_forbids_a_fork() {
+    std::error_code error;
+    const std::filesystem::directory_iterator tasks("/proc/self/task", error);
+    const auto threads = std::distance(begin(tasks), end(tasks));
+    if (threads > 1) {
+      return "the test host has " + std::to_string(threads) +
+             " threads, and a fork takes one: something at namespace scope starts one";
+    }
+    if (operations_so_far() > 0) {
+      return "the test host has run a tensor operation before main(): move what is at namespace "
+             "scope into the test";
+    }
+    if (has_touched_gpu()) {
+      return "the test host has touched a GPU, which a fork cannot use then: move what is at "
+             "namespace scope into the test";
+    }
+    return std::nullopt;
+  }
+
+  static bool has_touched_gpu() {
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator("/proc/self/fd", error)) {
+      const auto target = std::filesystem::read_symlink(entry.path(), error).string();
+      if (target.starts_with("/dev/nvidia")) return true;
+    }
+    return false;
+  }
+
+  void reap() {
+    signalfd_siginfo info{};
+    while (::read(children_.get(), &info, sizeof(info)) > 0) continue;
+    int status = 0;
+    for (pid_t child; (child = ::waitpid(-1, &status, WNOHANG)) > 0;) {
+      const auto known = keys_.extract(child);
+      if (known.empty()) continue;
+      const ProcessEnd end = WIFEXITED(status) ? ProcessEnd(ExitedWith{WEXITSTATUS(status)})
+                                               : ProcessEnd(KilledBy{WTERMSIG(status)});
+      send(RankEnded{known.mapped(), end}, {});
+    }
+  }
+
+  bool send(const FromHost& message, const std::vector<int>& descriptors) {
+    return send_packet(socket_, to_packet(message), descriptors).has_value();
+  }
+
+  const int socket_;
+  UniqueFd children_;
+  std::map<pid_t, std::uint64_t> keys_;
+};
+
+}  // namespace
+
+void serve_tests(int socket) {
+  Host(socket).serve();
+  ::_exit(0);
+}
+
+}  // namespace distrun
