@@ -116,11 +116,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (error) return Error::from_errno("make the folder " + folder, error.value());
     ForkRank request{.key = key_of(rank),
                      .test = options.test.id,
+                     .mark = mark(rank),
                      .variables = rank_variables({.rank = rank,
                                                   .ranks = options.ranks,
                                                   .folder = options.folder,
-                                                  .backend = options.backend,
-                                                  .mark = mark(rank)}),
+                                                  .backend = options.backend}),
                      .folder = folder,
                      .fresh = options.fresh};
     const bool has_terminal = rank == options.rank_under;
@@ -146,9 +146,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     return {};
   }
 
-  // "NAME=value"
   std::string mark(int rank) const {
-    return fmt::format("{}={}.{}", kRankMarkVariable, options.nonce, key_of(rank));
+    return rank_mark(fmt::format("{}.{}", options.nonce, key_of(rank)));
   }
 
   void read_output(int rank, UniqueFd pipe) {
@@ -215,7 +214,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void see_end(int rank) {
     Rank& its = at(rank);
     if (std::exchange(its.end_seen, true)) return;
-    its.facts.left_behind = end_orphans(mark(rank), kOrphansTimeout);
+    its.facts.left_behind =
+        end_orphans(fmt::format("{}={}", kRankMarkVariable, mark(rank)), kOrphansTimeout);
     its.pipes_timer = std::make_unique<asio::steady_timer>(io, kPipesTimeout);
     its.pipes_timer->async_wait([self = shared_from_this(), rank](error_code error) {
       if (!error) self->drain(rank);

@@ -55,6 +55,7 @@ FromHost from_host(const json& message) {
 ToHost to_host(const json& message) {
   ForkRank fork{.key = message.at("key").get<std::uint64_t>(),
                 .test = message.at("test").get<std::string>(),
+                .mark = message.at("mark").get<std::string>(),
                 .folder = text_from(message.at("folder")),
                 .fresh = message.at("fresh").get<bool>()};
   for (const json& variable : message.at("variables")) {
@@ -83,9 +84,10 @@ auto parse_packet(const std::string& packet, std::size_t descriptors, const Pars
 }  // namespace
 
 std::string to_packet(const ToHost& message) {
-  json fork = {
-      {"key", message.key},     {"test", message.test},       {"folder", to_json(message.folder)},
-      {"fresh", message.fresh}, {"variables", json::array()}, {"under", json::array()}};
+  json fork = {{"key", message.key},     {"test", message.test},
+               {"mark", message.mark},   {"folder", to_json(message.folder)},
+               {"fresh", message.fresh}, {"variables", json::array()},
+               {"under", json::array()}};
   for (const auto& [name, value] : message.variables) {
     fork["variables"].push_back({to_json(name), to_json(value)});
   }

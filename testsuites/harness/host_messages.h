@@ -31,6 +31,7 @@ inline constexpr const char* kTestHostVariable = "DISTRUN_TEST_HOST";
 struct ForkRank {
   std::uint64_t key = 0;
   std::string test;  // Its id.
+  std::string mark;  // rank_mark(), written over the host's.
   std::map<std::string, std::string> variables;
   std::string folder;              // Becomes the current one.
   bool fresh = false;              // Not a fork: the program executed again.

@@ -15,6 +15,7 @@ using ::testing::Pair;
 TEST(HostMessagesTest, ARequestComesThroughAsItIs) {
   const ForkRank fork{.key = 1ULL << 60,
                       .test = "gloo.A.b",
+                      .mark = "mark",
                       .variables = {{"RANK", "3"}, {"ODD\xff", "\xfe"}},
                       .folder = "/tmp/\xff",
                       .fresh = true,
@@ -23,6 +24,7 @@ TEST(HostMessagesTest, ARequestComesThroughAsItIs) {
   EXPECT_EQ(parsed.key, fork.key);
   EXPECT_EQ(parsed.test, fork.test);
   EXPECT_THAT(parsed.variables, ElementsAre(Pair("ODD\xff", "\xfe"), Pair("RANK", "3")));
+  EXPECT_EQ(parsed.mark, "mark");
   EXPECT_EQ(parsed.folder, fork.folder);
   EXPECT_TRUE(parsed.fresh);
   EXPECT_THAT(parsed.under, ElementsAre("gdb", "--args"));

@@ -12,9 +12,9 @@
 namespace distrun {
 
 // Sends SIGKILL to each child of this process that has `variable`, "NAME=value", in its
-// environment, reaps it, and goes on with those that have become children by that, until there is
-// none or the time is over.  A process that has cleared its environment is not found; it ends with
-// the run. Blocks, mostly for less than a millisecond.
+// environment, waits for its end, and goes on with those that have become children by that, until
+// there is none or the time is over.  A process that has cleared its environment is not found; it
+// ends with the run.  Nobody is reaped.  Blocks, mostly for less than a millisecond.
 std::vector<std::string> end_orphans(const std::string& variable,
                                      std::chrono::milliseconds timeout);
 

@@ -45,7 +45,9 @@ TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
   ASSERT_THAT(ended, SizeIs(1));
   EXPECT_EQ(ended[0].substr(0, ended[0].find(' ')), std::to_string(mine));
   EXPECT_EQ(::kill(other, 0), 0);
-  EXPECT_EQ(::waitpid(mine, nullptr, WNOHANG), -1);
+  int status = 0;
+  EXPECT_EQ(::waitpid(mine, &status, WNOHANG), mine);
+  EXPECT_EQ(WTERMSIG(status), SIGKILL);
   ::kill(other, SIGKILL);
   ::waitpid(other, nullptr, 0);
 }
@@ -55,6 +57,7 @@ TEST(OrphansTest, WhatBecomesAChildByThatIsEndedToo) {
   start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
   EXPECT_THAT(end_orphans("RANK_KEY=8", seconds(10)), SizeIs(2));
   EXPECT_THAT(end_orphans("RANK_KEY=8", seconds(10)), IsEmpty());
+  EXPECT_THAT(end_descendants(seconds(10)).ended, IsEmpty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 

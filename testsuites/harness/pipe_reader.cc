@@ -31,6 +31,7 @@ struct PipeReader::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void drain() {
+    if (ended) return;
     pipe.non_blocking(true);
     error_code error;
     while (!ended) {

@@ -4,6 +4,13 @@
 
 namespace distrun {
 
+std::string rank_mark(const std::string& text) {
+  constexpr std::size_t kMarkBytes = 48;
+  std::string mark = text.substr(0, kMarkBytes);
+  mark.resize(kMarkBytes, '-');
+  return mark;
+}
+
 std::map<std::string, std::string> rank_variables(const RankPlace& place) {
   const std::string rank = std::to_string(place.rank), ranks = std::to_string(place.ranks);
   return {
@@ -16,7 +23,6 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
       {"TMPDIR", rank_folder(place.folder, place.rank)},
       {kTestFolderVariable, place.folder},
       {kTestBackendVariable, place.backend},
-      {kRankMarkVariable, place.mark.substr(place.mark.find('=') + 1)},
   };
 }
 

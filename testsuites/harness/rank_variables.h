@@ -6,8 +6,14 @@
 
 namespace distrun {
 
-// By it processes are known that a rank has left behind.
+// By it processes are known that a rank has left behind.  A test host has it from its start on,
+// with rank_mark("") as its value, and a rank writes its own over that: only what was there at the
+// start of a program shows in /proc/PID/environ, which forks inherit.
 inline constexpr const char* kRankMarkVariable = "DISTRUN_TEST_RANK";
+
+// Always as long.
+std::string rank_mark(const std::string& text);
+
 inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // All ranks share it.
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
 
@@ -16,7 +22,6 @@ struct RankPlace {
   int ranks = 1;
   std::string folder;   // All ranks of the test share it.
   std::string backend;  // "gloo"
-  std::string mark;     // "DISTRUN_TEST_RANK=…"
 };
 
 // Those of a worker (RANK, WORLD_SIZE, …), those that make init_process_group() meet in a file, and

@@ -16,6 +16,7 @@
 #include "testsuites/harness/captured_text.h"
 #include "testsuites/harness/packet_socket.h"
 #include "testsuites/harness/pipe_reader.h"
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"
 
 namespace distrun {
@@ -173,6 +174,7 @@ Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context
   const UniqueFd to(ends[1]);
   Environment own = environment;
   own.set(kTestHostVariable, "1");
+  own.set(kRankMarkVariable, rank_mark(""));
   auto started = spawn_process({.executable = program,
                                 .arguments = {program},
                                 .environment = std::move(own),

@@ -9,6 +9,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "launcher/orphan_reaper.h"
 #include "testsuites/harness/attempt_run.h"
 #include "testsuites/harness/schedule.h"
 #include "testsuites/harness/test_host_process.h"
@@ -48,7 +49,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         options(std::move(given)),
         on_event(std::move(to)),
         schedule(options.jobs),
-        hosts(options.programs.size()) {
+        hosts(options.programs.size()),
+        orphans(io, [this](pid_t child) { return is_host(child); }) {
+    orphans.begin();
     if (options.keeps_order) schedule.keep_order();
   }
 
@@ -59,13 +62,20 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   std::function<void()> on_end;
   Schedule schedule;
   std::vector<Host> hosts;
+  OrphanReaper orphans;
   std::vector<Item> items;
   std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
   std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
   std::uint64_t next_key = 1;
   std::vector<std::optional<TestResult>> results;
   Clock::time_point begun;
-  bool running = false, stopping = false, ended = false;
+  bool running = false, stopping = false, interrupted = false, ended = false;
+
+  bool is_host(pid_t child) const {
+    return std::any_of(hosts.begin(), hosts.end(), [child](const Host& host) {
+      return host.process && host.process->pid() == child;
+    });
+  }
 
   void load() {
     for (std::size_t i = 0; i < hosts.size(); ++i) {
@@ -220,6 +230,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         io, *hosts[plan.program].process, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     item.run->begin();
+    if (interrupted) item.run->interrupt();  // By who was told of its begin.
   }
 
   AttemptRun* run_of(std::uint64_t key) {
@@ -284,6 +295,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void interrupt() {
+    interrupted = true;
     stop();
     for (Item& item : items) {
       if (item.run) item.run->interrupt();
@@ -311,6 +323,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     }
     all.summary.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
     on_event(TestEvent(std::move(all)));
+    orphans.end();
     hosts.clear();
     on_end();
   }
@@ -321,6 +334,7 @@ TestRunner::TestRunner(asio::io_context& io, Options options,
     : impl_(std::make_shared<Impl>(io, std::move(options), std::move(on_event))) {}
 
 TestRunner::~TestRunner() {
+  impl_->orphans.end();
   impl_->items.clear();
   impl_->hosts.clear();
 }

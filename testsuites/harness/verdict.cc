@@ -141,7 +141,7 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, Attemp
   const auto order = [&](int rank) { return facts[static_cast<std::size_t>(rank)].order; };
   std::stable_sort(failed.begin(), failed.end(), [&](int a, int b) {
     if (at(a).is_consequence != at(b).is_consequence) return at(b).is_consequence;
-    return order(a) < order(b);
+    return !at(a).is_consequence && order(a) < order(b);
   });
   result.culprits = failed;
 

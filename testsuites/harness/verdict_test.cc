@@ -111,7 +111,7 @@ TEST(VerdictTest, OneThatDoesNotExitWhenItsTestIsOver) {
 }
 
 TEST(VerdictTest, TheFirstToFailIsTheCulpritAndWhoHangsThenIsAConsequence) {
-  const auto result = judged({hung(1), failed(4), failed(3), hung(2)});
+  const auto result = judged({hung(2), failed(4), failed(3), hung(1)});
   EXPECT_EQ(result.reason, "rank 2 failed: a_test.cc:7: x is 1 …");
   EXPECT_THAT(result.culprits, ElementsAre(2, 1, 0, 3));
   EXPECT_EQ(result.ranks[0].status, RankStatus::kTimedOut);

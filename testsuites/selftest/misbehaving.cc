@@ -23,7 +23,7 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 
 // Until somebody ends the process.
-[[noreturn]] void wait_for_ever() {
+[[noreturn, gnu::noinline]] void wait_for_ever() {
   for (;;) ::pause();
 }
 

@@ -1,5 +1,6 @@
 #include "testsuites/testing/place_teller.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <ctime>
 #include <string>
@@ -47,7 +48,11 @@ std::string place_of(pthread_t main_thread) {
   stack.find_names();
   stack.begin_behind([](std::string_view name) { return name.find("take_stack") != name.npos; });
   stack.print(text);
-  return demangled_backtrace(text.view());
+  std::string lines = demangled_backtrace(text.view());
+  // What is above the test is the same for all.
+  const std::size_t test = lines.find("::TestBody()");
+  if (test != lines.npos) lines.erase(std::min(lines.find('\n', test), lines.size() - 1) + 1);
+  return lines;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 #include <filesystem>
 #include <map>
 #include <optional>
@@ -21,6 +22,7 @@
 
 #include "testsuites/harness/host_messages.h"
 #include "testsuites/harness/packet_socket.h"
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"
 #include "testsuites/testing/early_operations.h"
 #include "testsuites/testing/rank_of_test.h"
@@ -59,6 +61,9 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
   ::dup2(descriptors.err.get(), STDERR_FILENO);
   if (::chdir(fork.folder.c_str()) != 0) fail_in_rank("enter " + fork.folder);
   ::unsetenv(kTestHostVariable);
+  if (char* mark = std::getenv(kRankMarkVariable)) {
+    fork.mark.copy(mark, std::strlen(mark));
+  }
   for (const auto& [name, value] : fork.variables) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
