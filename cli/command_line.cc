@@ -2,12 +2,12 @@
 
 #include <algorithm>
 #include <cctype>
-#include <numeric>
 #include <optional>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/edits.h"
 #include "common/parse_number.h"
 
 namespace distrun {
@@ -15,21 +15,6 @@ namespace distrun {
 namespace {
 
 Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
-
-// Of insertions, deletions, replacements: how many make one word of the other.
-std::size_t edits(std::string_view from, std::string_view to) {
-  std::vector<std::size_t> row(to.size() + 1);
-  std::iota(row.begin(), row.end(), std::size_t{0});
-  for (std::size_t i = 0; i < from.size(); ++i) {
-    std::size_t diagonal = std::exchange(row[0], i + 1);
-    for (std::size_t j = 0; j < to.size(); ++j) {
-      const std::size_t replaced = diagonal + (from[i] == to[j] ? 0 : 1);
-      diagonal = row[j + 1];
-      row[j + 1] = std::min({replaced, row[j] + 1, diagonal + 1});
-    }
-  }
-  return row[to.size()];
-}
 
 // A word that argparse does not take for the value of the flag before it.
 bool looks_like_flag(const std::string& word) {

@@ -4,6 +4,7 @@
 #
 #   DISTRUN_STATIC   whether it can
 #   distrun_fmt      what links fmt: static then, else the machine's shared one
+#   distrun_pugixml  what links pugixml: static where the machine has it so, as Debian does
 set(check "${PROJECT_SOURCE_DIR}/cmake/static_fmt.cc")
 try_compile(DISTRUN_LINKS_STATIC
   SOURCES "${check}"
@@ -19,4 +20,11 @@ if(DISTRUN_STATIC)
 else()
   add_library(distrun_fmt INTERFACE)
   target_link_libraries(distrun_fmt INTERFACE fmt::fmt)
+endif()
+
+add_library(distrun_pugixml INTERFACE)
+if(TARGET pugixml::static)
+  target_link_libraries(distrun_pugixml INTERFACE pugixml::static)
+else()
+  target_link_libraries(distrun_pugixml INTERFACE pugixml::pugixml)
 endif()

@@ -7,10 +7,10 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/unique_fd.h"
+#include "common/whole_file.h"
 
 namespace distrun {
 
@@ -128,29 +128,6 @@ std::string beginning(const std::string& text) {
   return text.size() <= kTextBytesMax ? text : text.substr(0, kTextBytesMax) + "…";
 }
 
-// Nothing where there is no file.
-Result<std::optional<std::string>> read_text(const std::string& path) {
-  // Not blocking: whoever made it a pipe would have us wait.
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
-  if (!file && errno == ENOENT) return std::optional<std::string>();
-  if (!file) return Error::from_errno(path);
-  struct stat status {};
-  if (::fstat(file.get(), &status) != 0) return Error::from_errno(path);
-  if (!S_ISREG(status.st_mode)) return no_report(path + ": it is not a regular file");
-
-  std::string text(kErrorFileBytesMax + 1, '\0');
-  std::size_t size = 0;
-  while (size < text.size()) {
-    const auto got = ::read(file.get(), text.data() + size, text.size() - size);
-    if (got < 0 && errno == EINTR) continue;
-    if (got < 0) return Error::from_errno(path);
-    if (got == 0) break;
-    size += static_cast<std::size_t>(got);
-  }
-  text.resize(size);
-  return std::optional(std::move(text));
-}
-
 Result<void> write_text(const std::string& path, std::string_view text) {
   const UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644));
@@ -182,7 +159,7 @@ std::string to_json(const ErrorReport& report) {
 }
 
 Result<std::optional<ErrorReport>> read_error_file(const std::string& path) {
-  const auto text = read_text(path);
+  const auto text = read_whole_file(path, kErrorFileBytesMax);
   if (!text) return text.error();
   if (!*text || (*text)->empty()) return std::optional<ErrorReport>();
   auto report = parse_error_report(**text);
@@ -202,7 +179,7 @@ Result<void> write_error_file(const std::string& path, const ErrorReport& report
 }
 
 Result<void> copy_error_file(const std::string& from, const std::string& to, int error_code) {
-  const auto text = read_text(from);
+  const auto text = read_whole_file(from, kErrorFileBytesMax);
   if (!text) return text.error();
   if (!*text || (*text)->empty()) return {};
   auto document = parse(**text);

@@ -1,6 +1,7 @@
 // Small parts of a text that a user has written.  Pure.
 #pragma once
 
+#include <string>
 #include <string_view>
 
 namespace distrun {
@@ -10,6 +11,15 @@ inline std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   return text;
+}
+
+// Of A to Z; every other byte stays, whatever the locale.
+inline std::string in_small_letters(std::string_view text) {
+  std::string small(text);
+  for (char& letter : small) {
+    if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');
+  }
+  return small;
 }
 
 }  // namespace distrun

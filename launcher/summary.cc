@@ -10,6 +10,7 @@
 #include <fmt/ranges.h>
 
 #include "common/printable.h"
+#include "common/rank_list.h"
 #include "common/shell_quote.h"
 #include "launcher/worker_account.h"
 
@@ -21,19 +22,6 @@ std::string command_line(const WorkerPlan& worker) {
   std::vector<std::string> words;
   for (const auto& argument : worker.arguments) words.push_back(shell_quoted(argument));
   return fmt::format("{}", fmt::join(words, " "));
-}
-
-// "rank 3", "ranks 0-249, 251": `ranks` in ascending order.
-std::string list_of_ranks(const std::vector<int>& ranks) {
-  std::vector<std::string> parts;
-  for (std::size_t first = 0, last = 0; first < ranks.size(); first = ++last) {
-    while (last + 1 < ranks.size() && ranks[last + 1] == ranks[last] + 1) ++last;
-    for (std::size_t i = first; i <= last && last - first < 2; ++i) {
-      parts.push_back(std::to_string(ranks[i]));
-    }
-    if (last - first >= 2) parts.push_back(fmt::format("{}-{}", ranks[first], ranks[last]));
-  }
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(parts, ", "));
 }
 
 std::string list_of_processes(const std::vector<Leftover>& processes) {

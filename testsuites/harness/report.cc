@@ -1,5 +1,7 @@
 #include "testsuites/harness/report.h"
 
+#include <fmt/format.h>
+
 namespace distrun {
 
 const char* text_of(RankStatus status) {
@@ -34,6 +36,10 @@ const char* text_of(TestStatus status) {
       return "interrupted";
   }
   return "";
+}
+
+std::string name_of(const std::string& id, int repetition, const TestsBegun& begun) {
+  return begun.repetitions > 1 ? fmt::format("{} #{}", id, repetition + 1) : id;
 }
 
 }  // namespace distrun

@@ -96,8 +96,10 @@ struct TestsSummary {
 };
 
 struct TestsBegun {
-  int tests = 0;  // That were selected, times --repeat.
-  int jobs = 0;   // Ranks at a time.
+  int tests = 0;         // That were selected, times --repeat.
+  int jobs = 0;          // Ranks at a time.
+  int repetitions = 1;   // --repeat.
+  int attempts_max = 1;  // 1 + --retries.
   std::vector<std::string> binaries;
   std::uint64_t seed = 0;
   std::optional<std::chrono::milliseconds> estimate;  // Where enough is known from earlier runs.
@@ -130,5 +132,8 @@ using TestEvent =
 // "passed", "failed", "skipped", "crashed", "timed_out", "exited"; "flaky", "interrupted".
 const char* text_of(RankStatus status);
 const char* text_of(TestStatus status);
+
+// The id; with --repeat followed by which of them it is: "gloo.CommTest.test_x #3".
+std::string name_of(const std::string& id, int repetition, const TestsBegun& begun);
 
 }  // namespace distrun

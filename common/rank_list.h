@@ -1,0 +1,18 @@
+// Ranks as a list to read.
+//
+//     list_of_ranks({3})              // "rank 3"
+//     list_of_ranks({0, 1, 3})        // "ranks 0, 1, 3"
+//     list_of_ranks({0, 1, 2, 251})   // "ranks 0-2, 251"
+//
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+namespace distrun {
+
+// `ranks` is in ascending order and not empty.
+std::string list_of_ranks(const std::vector<int>& ranks);
+
+}  // namespace distrun
