@@ -17,10 +17,10 @@
 // distrun::testing, whose main() it gets.
 //
 // The class is a GoogleTest fixture: SetUp() and TearDown() run on every rank.  EXPECT_*, ASSERT_*,
-// SCOPED_TRACE, GTEST_SKIP work as everywhere.  A rank that makes no assertion fails: include this
-// header rather than <gtest/gtest.h>, because it counts them.  A skip is all ranks' or it is an
-// error; what the runner can know (GPUs, backends) belongs into the needs, which it looks at before
-// anything is started.
+// SCOPED_TRACE, GTEST_SKIP work as everywhere; tensors.h and throws.h, which this includes, have
+// more of them.  A rank that makes no assertion fails: include this header rather than
+// <gtest/gtest.h>, because it counts them.  A skip is all ranks' or it is an error; what the runner
+// can know (GPUs, backends) belongs into the needs, which it looks at before anything is started.
 //
 // Before its body a rank has: RANK, LOCAL_RANK, WORLD_SIZE, DISTRUN_INIT_METHOD (a file of its
 // test's own, so init_process_group() works), a current folder of its own, which is TMPDIR too and
@@ -40,6 +40,8 @@
 
 #include "testsuites/harness/test_info.h"
 #include "testsuites/testing/counted_assertions.h"
+#include "testsuites/testing/tensors.h"
+#include "testsuites/testing/throws.h"
 
 namespace distrun {
 

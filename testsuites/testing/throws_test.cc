@@ -1,0 +1,81 @@
+#include "testsuites/testing/throws.h"
+
+#include <stdexcept>
+
+#include <c10/util/Exception.h>
+#include <c10/util/Lazy.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest-spi.h>
+
+#include "testsuites/testing/distributed_test.h"
+#include "testsuites/testing/rank_of_test.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+void refuse(const std::string& text) { throw std::invalid_argument(text); }
+
+// What is said of a statement that throws `thrown`; "right" where that is nothing.
+template <class Type, class Thrown>
+std::string judge(const Thrown& thrown, const std::string& regex) {
+  const auto result =
+      internal::throws_with<Type>([&] { throw thrown; }, {"statement", "Type", regex});
+  return result ? "right" : result.message();
+}
+
+TEST(ThrowsTest, TheTypeOrOneDerivedFromItWillDo) {
+  EXPECT_THROWS_WITH(refuse("x"), std::invalid_argument, "x");
+  EXPECT_THROWS_WITH(refuse("x"), std::logic_error, "x");
+  EXPECT_THROWS_WITH(refuse("x"), std::exception, "x");
+}
+
+TEST(ThrowsTest, TheExpressionIsSearchedForAnywhere) {
+  const std::runtime_error error("invalid root rank: -1");
+  EXPECT_EQ(judge<std::exception>(error, "root r.nk"), "right");
+  EXPECT_EQ(judge<std::exception>(error, "^invalid.*-\\d$"), "right");
+  EXPECT_THAT(judge<std::exception>(error, "^root"),
+              HasSubstr("does not match: std::runtime_error: invalid root rank: -1"));
+}
+
+TEST(ThrowsTest, AnotherTypeIsNamedWithItsText) {
+  EXPECT_THAT(judge<std::logic_error>(std::runtime_error("gone"), "gone"),
+              AllOf(HasSubstr("is to throw Type matching \"gone\""),
+                    HasSubstr("it threw std::runtime_error: gone")));
+  EXPECT_THAT(judge<std::exception>(7, ""), HasSubstr("it threw a int"));
+}
+
+TEST(ThrowsTest, NothingThrownIsSaid) {
+  EXPECT_NONFATAL_FAILURE(EXPECT_THROWS_WITH(static_cast<void>(0), std::exception, ""),
+                          "it threw nothing");
+}
+
+TEST(ThrowsTest, ACppStackIsNotPartOfTheText) {
+  const c10::Error error(
+      "message", std::make_shared<c10::PrecomputedLazyValue<std::string>>("deep in the stack"));
+  EXPECT_EQ(judge<c10::Error>(error, "message"), "right");
+  EXPECT_THAT(judge<c10::Error>(error, "deep"), Not(HasSubstr("deep in")));
+  EXPECT_THAT(judge<std::exception>(error, "deep"), Not(HasSubstr("deep in")));
+}
+
+TEST(ThrowsTest, AnExpressionThatIsNoneIsSaid) {
+  EXPECT_THAT(judge<std::exception>(std::runtime_error("x"), "("),
+              HasSubstr("is no regular expression"));
+}
+
+TEST(ThrowsTest, TheMacrosAreStatementsAndTakeAMessage) {
+  EXPECT_NONFATAL_FAILURE(EXPECT_THROWS_WITH(refuse("x"), std::exception, "y") << "step 4",
+                          "step 4");
+  EXPECT_FATAL_FAILURE(ASSERT_THROWS_WITH(refuse("x"), std::exception, "y"), "refuse(\"x\")");
+  const int before = assertions_made();
+  EXPECT_THROWS_WITH(refuse("x"), std::exception, "x");
+  ASSERT_THROWS_WITH({ refuse("x"); }, std::exception, "x");
+  const int made = assertions_made() - before;
+  EXPECT_EQ(made, 2);
+}
+
+}  // namespace
+}  // namespace distrun
