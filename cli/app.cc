@@ -10,6 +10,7 @@
 #include "cli/launch_command.h"
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
+#include "cli/test_command.h"
 #include "launcher/run_end.h"
 
 namespace distrun {
@@ -17,12 +18,13 @@ namespace distrun {
 namespace {
 
 constexpr const char* kDescription =
-    "distrun starts, connects and watches the processes of a distributed PyTorch program.";
+    "distrun starts, connects, watches and tests the processes of a distributed PyTorch program.";
 
 constexpr const char* kExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
   distrun launch --nproc-per-node 4 train.py
   distrun launch --help
+  distrun test gloo
   distrun store status --store 127.0.0.1:29500)";
 
 constexpr const char* kStoreExamples =
@@ -79,8 +81,9 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   store.require_subcommand(1);
   StoreServeCommand serve(store);
   StoreClientCommands client(store);
+  TestCommand test(app);
 
-  const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client});
+  const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client, &test});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });
@@ -92,6 +95,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   };
   std::vector<std::string> reversed;
   try {
+    test.read(arguments);
     reversed = launch.read(arguments, environment);
   } catch (const CLI::ParseError& error) {
     return wrong_usage(launch_name, error.what());

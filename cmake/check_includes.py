@@ -15,6 +15,8 @@ FOLDERS = ["common", "store", "launcher", "backends", "sharing", "parallel", "te
 TOP = ["examples", "bench", "cmake"]
 # Linked into distrun: nothing of LibTorch here.
 WITHOUT_LIBTORCH = {"common", "store", "launcher", "cli"}
+# Of testsuites/, too.
+HARNESS = "testsuites/harness/"
 LIBTORCH = re.compile(r"(torch|ATen|c10)/")
 
 
@@ -35,12 +37,16 @@ def main() -> int:
             if not found:
                 continue
             target = found.group(2).split("/")[0]
+            in_harness = file.startswith(HARNESS)
+            of_suites = target == "testsuites" and not found.group(2).startswith(HARNESS)
             problem = ""
             if found.group(1) == '"' and target not in level:
                 problem = "is not written from the project's root"
             elif found.group(1) == '"' and target != folder and level[target] >= level[folder]:
                 problem = f"points up: {folder}/ is below {target}/"
-            elif folder in WITHOUT_LIBTORCH and LIBTORCH.match(found.group(2)):
+            elif of_suites and (in_harness or folder == "cli"):
+                problem = f"is not of {HARNESS}, which is all that distrun links"
+            elif (folder in WITHOUT_LIBTORCH or in_harness) and LIBTORCH.match(found.group(2)):
                 problem = f"brings LibTorch into {folder}/"
             if problem:
                 print(f"{file}:{number}: {line.strip()} {problem}")

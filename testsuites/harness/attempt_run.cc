@@ -120,7 +120,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
                      .variables = rank_variables({.rank = rank,
                                                   .ranks = options.ranks,
                                                   .folder = options.folder,
-                                                  .backend = options.backend}),
+                                                  .backend = options.backend,
+                                                  .seed = options.seed}),
                      .folder = folder,
                      .fresh = options.fresh};
     const bool has_terminal = rank == options.rank_under;

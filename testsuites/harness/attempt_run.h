@@ -31,8 +31,9 @@ class AttemptRun {
     int ranks = 1;
     int attempt = 1;
     std::string backend = "gloo";
-    std::string folder;  // For this attempt alone; it is made, and removed at the end.
-    std::string nonce;   // Of the run: processes are known by it and their key.
+    std::uint64_t seed = 1234;  // PyTorch's own tests have this one.
+    std::string folder;         // For this attempt alone; it is made, and removed at the end.
+    std::string nonce;          // Of the run: processes are known by it and their key.
     std::uint64_t first_key = 0;
     bool fresh = false;              // Ranks are programs executed again, not forks.
     int rank_under = -1;             // That rank runs under the command, with the terminal.

@@ -31,8 +31,8 @@ bool has_variable(pid_t pid, const std::string& variable) {
   return environment.find('\0' + variable + '\0') != environment.npos;
 }
 
-// On its way out a process loses its memory, and its environment with it, before its children become
-// somebody else's.
+// On its way out a process loses its memory, and its environment with it, before its children
+// become somebody else's.
 bool is_ending(pid_t pid) { return proc_file(pid, "statm").starts_with("0 "); }
 
 // Whether it ended in time.  It is not reaped by this.

@@ -23,6 +23,7 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
       {"TMPDIR", rank_folder(place.folder, place.rank)},
       {kTestFolderVariable, place.folder},
       {kTestBackendVariable, place.backend},
+      {kTestSeedVariable, std::to_string(place.seed)},
   };
 }
 

@@ -1,6 +1,7 @@
 // The variables and the folder of one rank of a test.  Pure.
 #pragma once
 
+#include <cstdint>
 #include <map>
 #include <string>
 
@@ -16,12 +17,14 @@ std::string rank_mark(const std::string& text);
 
 inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // All ranks share it.
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
+inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";        // The same for all.
 
 struct RankPlace {
   int rank = 0;
   int ranks = 1;
   std::string folder;   // All ranks of the test share it.
   std::string backend;  // "gloo"
+  std::uint64_t seed = 0;
 };
 
 // Those of a worker (RANK, WORLD_SIZE, …), those that make init_process_group() meet in a file, and

@@ -218,6 +218,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                             .ranks = plan.ranks,
                             .attempt = attempt,
                             .backend = plan.backend,
+                            .seed = options.seed,
                             .folder = fmt::format("{}/{}", options.folder, item.first_key),
                             .nonce = options.folder.substr(options.folder.rfind('/') + 1),
                             .first_key = item.first_key,
@@ -265,8 +266,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     go_on();
   }
 
-  void finish(std::size_t index, TestStatus status, const std::string& reason) {
+  void finish(std::size_t index, TestStatus status, std::string reason) {
     Item& item = items[index];
+    if (status == TestStatus::kSkipped && options.no_skips) {
+      status = TestStatus::kFailed;
+      reason = "skipped, which --no-skips forbids: " + reason;
+    }
     item.done = true;
     TestResult result{.test = item.plan.test,
                       .status = status,

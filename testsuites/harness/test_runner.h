@@ -55,7 +55,9 @@ class TestRunner {
     std::string folder;  // For what is temporary.
     int jobs = 1;        // Ranks at a time.
     int attempts_max = 1;
+    std::uint64_t seed = 1234;  // That every rank begins with.
     bool fail_fast = false;
+    bool no_skips = false;     // A skip is a failure.
     bool keeps_order = false;  // Tests begin in the order of the plan.
     bool fresh = false;        // Ranks are programs executed again, not forks.
     int rank_under = -1;       // That rank runs under the command `under`, with the terminal.

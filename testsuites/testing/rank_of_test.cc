@@ -1,6 +1,7 @@
 #include "testsuites/testing/rank_of_test.h"
 
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <memory>
 
@@ -8,7 +9,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "common/parse_number.h"
 #include "common/record.h"
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/testing/place_teller.h"
 #include "testsuites/testing/result_channel.h"
 
@@ -37,7 +40,11 @@ class ToRunner : public ::testing::EmptyTestEventListener {
   ResultChannel& channel_;
 };
 
-constexpr std::uint64_t kSeed = 1234;  // As PyTorch's own tests have it.
+std::uint64_t seed() {
+  const char* text = std::getenv(kTestSeedVariable);
+  const auto value = parse_number<std::uint64_t>(text == nullptr ? "" : text);
+  return value ? *value : 0;
+}
 
 struct Rank {
   std::string id;
@@ -55,7 +62,7 @@ int run_here(int, char**) {
   delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new ToRunner(*rank.channel));
   const PlaceTeller teller(*rank.channel);
-  at::manual_seed(kSeed);
+  at::manual_seed(seed());
   const bool passed = RUN_ALL_TESTS() == 0;
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
     rank.channel->send(AssertionFailed{{.message = "there is no test " + rank.id}});

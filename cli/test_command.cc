@@ -1,0 +1,224 @@
+#include "cli/test_command.h"
+
+#include <algorithm>
+#include <csignal>
+#include <filesystem>
+#include <ostream>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "cli/flags.h"
+#include "common/parse_number.h"
+#include "launcher/private_folder.h"
+#include "launcher/run_end.h"
+#include "launcher/worker_count.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr const char* kHelp =
+    R"(A test is a GoogleTest test that all its ranks run, each in a process of its own; it passes where
+every rank passes, with at least one assertion made.  Its id is SUITE.CLASS.TEST: a part of it that
+ends at a dot means all that begin so.  Without a name all tests are run.
+
+Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun's own failure;
+128 + a signal that ended it.
+
+Examples:
+  distrun test gloo
+  distrun test gloo.ProcessGroupGlooTest -k 'allreduce and not stress' --repeat 20
+  distrun test --failed --show-output
+  distrun test --binary build/my_tests --junit results.xml
+  distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args)";
+
+// Beside distrun itself, or where `cmake --install` puts it.
+Result<std::string> find_suites() {
+  std::error_code error;
+  const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
+  const auto program = self / "distrun-suites";
+  if (::access(program.c_str(), X_OK) == 0) return program.string();
+  return Error{ErrorKind::kNotFound, "there is no " + program.string() +
+                                         ", which has the suites: build distrun with LibTorch, or "
+                                         "name a program of tests by --binary"};
+}
+
+std::string history_file(const Environment& environment, const std::vector<std::string>& programs) {
+  std::filesystem::path folder = environment.get("XDG_CACHE_HOME").value_or("");
+  if (folder.empty()) {
+    const auto home = environment.get("HOME").value_or("");
+    if (home.empty()) return "";
+    folder = std::filesystem::path(home) / ".cache";
+  }
+  folder /= "distrun";
+  std::error_code error;
+  std::filesystem::create_directories(folder, error);
+  if (error) return "";
+  std::string all;
+  for (const std::string& program : programs) {
+    all += std::filesystem::absolute(program, error).string() + '\n';
+  }
+  return (folder / fmt::format("tests_{:016x}.json", std::hash<std::string>()(all))).string();
+}
+
+int columns_of_terminal() {
+  winsize size{};
+  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+}
+
+std::string host_name() {
+  char name[256] = {};
+  ::gethostname(name, sizeof(name) - 1);
+  return name;
+}
+
+}  // namespace
+
+TestCommand::TestCommand(CLI::App& app)
+    : command_(app.add_subcommand("test", "Runs suites of distributed tests.")) {
+  command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME]…"));
+  command_->footer(kHelp);
+  command_->add_option("name", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST")
+      ->type_name("");
+  add_selection();
+  add_ways_to_run();
+  add_results();
+}
+
+void TestCommand::add_selection() {
+  CLI::App& app = *command_;
+  app.add_option("-k,--keyword", options_.selection.expression,
+                 "only ids that hold these words: 'a and not (b or c)'");
+  own_flag(app, "shard", shard_, "I/N: the Ith of N parts of the tests");
+  own_flag(app, "failed", failed_, "only those that failed in the last run");
+  own_flag(app, "list", options_.list, "print the ids and run nothing; with --json as JSON");
+  app.add_option("--binary", binaries_,
+                 "a program of tests instead of distrun-suites; may be repeated")
+      ->allow_extra_args(false);
+}
+
+void TestCommand::add_ways_to_run() {
+  CLI::App& app = *command_;
+  own_flag(app, "jobs", jobs_, "ranks at a time (0: twice the cores)", "j")
+      ->check(CLI::Range(0, 4096));
+  own_flag(app, "timeout", timeout_, "seconds that a test may take, unless it has its own");
+  own_flag(app, "repeat", options_.plan.repeat, "how often each test is run")
+      ->check(CLI::Range(1, 1'000'000));
+  own_flag(app, "retries", retries_, "how often a failed test is tried again; then it is flaky")
+      ->check(CLI::Range(0, 1000));
+  own_flag(app, "fail-fast", options_.runner.fail_fast, "start no more after a failure");
+  own_flag(app, "shuffle", options_.plan.shuffle, "in an order made from --seed");
+  own_flag(app, "seed", options_.plan.seed, "of --shuffle, and of every rank");
+  own_flag(app, "nproc", options_.plan.nproc, "ranks of those tests that allow several numbers")
+      ->check(CLI::Range(0, 4096));
+  own_flag(app, "backend", options_.plan.backend, "of those tests that allow several");
+  own_flag(app, "isolation", isolation_,
+           "fork: ranks are forks of a process that has loaded LibTorch; exec: fresh programs")
+      ->check(CLI::IsMember({"fork", "exec"}));
+  own_flag(app, "no-skips", options_.runner.no_skips, "a skip is a failure");
+  own_flag(app, "require-gpus", required_gpus_, "fail where there are fewer");
+  // Is taken out of the arguments before they are parsed.
+  app.add_option("--rank-under", options_.runner.rank_under,
+                 "R COMMAND…, last: rank R is started by COMMAND, with the terminal");
+}
+
+void TestCommand::add_results() {
+  CLI::App& app = *command_;
+  json_flag_ = app.add_option("--json", json_, "write results to FILE")->expected(0, 1);
+  own_flag(app, "junit", options_.junit, "write results to FILE, as CI systems read them");
+  own_flag(app, "show-output", options_.console.show_output,
+           "what ranks print, also of tests that pass");
+}
+
+void TestCommand::read(std::vector<std::string>& arguments) {
+  if (arguments.empty() || arguments.front() != "test") return;
+  const auto under = std::find(arguments.begin(), arguments.end(), "--rank-under");
+  if (under == arguments.end() || arguments.end() - under < 3) return;
+  options_.runner.under.assign(under + 2, arguments.end());
+  arguments.erase(under + 2, arguments.end());
+}
+
+void TestCommand::check(const Environment& environment) {
+  const auto refuse = [](const std::string& flag, const std::string& why) {
+    throw CLI::ValidationError("--" + flag, why);
+  };
+  if (!shard_.empty()) {
+    const auto shard = parse_shard(shard_);
+    if (!shard) refuse("shard", shard.error().message);
+    options_.selection.shard = *shard;
+  }
+  options_.plan.timeout = seconds_from("--timeout", timeout_);
+  if (options_.plan.timeout.count() <= 0) refuse("timeout", "it must be more than 0");
+  options_.only_failed = failed_;
+  options_.list_as_json = json_flag_->count() > 0;
+  options_.json = json_;
+  if (json_flag_->count() > 0 && json_.empty() && !options_.list) {
+    refuse("json", "name a file (with --list none is needed)");
+  }
+  options_.runner.fresh = isolation_ == "exec";
+  options_.runner.attempts_max = 1 + retries_;
+  options_.runner.keeps_order = options_.plan.shuffle;
+  const Machine machine = this_machine(environment);
+  options_.plan.gpus = machine.gpus;
+  options_.runner.jobs = jobs_ > 0 ? jobs_ : std::max(2 * machine.cpus, 1);
+  options_.plan.binaries = binaries_;
+  const bool under = options_.runner.rank_under >= 0;
+  if (under && options_.runner.under.empty())
+    refuse("rank-under", "a command is to follow: gdb --args");
+  if (under) {
+    options_.runner.jobs = 1;
+    options_.plan.timeout = std::chrono::hours(24);
+  }
+}
+
+int TestCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
+  const auto fail = [&](const Error& error) {
+    err << "distrun test: " << error.message << std::endl;
+    return error.kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
+  };
+  options_.runner.programs = binaries_;
+  options_.runner.seed = options_.plan.seed;
+  if (binaries_.empty()) {
+    const auto suites = find_suites();
+    if (!suites) return fail(suites.error());
+    options_.runner.programs = {*suites};
+  }
+  if (required_gpus_ > options_.plan.gpus) {
+    err << fmt::format("distrun test: --require-gpus {}: there are {}\n", required_gpus_,
+                       options_.plan.gpus);
+    return kExitTestFailed;
+  }
+  auto folder = PrivateFolder::make(environment);
+  if (!folder) return fail(folder.error());
+  options_.runner.folder = folder->path();
+  options_.runner.environment = environment;
+  options_.history = history_file(environment, options_.runner.programs);
+  options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  options_.console.terminal = ::isatty(STDOUT_FILENO) != 0 && options_.runner.rank_under < 0;
+  options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
+  options_.console.columns = columns_of_terminal();
+
+  const auto launcher = [&](const Result<GuardTie>& tie) {
+    if (!tie) return fail(tie.error());
+    const TestSessionContext context{
+        .tie = *tie,
+        .host = host_name(),
+        .out = [&](std::string_view text) { out << text << std::flush; },
+        .err = [&](std::string_view text) { err << text << std::flush; }};
+    const auto end = run_test_session(options_, context);
+    return end ? end->status : fail(end.error());
+  };
+  const auto on_end = [&](const Guarded& guarded) {
+    if (const auto* killed = std::get_if<KilledBy>(&guarded.launcher)) {
+      err << "distrun test: it was killed: " << describe(*killed)
+          << "; what it ran has been ended\n";
+    }
+  };
+  const auto status = run_guarded(options_.end_signals, launcher, on_end);
+  return status ? *status : fail(status.error());
+}
+
+}  // namespace distrun

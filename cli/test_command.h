@@ -1,0 +1,42 @@
+// `distrun test`: runs suites of distributed tests.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <CLI/App.hpp>
+
+#include "cli/command.h"
+#include "testsuites/harness/test_session.h"
+
+namespace distrun {
+
+class TestCommand : public CliCommand {
+ public:
+  // Adds the command to `app`, which must outlive it.
+  explicit TestCommand(CLI::App& app);
+
+  // Takes what is not CLI11's out of the arguments of distrun: behind --rank-under R everything is
+  // the command.  Throws CLI::ParseError.
+  void read(std::vector<std::string>& arguments);
+
+  bool is_chosen() const override { return command_->parsed(); }
+  void check(const Environment& environment) override;
+  int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
+
+ private:
+  void add_selection();
+  void add_ways_to_run();
+  void add_results();
+
+  CLI::App* command_;
+  TestSessionOptions options_;
+  // Flags whose text needs a second look.
+  std::vector<std::string> binaries_;
+  std::string shard_, timeout_ = "60", json_, isolation_ = "fork";
+  CLI::Option* json_flag_ = nullptr;
+  int jobs_ = 0, retries_ = 0, required_gpus_ = 0;
+  bool failed_ = false;
+};
+
+}  // namespace distrun

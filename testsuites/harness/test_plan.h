@@ -1,0 +1,35 @@
+// What is to be run: tests that were selected become a plan, each with its ranks, its backend, its
+// time-out, and the reason why it is not started, if there is one.
+//
+//     auto plan = plan_tests(tests, {.gpus = 0, .repeat = 2}, history);
+//
+// Skips are decided here, before anything is started: too few GPUs, a backend that a test does not
+// have.  Pure.
+#pragma once
+
+#include <chrono>
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "testsuites/harness/history.h"
+#include "testsuites/harness/test_runner.h"
+
+namespace distrun {
+
+struct PlanOptions {
+  int gpus = 0;         // This machine's.
+  int nproc = 0;        // Replaces the ranks of tests that allow it; 0: none.
+  std::string backend;  // Of those that have several; empty: each one's first.
+  std::chrono::milliseconds timeout = std::chrono::seconds(60);
+  int repeat = 1;
+  bool shuffle = false;
+  std::uint64_t seed = 1234;
+  std::vector<std::string> binaries;  // As they were given: for the command that repeats a test.
+};
+
+// Repetitions come one after the other: every test once, then every test again.
+std::vector<PlannedTest> plan_tests(const std::vector<LoadedTest>& tests,
+                                    const PlanOptions& options, const History& history);
+
+}  // namespace distrun

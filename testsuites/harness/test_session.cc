@@ -1,0 +1,230 @@
+#include "testsuites/harness/test_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "common/unique_fd.h"
+#include "launcher/descendants.h"
+#include "launcher/worker_process.h"
+#include "testsuites/harness/junit_xml.h"
+#include "testsuites/harness/result_json.h"
+#include "testsuites/harness/test_list_json.h"
+
+namespace distrun {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+Result<void> write_file(const std::string& path, const std::string& text) {
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
+  if (!file) return Error::from_errno("write " + path);
+  for (std::size_t done = 0; done < text.size();) {
+    const auto size = ::write(file.get(), text.data() + done, text.size() - done);
+    if (size < 0) return Error::from_errno("write " + path);
+    done += static_cast<std::size_t>(size);
+  }
+  return {};
+}
+
+std::string list_text(const std::vector<TestInfo>& tests) {
+  std::string text;
+  for (const TestInfo& test : tests) text += test.id + "\n";
+  return text;
+}
+
+class Session {
+ public:
+  Session(const TestSessionOptions& options, const TestSessionContext& context)
+      : options_(options), context_(context), console_(options.console, context.out) {}
+
+  Result<TestSessionEnd> run() {
+    allow_many_descriptors();
+    catch_signals();
+    watch_guard();
+    if (!options_.history.empty()) read_past();
+    runner_.emplace(io_, options_.runner, [this](const TestEvent& event) { happened(event); });
+    runner_->load([this](Result<std::vector<LoadedTest>> tests) {
+      const auto begun = tests ? begin(*tests) : Result<void>(tests.error());
+      if (begun) return;
+      error_ = begun.error();
+      finish();
+    });
+    io_.run();
+    runner_.reset();
+    end_what_is_left();
+    if (error_) return *error_;
+    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_};
+  }
+
+ private:
+  Result<void> begin(const std::vector<LoadedTest>& loaded) {
+    auto chosen = choose(loaded);
+    if (!chosen) return chosen.error();
+    if (options_.list) {
+      std::vector<TestInfo> tests;
+      for (const LoadedTest& one : *chosen) tests.push_back(one.test);
+      context_.out(options_.list_as_json ? test_list_json(tests) : list_text(tests));
+      finish();
+      return {};
+    }
+    auto plan = plan_tests(*chosen, options_.plan, history_);
+    happened(TestsBegun{.tests = static_cast<int>(plan.size()),
+                        .jobs = options_.runner.jobs,
+                        .repetitions = options_.plan.repeat,
+                        .attempts_max = options_.runner.attempts_max,
+                        .binaries = options_.runner.programs,
+                        .seed = options_.plan.seed,
+                        .estimate = estimate(plan)});
+    began_at_ = std::chrono::system_clock::now();
+    tick();
+    runner_->run(std::move(plan), [this] { finish(); });
+    return {};
+  }
+
+  Result<std::vector<LoadedTest>> choose(const std::vector<LoadedTest>& loaded) {
+    std::vector<TestInfo> all;
+    std::map<std::string, const LoadedTest*> by_id;
+    for (const LoadedTest& one : loaded) {
+      if (!by_id.emplace(one.test.id, &one).second) {
+        return Error{ErrorKind::kInvalidArgument, "two tests have the id " + one.test.id};
+      }
+      all.push_back(one.test);
+    }
+    TestSelection selection = options_.selection;
+    if (options_.only_failed) selection.ids = history_.failed_in_last_run();
+    auto selected = select_tests(std::move(all), selection);
+    if (!selected) return selected.error();
+    std::vector<LoadedTest> chosen;
+    for (const TestInfo& test : *selected) chosen.push_back(*by_id.at(test.id));
+    return chosen;
+  }
+
+  // Where the times of all are known.
+  std::optional<std::chrono::milliseconds> estimate(const std::vector<PlannedTest>& plan) const {
+    std::chrono::milliseconds work{0};
+    for (const PlannedTest& one : plan) {
+      if (!one.skip_reason.empty()) continue;
+      if (one.expected.count() == 0) return std::nullopt;
+      work += one.expected * std::min(one.ranks, options_.runner.jobs);
+    }
+    return work / options_.runner.jobs;
+  }
+
+  void happened(const TestEvent& event) {
+    if (const auto* begun = std::get_if<TestsBegun>(&event)) begun_ = *begun;
+    console_.happened(event);
+    if (const auto* ended = std::get_if<TestsEnded>(&event)) take_end(*ended);
+  }
+
+  void take_end(const TestsEnded& ended) {
+    const TestsSummary& summary = ended.summary;
+    if (summary.passed + summary.failed == 0) {
+      status_ = kExitNoTestRan;
+    } else if (summary.failed > 0) {
+      status_ = kExitTestFailed;
+    }
+    const auto write = [this](const std::string& path, const std::string& text) {
+      if (path.empty()) return;
+      if (const auto written = write_file(path, text); !written) error_ = written.error();
+    };
+    write(options_.json, result_json(begun_, ended));
+    write(options_.junit, junit_xml({begun_, ended, began_at_, context_.host}));
+    if (options_.history.empty()) return;
+    if (const auto added = add_to_history(options_.history, ended); !added) {
+      context_.err("distrun test: " + added.error().message + "\n");
+    }
+  }
+
+  void read_past() {
+    auto past = read_history(options_.history);
+    if (!past.notice.empty()) context_.err("distrun test: " + past.notice + "\n");
+    history_ = std::move(past.history);
+  }
+
+  void catch_signals() {
+    for (const int signal : options_.end_signals) {
+      struct sigaction before {};
+      ::sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) signals_.add(signal);
+    }
+    wait_for_signal();
+    ::pthread_sigmask(SIG_SETMASK, &context_.tie.blocked, nullptr);
+  }
+
+  // The first one ends the tests that run, and all is told; the second ends the run.
+  void wait_for_signal() {
+    signals_.async_wait([this](error_code error, int signal) {
+      if (error) return;
+      if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
+      runner_->interrupt();
+      wait_for_signal();
+    });
+  }
+
+  void watch_guard() {
+    if (context_.tie.fd < 0) return;
+    guard_.assign(::dup(context_.tie.fd));
+    guard_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+      if (!error) io_.stop();
+    });
+  }
+
+  // Ages grow on a terminal.
+  void tick() {
+    if (!options_.console.terminal) return;
+    console_.tick(std::chrono::steady_clock::now());
+    ticking_.expires_after(std::chrono::seconds(1));
+    ticking_.async_wait([this](error_code error) {
+      if (!error) tick();
+    });
+  }
+
+  void finish() { io_.stop(); }
+
+  void end_what_is_left() {
+    for (const Leftover& one : end_descendants(std::chrono::seconds(30)).ended) {
+      if (signal_ != 0) continue;  // Tests have been ended in their midst.
+      if (status_ == 0) status_ = kExitTestFailed;
+      context_.err(
+          fmt::format("distrun test: ended a process that tests have left behind: {} ({})\n",
+                      one.pid, one.name));
+    }
+  }
+
+  const TestSessionOptions& options_;
+  const TestSessionContext& context_;
+  asio::io_context io_;
+  asio::signal_set signals_{io_};
+  asio::posix::stream_descriptor guard_{io_};
+  asio::steady_timer ticking_{io_};
+  Console console_;
+  std::optional<TestRunner> runner_;
+  History history_;
+  TestsBegun begun_;
+  std::chrono::system_clock::time_point began_at_;
+  std::optional<Error> error_;
+  int status_ = 0, signal_ = 0;
+};
+
+}  // namespace
+
+Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
+                                        const TestSessionContext& context) {
+  return Session(options, context).run();
+}
+
+}  // namespace distrun

@@ -1,0 +1,56 @@
+// A run of tests from its beginning to its end, in the process behind the guard: hosts are loaded,
+// tests chosen, run, and told of.
+//
+//     const auto outcome = run_test_session(options, context);
+//     if (!outcome) … nothing was run …
+//     return outcome->status;
+//
+// Threads: requires one, and no children.
+#pragma once
+
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "common/result.h"
+#include "launcher/guard.h"
+#include "testsuites/harness/console.h"
+#include "testsuites/harness/selection.h"
+#include "testsuites/harness/test_plan.h"
+#include "testsuites/harness/test_runner.h"
+
+namespace distrun {
+
+struct TestSessionOptions {
+  TestRunner::Options runner;
+  TestSelection selection;
+  PlanOptions plan;
+  Console::Options console;
+  bool only_failed = false;  // Of the last run.
+  bool list = false;         // Nothing is run.
+  bool list_as_json = false;
+  std::string json, junit;  // Files to write; empty for none.
+  std::string history;      // The file; empty for none.
+  std::vector<int> end_signals;
+};
+
+struct TestSessionContext {
+  GuardTie tie;
+  std::string host;
+  std::function<void(std::string_view)> out;  // Console and lists.
+  std::function<void(std::string_view)> err;  // What went wrong beside the tests.
+};
+
+// 0 all passed, 1 one failed, 4 no test ran, 128 + a signal that ended it.
+struct TestSessionEnd {
+  int status = 0;
+};
+
+inline constexpr int kExitTestFailed = 1, kExitNoTestRan = 4;
+
+// Fails with kInvalidArgument where the selection means no test, else where hosts do not start.
+Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
+                                        const TestSessionContext& context);
+
+}  // namespace distrun
