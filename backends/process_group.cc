@@ -29,14 +29,14 @@ std::string store_prefix() {
 }
 
 // Never destroyed at exit: Gloo's threads may still run there.
-c10::intrusive_ptr<ProcessGroup>& default_group() {
+c10::intrusive_ptr<ProcessGroup>& the_group() {
   static auto* group = new c10::intrusive_ptr<ProcessGroup>();
   return *group;
 }
 
 ProcessGroup& group() {
-  TORCH_CHECK(default_group(), "no process group: call init_process_group() first");
-  return *default_group();
+  TORCH_CHECK(the_group(), "no process group: call init_process_group() first");
+  return *the_group();
 }
 
 // Runs a collective.  What Gloo throws becomes the error that the header promises.
@@ -80,7 +80,7 @@ void init_process_group(const InitOptions& options) {
   }
   made->setGroupName(kDefaultGroupName);
   made->setGroupDesc(kDefaultGroupPrefix);
-  default_group() = std::move(made);
+  the_group() = std::move(made);
   ++groups_made;
 }
 
@@ -90,10 +90,12 @@ void init_process_group(const std::string& backend) {
 
 void destroy_process_group() {
   group();
-  default_group().reset();
+  the_group().reset();
 }
 
-bool is_initialized() { return static_cast<bool>(default_group()); }
+bool is_initialized() { return static_cast<bool>(the_group()); }
+
+ProcessGroup& default_group() { return group(); }
 
 int get_rank() { return group().getRank(); }
 

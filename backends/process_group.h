@@ -35,6 +35,10 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+namespace c10d {
+class ProcessGroup;
+}
+
 namespace distrun {
 
 // SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR; "gloo" has no AVG.
@@ -64,6 +68,10 @@ void init_process_group(const std::string& backend);
 void destroy_process_group();
 
 bool is_initialized();
+
+// The group itself, for its store and for collectives that have no function here: include
+// <torch/csrc/distributed/c10d/ProcessGroup.hpp>.  It lives until destroy_process_group().
+c10d::ProcessGroup& default_group();
 
 // This rank's number, 0 … get_world_size() - 1.
 int get_rank();

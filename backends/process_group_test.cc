@@ -46,7 +46,7 @@ TEST(ProcessGroupTest, EveryCallNeedsAGroup) {
   for (const auto& message :
        {failure([] { get_rank(); }), failure([] { get_world_size(); }), failure([] { barrier(); }),
         failure([] { broadcast(at::Tensor(), 0); }), failure([] { all_reduce(at::Tensor()); }),
-        failure([] { destroy_process_group(); })}) {
+        failure([] { default_group(); }), failure([] { destroy_process_group(); })}) {
     EXPECT_THAT(message, HasSubstr("call init_process_group() first"));
   }
 }

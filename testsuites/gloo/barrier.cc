@@ -1,0 +1,26 @@
+#include <ATen/ATen.h>
+
+#include "testsuites/gloo/collectives.h"
+#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/testing/tensors.h"
+
+namespace distrun {
+namespace {
+
+// A barrier completes behind all that this rank has begun before it, whether or not anybody waits
+// for that.
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_barrier_implies_wait, {.ranks = 4}) {
+  const auto group = create_gloo();
+  TensorVector tensors;
+  for (int i = 0; i < 16; ++i) {
+    tensors.push_back(at::full({100, 100}, float(i)));
+    allreduce(*group, {tensors.back()});  // Its work is let go.
+  }
+  group->barrier()->getFuture()->waitAndThrow();
+  for (int i = 0; i < 16; ++i) {
+    EXPECT_TENSORS_EQUAL(tensors[i], at::full({100, 100}, float(i * world_size())));
+  }
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,38 @@
+// Round robin is gone from LibTorch: these are of distrun's own.
+#include "backends/round_robin.h"
+
+#include <string>
+
+#include <ATen/ATen.h>
+
+#include "testsuites/gloo/collectives.h"
+#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/testing/tensors.h"
+
+namespace distrun {
+namespace {
+
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
+  RoundRobin group({connect_gloo("0", options()), connect_gloo("1", options())});
+  // One more than there are groups: the first has its turn again.
+  for (int i = 0; i < 3; ++i) {
+    const at::Tensor tensor = at::full({100, 100}, float(rank()));
+    broadcast(group, {tensor}, /*root=*/0)->wait();
+    EXPECT_TENSORS_EQUAL(tensor, at::zeros({100, 100})) << "collective " << i;
+  }
+}
+
+DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin_create_destroy, {.ranks = 4}) {
+  for (const std::string life : {"first", "second"}) {
+    RoundRobin group({connect_gloo(life + "0", options()), connect_gloo(life + "1", options())});
+    for (int i = 0; i < 3; ++i) {
+      const at::Tensor tensor = at::ones({10, 10});
+      allreduce(group, {tensor})->wait();
+      EXPECT_TENSORS_EQUAL(tensor, at::full({10, 10}, float(world_size())))
+          << life << " life, collective " << i;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace distrun

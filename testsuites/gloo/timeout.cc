@@ -1,0 +1,33 @@
+#include <chrono>
+#include <string>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/process_group.h"
+#include "testsuites/gloo/one_rank.h"
+#include "testsuites/testing/distributed_test.h"
+#include "testsuites/testing/throws.h"
+
+namespace distrun {
+namespace {
+
+struct TimeoutTest : DistributedTest {};
+
+// Who gives a group a time-out gives it to the store behind it.  Otherwise the store would wait for
+// its own, five minutes, and this test for the end of its time.
+DISTRIBUTED_TEST(gloo, TimeoutTest, test_default_store_timeout_gloo, {.ranks = 1}) {
+  const std::chrono::milliseconds timeout{500};
+  const auto hosted = become_the_only_rank();
+  for (const auto& method : {"file://" + shared_path("meet"), std::string("env://")}) {
+    SCOPED_TRACE(method);
+    init_process_group({.init_method = method, .timeout = timeout});
+    const auto store = default_group().getStore();
+    EXPECT_EQ(store->getTimeout(), timeout);
+    EXPECT_THROWS_WITH(store->get("nonexistent key"), c10::Error, "[Tt]imeout");
+    destroy_process_group();
+  }
+}
+
+}  // namespace
+}  // namespace distrun
