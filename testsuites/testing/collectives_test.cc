@@ -1,0 +1,179 @@
+#include "testsuites/testing/collectives.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <future>
+#include <thread>
+
+#include <ATen/ops/ones.h>
+#include <gmock/gmock.h>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+
+#include "backends/gloo.h"
+
+namespace distrun {
+namespace {
+
+using nlohmann::json;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+
+using Sizes = std::vector<std::vector<std::int64_t>>;
+
+json entry(int id, const char* name, const Sizes& sizes, bool has_ended = true) {
+  return {{"record_id", id},
+          {"collective_seq_id", id + 1},
+          {"retired", has_ended},
+          {"process_group", {"0", "default_pg"}},
+          {"profiling_name", name},
+          {"input_sizes", sizes},
+          {"input_dtypes", std::vector<std::string>(sizes.size(), "Float")}};
+}
+
+std::string trace(const std::vector<json>& entries) {
+  return json{{"version", "2.10"}, {"entries", entries}}.dump();
+}
+
+// "2 allreduce Float [[3]]"
+std::vector<std::string> texts(const std::vector<Collective>& collectives) {
+  std::vector<std::string> lines;
+  for (const auto& one : collectives) {
+    lines.push_back(std::to_string(one.count) + " " + one.op + " " + one.dtype + " " +
+                    json(one.sizes).dump());
+  }
+  return lines;
+}
+
+TEST(CollectivesTest, TheSameOpSizesAndDtypeAreCountedInOrderOfFirstAppearance) {
+  auto doubles = entry(5, "gloo:all_reduce", {{3}});
+  doubles["input_dtypes"] = {"Double"};
+  EXPECT_THAT(
+      texts(collectives_in(
+          trace({entry(0, "gloo:broadcast", {{3}}), entry(1, "gloo:all_reduce", {{3}}),
+                 entry(2, "gloo:broadcast", {{3}}), entry(3, "gloo:broadcast", {{3, 1}}),
+                 entry(4, "gloo:barrier", {}), doubles}))),
+      ElementsAre("2 broadcast Float [[3]]", "1 allreduce Float [[3]]", "1 broadcast Float [[3,1]]",
+                  "1 barrier  []", "1 allreduce Double [[3]]"));
+}
+
+TEST(CollectivesTest, OpsHaveTheNamesOfTheBackendsMethods) {
+  const auto op = [](const char* name) {
+    return collectives_in(trace({entry(0, name, {{1}})})).at(0).op;
+  };
+  EXPECT_EQ(op("gloo:all_gather"), "allgather");
+  EXPECT_EQ(op("gloo:all_to_all"), "alltoall");
+  EXPECT_EQ(op("gloo:sparse_all_reduce"), "allreduce_sparse");
+  EXPECT_EQ(op("gloo:reduce"), "reduce");
+  EXPECT_EQ(op("nccl:_reduce_oop"), "_reduce_oop");
+}
+
+TEST(CollectivesTest, DtypesThatDifferAreAllNamed) {
+  auto mixed = entry(0, "gloo:all_reduce", {{1}, {2}});
+  mixed["input_dtypes"] = {"Float", "Int"};
+  EXPECT_EQ(collectives_in(trace({mixed})).at(0).dtype, "Float, Int");
+}
+
+TEST(CollectivesTest, WhatTheRecorderForgotIsCounted) {
+  EXPECT_THAT(texts(collectives_in(trace({entry(7, "gloo:barrier", {})}))),
+              ElementsAre("1 barrier  []", "7 (forgotten)  []"));
+}
+
+TEST(CollectivesTest, WithoutAnyThereIsNothing) {
+  EXPECT_TRUE(collectives_in(R"({"version": "2.10"})").empty());
+  EXPECT_EQ(last_collective_in(R"({"version": "2.10"})"), "no collective was made");
+}
+
+TEST(CollectivesTest, ATraceThatCannotBeReadIsAnException) {
+  EXPECT_THROW(collectives_in("garbage"), std::exception);
+  EXPECT_THROW(last_collective_in(R"({"entries": [{}]})"), std::exception);
+}
+
+TEST(CollectivesTest, WhatHasNotCompletedIsToldALineEach) {
+  EXPECT_EQ(last_collective_in(
+                trace({entry(0, "gloo:barrier", {}, false), entry(1, "gloo:broadcast", {{3}}),
+                       entry(2, "gloo:all_reduce", {{3, 2}, {}}, false)})),
+            "barrier, number 1 of group default_pg, has not completed: no tensors\n"
+            "allreduce, number 3 of group default_pg, has not completed: Float [3, 2] []");
+}
+
+TEST(CollectivesTest, WhereAllHaveCompletedTheLastIsTold) {
+  EXPECT_EQ(
+      last_collective_in(trace({entry(0, "gloo:barrier", {}), entry(1, "gloo:broadcast", {{3}})})),
+      "nothing is under way; the last collective, broadcast, number 2 of group default_pg, "
+      "has completed: Float [3]");
+}
+
+// Ranks as threads: the recorder is the process's, so what both did is in one list.
+class RecordedGroupTest : public ::testing::Test {
+ protected:
+  static void SetUpTestSuite() { record_collectives(); }
+
+  // Calls `act` on each rank, with a group of them all.
+  template <class Act>
+  static void on_ranks(int ranks, const Act& act) {
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    std::vector<std::future<void>> all;
+    for (int rank = 0; rank < ranks; ++rank) {
+      all.push_back(std::async(std::launch::async, [&, rank] {
+        act(*make_gloo_backend(store, rank, ranks, std::chrono::seconds(30)));
+      }));
+    }
+    for (auto& one : all) one.get();
+  }
+
+  static int count_of(const std::string& line) {
+    for (const auto& one : collectives_made()) {
+      auto counted = one;
+      counted.count = 0;
+      if (texts({counted}).front() == "0 " + line) return one.count;
+    }
+    return 0;
+  }
+};
+
+void all_reduce(c10d::Backend& group, at::IntArrayRef shape) {
+  std::vector<at::Tensor> tensors = {at::ones(shape)};
+  group.allreduce(tensors)->wait();
+}
+
+TEST_F(RecordedGroupTest, OneRanksCollectivesAreThere) {
+  on_ranks(1, [](c10d::Backend& group) {
+    all_reduce(group, {11});
+    all_reduce(group, {11});
+    all_reduce(group, {11, 2});
+  });
+  EXPECT_EQ(count_of("allreduce Float [[11]]"), 2);
+  EXPECT_EQ(count_of("allreduce Float [[11,2]]"), 1);
+}
+
+TEST_F(RecordedGroupTest, TwoRanksCollectivesAreThere) {
+  on_ranks(2, [](c10d::Backend& group) { all_reduce(group, {13}); });
+  EXPECT_EQ(count_of("allreduce Float [[13]]"), 2);
+  EXPECT_THAT(last_collective(), HasSubstr("nothing is under way"));
+}
+
+TEST_F(RecordedGroupTest, MoreThanTheRecordersOwnDefaultAreKept) {
+  on_ranks(1, [](c10d::Backend& group) {
+    for (int i = 0; i < 2100; ++i) all_reduce(group, {17});
+  });
+  EXPECT_EQ(count_of("allreduce Float [[17]]"), 2100);
+}
+
+TEST_F(RecordedGroupTest, ACollectiveThatOthersHaveNotJoinedIsUnderWay) {
+  std::promise<void> seen;
+  on_ranks(2, [&](c10d::Backend& group) {
+    if (group.getRank() == 1) {
+      seen.get_future().wait_for(std::chrono::seconds(30));
+      return all_reduce(group, {19});
+    }
+    std::vector<at::Tensor> tensors = {at::ones({19})};
+    const auto work = group.allreduce(tensors);
+    EXPECT_THAT(last_collective(), HasSubstr("has not completed: Float [19]"));
+    seen.set_value();
+    work->wait();
+  });
+}
+
+}  // namespace
+}  // namespace distrun
