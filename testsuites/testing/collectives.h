@@ -2,9 +2,8 @@
 //
 //     record_collectives();                                   // before the first group is made
 //     …
-//     std::vector<Collective> made = collectives_made();      // by op, sizes and dtype, with
-//     counts std::string where = last_collective();                         // of a rank that does
-//     not end
+//     std::vector<Collective> made = collectives_made();      // by op, sizes and dtype, counted
+//     std::string where = last_collective();                  // of a rank that does not end
 //
 // Gloo records each collective when it is begun, with no help from the caller.  It does not record
 // send and recv, nor a collective whose arguments it refuses; reduce_scatter is recorded as the

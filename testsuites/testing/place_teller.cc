@@ -11,6 +11,7 @@
 #include "common/backtrace.h"
 #include "common/demangle.h"
 #include "testsuites/harness/where_signal.h"
+#include "testsuites/testing/collectives.h"
 
 namespace distrun {
 
@@ -70,7 +71,7 @@ PlaceTeller::PlaceTeller(ResultChannel& channel) {
     ::sigfillset(&all);  // Signals are the test's.
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
-      channel.send(PlaceTold{place_of(main_thread)});
+      channel.send(PlaceTold{last_collective() + "\n" + place_of(main_thread)});
     }
   }).detach();
 }

@@ -12,6 +12,7 @@
 #include "common/parse_number.h"
 #include "common/record.h"
 #include "testsuites/harness/rank_variables.h"
+#include "testsuites/testing/collectives.h"
 #include "testsuites/testing/place_teller.h"
 #include "testsuites/testing/result_channel.h"
 
@@ -61,13 +62,14 @@ int run_here(int, char**) {
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new ToRunner(*rank.channel));
+  record_collectives();
   const PlaceTeller teller(*rank.channel);
   at::manual_seed(seed());
   const bool passed = RUN_ALL_TESTS() == 0;
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
     rank.channel->send(AssertionFailed{{.message = "there is no test " + rank.id}});
   }
-  rank.channel->send(TestDone{.assertions = assertions_made(), .collectives = {}});
+  rank.channel->send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
   return passed ? 0 : 1;
 }
 
