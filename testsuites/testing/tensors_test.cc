@@ -6,6 +6,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/imag.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -172,6 +173,14 @@ TEST(TensorsTest, ComplexNumbersAreComparedByTheirDistance) {
   EXPECT_THAT(close(z, z.conj()),
               AllOf(HasSubstr("3-4i, expected 3+4i"), HasSubstr("absolute error 8"),
                     HasSubstr("relative error 1.6")));
+}
+
+TEST(TensorsTest, LazyConjugatesAndNegativesAreSeenAsTheyRead) {
+  const auto z = at::full({1}, c10::complex<double>(3, -4), at::kComplexDouble);
+  EXPECT_THAT(equal(z.conj(), z), HasSubstr("3+4i, expected 3-4i"));
+  const auto lazily_negative = at::imag(z.conj());
+  ASSERT_TRUE(lazily_negative.is_neg());
+  EXPECT_EQ(equal(lazily_negative, at::full({1}, 4.0, at::kDouble)), "alike");
 }
 
 TEST(TensorsTest, HalvesOverflowToNothing) {

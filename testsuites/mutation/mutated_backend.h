@@ -1,0 +1,95 @@
+// The backend that mutation.h promises: one that stands before another and gives it changed
+// options, other tensors, or the caller another Work.
+#pragma once
+
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+
+#include "testsuites/mutation/lost_output.h"
+#include "testsuites/mutation/mutation.h"
+
+namespace distrun {
+
+class MutatedBackend : public c10d::Backend {
+ public:
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+  MutatedBackend(c10::intrusive_ptr<c10d::Backend> inner, Mutation mutation);
+
+  const std::string getBackendName() const override { return inner_->getBackendName(); }
+  c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
+  void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
+  void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
+  std::uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
+  void setGroupUid(const std::string& uid) override;
+  void enableCollectivesTiming() override { inner_->enableCollectivesTiming(); }
+  void abort() override { inner_->abort(); }
+  void shutdown() override { inner_->shutdown(); }
+
+  bool supportsSplitting() const override { return inner_->supportsSplitting(); }
+  c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const std::vector<int>& ranks,
+                                    const c10::intrusive_ptr<Options>& opts) override;
+  c10::intrusive_ptr<Backend> merge(const c10::intrusive_ptr<c10d::Store>& store,
+                                    const c10::intrusive_ptr<Options>& opts, const int& rank,
+                                    const int& size) override;
+
+  WorkPtr broadcast(TensorList& tensors, const c10d::BroadcastOptions& opts) override;
+  WorkPtr allreduce(TensorList& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& opts) override;
+  WorkPtr allreduce_coalesced(TensorList& tensors,
+                              const c10d::AllreduceCoalescedOptions& opts) override;
+  WorkPtr reduce(TensorList& tensors, const c10d::ReduceOptions& opts) override;
+  WorkPtr allgather(TensorLists& outputs, TensorList& inputs,
+                    const c10d::AllgatherOptions& opts) override;
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_coalesced(TensorLists& outputs, TensorList& inputs,
+                              const c10d::AllgatherOptions& opts) override;
+  WorkPtr allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
+                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr gather(TensorLists& outputs, TensorList& inputs,
+                 const c10d::GatherOptions& opts) override;
+  WorkPtr scatter(TensorList& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& opts) override;
+  WorkPtr reduce_scatter(TensorList& outputs, TensorLists& inputs,
+                         const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
+                               const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
+                                          const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& output_sizes,
+                        std::vector<std::int64_t>& input_sizes,
+                        const c10d::AllToAllOptions& opts) override;
+  WorkPtr alltoall(TensorList& outputs, TensorList& inputs,
+                   const c10d::AllToAllOptions& opts) override;
+  WorkPtr send(TensorList& tensors, int to, int tag) override;
+  WorkPtr recv(TensorList& tensors, int from, int tag) override;
+  WorkPtr recvAnysource(TensorList& tensors, int tag) override;
+  WorkPtr barrier(const c10d::BarrierOptions& opts) override;
+  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
+
+ private:
+  // The root to use instead; `root` itself where it is not to change, or is none.
+  std::int64_t other_root(std::int64_t root) const;
+
+  template <class Opts>
+  Opts with_other_op(Opts opts, const TensorList& tensors) const;
+
+  // Calls `act` with the outputs, or with copies where they are to be lost.
+  template <class Outputs, class Act>
+  WorkPtr on_outputs(Outputs& outputs, const Act& act);
+  template <class Outputs, class Act>
+  WorkPtr on_copies(Outputs& outputs, const Act& act);
+
+  WorkPtr gather_elsewhere(TensorLists& outputs, TensorList& inputs, c10d::GatherOptions opts);
+  WorkPtr scatter_elsewhere(TensorList& outputs, TensorLists& inputs, c10d::ScatterOptions opts);
+
+  c10::intrusive_ptr<c10d::Backend> inner_;
+  Mutation mutation_;
+  std::vector<WorkPtr> begun_;  // Whose waits were dropped: what they use has to live on.
+};
+
+}  // namespace distrun
