@@ -4,6 +4,7 @@
 #include <cerrno>
 #include <cstdio>
 #include <cstdlib>
+#include <utility>
 
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -30,9 +31,8 @@ Result<std::string> read_all(int fd, std::size_t bytes_max) {
     if (got < 0 && errno != EINTR) return Error::from_errno("read");
     text.resize(size + static_cast<std::size_t>(std::max<ssize_t>(got, 0)));
   }
-  if (text.size() > bytes_max)
-    return unfit(fmt::format("it is longer than {} MiB", bytes_max / kMiB));
-  return text;
+  if (text.size() <= bytes_max) return text;
+  return unfit(fmt::format("it is longer than {} MiB", bytes_max / kMiB));
 }
 
 bool write_all(int fd, std::string_view text) {

@@ -133,10 +133,11 @@ std::string Console::lines_of(const TestsEnded& event) {
     if (result.status == TestStatus::kFlaky) text += block_of(result);
   }
   for (const TestResult& result : event.results) {
-    if (was_not_run(result))
+    if (was_not_run(result)) {
       ++not_run;
-    else if (has_failed(result.status))
+    } else if (has_failed(result.status)) {
       text += block_of(result);
+    }
   }
   const int tests = static_cast<int>(event.results.size());
   text += fmt::format("\n{} in {:.3f} s", count_of(tests, "test"), seconds(event.summary.time));

@@ -35,7 +35,6 @@ void add(History& history, const TestResult& result, const std::set<std::string>
   const bool interrupted = result.status == TestStatus::kInterrupted;
   const bool failed = result.status == TestStatus::kFailed ||
                       (interrupted && failed_before.contains(result.test.id));
-  if (interrupted && !failed) return;
   PastTest& past = history.tests[result.test.id];
   // With --repeat, one failure is enough.
   past.failed = failed || (past.failed && past.run == history.runs);

@@ -82,7 +82,6 @@ void add_other_attempt(pugi::xml_node& test_case, const std::string& kind, const
   const std::string name = kind + (verdict_of(attempt).is_error ? "Error" : "Failure");
   pugi::xml_node node = test_case.append_child(name.c_str());
   set_reason(node, attempt);
-  set(node, "time", attempt.time);
   add_text(node, "stackTrace", details_of(result, attempt));
   add_text(node, "system-out", output_of(attempt));
 }
@@ -140,15 +139,21 @@ void add_test_case(pugi::xml_node& suite, const TestsBegun& begun, const TestRes
 
 using Results = std::vector<const TestResult*>;
 
+std::size_t count_of(const Results& results, bool (*is)(const TestResult&)) {
+  const auto count = std::count_if(results.begin(), results.end(),
+                                   [&](const TestResult* result) { return is(*result); });
+  return static_cast<std::size_t>(count);
+}
+
 void set_counts(pugi::xml_node& node, const Results& results) {
-  const auto count = [&](bool (*is)(const TestResult&)) {
-    return static_cast<std::size_t>(std::count_if(results.begin(), results.end(),
-                                                  [&](const auto* result) { return is(*result); }));
-  };
   set(node, "tests", results.size());
-  set(node, "failures", count(is_failure));
-  set(node, "errors", count(is_error));
-  set(node, "skipped", count(is_skipped));
+  set(node, "failures", count_of(results, is_failure));
+  set(node, "errors", count_of(results, is_error));
+}
+
+std::string rfc3339(std::chrono::system_clock::time_point at) {
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}+00:00",
+                     fmt::gmtime(std::chrono::system_clock::to_time_t(at)));
 }
 
 void add_suite(pugi::xml_node& root, const JUnitRun& run, const std::string& name,
@@ -156,10 +161,11 @@ void add_suite(pugi::xml_node& root, const JUnitRun& run, const std::string& nam
   pugi::xml_node suite = root.append_child("testsuite");
   set(suite, "name", name);
   set_counts(suite, results);
+  set(suite, "skipped", count_of(results, is_skipped));
   milliseconds time{0};
   for (const TestResult* result : results) time += result->time;
   set(suite, "time", time);
-  set(suite, "timestamp", root.attribute("timestamp").value());
+  set(suite, "timestamp", rfc3339(run.began_at));
   set(suite, "hostname", run.host);
   pugi::xml_node properties = suite.append_child("properties");
   add_property(properties, "seed", std::to_string(run.begun.seed));
@@ -181,11 +187,6 @@ std::vector<std::pair<std::string, Results>> by_class(const std::vector<TestResu
   return classes;
 }
 
-std::string rfc3339(std::chrono::system_clock::time_point at) {
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}+00:00",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(at)));
-}
-
 }  // namespace
 
 std::string junit_xml(const JUnitRun& run) {
@@ -199,7 +200,6 @@ std::string junit_xml(const JUnitRun& run) {
   for (const TestResult& result : run.ended.results) all.push_back(&result);
   set_counts(root, all);
   set(root, "time", run.ended.summary.time);
-  set(root, "timestamp", rfc3339(run.began_at));
   for (const auto& [name, results] : by_class(run.ended.results))
     add_suite(root, run, name, results);
   ToText text;

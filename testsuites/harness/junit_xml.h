@@ -1,6 +1,6 @@
 // What became of a run's tests, as JUnit's XML (--junit FILE), which CI systems read.
 //
-//     <testsuites name="distrun" tests="2" failures="1" errors="0" time="1.250" timestamp="…">
+//     <testsuites name="distrun" tests="2" failures="1" errors="0" time="1.250">
 //       <testsuite name="gloo.CommTest" tests="2" failures="1" errors="0" skipped="0" …>
 //         <properties>…seed, jobs…</properties>
 //         <testcase classname="gloo.CommTest" name="test_sum" time="1.204" file="comm.cc"

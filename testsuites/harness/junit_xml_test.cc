@@ -36,7 +36,7 @@ class Read {
 TEST(JUnitXmlTest, IsWrittenAsSurefireAndAntDo) {
   EXPECT_EQ(junit_xml(run_of({failed_test("test_b"), skipped_test("test_c", "needs 2 GPUs")})),
             R"(<?xml version="1.0" encoding="UTF-8"?>
-<testsuites name="distrun" tests="2" failures="1" errors="0" skipped="1" time="1.250" timestamp="2025-01-01T00:00:00+00:00">
+<testsuites name="distrun" tests="2" failures="1" errors="0" time="1.250">
   <testsuite name="gloo.CommTest" tests="2" failures="1" errors="0" skipped="1" time="1.204" timestamp="2025-01-01T00:00:00+00:00" hostname="node7">
     <properties>
       <property name="seed" value="7" />

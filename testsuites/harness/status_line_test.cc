@@ -86,8 +86,8 @@ TEST_F(StatusLineTest, RepetitionsAreToldApart) {
   begin("s.C.a", 0);
   begin("s.C.a", 1);
   EXPECT_EQ(text(), "0/2: s.C.a #1, s.C.a #2");
-  end_attempt("s.C.a", 0);
-  EXPECT_EQ(text(), "0/2: s.C.a #2");
+  end_attempt("s.C.a", 1);
+  EXPECT_EQ(text(), "0/2: s.C.a #1");
 }
 
 TEST_F(StatusLineTest, WhatIsLeftIsToldFromEarlierRuns) {
