@@ -20,7 +20,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build launcher test soak bench check format clean packages libtorch configured
+.PHONY: help demo build launcher test soak mutation bench check format clean packages libtorch configured
 
 help:
 	@printf '%s\n' \
@@ -29,6 +29,7 @@ help:
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
+	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher and store (BENCH=--quick: a first look)' \
 	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
@@ -67,6 +68,9 @@ test: build
 soak: build
 	@cmake/setup.sh packages soak
 	@cmake/soak.sh
+
+mutation: build
+	@cmake/mutation.sh
 
 bench: packages
 	@cmake/setup.sh packages bench

@@ -26,6 +26,10 @@ if [ -n "$python" ]; then
   printf 'distrun: every command line that is held against torchrun\n' >&2
   "$python" cli/torchrun_parity_test.py "$build/distrun" --all
 fi
+if [ -x "$build/distrun-suites" ]; then
+  printf 'distrun: the suites, %s times\n' "$times" >&2
+  "$build/distrun" test --repeat "$times" | tail -n 3
+fi
 if [ "$python" = "$PWD/.deps/venv/bin/python3" ]; then
   printf "distrun: accelerate's own tests\n" >&2
   cmake/setup.sh accelerate

@@ -7,7 +7,7 @@
 
 #include <gtest/gtest.h>
 
-namespace distrun {
+namespace distrun::testing {
 
 class Folder {
  public:
@@ -27,4 +27,4 @@ class Folder {
   std::string path_;
 };
 
-}  // namespace distrun
+}  // namespace distrun::testing

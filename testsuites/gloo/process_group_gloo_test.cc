@@ -6,6 +6,8 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "testsuites/mutation/mutation.h"
+
 namespace distrun {
 
 namespace {
@@ -19,7 +21,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     const c10::intrusive_ptr<ProcessGroupGloo::Options>& options) {
   std::signal(SIGPIPE, SIG_IGN);  // A peer that is gone is to be an error, as in Python.
-  return c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options);
+  return mutated(c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options));
 }
 
 }  // namespace

@@ -91,7 +91,7 @@ class SelfTest : public ::testing::Test {
     EXPECT_EQ(summary_.failed, 1);
   }
 
-  Folder folder_;
+  testing::Folder folder_;
   std::vector<std::string> notices_;
   TestsSummary summary_;
   std::function<void(TestRunner&, const TestEvent&)> on_event_;

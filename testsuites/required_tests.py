@@ -1,0 +1,54 @@
+#!/usr/bin/env python3
+"""Runs the suites and holds them against required_tests.tsv, the tests that must exist: each with its
+number of ranks and of GPUs, and those that need no GPU passed on every rank, with an assertion made.
+
+  required_tests.py build/distrun [FLAG OF `distrun test`]...
+"""
+import csv
+import json
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+
+def shortfall(row, listed, ran):
+    test = listed.get(row["id"])
+    if test is None:
+        return "is not there"
+    for field in ("ranks", "min_gpus"):
+        if test[field] != int(row[field]):
+            return f"{field}: {test[field]}, should be {row[field]}"
+    if row["min_gpus"] != "0":
+        return ""
+    result = ran.get(row["id"])
+    if result is None:
+        return "did not run"
+    good = sum(rank["status"] == "passed" and rank["assertions"] > 0 for rank in result["ranks"])
+    if result["status"] != "passed" or good != int(row["ranks"]):
+        return f"{result['status']}: {good} of {row['ranks']} ranks passed: {result['reason']}"
+    return ""
+
+
+def main() -> int:
+    distrun, flags = sys.argv[1], sys.argv[2:]
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "result.json"
+        run = subprocess.run([distrun, "test", "--json", file, *flags], check=False)
+        if not file.exists():
+            print(f"no results: distrun test has ended with {run.returncode}")
+            return 1
+        ran = {test["id"]: test for test in json.loads(file.read_text())["tests"]}
+    listing = subprocess.run([distrun, "test", "--list", "--json"], check=True, capture_output=True)
+    listed = {test["id"]: test for test in json.loads(listing.stdout)["tests"]}
+    short = 0
+    with open(pathlib.Path(__file__).with_name("required_tests.tsv")) as tsv:
+        for row in csv.DictReader(tsv, delimiter="\t"):
+            if problem := shortfall(row, listed, ran):
+                print(f"{row['id']}: {problem}")
+                short += 1
+    return 1 if short or run.returncode else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
