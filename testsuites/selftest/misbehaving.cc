@@ -150,6 +150,17 @@ DISTRIBUTED_TEST(selftest, Hangs, test_for_one_that_failed, {.ranks = 3}) {
   wait_for_ever();
 }
 
+// For tests of what ends the runner: each rank says that it is there, and holds a pipe for as long
+// as it lives.
+DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seconds(100)}) {
+  const char* path = std::getenv("SELFTEST_PIPE");
+  if (path == nullptr) GTEST_SKIP() << "SELFTEST_PIPE names none";
+  const int pipe = ::open(path, O_WRONLY);
+  ASSERT_EQ(::write(pipe, "!", 1), 1);
+  if (rank() == 2 && ::fork() == 0) ::setsid();
+  wait_for_ever();
+}
+
 struct Fails : DistributedTest {};
 
 DISTRIBUTED_TEST(selftest, Fails, test_one_expect, {.ranks = 3}) {

@@ -1,0 +1,195 @@
+// `distrun test` as a user calls it, on tests that misbehave (misbehaving.cc).
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/folder_testing.h"
+#include "common/unique_fd.h"
+#include "launcher/testing.h"
+#include "testsuites/harness/test_list_json.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Contains;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+
+class TestCommandTest : public ::testing::Test {
+ protected:
+  TestCommandTest() {
+    options_.environment.set("XDG_CACHE_HOME", folder_.path());
+    options_.environment.set("SELFTEST_FOLDER", folder_.path());
+  }
+
+  testing::ProgramResult test(std::vector<std::string> arguments) {
+    arguments.insert(arguments.begin(), {DISTRUN_PROGRAM, "test", "--binary", SELFTEST_PROGRAM});
+    return testing::run_program(arguments, options_);
+  }
+
+  std::string file(const std::string& name) const { return folder_.path() + "/" + name; }
+
+  testing::Folder folder_;
+  testing::ProgramOptions options_;
+};
+
+TEST_F(TestCommandTest, TheExitStatusSaysHowItWent) {
+  const auto passes = test({"selftest.Well.test_passes"});
+  EXPECT_EQ(passes.end, ProcessEnd(ExitedWith{0})) << passes.out << passes.err;
+  EXPECT_THAT(passes.out, EndsWith("\n1 passed, 0 failed, 0 skipped\n"));
+  const auto fails = test({"selftest.Well.test_passes", "selftest.Fails.test_throws"});
+  EXPECT_EQ(fails.end, ProcessEnd(ExitedWith{1}));
+  EXPECT_THAT(fails.out, EndsWith("\n1 passed, 1 failed, 0 skipped\n"));
+  const auto skipped = test({"selftest.Well.test_needs_gpus"});
+  EXPECT_EQ(skipped.end, ProcessEnd(ExitedWith{4}));
+  EXPECT_THAT(skipped.out, HasSubstr("needs 64 GPUs, and there are 0"));
+  EXPECT_EQ(test({"-k", "nothing_is_called_so"}).end, ProcessEnd(ExitedWith{4}));
+}
+
+TEST_F(TestCommandTest, WhatMakesNoSenseIsWrongUsage) {
+  const auto unknown = test({"selftest.Wel"});
+  EXPECT_EQ(unknown.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(unknown.err, AllOf(StartsWith("distrun test: "), HasSubstr("selftest.Well")));
+  for (const std::vector<std::string>& arguments :
+       std::vector<std::vector<std::string>>{{"--shard", "4/3"},
+                                             {"--timeout", "0"},
+                                             {"--isolation", "none"},
+                                             {"--json"},
+                                             {"--rank-under", "1"},
+                                             {"-k", "and"}}) {
+    EXPECT_EQ(test(arguments).end, ProcessEnd(ExitedWith{2})) << arguments[0];
+  }
+}
+
+TEST_F(TestCommandTest, ASkipIsAFailureWhereSkipsAreForbidden) {
+  const auto result = test({"selftest.Well.test_is_skipped_by_all", "--no-skips"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
+  EXPECT_THAT(result.out, HasSubstr("which --no-skips forbids"));
+}
+
+TEST_F(TestCommandTest, MissingGpusAreAFailureWhereTheyAreRequired) {
+  EXPECT_EQ(test({"selftest.Well.test_passes", "--require-gpus", "64"}).end,
+            ProcessEnd(ExitedWith{1}));
+}
+
+TEST_F(TestCommandTest, ListsItsTests) {
+  const auto lines = test({"--list", "selftest.Exits"});
+  EXPECT_EQ(lines.out, "selftest.Exits.test_0_before_the_end\nselftest.Exits.test_5\n");
+  EXPECT_EQ(lines.err, "");
+  const auto list = parse_test_list(test({"selftest.Exits", "--list", "--json"}).out);
+  ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(list->at(1).needs.ranks, 3);
+}
+
+TEST_F(TestCommandTest, WritesResultsIntoFiles) {
+  const auto result = test({"selftest.Fails.test_throws", "--json", file("a.json"), "--junit",
+                            file("a.xml"), "--repeat", "2"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
+  std::ifstream text(file("a.json"));
+  const auto json = nlohmann::json::parse(text);
+  EXPECT_EQ(json.at("summary").at("failed"), 2);
+  EXPECT_EQ(json.at("tests").at(1).at("ranks").at(1).at("status"), "failed");
+  std::ifstream xml(file("a.xml"));
+  std::string first;
+  std::getline(xml, first);
+  EXPECT_THAT(first, StartsWith("<?xml"));
+  const auto nowhere = test({"selftest.Well.test_passes", "--json", "/no/such/folder/a.json"});
+  EXPECT_EQ(nowhere.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_THAT(nowhere.err, HasSubstr("/no/such/folder/a.json"));
+}
+
+TEST_F(TestCommandTest, RunsWhatFailedTheLastTime) {
+  test({"selftest.Well.test_passes", "selftest.Fails.test_throws"});
+  const auto again = test({"--failed"});
+  EXPECT_THAT(again.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
+}
+
+TEST_F(TestCommandTest, TheCommandThatRepeatsATestDoesSo) {
+  const auto result = test({"selftest.Fails.test_throws"});
+  const auto begin = result.out.find("repeat: distrun ") + 16;
+  const std::string words = result.out.substr(begin, result.out.find('\n', begin) - begin);
+  const auto again =
+      testing::run_program({"sh", "-c", std::string(DISTRUN_PROGRAM) + " " + words}, options_);
+  EXPECT_THAT(again.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
+}
+
+TEST_F(TestCommandTest, ARankCanBeStartedByACommand) {
+  const auto result = test({"selftest.Well.test_passes", "--rank-under", "1", "env", "UNDER=1",
+                            "sh", "-c", "echo under $UNDER; exec \"$0\""});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.out << result.err;
+  EXPECT_THAT(result.out, HasSubstr("under 1\n"));
+}
+
+// Ranks that hold a pipe: its end is seen when none of them is left.
+class RunnerEndTest : public TestCommandTest {
+ protected:
+  RunnerEndTest() {
+    EXPECT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
+    pipe_.reset(::open(file("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
+    options_.environment.set("SELFTEST_PIPE", file("pipe"));
+  }
+
+  // When all three ranks are there, `act` is called with the pid of distrun.
+  testing::ProgramResult run_and(const std::function<void(int pid)>& act) {
+    options_.on_output = [&, done = false](const std::string&, int pid) mutable {
+      if (std::exchange(done, true)) return;
+      for (int come = 0; come < 3; ++come) EXPECT_EQ(read_byte(), '!');
+      act(pid);
+    };
+    return test({"selftest.Hangs.test_with_a_pipe"});
+  }
+
+  // 0 at the end; -1 where nothing comes within half a minute.
+  int read_byte() const {
+    for (;;) {
+      pollfd ready{pipe_.get(), POLLIN, 0};
+      if (::poll(&ready, 1, 30'000) <= 0) return -1;
+      char byte = 0;
+      const auto size = ::read(pipe_.get(), &byte, 1);
+      if (size >= 0) return size == 0 ? 0 : byte;
+    }
+  }
+
+  static int launcher_of(int guard) {
+    std::ifstream children("/proc/" + std::to_string(guard) + "/task/" + std::to_string(guard) +
+                           "/children");
+    int pid = -1;
+    children >> pid;
+    return pid;
+  }
+
+  UniqueFd pipe_;
+};
+
+TEST_F(RunnerEndTest, NothingSurvivesTheRunner) {
+  const auto result = run_and([](int pid) { ::kill(launcher_of(pid), SIGKILL); });
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{137}));
+  EXPECT_THAT(result.err, HasSubstr("it was killed: signal SIGKILL (9)"));
+  EXPECT_EQ(read_byte(), 0);
+}
+
+TEST_F(RunnerEndTest, NorItsGuard) {
+  run_and([](int pid) { ::kill(pid, SIGKILL); });
+  EXPECT_EQ(read_byte(), 0);
+}
+
+TEST_F(RunnerEndTest, AnInterruptEndsTheTestsAndAllIsTold) {
+  const auto result = run_and([](int pid) { ::kill(pid, SIGINT); });
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{130}));
+  EXPECT_THAT(result.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
+  EXPECT_EQ(read_byte(), 0);
+}
+
+}  // namespace
+}  // namespace distrun
