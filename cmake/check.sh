@@ -3,7 +3,7 @@
 # that part's tests under the address and undefined-behaviour sanitizers.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folders=(common store launcher cli)
+folders=(common store launcher testsuites/harness cli)
 jobs=$(nproc)
 
 say() { printf 'distrun: %s\n' "$*" >&2; }
