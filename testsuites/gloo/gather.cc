@@ -38,7 +38,9 @@ void gather_basics(c10d::Backend& group, MakeTensor make) {
   }
   for (int root = 0; root < group.getSize(); ++root) {
     const TensorVector result = result_of(works[root]);
-    if (root == group.getRank()) EXPECT_TENSORS_EQUAL(result, gathered(group, 0, make));
+    if (root == group.getRank()) {
+      EXPECT_TENSORS_EQUAL(result, gathered(group, 0, make));
+    }
   }
 }
 
