@@ -88,9 +88,8 @@ TEST_P(ReduceInputsTest, SparseTensorsAreSummed) {
     for (std::size_t i = 0; i < cases.size(); ++i) {
       std::vector<at::Tensor> inputs;
       for (int rank = 0; rank < n; ++rank) {
-        for (const auto& input : sparse_reduce_cases(rank, n, per_rank)[i].inputs) {
-          inputs.push_back(input.to_dense());
-        }
+        const auto of_rank = sparse_reduce_cases(rank, n, per_rank);
+        for (const auto& input : of_rank[i].inputs) inputs.push_back(input.to_dense());
       }
       EXPECT_EQ(cases[i].expected.size(), std::size_t(per_rank));
       for (const auto& expected : cases[i].expected) {

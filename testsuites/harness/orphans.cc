@@ -5,7 +5,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
-#include <set>
+#include <map>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -26,14 +26,16 @@ std::vector<pid_t> children() {
   return {std::istream_iterator<pid_t>(list), {}};
 }
 
-bool has_variable(pid_t pid, const std::string& variable) {
-  const std::string environment = '\0' + proc_file(pid, "environ");
-  return environment.find('\0' + variable + '\0') != environment.npos;
-}
+enum class Mark { kThere, kNotThere, kUnknown };
 
-// On its way out a process loses its memory, and its environment with it, before its children
-// become somebody else's.
-bool is_ending(pid_t pid) { return proc_file(pid, "statm").starts_with("0 "); }
+// Without its memory a process has no environment: on its way out, before its children become
+// somebody else's, and for a moment while it executes a program.
+Mark mark_of(pid_t pid, const std::string& variable) {
+  const std::string environment = proc_file(pid, "environ");
+  if (environment.empty()) return Mark::kUnknown;
+  const bool found = ('\0' + environment).find('\0' + variable + '\0') != environment.npos;
+  return found ? Mark::kThere : Mark::kNotThere;
+}
 
 // Whether it ended in time.  It is not reaped by this.
 bool wait_for_end(pid_t child, Clock::time_point deadline) {
@@ -53,18 +55,22 @@ bool wait_for_end(pid_t child, Clock::time_point deadline) {
 std::vector<std::string> end_orphans(const std::string& variable,
                                      std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
+  constexpr int kLooksMax = 20;  // At one that seems to have no environment.
   std::vector<std::string> ended;
-  std::set<pid_t> looked_at;
+  std::map<pid_t, int> looks;
   for (bool found = true; found && Clock::now() < deadline;) {
     found = false;
     for (const pid_t child : children()) {
-      const bool ending = is_ending(child);
-      if ((!ending && !has_variable(child, variable)) || !looked_at.insert(child).second) continue;
+      if (looks[child] >= kLooksMax) continue;
+      const Mark mark = mark_of(child, variable);
+      if (mark == Mark::kNotThere) continue;
       found = true;
-      if (ending) {
-        wait_for_end(child, deadline);
+      if (mark == Mark::kUnknown) {
+        const bool gone = wait_for_end(child, Clock::now() + std::chrono::milliseconds(5));
+        looks[child] += gone ? kLooksMax : 1;
         continue;
       }
+      looks[child] = kLooksMax;
       ended.push_back(fmt::format("{} ({})", child, process_name(child)));
       ::kill(child, SIGKILL);  // A child that has not been reaped: nobody else can be meant.
       if (!wait_for_end(child, deadline)) ended.back() += ", which could not be ended";
