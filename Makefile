@@ -13,8 +13,10 @@ LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
-# Flags of both benchmarks, as --quick.
+# Flags of the benchmarks, as --quick.
 BENCH ?=
+# A folder with PyTorch's own distributed tests (test_c10d_gloo.py, …), to compare `distrun test` with.
+AGAINST_PYTHON ?=
 
 say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
@@ -30,7 +32,7 @@ help:
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
-	  'make bench     distrun and its peers, side by side: launcher and store (BENCH=--quick: a first look)' \
+	  'make bench     distrun and its peers, side by side: launcher, store, tests (BENCH=--quick: a first look)' \
 	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
@@ -76,10 +78,13 @@ bench: packages
 	@cmake/setup.sh packages bench
 	@$(MAKE) libtorch configured
 	@$(call say,building the benchmarks)
-	@$(call ninja,launch_bench store_bench)
+	@$(call ninja,launch_bench store_bench runner_bench)
+	@$(if $(AGAINST_PYTHON),cmake/setup.sh pytest)
 	@$(BUILD)/bench/launch_bench $(BENCH)
 	@echo
 	@$(BUILD)/bench/store_bench $(BENCH)
+	@echo
+	@$(BUILD)/bench/runner_bench $(BENCH) $(if $(AGAINST_PYTHON),--against-python '$(AGAINST_PYTHON)')
 
 packages:
 	@cmake/setup.sh packages launcher libtorch

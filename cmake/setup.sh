@@ -3,6 +3,7 @@
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
 #   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
+#   cmake/setup.sh pytest            pytest and what PyTorch's own tests take besides, in .deps/pytest; needs .deps/venv
 #   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR only looks whether that is a LibTorch
 #
 # Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0).
@@ -111,9 +112,26 @@ install_accelerate() {
   touch "$ready"
 }
 
+# Likewise: what PyTorch's own tests take, for the benchmark that runs them.
+install_pytest() {
+  local folder=.deps/pytest log=.deps/pip_pytest.log
+  local ready=$folder/.ready-1
+  [ ! -e "$ready" ] || return 0
+  need_space .deps 100 "pytest"
+  say "fetching pytest into $folder"
+  rm -rf "$folder"
+  if ! .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" \
+    pytest==9.2.0 pytest-timeout==2.4.0 expecttest==0.3.0 >"$log" 2>&1; then
+    tail -n 5 "$log" >&2
+    die "pip could not install pytest" "the whole output is in $log"
+  fi
+  touch "$ready"
+}
+
 case ${1-} in
   packages) shift; install_packages "$@" ;;
   accelerate) install_accelerate ;;
+  pytest) install_pytest ;;
   libtorch) shift; install_libtorch "$@" ;;
-  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | accelerate" ;;
+  *) die "usage: cmake/setup.sh packages GROUP… | libtorch | accelerate | pytest" ;;
 esac

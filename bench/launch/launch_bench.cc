@@ -5,7 +5,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
-#include <filesystem>
 #include <fstream>
 #include <map>
 #include <memory>
@@ -20,6 +19,8 @@
 
 #include "bench/launch/launcher_process.h"
 #include "bench/launch/launchers.h"
+#include "bench/scratch_folder.h"
+#include "bench/statistics.h"
 #include "bench/store/pipe.h"
 
 namespace distrun::bench {
@@ -40,29 +41,19 @@ struct Options {
   Words launchers;
 };
 
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
-
 // Where the workers of one run meet us: bench_worker.cc.
 class Meeting {
  public:
-  Meeting() : folder_(std::filesystem::temp_directory_path() / "launch_bench.XXXXXX") {
-    if (::mkdtemp(folder_.data()) == nullptr) throw std::runtime_error("make " + folder_);
+  Meeting() {
     for (const char* name : {"/ready", "/go"}) {
-      if (::mkfifo((folder_ + name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
+      if (::mkfifo((folder() + name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
     }
     // For both ways: nobody waits until the other side is there.
-    ready_.reset(::open((folder_ + "/ready").c_str(), O_RDWR | O_CLOEXEC));
-    go_.reset(::open((folder_ + "/go").c_str(), O_RDWR | O_CLOEXEC));
+    ready_.reset(::open((folder() + "/ready").c_str(), O_RDWR | O_CLOEXEC));
+    go_.reset(::open((folder() + "/go").c_str(), O_RDWR | O_CLOEXEC));
   }
-  ~Meeting() { std::filesystem::remove_all(folder_); }
-  Meeting(const Meeting&) = delete;
-  Meeting& operator=(const Meeting&) = delete;
 
-  const std::string& folder() const { return folder_; }
+  const std::string& folder() const { return folder_.path(); }
 
   void wait_for(int workers) {
     const auto deadline = steady_clock::now() + kReadyMax;
@@ -80,14 +71,14 @@ class Meeting {
 
   steady_clock::time_point failed_at() const {
     std::int64_t ns = 0;
-    if (!(std::ifstream(folder_ + "/failed_at") >> ns)) {
+    if (!(std::ifstream(folder() + "/failed_at") >> ns)) {
       throw std::runtime_error("the worker that fails has left no time");
     }
     return steady_clock::time_point(std::chrono::nanoseconds(ns));
   }
 
  private:
-  std::string folder_;
+  ScratchFolder folder_;
   UniqueFd ready_, go_;
 };
 

@@ -25,8 +25,6 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto kRunMax = 120s;
-
 struct Status {
   std::string name;
   pid_t parent = -1;
@@ -73,9 +71,9 @@ LauncherProcess::~LauncherProcess() {
   ::waitpid(pid_, nullptr, 0);
 }
 
-int LauncherProcess::wait() {
-  if (!readable_before(exit_.get(), steady_clock::now() + kRunMax)) {
-    throw std::runtime_error(name_ + " has not ended within two minutes");
+int LauncherProcess::wait(std::chrono::seconds max) {
+  if (!readable_before(exit_.get(), steady_clock::now() + max)) {
+    throw std::runtime_error(fmt::format("{} has not ended within {} s", name_, max.count()));
   }
   ended_at_ = steady_clock::now();
   int status = 0;

@@ -5,7 +5,7 @@
 //     run.ended_at() - run.started_at()
 //
 // What it prints is thrown away.  It dies with this process.  Throws std::runtime_error where it
-// cannot be started, or takes longer than two minutes.
+// cannot be started, or takes longer than it may.
 #pragma once
 
 #include <chrono>
@@ -29,7 +29,8 @@ class LauncherProcess {
   LauncherProcess(const LauncherProcess&) = delete;
   LauncherProcess& operator=(const LauncherProcess&) = delete;
 
-  int wait();  // Its exit status, or 128 + its signal.
+  // Its exit status, or 128 + its signal.
+  int wait(std::chrono::seconds max = std::chrono::minutes(2));
 
   TimePoint started_at() const { return started_at_; }
   TimePoint ended_at() const { return ended_at_; }

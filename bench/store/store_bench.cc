@@ -14,6 +14,7 @@
 #include <fmt/format.h>
 #include <sys/resource.h>
 
+#include "bench/statistics.h"
 #include "bench/store/crew.h"
 #include "bench/store/operations.h"
 #include "bench/store/server_process.h"
@@ -47,12 +48,6 @@ struct Servers {
   std::array<std::unique_ptr<ServerProcess>, 2> sides;
   int runs = 0;  // So far: the number of the last.
 };
-
-double median(std::vector<double> values) {
-  std::ranges::sort(values);
-  const std::size_t half = values.size() / 2;
-  return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
-}
 
 // One operation with one number of clients, on both servers in turn.
 class Series {

@@ -75,17 +75,14 @@ DISTRIBUTED_TEST(gloo, RendezvousEnvTest, test_logging_init, {.ranks = 1}) {
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   auto* listener = new Listener;
   listeners.Append(listener);
-  auto* const printer = listeners.default_result_printer();
   const auto before = facts();
 
   init_process_group(InitOptions{.backend = "gloo", .init_method = "env://"});
   EXPECT_EQ(facts(), before);
-  EXPECT_EQ(listeners.default_result_printer(), printer);
   expect_heard(*listener);
 
   destroy_process_group();
   EXPECT_EQ(facts(), before);
-  EXPECT_EQ(listeners.default_result_printer(), printer);
   expect_heard(*listener);
   delete listeners.Release(listener);
 }

@@ -13,13 +13,16 @@ namespace distrun {
 namespace {
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
-  RoundRobin group({connect_gloo("0", options()), connect_gloo("1", options())});
+  const auto first = connect_gloo("0", options()), second = connect_gloo("1", options());
+  RoundRobin group({first, second});
   // One more than there are groups: the first has its turn again.
   for (int i = 0; i < 3; ++i) {
     const at::Tensor tensor = at::full({100, 100}, float(rank()));
     broadcast(group, {tensor}, /*root=*/0)->wait();
     EXPECT_TENSORS_EQUAL(tensor, at::zeros({100, 100})) << "collective " << i;
   }
+  EXPECT_EQ(first->getSequenceNumberForGroup(), 2u);
+  EXPECT_EQ(second->getSequenceNumberForGroup(), 1u);
 }
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin_create_destroy, {.ranks = 4}) {

@@ -1,0 +1,22 @@
+// What a test costs that does nothing, and one that only makes a group: runner_bench.cc runs them.
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/process_group.h"
+#include "testsuites/testing/distributed_test.h"
+
+namespace distrun {
+namespace {
+
+struct Empty : DistributedTest {};
+
+DISTRIBUTED_TEST(bench, Empty, test_4_ranks, {.ranks = 4}) { EXPECT_EQ(world_size(), 4); }
+
+DISTRIBUTED_TEST(bench, Empty, test_group_of_4_ranks, {.ranks = 4}) {
+  init_process_group("gloo");
+  EXPECT_EQ(default_group().getSize(), 4);
+  barrier();  // Who is still connecting would see the others close.
+  destroy_process_group();
+}
+
+}  // namespace
+}  // namespace distrun
