@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/launch_testing.h"
-#include "cli/terminal_testing.h"
+#include "launcher/terminal_testing.h"
 
 namespace distrun {
 namespace {

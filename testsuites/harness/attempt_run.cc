@@ -89,7 +89,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   TestHostProcess& host;
   const Options options;
   std::function<void(AttemptResult)> on_end;
-  const Clock::time_point begun;
+  Clock::time_point begun, paused;
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<Rank> ranks;
@@ -264,6 +264,25 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   void perform(const AskWhere& action) { send_signal(at(action.rank).pidfd, where_signal()); }
 
+  // One with the terminal is stopped by that.
+  void signal_ranks(int signal) {
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      if (rank != options.rank_under && !at(rank).end_seen) send_signal(at(rank).pidfd, signal);
+    }
+  }
+
+  void pause() {
+    paused = Clock::now();
+    signal_ranks(SIGSTOP);
+  }
+
+  void resume() {
+    signal_ranks(SIGCONT);
+    const auto how_long = Clock::now() - paused;
+    begun += how_long;
+    step(AttemptPaused{how_long});
+  }
+
   void perform(const EndRank& action) { end(action.rank); }
 
   void end(int rank) {
@@ -317,6 +336,8 @@ AttemptRun::~AttemptRun() {
 
 void AttemptRun::begin() { impl_->begin(); }
 void AttemptRun::interrupt() { impl_->step(AttemptInterrupted{}); }
+void AttemptRun::pause() { impl_->pause(); }
+void AttemptRun::resume() { impl_->resume(); }
 void AttemptRun::forked(const RankForked& forked, UniqueFd pidfd) {
   impl_->forked(impl_->rank_of(forked.key), forked.pid, std::move(pidfd));
 }

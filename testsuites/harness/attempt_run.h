@@ -4,6 +4,7 @@
 //     AttemptRun run(io, host, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
 //     run.interrupt();                     // on_end comes all the same
+//     run.pause();  …;  run.resume();      // what lies between does not count as time
 //
 // To the host its ranks are keys, from `first_key` on; who has the host passes on what it says of
 // them.  on_end comes once, from the event loop.  Threads: all on that of `io`.
@@ -49,6 +50,8 @@ class AttemptRun {
 
   void begin();
   void interrupt();
+  void pause();
+  void resume();
 
   // What the host says; the keys are this run's.
   void forked(const RankForked& forked, UniqueFd pidfd);

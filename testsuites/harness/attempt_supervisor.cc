@@ -40,6 +40,11 @@ void AttemptSupervisor::handle(const AttemptInterrupted&, TimePoint now) {
   if (phase_ != Phase::kEnding) end_all(now);
 }
 
+void AttemptSupervisor::handle(const AttemptPaused& event, TimePoint) {
+  timeout_at_ += event.how_long;
+  if (deadline_) *deadline_ += event.how_long;
+}
+
 void AttemptSupervisor::handle(const AttemptTick&, TimePoint now) {
   if (!deadline_ || now < *deadline_) return;
   if (phase_ == Phase::kRunning) {

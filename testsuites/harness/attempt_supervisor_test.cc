@@ -49,6 +49,13 @@ TEST_F(AttemptSupervisorTest, FinishesWhenAllHaveEnded) {
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
 }
 
+TEST_F(AttemptSupervisorTest, APauseDoesNotCount) {
+  EXPECT_THAT(step(AttemptPaused{seconds(7)}), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67));
+  EXPECT_THAT(step(RankSeenToEnd{0, true}, seconds(66) + milliseconds(500)), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67)) << "the time-out comes first";
+}
+
 TEST_F(AttemptSupervisorTest, PeersOfAFailureAreAskedAndEndedAfterAGrace) {
   EXPECT_THAT(step(RankSeenToEnd{1, true}, milliseconds(100)), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(1100));

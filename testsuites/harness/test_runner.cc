@@ -356,4 +356,16 @@ void TestRunner::run(std::vector<PlannedTest> tests, std::function<void()> on_en
 
 void TestRunner::interrupt() { impl_->interrupt(); }
 
+void TestRunner::pause() {
+  for (const auto& item : impl_->items) {
+    if (item.run) item.run->pause();
+  }
+}
+
+void TestRunner::resume() {
+  for (const auto& item : impl_->items) {
+    if (item.run) item.run->resume();
+  }
+}
+
 }  // namespace distrun

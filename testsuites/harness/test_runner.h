@@ -80,6 +80,10 @@ class TestRunner {
   // Nothing more is started, what runs is ended; on_end comes all the same.
   void interrupt();
 
+  // Stops the ranks that run; what lies between the two does not count as their time.
+  void pause();
+  void resume();
+
  private:
   struct Impl;
   std::shared_ptr<Impl> impl_;

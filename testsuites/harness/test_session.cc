@@ -156,7 +156,9 @@ class Session {
   }
 
   void catch_signals() {
-    for (const int signal : options_.end_signals) {
+    std::vector<int> wanted = options_.end_signals;
+    wanted.push_back(SIGTSTP);
+    for (const int signal : wanted) {
       struct sigaction before {};
       ::sigaction(signal, nullptr, &before);
       if (before.sa_handler != SIG_IGN) signals_.add(signal);
@@ -169,10 +171,21 @@ class Session {
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
+      if (signal == SIGTSTP) {
+        pause();
+        return wait_for_signal();
+      }
       if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
       runner_->interrupt();
       wait_for_signal();
     });
+  }
+
+  // Until the guard, who waits for this, or somebody else continues it.
+  void pause() {
+    runner_->pause();
+    ::raise(kSelfStop);
+    runner_->resume();
   }
 
   void watch_guard() {

@@ -13,6 +13,7 @@
 
 #include "common/folder_testing.h"
 #include "common/unique_fd.h"
+#include "launcher/terminal_testing.h"
 #include "launcher/testing.h"
 #include "testsuites/harness/test_list_json.h"
 
@@ -189,6 +190,29 @@ TEST_F(RunnerEndTest, AnInterruptEndsTheTestsAndAllIsTold) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{130}));
   EXPECT_THAT(result.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
   EXPECT_EQ(read_byte(), 0);
+}
+
+// What a shell does with the run, while `script` looks on.
+TEST_F(TestCommandTest, CtrlZStopsTheRanksAndTheShellResumesThem) {
+  ASSERT_EQ(::mkfifo(file("go").c_str(), 0600), 0);
+  const std::string pids = "$(cat " + file("pid_0") + " " + file("pid_1") + ")";
+  testing::Terminal terminal({"env", "SELFTEST_FOLDER=" + folder_.path(),
+                              "XDG_CACHE_HOME=" + folder_.path(), "bash", "-mc",
+                              "(until [ -e " + file("pid_0") + " -a -e " + file("pid_1") +
+                                  " ]; do :; done; echo there) & " + DISTRUN_PROGRAM +
+                                  " test --binary " + SELFTEST_PROGRAM +
+                                  " selftest.Well.test_waits_for_a_sign; echo status $?;"
+                                  " for pid in " +
+                                  pids +
+                                  "; do until grep -q State:.T /proc/$pid/status; do :; done; done;"
+                                  " echo all stopped; exec 9<>" +
+                                  file("go") + "; echo go >&9; fg; echo status $?"});
+  ASSERT_TRUE(terminal.wait_for("there")) << terminal.text();
+  terminal.type("\x1a");
+  ASSERT_TRUE(terminal.wait_for("status 148")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("all stopped")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("1 passed, 0 failed")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("status 0")) << terminal.text();
 }
 
 }  // namespace

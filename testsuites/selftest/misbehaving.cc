@@ -127,6 +127,18 @@ DISTRIBUTED_TEST(selftest, Exits, test_5, {.ranks = 3}) {
   if (rank() == 1) std::exit(5);
 }
 
+// By bytes in a FIFO.
+DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = seconds(100)}) {
+  const char* folder = std::getenv("SELFTEST_FOLDER");
+  if (folder == nullptr) GTEST_SKIP() << "SELFTEST_FOLDER names none";
+  const std::string file = std::string(folder) + "/pid_" + std::to_string(rank());
+  std::ofstream(file + ".new") << ::getpid() << '\n';
+  std::filesystem::rename(file + ".new", file);
+  const int go = ::open((std::string(folder) + "/go").c_str(), O_RDONLY);
+  char sign = 0;
+  EXPECT_EQ(::read(go, &sign, 1), 1);
+}
+
 struct Hangs : DistributedTest {};
 
 DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = milliseconds(500)}) {

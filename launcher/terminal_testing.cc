@@ -1,4 +1,4 @@
-#include "cli/terminal_testing.h"
+#include "launcher/terminal_testing.h"
 
 #include <array>
 #include <cerrno>
