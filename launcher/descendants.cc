@@ -29,13 +29,6 @@ std::vector<pid_t> children_by_looking_at_all() {
   return children;
 }
 
-// May miss one while others end; who calls looks again until waitid() says that there is none.
-std::vector<pid_t> children() {
-  std::ifstream list("/proc/thread-self/children");
-  if (!list) return children_by_looking_at_all();
-  return {std::istream_iterator<pid_t>(list), {}};
-}
-
 bool has_ended(pid_t child) {
   siginfo_t info{};
   return ::waitid(P_PID, static_cast<id_t>(child), &info, WEXITED | WNOWAIT | WNOHANG) == 0 &&
@@ -72,6 +65,12 @@ class ChildSignalBlocked {
 };
 
 }  // namespace
+
+std::vector<pid_t> children() {
+  std::ifstream list("/proc/thread-self/children");
+  if (!list) return children_by_looking_at_all();
+  return {std::istream_iterator<pid_t>(list), {}};
+}
 
 Result<void> adopt_descendants() {
   if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return Error::from_errno("adopt orphans");

@@ -34,6 +34,9 @@ struct Leftover {
 // From here on, a descendant whose parent ends becomes a child of this process.
 Result<void> adopt_descendants();
 
+// Of this process, ended or not.  May miss one while others end: who needs all looks again.
+std::vector<pid_t> children();
+
 // This process has a child, ended or not, that has not been reaped.
 bool has_children();
 

@@ -199,7 +199,7 @@ void signal_group(const SpawnedProcess& process, int signal) {
 
 void end_group(const SpawnedProcess& process) {
   signal_group(process, SIGKILL);
-  ::waitpid(process.pid, nullptr, 0);
+  while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) continue;
 }
 
 }  // namespace distrun

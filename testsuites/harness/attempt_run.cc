@@ -1,5 +1,6 @@
 #include "testsuites/harness/attempt_run.h"
 
+#include <algorithm>
 #include <csignal>
 #include <filesystem>
 #include <optional>
@@ -9,13 +10,13 @@
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/proc.h"
 #include "launcher/process_stat.h"
 #include "testsuites/harness/captured_text.h"
-#include "testsuites/harness/orphans.h"
 #include "testsuites/harness/pipe_reader.h"
 #include "testsuites/harness/rank_frames.h"
 #include "testsuites/harness/rank_variables.h"
@@ -47,6 +48,11 @@ void send_signal(const UniqueFd& pidfd, int signal) {
   if (pidfd) ::syscall(SYS_pidfd_send_signal, pidfd.get(), signal, nullptr, 0);
 }
 
+bool has_exited(const UniqueFd& pidfd) {
+  pollfd exit{pidfd.get(), POLLIN, 0};
+  return ::poll(&exit, 1, 0) == 1;
+}
+
 // Of a rank that has not answered.
 std::string place_from_outside(pid_t pid) {
   const auto stat = read_process_stat(pid);
@@ -74,10 +80,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     bool to_be_ended = false;
   };
 
-  Impl(asio::io_context& loop, TestHostProcess& from, Options given,
+  Impl(asio::io_context& loop, TestHostProcess& from, Orphans& left, Options given,
        std::function<void(AttemptResult)> to)
       : io(loop),
         host(from),
+        orphans(left),
         options(std::move(given)),
         on_end(std::move(to)),
         begun(Clock::now()),
@@ -87,14 +94,15 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   asio::io_context& io;
   TestHostProcess& host;
+  Orphans& orphans;
   const Options options;
   std::function<void(AttemptResult)> on_end;
   Clock::time_point begun, paused;
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<Rank> ranks;
-  int over = 0;
-  bool finished = false;
+  int seen = 0;  // Ranks that have ended, or told of a failure.
+  bool waits_for_loss = false, finished = false;
 
   Rank& at(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
   int rank_of(std::uint64_t key) const { return static_cast<int>(key - options.first_key); }
@@ -143,6 +151,9 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     read_results(rank, std::move(result->from));
     fds.push_back(std::move(result->to));
+    for (const UniqueFd& fd : fds) {
+      if (!fd) return Error{ErrorKind::kSystem, "open its descriptors: too many are open"};
+    }
     host.fork(request, std::move(fds));
     return {};
   }
@@ -173,7 +184,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void take(int rank, const AssertionFailed& failed) {
     constexpr std::size_t kFailuresMax = 100;
     RankFacts& facts = at(rank).facts;
+    note_order(facts);
     if (facts.failures.size() < kFailuresMax) facts.failures.push_back(failed.failure);
+  }
+  void note_order(RankFacts& facts) {
+    if (facts.order == 0) facts.order = ++seen;
   }
   void take(int rank, const SkipAsked& skip) { at(rank).facts.skip_reason = skip.reason; }
   void take(int rank, const PlaceTold& place) {
@@ -210,13 +225,19 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
       send_signal(at(rank).pidfd, SIGKILL);
       see_end(rank);
     }
+    if (waits_for_loss && !finished) finish(/*interrupted=*/false);
   }
 
   void see_end(int rank) {
     Rank& its = at(rank);
     if (std::exchange(its.end_seen, true)) return;
+    note_order(its.facts);
     its.facts.left_behind =
-        end_orphans(fmt::format("{}={}", kRankMarkVariable, mark(rank)), kOrphansTimeout);
+        orphans.end(fmt::format("{}={}", kRankMarkVariable, mark(rank)), kOrphansTimeout);
+    // It has itself become an orphan where its host has gone.
+    std::erase_if(its.facts.left_behind, [&](const std::string& one) {
+      return one.starts_with(fmt::format("{} (", its.pid));
+    });
     its.pipes_timer = std::make_unique<asio::steady_timer>(io, kPipesTimeout);
     its.pipes_timer->async_wait([self = shared_from_this(), rank](error_code error) {
       if (!error) self->drain(rank);
@@ -227,11 +248,9 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void drain(int rank) {
     Rank& its = at(rank);
     for (const auto& pipe : its.pipes) {
-      if (pipe->has_ended()) continue;
-      if (its.facts.left_behind.empty()) {
+      if (pipe->drain() && its.facts.left_behind.empty()) {
         its.facts.left_behind.emplace_back("one that holds its output, and could not be found");
       }
-      pipe->drain();
     }
   }
 
@@ -243,14 +262,13 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     its.is_over = true;
     its.pipes_timer->cancel();
-    its.facts.order = ++over;
     its.facts.sent_garbage =
         its.frames.is_garbage() || (its.frames.is_within_frame() && its.facts.end &&
                                     std::holds_alternative<ExitedWith>(*its.facts.end));
     // Not from within a pipe's handler: this may be the end of the attempt.
-    const bool failed = has_failed(options.test.needs, rank, its.facts);
-    asio::post(io, [self = shared_from_this(), rank, failed] {
-      self->step(RankSeenToEnd{rank, failed});
+    const RankOutcome outcome = outcome_of(options.test.needs, rank, its.facts);
+    asio::post(io, [self = shared_from_this(), rank, outcome] {
+      self->step(RankSeenToEnd{rank, outcome});
     });
   }
 
@@ -294,7 +312,22 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     send_signal(its.pidfd, SIGKILL);
   }
 
+  // A host that does not answer may do so for another's sake: who has it knows what to do then.
   void perform(const FinishAttempt& action) {
+    if (!action.interrupted && host_is_silent()) {
+      waits_for_loss = true;
+      return host.give_up("it does not answer");
+    }
+    finish(action.interrupted);
+  }
+
+  bool host_is_silent() const {
+    return std::any_of(ranks.begin(), ranks.end(), [](const Rank& rank) {
+      return !rank.end_seen && (!rank.pidfd || has_exited(rank.pidfd));
+    });
+  }
+
+  void finish(bool interrupted) {
     finished = true;
     deadline.cancel();
     std::vector<RankFacts> facts;
@@ -306,7 +339,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     std::error_code ignored;
     std::filesystem::remove_all(options.folder, ignored);
-    AttemptResult result = judge(options.test.needs, std::move(facts), action.cut);
+    AttemptResult result = judge(options.test.needs, std::move(facts), interrupted);
     result.attempt = options.attempt;
     result.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
     asio::post(io, [self = shared_from_this(), result = std::move(result)]() mutable {
@@ -324,9 +357,9 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 };
 
-AttemptRun::AttemptRun(asio::io_context& io, TestHostProcess& host, Options options,
-                       std::function<void(AttemptResult)> on_end)
-    : impl_(std::make_shared<Impl>(io, host, std::move(options), std::move(on_end))) {}
+AttemptRun::AttemptRun(asio::io_context& io, TestHostProcess& host, Orphans& orphans,
+                       Options options, std::function<void(AttemptResult)> on_end)
+    : impl_(std::make_shared<Impl>(io, host, orphans, std::move(options), std::move(on_end))) {}
 
 AttemptRun::~AttemptRun() {
   impl_->finished = true;

@@ -1,10 +1,12 @@
 // AttemptRun runs one attempt of a test on a test host: one process for each rank, what these print
 // and tell, their ends, and what they leave behind.
 //
-//     AttemptRun run(io, host, {.test = test, .ranks = 4, …}, on_end);
+//     AttemptRun run(io, host, orphans, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
 //     run.interrupt();                     // on_end comes all the same
 //     run.pause();  …;  run.resume();      // what lies between does not count as time
+//
+// A host that leaves it without an answer is given up (TestHostProcess::give_up).
 //
 // To the host its ranks are keys, from `first_key` on; who has the host passes on what it says of
 // them.  on_end comes once, from the event loop.  Threads: all on that of `io`.
@@ -20,6 +22,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "testsuites/harness/attempt_supervisor.h"
+#include "testsuites/harness/orphans.h"
 #include "testsuites/harness/report.h"
 #include "testsuites/harness/test_host_process.h"
 
@@ -42,7 +45,7 @@ class AttemptRun {
     AttemptSupervisor::Options limits;
   };
 
-  AttemptRun(boost::asio::io_context& io, TestHostProcess& host, Options options,
+  AttemptRun(boost::asio::io_context& io, TestHostProcess& host, Orphans& orphans, Options options,
              std::function<void(AttemptResult)> on_end);
   ~AttemptRun();
   AttemptRun(const AttemptRun&) = delete;

@@ -8,8 +8,7 @@ namespace distrun {
 AttemptSupervisor::AttemptSupervisor(const Options& options, int ranks, TimePoint now)
     : options_(options),
       ranks_(static_cast<std::size_t>(ranks)),
-      timeout_at_(now + options.timeout),
-      deadline_(timeout_at_) {}
+      deadline_(now + options.timeout) {}
 
 std::vector<AttemptAction> AttemptSupervisor::step(const AttemptEvent& event, TimePoint now) {
   if (phase_ != Phase::kFinished) {
@@ -24,8 +23,9 @@ void AttemptSupervisor::handle(const RankSeenToEnd& event, TimePoint now) {
   rank.ended = true;
   rank.asked = false;
   if (phase_ == Phase::kAsking) return handle(RankAnswered{event.rank}, now);
-  if (phase_ != Phase::kRunning || !event.failed || std::exchange(somebody_failed_, true)) return;
-  deadline_ = std::min(timeout_at_, now + options_.grace);
+  if (phase_ != Phase::kRunning || event.outcome == RankOutcome::kPassed) return;
+  const bool failed = event.outcome == RankOutcome::kFailed;
+  deadline_ = std::min(*deadline_, now + (failed ? options_.grace : options_.skip_grace));
 }
 
 void AttemptSupervisor::handle(const RankAnswered& event, TimePoint now) {
@@ -36,19 +36,17 @@ void AttemptSupervisor::handle(const RankAnswered& event, TimePoint now) {
 }
 
 void AttemptSupervisor::handle(const AttemptInterrupted&, TimePoint now) {
-  cut_ = AttemptCut::kInterrupted;
+  interrupted_ = true;
   if (phase_ != Phase::kEnding) end_all(now);
 }
 
 void AttemptSupervisor::handle(const AttemptPaused& event, TimePoint) {
-  timeout_at_ += event.how_long;
   if (deadline_) *deadline_ += event.how_long;
 }
 
 void AttemptSupervisor::handle(const AttemptTick&, TimePoint now) {
   if (!deadline_ || now < *deadline_) return;
   if (phase_ == Phase::kRunning) {
-    if (!somebody_failed_) cut_ = AttemptCut::kTimeOut;
     ask(now);
   } else if (phase_ == Phase::kAsking) {
     end_all(now);
@@ -78,7 +76,7 @@ void AttemptSupervisor::end_all(TimePoint now) {
 void AttemptSupervisor::finish() {
   phase_ = Phase::kFinished;
   deadline_.reset();
-  actions_.push_back(FinishAttempt{cut_});
+  actions_.push_back(FinishAttempt{interrupted_});
 }
 
 bool AttemptSupervisor::all_have_ended() const {

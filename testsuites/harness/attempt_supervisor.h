@@ -1,16 +1,17 @@
 // AttemptSupervisor decides when the ranks of one attempt are asked where they stand and ended.
 //
 //     AttemptSupervisor supervisor({.timeout = 60s}, /*ranks=*/4, now);
-//     for (const AttemptAction& action : supervisor.step(RankSeenToEnd{2, /*failed=*/true}, now)) …
+//     for (const auto& action : supervisor.step(RankSeenToEnd{2, RankOutcome::kFailed}, now)) …
 //     timer.expires_at(*supervisor.next_deadline());
 //
 //     running ──all have ended──────────────────────────────────────────────▶ finished
-//        │ time-out, or a rank ended as a failure and                             ▲
-//        │ the grace for the others is over                                       │
+//        │ time-out, or a rank ended as a failure, or skipped,                    ▲
+//        │ and the grace for the others is over                                   │
 //        └──▶ asking ──all asked have answered, or some time is over──▶ ending ───┘
 //
-// No test waits for its time-out because another rank has failed.  A rank that is stopped, or whose
-// threads hold every lock, does not answer: asking is bounded, and so is ending.  Pure.
+// No test waits for its time-out because another rank has failed, or has skipped what it waits for.
+// A rank that is stopped, or whose threads hold every lock, does not answer: asking is bounded, and
+// so is ending.  Pure.
 #pragma once
 
 #include <chrono>
@@ -25,7 +26,7 @@ namespace distrun {
 // Events.
 struct RankSeenToEnd {  // Or not to have been started.
   int rank;
-  bool failed;
+  RankOutcome outcome;
 };
 struct RankAnswered {
   int rank;
@@ -46,7 +47,7 @@ struct EndRank {
   int rank;
 };
 struct FinishAttempt {  // Who has not ended by now never will.
-  AttemptCut cut;
+  bool interrupted;
 };
 using AttemptAction = std::variant<AskWhere, EndRank, FinishAttempt>;
 
@@ -56,9 +57,10 @@ class AttemptSupervisor {
 
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
-    std::chrono::milliseconds grace = std::chrono::seconds(1);    // For the peers of a failure.
-    std::chrono::milliseconds answer = std::chrono::seconds(1);   // To say where one stands.
-    std::chrono::milliseconds ending = std::chrono::seconds(20);  // What SIGKILL may take.
+    std::chrono::milliseconds grace = std::chrono::seconds(1);       // For the peers of a failure.
+    std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // To skip, too.
+    std::chrono::milliseconds answer = std::chrono::seconds(1);      // To say where one stands.
+    std::chrono::milliseconds ending = std::chrono::seconds(20);     // What SIGKILL may take.
   };
 
   AttemptSupervisor(const Options& options, int ranks, TimePoint now);
@@ -86,9 +88,7 @@ class AttemptSupervisor {
   const Options options_;
   Phase phase_ = Phase::kRunning;
   std::vector<Rank> ranks_;
-  AttemptCut cut_ = AttemptCut::kNo;
-  bool somebody_failed_ = false;
-  TimePoint timeout_at_;
+  bool interrupted_ = false;
   std::optional<TimePoint> deadline_;
   std::vector<AttemptAction> actions_;
 };

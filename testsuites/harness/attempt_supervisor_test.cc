@@ -1,5 +1,6 @@
 #include "testsuites/harness/attempt_supervisor.h"
 
+#include <array>
 #include <random>
 
 #include <fmt/format.h>
@@ -13,19 +14,12 @@ using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using enum RankOutcome;
 
 std::string text_of(const AttemptAction& action) {
   if (const auto* ask = std::get_if<AskWhere>(&action)) return fmt::format("ask {}", ask->rank);
   if (const auto* end = std::get_if<EndRank>(&action)) return fmt::format("end {}", end->rank);
-  switch (std::get<FinishAttempt>(action).cut) {
-    case AttemptCut::kNo:
-      return "finish";
-    case AttemptCut::kTimeOut:
-      return "finish timed out";
-    case AttemptCut::kInterrupted:
-      return "finish interrupted";
-  }
-  return "";
+  return std::get<FinishAttempt>(action).interrupted ? "finish interrupted" : "finish";
 }
 
 class AttemptSupervisorTest : public ::testing::Test {
@@ -42,72 +36,86 @@ class AttemptSupervisorTest : public ::testing::Test {
 };
 
 TEST_F(AttemptSupervisorTest, FinishesWhenAllHaveEnded) {
-  EXPECT_THAT(step(RankSeenToEnd{0, false}), IsEmpty());
-  EXPECT_THAT(step(RankSeenToEnd{2, false}), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{0, kPassed}), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{2, kPassed}), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(60));
-  EXPECT_THAT(step(RankSeenToEnd{1, false}), ElementsAre("finish"));
+  EXPECT_THAT(step(RankSeenToEnd{1, kPassed}), ElementsAre("finish"));
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
+}
+
+TEST_F(AttemptSupervisorTest, PeersOfOneThatSkipsHaveSomeSecondsToSkipToo) {
+  step(RankSeenToEnd{1, kSkipped}, seconds(1));
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(6));
+  step(RankSeenToEnd{0, kSkipped}, seconds(2));
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(6)) << "counted from the first";
+  EXPECT_THAT(step(AttemptTick{}, seconds(6)), ElementsAre("ask 2"));
+}
+
+TEST_F(AttemptSupervisorTest, AFailureBehindASkipShortensThat) {
+  step(RankSeenToEnd{1, kSkipped}, seconds(1));
+  step(RankSeenToEnd{0, kFailed}, seconds(2));
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(3));
 }
 
 TEST_F(AttemptSupervisorTest, APauseDoesNotCount) {
   EXPECT_THAT(step(AttemptPaused{seconds(7)}), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67));
-  EXPECT_THAT(step(RankSeenToEnd{0, true}, seconds(66) + milliseconds(500)), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{0, kFailed}, seconds(66) + milliseconds(500)), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67)) << "the time-out comes first";
 }
 
 TEST_F(AttemptSupervisorTest, PeersOfAFailureAreAskedAndEndedAfterAGrace) {
-  EXPECT_THAT(step(RankSeenToEnd{1, true}, milliseconds(100)), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{1, kFailed}, milliseconds(100)), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(1100));
   EXPECT_THAT(step(AttemptTick{}, milliseconds(1099)), IsEmpty());
   EXPECT_THAT(step(AttemptTick{}, milliseconds(1100)), ElementsAre("ask 0", "ask 2"));
   EXPECT_THAT(step(RankAnswered{0}, milliseconds(1101)), IsEmpty());
   EXPECT_THAT(step(RankAnswered{2}, milliseconds(1102)), ElementsAre("end 0", "end 2"));
-  EXPECT_THAT(step(RankSeenToEnd{0, true}, milliseconds(1103)), IsEmpty());
-  EXPECT_THAT(step(RankSeenToEnd{2, true}, milliseconds(1104)), ElementsAre("finish"));
+  EXPECT_THAT(step(RankSeenToEnd{0, kFailed}, milliseconds(1103)), IsEmpty());
+  EXPECT_THAT(step(RankSeenToEnd{2, kFailed}, milliseconds(1104)), ElementsAre("finish"));
 }
 
 TEST_F(AttemptSupervisorTest, AnotherFailureDoesNotProlongTheGrace) {
-  step(RankSeenToEnd{1, true}, milliseconds(100));
-  step(RankSeenToEnd{2, true}, milliseconds(1000));
+  step(RankSeenToEnd{1, kFailed}, milliseconds(100));
+  step(RankSeenToEnd{2, kFailed}, milliseconds(1000));
   EXPECT_THAT(step(AttemptTick{}, milliseconds(1100)), ElementsAre("ask 0"));
 }
 
 TEST_F(AttemptSupervisorTest, WithoutAFailureTheTimeOutIsTheLimit) {
-  step(RankSeenToEnd{1, false}, milliseconds(100));
+  step(RankSeenToEnd{1, kPassed}, milliseconds(100));
   EXPECT_THAT(step(AttemptTick{}, seconds(59)), IsEmpty());
   EXPECT_THAT(step(AttemptTick{}, seconds(60)), ElementsAre("ask 0", "ask 2"));
   EXPECT_THAT(step(AttemptTick{}, milliseconds(60'999)), IsEmpty());
   EXPECT_THAT(step(AttemptTick{}, seconds(61)), ElementsAre("end 0", "end 2"));
-  step(RankSeenToEnd{0, true}, seconds(61));
-  EXPECT_THAT(step(RankSeenToEnd{2, true}, seconds(61)), ElementsAre("finish timed out"));
+  step(RankSeenToEnd{0, kFailed}, seconds(61));
+  EXPECT_THAT(step(RankSeenToEnd{2, kFailed}, seconds(61)), ElementsAre("finish"));
 }
 
 TEST_F(AttemptSupervisorTest, AFailureShortlyBeforeTheTimeOutGainsNoTime) {
-  step(RankSeenToEnd{1, true}, milliseconds(59'900));
+  step(RankSeenToEnd{1, kFailed}, milliseconds(59'900));
   EXPECT_THAT(step(AttemptTick{}, seconds(60)), ElementsAre("ask 0", "ask 2"));
 }
 
 TEST_F(AttemptSupervisorTest, WhoEndsWhileItIsAskedIsNotAwaited) {
   step(AttemptTick{}, seconds(60));
   step(RankAnswered{0}, seconds(60));
-  step(RankSeenToEnd{1, false}, seconds(60));
-  EXPECT_THAT(step(RankSeenToEnd{2, false}, seconds(60)), ElementsAre("end 0"));
+  step(RankSeenToEnd{1, kPassed}, seconds(60));
+  EXPECT_THAT(step(RankSeenToEnd{2, kPassed}, seconds(60)), ElementsAre("end 0"));
 }
 
 TEST_F(AttemptSupervisorTest, WhoCannotBeEndedIsNotWaitedForForEver) {
   step(AttemptTick{}, seconds(60));
   step(AttemptTick{}, seconds(61));
   EXPECT_THAT(step(AttemptTick{}, seconds(80)), IsEmpty());
-  EXPECT_THAT(step(AttemptTick{}, seconds(81)), ElementsAre("finish timed out"));
+  EXPECT_THAT(step(AttemptTick{}, seconds(81)), ElementsAre("finish"));
 }
 
 TEST_F(AttemptSupervisorTest, AnInterruptEndsAllAtOnce) {
-  step(RankSeenToEnd{1, false});
+  step(RankSeenToEnd{1, kPassed});
   EXPECT_THAT(step(AttemptInterrupted{}), ElementsAre("end 0", "end 2"));
   EXPECT_THAT(step(AttemptInterrupted{}), IsEmpty());
-  step(RankSeenToEnd{0, true});
-  EXPECT_THAT(step(RankSeenToEnd{2, true}), ElementsAre("finish interrupted"));
+  step(RankSeenToEnd{0, kFailed});
+  EXPECT_THAT(step(RankSeenToEnd{2, kFailed}), ElementsAre("finish interrupted"));
 }
 
 // Whatever comes, in whatever order: it finishes exactly once, and in bounded time.
@@ -126,7 +134,7 @@ TEST(AttemptSupervisorRandomTest, FinishesOnceInBoundedTime) {
       switch (random() % 12) {
         case 0:
           if (!ended[static_cast<std::size_t>(rank)])
-            event = RankSeenToEnd{rank, random() % 2 == 0};
+            event = RankSeenToEnd{rank, std::array{kPassed, kSkipped, kFailed}[random() % 3]};
           ended[static_cast<std::size_t>(rank)] = true;
           break;
         case 1:

@@ -3,9 +3,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <csignal>
-#include <fstream>
-#include <iterator>
 #include <map>
+#include <utility>
 
 #include <fmt/format.h>
 #include <poll.h>
@@ -14,17 +13,13 @@
 
 #include "common/proc.h"
 #include "common/unique_fd.h"
+#include "launcher/descendants.h"
 
 namespace distrun {
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
-
-std::vector<pid_t> children() {
-  std::ifstream list("/proc/thread-self/children");
-  return {std::istream_iterator<pid_t>(list), {}};
-}
 
 enum class Mark { kThere, kNotThere, kUnknown };
 
@@ -52,30 +47,36 @@ bool wait_for_end(pid_t child, Clock::time_point deadline) {
 
 }  // namespace
 
-std::vector<std::string> end_orphans(const std::string& variable,
-                                     std::chrono::milliseconds timeout) {
+std::vector<std::string> Orphans::end(const std::string& variable,
+                                      std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   constexpr int kLooksMax = 20;  // At one that seems to have no environment.
   std::vector<std::string> ended;
   std::map<pid_t, int> looks;
+  std::set<pid_t> done, strangers;  // Who is no child any more is forgotten: pids come again.
   for (bool found = true; found && Clock::now() < deadline;) {
     found = false;
     for (const pid_t child : children()) {
-      if (looks[child] >= kLooksMax) continue;
+      if (strangers_.contains(child)) strangers.insert(child);
+      if (done.contains(child) || strangers.contains(child)) continue;
       const Mark mark = mark_of(child, variable);
       if (mark == Mark::kNotThere) continue;
       found = true;
       if (mark == Mark::kUnknown) {
-        const bool gone = wait_for_end(child, Clock::now() + std::chrono::milliseconds(5));
-        looks[child] += gone ? kLooksMax : 1;
+        if (wait_for_end(child, Clock::now() + std::chrono::milliseconds(5))) {
+          done.insert(child);
+        } else if (++looks[child] == kLooksMax) {
+          strangers.insert(child);
+        }
         continue;
       }
-      looks[child] = kLooksMax;
+      done.insert(child);
       ended.push_back(fmt::format("{} ({})", child, process_name(child)));
       ::kill(child, SIGKILL);  // A child that has not been reaped: nobody else can be meant.
       if (!wait_for_end(child, deadline)) ended.back() += ", which could not be ended";
     }
   }
+  strangers_ = std::move(strangers);
   return ended;
 }
 

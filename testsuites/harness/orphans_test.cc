@@ -4,10 +4,12 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/proc.h"
 #include "launcher/descendants.h"
 
 namespace distrun {
@@ -41,7 +43,7 @@ pid_t start(const char* variable, const char* script) {
 TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
   const pid_t mine = start("RANK_KEY=7", "echo; exec sleep 1000 >/dev/null");
   const pid_t other = start("RANK_KEY=77", "echo; exec sleep 1000 >/dev/null");
-  const auto ended = end_orphans("RANK_KEY=7", seconds(10));
+  const auto ended = Orphans().end("RANK_KEY=7", seconds(10));
   ASSERT_THAT(ended, SizeIs(1));
   EXPECT_EQ(ended[0].substr(0, ended[0].find(' ')), std::to_string(mine));
   EXPECT_EQ(::kill(other, 0), 0);
@@ -55,10 +57,23 @@ TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
 TEST(OrphansTest, WhatBecomesAChildByThatIsEndedToo) {
   ASSERT_TRUE(adopt_descendants());
   start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
-  EXPECT_THAT(end_orphans("RANK_KEY=8", seconds(10)), SizeIs(2));
-  EXPECT_THAT(end_orphans("RANK_KEY=8", seconds(10)), IsEmpty());
+  EXPECT_THAT(Orphans().end("RANK_KEY=8", seconds(10)), SizeIs(2));
+  EXPECT_THAT(Orphans().end("RANK_KEY=8", seconds(10)), IsEmpty());
   EXPECT_THAT(end_descendants(seconds(10)).ended, IsEmpty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
+}
+
+// It is met again and again as long as the run goes on: looking at it must cost time only once.
+TEST(OrphansTest, OneWithoutAnEnvironmentIsAStrangerFromThenOn) {
+  const pid_t stranger = start("RANK_KEY=9", "echo; exec env -i sleep 1000 >/dev/null");
+  while (process_name(stranger) != "sleep") ::sched_yield();
+  Orphans orphans;
+  EXPECT_THAT(orphans.end("RANK_KEY=9", seconds(10)), IsEmpty());
+  EXPECT_EQ(orphans.strangers(), std::set<pid_t>{stranger});
+  ::kill(stranger, SIGKILL);
+  ::waitpid(stranger, nullptr, 0);
+  orphans.end("RANK_KEY=9", seconds(10));
+  EXPECT_THAT(orphans.strangers(), IsEmpty());
 }
 
 }  // namespace

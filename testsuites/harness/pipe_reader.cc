@@ -30,15 +30,19 @@ struct PipeReader::Impl : std::enable_shared_from_this<Impl> {
                          });
   }
 
-  void drain() {
-    if (ended) return;
+  bool drain() {
+    if (ended) return false;
     pipe.non_blocking(true);
     error_code error;
     while (!ended) {
       const auto size = pipe.read_some(boost::asio::buffer(buffer), error);
-      if (error) return end();
+      if (error) {
+        end();
+        return error == boost::asio::error::would_block;
+      }
       on_bytes({buffer.data(), size});
     }
+    return false;
   }
 
   void end() {
@@ -63,7 +67,7 @@ PipeReader::~PipeReader() {
   impl_->pipe.close(ignored);
 }
 
-void PipeReader::drain() { impl_->drain(); }
+bool PipeReader::drain() { return impl_->drain(); }
 bool PipeReader::has_ended() const { return impl_->ended; }
 
 }  // namespace distrun

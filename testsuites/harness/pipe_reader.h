@@ -1,7 +1,9 @@
 // PipeReader reads a pipe to its end.
 //
 //     PipeReader reader(io, std::move(fd), [](std::string_view bytes) { … }, [] { … its end … });
-//     reader.drain();       // what is there is read now; then it ends, whoever else holds the pipe
+//     reader.drain();       // what is there is read now; then it ends, whoever else holds the
+//     pipe,
+//                           // and returns whether somebody does
 //
 // Neither handler is called after its destructor.  Threads: all on that of `io`.
 #pragma once
@@ -24,7 +26,7 @@ class PipeReader {
   PipeReader(const PipeReader&) = delete;
   PipeReader& operator=(const PipeReader&) = delete;
 
-  void drain();
+  bool drain();
   bool has_ended() const;
 
  private:

@@ -1,5 +1,6 @@
 #include "testsuites/harness/test_host_process.h"
 
+#include <algorithm>
 #include <chrono>
 #include <csignal>
 #include <deque>
@@ -7,8 +8,10 @@
 #include <utility>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,7 +29,19 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::seconds kReadyTimeout{120};
+constexpr std::chrono::seconds kReadyTimeout{120}, kEndTimeout{20};
+
+// One that is stuck in the kernel is left to the end of the run.
+bool ends_soon(const UniqueFd& pidfd) {
+  const auto deadline = std::chrono::steady_clock::now() + kEndTimeout;
+  for (;;) {
+    const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(
+        deadline - std::chrono::steady_clock::now());
+    pollfd exit{pidfd.get(), POLLIN, 0};
+    const int ready = ::poll(&exit, 1, std::max(static_cast<int>(left.count()), 0));
+    if (ready >= 0) return ready == 1;
+  }
+}
 
 Result<std::string> content_of(int file) {
   struct stat status {};
@@ -44,6 +59,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
       : io(loop), handlers(std::move(to)), socket(loop), exit(loop), patience(loop) {}
 
   struct Unsent {
+    std::uint64_t key;
     std::string packet;
     std::vector<UniqueFd> descriptors;
   };
@@ -139,9 +155,16 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
       for (const UniqueFd& fd : unsent.front().descriptors) fds.push_back(fd.get());
       const auto sent = send_packet(socket.native_handle(), unsent.front().packet, fds);
       if (!sent && sent.error().kind == ErrorKind::kTimedOut) return wait_to_send();
-      if (!sent) return;  // Its exit is about to be seen.
+      if (!sent) not_sent(unsent.front().key, sent.error());
       unsent.pop_front();
     }
+  }
+
+  // Also to a host that has ended: its exit is about to be seen.
+  void not_sent(std::uint64_t key, const Error& error) {
+    asio::post(io, [self = shared_from_this(), key, problem = error.message] {
+      if (!self->lost) self->handlers.on_not_forked({key, problem});
+    });
   }
 
   void wait_to_send() {
@@ -193,11 +216,15 @@ TestHostProcess::~TestHostProcess() {
   impl_->lost = true;
   impl_->close();
   signal_group(impl_->process, SIGKILL);
-  end_group(impl_->process);
+  if (ends_soon(impl_->process.pidfd)) end_group(impl_->process);
+}
+
+void TestHostProcess::give_up(const std::string& reason) {
+  asio::post(impl_->io, [impl = impl_, reason] { impl->lose(reason); });
 }
 
 void TestHostProcess::fork(const ForkRank& request, std::vector<UniqueFd> descriptors) {
-  impl_->unsent.push_back({to_packet(request), std::move(descriptors)});
+  impl_->unsent.push_back({request.key, to_packet(request), std::move(descriptors)});
   impl_->send();
 }
 

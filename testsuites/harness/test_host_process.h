@@ -44,6 +44,9 @@ class TestHostProcess {
   // `descriptors` are in, out, err and the result channel.
   void fork(const ForkRank& request, std::vector<UniqueFd> descriptors);
 
+  // It is lost: to be called where it does not answer.  on_lost comes from the event loop.
+  void give_up(const std::string& reason);
+
   pid_t pid() const;
 
  private:

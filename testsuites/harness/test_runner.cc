@@ -11,6 +11,7 @@
 
 #include "launcher/orphan_reaper.h"
 #include "testsuites/harness/attempt_run.h"
+#include "testsuites/harness/orphans.h"
 #include "testsuites/harness/schedule.h"
 #include "testsuites/harness/test_host_process.h"
 
@@ -63,12 +64,14 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   Schedule schedule;
   std::vector<Host> hosts;
   OrphanReaper orphans;
+  Orphans left_behind;
   std::vector<Item> items;
   std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
   std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
   std::uint64_t next_key = 1;
   std::vector<std::optional<TestResult>> results;
   Clock::time_point begun;
+  std::string why_not_run;  // Once it is stopping.
   bool running = false, stopping = false, interrupted = false, ended = false;
 
   bool is_host(pid_t child) const {
@@ -129,6 +132,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   void host_lost(std::size_t index, const std::string& reason) {
     const std::string text =
         fmt::format("the test host {} is lost: {}", options.programs[index], reason);
+    hosts[index].ready = false;
     if (!running) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
     std::vector<std::size_t> there;
@@ -139,7 +143,6 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       items[i].again = there.size() > 1;
       items[i].run->host_lost();
     }
-    hosts[index].ready = false;
     // Not from within its handler.
     asio::post(io, [self = shared_from_this(), index] { self->replace_host(index); });
   }
@@ -152,7 +155,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                                 : start_host(index);
     if (started) return;
     on_event(TestsNoticed{options.programs[index] + ": " + started.error().message});
-    stop();
+    stop("its test host cannot be started again");
   }
 
   void run(std::vector<PlannedTest> tests) {
@@ -228,7 +231,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                             .limits = options.limits};
     its.limits.timeout = plan.timeout;
     item.run = std::make_unique<AttemptRun>(
-        io, *hosts[plan.program].process, std::move(its),
+        io, *hosts[plan.program].process, left_behind, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     item.run->begin();
     if (interrupted) item.run->interrupt();  // By who was told of its begin.
@@ -237,7 +240,10 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   AttemptRun* run_of(std::uint64_t key) {
     auto found = item_of_key.upper_bound(key);
     if (found == item_of_key.begin()) return nullptr;
-    return items[std::prev(found)->second].run.get();
+    const Item& item = items[std::prev(found)->second];
+    // Of an attempt that was given up, something may still come.
+    const bool is_its = key < item.first_key + static_cast<std::uint64_t>(item.plan.ranks);
+    return is_its ? item.run.get() : nullptr;
   }
 
   void attempt_ended(std::size_t index, AttemptResult result) {
@@ -285,13 +291,13 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     results[index] = std::move(result);
     if (status == TestStatus::kFailed && options.fail_fast) {
       on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
-      stop();
+      stop("a test had failed before it was started (--fail-fast)");
     }
   }
 
   // Those that run come to their end.
-  void stop() {
-    stopping = true;
+  void stop(std::string why) {
+    if (!std::exchange(stopping, true)) why_not_run = std::move(why);
     schedule.clear();
     waiting_for_host.clear();
     asio::post(io, [self = shared_from_this()] {
@@ -301,13 +307,16 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void interrupt() {
     interrupted = true;
-    stop();
+    stop("the run was ended before it was started");
     for (Item& item : items) {
       if (item.run) item.run->interrupt();
     }
   }
 
   void end() {
+    for (std::size_t i = 0; i < items.size(); ++i) {
+      if (!items[i].done) finish(i, TestStatus::kInterrupted, why_not_run);
+    }
     TestsEnded all;
     for (auto& result : results) {
       if (!result) continue;

@@ -30,15 +30,19 @@ std::string text_of(const AssertionFailure& failure) {
 }
 
 Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
-  if (facts.end == expected && !facts.was_ended && !facts.host_lost) return {};
+  const bool exits = std::holds_alternative<ExitedWith>(expected);
+  const bool is_too_late = exits && facts.is_done;
+  if (facts.end == expected && !facts.was_ended && !facts.host_lost && !is_too_late) return {};
   const std::string became = !facts.end || facts.was_ended ? "it did not end by itself"
+                             : is_too_late                 ? "its test came to its end before"
                                                            : "its end was " + describe(*facts.end);
   return {RankStatus::kFailed,
           fmt::format("was to end with {}, and {}", describe(expected), became)};
 }
 
 Finding find_end(const RankFacts& facts) {
-  if (facts.host_lost) return {RankStatus::kCrashed, "the test host ended, and this rank with it"};
+  if (facts.host_lost)
+    return {RankStatus::kCrashed, "the test host is lost, and this rank with it"};
   if (facts.was_ended || !facts.end) {
     return {RankStatus::kTimedOut, facts.is_done ? "did not exit when its test was over" : "hung",
             /*is_consequence=*/!facts.is_done};
@@ -49,6 +53,9 @@ Finding find_end(const RankFacts& facts) {
   if (!facts.is_done) {
     return {RankStatus::kExited, "ended before its test did: " + describe(*facts.end)};
   }
+  if (facts.end != ProcessEnd(ExitedWith{0})) {
+    return {RankStatus::kFailed, "has told of no failure, and ended with " + describe(*facts.end)};
+  }
   return {};
 }
 
@@ -56,18 +63,19 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   if (facts.not_started) {
     return {RankStatus::kFailed, "could not be started: " + *facts.not_started};
   }
-  if (const auto expected = needs.expected_ends.find(rank); expected != needs.expected_ends.end()) {
-    return find_expected(expected->second, facts);
-  }
   if (!facts.failures.empty()) return {RankStatus::kFailed, text_of(facts.failures.front())};
   if (facts.sent_garbage) {
     return {RankStatus::kFailed, "wrote into the channel that its results come through"};
   }
-  if (auto end = find_end(facts); end.status != RankStatus::kPassed) return end;
+  const auto expected = needs.expected_ends.find(rank);
+  const bool is_to_end = expected != needs.expected_ends.end();
+  const Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
+  if (end.status != RankStatus::kPassed) return end;
   if (!facts.left_behind.empty()) {
     return {RankStatus::kFailed,
             fmt::format("left processes behind: {}", fmt::join(facts.left_behind, ", "))};
   }
+  if (is_to_end) return {};
   if (facts.skip_reason) return {RankStatus::kSkipped, ""};
   if (facts.assertions == 0) {
     return {RankStatus::kFailed, "made no assertion: a test that asserts nothing cannot fail"};
@@ -115,12 +123,18 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
 
 }  // namespace
 
-bool has_failed(const TestNeeds& needs, int rank, const RankFacts& facts) {
-  const RankStatus status = find(needs, rank, facts).status;
-  return status != RankStatus::kPassed && status != RankStatus::kSkipped;
+RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts) {
+  switch (find(needs, rank, facts).status) {
+    case RankStatus::kPassed:
+      return RankOutcome::kPassed;
+    case RankStatus::kSkipped:
+      return RankOutcome::kSkipped;
+    default:
+      return RankOutcome::kFailed;
+  }
 }
 
-AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, AttemptCut cut) {
+AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted) {
   AttemptResult result;
   std::vector<Finding> findings;
   std::vector<int> skipped, not_skipped, failed;
@@ -145,24 +159,24 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, Attemp
   });
   result.culprits = failed;
 
-  if (cut == AttemptCut::kInterrupted) {
+  const bool somebody_failed = !failed.empty() && !at(failed.front()).is_consequence;
+  const bool diverged = !somebody_failed && !skipped.empty() && !not_skipped.empty();
+  if (interrupted) {
     result.status = TestStatus::kInterrupted;
     result.reason = "the run was ended before it was over";
-  } else if (!failed.empty()) {
+  } else if (somebody_failed) {
     result.status = TestStatus::kFailed;
     const Finding& first = at(failed.front());
-    if (!first.is_consequence) {
-      result.reason =
-          fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
-    } else {
-      std::sort(failed.begin(), failed.end());
-      result.reason = fmt::format("timed out: {} hung", names(failed));
-    }
-  } else if (!skipped.empty() && !not_skipped.empty()) {
+    result.reason = fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
+  } else if (diverged) {
     result.status = TestStatus::kFailed;
-    result.culprits = skipped;
+    result.culprits.insert(result.culprits.begin(), skipped.begin(), skipped.end());
     result.reason =
         fmt::format("diverged: {} skipped, {} did not", names(skipped), names(not_skipped));
+  } else if (!failed.empty()) {
+    result.status = TestStatus::kFailed;
+    std::sort(failed.begin(), failed.end());
+    result.reason = fmt::format("timed out: {} hung", names(failed));
   } else if (!skipped.empty()) {
     result.status = TestStatus::kSkipped;
     result.reason = facts.front().skip_reason.value_or("");

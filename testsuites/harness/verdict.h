@@ -4,11 +4,14 @@
 //
 // - A test passes where every rank passes, and a rank passes where its test came to its end without
 //   a failed assertion, with at least one that was made, and left no process behind.
-// - A rank that is expected to end by itself (TestNeeds::expected_ends) passes where it does so.
+// - Its process has to end by itself then, with exit code 0: the failure may be one that could not
+//   be told, or a tool's that it runs under.
+// - A rank that is expected to end before its test does (TestNeeds::expected_ends) passes where it
+//   does so, with no failed assertion before.
 // - A test is skipped where every rank skips.  Where only some do, the ranks disagree about what
 //   they have in common: the test has failed, as "diverged".
 // - The culprit is the first rank that failed.  A rank that had to be ended after another had
-//   failed is a consequence.
+//   failed, or skipped, is a consequence.
 //
 // Pure.
 #pragma once
@@ -26,7 +29,7 @@ namespace distrun {
 struct RankFacts {
   std::optional<std::string> not_started;  // Why.
   std::optional<ProcessEnd> end;           // Nothing: it could not be ended.
-  bool host_lost = false;                  // The test host went, and the rank with it.
+  bool host_lost = false;                  // The test host went, or does not answer any more.
   bool was_ended = false;                  // By the runner.
   bool is_done = false;                    // Its test came to its end.
   int assertions = 0;
@@ -40,12 +43,10 @@ struct RankFacts {
   int order = 0;  // When it ended, or was seen to have failed: 1 for the first.
 };
 
-// Why the attempt had to be ended, if it had to.
-enum class AttemptCut { kNo, kTimeOut, kInterrupted };
+AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted);
 
-AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, AttemptCut cut);
-
-// Whether the rank, as far as it is known, has failed.
-bool has_failed(const TestNeeds& needs, int rank, const RankFacts& facts);
+// What a rank that has ended means for the others.
+enum class RankOutcome { kPassed, kSkipped, kFailed };
+RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts);
 
 }  // namespace distrun

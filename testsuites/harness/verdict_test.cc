@@ -27,7 +27,7 @@ RankFacts hung(int order) {
 }
 
 AttemptResult judged(std::vector<RankFacts> facts, const TestNeeds& needs = {}) {
-  return judge(needs, std::move(facts), AttemptCut::kNo);
+  return judge(needs, std::move(facts), /*interrupted=*/false);
 }
 
 // One of three ranks is `odd`: the test is not passed, and that rank says why.
@@ -77,6 +77,13 @@ TEST(VerdictTest, OneThatExitsBeforeItsTestIsOverWhateverTheCode) {
   }
 }
 
+TEST(VerdictTest, OneThatEndsWithAnotherExitCodeThan0) {
+  RankFacts facts = passed();
+  facts.end = ExitedWith{7};
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: has told of no failure, and ended with exit code 7");
+}
+
 TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
   RankFacts facts = passed();
   facts.sent_garbage = true;
@@ -101,7 +108,7 @@ TEST(VerdictTest, OneWhoseHostIsGone) {
   facts.host_lost = true;
   facts.is_done = false;
   expect_fails(facts, RankStatus::kCrashed,
-               "rank 1 crashed: the test host ended, and this rank with it");
+               "rank 1 crashed: the test host is lost, and this rank with it");
 }
 
 TEST(VerdictTest, OneThatDoesNotExitWhenItsTestIsOver) {
@@ -119,7 +126,7 @@ TEST(VerdictTest, TheFirstToFailIsTheCulpritAndWhoHangsThenIsAConsequence) {
 }
 
 TEST(VerdictTest, WhereNobodyFailsWhoHangsIsNamed) {
-  const auto result = judge({}, {hung(2), passed(), hung(1)}, AttemptCut::kTimeOut);
+  const auto result = judge({}, {hung(2), passed(), hung(1)}, /*interrupted=*/false);
   EXPECT_EQ(result.status, TestStatus::kFailed);
   EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
 }
@@ -148,6 +155,21 @@ TEST(VerdictTest, DivergedWhereOnlySomeDo) {
   EXPECT_THAT(result.culprits, ElementsAre(1));
 }
 
+TEST(VerdictTest, AlsoWhereTheOthersWaitForWhoSkipped) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  const auto result = judged({hung(2), skips, passed()});
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "diverged: rank 1 skipped, ranks 0, 2 did not");
+  EXPECT_THAT(result.culprits, ElementsAre(1, 0));
+}
+
+TEST(VerdictTest, AFailureIsMoreThanADivergence) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  EXPECT_EQ(judged({skips, failed(2)}).reason, "rank 1 failed: a_test.cc:7: x is 1 …");
+}
+
 TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
   const TestNeeds needs{.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}};
   const RankFacts killed{.end = KilledBy{SIGKILL}};
@@ -160,8 +182,26 @@ TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
   EXPECT_EQ(judged({killed, killed}, needs).status, TestStatus::kFailed);
 }
 
+TEST(VerdictTest, WhatHappensBeforeAnExpectedEndCountsToo) {
+  const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
+  RankFacts facts{.end = KilledBy{SIGKILL}};
+  facts.failures = failed(1).failures;
+  EXPECT_EQ(judged({facts}, needs).reason, "rank 0 failed: a_test.cc:7: x is 1 …");
+  facts = {.end = KilledBy{SIGKILL}, .sent_garbage = true};
+  EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
+  facts = {.end = KilledBy{SIGKILL}, .left_behind = {"12 (sleep)"}};
+  EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
+}
+
+TEST(VerdictTest, AnExpectedExitIsOneBeforeTheTestIsOver) {
+  const TestNeeds needs{.expected_ends = {{0, ExitedWith{0}}}};
+  EXPECT_EQ(judged({{.end = ExitedWith{0}}}, needs).status, TestStatus::kPassed);
+  EXPECT_EQ(judged({passed()}, needs).reason,
+            "rank 0 failed: was to end with exit code 0, and its test came to its end before");
+}
+
 TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
-  const auto result = judge({}, {hung(1), passed()}, AttemptCut::kInterrupted);
+  const auto result = judge({}, {hung(1), passed()}, /*interrupted=*/true);
   EXPECT_EQ(result.status, TestStatus::kInterrupted);
   EXPECT_EQ(result.reason, "the run was ended before it was over");
 }

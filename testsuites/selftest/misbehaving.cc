@@ -151,6 +151,11 @@ DISTRIBUTED_TEST(selftest, Hangs, test_spinning, {.ranks = 2, .timeout = millise
   for (volatile int i = 0; rank() == 1;) i = i + 1;
 }
 
+DISTRIBUTED_TEST(selftest, Hangs, test_stops_the_host, {.ranks = 2, .timeout = milliseconds(500)}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) ::kill(::getppid(), SIGSTOP);
+}
+
 DISTRIBUTED_TEST(selftest, Hangs, test_stopped, {.ranks = 2, .timeout = milliseconds(500)}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) ::kill(::getpid(), SIGSTOP);
@@ -220,10 +225,18 @@ DISTRIBUTED_TEST(selftest, Fails, test_closes_its_descriptors, {.ranks = 2}) {
 // A daemon: a session of its own, and no parent any more.
 DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
-  if (rank() != 1 || ::fork() != 0) return;
+  if (rank() != 1) return;
+  int ends[2];
+  ASSERT_EQ(::pipe(ends), 0);
+  if (::fork() != 0) {
+    char byte = 0;
+    EXPECT_EQ(::read(ends[0], &byte, 1), 1);  // It has its name.
+    return;
+  }
   ::setsid();
   if (::fork() != 0) ::_exit(0);
   ::prctl(PR_SET_NAME, "the_daemon");
+  if (::write(ends[1], "!", 1) != 1) ::_exit(1);
   for (int fd = 0; fd < 256; ++fd) ::close(fd);
   wait_for_ever();
 }

@@ -16,6 +16,7 @@
 namespace distrun {
 namespace {
 
+using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
 using ::testing::Contains;
@@ -238,20 +239,34 @@ TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {
   for (const TestResult& result : results) {
     EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
     const bool killer = result.test.id.ends_with("kills_the_host");
-    EXPECT_EQ(result.reason.find("the test host ended") != std::string::npos, killer)
+    EXPECT_EQ(result.reason.find("the test host is lost") != std::string::npos, killer)
         << result.test.id << ": " << result.reason;
   }
   EXPECT_THAT(notices_, Contains(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
+}
+
+TEST_F(SelfTest, AHostThatDoesNotAnswerIsReplacedToo) {
+  TestRunner::Options its = options();
+  its.keeps_order = true;
+  its.jobs = 2;
+  its.limits.ending = seconds(3);
+  const auto results = run("Hangs.test_stop", its);
+  ASSERT_THAT(results, SizeIs(2));
+  EXPECT_EQ(results[0].test.id, "selftest.Hangs.test_stops_the_host");
+  EXPECT_THAT(results[0].reason, EndsWith("crashed: the test host is lost, and this rank with it"));
+  EXPECT_EQ(results[1].reason, "timed out: rank 1 hung");
+  EXPECT_THAT(notices_, ElementsAre(EndsWith("is lost: it does not answer")));
 }
 
 // Of several that were there nobody knows who has killed it: each is run again, alone.
 TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
   TestRunner::Options its = options();
   its.jobs = 100;
+  its.limits.ending = seconds(3);
   const auto results = run("", its);
   for (const TestResult& result : results) {
-    const bool killer = result.test.id.ends_with("kills_the_host");
-    EXPECT_EQ(result.reason.find("the test host ended") != std::string::npos, killer)
+    const bool killer = result.test.id.ends_with("s_the_host");
+    EXPECT_EQ(result.reason.find("the test host is lost") != std::string::npos, killer)
         << result.test.id << ": " << result.reason;
   }
 }
@@ -275,8 +290,11 @@ TEST_F(SelfTest, FailFastStartsNoMore) {
   its.jobs = 1;
   its.keeps_order = true;
   const auto results = run("Exits.", its);
-  ASSERT_THAT(results, SizeIs(1));
-  EXPECT_EQ(results[0].test.id, "selftest.Exits.test_0_before_the_end");
+  ASSERT_THAT(results, SizeIs(2));
+  EXPECT_EQ(results[0].status, TestStatus::kFailed);
+  EXPECT_EQ(results[1].status, TestStatus::kInterrupted);
+  EXPECT_THAT(results[1].attempts, IsEmpty());
+  EXPECT_EQ(results[1].reason, "a test had failed before it was started (--fail-fast)");
 }
 
 TEST_F(SelfTest, AnInterruptEndsWhatRuns) {

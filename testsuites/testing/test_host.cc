@@ -25,6 +25,7 @@
 #include "testsuites/harness/packet_socket.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"
+#include "testsuites/harness/where_signal.h"
 #include "testsuites/testing/early_operations.h"
 #include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/registry.h"
@@ -61,6 +62,8 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != host) ::_exit(125);
+  // It may be asked before it can answer, and what it executes never can.
+  ::signal(where_signal(), SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
   ::sigprocmask(SIG_SETMASK, &none, nullptr);
@@ -155,6 +158,11 @@ class Host {
     }
     // It has not been reaped, so this is the rank's and nobody else's.
     const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    if (!pidfd) {
+      send(RankNotForked{fork.key, Error::from_errno("pidfd_open").message}, {});
+      ::kill(child, SIGKILL);  // Reaped with the others, and unknown.
+      return;
+    }
     keys_[child] = fork.key;
     send(RankForked{fork.key, child}, {pidfd.get()});
   }
