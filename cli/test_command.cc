@@ -168,10 +168,10 @@ void TestCommand::check(const Environment& environment) {
   const bool under = options_.runner.rank_under >= 0;
   if (under && options_.runner.under.empty())
     refuse("rank-under", "a command is to follow: gdb --args");
-  if (under) {
-    options_.runner.jobs = 1;
-    options_.plan.timeout = std::chrono::hours(24);
-  }
+  if (!under) return;
+  options_.runner.jobs = 1;
+  std::string& program = options_.runner.under.front();
+  if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
 }
 
 int TestCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
@@ -197,6 +197,9 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
   options_.runner.environment = environment;
   options_.history = history_file(environment, options_.runner.programs);
   options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  if (options_.runner.rank_under >= 0) {  // What is typed is the debugger's.
+    for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
+  }
   options_.console.terminal = ::isatty(STDOUT_FILENO) != 0 && options_.runner.rank_under < 0;
   options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
   options_.console.columns = columns_of_terminal();

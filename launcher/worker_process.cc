@@ -43,12 +43,14 @@ struct WorkerSetup {
   sigset_t mask;
   std::vector<int> caught;
   std::optional<rlimit> descriptors;
+  bool keeps_session;
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
                            const char* const*) {
     // A session of its own, as under torchrun: a worker that opens /dev/tty gets an error, where
     // one in a background group of the terminal's session would be stopped, and hang.
-    if (::setsid() == -1 || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
+    const bool alone = keeps_session ? ::setpgid(0, 0) == 0 : ::setsid() != -1;
+    if (!alone || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
     // The launcher may have died before it could be watched.
     if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
     ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these, and that would be inherited.
@@ -148,7 +150,8 @@ Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
   process::process_stdio stdio{request.in, request.out, request.err};
   Result<pid_t> pid = [&] {
     const AllSignalsBlocked blocked;
-    WorkerSetup setup{::getpid(), blocked.before(), caught_signals(), descriptors_before};
+    WorkerSetup setup{::getpid(), blocked.before(), caught_signals(), descriptors_before,
+                      request.keeps_session};
     return launcher(request.executable, arguments.data(), stdio, setup);
   }();
   if (!pid) return pid.error();

@@ -8,7 +8,7 @@
 //     end_group(*started);                         // nothing of the group is left after this
 //
 // A process is started by vfork, which costs the same however large the launcher is.
-// Each is the leader of a session and process group of its own, gets SIGKILL when the launcher's
+// Each is the leader of a process group of its own, and of a session unless that is kept, gets SIGKILL when the launcher's
 // thread that started it ends, however that comes about, begins with SIGPIPE deadly
 // and the caller's signal mask, and inherits no descriptor but 0, 1 and 2.
 //
@@ -35,6 +35,7 @@ struct SpawnRequest {
   std::vector<std::string> arguments;  // From argv[0] on.
   Environment environment;
   int in = 0, out = 1, err = 2;  // Become its descriptors 0, 1 and 2; the caller's stay open.
+  bool keeps_session = false;    // And so its terminal; only the group is its own.
 };
 
 struct SpawnedProcess {

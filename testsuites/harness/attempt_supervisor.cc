@@ -6,9 +6,9 @@
 namespace distrun {
 
 AttemptSupervisor::AttemptSupervisor(const Options& options, int ranks, TimePoint now)
-    : options_(options),
-      ranks_(static_cast<std::size_t>(ranks)),
-      deadline_(now + options.timeout) {}
+    : options_(options), ranks_(static_cast<std::size_t>(ranks)), deadline_(now + options.timeout) {
+  if (is_looked_at()) deadline_.reset();
+}
 
 std::vector<AttemptAction> AttemptSupervisor::step(const AttemptEvent& event, TimePoint now) {
   if (phase_ != Phase::kFinished) {
@@ -23,8 +23,12 @@ void AttemptSupervisor::handle(const RankSeenToEnd& event, TimePoint now) {
   rank.ended = true;
   rank.asked = false;
   if (phase_ == Phase::kAsking) return handle(RankAnswered{event.rank}, now);
-  if (phase_ != Phase::kRunning || event.outcome == RankOutcome::kPassed) return;
-  const bool failed = event.outcome == RankOutcome::kFailed;
+  worst_ = std::max(worst_, event.outcome);
+  if (phase_ != Phase::kRunning || is_looked_at()) return;
+  if (!deadline_) deadline_ = now + options_.timeout;
+  if (event.rank != options_.looked_at && event.outcome == RankOutcome::kPassed) return;
+  if (worst_ == RankOutcome::kPassed) return;
+  const bool failed = worst_ == RankOutcome::kFailed;
   deadline_ = std::min(*deadline_, now + (failed ? options_.grace : options_.skip_grace));
 }
 
@@ -77,6 +81,11 @@ void AttemptSupervisor::finish() {
   phase_ = Phase::kFinished;
   deadline_.reset();
   actions_.push_back(FinishAttempt{interrupted_});
+}
+
+bool AttemptSupervisor::is_looked_at() const {
+  const int rank = options_.looked_at;
+  return rank >= 0 && !ranks_[static_cast<std::size_t>(rank)].ended;
 }
 
 bool AttemptSupervisor::all_have_ended() const {

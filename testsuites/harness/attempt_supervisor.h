@@ -61,6 +61,7 @@ class AttemptSupervisor {
     std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // To skip, too.
     std::chrono::milliseconds answer = std::chrono::seconds(1);      // To say where one stands.
     std::chrono::milliseconds ending = std::chrono::seconds(20);     // What SIGKILL may take.
+    int looked_at = -1;  // Somebody looks at this rank: there is no haste before it has ended.
   };
 
   AttemptSupervisor(const Options& options, int ranks, TimePoint now);
@@ -84,10 +85,12 @@ class AttemptSupervisor {
   void end_all(TimePoint now);
   void finish();
   bool all_have_ended() const;
+  bool is_looked_at() const;
 
-  const Options options_;
+  Options options_;
   Phase phase_ = Phase::kRunning;
   std::vector<Rank> ranks_;
+  RankOutcome worst_ = RankOutcome::kPassed;
   bool interrupted_ = false;
   std::optional<TimePoint> deadline_;
   std::vector<AttemptAction> actions_;

@@ -57,6 +57,21 @@ TEST_F(AttemptSupervisorTest, AFailureBehindASkipShortensThat) {
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(3));
 }
 
+TEST_F(AttemptSupervisorTest, ThereIsNoHasteWhileSomebodyLooksAtARank) {
+  supervisor_ = AttemptSupervisor({.timeout = seconds(60), .looked_at = 1}, 3, start_);
+  EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
+  EXPECT_THAT(step(RankSeenToEnd{0, kFailed}, seconds(100)), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
+  EXPECT_THAT(step(RankSeenToEnd{1, kPassed}, seconds(200)), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(201)) << "the grace for rank 2";
+}
+
+TEST_F(AttemptSupervisorTest, ThenThereIsTheTimeOutAgain) {
+  supervisor_ = AttemptSupervisor({.timeout = seconds(60), .looked_at = 1}, 3, start_);
+  step(RankSeenToEnd{1, kPassed}, seconds(200));
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(260));
+}
+
 TEST_F(AttemptSupervisorTest, APauseDoesNotCount) {
   EXPECT_THAT(step(AttemptPaused{seconds(7)}), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67));

@@ -188,6 +188,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
 Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context& io,
                                                                 const std::string& program,
                                                                 const Environment& environment,
+                                                                bool keeps_terminal,
                                                                 Handlers handlers) {
   auto sockets = make_packet_sockets();
   if (!sockets) return sockets.error();
@@ -203,7 +204,8 @@ Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context
                                 .environment = std::move(own),
                                 .in = sockets->second.get(),
                                 .out = to.get(),
-                                .err = to.get()});
+                                .err = to.get(),
+                                .keeps_session = keeps_terminal});
   if (!started) return started.error();
   auto impl = std::make_shared<Impl>(io, std::move(handlers));
   impl->begin(std::move(*started), std::move(sockets->first), std::move(from));

@@ -33,11 +33,12 @@ class TestHostProcess {
     std::function<void(const std::string& reason)> on_lost;  // "it ended: signal SIGSEGV (11)\n…"
   };
 
+  // `keeps_terminal`: a rank may be given it (ForkRank::under).
   // Fails where the program cannot be started; one that is no test host is lost.
   static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
                                                         const std::string& program,
                                                         const Environment& environment,
-                                                        Handlers handlers);
+                                                        bool keeps_terminal, Handlers handlers);
   // Ends the process, and reaps it.
   ~TestHostProcess();
 

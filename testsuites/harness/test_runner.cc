@@ -105,7 +105,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
             },
         .on_lost = [this, index](const std::string& reason) { host_lost(index, reason); }};
     auto host = TestHostProcess::start(io, options.programs[index], options.environment,
-                                       std::move(handlers));
+                                       options.rank_under >= 0, std::move(handlers));
     if (!host) return host.error().with_context("start " + options.programs[index]);
     hosts[index].process = std::move(*host);
     return {};
@@ -230,6 +230,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                             .under = options.under,
                             .limits = options.limits};
     its.limits.timeout = plan.timeout;
+    its.limits.looked_at = options.rank_under;
     item.run = std::make_unique<AttemptRun>(
         io, *hosts[plan.program].process, left_behind, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });

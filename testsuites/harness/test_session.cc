@@ -82,6 +82,7 @@ class Session {
       return {};
     }
     auto plan = plan_tests(*chosen, options_.plan, history_);
+    if (auto fits = look_at_rank_under(plan); !fits) return fits.error();
     happened(TestsBegun{.tests = static_cast<int>(plan.size()),
                         .jobs = options_.runner.jobs,
                         .repetitions = options_.plan.repeat,
@@ -93,6 +94,21 @@ class Session {
     tick();
     runner_->run(std::move(plan), [this] { finish(); });
     return {};
+  }
+
+  Result<void> look_at_rank_under(const std::vector<PlannedTest>& plan) const {
+    const int rank = options_.runner.rank_under;
+    if (rank < 0) return {};
+    const auto refuse = [&](const std::string& why) {
+      return Error{ErrorKind::kInvalidArgument, fmt::format("--rank-under {}: {}", rank, why)};
+    };
+    if (plan.size() != 1) {
+      return refuse(fmt::format("it is for one test, and {} are selected", plan.size()));
+    }
+    const PlannedTest& test = plan.front();
+    if (!test.skip_reason.empty()) return refuse("the test is skipped: " + test.skip_reason);
+    if (rank < test.ranks) return {};
+    return refuse(fmt::format("{} has the ranks 0 to {}", test.test.id, test.ranks - 1));
   }
 
   Result<std::vector<LoadedTest>> choose(const std::vector<LoadedTest>& loaded) {

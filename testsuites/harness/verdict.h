@@ -45,7 +45,7 @@ struct RankFacts {
 
 AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted);
 
-// What a rank that has ended means for the others.
+// What a rank that has ended means for the others, from harmless to grave.
 enum class RankOutcome { kPassed, kSkipped, kFailed };
 RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts);
 

@@ -192,6 +192,30 @@ TEST_F(RunnerEndTest, AnInterruptEndsTheTestsAndAllIsTold) {
   EXPECT_EQ(read_byte(), 0);
 }
 
+TEST_F(TestCommandTest, WhatIsTypedIsForTheRankUnderACommand) {
+  testing::Terminal terminal(
+      {"env", "XDG_CACHE_HOME=" + folder_.path(), DISTRUN_PROGRAM, "test", "--binary",
+       SELFTEST_PROGRAM, "selftest.Well.test_passes", "--rank-under", "1", "sh", "-c",
+       "trap 'echo not yet' INT; echo there; until read line </dev/tty; do :; done;"
+       "echo got $line.; exec \"$0\""});
+  ASSERT_TRUE(terminal.wait_for("there")) << terminal.text();
+  EXPECT_TRUE(terminal.type_until("\x03", "not yet")) << terminal.text();
+  terminal.type("hello\n");
+  EXPECT_TRUE(terminal.wait_for("got hello.")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("1 passed, 0 failed")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0})) << terminal.text();
+}
+
+TEST_F(TestCommandTest, ARankUnderACommandIsOneOfOneTest) {
+  for (const auto& arguments :
+       {std::vector<std::string>{"selftest.Well", "--rank-under", "0", "sh"},
+        {"selftest.Well.test_passes", "--rank-under", "4", "sh"}}) {
+    const auto result = test(arguments);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << result.out;
+    EXPECT_THAT(result.err, HasSubstr("--rank-under"));
+  }
+}
+
 // What a shell does with the run, while `script` looks on.
 TEST_F(TestCommandTest, CtrlZStopsTheRanksAndTheShellResumesThem) {
   ASSERT_EQ(::mkfifo(file("go").c_str(), 0600), 0);

@@ -51,14 +51,19 @@ void share_cores_well() {
   ::sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
+// A debugger reads the terminal, and takes what is typed: it is in the foreground with the shell's
+// job, which leaves Ctrl-C to it.
+void join_foreground(int terminal) {
+  if (const pid_t group = ::tcgetpgrp(terminal); group > 0) ::setpgid(0, group);
+  for (const int signal : {SIGINT, SIGQUIT, SIGTTOU}) ::signal(signal, SIG_DFL);
+}
+
 void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
   ::setpgid(0, 0);
   if (fork.under.empty()) {
     share_cores_well();
-  } else {  // A debugger reads the terminal: it has to be in the terminal's session and foreground.
-    ::signal(SIGTTOU, SIG_IGN);
-    ::tcsetpgrp(descriptors.in.get(), ::getpid());
-    ::signal(SIGTTOU, SIG_DFL);
+  } else {
+    join_foreground(descriptors.in.get());
   }
   ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   if (::getppid() != host) ::_exit(125);
