@@ -1,6 +1,9 @@
 #!/usr/bin/env python3
 """Runs the suites and holds them against required_tests.tsv, the tests that must exist: each with its
 number of ranks and of GPUs, and those that need no GPU passed on every rank, with an assertion made.
+There each rank has made the collectives of the last column, which c10d's flight recorder has told of the
+same test in PyTorch's test suite: "1 barrier; 3 broadcast [2, 2] Float", or "none".  Where the column is
+empty, nothing is held.
 
   required_tests.py build/distrun [FLAG OF `distrun test`]...
 """
@@ -11,6 +14,11 @@ import pathlib
 import subprocess
 import sys
 import tempfile
+
+
+def collectives_of(rank):
+    made = (" ".join(map(str, [c["count"], c["op"], *c["sizes"], c["dtype"]])).strip() for c in rank["collectives"])
+    return "; ".join(sorted(made)) or "none"
 
 
 def shortfall(row, listed, ran):
@@ -28,6 +36,9 @@ def shortfall(row, listed, ran):
     good = sum(rank["status"] == "passed" and rank["assertions"] > 0 for rank in result["ranks"])
     if result["status"] != "passed" or good != int(row["ranks"]):
         return f"{result['status']}: {good} of {row['ranks']} ranks passed: {result['reason']}"
+    for rank in result["ranks"]:
+        if row["collectives"] and (made := collectives_of(rank)) != row["collectives"]:
+            return f"rank {rank['rank']} made {made}, should make {row['collectives']}"
     return ""
 
 
