@@ -103,7 +103,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void begin() {
-    for (int rank = 0; rank < options.ranks && !finished; ++rank) {
+    for (int rank = 0; rank < options.ranks; ++rank) {
       if (const auto started = start(rank); !started) not_started(rank, started.error().message);
     }
     wait_for_deadline();

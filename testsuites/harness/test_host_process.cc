@@ -1,6 +1,5 @@
 #include "testsuites/harness/test_host_process.h"
 
-#include <chrono>
 #include <csignal>
 #include <deque>
 #include <optional>
@@ -9,6 +8,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -25,8 +25,6 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-
-constexpr std::chrono::seconds kReadyTimeout{120};
 
 Result<std::string> content_of(int file) {
   struct stat status {};
@@ -58,16 +56,19 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   std::deque<Unsent> unsent;
   bool sending = false, lost = false;
 
-  void begin(SpawnedProcess started, UniqueFd control, UniqueFd output) {
+  void begin(SpawnedProcess started, UniqueFd control, UniqueFd output,
+             std::chrono::milliseconds ready_timeout) {
     process = std::move(started);
     ::fcntl(control.get(), F_SETFL, O_NONBLOCK);
     socket.assign(control.release());
     exit.assign(::dup(process.pidfd.get()));
     printing.emplace(
         io, std::move(output), [this](std::string_view bytes) { printed.add(bytes); }, [] {});
-    patience.expires_after(kReadyTimeout);
-    patience.async_wait([self = shared_from_this()](error_code error) {
-      if (!error) self->lose("it has not said within two minutes what tests it has");
+    patience.expires_after(ready_timeout);
+    patience.async_wait([self = shared_from_this(), ready_timeout](error_code error) {
+      if (error) return;
+      self->lose(fmt::format("it has not said within {:g} s what tests it has",
+                             std::chrono::duration<double>(ready_timeout).count()));
     });
     receive();
     exit.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -162,10 +163,9 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   }
 };
 
-Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context& io,
-                                                                const std::string& program,
-                                                                const Environment& environment,
-                                                                Handlers handlers) {
+Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(
+    asio::io_context& io, const std::string& program, const Environment& environment,
+    Handlers handlers, std::chrono::milliseconds ready_timeout) {
   auto sockets = make_packet_sockets();
   if (!sockets) return sockets.error();
   int ends[2];
@@ -183,7 +183,7 @@ Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context
                                 .err = to.get()});
   if (!started) return started.error();
   auto impl = std::make_shared<Impl>(io, std::move(handlers));
-  impl->begin(std::move(*started), std::move(sockets->first), std::move(from));
+  impl->begin(std::move(*started), std::move(sockets->first), std::move(from), ready_timeout);
   return std::unique_ptr<TestHostProcess>(new TestHostProcess(std::move(impl)));
 }
 

@@ -8,6 +8,7 @@
 // Threads: all on that of `io`.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,11 +34,13 @@ class TestHostProcess {
     std::function<void(const std::string& reason)> on_lost;  // "it ended: signal SIGSEGV (11)\n…"
   };
 
-  // Fails where the program cannot be started; one that is no test host is lost.
+  // Fails where the program cannot be started; one that is no test host is lost, as is one that
+  // does not say within `ready_timeout` what tests it has.
   static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
                                                         const std::string& program,
                                                         const Environment& environment,
-                                                        Handlers handlers);
+                                                        Handlers handlers,
+                                                        std::chrono::milliseconds ready_timeout);
   // Ends the process, and reaps it.
   ~TestHostProcess();
 

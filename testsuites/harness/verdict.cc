@@ -49,6 +49,9 @@ Finding find_end(const RankFacts& facts) {
   if (!facts.is_done) {
     return {RankStatus::kExited, "ended before its test did: " + describe(*facts.end)};
   }
+  if (*facts.end != ProcessEnd(ExitedWith{0})) {  // What has failed it has not come through.
+    return {RankStatus::kFailed, "its test was over, and it ended with " + describe(*facts.end)};
+  }
   return {};
 }
 

@@ -77,6 +77,14 @@ TEST(VerdictTest, OneThatExitsBeforeItsTestIsOverWhateverTheCode) {
   }
 }
 
+// What its test has failed by may not have come through.
+TEST(VerdictTest, OneThatExitsWithAnotherCodeThan0AfterIt) {
+  RankFacts facts = passed();
+  facts.end = ExitedWith{1};
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: its test was over, and it ended with exit code 1");
+}
+
 TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
   RankFacts facts = passed();
   facts.sent_garbage = true;
@@ -139,6 +147,23 @@ TEST(VerdictTest, SkippedWhereAllSkip) {
   EXPECT_EQ(result.reason, "no network");
 }
 
+TEST(VerdictTest, ASkipExcusesNothing) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  EXPECT_FALSE(has_failed({}, 0, skips));
+  const auto reason_of = [](const RankFacts& facts) {
+    EXPECT_TRUE(has_failed({}, 0, facts));
+    return judged({facts}).reason;
+  };
+  RankFacts fails = skips, crashes = skips, leaves = skips;
+  fails.failures = failed(1).failures;
+  crashes.end = KilledBy{SIGSEGV};
+  leaves.left_behind = {"12 (sleep)"};
+  EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 …");
+  EXPECT_EQ(reason_of(crashes), "rank 0 crashed: signal SIGSEGV (11)");
+  EXPECT_EQ(reason_of(leaves), "rank 0 failed: left processes behind: 12 (sleep)");
+}
+
 TEST(VerdictTest, DivergedWhereOnlySomeDo) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
@@ -154,6 +179,9 @@ TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
   EXPECT_EQ(judged({passed(), killed}, needs).status, TestStatus::kPassed);
   EXPECT_EQ(judged({passed(), passed()}, needs).reason,
             "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+  RankFacts with_its_host = killed;
+  with_its_host.host_lost = true;
+  EXPECT_EQ(judged({passed(), with_its_host}, needs).status, TestStatus::kFailed);
   // By the runner's signal is not by itself.
   EXPECT_EQ(judged({passed(), hung(1)}, needs).reason,
             "rank 1 failed: was to end with signal SIGKILL (9), and it did not end by itself");
