@@ -66,8 +66,8 @@ std::vector<std::string> end_orphans(const std::string& variable,
       if (mark == Mark::kNotThere) continue;
       found = true;
       if (mark == Mark::kUnknown) {
-        const bool gone = wait_for_end(child, Clock::now() + std::chrono::milliseconds(5));
-        looks[child] += gone ? kLooksMax : 1;
+        wait_for_end(child, Clock::now() + std::chrono::milliseconds(5));
+        ++looks[child];
         continue;
       }
       looks[child] = kLooksMax;

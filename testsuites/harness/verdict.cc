@@ -158,7 +158,6 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, Attemp
       result.reason =
           fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
     } else {
-      std::sort(failed.begin(), failed.end());
       result.reason = fmt::format("timed out: {} hung", names(failed));
     }
   } else if (!skipped.empty() && !not_skipped.empty()) {

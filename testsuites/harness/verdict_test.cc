@@ -48,10 +48,14 @@ TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
   EXPECT_THAT(result.culprits, IsEmpty());
   EXPECT_EQ(result.ranks[1].rank, 1);
   EXPECT_EQ(result.ranks[1].assertions, 3);
+  EXPECT_THAT(result.ranks[1].failures, IsEmpty());
 }
 
 TEST(VerdictTest, OneRankThatFailsFailsIt) {
   expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 …");
+  RankFacts throws = failed(1);
+  throws.failures = {{.file = "", .line = 0, .message = "an exception"}};
+  expect_fails(throws, RankStatus::kFailed, "rank 1 failed: an exception");
 }
 
 TEST(VerdictTest, OneThatMakesNoAssertionDoesToo) {
@@ -194,9 +198,21 @@ TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
   EXPECT_EQ(result.reason, "the run was ended before it was over");
 }
 
+TEST(VerdictTest, HowARankEndedIsToldWhereItIsOutOfTheOrdinary) {
+  const auto end_of = [](const RankFacts& facts) { return judged({facts}).ranks[0].end; };
+  RankFacts crashes = passed(), exits = passed();
+  crashes.end = KilledBy{SIGSEGV};
+  exits.end = ExitedWith{5};
+  EXPECT_EQ(end_of(crashes), "signal SIGSEGV (11)");
+  EXPECT_EQ(end_of(exits), "exit code 5");
+  EXPECT_EQ(end_of(failed(1)), "");
+  EXPECT_EQ(end_of(passed()), "");
+}
+
 TEST(VerdictTest, WhoCouldNotBeEndedIsToldSo) {
   RankFacts stuck = hung(1);
   stuck.end.reset();
+  EXPECT_EQ(judged({{.assertions = 3}}).reason, "timed out: rank 0 hung");
   EXPECT_EQ(judged({stuck}).ranks[0].end, "could not be ended by distrun");
 }
 
