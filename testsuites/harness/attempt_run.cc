@@ -111,7 +111,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void begin() {
-    for (int rank = 0; rank < options.ranks && !finished; ++rank) {
+    for (int rank = 0; rank < options.ranks; ++rank) {
       if (const auto started = start(rank); !started) not_started(rank, started.error().message);
     }
     wait_for_deadline();
@@ -369,6 +369,7 @@ AttemptRun::~AttemptRun() {
 
 void AttemptRun::begin() { impl_->begin(); }
 void AttemptRun::interrupt() { impl_->step(AttemptInterrupted{}); }
+bool AttemptRun::has_reached_host() const { return !impl_->host.is_unsent(impl_->key_of(0)); }
 void AttemptRun::pause() { impl_->pause(); }
 void AttemptRun::resume() { impl_->resume(); }
 void AttemptRun::forked(const RankForked& forked, UniqueFd pidfd) {

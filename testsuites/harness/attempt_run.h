@@ -53,6 +53,7 @@ class AttemptRun {
 
   void begin();
   void interrupt();
+  bool has_reached_host() const;  // It knows of a rank.
   void pause();
   void resume();
 

@@ -13,7 +13,7 @@ AttemptSupervisor::AttemptSupervisor(const Options& options, int ranks, TimePoin
 std::vector<AttemptAction> AttemptSupervisor::step(const AttemptEvent& event, TimePoint now) {
   if (phase_ != Phase::kFinished) {
     std::visit([&](const auto& what) { handle(what, now); }, event);
-    if (phase_ != Phase::kFinished && all_have_ended()) finish();
+    if (all_have_ended()) finish();
   }
   return std::exchange(actions_, {});
 }
@@ -21,7 +21,6 @@ std::vector<AttemptAction> AttemptSupervisor::step(const AttemptEvent& event, Ti
 void AttemptSupervisor::handle(const RankSeenToEnd& event, TimePoint now) {
   Rank& rank = ranks_[static_cast<std::size_t>(event.rank)];
   rank.ended = true;
-  rank.asked = false;
   if (phase_ == Phase::kAsking) return handle(RankAnswered{event.rank}, now);
   worst_ = std::max(worst_, event.outcome);
   if (phase_ != Phase::kRunning || is_looked_at()) return;
@@ -34,8 +33,8 @@ void AttemptSupervisor::handle(const RankSeenToEnd& event, TimePoint now) {
 
 void AttemptSupervisor::handle(const RankAnswered& event, TimePoint now) {
   ranks_[static_cast<std::size_t>(event.rank)].asked = false;
-  const bool awaited = std::any_of(ranks_.begin(), ranks_.end(),
-                                   [](const Rank& rank) { return rank.asked && !rank.ended; });
+  const bool awaited =
+      std::any_of(ranks_.begin(), ranks_.end(), [](const Rank& rank) { return rank.asked; });
   if (phase_ == Phase::kAsking && !awaited) end_all(now);
 }
 
@@ -49,7 +48,7 @@ void AttemptSupervisor::handle(const AttemptPaused& event, TimePoint) {
 }
 
 void AttemptSupervisor::handle(const AttemptTick&, TimePoint now) {
-  if (!deadline_ || now < *deadline_) return;
+  if (now < *deadline_) return;
   if (phase_ == Phase::kRunning) {
     ask(now);
   } else if (phase_ == Phase::kAsking) {

@@ -73,7 +73,7 @@ class AttemptSupervisor {
   enum class Phase { kRunning, kAsking, kEnding, kFinished };
   struct Rank {
     bool ended = false;
-    bool asked = false;
+    bool asked = false;  // And has neither answered nor ended.
   };
 
   void handle(const RankSeenToEnd& event, TimePoint now);

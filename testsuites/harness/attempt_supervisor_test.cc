@@ -133,6 +133,27 @@ TEST_F(AttemptSupervisorTest, AnInterruptEndsAllAtOnce) {
   EXPECT_THAT(step(RankSeenToEnd{2, kFailed}), ElementsAre("finish interrupted"));
 }
 
+TEST_F(AttemptSupervisorTest, AFailureOfOneThatIsBeingEndedIsNoReasonToEndTheOthersSooner) {
+  step(AttemptInterrupted{});
+  step(RankSeenToEnd{0, kFailed});
+  EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(20'001));
+}
+
+TEST_F(AttemptSupervisorTest, AnAnswerOfOneThatIsNotAskedMeansNothing) {
+  EXPECT_THAT(step(RankAnswered{0}), IsEmpty());
+  step(AttemptInterrupted{});
+  EXPECT_THAT(step(RankAnswered{0}), IsEmpty());
+}
+
+TEST_F(AttemptSupervisorTest, BehindTheEndNothingComes) {
+  for (const int rank : {0, 1, 2}) step(RankSeenToEnd{rank, kPassed});
+  const std::vector<AttemptEvent> late = {RankSeenToEnd{0, kFailed}, RankAnswered{0},
+                                          AttemptInterrupted{}, AttemptPaused{seconds(1)},
+                                          AttemptTick{}};
+  for (const AttemptEvent& event : late) EXPECT_THAT(step(event), IsEmpty());
+  EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
+}
+
 // Whatever comes, in whatever order: it finishes exactly once, and in bounded time.
 TEST(AttemptSupervisorRandomTest, FinishesOnceInBoundedTime) {
   for (unsigned seed = 0; seed < 2000; ++seed) {

@@ -1,5 +1,6 @@
 #include "testsuites/harness/orphans.h"
 
+#include <chrono>
 #include <csignal>
 
 #include <gmock/gmock.h>
@@ -20,7 +21,7 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A shell with `variable`, which runs `script` and has told that it is there.
+// A shell with `variable` and no other, which runs `script` and has told that it is there.
 pid_t start(const char* variable, const char* script) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -29,7 +30,7 @@ pid_t start(const char* variable, const char* script) {
     ::dup2(ends[1], 1);
     ::close(ends[0]);
     ::close(ends[1]);
-    const char* environment[] = {"PATH=/usr/bin:/bin", variable, nullptr};
+    const char* environment[] = {variable, nullptr};
     ::execle("/bin/sh", "sh", "-c", script, nullptr, environment);
     ::_exit(127);
   }
@@ -40,18 +41,44 @@ pid_t start(const char* variable, const char* script) {
   return child;
 }
 
+const char* const kSleeps = "echo; exec sleep 1000 >/dev/null";
+
+void end(pid_t child) {
+  ::kill(child, SIGKILL);
+  EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+}
+
 TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
-  const pid_t mine = start("RANK_KEY=7", "echo; exec sleep 1000 >/dev/null");
-  const pid_t other = start("RANK_KEY=77", "echo; exec sleep 1000 >/dev/null");
+  const pid_t mine = start("RANK_KEY=7", kSleeps);
+  const pid_t other = start("RANK_KEY=77", kSleeps), another = start("A_RANK_KEY=7", kSleeps);
   const auto ended = Orphans().end("RANK_KEY=7", seconds(10));
   ASSERT_THAT(ended, SizeIs(1));
   EXPECT_EQ(ended[0].substr(0, ended[0].find(' ')), std::to_string(mine));
-  EXPECT_EQ(::kill(other, 0), 0);
   int status = 0;
   EXPECT_EQ(::waitpid(mine, &status, WNOHANG), mine);
   EXPECT_EQ(WTERMSIG(status), SIGKILL);
-  ::kill(other, SIGKILL);
-  ::waitpid(other, nullptr, 0);
+  for (const pid_t not_mine : {other, another}) {
+    EXPECT_EQ(::waitpid(not_mine, nullptr, WNOHANG), 0);
+    end(not_mine);
+  }
+}
+
+TEST(OrphansTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
+  const pid_t bare = start(nullptr, kSleeps);
+  const pid_t ended = ::fork();
+  if (ended == 0) ::_exit(0);
+  const auto begin = std::chrono::steady_clock::now();
+  EXPECT_THAT(Orphans().end("RANK_KEY=9", seconds(60)), IsEmpty());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(50));
+  end(bare);
+  end(ended);
+}
+
+TEST(OrphansTest, WhenTheTimeIsOverNobodyIsEnded) {
+  const pid_t mine = start("RANK_KEY=10", kSleeps);
+  EXPECT_THAT(Orphans().end("RANK_KEY=10", seconds(0)), IsEmpty());
+  EXPECT_EQ(::waitpid(mine, nullptr, WNOHANG), 0);
+  end(mine);
 }
 
 TEST(OrphansTest, WhatBecomesAChildByThatIsEndedToo) {

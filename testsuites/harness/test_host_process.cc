@@ -5,12 +5,14 @@
 #include <csignal>
 #include <deque>
 #include <optional>
+#include <set>
 #include <utility>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -29,7 +31,7 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::seconds kReadyTimeout{120}, kEndTimeout{20};
+constexpr std::chrono::seconds kEndTimeout{20};
 
 // One that is stuck in the kernel is left to the end of the run.
 bool ends_soon(const UniqueFd& pidfd) {
@@ -72,18 +74,22 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   CapturedText printed;
   std::optional<PipeReader> printing;
   std::deque<Unsent> unsent;
+  std::set<std::uint64_t> never_sent;
   bool sending = false, lost = false;
 
-  void begin(SpawnedProcess started, UniqueFd control, UniqueFd output) {
+  void begin(SpawnedProcess started, UniqueFd control, UniqueFd output,
+             std::chrono::milliseconds ready_timeout) {
     process = std::move(started);
     ::fcntl(control.get(), F_SETFL, O_NONBLOCK);
     socket.assign(control.release());
     exit.assign(::dup(process.pidfd.get()));
     printing.emplace(
         io, std::move(output), [this](std::string_view bytes) { printed.add(bytes); }, [] {});
-    patience.expires_after(kReadyTimeout);
-    patience.async_wait([self = shared_from_this()](error_code error) {
-      if (!error) self->lose("it has not said within two minutes what tests it has");
+    patience.expires_after(ready_timeout);
+    patience.async_wait([self = shared_from_this(), ready_timeout](error_code error) {
+      if (error) return;
+      self->lose(fmt::format("it has not said within {:g} s what tests it has",
+                             std::chrono::duration<double>(ready_timeout).count()));
     });
     receive();
     exit.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -155,12 +161,13 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
       for (const UniqueFd& fd : unsent.front().descriptors) fds.push_back(fd.get());
       const auto sent = send_packet(socket.native_handle(), unsent.front().packet, fds);
       if (!sent && sent.error().kind == ErrorKind::kTimedOut) return wait_to_send();
+      if (!sent && sent.error().kind == ErrorKind::kNotFound)
+        return;  // Its exit is about to be seen.
       if (!sent) not_sent(unsent.front().key, sent.error());
       unsent.pop_front();
     }
   }
 
-  // Also to a host that has ended: its exit is about to be seen.
   void not_sent(std::uint64_t key, const Error& error) {
     asio::post(io, [self = shared_from_this(), key, problem = error.message] {
       if (!self->lost) self->handlers.on_not_forked({key, problem});
@@ -181,15 +188,14 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     socket.close(ignored);
     exit.close(ignored);
     patience.cancel();
+    for (const Unsent& one : unsent) never_sent.insert(one.key);
     unsent.clear();
   }
 };
 
-Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context& io,
-                                                                const std::string& program,
-                                                                const Environment& environment,
-                                                                bool keeps_terminal,
-                                                                Handlers handlers) {
+Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(
+    asio::io_context& io, const std::string& program, const Environment& environment,
+    bool keeps_terminal, Handlers handlers, std::chrono::milliseconds ready_timeout) {
   auto sockets = make_packet_sockets();
   if (!sockets) return sockets.error();
   int ends[2];
@@ -208,7 +214,7 @@ Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(asio::io_context
                                 .keeps_session = keeps_terminal});
   if (!started) return started.error();
   auto impl = std::make_shared<Impl>(io, std::move(handlers));
-  impl->begin(std::move(*started), std::move(sockets->first), std::move(from));
+  impl->begin(std::move(*started), std::move(sockets->first), std::move(from), ready_timeout);
   return std::unique_ptr<TestHostProcess>(new TestHostProcess(std::move(impl)));
 }
 
@@ -219,6 +225,12 @@ TestHostProcess::~TestHostProcess() {
   impl_->close();
   signal_group(impl_->process, SIGKILL);
   if (ends_soon(impl_->process.pidfd)) end_group(impl_->process);
+}
+
+bool TestHostProcess::is_unsent(std::uint64_t key) const {
+  const auto& unsent = impl_->unsent;
+  return impl_->never_sent.contains(key) ||
+         std::any_of(unsent.begin(), unsent.end(), [&](const auto& one) { return one.key == key; });
 }
 
 void TestHostProcess::give_up(const std::string& reason) {

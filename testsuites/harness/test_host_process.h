@@ -8,6 +8,7 @@
 // Threads: all on that of `io`.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <string>
@@ -33,17 +34,22 @@ class TestHostProcess {
     std::function<void(const std::string& reason)> on_lost;  // "it ended: signal SIGSEGV (11)\n…"
   };
 
-  // `keeps_terminal`: a rank may be given it (ForkRank::under).
-  // Fails where the program cannot be started; one that is no test host is lost.
+  // Fails where the program cannot be started; one that is no test host is lost, as is one that
+  // does not say within `ready_timeout` what tests it has.  `keeps_terminal`: a rank may be given
+  // it (ForkRank::under).
   static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
                                                         const std::string& program,
                                                         const Environment& environment,
-                                                        bool keeps_terminal, Handlers handlers);
+                                                        bool keeps_terminal, Handlers handlers,
+                                                        std::chrono::milliseconds ready_timeout);
   // Ends the process, and reaps it.
   ~TestHostProcess();
 
   // `descriptors` are in, out, err and the result channel.
   void fork(const ForkRank& request, std::vector<UniqueFd> descriptors);
+
+  // Whether the host has not been given the request with that key, and never will be if it is lost.
+  bool is_unsent(std::uint64_t key) const;
 
   // It is lost: to be called where it does not answer.  on_lost comes from the event loop.
   void give_up(const std::string& reason);

@@ -19,13 +19,6 @@ namespace distrun {
 
 namespace asio = boost::asio;
 
-namespace {
-
-// Of one program, in a row: it is broken.
-constexpr int kHostLossesMax = 20;
-
-}  // namespace
-
 struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   using Clock = std::chrono::steady_clock;
 
@@ -33,6 +26,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     std::unique_ptr<TestHostProcess> process;
     bool ready = false;
     int losses = 0;
+    std::string given_up;  // Why it is not started again.
     std::vector<TestInfo> tests;
   };
   struct Item {
@@ -42,7 +36,6 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     std::uint64_t first_key = 0;
     bool alone = false;  // It was there when a host died.
     bool again = false;  // Another test may have been the cause: this attempt does not count.
-    bool done = false;
   };
 
   Impl(asio::io_context& loop, Options given, std::function<void(const TestEvent&)> to)
@@ -104,8 +97,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
               if (auto* run = run_of(rank.key)) run->ended(rank);
             },
         .on_lost = [this, index](const std::string& reason) { host_lost(index, reason); }};
-    auto host = TestHostProcess::start(io, options.programs[index], options.environment,
-                                       options.rank_under >= 0, std::move(handlers));
+    auto host =
+        TestHostProcess::start(io, options.programs[index], options.environment,
+                               options.rank_under >= 0, std::move(handlers), options.host_timeout);
     if (!host) return host.error().with_context("start " + options.programs[index]);
     hosts[index].process = std::move(*host);
     return {};
@@ -114,7 +108,10 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   void host_ready(std::size_t index, std::vector<TestInfo> tests) {
     hosts[index].ready = true;
     hosts[index].tests = std::move(tests);
-    if (running) return start_waiting(index);
+    if (running) {
+      for (const std::size_t test : take_waiting(index)) begin(test);
+      return;
+    }
     std::vector<LoadedTest> all;
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       if (!hosts[i].ready) return;
@@ -140,7 +137,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       if (items[i].run && items[i].plan.program == index) there.push_back(i);
     }
     for (const std::size_t i : there) {
-      items[i].again = there.size() > 1;
+      items[i].again = there.size() > 1 || !items[i].run->has_reached_host();
       items[i].run->host_lost();
     }
     // Not from within its handler.
@@ -148,14 +145,28 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void replace_host(std::size_t index) {
+    if (ended) return;
     hosts[index].process.reset();
     if (stopping) return;
-    const bool broken = ++hosts[index].losses > kHostLossesMax;
+    const bool broken = ++hosts[index].losses > options.host_losses_max;
     const auto started = broken ? Result<void>(Error{ErrorKind::kSystem, "it ends again and again"})
                                 : start_host(index);
-    if (started) return;
-    on_event(TestsNoticed{options.programs[index] + ": " + started.error().message});
-    stop("its test host cannot be started again");
+    if (!started) give_up(index, started.error().message);
+  }
+
+  // The tests of other programs go on.
+  void give_up(std::size_t index, const std::string& problem) {
+    Host& host = hosts[index];
+    host.given_up =
+        fmt::format("the test host {} is not there: {}", options.programs[index], problem);
+    on_event(TestsNoticed{host.given_up});
+    for (const std::size_t test : take_waiting(index)) fail_without_host(test);
+    go_on();
+  }
+
+  void fail_without_host(std::size_t index) {
+    schedule.done(index);
+    finish(index, TestStatus::kFailed, hosts[items[index].plan.program].given_up);
   }
 
   void run(std::vector<PlannedTest> tests) {
@@ -171,6 +182,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         finish(i, TestStatus::kSkipped, plan.skip_reason);
       }
     }
+    for (std::size_t i = 0; i < hosts.size(); ++i) {
+      if (!hosts[i].ready) replace_host(i);  // It has ended since it was loaded.
+    }
     go_on();
   }
 
@@ -184,8 +198,11 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void go_on() {
     while (const auto test = stopping ? std::nullopt : schedule.take()) {
-      if (hosts[items[test->id].plan.program].ready) {
+      const Host& host = hosts[items[test->id].plan.program];
+      if (host.ready) {
         begin(test->id);
+      } else if (!host.given_up.empty()) {
+        fail_without_host(test->id);
       } else {
         waiting_for_host.push_back(test->id);
       }
@@ -196,15 +213,14 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     if (all_are_done && !std::exchange(ended, true)) end();
   }
 
-  void start_waiting(std::size_t host) {
-    const auto waited = std::exchange(waiting_for_host, {});
-    for (const std::size_t index : waited) {
-      if (items[index].plan.program == host) {
-        begin(index);
-      } else {
-        waiting_for_host.push_back(index);
-      }
-    }
+  // Those that wait for this host, and do so no longer.
+  std::vector<std::size_t> take_waiting(std::size_t host) {
+    const auto others =
+        std::stable_partition(waiting_for_host.begin(), waiting_for_host.end(),
+                              [&](std::size_t index) { return items[index].plan.program != host; });
+    std::vector<std::size_t> taken(others, waiting_for_host.end());
+    waiting_for_host.erase(others, waiting_for_host.end());
+    return taken;
   }
 
   void begin(std::size_t index) {
@@ -279,7 +295,6 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       status = TestStatus::kFailed;
       reason = "skipped, which --no-skips forbids: " + reason;
     }
-    item.done = true;
     TestResult result{.test = item.plan.test,
                       .status = status,
                       .reason = reason,
@@ -316,7 +331,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void end() {
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!items[i].done) finish(i, TestStatus::kInterrupted, why_not_run);
+      if (!results[i]) finish(i, TestStatus::kInterrupted, why_not_run);
     }
     TestsEnded all;
     for (auto& result : results) {

@@ -8,8 +8,10 @@
 //     });
 //     io.run();
 //
-// A host that dies is replaced.  If one test was running there, that one has failed; of several
-// nobody knows which it was, so each of them is run again, alone.
+// A host that dies, or does not answer any more, is replaced.  If one test was running there, that
+// one has failed; of several nobody knows which it was, so each of them is run again, alone, as is
+// one that it had not heard of.  One that dies again and again is
+// given up, and what was left of its tests has failed.
 //
 // Threads: all on that of `io`.
 #pragma once
@@ -63,6 +65,9 @@ class TestRunner {
     int rank_under = -1;       // That rank runs under the command `under`, with the terminal.
     std::vector<std::string> under;
     AttemptSupervisor::Options limits;  // Its timeout is the plan's.
+    // For a host to load and to say what tests it has.
+    std::chrono::milliseconds host_timeout = std::chrono::minutes(2);
+    int host_losses_max = 20;  // In a row, with no test that passes: more, and it is given up.
   };
 
   TestRunner(boost::asio::io_context& io, Options options,

@@ -53,8 +53,8 @@ Finding find_end(const RankFacts& facts) {
   if (!facts.is_done) {
     return {RankStatus::kExited, "ended before its test did: " + describe(*facts.end)};
   }
-  if (facts.end != ProcessEnd(ExitedWith{0})) {
-    return {RankStatus::kFailed, "has told of no failure, and ended with " + describe(*facts.end)};
+  if (*facts.end != ProcessEnd(ExitedWith{0})) {  // What has failed it has not come through.
+    return {RankStatus::kFailed, "its test was over, and it ended with " + describe(*facts.end)};
   }
   return {};
 }
@@ -175,7 +175,6 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
         fmt::format("diverged: {} skipped, {} did not", names(skipped), names(not_skipped));
   } else if (!failed.empty()) {
     result.status = TestStatus::kFailed;
-    std::sort(failed.begin(), failed.end());
     result.reason = fmt::format("timed out: {} hung", names(failed));
   } else if (!skipped.empty()) {
     result.status = TestStatus::kSkipped;

@@ -48,10 +48,14 @@ TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
   EXPECT_THAT(result.culprits, IsEmpty());
   EXPECT_EQ(result.ranks[1].rank, 1);
   EXPECT_EQ(result.ranks[1].assertions, 3);
+  EXPECT_THAT(result.ranks[1].failures, IsEmpty());
 }
 
 TEST(VerdictTest, OneRankThatFailsFailsIt) {
   expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 …");
+  RankFacts throws = failed(1);
+  throws.failures = {{.file = "", .line = 0, .message = "an exception"}};
+  expect_fails(throws, RankStatus::kFailed, "rank 1 failed: an exception");
 }
 
 TEST(VerdictTest, OneThatMakesNoAssertionDoesToo) {
@@ -77,11 +81,12 @@ TEST(VerdictTest, OneThatExitsBeforeItsTestIsOverWhateverTheCode) {
   }
 }
 
-TEST(VerdictTest, OneThatEndsWithAnotherExitCodeThan0) {
+// What its test has failed by may not have come through.
+TEST(VerdictTest, OneThatExitsWithAnotherCodeThan0AfterIt) {
   RankFacts facts = passed();
-  facts.end = ExitedWith{7};
+  facts.end = ExitedWith{1};
   expect_fails(facts, RankStatus::kFailed,
-               "rank 1 failed: has told of no failure, and ended with exit code 7");
+               "rank 1 failed: its test was over, and it ended with exit code 1");
 }
 
 TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
@@ -146,6 +151,23 @@ TEST(VerdictTest, SkippedWhereAllSkip) {
   EXPECT_EQ(result.reason, "no network");
 }
 
+TEST(VerdictTest, ASkipExcusesNothing) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  EXPECT_EQ(outcome_of({}, 0, skips), RankOutcome::kSkipped);
+  const auto reason_of = [](const RankFacts& facts) {
+    EXPECT_EQ(outcome_of({}, 0, facts), RankOutcome::kFailed);
+    return judged({facts}).reason;
+  };
+  RankFacts fails = skips, crashes = skips, leaves = skips;
+  fails.failures = failed(1).failures;
+  crashes.end = KilledBy{SIGSEGV};
+  leaves.left_behind = {"12 (sleep)"};
+  EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 …");
+  EXPECT_EQ(reason_of(crashes), "rank 0 crashed: signal SIGSEGV (11)");
+  EXPECT_EQ(reason_of(leaves), "rank 0 failed: left processes behind: 12 (sleep)");
+}
+
 TEST(VerdictTest, DivergedWhereOnlySomeDo) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
@@ -176,6 +198,9 @@ TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
   EXPECT_EQ(judged({passed(), killed}, needs).status, TestStatus::kPassed);
   EXPECT_EQ(judged({passed(), passed()}, needs).reason,
             "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+  RankFacts with_its_host = killed;
+  with_its_host.host_lost = true;
+  EXPECT_EQ(judged({passed(), with_its_host}, needs).status, TestStatus::kFailed);
   // By the runner's signal is not by itself.
   EXPECT_EQ(judged({passed(), hung(1)}, needs).reason,
             "rank 1 failed: was to end with signal SIGKILL (9), and it did not end by itself");
@@ -206,9 +231,21 @@ TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
   EXPECT_EQ(result.reason, "the run was ended before it was over");
 }
 
+TEST(VerdictTest, HowARankEndedIsToldWhereItIsOutOfTheOrdinary) {
+  const auto end_of = [](const RankFacts& facts) { return judged({facts}).ranks[0].end; };
+  RankFacts crashes = passed(), exits = passed();
+  crashes.end = KilledBy{SIGSEGV};
+  exits.end = ExitedWith{5};
+  EXPECT_EQ(end_of(crashes), "signal SIGSEGV (11)");
+  EXPECT_EQ(end_of(exits), "exit code 5");
+  EXPECT_EQ(end_of(failed(1)), "");
+  EXPECT_EQ(end_of(passed()), "");
+}
+
 TEST(VerdictTest, WhoCouldNotBeEndedIsToldSo) {
   RankFacts stuck = hung(1);
   stuck.end.reset();
+  EXPECT_EQ(judged({{.assertions = 3}}).reason, "timed out: rank 0 hung");
   EXPECT_EQ(judged({stuck}).ranks[0].end, "could not be ended by distrun");
 }
 

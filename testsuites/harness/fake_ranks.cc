@@ -1,0 +1,244 @@
+#include "testsuites/harness/fake_ranks.h"
+
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include "common/unique_fd.h"
+#include "testsuites/harness/rank_frames.h"
+#include "testsuites/harness/test_list_json.h"
+#include "testsuites/harness/where_signal.h"
+
+namespace distrun::fake {
+
+namespace {
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+std::string path_of(const std::string& place) {
+  return variable("FAKE_FOLDER") + "/" + place + ".place";
+}
+
+void close_all() {
+  for (int fd = 0; fd < 64; ++fd) ::close(fd);
+}
+
+void kill_host() { ::kill(::getppid(), SIGKILL); }
+
+class Rank {
+ public:
+  explicit Rank(int result) : result_(result) {}
+
+  void tell(const std::string& bytes) const {
+    for (std::size_t done = 0; done < bytes.size();) {
+      const auto size = ::write(result_, bytes.data() + done, bytes.size() - done);
+      if (size <= 0) ::_exit(125);
+      done += static_cast<std::size_t>(size);
+    }
+  }
+  void tell(const RankFrame& frame) const { tell(to_frame(frame)); }
+  void fails() const { tell(AssertionFailed{{.file = "", .line = 0, .message = "on purpose"}}); }
+  void is_done() const { tell(TestDone{.assertions = 1, .collectives = {}}); }
+  void half_a_frame() const { tell(to_frame(SkipAsked{"no end"}).substr(0, 20)); }
+
+  bool is_second() const { return variable("RANK") == "1"; }
+
+ private:
+  int result_;
+};
+
+// Where it returns, the rank ends with code 0.
+using Behaviour = void (*)(const Rank& rank);
+
+void tells_its_variables(const Rank& rank) {
+  for (char** one = environ; *one != nullptr; ++one) std::puts(*one);
+  rank.is_done();
+}
+
+void fails_1000_times(const Rank& rank) {
+  for (int i = 0; i < 1000; ++i) rank.fails();
+  rank.is_done();
+}
+
+void ends_with_3_after_its_test(const Rank& rank) {
+  rank.is_done();
+  ::_exit(3);
+}
+
+void tells_half_a_frame(const Rank& rank) {
+  rank.is_done();
+  rank.half_a_frame();
+}
+
+void is_killed_while_it_tells(const Rank& rank) {
+  rank.half_a_frame();
+  ::raise(SIGKILL);
+}
+
+// Rank 1 fails, and the others say where they are when they are asked.
+void hangs_and_says_where(const Rank& rank) {
+  if (rank.is_second()) return rank.fails();
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, where_signal());
+  for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n"});
+}
+
+// Or do not.
+void hangs_silently(const Rank& rank) {
+  if (rank.is_second()) return rank.fails();
+  wait_for_ever();
+}
+
+void is_done_and_hangs(const Rank& rank) {
+  rank.is_done();
+  wait_for_ever();
+}
+
+void leaves_its_output_open(const Rank& rank) {
+  rank.is_done();
+  std::puts("printed");
+  std::fflush(stdout);
+  if (::fork() == 0) wait_for_ever();
+}
+
+void leaves_a_process_that_is_not_found(const Rank& rank) {
+  rank.is_done();
+  if (::fork() != 0) return;
+  close_all();
+  wait_for_ever();
+}
+
+void leaves_a_process_and_interrupts(const Rank&) {
+  if (::fork() == 0) {
+    close_all();
+    wait_for_ever();
+  }
+  ::kill(std::atoi(variable("FAKE_RUNNER").c_str()), SIGTERM);
+  wait_for_ever();
+}
+
+void kills_its_host(const Rank&) {
+  kill_host();
+  wait_for_ever();
+}
+
+void kills_its_host_when_let(const Rank&) {
+  wait_at("kills_its_host_when_let");
+  kill_host();
+  wait_for_ever();
+}
+
+void hangs_the_first_time(const Rank& rank) {
+  if (is_first_at("hangs")) {
+    let_one_go("kills_its_host_when_let");
+    wait_for_ever();
+  }
+  rank.is_done();
+}
+
+void passes_when_let(const Rank& rank) {
+  wait_at("passes_when_let");
+  rank.is_done();
+}
+
+void passes_at_last(const Rank& rank) {
+  wait_at("passes_at_last");
+  rank.is_done();
+}
+
+void fails_when_let(const Rank& rank) {
+  wait_at("fails_when_let");
+  rank.fails();
+  rank.is_done();
+}
+
+struct FakeTest {
+  const char* name;
+  Behaviour run;
+  TestNeeds needs = {};
+};
+
+const FakeTest kTests[] = {
+    {"passes", [](const Rank& rank) { rank.is_done(); }},
+    {"is_alone", [](const Rank& rank) { rank.is_done(); }, {.exclusive = true}},
+    {"has_two_ranks", [](const Rank& rank) { rank.is_done(); }, {.ranks = 2}},
+    {"needs_a_gpu", [](const Rank&) {}, {.min_gpus = 1000}},
+    {"skips",
+     [](const Rank& rank) {
+       rank.tell(SkipAsked{"on purpose"});
+       rank.is_done();
+     }},
+    {"fails",
+     [](const Rank& rank) {
+       rank.fails();
+       rank.is_done();
+     }},
+    {"tells_its_variables", tells_its_variables},
+    {"fails_1000_times", fails_1000_times},
+    {"ends_with_3_after_its_test", ends_with_3_after_its_test},
+    {"tells_half_a_frame", tells_half_a_frame},
+    {"is_killed_while_it_tells", is_killed_while_it_tells},
+    {"hangs_and_says_where", hangs_and_says_where, {.ranks = 2}},
+    {"hangs_silently", hangs_silently, {.ranks = 2}},
+    {"hangs_for_ever", [](const Rank&) { wait_for_ever(); }},
+    {"is_done_and_hangs", is_done_and_hangs},
+    {"leaves_its_output_open", leaves_its_output_open},
+    {"leaves_a_process_that_is_not_found", leaves_a_process_that_is_not_found},
+    {"leaves_a_process_and_interrupts", leaves_a_process_and_interrupts},
+    {"kills_its_host", kills_its_host},
+    {"kills_its_host_when_let", kills_its_host_when_let},
+    {"hangs_the_first_time", hangs_the_first_time},
+    {"passes_when_let", passes_when_let},
+    {"passes_at_last", passes_at_last},
+    {"fails_when_let", fails_when_let},
+};
+
+std::string id_of(const FakeTest& test) { return std::string("fake.Rank.") + test.name; }
+
+}  // namespace
+
+void wait_for_ever() {
+  for (;;) ::pause();
+}
+
+bool is_first_at(const std::string& place) {
+  return UniqueFd(::open((path_of(place) + ".been").c_str(), O_CREAT | O_EXCL | O_CLOEXEC, 0600))
+             .get() >= 0;
+}
+
+void wait_at(const std::string& place) {
+  const UniqueFd pipe(::open(path_of(place).c_str(), O_RDONLY | O_CLOEXEC));
+  char byte = 0;
+  if (::read(pipe.get(), &byte, 1) != 1) ::_exit(125);
+}
+
+void let_one_go(const std::string& place) {
+  const UniqueFd pipe(::open(path_of(place).c_str(), O_WRONLY | O_CLOEXEC));
+  if (::write(pipe.get(), "!", 1) != 1) ::_exit(125);
+}
+
+std::string test_list() {
+  std::vector<TestInfo> list;
+  for (const FakeTest& one : kTests) {
+    list.push_back({.id = id_of(one), .needs = one.needs, .file = "", .line = 0});
+  }
+  return test_list_json(list);
+}
+
+void run_rank(const std::string& id, int result) {
+  for (const FakeTest& one : kTests) {
+    if (id_of(one) == id) one.run(Rank(result));
+  }
+  std::fflush(stdout);
+  ::_exit(0);
+}
+
+}  // namespace distrun::fake

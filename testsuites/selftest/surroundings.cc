@@ -1,0 +1,153 @@
+// Tests of what a rank of a test finds when it begins, and of what it may do: what the runner is to
+// see and say of them is in surroundings_test.cc.
+#include <algorithm>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <iostream>
+#include <string>
+#include <thread>
+
+#include <ATen/Context.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/rand.h>
+#include <ATen/record_function.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "backends/gloo.h"
+#include "testsuites/testing/distributed_test.h"
+
+namespace distrun {
+namespace {
+
+using std::chrono::seconds;
+
+[[noreturn, gnu::noinline]] void wait_in_vain() {
+  for (;;) ::pause();
+}
+
+std::string variable(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+// What a test program must not do at namespace scope, as SELFTEST_EARLY says.
+[[maybe_unused]] const int early = [] {
+  const std::string what = variable("SELFTEST_EARLY");
+  if (what == "operation") at::ones({1});
+  if (what == "thread") std::thread(wait_in_vain).detach();
+  if (what == "child" && ::fork() == 0) ::_exit(0);  // That may be done.
+  return 0;
+}();
+const pid_t loaded_by = ::getpid();
+
+struct Rank : DistributedTest {};
+
+DISTRIBUTED_TEST(surroundings, Rank, test_process, {.ranks = 2}) {
+  EXPECT_EQ(std::getenv("DISTRUN_TEST_HOST"), nullptr);
+  EXPECT_EQ(std::filesystem::read_symlink("/proc/self/fd/0"), "/dev/null");
+  EXPECT_EQ(::getpgrp(), ::getpid());
+  int death_signal = 0;
+  ::prctl(PR_GET_PDEATHSIG, &death_signal);
+  EXPECT_EQ(death_signal, SIGKILL);
+  sigset_t blocked;
+  ::sigprocmask(SIG_BLOCK, nullptr, &blocked);
+  EXPECT_FALSE(::sigismember(&blocked, SIGCHLD));
+  EXPECT_FALSE(at::hasCallbacks()) << "nobody looks at operations";
+}
+
+// 0, 1, 2, the way to the runner, and the folder that is listed here.
+DISTRIBUTED_TEST(surroundings, Rank, test_descriptors, {.ranks = 2}) {
+  std::string all;
+  int count = 0;
+  for (const auto& fd : std::filesystem::directory_iterator("/proc/self/fd")) {
+    std::error_code gone;
+    all += std::filesystem::read_symlink(fd, gone).string() + '\n';
+    ++count;
+  }
+  EXPECT_EQ(count, 5) << all;
+}
+
+// A signal to the process is the test's to take.
+DISTRIBUTED_TEST(surroundings, Rank, test_signals, {.ranks = 1}) {
+  sigset_t one;
+  ::sigemptyset(&one);
+  ::sigaddset(&one, SIGUSR1);
+  ::sigprocmask(SIG_BLOCK, &one, nullptr);
+  ::kill(::getpid(), SIGUSR1);
+  int signal = 0;
+  EXPECT_EQ(::sigwait(&one, &signal), 0);
+}
+
+DISTRIBUTED_TEST(surroundings, Rank, test_is_told, {.ranks = 2, .backends = {"gloo", "fake"}}) {
+  std::printf("backend %s, random %.6f, %s\n", backend().c_str(), at::rand({1}).item<double>(),
+              loaded_by == ::getpid() ? "executed" : "forked");
+  EXPECT_LT(rank(), world_size());
+}
+
+// Nothing of it is flushed, and the process ends without the end of static objects.
+DISTRIBUTED_TEST(surroundings, Rank, test_output, {.ranks = 1}) {
+  struct Last {
+    ~Last() { ::puts("destroyed"); }
+  };
+  static const Last last;
+  std::ios::sync_with_stdio(false);
+  std::cout << "on cout\n";
+  std::clog << "on clog\n";
+  std::printf("on stdout\n");
+  EXPECT_EQ(rank(), 0);
+}
+
+DISTRIBUTED_TEST(surroundings, Rank, DISABLED_test_that_is_run, {.ranks = 1}) {
+  EXPECT_EQ(rank(), 0);
+}
+
+// More than the flight recorder keeps by itself.
+DISTRIBUTED_TEST(surroundings, Rank, test_collectives, {.ranks = 1}) {
+  const auto group = make_gloo_backend(store(), rank(), world_size(), seconds(30));
+  for (int i = 0; i < 2100; ++i) {
+    std::vector<at::Tensor> tensors = {at::ones({3})};
+    group->allreduce(tensors)->wait();
+  }
+  EXPECT_EQ(rank(), 0);
+}
+
+// Rank 1 does not join the collective in which rank 0 is; rank 2 has them asked.
+DISTRIBUTED_TEST(surroundings, Rank, test_hang_in_a_collective, {.ranks = 3}) {
+  const auto begun = store("begun");
+  if (rank() == 2) {
+    begun->wait({"yes"}, seconds(50));
+    FAIL() << "on purpose";
+  }
+  const auto group = make_gloo_backend(store("group"), rank(), 2, seconds(50));
+  if (rank() == 1) wait_in_vain();
+  begun->set("yes", "yes");
+  std::vector<at::Tensor> tensors = {at::ones({3})};
+  group->allreduce(tensors)->wait();
+}
+
+DISTRIBUTED_TEST(surroundings, Rank, test_hang_without_signals,
+                 {.ranks = 1, .timeout = std::chrono::milliseconds(500)}) {
+  sigset_t all;
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  wait_in_vain();
+}
+
+// Without their death signal, and with its trace removed.
+DISTRIBUTED_TEST(surroundings, Rank, test_runs_away, {.ranks = 1}) {
+  EXPECT_EQ(rank(), 0);
+  const pid_t child = ::fork();
+  if (child != 0) return;
+  ::setsid();
+  for (char** one = environ; *one != nullptr; ++one) std::fill_n(*one, std::strlen(*one), 'x');
+  for (int fd = 0; fd < 256; ++fd) ::close(fd);
+  wait_in_vain();
+}
+
+}  // namespace
+}  // namespace distrun

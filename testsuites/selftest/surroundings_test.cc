@@ -1,0 +1,205 @@
+// The runner on the tests of surroundings.cc: what a rank of a test host finds, and what the host
+// refuses.
+#include <csignal>
+
+#include <poll.h>
+
+#include "launcher/testing.h"
+#include "launcher/worker_process.h"
+#include "testsuites/harness/host_messages.h"
+#include "testsuites/harness/packet_socket.h"
+#include "testsuites/harness/rank_frames.h"
+#include "testsuites/harness/runner_testing.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::Each;
+using ::testing::Field;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::SizeIs;
+
+class SurroundingsTest : public testing::RunnerFixture {
+ protected:
+  SurroundingsTest() : RunnerFixture(SELFTEST_PROGRAM, "") {}
+
+  TestRunner::Options options_with(
+      const std::vector<std::pair<std::string, std::string>>& variables) const {
+    TestRunner::Options its = options();
+    for (const auto& [name, value] : variables) its.environment.set(name, value);
+    return its;
+  }
+
+  // All ranks have passed; what rank 0 has printed.
+  std::string output_of(const std::string& id, const TestRunner::Options& options) {
+    const auto result = run_one("surroundings.Rank." + id, options);
+    EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+    return result.attempts.empty() ? "" : result.attempts[0].ranks.at(0).output;
+  }
+};
+
+TEST_F(SurroundingsTest, ARankIsAProcessOfItsOwn) {
+  EXPECT_EQ(output_of("test_process", options()), "");
+  EXPECT_EQ(output_of("test_descriptors", options()), "");
+  EXPECT_EQ(output_of("test_signals", options()), "");
+}
+
+TEST_F(SurroundingsTest, WhatOtherProgramsAreToldByVariablesIsNotItsBusiness) {
+  const auto result =
+      run_one("selftest.Well.test_passes", options_with({{"RANK", "99"},
+                                                         {"WORLD_SIZE", "1"},
+                                                         {"GTEST_FILTER", "none"},
+                                                         {"GTEST_REPEAT", "3"},
+                                                         {"GTEST_SHUFFLE", "1"},
+                                                         {"GTEST_TOTAL_SHARDS", "2"},
+                                                         {"GTEST_SHARD_INDEX", "1"}}));
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+  EXPECT_THAT(result.attempts.at(0).ranks, Each(Field(&RankResult::assertions, 3)));
+  EXPECT_EQ(output_of("DISABLED_test_that_is_run", options()), "");
+}
+
+TEST_F(SurroundingsTest, BackendSeedAndIsolationAreThoseOfTheRun) {
+  const auto output_with = [&](std::uint64_t seed, bool fresh, const std::string& backend) {
+    TestRunner::Options its = options();
+    its.seed = seed;
+    its.fresh = fresh;
+    const auto results = run(
+        [&](const auto& tests) {
+          auto one = plan(tests, "surroundings.Rank.test_is_told");
+          one.at(0).backend = backend;
+          return one;
+        },
+        its);
+    EXPECT_EQ(results.at(0).status, TestStatus::kPassed) << results[0].reason;
+    const auto& ranks = results[0].attempts.at(0).ranks;
+    EXPECT_EQ(ranks.at(0).output, ranks.at(1).output);
+    return ranks[0].output;
+  };
+  const std::string forked = output_with(1, false, "fake");
+  EXPECT_THAT(forked, AllOf(HasSubstr("backend fake,"), HasSubstr(", forked\n")));
+  EXPECT_EQ(output_with(1, false, "fake"), forked);
+  EXPECT_NE(output_with(2, false, "fake"), forked);
+  EXPECT_THAT(output_with(1, true, "gloo"),
+              AllOf(HasSubstr("backend gloo,"), HasSubstr(", executed\n")));
+}
+
+TEST_F(SurroundingsTest, WhatWasNotFlushedIsThereAndStaticObjectsAreNotDestroyed) {
+  EXPECT_THAT(output_of("test_output", options()),
+              AllOf(HasSubstr("on cout\n"), HasSubstr("on clog\n"), HasSubstr("on stdout\n"),
+                    Not(HasSubstr("destroyed"))));
+}
+
+TEST_F(SurroundingsTest, CollectivesAreCounted) {
+  const auto result = run_one("surroundings.Rank.test_collectives");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+  const auto& collectives = result.attempts.at(0).ranks.at(0).collectives;
+  ASSERT_THAT(collectives, SizeIs(1));
+  EXPECT_EQ(collectives[0].op, "allreduce");
+  EXPECT_EQ(collectives[0].count, 2100);
+}
+
+TEST_F(SurroundingsTest, WhoHangsInACollectiveSaysInWhich) {
+  const auto result = run_one("surroundings.Rank.test_hang_in_a_collective");
+  const std::string place = result.attempts.at(0).ranks.at(0).stands_at;
+  EXPECT_THAT(place, AllOf(HasSubstr("allreduce, number "), HasSubstr("has not completed: Float"),
+                           HasSubstr("test_hang_in_a_collective")));
+  EXPECT_THAT(place, Not(HasSubstr("RUN_ALL_TESTS"))) << "the same for all";
+  EXPECT_THAT(place, Not(HasSubstr("take_stack"))) << "how it was asked";
+}
+
+TEST_F(SurroundingsTest, AMainThreadThatTakesNoSignalIsNotAwaited) {
+  const auto result = run_one("surroundings.Rank.test_hang_without_signals");
+  EXPECT_THAT(result.attempts.at(0).ranks.at(0).stands_at, HasSubstr("takes no signal"));
+}
+
+// It is found when the run is over: the fixture's end_descendants().
+TEST_F(SurroundingsTest, WhoRemovesItsTraceOutlivesItsTestAndNotTheRun) {
+  left_expected_ = 1;
+  EXPECT_EQ(run_one("surroundings.Rank.test_runs_away").status, TestStatus::kPassed);
+}
+
+TEST_F(SurroundingsTest, WhatAForkCannotTakeAlongIsRefused) {
+  const auto reason_with = [&](const std::string& early) {
+    return run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", early}})).reason;
+  };
+  EXPECT_THAT(reason_with("operation"), HasSubstr("has run a tensor operation before main()"));
+  EXPECT_THAT(reason_with("thread"), HasSubstr("has 2 threads, and a fork takes one"));
+  EXPECT_EQ(reason_with("child"), "");
+}
+
+// The host itself, at a socket of ours.
+class TestHostTest : public ::testing::Test {
+ protected:
+  TestHostTest() {
+    auto sockets = make_packet_sockets().value();
+    here_ = std::move(sockets.first);
+    Environment environment = Environment::from(environ);
+    environment.set(kTestHostVariable, "1");
+    host_ = spawn_process({.executable = SELFTEST_PROGRAM,
+                           .arguments = {SELFTEST_PROGRAM},
+                           .environment = std::move(environment),
+                           .in = sockets.second.get()})
+                .value();
+    EXPECT_FALSE(receive_packet(here_.get()).value().has_ended) << "its list";
+  }
+  ~TestHostTest() override {
+    signal_group(host_, SIGKILL);
+    end_group(host_);
+  }
+
+  // Nothing within half a minute.
+  std::optional<ProcessEnd> end() const {
+    pollfd ended{host_.pidfd.get(), POLLIN, 0};
+    ::poll(&ended, 1, 30'000);
+    return look_at_end(host_);
+  }
+
+  UniqueFd here_;
+  SpawnedProcess host_;
+};
+
+TEST_F(TestHostTest, EndsWhenTheRunnerIsGone) {
+  here_.reset();
+  EXPECT_EQ(end(), ProcessEnd(ExitedWith{0}));
+}
+
+TEST_F(TestHostTest, EndsAtARequestThatItDoesNotUnderstand) {
+  ASSERT_TRUE(send_packet(here_.get(), "rubbish", {}));
+  EXPECT_EQ(end(), ProcessEnd(ExitedWith{0}));
+}
+
+// A program of tests that is executed as a rank; what it tells comes to stdout.
+class RankProgramTest : public ::testing::Test {
+ protected:
+  testing::ProgramResult execute(const std::string& id,
+                                 const std::vector<std::pair<std::string, std::string>>& place) {
+    testing::ProgramOptions options;
+    options.environment.set("DISTRUN_TEST_RANK_OF", id);
+    options.environment.set("DISTRUN_TEST_RESULT", "1");
+    for (const auto& [name, value] : place) options.environment.set(name, value);
+    return testing::run_program({SELFTEST_PROGRAM}, options);
+  }
+};
+
+TEST_F(RankProgramTest, SaysWhereThereIsNoSuchTest) {
+  EXPECT_THAT(execute("selftest.Well.test_nothing", {}).out,
+              HasSubstr("there is no test selftest.Well.test_nothing"));
+}
+
+TEST_F(RankProgramTest, SaysWhatItIsNotTold) {
+  const char* id = "selftest.Well.test_passes";
+  EXPECT_THAT(execute(id, {{"RANK", "0"}}).out, HasSubstr("the variable WORLD_SIZE is not set"));
+  EXPECT_THAT(execute(id, {{"RANK", "x"}, {"WORLD_SIZE", "4"}}).out,
+              HasSubstr("RANK is not a number"));
+}
+
+TEST_F(RankProgramTest, EndsWith1WhereTheTestHasFailed) {
+  const char* id = "selftest.Fails.test_one_expect";
+  EXPECT_EQ(execute(id, {{"RANK", "2"}, {"WORLD_SIZE", "3"}}).end, ProcessEnd(ExitedWith{1}));
+  EXPECT_EQ(execute(id, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}).end, ProcessEnd(ExitedWith{0}));
+}
+
+}  // namespace
+}  // namespace distrun
