@@ -69,7 +69,11 @@ class RunnerFixture : public ::testing::Test {
       if (on_event_) on_event_(runner, event);
     });
     runner.load([&](auto tests) {
-      if (tests) return runner.run(choose(*tests), [&] { io.stop(); });
+      if (tests) {
+        auto plan = choose(*tests);
+        planned_ = plan.size();
+        return runner.run(std::move(plan), [&] { io.stop(); });
+      }
       ADD_FAILURE() << tests.error().message;
       io.stop();
     });
@@ -103,7 +107,7 @@ class RunnerFixture : public ::testing::Test {
 
   testing::Folder folder_;
   std::chrono::milliseconds timeout_ = std::chrono::seconds(60);
-  std::size_t left_expected_ = 0;
+  std::size_t planned_ = 0, left_expected_ = 0;
   std::vector<std::string> notices_;
   TestsSummary summary_;
   std::function<void(TestRunner&, const TestEvent&)> on_event_;

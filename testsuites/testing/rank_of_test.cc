@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <ATen/Context.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "common/record.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/testing/collectives.h"
+#include "testsuites/testing/early_operations.h"
 #include "testsuites/testing/place_teller.h"
 #include "testsuites/testing/result_channel.h"
 
@@ -53,6 +55,10 @@ struct Rank {
 };
 Rank* rank_here = nullptr;
 
+void tell_end(ResultChannel& channel) {
+  channel.send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
+}
+
 int run_here(int, char**) {
   Rank& rank = *rank_here;
   GTEST_FLAG_SET(filter, rank.id);
@@ -69,7 +75,7 @@ int run_here(int, char**) {
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
     rank.channel->send(AssertionFailed{{.message = "there is no test " + rank.id}});
   }
-  rank.channel->send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
+  tell_end(*rank.channel);
   return passed ? 0 : 1;
 }
 
@@ -84,6 +90,34 @@ void run_rank(const std::string& id, UniqueFd result) {
   std::cerr.flush();
   std::fflush(nullptr);
   ::_exit(status);  // Static objects of LibTorch would wait for threads that a test has left.
+}
+
+void run_rank_if_asked() {
+  const char* asked = std::getenv(kRankOfVariable);
+  if (asked == nullptr) return;
+  const std::string id = asked;
+  const char* text = std::getenv(kResultVariable);
+  const auto fd = parse_number<int>(text == nullptr ? "" : text);
+  // None of this is for programs that the test runs.
+  ::unsetenv(kRankOfVariable);
+  ::unsetenv(kResultVariable);
+  if (fd) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
+  allow_operations();
+  run_rank(id, UniqueFd(fd ? *fd : -1));
+}
+
+void fail_rank(const AssertionFailure& failure, pthread_t thread) {
+  if (rank_here == nullptr) {
+    std::fprintf(stderr, "%s:%d: %s\n", failure.file.c_str(), failure.line,
+                 failure.message.c_str());
+    ::_exit(1);
+  }
+  ResultChannel& channel = *rank_here->channel;
+  channel.send(AssertionFailed{failure});
+  channel.send(PlaceTold{place_of(thread)});
+  tell_end(channel);
+  if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);  // `thread` may hold a stream's lock.
+  ::_exit(1);
 }
 
 }  // namespace distrun
