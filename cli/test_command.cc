@@ -11,10 +11,12 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "common/file_url.h"
 #include "common/parse_number.h"
 #include "launcher/private_folder.h"
 #include "launcher/run_end.h"
 #include "launcher/worker_count.h"
+#include "testsuites/harness/leftovers.h"
 
 namespace distrun {
 
@@ -25,8 +27,8 @@ constexpr const char* kHelp =
 every rank passes, with at least one assertion made.  Its id is SUITE.CLASS.TEST: a part of it that
 ends at a dot means all that begin so.  Without a name all tests are run.
 
-Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun's own failure;
-128 + a signal that ended it.
+Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun's own failure,
+or results could not be written; 128 + a signal that ended it.
 
 Examples:
   distrun test gloo
@@ -59,7 +61,7 @@ std::string history_file(const Environment& environment, const std::vector<std::
   if (error) return "";
   std::string all;
   for (const std::string& program : programs) {
-    all += std::filesystem::absolute(program, error).string() + '\n';
+    all += std::filesystem::weakly_canonical(program, error).string() + '\n';
   }
   return (folder / fmt::format("tests_{:016x}.json", std::hash<std::string>()(all))).string();
 }
@@ -73,6 +75,18 @@ std::string host_name() {
   char name[256] = {};
   ::gethostname(name, sizeof(name) - 1);
   return name;
+}
+
+int fail(const Error& error, std::ostream& err) {
+  err << "distrun test: " << error.message << std::endl;
+  return error.kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
+}
+
+void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
+  const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
+  err << "distrun test: it was killed: " << describe(by)
+      << (lines.empty() ? "; what it ran has been ended\n" : "\n");
+  for (const std::string& line : lines) err << "distrun test: " << line << '\n';
 }
 
 }  // namespace
@@ -155,10 +169,17 @@ void TestCommand::check(const Environment& environment) {
   options_.only_failed = failed_;
   options_.list_as_json = json_flag_->count() > 0;
   options_.json = json_;
-  if (json_flag_->count() > 0 && json_.empty() && !options_.list) {
+  if (options_.list_as_json && json_.empty() && !options_.list) {
     refuse("json", "name a file (with --list none is needed)");
   }
-  options_.runner.fresh = isolation_ == "exec";
+  if (options_.list && !json_.empty()) {
+    refuse("json",
+           fmt::format("with --list it takes no file: is {} a test? Name it before --json", json_));
+  }
+  if (options_.list && !options_.junit.empty()) {
+    refuse("junit", "with --list nothing is run: leave one of them out");
+  }
+  options_.runner.fresh = options_.plan.fresh = isolation_ == "exec";
   options_.runner.attempts_max = 1 + retries_;
   options_.runner.keeps_order = options_.plan.shuffle;
   const Machine machine = this_machine(environment);
@@ -174,17 +195,26 @@ void TestCommand::check(const Environment& environment) {
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
 }
 
-int TestCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
-  const auto fail = [&](const Error& error) {
-    err << "distrun test: " << error.message << std::endl;
-    return error.kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
-  };
+Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.programs = binaries_;
-  options_.runner.seed = options_.plan.seed;
   if (binaries_.empty()) {
     const auto suites = find_suites();
-    if (!suites) return fail(suites.error());
+    if (!suites) return suites.error();
     options_.runner.programs = {*suites};
+  }
+  options_.runner.seed = options_.plan.seed;
+  options_.runner.environment = environment;
+  options_.history = history_file(environment, options_.runner.programs);
+  options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+  options_.console.terminal = ::isatty(STDOUT_FILENO) != 0 && options_.runner.rank_under < 0;
+  options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
+  options_.console.columns = columns_of_terminal();
+  return {};
+}
+
+int TestCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
+  if (const auto completed = complete(environment); !completed) {
+    return fail(completed.error(), err);
   }
   if (required_gpus_ > options_.plan.gpus) {
     err << fmt::format("distrun test: --require-gpus {}: there are {}\n", required_gpus_,
@@ -192,36 +222,37 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return kExitTestFailed;
   }
   auto folder = PrivateFolder::make(environment);
-  if (!folder) return fail(folder.error());
+  if (!folder) return fail(folder.error(), err);
+  // The ranks of a test meet in a file there.
+  if (const auto url = file_url(folder->path()); !url) {
+    return fail(url.error().with_context("set TMPDIR to another folder"), err);
+  }
   options_.runner.folder = folder->path();
-  options_.runner.environment = environment;
-  options_.history = history_file(environment, options_.runner.programs);
-  options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   if (options_.runner.rank_under >= 0) {  // What is typed is the debugger's.
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }
-  options_.console.terminal = ::isatty(STDOUT_FILENO) != 0 && options_.runner.rank_under < 0;
-  options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
-  options_.console.columns = columns_of_terminal();
 
   const auto launcher = [&](const Result<GuardTie>& tie) {
-    if (!tie) return fail(tie.error());
-    const TestSessionContext context{
-        .tie = *tie,
-        .host = host_name(),
-        .out = [&](std::string_view text) { out << text << std::flush; },
-        .err = [&](std::string_view text) { err << text << std::flush; }};
-    const auto end = run_test_session(options_, context);
-    return end ? end->status : fail(end.error());
+    // The guard removes it, too: either of the two may be killed.
+    const PrivateFolder removed = std::move(*folder);
+    return tie ? run_here(*tie, out, err) : fail(tie.error(), err);
   };
-  const auto on_end = [&](const Guarded& guarded) {
-    if (const auto* killed = std::get_if<KilledBy>(&guarded.launcher)) {
-      err << "distrun test: it was killed: " << describe(*killed)
-          << "; what it ran has been ended\n";
-    }
-  };
-  const auto status = run_guarded(options_.end_signals, launcher, on_end);
-  return status ? *status : fail(status.error());
+  std::vector<int> signals = options_.end_signals;
+  if (options_.console.terminal) signals.push_back(SIGWINCH);
+  const auto status = run_guarded(signals, launcher, [&](const Guarded& guarded) {
+    if (const auto* by = std::get_if<KilledBy>(&guarded.launcher)) tell_killed(guarded, *by, err);
+  });
+  return status ? *status : fail(status.error(), err);
+}
+
+int TestCommand::run_here(const GuardTie& tie, std::ostream& out, std::ostream& err) {
+  const TestSessionContext context{.tie = tie,
+                                   .host = host_name(),
+                                   .out = [&](std::string_view text) { out << text << std::flush; },
+                                   .err = [&](std::string_view text) { err << text << std::flush; },
+                                   .columns = columns_of_terminal};
+  const auto end = run_test_session(options_, context);
+  return end ? end->status : fail(end.error(), err);
 }
 
 }  // namespace distrun

@@ -29,6 +29,10 @@ class TestCommand : public CliCommand {
   void add_ways_to_run();
   void add_results();
 
+  // What the flags leave open.
+  Result<void> complete(const Environment& environment);
+  int run_here(const GuardTie& tie, std::ostream& out, std::ostream& err);
+
   CLI::App* command_;
   TestSessionOptions options_;
   // Flags whose text needs a second look.

@@ -1,19 +1,29 @@
 #!/usr/bin/env bash
-# `make soak`: everything that starts processes or opens sockets, many times over, first on a quiet
-# machine and then with every core kept busy; between the two, a hundred thousand random requests to
-# our store and to LibTorch's, random bytes to ours, the command lines held against torchrun, and accelerate's own tests.  A test
-# that fails once is a bug.
+# `make soak`: everything that starts processes or opens sockets, and the suites, many times over,
+# first on a quiet machine and then with every core kept busy; between the two, a hundred thousand
+# random requests to our store and to LibTorch's, random bytes to ours, the command lines held
+# against torchrun, and accelerate's own tests.  A test that fails once is a bug.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FUZZ_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
-tests='cli_test|ranks_test|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|TrainDigits'
+tests='cli_test|ranks_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|TrainDigits'
+
+# What earlier runs have taken is the user's, not this one's.
+XDG_CACHE_HOME=$(mktemp -d)
+export XDG_CACHE_HOME
+busy=()
+trap 'rm -rf "$XDG_CACHE_HOME"; [ -z "${busy[*]}" ] || kill "${busy[@]}"' EXIT
 
 soak() {
   printf 'distrun: %s times, %s\n' "$times" "$1" >&2
   ctest --test-dir "$build" -R "$tests" --repeat "until-fail:$times" --output-on-failure -j "$(nproc)" |
     grep -v -e ' Start ' -e ' Passed '
+  if [ -x "$build/distrun-suites" ]; then
+    printf 'distrun: the suites, %s times, %s\n' "$times" "$1" >&2
+    "$build/distrun" test --repeat "$times" | grep -v '^PASS '
+  fi
 }
 
 soak 'the machine quiet'
@@ -26,10 +36,6 @@ if [ -n "$python" ]; then
   printf 'distrun: every command line that is held against torchrun\n' >&2
   "$python" cli/torchrun_parity_test.py "$build/distrun" --all
 fi
-if [ -x "$build/distrun-suites" ]; then
-  printf 'distrun: the suites, %s times\n' "$times" >&2
-  "$build/distrun" test --repeat "$times" | tail -n 3
-fi
 if [ "$python" = "$PWD/.deps/venv/bin/python3" ]; then
   printf "distrun: accelerate's own tests\n" >&2
   cmake/setup.sh accelerate
@@ -38,8 +44,6 @@ fi
 
 cmake/fuzz.sh
 
-busy=()
-trap 'kill "${busy[@]}"' EXIT
 for _ in $(seq "$(nproc)"); do
   bash -c 'while :; do :; done' &
   busy+=($!)

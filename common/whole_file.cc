@@ -35,6 +35,12 @@ Result<std::string> read_all(int fd, std::size_t bytes_max) {
   return unfit(fmt::format("it is longer than {} MiB", bytes_max / kMiB));
 }
 
+mode_t mode_of_new_files() {
+  const mode_t mask = ::umask(0);
+  ::umask(mask);
+  return 0666 & ~mask;
+}
+
 bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto done = ::write(fd, text.data(), text.size());
@@ -65,12 +71,20 @@ Result<void> replace_file(const std::string& path, std::string_view text) {
   std::string unfinished = path + ".XXXXXX";
   const UniqueFd file(::mkostemp(unfinished.data(), O_CLOEXEC));
   if (!file) return Error::from_errno("write " + path);
-  if (!write_all(file.get(), text) || ::fchmod(file.get(), 0644) != 0 ||
+  if (!write_all(file.get(), text) || ::fchmod(file.get(), mode_of_new_files()) != 0 ||
       std::rename(unfinished.c_str(), path.c_str()) != 0) {
     Error error = Error::from_errno("write " + path);
     ::unlink(unfinished.c_str());
     return error;
   }
+  return {};
+}
+
+Result<void> try_to_replace(const std::string& path) {
+  std::string unfinished = path + ".XXXXXX";
+  const UniqueFd file(::mkostemp(unfinished.data(), O_CLOEXEC));
+  if (!file) return Error::from_errno("write " + path);
+  ::unlink(unfinished.c_str());
   return {};
 }
 

@@ -3,8 +3,8 @@
 //     auto text = read_whole_file(path, kMiB);
 //     if (!text) …                  // "error.json: it is longer than 1 MiB"
 //     else if (!*text) …            // It is not there.
-//     if (auto done = replace_file(path, "new"); !done) …   // "write history.json: no space left
-//     …"
+//     auto done = replace_file(path, "new");
+//     if (!done) …                  // "write history.json: no space left on device"
 //
 // Whatever is found at `path`, reading takes a bounded time and a bounded amount of memory.
 #pragma once
@@ -23,7 +23,12 @@ namespace distrun {
 Result<std::optional<std::string>> read_whole_file(const std::string& path, std::size_t bytes_max);
 
 // Who reads `path` meanwhile, or after a crash, finds the old text or the new one, never a part: a
-// new file is written beside it and takes its name.
+// new file is written beside it and takes its name.  Looks at the umask, so no other thread is to
+// make files meanwhile.
 Result<void> replace_file(const std::string& path, std::string_view text);
+
+// Fails as replace_file() would, as far as is known before there is a text: no file can be made
+// beside it.
+Result<void> try_to_replace(const std::string& path);
 
 }  // namespace distrun

@@ -57,6 +57,24 @@ TEST_F(WholeFileTest, APipeIsNotWaitedFor) {
   EXPECT_EQ(read_whole_file(path_, kMiB).error().message, path_ + ": it is not a regular file");
 }
 
+TEST_F(WholeFileTest, ANewFileHasTheModeThatTheUmaskLeaves) {
+  const mode_t before = ::umask(027);
+  ASSERT_TRUE(replace_file(path_, "text").has_value());
+  EXPECT_EQ(::umask(before), mode_t{027});
+  struct stat status {};
+  ASSERT_EQ(::stat(path_.c_str(), &status), 0);
+  EXPECT_EQ(status.st_mode & 07777, mode_t{0640});
+}
+
+TEST_F(WholeFileTest, WhetherItCanBeWrittenIsKnownBefore) {
+  ASSERT_TRUE(replace_file(path_, "old").has_value());
+  EXPECT_TRUE(try_to_replace(path_).has_value());
+  EXPECT_EQ(read_whole_file(path_, kMiB).value(), "old");
+  EXPECT_EQ(files_there(), 1U);
+  EXPECT_EQ(try_to_replace(folder_ + "/no/file").error().message,
+            "write " + folder_ + "/no/file: no such file or directory");
+}
+
 TEST_F(WholeFileTest, WhatCannotBeWrittenIsAnErrorAndLeavesNothing) {
   std::filesystem::create_directory(path_);
   EXPECT_EQ(replace_file(path_, "text").error().message, "write " + path_ + ": is a directory");

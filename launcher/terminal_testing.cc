@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <poll.h>
 #include <pty.h>
+#include <sys/ioctl.h>
 #include <sys/wait.h>
 #include <termios.h>
 #include <unistd.h>
@@ -59,6 +60,11 @@ Terminal::~Terminal() {
 
 void Terminal::type(const std::string& keys) {
   [[maybe_unused]] const auto size = ::write(screen_.get(), keys.data(), keys.size());
+}
+
+void Terminal::resize(int columns) {
+  const winsize size{.ws_row = 24, .ws_col = static_cast<unsigned short>(columns)};
+  ::ioctl(screen_.get(), TIOCSWINSZ, &size);
 }
 
 // False where nothing will come any more.

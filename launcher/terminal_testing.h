@@ -32,6 +32,9 @@ class Terminal {
   // Types `keys` again and again until `text` shows.
   bool type_until(const std::string& keys, const std::string& text);
 
+  // Who is in the foreground gets SIGWINCH.
+  void resize(int columns);
+
   void hang_up() { screen_.reset(); }
 
   // Waits until the program has ended; within half a minute, or it is killed.

@@ -46,7 +46,8 @@ std::string headline_of(const RankResult& rank) {
   return "";
 }
 
-std::string text_of(const AssertionFailure& failure) {
+// Its first line beside its place, and the others below.
+std::string lines_of(const AssertionFailure& failure) {
   const std::string place =
       failure.file.empty() ? "" : fmt::format("{}:{}: ", failure.file, failure.line);
   const std::size_t end = std::min(failure.message.find('\n'), failure.message.size());
@@ -59,7 +60,7 @@ std::string text_of(const AssertionFailure& failure) {
 // All but who it is and what it wrote.
 std::string body_of(const RankResult& rank) {
   std::string text = headline_of(rank) + '\n';
-  for (const AssertionFailure& failure : rank.failures) text += text_of(failure);
+  for (const AssertionFailure& failure : rank.failures) text += lines_of(failure);
   if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
   if (!rank.left_behind.empty()) {

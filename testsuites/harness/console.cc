@@ -14,14 +14,6 @@ namespace {
 
 constexpr std::string_view kErase = "\r\x1b[K";
 
-double seconds(std::chrono::milliseconds time) {
-  return std::chrono::duration<double>(time).count();
-}
-
-bool has_failed(TestStatus status) {
-  return status == TestStatus::kFailed || status == TestStatus::kInterrupted;
-}
-
 // Nothing was known of it when the run was ended.
 bool was_not_run(const TestResult& result) {
   return result.status == TestStatus::kInterrupted && result.attempts.empty();

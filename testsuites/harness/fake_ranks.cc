@@ -10,6 +10,7 @@
 
 #include "common/unique_fd.h"
 #include "testsuites/harness/rank_frames.h"
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"
 #include "testsuites/harness/where_signal.h"
 
@@ -160,6 +161,35 @@ void fails_when_let(const Rank& rank) {
   rank.is_done();
 }
 
+void tells_its_place(const Rank& rank) {
+  std::printf("rank %s of %s, backend %s, seed %s\n", variable("RANK").c_str(),
+              variable("WORLD_SIZE").c_str(), variable(kTestBackendVariable).c_str(),
+              variable(kTestSeedVariable).c_str());
+  rank.is_done();
+}
+
+void fails_the_first_time(const Rank& rank) {
+  if (is_first_at("fails")) rank.fails();
+  rank.is_done();
+}
+
+void waits_for_another(const Rank& rank) {
+  wait_at("another");
+  rank.is_done();
+}
+
+void lets_another_go(const Rank& rank) {
+  let_one_go("another");
+  rank.is_done();
+}
+
+// Says that it is there, and holds that place for as long as it lives.
+void holds_a_place(const Rank&) {
+  const UniqueFd pipe(::open(path_of("held").c_str(), O_WRONLY | O_CLOEXEC));
+  if (::write(pipe.get(), "!", 1) != 1) ::_exit(125);
+  wait_for_ever();
+}
+
 struct FakeTest {
   const char* name;
   Behaviour run;
@@ -199,6 +229,13 @@ const FakeTest kTests[] = {
     {"passes_when_let", passes_when_let},
     {"passes_at_last", passes_at_last},
     {"fails_when_let", fails_when_let},
+    {"tells_its_place",
+     tells_its_place,
+     {.ranks = 2, .ranks_max = 4, .backends = {"gloo", "fake"}}},
+    {"fails_the_first_time", fails_the_first_time},
+    {"waits_for_another", waits_for_another},
+    {"lets_another_go", lets_another_go},
+    {"holds_a_place", holds_a_place, {.ranks = 2}},
 };
 
 std::string id_of(const FakeTest& test) { return std::string("fake.Rank.") + test.name; }

@@ -9,8 +9,8 @@
 //
 // The file:
 //
-//     {"runs": 12, "tests": {"gloo.CommTest.test_sum": {"time_us": 35000, "run": 12, "failed":
-//     true}}}
+//     {"runs": 12,
+//      "tests": {"gloo.CommTest.test_sum": {"time_us": 35000, "run": 12, "failed": true}}}
 //
 // It is worth little and may be removed at any time: what cannot be read counts as not there.  It
 // has a bound, too: tests that have not been run for the longest time are forgotten.

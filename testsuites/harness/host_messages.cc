@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "testsuites/harness/process_end_json.h"
+
 namespace distrun {
 
 namespace {
@@ -16,14 +18,9 @@ std::string text_from(const json& value) {
   return {bytes.begin(), bytes.end()};
 }
 
-json to_json(const ProcessEnd& end) {
-  if (const auto* exited = std::get_if<ExitedWith>(&end)) return {{"code", exited->code}};
-  return {{"signal", std::get<KilledBy>(end).signal}};
-}
-
 ProcessEnd end_from(const json& value) {
   if (value.contains("signal")) return KilledBy{value.at("signal").get<int>()};
-  return ExitedWith{value.at("code").get<int>()};
+  return ExitedWith{value.at("exit_code").get<int>()};
 }
 
 std::string packet_of(const json& message) {
@@ -39,7 +36,7 @@ json to_json(const RankNotForked& not_forked) {
   return {{"message", "not_forked"}, {"key", not_forked.key}, {"problem", not_forked.problem}};
 }
 json to_json(const RankEnded& ended) {
-  return {{"message", "ended"}, {"key", ended.key}, {"end", to_json(ended.end)}};
+  return {{"message", "ended"}, {"key", ended.key}, {"end", end_json(ended.end)}};
 }
 
 FromHost from_host(const json& message) {

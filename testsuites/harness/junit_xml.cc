@@ -32,7 +32,7 @@ void set(pugi::xml_node& node, const char* name, std::size_t value) {
   set(node, name, std::to_string(value));
 }
 void set(pugi::xml_node& node, const char* name, milliseconds time) {
-  set(node, name, fmt::format("{:.3f}", std::chrono::duration<double>(time).count()));
+  set(node, name, fmt::format("{:.3f}", seconds(time)));
 }
 
 // Nothing where the text is empty.
@@ -93,29 +93,28 @@ std::vector<AttemptResult> attempts_of(const TestResult& result) {
   return {{.status = result.status, .reason = result.reason}};
 }
 
-bool has_failed(const TestResult& result) {
-  return result.status == TestStatus::kFailed || result.status == TestStatus::kInterrupted;
-}
 bool is_error(const TestResult& result) {
-  return has_failed(result) && verdict_of(attempts_of(result).front()).is_error;
+  if (!has_failed(result.status)) return false;
+  return result.attempts.empty() || verdict_of(result.attempts.front()).is_error;
 }
-bool is_failure(const TestResult& result) { return has_failed(result) && !is_error(result); }
+bool is_failure(const TestResult& result) { return has_failed(result.status) && !is_error(result); }
 bool is_skipped(const TestResult& result) { return result.status == TestStatus::kSkipped; }
 
 void add_outcome(pugi::xml_node& test_case, const TestResult& result) {
   const auto attempts = attempts_of(result);
-  const AttemptResult& judged_by = has_failed(result) ? attempts.front() : attempts.back();
+  const bool failed = has_failed(result.status);
+  const AttemptResult& judged_by = failed ? attempts.front() : attempts.back();
   if (is_skipped(result)) {
     pugi::xml_node skipped = test_case.append_child("skipped");
     set(skipped, "message", result.reason);
-  } else if (has_failed(result)) {
+  } else if (failed) {
     pugi::xml_node failure = test_case.append_child(is_error(result) ? "error" : "failure");
     set_reason(failure, judged_by);
     failure.text().set(xml_text(details_of(result, judged_by)).c_str());
   }
   for (const AttemptResult& attempt : attempts) {
     if (&attempt == &judged_by) continue;
-    add_other_attempt(test_case, has_failed(result) ? "rerun" : "flaky", result, attempt);
+    add_other_attempt(test_case, failed ? "rerun" : "flaky", result, attempt);
   }
   add_text(test_case, "system-out", output_of(judged_by));
 }
@@ -189,7 +188,7 @@ std::vector<std::pair<std::string, Results>> by_class(const std::vector<TestResu
 
 }  // namespace
 
-std::string junit_xml(const JUnitRun& run) {
+std::string junit_xml(const JUnitRun& run, const TestsEnded& ended) {
   pugi::xml_document document;
   pugi::xml_node declaration = document.append_child(pugi::node_declaration);
   set(declaration, "version", std::string("1.0"));
@@ -197,11 +196,10 @@ std::string junit_xml(const JUnitRun& run) {
   pugi::xml_node root = document.append_child("testsuites");
   set(root, "name", std::string("distrun"));
   Results all;
-  for (const TestResult& result : run.ended.results) all.push_back(&result);
+  for (const TestResult& result : ended.results) all.push_back(&result);
   set_counts(root, all);
-  set(root, "time", run.ended.summary.time);
-  for (const auto& [name, results] : by_class(run.ended.results))
-    add_suite(root, run, name, results);
+  set(root, "time", ended.summary.time);
+  for (const auto& [name, results] : by_class(ended.results)) add_suite(root, run, name, results);
   ToText text;
   document.save(text, "  ", pugi::format_default, pugi::encoding_utf8);
   return std::move(text.text_);

@@ -3,8 +3,7 @@
 //     <testsuites name="distrun" tests="2" failures="1" errors="0" time="1.250">
 //       <testsuite name="gloo.CommTest" tests="2" failures="1" errors="0" skipped="0" …>
 //         <properties>…seed, jobs…</properties>
-//         <testcase classname="gloo.CommTest" name="test_sum" time="1.204" file="comm.cc"
-//         line="12">
+//         <testcase classname="gloo.CommTest" name="test_sum" time="1.204" …>
 //           <properties><property name="ranks" value="4"/>…backend, seed…</properties>
 //           <failure message="rank 1 failed: …" type="failed">…rank by rank…</failure>
 //           <system-out>[rank 0] hello
@@ -28,11 +27,10 @@ namespace distrun {
 
 struct JUnitRun {
   TestsBegun begun;
-  TestsEnded ended;
   std::chrono::system_clock::time_point began_at;
   std::string host;
 };
 
-std::string junit_xml(const JUnitRun& run);
+std::string junit_xml(const JUnitRun& run, const TestsEnded& ended);
 
 }  // namespace distrun

@@ -8,18 +8,21 @@
 namespace distrun {
 namespace {
 
-JUnitRun run_of(std::vector<TestResult> results) {
+JUnitRun a_run() {
   return {.begun = {.jobs = 4, .seed = 7},
-          .ended = {.summary = {.time = std::chrono::milliseconds(1250)},
-                    .results = std::move(results)},
           .began_at = std::chrono::system_clock::time_point(std::chrono::seconds(1735689600)),
           .host = "node7"};
+}
+
+TestsEnded with(std::vector<TestResult> results) {
+  return {.summary = {.time = std::chrono::milliseconds(1250)}, .results = std::move(results)};
 }
 
 // What a CI system reads of it.
 class Read {
  public:
-  explicit Read(const JUnitRun& run) : good_(document_.load_string(junit_xml(run).c_str())) {}
+  explicit Read(const TestsEnded& ended, const JUnitRun& run = a_run())
+      : good_(document_.load_string(junit_xml(run, ended).c_str())) {}
 
   bool is_xml() const { return good_; }
   pugi::xml_node one(const char* path) const { return document_.select_node(path).node(); }
@@ -34,8 +37,9 @@ class Read {
 };
 
 TEST(JUnitXmlTest, IsWrittenAsSurefireAndAntDo) {
-  EXPECT_EQ(junit_xml(run_of({failed_test("test_b"), skipped_test("test_c", "needs 2 GPUs")})),
-            R"(<?xml version="1.0" encoding="UTF-8"?>
+  EXPECT_EQ(
+      junit_xml(a_run(), with({failed_test("test_b"), skipped_test("test_c", "needs 2 GPUs")})),
+      R"(<?xml version="1.0" encoding="UTF-8"?>
 <testsuites name="distrun" tests="2" failures="1" errors="0" time="1.250">
   <testsuite name="gloo.CommTest" tests="2" failures="1" errors="0" skipped="1" time="1.204" timestamp="2025-01-01T00:00:00+00:00" hostname="node7">
     <properties>
@@ -77,7 +81,7 @@ repeat: distrun test gloo.CommTest.test_b
 TEST(JUnitXmlTest, ASuiteIsAClass) {
   TestResult other = passed_test("test_x");
   other.test.id = "fake.OtherTest.test_x";
-  const Read read(run_of({passed_test("a"), other, passed_test("b")}));
+  const Read read(with({passed_test("a"), other, passed_test("b")}));
   EXPECT_EQ(read.count("/testsuites/testsuite"), 2U);
   EXPECT_EQ(read.count("//testsuite[@name='gloo.CommTest']/testcase"), 2U);
   EXPECT_EQ(read.attribute("//testsuite[@name='gloo.CommTest']", "time"), "0.246");
@@ -88,7 +92,7 @@ TEST(JUnitXmlTest, ASuiteIsAClass) {
 TEST(JUnitXmlTest, APassedTestHasOnlyItsOutput) {
   TestResult result = passed_test("a");
   result.attempts[0].ranks[1].output = "x";
-  const Read read(run_of({result}));
+  const Read read(with({result}));
   EXPECT_EQ(read.one("//testcase/system-out").text().get(), std::string("[rank 1] x\n"));
   EXPECT_EQ(read.count("//testcase/*"), 2U) << "with its properties";
 }
@@ -96,15 +100,15 @@ TEST(JUnitXmlTest, APassedTestHasOnlyItsOutput) {
 TEST(JUnitXmlTest, RepetitionsHaveNamesOfTheirOwn) {
   TestResult second = passed_test("a");
   second.repetition = 1;
-  JUnitRun run = run_of({passed_test("a"), second});
+  JUnitRun run = a_run();
   run.begun.repetitions = 2;
-  const Read read(run);
+  const Read read(with({passed_test("a"), second}), run);
   EXPECT_EQ(read.count("//testcase[@name='a #1']"), 1U);
   EXPECT_EQ(read.count("//testcase[@name='a #2']"), 1U);
 }
 
 TEST(JUnitXmlTest, WhatAFlakyTestFailedAtIsToldOfAPassedTest) {
-  const Read read(run_of({flaky_test("a")}));
+  const Read read(with({flaky_test("a")}));
   EXPECT_EQ(read.attribute("//testsuite", "failures"), "0");
   EXPECT_EQ(read.count("//failure") + read.count("//error"), 0U);
   EXPECT_EQ(read.attribute("//testcase/flakyFailure", "message"), "rank 1 failed: comm.cc:14");
@@ -123,7 +127,7 @@ TEST(JUnitXmlTest, TheFirstAttemptOfAFailedTestIsTheFailureAndTheRestAreReruns) 
   result.attempts[1].reason = "second";
   result.attempts[2].ranks[1].status = RankStatus::kCrashed;
   result.attempts[2].ranks[0].output = "third";
-  const Read read(run_of({result}));
+  const Read read(with({result}));
   EXPECT_EQ(read.attribute("//testcase/failure", "message"), "rank 1 failed: comm.cc:14");
   EXPECT_EQ(read.count("//testcase/rerunFailure"), 1U);
   EXPECT_EQ(read.attribute("//testcase/rerunFailure", "message"), "second");
@@ -138,7 +142,7 @@ TEST(JUnitXmlTest, HowTheCulpritEndedTellsAFailureFromAnError) {
   const auto outcome = [](RankStatus status) {
     TestResult result = failed_test("a");
     result.attempts[0].ranks[1].status = status;
-    const Read read(run_of({result}));
+    const Read read(with({result}));
     const pugi::xml_node node = read.one("//testcase/*[@type]");
     EXPECT_EQ(read.attribute("//testsuite", "failures"),
               node.name() == std::string("failure") ? "1" : "0");
@@ -159,7 +163,7 @@ TEST(JUnitXmlTest, ATestThatWasInterruptedOrNotStartedIsAnError) {
   interrupted.status = TestStatus::kInterrupted;
   TestResult not_started = skipped_test("b", "fork: no room");
   not_started.status = TestStatus::kFailed;
-  const Read read(run_of({interrupted, not_started}));
+  const Read read(with({interrupted, not_started}));
   EXPECT_EQ(read.attribute("//testsuite", "errors"), "2");
   EXPECT_EQ(read.attribute("//testcase[@name='a']/error", "type"), "interrupted");
   EXPECT_EQ(read.attribute("//testcase[@name='a']/error", "message"), "the run was ended");
@@ -173,7 +177,7 @@ TEST(JUnitXmlTest, WhateverIsWrittenItIsXml) {
   result.attempts[0].ranks[0].output = all + "]]></system-out>&amp;";
   result.attempts[0].ranks[1].failures[0].message = all + "<b>";
   result.attempts[0].reason = all + "\"'";
-  const Read read(run_of({result}));
+  const Read read(with({result}));
   ASSERT_TRUE(read.is_xml());
   const std::string output = read.one("//testcase/system-out").text().get();
   EXPECT_NE(output.find("]]></system-out>&amp;"), std::string::npos);
@@ -181,7 +185,7 @@ TEST(JUnitXmlTest, WhateverIsWrittenItIsXml) {
   const std::string reason = read.attribute("//failure", "message");
   EXPECT_EQ(reason.substr(0, 9), "\uFFFD\uFFFD\uFFFD");
   EXPECT_EQ(reason.substr(reason.size() - 2), "\"'");
-  EXPECT_EQ(junit_xml(run_of({result})).find('\x01'), std::string::npos);
+  EXPECT_EQ(junit_xml(a_run(), with({result})).find('\x01'), std::string::npos);
 }
 
 }  // namespace

@@ -38,6 +38,14 @@ const char* text_of(TestStatus status) {
   return "";
 }
 
+bool has_failed(TestStatus status) {
+  return status == TestStatus::kFailed || status == TestStatus::kInterrupted;
+}
+
+double seconds(std::chrono::milliseconds time) {
+  return std::chrono::duration<double>(time).count();
+}
+
 std::string name_of(const std::string& id, int repetition, const TestsBegun& begun) {
   return begun.repetitions > 1 ? fmt::format("{} #{}", id, repetition + 1) : id;
 }

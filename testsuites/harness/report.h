@@ -69,7 +69,7 @@ struct AttemptResult {
   int attempt = 1;
   TestStatus status = TestStatus::kPassed;  // Not kFlaky.
   // One line; empty where it passed: "rank 2 failed: …", "rank 1 crashed: signal SIGSEGV (11)",
-  // "diverged: rank 0 was skipped, ranks 1, 2, 3 were not".
+  // "diverged: rank 0 skipped, ranks 1, 2, 3 did not".
   std::string reason;
   std::chrono::milliseconds time{0};
   std::vector<int> culprits;      // Ranks to look at first, in order; the first failed first.
@@ -132,6 +132,11 @@ using TestEvent =
 // "passed", "failed", "skipped", "crashed", "timed_out", "exited"; "flaky", "interrupted".
 const char* text_of(RankStatus status);
 const char* text_of(TestStatus status);
+
+// So does a test that was interrupted.
+bool has_failed(TestStatus status);
+
+double seconds(std::chrono::milliseconds time);
 
 // The id; with --repeat followed by which of them it is: "gloo.CommTest.test_x #3".
 std::string name_of(const std::string& id, int repetition, const TestsBegun& begun);

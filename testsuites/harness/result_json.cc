@@ -8,10 +8,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-double seconds(std::chrono::milliseconds duration) {
-  return std::chrono::duration<double>(duration).count();
-}
-
 Json json_of(const AssertionFailure& failure);
 Json json_of(const Collective& collective);
 Json json_of(const RankResult& rank);
@@ -85,15 +81,28 @@ Json json_of(const TestsSummary& summary) {
           {"seconds", seconds(summary.time)}};
 }
 
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
 }  // namespace
 
 std::string result_json(const TestsBegun& begun, const TestsEnded& ended) {
-  const Json document = {{"summary", json_of(ended.summary)},
-                         {"seed", begun.seed},
-                         {"jobs", begun.jobs},
-                         {"binaries", begun.binaries},
-                         {"tests", list_of(ended.results)}};
-  return document.dump(1, ' ', false, Json::error_handler_t::replace) + '\n';
+  const Json run = {{"summary", json_of(ended.summary)},
+                    {"seed", begun.seed},
+                    {"jobs", begun.jobs},
+                    {"binaries", begun.binaries}};
+  std::string text = "{\n";
+  for (const auto& [name, value] : run.items())
+    text += " \"" + name + "\": " + line_of(value) + ",\n";
+  text += " \"tests\": [";
+  // One after the other: a tree of all of them would take several times as much memory.
+  std::string_view separator = "\n  ";
+  for (const TestResult& result : ended.results) {
+    text.append(separator).append(line_of(json_of(result)));
+    separator = ",\n  ";
+  }
+  return text + "\n ]\n}\n";
 }
 
 }  // namespace distrun

@@ -1,5 +1,6 @@
 #include "testsuites/harness/result_json.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -9,6 +10,7 @@ namespace distrun {
 namespace {
 
 using nlohmann::json;
+using ::testing::ContainsRegex;
 
 // The one test of a run.
 json written(TestResult result) {
@@ -19,22 +21,21 @@ TEST(ResultJsonTest, BeginsWithTheSummaryAndTheRun) {
   const TestsBegun begun{.jobs = 4, .binaries = {"a", "b"}, .seed = 18446744073709551615U};
   const TestsEnded ended{.summary = {3, 1, 2, 1, std::chrono::milliseconds(1250)}};
   EXPECT_EQ(result_json(begun, ended), R"({
- "summary": {
-  "passed": 3,
-  "failed": 1,
-  "skipped": 2,
-  "flaky": 1,
-  "seconds": 1.25
- },
+ "summary": {"passed":3,"failed":1,"skipped":2,"flaky":1,"seconds":1.25},
  "seed": 18446744073709551615,
  "jobs": 4,
- "binaries": [
-  "a",
-  "b"
- ],
- "tests": []
+ "binaries": ["a","b"],
+ "tests": [
+ ]
 }
 )");
+}
+
+TEST(ResultJsonTest, ATestIsALine) {
+  const std::string text = result_json({}, {.results = {passed_test("a"), failed_test("b")}});
+  EXPECT_EQ(json::parse(text)["tests"].size(), 2U);
+  EXPECT_THAT(text, ContainsRegex("\n  [{]\"id\":\"gloo.CommTest.a\",.*[}],\n"
+                                  "  [{]\"id\":\"gloo.CommTest.b\",.*[}]\n ]\n}\n$"));
 }
 
 TEST(ResultJsonTest, TellsAllOfATest) {

@@ -1,44 +1,50 @@
 #include "testsuites/harness/schedule.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace distrun {
 
 void Schedule::add(const ScheduledTest& test) {
-  waiting_.push_back(test);
-  is_sorted_ = false;
+  Order order{test.exclusive, -test.expected, -test.ranks, ++added_};
+  if (keeps_order_) order = {false, {}, 0, added_};
+  waiting_[{test.exclusive, test.ranks}].push({order, test});
 }
 
 std::optional<ScheduledTest> Schedule::take() {
-  if (!std::exchange(is_sorted_, true) && !keeps_order_) {
-    std::stable_sort(waiting_.begin(), waiting_.end(),
-                     [](const ScheduledTest& a, const ScheduledTest& b) {
-                       if (a.exclusive != b.exclusive) return b.exclusive;
-                       return std::pair(a.expected, a.ranks) > std::pair(b.expected, b.ranks);
-                     });
-  }
-  if (waiting_.empty()) return std::nullopt;
-  auto chosen = waiting_.begin();
-  if (!fits(*chosen)) {
-    if (passed_ >= kPassedMax) return std::nullopt;
-    chosen = std::find_if(waiting_.begin(), waiting_.end(),
-                          [this](const ScheduledTest& test) { return fits(test); });
-    if (chosen == waiting_.end()) return std::nullopt;
-    ++passed_;
-  } else {
+  const auto next = first([](const ScheduledTest&) { return true; });
+  if (next == waiting_.end()) return std::nullopt;
+  if (fits(next->second.top().test)) {
     passed_ = 0;
+    return start(next);
   }
-  running_.push_back(*chosen);
-  waiting_.erase(chosen);
+  if (passed_ >= kPassedMax) return std::nullopt;
+  const auto smaller = first([this](const ScheduledTest& test) { return fits(test); });
+  if (smaller == waiting_.end()) return std::nullopt;
+  ++passed_;
+  return start(smaller);
+}
+
+template <class Condition>
+Schedule::Queues::iterator Schedule::first(const Condition& condition) {
+  auto found = waiting_.end();
+  for (auto queue = waiting_.begin(); queue != waiting_.end(); ++queue) {
+    const Waiting& top = queue->second.top();
+    if (!condition(top.test)) continue;
+    if (found == waiting_.end() || top.order < found->second.top().order) found = queue;
+  }
+  return found;
+}
+
+ScheduledTest Schedule::start(Queues::iterator from) {
+  running_.push_back(from->second.top().test);
+  from->second.pop();
+  if (from->second.empty()) waiting_.erase(from);
   return running_.back();
 }
 
 void Schedule::done(std::size_t id) {
   std::erase_if(running_, [id](const ScheduledTest& test) { return test.id == id; });
 }
-
-std::vector<ScheduledTest> Schedule::clear() { return std::exchange(waiting_, {}); }
 
 int Schedule::running_ranks() const {
   int ranks = 0;

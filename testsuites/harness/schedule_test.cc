@@ -91,6 +91,43 @@ TEST(ScheduleTest, NobodyIsPassedForEver) {
   EXPECT_LE(before, 2u * Schedule::kPassedMax);
 }
 
+// One that does not fit is not looked for among all the others: with a cost that grows with their
+// number for each start, this would take longer than a test may.
+TEST(ScheduleTest, HalfAMillionOfOneSizeAreNoTrouble) {
+  constexpr std::size_t kTests = 500'000;
+  Schedule schedule(4);
+  for (std::size_t id = 0; id < kTests; ++id) schedule.add({.id = id, .ranks = 3});
+  for (std::size_t id = 0; id < kTests; ++id) {
+    ASSERT_THAT(take_all(schedule), ElementsAre(id));
+    schedule.done(id);
+  }
+  EXPECT_TRUE(schedule.is_empty());
+}
+
+TEST(ScheduleTest, WhatIsAddedLaterTakesItsPlace) {
+  Schedule schedule(4);
+  schedule.add({.id = 0, .ranks = 4, .expected = milliseconds(5)});
+  schedule.add({.id = 1, .ranks = 4, .expected = milliseconds(1)});
+  EXPECT_THAT(take_all(schedule), ElementsAre(0));
+  schedule.done(0);
+  schedule.add({.id = 0, .ranks = 4, .expected = milliseconds(5)});
+  schedule.add({.id = 2, .ranks = 4, .expected = milliseconds(5)});
+  EXPECT_THAT(take_all(schedule), ElementsAre(0));
+  schedule.done(0);
+  EXPECT_THAT(take_all(schedule), ElementsAre(2));
+}
+
+TEST(ScheduleTest, WhatIsClearedIsNotStarted) {
+  Schedule schedule(1);
+  schedule.add({.id = 0});
+  schedule.add({.id = 1});
+  EXPECT_THAT(take_all(schedule), ElementsAre(0));
+  schedule.clear();
+  schedule.done(0);
+  EXPECT_THAT(take_all(schedule), ElementsAre());
+  EXPECT_TRUE(schedule.is_empty());
+}
+
 // Any mix of tests: all run, within the jobs, and exclusive ones alone.
 TEST(ScheduleRandomTest, AllRunWithinTheJobs) {
   for (unsigned seed = 0; seed < 300; ++seed) {

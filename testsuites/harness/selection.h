@@ -3,8 +3,7 @@
 //     TestSelection selection{.names = {"gloo.CommTest"}, .expression = "not cuda",
 //                             .shard = parse_shard("1/3").value()};
 //     auto tests = select_tests(std::move(all), selection);
-//     if (!tests) return tests.error();   // "no test is called gloo.Comm: did you mean
-//     gloo.CommTest?"
+//     if (!tests) return tests.error();   // "no test is called 'gloo.Com': did you mean …?"
 //
 // A test runs where all that is given means it: one of the names, the expression, the ids that
 // failed, the shard.  They stay in the order of the list.  That none is left is no error here.

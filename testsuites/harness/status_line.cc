@@ -62,8 +62,7 @@ void StatusLine::on(const AttemptEnded& event) {
 
 void StatusLine::on(const TestEnded& event) {
   ++done_;
-  const TestStatus status = event.result.status;
-  if (status == TestStatus::kFailed || status == TestStatus::kInterrupted) ++failed_;
+  if (has_failed(event.result.status)) ++failed_;
 }
 
 milliseconds StatusLine::age_of(const std::optional<Time>& since) const {

@@ -9,6 +9,7 @@
 
 #include "common/parse_number.h"
 #include "common/printable.h"
+#include "testsuites/harness/process_end_json.h"
 
 namespace distrun {
 
@@ -18,15 +19,11 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownBytes = 200;
 
-Json json_of(const ProcessEnd& end) {
-  if (const auto* exited = std::get_if<ExitedWith>(&end)) return {{"exit_code", exited->code}};
-  return {{"signal", std::get<KilledBy>(end).signal}};
-}
-
 Json json_of(const TestInfo& test) {
   Json ends = Json::object();
-  for (const auto& [rank, end] : test.needs.expected_ends)
-    ends[std::to_string(rank)] = json_of(end);
+  for (const auto& [rank, end] : test.needs.expected_ends) {
+    ends[std::to_string(rank)] = end_json(end);
+  }
   return {{"id", test.id},
           {"ranks", test.needs.ranks},
           {"ranks_max", test.needs.ranks_max},

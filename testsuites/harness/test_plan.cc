@@ -40,6 +40,8 @@ std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options)
     command += fmt::format(" --nproc {}", options.nproc);
   }
   if (!options.backend.empty()) command += " --backend " + shell_quoted(options.backend);
+  if (options.seed != PlanOptions().seed) command += fmt::format(" --seed {}", options.seed);
+  if (options.fresh) command += " --isolation exec";
   return command + " " + shell_quoted(loaded.test.id);
 }
 

@@ -25,6 +25,7 @@ struct PlanOptions {
   int repeat = 1;
   bool shuffle = false;
   std::uint64_t seed = 1234;
+  bool fresh = false;                 // --isolation exec: for the command that repeats a test.
   std::vector<std::string> binaries;  // As they were given: for the command that repeats a test.
 };
 

@@ -58,6 +58,13 @@ TEST(TestPlanTest, TheCommandNamesTheBinary) {
             "distrun test --binary 'build/my tests' gloo.A.t");
 }
 
+TEST(TestPlanTest, TheCommandHasWhatMayMatter) {
+  EXPECT_EQ(planned({}, {.shuffle = true, .seed = 7}).repeat_command,
+            "distrun test --seed 7 gloo.A.t");
+  EXPECT_EQ(planned({}, {.fresh = true}).repeat_command, "distrun test --isolation exec gloo.A.t");
+  EXPECT_EQ(planned({}, {.shuffle = true}).repeat_command, "distrun test gloo.A.t");
+}
+
 TEST(TestPlanTest, RepeatsTheWholeList) {
   const auto plan = plan_tests({loaded("a"), loaded("b")}, {.repeat = 2}, {});
   ASSERT_EQ(plan.size(), 4u);

@@ -11,14 +11,14 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
 #include "launcher/descendants.h"
 #include "launcher/worker_process.h"
 #include "testsuites/harness/junit_xml.h"
+#include "testsuites/harness/leftovers.h"
+#include "testsuites/harness/result_file.h"
 #include "testsuites/harness/result_json.h"
 #include "testsuites/harness/test_list_json.h"
 
@@ -28,17 +28,6 @@ namespace asio = boost::asio;
 using boost::system::error_code;
 
 namespace {
-
-Result<void> write_file(const std::string& path, const std::string& text) {
-  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666));
-  if (!file) return Error::from_errno("write " + path);
-  for (std::size_t done = 0; done < text.size();) {
-    const auto size = ::write(file.get(), text.data() + done, text.size() - done);
-    if (size < 0) return Error::from_errno("write " + path);
-    done += static_cast<std::size_t>(size);
-  }
-  return {};
-}
 
 std::string list_text(const std::vector<TestInfo>& tests) {
   std::string text;
@@ -52,6 +41,7 @@ class Session {
       : options_(options), context_(context), console_(options.console, context.out) {}
 
   Result<TestSessionEnd> run() {
+    if (const auto opened = open_files(); !opened) return opened.error();
     allow_many_descriptors();
     catch_signals();
     watch_guard();
@@ -71,6 +61,18 @@ class Session {
   }
 
  private:
+  Result<void> open_files() {
+    if (options_.list) return {};
+    for (const auto& [path, file] :
+         {std::pair(&options_.json, &json_), {&options_.junit, &junit_}}) {
+      if (path->empty()) continue;
+      auto opened = ResultFile::open(*path);
+      if (!opened) return opened.error();
+      file->emplace(std::move(*opened));
+    }
+    return {};
+  }
+
   Result<void> begin(const std::vector<LoadedTest>& loaded) {
     auto chosen = choose(loaded);
     if (!chosen) return chosen.error();
@@ -153,27 +155,35 @@ class Session {
     } else if (summary.failed > 0) {
       status_ = kExitTestFailed;
     }
-    const auto write = [this](const std::string& path, const std::string& text) {
-      if (path.empty()) return;
-      if (const auto written = write_file(path, text); !written) error_ = written.error();
-    };
-    write(options_.json, result_json(begun_, ended));
-    write(options_.junit, junit_xml({begun_, ended, began_at_, context_.host}));
-    if (options_.history.empty()) return;
-    if (const auto added = add_to_history(options_.history, ended); !added) {
-      context_.err("distrun test: " + added.error().message + "\n");
+    ::signal(SIGPIPE, SIG_IGN);  // A reader that is gone and a full disk are told as errors.
+    ::signal(SIGXFSZ, SIG_IGN);
+    if (!options_.history.empty()) {
+      if (const auto added = add_to_history(options_.history, ended); !added) {
+        tell(added.error().message);
+      }
     }
+    if (json_) keep_error(json_->write(result_json(begun_, ended)));
+    if (junit_) keep_error(junit_->write(junit_xml({begun_, began_at_, context_.host}, ended)));
   }
+
+  void keep_error(const Result<void>& written) {
+    if (written) return;
+    if (error_) tell(error_->message);
+    error_ = written.error();
+  }
+
+  void tell(const std::string& line) const { context_.err("distrun test: " + line + "\n"); }
 
   void read_past() {
     auto past = read_history(options_.history);
-    if (!past.notice.empty()) context_.err("distrun test: " + past.notice + "\n");
+    if (!past.notice.empty()) tell(past.notice);
     history_ = std::move(past.history);
   }
 
   void catch_signals() {
     std::vector<int> wanted = options_.end_signals;
     wanted.push_back(SIGTSTP);
+    if (options_.console.terminal) wanted.push_back(SIGWINCH);
     for (const int signal : wanted) {
       struct sigaction before {};
       ::sigaction(signal, nullptr, &before);
@@ -187,8 +197,8 @@ class Session {
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
-      if (signal == SIGTSTP) {
-        pause();
+      if (signal == SIGTSTP || signal == SIGWINCH) {
+        signal == SIGTSTP ? pause() : console_.resize(context_.columns());
         return wait_for_signal();
       }
       if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
@@ -225,12 +235,10 @@ class Session {
   void finish() { io_.stop(); }
 
   void end_what_is_left() {
-    for (const Leftover& one : end_descendants(std::chrono::seconds(30)).ended) {
-      if (signal_ != 0) continue;  // Tests have been ended in their midst.
+    const auto interrupted = signal_ != 0 ? WasInterrupted::kYes : WasInterrupted::kNo;
+    for (const auto& line : lines_about(end_descendants(std::chrono::seconds(30)), interrupted)) {
       if (status_ == 0) status_ = kExitTestFailed;
-      context_.err(
-          fmt::format("distrun test: ended a process that tests have left behind: {} ({})\n",
-                      one.pid, one.name));
+      tell(line);
     }
   }
 
@@ -242,6 +250,7 @@ class Session {
   asio::steady_timer ticking_{io_};
   Console console_;
   std::optional<TestRunner> runner_;
+  std::optional<ResultFile> json_, junit_;
   History history_;
   TestsBegun begun_;
   std::chrono::system_clock::time_point began_at_;

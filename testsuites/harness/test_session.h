@@ -40,6 +40,7 @@ struct TestSessionContext {
   std::string host;
   std::function<void(std::string_view)> out;  // Console and lists.
   std::function<void(std::string_view)> err;  // What went wrong beside the tests.
+  std::function<int()> columns;               // Of the terminal, if there is one, as it is now.
 };
 
 // 0 all passed, 1 one failed, 4 no test ran, 128 + a signal that ended it.
@@ -49,7 +50,9 @@ struct TestSessionEnd {
 
 inline constexpr int kExitTestFailed = 1, kExitNoTestRan = 4;
 
-// Fails with kInvalidArgument where the selection means no test, else where hosts do not start.
+// Fails with kInvalidArgument where the selection means no test, or a file of results could not be
+// written, which is seen before anything is started; else where hosts do not start, or the files of
+// results could not be written in the end.
 Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
                                         const TestSessionContext& context);
 

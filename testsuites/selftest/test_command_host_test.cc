@@ -1,12 +1,13 @@
-// `distrun test` as a user calls it, on tests that misbehave (misbehaving.cc).
+// What `distrun test` does with processes, on a real test host (misbehaving.cc).  Its flags are
+// tested in cli/test_command_test.cc.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <functional>
 
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
-#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -15,17 +16,12 @@
 #include "common/unique_fd.h"
 #include "launcher/terminal_testing.h"
 #include "launcher/testing.h"
-#include "testsuites/harness/test_list_json.h"
 
 namespace distrun {
 namespace {
 
-using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
-using ::testing::SizeIs;
-using ::testing::StartsWith;
 
 class TestCommandTest : public ::testing::Test {
  protected:
@@ -44,86 +40,6 @@ class TestCommandTest : public ::testing::Test {
   testing::Folder folder_;
   testing::ProgramOptions options_;
 };
-
-TEST_F(TestCommandTest, TheExitStatusSaysHowItWent) {
-  const auto passes = test({"selftest.Well.test_passes"});
-  EXPECT_EQ(passes.end, ProcessEnd(ExitedWith{0})) << passes.out << passes.err;
-  EXPECT_THAT(passes.out, EndsWith("\n1 passed, 0 failed, 0 skipped\n"));
-  const auto fails = test({"selftest.Well.test_passes", "selftest.Fails.test_throws"});
-  EXPECT_EQ(fails.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(fails.out, EndsWith("\n1 passed, 1 failed, 0 skipped\n"));
-  const auto skipped = test({"selftest.Well.test_needs_gpus"});
-  EXPECT_EQ(skipped.end, ProcessEnd(ExitedWith{4}));
-  EXPECT_THAT(skipped.out, HasSubstr("needs 64 GPUs, and there are 0"));
-  EXPECT_EQ(test({"-k", "nothing_is_called_so"}).end, ProcessEnd(ExitedWith{4}));
-}
-
-TEST_F(TestCommandTest, WhatMakesNoSenseIsWrongUsage) {
-  const auto unknown = test({"selftest.Wel"});
-  EXPECT_EQ(unknown.end, ProcessEnd(ExitedWith{2}));
-  EXPECT_THAT(unknown.err, AllOf(StartsWith("distrun test: "), HasSubstr("selftest.Well")));
-  for (const std::vector<std::string>& arguments :
-       std::vector<std::vector<std::string>>{{"--shard", "4/3"},
-                                             {"--timeout", "0"},
-                                             {"--isolation", "none"},
-                                             {"--json"},
-                                             {"--rank-under", "1"},
-                                             {"-k", "and"}}) {
-    EXPECT_EQ(test(arguments).end, ProcessEnd(ExitedWith{2})) << arguments[0];
-  }
-}
-
-TEST_F(TestCommandTest, ASkipIsAFailureWhereSkipsAreForbidden) {
-  const auto result = test({"selftest.Well.test_is_skipped_by_all", "--no-skips"});
-  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(result.out, HasSubstr("which --no-skips forbids"));
-}
-
-TEST_F(TestCommandTest, MissingGpusAreAFailureWhereTheyAreRequired) {
-  EXPECT_EQ(test({"selftest.Well.test_passes", "--require-gpus", "64"}).end,
-            ProcessEnd(ExitedWith{1}));
-}
-
-TEST_F(TestCommandTest, ListsItsTests) {
-  const auto lines = test({"--list", "selftest.Exits"});
-  EXPECT_EQ(lines.out, "selftest.Exits.test_0_before_the_end\nselftest.Exits.test_5\n");
-  EXPECT_EQ(lines.err, "");
-  const auto list = parse_test_list(test({"selftest.Exits", "--list", "--json"}).out);
-  ASSERT_TRUE(list) << list.error().message;
-  EXPECT_EQ(list->at(1).needs.ranks, 3);
-}
-
-TEST_F(TestCommandTest, WritesResultsIntoFiles) {
-  const auto result = test({"selftest.Fails.test_throws", "--json", file("a.json"), "--junit",
-                            file("a.xml"), "--repeat", "2"});
-  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
-  std::ifstream text(file("a.json"));
-  const auto json = nlohmann::json::parse(text);
-  EXPECT_EQ(json.at("summary").at("failed"), 2);
-  EXPECT_EQ(json.at("tests").at(1).at("ranks").at(1).at("status"), "failed");
-  std::ifstream xml(file("a.xml"));
-  std::string first;
-  std::getline(xml, first);
-  EXPECT_THAT(first, StartsWith("<?xml"));
-  const auto nowhere = test({"selftest.Well.test_passes", "--json", "/no/such/folder/a.json"});
-  EXPECT_EQ(nowhere.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(nowhere.err, HasSubstr("/no/such/folder/a.json"));
-}
-
-TEST_F(TestCommandTest, RunsWhatFailedTheLastTime) {
-  test({"selftest.Well.test_passes", "selftest.Fails.test_throws"});
-  const auto again = test({"--failed"});
-  EXPECT_THAT(again.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
-}
-
-TEST_F(TestCommandTest, TheCommandThatRepeatsATestDoesSo) {
-  const auto result = test({"selftest.Fails.test_throws"});
-  const auto begin = result.out.find("repeat: distrun ") + 16;
-  const std::string words = result.out.substr(begin, result.out.find('\n', begin) - begin);
-  const auto again =
-      testing::run_program({"sh", "-c", std::string(DISTRUN_PROGRAM) + " " + words}, options_);
-  EXPECT_THAT(again.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
-}
 
 TEST_F(TestCommandTest, ARankCanBeStartedByACommand) {
   const auto result = test({"selftest.Well.test_passes", "--rank-under", "1", "env", "UNDER=1",
