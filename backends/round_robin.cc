@@ -11,6 +11,9 @@ namespace {
 // The first of them: all have its rank and size.
 const c10d::Backend& model_of(const std::vector<RoundRobin::BackendPtr>& groups) {
   TORCH_CHECK(!groups.empty(), "round robin: no group to pass collectives to");
+  for (std::size_t i = 0; i < groups.size(); ++i) {
+    TORCH_CHECK(groups[i], "round robin: group ", i, " of ", groups.size(), " is null");
+  }
   const c10d::Backend& model = *groups.front();
   for (const auto& group : groups) {
     TORCH_CHECK(group->getRank() == model.getRank() && group->getSize() == model.getSize(),
@@ -25,6 +28,18 @@ const c10d::Backend& model_of(const std::vector<RoundRobin::BackendPtr>& groups)
 
 RoundRobin::RoundRobin(std::vector<BackendPtr> groups)
     : Backend(model_of(groups).getRank(), model_of(groups).getSize()), groups_(std::move(groups)) {}
+
+void RoundRobin::setTimeout(std::chrono::milliseconds timeout) {
+  for (const auto& group : groups_) group->setTimeout(timeout);
+}
+
+void RoundRobin::abort() {
+  for (const auto& group : groups_) group->abort();
+}
+
+void RoundRobin::shutdown() {
+  for (const auto& group : groups_) group->shutdown();
+}
 
 c10d::Backend& RoundRobin::next() {
   c10d::Backend& group = *groups_[turn_];

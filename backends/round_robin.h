@@ -15,9 +15,13 @@
 // send() and recv() are not there, because only two of the ranks would move on; nor is barrier(),
 // which on one group says nothing of the others.  They throw c10::Error.
 //
+// setTimeout(), abort() and shutdown() are for all groups; what else c10d::Backend has (timing,
+// errors, hooks, splitting) is not there either: ask the groups.
+//
 // Threads: collectives from one thread at a time.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -34,10 +38,14 @@ class RoundRobin : public c10d::Backend {
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
 
-  // Throws c10::Error where there is no group, or they differ in this rank or in size.
+  // Throws c10::Error where there is no group, one is null, or they differ in this rank or in size.
   explicit RoundRobin(std::vector<BackendPtr> groups);
 
   const std::string getBackendName() const override { return "round_robin"; }
+
+  void setTimeout(std::chrono::milliseconds timeout) override;
+  void abort() override;
+  void shutdown() override;
 
   WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options = {}) override;
   WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;

@@ -1,5 +1,6 @@
 #include "backends/round_robin.h"
 
+#include <chrono>
 #include <functional>
 #include <utility>
 
@@ -37,6 +38,12 @@ class Keeper : public c10d::Backend {
     return work_;
   }
 
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+  void abort() override { ends_ += "abort "; }
+  void shutdown() override { ends_ += "shutdown "; }
+
+  std::chrono::milliseconds timeout_{0};
+  std::string ends_;
   Tensors* tensors_ = nullptr;
   c10d::ReduceOp op_;
   RoundRobin::WorkPtr work_ = c10::make_intrusive<c10d::Work>();
@@ -105,6 +112,18 @@ TEST(RoundRobinTest, TensorsOptionsAndWorkAreHandedThrough) {
   EXPECT_EQ(keeper->op_, c10d::ReduceOp::MAX);
 }
 
+TEST(RoundRobinTest, WhatConcernsAllCollectivesIsToldToEveryGroup) {
+  const auto first = c10::make_intrusive<Keeper>(), second = c10::make_intrusive<Keeper>();
+  RoundRobin group({first, second});
+  group.setTimeout(std::chrono::seconds(7));
+  group.shutdown();
+  group.abort();
+  for (const auto& keeper : {first, second}) {
+    EXPECT_EQ(keeper->timeout_, std::chrono::seconds(7));
+    EXPECT_EQ(keeper->ends_, "shutdown abort ");
+  }
+}
+
 TEST(RoundRobinTest, WhatOnlySomeRanksCallIsRefused) {
   RoundRobin group = of_refusers();
   Tensors tensors;
@@ -123,6 +142,10 @@ TEST(RoundRobinTest, ItIsTheRankThatItsGroupsSay) {
 
 TEST(RoundRobinTest, GroupsOfOtherRanksAreRefused) {
   EXPECT_THAT(failure([] { RoundRobin({}); }), HasSubstr("no group to pass collectives to"));
+  EXPECT_THAT(failure([] {
+                RoundRobin({c10::make_intrusive<Refuser>(""), nullptr});
+              }),
+              HasSubstr("group 1 of 2 is null"));
   for (const auto& [rank, size] : {std::pair(1, 2), std::pair(0, 3)}) {
     const auto other = c10::make_intrusive<Refuser>("", rank, size);
     EXPECT_THAT(failure([&] {
