@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
 # Installs distrun into a folder of its own, builds a program of examples/library against that, and
-# runs it on two workers.
+# runs it on two workers; the program of tests by `distrun test`, which has to have its own suites, too.
 #
-#   cmake/install_test.sh BUILD store|backends [LIBTORCH]
+#   cmake/install_test.sh BUILD store|backends|testing [LIBTORCH]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 library=$2 libtorch=${3-}
@@ -16,6 +16,17 @@ quietly cmake --install "$build" --prefix "$folder/prefix"
 quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY="$library" -DDISTRUN_LIBTORCH="$libtorch"
 quietly cmake --build "$folder/build"
+
+if [ "$library" = testing ]; then
+  export XDG_CACHE_HOME="$folder"  # The history of tests is the user's.
+  said=$("$folder/prefix/bin/distrun" test --binary "$folder/build/use_testing") || { printf '%s\n' "$said"; exit 1; }
+  printf '%s\n' "$said"
+  [ "$(tail -n 1 <<<"$said")" = '1 passed, 0 failed, 0 skipped' ]
+  "$folder/prefix/bin/distrun" test --list gloo >"$folder/list"
+  wc -l <"$folder/list"
+  grep -qx gloo.ProcessGroupGlooTest.test_allreduce_basics "$folder/list"
+  exit
+fi
 said=$("$folder/prefix/bin/distrun" launch --timeout 60 --nproc-per-node 2 "$folder/build/use_$library")
 printf '%s\n' "$said"
 [ "$(sort <<<"$said")" = $'rank 0: 2 ranks have come\nrank 1: 2 ranks have come' ]

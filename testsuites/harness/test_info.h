@@ -1,7 +1,7 @@
 // What a distributed test is to the runner: its id, how many ranks it has, and what it needs.
 //
-//     TestInfo test{.id = "gloo.ProcessGroupGlooTest.test_allreduce_basics", .needs = {.ranks =
-//     4}}; parts_of(test.id).suite        // "gloo"
+//     TestInfo test{.id = "gloo.CommTest.test_sum", .needs = {.ranks = 4}};
+//     parts_of(test.id).suite;  // "gloo"
 //
 // A test binary says what tests it has as a list of these, in JSON (test_list_json.h).
 #pragma once

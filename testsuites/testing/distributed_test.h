@@ -1,26 +1,37 @@
 // Distributed tests: GoogleTest tests that every rank of a group runs, each in a process of its
 // own, and that pass where all ranks pass.
 //
+//     #include <ATen/ops/full.h>
+//     #include "backends/process_group.h"
 //     #include "testsuites/testing/distributed_test.h"
 //
-//     struct CommTest : distrun::DistributedTest {};
+//     struct SumTest : distrun::DistributedTest {};
 //
-//     DISTRIBUTED_TEST(gloo, CommTest, test_sum, {.ranks = 4}) {
-//       auto group = create_gloo();
-//       at::Tensor x = at::full({3}, rank());
-//       std::vector<at::Tensor> xs = {x};
-//       group->allreduce(xs)->wait();
-//       EXPECT_TENSORS_EQUAL(x, at::full({3}, 6));
+//     DISTRIBUTED_TEST(mine, SumTest, test_sum, {.ranks = 4}) {
+//       distrun::init_process_group();
+//       at::Tensor sum = at::full({3}, rank());
+//       distrun::all_reduce(sum);
+//       EXPECT_TENSORS_EQUAL(sum, at::full({3}, 6));
 //     }
 //
-// Its id is "gloo.CommTest.test_sum".  `distrun test --binary PROGRAM gloo` runs it; PROGRAM links
-// distrun::testing, whose main() it gets.
+// Its id is "mine.SumTest.test_sum".  The program gets its main() from distrun::testing_main:
 //
-// The class is a GoogleTest fixture: SetUp() and TearDown() run on every rank.  EXPECT_*, ASSERT_*,
-// SCOPED_TRACE, GTEST_SKIP work as everywhere; tensors.h and throws.h, which this includes, have
-// more of them.  A rank that makes no assertion fails: include this header rather than
-// <gtest/gtest.h>, because it counts them.  A skip is all ranks' or it is an error; what the runner
-// can know (GPUs, backends) belongs into the needs, which it looks at before anything is started.
+//     find_package(distrun REQUIRED COMPONENTS testing)
+//     add_executable(my_tests sum_test.cc)
+//     target_link_libraries(my_tests PRIVATE distrun::testing_main)
+//
+//     distrun test --binary build/my_tests mine
+//
+// The class is a GoogleTest fixture: SetUp() and TearDown() run on every rank.  It is named without
+// namespaces, as its name becomes a part of others.  The needs have to be there: {} where nothing
+// differs from TestNeeds' defaults.  Files of tests are sources of the program itself, or of an
+// object library: those of a static library the linker leaves out, for nobody calls a test.
+//
+// EXPECT_*, ASSERT_*, SCOPED_TRACE, GTEST_SKIP work as everywhere; tensors.h and throws.h, which
+// this includes, have more of them.  A rank that makes no assertion fails: include this header, or
+// counted_assertions.h, rather than <gtest/gtest.h>, because it counts them.  A skip is all ranks'
+// or it is an error; what the runner can know (GPUs, backends) belongs into the needs, which it
+// looks at before anything is started.
 //
 // Before its body a rank has: RANK, LOCAL_RANK, WORLD_SIZE, DISTRUN_INIT_METHOD (a file of its
 // test's own, so init_process_group() works), a current folder of its own, which is TMPDIR too and
@@ -58,7 +69,8 @@ class DistributedTest : public ::testing::Test {
   // A path in the folder that all ranks of this test share; it is empty when the test begins.
   static std::string shared_path(const std::string& name);
 
-  // The store of the ranks of this test: a c10d::FileStore.  Another name, another store.
+  // The store of the ranks of this test: a c10d::FileStore.  Another name, another store; the same
+  // name, the same object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 };
 
@@ -79,7 +91,7 @@ int register_test(const char* suite, const char* test_class, const char* name,
 }  // namespace internal
 }  // namespace distrun
 
-// The needs, a TestNeeds in braces, may hold commas: they are the last arguments.
+// (suite, Class, name, {needs}): the needs, a TestNeeds, may hold commas, so they come last.
 #define DISTRIBUTED_TEST(suite, Class, name, ...)                                      \
   class suite##_##Class##_##name##_Test : public Class {                               \
    private:                                                                            \
