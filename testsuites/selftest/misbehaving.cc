@@ -8,6 +8,8 @@
 #include <stdexcept>
 #include <string>
 
+#include <ATen/ops/ones.h>
+#include <ATen/record_function.h>
 #include <fcntl.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -15,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/process_group.h"
 #include "testsuites/testing/distributed_test.h"
 
 namespace distrun {
@@ -52,6 +55,31 @@ DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
   EXPECT_TRUE(std::filesystem::is_empty("."));
   EXPECT_EQ(std::filesystem::current_path(), std::getenv("TMPDIR"));
   std::ofstream("mine") << rank();
+}
+
+// Which nobody else has open meanwhile.
+DISTRIBUTED_TEST(selftest, Well, test_store_keeps_all, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() != 0) return;
+  store()->set("a", "1");
+  store()->set("b", "2");
+  EXPECT_TRUE(store()->check({"a", "b"}));
+}
+
+// A fork has variables that its program did not begin with.
+DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
+  std::ifstream file("/proc/self/environ");
+  const std::string at_first(std::istreambuf_iterator<char>(file), {});
+  file.close();
+  std::puts(at_first.find("WORLD_SIZE=2") != at_first.npos ? "executed afresh" : "forked");
+  for (const char* name : {"DISTRUN_TEST_RANK_OF", "DISTRUN_TEST_RESULT", "DISTRUN_TEST_HOST"}) {
+    EXPECT_EQ(std::getenv(name), nullptr) << name << " makes ranks of programs that this one runs";
+  }
+  for (int fd = 3; fd < 256; ++fd) {
+    const int flags = ::fcntl(fd, F_GETFD);
+    EXPECT_TRUE(flags < 0 || (flags & FD_CLOEXEC) != 0) << "programs inherit descriptor " << fd;
+  }
+  EXPECT_FALSE(at::hasCallbacks()) << "each tensor operation is still watched";
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {
@@ -141,6 +169,18 @@ DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = 
   EXPECT_EQ(::read(go, &sign, 1), 1);
 }
 
+struct Forks : DistributedTest {};
+
+// Only a part of rank 1 comes to the end of the test.
+DISTRIBUTED_TEST(selftest, Forks, test_0_while_a_fork_goes_on, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() != 1) return;
+  const pid_t child = ::fork();
+  if (child == 0) return;
+  ::waitpid(child, nullptr, 0);
+  ::_exit(0);
+}
+
 struct Hangs : DistributedTest {};
 
 DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = milliseconds(500)}) {
@@ -163,6 +203,15 @@ DISTRIBUTED_TEST(selftest, Hangs, test_stopped, {.ranks = 2, .timeout = millisec
   if (rank() == 1) ::kill(::getpid(), SIGSTOP);
 }
 
+// It is time enough for the others to be in the collective then.
+DISTRIBUTED_TEST(selftest, Hangs, test_in_a_collective, {.ranks = 3, .timeout = seconds(3)}) {
+  init_process_group();
+  EXPECT_LT(rank(), 3);
+  at::Tensor x = at::ones({3, 2});
+  if (rank() == 1) wait_for_ever();
+  all_reduce(x);
+}
+
 // A rank that fails, and peers that wait for it: nobody waits for the time-out.
 DISTRIBUTED_TEST(selftest, Hangs, test_for_one_that_failed, {.ranks = 3}) {
   ASSERT_NE(rank(), 1) << "on purpose";
@@ -181,6 +230,13 @@ DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seco
 }
 
 struct Fails : DistributedTest {};
+
+// The first of them: the others need another host then.
+DISTRIBUTED_TEST(selftest, Fails, test_kills_the_host, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) ::kill(::getppid(), SIGKILL);
+  wait_for_ever();
+}
 
 DISTRIBUTED_TEST(selftest, Fails, test_one_expect, {.ranks = 3}) {
   std::printf("rank %d was here\n", rank());
@@ -242,12 +298,6 @@ DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
   if (::fork() != 0) ::_exit(0);
   ::prctl(PR_SET_NAME, "the_daemon");
   for (int fd = 0; fd < 256; ++fd) ::close(fd);
-  wait_for_ever();
-}
-
-DISTRIBUTED_TEST(selftest, Fails, test_kills_the_host, {.ranks = 2}) {
-  EXPECT_LT(rank(), 2);
-  if (rank() == 1) ::kill(::getppid(), SIGKILL);
   wait_for_ever();
 }
 

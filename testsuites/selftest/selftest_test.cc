@@ -10,7 +10,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::AllOf;
-using ::testing::Contains;
 using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::ElementsAre;
@@ -18,6 +17,8 @@ using ::testing::EndsWith;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
+using ::testing::IsSupersetOf;
+using ::testing::Not;
 using ::testing::SizeIs;
 using ::testing::StartsWith;
 
@@ -38,6 +39,14 @@ class SelfTest : public testing::RunnerFixture {
     EXPECT_EQ(result.attempts[0].culprits.at(0), 1);
     EXPECT_EQ(summary_.failed, 1);
   }
+
+  // Each rank of its last attempt for itself: it has not died with its host.
+  static bool has_run(const TestResult& result) {
+    const auto has = [&](const char* words) {
+      return result.reason.find(words) != std::string::npos;
+    };
+    return !has("the test host is lost") && !has("could not be started");
+  }
 };
 
 TEST_F(SelfTest, GoodTestsPass) {
@@ -53,6 +62,19 @@ TEST_F(SelfTest, GoodTestsPass) {
 TEST_F(SelfTest, RanksMeetAndHaveFoldersOfTheirOwnThatAreGoneThen) {
   const auto result = run_one("Well.test_meets");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+  EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
+}
+
+TEST_F(SelfTest, AStoreKeepsWhatEachOfItsCallersHasSet) {
+  const auto result = run_one("Well.test_store_keeps_all");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+}
+
+TEST_F(SelfTest, GoogleTestsOwnOutputFilesAreNotWritten) {
+  TestRunner::Options its = options();
+  its.environment.set("GTEST_OUTPUT", "xml:" + folder_.path() + "/");
+  EXPECT_THAT(run("Well.test_passes", its),
+              ElementsAre(Field(&TestResult::status, TestStatus::kPassed)));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
@@ -104,6 +126,8 @@ TEST_F(SelfTest, WhoEndsBeforeItsTestHasFailedWhateverTheCode) {
                "rank 1 ended before its test did: exit code 0");
   expect_fails("Exits.test_5", RankStatus::kExited,
                "rank 1 ended before its test did: exit code 5");
+  expect_fails("Forks.test_0", RankStatus::kExited,
+               "rank 1 ended before its test did: exit code 0");
 }
 
 TEST_F(SelfTest, WhoHangsIsNamedWithItsPlace) {
@@ -115,6 +139,22 @@ TEST_F(SelfTest, WhoHangsIsNamedWithItsPlace) {
   const auto stopped = run_one("Hangs.test_stopped");
   EXPECT_THAT(stopped.attempts.at(0).ranks.at(1).stands_at, HasSubstr("stopped"));
   EXPECT_EQ(stopped.attempts[0].ranks[0].stands_at, "");
+}
+
+TEST_F(SelfTest, WhoHangsInACollectiveIsToldWithItsName) {
+  const auto result = run_one("Hangs.test_in_a_collective");
+  EXPECT_EQ(result.reason, "timed out: ranks 0, 1, 2 hung");
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  const auto& ranks = result.attempts[0].ranks;
+  for (const std::size_t rank : {0u, 2u}) {
+    EXPECT_THAT(
+        ranks.at(rank).stands_at,
+        AllOf(StartsWith(
+                  "allreduce, number 1 of group default_pg, has not completed: Float [3, 2]\n"),
+              HasSubstr("distrun::all_reduce")));
+  }
+  EXPECT_THAT(ranks.at(1).stands_at,
+              AllOf(Not(HasSubstr("allreduce")), HasSubstr("wait_for_ever")));
 }
 
 TEST_F(SelfTest, WhoWaitsForOneThatFailedIsAConsequence) {
@@ -178,13 +218,14 @@ TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {
   its.jobs = 2;
   const auto results = run("Fails.", its);
   ASSERT_THAT(results, SizeIs(9));
+  EXPECT_EQ(results[0].test.id, "selftest.Fails.test_kills_the_host");
+  EXPECT_THAT(results[0].reason, HasSubstr("the test host is lost"));
   for (const TestResult& result : results) {
-    EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
     const bool killer = result.test.id.ends_with("kills_the_host");
-    EXPECT_EQ(result.reason.find("the test host is lost") != std::string::npos, killer)
-        << result.test.id << ": " << result.reason;
+    EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
+    EXPECT_EQ(has_run(result), !killer) << result.test.id << ": " << result.reason;
   }
-  EXPECT_THAT(notices_, Contains(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
 }
 
 TEST_F(SelfTest, AHostThatDoesNotAnswerIsReplacedToo) {
@@ -205,12 +246,22 @@ TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
   TestRunner::Options its = options();
   its.jobs = 100;
   its.limits.ending = seconds(3);
-  const auto results = run("", its);
+  std::size_t planned = 0;
+  const auto all = [&](const std::vector<LoadedTest>& tests) {
+    const auto chosen = plan(tests, "");
+    planned = chosen.size();
+    return chosen;
+  };
+  const auto results = run(all, its);
+  EXPECT_THAT(results, SizeIs(planned));
+  std::set<std::string> passed;
   for (const TestResult& result : results) {
     const bool killer = result.test.id.ends_with("s_the_host");
-    EXPECT_EQ(result.reason.find("the test host is lost") != std::string::npos, killer)
-        << result.test.id << ": " << result.reason;
+    EXPECT_EQ(has_run(result), !killer) << result.test.id << ": " << result.reason;
+    if (result.status == TestStatus::kPassed) passed.insert(result.test.id.substr(9));
   }
+  EXPECT_THAT(passed, IsSupersetOf({"Well.test_passes", "Well.test_meets", "Well.test_32_ranks",
+                                    "Well.test_dies_as_expected", "Well.test_prints_100_MB"}));
 }
 
 TEST_F(SelfTest, AFailureIsTriedAgainAndFlakyWhereItPassesThen) {
@@ -250,11 +301,14 @@ TEST_F(SelfTest, AnInterruptEndsWhatRuns) {
 
 TEST_F(SelfTest, RanksCanBeFreshPrograms) {
   TestRunner::Options its = options();
-  its.fresh = true;
-  const auto results = run("Well.test_passes", its);
-  ASSERT_THAT(results, SizeIs(1));
-  EXPECT_EQ(results[0].status, TestStatus::kPassed) << results[0].reason;
-  EXPECT_THAT(results[0].attempts.at(0).ranks, Each(Field(&RankResult::assertions, 3)));
+  for (const bool fresh : {true, false}) {
+    its.fresh = fresh;
+    const auto results = run("Well.test_tells_how", its);
+    ASSERT_THAT(results, SizeIs(1));
+    EXPECT_EQ(results[0].status, TestStatus::kPassed) << results[0].reason;
+    EXPECT_THAT(results[0].attempts.at(0).ranks,
+                Each(Field(&RankResult::output, fresh ? "executed afresh\n" : "forked\n")));
+  }
 }
 
 TEST_F(SelfTest, WhatIsNoTestHostIsSaidSo) {

@@ -2,6 +2,8 @@
 
 #include <atomic>
 #include <cstdlib>
+#include <map>
+#include <mutex>
 #include <stdexcept>
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
@@ -63,7 +65,14 @@ std::string DistributedTest::shared_path(const std::string& name) {
 }
 
 c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) {
-  return c10::make_intrusive<c10d::FileStore>(shared_path(name), world_size());
+  // One for each name, for as long as the process lives: where every FileStore that was ever open
+  // is closed again, the last one takes the file with it.
+  static std::mutex mutex;
+  static std::map<std::string, c10::intrusive_ptr<c10d::Store>> stores;
+  const std::lock_guard lock(mutex);
+  auto& store = stores[name];
+  if (!store) store = c10::make_intrusive<c10d::FileStore>(shared_path(name), world_size());
+  return store;
 }
 
 }  // namespace distrun

@@ -4,23 +4,17 @@
 
 #include <gtest/gtest.h>
 
-#include "common/parse_number.h"
 #include "testsuites/harness/host_messages.h"
 #include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/test_host.h"
 
 int main(int, char** argv) {
   // As a user may have set them for other programs: the runner chooses, repeats and reports.
-  for (const char* variable : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX", "GTEST_OUTPUT"}) {
-    ::unsetenv(variable);
-  }
+  for (const char* variable : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(variable);
+  GTEST_FLAG_SET(output, "");  // Its variable was read before main().
   int count = 1;
   ::testing::InitGoogleTest(&count, argv);
-  if (const char* id = std::getenv(distrun::kRankOfVariable)) {
-    const char* result = std::getenv(distrun::kResultVariable);
-    const auto fd = distrun::parse_number<int>(result == nullptr ? "" : result);
-    distrun::run_rank(id, distrun::UniqueFd(fd ? *fd : -1));
-  }
+  distrun::run_rank_if_asked();
   if (std::getenv(distrun::kTestHostVariable) != nullptr) distrun::serve_tests(0);
   std::fprintf(stderr,
                "%s: a program of distributed tests: distrun test --binary %s\n"

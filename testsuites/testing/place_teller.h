@@ -3,7 +3,7 @@
 //
 //     PlaceTeller teller(channel);       // in the main thread, before the test
 //
-// The question is the signal kWhereSignal, which a thread of its own takes; that one has the main
+// The question is the signal where_signal(), which a thread of its own takes; that one has the main
 // thread look at its own stack.  A rank that is stopped cannot answer.
 #pragma once
 

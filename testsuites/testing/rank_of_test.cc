@@ -6,6 +6,7 @@
 #include <memory>
 
 #include <ATen/Context.h>
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -13,6 +14,7 @@
 #include "common/record.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/testing/collectives.h"
+#include "testsuites/testing/early_operations.h"
 #include "testsuites/testing/place_teller.h"
 #include "testsuites/testing/result_channel.h"
 
@@ -84,6 +86,20 @@ void run_rank(const std::string& id, UniqueFd result) {
   std::cerr.flush();
   std::fflush(nullptr);
   ::_exit(status);  // Static objects of LibTorch would wait for threads that a test has left.
+}
+
+void run_rank_if_asked() {
+  const char* asked = std::getenv(kRankOfVariable);
+  if (asked == nullptr) return;
+  const std::string id = asked;
+  const char* text = std::getenv(kResultVariable);
+  const auto fd = parse_number<int>(text == nullptr ? "" : text);
+  // None of this is for programs that the test runs.
+  ::unsetenv(kRankOfVariable);
+  ::unsetenv(kResultVariable);
+  if (fd) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
+  allow_operations();
+  run_rank(id, UniqueFd(fd ? *fd : -1));
 }
 
 }  // namespace distrun

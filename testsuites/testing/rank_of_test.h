@@ -1,6 +1,9 @@
 // Runs one rank of a test in this process: a fork of the test host, or the program executed afresh.
 //
 //     run_rank("gloo.CommTest.test_sum", UniqueFd(result_fd));
+//
+// A test may fork: of its children only the failures are told, for only the rank itself can come to
+// the end of its test.
 #pragma once
 
 #include <string>
@@ -15,6 +18,9 @@ inline constexpr const char* kResultVariable = "DISTRUN_TEST_RESULT";
 
 // How many assertions this process has made so far.
 int assertions_made();
+
+// Where the program has been executed afresh as a rank, run_rank(); else nothing.
+void run_rank_if_asked();
 
 // The test, then the end of the process.
 [[noreturn]] void run_rank(const std::string& id, UniqueFd result);

@@ -4,10 +4,14 @@
 //     channel.send(AssertionFailed{…});
 //
 // Threads: any; a frame goes out whole.  One that finds the channel taken for a second gives up: it
-// is for the thread that says where a hanging rank stands.
+// is for the thread that says where a hanging rank stands.  Processes: of a fork of the one that
+// has made the channel only failures go out.  It is not the rank, so it cannot end the test, nor
+// skip it.
 #pragma once
 
 #include <mutex>
+
+#include <unistd.h>
 
 #include "common/unique_fd.h"
 #include "testsuites/harness/rank_frames.h"
@@ -21,6 +25,7 @@ class ResultChannel {
   void send(const RankFrame& frame);
 
  private:
+  const pid_t rank_ = ::getpid();
   std::timed_mutex mutex_;
   UniqueFd pipe_;
 };

@@ -42,7 +42,8 @@
 #include <vector>
 
 #include <ATen/core/Tensor.h>
-#include <gtest/gtest.h>
+
+#include "testsuites/testing/counted_assertions.h"
 
 namespace distrun {
 

@@ -4,6 +4,7 @@
 #include <cstdlib>
 #include <limits>
 
+#include <ATen/ops/_nested_tensor_from_tensor_list.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/imag.h>
@@ -13,7 +14,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 
-#include "testsuites/testing/distributed_test.h"
 #include "testsuites/testing/rank_of_test.h"
 
 namespace distrun {
@@ -80,6 +80,11 @@ TEST(TensorsTest, WhatCannotBeComparedIsRefused) {
   EXPECT_THAT(equal(meta, meta), HasSubstr("meta tensor"));
   const auto csr = at::zeros({2, 2}).to_sparse_csr();
   EXPECT_THAT(equal(csr, csr), HasSubstr("layout SparseCsr: compare what to_dense() gives"));
+  const auto row = at::zeros({2});
+  const auto nested = at::_nested_tensor_from_tensor_list({row, at::zeros({3})});
+  for (const auto& [actual, expected] : {std::pair(nested, nested), {nested, row}, {row, nested}}) {
+    EXPECT_THAT(equal(actual, expected), HasSubstr("nested: compare what unbind() gives"));
+  }
 }
 
 TEST(TensorsTest, StridesDoNotMatter) {

@@ -16,7 +16,7 @@
 #include <string>
 #include <type_traits>
 
-#include <gtest/gtest.h>
+#include "testsuites/testing/counted_assertions.h"
 
 namespace distrun::internal {
 

@@ -7,7 +7,6 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 
-#include "testsuites/testing/distributed_test.h"
 #include "testsuites/testing/rank_of_test.h"
 
 namespace distrun {
