@@ -97,6 +97,14 @@ DISTRIBUTED_TEST(selftest, Well, test_dies_as_expected,
   EXPECT_EQ(rank(), 0);
 }
 
+DISTRIBUTED_TEST(selftest, Well, test_peers_of_the_dead_are_told,
+                 {.ranks = 3, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
+  init_process_group();
+  if (rank() == 1) ::raise(SIGKILL);
+  at::Tensor x = at::ones({3});
+  EXPECT_THROWS_WITHIN(all_reduce(x), seconds(10), c10::DistBackendError, "all_reduce");
+}
+
 DISTRIBUTED_TEST(selftest, Well, test_prints_100_MB, {.ranks = 1}) {
   const std::string line(9'999, 'x');
   for (int i = 0; i < 10'000; ++i) std::puts(line.c_str());
@@ -247,6 +255,12 @@ DISTRIBUTED_TEST(selftest, Fails, test_one_expect, {.ranks = 3}) {
 DISTRIBUTED_TEST(selftest, Fails, test_throws, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) throw std::runtime_error("on purpose");
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_no_error_comes_in_time, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 0) return;
+  EXPECT_THROWS_WITHIN(wait_for_ever(), milliseconds(100), std::exception, "gone");
 }
 
 DISTRIBUTED_TEST(selftest, Fails, test_without_assertions, {.ranks = 2}) {

@@ -33,6 +33,17 @@
 // or it is an error; what the runner can know (GPUs, backends) belongs into the needs, which it
 // looks at before anything is started.
 //
+// A test of faults says in its needs how ranks are to end, and in its body what the others are to
+// notice, and when:
+//
+//     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
+//                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
+//       distrun::init_process_group();
+//       if (rank() == 1) ::raise(SIGKILL);
+//       at::Tensor x = at::ones({3});
+//       EXPECT_THROWS_WITHIN(distrun::all_reduce(x), std::chrono::seconds(5), c10::Error, "");
+//     }
+//
 // Before its body a rank has: RANK, LOCAL_RANK, WORLD_SIZE, DISTRUN_INIT_METHOD (a file of its
 // test's own, so init_process_group() works), a current folder of its own, which is TMPDIR too and
 // empty, /dev/null as stdin, and torch::manual_seed(1234).  After it the process ends by _exit():
