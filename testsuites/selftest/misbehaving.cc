@@ -177,8 +177,10 @@ DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = 
   EXPECT_EQ(::read(go, &sign, 1), 1);
 }
 
+struct Forks : DistributedTest {};
+
 // Only a part of rank 1 comes to the end of the test.
-DISTRIBUTED_TEST(selftest, Exits, test_0_while_a_fork_goes_on, {.ranks = 2}) {
+DISTRIBUTED_TEST(selftest, Forks, test_0_while_a_fork_goes_on, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() != 1) return;
   const pid_t child = ::fork();

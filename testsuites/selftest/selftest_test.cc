@@ -145,7 +145,7 @@ TEST_F(SelfTest, WhoEndsBeforeItsTestHasFailedWhateverTheCode) {
                "rank 1 ended before its test did: exit code 0");
   expect_fails("Exits.test_5", RankStatus::kExited,
                "rank 1 ended before its test did: exit code 5");
-  expect_fails("Exits.test_0_while_a_fork", RankStatus::kExited,
+  expect_fails("Forks.test_0", RankStatus::kExited,
                "rank 1 ended before its test did: exit code 0");
 }
 
