@@ -170,7 +170,8 @@ void TestCommand::check(const Environment& environment) {
     refuse("rank-under", "a command is to follow: gdb --args");
   if (under) {
     options_.runner.jobs = 1;
-    options_.plan.timeout = std::chrono::hours(24);
+    options_.plan.is_patient = true;
+    options_.runner.limits.grace = std::chrono::hours(24);
   }
 }
 

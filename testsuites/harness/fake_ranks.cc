@@ -131,13 +131,16 @@ void kills_its_host(const Rank&) {
 }
 
 void kills_its_host_when_let(const Rank&) {
-  wait_at("kills_its_host_when_let");
+  if (is_first_at("kills")) wait_at("kills_its_host_when_let");
   kill_host();
   wait_for_ever();
 }
 
 void hangs_the_first_time(const Rank& rank) {
-  if (is_first_at("hangs")) wait_for_ever();
+  if (is_first_at("hangs")) {
+    let_one_go("kills_its_host_when_let");
+    wait_for_ever();
+  }
   rank.is_done();
 }
 

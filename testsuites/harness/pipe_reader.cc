@@ -30,19 +30,23 @@ struct PipeReader::Impl : std::enable_shared_from_this<Impl> {
                          });
   }
 
-  void drain() {
-    if (ended) return;
-    pipe.non_blocking(true);
-    error_code error;
+  bool drain() {
+    if (!ended) pipe.non_blocking(true);
     while (!ended) {
+      error_code error;
       const auto size = pipe.read_some(boost::asio::buffer(buffer), error);
-      if (error) return end();
-      on_bytes({buffer.data(), size});
+      if (error == boost::asio::error::would_block) return false;
+      if (error) {
+        end();
+      } else {
+        on_bytes({buffer.data(), size});
+      }
     }
+    return true;
   }
 
   void end() {
-    ended = true;
+    if (std::exchange(ended, true)) return;
     error_code ignored;
     pipe.close(ignored);
     on_end();
@@ -63,7 +67,8 @@ PipeReader::~PipeReader() {
   impl_->pipe.close(ignored);
 }
 
-void PipeReader::drain() { impl_->drain(); }
+bool PipeReader::drain() { return impl_->drain(); }
+void PipeReader::give_up() { impl_->end(); }
 bool PipeReader::has_ended() const { return impl_->ended; }
 
 }  // namespace distrun

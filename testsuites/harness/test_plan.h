@@ -22,6 +22,7 @@ struct PlanOptions {
   int nproc = 0;        // Replaces the ranks of tests that allow it; 0: none.
   std::string backend;  // Of those that have several; empty: each one's first.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
+  bool is_patient = false;  // Every test has a day, its own time-out or not.
   int repeat = 1;
   bool shuffle = false;
   std::uint64_t seed = 1234;

@@ -6,6 +6,7 @@
 namespace distrun {
 namespace {
 
+using std::chrono::hours;
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::UnorderedElementsAreArray;
@@ -27,6 +28,7 @@ TEST(TestPlanTest, HasWhatTheTestNeeds) {
   EXPECT_EQ(plan.repeat_command, "distrun test gloo.A.t");
   EXPECT_EQ(planned({}).timeout, seconds(60));
   EXPECT_EQ(planned({}, {.timeout = seconds(5)}).timeout, seconds(5));
+  EXPECT_EQ(planned({.timeout = milliseconds(500)}, {.is_patient = true}).timeout, hours(24));
 }
 
 TEST(TestPlanTest, SkipsForWantOfGpus) {
@@ -39,6 +41,8 @@ TEST(TestPlanTest, TakesAnotherBackendWhereTheTestHasIt) {
   const TestNeeds both{.backends = {"gloo", "fake"}};
   EXPECT_EQ(planned(both).backend, "gloo");
   EXPECT_EQ(planned(both, {.backend = "fake"}).backend, "fake");
+  EXPECT_EQ(planned(both, {.backend = "fake"}).repeat_command,
+            "distrun test --backend fake gloo.A.t");
   EXPECT_EQ(planned({}, {.backend = "fake"}).skip_reason, "has no backend fake, but gloo");
 }
 
@@ -56,6 +60,17 @@ TEST(TestPlanTest, ReplacesTheRanksOnlyWithinTheRange) {
 TEST(TestPlanTest, TheCommandNamesTheBinary) {
   EXPECT_EQ(planned({}, {.binaries = {"build/my tests"}}).repeat_command,
             "distrun test --binary 'build/my tests' gloo.A.t");
+}
+
+TEST(TestPlanTest, OfSeveralBinariesItsOwn) {
+  const LoadedTest first = loaded("a");
+  LoadedTest second = loaded("b");
+  second.program = 1;
+  const auto plan = plan_tests({first, second}, {.binaries = {"one", "two"}}, {});
+  EXPECT_EQ(plan.at(0).program, 0u);
+  EXPECT_EQ(plan.at(1).program, 1u);
+  EXPECT_EQ(plan[0].repeat_command, "distrun test --binary one gloo.A.a");
+  EXPECT_EQ(plan[1].repeat_command, "distrun test --binary two gloo.A.b");
 }
 
 TEST(TestPlanTest, RepeatsTheWholeList) {
