@@ -248,9 +248,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void drain(int rank) {
     Rank& its = at(rank);
     for (const auto& pipe : its.pipes) {
-      if (pipe->drain() && its.facts.left_behind.empty()) {
+      // It may have ended, and this process may have had no time to see that.
+      if (pipe->drain()) continue;
+      if (its.facts.left_behind.empty()) {
         its.facts.left_behind.emplace_back("one that holds its output, and could not be found");
       }
+      pipe->give_up();
     }
   }
 

@@ -29,7 +29,16 @@ TEST(CapturedTextTest, OfMuchItKeepsBeginningAndEndAndSaysWhatIsMissing) {
   EXPECT_THAT(kept, EndsWith("xxend"));
   const std::size_t missing =
       5 + 10'000'000 + 3 - CapturedText::kHeadBytesMax - CapturedText::kTailBytesMax;
-  EXPECT_THAT(kept, HasSubstr("\n[" + std::to_string(missing) + " bytes are left out here]\n"));
+  const std::string told = "\n[" + std::to_string(missing) + " bytes are left out here]\n";
+  EXPECT_THAT(kept, HasSubstr(told));
+  EXPECT_EQ(kept.size(), CapturedText::kHeadBytesMax + told.size() + CapturedText::kTailBytesMax);
+}
+
+TEST(CapturedTextTest, ThereIsNoEmptyLineBeforeWhatIsMissing) {
+  CapturedText text;
+  text.add(std::string(CapturedText::kHeadBytesMax - 1, 'a') + '\n');
+  text.add(std::string(CapturedText::kTailBytesMax + 1, 'b'));
+  EXPECT_THAT(text.text(), HasSubstr("a\n[1 bytes are left out here]\nb"));
 }
 
 }  // namespace

@@ -111,10 +111,16 @@ class Host {
   }
 
   void start(const ForkRank& fork, const std::vector<UniqueFd>& descriptors) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) ::_exit(125);
+    UniqueFd from(ends[0]), to(ends[1]);
     const pid_t host = ::getpid(), child = ::fork();
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       if (::getppid() != host) ::_exit(125);
+      to.reset();
+      char byte = 0;  // The runner knows of it then, and can end it whatever becomes of this one.
+      if (::read(from.get(), &byte, 1) != 1) ::_exit(125);
       ::setpgid(0, 0);
       ::dup2(descriptors[1].get(), STDOUT_FILENO);
       ::dup2(descriptors[2].get(), STDERR_FILENO);
@@ -123,6 +129,7 @@ class Host {
     }
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     send(RankForked{fork.key, child}, {pidfd.get()});
+    if (::write(to.get(), "!", 1) != 1) ::_exit(125);
     children_.push_back({fork.key, child, std::move(pidfd)});
   }
 

@@ -16,6 +16,7 @@ using std::chrono::microseconds;
 using std::chrono::milliseconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 const char* const kId = "gloo.CommTest.test_x";
 
@@ -43,6 +44,11 @@ TEST(HistoryTest, TimesAreAnExponentialAverage) {
   EXPECT_EQ(after({{took(100)}}).time_of(kId), milliseconds(100));
   EXPECT_EQ(after({{took(100)}, {took(200)}}).time_of(kId), milliseconds(130));
   EXPECT_EQ(after({{took(100)}, {took(200)}, {took(130)}}).time_of(kId), milliseconds(130));
+}
+
+TEST(HistoryTest, ATimeIsBetweenNothingAndADay) {
+  EXPECT_EQ(after({{took(-1)}}).time_of(kId), milliseconds(0));
+  EXPECT_EQ(after({{took(1'000'000'000)}}).time_of(kId), std::chrono::hours(24));
 }
 
 TEST(HistoryTest, OnlyAttemptsThatPassedCountForTheTime) {
@@ -118,9 +124,13 @@ TEST(HistoryJsonTest, IsWrittenAndReadAgain) {
   EXPECT_EQ(read.tests, history.tests);
 }
 
+TEST(HistoryJsonTest, AnIdMayBeAnyBytes) {
+  EXPECT_TRUE(parse_history(to_json(after({{took(1, "\xff")}}))));
+}
+
 TEST(HistoryJsonTest, AnEntryThatMakesNoSenseIsPassedOver) {
   const History history = parse_history(R"({"runs": 3, "tests": {
-      "a": 7, "b": {}, "c": {"run": 4}, "d": {"run": 0}, "e": {"run": "1"},
+      "a": 7, "a2": [], "a3": null, "b": {}, "c": {"run": 4}, "d": {"run": 0}, "e": {"run": "1"},
       "f": {"run": 1, "time_us": -1}, "g": {"run": 1, "time_us": 1e300, "failed": "yes"},
       "h": {"run": 3, "time_us": 5, "failed": true, "more": []}}})")
                               .value();
@@ -175,6 +185,12 @@ TEST_F(HistoryFileTest, ABrokenFileIsAsNoneAndIsReplaced) {
   ASSERT_TRUE(add_to_history(path_, {.results = {took(5)}}).has_value());
   EXPECT_EQ(read_history(path_).notice, "");
   EXPECT_EQ(read_history(path_).history.runs, 1);
+}
+
+TEST_F(HistoryFileTest, WhatCannotBeReadIsTold) {
+  std::filesystem::create_directory(path_);
+  EXPECT_THAT(read_history(path_).notice,
+              StartsWith("the history of earlier runs is not used: " + path_));
 }
 
 TEST_F(HistoryFileTest, WhatCannotBeWrittenIsAnError) {

@@ -52,6 +52,10 @@ TEST(HostMessagesTest, WhatIsNoMessageIsRefused) {
     EXPECT_FALSE(parse_to_host(packet, 4)) << packet;
   }
   EXPECT_FALSE(parse_to_host(to_packet(FromHost(HostReady{})), 4));
+  std::string unknown = to_packet(FromHost(RankForked{7, 4711}));
+  unknown.replace(unknown.find("forked"), 6, "joined");
+  EXPECT_FALSE(parse_from_host(unknown, 0));
+  EXPECT_FALSE(parse_from_host(unknown, 1));
 }
 
 TEST(HostMessagesTest, SoIsOneWithoutItsDescriptors) {

@@ -68,8 +68,8 @@ TEST(OrphansTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
   const pid_t ended = ::fork();
   if (ended == 0) ::_exit(0);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(Orphans().end("RANK_KEY=9", seconds(60)), IsEmpty());
-  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(50));
+  EXPECT_THAT(Orphans().end("RANK_KEY=9", seconds(20)), IsEmpty());
+  EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   end(bare);
   end(ended);
 }

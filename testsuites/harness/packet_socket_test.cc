@@ -1,7 +1,13 @@
 #include "testsuites/harness/packet_socket.h"
 
+#include <csignal>
+#include <thread>
+
 #include <fcntl.h>
 #include <gtest/gtest.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 namespace distrun {
@@ -49,6 +55,87 @@ TEST_F(PacketSocketTest, OneThatDoesNotBlockSaysThatThereIsNothing) {
   const auto packet = receive_packet(there_.get());
   ASSERT_FALSE(packet);
   EXPECT_EQ(packet.error().kind, ErrorKind::kTimedOut);
+}
+
+TEST_F(PacketSocketTest, WhoGoesWithoutHavingReadAllIsGoneToo) {
+  ASSERT_TRUE(send_packet(here_.get(), "not read", {}));
+  there_.reset();
+  EXPECT_TRUE(receive_packet(here_.get()).value().has_ended);
+}
+
+TEST_F(PacketSocketTest, NoProgramThatIsExecutedHasOne) {
+  for (const UniqueFd* end : {&here_, &there_}) {
+    EXPECT_NE(::fcntl(end->get(), F_GETFD) & FD_CLOEXEC, 0);
+  }
+}
+
+sem_t signals_taken;
+
+// One call, which others interrupt: signals whose handlers do not restart it.
+class InterruptedPacketTest : public PacketSocketTest {
+ protected:
+  InterruptedPacketTest() {
+    ::sem_init(&signals_taken, 0, 0);
+    struct sigaction action {};
+    action.sa_handler = [](int) { ::sem_post(&signals_taken); };
+    ::sigaction(SIGUSR1, &action, nullptr);
+  }
+  ~InterruptedPacketTest() override { ::signal(SIGUSR1, SIG_DFL); }
+
+  static void interrupt(std::thread& thread) {
+    for (int i = 0; i < 1000; ++i) {
+      ::pthread_kill(thread.native_handle(), SIGUSR1);
+      while (::sem_wait(&signals_taken) != 0) continue;
+    }
+  }
+};
+
+TEST_F(InterruptedPacketTest, ReceivingGoesOn) {
+  std::string got;
+  std::thread receiver([&] {
+    const auto packet = receive_packet(there_.get());
+    got = packet ? packet->bytes : packet.error().message;
+  });
+  interrupt(receiver);
+  EXPECT_TRUE(send_packet(here_.get(), "at last", {}));
+  receiver.join();
+  EXPECT_EQ(got, "at last");
+}
+
+TEST_F(InterruptedPacketTest, SendingGoesOn) {
+  const std::string large(kPacketBytesMax, 'x');
+  ::fcntl(here_.get(), F_SETFL, O_NONBLOCK);
+  while (send_packet(here_.get(), large, {})) continue;
+  ::fcntl(here_.get(), F_SETFL, 0);
+  Result<void> sent;
+  std::thread sender([&] { sent = send_packet(here_.get(), large, {}); });
+  interrupt(sender);
+  ::fcntl(there_.get(), F_SETFL, O_NONBLOCK);
+  while (receive_packet(there_.get())) continue;
+  sender.join();
+  EXPECT_TRUE(sent);
+}
+
+// By who does not use send_packet().
+TEST_F(PacketSocketTest, WhatIsTooLargeIsRefusedOnArrivalToo) {
+  const std::string large(kPacketBytesMax + 1, 'a');
+  ASSERT_GT(::send(here_.get(), large.data(), large.size(), 0), 0);
+  EXPECT_EQ(receive_packet(there_.get()).error().kind, ErrorKind::kInvalidArgument);
+
+  constexpr std::size_t kMany = 2 * kPacketDescriptorsMax;
+  alignas(cmsghdr) char control[CMSG_SPACE(kMany * sizeof(int))] = {};
+  iovec content{const_cast<char*>("b"), 1};
+  msghdr message{};
+  message.msg_iov = &content;
+  message.msg_iovlen = 1;
+  message.msg_control = control;
+  message.msg_controllen = sizeof(control);
+  cmsghdr* rights = CMSG_FIRSTHDR(&message);
+  rights->cmsg_level = SOL_SOCKET;
+  rights->cmsg_type = SCM_RIGHTS;
+  rights->cmsg_len = CMSG_LEN(kMany * sizeof(int));  // All of them are descriptor 0.
+  ASSERT_EQ(::sendmsg(here_.get(), &message, 0), 1);
+  EXPECT_EQ(receive_packet(there_.get()).error().kind, ErrorKind::kInvalidArgument);
 }
 
 TEST_F(PacketSocketTest, WhatIsTooLargeIsRefused) {

@@ -31,22 +31,22 @@ struct PipeReader::Impl : std::enable_shared_from_this<Impl> {
   }
 
   bool drain() {
-    if (ended) return false;
-    pipe.non_blocking(true);
-    error_code error;
+    if (!ended) pipe.non_blocking(true);
     while (!ended) {
+      error_code error;
       const auto size = pipe.read_some(boost::asio::buffer(buffer), error);
+      if (error == boost::asio::error::would_block) return false;
       if (error) {
         end();
-        return error == boost::asio::error::would_block;
+      } else {
+        on_bytes({buffer.data(), size});
       }
-      on_bytes({buffer.data(), size});
     }
-    return false;
+    return true;
   }
 
   void end() {
-    ended = true;
+    if (std::exchange(ended, true)) return;
     error_code ignored;
     pipe.close(ignored);
     on_end();
@@ -68,6 +68,7 @@ PipeReader::~PipeReader() {
 }
 
 bool PipeReader::drain() { return impl_->drain(); }
+void PipeReader::give_up() { impl_->end(); }
 bool PipeReader::has_ended() const { return impl_->ended; }
 
 }  // namespace distrun

@@ -1,9 +1,7 @@
 // PipeReader reads a pipe to its end.
 //
 //     PipeReader reader(io, std::move(fd), [](std::string_view bytes) { … }, [] { … its end … });
-//     reader.drain();       // what is there is read now; then it ends, whoever else holds the
-//     pipe,
-//                           // and returns whether somebody does
+//     if (!reader.drain()) reader.give_up();         // somebody holds the pipe, and may for ever
 //
 // Neither handler is called after its destructor.  Threads: all on that of `io`.
 #pragma once
@@ -26,7 +24,12 @@ class PipeReader {
   PipeReader(const PipeReader&) = delete;
   PipeReader& operator=(const PipeReader&) = delete;
 
+  // Reads what is there now.  False where that is not all: somebody else holds the pipe.
   bool drain();
+
+  // Its end, whoever holds it.
+  void give_up();
+
   bool has_ended() const;
 
  private:

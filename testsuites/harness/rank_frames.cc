@@ -87,20 +87,25 @@ void RankFrames::add(std::string_view bytes) {
 }
 
 std::optional<RankFrame> RankFrames::next() {
-  if (garbage_ || bytes_.size() < kHeaderBytes) return std::nullopt;
+  if (bytes_.size() < kHeaderBytes) return std::nullopt;
   std::uint32_t mark = 0, size = 0;
   std::memcpy(&mark, bytes_.data(), sizeof(mark));
   std::memcpy(&size, bytes_.data() + sizeof(mark), sizeof(size));
-  garbage_ = mark != kMark || size > kPayloadBytesMax;
-  if (garbage_ || bytes_.size() < kHeaderBytes + size) return std::nullopt;
+  if (mark != kMark || size > kPayloadBytesMax) return refuse();
+  if (bytes_.size() < kHeaderBytes + size) return std::nullopt;
   try {
     auto frame = frame_from(json::parse(bytes_.substr(kHeaderBytes, size)));
     bytes_.erase(0, kHeaderBytes + size);
     return frame;
   } catch (const std::exception&) {
-    garbage_ = true;
-    return std::nullopt;
+    return refuse();
   }
+}
+
+std::nullopt_t RankFrames::refuse() {
+  garbage_ = true;
+  bytes_.clear();
+  return std::nullopt;
 }
 
 }  // namespace distrun

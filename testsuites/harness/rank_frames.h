@@ -50,9 +50,11 @@ class RankFrames {
   bool is_garbage() const { return garbage_; }
 
   // A part of a frame is there, and the rest is not: garbage if the pipe has ended.
-  bool is_within_frame() const { return !garbage_ && !bytes_.empty(); }
+  bool is_within_frame() const { return !bytes_.empty(); }
 
  private:
+  std::nullopt_t refuse();
+
   std::string bytes_;
   bool garbage_ = false;
 };

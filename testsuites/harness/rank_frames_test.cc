@@ -38,16 +38,18 @@ TEST(RankFramesTest, ComeAsTheyWereSentInWhateverPieces) {
 
 TEST(RankFramesTest, GarbageIsSeenAndWhatFollowsIsNotLookedAt) {
   const std::string whole = to_frame(SkipAsked{"x"});
-  std::string no_json = whole, no_kind = to_frame(SkipAsked{"x"});
+  std::string no_json = whole, no_mark = whole, no_kind = whole;
   no_json[8] = '?';
+  no_mark[0] ^= 1;
   no_kind.replace(no_kind.find("skip"), 4, "skim");
-  for (const std::string& garbage : {std::string("hello, I am a test"), no_json, no_kind,
+  for (const std::string& garbage : {std::string("hello, I am a test"), no_json, no_mark, no_kind,
                                      whole.substr(0, 4) + std::string(4, '\xff')}) {
     RankFrames frames;
     frames.add(whole + garbage + whole);
     EXPECT_TRUE(frames.next());
     EXPECT_FALSE(frames.next());
     EXPECT_TRUE(frames.is_garbage());
+    EXPECT_FALSE(frames.is_within_frame());
     frames.add(whole);
     EXPECT_FALSE(frames.next());
   }

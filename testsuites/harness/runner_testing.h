@@ -77,6 +77,7 @@ class RunnerFixture : public ::testing::Test {
       ADD_FAILURE() << tests.error().message;
       io.stop();
     });
+    if (hosts_are_started_) hosts_are_started_();
     io.run_for(std::chrono::seconds(100));
     EXPECT_TRUE(io.stopped()) << "the run has not ended";
     const auto left = end_descendants(std::chrono::seconds(10));
@@ -111,6 +112,7 @@ class RunnerFixture : public ::testing::Test {
   std::vector<std::string> notices_;
   TestsSummary summary_;
   std::function<void(TestRunner&, const TestEvent&)> on_event_;
+  std::function<void()> hosts_are_started_;  // And nobody has looked what they say.
 
  private:
   const std::string program_, prefix_;

@@ -1,6 +1,7 @@
 #include "testsuites/harness/schedule.h"
 
 #include <map>
+#include <numeric>
 #include <random>
 
 #include <gmock/gmock.h>
@@ -27,6 +28,14 @@ TEST(ScheduleTest, TheLongestGoFirst) {
   EXPECT_THAT(take_all(schedule), ElementsAre(3, 2, 1, 0));
 }
 
+TEST(ScheduleTest, ThoseThatAreAlikeGoAsTheyCame) {
+  Schedule schedule(1000);
+  std::vector<std::size_t> all(100);
+  std::iota(all.begin(), all.end(), 0);
+  for (const std::size_t id : all) schedule.add({.id = id});
+  EXPECT_EQ(take_all(schedule), all);
+}
+
 TEST(ScheduleTest, OrInTheOrderGiven) {
   Schedule schedule(100);
   schedule.keep_order();
@@ -49,6 +58,21 @@ TEST(ScheduleTest, SmallerOnesFillTheGap) {
   schedule.add({.id = 1, .ranks = 2});
   schedule.add({.id = 2, .ranks = 1});
   EXPECT_THAT(take_all(schedule), ElementsAre(0, 2));
+}
+
+TEST(ScheduleTest, TheyDoSoAgainAndAgain) {
+  Schedule schedule(4);
+  schedule.keep_order();
+  for (int round = 0; round < 2 * Schedule::kPassedMax; ++round) {
+    schedule.add({.id = 0, .ranks = 3});
+    schedule.add({.id = 1, .ranks = 2});
+    schedule.add({.id = 2, .ranks = 1});
+    ASSERT_THAT(take_all(schedule), ElementsAre(0, 2)) << round;
+    schedule.done(0);
+    ASSERT_THAT(take_all(schedule), ElementsAre(1)) << round;
+    schedule.done(1);
+    schedule.done(2);
+  }
 }
 
 TEST(ScheduleTest, ALargeOneRunsAlone) {

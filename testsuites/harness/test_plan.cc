@@ -31,12 +31,16 @@ int ranks_of(const TestNeeds& needs, const PlanOptions& options) {
   return allowed ? options.nproc : needs.ranks;
 }
 
+std::chrono::milliseconds timeout_of(const TestNeeds& needs, const PlanOptions& options) {
+  return needs.timeout.count() > 0 ? needs.timeout : options.timeout;
+}
+
 std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options) {
   std::string command = "distrun test";
   if (!options.binaries.empty()) {
     command += " --binary " + shell_quoted(options.binaries[loaded.program]);
   }
-  if (options.nproc > 0 && ranks_of(loaded.test.needs, options) == options.nproc) {
+  if (ranks_of(loaded.test.needs, options) == options.nproc) {
     command += fmt::format(" --nproc {}", options.nproc);
   }
   if (!options.backend.empty()) command += " --backend " + shell_quoted(options.backend);
@@ -59,7 +63,7 @@ std::vector<PlannedTest> plan_tests(const std::vector<LoadedTest>& tests,
           .ranks = ranks_of(needs, options),
           .backend = !options.backend.empty() ? options.backend : needs.backends.front(),
           .repetition = repetition,
-          .timeout = needs.timeout.count() > 0 ? needs.timeout : options.timeout,
+          .timeout = timeout_of(needs, options),
           .skip_reason = reason_to_skip(needs, options),
           .repeat_command = repeat_command(loaded, options)};
       if (const auto time = history.time_of(loaded.test.id)) {

@@ -39,6 +39,8 @@ TEST(TestPlanTest, TakesAnotherBackendWhereTheTestHasIt) {
   const TestNeeds both{.backends = {"gloo", "fake"}};
   EXPECT_EQ(planned(both).backend, "gloo");
   EXPECT_EQ(planned(both, {.backend = "fake"}).backend, "fake");
+  EXPECT_EQ(planned(both, {.backend = "fake"}).repeat_command,
+            "distrun test --backend fake gloo.A.t");
   EXPECT_EQ(planned({}, {.backend = "fake"}).skip_reason, "has no backend fake, but gloo");
 }
 
@@ -63,6 +65,17 @@ TEST(TestPlanTest, TheCommandHasWhatMayMatter) {
             "distrun test --seed 7 gloo.A.t");
   EXPECT_EQ(planned({}, {.fresh = true}).repeat_command, "distrun test --isolation exec gloo.A.t");
   EXPECT_EQ(planned({}, {.shuffle = true}).repeat_command, "distrun test gloo.A.t");
+}
+
+TEST(TestPlanTest, OfSeveralBinariesItsOwn) {
+  const LoadedTest first = loaded("a");
+  LoadedTest second = loaded("b");
+  second.program = 1;
+  const auto plan = plan_tests({first, second}, {.binaries = {"one", "two"}}, {});
+  EXPECT_EQ(plan.at(0).program, 0u);
+  EXPECT_EQ(plan.at(1).program, 1u);
+  EXPECT_EQ(plan[0].repeat_command, "distrun test --binary one gloo.A.a");
+  EXPECT_EQ(plan[1].repeat_command, "distrun test --binary two gloo.A.b");
 }
 
 TEST(TestPlanTest, RepeatsTheWholeList) {

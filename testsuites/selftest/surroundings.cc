@@ -72,6 +72,11 @@ DISTRIBUTED_TEST(surroundings, Rank, test_descriptors, {.ranks = 2}) {
   EXPECT_EQ(count, 5) << all;
 }
 
+DISTRIBUTED_TEST(surroundings, Rank, test_has_half_a_second,
+                 {.ranks = 1, .timeout = std::chrono::milliseconds(500)}) {
+  EXPECT_EQ(rank(), 0);
+}
+
 // A signal to the process is the test's to take.
 DISTRIBUTED_TEST(surroundings, Rank, test_signals, {.ranks = 1}) {
   sigset_t one;

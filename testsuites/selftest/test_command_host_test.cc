@@ -48,6 +48,31 @@ TEST_F(TestCommandTest, ARankCanBeStartedByACommand) {
   EXPECT_THAT(result.out, HasSubstr("under 1\n"));
 }
 
+// Time-outs do not bite then, nor does the failure of another rank: somebody looks at this one.
+TEST_F(TestCommandTest, ARankThatIsStartedByACommandHasAllTheTimeItTakes) {
+  const auto run = [&](const char* id) {
+    return test({id, "--rank-under", "0", "sh", "-c", "sleep 3; echo slowly; exec \"$0\""}).out;
+  };
+  EXPECT_THAT(run("surroundings.Rank.test_has_half_a_second"), HasSubstr("slowly\n"));
+  EXPECT_THAT(run("selftest.Fails.test_throws"), HasSubstr("slowly\n"));
+}
+
+TEST_F(TestCommandTest, AndTheTerminal) {
+  testing::Terminal terminal({"env", "XDG_CACHE_HOME=" + folder_.path(), DISTRUN_PROGRAM, "test",
+                              "--binary", SELFTEST_PROGRAM, "selftest.Well.test_passes",
+                              "--rank-under", "1", "sh", "-c",
+                              "grep SigIgn: /proc/self/status; read line; echo got $line; "
+                              "exec \"$0\""});
+  ASSERT_TRUE(terminal.wait_for("SigIgn:")) << terminal.text();
+  terminal.type("something\n");
+  EXPECT_TRUE(terminal.wait_for("got something")) << terminal.text();
+  EXPECT_TRUE(terminal.wait_for("1 passed, 0 failed")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0}));
+  const auto ignored = terminal.text().find("SigIgn:") + 8;
+  const auto mask = std::stoull(terminal.text().substr(ignored), nullptr, 16);
+  EXPECT_EQ(mask >> (SIGTTOU - 1) & 1, 0u);
+}
+
 // Ranks that hold a pipe: its end is seen when none of them is left.
 class RunnerEndTest : public TestCommandTest {
  protected:
