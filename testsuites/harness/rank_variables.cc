@@ -13,7 +13,7 @@ std::string rank_mark(const std::string& text) {
 
 std::map<std::string, std::string> rank_variables(const RankPlace& place) {
   const std::string rank = std::to_string(place.rank), ranks = std::to_string(place.ranks);
-  return {
+  std::map<std::string, std::string> variables = {
       {"RANK", rank},
       {"LOCAL_RANK", rank},
       {"WORLD_SIZE", ranks},
@@ -25,6 +25,8 @@ std::map<std::string, std::string> rank_variables(const RankPlace& place) {
       {kTestBackendVariable, place.backend},
       {kTestSeedVariable, std::to_string(place.seed)},
   };
+  if (place.is_debugged) variables[kTestDebuggedVariable] = "1";
+  return variables;
 }
 
 std::string rank_folder(const std::string& folder, int rank) {

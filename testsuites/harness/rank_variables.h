@@ -18,6 +18,8 @@ std::string rank_mark(const std::string& text);
 inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // All ranks share it.
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
 inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";        // The same for all.
+// Set where somebody debugs a rank of the test, and deadlines do not count.
+inline constexpr const char* kTestDebuggedVariable = "DISTRUN_TEST_DEBUGGED";
 
 struct RankPlace {
   int rank = 0;
@@ -25,6 +27,7 @@ struct RankPlace {
   std::string folder;   // All ranks of the test share it.
   std::string backend;  // "gloo"
   std::uint64_t seed = 0;
+  bool is_debugged = false;  // This rank, or another of the test.
 };
 
 // Those of a worker (RANK, WORLD_SIZE, …), those that make init_process_group() meet in a file, and

@@ -31,16 +31,6 @@ using std::chrono::seconds;
   for (;;) ::pause();
 }
 
-// Returns when as many ranks as there are have come.
-void meet(const std::string& where) {
-  auto store = DistributedTest::store(where);
-  store->add("here", 1);
-  store->set("rank" + std::to_string(DistributedTest::rank()), "here");
-  for (int rank = 0; rank < DistributedTest::world_size(); ++rank) {
-    store->wait({"rank" + std::to_string(rank)}, seconds(30));
-  }
-}
-
 struct Well : DistributedTest {};
 
 DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
@@ -50,7 +40,7 @@ DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
-  meet("store");
+  meet();
   EXPECT_FALSE(store("another")->check({"rank0"}));
   EXPECT_TRUE(std::filesystem::is_empty("."));
   EXPECT_EQ(std::filesystem::current_path(), std::getenv("TMPDIR"));
@@ -83,7 +73,7 @@ DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {
-  meet("store");
+  meet();
   EXPECT_EQ(world_size(), 32);
 }
 
@@ -95,6 +85,15 @@ DISTRIBUTED_TEST(selftest, Well, test_dies_as_expected,
                  {.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
   if (rank() == 1) ::kill(::getpid(), SIGKILL);
   EXPECT_EQ(rank(), 0);
+}
+
+DISTRIBUTED_TEST(selftest, Well, test_peers_of_the_dead_are_told,
+                 {.ranks = 3, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
+  init_process_group();
+  meet();
+  if (rank() == 1) ::raise(SIGKILL);
+  at::Tensor x = at::ones({3});
+  EXPECT_THROWS_WITHIN(all_reduce(x), seconds(10), c10::DistBackendError, "all_reduce");
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_prints_100_MB, {.ranks = 1}) {
@@ -247,6 +246,12 @@ DISTRIBUTED_TEST(selftest, Fails, test_one_expect, {.ranks = 3}) {
 DISTRIBUTED_TEST(selftest, Fails, test_throws, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) throw std::runtime_error("on purpose");
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_no_error_comes_in_time, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 0) return;
+  EXPECT_THROWS_WITHIN(wait_for_ever(), milliseconds(100), std::exception, "gone");
 }
 
 DISTRIBUTED_TEST(selftest, Fails, test_without_assertions, {.ranks = 2}) {

@@ -102,6 +102,24 @@ TEST_F(SelfTest, AnExpectedDeathPassesAndIsRequired) {
             "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
 }
 
+TEST_F(SelfTest, PeersOfADeadRankAreToBeToldInTime) {
+  const auto result = run_one("Well.test_peers_of_the_dead");
+  EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
+}
+
+TEST_F(SelfTest, AnErrorThatDoesNotComeInTimeEndsItsRank) {
+  const auto result = run_one("Fails.test_no_error");
+  EXPECT_THAT(result.reason,
+              ContainsRegex("^rank 1 failed: misbehaving.cc:[0-9]+: wait_for_ever\\(\\) "
+                            "has not returned within 0.1 s"));
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  const RankResult& rank = result.attempts[0].ranks.at(1);
+  EXPECT_EQ(rank.status, RankStatus::kFailed);
+  EXPECT_EQ(rank.assertions, 2);
+  EXPECT_THAT(rank.stands_at,
+              AllOf(StartsWith("no collective was made"), HasSubstr("wait_for_ever")));
+}
+
 TEST_F(SelfTest, EveryDeadlySignalIsNamedAndPeersAreNotAwaited) {
   const auto results = run("Dies.", options());
   EXPECT_THAT(results, SizeIs(16));
@@ -217,7 +235,7 @@ TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {
   its.keeps_order = true;
   its.jobs = 2;
   const auto results = run("Fails.", its);
-  ASSERT_THAT(results, SizeIs(9));
+  ASSERT_THAT(results, SizeIs(10));
   EXPECT_EQ(results[0].test.id, "selftest.Fails.test_kills_the_host");
   EXPECT_THAT(results[0].reason, HasSubstr("the test host is lost"));
   for (const TestResult& result : results) {

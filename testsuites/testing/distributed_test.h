@@ -33,6 +33,18 @@
 // or it is an error; what the runner can know (GPUs, backends) belongs into the needs, which it
 // looks at before anything is started.
 //
+// A test of faults says in its needs how ranks are to end, and in its body what the others are to
+// notice, and when:
+//
+//     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
+//                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
+//       distrun::init_process_group();
+//       meet();  // Or rank 1 may be gone while the others still connect.
+//       if (rank() == 1) ::raise(SIGKILL);
+//       at::Tensor x = at::ones({3});
+//       EXPECT_THROWS_WITHIN(distrun::all_reduce(x), std::chrono::seconds(5), c10::Error, "");
+//     }
+//
 // Before its body a rank has: RANK, LOCAL_RANK, WORLD_SIZE, DISTRUN_INIT_METHOD (a file of its
 // test's own, so init_process_group() works), a current folder of its own, which is TMPDIR too and
 // empty, /dev/null as stdin, and torch::manual_seed(1234).  After it the process ends by _exit():
@@ -72,6 +84,10 @@ class DistributedTest : public ::testing::Test {
   // The store of the ranks of this test: a c10d::FileStore.  Another name, another store; the same
   // name, the same object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
+
+  // Returns when every rank has come to `place`.  Unlike a barrier() it is by a file: whoever has
+  // returned from it can die, and the others return all the same.
+  static void meet(const std::string& place = "here");
 };
 
 namespace internal {

@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <csignal>
 #include <ctime>
-#include <string>
+#include <mutex>
+#include <thread>
 
-#include <pthread.h>
 #include <semaphore.h>
 
 #include "common/backtrace.h"
@@ -17,7 +18,7 @@ namespace distrun {
 
 namespace {
 
-// Of the main thread; the signal handler fills it.
+// Of the thread that is asked; the signal handler fills it.
 Backtrace stack;
 sem_t stack_is_taken;
 
@@ -41,9 +42,9 @@ bool wait_for_stack() {
   return result == 0;
 }
 
-std::string place_of(pthread_t main_thread) {
-  ::pthread_kill(main_thread, stack_signal());
-  if (!wait_for_stack()) return "its main thread takes no signal\n";
+std::string stack_of(pthread_t thread) {
+  ::pthread_kill(thread, stack_signal());
+  if (!wait_for_stack()) return "its thread takes no signal\n";
   static Backtrace::Text text;
   text.clear();
   stack.find_names();
@@ -58,6 +59,12 @@ std::string place_of(pthread_t main_thread) {
 
 }  // namespace
 
+std::string place_of(pthread_t thread) {
+  static std::mutex one_at_a_time;
+  const std::lock_guard lock(one_at_a_time);
+  return last_collective() + "\n" + stack_of(thread);
+}
+
 PlaceTeller::PlaceTeller(ResultChannel& channel) {
   Backtrace::prepare();
   ::sem_init(&stack_is_taken, 0, 0);
@@ -71,7 +78,7 @@ PlaceTeller::PlaceTeller(ResultChannel& channel) {
     ::sigfillset(&all);  // Signals are the test's.
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
-      channel.send(PlaceTold{last_collective() + "\n" + place_of(main_thread)});
+      channel.send(PlaceTold{place_of(main_thread)});
     }
   }).detach();
 }

@@ -7,8 +7,9 @@
 // thread look at its own stack.  A rank that is stopped cannot answer.
 #pragma once
 
-#include <csignal>
-#include <thread>
+#include <string>
+
+#include <pthread.h>
 
 #include "testsuites/testing/result_channel.h"
 
@@ -20,5 +21,9 @@ class PlaceTeller {
   // long as the process.
   explicit PlaceTeller(ResultChannel& channel);
 };
+
+// The same of a thread of this process: the collectives under way, then the stack, in lines.  Needs
+// a PlaceTeller, and another thread than that one.
+std::string place_of(pthread_t thread);
 
 }  // namespace distrun

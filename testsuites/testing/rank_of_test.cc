@@ -55,6 +55,10 @@ struct Rank {
 };
 Rank* rank_here = nullptr;
 
+void tell_end(ResultChannel& channel) {
+  channel.send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
+}
+
 int run_here(int, char**) {
   Rank& rank = *rank_here;
   GTEST_FLAG_SET(filter, rank.id);
@@ -71,7 +75,7 @@ int run_here(int, char**) {
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
     rank.channel->send(AssertionFailed{{.message = "there is no test " + rank.id}});
   }
-  rank.channel->send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
+  tell_end(*rank.channel);
   return passed ? 0 : 1;
 }
 
@@ -100,6 +104,20 @@ void run_rank_if_asked() {
   if (fd) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);
   allow_operations();
   run_rank(id, UniqueFd(fd ? *fd : -1));
+}
+
+void fail_rank(const AssertionFailure& failure, pthread_t thread) {
+  if (rank_here == nullptr) {
+    std::fprintf(stderr, "%s:%d: %s\n", failure.file.c_str(), failure.line,
+                 failure.message.c_str());
+    ::_exit(1);
+  }
+  ResultChannel& channel = *rank_here->channel;
+  channel.send(AssertionFailed{failure});
+  channel.send(PlaceTold{place_of(thread)});
+  tell_end(channel);
+  if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);  // `thread` may hold a stream's lock.
+  ::_exit(1);
 }
 
 }  // namespace distrun

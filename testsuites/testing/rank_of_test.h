@@ -8,7 +8,10 @@
 
 #include <string>
 
+#include <pthread.h>
+
 #include "common/unique_fd.h"
+#include "testsuites/harness/report.h"
 
 namespace distrun {
 
@@ -24,5 +27,9 @@ void run_rank_if_asked();
 
 // The test, then the end of the process.
 [[noreturn]] void run_rank(const std::string& id, UniqueFd result);
+
+// The end of the rank, from any of its threads but `thread`: tells the failure, and where `thread`
+// stands.  In a process that is no rank the failure goes to stderr.
+[[noreturn]] void fail_rank(const AssertionFailure& failure, pthread_t thread);
 
 }  // namespace distrun

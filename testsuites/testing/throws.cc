@@ -1,11 +1,18 @@
 #include "testsuites/testing/throws.h"
 
+#include <cstdlib>
 #include <regex>
 #include <typeinfo>
 
 #include <c10/util/Exception.h>
 #include <c10/util/Type.h>
 #include <cxxabi.h>
+#include <fmt/format.h>
+#include <pthread.h>
+
+#include "testsuites/harness/rank_variables.h"
+#include "testsuites/testing/deadline.h"
+#include "testsuites/testing/rank_of_test.h"
 
 namespace distrun::internal {
 
@@ -56,6 +63,21 @@ std::string text_with_type(const std::exception& thrown) {
 
 ::testing::AssertionResult judge_nothing(const ThrowExpectation& expectation) {
   return failure(expectation, "it threw nothing");
+}
+
+void call_within(const TimeBound& bound, const ThrowExpectation& expectation,
+                 const std::function<void()>& statement) {
+  if (std::getenv(kTestDebuggedVariable) != nullptr) return statement();
+  const Deadline deadline(bound.time, [&, caller = ::pthread_self()] {
+    fail_rank({.file = bound.file,
+               .line = bound.line,
+               .message = fmt::format(
+                   "{} has not returned within {} s; it is to throw {} matching \"{}\"",
+                   expectation.statement, std::chrono::duration<double>(bound.time).count(),
+                   expectation.type, expectation.regex)},
+              caller);
+  });
+  statement();
 }
 
 }  // namespace distrun::internal

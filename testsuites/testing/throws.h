@@ -2,6 +2,7 @@
 //
 //     EXPECT_THROWS_WITH(group->allreduce(none), std::exception, "requires (a )?non-empty");
 //     ASSERT_THROWS_WITH({ work->wait(); }, c10::Error, "^Timed out") << "rank 1 is gone";
+//     EXPECT_THROWS_WITHIN(all_reduce(x), std::chrono::seconds(5), c10::Error, "closed by peer");
 //
 // Holds where the statement throws a Type, or what is derived from it, and the regular expression
 // (ECMAScript) is found anywhere in its text, as with Python's assertRaisesRegex: ^ and $ anchor
@@ -10,9 +11,19 @@
 //
 // A failure tells the type and text of what was thrown instead.  Each macro counts as one assertion
 // and takes << as GoogleTest's own do.
+//
+// WITHIN is for tests of faults: a peer is gone, and this rank is to report an error in time.
+// A statement that has not returned then cannot be abandoned: so the rank ends at once, as one that
+// has failed this assertion, and tells where the statement stands.  What follows in the test is not
+// run, TearDown() neither, and what << has is not told.  The time is a bound on a time-out that has
+// to fire, not a measurement: be generous, and below the test's own time-out.  Time in which the
+// process is stopped counts.  Nothing bounds the statement where DISTRUN_TEST_DEBUGGED is set.  A
+// process that is no rank of `distrun test` ends with status 1.
 #pragma once
 
+#include <chrono>
 #include <exception>
+#include <functional>
 #include <string>
 #include <type_traits>
 
@@ -46,6 +57,23 @@ template <class Type, class Statement>
   return judge_nothing(expectation);
 }
 
+struct TimeBound {
+  std::chrono::nanoseconds time;
+  const char* file;
+  int line;
+};
+
+// Calls `statement`, and passes on what it throws.  When the time is over the rank ends.
+void call_within(const TimeBound& bound, const ThrowExpectation& expectation,
+                 const std::function<void()>& statement);
+
+template <class Type>
+::testing::AssertionResult throws_within(const TimeBound& bound,
+                                         const std::function<void()>& statement,
+                                         const ThrowExpectation& expectation) {
+  return throws_with<Type>([&] { call_within(bound, expectation, statement); }, expectation);
+}
+
 }  // namespace distrun::internal
 
 #define DISTRUN_THROWS_WITH_(statement, Type, regex, fail)                                      \
@@ -57,3 +85,14 @@ template <class Type, class Statement>
   DISTRUN_THROWS_WITH_(statement, Type, regex, GTEST_NONFATAL_FAILURE_)
 #define ASSERT_THROWS_WITH(statement, Type, regex) \
   DISTRUN_THROWS_WITH_(statement, Type, regex, GTEST_FATAL_FAILURE_)
+
+#define DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, fail)                                \
+  GTEST_ASSERT_((::distrun::internal::throws_within<Type>(                                        \
+                    {time, __FILE__, __LINE__}, [&] { statement; }, {#statement, #Type, regex})), \
+                fail)
+
+// (statement, time, Type, regex): the time is a std::chrono duration.
+#define EXPECT_THROWS_WITHIN(statement, time, Type, regex) \
+  DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_NONFATAL_FAILURE_)
+#define ASSERT_THROWS_WITHIN(statement, time, Type, regex) \
+  DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_FATAL_FAILURE_)

@@ -1,12 +1,16 @@
 #include "testsuites/testing/throws.h"
 
+#include <cstdlib>
+#include <filesystem>
 #include <stdexcept>
 
 #include <c10/util/Exception.h>
 #include <c10/util/Lazy.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
+#include <unistd.h>
 
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/testing/rank_of_test.h"
 
 namespace distrun {
@@ -75,6 +79,35 @@ TEST(ThrowsTest, TheMacrosAreStatementsAndTakeAMessage) {
   ASSERT_THROWS_WITH({ refuse("x"); }, std::exception, "x");
   const int made = assertions_made() - before;
   EXPECT_EQ(made, 2);
+}
+
+TEST(ThrowsTest, WithinATimeTheSameIsAsked) {
+  using std::chrono::hours;
+  EXPECT_THROWS_WITHIN(refuse("x"), hours(1), std::logic_error, "x");
+  EXPECT_FATAL_FAILURE(ASSERT_THROWS_WITHIN(refuse("x"), hours(1), std::exception, "y"), "match");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THROWS_WITHIN(refuse("x"), hours(1), c10::Error, "x") << "step 4",
+                          "step 4");
+  EXPECT_NONFATAL_FAILURE(EXPECT_THROWS_WITHIN(static_cast<void>(0), hours(1), std::exception, ""),
+                          "it threw nothing");
+}
+
+std::ptrdiff_t threads() {
+  return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
+}
+
+TEST(ThrowsTest, NobodyWatchesTheTimeWhileSomebodyDebugs) {
+  const auto before = threads();
+  const auto refuse_with_threads = [&] { refuse(std::to_string(threads() - before)); };
+  EXPECT_THROWS_WITHIN(refuse_with_threads(), std::chrono::hours(1), std::exception, "^1$");
+  ::setenv(kTestDebuggedVariable, "1", 1);
+  EXPECT_THROWS_WITHIN(refuse_with_threads(), std::chrono::hours(1), std::exception, "^0$");
+  ::unsetenv(kTestDebuggedVariable);
+}
+
+TEST(ThrowsDeathTest, AStatementThatDoesNotReturnInTimeEndsTheProcess) {
+  EXPECT_EXIT(EXPECT_THROWS_WITHIN(::pause(), std::chrono::milliseconds(50), c10::Error, "gone"),
+              ::testing::ExitedWithCode(1),
+              "throws_test.cc:[0-9]+: ::pause\\(\\) has not returned within 0.05 s");
 }
 
 }  // namespace
