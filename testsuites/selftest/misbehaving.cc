@@ -31,16 +31,6 @@ using std::chrono::seconds;
   for (;;) ::pause();
 }
 
-// Returns when as many ranks as there are have come.
-void meet(const std::string& where) {
-  auto store = DistributedTest::store(where);
-  store->add("here", 1);
-  store->set("rank" + std::to_string(DistributedTest::rank()), "here");
-  for (int rank = 0; rank < DistributedTest::world_size(); ++rank) {
-    store->wait({"rank" + std::to_string(rank)}, seconds(30));
-  }
-}
-
 struct Well : DistributedTest {};
 
 DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
@@ -50,7 +40,7 @@ DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
-  meet("store");
+  meet();
   EXPECT_FALSE(store("another")->check({"rank0"}));
   EXPECT_TRUE(std::filesystem::is_empty("."));
   EXPECT_EQ(std::filesystem::current_path(), std::getenv("TMPDIR"));
@@ -83,7 +73,7 @@ DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {
-  meet("store");
+  meet();
   EXPECT_EQ(world_size(), 32);
 }
 
@@ -100,6 +90,7 @@ DISTRIBUTED_TEST(selftest, Well, test_dies_as_expected,
 DISTRIBUTED_TEST(selftest, Well, test_peers_of_the_dead_are_told,
                  {.ranks = 3, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
   init_process_group();
+  meet();
   if (rank() == 1) ::raise(SIGKILL);
   at::Tensor x = at::ones({3});
   EXPECT_THROWS_WITHIN(all_reduce(x), seconds(10), c10::DistBackendError, "all_reduce");

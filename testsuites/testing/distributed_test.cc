@@ -75,4 +75,13 @@ c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) 
   return store;
 }
 
+void DistributedTest::meet(const std::string& place) {
+  const auto key = [&](int rank) { return place + "/" + std::to_string(rank); };
+  const auto places = store("places");
+  places->set(key(rank()), "here");
+  std::vector<std::string> all;
+  for (int i = 0; i < world_size(); ++i) all.push_back(key(i));
+  places->wait(all);
+}
+
 }  // namespace distrun
