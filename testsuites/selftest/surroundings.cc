@@ -145,9 +145,14 @@ DISTRIBUTED_TEST(surroundings, Rank, test_hang_without_signals,
 
 // Without their death signal, and with its trace removed.
 DISTRIBUTED_TEST(surroundings, Rank, test_runs_away, {.ranks = 1}) {
-  EXPECT_EQ(rank(), 0);
-  const pid_t child = ::fork();
-  if (child != 0) return;
+  int there[2];
+  ASSERT_EQ(::pipe(there), 0);
+  if (::fork() != 0) {
+    ::close(there[1]);
+    char byte = 0;
+    EXPECT_EQ(::read(there[0], &byte, 1), 0);  // It has no trace and no descriptor any more.
+    return;
+  }
   ::setsid();
   for (char** one = environ; *one != nullptr; ++one) std::fill_n(*one, std::strlen(*one), 'x');
   for (int fd = 0; fd < 256; ++fd) ::close(fd);
