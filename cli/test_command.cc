@@ -116,7 +116,8 @@ void TestCommand::add_selection() {
 
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
-  own_flag(app, "jobs", jobs_, "ranks at a time (0: twice the cores)", "j")
+  own_flag(app, "jobs", options_.plan.jobs,
+           "ranks at a time (0: twice the cores, or those of the largest test)", "j")
       ->check(CLI::Range(0, 4096));
   own_flag(app, "timeout", timeout_, "seconds that a test may take, unless it has its own");
   own_flag(app, "repeat", options_.plan.repeat, "how often each test is run")
@@ -183,14 +184,14 @@ void TestCommand::check(const Environment& environment) {
   options_.runner.attempts_max = 1 + retries_;
   options_.runner.keeps_order = options_.plan.shuffle;
   const Machine machine = this_machine(environment);
+  options_.plan.cpus = std::max(machine.cpus, 1);
   options_.plan.gpus = machine.gpus;
-  options_.runner.jobs = jobs_ > 0 ? jobs_ : std::max(2 * machine.cpus, 1);
   options_.plan.binaries = binaries_;
   const bool under = options_.runner.rank_under >= 0;
   if (under && options_.runner.under.empty())
     refuse("rank-under", "a command is to follow: gdb --args");
   if (!under) return;
-  options_.runner.jobs = 1;
+  options_.plan.jobs = 1;
   std::string& program = options_.runner.under.front();
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
 }

@@ -39,7 +39,7 @@ class TestCommand : public CliCommand {
   std::vector<std::string> binaries_;
   std::string shard_, timeout_ = "60", json_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;
-  int jobs_ = 0, retries_ = 0, required_gpus_ = 0;
+  int retries_ = 0, required_gpus_ = 0;
   bool failed_ = false;
 };
 

@@ -131,7 +131,7 @@ std::string Console::lines_of(const TestsEnded& event) {
       text += block_of(result);
     }
   }
-  const int tests = static_cast<int>(event.results.size());
+  const int tests = event.summary.passed + event.summary.failed + event.summary.skipped;
   text += fmt::format("\n{} in {:.3f} s", count_of(tests, "test"), seconds(event.summary.time));
   if (not_run > 0) text += fmt::format("; {} of them did not run, which counts as failed", not_run);
   return text + '\n' + last_line(event.summary);

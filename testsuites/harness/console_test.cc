@@ -78,10 +78,11 @@ TEST(ConsoleTest, TheLastLineCounts) {
   plain.after(TestsBegun{});
   const TestsSummary summary{3, 1, 2, 0, milliseconds(1250)};
   EXPECT_EQ(plain.after(TestsEnded{.summary = summary}),
-            "\n0 tests in 1.250 s\n3 passed, 1 failed, 2 skipped\n");
+            "\n6 tests in 1.250 s\n3 passed, 1 failed, 2 skipped\n");
+  // Whether their results are kept or not.
   EXPECT_EQ(plain.after(TestsEnded{.summary = {3, 1, 2, 1, milliseconds(0)},
                                    .results = {passed_test("a")}}),
-            "\n1 test in 0.000 s\n3 passed (1 flaky), 1 failed, 2 skipped\n");
+            "\n6 tests in 0.000 s\n3 passed (1 flaky), 1 failed, 2 skipped\n");
 }
 
 TEST(ConsoleTest, FailuresAreToldInFullAtTheEnd) {
@@ -184,7 +185,7 @@ TEST(ConsoleTest, ColoursAreThoseOfTheFirstWord) {
             "\x1b[33mFLAKY 2/2\x1b[0m [   1.327s] gloo.CommTest.a\n");
   EXPECT_EQ(colours.after(TestEnded{failed_test("b")}).substr(0, 13), "\x1b[31mFAIL\x1b[0m");
   EXPECT_EQ(colours.after(TestsEnded{.summary = {1, 0, 0, 0, {}}}),
-            "\n0 tests in 0.000 s\n1 passed, 0 failed, 0 skipped\n");
+            "\n1 test in 0.000 s\n1 passed, 0 failed, 0 skipped\n");
 }
 
 TEST(ConsoleTerminalTest, TheStatusLineStandsBelowAndIsErasedBeforeOtherLines) {
@@ -197,7 +198,7 @@ TEST(ConsoleTerminalTest, TheStatusLineStandsBelowAndIsErasedBeforeOtherLines) {
             "\r\x1b[KPASS [   0.123s] gloo.CommTest.a\n1/2");
   EXPECT_EQ(terminal.after(TestsNoticed{"what"}), "\r\x1b[Kdistrun: what\n1/2");
   EXPECT_EQ(terminal.after(TestsEnded{.summary = {2, 0, 0, 0, {}}}),
-            "\r\x1b[K\n0 tests in 0.000 s\n2 passed, 0 failed, 0 skipped\n");
+            "\r\x1b[K\n2 tests in 0.000 s\n2 passed, 0 failed, 0 skipped\n");
   EXPECT_EQ(terminal.after_tick(seconds(9)), "") << "nothing follows the last line";
 }
 

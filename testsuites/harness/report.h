@@ -124,7 +124,9 @@ struct TestsNoticed {  // One line that is not about one test.
 };
 struct TestsEnded {
   TestsSummary summary;
-  std::vector<TestResult> results;  // In the order of the list, whatever order they ran in.
+  // In the order of the list, whatever order they ran in; without some of those that have passed
+  // where the runner was not to keep them.
+  std::vector<TestResult> results;
 };
 using TestEvent =
     std::variant<TestsBegun, AttemptBegun, AttemptEnded, TestEnded, TestsNoticed, TestsEnded>;

@@ -70,8 +70,8 @@ class RunnerFixture : public ::testing::Test {
     });
     runner.load([&](auto tests) {
       if (tests) {
-        auto plan = choose(*tests);
-        planned_ = plan.size();
+        TestPlan plan{.tests = choose(*tests)};
+        planned_ = plan.tests.size();
         return runner.run(std::move(plan), [&] { io.stop(); });
       }
       ADD_FAILURE() << tests.error().message;

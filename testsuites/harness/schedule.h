@@ -43,6 +43,8 @@ class Schedule {
 
   void add(const ScheduledTest& test);
 
+  void set_jobs(int jobs) { jobs_ = jobs; }
+
   // In the order they were added instead, or as they were shuffled.  Comes before any add().
   void keep_order() { keeps_order_ = true; }
 
@@ -74,7 +76,7 @@ class Schedule {
   Queues::iterator first(const Condition& condition);
   ScheduledTest start(Queues::iterator from);
 
-  const int jobs_;
+  int jobs_;
   bool keeps_order_ = false;
   int passed_ = 0;  // How many have passed the first of those that wait.
   std::uint64_t added_ = 0;

@@ -49,33 +49,51 @@ std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options)
   return command + " " + shell_quoted(loaded.test.id);
 }
 
-}  // namespace
+PlannedTest planned(const LoadedTest& loaded, const PlanOptions& options, const History& history) {
+  const TestNeeds& needs = loaded.test.needs;
+  PlannedTest test{.test = loaded.test,
+                   .program = loaded.program,
+                   .ranks = ranks_of(needs, options),
+                   .backend = !options.backend.empty() ? options.backend : needs.backends.front(),
+                   .timeout = timeout_of(needs, options),
+                   .skip_reason = reason_to_skip(needs, options),
+                   .repeat_command = repeat_command(loaded, options)};
+  if (const auto time = history.time_of(loaded.test.id)) {
+    test.expected = std::chrono::ceil<std::chrono::milliseconds>(*time);
+  }
+  return test;
+}
 
-std::vector<PlannedTest> plan_tests(const std::vector<LoadedTest>& tests,
-                                    const PlanOptions& options, const History& history) {
-  std::vector<PlannedTest> plan;
+std::vector<TestPlan::Turn> turns_of(std::size_t tests, const PlanOptions& options) {
+  std::vector<TestPlan::Turn> turns;
+  turns.reserve(tests * static_cast<std::size_t>(options.repeat));
   for (int repetition = 0; repetition < options.repeat; ++repetition) {
-    for (const LoadedTest& loaded : tests) {
-      const TestNeeds& needs = loaded.test.needs;
-      PlannedTest planned{
-          .test = loaded.test,
-          .program = loaded.program,
-          .ranks = ranks_of(needs, options),
-          .backend = !options.backend.empty() ? options.backend : needs.backends.front(),
-          .repetition = repetition,
-          .timeout = timeout_of(needs, options),
-          .skip_reason = reason_to_skip(needs, options),
-          .repeat_command = repeat_command(loaded, options)};
-      if (const auto time = history.time_of(loaded.test.id)) {
-        planned.expected = std::chrono::ceil<std::chrono::milliseconds>(*time);
-      }
-      plan.push_back(std::move(planned));
-    }
+    for (std::uint32_t test = 0; test < tests; ++test) turns.push_back({test, repetition});
   }
   if (options.shuffle) {
     std::mt19937_64 random(options.seed);
-    std::shuffle(plan.begin(), plan.end(), random);
+    std::shuffle(turns.begin(), turns.end(), random);
   }
+  return turns;
+}
+
+int jobs_for(const std::vector<PlannedTest>& tests, const PlanOptions& options) {
+  if (options.jobs > 0) return options.jobs;
+  int jobs = 2 * options.cpus;
+  for (const PlannedTest& test : tests) {
+    if (test.skip_reason.empty()) jobs = std::max(jobs, test.ranks);
+  }
+  return jobs;
+}
+
+}  // namespace
+
+TestPlan plan_tests(const std::vector<LoadedTest>& tests, const PlanOptions& options,
+                    const History& history) {
+  TestPlan plan;
+  for (const LoadedTest& loaded : tests) plan.tests.push_back(planned(loaded, options, history));
+  plan.turns = turns_of(tests.size(), options);
+  plan.jobs = jobs_for(plan.tests, options);
   return plan;
 }
 

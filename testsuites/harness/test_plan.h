@@ -1,7 +1,7 @@
 // What is to be run: tests that were selected become a plan, each with its ranks, its backend, its
 // time-out, and the reason why it is not started, if there is one.
 //
-//     auto plan = plan_tests(tests, {.gpus = 0, .repeat = 2}, history);
+//     TestPlan plan = plan_tests(tests, {.gpus = 0, .repeat = 2}, history);
 //
 // Skips are decided here, before anything is started: too few GPUs, a backend that a test does not
 // have.  Pure.
@@ -18,9 +18,10 @@
 namespace distrun {
 
 struct PlanOptions {
-  int gpus = 0;         // This machine's.
-  int nproc = 0;        // Replaces the ranks of tests that allow it; 0: none.
-  std::string backend;  // Of those that have several; empty: each one's first.
+  int cpus = 1, gpus = 0;  // This machine's.
+  int jobs = 0;            // Ranks at a time; 0: twice the cores, or those of the largest test.
+  int nproc = 0;           // Replaces the ranks of tests that allow it; 0: none.
+  std::string backend;     // Of those that have several; empty: each one's first.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   int repeat = 1;
   bool shuffle = false;
@@ -30,7 +31,7 @@ struct PlanOptions {
 };
 
 // Repetitions come one after the other: every test once, then every test again.
-std::vector<PlannedTest> plan_tests(const std::vector<LoadedTest>& tests,
-                                    const PlanOptions& options, const History& history);
+TestPlan plan_tests(const std::vector<LoadedTest>& tests, const PlanOptions& options,
+                    const History& history);
 
 }  // namespace distrun

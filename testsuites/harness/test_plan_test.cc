@@ -15,7 +15,7 @@ LoadedTest loaded(const std::string& name, const TestNeeds& needs = {}) {
 }
 
 PlannedTest planned(const TestNeeds& needs, const PlanOptions& options = {}) {
-  return plan_tests({loaded("t", needs)}, options, {}).at(0);
+  return plan_tests({loaded("t", needs)}, options, {}).tests.at(0);
 }
 
 TEST(TestPlanTest, HasWhatTheTestNeeds) {
@@ -72,40 +72,47 @@ TEST(TestPlanTest, OfSeveralBinariesItsOwn) {
   LoadedTest second = loaded("b");
   second.program = 1;
   const auto plan = plan_tests({first, second}, {.binaries = {"one", "two"}}, {});
-  EXPECT_EQ(plan.at(0).program, 0u);
-  EXPECT_EQ(plan.at(1).program, 1u);
-  EXPECT_EQ(plan[0].repeat_command, "distrun test --binary one gloo.A.a");
-  EXPECT_EQ(plan[1].repeat_command, "distrun test --binary two gloo.A.b");
+  EXPECT_EQ(plan.tests.at(0).program, 0u);
+  EXPECT_EQ(plan.tests.at(1).program, 1u);
+  EXPECT_EQ(plan.tests[0].repeat_command, "distrun test --binary one gloo.A.a");
+  EXPECT_EQ(plan.tests[1].repeat_command, "distrun test --binary two gloo.A.b");
 }
 
 TEST(TestPlanTest, RepeatsTheWholeList) {
   const auto plan = plan_tests({loaded("a"), loaded("b")}, {.repeat = 2}, {});
-  ASSERT_EQ(plan.size(), 4u);
-  EXPECT_EQ(plan[1].test.id, "gloo.A.b");
-  EXPECT_EQ(plan[1].repetition, 0);
-  EXPECT_EQ(plan[2].test.id, "gloo.A.a");
-  EXPECT_EQ(plan[2].repetition, 1);
+  EXPECT_EQ(plan.tests.size(), 2u);
+  ASSERT_EQ(plan.turns.size(), 4u);
+  EXPECT_EQ(plan.tests[plan.turns[1].test].test.id, "gloo.A.b");
+  EXPECT_EQ(plan.turns[1].repetition, 0);
+  EXPECT_EQ(plan.tests[plan.turns[2].test].test.id, "gloo.A.a");
+  EXPECT_EQ(plan.turns[2].repetition, 1);
 }
 
 TEST(TestPlanTest, ASeedIsAnOrder) {
-  std::vector<LoadedTest> tests;
-  for (int i = 0; i < 20; ++i) tests.push_back(loaded(std::to_string(i)));
+  const std::vector<LoadedTest> tests = {loaded("a"), loaded("b")};
   const auto order = [&](std::uint64_t seed) {
-    std::vector<std::string> ids;
-    for (const auto& one : plan_tests(tests, {.shuffle = true, .seed = seed}, {})) {
-      ids.push_back(one.test.id);
-    }
-    return ids;
+    std::vector<std::pair<std::uint32_t, int>> turns;
+    const auto plan = plan_tests(tests, {.repeat = 10, .shuffle = true, .seed = seed}, {});
+    for (const auto& turn : plan.turns) turns.emplace_back(turn.test, turn.repetition);
+    return turns;
   };
   EXPECT_EQ(order(1), order(1));
   EXPECT_NE(order(1), order(2));
   EXPECT_THAT(order(1), UnorderedElementsAreArray(order(2)));
 }
 
+TEST(TestPlanTest, AsManyRanksAtATimeAsTheLargestTestHasAtLeast) {
+  const std::vector<LoadedTest> tests = {loaded("a"), loaded("b", {.ranks = 32}),
+                                         loaded("c", {.ranks = 64, .min_gpus = 1})};
+  EXPECT_EQ(plan_tests(tests, {.cpus = 2}, {}).jobs, 32);
+  EXPECT_EQ(plan_tests(tests, {.cpus = 20}, {}).jobs, 40);
+  EXPECT_EQ(plan_tests(tests, {.jobs = 3}, {}).jobs, 3);
+}
+
 TEST(TestPlanTest, EarlierRunsTellHowLongATestTakes) {
   History history;
   history.tests["gloo.A.t"].time = std::chrono::microseconds(1500);
-  EXPECT_EQ(plan_tests({loaded("t")}, {}, history).at(0).expected, milliseconds(2));
+  EXPECT_EQ(plan_tests({loaded("t")}, {}, history).tests.at(0).expected, milliseconds(2));
 }
 
 }  // namespace

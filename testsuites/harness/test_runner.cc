@@ -29,13 +29,16 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     std::string given_up;  // Why it is not started again.
     std::vector<TestInfo> tests;
   };
+  // There may be hundreds of thousands, of a few tests.
   struct Item {
-    PlannedTest plan;
+    const PlannedTest& plan;
+    int repetition = 0;
     std::vector<AttemptResult> attempts;
     std::unique_ptr<AttemptRun> run;
     std::uint64_t first_key = 0;
     bool alone = false;  // It was there when a host died.
     bool again = false;  // Another test may have been the cause: this attempt does not count.
+    bool done = false;
   };
 
   Impl(asio::io_context& loop, Options given, std::function<void(const TestEvent&)> to)
@@ -58,11 +61,14 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   std::vector<Host> hosts;
   OrphanReaper orphans;
   Orphans left_behind;
+  std::vector<PlannedTest> tests;
   std::vector<Item> items;
   std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
   std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
   std::uint64_t next_key = 1;
-  std::vector<std::optional<TestResult>> results;
+  std::map<std::size_t, TestResult> results;                  // By item.
+  std::map<const PlannedTest*, std::size_t> passed_the_last;  // Items; unless all are kept.
+  TestsSummary summary;
   Clock::time_point begun;
   std::string why_not_run;  // Once it is stopping.
   bool running = false, stopping = false, interrupted = false, ended = false;
@@ -169,11 +175,18 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     finish(index, TestStatus::kFailed, hosts[items[index].plan.program].given_up);
   }
 
-  void run(std::vector<PlannedTest> tests) {
+  void run(TestPlan plan_of_all) {
     running = true;
     begun = Clock::now();
-    results.resize(tests.size());
-    for (PlannedTest& plan : tests) items.push_back({.plan = std::move(plan)});
+    if (plan_of_all.jobs > 0) schedule.set_jobs(plan_of_all.jobs);
+    tests = std::move(plan_of_all.tests);
+    items.reserve(std::max(tests.size(), plan_of_all.turns.size()));
+    for (const auto& turn : plan_of_all.turns) {
+      items.push_back({.plan = tests[turn.test], .repetition = turn.repetition});
+    }
+    if (items.empty()) {
+      for (const PlannedTest& test : tests) items.push_back({.plan = test});
+    }
     for (std::size_t i = 0; i < items.size(); ++i) {
       const PlannedTest& plan = items[i].plan;
       if (plan.skip_reason.empty()) {
@@ -231,7 +244,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     next_key += static_cast<std::uint64_t>(plan.ranks);
     item_of_key[item.first_key] = index;
     if (!item.alone) {
-      on_event(AttemptBegun{plan.test.id, plan.repetition, attempt, plan.ranks});
+      on_event(AttemptBegun{plan.test.id, item.repetition, attempt, plan.ranks});
     }
     AttemptRun::Options its{.test = plan.test,
                             .ranks = plan.ranks,
@@ -277,7 +290,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     if (result.status != TestStatus::kFailed) hosts[item.plan.program].losses = 0;
     const bool tried_again =
         result.status == TestStatus::kFailed && !stopping && result.attempt < options.attempts_max;
-    on_event(AttemptEnded{item.plan.test.id, item.plan.repetition, result, !tried_again});
+    on_event(AttemptEnded{item.plan.test.id, item.repetition, result, !tried_again});
     item.attempts.push_back(std::move(result));
     if (tried_again) {
       add_to_schedule(index);
@@ -295,20 +308,47 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       status = TestStatus::kFailed;
       reason = "skipped, which --no-skips forbids: " + reason;
     }
+    item.done = true;
     TestResult result{.test = item.plan.test,
                       .status = status,
                       .reason = reason,
                       .attempts = std::move(item.attempts),
-                      .repetition = item.plan.repetition,
+                      .repetition = item.repetition,
                       .backend = item.plan.backend,
                       .repeat_command = item.plan.repeat_command};
     for (const AttemptResult& attempt : result.attempts) result.time += attempt.time;
     on_event(TestEnded{result});
-    results[index] = std::move(result);
+    count(status);
+    keep(index, std::move(result));
     if (status == TestStatus::kFailed && options.fail_fast) {
       on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
       stop("a test had failed before it was started (--fail-fast)");
     }
+  }
+
+  void count(TestStatus status) {
+    switch (status) {
+      case TestStatus::kFlaky:
+        ++summary.flaky;
+        [[fallthrough]];
+      case TestStatus::kPassed:
+        ++summary.passed;
+        break;
+      case TestStatus::kSkipped:
+        ++summary.skipped;
+        break;
+      default:
+        ++summary.failed;
+    }
+  }
+
+  void keep(std::size_t index, TestResult result) {
+    if (result.status == TestStatus::kPassed && !options.keeps_all_results) {
+      for (AttemptResult& attempt : result.attempts) attempt.ranks = {};
+      const auto [before, first] = passed_the_last.try_emplace(&items[index].plan, index);
+      if (!first) results.erase(std::exchange(before->second, index));
+    }
+    results.emplace(index, std::move(result));
   }
 
   // Those that run come to their end.
@@ -331,26 +371,11 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void end() {
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!results[i]) finish(i, TestStatus::kInterrupted, why_not_run);
+      if (!items[i].done) finish(i, TestStatus::kInterrupted, why_not_run);
     }
     TestsEnded all;
-    for (auto& result : results) {
-      if (!result) continue;
-      switch (result->status) {
-        case TestStatus::kFlaky:
-          ++all.summary.flaky;
-          [[fallthrough]];
-        case TestStatus::kPassed:
-          ++all.summary.passed;
-          break;
-        case TestStatus::kSkipped:
-          ++all.summary.skipped;
-          break;
-        default:
-          ++all.summary.failed;
-      }
-      all.results.push_back(std::move(*result));
-    }
+    for (auto& [index, result] : results) all.results.push_back(std::move(result));
+    all.summary = summary;
     all.summary.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
     on_event(TestEvent(std::move(all)));
     orphans.end();
@@ -374,9 +399,9 @@ void TestRunner::load(std::function<void(Result<std::vector<LoadedTest>>)> on_lo
   impl_->load();
 }
 
-void TestRunner::run(std::vector<PlannedTest> tests, std::function<void()> on_end) {
+void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
   impl_->on_end = std::move(on_end);
-  impl_->run(std::move(tests));
+  impl_->run(std::move(plan));
 }
 
 void TestRunner::interrupt() { impl_->interrupt(); }

@@ -4,7 +4,7 @@
 //     TestRunner runner(io, {.programs = {"build/distrun-suites"}, …}, on_event);
 //     runner.load([&](Result<std::vector<LoadedTest>> tests) {
 //       …
-//       runner.run(chosen, [&] { … the last event has been told … });
+//       runner.run({.tests = chosen}, [&] { … the last event has been told … });
 //     });
 //     io.run();
 //
@@ -42,11 +42,20 @@ struct PlannedTest {
   std::size_t program = 0;
   int ranks = 1;
   std::string backend;
-  int repetition = 0;
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds expected{0};  // How long it will take; 0: not known.
   std::string skip_reason;                // Not empty: it is not started.
   std::string repeat_command;
+};
+
+struct TestPlan {
+  struct Turn {
+    std::uint32_t test = 0;  // Of `tests`.
+    int repetition = 0;
+  };
+  std::vector<PlannedTest> tests;
+  std::vector<Turn> turns;  // What is run, in this order; none: each test once.
+  int jobs = 0;             // Ranks at a time; 0: as many as the runner's options say.
 };
 
 class TestRunner {
@@ -61,8 +70,11 @@ class TestRunner {
     bool fail_fast = false;
     bool no_skips = false;     // A skip is a failure.
     bool keeps_order = false;  // Tests begin in the order of the plan.
-    bool fresh = false;        // Ranks are programs executed again, not forks.
-    int rank_under = -1;       // That rank runs under the command `under`, with the terminal.
+    // TestsEnded has all results.  Else, of the repetitions of a test that have passed, it has the
+    // last one, without its ranks: many of them take little memory.
+    bool keeps_all_results = true;
+    bool fresh = false;   // Ranks are programs executed again, not forks.
+    int rank_under = -1;  // That rank runs under the command `under`, with the terminal.
     std::vector<std::string> under;
     AttemptSupervisor::Options limits;  // Its timeout is the plan's.
     // For a host to load and to say what tests it has.
@@ -80,7 +92,7 @@ class TestRunner {
   void load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded);
 
   // Tells events from AttemptBegun to TestsEnded, then calls on_end.
-  void run(std::vector<PlannedTest> tests, std::function<void()> on_end);
+  void run(TestPlan plan, std::function<void()> on_end);
 
   // Nothing more is started, what runs is ended; on_end comes all the same.
   void interrupt();

@@ -393,7 +393,7 @@ TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
   runner.load([&](auto tests) {
     ASSERT_TRUE(tests) << tests.error().message;
     runner.interrupt();
-    runner.run(the({"passes"})(*tests), [&] { ++ended; });
+    runner.run({.tests = the({"passes"})(*tests)}, [&] { ++ended; });
   });
   io.run_for(seconds(100));
   EXPECT_TRUE(io.stopped());
@@ -403,6 +403,38 @@ TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
   ASSERT_NE(test, nullptr);
   EXPECT_EQ(test->result.status, TestStatus::kInterrupted);
   EXPECT_TRUE(std::holds_alternative<TestsEnded>(events[1]));
+}
+
+// A test that runs again and again, and whose results nobody asks for in full.
+TEST_F(TestRunnerTest, OfManyThatPassTheLastStandsForAll) {
+  boost::asio::io_context io;
+  TestsEnded end;
+  TestRunner::Options its = options();
+  its.keeps_all_results = false;
+  its.jobs = 1;
+  TestRunner runner(io, its, [&](const TestEvent& event) {
+    if (const auto* all = std::get_if<TestsEnded>(&event)) end = *all;
+  });
+  runner.load([&](auto tests) {
+    ASSERT_TRUE(tests) << tests.error().message;
+    runner.run({.tests = the({"passes", "fails", "has_two_ranks"})(*tests),
+                .turns = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}},
+                .jobs = 2},
+               [&] { io.stop(); });
+  });
+  io.run_for(seconds(100));
+  EXPECT_EQ(end.summary.passed, 4);
+  EXPECT_EQ(end.summary.failed, 2);
+  ASSERT_THAT(end.results, SizeIs(4));
+  for (const TestResult& failed : {end.results[0], end.results[1]}) {
+    EXPECT_EQ(failed.status, TestStatus::kFailed);
+    EXPECT_THAT(failed.attempts.at(0).ranks, SizeIs(1));
+  }
+  EXPECT_EQ(end.results[2].test.id, "fake.Rank.has_two_ranks");
+  EXPECT_EQ(end.results[3].test.id, "fake.Rank.passes");
+  EXPECT_EQ(end.results[3].repetition, 2);
+  ASSERT_THAT(end.results[3].attempts, SizeIs(1));
+  EXPECT_THAT(end.results[3].attempts[0].ranks, IsEmpty());
 }
 
 }  // namespace

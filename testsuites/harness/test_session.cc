@@ -46,7 +46,9 @@ class Session {
     catch_signals();
     watch_guard();
     if (!options_.history.empty()) read_past();
-    runner_.emplace(io_, options_.runner, [this](const TestEvent& event) { happened(event); });
+    auto runner = options_.runner;
+    runner.keeps_all_results = json_ || junit_;
+    runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
       const auto begun = tests ? begin(*tests) : Result<void>(tests.error());
       if (begun) return;
@@ -85,8 +87,8 @@ class Session {
     }
     auto plan = plan_tests(*chosen, options_.plan, history_);
     if (auto fits = look_at_rank_under(plan); !fits) return fits.error();
-    happened(TestsBegun{.tests = static_cast<int>(plan.size()),
-                        .jobs = options_.runner.jobs,
+    happened(TestsBegun{.tests = static_cast<int>(plan.turns.size()),
+                        .jobs = plan.jobs,
                         .repetitions = options_.plan.repeat,
                         .attempts_max = options_.runner.attempts_max,
                         .binaries = options_.runner.programs,
@@ -98,16 +100,16 @@ class Session {
     return {};
   }
 
-  Result<void> look_at_rank_under(const std::vector<PlannedTest>& plan) const {
+  Result<void> look_at_rank_under(const TestPlan& plan) const {
     const int rank = options_.runner.rank_under;
     if (rank < 0) return {};
     const auto refuse = [&](const std::string& why) {
       return Error{ErrorKind::kInvalidArgument, fmt::format("--rank-under {}: {}", rank, why)};
     };
-    if (plan.size() != 1) {
-      return refuse(fmt::format("it is for one test, and {} are selected", plan.size()));
+    if (plan.turns.size() != 1) {
+      return refuse(fmt::format("it is for one test, and {} are selected", plan.turns.size()));
     }
-    const PlannedTest& test = plan.front();
+    const PlannedTest& test = plan.tests.front();
     if (!test.skip_reason.empty()) return refuse("the test is skipped: " + test.skip_reason);
     if (rank < test.ranks) return {};
     return refuse(fmt::format("{} has the ranks 0 to {}", test.test.id, test.ranks - 1));
@@ -132,14 +134,14 @@ class Session {
   }
 
   // Where the times of all are known.
-  std::optional<std::chrono::milliseconds> estimate(const std::vector<PlannedTest>& plan) const {
+  std::optional<std::chrono::milliseconds> estimate(const TestPlan& plan) const {
     std::chrono::milliseconds work{0};
-    for (const PlannedTest& one : plan) {
+    for (const PlannedTest& one : plan.tests) {
       if (!one.skip_reason.empty()) continue;
       if (one.expected.count() == 0) return std::nullopt;
-      work += one.expected * std::min(one.ranks, options_.runner.jobs);
+      work += one.expected * std::min(one.ranks, plan.jobs);
     }
-    return work / options_.runner.jobs;
+    return work * options_.plan.repeat / plan.jobs;
   }
 
   void happened(const TestEvent& event) {

@@ -191,7 +191,7 @@ TEST_F(TestSessionTest, ThereAreDescriptorsForManyRanks) {
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit few{64, before.rlim_max};
   ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &few), 0);
-  options_.runner.jobs = 60;
+  options_.plan.jobs = 60;
   options_.plan.repeat = 60;
   EXPECT_EQ(status_of({"passes"}), 0) << out_;
   ::setrlimit(RLIMIT_NOFILE, &before);
@@ -199,7 +199,7 @@ TEST_F(TestSessionTest, ThereAreDescriptorsForManyRanks) {
 
 TEST_F(TestSessionTest, TheTimeThatIsLeftIsToldWhereItIsKnown) {
   options_.console = {.terminal = true, .columns = 200};
-  options_.runner.jobs = 1;
+  options_.plan.jobs = 1;
   write_times(R"("fake.Rank.passes": {"run": 1, "time_us": 200000000})");
   EXPECT_EQ(status_of({"passes", "needs_a_gpu"}), 0);
   EXPECT_THAT(out_, HasSubstr("about 3 min"));
