@@ -8,9 +8,9 @@
 //     end_group(*started);                         // nothing of the group is left after this
 //
 // A process is started by vfork, which costs the same however large the launcher is.
-// Each is the leader of a process group of its own, and of a session unless that is kept, gets SIGKILL when the launcher's
-// thread that started it ends, however that comes about, begins with SIGPIPE deadly
-// and the caller's signal mask, and inherits no descriptor but 0, 1 and 2.
+// Each is the leader of a process group of its own, and of a session unless that is kept, gets
+// SIGKILL when the launcher's thread that started it ends, however that comes about, begins with
+// SIGPIPE deadly and the caller's signal mask, and inherits no descriptor but 0, 1 and 2.
 //
 // Built on the initialisers of Boost.Process v2 with a launcher of our own: the
 // one it has for vfork runs the parent's exit handlers in a child whose exec failed.
