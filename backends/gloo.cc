@@ -2,7 +2,10 @@
 
 #include <csignal>
 
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
 
 namespace distrun {
 
@@ -19,14 +22,29 @@ void let_writes_fail() {
 
 }  // namespace
 
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                    int rank, int world_size,
-                                                    std::chrono::milliseconds timeout) {
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request) {
   let_writes_fail();
-  const auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(
-      store, rank, world_size, c10d::ProcessGroupGloo::Options::create_default(timeout));
+  using Options = c10d::ProcessGroupGloo::Options;
+  auto options = c10::dynamic_intrusive_pointer_cast<Options>(request.options);
+  TORCH_CHECK_TYPE(options || !request.options,
+                   "the options of a gloo group are c10d::ProcessGroupGloo::Options");
+  if (!options) options = Options::create_default(request.timeout);
+  options->timeout = request.timeout;
+  options->group_name = request.group_name;
+  options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
+  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(request.store, request.rank,
+                                                             request.size, options);
   backend->setSequenceNumberForGroup();
   return backend;
+}
+
+c10::intrusive_ptr<c10d::Backend> make_checked_backend(
+    const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request) {
+  BackendRequest helper = request;
+  helper.store =
+      c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
+  helper.options = nullptr;
+  return c10::make_intrusive<c10d::ProcessGroupWrapper>(backend, make_gloo_backend(helper));
 }
 
 }  // namespace distrun

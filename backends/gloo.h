@@ -5,21 +5,24 @@
 // say of gloo::rendezvous::Store differs from what is inside LibTorch.
 #pragma once
 
-#include <chrono>
-
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "backends/backend_registry.h"
 
 namespace distrun {
 
 // Also lets the process ignore SIGPIPE, where nobody handles it, as Python does: a peer
 // that is gone is then an error and does not kill this rank.
 //
-// Connects to the other ranks by way of `store`; returns when every rank has come.
+// Connects to the other ranks by way of the request's store; returns when every rank has come.
 // GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
-// Throws where the others do not come within `timeout`.
-c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const c10::intrusive_ptr<c10d::Store>& store,
-                                                    int rank, int world_size,
-                                                    std::chrono::milliseconds timeout);
+// Options, if there are any, are c10d::ProcessGroupGloo::Options; their timeout is the request's.
+// Throws where the others do not come in time.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request);
+
+// The backend with a check before each collective that all ranks call the same one, with the same
+// shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.
+c10::intrusive_ptr<c10d::Backend> make_checked_backend(
+    const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 
 }  // namespace distrun

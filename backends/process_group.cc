@@ -1,19 +1,28 @@
 #include "backends/process_group.h"
 
-#include <vector>
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <numeric>
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/debug.h>
 
-#include "backends/gloo.h"
+#include "backends/device_backends.h"
+#include "backends/group_state.h"
+#include "backends/make_group.h"
 #include "backends/rendezvous.h"
 
 namespace distrun {
 
 namespace {
 
-using c10d::ProcessGroup;
+using internal::GroupRequest;
+using internal::GroupState;
+using internal::World;
+using internal::world;
 
 // The names under which torch.distributed keeps the default group in the store.
 constexpr const char* kDefaultGroupPrefix = "default_pg";
@@ -21,103 +30,197 @@ constexpr const char* kDefaultGroupName = "0";
 
 // A group made again after destroy_process_group() must not read what the one before has left
 // in the store: its addresses are those of closed sockets.
-int groups_made = 0;
+int worlds_made = 0;
 
 std::string store_prefix() {
-  if (groups_made == 0) return kDefaultGroupPrefix;
-  return kDefaultGroupPrefix + std::string("#") + std::to_string(groups_made);
+  if (worlds_made == 0) return kDefaultGroupPrefix;
+  return kDefaultGroupPrefix + std::string("#") + std::to_string(worlds_made);
 }
 
-// Never destroyed at exit: Gloo's threads may still run there.
-c10::intrusive_ptr<ProcessGroup>& the_group() {
-  static auto* group = new c10::intrusive_ptr<ProcessGroup>();
-  return *group;
+std::string lower(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
 }
 
-ProcessGroup& group() {
-  TORCH_CHECK(the_group(), "no process group: call init_process_group() first");
-  return *the_group();
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
 }
 
-// Runs a collective.  What Gloo throws becomes the error that the header promises.
-template <class Act>
-void run_collective(const char* name, const Act& act) {
-  try {
-    act();
-  } catch (const c10::Error&) {
-    throw;
-  } catch (const std::exception& error) {
-    TORCH_CHECK_WITH(DistBackendError, false, name, " on rank ", get_rank(), " of ",
-                     get_world_size(), ": ", error.what());
-  }
+World& the_world() {
+  TORCH_CHECK(is_initialized(), "no process group: call init_process_group() first");
+  return *world();
 }
 
-void check_source(int src) {
-  TORCH_CHECK(0 <= src && src < get_world_size(), "broadcast on rank ", get_rank(), ": src is ",
-              src, ", and the ranks are 0 to ", get_world_size() - 1);
+void check_timeout(const char* function, std::chrono::milliseconds timeout) {
+  TORCH_CHECK_VALUE(timeout.count() > 0, function, ": the timeout is ", timeout.count(),
+                    " ms, and it has to be positive");
+}
+
+// In ascending order.
+std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size) {
+  TORCH_CHECK_VALUE(!ranks.empty(), "new_group on rank ", rank, ": a group needs a rank");
+  std::sort(ranks.begin(), ranks.end());
+  TORCH_CHECK_VALUE(0 <= ranks.front() && ranks.back() < world_size, "new_group on rank ", rank,
+                    ": rank ", ranks.front() < 0 ? ranks.front() : ranks.back(),
+                    " is out of range, the ranks are 0 to ", world_size - 1);
+  const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
+  TORCH_CHECK_VALUE(twice == ranks.end(), "new_group on rank ", rank, ": rank ",
+                    twice == ranks.end() ? 0 : *twice, " is there twice");
+  return ranks;
+}
+
+// Every rank numbers groups alike where every rank makes them.  Where only the members do, the
+// name has to come from what they have in common: who they are, and how often they have done so.
+std::string next_group_name(World& all, const std::vector<int>& ranks, bool local) {
+  if (!local) return std::to_string(all.groups_numbered++);
+  std::string name = "local";
+  for (const int rank : ranks) name += "_" + std::to_string(rank);
+  return name + "#" + std::to_string(all.groups_by_ranks[ranks]++);
+}
+
+std::shared_ptr<GroupState> not_a_member(const GroupRequest& request) {
+  auto state = std::make_shared<GroupState>();
+  state->name = request.name;
+  state->ranks = request.ranks;
+  state->backend = request.backend;
+  return state;
 }
 
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
-  TORCH_CHECK(options.backend == "gloo", "init_process_group: unknown backend '", options.backend,
-              "'; known: gloo");
+  check_timeout("init_process_group", options.timeout);
+  const std::string backend = lower(options.backend);
+  parse_device_backends(backend);  // Before the others are waited for.
+  if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
   const Rendezvous met =
       rendezvous(Environment::from(environ), options.init_method, options.timeout);
-
-  const auto default_store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store);
-  const auto group_store =
-      c10::make_intrusive<c10d::PrefixStore>(std::string(kDefaultGroupName) + "/", default_store);
-  auto made = c10::make_intrusive<ProcessGroup>(group_store, met.rank, met.world_size);
-  // Python makes one backend for the first device and gives it to the others.
-  const auto backend =
-      make_gloo_backend(c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store), met.rank,
-                        met.world_size, options.timeout);
-  made->setDefaultBackend(ProcessGroup::BackendType::GLOO);
-  for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
-    made->setBackend(device, ProcessGroup::BackendType::GLOO, backend);
-  }
-  made->setGroupName(kDefaultGroupName);
-  made->setGroupDesc(kDefaultGroupPrefix);
-  the_group() = std::move(made);
-  ++groups_made;
-}
-
-void init_process_group(const std::string& backend) {
-  init_process_group(InitOptions{.backend = backend});
+  auto made = std::make_unique<World>();
+  made->group = internal::make_group(
+      {.name = kDefaultGroupName,
+       .description = kDefaultGroupPrefix,
+       .ranks = all_ranks(met.world_size),
+       .rank = met.rank,
+       .backend = backend,
+       .timeout = options.timeout,
+       .backend_options = options.backend_options,
+       .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store)});
+  made->store = made->group->process_group->getStore();
+  made->timeout = options.timeout;
+  made->groups_numbered = 1;
+  world() = made.release();
+  ++worlds_made;
 }
 
 void destroy_process_group() {
-  group();
-  the_group().reset();
+  World& all = the_world();
+  std::vector<std::shared_ptr<GroupState>> groups = {all.group};
+  for (const auto& each : all.groups) {
+    if (auto group = each.lock()) groups.push_back(std::move(group));
+  }
+  // The last made ends first: on all ranks in the same order, which some backends need.
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
+    if ((*group)->process_group) (*group)->process_group->shutdown();
+  }
+  delete std::exchange(world(), nullptr);
+  for (auto group = groups.rbegin(); group != groups.rend(); ++group) (*group)->free();
 }
 
-bool is_initialized() { return static_cast<bool>(the_group()); }
-
-ProcessGroup& default_group() { return group(); }
-
-int get_rank() { return group().getRank(); }
-
-int get_world_size() { return group().getSize(); }
-
-void all_reduce(at::Tensor tensor, ReduceOp op) {
-  std::vector<at::Tensor> tensors = {std::move(tensor)};
-  ProcessGroup& ranks = group();
-  run_collective("all_reduce",
-                 [&] { ranks.allreduce(tensors, {.reduceOp = std::move(op)})->wait(); });
+void destroy_process_group(const Group& group) {
+  if (group.is_default()) return destroy_process_group();
+  GroupState& state = *group.state();
+  if (!state.process_group) return;
+  state.process_group->shutdown();
+  state.free();
 }
 
-void broadcast(at::Tensor tensor, int src) {
-  check_source(src);
-  std::vector<at::Tensor> tensors = {std::move(tensor)};
-  ProcessGroup& ranks = group();
-  run_collective("broadcast", [&] { ranks.broadcast(tensors, {.rootRank = src})->wait(); });
+void abort_process_group(const Group& group) {
+  if (group.is_member()) group->abort();
 }
 
-void barrier() {
-  ProcessGroup& ranks = group();
-  run_collective("barrier", [&] { ranks.barrier()->wait(); });
+bool is_initialized() { return world() != nullptr; }
+
+c10d::ProcessGroup& default_group() { return *Group().process_group(); }
+
+int get_rank(const Group& group) { return group.is_member() ? group->getRank() : -1; }
+
+int get_world_size(const Group& group) { return group.is_member() ? group->getSize() : -1; }
+
+std::string get_backend(const Group& group) { return internal::state_of(group).backend; }
+
+std::vector<int> get_process_group_ranks(const Group& group) {
+  return internal::state_of(group).ranks;
+}
+
+int get_group_rank(const Group& group, int global_rank) {
+  return internal::group_rank_of("get_group_rank", group, global_rank);
+}
+
+int get_global_rank(const Group& group, int group_rank) {
+  const int index = internal::group_rank_of("get_global_rank", group, GroupRank(group_rank));
+  return internal::state_of(group).ranks[static_cast<std::size_t>(index)];
+}
+
+void set_timeout(std::chrono::milliseconds timeout, const Group& group) {
+  check_timeout("set_timeout", timeout);
+  group->setTimeout(timeout);
+}
+
+Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& options) {
+  World& all = the_world();
+  const int rank = get_rank();
+  GroupRequest request{
+      .description = options.name,
+      .ranks = ranks ? checked_ranks(std::move(*ranks), rank, get_world_size())
+                     : all_ranks(get_world_size()),
+      .backend = options.backend.empty() ? all.group->backend : lower(options.backend),
+      .timeout = options.timeout.value_or(all.timeout),
+      .backend_options = options.backend_options,
+      .store = all.store};
+  check_timeout("new_group", request.timeout);
+  const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
+  const bool is_member = place != request.ranks.end();
+  if (!is_member && options.use_local_synchronization) return Group(not_a_member(request));
+  request.name = next_group_name(all, request.ranks, options.use_local_synchronization);
+  if (!is_member) return Group(not_a_member(request));
+  request.rank = static_cast<int>(place - request.ranks.begin());
+  auto state = internal::make_group(request);
+  std::erase_if(all.groups, [](const auto& group) { return group.expired(); });
+  all.groups.push_back(state);
+  return Group(std::move(state));
+}
+
+Subgroups new_subgroups(int group_size, const Group& group, const GroupOptions& options) {
+  const std::vector<int> ranks = get_process_group_ranks(group);
+  const int size = static_cast<int>(ranks.size());
+  TORCH_CHECK_VALUE(group_size > 0 && size % group_size == 0, "new_subgroups on rank ", get_rank(),
+                    ": ", size, " ranks do not divide into groups of ", group_size);
+  std::vector<std::vector<int>> parts;
+  for (auto first = ranks.begin(); first != ranks.end(); first += group_size) {
+    parts.emplace_back(first, first + group_size);
+  }
+  return new_subgroups_by_enumeration(parts, options);
+}
+
+Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
+                                       const GroupOptions& options) {
+  TORCH_CHECK_VALUE(!ranks.empty(), "new_subgroups_by_enumeration: there is no group in the list");
+  std::vector<int> all;
+  for (const auto& part : ranks) all.insert(all.end(), part.begin(), part.end());
+  std::sort(all.begin(), all.end());
+  const auto twice = std::adjacent_find(all.begin(), all.end());
+  TORCH_CHECK_VALUE(twice == all.end(), "new_subgroups_by_enumeration on rank ", get_rank(),
+                    ": rank ", twice == all.end() ? 0 : *twice, " is in two of the groups");
+  Subgroups made;
+  for (const auto& part : ranks) {
+    made.all.push_back(new_group(part, options));
+    if (made.all.back().is_member()) made.own = made.all.back();
+  }
+  return made;
 }
 
 }  // namespace distrun

@@ -1,50 +1,43 @@
-// Process groups and collectives for C++ programs, under the names they have in
-// torch.distributed.
+// Process groups for C++ programs, under the names they have in torch.distributed.
 //
 //     #include <ATen/Functions.h>
+//     #include "backends/collectives.h"
 //     #include "backends/process_group.h"
 //
 //     distrun::init_process_group("gloo");               // once, by every rank
 //     at::Tensor sum = at::ones({3});
 //     distrun::all_reduce(sum);                          // {n, n, n} on n ranks
+//
+//     distrun::Group low = distrun::new_group({0, 1});   // by every rank, also by 2, 3, …
+//     distrun::all_reduce(sum, distrun::ReduceOp::MAX, {.group = low});
 //     distrun::destroy_process_group();
 //
-// Started by `distrun launch` or torchrun, a program finds its rank, the world size
-// and the store by itself (rendezvous.h).  Ranks written in C++ and in Python may
-// meet in one group: keys and order of calls are those of torch.distributed 2.13
-// (torch/distributed/distributed_c10d.py).
+// Started by `distrun launch` or torchrun, a program finds its rank, the world size and the store
+// by itself (rendezvous.h).  Ranks written in C++ and in Python may meet in one group: keys and
+// order of calls are those of torch.distributed 2.13 (torch/distributed/distributed_c10d.py).
 //
-// A collective is called by every rank of the group, in the same order, with
-// tensors of the same shape and dtype; it works in place and returns when the
-// result is there.  Tensors are dense; for "gloo" they live in CPU memory.  They
-// stay the caller's.
+// Errors are exceptions of type c10::Error: a function called without a group, an argument that
+// makes no sense (its subclass c10::ValueError).  what_without_backtrace() is the text for a user.
 //
-// Errors are exceptions of type c10::Error: a function called without a group, an
-// argument that makes no sense.  A peer that is gone and a time-out are its subclass
-// c10::DistBackendError, which names the collective and the rank; the group is of no
-// use any more then.  what_without_backtrace() is the text for a user.  For this to hold,
-// init_process_group() has the process ignore SIGPIPE, unless it handles it.
-//
-// Threads: init and destroy on one thread, with no collective under way; collectives
-// from one thread at a time, for the order is what matches them.
+// Threads: the functions that make and destroy groups are called on one thread, with no collective
+// under way; what only asks, on any.
 #pragma once
 
 #include <chrono>
+#include <concepts>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
-#include <ATen/core/Tensor.h>
-#include <torch/csrc/distributed/c10d/Types.hpp>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
-namespace c10d {
-class ProcessGroup;
-}
+#include "backends/group.h"
 
 namespace distrun {
 
-// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR; "gloo" has no AVG.
-using c10d::ReduceOp;
-
 struct InitOptions {
+  // One that is registered (backend_registry.h), for all of its devices, or "cpu:gloo,cuda:nccl".
   std::string backend = "gloo";
   // Where the ranks meet: "env://" or "file:///absolute/path", as in Python.  Empty: as the
   // variable DISTRUN_INIT_METHOD says, which `distrun launch --store file:PATH` sets, or else
@@ -52,39 +45,101 @@ struct InitOptions {
   std::string init_method = "";
   // How long the rendezvous and each collective may take.  The default is torch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  // The backend's own; none: its defaults.  Their timeout is the one above.
+  c10::intrusive_ptr<c10d::Backend::Options> backend_options = nullptr;
 };
 
 // Joins the group of all ranks, as the variables RANK and WORLD_SIZE, and those of the
 // init_method (rendezvous.h), describe it.  Returns when every rank has come.  After
 // destroy_process_group() it can be called again, by all ranks, also in the same file; the group
 // has other keys in the store then, which ranks in Python do not know.
+//
+// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment every collective, of this group and of
+// others, is preceded by a check that all ranks call the same one with the same shapes: a mismatch
+// is an error on all of them (c10d::ProcessGroupWrapper).  That costs a second group of
+// connections.
+//
 // Throws where a group exists already, the backend or the init_method is not known, a
 // variable is missing or malformed, or the others do not come in time.
 void init_process_group(const InitOptions& options = {});
-void init_process_group(const std::string& backend);
 
-// Leaves the group and frees it.  Requires that every rank has finished its
-// collectives: end with barrier() where that is not certain.
+// The same, with the backend first: init_process_group("gloo", {.timeout =
+// std::chrono::minutes(1)}).
+template <std::convertible_to<std::string> Text>
+void init_process_group(const Text& backend, InitOptions options = {}) {
+  options.backend = backend;
+  init_process_group(std::as_const(options));
+}
+
+// Leaves the default group and frees it, and every other.  Requires that every rank has finished
+// its collectives: end with barrier() where that is not certain.  One that is under way is waited
+// for, up to the group's timeout.
 void destroy_process_group();
+// Leaves that group, on this rank, and frees it.  Nothing where this rank is not in it.
+void destroy_process_group(const Group& group);
+
+// Ends the collectives that are under way with an error and makes those to come fail, on this rank;
+// other ranks see a peer that is gone.  For a rank that has found that it cannot go on.  The group
+// is of no use any more: destroy it.
+void abort_process_group(const Group& group = {});
 
 bool is_initialized();
 
-// The group itself, for its store and for collectives that have no function here: include
+// The default group itself, for its store and for what has no function here: include
 // <torch/csrc/distributed/c10d/ProcessGroup.hpp>.  It lives until destroy_process_group().
 c10d::ProcessGroup& default_group();
 
-// This rank's number, 0 … get_world_size() - 1.
-int get_rank();
-int get_world_size();
+// This rank's number within the group, 0 … get_world_size(group) - 1; -1 where it is not in it.
+int get_rank(const Group& group = {});
+// How many ranks the group has; -1 where this rank is not in it, as in Python.
+int get_world_size(const Group& group = {});
+// "gloo", or "cpu:gloo,cuda:nccl": as it was asked for, in lower case.
+std::string get_backend(const Group& group = {});
 
-// Combines the tensors of all ranks element by element; every rank gets the result.
-// Any shape; size zero and a world of one are fine.
-void all_reduce(at::Tensor tensor, ReduceOp op = ReduceOp::SUM);
+// The global ranks of the group, by group rank.
+std::vector<int> get_process_group_ranks(const Group& group = {});
+// From a global rank to that within the group, and back.  Throw where there is no such rank.
+int get_group_rank(const Group& group, int global_rank);
+int get_global_rank(const Group& group, int group_rank);
 
-// Every rank gets the values that rank `src` has.
-void broadcast(at::Tensor tensor, int src);
+// How long each collective of the group may take from now on, on this rank.
+void set_timeout(std::chrono::milliseconds timeout, const Group& group = {});
 
-// Returns when every rank has called it.
-void barrier();
+struct GroupOptions {
+  // Only the group's members call new_group(), and only they wait for each other.  Each of them
+  // makes its groups in the same order, as far as they have ranks in common.
+  bool use_local_synchronization = false;
+  // Not given: the default group's.  (In Python: half an hour, whatever the default group has.)
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
+  // Empty: the default group's.
+  std::string backend = "";
+  c10::intrusive_ptr<c10d::Backend::Options> backend_options = nullptr;
+  // What LibTorch's traces call it ("group_desc" there).
+  std::string name = "undefined";
+};
+
+// A group of these global ranks, in ascending order; nothing: all.  Every rank calls it, also one
+// that is not in the group, in the same order as its other groups, unless
+// use_local_synchronization.  Returns when the members have met.
+//
+// Throws c10::ValueError where a rank is not one of the default group's, or is there twice, or the
+// list is empty; and what the backend throws where the others do not come in time.
+Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,
+                const GroupOptions& options = {});
+
+// The groups that ranks were divided into, and the one that this rank is in, if it is in one.
+struct Subgroups {
+  std::optional<Group> own;
+  std::vector<Group> all;
+};
+
+// Divides the ranks of `group` into groups of `group_size`, neighbours together.  Called by every
+// rank.  Throws c10::ValueError where the ranks do not divide evenly.
+Subgroups new_subgroups(int group_size, const Group& group = {}, const GroupOptions& options = {});
+
+// Groups of these global ranks.  Called by every rank.  Throws c10::ValueError where two of them
+// have a rank in common, or there are none.
+Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
+                                       const GroupOptions& options = {});
 
 }  // namespace distrun

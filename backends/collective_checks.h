@@ -1,0 +1,60 @@
+// What a rank can see to be wrong with the arguments of a collective, before anything is sent.  For
+// the files of this folder.
+//
+//     const CallSite site{"all_gather", options.group};
+//     check_tensor(site, "tensor", tensor);
+//     check_list(site, "tensors", tensors, site.size());
+//
+// Each throws c10::ValueError: "all_gather on rank 1: tensors has 3 tensors; expected 4, …".
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "backends/group.h"
+#include "backends/process_group.h"
+
+namespace distrun::internal {
+
+struct CallSite {
+  const char* function;
+  const Group& group;
+
+  int size() const { return get_world_size(group); }
+  int rank() const { return get_rank(group); }
+
+  template <class... Text>
+  void check(bool holds, const Text&... text) const {
+    TORCH_CHECK_VALUE(holds, function, " on rank ", get_rank(), ": ", text...);
+  }
+};
+
+enum class Layout { kDense, kDenseOrSparse };
+
+// There is one, and the group has a backend for where it lies.
+void check_tensor(const CallSite& site, const char* name, const at::Tensor& tensor,
+                  Layout layout = Layout::kDense);
+
+// The same for each, and `count` of them: one for each rank of the group.
+void check_list(const CallSite& site, const char* name, const std::vector<at::Tensor>& tensors,
+                int count);
+
+// Of the same dtype, on the same device.
+void check_like(const CallSite& site, const char* name, const at::Tensor& tensor,
+                const char* other_name, const at::Tensor& other);
+// And of as many elements: `times` as many.
+void check_numel(const CallSite& site, const char* name, const at::Tensor& tensor,
+                 const char* other_name, const at::Tensor& other, std::int64_t times = 1);
+
+// The operation has a meaning for complex numbers, if they are.
+void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
+
+// What is divided among the ranks: evenly where there are no sizes.
+void check_splits(const CallSite& site, const char* name, const at::Tensor& tensor,
+                  const std::vector<std::int64_t>& sizes);
+
+}  // namespace distrun::internal

@@ -1,0 +1,310 @@
+#include "backends/collectives.h"
+
+#include <utility>
+
+#include <ATen/ops/view_as_real.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/collective_checks.h"
+#include "backends/group_state.h"
+#include "backends/run_collective.h"
+
+namespace distrun {
+
+namespace {
+
+using c10d::ProcessGroup;
+using internal::CallSite;
+using internal::check_like;
+using internal::check_list;
+using internal::check_numel;
+using internal::check_tensor;
+using internal::group_rank_of;
+using internal::is_for_this_rank;
+using internal::run_collective;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+
+// As it is sent: of complex numbers their parts.
+at::Tensor wire(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
+Tensors wire(const Tensors& tensors) {
+  Tensors all;
+  for (const at::Tensor& tensor : tensors) all.push_back(wire(tensor));
+  return all;
+}
+
+// Each of them as `tensor` is.
+void check_list_like(const CallSite& site, const char* name, const Tensors& tensors,
+                     const char* other_name, const at::Tensor& tensor) {
+  check_list(site, name, tensors, site.size());
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string one = c10::str(name, "[", i, "]");
+    check_like(site, one.c_str(), tensors[i], other_name, tensor);
+    check_numel(site, one.c_str(), tensors[i], other_name, tensor);
+  }
+}
+
+// What the root of gather and scatter has, and nobody else.
+void check_roots_list(const CallSite& site, const char* name, const Tensors& tensors, int root,
+                      const at::Tensor& tensor) {
+  if (site.rank() == root) return check_list_like(site, name, tensors, "tensor", tensor);
+  site.check(tensors.empty(), name, " has ", tensors.size(),
+             " tensors; expected none, for that is for group rank ", root);
+}
+
+// LibTorch 2.13 has new names for some; 2.11 does not know them.
+template <class Process>
+WorkPtr gather_into(Process& group, at::Tensor& output, at::Tensor& input) {
+  if constexpr (requires { group.all_gather_single(output, input); }) {
+    return group.all_gather_single(output, input);
+  } else {
+    return group._allgather_base(output, input);
+  }
+}
+
+template <class Process>
+WorkPtr reduce_scatter_into(Process& group, at::Tensor& output, at::Tensor& input,
+                            const c10d::ReduceScatterOptions& options) {
+  if constexpr (requires { group.reduce_scatter_single(output, input, options); }) {
+    return group.reduce_scatter_single(output, input, options);
+  } else {
+    return group._reduce_scatter_base(output, input, options);
+  }
+}
+
+template <class Process>
+WorkPtr all_to_all_in_one(Process& group, at::Tensor& output, at::Tensor& input,
+                          std::vector<std::int64_t>& output_sizes,
+                          std::vector<std::int64_t>& input_sizes) {
+  if constexpr (requires { group.all_to_all_single(output, input, output_sizes, input_sizes); }) {
+    return group.all_to_all_single(output, input, output_sizes, input_sizes);
+  } else {
+    return group.alltoall_base(output, input, output_sizes, input_sizes);
+  }
+}
+
+}  // namespace
+
+Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& options) {
+  const CallSite site{"broadcast", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  const int root = group_rank_of(site.function, site.group, src);
+  check_tensor(site, "tensor", tensor);
+  Tensors tensors = {wire(tensor)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->broadcast(tensors, {.rootRank = root, .asyncOp = options.async_op});
+  });
+}
+
+Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CollectiveOptions& options) {
+  const CallSite site{"all_reduce", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_tensor(site, "tensor", tensor, internal::Layout::kDenseOrSparse);
+  check_operation(site, tensor, op);
+  Tensors tensors = {wire(tensor)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->allreduce(tensors, {.reduceOp = std::move(op), .asyncOp = options.async_op});
+  });
+}
+
+Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op, const CollectiveOptions& options) {
+  const CallSite site{"all_reduce_coalesced", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  site.check(!tensors.empty(), "tensors is empty; expected a tensor");
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    const std::string one = c10::str("tensors[", i, "]");
+    check_tensor(site, one.c_str(), tensors[i]);
+    check_like(site, one.c_str(), tensors[i], "tensors[0]", tensors[0]);
+  }
+  check_operation(site, tensors[0], op);
+  Tensors all = wire(tensors);
+  c10d::AllreduceCoalescedOptions its;
+  its.reduceOp = std::move(op);
+  its.asyncOp = options.async_op;
+  return run_collective(site.function, site.group, options.async_op,
+                        [&] { return site.group->allreduce_coalesced(all, its); });
+}
+
+Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op, const CollectiveOptions& options) {
+  const CallSite site{"reduce", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  const int root = group_rank_of(site.function, site.group, dst);
+  check_tensor(site, "tensor", tensor);
+  check_operation(site, tensor, op);
+  Tensors tensors = {wire(tensor)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->reduce(
+        tensors, {.reduceOp = std::move(op), .rootRank = root, .asyncOp = options.async_op});
+  });
+}
+
+Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
+                const CollectiveOptions& options) {
+  const CallSite site{"all_gather", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_tensor(site, "tensor", tensor);
+  check_list_like(site, "tensors", tensors, "tensor", tensor);
+  std::vector<Tensors> outputs = {wire(tensors)};
+  Tensors inputs = {wire(tensor)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->allgather(outputs, inputs, {.asyncOp = options.async_op});
+  });
+}
+
+Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
+                            const CollectiveOptions& options) {
+  const CallSite site{"all_gather_into_tensor", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_tensor(site, "output", output);
+  check_tensor(site, "input", input);
+  check_like(site, "output", output, "input", input);
+  check_numel(site, "output", output, "input", input, site.size());
+  at::Tensor to = wire(output), from = wire(input);
+  return run_collective(site.function, site.group, options.async_op,
+                        [&] { return gather_into(*site.group.process_group(), to, from); });
+}
+
+Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inputs,
+                          const CollectiveOptions& options) {
+  const CallSite site{"all_gather_coalesced", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  site.check(!inputs.empty(), "inputs is empty; expected a tensor");
+  site.check(lists.size() == inputs.size(), "there are ", lists.size(), " lists; expected ",
+             inputs.size(), ", one for each of inputs");
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    const std::string input = c10::str("inputs[", i, "]"), list = c10::str("lists[", i, "]");
+    check_tensor(site, input.c_str(), inputs[i]);
+    check_list_like(site, list.c_str(), lists[i], input.c_str(), inputs[i]);
+  }
+  // LibTorch wants them by rank.
+  std::vector<Tensors> outputs(static_cast<std::size_t>(site.size()));
+  for (const Tensors& list : lists) {
+    for (std::size_t rank = 0; rank < list.size(); ++rank) {
+      outputs[rank].push_back(wire(list[rank]));
+    }
+  }
+  Tensors all = wire(inputs);
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->allgather_coalesced(outputs, all, {.asyncOp = options.async_op});
+  });
+}
+
+Work gather(const at::Tensor& tensor, const Tensors& tensors, AnyRank dst,
+            const CollectiveOptions& options) {
+  const CallSite site{"gather", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  const int root = group_rank_of(site.function, site.group, dst);
+  check_tensor(site, "tensor", tensor);
+  check_roots_list(site, "tensors", tensors, root, tensor);
+  std::vector<Tensors> outputs;
+  if (site.rank() == root) outputs.push_back(wire(tensors));
+  Tensors inputs = {wire(tensor)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->gather(outputs, inputs, {.rootRank = root, .asyncOp = options.async_op});
+  });
+}
+
+Work scatter(const at::Tensor& tensor, const Tensors& tensors, AnyRank src,
+             const CollectiveOptions& options) {
+  const CallSite site{"scatter", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  const int root = group_rank_of(site.function, site.group, src);
+  check_tensor(site, "tensor", tensor);
+  check_roots_list(site, "tensors", tensors, root, tensor);
+  std::vector<Tensors> inputs;
+  if (site.rank() == root) inputs.push_back(wire(tensors));
+  Tensors outputs = {wire(tensor)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->scatter(outputs, inputs, {.rootRank = root, .asyncOp = options.async_op});
+  });
+}
+
+Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op,
+                    const CollectiveOptions& options) {
+  const CallSite site{"reduce_scatter", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_tensor(site, "output", output);
+  check_list_like(site, "inputs", inputs, "output", output);
+  check_operation(site, output, op);
+  Tensors outputs = {wire(output)};
+  std::vector<Tensors> all = {wire(inputs)};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->reduce_scatter(outputs, all,
+                                      {.reduceOp = std::move(op), .asyncOp = options.async_op});
+  });
+}
+
+Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, ReduceOp op,
+                           const CollectiveOptions& options) {
+  const CallSite site{"reduce_scatter_tensor", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_tensor(site, "output", output);
+  check_tensor(site, "input", input);
+  check_like(site, "output", output, "input", input);
+  check_numel(site, "input", input, "output", output, site.size());
+  check_operation(site, output, op);
+  at::Tensor to = wire(output), from = wire(input);
+  const c10d::ReduceScatterOptions its{.reduceOp = std::move(op), .asyncOp = options.async_op};
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return reduce_scatter_into(*site.group.process_group(), to, from, its);
+  });
+}
+
+Work all_to_all(const Tensors& outputs, const Tensors& inputs, const CollectiveOptions& options) {
+  const CallSite site{"all_to_all", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_list(site, "outputs", outputs, site.size());
+  check_list(site, "inputs", inputs, site.size());
+  for (std::size_t i = 0; i < inputs.size(); ++i) {
+    check_like(site, c10::str("outputs[", i, "]").c_str(), outputs[i], "inputs[0]", inputs[0]);
+    check_like(site, c10::str("inputs[", i, "]").c_str(), inputs[i], "inputs[0]", inputs[0]);
+  }
+  Tensors to = wire(outputs), from = wire(inputs);
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return site.group->alltoall(to, from, {.asyncOp = options.async_op});
+  });
+}
+
+Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
+                       std::vector<std::int64_t> output_split_sizes,
+                       std::vector<std::int64_t> input_split_sizes,
+                       const CollectiveOptions& options) {
+  const CallSite site{"all_to_all_single", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  check_tensor(site, "output", output);
+  check_tensor(site, "input", input);
+  check_like(site, "output", output, "input", input);
+  check_splits(site, "output", output, output_split_sizes);
+  check_splits(site, "input", input, input_split_sizes);
+  at::Tensor to = wire(output), from = wire(input);
+  return run_collective(site.function, site.group, options.async_op, [&] {
+    return all_to_all_in_one(*site.group.process_group(), to, from, output_split_sizes,
+                             input_split_sizes);
+  });
+}
+
+Work barrier(const CollectiveOptions& options) {
+  const CallSite site{"barrier", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  return run_collective(site.function, site.group, options.async_op,
+                        [&] { return site.group->barrier({.asyncOp = options.async_op}); });
+}
+
+void monitored_barrier(const MonitoredBarrierOptions& options) {
+  const CallSite site{"monitored_barrier", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return;
+  site.check(options.timeout.count() >= 0, "the timeout is ", options.timeout.count(),
+             " ms; expected a positive one, or 0 for the group's");
+  c10d::BarrierOptions its;
+  if (options.timeout.count() > 0) its.timeout = options.timeout;
+  run_collective(site.function, site.group, /*async_op=*/false, [&]() -> WorkPtr {
+    site.group->monitoredBarrier(its, options.wait_all_ranks);
+    return nullptr;
+  });
+}
+
+std::uint64_t get_sequence_number(const Group& group) { return group->getSequenceNumberForGroup(); }
+
+}  // namespace distrun

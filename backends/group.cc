@@ -1,0 +1,67 @@
+#include "backends/group.h"
+
+#include <algorithm>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+
+#include "backends/group_state.h"
+#include "common/rank_list.h"
+
+namespace distrun {
+
+namespace internal {
+
+World*& world() {
+  static World* world = nullptr;
+  return world;
+}
+
+void GroupState::free() {
+  if (!process_group) return;
+  c10d::unregister_process_group(name);
+  process_group.reset();
+}
+
+GroupState& state_of(const Group& group) {
+  if (!group.is_default()) return *group.state();
+  TORCH_CHECK(world() != nullptr, "no process group: call init_process_group() first");
+  return *world()->group;
+}
+
+std::string describe(const Group& group) {
+  if (group.is_default() || (world() != nullptr && group.state() == world()->group)) {
+    return "the default group";
+  }
+  const GroupState& state = state_of(group);
+  return c10::str("group ", state.name, " of ", list_of_ranks(state.ranks));
+}
+
+int group_rank_of(const char* function, const Group& group, const AnyRank& rank) {
+  const auto& ranks = state_of(group).ranks;
+  if (rank.is_of_group()) {
+    const int size = static_cast<int>(ranks.size());
+    TORCH_CHECK_VALUE(0 <= rank.value() && rank.value() < size, function, " on rank ",
+                      state_of({}).process_group->getRank(), ": group rank ", rank.value(),
+                      " is not one of ", describe(group), ", which has 0 to ", size - 1);
+    return rank.value();
+  }
+  const auto found = std::find(ranks.begin(), ranks.end(), rank.value());
+  TORCH_CHECK_VALUE(found != ranks.end(), function, " on rank ",
+                    state_of({}).process_group->getRank(), ": rank ", rank.value(), " is not in ",
+                    describe(group), " (", list_of_ranks(ranks), ")");
+  return static_cast<int>(found - ranks.begin());
+}
+
+}  // namespace internal
+
+bool Group::is_member() const { return internal::state_of(*this).is_member; }
+
+const c10::intrusive_ptr<c10d::ProcessGroup>& Group::process_group() const {
+  const internal::GroupState& state = internal::state_of(*this);
+  TORCH_CHECK(state.is_member, "this rank is not in ", internal::describe(*this));
+  TORCH_CHECK(state.process_group, internal::describe(*this), " has been destroyed");
+  return state.process_group;
+}
+
+}  // namespace distrun

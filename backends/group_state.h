@@ -1,0 +1,58 @@
+// What is known of a group, and of all groups of this process.  For the files of this folder.
+#pragma once
+
+#include <chrono>
+#include <map>
+#include <mutex>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "backends/group.h"
+
+namespace distrun::internal {
+
+struct GroupState {
+  std::string name;        // "0" is the default group, others have the next numbers.
+  std::vector<int> ranks;  // Global ones, by group rank.
+  std::string backend;     // "gloo", or "cpu:gloo,cuda:nccl"
+  // None: this rank is not in the group, or it has been destroyed.
+  c10::intrusive_ptr<c10d::ProcessGroup> process_group;
+  bool is_member = false;
+
+  GroupState() = default;
+  GroupState(const GroupState&) = delete;
+  GroupState& operator=(const GroupState&) = delete;
+  ~GroupState() { free(); }
+
+  // Idempotent.
+  void free();
+};
+
+// The default group and what subgroups are made from.
+struct World {
+  std::shared_ptr<GroupState> group;
+  c10::intrusive_ptr<c10d::Store> store;  // The default group's; those of others lie in it.
+  std::chrono::milliseconds timeout{0};
+  int groups_numbered = 0;                          // Of this world, the default group included.
+  std::map<std::vector<int>, int> groups_by_ranks;  // That only their members have agreed upon.
+  std::vector<std::weak_ptr<GroupState>> groups;    // In the order in which they were made.
+};
+
+// Null before init_process_group() and after destroy_process_group().  Never destroyed at exit:
+// threads of backends may still run there.
+World*& world();
+
+// The state of a group, the default one's too.  Throws where there is none.
+GroupState& state_of(const Group& group);
+
+// "group 1 of ranks 0, 1", "the default group": for messages.
+std::string describe(const Group& group);
+
+// The number that `rank` has within the group.  Throws, naming the function and this rank, where it
+// is not in the group.
+int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
+
+}  // namespace distrun::internal

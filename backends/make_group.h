@@ -1,0 +1,29 @@
+// Makes the c10d::ProcessGroup of a group, and its backends.  For the files of this folder.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "backends/group_state.h"
+
+namespace distrun::internal {
+
+struct GroupRequest {
+  std::string name, description;
+  std::vector<int> ranks;  // Global ones, by group rank.
+  int rank = 0;            // This one's, within the group.
+  std::string backend;
+  std::chrono::milliseconds timeout{0};
+  c10::intrusive_ptr<c10d::Backend::Options> backend_options;
+  c10::intrusive_ptr<c10d::Store> store;  // The group's keys lie under its name.
+};
+
+// Of a rank that is in the group.  Returns when its members have met; throws what they throw.
+std::shared_ptr<GroupState> make_group(const GroupRequest& request);
+
+}  // namespace distrun::internal

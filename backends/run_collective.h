@@ -1,0 +1,23 @@
+// What every collective does around the call of LibTorch's.  For the files of this folder.
+#pragma once
+
+#include <functional>
+
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "backends/group.h"
+#include "backends/work.h"
+
+namespace distrun::internal {
+
+// Calls `act`, which begins the collective, and waits for it unless `async_op`.  What a backend
+// throws, there or while it is waited for, becomes a c10::DistBackendError that names the function
+// and this rank.
+Work run_collective(const char* function, const Group& group, bool async_op,
+                    const std::function<c10::intrusive_ptr<c10d::Work>()>& act);
+
+// False, and a warning, on a rank that is not in the group.
+bool is_for_this_rank(const char* function, const Group& group);
+
+}  // namespace distrun::internal

@@ -1,0 +1,58 @@
+// Work is a collective under way: what a function returns that was called with `async_op`.
+//
+//     Work work = all_reduce(tensor, ReduceOp::SUM, {.async_op = true});
+//     …                                     // the tensor is in use, on this and on other ranks
+//     work.wait();                          // the result is there, or an error is thrown
+//
+// Dropping it abandons neither the collective nor its tensors: they are held until it has ended.
+// Cheap to copy; all copies are the same one.
+//
+// Threads: any.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+namespace c10d {
+class Work;
+}
+
+namespace distrun {
+
+class Work {
+ public:
+  // Of a call that has waited by itself, or of a rank that is not in the group: nothing is under
+  // way, wait() returns at once.
+  Work() = default;
+
+  // Something is, or was, under way.
+  explicit operator bool() const { return static_cast<bool>(impl_); }
+
+  // Returns when the result is there.  Throws what the collective would have thrown without
+  // `async_op`, and where `timeout` is given and over: the collective is still under way then.
+  void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) const;
+
+  // It has ended, well or not: wait() returns or throws at once.
+  bool is_completed() const;
+
+  // The output tensors, where the backend tells them; wait() first.
+  std::vector<at::Tensor> result() const;
+
+  // The global rank that a tensor has come from, of a receive from any; wait() first.
+  int source_rank() const;
+
+  // LibTorch's own: include <torch/csrc/distributed/c10d/Work.hpp>.  Null as of Work().
+  const c10::intrusive_ptr<c10d::Work>& c10d_work() const;
+
+  struct Impl;
+  explicit Work(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
+
+ private:
+  std::shared_ptr<const Impl> impl_;
+};
+
+}  // namespace distrun
