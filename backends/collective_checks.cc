@@ -10,6 +10,18 @@
 
 namespace distrun::internal {
 
+namespace {
+
+// A complex number is sent as its two parts, and may meet them.
+at::ScalarType type_sent(const at::Tensor& tensor) {
+  return c10::toRealValueType(tensor.scalar_type());
+}
+std::int64_t numel_sent(const at::Tensor& tensor) {
+  return tensor.numel() * (tensor.is_complex() ? 2 : 1);
+}
+
+}  // namespace
+
 void check_tensor(const CallSite& site, const char* name, const at::Tensor& tensor, Layout layout) {
   site.check(tensor.defined(), name, " is no tensor: it is not defined");
   const bool is_dense = tensor.layout() == at::kStrided;
@@ -33,7 +45,7 @@ void check_list(const CallSite& site, const char* name, const std::vector<at::Te
 
 void check_like(const CallSite& site, const char* name, const at::Tensor& tensor,
                 const char* other_name, const at::Tensor& other) {
-  site.check(tensor.scalar_type() == other.scalar_type(), name, " is of ", tensor.scalar_type(),
+  site.check(type_sent(tensor) == type_sent(other), name, " is of ", tensor.scalar_type(),
              "; expected ", other.scalar_type(), ", as ", other_name, " is");
   site.check(tensor.device() == other.device(), name, " is on ", tensor.device(), "; expected ",
              other.device(), ", as ", other_name, " is");
@@ -42,9 +54,14 @@ void check_like(const CallSite& site, const char* name, const at::Tensor& tensor
 void check_numel(const CallSite& site, const char* name, const at::Tensor& tensor,
                  const char* other_name, const at::Tensor& other, std::int64_t times) {
   const std::string factor = times == 1 ? "" : c10::str(" times ", times, " ranks");
-  site.check(tensor.numel() == other.numel() * times, name, " has ", tensor.numel(), " elements (",
-             tensor.sizes(), "); expected ", other.numel() * times, ", those of ", other_name, " (",
+  site.check(numel_sent(tensor) == numel_sent(other) * times, name, " has ", tensor.numel(),
+             " elements (", tensor.sizes(), "); expected as many as ", other_name, " (",
              other.sizes(), ")", factor);
+}
+
+void check_contiguous(const CallSite& site, const char* name, const at::Tensor& tensor) {
+  site.check(tensor.is_contiguous(), name, " is not contiguous (sizes ", tensor.sizes(),
+             ", strides ", tensor.strides(), "); expected a contiguous tensor");
 }
 
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {

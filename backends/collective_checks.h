@@ -43,12 +43,15 @@ void check_tensor(const CallSite& site, const char* name, const at::Tensor& tens
 void check_list(const CallSite& site, const char* name, const std::vector<at::Tensor>& tensors,
                 int count);
 
-// Of the same dtype, on the same device.
+// Of the same dtype, on the same device.  A complex dtype and that of its parts are the same.
 void check_like(const CallSite& site, const char* name, const at::Tensor& tensor,
                 const char* other_name, const at::Tensor& other);
 // And of as many elements: `times` as many.
 void check_numel(const CallSite& site, const char* name, const at::Tensor& tensor,
                  const char* other_name, const at::Tensor& other, std::int64_t times = 1);
+
+// What the forms want that have one tensor for all ranks.
+void check_contiguous(const CallSite& site, const char* name, const at::Tensor& tensor);
 
 // The operation has a meaning for complex numbers, if they are.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);

@@ -159,6 +159,8 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
+  check_contiguous(site, "output", output);
+  check_contiguous(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_numel(site, "output", output, "input", input, site.size());
   at::Tensor to = wire(output), from = wire(input);
@@ -242,6 +244,8 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
+  check_contiguous(site, "output", output);
+  check_contiguous(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_numel(site, "input", input, "output", output, site.size());
   check_operation(site, output, op);
@@ -275,6 +279,8 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
+  check_contiguous(site, "output", output);
+  check_contiguous(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_splits(site, "output", output, output_split_sizes);
   check_splits(site, "input", input, input_split_sizes);

@@ -34,6 +34,10 @@ ProcessGroup::BackendType default_type(const std::vector<DeviceBackend>& backend
 c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
                                                const DeviceBackend& which,
                                                const c10::intrusive_ptr<c10d::Store>& store) {
+  using Options = c10d::Backend::Options;
+  const auto options = c10::dynamic_intrusive_pointer_cast<Options>(group.backend_options);
+  TORCH_CHECK_TYPE(options || !group.backend_options,
+                   "the options of a backend are c10d::Backend::Options");
   const BackendRequest request{
       .store = c10::make_intrusive<PrefixStore>(name_of(which.device) + "/", store),
       .rank = group.rank,
@@ -41,7 +45,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
       .timeout = group.timeout,
       .ranks = group.ranks,
       .group_name = group.name,
-      .options = group.backend_options};
+      .options = options};
   const auto backend = find_backend(which.backend).make(request);
   TORCH_CHECK(backend, "the maker of the backend '", which.backend, "' has made none");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;

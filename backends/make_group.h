@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/group_state.h"
@@ -19,7 +18,7 @@ struct GroupRequest {
   int rank = 0;            // This one's, within the group.
   std::string backend;
   std::chrono::milliseconds timeout{0};
-  c10::intrusive_ptr<c10d::Backend::Options> backend_options;
+  c10::intrusive_ptr<c10::intrusive_ptr_target> backend_options;
   c10::intrusive_ptr<c10d::Store> store;  // The group's keys lie under its name.
 };
 

@@ -30,11 +30,14 @@
 #include <utility>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <c10/util/intrusive_ptr.h>
 
 #include "backends/group.h"
 
 namespace distrun {
+
+// A c10d::Backend::Options: this header does without its.
+using BackendOptions = c10::intrusive_ptr<c10::intrusive_ptr_target>;
 
 struct InitOptions {
   // One that is registered (backend_registry.h), for all of its devices, or "cpu:gloo,cuda:nccl".
@@ -45,8 +48,9 @@ struct InitOptions {
   std::string init_method = "";
   // How long the rendezvous and each collective may take.  The default is torch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // The backend's own; none: its defaults.  Their timeout is the one above.
-  c10::intrusive_ptr<c10d::Backend::Options> backend_options = nullptr;
+  // The backend's own, c10d::ProcessGroupGloo::Options for "gloo"; none: its defaults.  Their
+  // timeout is the one above.
+  BackendOptions backend_options = {};
 };
 
 // Joins the group of all ranks, as the variables RANK and WORLD_SIZE, and those of the
@@ -113,7 +117,7 @@ struct GroupOptions {
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // Empty: the default group's.
   std::string backend = "";
-  c10::intrusive_ptr<c10d::Backend::Options> backend_options = nullptr;
+  BackendOptions backend_options = {};
   // What LibTorch's traces call it ("group_desc" there).
   std::string name = "undefined";
 };

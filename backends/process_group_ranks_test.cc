@@ -9,6 +9,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backends/collectives.h"
 #include "backends/process_group.h"
 
 namespace distrun {

@@ -8,6 +8,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
+#include "backends/collectives.h"
 #include "backends/rendezvous.h"
 
 namespace distrun {

@@ -12,6 +12,7 @@
 
 #include <ATen/Functions.h>
 
+#include "backends/collectives.h"
 #include "backends/process_group.h"
 
 namespace {

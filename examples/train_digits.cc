@@ -21,6 +21,7 @@
 #include <torch/types.h>
 #include <torch/utils.h>
 
+#include "backends/collectives.h"
 #include "backends/process_group.h"
 #include "common/record.h"
 

@@ -6,6 +6,7 @@
 
 #include <ATen/ops/ones.h>
 
+#include "backends/collectives.h"
 #include "backends/process_group.h"
 
 int main() {

@@ -3,6 +3,7 @@
 //     distrun test --binary build-library/use_testing
 #include <ATen/ops/full.h>
 
+#include "backends/collectives.h"
 #include "backends/process_group.h"
 #include "testsuites/testing/distributed_test.h"
 

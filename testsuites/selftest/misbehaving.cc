@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "backends/collectives.h"
 #include "backends/process_group.h"
 #include "testsuites/testing/distributed_test.h"
 

@@ -2,6 +2,7 @@
 // own, and that pass where all ranks pass.
 //
 //     #include <ATen/ops/full.h>
+//     #include "backends/collectives.h"
 //     #include "backends/process_group.h"
 //     #include "testsuites/testing/distributed_test.h"
 //

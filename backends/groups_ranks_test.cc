@@ -1,0 +1,209 @@
+// Groups of some of the ranks, as every rank of a real run sees them:
+//
+//     distrun launch --nproc-per-node 3 build/tests/groups_ranks_test
+//
+// Every rank runs every test, in the same order; the run fails if one rank does.
+#include <numeric>
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <gmock/gmock.h>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/backend_registry.h"
+#include "backends/ranks_testing.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+
+class GroupsRanksTest : public RanksTest {
+ protected:
+  static double sum_of_ranks(const Group& group) {
+    const at::Tensor tensor = at::full({1}, 1.0 * get_rank());
+    all_reduce(tensor, ReduceOp::SUM, {.group = group});
+    return tensor.item<double>();
+  }
+  static double sum_of(const std::vector<int>& ranks) {
+    return std::accumulate(ranks.begin(), ranks.end(), 0.0);
+  }
+  static std::vector<int> all() { return get_process_group_ranks(); }
+  static std::vector<int> but_the_first() {
+    auto ranks = all();
+    if (ranks.size() > 1) ranks.erase(ranks.begin());
+    return ranks;
+  }
+
+  template <class Act>
+  static std::string error_of(const Act& act) {
+    try {
+      act();
+    } catch (const c10::Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "no error";
+  }
+};
+
+TEST_F(GroupsRanksTest, TheDefaultGroupHasAllRanks) {
+  EXPECT_THAT(all(), SizeIs(get_world_size()));
+  EXPECT_TRUE(Group().is_member());
+  EXPECT_EQ(sum_of_ranks({}), sum_of(all()));
+  EXPECT_EQ(get_backend(), "gloo");
+}
+
+TEST_F(GroupsRanksTest, AGroupHasRanksOfItsOwn) {
+  const auto ranks = but_the_first();
+  const Group group = new_group(ranks);
+  EXPECT_EQ(get_process_group_ranks(group), ranks);
+  for (std::size_t i = 0; i < ranks.size(); ++i) {
+    EXPECT_EQ(get_group_rank(group, ranks[i]), static_cast<int>(i));
+    EXPECT_EQ(get_global_rank(group, static_cast<int>(i)), ranks[i]);
+  }
+  if (!group.is_member()) {
+    EXPECT_EQ(get_rank(group), -1);
+    EXPECT_EQ(get_world_size(group), -1);
+    EXPECT_THAT(error_of([&] { group.process_group(); }), HasSubstr("this rank is not in group 1"));
+    return;
+  }
+  EXPECT_EQ(get_rank(group), get_group_rank(group, get_rank()));
+  EXPECT_THAT(ranks, SizeIs(get_world_size(group)));
+  EXPECT_EQ(sum_of_ranks(group), sum_of(ranks));
+  const at::Tensor from_last = at::full({1}, 1.0 * get_rank());
+  broadcast(from_last, ranks.back(), {.group = group});
+  EXPECT_EQ(from_last.item<double>(), ranks.back());
+  const at::Tensor from_first = at::full({1}, 1.0 * get_rank());
+  broadcast(from_first, GroupRank(0), {.group = group});
+  EXPECT_EQ(from_first.item<double>(), ranks.front());
+}
+
+TEST_F(GroupsRanksTest, RanksAreInOrderHoweverTheyAreGiven) {
+  auto ranks = all();
+  std::reverse(ranks.begin(), ranks.end());
+  const Group group = new_group(ranks);
+  EXPECT_EQ(get_process_group_ranks(group), all());
+  EXPECT_EQ(get_rank(group), get_rank());
+}
+
+TEST_F(GroupsRanksTest, WhatMakesNoGroupIsRefusedByAll) {
+  const int ranks = get_world_size();
+  EXPECT_THAT(error_of([] { new_group(std::vector<int>()); }), HasSubstr("a group needs a rank"));
+  EXPECT_THAT(error_of([&] {
+                new_group({{0, ranks}});
+              }),
+              HasSubstr("rank " + std::to_string(ranks) + " is out of range"));
+  EXPECT_THAT(error_of([] { new_group({{-1}}); }), HasSubstr("rank -1 is out of range"));
+  EXPECT_THAT(error_of([] { new_group({{0, 0}}); }), HasSubstr("rank 0 is there twice"));
+  EXPECT_THAT(error_of([] { new_group({{0}}, {.backend = "gluu"}); }), HasSubstr("'gluu'"));
+  EXPECT_THAT(error_of([] { new_group({{0}}, {.timeout = std::chrono::milliseconds(0)}); }),
+              HasSubstr("the timeout is 0 ms"));
+  EXPECT_EQ(sum_of_ranks(new_group()), sum_of(all()));
+}
+
+TEST_F(GroupsRanksTest, SubgroupsAreNeighbours) {
+  const Subgroups alone = new_subgroups(1);
+  EXPECT_THAT(alone.all, SizeIs(get_world_size()));
+  ASSERT_TRUE(alone.own);
+  EXPECT_EQ(get_process_group_ranks(*alone.own), std::vector<int>{get_rank()});
+  const Subgroups together = new_subgroups(get_world_size());
+  EXPECT_THAT(together.all, SizeIs(1));
+  EXPECT_EQ(sum_of_ranks(together.own.value()), sum_of(all()));
+  EXPECT_THAT(error_of([] { new_subgroups(get_world_size() + 1); }),
+              HasSubstr("do not divide into groups of"));
+  EXPECT_THAT(error_of([] { new_subgroups(0); }), HasSubstr("do not divide"));
+}
+
+TEST_F(GroupsRanksTest, SubgroupsByEnumerationHaveNoRankInCommon) {
+  const Subgroups first = new_subgroups_by_enumeration({{0}});
+  EXPECT_EQ(first.own.has_value(), get_rank() == 0);
+  EXPECT_THAT(error_of([] {
+                new_subgroups_by_enumeration({{0}, {0}});
+              }),
+              HasSubstr("rank 0 is in two of the groups"));
+  EXPECT_THAT(error_of([] { new_subgroups_by_enumeration({}); }),
+              HasSubstr("no group in the list"));
+}
+
+// Ranks that are not in it do not even know.
+TEST_F(GroupsRanksTest, LocalGroupsAreTheirMembersAlone) {
+  const auto ranks = but_the_first();
+  const bool is_member = get_rank() >= ranks.front();
+  if (!is_member) return;
+  const Group group = new_group(ranks, {.use_local_synchronization = true});
+  const Group again = new_group(ranks, {.use_local_synchronization = true});
+  EXPECT_EQ(sum_of_ranks(group), sum_of(ranks));
+  EXPECT_EQ(sum_of_ranks(again), sum_of(ranks));
+}
+
+TEST_F(GroupsRanksTest, OneThatNobodyHasAnyMoreIsFreed) {
+  std::string name;
+  c10::weak_intrusive_ptr<c10d::ProcessGroup> group(c10::intrusive_ptr<c10d::ProcessGroup>{});
+  {
+    const Group made = new_group(), copy = made;
+    name = made->getGroupName();
+    group = c10::weak_intrusive_ptr<c10d::ProcessGroup>(made.process_group());
+    EXPECT_EQ(c10d::resolve_process_group(name), made.process_group());
+    EXPECT_EQ(copy, made);
+  }
+  EXPECT_TRUE(group.expired());
+  EXPECT_THROW(c10d::resolve_process_group(name), c10::Error);
+}
+
+TEST_F(GroupsRanksTest, OneThatIsDestroyedSaysSo) {
+  const Group group = new_group();
+  EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
+  destroy_process_group(group);
+  destroy_process_group(group);
+  EXPECT_THAT(error_of([&] { sum_of_ranks(group); }), HasSubstr("group 1 of rank"));
+  EXPECT_THAT(error_of([&] { sum_of_ranks(group); }), HasSubstr("has been destroyed"));
+  EXPECT_TRUE(is_initialized());
+}
+
+TEST_F(GroupsRanksTest, AllEndWithTheDefaultGroup) {
+  const Group group = new_group();
+  barrier();
+  destroy_process_group();
+  EXPECT_FALSE(is_initialized());
+  EXPECT_THAT(error_of([&] { group.process_group(); }), HasSubstr("has been destroyed"));
+  EXPECT_THAT(error_of([] { new_group(); }), HasSubstr("call init_process_group() first"));
+  init_process_group({.timeout = std::chrono::seconds(30)});
+  EXPECT_EQ(sum_of_ranks(new_group()), sum_of(all()));
+}
+
+TEST_F(GroupsRanksTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
+  using std::chrono::seconds;
+  const auto timeout_of = [](const Group& group) {
+    return group->getDefaultBackend()->getBackendOptions()->timeout;
+  };
+  EXPECT_EQ(timeout_of(new_group()), seconds(30));
+  EXPECT_EQ(timeout_of(new_group(std::nullopt, {.timeout = seconds(7)})), seconds(7));
+}
+
+TEST_F(GroupsRanksTest, DevicesMayHaveBackendsOfTheirOwn) {
+  const Group group = new_group(std::nullopt, {.backend = "CPU:gloo"});
+  EXPECT_EQ(get_backend(group), "cpu:gloo");
+  EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
+  EXPECT_FALSE(group->hasBackendForDeviceType(c10::DeviceType::CUDA));
+}
+
+TEST_F(GroupsRanksTest, ABackendCanBeRegistered) {
+  static bool registered = false;
+  static std::vector<int> ranks_seen;
+  if (!std::exchange(registered, true)) {
+    register_backend("mine",
+                     [](const BackendRequest& request) {
+                       ranks_seen = request.ranks;
+                       return find_backend("gloo").make(request);
+                     },
+                     {c10::DeviceType::CPU});
+  }
+  const Group group = new_group(std::nullopt, {.backend = "mine"});
+  EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
+  EXPECT_EQ(ranks_seen, all());
+}
+
+}  // namespace
+}  // namespace distrun

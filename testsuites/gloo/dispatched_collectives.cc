@@ -1,0 +1,66 @@
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "backends/collectives.h"
+#include "backends/process_group.h"
+#include "testsuites/gloo/default_group.h"
+
+namespace distrun {
+namespace {
+
+// Every collective in a world of one, by way of the dispatcher.
+struct GlooProcessGroupWithDispatchedCollectivesTests : DefaultGroupTest {};
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_collectives,
+                 {.ranks = 1}) {
+  const at::Tensor ones = at::ones({2, 2}), x = at::ones({2, 2});
+  reduce(x, 0);
+  broadcast(x, 0);
+  all_reduce(x);
+  barrier();
+  EXPECT_TENSORS_EQUAL(x, ones);
+  const auto expect_given = [&](const auto& collective) {
+    const at::Tensor to = at::zeros({2, 2});
+    collective(to);
+    EXPECT_TENSORS_EQUAL(to, ones);
+  };
+  expect_given([&](const at::Tensor& to) { all_gather({to}, x); });
+  expect_given([&](const at::Tensor& to) { gather(x, {to}); });
+  expect_given([&](const at::Tensor& to) { scatter(to, {x}); });
+  expect_given([&](const at::Tensor& to) { reduce_scatter(to, {x}); });
+  expect_given([&](const at::Tensor& to) { all_to_all({to}, {x}); });
+}
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_allreduce_coalesced,
+                 {.ranks = 1}) {
+  const Tensors tensors = {at::ones({10, 10})}, expected = {at::full({10, 10}, 1.0)};
+  all_reduce_coalesced(tensors);
+  EXPECT_TENSORS_EQUAL(tensors, expected);
+}
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_all_to_all_single,
+                 {.ranks = 1}) {
+  const at::Tensor input = at::ones({2, 3}), output = at::zeros({2, 3});
+  all_to_all_single(output, input);
+  EXPECT_TENSORS_EQUAL(output, input);
+  EXPECT_THROWS_WITH(all_to_all_single(at::zeros({3, 2}), input.t()), c10::ValueError,
+                     "input is not contiguous");
+}
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_allgather_coalesced,
+                 {.ranks = 1}) {
+  const Tensors inputs = {at::ones({10, 10}), at::full({3}, 2.0)};
+  const Tensors first = {at::zeros({10, 10})}, second = {at::zeros({3})};
+  all_gather_coalesced({first, second}, inputs);
+  EXPECT_TENSORS_EQUAL(first[0], inputs[0]);
+  EXPECT_TENSORS_EQUAL(second[0], inputs[1]);
+}
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_monitored_barrier,
+                 {.ranks = 1}) {
+  EXPECT_NO_THROW(monitored_barrier());
+}
+
+}  // namespace
+}  // namespace distrun

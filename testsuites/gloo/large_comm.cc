@@ -1,0 +1,60 @@
+#include <ATen/ops/full.h>
+#include <ATen/ops/tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/collectives.h"
+#include "backends/process_group.h"
+#include "testsuites/gloo/default_group.h"
+
+namespace distrun {
+namespace {
+
+struct LargeCommTest : DefaultGroupTest {};
+
+Group new_local_group(std::vector<int> ranks) {
+  return new_group(std::move(ranks), {.use_local_synchronization = true});
+}
+
+// A group of two: each gets what both have.
+void gather_in_pair(const Group& pair, int index) {
+  ASSERT_TRUE(pair.is_member());
+  const auto input_of = [&](int rank) { return at::tensor({index, rank}); };
+  const Tensors got = {at::full({2}, -1), at::full({2}, -1)};
+  const at::Tensor input = input_of(get_rank()).to(at::kLong);
+  all_gather(got, input, {.group = pair});
+  const Tensors expected = {input_of(2 * index).to(at::kLong),
+                            input_of(2 * index + 1).to(at::kLong)};
+  EXPECT_TENSORS_EQUAL(got, expected);
+}
+
+// Each rank makes the group of two that it is in, and asks for the one that it is not in.
+DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
+  const int low = rank() % 2, other = 1 - low;
+  const Group without = new_local_group({other + 2, other});
+  EXPECT_FALSE(without.is_member());
+  EXPECT_EQ(get_process_group_ranks(without), (std::vector<int>{other, other + 2}));
+  const Group with = new_local_group({low + 2, low});
+  ASSERT_TRUE(with.is_member());
+  EXPECT_EQ(get_process_group_ranks(with), (std::vector<int>{low, low + 2}));
+  EXPECT_EQ(get_rank(with), rank() / 2);
+  EXPECT_EQ(get_group_rank(with, rank()), rank() / 2);
+}
+
+DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.ranks = 4}) {
+  const int index = rank() / 2;
+  gather_in_pair(new_local_group({2 * index, 2 * index + 1}), index);
+}
+
+// Groups of the same members, of which ranks 0 and 1 have made others before.
+DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg, {.ranks = 4}) {
+  const int index = rank() / 2;
+  if (index == 0) EXPECT_TRUE(new_local_group({rank()}).is_member());
+  const Group first = new_local_group({2 * index, 2 * index + 1});
+  const Group second = new_local_group({2 * index, 2 * index + 1});
+  EXPECT_NE(first->getGroupName(), second->getGroupName());
+  gather_in_pair(first, index);
+  gather_in_pair(second, index);
+}
+
+}  // namespace
+}  // namespace distrun
