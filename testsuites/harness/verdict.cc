@@ -69,7 +69,7 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   }
   const auto expected = needs.expected_ends.find(rank);
   const bool is_to_end = expected != needs.expected_ends.end();
-  const Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
+  Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
   if (end.status != RankStatus::kPassed) return end;
   if (!facts.left_behind.empty()) {
     return {RankStatus::kFailed,
