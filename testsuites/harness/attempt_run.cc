@@ -129,7 +129,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
                                                   .ranks = options.ranks,
                                                   .folder = options.folder,
                                                   .backend = options.backend,
-                                                  .seed = options.seed}),
+                                                  .seed = options.seed,
+                                                  .is_debugged = options.rank_under >= 0}),
                      .folder = folder,
                      .fresh = options.fresh};
     const bool has_terminal = rank == options.rank_under;
@@ -209,7 +210,6 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   void not_started(int rank, const std::string& problem) {
     at(rank).facts.not_started = problem;
-    at(rank).pipes.clear();
     see_end(rank);
   }
 

@@ -61,7 +61,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   std::vector<Host> hosts;
   OrphanReaper orphans;
   Orphans left_behind;
-  std::vector<PlannedTest> tests;
+  std::vector<PlannedTest> planned;
   std::vector<Item> items;
   std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
   std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
@@ -179,13 +179,13 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     running = true;
     begun = Clock::now();
     if (plan_of_all.jobs > 0) schedule.set_jobs(plan_of_all.jobs);
-    tests = std::move(plan_of_all.tests);
-    items.reserve(std::max(tests.size(), plan_of_all.turns.size()));
+    planned = std::move(plan_of_all.tests);
+    items.reserve(std::max(planned.size(), plan_of_all.turns.size()));
     for (const auto& turn : plan_of_all.turns) {
-      items.push_back({.plan = tests[turn.test], .repetition = turn.repetition});
+      items.push_back({.plan = planned[turn.test], .repetition = turn.repetition});
     }
     if (items.empty()) {
-      for (const PlannedTest& test : tests) items.push_back({.plan = test});
+      for (const PlannedTest& test : planned) items.push_back({.plan = test});
     }
     for (std::size_t i = 0; i < items.size(); ++i) {
       const PlannedTest& plan = items[i].plan;
@@ -320,7 +320,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     on_event(TestEnded{result});
     count(status);
     keep(index, std::move(result));
-    if (status == TestStatus::kFailed && options.fail_fast) {
+    if (status == TestStatus::kFailed && options.fail_fast && !stopping) {
       on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
       stop("a test had failed before it was started (--fail-fast)");
     }
@@ -354,7 +354,6 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   // Those that run come to their end.
   void stop(std::string why) {
     if (!std::exchange(stopping, true)) why_not_run = std::move(why);
-    schedule.clear();
     waiting_for_host.clear();
     asio::post(io, [self = shared_from_this()] {
       if (self->running && !self->ended) self->go_on();

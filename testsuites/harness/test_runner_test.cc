@@ -70,6 +70,13 @@ TEST_F(RankTest, PassesAndIsToldWhatItIsFor) {
             HasSubstr("\nDISTRUN_TEST_SEED=77\n"), HasSubstr("\nDISTRUN_TEST_BACKEND=fake\n")));
 }
 
+TEST_F(RankTest, IsToldWhereSomebodyLooksAtAnother) {
+  TestRunner::Options its = options();
+  EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "\n");
+  its.rank_under = 1;
+  EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "1\n");
+}
+
 TEST_F(RankTest, OfManyFailuresAHundredAreKept) {
   EXPECT_THAT(rank("fails_1000_times").failures, SizeIs(100));
   EXPECT_EQ(result_.status, TestStatus::kFailed);
@@ -113,6 +120,39 @@ TEST_F(RankTest, OutputThatSomebodyHoldsOpenIsNotAwaited) {
   EXPECT_EQ(result_.reason,
             "rank 0 failed: left processes behind: one that holds its output, and could not be "
             "found");
+}
+
+TEST_F(RankTest, WhoIsStillWaitedForWhenAnotherFailsHasEndedByItself) {
+  left_expected_ = 1;
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  const auto first = rank("leaves_its_output_open_until_another_fails", its);
+  EXPECT_EQ(first.status, RankStatus::kFailed);
+  EXPECT_EQ(first.end, "");
+}
+
+TEST_F(RankTest, WhoFailsFirstIsTheCulpritWheneverItEnds) {
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  rank("fails_first_and_hangs", its);
+  EXPECT_EQ(result_.reason, "rank 1 failed: on purpose");
+  EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(1, 0));
+}
+
+TEST_F(RankTest, AndWhoeverEndsLaterWithoutAWord) {
+  rank("is_killed_when_another_has_failed");
+  EXPECT_EQ(result_.reason, "rank 0 failed: on purpose");
+  EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(0, 1));
+}
+
+TEST_F(RankTest, ThatIsNeverStartedIsNotAwaitedAtTheEndOfTheRun) {
+  TestRunner::Options its = options_with("never_forks");
+  its.limits.ending = milliseconds(0);
+  on_event_ = [](TestRunner& runner, const TestEvent& event) {
+    if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
+  };
+  EXPECT_EQ(rank("passes", its).end, "could not be ended by distrun");
+  EXPECT_EQ(result_.status, TestStatus::kInterrupted);
 }
 
 TEST_F(RankTest, WithoutAFolderIsNotStarted) {
@@ -211,6 +251,13 @@ TEST_F(HostTest, OnlyLossesInARowAreTooMany) {
 TEST_F(HostTest, WhatItSaysOfUnknownRanksIsNotBelieved) {
   const auto results = run(the({"passes", "passes"}), options_with("tells_of_strangers"));
   EXPECT_THAT(texts(results), ElementsAre("passes passed", "passes passed"));
+}
+
+TEST_F(HostTest, WhatItSaysTwiceIsTrueOnce) {
+  const auto results = run(the({"leaves_its_output_open"}), options_with("says_ends_twice"));
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_THAT(results[0].reason, StartsWith("rank 0 failed: left processes behind: "));
+  EXPECT_THAT(results[0].reason, EndsWith(" (says_ends_twice)"));
 }
 
 TEST_F(HostTest, SeveralProgramsHaveOneEach) {
@@ -358,9 +405,12 @@ TEST_F(TestRunnerTest, NorIfItsHostDies) {
   };
   TestRunner::Options its = options();
   its.fail_fast = true;
+  its.host_losses_max = 0;
   EXPECT_THAT(
       texts(run(the({"fails", "kills_its_host_when_let", "hangs_for_ever"}), its)),
       ElementsAre("fails failed", "kills_its_host_when_let failed", "hangs_for_ever failed"));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("--fail-fast"), HasSubstr("is lost")))
+      << "nobody needs it any more";
 }
 
 // The first program's host ends behind the first test.  When the last one fails, it is on its way
@@ -403,6 +453,34 @@ TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
   ASSERT_NE(test, nullptr);
   EXPECT_EQ(test->result.status, TestStatus::kInterrupted);
   EXPECT_TRUE(std::holds_alternative<TestsEnded>(events[1]));
+}
+
+TEST_F(TestRunnerTest, WhatRanksLeaveIsReapedWhileOthersRun) {
+  EXPECT_TRUE(adopt_descendants());
+  boost::asio::io_context io;
+  pid_t left = -1;
+  bool has_come_to_an_end = false;
+  TestRunner::Options its = options();
+  its.jobs = 1;
+  its.keeps_order = true;
+  TestRunner runner(io, its, [&](const TestEvent& event) {
+    if (!has_ended(event, "leaves_a_process_that_ends")) return;
+    left = std::stoi(std::get<TestEnded>(event).result.attempts.at(0).ranks.at(0).output);
+  });
+  runner.load([&](auto tests) {
+    ASSERT_TRUE(tests) << tests.error().message;
+    runner.run({.tests = the({"leaves_a_process_that_ends", "hangs_for_ever"})(*tests)},
+               [&] { has_come_to_an_end = true; });
+  });
+  const auto is_there = [&] {
+    siginfo_t its_end{};
+    const auto pid = static_cast<id_t>(left);
+    return ::waitid(P_PID, pid, &its_end, WEXITED | WNOWAIT | WNOHANG) == 0;
+  };
+  while (left < 0 || is_there()) ASSERT_GT(io.run_one_for(seconds(30)), 0u) << "nothing happens";
+  runner.interrupt();
+  io.run_for(seconds(100));
+  EXPECT_TRUE(has_come_to_an_end);
 }
 
 // A test that runs again and again, and whose results nobody asks for in full.

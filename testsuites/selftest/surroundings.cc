@@ -14,6 +14,8 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/record_function.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -40,6 +42,7 @@ std::string variable(const char* name) {
   const std::string what = variable("SELFTEST_EARLY");
   if (what == "operation") at::ones({1});
   if (what == "thread") std::thread(wait_in_vain).detach();
+  if (what == "gpu") ::open("/dev/nvidiactl", O_RDONLY | O_CLOEXEC);
   if (what == "child" && ::fork() == 0) ::_exit(0);  // That may be done.
   return 0;
 }();
@@ -51,6 +54,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_process, {.ranks = 2}) {
   EXPECT_EQ(std::getenv("DISTRUN_TEST_HOST"), nullptr);
   EXPECT_EQ(std::filesystem::read_symlink("/proc/self/fd/0"), "/dev/null");
   EXPECT_EQ(::getpgrp(), ::getpid());
+  EXPECT_EQ(::sched_getscheduler(0), SCHED_BATCH);
   int death_signal = 0;
   ::prctl(PR_GET_PDEATHSIG, &death_signal);
   EXPECT_EQ(death_signal, SIGKILL);

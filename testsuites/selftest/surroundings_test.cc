@@ -129,6 +129,13 @@ TEST_F(SurroundingsTest, WhatAForkCannotTakeAlongIsRefused) {
   EXPECT_EQ(reason_with("child"), "");
 }
 
+TEST_F(SurroundingsTest, NorCanItTakeAGpuAlong) {
+  if (::access("/dev/nvidiactl", F_OK) != 0) GTEST_SKIP() << "there is no GPU";
+  const auto result =
+      run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", "gpu"}}));
+  EXPECT_THAT(result.reason, HasSubstr("has touched a GPU"));
+}
+
 // The host itself, at a socket of ours.
 class TestHostTest : public ::testing::Test {
  protected:

@@ -129,6 +129,7 @@ TEST_F(RunnerEndTest, NorItsGuard) {
 TEST_F(RunnerEndTest, AnInterruptEndsTheTestsAndAllIsTold) {
   const auto result = run_and([](int pid) { ::kill(pid, SIGINT); });
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{130}));
+  EXPECT_THAT(result.out, HasSubstr("the run was ended before it was over"));
   EXPECT_THAT(result.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
   EXPECT_EQ(read_byte(), 0);
 }
