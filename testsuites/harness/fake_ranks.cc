@@ -95,6 +95,21 @@ void hangs_and_says_where(const Rank& rank) {
   for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n"});
 }
 
+// As one that sleeps in a call that a signal ends.
+void passes_when_asked(const Rank& rank) {
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, where_signal());
+  int signal = 0;
+  ::sigwait(&asked, &signal);
+  rank.is_done();
+}
+
+void fails_when_asked(const Rank& rank) {
+  passes_when_asked(rank);
+  rank.fails();
+}
+
 // Or do not.
 void hangs_silently(const Rank& rank) {
   if (rank.is_second()) return rank.fails();
@@ -277,6 +292,8 @@ const FakeTest kTests[] = {
     {"is_killed_while_it_tells", is_killed_while_it_tells},
     {"hangs_and_says_where", hangs_and_says_where, {.ranks = 2}},
     {"hangs_silently", hangs_silently, {.ranks = 2}},
+    {"passes_when_asked", passes_when_asked},
+    {"fails_when_asked", fails_when_asked},
     {"hangs_for_ever", [](const Rank&) { wait_for_ever(); }},
     {"is_done_and_hangs", is_done_and_hangs},
     {"leaves_its_output_open", leaves_its_output_open},

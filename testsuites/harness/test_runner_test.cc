@@ -1,12 +1,15 @@
 // The runner, its attempts and its hosts, on ranks and hosts that misbehave (fake_ranks.h).
 #include "testsuites/harness/test_runner.h"
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include "launcher/process_stat.h"
 #include "launcher/worker_process.h"
 #include "testsuites/harness/fake_host_testing.h"
 
@@ -78,7 +81,10 @@ TEST_F(RankTest, IsToldWhereSomebodyLooksAtAnother) {
 }
 
 TEST_F(RankTest, OfManyFailuresAHundredAreKept) {
-  EXPECT_THAT(rank("fails_1000_times").failures, SizeIs(100));
+  const auto failures = rank("fails_1000_times").failures;
+  ASSERT_THAT(failures, SizeIs(101));
+  EXPECT_EQ(failures[99].message, "on purpose");
+  EXPECT_EQ(failures[100].message, "more have failed, which are not kept");
   EXPECT_EQ(result_.status, TestStatus::kFailed);
 }
 
@@ -104,6 +110,18 @@ TEST_F(RankTest, WhoDoesNotSayItIsLookedAtFromOutside) {
   its.limits.grace = its.limits.answer = milliseconds(0);
   EXPECT_EQ(rank("hangs_silently", its).stands_at,
             "it does not answer: all its threads are busy, or block signals\n");
+}
+
+TEST_F(RankTest, WhatItDoesAfterItsTimeCountsNoMore) {
+  timeout_ = milliseconds(200);
+  TestRunner::Options its = options();
+  its.limits.answer = seconds(90);
+  for (const char* test : {"passes_when_asked", "fails_when_asked"}) {
+    const RankResult late = rank(test, its);
+    EXPECT_EQ(late.status, RankStatus::kTimedOut) << test;
+    EXPECT_EQ(late.end, "its end came when its time was over: exit code 0") << test;
+    EXPECT_EQ(result_.reason, "timed out: rank 0 hung") << test;
+  }
 }
 
 TEST_F(RankTest, WhoDoesNotEndHasItsTimeAndNoMore) {
@@ -352,6 +370,40 @@ TEST_F(TestRunnerTest, AnExclusiveTestIsAlone) {
   its.keeps_order = true;
   EXPECT_THAT(texts(run(the({"passes_when_let", "is_alone"}), its)),
               ElementsAre("passes_when_let passed", "is_alone passed"));
+}
+
+std::vector<pid_t> children_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", pid));
+  return {std::istream_iterator<pid_t>(file), {}};
+}
+
+// Within 20 s.
+bool stops(pid_t pid) {
+  for (const auto until = std::chrono::steady_clock::now() + seconds(20);
+       std::chrono::steady_clock::now() < until;) {
+    const auto stat = read_process_stat(pid);
+    if (stat && stat->state == 'T') return true;
+  }
+  return false;
+}
+
+TEST_F(TestRunnerTest, APauseStopsAlsoARankThatWasBeingForked) {
+  int paused = 0;
+  also_ = [&](TestRunner& runner, const TestEvent& event) {
+    if (!has_begun(event, "passes_when_let")) return;
+    runner.pause([&] {
+      ++paused;
+      for (const pid_t host : children_of(::getpid())) {
+        EXPECT_THAT(children_of(host), SizeIs(1));
+        for (const pid_t rank : children_of(host)) EXPECT_TRUE(stops(rank));
+      }
+      passes_when_let_.let_one_go();
+      runner.resume();
+    });
+  };
+  EXPECT_THAT(texts(run(the({"passes_when_let", "passes"}), options())),
+              ElementsAre("passes_when_let passed", "passes passed"));
+  EXPECT_EQ(paused, 1);
 }
 
 TEST_F(TestRunnerTest, WhoWasThereWhenAHostDiedIsRunAgainAloneAndToldOnce) {

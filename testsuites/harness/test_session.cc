@@ -211,9 +211,10 @@ class Session {
 
   // Until the guard, who waits for this, or somebody else continues it.
   void pause() {
-    runner_->pause();
-    ::raise(kSelfStop);
-    runner_->resume();
+    runner_->pause([this] {
+      ::raise(kSelfStop);
+      runner_->resume();
+    });
   }
 
   void watch_guard() {

@@ -194,6 +194,12 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = millis
   if (rank() == 1) wait_for_ever();
 }
 
+// The question where it stands ends the sleep, and the test comes to its end: too late.
+DISTRIBUTED_TEST(selftest, Hangs, test_asleep, {.ranks = 3, .timeout = milliseconds(500)}) {
+  EXPECT_LT(rank(), 3);
+  if (rank() == 1) ::sleep(1000);
+}
+
 DISTRIBUTED_TEST(selftest, Hangs, test_spinning, {.ranks = 2, .timeout = milliseconds(500)}) {
   EXPECT_LT(rank(), 2);
   for (volatile int i = 0; rank() == 1;) i = i + 1;

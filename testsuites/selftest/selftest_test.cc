@@ -160,6 +160,10 @@ TEST_F(SelfTest, WhoHangsIsNamedWithItsPlace) {
   EXPECT_EQ(stopped.attempts[0].ranks[0].stands_at, "");
 }
 
+TEST_F(SelfTest, WhoIsWokenByTheQuestionWasLateAllTheSame) {
+  expect_fails("Hangs.test_asleep", RankStatus::kTimedOut, "timed out: rank 1 hung");
+}
+
 TEST_F(SelfTest, WhoHangsInACollectiveIsToldWithItsName) {
   const auto result = run_one("Hangs.test_in_a_collective");
   EXPECT_EQ(result.reason, "timed out: ranks 0, 1, 2 hung");

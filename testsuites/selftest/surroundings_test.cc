@@ -129,6 +129,15 @@ TEST_F(SurroundingsTest, WhatAForkCannotTakeAlongIsRefused) {
   EXPECT_EQ(reason_with("child"), "");
 }
 
+TEST_F(SurroundingsTest, WhatIsExecutedAfreshTakesNothingAlong) {
+  for (const char* early : {"operation", "thread"}) {
+    auto its = options_with({{"SELFTEST_EARLY", early}});
+    its.fresh = true;
+    const auto result = run_one("selftest.Well.test_passes", its);
+    EXPECT_EQ(result.status, TestStatus::kPassed) << early << result.reason;
+  }
+}
+
 TEST_F(SurroundingsTest, NorCanItTakeAGpuAlong) {
   if (::access("/dev/nvidiactl", F_OK) != 0) GTEST_SKIP() << "there is no GPU";
   const auto result =
@@ -178,6 +187,15 @@ TEST_F(TestHostTest, EndsAtARequestThatItDoesNotUnderstand) {
 }
 
 // A program of tests that is executed as a rank; what it tells comes to stdout.
+TEST(TestHostProgramTest, HasNoTestThatNobodyWouldRun) {
+  testing::ProgramOptions options;
+  options.environment.set(kTestHostVariable, "1");
+  options.environment.set("SELFTEST_EARLY", "plain test");
+  const auto result = testing::run_program({SELFTEST_PROGRAM}, options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(result.err, HasSubstr("Plain.test is no DISTRIBUTED_TEST, so nobody would run it"));
+}
+
 class RankProgramTest : public ::testing::Test {
  protected:
   testing::ProgramResult execute(const std::string& id,
