@@ -83,6 +83,7 @@ int fail(const Error& error, std::ostream& err) {
 }
 
 void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
+  ::signal(SIGPIPE, SIG_IGN);  // Who has stopped reading may be why: the folder is yet to be removed.
   const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
   err << "distrun test: it was killed: " << describe(by)
       << (lines.empty() ? "; what it ran has been ended\n" : "\n");

@@ -344,6 +344,18 @@ TEST_F(TestCommandInterruptedTest, WhoKillsItLeavesNeitherRanksNorFiles) {
   EXPECT_EQ(content("a.json"), "old");
 }
 
+TEST_F(TestCommandInterruptedTest, WhoStopsReadingLeavesNoFiles) {
+  ASSERT_EQ(::mkfifo(file("unread").c_str(), 0600), 0);
+  const std::string unread = "exec 3<>" + file("unread") + " 4>" + file("unread") + " 3<&-; ";
+  const auto result = testing::run_program(
+      {"sh", "-c",
+       unread + "exec " DISTRUN_PROGRAM " test --binary " FAKE_TEST_HOST
+                " fake.Rank.passes >&4 2>&4"},
+      options_);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGPIPE})) << result.err;
+  EXPECT_TRUE(std::filesystem::is_empty(file("tmp")));
+}
+
 TEST_F(TestCommandInterruptedTest, TheStatusLineFitsATerminalThatHasBecomeNarrow) {
   testing::Terminal terminal({"env", "XDG_CACHE_HOME=" + file("cache"),
                               "FAKE_FOLDER=" + folder_.path(), "TMPDIR=" + file("tmp"),
