@@ -108,7 +108,7 @@ void TestCommand::add_selection() {
   app.add_option("-k,--keyword", options_.selection.expression,
                  "only ids that hold these words: 'a and not (b or c)'");
   own_flag(app, "shard", shard_, "I/N: the Ith of N parts of the tests");
-  own_flag(app, "failed", failed_, "only those that failed in the last run");
+  own_flag(app, "failed", failed_, "only those that failed, or were not run, and have not passed since");
   own_flag(app, "list", options_.list, "print the ids and run nothing; with --json as JSON");
   app.add_option("--binary", binaries_,
                  "a program of tests instead of distrun-suites; may be repeated")

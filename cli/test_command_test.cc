@@ -216,13 +216,37 @@ TEST_F(TestCommandTest, NothingIsStartedAfterAFailureWhereThatIsWanted) {
   EXPECT_THAT(result.out, HasSubstr("1 of them did not run, which counts as failed\n"));
 }
 
-TEST_F(TestCommandTest, RunsWhatFailedTheLastTime) {
+TEST_F(TestCommandTest, RunsWhatFailedAndHasNotPassedSince) {
   test({"fake.Rank.passes", "fake.Rank.fails"});
+  test({"fake.Rank.passes"});
   EXPECT_THAT(test({"--failed"}).out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
   // Under another name, too.
   const std::filesystem::path program = FAKE_TEST_HOST;
   const auto other = program.parent_path() / "." / program.filename();
   EXPECT_THAT(test_with(other, {"--failed"}).out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
+}
+
+TEST_F(TestCommandTest, WhatWasNotStartedIsAmongTheFailed) {
+  test({"fake.Rank.fails", "fake.Rank.is_alone", "--fail-fast"});
+  EXPECT_EQ(test({"--failed", "--list"}).out, "fake.Rank.is_alone\nfake.Rank.fails\n");
+}
+
+TEST_F(TestCommandTest, WhyNoTestIsRunIsTold) {
+  const auto why_none = [this](const Words& arguments) {
+    const auto result = test(arguments);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{4})) << arguments[0];
+    return result.err;
+  };
+  EXPECT_EQ(why_none({"--failed"}),
+            "distrun test: --failed: nothing is known of earlier runs\n");
+  test({"fake.Rank.passes"});
+  EXPECT_EQ(why_none({"--failed"}),
+            "distrun test: --failed: no test has failed in the last runs\n");
+  test({"fake.Rank.fails"});
+  EXPECT_EQ(why_none({"fake.Rank.passes", "--failed"}),
+            "distrun test: --failed means none of 1 test\n");
+  EXPECT_EQ(why_none({"fake.Rank.passes", "-k", "zzz"}),
+            "distrun test: -k zzz means none of 1 test\n");
 }
 
 TEST_F(TestCommandTest, TheCommandThatRepeatsATestDoesSo) {

@@ -125,12 +125,23 @@ class Session {
       all.push_back(one.test);
     }
     TestSelection selection = options_.selection;
-    if (options_.only_failed) selection.ids = history_.failed_in_last_run();
+    if (options_.only_failed) selection.ids = history_.failed();
     auto selected = select_tests(std::move(all), selection);
     if (!selected) return selected.error();
+    tell_why_none(*selected, selection);
     std::vector<LoadedTest> chosen;
-    for (const TestInfo& test : *selected) chosen.push_back(*by_id.at(test.id));
+    for (const TestInfo& test : selected->tests) chosen.push_back(*by_id.at(test.id));
     return chosen;
+  }
+
+  void tell_why_none(const SelectedTests& selected, const TestSelection& selection) const {
+    if (!selected.tests.empty()) return;
+    if (selection.ids && selection.ids->empty()) {
+      tell(history_.runs == 0 ? "--failed: nothing is known of earlier runs"
+                              : "--failed: no test has failed in the last runs");
+    } else if (!selected.why_none.empty()) {
+      tell(selected.why_none);
+    }
   }
 
   // Where the times of all are known.
