@@ -83,7 +83,8 @@ int fail(const Error& error, std::ostream& err) {
 }
 
 void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
-  ::signal(SIGPIPE, SIG_IGN);  // Who has stopped reading may be why: the folder is yet to be removed.
+  ::signal(SIGPIPE,
+           SIG_IGN);  // Who has stopped reading may be why: the folder is yet to be removed.
   const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
   err << "distrun test: it was killed: " << describe(by)
       << (lines.empty() ? "; what it ran has been ended\n" : "\n");
@@ -108,7 +109,8 @@ void TestCommand::add_selection() {
   app.add_option("-k,--keyword", options_.selection.expression,
                  "only ids that hold these words: 'a and not (b or c)'");
   own_flag(app, "shard", shard_, "I/N: the Ith of N parts of the tests");
-  own_flag(app, "failed", failed_, "only those that failed, or were not run, and have not passed since");
+  own_flag(app, "failed", failed_,
+           "only those that failed, or were not run, and have not passed since");
   own_flag(app, "list", options_.list, "print the ids and run nothing; with --json as JSON");
   app.add_option("--binary", binaries_,
                  "a program of tests instead of distrun-suites; may be repeated")
@@ -128,9 +130,9 @@ void TestCommand::add_ways_to_run() {
   own_flag(app, "fail-fast", options_.runner.fail_fast, "start no more after a failure");
   own_flag(app, "shuffle", options_.plan.shuffle, "in an order made from --seed");
   own_flag(app, "seed", options_.plan.seed, "of --shuffle, and of every rank");
-  own_flag(app, "nproc", options_.plan.nproc, "ranks of those tests that allow several numbers")
+  own_flag(app, "nproc", options_.plan.nproc, "ranks of tests that have a range of them; those it does not fit are skipped")
       ->check(CLI::Range(0, 4096));
-  own_flag(app, "backend", options_.plan.backend, "of those tests that allow several");
+  own_flag(app, "backend", options_.plan.backend, "run this one; tests that do not have it are skipped");
   own_flag(app, "isolation", isolation_,
            "fork: ranks are forks of a process that has loaded LibTorch; exec: fresh programs")
       ->check(CLI::IsMember({"fork", "exec"}));

@@ -34,8 +34,7 @@ void add(History& history, const TestResult& result) {
   const bool was_started = !result.attempts.empty();
   PastTest& past = history.tests[result.test.id];
   const bool failed_in_this_run = past.failed && past.run == history.runs;  // With --repeat.
-  past.failed =
-      has_failed(result.status) || failed_in_this_run || (past.failed && !was_started);
+  past.failed = has_failed(result.status) || failed_in_this_run || (past.failed && !was_started);
   past.run = history.runs;
   if (has_passed(result) && was_started) add_time(past, result.attempts.back().time);
 }

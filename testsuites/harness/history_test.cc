@@ -90,8 +90,7 @@ TEST(HistoryTest, WhatWasNotRunToItsEndHasFailed) {
 }
 
 TEST(HistoryTest, OneFailureOfARepeatedTestIsEnough) {
-  EXPECT_THAT(after({{took(1), failed_test("test_x"), took(1)}}).failed(),
-              ElementsAre(kId));
+  EXPECT_THAT(after({{took(1), failed_test("test_x"), took(1)}}).failed(), ElementsAre(kId));
   EXPECT_THAT(after({{failed_test("test_x")}, {took(1), took(1)}}).failed(), IsEmpty());
 }
 

@@ -78,9 +78,8 @@ std::string_view without_stars(std::string_view name) {
 
 std::vector<std::string_view> meant_by(std::string_view name, const std::vector<TestInfo>& tests) {
   const std::string_view beginning = without_stars(name);
-  const bool is_there = std::any_of(tests.begin(), tests.end(), [&](const TestInfo& test) {
-    return means(beginning, test.id);
-  });
+  const bool is_there = std::any_of(
+      tests.begin(), tests.end(), [&](const TestInfo& test) { return means(beginning, test.id); });
   return is_there ? std::vector{beginning} : near_matches(name, tests);
 }
 
@@ -164,9 +163,8 @@ Result<SelectedTests> select_tests(std::vector<TestInfo> tests, const TestSelect
     sieve.keep("--failed", [&](const TestInfo& test) { return selection.ids->contains(test.id); });
   }
   const Shard& shard = selection.shard;
-  sieve.keep(fmt::format("--shard {}/{}", shard.index, shard.count), [&](const TestInfo& test) {
-    return shard_of(test.id, shard.count) == shard.index;
-  });
+  sieve.keep(fmt::format("--shard {}/{}", shard.index, shard.count),
+             [&](const TestInfo& test) { return shard_of(test.id, shard.count) == shard.index; });
   return std::move(sieve.selected);
 }
 

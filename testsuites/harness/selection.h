@@ -4,11 +4,12 @@
 //                             .shard = parse_shard("1/3").value()};
 //     auto selected = select_tests(std::move(all), selection);
 //     if (!selected) return selected.error();   // "no test is called 'gloo.Com': did you mean …?"
-//     if (selected->tests.empty()) …            // selected->why_none: "-k zzz means none of 12 tests"
+//     if (selected->tests.empty()) …            // selected->why_none: "-k zzz means none of 12
+//     tests"
 //
 // A test runs where all that is given means it: one of the names, the expression, the ids that
-// failed, the shard; looked at in this order.  They stay in the order of the list.  That none is left
-// is no error here.
+// failed, the shard; looked at in this order.  They stay in the order of the list.  That none is
+// left is no error here.
 //
 // Shards are stable: a test that is added or removed moves no other.  A test belongs to shard
 // h % n + 1, where h is the 64-bit FNV-1a hash of the bytes of its id, mixed by the last step of

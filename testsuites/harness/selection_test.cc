@@ -96,8 +96,7 @@ TEST(SelectionTest, WhatLeavesNoTestIsTold) {
   EXPECT_EQ(why_none({.names = {"gloo"}, .expression = "zzz"}), "-k zzz means none of 3 tests");
   EXPECT_EQ(why_none({.names = {"fake"}, .expression = "x and y", .shard = {1, 2}}),
             "-k 'x and y' means none of 1 test");
-  EXPECT_EQ(why_none({.ids = std::set<std::string>{"gone.T.t"}}),
-            "--failed means none of 4 tests");
+  EXPECT_EQ(why_none({.ids = std::set<std::string>{"gone.T.t"}}), "--failed means none of 4 tests");
   EXPECT_EQ(why_none({.shard = {999, 999'999}}), "--shard 999/999999 means none of 4 tests");
 }
 
