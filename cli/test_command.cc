@@ -147,7 +147,7 @@ void TestCommand::add_ways_to_run() {
   seed_ = std::to_string(options_.plan.seed);
   own_flag(app, "seed", seed_, "of --shuffle, and of every rank")->type_name("UINT");
   own_flag(app, "nproc", options_.plan.nproc,
-           "ranks of tests that have a range of them; those it does not fit are skipped")
+           "ranks of tests that have a range; skipped where it is outside")
       ->check(CLI::Range(0, kRanksMax));
   own_flag(app, "backend", options_.plan.backend,
            "run this one; tests that do not have it are skipped");
