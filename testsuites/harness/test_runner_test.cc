@@ -476,7 +476,7 @@ TEST_F(TestRunnerTest, WhatWaitsForAHostWhenOneFailsFastIsNotStarted) {
   };
   TestRunner::Options its = options();
   its.programs = {host("ends_after_a_rank_then_waits"), FAKE_TEST_HOST};
-  its.jobs = 3;
+  its.jobs = 4;
   its.fail_fast = its.keeps_order = true;
   EXPECT_THAT(texts(run(the({"passes", "passes_at_last@1", "passes_when_let@1", "fails_when_let@1",
                              "has_two_ranks"}),

@@ -203,6 +203,7 @@ TEST_F(SelfTest, OneFailedExpectationIsToldWithItsPlaceAndOutput) {
 TEST_F(SelfTest, AnExceptionIsAFailure) {
   const auto result = run_one("Fails.test_throws");
   EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_THAT(result.reason, AllOf(StartsWith("rank 1 failed: "), HasSubstr("on purpose")));
   EXPECT_THAT(result.attempts.at(0).ranks.at(1).failures.at(0).message, HasSubstr("on purpose"));
 }
 
@@ -268,8 +269,16 @@ TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
   TestRunner::Options its = options();
   its.jobs = 100;
   its.limits.grace = its.limits.answer = milliseconds(50);  // One after the other, they add up.
-  its.limits.ending = seconds(3);
-  const auto results = run("", its);
+  its.limits.ending = seconds(2);
+  const auto results = run(
+      [&](const auto& tests) {
+        auto all = plan(tests, "");
+        for (PlannedTest& one : all) {
+          if (one.test.id.starts_with("selftest.Hangs.")) one.timeout = milliseconds(500);
+        }
+        return all;
+      },
+      its);
   EXPECT_THAT(results, SizeIs(planned_));
   std::set<std::string> passed;
   for (const TestResult& result : results) {

@@ -21,6 +21,7 @@
 #include <unistd.h>
 
 #include "backends/gloo.h"
+#include "testsuites/harness/where_signal.h"
 #include "testsuites/testing/distributed_test.h"
 
 namespace distrun {
@@ -85,8 +86,19 @@ DISTRIBUTED_TEST(surroundings, Rank, test_has_half_a_second,
   EXPECT_EQ(rank(), 0);
 }
 
+// Who is asked where it stands is asked by a thread of its own: that is there then.
+void ask_myself() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  ::kill(::getpid(), where_signal());
+  ::sigsuspend(&before);  // Until it has this thread's stack.
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 // A signal to the process is the test's to take.
 DISTRIBUTED_TEST(surroundings, Rank, test_signals, {.ranks = 1}) {
+  ask_myself();
   sigset_t one;
   ::sigemptyset(&one);
   ::sigaddset(&one, SIGUSR1);
@@ -109,6 +121,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_output, {.ranks = 1}) {
   };
   static const Last last;
   std::ios::sync_with_stdio(false);
+  std::cerr.tie(nullptr);  // Or std::cout would be flushed with it.
   std::cout << "on cout\n";
   std::clog << "on clog\n";
   std::printf("on stdout\n");
