@@ -152,14 +152,20 @@ void leaves_a_process_and_interrupts(const Rank&) {
   wait_for_ever();
 }
 
+// More than the pipe holds: when this returns, the runner has read the first of it.
+void fail_until_it_is_noted(const Rank& rank) {
+  for (int i = 0; i < 2000; ++i) rank.fails();
+}
+
 // Rank 1 fails first, and ends last.
 void fails_first_and_hangs(const Rank& rank) {
-  if (!rank.is_second()) wait_at("another");
-  rank.fails();
   if (rank.is_second()) {
+    fail_until_it_is_noted(rank);
     let_one_go("another");
     wait_for_ever();
   }
+  wait_at("another");
+  rank.fails();
   rank.is_done();
 }
 
@@ -169,7 +175,7 @@ void is_killed_when_another_has_failed(const Rank& rank) {
     wait_at("another");
     ::raise(SIGKILL);
   }
-  rank.fails();
+  fail_until_it_is_noted(rank);
   let_one_go("another");
   rank.is_done();
 }

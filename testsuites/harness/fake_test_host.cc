@@ -72,9 +72,15 @@ class Host {
       std::puts("no memory left");
       std::exit(3);
     }
+    if (name_ == "has_its_list_in_a_pipe") say_ready_with_a_pipe();
     say_ready(name_ == "has_a_broken_list" ? "rubbish" : test_list());
     if (name_ == "ends_when_it_has_begun" && is_first_) ::_exit(3);
+    if (name_ == "ends_when_let" && is_first_) {
+      wait_at("host");
+      ::_exit(3);
+    }
     if (waits && !is_first_) let_one_go("passes_at_last");
+    if (name_ == "waits_before_it_reads") wait_at("host");
   }
 
   // More than any packet has.
@@ -93,6 +99,13 @@ class Host {
       ::_exit(125);
     }
     send(HostReady{}, {file.get()});
+  }
+
+  static void say_ready_with_a_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) ::_exit(125);
+    send(HostReady{}, {ends[0]});
+    wait_for_ever();
   }
 
   void take_request() {

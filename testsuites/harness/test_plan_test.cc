@@ -57,7 +57,9 @@ TEST(TestPlanTest, ReplacesTheRanksOnlyWithinTheRange) {
   EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).repeat_command, "distrun test gloo.A.t");
 }
 
-TEST(TestPlanTest, TheCommandNamesTheBinary) {
+TEST(TestPlanTest, TheCommandNamesTheTestAndTheBinary) {
+  EXPECT_EQ(plan_tests({loaded("a b")}, {}, {}).tests.at(0).repeat_command,
+            "distrun test 'gloo.A.a b'");
   EXPECT_EQ(planned({}, {.binaries = {"build/my tests"}}).repeat_command,
             "distrun test --binary 'build/my tests' gloo.A.t");
 }

@@ -169,7 +169,9 @@ TEST_F(RankTest, ThatIsNeverStartedIsNotAwaitedAtTheEndOfTheRun) {
   on_event_ = [](TestRunner& runner, const TestEvent& event) {
     if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
   };
-  EXPECT_EQ(rank("passes", its).end, "could not be ended by distrun");
+  const auto never_there = rank("passes", its);
+  EXPECT_EQ(never_there.end, "could not be ended by distrun");
+  EXPECT_EQ(never_there.stands_at, "");
   EXPECT_EQ(result_.status, TestStatus::kInterrupted);
 }
 
@@ -178,6 +180,19 @@ TEST_F(RankTest, WithoutAFolderIsNotStarted) {
   its.folder = "/proc/no_such_folder";
   rank("passes", its);
   EXPECT_THAT(result_.reason, StartsWith("rank 0 failed: could not be started: make the folder "));
+}
+
+TEST_F(RankTest, WhoseRequestIsTooLargeIsNotStarted) {
+  const auto results = run(
+      [&](const auto& tests) {
+        auto chosen = plan(tests, "tells_its_variables");
+        chosen.at(0).backend = std::string(200'000, 'x');
+        return chosen;
+      },
+      options());
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].reason,
+            "rank 0 failed: could not be started: send a packet: it is too large");
 }
 
 TEST_F(RankTest, ThatTheHostDoesNotStartHasFailed) {
@@ -200,6 +215,7 @@ TEST_F(HostTest, WhoSaysWhatCannotBeUnderstoodIsNone) {
   EXPECT_THAT(problem("says_too_much"), HasSubstr("is lost: receive a packet: it is too large"));
   EXPECT_THAT(problem("forgets_a_descriptor"), HasSubstr("is not understood: its descriptors"));
   EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("is lost: "));
+  EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("is lost: read the list of tests: "));
   EXPECT_THAT(problem("prints_and_ends"), EndsWith("it ended: exit code 3\nno memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
@@ -235,6 +251,19 @@ TEST_F(HostTest, WhoEndsBeforeTheFirstTestIsReplaced) {
   };
   const auto results = run(the({"passes"}), options_with("ends_when_it_has_begun"));
   EXPECT_THAT(texts(results), ElementsAre("passes passed"));
+}
+
+TEST_F(HostTest, WhoHasEndedWhenItIsAskedIsReplacedAndNoFaultOfTheTest) {
+  const auto results = run(
+      [&](const auto& tests) {
+        host_.let_one_go();
+        siginfo_t ended{};
+        EXPECT_EQ(::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
+        return the({"passes"})(tests);
+      },
+      options_with("ends_when_let"));
+  EXPECT_THAT(texts(results), ElementsAre("passes passed"));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: exit code 3")));
 }
 
 TEST_F(HostTest, WhoEndsAgainAndAgainIsGivenUpAndItsTestsHaveFailed) {
@@ -310,10 +339,13 @@ TEST_F(HostTest, TestsWaitForTheirOwn) {
                                           "passes failed 0"));
 }
 
-TEST_F(HostTest, ManyRequestsAtOnceAreAllSent) {
+TEST_F(HostTest, MoreRequestsThanItsSocketHoldsAreAllSent) {
   allow_many_descriptors();
-  TestRunner::Options its = options();
+  TestRunner::Options its = options_with("waits_before_it_reads");
   its.jobs = 300;
+  on_event_ = [&, begun = 0](TestRunner&, const TestEvent& event) mutable {
+    if (std::holds_alternative<AttemptBegun>(event) && ++begun == 300) host_.let_one_go();
+  };
   const auto results = run(the(std::vector<std::string>(300, "passes")), its);
   EXPECT_THAT(results, SizeIs(300));
   for (const TestResult& result : results) {
