@@ -205,7 +205,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_spinning, {.ranks = 2, .timeout = millise
   for (volatile int i = 0; rank() == 1;) i = i + 1;
 }
 
-DISTRIBUTED_TEST(selftest, Hangs, test_stops_the_host, {.ranks = 2, .timeout = milliseconds(500)}) {
+DISTRIBUTED_TEST(selftest, Hangs, test_stops_the_host, {.ranks = 2, .timeout = seconds(3)}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) ::kill(::getppid(), SIGSTOP);
 }

@@ -273,6 +273,10 @@ TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
   const auto results = run(
       [&](const auto& tests) {
         auto all = plan(tests, "");
+        // It needs time to come to that, which is here the others'.
+        std::erase_if(all, [](const PlannedTest& one) {
+          return one.test.id == "selftest.Hangs.test_stops_the_host";
+        });
         for (PlannedTest& one : all) {
           if (one.test.id.starts_with("selftest.Hangs.")) one.timeout = milliseconds(500);
         }
@@ -282,7 +286,7 @@ TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
   EXPECT_THAT(results, SizeIs(planned_));
   std::set<std::string> passed;
   for (const TestResult& result : results) {
-    const bool killer = result.test.id.ends_with("s_the_host");
+    const bool killer = result.test.id == "selftest.Fails.test_kills_the_host";
     EXPECT_EQ(has_run(result), !killer) << result.test.id << ": " << result.reason;
     if (result.status == TestStatus::kPassed) passed.insert(result.test.id.substr(9));
   }
