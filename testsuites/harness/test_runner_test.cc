@@ -573,15 +573,21 @@ TEST_F(TestRunnerTest, OfManyThatPassTheLastStandsForAll) {
   TestsEnded end;
   TestRunner::Options its = options();
   its.keeps_all_results = false;
-  its.jobs = 1;
-  TestRunner runner(io, its, [&](const TestEvent& event) {
-    if (const auto* all = std::get_if<TestsEnded>(&event)) end = *all;
+  its.jobs = 2;
+  TestRunner runner(io, its, [&, running = 0](const TestEvent& event) mutable {
+    if (std::holds_alternative<AttemptBegun>(event)) {
+      EXPECT_EQ(++running, 1) << "the plan says so";
+    } else if (std::holds_alternative<AttemptEnded>(event)) {
+      --running;
+    } else if (const auto* all = std::get_if<TestsEnded>(&event)) {
+      end = *all;
+    }
   });
   runner.load([&](auto tests) {
     ASSERT_TRUE(tests) << tests.error().message;
     runner.run({.tests = the({"passes", "fails", "has_two_ranks"})(*tests),
                 .turns = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}},
-                .jobs = 2},
+                .jobs = 1},
                [&] { io.stop(); });
   });
   io.run_for(seconds(100));
