@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstdint>
 #include <limits>
+#include <optional>
 #include <utility>
 
 #include "common/parse_number.h"
@@ -11,16 +12,34 @@
 
 namespace distrun {
 
-std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
+namespace {
+
+// Nothing where it is no number of seconds from 0 to 1e9.
+std::optional<std::chrono::milliseconds> parse_seconds(const std::string& text) {
   constexpr double kSecondsMax = 1e9;
   double seconds = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
   // Written so that NaN fails too.
   if (error != std::errc() || stop != text.data() + text.size() ||
       !(seconds >= 0 && seconds <= kSecondsMax)) {
-    throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from 0 to 1e9");
+    return std::nullopt;
   }
   return std::chrono::milliseconds(static_cast<std::int64_t>(std::ceil(seconds * 1000)));
+}
+
+}  // namespace
+
+std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
+  const auto time = parse_seconds(text);
+  if (time) return *time;
+  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds from 0 to 1e9");
+}
+
+std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text) {
+  const auto time = parse_seconds(text);
+  if (time && time->count() > 0) return *time;
+  throw CLI::ValidationError(flag,
+                             "'" + text + "' is not a number of seconds above 0 and up to 1e9");
 }
 
 std::string bytes_text(std::size_t bytes) {

@@ -58,6 +58,9 @@ CLI::Option* flag(CLI::App& app, const std::string& name, Value& into, const std
 // Seconds, whole or not, in decimal: the value of `flag`.  Throws CLI::ValidationError.
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
 
+// As seconds_from(), but 0 is refused as well.
+std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text);
+
 // Bytes: "1000", "64K", "8M", "4G" (times 1,024).
 std::size_t bytes_from(const std::string& flag, const std::string& text);
 

@@ -1,6 +1,7 @@
 #include "cli/test_command.h"
 
 #include <algorithm>
+#include <cerrno>
 #include <csignal>
 #include <filesystem>
 #include <ostream>
@@ -17,6 +18,7 @@
 #include "launcher/run_end.h"
 #include "launcher/worker_count.h"
 #include "testsuites/harness/leftovers.h"
+#include "testsuites/harness/result_file.h"
 
 namespace distrun {
 
@@ -66,9 +68,9 @@ std::string history_file(const Environment& environment, const std::vector<std::
   return (folder / fmt::format("tests_{:016x}.json", std::hash<std::string>()(all))).string();
 }
 
-int columns_of_terminal() {
+int columns_of_terminal(int fd) {
   winsize size{};
-  return ::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
 std::string host_name() {
@@ -82,7 +84,22 @@ int fail(const Error& error, std::ostream& err) {
   return error.kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
 }
 
+[[noreturn]] void refuse(const std::string& flag, const std::string& why) {
+  throw CLI::ValidationError("--" + flag, why);
+}
+
+Result<void> look_at_program(const std::string& path) {
+  std::error_code none;
+  if (std::filesystem::is_directory(path, none)) {
+    return Error{ErrorKind::kInvalidArgument, path + ": it is a folder"};
+  }
+  if (::access(path.c_str(), X_OK) != 0) return Error::from_errno(path);
+  return {};
+}
+
 void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
+  // Who has stopped reading may be why; the folder is yet to be removed.
+  ::signal(SIGPIPE, SIG_IGN);
   const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
   err << "distrun test: it was killed: " << describe(by)
       << (lines.empty() ? "; what it ran has been ended\n" : "\n");
@@ -107,7 +124,8 @@ void TestCommand::add_selection() {
   app.add_option("-k,--keyword", options_.selection.expression,
                  "only ids that hold these words: 'a and not (b or c)'");
   own_flag(app, "shard", shard_, "I/N: the Ith of N parts of the tests");
-  own_flag(app, "failed", failed_, "only those that failed in the last run");
+  own_flag(app, "failed", failed_,
+           "only those that failed, or were not run, and have not passed since");
   own_flag(app, "list", options_.list, "print the ids and run nothing; with --json as JSON");
   app.add_option("--binary", binaries_,
                  "a program of tests instead of distrun-suites; may be repeated")
@@ -118,7 +136,7 @@ void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
            "ranks at a time (0: twice the cores, or those of the largest test)", "j")
-      ->check(CLI::Range(0, 4096));
+      ->check(CLI::Range(0, kRanksMax));
   own_flag(app, "timeout", timeout_, "seconds that a test may take, unless it has its own");
   own_flag(app, "repeat", options_.plan.repeat, "how often each test is run")
       ->check(CLI::Range(1, 1'000'000));
@@ -126,24 +144,31 @@ void TestCommand::add_ways_to_run() {
       ->check(CLI::Range(0, 1000));
   own_flag(app, "fail-fast", options_.runner.fail_fast, "start no more after a failure");
   own_flag(app, "shuffle", options_.plan.shuffle, "in an order made from --seed");
-  own_flag(app, "seed", options_.plan.seed, "of --shuffle, and of every rank");
-  own_flag(app, "nproc", options_.plan.nproc, "ranks of those tests that allow several numbers")
-      ->check(CLI::Range(0, 4096));
-  own_flag(app, "backend", options_.plan.backend, "of those tests that allow several");
+  seed_ = std::to_string(options_.plan.seed);
+  own_flag(app, "seed", seed_, "of --shuffle, and of every rank")->type_name("UINT");
+  own_flag(app, "nproc", options_.plan.nproc,
+           "ranks of tests that have a range; skipped where it is outside")
+      ->check(CLI::Range(0, kRanksMax));
+  own_flag(app, "backend", options_.plan.backend,
+           "run this one; tests that do not have it are skipped");
   own_flag(app, "isolation", isolation_,
            "fork: ranks are forks of a process that has loaded LibTorch; exec: fresh programs")
       ->check(CLI::IsMember({"fork", "exec"}));
   own_flag(app, "no-skips", options_.runner.no_skips, "a skip is a failure");
-  own_flag(app, "require-gpus", required_gpus_, "fail where there are fewer");
+  own_flag(app, "require-gpus", required_gpus_, "fail where there are fewer")
+      ->check(CLI::Range(0, 4096));
   // Is taken out of the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "R COMMAND…, last: rank R is started by COMMAND, with the terminal");
+                 "R COMMAND…, last: rank R is started by COMMAND, with the terminal")
+      ->check(CLI::Range(0, kRanksMax - 1));
 }
 
 void TestCommand::add_results() {
   CLI::App& app = *command_;
-  json_flag_ = app.add_option("--json", json_, "write results to FILE")->expected(0, 1);
-  own_flag(app, "junit", options_.junit, "write results to FILE, as CI systems read them");
+  json_flag_ = app.add_option("--json", options_.json,
+                              "write results to FILE; -: to stdout, all else goes to stderr then")
+                   ->expected(0, 1);
+  own_flag(app, "junit", options_.junit, "the same, as CI systems read them");
   own_flag(app, "show-output", options_.console.show_output,
            "what ranks print, also of tests that pass");
 }
@@ -157,40 +182,60 @@ void TestCommand::read(std::vector<std::string>& arguments) {
 }
 
 void TestCommand::check(const Environment& environment) {
-  const auto refuse = [](const std::string& flag, const std::string& why) {
-    throw CLI::ValidationError("--" + flag, why);
-  };
-  if (!shard_.empty()) {
-    const auto shard = parse_shard(shard_);
-    if (!shard) refuse("shard", shard.error().message);
-    options_.selection.shard = *shard;
-  }
-  options_.plan.timeout = seconds_from("--timeout", timeout_);
-  if (options_.plan.timeout.count() <= 0) refuse("timeout", "it must be more than 0");
-  options_.only_failed = failed_;
-  options_.list_as_json = json_flag_->count() > 0;
-  options_.json = json_;
-  if (options_.list_as_json && json_.empty() && !options_.list) {
-    refuse("json", "name a file (with --list none is needed)");
-  }
-  if (options_.list && !json_.empty()) {
-    refuse("json",
-           fmt::format("with --list it takes no file: is {} a test? Name it before --json", json_));
-  }
-  if (options_.list && !options_.junit.empty()) {
-    refuse("junit", "with --list nothing is run: leave one of them out");
-  }
+  check_selection();
+  check_result_files();
+  check_rank_under();
+  options_.plan.timeout = some_seconds_from("--timeout", timeout_);
+  const auto seed = parse_number<std::uint64_t>(seed_);
+  if (!seed) refuse("seed", seed.error().message);
+  options_.plan.seed = *seed;
   options_.runner.fresh = options_.plan.fresh = isolation_ == "exec";
   options_.runner.attempts_max = 1 + retries_;
   options_.runner.keeps_order = options_.plan.shuffle;
   const Machine machine = this_machine(environment);
   options_.plan.cpus = std::max(machine.cpus, 1);
   options_.plan.gpus = machine.gpus;
+}
+
+void TestCommand::check_selection() {
+  if (!shard_.empty()) {
+    const auto shard = parse_shard(shard_);
+    if (!shard) refuse("shard", shard.error().message);
+    options_.selection.shard = *shard;
+  }
+  options_.only_failed = failed_;
+  for (const std::string& program : binaries_) {
+    if (const auto fits = look_at_program(program); !fits) refuse("binary", fits.error().message);
+  }
   options_.plan.binaries = binaries_;
-  const bool under = options_.runner.rank_under >= 0;
-  if (under && options_.runner.under.empty())
-    refuse("rank-under", "a command is to follow: gdb --args");
-  if (!under) return;
+}
+
+void TestCommand::check_result_files() {
+  std::string &json = options_.json, &junit = options_.junit;
+  options_.list_as_json = json_flag_->count() > 0;
+  if (options_.list && json == "-") json.clear();  // It goes there without.
+  if (options_.list_as_json && json.empty() && !options_.list) {
+    refuse("json", "name a file (with --list none is needed)");
+  }
+  if (options_.list && !json.empty()) {
+    refuse("json",
+           fmt::format("with --list it takes no file: is {} a test? Name it before --json", json));
+  }
+  if (options_.list && !junit.empty()) {
+    refuse("junit", "with --list nothing is run: leave one of them out");
+  }
+  for (std::string* path : {&json, &junit}) {
+    if (*path == "-") *path = "/dev/stdout";
+    if (is_stdout(*path)) stdout_has_results_ = true;
+  }
+  if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
+    refuse("junit", junit + " is the file of --json, too: name another one");
+  }
+}
+
+void TestCommand::check_rank_under() {
+  if (options_.runner.rank_under < 0) return;
+  if (options_.runner.under.empty()) refuse("rank-under", "a command is to follow: gdb --args");
   options_.plan.jobs = 1;
   std::string& program = options_.runner.under.front();
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
@@ -207,9 +252,11 @@ Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.environment = environment;
   options_.history = history_file(environment, options_.runner.programs);
   options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
-  options_.console.terminal = ::isatty(STDOUT_FILENO) != 0 && options_.runner.rank_under < 0;
+  const int console = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;
+  options_.console.terminal =
+      ::isatty(console) != 0 && environment.get("TERM") != "dumb" && options_.runner.rank_under < 0;
   options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
-  options_.console.columns = columns_of_terminal();
+  options_.console.columns = columns_of_terminal(console);
   return {};
 }
 
@@ -247,13 +294,23 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
 }
 
 int TestCommand::run_here(const GuardTie& tie, std::ostream& out, std::ostream& err) {
+  std::ostream& console = stdout_has_results_ ? err : out;
+  int write_error = 0;
+  const auto write = [&](std::string_view text) {
+    errno = 0;
+    if (!(console << text << std::flush) && write_error == 0)
+      write_error = errno != 0 ? errno : EIO;
+  };
+  const int fd = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;
   const TestSessionContext context{.tie = tie,
                                    .host = host_name(),
-                                   .out = [&](std::string_view text) { out << text << std::flush; },
+                                   .out = write,
                                    .err = [&](std::string_view text) { err << text << std::flush; },
-                                   .columns = columns_of_terminal};
+                                   .columns = [fd] { return columns_of_terminal(fd); }};
   const auto end = run_test_session(options_, context);
-  return end ? end->status : fail(end.error(), err);
+  if (!end) return fail(end.error(), err);
+  if (write_error == 0) return end->status;
+  return fail(Error::from_errno("write to stdout", write_error), err);
 }
 
 }  // namespace distrun

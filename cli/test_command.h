@@ -29,6 +29,11 @@ class TestCommand : public CliCommand {
   void add_ways_to_run();
   void add_results();
 
+  // Throw CLI::ParseError.
+  void check_selection();
+  void check_result_files();
+  void check_rank_under();
+
   // What the flags leave open.
   Result<void> complete(const Environment& environment);
   int run_here(const GuardTie& tie, std::ostream& out, std::ostream& err);
@@ -37,8 +42,9 @@ class TestCommand : public CliCommand {
   TestSessionOptions options_;
   // Flags whose text needs a second look.
   std::vector<std::string> binaries_;
-  std::string shard_, timeout_ = "60", json_, isolation_ = "fork";
+  std::string shard_, timeout_ = "60", seed_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;
+  bool stdout_has_results_ = false;  // The console is on stderr then.
   int retries_ = 0, required_gpus_ = 0;
   bool failed_ = false;
 };

@@ -74,7 +74,17 @@ TEST_F(TestCommandTest, WhatMakesNoSenseIsWrongUsage) {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {{"fake.Ran"}, "did you mean fake.Rank"},
       {{"--shard", "4/3"}, "4/3"},
-      {{"--timeout", "0"}, "--timeout: it must be more than 0"},
+      {{"--timeout", "0"}, "--timeout: '0' is not a number of seconds above 0 and up to 1e9\n"},
+      {{"--timeout", "-1"}, "--timeout: '-1' is not a number of seconds above 0 and up to 1e9\n"},
+      {{"--seed", "-1"}, "--seed: '-1' is not"},
+      {{"--seed", "18446744073709551616"}, "--seed: 18446744073709551616 is not between 0 and"},
+      {{"--require-gpus", "-1"}, "--require-gpus"},
+      {{"--rank-under", "-1", "gdb"}, "--rank-under"},
+      {{"--json", "a", "--junit", "./a"}, "--junit: ./a is the file of --json, too"},
+      {{"--json", "-", "--junit", "-"}, "--junit: /dev/stdout is the file of --json, too"},
+      {{"--binary", file("none")}, "--binary: " + file("none") + ": no such file or directory\n"},
+      {{"--binary", folder_.path()}, "--binary: " + folder_.path() + ": it is a folder\n"},
+      {{"--binary", "/dev/null"}, "--binary: /dev/null: permission denied\n"},
       {{"--isolation", "none"}, "none"},
       {{"--json"}, "--json: name a file"},
       {{"--rank-under", "1"}, "--rank-under: a command is to follow"},
@@ -96,10 +106,9 @@ TEST_F(TestCommandTest, WhatMakesNoSenseIsWrongUsage) {
 TEST_F(TestCommandTest, ABinaryThatIsNoTestHostIsSaidSo) {
   const auto other = test_with("/bin/true", {"--list"});
   EXPECT_EQ(other.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_EQ(other.err, "distrun test: the test host /bin/true is lost: it ended: exit code 0\n");
-  const auto nothing = test_with(file("none"), {});
-  EXPECT_EQ(nothing.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(nothing.err, HasSubstr(file("none") + ": "));
+  EXPECT_EQ(other.err,
+            "distrun test: the test host /bin/true is lost: it ended: exit code 0: is it a program "
+            "of distributed tests? link distrun::testing_main\n");
 }
 
 TEST_F(TestCommandTest, ListsWhatIsMeant) {
@@ -108,8 +117,10 @@ TEST_F(TestCommandTest, ListsWhatIsMeant) {
   EXPECT_EQ(lines.err, "");
   EXPECT_EQ(test({"--list", "-k", "place and tells or lets_another"}).out,
             "fake.Rank.tells_its_place\nfake.Rank.lets_another_go\n");
-  const auto list = parse_test_list(test({"fake.Rank.tells_its_place", "--list", "--json"}).out);
+  const auto json = test({"fake.Rank.tells_its_place", "--list", "--json"});
+  const auto list = parse_test_list(json.out);
   ASSERT_TRUE(list) << list.error().message;
+  EXPECT_EQ(test({"fake.Rank.tells_its_place", "--list", "--json", "-"}).out, json.out);
   EXPECT_EQ(list->at(0).needs.ranks_max, 4);
 }
 
@@ -148,8 +159,10 @@ TEST_F(TestCommandTest, TheSeedIsThatOfEveryRank) {
 TEST_F(TestCommandTest, TheNumberOfRanksIsReplacedWhereTheTestAllowsIt) {
   const auto three = test({"fake.Rank.tells_its_place", "--show-output", "--nproc", "3"});
   EXPECT_THAT(three.out, HasSubstr("[rank 2] rank 2 of 3"));
-  const auto too_many = test({"fake.Rank.tells_its_place", "--show-output", "--nproc", "5"});
-  EXPECT_THAT(too_many.out, HasSubstr("[rank 1] rank 1 of 2"));
+  const auto too_many = test({"fake.Rank.tells_its_place", "fake.Rank.passes", "--nproc", "5"});
+  EXPECT_EQ(too_many.end, ProcessEnd(ExitedWith{0}));
+  EXPECT_THAT(too_many.out, HasSubstr("tells_its_place: has 2 to 4 ranks, and --nproc is 5\n"));
+  EXPECT_THAT(too_many.out, EndsWith("\n1 passed, 0 failed, 1 skipped\n"));
 }
 
 TEST_F(TestCommandTest, TheBackendIsChosenOfThoseThatATestHas) {
@@ -216,13 +229,36 @@ TEST_F(TestCommandTest, NothingIsStartedAfterAFailureWhereThatIsWanted) {
   EXPECT_THAT(result.out, HasSubstr("1 of them did not run, which counts as failed\n"));
 }
 
-TEST_F(TestCommandTest, RunsWhatFailedTheLastTime) {
+TEST_F(TestCommandTest, RunsWhatFailedAndHasNotPassedSince) {
   test({"fake.Rank.passes", "fake.Rank.fails"});
+  test({"fake.Rank.passes"});
   EXPECT_THAT(test({"--failed"}).out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
   // Under another name, too.
   const std::filesystem::path program = FAKE_TEST_HOST;
   const auto other = program.parent_path() / "." / program.filename();
   EXPECT_THAT(test_with(other, {"--failed"}).out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
+}
+
+TEST_F(TestCommandTest, WhatWasNotStartedIsAmongTheFailed) {
+  test({"fake.Rank.fails", "fake.Rank.is_alone", "--fail-fast"});
+  EXPECT_EQ(test({"--failed", "--list"}).out, "fake.Rank.is_alone\nfake.Rank.fails\n");
+}
+
+TEST_F(TestCommandTest, WhyNoTestIsRunIsTold) {
+  const auto why_none = [this](const Words& arguments) {
+    const auto result = test(arguments);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{4})) << arguments[0];
+    return result.err;
+  };
+  EXPECT_EQ(why_none({"--failed"}), "distrun test: --failed: nothing is known of earlier runs\n");
+  test({"fake.Rank.passes"});
+  EXPECT_EQ(why_none({"--failed"}),
+            "distrun test: --failed: no test has failed in the last runs\n");
+  test({"fake.Rank.fails"});
+  EXPECT_EQ(why_none({"fake.Rank.passes", "--failed"}),
+            "distrun test: --failed means none of 1 test\n");
+  EXPECT_EQ(why_none({"fake.Rank.passes", "-k", "zzz"}),
+            "distrun test: -k zzz means none of 1 test\n");
 }
 
 TEST_F(TestCommandTest, TheCommandThatRepeatsATestDoesSo) {
@@ -269,18 +305,28 @@ TEST_F(TestCommandTest, AnOldFileStaysWhereNothingIsRun) {
   EXPECT_EQ(content("a.json"), "old");
 }
 
-// Be it a pipe or a file: what distrun has written before stays.
-TEST_F(TestCommandTest, ResultsCanGoToStdout) {
-  const auto piped = test({"fake.Rank.passes", "--json", "/dev/stdout"});
-  EXPECT_EQ(piped.end, ProcessEnd(ExitedWith{0})) << piped.err;
+// Be it a pipe or a file, by whatever name: what people read goes to stderr.
+TEST_F(TestCommandTest, StdoutCanBeTheFileOfResultsAlone) {
+  for (const char* name : {"-", "/dev/stdout"}) {
+    const auto piped = test({"fake.Rank.passes", "--json", name});
+    EXPECT_EQ(piped.end, ProcessEnd(ExitedWith{0})) << piped.err;
+    EXPECT_THAT(piped.err, EndsWith("\n1 passed, 0 failed, 0 skipped\n"));
+    EXPECT_EQ(nlohmann::json::parse(piped.out).at("summary").at("passed"), 1);
+  }
+  EXPECT_THAT(test({"fake.Rank.passes", "--junit", "-"}).out, StartsWith("<?xml"));
   const std::string words = std::string(DISTRUN_PROGRAM) + " test --binary " + FAKE_TEST_HOST +
-                            " fake.Rank.passes --json /dev/stdout >" + file("out");
+                            " fake.Rank.passes --json - >" + file("out");
   EXPECT_EQ(testing::run_program({"sh", "-c", words}, options_).end, ProcessEnd(ExitedWith{0}));
-  for (const std::string& out : {piped.out, content("out")}) {
-    EXPECT_THAT(out, StartsWith("running 1 test"));
-    const auto begin = out.find("\n{");
-    ASSERT_NE(begin, std::string::npos) << out;
-    EXPECT_EQ(nlohmann::json::parse(out.substr(begin)).at("summary").at("passed"), 1);
+  EXPECT_EQ(nlohmann::json::parse(content("out")).at("summary").at("passed"), 1);
+}
+
+TEST_F(TestCommandTest, AFullStdoutIsAnError) {
+  for (const char* what : {"--list", "--list --json", "fake.Rank.passes"}) {
+    const std::string words = std::string(DISTRUN_PROGRAM) + " test --binary " + FAKE_TEST_HOST +
+                              " " + what + " >/dev/full";
+    const auto result = testing::run_program({"sh", "-c", words}, options_);
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125})) << what;
+    EXPECT_EQ(result.err, "distrun test: write to stdout: no space left on device\n");
   }
 }
 
@@ -293,6 +339,16 @@ TEST_F(TestCommandTest, AFolderForTemporaryFilesThatWillNotDoIsKnownBeforeATestI
   EXPECT_THAT(result.err, StartsWith("distrun test: set TMPDIR to another folder: '" + file("a#b") +
                                      "/distrun_"));
   EXPECT_TRUE(std::filesystem::is_empty(file("a#b")));
+}
+
+// One that has no cursor to move and no colours.
+TEST_F(TestCommandTest, ADumbTerminalGetsPlainLines) {
+  testing::Terminal terminal({"env", "-u", "NO_COLOR", "TERM=dumb",
+                              "XDG_CACHE_HOME=" + file("cache"), DISTRUN_PROGRAM, "test",
+                              "--binary", FAKE_TEST_HOST, "fake.Rank.passes"});
+  ASSERT_TRUE(terminal.wait_for("1 passed, 0 failed")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0}));
+  EXPECT_THAT(terminal.text(), Not(HasSubstr("\x1b")));
 }
 
 // While a test runs: its ranks hold a pipe, whose end is seen when none of them is left.
@@ -344,8 +400,20 @@ TEST_F(TestCommandInterruptedTest, WhoKillsItLeavesNeitherRanksNorFiles) {
   EXPECT_EQ(content("a.json"), "old");
 }
 
+TEST_F(TestCommandInterruptedTest, WhoStopsReadingLeavesNoFiles) {
+  ASSERT_EQ(::mkfifo(file("unread").c_str(), 0600), 0);
+  const std::string unread = "exec 3<>" + file("unread") + " 4>" + file("unread") + " 3<&-; ";
+  const auto result =
+      testing::run_program({"sh", "-c",
+                            unread + "exec " DISTRUN_PROGRAM " test --binary " FAKE_TEST_HOST
+                                     " fake.Rank.passes >&4 2>&4"},
+                           options_);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGPIPE})) << result.err;
+  EXPECT_TRUE(std::filesystem::is_empty(file("tmp")));
+}
+
 TEST_F(TestCommandInterruptedTest, TheStatusLineFitsATerminalThatHasBecomeNarrow) {
-  testing::Terminal terminal({"env", "XDG_CACHE_HOME=" + file("cache"),
+  testing::Terminal terminal({"env", "TERM=xterm", "XDG_CACHE_HOME=" + file("cache"),
                               "FAKE_FOLDER=" + folder_.path(), "TMPDIR=" + file("tmp"),
                               DISTRUN_PROGRAM, "test", "--binary", FAKE_TEST_HOST,
                               "fake.Rank.holds_a_place"});

@@ -49,6 +49,7 @@ void send_signal(const UniqueFd& pidfd, int signal) {
 }
 
 bool has_exited(const UniqueFd& pidfd) {
+  if (!pidfd) return false;
   pollfd exit{pidfd.get(), POLLIN, 0};
   return ::poll(&exit, 1, 0) == 1;
 }
@@ -74,10 +75,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     RankFrames frames;
     CapturedText output;
     std::vector<std::unique_ptr<PipeReader>> pipes;
+    PipeReader* results = nullptr;  // One of them.
     std::unique_ptr<asio::steady_timer> pipes_timer;
     bool end_seen = false;  // Its process has ended; its pipes may not have.
     bool is_over = false;
     bool to_be_ended = false;
+    bool asked = false;  // Where it stands.
   };
 
   Impl(asio::io_context& loop, TestHostProcess& from, Orphans& left, Options given,
@@ -102,7 +105,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   asio::steady_timer deadline;
   std::vector<Rank> ranks;
   int seen = 0;  // Ranks that have ended, or told of a failure.
-  bool waits_for_loss = false, finished = false;
+  bool waits_for_loss = false, finished = false, is_paused = false;
 
   Rank& at(int rank) { return ranks[static_cast<std::size_t>(rank)]; }
   int rank_of(std::uint64_t key) const { return static_cast<int>(key - options.first_key); }
@@ -129,7 +132,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
                                                   .ranks = options.ranks,
                                                   .folder = options.folder,
                                                   .backend = options.backend,
-                                                  .seed = options.seed}),
+                                                  .seed = options.seed,
+                                                  .is_debugged = options.rank_under >= 0}),
                      .folder = folder,
                      .fresh = options.fresh};
     const bool has_terminal = rank == options.rank_under;
@@ -174,6 +178,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
         std::visit([&](const auto& what) { take(rank, what); }, *frame);
       }
     });
+    at(rank).results = at(rank).pipes.back().get();
   }
 
   void read(int rank, UniqueFd pipe, std::function<void(std::string_view)> on_bytes) {
@@ -184,18 +189,27 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void take(int rank, const AssertionFailed& failed) {
     constexpr std::size_t kFailuresMax = 100;
     RankFacts& facts = at(rank).facts;
+    if (facts.was_late) return;
     note_order(facts);
-    if (facts.failures.size() < kFailuresMax) facts.failures.push_back(failed.failure);
+    if (facts.failures.size() < kFailuresMax) {
+      facts.failures.push_back(failed.failure);
+    } else if (facts.failures.size() == kFailuresMax) {
+      facts.failures.push_back(
+          {.file = "", .line = 0, .message = "more have failed, which are not kept"});
+    }
   }
   void note_order(RankFacts& facts) {
     if (facts.order == 0) facts.order = ++seen;
   }
-  void take(int rank, const SkipAsked& skip) { at(rank).facts.skip_reason = skip.reason; }
+  void take(int rank, const SkipAsked& skip) {
+    if (!at(rank).facts.was_late) at(rank).facts.skip_reason = skip.reason;
+  }
   void take(int rank, const PlaceTold& place) {
     at(rank).facts.stands_at = place.text;
     step(RankAnswered{rank});
   }
   void take(int rank, const TestDone& done) {
+    if (at(rank).facts.was_late) return;
     at(rank).facts.is_done = true;
     at(rank).facts.assertions = done.assertions;
     at(rank).facts.collectives = done.collectives;
@@ -205,11 +219,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     at(rank).pid = pid;
     at(rank).pidfd = std::move(pidfd);
     if (at(rank).to_be_ended) end(rank);
+    if (is_paused && rank != options.rank_under) send_signal(at(rank).pidfd, SIGSTOP);
   }
 
   void not_started(int rank, const std::string& problem) {
     at(rank).facts.not_started = problem;
-    at(rank).pipes.clear();
     see_end(rank);
   }
 
@@ -283,7 +297,15 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     wait_for_deadline();
   }
 
-  void perform(const AskWhere& action) { send_signal(at(action.rank).pidfd, where_signal()); }
+  // From now on nothing that it does is evidence: the signal ends a sleep() or a poll() early. What
+  // it has told before is, though this process may not have come to read it.
+  void perform(const AskWhere& action) {
+    Rank& its = at(action.rank);
+    its.asked = true;
+    if (its.results != nullptr) its.results->read_what_is_there();
+    its.facts.was_late = !its.end_seen && !its.facts.is_done && !has_exited(its.pidfd);
+    send_signal(its.pidfd, where_signal());
+  }
 
   // One with the terminal is stopped by that.
   void signal_ranks(int signal) {
@@ -292,12 +314,19 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
+  bool all_are_known() const {
+    return std::all_of(ranks.begin(), ranks.end(),
+                       [](const Rank& rank) { return rank.end_seen || rank.pidfd; });
+  }
+
   void pause() {
+    is_paused = true;
     paused = Clock::now();
     signal_ranks(SIGSTOP);
   }
 
   void resume() {
+    is_paused = false;
     signal_ranks(SIGCONT);
     const auto how_long = Clock::now() - paused;
     begun += how_long;
@@ -311,7 +340,9 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     its.to_be_ended = true;
     if (!its.pidfd || its.end_seen) return;
     its.facts.was_ended = true;
-    if (its.facts.stands_at.empty()) its.facts.stands_at = place_from_outside(its.pid);
+    if (its.asked && its.facts.stands_at.empty()) {
+      its.facts.stands_at = place_from_outside(its.pid);
+    }
     send_signal(its.pidfd, SIGKILL);
   }
 
@@ -374,6 +405,7 @@ void AttemptRun::begin() { impl_->begin(); }
 void AttemptRun::interrupt() { impl_->step(AttemptInterrupted{}); }
 bool AttemptRun::has_reached_host() const { return !impl_->host.is_unsent(impl_->key_of(0)); }
 void AttemptRun::pause() { impl_->pause(); }
+bool AttemptRun::all_are_known() const { return impl_->all_are_known(); }
 void AttemptRun::resume() { impl_->resume(); }
 void AttemptRun::forked(const RankForked& forked, UniqueFd pidfd) {
   impl_->forked(impl_->rank_of(forked.key), forked.pid, std::move(pidfd));

@@ -54,7 +54,9 @@ class AttemptRun {
   void begin();
   void interrupt();
   bool has_reached_host() const;  // It knows of a rank.
+  // A rank that is being forked stops as soon as it is known.
   void pause();
+  bool all_are_known() const;
   void resume();
 
   // What the host says; the keys are this run's.

@@ -40,7 +40,11 @@ void AttemptSupervisor::handle(const RankAnswered& event, TimePoint now) {
 
 void AttemptSupervisor::handle(const AttemptInterrupted&, TimePoint now) {
   interrupted_ = true;
-  if (phase_ != Phase::kEnding) end_all(now);
+  if (phase_ == Phase::kRunning) {
+    ask(now);
+  } else if (phase_ == Phase::kAsking) {
+    end_all(now);
+  }
 }
 
 void AttemptSupervisor::handle(const AttemptPaused& event, TimePoint) {

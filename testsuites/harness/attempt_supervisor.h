@@ -6,8 +6,11 @@
 //
 //     running ──all have ended──────────────────────────────────────────────▶ finished
 //        │ time-out, or a rank ended as a failure, or skipped,                    ▲
-//        │ and the grace for the others is over                                   │
+//        │ and the grace for the others is over; or an interrupt                  │
 //        └──▶ asking ──all asked have answered, or some time is over──▶ ending ───┘
+//
+// Who is asked has had its time: what it does then counts no more, for the question itself may have
+// woken it up.  An interrupt while it is asked ends it at once.
 //
 // No test waits for its time-out because another rank has failed, or has skipped what it waits for.
 // A rank that is stopped, or whose threads hold every lock, does not answer: asking is bounded, and
@@ -40,7 +43,7 @@ using AttemptEvent =
     std::variant<RankSeenToEnd, RankAnswered, AttemptInterrupted, AttemptPaused, AttemptTick>;
 
 // Actions, in this order.
-struct AskWhere {
+struct AskWhere {  // Its time is over.
   int rank;
 };
 struct EndRank {

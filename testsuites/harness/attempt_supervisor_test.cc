@@ -125,8 +125,9 @@ TEST_F(AttemptSupervisorTest, WhoCannotBeEndedIsNotWaitedForForEver) {
   EXPECT_THAT(step(AttemptTick{}, seconds(81)), ElementsAre("finish"));
 }
 
-TEST_F(AttemptSupervisorTest, AnInterruptEndsAllAtOnce) {
+TEST_F(AttemptSupervisorTest, AnInterruptAsksAndEndsAllAndTheSecondDoesNotWait) {
   step(RankSeenToEnd{1, kPassed});
+  EXPECT_THAT(step(AttemptInterrupted{}), ElementsAre("ask 0", "ask 2"));
   EXPECT_THAT(step(AttemptInterrupted{}), ElementsAre("end 0", "end 2"));
   EXPECT_THAT(step(AttemptInterrupted{}), IsEmpty());
   step(RankSeenToEnd{0, kFailed});
@@ -135,12 +136,14 @@ TEST_F(AttemptSupervisorTest, AnInterruptEndsAllAtOnce) {
 
 TEST_F(AttemptSupervisorTest, AFailureOfOneThatIsBeingEndedIsNoReasonToEndTheOthersSooner) {
   step(AttemptInterrupted{});
+  step(AttemptInterrupted{});
   step(RankSeenToEnd{0, kFailed});
   EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(20'001));
 }
 
 TEST_F(AttemptSupervisorTest, AnAnswerOfOneThatIsNotAskedMeansNothing) {
   EXPECT_THAT(step(RankAnswered{0}), IsEmpty());
+  step(AttemptInterrupted{});
   step(AttemptInterrupted{});
   EXPECT_THAT(step(RankAnswered{0}), IsEmpty());
 }

@@ -73,6 +73,7 @@ class FakeHostFixture : public RunnerFixture {
   }
 
   Folder hosts_;
+  const WaitingPlace another_{hosts_.path(), "another"};
   const WaitingPlace host_{hosts_.path(), "host"};
   const WaitingPlace passes_when_let_{hosts_.path(), "passes_when_let"};
   const WaitingPlace passes_at_last_{hosts_.path(), "passes_at_last"};

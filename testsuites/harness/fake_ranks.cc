@@ -3,9 +3,12 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <string>
 
 #include <fcntl.h>
+#include <poll.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/unique_fd.h"
@@ -92,6 +95,21 @@ void hangs_and_says_where(const Rank& rank) {
   for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n"});
 }
 
+// As one that sleeps in a call that a signal ends.
+void passes_when_asked(const Rank& rank) {
+  sigset_t asked;
+  ::sigemptyset(&asked);
+  ::sigaddset(&asked, where_signal());
+  int signal = 0;
+  ::sigwait(&asked, &signal);
+  rank.is_done();
+}
+
+void fails_when_asked(const Rank& rank) {
+  passes_when_asked(rank);
+  rank.fails();
+}
+
 // Or do not.
 void hangs_silently(const Rank& rank) {
   if (rank.is_second()) return rank.fails();
@@ -117,6 +135,14 @@ void leaves_a_process_that_is_not_found(const Rank& rank) {
   wait_for_ever();
 }
 
+// Which is the runner's to reap: this one prints its pid, and does not wait for it.
+void leaves_a_process_that_ends(const Rank& rank) {
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  std::printf("%d\n", child);
+  rank.is_done();
+}
+
 void leaves_a_process_and_interrupts(const Rank&) {
   if (::fork() == 0) {
     close_all();
@@ -124,6 +150,60 @@ void leaves_a_process_and_interrupts(const Rank&) {
   }
   ::kill(std::atoi(variable("FAKE_RUNNER").c_str()), SIGTERM);
   wait_for_ever();
+}
+
+// More than the pipe holds: when this returns, the runner has read the first of it.
+void fail_until_it_is_noted(const Rank& rank) {
+  for (int i = 0; i < 2000; ++i) rank.fails();
+}
+
+// Rank 1 fails first, and ends last.
+void fails_first_and_hangs(const Rank& rank) {
+  if (rank.is_second()) {
+    fail_until_it_is_noted(rank);
+    let_one_go("another");
+    wait_for_ever();
+  }
+  wait_at("another");
+  rank.fails();
+  rank.is_done();
+}
+
+// Rank 0 fails first, and rank 1 without a word.
+void is_killed_when_another_has_failed(const Rank& rank) {
+  if (rank.is_second()) {
+    wait_at("another");
+    ::raise(SIGKILL);
+  }
+  fail_until_it_is_noted(rank);
+  let_one_go("another");
+  rank.is_done();
+}
+
+void wait_for_end_of(pid_t pid) {
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  if (pidfd && ::poll(&ended, 1, 60'000) != 1) ::_exit(125);
+}
+
+// Nothing else is wrong with rank 0, and it has ended when rank 1 fails.
+void leaves_its_output_open_until_another_fails(const Rank& rank) {
+  const std::string file = variable(kTestFolderVariable) + "/pid";
+  if (!rank.is_second()) {
+    std::ofstream(file) << ::getpid() << std::endl;
+    let_one_go("another");
+    return leaves_its_output_open(rank);
+  }
+  wait_at("another");
+  pid_t pid = -1;
+  std::ifstream(file) >> pid;
+  wait_for_end_of(pid);
+  rank.fails();
+}
+
+void tells_whether_somebody_looks(const Rank& rank) {
+  if (!rank.is_second()) std::puts(variable(kTestDebuggedVariable).c_str());
+  rank.is_done();
 }
 
 void kills_its_host(const Rank&) {
@@ -218,11 +298,20 @@ const FakeTest kTests[] = {
     {"is_killed_while_it_tells", is_killed_while_it_tells},
     {"hangs_and_says_where", hangs_and_says_where, {.ranks = 2}},
     {"hangs_silently", hangs_silently, {.ranks = 2}},
+    {"passes_when_asked", passes_when_asked},
+    {"fails_when_asked", fails_when_asked},
     {"hangs_for_ever", [](const Rank&) { wait_for_ever(); }},
     {"is_done_and_hangs", is_done_and_hangs},
     {"leaves_its_output_open", leaves_its_output_open},
+    {"leaves_its_output_open_until_another_fails",
+     leaves_its_output_open_until_another_fails,
+     {.ranks = 2}},
     {"leaves_a_process_that_is_not_found", leaves_a_process_that_is_not_found},
+    {"leaves_a_process_that_ends", leaves_a_process_that_ends},
     {"leaves_a_process_and_interrupts", leaves_a_process_and_interrupts},
+    {"fails_first_and_hangs", fails_first_and_hangs, {.ranks = 2}},
+    {"is_killed_when_another_has_failed", is_killed_when_another_has_failed, {.ranks = 2}},
+    {"tells_whether_somebody_looks", tells_whether_somebody_looks, {.ranks = 2}},
     {"kills_its_host", kills_its_host},
     {"kills_its_host_when_let", kills_its_host_when_let},
     {"hangs_the_first_time", hangs_the_first_time},

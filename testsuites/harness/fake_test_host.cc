@@ -3,8 +3,9 @@
 //
 //     ln -s fake_test_host refuses
 //
-// Its ranks have no parent-death signal and do not write their mark over the host's: whatever
-// becomes of them is the runner's doing.
+// Its ranks have no parent-death signal as soon as the runner knows of them: whatever becomes of
+// them is its doing.  They do not write their mark over the host's, unless that says all ends
+// twice: what they leave behind is not found.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -24,6 +25,7 @@
 #include "testsuites/harness/fake_ranks.h"
 #include "testsuites/harness/host_messages.h"
 #include "testsuites/harness/packet_socket.h"
+#include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/where_signal.h"
 
 namespace distrun::fake {
@@ -40,8 +42,9 @@ class Host {
       for (const Child& child : children_) waits.push_back({child.pidfd.get(), POLLIN, 0});
       ::poll(waits.data(), waits.size(), -1);
       if (waits[0].revents != 0) take_request();
-      for (std::size_t i = waits.size() - 1; i > 0; --i) {
-        if (waits[i].revents != 0) reap(i - 1);
+      // Who has begun first is told first, where several have ended.
+      for (std::size_t i = 1, reaped = 0; i < waits.size(); ++i) {
+        if (waits[i].revents != 0) reap(i - 1 - reaped++);
       }
     }
   }
@@ -69,9 +72,15 @@ class Host {
       std::puts("no memory left");
       std::exit(3);
     }
+    if (name_ == "has_its_list_in_a_pipe") say_ready_with_a_pipe();
     say_ready(name_ == "has_a_broken_list" ? "rubbish" : test_list());
     if (name_ == "ends_when_it_has_begun" && is_first_) ::_exit(3);
+    if (name_ == "ends_when_let" && is_first_) {
+      wait_at("host");
+      ::_exit(3);
+    }
     if (waits && !is_first_) let_one_go("passes_at_last");
+    if (name_ == "waits_before_it_reads") wait_at("host");
   }
 
   // More than any packet has.
@@ -92,14 +101,25 @@ class Host {
     send(HostReady{}, {file.get()});
   }
 
+  static void say_ready_with_a_pipe() {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) ::_exit(125);
+    send(HostReady{}, {ends[0]});
+    wait_for_ever();
+  }
+
   void take_request() {
     auto packet = receive_packet(STDIN_FILENO);
     if (!packet || packet->has_ended) ::_exit(0);
     auto fork = parse_to_host(packet->bytes, packet->descriptors.size());
     if (!fork) ::_exit(125);
     if (name_ == "ends_when_asked" || name_ == "says_nothing_the_second_time") ::_exit(3);
+    if (name_ == "never_forks") return;
     if (name_ == "refuses") return send(RankNotForked{fork->key, "no memory"}, {});
-    if (name_ == "tells_of_strangers") tell_of_strangers(fork->key + 1'000'000);
+    if (name_ == "tells_of_strangers") {
+      tell_of_strangers(0);
+      tell_of_strangers(fork->key + 1'000'000);
+    }
     start(*fork, packet->descriptors);
   }
 
@@ -121,9 +141,11 @@ class Host {
       to.reset();
       char byte = 0;  // The runner knows of it then, and can end it whatever becomes of this one.
       if (::read(from.get(), &byte, 1) != 1) ::_exit(125);
+      ::prctl(PR_SET_PDEATHSIG, 0);
       ::setpgid(0, 0);
       ::dup2(descriptors[1].get(), STDOUT_FILENO);
       ::dup2(descriptors[2].get(), STDERR_FILENO);
+      if (says_ends_twice_) write_mark(fork.mark);
       for (const auto& [name, value] : fork.variables) ::setenv(name.c_str(), value.c_str(), 1);
       run_rank(fork.test, descriptors[3].get());
     }
@@ -133,18 +155,26 @@ class Host {
     children_.push_back({fork.key, child, std::move(pidfd)});
   }
 
+  static void write_mark(const std::string& mark) {
+    char* place = std::getenv(kRankMarkVariable);
+    if (place == nullptr) ::_exit(125);
+    mark.copy(place, std::strlen(place));
+  }
+
   void reap(std::size_t index) {
     int status = 0;
     ::waitpid(children_[index].pid, &status, 0);
     const ProcessEnd end = WIFEXITED(status) ? ProcessEnd(ExitedWith{WEXITSTATUS(status)})
                                              : ProcessEnd(KilledBy{WTERMSIG(status)});
-    send(RankEnded{children_[index].key, end}, {});
+    for (int times = 0; times <= (says_ends_twice_ ? 1 : 0); ++times) {
+      send(RankEnded{children_[index].key, end}, {});
+    }
     children_.erase(children_.begin() + static_cast<std::ptrdiff_t>(index));
     if (name_ == "ends_after_a_rank_then_waits" && is_first_) ::_exit(3);
   }
 
   const std::string name_;
-  const bool is_first_ = is_first_at(name_);
+  const bool is_first_ = is_first_at(name_), says_ends_twice_ = name_ == "says_ends_twice";
   std::vector<Child> children_;
 };
 

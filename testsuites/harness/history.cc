@@ -30,16 +30,13 @@ bool has_passed(const TestResult& result) {
   return result.status == TestStatus::kPassed || result.status == TestStatus::kFlaky;
 }
 
-// `failed_before` is what failed in the run before this one.
-void add(History& history, const TestResult& result, const std::set<std::string>& failed_before) {
-  const bool interrupted = result.status == TestStatus::kInterrupted;
-  const bool failed = result.status == TestStatus::kFailed ||
-                      (interrupted && failed_before.contains(result.test.id));
+void add(History& history, const TestResult& result) {
+  const bool was_started = !result.attempts.empty();
   PastTest& past = history.tests[result.test.id];
-  // With --repeat, one failure is enough.
-  past.failed = failed || (past.failed && past.run == history.runs);
+  const bool failed_in_this_run = past.failed && past.run == history.runs;  // With --repeat.
+  past.failed = has_failed(result.status) || failed_in_this_run || (past.failed && !was_started);
   past.run = history.runs;
-  if (has_passed(result) && !result.attempts.empty()) add_time(past, result.attempts.back().time);
+  if (has_passed(result) && was_started) add_time(past, result.attempts.back().time);
 }
 
 void forget_oldest(History& history) {
@@ -76,19 +73,18 @@ std::optional<microseconds> History::time_of(std::string_view id) const {
   return found == tests.end() ? std::nullopt : found->second.time;
 }
 
-std::set<std::string> History::failed_in_last_run() const {
+std::set<std::string> History::failed() const {
   std::set<std::string> ids;
   for (const auto& [id, past] : tests) {
-    if (past.failed && past.run == runs) ids.insert(id);
+    if (past.failed) ids.insert(id);
   }
   return ids;
 }
 
 History updated(History history, const TestsEnded& ended) {
   if (ended.results.empty()) return history;
-  const std::set<std::string> failed_before = history.failed_in_last_run();
   ++history.runs;
-  for (const TestResult& result : ended.results) add(history, result, failed_before);
+  for (const TestResult& result : ended.results) add(history, result);
   forget_oldest(history);
   return history;
 }

@@ -1,9 +1,9 @@
-// What earlier runs have taken, and which tests failed in the last one: for the order in which
-// tests are started, for the estimate of what is left, and for --failed.
+// What earlier runs have taken, and which tests have failed and not passed since: for the order in
+// which tests are started, for the estimate of what is left, and for --failed.
 //
 //     auto [history, notice] = read_history(path);
 //     history.time_of("gloo.CommTest.test_sum")   // 35 ms, or nothing
-//     history.failed_in_last_run()                // ids
+//     history.failed()                            // ids
 //     …
 //     auto added = add_to_history(path, ended);   // at the end of a run
 //
@@ -33,7 +33,7 @@ struct PastTest {
   // Of attempts that passed: a later one counts for three tenths, all before it for the rest.
   std::optional<std::chrono::microseconds> time;
   std::int64_t run = 0;  // The last one that it was part of, from 1.
-  bool failed = false;   // In that one.
+  bool failed = false;   // And has not passed since.
   friend bool operator==(const PastTest&, const PastTest&) = default;
 };
 
@@ -44,12 +44,12 @@ struct History {
   std::map<std::string, PastTest, std::less<>> tests;  // By id.
 
   std::optional<std::chrono::microseconds> time_of(std::string_view id) const;
-  std::set<std::string> failed_in_last_run() const;
+  std::set<std::string> failed() const;
 };
 
-// With one run more.  Tests that it did not select stay as they are, but for having failed:
-// --failed is about the last run alone.  A test that the run was to run, and was ended before,
-// still counts as failed where it did.  A run without tests is none.
+// With one run more.  A test that failed stays so until it passes, or skips itself; that it was not
+// selected, or skipped before it was started, changes nothing.  One that the run was to run, and
+// was ended before, has failed.  A run without tests is none.
 History updated(History history, const TestsEnded& ended);
 
 // Pure, as updated() is.  Fails with kInvalidArgument where `json` is no history; an entry that

@@ -58,13 +58,21 @@ TEST(HistoryTest, OnlyAttemptsThatPassedCountForTheTime) {
   EXPECT_EQ(after({{took(100)}, {skipped_test("test_x", "")}}).time_of(kId), milliseconds(100));
 }
 
-TEST(HistoryTest, FailedOnesAreThoseOfTheLastRun) {
-  EXPECT_THAT(after({{failed_test("a"), took(1, "b")}}).failed_in_last_run(),
+TEST(HistoryTest, WhatFailedStaysFailedUntilItPasses) {
+  EXPECT_THAT(after({{failed_test("a"), took(1, "b")}}).failed(), ElementsAre("gloo.CommTest.a"));
+  EXPECT_THAT(after({{failed_test("a")}, {took(1, "b")}, {failed_test("c")}}).failed(),
+              ElementsAre("gloo.CommTest.a", "gloo.CommTest.c"));
+  EXPECT_THAT(after({{failed_test("a")}, {took(1, "a")}}).failed(), IsEmpty());
+  EXPECT_THAT(after({{failed_test("a")}, {flaky_test("a")}}).failed(), IsEmpty());
+}
+
+TEST(HistoryTest, ASkipOfItsOwnEndsAFailureAndOneOfTheRunnersDoesNot) {
+  TestResult by_itself = skipped_test("a", "");
+  by_itself.attempts = {{.status = TestStatus::kSkipped}};
+  EXPECT_THAT(after({{failed_test("a")}, {by_itself}}).failed(), IsEmpty());
+  EXPECT_THAT(after({{failed_test("a")}, {skipped_test("a", "")}}).failed(),
               ElementsAre("gloo.CommTest.a"));
-  EXPECT_THAT(after({{failed_test("a")}, {took(1, "b")}}).failed_in_last_run(), IsEmpty());
-  EXPECT_THAT(after({{failed_test("a")}, {took(1, "a")}}).failed_in_last_run(), IsEmpty());
-  EXPECT_THAT(after({{failed_test("a")}, {skipped_test("a", "")}}).failed_in_last_run(), IsEmpty());
-  EXPECT_THAT(after({{flaky_test("a")}}).failed_in_last_run(), IsEmpty());
+  EXPECT_THAT(after({{skipped_test("a", "")}}).failed(), IsEmpty());
 }
 
 TEST(HistoryTest, ARunThatForgetsNothingMergesWhatEachRunHasSeen) {
@@ -73,23 +81,21 @@ TEST(HistoryTest, ARunThatForgetsNothingMergesWhatEachRunHasSeen) {
   EXPECT_EQ(history.time_of("gloo.CommTest.b"), milliseconds(50));
 }
 
-TEST(HistoryTest, WhatWasNotRunToItsEndStaysFailedWhereItWas) {
+TEST(HistoryTest, WhatWasNotRunToItsEndHasFailed) {
   for (const bool started : {false, true}) {
     const History history =
-        after({{failed_test("a"), took(1, "b")},
-               {failed_test("c"), interrupted("a", started), interrupted("b", started)}});
-    EXPECT_THAT(history.failed_in_last_run(), ElementsAre("gloo.CommTest.a", "gloo.CommTest.c"));
+        after({{took(1, "b")}, {interrupted("a", started), interrupted("b", started)}});
+    EXPECT_THAT(history.failed(), ElementsAre("gloo.CommTest.a", "gloo.CommTest.b"));
   }
 }
 
 TEST(HistoryTest, OneFailureOfARepeatedTestIsEnough) {
-  EXPECT_THAT(after({{took(1), failed_test("test_x"), took(1)}}).failed_in_last_run(),
-              ElementsAre(kId));
-  EXPECT_THAT(after({{failed_test("test_x")}, {took(1), took(1)}}).failed_in_last_run(), IsEmpty());
+  EXPECT_THAT(after({{took(1), failed_test("test_x"), took(1)}}).failed(), ElementsAre(kId));
+  EXPECT_THAT(after({{failed_test("test_x")}, {took(1), took(1)}}).failed(), IsEmpty());
 }
 
 TEST(HistoryTest, ARunWithoutTestsIsNone) {
-  EXPECT_THAT(after({{failed_test("test_x")}, {}}).failed_in_last_run(), ElementsAre(kId));
+  EXPECT_THAT(after({{failed_test("test_x")}, {}}).failed(), ElementsAre(kId));
 }
 
 TEST(HistoryTest, TestsThatWereNotRunForTheLongestTimeAreForgotten) {
@@ -174,7 +180,7 @@ TEST_F(HistoryFileTest, RunsAddUpInTheFile) {
   EXPECT_EQ(notice, "");
   EXPECT_EQ(history.runs, 2);
   EXPECT_EQ(history.time_of(kId), milliseconds(5));
-  EXPECT_THAT(history.failed_in_last_run(), ElementsAre("gloo.CommTest.b"));
+  EXPECT_THAT(history.failed(), ElementsAre("gloo.CommTest.a", "gloo.CommTest.b"));
 }
 
 TEST_F(HistoryFileTest, ABrokenFileIsAsNoneAndIsReplaced) {

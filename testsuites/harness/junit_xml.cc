@@ -93,12 +93,21 @@ std::vector<AttemptResult> attempts_of(const TestResult& result) {
   return {{.status = result.status, .reason = result.reason}};
 }
 
+// The run was ended before: nothing is wrong with it as far as is known.
+bool was_not_run(const TestResult& result) {
+  return result.status == TestStatus::kInterrupted && result.attempts.empty();
+}
+
 bool is_error(const TestResult& result) {
-  if (!has_failed(result.status)) return false;
+  if (!has_failed(result.status) || was_not_run(result)) return false;
   return result.attempts.empty() || verdict_of(result.attempts.front()).is_error;
 }
-bool is_failure(const TestResult& result) { return has_failed(result.status) && !is_error(result); }
-bool is_skipped(const TestResult& result) { return result.status == TestStatus::kSkipped; }
+bool is_skipped(const TestResult& result) {
+  return result.status == TestStatus::kSkipped || was_not_run(result);
+}
+bool is_failure(const TestResult& result) {
+  return has_failed(result.status) && !is_error(result) && !is_skipped(result);
+}
 
 void add_outcome(pugi::xml_node& test_case, const TestResult& result) {
   const auto attempts = attempts_of(result);

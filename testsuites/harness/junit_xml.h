@@ -10,7 +10,8 @@
 //     …
 //
 // A test suite is a class, "suite.Class".  What a test checked and found wrong is a <failure>; a
-// crash, a time-out, an end of a rank before its test's, or an interrupt is an <error>.
+// crash, a time-out, an end of a rank before its test's, or an interrupt is an <error>.  One that
+// was not started because the run was ended is <skipped>, though it counts as failed elsewhere.
 //
 // Attempts are told as Maven's surefire does: of a flaky test those that failed are <flakyFailure>
 // and <flakyError>; of a failed one the first is the <failure>, and later ones are <rerunFailure>

@@ -158,9 +158,20 @@ TEST(JUnitXmlTest, HowTheCulpritEndedTellsAFailureFromAnError) {
   EXPECT_EQ(outcome(RankStatus::kPassed), "failure failed");
 }
 
-TEST(JUnitXmlTest, ATestThatWasInterruptedOrNotStartedIsAnError) {
-  TestResult interrupted = skipped_test("a", "the run was ended");
-  interrupted.status = TestStatus::kInterrupted;
+TEST(JUnitXmlTest, ATestThatWasNotStartedWhenTheRunWasEndedIsSkipped) {
+  TestResult not_run = skipped_test("a", "the run was ended");
+  not_run.status = TestStatus::kInterrupted;
+  const Read read(with({not_run}));
+  EXPECT_EQ(read.attribute("//testsuite", "errors"), "0");
+  EXPECT_EQ(read.attribute("//testsuite", "failures"), "0");
+  EXPECT_EQ(read.attribute("//testsuite", "skipped"), "1");
+  EXPECT_EQ(read.attribute("//testcase[@name='a']/skipped", "message"), "the run was ended");
+}
+
+TEST(JUnitXmlTest, ATestThatWasInterruptedOrCouldNotBeStartedIsAnError) {
+  TestResult interrupted = failed_test("a");
+  interrupted.status = interrupted.attempts[0].status = TestStatus::kInterrupted;
+  interrupted.attempts[0].reason = "the run was ended";
   TestResult not_started = skipped_test("b", "fork: no room");
   not_started.status = TestStatus::kFailed;
   const Read read(with({interrupted, not_started}));

@@ -88,7 +88,12 @@ Result<Packet> receive_packet(int socket) {
   packet.has_ended = size <= 0;
   packet.bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   packet.descriptors = descriptors_of(message);
-  if ((message.msg_flags & (MSG_TRUNC | MSG_CTRUNC)) != 0) {
+  const bool some_are_missing = (message.msg_flags & MSG_CTRUNC) != 0;
+  if (some_are_missing && packet.descriptors.size() < kPacketDescriptorsMax) {
+    return Error{ErrorKind::kSystem,
+                 "receive a packet: no descriptors are left: raise `ulimit -n`, or lower -j"};
+  }
+  if (some_are_missing || (message.msg_flags & MSG_TRUNC) != 0) {
     return Error{ErrorKind::kInvalidArgument, "receive a packet: it is too large"};
   }
   return packet;

@@ -33,7 +33,8 @@ Result<std::pair<UniqueFd, UniqueFd>> make_packet_sockets();
 // The descriptors stay the caller's.  Fails also where the other side is gone (no SIGPIPE).
 Result<void> send_packet(int socket, const std::string& bytes, const std::vector<int>& descriptors);
 
-// Fails with kInvalidArgument for a packet that is larger than the bounds.
+// Fails with kInvalidArgument for a packet that is larger than the bounds, with kSystem also where
+// this process has no room for its descriptors.
 Result<Packet> receive_packet(int socket);
 
 }  // namespace distrun

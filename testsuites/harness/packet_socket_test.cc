@@ -7,6 +7,7 @@
 #include <gtest/gtest.h>
 #include <pthread.h>
 #include <semaphore.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -136,6 +137,19 @@ TEST_F(PacketSocketTest, WhatIsTooLargeIsRefusedOnArrivalToo) {
   rights->cmsg_len = CMSG_LEN(kMany * sizeof(int));  // All of them are descriptor 0.
   ASSERT_EQ(::sendmsg(here_.get(), &message, 0), 1);
   EXPECT_EQ(receive_packet(there_.get()).error().kind, ErrorKind::kInvalidArgument);
+}
+
+TEST_F(PacketSocketTest, ThatNoDescriptorsAreLeftIsToldAsThat) {
+  ASSERT_TRUE(send_packet(here_.get(), "b", {here_.get(), there_.get()}));
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
+  const rlimit none{0, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &none), 0);
+  const auto packet = receive_packet(there_.get());
+  ::setrlimit(RLIMIT_NOFILE, &before);
+  ASSERT_FALSE(packet);
+  EXPECT_EQ(packet.error().message,
+            "receive a packet: no descriptors are left: raise `ulimit -n`, or lower -j");
 }
 
 TEST_F(PacketSocketTest, WhatIsTooLargeIsRefused) {

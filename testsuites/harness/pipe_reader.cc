@@ -1,9 +1,11 @@
 #include "testsuites/harness/pipe_reader.h"
 
+#include <algorithm>
 #include <array>
 #include <utility>
 
 #include <boost/asio/posix/stream_descriptor.hpp>
+#include <sys/ioctl.h>
 
 #include "common/units.h"
 
@@ -45,6 +47,18 @@ struct PipeReader::Impl : std::enable_shared_from_this<Impl> {
     return true;
   }
 
+  void read_what_is_there() {
+    int left = 0;
+    for (::ioctl(pipe.native_handle(), FIONREAD, &left); !ended && left > 0;) {
+      const auto wanted = std::min(buffer.size(), static_cast<std::size_t>(left));
+      error_code error;
+      const auto size = pipe.read_some(boost::asio::buffer(buffer, wanted), error);
+      if (error) return;
+      left -= static_cast<int>(size);
+      on_bytes({buffer.data(), size});
+    }
+  }
+
   void end() {
     if (std::exchange(ended, true)) return;
     error_code ignored;
@@ -67,6 +81,7 @@ PipeReader::~PipeReader() {
   impl_->pipe.close(ignored);
 }
 
+void PipeReader::read_what_is_there() { impl_->read_what_is_there(); }
 bool PipeReader::drain() { return impl_->drain(); }
 void PipeReader::give_up() { impl_->end(); }
 bool PipeReader::has_ended() const { return impl_->ended; }

@@ -24,7 +24,10 @@ class PipeReader {
   PipeReader(const PipeReader&) = delete;
   PipeReader& operator=(const PipeReader&) = delete;
 
-  // Reads what is there now.  False where that is not all: somebody else holds the pipe.
+  // Reads what is there now, and not what comes meanwhile.
+  void read_what_is_there();
+
+  // Reads until nothing more is there.  False where that is not all: somebody else holds the pipe.
   bool drain();
 
   // Its end, whoever holds it.

@@ -64,6 +64,19 @@ TEST_F(PipeReaderTest, WhatIsThereCanBeReadAtOnce) {
   EXPECT_EQ(ended_, 1);
 }
 
+TEST_F(PipeReaderTest, OrOnlyThat) {
+  reader_->read_what_is_there();
+  EXPECT_EQ(text_, "");
+  write("one");
+  reader_->read_what_is_there();
+  EXPECT_EQ(text_, "one");
+  to_.reset();
+  reader_->read_what_is_there();
+  EXPECT_FALSE(reader_->has_ended()) << "its end is told by the loop";
+  io_.run();
+  EXPECT_EQ(ended_, 1);
+}
+
 TEST_F(PipeReaderTest, WhatSomebodyHoldsCanBeGivenUp) {
   reader_->give_up();
   EXPECT_TRUE(reader_->has_ended());

@@ -47,6 +47,18 @@ bool wait_to_write(int fd) {
 
 }  // namespace
 
+bool is_stdout(const std::string& path) {
+  return path == "/dev/stdout" || path == "/dev/fd/1" || path == "/proc/self/fd/1";
+}
+
+bool are_same_file(const std::string& path, const std::string& other) {
+  if (is_stdout(path) && is_stdout(other)) return true;
+  std::error_code none;
+  const auto place = std::filesystem::weakly_canonical(std::filesystem::absolute(path), none);
+  return place == std::filesystem::weakly_canonical(std::filesystem::absolute(other), none) &&
+         !std::filesystem::is_character_file(place, none);
+}
+
 Result<ResultFile> ResultFile::open(const std::string& path) {
   if (is_to_stay(path)) {
     UniqueFd fd(

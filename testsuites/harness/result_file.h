@@ -25,6 +25,13 @@
 
 namespace distrun {
 
+// Whether results written to the path go to this process's stdout.
+bool is_stdout(const std::string& path);
+
+// Whether what is written to one path would replace what is written to the other, or be mixed with
+// it.  A device takes both.
+bool are_same_file(const std::string& path, const std::string& other);
+
 class ResultFile {
  public:
   static constexpr std::chrono::seconds kPatience{30};

@@ -85,6 +85,16 @@ TEST_F(ResultFileTest, AFullDeviceIsAnError) {
   EXPECT_EQ(written.error().message, "write /dev/full: no space left on device");
 }
 
+TEST_F(ResultFileTest, OneFileIsKnownUnderTwoNames) {
+  EXPECT_TRUE(are_same_file("/dev/stdout", "/dev/fd/1"));
+  EXPECT_TRUE(are_same_file(file("a"), folder_.path() + "/./a")) << "before it is there";
+  EXPECT_FALSE(are_same_file(file("a"), file("b")));
+  std::ofstream(file("a")) << "old";
+  std::filesystem::create_symlink("a", file("link"));
+  EXPECT_TRUE(are_same_file(file("a"), file("link")));
+  EXPECT_FALSE(are_same_file("/dev/null", "/dev/null"));
+}
+
 TEST_F(ResultFileTest, ALinkStaysALink) {
   std::ofstream(file("target")) << "old";
   std::filesystem::create_symlink("target", file("link"));

@@ -52,9 +52,6 @@ class Schedule {
   std::optional<ScheduledTest> take();
   void done(std::size_t id);
 
-  // Nothing more is to be started.
-  void clear() { waiting_.clear(); }
-
   bool is_empty() const { return waiting_.empty() && running_.empty(); }
   int running_ranks() const;
 

@@ -141,17 +141,6 @@ TEST(ScheduleTest, WhatIsAddedLaterTakesItsPlace) {
   EXPECT_THAT(take_all(schedule), ElementsAre(2));
 }
 
-TEST(ScheduleTest, WhatIsClearedIsNotStarted) {
-  Schedule schedule(1);
-  schedule.add({.id = 0});
-  schedule.add({.id = 1});
-  EXPECT_THAT(take_all(schedule), ElementsAre(0));
-  schedule.clear();
-  schedule.done(0);
-  EXPECT_THAT(take_all(schedule), ElementsAre());
-  EXPECT_TRUE(schedule.is_empty());
-}
-
 // Any mix of tests: all run, within the jobs, and exclusive ones alone.
 TEST(ScheduleRandomTest, AllRunWithinTheJobs) {
   for (unsigned seed = 0; seed < 300; ++seed) {

@@ -10,6 +10,7 @@
 #include "common/edits.h"
 #include "common/parse_number.h"
 #include "common/printable.h"
+#include "common/shell_quote.h"
 #include "common/words.h"
 #include "testsuites/harness/name_expression.h"
 
@@ -22,7 +23,8 @@ constexpr std::size_t kShownBytes = 200;
 Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
 
 bool means(std::string_view name, std::string_view id) {
-  return id.starts_with(name) && (id.size() == name.size() || id[name.size()] == '.');
+  return id.starts_with(name) &&
+         (id.size() == name.size() || id[name.size()] == '.' || name.ends_with('.'));
 }
 
 // What could have been named: suites, classes, ids; in the order of the list.
@@ -68,8 +70,21 @@ std::vector<std::string_view> near_matches(std::string_view name,
   return nearest;
 }
 
+// Some write "gloo.*", as in a shell, where "gloo" is enough.
+std::string_view without_stars(std::string_view name) {
+  const auto last = name.find_last_not_of(".*");
+  return last == std::string_view::npos ? name : name.substr(0, last + 1);
+}
+
+std::vector<std::string_view> meant_by(std::string_view name, const std::vector<TestInfo>& tests) {
+  const std::string_view beginning = without_stars(name);
+  const bool is_there = std::any_of(
+      tests.begin(), tests.end(), [&](const TestInfo& test) { return means(beginning, test.id); });
+  return is_there ? std::vector{beginning} : near_matches(name, tests);
+}
+
 Error unknown(const std::string& name, const std::vector<TestInfo>& tests) {
-  const auto near = near_matches(name, tests);
+  const auto near = meant_by(name, tests);
   const std::string hint = near.empty() ? "--list shows what there is"
                                         : fmt::format("did you mean {}?", fmt::join(near, " or "));
   return wrong(fmt::format("no test is called '{}': {}", printable(name, kShownBytes), hint));
@@ -98,6 +113,21 @@ std::uint64_t hash_of(std::string_view id) {
   return hash ^ (hash >> 33);
 }
 
+// The first filter that lets nothing through is told.
+struct Sieve {
+  SelectedTests selected;
+
+  template <class Means>
+  void keep(const std::string& filter, const Means& means) {
+    auto& tests = selected.tests;
+    const std::size_t before = tests.size();
+    std::erase_if(tests, [&](const TestInfo& test) { return !means(test); });
+    if (before == 0 || !tests.empty()) return;
+    selected.why_none =
+        fmt::format("{} means none of {} test{}", filter, before, before == 1 ? "" : "s");
+  }
+};
+
 }  // namespace
 
 Result<Shard> parse_shard(std::string_view text) {
@@ -118,19 +148,24 @@ int shard_of(std::string_view id, int count) {
   return static_cast<int>(hash_of(id) % static_cast<std::uint64_t>(count)) + 1;
 }
 
-Result<std::vector<TestInfo>> select_tests(std::vector<TestInfo> tests,
-                                           const TestSelection& selection) {
+Result<SelectedTests> select_tests(std::vector<TestInfo> tests, const TestSelection& selection) {
   if (const auto kept = keep_named(tests, selection.names); !kept) return kept.error();
+  Sieve sieve;
+  sieve.selected.why_none = tests.empty() ? "there is no test to choose" : "";
+  sieve.selected.tests = std::move(tests);
   if (!selection.expression.empty()) {
     const auto expression = NameExpression::parse(selection.expression);
     if (!expression) return expression.error();
-    std::erase_if(tests, [&](const TestInfo& test) { return !expression->matches(test.id); });
+    sieve.keep("-k " + shell_quoted(printable(selection.expression, kShownBytes)),
+               [&](const TestInfo& test) { return expression->matches(test.id); });
   }
-  std::erase_if(tests, [&](const TestInfo& test) {
-    return (selection.ids && !selection.ids->contains(test.id)) ||
-           shard_of(test.id, selection.shard.count) != selection.shard.index;
-  });
-  return tests;
+  if (selection.ids) {
+    sieve.keep("--failed", [&](const TestInfo& test) { return selection.ids->contains(test.id); });
+  }
+  const Shard& shard = selection.shard;
+  sieve.keep(fmt::format("--shard {}/{}", shard.index, shard.count),
+             [&](const TestInfo& test) { return shard_of(test.id, shard.count) == shard.index; });
+  return std::move(sieve.selected);
 }
 
 }  // namespace distrun

@@ -10,6 +10,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
+using ::testing::StartsWith;
 
 std::vector<TestInfo> tests(std::vector<std::string> ids = {
                                 "gloo.CommTest.test_sum", "gloo.CommTest.test_sum_cuda",
@@ -22,7 +23,7 @@ std::vector<TestInfo> tests(std::vector<std::string> ids = {
 std::vector<std::string> selected(const TestSelection& selection,
                                   std::vector<TestInfo> list = tests()) {
   std::vector<std::string> ids;
-  for (const TestInfo& test : select_tests(std::move(list), selection).value())
+  for (const TestInfo& test : select_tests(std::move(list), selection).value().tests)
     ids.push_back(test.id);
   return ids;
 }
@@ -42,6 +43,14 @@ TEST(SelectionTest, ANameIsAnIdOrItsBeginningUpToTheEndOfAPart) {
               ElementsAre("gloo.CommTest.test_sum"));
 }
 
+TEST(SelectionTest, ADotAtTheEndOfANameChangesNothing) {
+  EXPECT_EQ(selected({.names = {"gloo."}}), selected({.names = {"gloo"}}));
+  EXPECT_EQ(selected({.names = {"gloo.CommTest."}}), selected({.names = {"gloo.CommTest"}}));
+  for (const char* none : {"", ".", "gloo..", "gloo.CommTest.test_sum."}) {
+    EXPECT_THAT(problem({.names = {none}}), StartsWith("no test is called '")) << none;
+  }
+}
+
 TEST(SelectionTest, NamesAddUpAndTheOrderIsTheLists) {
   EXPECT_THAT(selected({.names = {"fake", "gloo.CommTest.test_sum", "gloo.CommTest.test_sum"}}),
               ElementsAre("gloo.CommTest.test_sum", "fake.CommTest.test_max"));
@@ -55,6 +64,8 @@ TEST(SelectionTest, ANameThatMeansNothingIsAnErrorThatSaysWhatIsNear) {
             "no test is called 'glo.commtest': did you mean gloo.CommTest?");
   EXPECT_EQ(problem({.names = {"test_max"}}),
             "no test is called 'test_max': did you mean fake.CommTest.test_max?");
+  EXPECT_EQ(problem({.names = {"gloo.*"}}), "no test is called 'gloo.*': did you mean gloo?");
+  EXPECT_EQ(problem({.names = {"***"}}), "no test is called '***': --list shows what there is");
   EXPECT_EQ(problem({.names = {"nccl.Whatever"}}),
             "no test is called 'nccl.Whatever': --list shows what there is");
   EXPECT_EQ(problem({.names = {"x\n"}}), "no test is called 'x\\x0a': --list shows what there is");
@@ -74,6 +85,19 @@ TEST(SelectionTest, TheFailedOnesAreChosenAmongThoseThatAreNamed) {
                                                      "fake.CommTest.test_max", "gone.T.t"}}),
               ElementsAre("gloo.CommTest.test_sum"));
   EXPECT_THAT(selected({.ids = std::set<std::string>()}), IsEmpty());
+}
+
+TEST(SelectionTest, WhatLeavesNoTestIsTold) {
+  const auto why_none = [](const TestSelection& selection) {
+    return select_tests(tests(), selection).value().why_none;
+  };
+  EXPECT_EQ(why_none({}), "");
+  EXPECT_EQ(select_tests({}, {}).value().why_none, "there is no test to choose");
+  EXPECT_EQ(why_none({.names = {"gloo"}, .expression = "zzz"}), "-k zzz means none of 3 tests");
+  EXPECT_EQ(why_none({.names = {"fake"}, .expression = "x and y", .shard = {1, 2}}),
+            "-k 'x and y' means none of 1 test");
+  EXPECT_EQ(why_none({.ids = std::set<std::string>{"gone.T.t"}}), "--failed means none of 4 tests");
+  EXPECT_EQ(why_none({.shard = {999, 999'999}}), "--shard 999/999999 means none of 4 tests");
 }
 
 TEST(ShardTest, IsReadFromItsNumberAndTheirCount) {

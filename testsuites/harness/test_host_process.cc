@@ -141,15 +141,14 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   void take(const RankEnded& ended, std::vector<UniqueFd>&) { handlers.on_ended(ended); }
 
   void exited() {
-    if (lost) return;
-    take_packets();
+    take_packets();  // What it has said before may be seen together with its end.
     const auto end = look_at_end(process);
     lose(end ? "it ended: " + describe(*end) : "it ended");
   }
 
   void lose(const std::string& reason) {
     if (std::exchange(lost, true)) return;
-    printing->drain();
+    printing->drain();  // What it has printed last may be seen after its end.
     const std::string text = printed.text();
     close();
     handlers.on_lost(text.empty() ? reason : reason + "\n" + text);
@@ -170,12 +169,13 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
 
   void not_sent(std::uint64_t key, const Error& error) {
     asio::post(io, [self = shared_from_this(), key, problem = error.message] {
+      // Whoever is told may be gone.
       if (!self->lost) self->handlers.on_not_forked({key, problem});
     });
   }
 
   void wait_to_send() {
-    if (std::exchange(sending, true)) return;
+    if (std::exchange(sending, true)) return;  // Once is enough for all.
     socket.async_wait(asio::posix::stream_descriptor::wait_write,
                       [self = shared_from_this()](error_code error) {
                         self->sending = false;

@@ -16,11 +16,14 @@
 
 namespace distrun {
 
+inline constexpr int kRanksMax = 4096;
+
 // What a test needs, and what it promises.  Every field has a default: name those that differ.
 struct TestNeeds {
-  int ranks = 1;
-  int ranks_max = 0;  // More than `ranks`: any number from `ranks` to this one will do (--nproc).
-  int min_gpus = 0;   // Fewer, and it is skipped before anything is started.
+  int ranks = 1;  // At most kRanksMax.
+  // 0, or not less than `ranks`: any number from `ranks` to this one will do (--nproc).
+  int ranks_max = 0;
+  int min_gpus = 0;  // Fewer, and it is skipped before anything is started.
   std::vector<std::string> backends = {"gloo"};  // It runs with the first, unless --backend says.
   std::chrono::milliseconds timeout{0};          // 0: the runner's --timeout.
   bool exclusive = false;                        // No other test beside it.

@@ -48,8 +48,10 @@ class TestReader {
     read_text("id", test.id);
     require(is_an_id(test.id), "id", "it is not written suite.Class.test");
     TestNeeds& needs = test.needs;
-    read_number("ranks", needs.ranks, 1);
-    read_number("ranks_max", needs.ranks_max, 0);
+    read_number("ranks", needs.ranks, 1, kRanksMax);
+    read_number("ranks_max", needs.ranks_max, 0, kRanksMax);
+    require(needs.ranks_max == 0 || needs.ranks_max >= needs.ranks, "ranks_max",
+            fmt::format("{} is less than \"ranks\", {}", needs.ranks_max, needs.ranks));
     read_number("min_gpus", needs.min_gpus, 0);
     read_backends(needs.backends);
     std::int64_t timeout_ms = 0;
@@ -97,13 +99,15 @@ class TestReader {
   }
 
   template <class Number>
-  void read_number(const char* name, Number& into, Number min) {
+  void read_number(const char* name, Number& into, Number min,
+                   Number max = std::numeric_limits<Number>::max()) {
     const Json* value = field(name);
-    if (value != nullptr) into = number(name, *value, min);
+    if (value != nullptr) into = number(name, *value, min, max);
   }
 
   template <class Number>
-  Number number(std::string_view name, const Json& value, Number min) {
+  Number number(std::string_view name, const Json& value, Number min,
+                Number max = std::numeric_limits<Number>::max()) {
     const bool fits =
         value.is_number_integer() &&
         (value.is_number_unsigned() ? std::in_range<Number>(value.get<std::uint64_t>())
@@ -112,6 +116,7 @@ class TestReader {
     if (!fits) return min;
     const auto is = value.get<Number>();
     require(is >= min, name, fmt::format("{} is less than {}", is, min));
+    require(is <= max, name, fmt::format("{} is more than {}", is, max));
     return is;
   }
 

@@ -109,6 +109,12 @@ TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
   EXPECT_EQ(problem(R"({"tests": [{"id": "s.C.t"}, {"id": "s.C.t"}]})"),
             "test s.C.t: it is listed twice");
   EXPECT_EQ(problem_of(R"("ranks": 0)"), "test s.C.t: \"ranks\": 0 is less than 1");
+  EXPECT_EQ(problem_of(R"("ranks": 4096, "ranks_max": 4096)"), "none");
+  EXPECT_EQ(problem_of(R"("ranks": 4097)"), "test s.C.t: \"ranks\": 4097 is more than 4096");
+  EXPECT_EQ(problem_of(R"("ranks_max": 4097)"),
+            "test s.C.t: \"ranks_max\": 4097 is more than 4096");
+  EXPECT_EQ(problem_of(R"("ranks": 4, "ranks_max": 2)"),
+            "test s.C.t: \"ranks_max\": 2 is less than \"ranks\", 4");
   EXPECT_EQ(problem_of(R"("ranks": "2")"),
             "test s.C.t: \"ranks\": it is no whole number, or too large");
   EXPECT_EQ(problem_of(R"("min_gpus": 3000000000)"),

@@ -12,6 +12,13 @@ namespace distrun {
 
 namespace {
 
+bool has_range(const TestNeeds& needs) { return needs.ranks_max > needs.ranks; }
+
+int ranks_of(const TestNeeds& needs, const PlanOptions& options) {
+  const bool allowed = options.nproc >= needs.ranks && options.nproc <= needs.ranks_max;
+  return allowed ? options.nproc : needs.ranks;
+}
+
 std::string reason_to_skip(const TestNeeds& needs, const PlanOptions& options) {
   if (needs.min_gpus > options.gpus) {
     return fmt::format("needs {} GPU{}, and there {} {}", needs.min_gpus,
@@ -23,12 +30,11 @@ std::string reason_to_skip(const TestNeeds& needs, const PlanOptions& options) {
       std::find(backends.begin(), backends.end(), options.backend) == backends.end()) {
     return fmt::format("has no backend {}, but {}", options.backend, fmt::join(backends, ", "));
   }
+  if (options.nproc > 0 && has_range(needs) && ranks_of(needs, options) != options.nproc) {
+    return fmt::format("has {} to {} ranks, and --nproc is {}", needs.ranks, needs.ranks_max,
+                       options.nproc);
+  }
   return "";
-}
-
-int ranks_of(const TestNeeds& needs, const PlanOptions& options) {
-  const bool allowed = options.nproc >= needs.ranks && options.nproc <= needs.ranks_max;
-  return allowed ? options.nproc : needs.ranks;
 }
 
 std::chrono::milliseconds timeout_of(const TestNeeds& needs, const PlanOptions& options) {

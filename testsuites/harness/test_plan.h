@@ -3,8 +3,8 @@
 //
 //     TestPlan plan = plan_tests(tests, {.gpus = 0, .repeat = 2}, history);
 //
-// Skips are decided here, before anything is started: too few GPUs, a backend that a test does not
-// have.  Pure.
+// Skips are decided here, before anything is started: too few GPUs, a backend or a number of ranks
+// that a test does not have.  A test with one number of ranks keeps it.  Pure.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace distrun {
 struct PlanOptions {
   int cpus = 1, gpus = 0;  // This machine's.
   int jobs = 0;            // Ranks at a time; 0: twice the cores, or those of the largest test.
-  int nproc = 0;           // Replaces the ranks of tests that allow it; 0: none.
+  int nproc = 0;           // Replaces the ranks of tests that have a range of them; 0: none.
   std::string backend;     // Of those that have several; empty: each one's first.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   int repeat = 1;

@@ -49,13 +49,17 @@ TEST(TestPlanTest, ReplacesTheRanksOnlyWithinTheRange) {
   EXPECT_EQ(planned(range).ranks, 2);
   EXPECT_EQ(planned(range, {.nproc = 5}).ranks, 5);
   EXPECT_EQ(planned(range, {.nproc = 5}).repeat_command, "distrun test --nproc 5 gloo.A.t");
-  EXPECT_EQ(planned(range, {.nproc = 9}).ranks, 2);
-  EXPECT_EQ(planned(range, {.nproc = 1}).ranks, 2);
+  EXPECT_EQ(planned(range, {.nproc = 8}).skip_reason, "");
+  EXPECT_EQ(planned(range, {.nproc = 9}).skip_reason, "has 2 to 8 ranks, and --nproc is 9");
+  EXPECT_EQ(planned(range, {.nproc = 1}).skip_reason, "has 2 to 8 ranks, and --nproc is 1");
+  EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).skip_reason, "");
   EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).ranks, 4);
   EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).repeat_command, "distrun test gloo.A.t");
 }
 
-TEST(TestPlanTest, TheCommandNamesTheBinary) {
+TEST(TestPlanTest, TheCommandNamesTheTestAndTheBinary) {
+  EXPECT_EQ(plan_tests({loaded("a b")}, {}, {}).tests.at(0).repeat_command,
+            "distrun test 'gloo.A.a b'");
   EXPECT_EQ(planned({}, {.binaries = {"build/my tests"}}).repeat_command,
             "distrun test --binary 'build/my tests' gloo.A.t");
 }

@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -18,6 +19,13 @@
 namespace distrun {
 
 namespace asio = boost::asio;
+
+namespace {
+
+// A host that hangs is not waited for: its ranks go on until it is replaced.
+constexpr std::chrono::seconds kPauseTimeout{2};
+
+}  // namespace
 
 struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   using Clock = std::chrono::steady_clock;
@@ -56,12 +64,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   const Options options;
   std::function<void(const TestEvent&)> on_event;
   std::function<void(Result<std::vector<LoadedTest>>)> on_loaded;
-  std::function<void()> on_end;
+  std::function<void()> on_end, on_paused;
   Schedule schedule;
   std::vector<Host> hosts;
   OrphanReaper orphans;
   Orphans left_behind;
-  std::vector<PlannedTest> tests;
+  std::vector<PlannedTest> planned;
   std::vector<Item> items;
   std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
   std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
@@ -71,6 +79,8 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   TestsSummary summary;
   Clock::time_point begun;
   std::string why_not_run;  // Once it is stopping.
+  asio::steady_timer pause_timer{io};
+  bool paused = false;
   bool running = false, stopping = false, interrupted = false, ended = false;
 
   bool is_host(pid_t child) const {
@@ -93,10 +103,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         .on_forked =
             [this](const RankForked& forked, UniqueFd pidfd) {
               if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
+              if (on_paused) look_whether_paused();
             },
         .on_not_forked =
             [this](const RankNotForked& not_forked) {
               if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
+              if (on_paused) look_whether_paused();
             },
         .on_ended =
             [this](const RankEnded& rank) {
@@ -179,13 +191,13 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     running = true;
     begun = Clock::now();
     if (plan_of_all.jobs > 0) schedule.set_jobs(plan_of_all.jobs);
-    tests = std::move(plan_of_all.tests);
-    items.reserve(std::max(tests.size(), plan_of_all.turns.size()));
+    planned = std::move(plan_of_all.tests);
+    items.reserve(std::max(planned.size(), plan_of_all.turns.size()));
     for (const auto& turn : plan_of_all.turns) {
-      items.push_back({.plan = tests[turn.test], .repetition = turn.repetition});
+      items.push_back({.plan = planned[turn.test], .repetition = turn.repetition});
     }
     if (items.empty()) {
-      for (const PlannedTest& test : tests) items.push_back({.plan = test});
+      for (const PlannedTest& test : planned) items.push_back({.plan = test});
     }
     for (std::size_t i = 0; i < items.size(); ++i) {
       const PlannedTest& plan = items[i].plan;
@@ -210,7 +222,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void go_on() {
-    while (const auto test = stopping ? std::nullopt : schedule.take()) {
+    while (const auto test = stopping || paused ? std::nullopt : schedule.take()) {
       const Host& host = hosts[items[test->id].plan.program];
       if (host.ready) {
         begin(test->id);
@@ -264,6 +276,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         io, *hosts[plan.program].process, left_behind, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     item.run->begin();
+    if (paused) item.run->pause();
     if (interrupted) item.run->interrupt();  // By who was told of its begin.
   }
 
@@ -320,7 +333,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     on_event(TestEnded{result});
     count(status);
     keep(index, std::move(result));
-    if (status == TestStatus::kFailed && options.fail_fast) {
+    if (status == TestStatus::kFailed && options.fail_fast && !stopping) {
       on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
       stop("a test had failed before it was started (--fail-fast)");
     }
@@ -354,7 +367,6 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   // Those that run come to their end.
   void stop(std::string why) {
     if (!std::exchange(stopping, true)) why_not_run = std::move(why);
-    schedule.clear();
     waiting_for_host.clear();
     asio::post(io, [self = shared_from_this()] {
       if (self->running && !self->ended) self->go_on();
@@ -367,6 +379,40 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     for (Item& item : items) {
       if (item.run) item.run->interrupt();
     }
+  }
+
+  // Of a rank that is being forked, nothing is known yet that could be stopped.
+  void pause(std::function<void()> when_paused) {
+    paused = true;
+    on_paused = std::move(when_paused);
+    for (const Item& item : items) {
+      if (item.run) item.run->pause();
+    }
+    asio::post(io, [self = shared_from_this()] { self->look_whether_paused(); });
+    pause_timer.expires_after(kPauseTimeout);
+    pause_timer.async_wait([self = shared_from_this()](boost::system::error_code error) {
+      if (!error) self->tell_paused();
+    });
+  }
+
+  void look_whether_paused() {
+    const bool all = std::all_of(items.begin(), items.end(), [](const Item& item) {
+      return !item.run || item.run->all_are_known();
+    });
+    if (all) tell_paused();
+  }
+
+  void tell_paused() {
+    pause_timer.cancel();
+    if (on_paused) asio::post(io, std::exchange(on_paused, nullptr));
+  }
+
+  void resume() {
+    paused = false;
+    for (const Item& item : items) {
+      if (item.run) item.run->resume();
+    }
+    if (running && !ended) go_on();
   }
 
   void end() {
@@ -406,16 +452,7 @@ void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
 
 void TestRunner::interrupt() { impl_->interrupt(); }
 
-void TestRunner::pause() {
-  for (const auto& item : impl_->items) {
-    if (item.run) item.run->pause();
-  }
-}
-
-void TestRunner::resume() {
-  for (const auto& item : impl_->items) {
-    if (item.run) item.run->resume();
-  }
-}
+void TestRunner::pause(std::function<void()> on_paused) { impl_->pause(std::move(on_paused)); }
+void TestRunner::resume() { impl_->resume(); }
 
 }  // namespace distrun

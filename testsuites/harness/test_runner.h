@@ -97,8 +97,9 @@ class TestRunner {
   // Nothing more is started, what runs is ended; on_end comes all the same.
   void interrupt();
 
-  // Stops the ranks that run; what lies between the two does not count as their time.
-  void pause();
+  // Stops the ranks that run, calls `on_paused` when they have been told to, and begins no test
+  // until resume(); what lies between the two does not count as their time.
+  void pause(std::function<void()> on_paused);
   void resume();
 
  private:

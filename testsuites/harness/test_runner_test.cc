@@ -1,12 +1,15 @@
 // The runner, its attempts and its hosts, on ranks and hosts that misbehave (fake_ranks.h).
 #include "testsuites/harness/test_runner.h"
 
+#include <fstream>
+#include <iterator>
 #include <map>
 #include <set>
 
 #include <fmt/format.h>
 #include <sys/wait.h>
 
+#include "launcher/process_stat.h"
 #include "launcher/worker_process.h"
 #include "testsuites/harness/fake_host_testing.h"
 
@@ -70,8 +73,18 @@ TEST_F(RankTest, PassesAndIsToldWhatItIsFor) {
             HasSubstr("\nDISTRUN_TEST_SEED=77\n"), HasSubstr("\nDISTRUN_TEST_BACKEND=fake\n")));
 }
 
+TEST_F(RankTest, IsToldWhereSomebodyLooksAtAnother) {
+  TestRunner::Options its = options();
+  EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "\n");
+  its.rank_under = 1;
+  EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "1\n");
+}
+
 TEST_F(RankTest, OfManyFailuresAHundredAreKept) {
-  EXPECT_THAT(rank("fails_1000_times").failures, SizeIs(100));
+  const auto failures = rank("fails_1000_times").failures;
+  ASSERT_THAT(failures, SizeIs(101));
+  EXPECT_EQ(failures[99].message, "on purpose");
+  EXPECT_EQ(failures[100].message, "more have failed, which are not kept");
   EXPECT_EQ(result_.status, TestStatus::kFailed);
 }
 
@@ -99,6 +112,18 @@ TEST_F(RankTest, WhoDoesNotSayItIsLookedAtFromOutside) {
             "it does not answer: all its threads are busy, or block signals\n");
 }
 
+TEST_F(RankTest, WhatItDoesAfterItsTimeCountsNoMore) {
+  timeout_ = milliseconds(200);
+  TestRunner::Options its = options();
+  its.limits.answer = seconds(90);
+  for (const char* test : {"passes_when_asked", "fails_when_asked"}) {
+    const RankResult late = rank(test, its);
+    EXPECT_EQ(late.status, RankStatus::kTimedOut) << test;
+    EXPECT_EQ(late.end, "its end came when its time was over: exit code 0") << test;
+    EXPECT_EQ(result_.reason, "timed out: rank 0 hung") << test;
+  }
+}
+
 TEST_F(RankTest, WhoDoesNotEndHasItsTimeAndNoMore) {
   timeout_ = milliseconds(200);
   EXPECT_EQ(rank("is_done_and_hangs").status, RankStatus::kTimedOut);
@@ -115,11 +140,59 @@ TEST_F(RankTest, OutputThatSomebodyHoldsOpenIsNotAwaited) {
             "found");
 }
 
+TEST_F(RankTest, WhoIsStillWaitedForWhenAnotherFailsHasEndedByItself) {
+  left_expected_ = 1;
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  const auto first = rank("leaves_its_output_open_until_another_fails", its);
+  EXPECT_EQ(first.status, RankStatus::kFailed);
+  EXPECT_EQ(first.end, "");
+}
+
+TEST_F(RankTest, WhoFailsFirstIsTheCulpritWheneverItEnds) {
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  rank("fails_first_and_hangs", its);
+  EXPECT_EQ(result_.reason, "rank 1 failed: on purpose");
+  EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(1, 0));
+}
+
+TEST_F(RankTest, AndWhoeverEndsLaterWithoutAWord) {
+  rank("is_killed_when_another_has_failed");
+  EXPECT_EQ(result_.reason, "rank 0 failed: on purpose");
+  EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(0, 1));
+}
+
+TEST_F(RankTest, ThatIsNeverStartedIsNotAwaitedAtTheEndOfTheRun) {
+  TestRunner::Options its = options_with("never_forks");
+  its.limits.ending = milliseconds(0);
+  on_event_ = [](TestRunner& runner, const TestEvent& event) {
+    if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
+  };
+  const auto never_there = rank("passes", its);
+  EXPECT_EQ(never_there.end, "could not be ended by distrun");
+  EXPECT_EQ(never_there.stands_at, "");
+  EXPECT_EQ(result_.status, TestStatus::kInterrupted);
+}
+
 TEST_F(RankTest, WithoutAFolderIsNotStarted) {
   TestRunner::Options its = options();
   its.folder = "/proc/no_such_folder";
   rank("passes", its);
   EXPECT_THAT(result_.reason, StartsWith("rank 0 failed: could not be started: make the folder "));
+}
+
+TEST_F(RankTest, WhoseRequestIsTooLargeIsNotStarted) {
+  const auto results = run(
+      [&](const auto& tests) {
+        auto chosen = plan(tests, "tells_its_variables");
+        chosen.at(0).backend = std::string(200'000, 'x');
+        return chosen;
+      },
+      options());
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].reason,
+            "rank 0 failed: could not be started: send a packet: it is too large");
 }
 
 TEST_F(RankTest, ThatTheHostDoesNotStartHasFailed) {
@@ -142,6 +215,7 @@ TEST_F(HostTest, WhoSaysWhatCannotBeUnderstoodIsNone) {
   EXPECT_THAT(problem("says_too_much"), HasSubstr("is lost: receive a packet: it is too large"));
   EXPECT_THAT(problem("forgets_a_descriptor"), HasSubstr("is not understood: its descriptors"));
   EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("is lost: "));
+  EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("is lost: read the list of tests: "));
   EXPECT_THAT(problem("prints_and_ends"), EndsWith("it ended: exit code 3\nno memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
@@ -179,6 +253,19 @@ TEST_F(HostTest, WhoEndsBeforeTheFirstTestIsReplaced) {
   EXPECT_THAT(texts(results), ElementsAre("passes passed"));
 }
 
+TEST_F(HostTest, WhoHasEndedWhenItIsAskedIsReplacedAndNoFaultOfTheTest) {
+  const auto results = run(
+      [&](const auto& tests) {
+        host_.let_one_go();
+        siginfo_t ended{};
+        EXPECT_EQ(::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
+        return the({"passes"})(tests);
+      },
+      options_with("ends_when_let"));
+  EXPECT_THAT(texts(results), ElementsAre("passes passed"));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: exit code 3")));
+}
+
 TEST_F(HostTest, WhoEndsAgainAndAgainIsGivenUpAndItsTestsHaveFailed) {
   TestRunner::Options its = options();
   its.programs = {host("ends_when_asked"), FAKE_TEST_HOST};
@@ -213,6 +300,13 @@ TEST_F(HostTest, WhatItSaysOfUnknownRanksIsNotBelieved) {
   EXPECT_THAT(texts(results), ElementsAre("passes passed", "passes passed"));
 }
 
+TEST_F(HostTest, WhatItSaysTwiceIsTrueOnce) {
+  const auto results = run(the({"leaves_its_output_open"}), options_with("says_ends_twice"));
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_THAT(results[0].reason, StartsWith("rank 0 failed: left processes behind: "));
+  EXPECT_THAT(results[0].reason, EndsWith(" (says_ends_twice)"));
+}
+
 TEST_F(HostTest, SeveralProgramsHaveOneEach) {
   TestRunner::Options its = options();
   its.programs = {FAKE_TEST_HOST, FAKE_TEST_HOST};
@@ -245,10 +339,13 @@ TEST_F(HostTest, TestsWaitForTheirOwn) {
                                           "passes failed 0"));
 }
 
-TEST_F(HostTest, ManyRequestsAtOnceAreAllSent) {
+TEST_F(HostTest, MoreRequestsThanItsSocketHoldsAreAllSent) {
   allow_many_descriptors();
-  TestRunner::Options its = options();
+  TestRunner::Options its = options_with("waits_before_it_reads");
   its.jobs = 300;
+  on_event_ = [&, begun = 0](TestRunner&, const TestEvent& event) mutable {
+    if (std::holds_alternative<AttemptBegun>(event) && ++begun == 300) host_.let_one_go();
+  };
   const auto results = run(the(std::vector<std::string>(300, "passes")), its);
   EXPECT_THAT(results, SizeIs(300));
   for (const TestResult& result : results) {
@@ -307,6 +404,40 @@ TEST_F(TestRunnerTest, AnExclusiveTestIsAlone) {
               ElementsAre("passes_when_let passed", "is_alone passed"));
 }
 
+std::vector<pid_t> children_of(pid_t pid) {
+  std::ifstream file(fmt::format("/proc/{0}/task/{0}/children", pid));
+  return {std::istream_iterator<pid_t>(file), {}};
+}
+
+// Within 20 s.
+bool stops(pid_t pid) {
+  for (const auto until = std::chrono::steady_clock::now() + seconds(20);
+       std::chrono::steady_clock::now() < until;) {
+    const auto stat = read_process_stat(pid);
+    if (stat && stat->state == 'T') return true;
+  }
+  return false;
+}
+
+TEST_F(TestRunnerTest, APauseStopsAlsoARankThatWasBeingForked) {
+  int paused = 0;
+  also_ = [&](TestRunner& runner, const TestEvent& event) {
+    if (!has_begun(event, "passes_when_let")) return;
+    runner.pause([&] {
+      ++paused;
+      for (const pid_t host : children_of(::getpid())) {
+        EXPECT_THAT(children_of(host), SizeIs(1));
+        for (const pid_t rank : children_of(host)) EXPECT_TRUE(stops(rank));
+      }
+      passes_when_let_.let_one_go();
+      runner.resume();
+    });
+  };
+  EXPECT_THAT(texts(run(the({"passes_when_let", "passes"}), options())),
+              ElementsAre("passes_when_let passed", "passes passed"));
+  EXPECT_EQ(paused, 1);
+}
+
 TEST_F(TestRunnerTest, WhoWasThereWhenAHostDiedIsRunAgainAloneAndToldOnce) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     if (std::holds_alternative<TestsNoticed>(event)) kills_its_host_when_let_.let_one_go();
@@ -358,9 +489,12 @@ TEST_F(TestRunnerTest, NorIfItsHostDies) {
   };
   TestRunner::Options its = options();
   its.fail_fast = true;
+  its.host_losses_max = 0;
   EXPECT_THAT(
       texts(run(the({"fails", "kills_its_host_when_let", "hangs_for_ever"}), its)),
       ElementsAre("fails failed", "kills_its_host_when_let failed", "hangs_for_ever failed"));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("--fail-fast"), HasSubstr("is lost")))
+      << "nobody needs it any more";
 }
 
 // The first program's host ends behind the first test.  When the last one fails, it is on its way
@@ -374,7 +508,7 @@ TEST_F(TestRunnerTest, WhatWaitsForAHostWhenOneFailsFastIsNotStarted) {
   };
   TestRunner::Options its = options();
   its.programs = {host("ends_after_a_rank_then_waits"), FAKE_TEST_HOST};
-  its.jobs = 3;
+  its.jobs = 4;
   its.fail_fast = its.keeps_order = true;
   EXPECT_THAT(texts(run(the({"passes", "passes_at_last@1", "passes_when_let@1", "fails_when_let@1",
                              "has_two_ranks"}),
@@ -405,21 +539,55 @@ TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
   EXPECT_TRUE(std::holds_alternative<TestsEnded>(events[1]));
 }
 
+TEST_F(TestRunnerTest, WhatRanksLeaveIsReapedWhileOthersRun) {
+  EXPECT_TRUE(adopt_descendants());
+  boost::asio::io_context io;
+  pid_t left = -1;
+  bool has_come_to_an_end = false;
+  TestRunner::Options its = options();
+  its.jobs = 1;
+  its.keeps_order = true;
+  TestRunner runner(io, its, [&](const TestEvent& event) {
+    if (!has_ended(event, "leaves_a_process_that_ends")) return;
+    left = std::stoi(std::get<TestEnded>(event).result.attempts.at(0).ranks.at(0).output);
+  });
+  runner.load([&](auto tests) {
+    ASSERT_TRUE(tests) << tests.error().message;
+    runner.run({.tests = the({"leaves_a_process_that_ends", "hangs_for_ever"})(*tests)},
+               [&] { has_come_to_an_end = true; });
+  });
+  const auto is_there = [&] {
+    siginfo_t its_end{};
+    const auto pid = static_cast<id_t>(left);
+    return ::waitid(P_PID, pid, &its_end, WEXITED | WNOWAIT | WNOHANG) == 0;
+  };
+  while (left < 0 || is_there()) ASSERT_GT(io.run_one_for(seconds(30)), 0u) << "nothing happens";
+  runner.interrupt();
+  io.run_for(seconds(100));
+  EXPECT_TRUE(has_come_to_an_end);
+}
+
 // A test that runs again and again, and whose results nobody asks for in full.
 TEST_F(TestRunnerTest, OfManyThatPassTheLastStandsForAll) {
   boost::asio::io_context io;
   TestsEnded end;
   TestRunner::Options its = options();
   its.keeps_all_results = false;
-  its.jobs = 1;
-  TestRunner runner(io, its, [&](const TestEvent& event) {
-    if (const auto* all = std::get_if<TestsEnded>(&event)) end = *all;
+  its.jobs = 2;
+  TestRunner runner(io, its, [&, running = 0](const TestEvent& event) mutable {
+    if (std::holds_alternative<AttemptBegun>(event)) {
+      EXPECT_EQ(++running, 1) << "the plan says so";
+    } else if (std::holds_alternative<AttemptEnded>(event)) {
+      --running;
+    } else if (const auto* all = std::get_if<TestsEnded>(&event)) {
+      end = *all;
+    }
   });
   runner.load([&](auto tests) {
     ASSERT_TRUE(tests) << tests.error().message;
     runner.run({.tests = the({"passes", "fails", "has_two_ranks"})(*tests),
                 .turns = {{0, 0}, {1, 0}, {0, 1}, {1, 1}, {2, 0}, {0, 2}},
-                .jobs = 2},
+                .jobs = 1},
                [&] { io.stop(); });
   });
   io.run_for(seconds(100));

@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <map>
+#include <set>
 #include <utility>
 
 #include <boost/asio/io_context.hpp>
@@ -12,6 +13,7 @@
 #include <boost/asio/signal_set.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "launcher/descendants.h"
@@ -49,8 +51,10 @@ class Session {
     auto runner = options_.runner;
     runner.keeps_all_results = json_ || junit_;
     runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
+    tell_whom_it_waits_for();
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
-      const auto begun = tests ? begin(*tests) : Result<void>(tests.error());
+      waiting_.cancel();
+      const auto begun = tests ? begin(*tests) : Result<void>(not_loaded(tests.error()));
       if (begun) return;
       error_ = begun.error();
       finish();
@@ -75,17 +79,43 @@ class Session {
     return {};
   }
 
+  void tell_whom_it_waits_for() {
+    waiting_.expires_after(options_.hosts_patience);
+    waiting_.async_wait([this](error_code error) {
+      if (error) return;
+      tell(fmt::format("waiting for {} to say which tests there are",
+                       fmt::join(options_.runner.programs, " and ")));
+    });
+  }
+
+  // Of a program that the user has named.
+  Error not_loaded(Error error) const {
+    if (options_.plan.binaries.empty()) return error;
+    if (!error.message.ends_with('\n')) error.message += ": ";
+    error.message += "is it a program of distributed tests? link distrun::testing_main";
+    return error;
+  }
+
+  // In the order in which they would begin.
+  static std::vector<TestInfo> in_order(const TestPlan& plan) {
+    std::vector<TestInfo> tests;
+    std::set<std::uint32_t> listed;  // With --repeat, once.
+    for (const TestPlan::Turn& turn : plan.turns) {
+      if (listed.insert(turn.test).second) tests.push_back(plan.tests[turn.test].test);
+    }
+    return tests;
+  }
+
   Result<void> begin(const std::vector<LoadedTest>& loaded) {
     auto chosen = choose(loaded);
     if (!chosen) return chosen.error();
+    auto plan = plan_tests(*chosen, options_.plan, history_);
     if (options_.list) {
-      std::vector<TestInfo> tests;
-      for (const LoadedTest& one : *chosen) tests.push_back(one.test);
+      const auto tests = in_order(plan);
       context_.out(options_.list_as_json ? test_list_json(tests) : list_text(tests));
       finish();
       return {};
     }
-    auto plan = plan_tests(*chosen, options_.plan, history_);
     if (auto fits = look_at_rank_under(plan); !fits) return fits.error();
     happened(TestsBegun{.tests = static_cast<int>(plan.turns.size()),
                         .jobs = plan.jobs,
@@ -125,12 +155,23 @@ class Session {
       all.push_back(one.test);
     }
     TestSelection selection = options_.selection;
-    if (options_.only_failed) selection.ids = history_.failed_in_last_run();
+    if (options_.only_failed) selection.ids = history_.failed();
     auto selected = select_tests(std::move(all), selection);
     if (!selected) return selected.error();
+    tell_why_none(*selected, selection);
     std::vector<LoadedTest> chosen;
-    for (const TestInfo& test : *selected) chosen.push_back(*by_id.at(test.id));
+    for (const TestInfo& test : selected->tests) chosen.push_back(*by_id.at(test.id));
     return chosen;
+  }
+
+  void tell_why_none(const SelectedTests& selected, const TestSelection& selection) const {
+    if (!selected.tests.empty()) return;
+    if (selection.ids && selection.ids->empty()) {
+      tell(history_.runs == 0 ? "--failed: nothing is known of earlier runs"
+                              : "--failed: no test has failed in the last runs");
+    } else if (!selected.why_none.empty()) {
+      tell(selected.why_none);
+    }
   }
 
   // Where the times of all are known.
@@ -211,9 +252,10 @@ class Session {
 
   // Until the guard, who waits for this, or somebody else continues it.
   void pause() {
-    runner_->pause();
-    ::raise(kSelfStop);
-    runner_->resume();
+    runner_->pause([this] {
+      ::raise(kSelfStop);
+      runner_->resume();
+    });
   }
 
   void watch_guard() {
@@ -249,7 +291,7 @@ class Session {
   asio::io_context io_;
   asio::signal_set signals_{io_};
   asio::posix::stream_descriptor guard_{io_};
-  asio::steady_timer ticking_{io_};
+  asio::steady_timer ticking_{io_}, waiting_{io_};
   Console console_;
   std::optional<TestRunner> runner_;
   std::optional<ResultFile> json_, junit_;

@@ -8,6 +8,7 @@
 // Threads: requires one, and no children.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <optional>
 #include <string>
@@ -33,6 +34,8 @@ struct TestSessionOptions {
   std::string json, junit;  // Files to write; empty for none.
   std::string history;      // The file; empty for none.
   std::vector<int> end_signals;
+  // Then it is told that hosts have yet to say what tests they have.
+  std::chrono::milliseconds hosts_patience = std::chrono::seconds(10);
 };
 
 struct TestSessionContext {

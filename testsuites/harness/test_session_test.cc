@@ -4,6 +4,7 @@
 #include <csignal>
 #include <fstream>
 #include <iterator>
+#include <set>
 
 #include <sys/resource.h>
 
@@ -40,7 +41,11 @@ class TestSessionTest : public testing::FakeHostFixture {
                                            out_ += text;
                                            if (on_out_) on_out_(text);
                                          },
-                                     .err = [this](std::string_view text) { err_ += text; }};
+                                     .err =
+                                         [this](std::string_view text) {
+                                           err_ += text;
+                                           if (on_err_) on_err_();
+                                         }};
     return run_test_session(options_, context);
   }
   int status_of(const std::vector<std::string>& tests) {
@@ -75,6 +80,7 @@ class TestSessionTest : public testing::FakeHostFixture {
   GuardTie tie_;
   std::string out_, err_;
   std::function<void(std::string_view)> on_out_;
+  std::function<void()> on_err_;
 };
 
 TEST_F(TestSessionTest, TheStatusSaysHowItWent) {
@@ -97,6 +103,42 @@ TEST_F(TestSessionTest, AnIdIsThatOfOneTest) {
 TEST_F(TestSessionTest, AHostThatIsNoneIsAnError) {
   options_.runner.programs = {"/bin/true"};
   EXPECT_EQ(error_of({}), "the test host /bin/true is lost: it ended: exit code 0");
+}
+
+TEST_F(TestSessionTest, AProgramThatTheUserHasNamedIsAskedWhetherItHasTests) {
+  options_.runner.programs = options_.plan.binaries = {"/bin/true"};
+  EXPECT_EQ(error_of({}),
+            "the test host /bin/true is lost: it ended: exit code 0: is it a program of "
+            "distributed tests? link distrun::testing_main");
+  options_.runner.programs = {host("prints_and_ends")};
+  EXPECT_THAT(error_of({}),
+              EndsWith(": exit code 3\nno memory left\nis it a program of distributed "
+                       "tests? link distrun::testing_main"));
+}
+
+TEST_F(TestSessionTest, WhoIsWaitedForIsTold) {
+  options_.runner.programs = {host("says_nothing")};
+  options_.runner.host_timeout = seconds(20);
+  options_.hosts_patience = std::chrono::milliseconds(1);
+  on_err_ = [] { ::raise(SIGTERM); };
+  EXPECT_EQ(status_of({}), 128 + SIGTERM);
+  EXPECT_EQ(err_, "distrun test: waiting for " + options_.runner.programs[0] +
+                      " to say which tests there are\n");
+}
+
+TEST_F(TestSessionTest, AListIsInTheOrderInWhichTestsWouldBegin) {
+  options_.list = options_.plan.shuffle = true;
+  options_.plan.jobs = 1;
+  options_.plan.repeat = 3;
+  const std::vector<std::string> tests = {"passes", "is_alone", "has_two_ranks", "skips"};
+  std::set<std::string> orders;
+  for (options_.plan.seed = 0; options_.plan.seed < 20; ++options_.plan.seed) {
+    out_.clear();
+    EXPECT_EQ(status_of(tests), 0);
+    EXPECT_EQ(std::count(out_.begin(), out_.end(), '\n'), 4) << out_;
+    orders.insert(out_);
+  }
+  EXPECT_GT(orders.size(), 1U);
 }
 
 TEST_F(TestSessionTest, ResultsReplaceWhatWasInTheirFiles) {

@@ -5,6 +5,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "launcher/text_cut.h"
+
 namespace distrun {
 
 namespace {
@@ -16,26 +18,39 @@ struct Finding {
   bool is_consequence = false;
 };
 
-std::string first_line(const std::string& text) {
-  const auto end = text.find('\n');
-  return end == std::string::npos ? text : text.substr(0, end) + " …";
+// The lines of a message after one another, as far as they fit into one.
+std::string in_one_line(const std::string& text) {
+  constexpr std::size_t kBytesMax = 160;
+  std::string line;
+  for (const char c : text) {
+    const bool is_space = c == ' ' || c == '\n' || c == '\t';
+    if (!is_space) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  if (line.ends_with(' ')) line.pop_back();
+  if (line.size() <= kBytesMax) return line;
+  return std::string(whole_utf8(std::string_view(line).substr(0, kBytesMax))) + "…";
 }
 
 std::string text_of(const AssertionFailure& failure) {
   const auto slash = failure.file.rfind('/');
   const std::string file =
       slash == std::string::npos ? failure.file : failure.file.substr(slash + 1);
-  const std::string message = first_line(failure.message);
+  const std::string message = in_one_line(failure.message);
   return file.empty() ? message : fmt::format("{}:{}: {}", file, failure.line, message);
 }
 
 Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
   const bool exits = std::holds_alternative<ExitedWith>(expected);
   const bool is_too_late = exits && facts.is_done;
-  if (facts.end == expected && !facts.was_ended && !facts.host_lost && !is_too_late) return {};
-  const std::string became = !facts.end || facts.was_ended ? "it did not end by itself"
-                             : is_too_late                 ? "its test came to its end before"
-                                                           : "its end was " + describe(*facts.end);
+  const bool is_by_itself = facts.end && !facts.was_ended && !facts.was_late;
+  if (is_by_itself && facts.end == expected && !facts.host_lost && !is_too_late) return {};
+  const std::string became = !is_by_itself ? "it did not end by itself"
+                             : is_too_late ? "its test came to its end before"
+                                           : "its end was " + describe(*facts.end);
   return {RankStatus::kFailed,
           fmt::format("was to end with {}, and {}", describe(expected), became)};
 }
@@ -43,7 +58,7 @@ Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
 Finding find_end(const RankFacts& facts) {
   if (facts.host_lost)
     return {RankStatus::kCrashed, "the test host is lost, and this rank with it"};
-  if (facts.was_ended || !facts.end) {
+  if (facts.was_ended || facts.was_late || !facts.end) {
     return {RankStatus::kTimedOut, facts.is_done ? "did not exit when its test was over" : "hung",
             /*is_consequence=*/!facts.is_done};
   }
@@ -69,7 +84,7 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   }
   const auto expected = needs.expected_ends.find(rank);
   const bool is_to_end = expected != needs.expected_ends.end();
-  const Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
+  Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
   if (end.status != RankStatus::kPassed) return end;
   if (!facts.left_behind.empty()) {
     return {RankStatus::kFailed,
@@ -114,6 +129,8 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
   if (result.failures.empty()) result.failures.push_back({.message = finding.text});
   if (facts.was_ended) {
     result.end = facts.end ? "ended by distrun" : "could not be ended by distrun";
+  } else if (facts.was_late && facts.end) {
+    result.end = "its end came when its time was over: " + describe(*facts.end);
   } else if (facts.end && *facts.end != ProcessEnd(ExitedWith{0}) &&
              *facts.end != ProcessEnd(ExitedWith{1})) {
     result.end = describe(*facts.end);
@@ -141,6 +158,9 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   for (int rank = 0; rank < static_cast<int>(facts.size()); ++rank) {
     const auto& its = facts[static_cast<std::size_t>(rank)];
     findings.push_back(find(needs, rank, its));
+    if (interrupted && findings.back().status == RankStatus::kTimedOut) {
+      findings.back().text = "was running when the run was ended";
+    }
     const RankStatus status = findings.back().status;
     if (status == RankStatus::kSkipped) {
       skipped.push_back(rank);

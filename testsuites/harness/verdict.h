@@ -6,6 +6,7 @@
 //   a failed assertion, with at least one that was made, and left no process behind.
 // - Its process has to end by itself then, with exit code 0: the failure may be one that could not
 //   be told, or a tool's that it runs under.
+// - What a rank does after its time is over changes nothing: it has not ended in time.
 // - A rank that is expected to end before its test does (TestNeeds::expected_ends) passes where it
 //   does so, with no failed assertion before.
 // - A test is skipped where every rank skips.  Where only some do, the ranks disagree about what
@@ -31,7 +32,9 @@ struct RankFacts {
   std::optional<ProcessEnd> end;           // Nothing: it could not be ended.
   bool host_lost = false;                  // The test host went, or does not answer any more.
   bool was_ended = false;                  // By the runner.
-  bool is_done = false;                    // Its test came to its end.
+  // It had not come to its end when its time, or the grace after another's failure, was over.
+  bool was_late = false;
+  bool is_done = false;  // Its test came to its end.
   int assertions = 0;
   std::vector<AssertionFailure> failures;
   std::optional<std::string> skip_reason;

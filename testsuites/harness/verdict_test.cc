@@ -52,7 +52,7 @@ TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
 }
 
 TEST(VerdictTest, OneRankThatFailsFailsIt) {
-  expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 …");
+  expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 not 2");
   RankFacts throws = failed(1);
   throws.failures = {{.file = "", .line = 0, .message = "an exception"}};
   expect_fails(throws, RankStatus::kFailed, "rank 1 failed: an exception");
@@ -124,7 +124,7 @@ TEST(VerdictTest, OneThatDoesNotExitWhenItsTestIsOver) {
 
 TEST(VerdictTest, TheFirstToFailIsTheCulpritAndWhoHangsThenIsAConsequence) {
   const auto result = judged({hung(2), failed(4), failed(3), hung(1)});
-  EXPECT_EQ(result.reason, "rank 2 failed: a_test.cc:7: x is 1 …");
+  EXPECT_EQ(result.reason, "rank 2 failed: a_test.cc:7: x is 1 not 2");
   EXPECT_THAT(result.culprits, ElementsAre(2, 1, 0, 3));
   EXPECT_EQ(result.ranks[0].status, RankStatus::kTimedOut);
   EXPECT_EQ(result.ranks[0].end, "ended by distrun");
@@ -139,7 +139,7 @@ TEST(VerdictTest, WhereNobodyFailsWhoHangsIsNamed) {
 TEST(VerdictTest, AFailureThatWasToldCountsAlsoWhereTheRankHangsThen) {
   RankFacts facts = hung(1);
   facts.failures = failed(1).failures;
-  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 …");
+  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 not 2");
 }
 
 TEST(VerdictTest, SkippedWhereAllSkip) {
@@ -163,7 +163,7 @@ TEST(VerdictTest, ASkipExcusesNothing) {
   fails.failures = failed(1).failures;
   crashes.end = KilledBy{SIGSEGV};
   leaves.left_behind = {"12 (sleep)"};
-  EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 …");
+  EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 not 2");
   EXPECT_EQ(reason_of(crashes), "rank 0 crashed: signal SIGSEGV (11)");
   EXPECT_EQ(reason_of(leaves), "rank 0 failed: left processes behind: 12 (sleep)");
 }
@@ -189,7 +189,7 @@ TEST(VerdictTest, AlsoWhereTheOthersWaitForWhoSkipped) {
 TEST(VerdictTest, AFailureIsMoreThanADivergence) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
-  EXPECT_EQ(judged({skips, failed(2)}).reason, "rank 1 failed: a_test.cc:7: x is 1 …");
+  EXPECT_EQ(judged({skips, failed(2)}).reason, "rank 1 failed: a_test.cc:7: x is 1 not 2");
 }
 
 TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
@@ -207,11 +207,29 @@ TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
   EXPECT_EQ(judged({killed, killed}, needs).status, TestStatus::kFailed);
 }
 
+TEST(VerdictTest, WhoIsLateHasNotEndedByItself) {
+  RankFacts late = passed();
+  late.was_late = true;
+  late.is_done = false;
+  expect_fails(late, RankStatus::kTimedOut, "timed out: rank 1 hung");
+  late.end = KilledBy{SIGKILL};
+  const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
+  EXPECT_EQ(judged({late}, needs).reason,
+            "rank 0 failed: was to end with signal SIGKILL (9), and it did not end by itself");
+}
+
+TEST(VerdictTest, AReasonIsOneLineOfBoundedLength) {
+  RankFacts facts = failed(1);
+  facts.failures[0].message = "Expected:\n  " + std::string(300, 'x');
+  EXPECT_EQ(judged({facts}).reason,
+            "rank 0 failed: a_test.cc:7: Expected: " + std::string(150, 'x') + "…");
+}
+
 TEST(VerdictTest, WhatHappensBeforeAnExpectedEndCountsToo) {
   const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
   RankFacts facts{.end = KilledBy{SIGKILL}};
   facts.failures = failed(1).failures;
-  EXPECT_EQ(judged({facts}, needs).reason, "rank 0 failed: a_test.cc:7: x is 1 …");
+  EXPECT_EQ(judged({facts}, needs).reason, "rank 0 failed: a_test.cc:7: x is 1 not 2");
   facts = {.end = KilledBy{SIGKILL}, .sent_garbage = true};
   EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
   facts = {.end = KilledBy{SIGKILL}, .left_behind = {"12 (sleep)"}};
@@ -229,6 +247,7 @@ TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
   const auto result = judge({}, {hung(1), passed()}, /*interrupted=*/true);
   EXPECT_EQ(result.status, TestStatus::kInterrupted);
   EXPECT_EQ(result.reason, "the run was ended before it was over");
+  EXPECT_EQ(result.ranks[0].failures.at(0).message, "was running when the run was ended");
 }
 
 TEST(VerdictTest, HowARankEndedIsToldWhereItIsOutOfTheOrdinary) {

@@ -11,9 +11,11 @@
 #include <ATen/ops/ones.h>
 #include <ATen/record_function.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -41,7 +43,12 @@ DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
+  const auto sign_of = [](int who) { return shared_path("sign_" + std::to_string(who)); };
+  std::ofstream(sign_of(rank())) << "here";
   meet();
+  for (int who = 0; who < world_size(); ++who) {
+    EXPECT_TRUE(std::filesystem::exists(sign_of(who))) << who << " has not come";
+  }
   EXPECT_FALSE(store("another")->check({"rank0"}));
   EXPECT_TRUE(std::filesystem::is_empty("."));
   EXPECT_EQ(std::filesystem::current_path(), std::getenv("TMPDIR"));
@@ -188,12 +195,18 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = millis
   if (rank() == 1) wait_for_ever();
 }
 
+// The question where it stands ends the sleep, and the test comes to its end: too late.
+DISTRIBUTED_TEST(selftest, Hangs, test_asleep, {.ranks = 3, .timeout = milliseconds(500)}) {
+  EXPECT_LT(rank(), 3);
+  if (rank() == 1) ::sleep(1000);
+}
+
 DISTRIBUTED_TEST(selftest, Hangs, test_spinning, {.ranks = 2, .timeout = milliseconds(500)}) {
   EXPECT_LT(rank(), 2);
   for (volatile int i = 0; rank() == 1;) i = i + 1;
 }
 
-DISTRIBUTED_TEST(selftest, Hangs, test_stops_the_host, {.ranks = 2, .timeout = milliseconds(500)}) {
+DISTRIBUTED_TEST(selftest, Hangs, test_stops_the_host, {.ranks = 2, .timeout = seconds(3)}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) ::kill(::getppid(), SIGSTOP);
 }
@@ -286,10 +299,16 @@ DISTRIBUTED_TEST(selftest, Fails, test_closes_its_descriptors, {.ranks = 2}) {
   for (int fd = 0; rank() == 1 && fd < 256; ++fd) ::close(fd);
 }
 
-// A daemon: a session of its own, and no parent any more.  The rank ends when it is all that.
+// A daemon: a session of its own, and no parent any more.  The rank ends when it is all that, and
+// the other one has ended before, whose daemon it is not.
 DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
-  if (rank() != 1) return;
+  const auto both = store();
+  if (rank() == 0) {
+    both->set("pid", std::to_string(::getpid()));
+    both->wait({"daemon"}, seconds(50));
+    return;
+  }
   int there[2];
   ASSERT_EQ(::pipe(there), 0);
   const pid_t child = ::fork();
@@ -298,6 +317,11 @@ DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
     char byte = 0;
     EXPECT_EQ(::read(there[0], &byte, 1), 0);
     EXPECT_EQ(::waitpid(child, nullptr, 0), child);
+    const int pid = std::stoi(both->get_to_str("pid"));
+    const int other = static_cast<int>(::syscall(SYS_pidfd_open, pid, 0));
+    both->set("daemon", "there");
+    pollfd ended{other, POLLIN, 0};
+    EXPECT_EQ(::poll(&ended, 1, 50'000), 1);
     return;
   }
   ::setsid();

@@ -14,11 +14,14 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/rand.h>
 #include <ATen/record_function.h>
+#include <fcntl.h>
+#include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "backends/gloo.h"
+#include "testsuites/harness/where_signal.h"
 #include "testsuites/testing/distributed_test.h"
 
 namespace distrun {
@@ -40,6 +43,11 @@ std::string variable(const char* name) {
   const std::string what = variable("SELFTEST_EARLY");
   if (what == "operation") at::ones({1});
   if (what == "thread") std::thread(wait_in_vain).detach();
+  if (what == "gpu") ::open("/dev/nvidiactl", O_RDONLY | O_CLOEXEC);
+  if (what == "plain test") {
+    ::testing::RegisterTest("Plain", "test", nullptr, nullptr, __FILE__, __LINE__,
+                            []() -> DistributedTest* { return nullptr; });
+  }
   if (what == "child" && ::fork() == 0) ::_exit(0);  // That may be done.
   return 0;
 }();
@@ -51,6 +59,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_process, {.ranks = 2}) {
   EXPECT_EQ(std::getenv("DISTRUN_TEST_HOST"), nullptr);
   EXPECT_EQ(std::filesystem::read_symlink("/proc/self/fd/0"), "/dev/null");
   EXPECT_EQ(::getpgrp(), ::getpid());
+  EXPECT_EQ(::sched_getscheduler(0), SCHED_BATCH);
   int death_signal = 0;
   ::prctl(PR_GET_PDEATHSIG, &death_signal);
   EXPECT_EQ(death_signal, SIGKILL);
@@ -77,8 +86,19 @@ DISTRIBUTED_TEST(surroundings, Rank, test_has_half_a_second,
   EXPECT_EQ(rank(), 0);
 }
 
+// Who is asked where it stands is asked by a thread of its own: that is there then.
+void ask_myself() {
+  sigset_t all, before;
+  ::sigfillset(&all);
+  ::sigprocmask(SIG_SETMASK, &all, &before);
+  ::kill(::getpid(), where_signal());
+  ::sigsuspend(&before);  // Until it has this thread's stack.
+  ::sigprocmask(SIG_SETMASK, &before, nullptr);
+}
+
 // A signal to the process is the test's to take.
 DISTRIBUTED_TEST(surroundings, Rank, test_signals, {.ranks = 1}) {
+  ask_myself();
   sigset_t one;
   ::sigemptyset(&one);
   ::sigaddset(&one, SIGUSR1);
@@ -101,6 +121,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_output, {.ranks = 1}) {
   };
   static const Last last;
   std::ios::sync_with_stdio(false);
+  std::cerr.tie(nullptr);  // Or std::cout would be flushed with it.
   std::cout << "on cout\n";
   std::clog << "on clog\n";
   std::printf("on stdout\n");

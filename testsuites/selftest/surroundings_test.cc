@@ -15,6 +15,7 @@ namespace distrun {
 namespace {
 
 using ::testing::AllOf;
+using ::testing::ContainsRegex;
 using ::testing::Each;
 using ::testing::Field;
 using ::testing::HasSubstr;
@@ -105,7 +106,7 @@ TEST_F(SurroundingsTest, WhoHangsInACollectiveSaysInWhich) {
   const std::string place = result.attempts.at(0).ranks.at(0).stands_at;
   EXPECT_THAT(place, AllOf(HasSubstr("allreduce, number "), HasSubstr("has not completed: Float"),
                            HasSubstr("test_hang_in_a_collective")));
-  EXPECT_THAT(place, Not(HasSubstr("RUN_ALL_TESTS"))) << "the same for all";
+  EXPECT_THAT(place, ContainsRegex("::TestBody\\(\\)[^\n]*\n$")) << "the rest is the same for all";
   EXPECT_THAT(place, Not(HasSubstr("take_stack"))) << "how it was asked";
 }
 
@@ -127,6 +128,22 @@ TEST_F(SurroundingsTest, WhatAForkCannotTakeAlongIsRefused) {
   EXPECT_THAT(reason_with("operation"), HasSubstr("has run a tensor operation before main()"));
   EXPECT_THAT(reason_with("thread"), HasSubstr("has 2 threads, and a fork takes one"));
   EXPECT_EQ(reason_with("child"), "");
+}
+
+TEST_F(SurroundingsTest, WhatIsExecutedAfreshTakesNothingAlong) {
+  for (const char* early : {"operation", "thread"}) {
+    auto its = options_with({{"SELFTEST_EARLY", early}});
+    its.fresh = true;
+    const auto result = run_one("selftest.Well.test_passes", its);
+    EXPECT_EQ(result.status, TestStatus::kPassed) << early << result.reason;
+  }
+}
+
+TEST_F(SurroundingsTest, NorCanItTakeAGpuAlong) {
+  if (::access("/dev/nvidiactl", F_OK) != 0) GTEST_SKIP() << "there is no GPU";
+  const auto result =
+      run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", "gpu"}}));
+  EXPECT_THAT(result.reason, HasSubstr("has touched a GPU"));
 }
 
 // The host itself, at a socket of ours.
@@ -171,6 +188,15 @@ TEST_F(TestHostTest, EndsAtARequestThatItDoesNotUnderstand) {
 }
 
 // A program of tests that is executed as a rank; what it tells comes to stdout.
+TEST(TestHostProgramTest, HasNoTestThatNobodyWouldRun) {
+  testing::ProgramOptions options;
+  options.environment.set(kTestHostVariable, "1");
+  options.environment.set("SELFTEST_EARLY", "plain test");
+  const auto result = testing::run_program({SELFTEST_PROGRAM}, options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(result.err, HasSubstr("Plain.test is no DISTRIBUTED_TEST, so nobody would run it"));
+}
+
 class RankProgramTest : public ::testing::Test {
  protected:
   testing::ProgramResult execute(const std::string& id,

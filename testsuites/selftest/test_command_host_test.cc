@@ -129,6 +129,7 @@ TEST_F(RunnerEndTest, NorItsGuard) {
 TEST_F(RunnerEndTest, AnInterruptEndsTheTestsAndAllIsTold) {
   const auto result = run_and([](int pid) { ::kill(pid, SIGINT); });
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{130}));
+  EXPECT_THAT(result.out, HasSubstr("the run was ended before it was over"));
   EXPECT_THAT(result.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
   EXPECT_EQ(read_byte(), 0);
 }
@@ -162,7 +163,7 @@ TEST_F(TestCommandTest, CtrlZStopsTheRanksAndTheShellResumesThem) {
   ASSERT_EQ(::mkfifo(file("go").c_str(), 0600), 0);
   const std::string pids = "$(cat " + file("pid_0") + " " + file("pid_1") + ")";
   testing::Terminal terminal({"env", "SELFTEST_FOLDER=" + folder_.path(),
-                              "XDG_CACHE_HOME=" + folder_.path(), "bash", "-mc",
+                              "XDG_CACHE_HOME=" + folder_.path(), "TERM=xterm", "bash", "-mc",
                               "(until [ -e " + file("pid_0") + " -a -e " + file("pid_1") +
                                   " ]; do :; done; echo there) & " + DISTRUN_PROGRAM +
                                   " test --binary " + SELFTEST_PROGRAM +

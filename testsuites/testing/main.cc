@@ -1,12 +1,30 @@
 // The main() of every program of distributed tests.
 #include <cstdio>
 #include <cstdlib>
+#include <string>
 
 #include <gtest/gtest.h>
 
 #include "testsuites/harness/host_messages.h"
 #include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/registry.h"
 #include "testsuites/testing/test_host.h"
+
+namespace {
+
+// A test that is there and is not run would be taken for one that has passed.
+bool has_distributed_tests_alone(const char* program) {
+  const auto others = distrun::other_tests();
+  for (const std::string& id : others) {
+    std::fprintf(stderr,
+                 "%s: %s is no DISTRIBUTED_TEST, so nobody would run it: move it into a program of "
+                 "its own\n",
+                 program, id.c_str());
+  }
+  return others.empty();
+}
+
+}  // namespace
 
 int main(int, char** argv) {
   // As a user may have set them for other programs: the runner chooses, repeats and reports.
@@ -15,7 +33,10 @@ int main(int, char** argv) {
   int count = 1;
   ::testing::InitGoogleTest(&count, argv);
   distrun::run_rank_if_asked();
-  if (std::getenv(distrun::kTestHostVariable) != nullptr) distrun::serve_tests(0);
+  if (std::getenv(distrun::kTestHostVariable) != nullptr) {
+    if (!has_distributed_tests_alone(argv[0])) return 2;
+    distrun::serve_tests(0);
+  }
   std::fprintf(stderr,
                "%s: a program of distributed tests: distrun test --binary %s\n"
                "Try 'distrun test --help'.\n",

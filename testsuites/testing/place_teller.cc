@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <csignal>
 #include <ctime>
 #include <mutex>
@@ -23,7 +24,7 @@ Backtrace stack;
 sem_t stack_is_taken;
 
 void take_stack(int) {
-  const int before = errno;
+  const int before = errno;  // The thread may be about to look at it.
   stack.capture();
   ::sem_post(&stack_is_taken);
   errno = before;
@@ -31,15 +32,13 @@ void take_stack(int) {
 
 int stack_signal() { return where_signal() + 1; }
 
+// Whoever asks has its signals blocked: nothing interrupts this.
 bool wait_for_stack() {
-  timespec until{};
-  ::clock_gettime(CLOCK_REALTIME, &until);
-  until.tv_nsec += 300'000'000;
-  until.tv_sec += until.tv_nsec / 1'000'000'000;
-  until.tv_nsec %= 1'000'000'000;
-  int result = 0;
-  while ((result = ::sem_timedwait(&stack_is_taken, &until)) != 0 && errno == EINTR) continue;
-  return result == 0;
+  using std::chrono::seconds;
+  const std::chrono::nanoseconds until =
+      std::chrono::system_clock::now().time_since_epoch() + std::chrono::milliseconds(300);
+  const timespec time{until / seconds(1), (until % seconds(1)).count()};
+  return ::sem_timedwait(&stack_is_taken, &time) == 0;
 }
 
 std::string stack_of(pthread_t thread) {

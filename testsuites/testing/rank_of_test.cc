@@ -63,7 +63,6 @@ int run_here(int, char**) {
   Rank& rank = *rank_here;
   GTEST_FLAG_SET(filter, rank.id);
   GTEST_FLAG_SET(repeat, 1);
-  GTEST_FLAG_SET(shuffle, false);
   GTEST_FLAG_SET(also_run_disabled_tests, true);
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());

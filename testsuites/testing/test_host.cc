@@ -16,7 +16,6 @@
 #include <sched.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
-#include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -100,25 +99,25 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
 
 class Host {
  public:
-  explicit Host(int socket) : socket_(socket) {
-    sigset_t child;
-    ::sigemptyset(&child);
-    ::sigaddset(&child, SIGCHLD);
-    ::sigprocmask(SIG_BLOCK, &child, nullptr);
-    children_.reset(::signalfd(-1, &child, SFD_CLOEXEC | SFD_NONBLOCK));
-  }
+  explicit Host(int socket) : socket_(socket) {}
 
   void serve() {
-    if (!children_ || !say_ready()) return;
+    if (!say_ready()) return;
     for (;;) {
-      std::array<pollfd, 2> waits = {{{socket_, POLLIN, 0}, {children_.get(), POLLIN, 0}}};
+      std::vector<pollfd> waits = {{socket_, POLLIN, 0}};
+      for (const auto& [pid, rank] : ranks_) waits.push_back({rank.pidfd.get(), POLLIN, 0});
       if (::poll(waits.data(), waits.size(), -1) < 0) continue;
-      if (waits[1].revents != 0) reap();
+      reap();
       if (waits[0].revents != 0 && !take_request()) return;
     }
   }
 
  private:
+  struct Rank {
+    std::uint64_t key;
+    UniqueFd pidfd;  // Of a thread that somebody has started, SIGCHLD may be taken.
+  };
+
   bool say_ready() {
     const std::string list = test_list_json(registered_tests());
     const UniqueFd file(::memfd_create("tests", MFD_CLOEXEC));
@@ -141,16 +140,17 @@ class Host {
   }
 
   void start(const ForkRank& fork, Descriptors descriptors) {
-    if (const auto problem = what_forbids_a_fork()) {
+    const bool is_executed = fork.fresh || !fork.under.empty();
+    if (const auto problem = is_executed ? std::nullopt : what_forbids_a_fork()) {
       send(RankNotForked{fork.key, *problem}, {});
       return;
     }
     const pid_t host = ::getpid();
     const pid_t child = ::fork();
     if (child == 0) {
-      children_.reset();
+      ranks_.clear();
       enter(fork, descriptors, host);
-      if (fork.fresh || !fork.under.empty()) execute_afresh(fork, descriptors.result);
+      if (is_executed) execute_afresh(fork, descriptors.result);
       descriptors.in.reset();
       descriptors.out.reset();
       descriptors.err.reset();
@@ -162,31 +162,32 @@ class Host {
       return;
     }
     // It has not been reaped, so this is the rank's and nobody else's.
-    const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+    UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     if (!pidfd) {
       send(RankNotForked{fork.key, Error::from_errno("pidfd_open").message}, {});
       ::kill(child, SIGKILL);  // Reaped with the others, and unknown.
       return;
     }
-    keys_[child] = fork.key;
     send(RankForked{fork.key, child}, {pidfd.get()});
+    ranks_[child] = {fork.key, std::move(pidfd)};
   }
 
   static std::optional<std::string> what_forbids_a_fork() {
+    const std::string remedy =
+        ": move what is at namespace scope into the test, or run it with --isolation exec";
+    // First, for it may start threads.
+    if (operations_so_far() > 0) {
+      return "the test host has run a tensor operation before main()" + remedy;
+    }
     std::error_code error;
     const std::filesystem::directory_iterator tasks("/proc/self/task", error);
     const auto threads = std::distance(begin(tasks), end(tasks));
     if (threads > 1) {
-      return "the test host has " + std::to_string(threads) +
-             " threads, and a fork takes one: something at namespace scope starts one";
-    }
-    if (operations_so_far() > 0) {
-      return "the test host has run a tensor operation before main(): move what is at namespace "
-             "scope into the test";
+      return "the test host has " + std::to_string(threads) + " threads, and a fork takes one" +
+             remedy;
     }
     if (has_touched_gpu()) {
-      return "the test host has touched a GPU, which a fork cannot use then: move what is at "
-             "namespace scope into the test";
+      return "the test host has touched a GPU, which a fork cannot use then" + remedy;
     }
     return std::nullopt;
   }
@@ -201,15 +202,13 @@ class Host {
   }
 
   void reap() {
-    signalfd_siginfo info{};
-    while (::read(children_.get(), &info, sizeof(info)) > 0) continue;
     int status = 0;
     for (pid_t child; (child = ::waitpid(-1, &status, WNOHANG)) > 0;) {
-      const auto known = keys_.extract(child);
+      const auto known = ranks_.extract(child);
       if (known.empty()) continue;
       const ProcessEnd end = WIFEXITED(status) ? ProcessEnd(ExitedWith{WEXITSTATUS(status)})
                                                : ProcessEnd(KilledBy{WTERMSIG(status)});
-      send(RankEnded{known.mapped(), end}, {});
+      send(RankEnded{known.mapped().key, end}, {});
     }
   }
 
@@ -218,8 +217,7 @@ class Host {
   }
 
   const int socket_;
-  UniqueFd children_;
-  std::map<pid_t, std::uint64_t> keys_;
+  std::map<pid_t, Rank> ranks_;
 };
 
 }  // namespace
