@@ -15,6 +15,7 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 #include <gmock/gmock.h>
+#include <torch/csrc/distributed/c10d/debug.h>
 
 #include "backends/point_to_point.h"
 #include "backends/ranks_testing.h"
@@ -201,6 +202,10 @@ TEST_F(CollectivesRanksTest, WhatOneSendsTheOtherReceives) {
 }
 
 TEST_F(CollectivesRanksTest, AReceiveFromAnyTellsWhoHasSent) {
+  if (c10d::debug_level() == c10d::DebugLevel::Detail) {
+    GTEST_SKIP() << "LibTorch numbers a receive from any as a collective, so that its wrapper "
+                    "finds this rank a number ahead at the next barrier";
+  }
   if (get_rank() != 0) return send(input(), 0);
   std::vector<bool> seen(static_cast<std::size_t>(get_world_size()));
   for (int i = 1; i < get_world_size(); ++i) {

@@ -54,6 +54,10 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
 
 }  // namespace
 
+void check_backends(const std::string& backends) {
+  for (const DeviceBackend& one : parse_device_backends(backends)) find_backend(one.backend);
+}
+
 std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
   const auto backends = parse_device_backends(request.backend);
   const auto store = c10::make_intrusive<PrefixStore>(request.name + "/", request.store);

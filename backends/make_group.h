@@ -25,4 +25,7 @@ struct GroupRequest {
 // Of a rank that is in the group.  Returns when its members have met; throws what they throw.
 std::shared_ptr<GroupState> make_group(const GroupRequest& request);
 
+// Throws c10::ValueError where "cpu:gloo,cuda:nccl" is malformed or names what is not registered.
+void check_backends(const std::string& backends);
+
 }  // namespace distrun::internal

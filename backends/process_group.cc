@@ -182,6 +182,7 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
       .backend_options = options.backend_options,
       .store = all.store};
   check_timeout("new_group", request.timeout);
+  internal::check_backends(request.backend);  // By those too who are not in the group.
   const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
   const bool is_member = place != request.ranks.end();
   if (!is_member && options.use_local_synchronization) return Group(not_a_member(request));

@@ -3,6 +3,7 @@
 
 #include <chrono>
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
 

@@ -1,6 +1,7 @@
 #include "backends/run_collective.h"
 
 #include <exception>
+#include <typeinfo>
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -24,11 +25,12 @@ template <class Act>
 auto translate(const char* function, int rank, int size, const Act& act) {
   try {
     return act();
-  } catch (const c10::DistError& error) {
+  } catch (const c10::Error& error) {
+    // Its other subclasses say what is wrong with the call.
+    const bool is_plain = typeid(error) == typeid(c10::Error);
+    if (!is_plain && dynamic_cast<const c10::DistError*>(&error) == nullptr) throw;
     TORCH_CHECK_WITH(DistBackendError, false, function, " on rank ", rank, " of ", size, ": ",
                      error.what_without_backtrace());
-  } catch (const c10::Error&) {
-    throw;
   } catch (const std::exception& error) {
     TORCH_CHECK_WITH(DistBackendError, false, function, " on rank ", rank, " of ", size, ": ",
                      error.what());

@@ -121,7 +121,8 @@ Complaint compare_tensors(const at::Tensor& actual, const at::Tensor& expected,
                             : compare_values(actual, expected, tolerance);
 }
 
-Complaint compare(const Tensors& actual, const Tensors& expected, const TensorTolerance& asked) {
+Complaint compare(const ComparedTensors& actual, const ComparedTensors& expected,
+                  const TensorTolerance& asked) {
   if (actual.tensor() && expected.tensor()) {
     return compare_tensors(*actual.tensor(), *expected.tensor(), asked);
   }
@@ -146,7 +147,8 @@ std::string rank_prefix() {
 }  // namespace
 
 ::testing::AssertionResult tensors_close(const char* actual_text, const char* expected_text,
-                                         const Tensors& actual, const Tensors& expected,
+                                         const ComparedTensors& actual,
+                                         const ComparedTensors& expected,
                                          const TensorTolerance& tolerance) {
   Complaint wrong;
   if (tolerance.rtol.has_value() != tolerance.atol.has_value()) {
@@ -161,7 +163,8 @@ std::string rank_prefix() {
 }
 
 ::testing::AssertionResult tensors_equal(const char* actual_text, const char* expected_text,
-                                         const Tensors& actual, const Tensors& expected) {
+                                         const ComparedTensors& actual,
+                                         const ComparedTensors& expected) {
   return tensors_close(actual_text, expected_text, actual, expected, {.rtol = 0, .atol = 0});
 }
 

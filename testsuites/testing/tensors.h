@@ -55,29 +55,36 @@ struct TensorTolerance {
 };
 
 // A tensor, or a list of these.  Holds references to the tensors, as at::Tensor does.
-class Tensors {
+class ComparedTensors {
  public:
-  Tensors(const at::Tensor& tensor) : value_(tensor) {}
-  Tensors(at::TensorList list) : value_(std::vector<Tensors>(list.begin(), list.end())) {}
+  ComparedTensors(const at::Tensor& tensor) : value_(tensor) {}
+  ComparedTensors(at::TensorList list)
+      : value_(std::vector<ComparedTensors>(list.begin(), list.end())) {}
   template <class T>
-  Tensors(const std::vector<T>& list) : value_(std::vector<Tensors>(list.begin(), list.end())) {}
-  Tensors(std::initializer_list<Tensors> list) : value_(std::vector<Tensors>(list)) {}
+  ComparedTensors(const std::vector<T>& list)
+      : value_(std::vector<ComparedTensors>(list.begin(), list.end())) {}
+  ComparedTensors(std::initializer_list<ComparedTensors> list)
+      : value_(std::vector<ComparedTensors>(list)) {}
 
   // Null where it is the other.
   const at::Tensor* tensor() const { return std::get_if<at::Tensor>(&value_); }
-  const std::vector<Tensors>* list() const { return std::get_if<std::vector<Tensors>>(&value_); }
+  const std::vector<ComparedTensors>* list() const {
+    return std::get_if<std::vector<ComparedTensors>>(&value_);
+  }
 
  private:
-  std::variant<at::Tensor, std::vector<Tensors>> value_;
+  std::variant<at::Tensor, std::vector<ComparedTensors>> value_;
 };
 
 namespace internal {
 
 // The texts are those of the macro's arguments.
 ::testing::AssertionResult tensors_equal(const char* actual_text, const char* expected_text,
-                                         const Tensors& actual, const Tensors& expected);
+                                         const ComparedTensors& actual,
+                                         const ComparedTensors& expected);
 ::testing::AssertionResult tensors_close(const char* actual_text, const char* expected_text,
-                                         const Tensors& actual, const Tensors& expected,
+                                         const ComparedTensors& actual,
+                                         const ComparedTensors& expected,
                                          const TensorTolerance& tolerance = {});
 
 }  // namespace internal

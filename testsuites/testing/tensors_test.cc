@@ -28,11 +28,11 @@ constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
 constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
 
 // What is said of them; "alike" where that is nothing.
-std::string equal(const Tensors& actual, const Tensors& expected) {
+std::string equal(const ComparedTensors& actual, const ComparedTensors& expected) {
   const auto result = internal::tensors_equal("actual", "expected", actual, expected);
   return result ? "alike" : result.message();
 }
-std::string close(const Tensors& actual, const Tensors& expected,
+std::string close(const ComparedTensors& actual, const ComparedTensors& expected,
                   const TensorTolerance& tolerance = {}) {
   const auto result = internal::tensors_close("actual", "expected", actual, expected, tolerance);
   return result ? "alike" : result.message();
