@@ -38,13 +38,33 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
   return backend;
 }
 
+namespace {
+
+// LibTorch's forgets its own group when a timeout is set.
+class CheckedBackend : public c10d::ProcessGroupWrapper {
+ public:
+  CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
+                 c10::intrusive_ptr<c10d::Backend> checks)
+      : ProcessGroupWrapper(backend, checks), checks_(std::move(checks)) {}
+
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    getWrappedPg()->setTimeout(timeout);
+    checks_->setTimeout(timeout);
+  }
+
+ private:
+  c10::intrusive_ptr<c10d::Backend> checks_;
+};
+
+}  // namespace
+
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request) {
   BackendRequest helper = request;
   helper.store =
       c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
   helper.options = nullptr;
-  return c10::make_intrusive<c10d::ProcessGroupWrapper>(backend, make_gloo_backend(helper));
+  return c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper));
 }
 
 }  // namespace distrun

@@ -51,6 +51,11 @@ std::vector<at::Tensor> Work::result() const {
   return impl_->work->result();
 }
 
+c10::intrusive_ptr<c10::ivalue::Future> Work::get_future() const {
+  TORCH_CHECK(impl_, "get_future: nothing is under way");
+  return impl_->work->getFuture();
+}
+
 int Work::source_rank() const {
   TORCH_CHECK(impl_, "source_rank: nothing was received");
   return get_global_rank(impl_->group, impl_->work->sourceRank());

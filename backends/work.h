@@ -20,6 +20,9 @@
 namespace c10d {
 class Work;
 }
+namespace c10::ivalue {
+struct Future;
+}
 
 namespace distrun {
 
@@ -41,6 +44,11 @@ class Work {
 
   // The output tensors, where the backend tells them; wait() first.
   std::vector<at::Tensor> result() const;
+
+  // What is there when the collective has ended: the list of its tensors, or its error.  Include
+  // <ATen/core/ivalue.h>.  For communication hooks (parallel/comm_hook.h), which go on with it.
+  // Throws where nothing is under way, and where the backend has none: point to point in "gloo".
+  c10::intrusive_ptr<c10::ivalue::Future> get_future() const;
 
   // The global rank that a tensor has come from, of a receive from any; wait() first.
   int source_rank() const;

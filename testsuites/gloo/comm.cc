@@ -119,7 +119,7 @@ DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_incremented_gloo_subgroup_cud
 
 void warn_not_in_group(MakeTensor make) {
   const Group group = new_group({{0}});
-  const at::Tensor x = make(at::full({2, 2}, get_rank())), before = x.clone();
+  const at::Tensor x = make(at::full({2, 2}, 1.0 * get_rank())), before = x.clone();
   const Tensors xs = {make(at::full({2, 2}, 7.0))}, xs_before = {xs[0].clone()};
   const Warnings warnings;
   all_gather(xs, x, {.group = group});

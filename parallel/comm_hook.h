@@ -1,0 +1,55 @@
+// Communication hooks: how DistributedDataParallel reduces its gradients, where that is not to be
+// the mean of all ranks.
+//
+//     #include <torch/csrc/distributed/c10d/comm.hpp>       // GradBucket
+//
+//     ddp.register_comm_hook([](c10d::GradBucket& bucket) {
+//       auto reduced = all_reduce(bucket.getBuffer(), ReduceOp::SUM, {.async_op = true});
+//       return reduced.get_future()->then(
+//           [](c10::ivalue::Future& done) { return done.value().toTensorVector()[0] / 2; },
+//           c10::TensorType::get());
+//     });
+//
+// A hook is called once for each bucket in each backward, in the same order on all ranks, on the
+// thread that runs backward(), while gradients of other buckets are still computed.  It returns a
+// Future of the tensor that is to become the bucket's gradients, or of a list of one: same shape
+// and dtype as the buffer, which it may have changed in place.  Nothing is divided afterwards.
+// What it needs to know from call to call it captures (Python's `state`).
+//
+// From torch/csrc/distributed/c10d/comm.hpp and torch/nn/parallel/distributed.py.
+#pragma once
+
+#include <concepts>
+#include <functional>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+
+namespace c10d {
+class GradBucket;
+}
+namespace c10::ivalue {
+struct Future;
+}
+
+namespace distrun {
+
+using Future = c10::intrusive_ptr<c10::ivalue::Future>;
+
+// Anything that can be called with a bucket and returns a Future.
+template <class T>
+concept CommHookFunction = std::invocable<T&, c10d::GradBucket&> &&
+    std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>, Future>;
+
+using CommHook = std::function<Future(c10d::GradBucket&)>;
+
+// Those that LibTorch has: BuiltinCommHookType.
+enum class BuiltinCommHook {
+  ALLREDUCE,      // The mean, as without a hook.
+  FP16_COMPRESS,  // The mean, of gradients sent as half: half the bytes.
+};
+
+// A Future that is there already: for hooks that do not communicate.
+Future completed_future(const at::Tensor& tensor);
+
+}  // namespace distrun

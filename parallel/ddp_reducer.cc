@@ -1,0 +1,226 @@
+#include "parallel/ddp_reducer.h"
+
+#include <algorithm>
+#include <unordered_map>
+#include <utility>
+
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include "backends/process_group.h"
+#include "parallel/checked_comm_hook.h"
+#include "parallel/ddp_buckets.h"
+#include "parallel/ddp_model.h"
+#include "parallel/ddp_sink.h"
+
+namespace distrun {
+
+namespace {
+
+using ReducerPtr = std::shared_ptr<c10d::Reducer>;
+
+// What backward reduces, as c10d::Reducer wants it.
+struct Gradients {
+  std::vector<at::Tensor> parameters;
+  std::vector<bool> sparse;
+  std::unordered_map<std::size_t, std::string> names;
+
+  explicit Gradients(const DdpModel& model) {
+    for (const DdpParameter& one : model.parameters) {
+      if (!one.tensor.requires_grad()) continue;
+      names[parameters.size()] = one.name;
+      parameters.push_back(one.tensor);
+      sparse.push_back(one.sparse_gradient);
+    }
+  }
+};
+
+// LibTorch 2.11 has no sizes for each bucket, and no copies in batches.
+template <class Reducer = c10d::Reducer, class... Arguments>
+std::shared_ptr<Reducer> construct_reducer(Arguments&&... arguments) {
+  const std::vector<int64_t> sizes_of_each;
+  if constexpr (std::is_constructible_v<Reducer, Arguments..., std::vector<int64_t>, bool>) {
+    return std::make_shared<Reducer>(std::forward<Arguments>(arguments)..., sizes_of_each, false);
+  } else if constexpr (std::is_constructible_v<Reducer, Arguments..., std::vector<int64_t>>) {
+    return std::make_shared<Reducer>(std::forward<Arguments>(arguments)..., sizes_of_each);
+  } else {
+    return std::make_shared<Reducer>(std::forward<Arguments>(arguments)...);
+  }
+}
+
+ReducerPtr make_reducer(const Gradients& gradients,
+                        const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                        const DdpOptions& options) {
+  const bool graph_may_change = options.find_unused_parameters && !options.static_graph;
+  const auto sizes = internal::bucket_sizes(options.bucket_cap_mb, graph_may_change);
+  auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
+      gradients.parameters, sizes.at_first, gradients.sparse));
+  // Gradients come in about the reverse order of forward's.
+  std::reverse(buckets.begin(), buckets.end());
+  return construct_reducer(gradients.parameters, std::move(buckets), group, gradients.sparse,
+                           sizes.others, options.find_unused_parameters,
+                           options.gradient_as_bucket_view, gradients.names, sizes.first,
+                           options.skip_all_reduce_unused_params, /*use_python_reducer=*/false);
+}
+
+std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptions& options) {
+  const c10::Device first = model.parameters.front().tensor.device();
+  if (options.device_ids.empty()) return std::nullopt;
+  const bool on_one_device =
+      std::all_of(model.parameters.begin(), model.parameters.end(),
+                  [&](const DdpParameter& one) { return one.tensor.device() == first; });
+  TORCH_CHECK_VALUE(options.device_ids.size() == 1, "DistributedDataParallel: device_ids has ",
+                    options.device_ids.size(), " devices; expected one, or none");
+  TORCH_CHECK_VALUE(on_one_device && !first.is_cpu(),
+                    "DistributedDataParallel: device_ids is for a module on one GPU, but ",
+                    model.name, on_one_device ? " is on the CPU" : " is on several devices");
+  const c10::Device device = options.device_ids.front().of_type(first.type());
+  TORCH_CHECK_VALUE(device == first, "DistributedDataParallel: device_ids has ", device, ", but ",
+                    model.name, " is on ", first);
+  return device;
+}
+
+std::vector<at::Tensor> state_of(const DdpModel& model, bool with_buffers) {
+  std::vector<at::Tensor> tensors;
+  for (const DdpParameter& one : model.parameters) tensors.push_back(one.tensor.detach());
+  if (!with_buffers || !model.buffers) return tensors;
+  for (const DdpBuffer& one : model.buffers()) tensors.push_back(one.tensor.detach());
+  return tensors;
+}
+
+}  // namespace
+
+struct DdpReducer::Impl {
+  DdpModel model;
+  DdpOptions options;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::optional<c10::Device> input_device;
+  ReducerPtr reducer;
+  std::shared_ptr<c10d::Logger> logger;                       // Before the reducer in death.
+  std::shared_ptr<bool> sync = std::make_shared<bool>(true);  // false: within no_sync()
+  std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
+  bool sync_buffers = true;  // The last forward was synchronized, or there was none.
+
+  Impl(DdpModel its_model, const DdpOptions& its_options);
+
+  void make_logger();
+  bool needs_sink() const {
+    return options.static_graph ? !*delayed : options.find_unused_parameters;
+  }
+  std::function<void()> as_backward_begins() const;
+
+  // Errors of this object, which are to be found in the logging data.
+  template <class Act>
+  void logged(const Act& act) const {
+    try {
+      act();
+    } catch (const c10::Error& error) {
+      logger->set_error_and_log(error.what_without_backtrace());
+      throw;
+    }
+  }
+};
+
+DdpReducer::Impl::Impl(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
+  TORCH_CHECK_VALUE(options.process_group.is_member(), "DistributedDataParallel: rank ", get_rank(),
+                    " is not in its process_group");
+  group = options.process_group.process_group();
+  model = internal::participants(std::move(its_model), options.parameters_to_ignore);
+  input_device = input_device_of(model, options);
+  const Gradients gradients(model);
+  if (options.init_sync) {
+    c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
+    internal::broadcast_all(group, state_of(model, options.broadcast_buffers));
+  }
+  reducer = make_reducer(gradients, group, options);
+  make_logger();
+}
+
+void DdpReducer::Impl::make_logger() {
+  logger = std::make_shared<c10d::Logger>(reducer);
+  reducer->set_logger(logger);
+  const std::vector<int> ids =
+      input_device ? std::vector<int>{input_device->index()} : std::vector<int>();
+  logger->set_construction_data_and_log(model.name, ids, ids.empty() ? -1 : ids.front(),
+                                        options.broadcast_buffers, /*has_sync_bn=*/false,
+                                        options.static_graph);
+  if (!options.static_graph) return;
+  reducer->set_static_graph();
+  logger->set_static_graph();
+}
+
+// Of a static graph's first iteration everything is reduced at its end: only then it is known how
+// often each parameter is used.
+std::function<void()> DdpReducer::Impl::as_backward_begins() const {
+  if (!options.static_graph) return [] {};
+  return [weak = std::weak_ptr(reducer), its_delayed = delayed] {
+    if (*its_delayed) return;
+    torch::autograd::Engine::get_default_engine().queue_callback([weak] {
+      if (const auto alive = weak.lock()) alive->delay_all_reduce();
+    });
+    *its_delayed = true;
+  };
+}
+
+DdpReducer::DdpReducer(DdpModel model, const DdpOptions& options)
+    : impl_(std::make_unique<Impl>(std::move(model), options)) {}
+DdpReducer::~DdpReducer() = default;
+DdpReducer::DdpReducer(DdpReducer&&) noexcept = default;
+DdpReducer& DdpReducer::operator=(DdpReducer&&) noexcept = default;
+
+void DdpReducer::before_forward() {
+  Impl& my = *impl_;
+  if (c10::GradMode::is_enabled() && *my.sync) {
+    my.logger->set_runtime_stats_and_log();
+    my.reducer->prepare_for_forward();
+  }
+  if (c10::GradMode::is_enabled()) my.reducer->rebuild_buckets();
+  if (my.sync_buffers && my.options.broadcast_buffers && my.model.buffers) {
+    internal::broadcast_buffers(my.group, my.model.buffers());
+  }
+}
+
+std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {
+  Impl& my = *impl_;
+  my.sync_buffers = c10::GradMode::is_enabled() && *my.sync;
+  if (my.sync_buffers) {
+    const bool walk = my.options.find_unused_parameters && !my.options.static_graph;
+    my.reducer->prepare_for_backward(walk ? outputs : std::vector<at::Tensor>());
+  }
+  if (!my.needs_sink()) return outputs;
+  return internal::sink(std::move(outputs), my.as_backward_begins());
+}
+
+DdpReducer::NoSync::NoSync(std::shared_ptr<bool> sync)
+    : sync_(std::move(sync)), before_(std::exchange(*sync_, false)) {}
+DdpReducer::NoSync::~NoSync() { *sync_ = before_; }
+DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(impl_->sync); }
+
+void DdpReducer::register_comm_hook(CommHook hook, const std::string& name) {
+  impl_->logged([&] {
+    impl_->reducer->register_comm_hook(internal::checked_comm_hook(std::move(hook), name));
+    impl_->logger->set_comm_hook(name);
+  });
+}
+
+void DdpReducer::register_builtin_comm_hook(BuiltinCommHook hook) {
+  using Type = c10d::BuiltinCommHookType;
+  const bool is_fp16 = hook == BuiltinCommHook::FP16_COMPRESS;
+  impl_->logged([&] {
+    impl_->reducer->register_builtin_comm_hook(is_fp16 ? Type::FP16_COMPRESS : Type::ALLREDUCE);
+    impl_->logger->set_comm_hook(is_fp16 ? "FP16_COMPRESS" : "ALLREDUCE");
+  });
+}
+
+const std::optional<c10::Device>& DdpReducer::input_device() const { return impl_->input_device; }
+
+c10::DDPLoggingData DdpReducer::get_ddp_logging_data() const {
+  return impl_->logger->get_ddp_logging_data();
+}
+
+c10d::Reducer& DdpReducer::reducer() const { return *impl_->reducer; }
+
+}  // namespace distrun

@@ -1,0 +1,110 @@
+// DdpReducer is DistributedDataParallel for modules that are not torch::nn::Module: it knows
+// parameters and buffers by name, and nothing of the calls that use them.
+//
+//     DdpReducer ddp({.name = "Net", .parameters = {{"w", w}, {"b", b}}}, {.bucket_cap_mb = 10});
+//     for (…) {
+//       ddp.before_forward();
+//       at::Tensor out = ddp.after_forward({net(input)})[0];
+//       loss(out).backward();                  // w.grad(), b.grad(): the mean of all ranks
+//       optimizer.step();
+//     }
+//
+// Every rank makes it, with the same parameters in the same order.  When it is made, they get the
+// values of the group's rank 0.  From then on backward() reduces gradients, by c10d::Reducer.
+//
+// The parameters' tensors are held, and stay the same tensors: change their values, not them.
+//
+// Errors: c10::ValueError for what this rank can see to be wrong; what LibTorch throws where ranks
+// differ or peers are gone, in backward() too.  They are in get_ddp_logging_data() under "error"
+// where there is one already.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/Logging.h>
+
+#include "parallel/comm_hook.h"
+#include "parallel/ddp_options.h"
+
+namespace c10d {
+class Reducer;
+}
+
+namespace distrun {
+
+struct DdpParameter {
+  std::string name;
+  at::Tensor tensor;             // A leaf.  One that requires no gradient is synchronized only.
+  bool sparse_gradient = false;  // Its gradients are sparse (COO).
+};
+
+struct DdpBuffer {
+  std::string name;
+  at::Tensor tensor;
+};
+
+struct DdpModel {
+  std::string name = "model";  // For logging data.
+  std::vector<DdpParameter> parameters;
+  // Asked before each forward, for a buffer may be another tensor each time; none: no buffers.
+  std::function<std::vector<DdpBuffer>()> buffers = nullptr;
+};
+
+class DdpReducer {
+ public:
+  // A collective: returns when the others have come.
+  explicit DdpReducer(DdpModel model, const DdpOptions& options = {});
+  ~DdpReducer();
+  DdpReducer(DdpReducer&&) noexcept;
+  DdpReducer& operator=(DdpReducer&&) noexcept;
+
+  // Around each forward.  after_forward() takes the tensors that forward has returned, all of them,
+  // and returns what is to be used in their place: with find_unused_parameters, and in the first
+  // iteration of static_graph, the graph is continued there.
+  void before_forward();
+  std::vector<at::Tensor> after_forward(std::vector<at::Tensor> outputs);
+
+  // While the guard lives, forwards do without synchronization: their gradients add up on this
+  // rank, and the first backward of a later forward reduces them all.
+  class NoSync {
+   public:
+    ~NoSync();
+    NoSync(const NoSync&) = delete;
+    NoSync& operator=(const NoSync&) = delete;
+
+   private:
+    friend class DdpReducer;
+    explicit NoSync(std::shared_ptr<bool> sync);
+    std::shared_ptr<bool> sync_;
+    bool before_;
+  };
+  [[nodiscard]] NoSync no_sync();
+
+  // One hook for each model, before its first backward: a second one is a c10::Error.  A hook that
+  // returns a null Future, or one of something else than a tensor like its bucket's, makes
+  // backward() throw a c10::ValueError that names it.
+  void register_comm_hook(CommHook hook, const std::string& name = "comm_hook");
+  void register_builtin_comm_hook(BuiltinCommHook hook);
+
+  // Where the tensors among forward's arguments belong; none: where they are.
+  const std::optional<c10::Device>& input_device() const;
+
+  // What c10d::Logger knows: options, sizes of buckets, times of sampled iterations, "error".
+  // Python's _get_ddp_logging_data().
+  c10::DDPLoggingData get_ddp_logging_data() const;
+
+  // LibTorch's own: include <torch/csrc/distributed/c10d/reducer.hpp>.
+  c10d::Reducer& reducer() const;
+
+ private:
+  struct Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace distrun
