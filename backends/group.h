@@ -7,7 +7,9 @@
 //
 // A Group is cheap to copy; all copies are the same group.  It is freed, and its connections with
 // it, when the last copy is gone, or at once by destroy_process_group(group), or with the default
-// group.  What is used after that is an error that says so.  As in torch.distributed, a rank that
+// group.  What is used after that is an error that says so.  Keep it until the other members are
+// through: who drops a group that nothing was done in may do so while a peer still connects, which
+// gets an error then; barrier({.group = pair}) is enough.  As in torch.distributed, a rank that
 // is not in the group has a Group all the same: with it collectives warn and do nothing.
 //
 // Threads: copies may be made, used and dropped on any thread; a group's own collectives are called

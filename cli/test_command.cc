@@ -195,6 +195,7 @@ void TestCommand::check(const Environment& environment) {
   const Machine machine = this_machine(environment);
   options_.plan.cpus = std::max(machine.cpus, 1);
   options_.plan.gpus = machine.gpus;
+  options_.plan.share_gpus = environment.get("DISTRUN_SHARE_GPUS") == "1";
 }
 
 void TestCommand::check_selection() {

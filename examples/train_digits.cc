@@ -2,12 +2,13 @@
 //
 //     distrun launch --nproc-per-node 2 build/examples/train_digits examples/data/digits.csv
 //
-// Each rank computes gradients on its share of every batch, all_reduce adds them up,
-// and all ranks take the same step.  train_digits.py is the same program in Python:
+// Each rank computes gradients on its share of every batch, DistributedDataParallel makes
+// them the mean of all, and all ranks take the same step.  train_digits.py is the same program in Python:
 // same model, split, seeds and order, so ranks of both kinds can train together.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <memory>
 #include <sstream>
 #include <stdexcept>
 #include <string>
@@ -24,6 +25,7 @@
 #include "backends/collectives.h"
 #include "backends/process_group.h"
 #include "common/record.h"
+#include "parallel/distributed_data_parallel.h"
 
 namespace {
 
@@ -75,23 +77,12 @@ struct Net : torch::nn::Module {
   at::Tensor forward(const at::Tensor& images) { return out(at::relu(hidden(images))); }
 };
 
-// All ranks get the mean of their gradients.
-void average_gradients(const Net& net) {
-  for (const at::Tensor& parameter : net.parameters()) {
-    distrun::all_reduce(parameter.grad());
-    parameter.grad().div_(distrun::get_world_size());
-  }
-}
-
 void train_and_test(const std::string& path) {
   const Digits data = load(path);
   const int rank = distrun::get_rank(), world_size = distrun::get_world_size();
 
   torch::manual_seed(1);
-  Net net;
-  for (const at::Tensor& parameter : net.parameters()) {
-    distrun::broadcast(parameter.detach(), /*src=*/0);
-  }
+  distrun::DistributedDataParallel net(std::make_shared<Net>());
   torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
 
   const int64_t step_samples = kBatch * world_size;
@@ -105,10 +96,9 @@ void train_and_test(const std::string& path) {
       const at::Tensor mine = order.narrow(0, step * step_samples + rank * kBatch, kBatch);
       optimizer.zero_grad();
       const at::Tensor loss =
-          at::cross_entropy_loss(net.forward(data.train.images.index_select(0, mine)),
+          at::cross_entropy_loss(net(data.train.images.index_select(0, mine)),
                                  data.train.digits.index_select(0, mine));
-      loss.backward();
-      average_gradients(net);
+      loss.backward();  // Each rank's gradients become the mean of all.
       optimizer.step();
       total += loss.detach();
     }
@@ -120,7 +110,7 @@ void train_and_test(const std::string& path) {
     }
   }
 
-  const at::Tensor right = net.forward(data.test.images).argmax(1).eq(data.test.digits);
+  const at::Tensor right = net(data.test.images).argmax(1).eq(data.test.digits);
   std::printf("rank %d test_accuracy %.4f\n", rank, right.to(at::kFloat).mean().item<double>());
 }
 

@@ -14,6 +14,7 @@ import torch
 import torch._dynamo
 import torch.distributed as dist
 from torch.nn.functional import cross_entropy
+from torch.nn.parallel import DistributedDataParallel
 
 EPOCHS = 10
 BATCH = 32  # Of each rank.
@@ -39,21 +40,12 @@ class Net(torch.nn.Module):
         return self.out(torch.relu(self.hidden(images)))
 
 
-def average_gradients(net):
-    """All ranks get the mean of their gradients."""
-    for parameter in net.parameters():
-        dist.all_reduce(parameter.grad)
-        parameter.grad.div_(dist.get_world_size())
-
-
 def train_and_test(path):
     (images, digits), (test_images, test_digits) = load(path)
     rank, world_size = dist.get_rank(), dist.get_world_size()
 
     torch.manual_seed(1)
-    net = Net()
-    for parameter in net.parameters():
-        dist.broadcast(parameter.detach(), src=0)
+    net = DistributedDataParallel(Net())
     optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
 
     step_samples = BATCH * world_size
@@ -67,8 +59,7 @@ def train_and_test(path):
             mine = order.narrow(0, step * step_samples + rank * BATCH, BATCH)
             optimizer.zero_grad()
             loss = cross_entropy(net(images[mine]), digits[mine])
-            loss.backward()
-            average_gradients(net)
+            loss.backward()  # Each rank's gradients become the mean of all.
             optimizer.step()
             total += loss.detach()
         dist.all_reduce(total)

@@ -1,131 +1,156 @@
-// DistributedDataParallel, as every rank of a real run sees it:
+// The gradients that DistributedDataParallel leaves, as every rank of a real run sees them:
 //
 //     distrun launch --nproc-per-node 2 build/tests/ddp_ranks_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
-#include <gmock/gmock.h>
-#include <torch/csrc/distributed/c10d/comm.hpp>
-#include <torch/csrc/distributed/c10d/reducer.hpp>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
-#include <torch/serialize.h>
-#include <torch/utils.h>
-
-#include "backends/ranks_testing.h"
-#include "parallel/distributed_data_parallel.h"
+#include "parallel/ddp_testing.h"
 
 namespace distrun {
 namespace {
 
-using ::testing::Each;
-using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-struct NetImpl : torch::nn::Module {
-  torch::nn::Linear first{nullptr}, second{nullptr}, unused{nullptr};
-  NetImpl() {
-    first = register_module("first", torch::nn::Linear(3, 4));
-    second = register_module("second", torch::nn::Linear(4, 2));
-  }
-  at::Tensor forward(const at::Tensor& x) { return second(at::relu(first(x))); }
-};
-TORCH_MODULE(Net);
-
-// A part for each rank: rank r uses parts[r] only, nobody the last.
-struct PartsImpl : torch::nn::Module {
-  std::vector<at::Tensor> parts;
-  explicit PartsImpl(int ranks) {
-    for (int i = 0; i <= ranks; ++i) {
-      parts.push_back(register_parameter("part" + std::to_string(i), at::ones({2})));
-    }
-  }
-  at::Tensor forward(int part) { return parts[static_cast<std::size_t>(part)].sum(); }
-};
-
-class DdpRanksTest : public RanksTest {
+class DdpGradientsRanksTest : public DdpRanksTest {
  protected:
-  void SetUp() override {
-    RanksTest::SetUp();
-    torch::manual_seed(get_rank());
-  }
-
-  static std::shared_ptr<NetImpl> net() { return std::make_shared<NetImpl>(); }
-
-  static at::Tensor data_of(int rank) { return at::arange(6, at::kFloat).view({2, 3}) + rank; }
-
-  // What backward() has to leave: the mean of what the ranks would have alone.
-  static Tensors mean_gradients(NetImpl& net) {
-    const auto alone = std::make_shared<NetImpl>();
-    {
-      torch::NoGradGuard no_grad;
-      for (std::size_t i = 0; i < alone->parameters().size(); ++i) {
-        alone->parameters()[i].copy_(net.parameters()[i]);
-      }
-    }
-    for (int rank = 0; rank < get_world_size(); ++rank) {
-      alone->forward(data_of(rank)).pow(2).sum().backward();
-    }
-    Tensors gradients;
-    for (const at::Tensor& one : alone->parameters()) {
-      gradients.push_back(one.grad() / get_world_size());
-    }
-    return gradients;
-  }
-
-  static void expect_gradients(NetImpl& net, const Tensors& expected) {
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      ASSERT_TRUE(net.parameters()[i].grad().defined()) << i;
-      EXPECT_TRUE(net.parameters()[i].grad().allclose(expected[i])) << i;
-    }
-  }
-
   static void expect_mean_gradients(const DdpOptions& options) {
-    DistributedDataParallel ddp(net(), options);
+    DistributedDataParallel ddp(TwoLayers(), options);
     for (int iteration = 0; iteration < 3; ++iteration) {
       SCOPED_TRACE(iteration);
       ddp.zero_grad(/*set_to_none=*/!options.gradient_as_bucket_view);
       const Tensors expected = mean_gradients(*ddp.module());
-      ddp(data_of(get_rank())).pow(2).sum().backward();
+      loss(ddp(data())).backward();
       expect_gradients(*ddp.module(), expected);
-      torch::NoGradGuard no_grad;
+      const at::NoGradGuard no_grad;
       for (at::Tensor& one : ddp.parameters()) one.sub_(one.grad(), 0.01);
     }
   }
 };
 
-TEST_F(DdpRanksTest, AllRanksBeginWithWhatTheFirstHas) {
-  DistributedDataParallel ddp(net());
-  for (const at::Tensor& one : ddp.parameters()) {
-    const at::Tensor of_first = one.detach().clone();
-    broadcast(of_first, 0);
-    EXPECT_TRUE(one.equal(of_first));
+TEST_F(DdpGradientsRanksTest, AreTheMeanOfAllRanks) { expect_mean_gradients({}); }
+TEST_F(DdpGradientsRanksTest, AreSoInABucketForEachParameter) {
+  expect_mean_gradients({.bucket_cap_mb = 0});
+}
+TEST_F(DdpGradientsRanksTest, AreSoInBucketsThatAreNotBuiltAgain) {
+  expect_mean_gradients({.bucket_cap_mb = 0.0001, .find_unused_parameters = true});
+}
+TEST_F(DdpGradientsRanksTest, AreSoAsViewsOfBuckets) {
+  expect_mean_gradients({.gradient_as_bucket_view = true});
+}
+TEST_F(DdpGradientsRanksTest, AreSoAfterAWalkThroughTheGraph) {
+  expect_mean_gradients({.find_unused_parameters = true});
+}
+TEST_F(DdpGradientsRanksTest, AreSoOfAStaticGraph) {
+  expect_mean_gradients({.static_graph = true});
+}
+TEST_F(DdpGradientsRanksTest, AreSoOfAStaticGraphWithViews) {
+  expect_mean_gradients({.gradient_as_bucket_view = true, .static_graph = true});
+}
+
+TEST_F(DdpGradientsRanksTest, OfAGroupAreItsRanksOnly) {
+  const Group first = new_group({{0}});
+  if (get_rank() != 0) {
+    EXPECT_THAT(error_of([&] { DistributedDataParallel(TwoLayers(), {.process_group = first}); }),
+                HasSubstr("rank " + std::to_string(get_rank()) + " is not in its process_group"));
+    return;
+  }
+  DistributedDataParallel ddp(TwoLayers(), {.process_group = first});
+  loss(ddp(data())).backward();
+  const at::Tensor got = ddp.parameters()[0].grad().clone();
+  ddp.module()->zero_grad();
+  loss(ddp.module()->forward(data())).backward();
+  EXPECT_TRUE(got.allclose(ddp.parameters()[0].grad()));
+}
+
+TEST_F(DdpGradientsRanksTest, AddUpWithoutSynchronizationUntilTheNextForward) {
+  DistributedDataParallel ddp{TwoLayers()};
+  Tensors expected = mean_gradients(*ddp.module());
+  {
+    const auto outer = ddp.no_sync();
+    { const auto inner = ddp.no_sync(); }
+    loss(ddp(data())).backward();
+    ddp.module()->zero_grad();
+    loss(ddp(data())).backward();  // Still on this rank alone.
+  }
+  const at::Tensor own = ddp.parameters()[0].grad().clone();
+  loss(ddp(data())).backward();
+  for (at::Tensor& one : expected) one = one * 2;
+  expect_gradients(*ddp.module(), expected);
+  EXPECT_EQ(own.allclose(expected[0] / 2), get_world_size() == 1);
+}
+
+TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesAreLeftAlone) {
+  const int ranks = get_world_size();
+  DistributedDataParallel ddp(std::make_shared<PartsImpl>(ranks), {.find_unused_parameters = true});
+  for (int iteration = 1; iteration <= 2; ++iteration) {
+    ddp(get_rank()).backward();
+    for (int i = 0; i < ranks; ++i) {
+      const at::Tensor gradient = ddp.parameters()[static_cast<std::size_t>(i)].grad();
+      ASSERT_TRUE(gradient.defined()) << i;
+      EXPECT_TRUE(gradient.allclose(at::ones({2}) * iteration / ranks)) << gradient;
+    }
+    EXPECT_FALSE(ddp.parameters().back().grad().defined());
   }
 }
 
-TEST_F(DdpRanksTest, GradientsAreTheMeanOfAllRanks) { expect_mean_gradients({}); }
-TEST_F(DdpRanksTest, SmallBucketsMakeNoDifference) { expect_mean_gradients({.bucket_cap_mb = 0}); }
-TEST_F(DdpRanksTest, ViewsOfBucketsMakeNoDifference) {
-  expect_mean_gradients({.gradient_as_bucket_view = true});
+TEST_F(DdpGradientsRanksTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
+  struct Both : PartsImpl {
+    using PartsImpl::PartsImpl;
+    std::pair<at::Tensor, at::Tensor> forward() { return {parts[0].sum(), parts[1].sum()}; }
+  };
+  DistributedDataParallel ddp(std::make_shared<Both>(1), {.find_unused_parameters = true});
+  ddp().first.backward();
+  EXPECT_TRUE(ddp.module()->parts[0].grad().defined());
+  EXPECT_FALSE(ddp.module()->parts[1].grad().defined());
 }
-TEST_F(DdpRanksTest, AWalkThroughTheGraphMakesNoDifference) {
-  expect_mean_gradients({.find_unused_parameters = true});
+
+TEST_F(DdpGradientsRanksTest, ThatDoNotComeAreAnErrorThatNamesTheParameter) {
+  DistributedDataParallel ddp(std::make_shared<PartsImpl>(get_world_size()));
+  ddp(0).backward();
+  const std::string text = error_of([&] { ddp(0); });
+  EXPECT_THAT(text, HasSubstr("find_unused_parameters"));
+  EXPECT_THAT(text, HasSubstr("part1"));
+  EXPECT_THAT(ddp.get_ddp_logging_data().strs_map.at("error"), HasSubstr("part1"));
 }
-TEST_F(DdpRanksTest, AStaticGraphMakesNoDifference) {
-  expect_mean_gradients({.static_graph = true});
-}
-TEST_F(DdpRanksTest, AGroupOfSomeTrainsWithoutTheOthers) {
-  const Group first = new_group({{0}});
-  if (get_rank() != 0) {
-    EXPECT_THROW(DistributedDataParallel(net(), {.process_group = first}), c10::ValueError);
-    return;
+
+TEST_F(DdpGradientsRanksTest, OfAParameterThatIsUsedTwiceAreReducedOnce) {
+  struct Tied : torch::nn::Module {
+    at::Tensor weight = register_parameter("weight", at::ones({2}));
+    at::Tensor same = register_parameter("same", weight);
+    at::Tensor forward() { return (weight * 2 + same).sum(); }
+  };
+  for (const bool static_graph : {false, true}) {
+    DistributedDataParallel ddp(std::make_shared<Tied>(), {.static_graph = static_graph});
+    ddp().backward();
+    EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({2}, 3.0)));
   }
-  DistributedDataParallel ddp(net(), {.process_group = first});
-  ddp(data_of(0)).pow(2).sum().backward();
-  const Tensors got = {ddp.parameters()[0].grad().clone()};
-  ddp.module()->zero_grad();
-  ddp.module()->forward(data_of(0)).pow(2).sum().backward();
-  EXPECT_TRUE(got[0].allclose(ddp.parameters()[0].grad()));
+}
+
+TEST_F(DdpGradientsRanksTest, MayBeOfSeveralTypes) {
+  struct Mixed : torch::nn::Module {
+    at::Tensor single = register_parameter("single", at::ones({3}));
+    at::Tensor twice = register_parameter("twice", at::ones({3}, at::kDouble));
+    at::Tensor half = register_parameter("half", at::ones({3}, at::kHalf));
+    at::Tensor complex = register_parameter("complex", at::ones({3}, at::kComplexFloat));
+    at::Tensor forward(int x) { return x * (single + twice + half + at::abs(complex)).sum(); }
+  };
+  DistributedDataParallel ddp(std::make_shared<Mixed>());
+  ddp(get_rank()).backward();
+  const double mean = (get_world_size() - 1) / 2.0;
+  for (const at::Tensor& one : ddp.parameters()) {
+    EXPECT_EQ(one.grad().dtype(), one.dtype());
+    EXPECT_TRUE(one.grad().allclose(at::full_like(one, mean))) << one.grad();
+  }
+}
+
+TEST_F(DdpGradientsRanksTest, OfAGraphThatOutlivesItsModelAreStillComputed) {
+  at::Tensor output, weight;
+  {
+    DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});
+    weight = ddp.parameters()[0];
+    output = loss(ddp(data()));
+  }
+  output.backward();
+  EXPECT_TRUE(weight.grad().defined());
 }
 
 }  // namespace

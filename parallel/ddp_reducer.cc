@@ -12,6 +12,7 @@
 
 #include "backends/process_group.h"
 #include "parallel/checked_comm_hook.h"
+#include "parallel/construct_reducer.h"
 #include "parallel/ddp_buckets.h"
 #include "parallel/ddp_model.h"
 #include "parallel/ddp_sink.h"
@@ -38,19 +39,6 @@ struct Gradients {
   }
 };
 
-// LibTorch 2.11 has no sizes for each bucket, and no copies in batches.
-template <class Reducer = c10d::Reducer, class... Arguments>
-std::shared_ptr<Reducer> construct_reducer(Arguments&&... arguments) {
-  const std::vector<int64_t> sizes_of_each;
-  if constexpr (std::is_constructible_v<Reducer, Arguments..., std::vector<int64_t>, bool>) {
-    return std::make_shared<Reducer>(std::forward<Arguments>(arguments)..., sizes_of_each, false);
-  } else if constexpr (std::is_constructible_v<Reducer, Arguments..., std::vector<int64_t>>) {
-    return std::make_shared<Reducer>(std::forward<Arguments>(arguments)..., sizes_of_each);
-  } else {
-    return std::make_shared<Reducer>(std::forward<Arguments>(arguments)...);
-  }
-}
-
 ReducerPtr make_reducer(const Gradients& gradients,
                         const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         const DdpOptions& options) {
@@ -60,10 +48,10 @@ ReducerPtr make_reducer(const Gradients& gradients,
       gradients.parameters, sizes.at_first, gradients.sparse));
   // Gradients come in about the reverse order of forward's.
   std::reverse(buckets.begin(), buckets.end());
-  return construct_reducer(gradients.parameters, std::move(buckets), group, gradients.sparse,
-                           sizes.others, options.find_unused_parameters,
-                           options.gradient_as_bucket_view, gradients.names, sizes.first,
-                           options.skip_all_reduce_unused_params, /*use_python_reducer=*/false);
+  return internal::construct_reducer(
+      gradients.parameters, std::move(buckets), group, gradients.sparse, sizes.others,
+      options.find_unused_parameters, options.gradient_as_bucket_view, gradients.names, sizes.first,
+      options.skip_all_reduce_unused_params, /*use_python_reducer=*/false);
 }
 
 std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptions& options) {

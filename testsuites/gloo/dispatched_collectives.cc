@@ -1,6 +1,8 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -60,6 +62,37 @@ DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_allg
 DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_monitored_barrier,
                  {.ranks = 1}) {
   EXPECT_NO_THROW(monitored_barrier());
+}
+
+// The backend that the group has for CPU tensors, of a group that is made anew.
+std::string cpu_backend_of(const InitOptions& options) {
+  destroy_process_group();
+  init_process_group(options);
+  return default_group().getBackend(at::kCPU)->getBackendName();
+}
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests,
+                 test_init_process_group_for_all_backends, {.ranks = 1}) {
+  for (const char* backends : {"gloo", "cpu:gloo", "cpu:gloo,cuda:gloo"}) {
+    EXPECT_EQ(cpu_backend_of({.backend = backends}), "gloo") << backends;
+    EXPECT_EQ(get_backend(), backends);
+  }
+  destroy_process_group();
+  EXPECT_THROWS_WITH(init_process_group("cuda:gluu"), c10::ValueError, "'gluu'");
+  init_process_group("cuda:gloo");
+  EXPECT_THROW(default_group().getBackend(at::kCPU), c10::Error);
+}
+
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests,
+                 test_init_process_group_optional_backend, {.ranks = 1}) {
+  EXPECT_EQ(cpu_backend_of({}), "gloo");
+}
+
+// Where no GPU is to be seen.
+DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_default_process_group,
+                 {.ranks = 1}) {
+  ::setenv("CUDA_VISIBLE_DEVICES", "", 1);
+  EXPECT_EQ(cpu_backend_of({}), "gloo");
 }
 
 }  // namespace

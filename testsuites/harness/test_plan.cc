@@ -20,7 +20,8 @@ int ranks_of(const TestNeeds& needs, const PlanOptions& options) {
 }
 
 std::string reason_to_skip(const TestNeeds& needs, const PlanOptions& options) {
-  if (needs.min_gpus > options.gpus) {
+  const bool can_share = options.share_gpus && options.gpus > 0;
+  if (needs.min_gpus > options.gpus && !can_share) {
     return fmt::format("needs {} GPU{}, and there {} {}", needs.min_gpus,
                        needs.min_gpus == 1 ? "" : "s", options.gpus == 1 ? "is" : "are",
                        options.gpus);

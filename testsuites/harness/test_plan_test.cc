@@ -33,6 +33,9 @@ TEST(TestPlanTest, SkipsForWantOfGpus) {
   EXPECT_EQ(planned({.min_gpus = 1}).skip_reason, "needs 1 GPU, and there are 0");
   EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1}).skip_reason, "needs 2 GPUs, and there is 1");
   EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 2}).skip_reason, "");
+  EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1, .share_gpus = true}).skip_reason, "");
+  EXPECT_EQ(planned({.min_gpus = 1}, {.share_gpus = true}).skip_reason,
+            "needs 1 GPU, and there are 0");
 }
 
 TEST(TestPlanTest, TakesAnotherBackendWhereTheTestHasIt) {
