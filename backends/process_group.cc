@@ -10,7 +10,6 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/debug.h>
 
-#include "backends/device_backends.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"
 #include "backends/rendezvous.h"
@@ -95,7 +94,7 @@ void init_process_group(const InitOptions& options) {
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
   check_timeout("init_process_group", options.timeout);
   const std::string backend = lower(options.backend);
-  parse_device_backends(backend);  // Before the others are waited for.
+  internal::check_backends(backend);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
   const Rendezvous met =
       rendezvous(Environment::from(environ), options.init_method, options.timeout);

@@ -7,6 +7,7 @@
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/distributed/c10d/debug.h>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
@@ -39,6 +40,21 @@ struct Gradients {
   }
 };
 
+// A reducer that is made under TORCH_DISTRIBUTED_DEBUG=INFO, or more, tells parameters by name in
+// its errors; else by number alone.
+class WithNamesInErrors {
+ public:
+  WithNamesInErrors() {
+    if (before_ == c10d::DebugLevel::Off) c10d::setDebugLevel(c10d::DebugLevel::Info);
+  }
+  ~WithNamesInErrors() { c10d::setDebugLevel(before_); }
+  WithNamesInErrors(const WithNamesInErrors&) = delete;
+  WithNamesInErrors& operator=(const WithNamesInErrors&) = delete;
+
+ private:
+  c10d::DebugLevel before_ = c10d::debug_level();
+};
+
 ReducerPtr make_reducer(const Gradients& gradients,
                         const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                         const DdpOptions& options) {
@@ -48,6 +64,7 @@ ReducerPtr make_reducer(const Gradients& gradients,
       gradients.parameters, sizes.at_first, gradients.sparse));
   // Gradients come in about the reverse order of forward's.
   std::reverse(buckets.begin(), buckets.end());
+  const WithNamesInErrors named;
   return internal::construct_reducer(
       gradients.parameters, std::move(buckets), group, gradients.sparse, sizes.others,
       options.find_unused_parameters, options.gradient_as_bucket_view, gradients.names, sizes.first,
