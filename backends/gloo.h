@@ -5,6 +5,9 @@
 // say of gloo::rendezvous::Store differs from what is inside LibTorch.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "backends/backend_registry.h"
@@ -18,11 +21,19 @@ namespace distrun {
 // GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
 // Options, if there are any, are c10d::ProcessGroupGloo::Options; their timeout is the request's.
 // Throws where the others do not come in time.
+//
+// Its abort() ends what is under way with an error, and what is begun after it; LibTorch's own does
+// nothing.  Any thread may call it.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request);
 
 // The backend with a check before each collective that all ranks call the same one, with the same
 // shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
+
+// The rank, within the group, of the peer that `error` is about, where it has come from `backend`
+// and is about one.  Gloo names the address of a connection, by which nobody knows a rank.
+// Requires that the group is of no use any more, as it is after an error.
+std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error);
 
 }  // namespace distrun
