@@ -101,6 +101,13 @@ class Ranks {
   }
   std::optional<ProcessEnd> end_of(int rank) const { return look_at_end(of(rank).process); }
 
+  bool is_stopped(int rank) const {
+    siginfo_t state{};
+    const auto pidfd = static_cast<id_t>(of(rank).process.pidfd.get());
+    return ::waitid(P_PIDFD, pidfd, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           state.si_code == CLD_STOPPED;
+  }
+
   // What it has written to stderr.
   std::string text_of(int rank) const {
     std::ifstream file("/proc/self/fd/" + std::to_string(of(rank).err.get()));
@@ -159,7 +166,7 @@ class Ranks {
 
 void expect_it_failed_as_planned(const Ranks& ranks, const FaultPlan& plan) {
   if (plan.fault == Fault::kStop) {
-    EXPECT_EQ(ranks.end_of(plan.victim), std::nullopt);
+    EXPECT_TRUE(ranks.is_stopped(plan.victim));
     return;
   }
   const int signal = plan.fault == Fault::kKill    ? SIGKILL

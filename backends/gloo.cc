@@ -43,17 +43,15 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     }
   }
 
-  // The one connection that has ended by this error: each keeps its own, and throws it when it is
-  // used again.
+  // A connection keeps the error by which it has ended, and throws it when it is used again.
   std::optional<int> peer_of(const std::string& error) {
-    std::optional<int> peer;
+    if (error.find("]:") == std::string::npos) return std::nullopt;  // It names no address.
     for (int rank = 0; rank < getSize(); ++rank) {
-      const std::string its = rank == getRank() ? "" : error_of(rank);
-      if (its.empty() || error.find(its) == std::string::npos) continue;
-      if (peer) return std::nullopt;
-      peer = rank;
+      if (rank == getRank()) continue;
+      const std::string its = error_of(rank);
+      if (!its.empty() && error.find(its) != std::string::npos) return rank;
     }
-    return peer;
+    return std::nullopt;
   }
 
  private:
@@ -70,12 +68,17 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 };
 
-// The check has connections of its own.
+// The check has connections of its own, and what LibTorch's wrapper passes on it does not get.
 class CheckedBackend : public c10d::ProcessGroupWrapper {
  public:
   CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
                  c10::intrusive_ptr<c10d::Backend> checks)
       : ProcessGroupWrapper(backend, checks), checks_(std::move(checks)) {}
+
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    checks_->setTimeout(timeout);
+    ProcessGroupWrapper::setTimeout(timeout);
+  }
 
   void abort() override {
     checks_->abort();
