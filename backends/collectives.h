@@ -20,8 +20,9 @@
 // What this rank can see to be wrong is a c10::ValueError before anything is sent: it names the
 // function, this rank, what was given and what was expected.  Other ranks then wait for this one:
 // end, or call it again as it should be.  A peer that is gone and a time-out are a
-// c10::DistBackendError that names the function and this rank; the group is of no use any more
-// then.  A rank that is not in the group is warned, and nothing happens.
+// c10::DistBackendError that names the function and this rank, and which peer is gone; the group is
+// of no use any more then.  The peer need not be the one that failed first: one that ends because
+// of it is gone, too.  A rank that is not in the group is warned, and nothing happens.
 //
 // Threads: from one thread at a time for a group, for the order is what matches them.
 #pragma once

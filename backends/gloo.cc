@@ -1,8 +1,14 @@
 #include "backends/gloo.h"
 
+#include <chrono>
 #include <csignal>
+#include <exception>
+#include <limits>
+#include <utility>
 
 #include <c10/util/Exception.h>
+#include <gloo/context.h>
+#include <gloo/transport/unbound_buffer.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
@@ -20,6 +26,71 @@ void let_writes_fail() {
   }
 }
 
+// What else is asked of a Gloo backend.  All by buffers, which Gloo lets anybody make: of its
+// connections the declarations say other things than what is inside LibTorch.
+class GlooBackend : public c10d::ProcessGroupGloo {
+ public:
+  using ProcessGroupGloo::ProcessGroupGloo;
+
+  // A wait that is over closes all connections, and with them ends all other waits.
+  void abort() override {
+    for (const auto& context : contexts_) {
+      try {
+        context->createUnboundBuffer(nullptr, 0)->waitRecv(std::chrono::milliseconds(1));
+      } catch (const std::exception&) {
+        // Says that it is over.
+      }
+    }
+  }
+
+  // A connection keeps the error by which it has ended, and throws it when it is used again.
+  std::optional<int> peer_of(const std::string& error) {
+    if (error.find("]:") == std::string::npos) return std::nullopt;  // It names no address.
+    for (int rank = 0; rank < getSize(); ++rank) {
+      if (rank == getRank()) continue;
+      const std::string its = error_of(rank);
+      if (!its.empty() && error.find(its) != std::string::npos) return rank;
+    }
+    return std::nullopt;
+  }
+
+ private:
+  std::string error_of(int rank) {
+    constexpr auto kNobodysSlot = std::numeric_limits<std::uint64_t>::max();
+    for (const auto& context : contexts_) {
+      try {
+        context->createUnboundBuffer(nullptr, 0)->recv(rank, kNobodysSlot, 0, 0);
+      } catch (const std::exception& error) {
+        return error.what();
+      }
+    }
+    return "";
+  }
+};
+
+// The check has connections of its own, and what LibTorch's wrapper passes on it does not get.
+class CheckedBackend : public c10d::ProcessGroupWrapper {
+ public:
+  CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
+                 c10::intrusive_ptr<c10d::Backend> checks)
+      : ProcessGroupWrapper(backend, checks), checks_(std::move(checks)) {}
+
+  void setTimeout(std::chrono::milliseconds timeout) override {
+    checks_->setTimeout(timeout);
+    ProcessGroupWrapper::setTimeout(timeout);
+  }
+
+  void abort() override {
+    checks_->abort();
+    ProcessGroupWrapper::abort();
+  }
+
+  c10d::Backend& checks() const { return *checks_; }
+
+ private:
+  const c10::intrusive_ptr<c10d::Backend> checks_;
+};
+
 }  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request) {
@@ -32,31 +103,11 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
   options->timeout = request.timeout;
   options->group_name = request.group_name;
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
-  auto backend = c10::make_intrusive<c10d::ProcessGroupGloo>(request.store, request.rank,
-                                                             request.size, options);
+  auto backend =
+      c10::make_intrusive<GlooBackend>(request.store, request.rank, request.size, options);
   backend->setSequenceNumberForGroup();
   return backend;
 }
-
-namespace {
-
-// LibTorch's forgets its own group when a timeout is set.
-class CheckedBackend : public c10d::ProcessGroupWrapper {
- public:
-  CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
-                 c10::intrusive_ptr<c10d::Backend> checks)
-      : ProcessGroupWrapper(backend, checks), checks_(std::move(checks)) {}
-
-  void setTimeout(std::chrono::milliseconds timeout) override {
-    getWrappedPg()->setTimeout(timeout);
-    checks_->setTimeout(timeout);
-  }
-
- private:
-  c10::intrusive_ptr<c10d::Backend> checks_;
-};
-
-}  // namespace
 
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request) {
@@ -65,6 +116,14 @@ c10::intrusive_ptr<c10d::Backend> make_checked_backend(
       c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
   helper.options = nullptr;
   return c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper));
+}
+
+std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error) {
+  if (auto* gloo = dynamic_cast<GlooBackend*>(&backend)) return gloo->peer_of(error);
+  auto* checked = dynamic_cast<CheckedBackend*>(&backend);
+  if (checked == nullptr) return std::nullopt;
+  const auto peer = peer_of_gloo_error(*checked->getWrappedPg(), error);
+  return peer ? peer : peer_of_gloo_error(checked->checks(), error);
 }
 
 }  // namespace distrun

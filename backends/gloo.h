@@ -5,6 +5,9 @@
 // say of gloo::rendezvous::Store differs from what is inside LibTorch.
 #pragma once
 
+#include <optional>
+#include <string>
+
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "backends/backend_registry.h"
@@ -18,11 +21,19 @@ namespace distrun {
 // GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
 // Options, if there are any, are c10d::ProcessGroupGloo::Options; their timeout is the request's.
 // Throws where the others do not come in time.
+//
+// Its abort() ends what is under way with an error, and what is begun after it; LibTorch's own does
+// nothing.  Any thread may call it.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request);
 
 // The backend with a check before each collective that all ranks call the same one, with the same
 // shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
+
+// The rank, within the group, of the peer whose lost connection is what `error` tells of, if it does.
+// Gloo names an address there, from which nobody knows the rank.  The error is one that `backend`
+// has just thrown.
+std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error);
 
 }  // namespace distrun

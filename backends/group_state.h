@@ -1,6 +1,7 @@
 // What is known of a group, and of all groups of this process.  For the files of this folder.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <map>
 #include <mutex>
@@ -21,6 +22,7 @@ struct GroupState {
   // None: this rank is not in the group, or it has been destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
+  std::atomic<bool> is_aborted = false;
 
   GroupState() = default;
   GroupState(const GroupState&) = delete;

@@ -88,6 +88,22 @@ std::shared_ptr<GroupState> not_a_member(const GroupRequest& request) {
   return state;
 }
 
+// The last made first: on all ranks in the same order, which some backends need to end them.
+std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
+  std::vector<std::shared_ptr<GroupState>> groups = {all.group};
+  for (const auto& each : all.groups) {
+    if (auto group = each.lock()) groups.push_back(std::move(group));
+  }
+  std::reverse(groups.begin(), groups.end());
+  return groups;
+}
+
+void abort_group(GroupState& state) {
+  if (!state.process_group) return;
+  state.is_aborted = true;
+  state.process_group->abort();
+}
+
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
@@ -116,17 +132,12 @@ void init_process_group(const InitOptions& options) {
 }
 
 void destroy_process_group() {
-  World& all = the_world();
-  std::vector<std::shared_ptr<GroupState>> groups = {all.group};
-  for (const auto& each : all.groups) {
-    if (auto group = each.lock()) groups.push_back(std::move(group));
-  }
-  // The last made ends first: on all ranks in the same order, which some backends need.
-  for (auto group = groups.rbegin(); group != groups.rend(); ++group) {
-    if ((*group)->process_group) (*group)->process_group->shutdown();
+  const auto groups = groups_of(the_world());
+  for (const auto& group : groups) {
+    if (group->process_group) group->process_group->shutdown();
   }
   delete std::exchange(world(), nullptr);
-  for (auto group = groups.rbegin(); group != groups.rend(); ++group) (*group)->free();
+  for (const auto& group : groups) group->free();
 }
 
 void destroy_process_group(const Group& group) {
@@ -137,8 +148,13 @@ void destroy_process_group(const Group& group) {
   state.free();
 }
 
+void abort_process_group() {
+  for (const auto& group : groups_of(the_world())) abort_group(*group);
+}
+
 void abort_process_group(const Group& group) {
-  if (group.is_member()) group->abort();
+  if (group.is_default()) return abort_process_group();
+  abort_group(*group.state());
 }
 
 bool is_initialized() { return world() != nullptr; }

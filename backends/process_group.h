@@ -82,10 +82,16 @@ void destroy_process_group();
 // Leaves that group, on this rank, and frees it.  Nothing where this rank is not in it.
 void destroy_process_group(const Group& group);
 
-// Ends the collectives that are under way with an error and makes those to come fail, on this rank;
-// other ranks see a peer that is gone.  For a rank that has found that it cannot go on.  The group
-// is of no use any more: destroy it.
-void abort_process_group(const Group& group = {});
+// Ends the collectives that are under way, in every group, with an error, and makes those to come
+// fail, on this rank; other ranks see a peer that is gone.  For a rank that has found that it cannot
+// go on: destroy_process_group() then has nothing to wait for.  A receive from any rank is not
+// ended: it has the group's timeout.
+//
+// On any thread, also while others wait for collectives; not while groups are made or destroyed.
+void abort_process_group();
+// The same in that group.  It is of no use any more: destroy it.  Nothing where this rank is not in
+// it.
+void abort_process_group(const Group& group);
 
 bool is_initialized();
 

@@ -8,6 +8,8 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -82,8 +84,29 @@ TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
     ADD_FAILURE() << "all_reduce without the last rank";
   } catch (const c10::DistBackendError& error) {
     EXPECT_THAT(error.what_without_backtrace(),
-                ::testing::HasSubstr("all_reduce on rank " + rank + " of "));
+                ::testing::ContainsRegex("all_reduce on rank " + rank +
+                                         " of [0-9]: the connection to rank [0-9] was lost: "));
   }
+  destroy_process_group();
+}
+
+// The last rank does not come to a collective; whoever waits for it would do so for an hour.
+TEST_F(ProcessGroupRanksTest, AbortEndsWhatIsUnderWayInEveryGroup) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const Group slow = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
+  const auto store = default_group().getStore();
+  const int last = get_world_size() - 1;
+  if (get_rank() != last) {
+    const at::Tensor tensor = input_of(get_rank());
+    const Work work = all_reduce(tensor, ReduceOp::SUM, {.group = slow, .async_op = true});
+    abort_process_group();
+    EXPECT_THROW(work.wait(), c10::DistBackendError);
+    EXPECT_THROW(all_reduce(tensor, ReduceOp::SUM, {.group = slow}), c10::DistBackendError);
+    EXPECT_THROW(all_reduce(tensor), c10::DistBackendError);
+    store->set("aborted" + std::to_string(get_rank()), "");
+  }
+  // It stays until then, for its end would end the collectives as well.
+  for (int rank = 0; rank < last; ++rank) store->wait({"aborted" + std::to_string(rank)});
   destroy_process_group();
 }
 

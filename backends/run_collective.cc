@@ -1,39 +1,81 @@
 #include "backends/run_collective.h"
 
 #include <exception>
+#include <memory>
+#include <string>
 #include <typeinfo>
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "backends/gloo.h"
 #include "backends/group_state.h"
 #include "backends/process_group.h"
+#include "common/rank_list.h"
 
 namespace distrun {
 
-struct Work::Impl {
+namespace internal {
+
+// What an error says of where it has come from.
+struct CollectiveCall {
   const char* function;
+  std::shared_ptr<const GroupState> state;
+  int rank;  // The global one, to be told when the groups may be gone.
+  bool is_default;
+};
+
+}  // namespace internal
+
+struct Work::Impl {
+  internal::CollectiveCall call;
   Group group;  // Lives as long as what is under way in it.
   c10::intrusive_ptr<c10d::Work> work;
-  int rank, size;  // Of the group, to be told when it may be gone.
 };
 
 namespace {
 
+using internal::CollectiveCall;
+
+// "all_reduce on rank 1 of 4", "all_reduce on rank 3 in group 1 of ranks 2, 3".
+std::string where(const CollectiveCall& call) {
+  const auto& ranks = call.state->ranks;
+  const std::string rank = c10::str(call.function, " on rank ", call.rank);
+  if (call.is_default) return c10::str(rank, " of ", ranks.size());
+  return c10::str(rank, " in group ", call.state->name, " of ", list_of_ranks(ranks));
+}
+
+// "the connection to rank 3 was lost: ", where that is what the error says.
+std::string which_peer(const internal::GroupState& state, const std::string& error) {
+  const auto& group = state.process_group;
+  if (!group) return "";
+  for (const c10::Device device : group->getDeviceTypes()) {
+    const auto peer = peer_of_gloo_error(*group->getBackend(device.type()), error);
+    if (!peer) continue;
+    const int rank = state.ranks[static_cast<std::size_t>(*peer)];
+    return c10::str("the connection to rank ", rank, " was lost: ");
+  }
+  return "";
+}
+
+[[noreturn]] void fail(const CollectiveCall& call, const std::string& error) {
+  const std::string why = call.state->is_aborted ? "the group has been aborted"
+                                                 : which_peer(*call.state, error) + error;
+  TORCH_CHECK_WITH(DistBackendError, false, where(call), ": ", why);
+}
+
 // Runs what a backend does.
 template <class Act>
-auto translate(const char* function, int rank, int size, const Act& act) {
+auto translate(const CollectiveCall& call, const Act& act) {
   try {
     return act();
   } catch (const c10::Error& error) {
     // Its other subclasses say what is wrong with the call.
     const bool is_plain = typeid(error) == typeid(c10::Error);
     if (!is_plain && dynamic_cast<const c10::DistError*>(&error) == nullptr) throw;
-    TORCH_CHECK_WITH(DistBackendError, false, function, " on rank ", rank, " of ", size, ": ",
-                     error.what_without_backtrace());
+    fail(call, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    TORCH_CHECK_WITH(DistBackendError, false, function, " on rank ", rank, " of ", size, ": ",
-                     error.what());
+    fail(call, error.what());
   }
 }
 
@@ -41,7 +83,7 @@ auto translate(const char* function, int rank, int size, const Act& act) {
 
 void Work::wait(std::chrono::milliseconds timeout) const {
   if (!impl_) return;
-  translate(impl_->function, impl_->rank, impl_->size, [&] { impl_->work->wait(timeout); });
+  translate(impl_->call, [&] { impl_->work->wait(timeout); });
 }
 
 bool Work::is_completed() const { return !impl_ || impl_->work->isCompleted(); }
@@ -70,11 +112,11 @@ namespace internal {
 
 Work run_collective(const char* function, const Group& group, bool async_op,
                     const std::function<c10::intrusive_ptr<c10d::Work>()>& act) {
-  const int rank = get_rank(group), size = get_world_size(group);
-  auto begun = translate(function, rank, size, act);
+  const auto& state = group.is_default() ? world()->group : group.state();
+  const CollectiveCall call{function, state, get_rank(), state == world()->group};
+  auto begun = translate(call, act);
   if (!begun) return {};
-  Work work(std::make_shared<const Work::Impl>(
-      Work::Impl{function, group, std::move(begun), rank, size}));
+  Work work(std::make_shared<const Work::Impl>(Work::Impl{call, group, std::move(begun)}));
   if (async_op) return work;
   work.wait();
   return {};

@@ -12,8 +12,8 @@
 namespace distrun::internal {
 
 // Calls `act`, which begins the collective, and waits for it unless `async_op`.  What a backend
-// throws, there or while it is waited for, becomes a c10::DistBackendError that names the function
-// and this rank.
+// throws, there or while it is waited for, becomes a c10::DistBackendError that names the function,
+// this rank, and the peer whose connection was lost where that is why.
 Work run_collective(const char* function, const Group& group, bool async_op,
                     const std::function<c10::intrusive_ptr<c10d::Work>()>& act);
 
