@@ -1,0 +1,183 @@
+// What a type is to for_each_tensor().  For visit_tensors.h.
+#pragma once
+
+#include <concepts>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <ranges>
+#include <string_view>
+#include <tuple>
+#include <type_traits>
+#include <utility>
+#include <variant>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/Scalar.h>
+
+namespace distrun {
+
+// What a visit_tensors() is given: called with anything within, it goes on there.
+template <class Function>
+class TensorVisitor {
+ public:
+  explicit TensorVisitor(const Function& function) : function_(&function) {}
+  template <class Value>
+  void operator()(Value& within) const;
+
+ private:
+  const Function* function_;
+};
+
+namespace internal {
+
+enum class ValueKind {
+  kUnknown,
+  kPlain,      // Holds no tensor.
+  kTensor,     // That may be replaced.
+  kOwn,        // Somebody has written visit_tensors() for it.
+  kPointer,    // Optional or smart: may point to a value.
+  kReference,  // std::reference_wrapper.
+  kVariant,
+  kTuple,  // Or pair.
+  kRange,
+  kItem,  // Of a torch::OrderedDict.
+};
+
+using AnyFunction = void (*)(at::Tensor&);
+
+template <class T>
+concept HasVisitTensors = requires(T& value, const TensorVisitor<AnyFunction>& visitor) {
+  visit_tensors(value, visitor);
+};
+
+template <class T>
+concept IsComplete = requires {
+  sizeof(T);
+};
+
+template <class T, template <class...> class Template>
+constexpr bool is_specialization = false;
+template <template <class...> class Template, class... T>
+constexpr bool is_specialization<Template<T...>, Template> = true;
+
+template <class T>
+concept IsPointer = is_specialization<std::remove_const_t<T>, std::optional> || requires(T& value) {
+  typename T::element_type;
+  static_cast<bool>(value);
+  { *value } -> std::same_as<typename T::element_type&>;
+};
+
+template <class T>
+concept IsItem = requires(T& value) {
+  value.key();
+  {&value.value()};  // None that is made for the call.
+};
+
+// Its elements are there, and not made as they are asked for: what is put in their place stays.
+template <class T>
+concept IsRange =
+    std::ranges::forward_range<T> && std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
+
+// std::vector<bool>, std::views::iota: their elements are made, and are numbers.
+template <class T>
+concept IsRangeOfMadeNumbers =
+    std::ranges::range<T> && !std::is_lvalue_reference_v<std::ranges::range_reference_t<T>> &&
+    std::is_arithmetic_v<std::ranges::range_value_t<T>>;
+
+// Numbers, texts, and all that is copied byte by byte: a tensor counts its owners, and is not.
+template <class T>
+constexpr bool is_plain() {
+  using Bare = std::remove_const_t<T>;
+  if constexpr (std::convertible_to<T&, std::string_view> || std::same_as<Bare, c10::Scalar>) {
+    return true;
+  } else if constexpr (std::ranges::range<T>) {
+    return IsRangeOfMadeNumbers<T>;
+  } else {
+    return std::is_trivially_copyable_v<Bare> && !std::is_pointer_v<Bare>;
+  }
+}
+
+// `T` may be const, and a tensor in it is then none that can be replaced.
+template <class T>
+constexpr ValueKind value_kind() {
+  using Bare = std::remove_const_t<T>;
+  using enum ValueKind;
+  if constexpr (HasVisitTensors<T>) {
+    return kOwn;
+  } else if constexpr (!IsComplete<T>) {
+    return kUnknown;
+  } else if constexpr (std::derived_from<Bare, at::Tensor>) {
+    return std::is_const_v<T> ? kUnknown : kTensor;
+  } else if constexpr (is_specialization<Bare, std::reference_wrapper>) {
+    return kReference;
+  } else if constexpr (is_specialization<Bare, std::variant>) {
+    return kVariant;
+  } else if constexpr (is_specialization<Bare, std::tuple> || is_specialization<Bare, std::pair>) {
+    return kTuple;
+  } else if constexpr (IsPointer<T>) {
+    return kPointer;
+  } else if constexpr (is_plain<T>()) {
+    return kPlain;
+  } else if constexpr (IsRange<T>) {
+    return kRange;
+  } else {
+    return IsItem<T> ? kItem : kUnknown;
+  }
+}
+
+template <class... T>
+struct Types {};
+
+template <class T, std::size_t... i>
+constexpr auto element_types(std::index_sequence<i...>) {
+  if constexpr (value_kind<T>() == ValueKind::kTuple) {
+    return Types<std::tuple_element_t<i, T>...>();
+  } else {
+    return Types<std::variant_alternative_t<i, T>...>();
+  }
+}
+
+// Of what is within: const, or a reference, where that is.
+template <class T>
+constexpr auto types_within() {
+  constexpr ValueKind kind = value_kind<T>();
+  if constexpr (kind == ValueKind::kTuple) {
+    return element_types<T>(std::make_index_sequence<std::tuple_size_v<T>>());
+  } else if constexpr (kind == ValueKind::kVariant) {
+    return element_types<T>(std::make_index_sequence<std::variant_size_v<T>>());
+  } else if constexpr (kind == ValueKind::kPointer) {
+    return Types<decltype(*std::declval<T&>())>();
+  } else if constexpr (kind == ValueKind::kReference) {
+    return Types<decltype(std::declval<T&>().get())>();
+  } else if constexpr (kind == ValueKind::kRange) {
+    return Types<std::ranges::range_reference_t<T>>();
+  } else if constexpr (kind == ValueKind::kItem) {
+    return Types<decltype(std::declval<T&>().value())>();
+  } else {
+    return Types<>();
+  }
+}
+
+// `Outer`: what it is within.  A tree, a path of a file: those have no end here, and are not known.
+template <class T, class... Outer>
+constexpr bool knows_tensors();
+
+template <class... Outer, class... T>
+constexpr bool knows_all(Types<T...>) {
+  return (knows_tensors<std::remove_reference_t<T>, Outer...>() && ...);
+}
+
+template <class T, class... Outer>
+constexpr bool knows_tensors() {
+  if constexpr ((std::same_as<std::remove_const_t<T>, Outer> || ...)) {
+    return false;
+  } else if constexpr (value_kind<T>() == ValueKind::kUnknown) {
+    return false;
+  } else {
+    return knows_all<std::remove_const_t<T>, Outer...>(types_within<T>());
+  }
+}
+
+}  // namespace internal
+}  // namespace distrun
