@@ -36,10 +36,14 @@ namespace distrun {
 
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
+template <class T>
+concept TakesGradBucket = std::invocable<T&, c10d::GradBucket&>;
+template <class T>
+concept ReturnsFuture = std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>, Future>;
+
 // Anything that can be called with a bucket and returns a Future.
 template <class T>
-concept CommHookFunction = std::invocable<T&, c10d::GradBucket&> &&
-    std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>, Future>;
+concept CommHookFunction = TakesGradBucket<T> && ReturnsFuture<T>;
 
 using CommHook = std::function<Future(c10d::GradBucket&)>;
 

@@ -32,8 +32,8 @@ struct DdpOptions {
   // The ranks that train together.  Default: all.
   Group process_group = {};
 
-  // Of a module on one GPU, that GPU: the tensors among the arguments of forward() are moved there.
-  // Empty: they stay where they are.
+  // Of a module on one GPU, that GPU: the tensors among the arguments of forward() are moved there,
+  // those that visit_tensors.h finds.  Empty: they stay where they are.
   std::vector<DeviceId> device_ids = {};
 
   // Before each forward the ranks get the buffers (running means, …) that the group's rank 0 has.

@@ -133,10 +133,10 @@ class DistributedDataParallel : public torch::nn::Module {
       reducer_.after_forward({});
     } else {
       static_assert(KnowsTensors<Output>,
-                    "the tensors in what forward() returns cannot be found: write a "
-                    "visit_tensors() for it, see parallel/visit_tensors.h");
+                    "the tensors in what forward() returns cannot be found, or not be replaced: "
+                    "write a visit_tensors() for it, see parallel/visit_tensors.h");
       Output output = call(std::forward<Arguments>(arguments)...);
-      replace_tensors(output);
+      if constexpr (KnowsTensors<Output>) replace_tensors(output);  // One error is enough.
       return output;
     }
   }
@@ -202,7 +202,6 @@ class DistributedDataParallel : public torch::nn::Module {
 };
 
 template <class Net>
-DistributedDataParallel(std::shared_ptr<Net>, DdpOptions = {})
-    -> DistributedDataParallel<Net>;
+DistributedDataParallel(std::shared_ptr<Net>, DdpOptions = {}) -> DistributedDataParallel<Net>;
 
 }  // namespace distrun
