@@ -46,29 +46,28 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   // A connection keeps the error by which it has ended, and throws it when it is used again.
   std::optional<int> peer_of(const std::string& error) {
     if (error.find("]:") == std::string::npos) return std::nullopt;  // It names no address.
-    for (int rank = 0; rank < getSize(); ++rank) {
-      if (rank == getRank()) continue;
-      const std::string its = error_of(rank);
-      if (!its.empty() && error.find(its) != std::string::npos) return rank;
+    for (const auto& context : contexts_) {
+      for (int rank = 0; rank < getSize(); ++rank) {
+        const std::string its = rank == getRank() ? "" : error_of(*context, rank);
+        if (!its.empty() && error.find(its) != std::string::npos) return rank;
+      }
     }
     return std::nullopt;
   }
 
  private:
-  std::string error_of(int rank) {
+  static std::string error_of(gloo::Context& context, int rank) {
     constexpr auto kNobodysSlot = std::numeric_limits<std::uint64_t>::max();
-    for (const auto& context : contexts_) {
-      try {
-        context->createUnboundBuffer(nullptr, 0)->recv(rank, kNobodysSlot, 0, 0);
-      } catch (const std::exception& error) {
-        return error.what();
-      }
+    try {
+      context.createUnboundBuffer(nullptr, 0)->recv(rank, kNobodysSlot, 0, 0);
+    } catch (const std::exception& error) {
+      return error.what();
     }
     return "";
   }
 };
 
-// The check has connections of its own, and what LibTorch's wrapper passes on it does not get.
+// The check has connections of its own, to which LibTorch's wrapper passes nothing on.
 class CheckedBackend : public c10d::ProcessGroupWrapper {
  public:
   CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
@@ -77,12 +76,12 @@ class CheckedBackend : public c10d::ProcessGroupWrapper {
 
   void setTimeout(std::chrono::milliseconds timeout) override {
     checks_->setTimeout(timeout);
-    ProcessGroupWrapper::setTimeout(timeout);
+    getWrappedPg()->setTimeout(timeout);
   }
 
   void abort() override {
     checks_->abort();
-    ProcessGroupWrapper::abort();
+    getWrappedPg()->abort();
   }
 
   c10d::Backend& checks() const { return *checks_; }
