@@ -28,7 +28,9 @@ std::vector<double> on_two_ranks(Mutation mutation, const Act& act) {
   std::vector<std::future<double>> results;
   for (int rank : {0, 1}) {
     results.push_back(std::async(std::launch::async, [&, rank] {
-      const auto group = mutated(make_gloo_backend(store, rank, 2, kTimeout), mutation);
+      const auto group =
+          mutated(make_gloo_backend({.store = store, .rank = rank, .size = 2, .timeout = kTimeout}),
+                  mutation);
       return static_cast<double>(act(*group));
     }));
   }
@@ -227,7 +229,8 @@ TEST(MutationTest, SumsOfSparseTensorsAreLeftAlone) {
 
 // As DISTRUN_MUTATION says for a group of one; the error's text where it throws.
 std::string chosen_by(const char* name) {
-  const auto group = make_gloo_backend(c10::make_intrusive<c10d::HashStore>(), 0, 1, kTimeout);
+  const auto group =
+      make_gloo_backend({.store = c10::make_intrusive<c10d::HashStore>(), .timeout = kTimeout});
   ::setenv(kMutationVariable, name, 1);
   std::string said;
   try {
@@ -247,7 +250,8 @@ TEST(MutationTest, TheVariableChooses) {
 
 TEST(MutationTest, WithoutTheVariableAGroupIsItself) {
   ASSERT_EQ(std::getenv(kMutationVariable), nullptr);
-  const auto group = make_gloo_backend(c10::make_intrusive<c10d::HashStore>(), 0, 1, kTimeout);
+  const auto group =
+      make_gloo_backend({.store = c10::make_intrusive<c10d::HashStore>(), .timeout = kTimeout});
   EXPECT_EQ(mutated(group), group);
 }
 

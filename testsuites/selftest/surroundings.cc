@@ -134,7 +134,8 @@ DISTRIBUTED_TEST(surroundings, Rank, DISABLED_test_that_is_run, {.ranks = 1}) {
 
 // More than the flight recorder keeps by itself.
 DISTRIBUTED_TEST(surroundings, Rank, test_collectives, {.ranks = 1}) {
-  const auto group = make_gloo_backend(store(), rank(), world_size(), seconds(30));
+  const auto group = make_gloo_backend(
+      {.store = store(), .rank = rank(), .size = world_size(), .timeout = seconds(30)});
   for (int i = 0; i < 2100; ++i) {
     std::vector<at::Tensor> tensors = {at::ones({3})};
     group->allreduce(tensors)->wait();
@@ -149,7 +150,8 @@ DISTRIBUTED_TEST(surroundings, Rank, test_hang_in_a_collective, {.ranks = 3}) {
     begun->wait({"yes"}, seconds(50));
     FAIL() << "on purpose";
   }
-  const auto group = make_gloo_backend(store("group"), rank(), 2, seconds(50));
+  const auto group = make_gloo_backend(
+      {.store = store("group"), .rank = rank(), .size = 2, .timeout = seconds(50)});
   if (rank() == 1) wait_in_vain();
   begun->set("yes", "yes");
   std::vector<at::Tensor> tensors = {at::ones({3})};

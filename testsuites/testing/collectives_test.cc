@@ -116,7 +116,8 @@ class RecordedGroupTest : public ::testing::Test {
     std::vector<std::future<void>> all;
     for (int rank = 0; rank < ranks; ++rank) {
       all.push_back(std::async(std::launch::async, [&, rank] {
-        act(*make_gloo_backend(store, rank, ranks, std::chrono::seconds(30)));
+        act(*make_gloo_backend(
+            {.store = store, .rank = rank, .size = ranks, .timeout = std::chrono::seconds(30)}));
       }));
     }
     for (auto& one : all) one.get();
