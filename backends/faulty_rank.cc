@@ -20,6 +20,7 @@
 #include "backends/faults_testing.h"
 #include "backends/process_group.h"
 #include "backends/random_collectives_testing.h"
+#include "common/environment.h"
 #include "common/record.h"
 
 namespace {
@@ -31,7 +32,7 @@ using distrun::testing::RandomCollectives;
 
 FaultPlan plan_of(char** argv) { return FaultPlan::of(static_cast<unsigned>(std::stoul(argv[1]))); }
 
-int rank() { return std::stoi(std::getenv("RANK")); }
+int rank() { return std::stoi(distrun::Environment::from(environ).get("RANK").value()); }
 
 void tell() {
   if (::write(STDOUT_FILENO, "!", 1) != 1) std::abort();

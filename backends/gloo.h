@@ -31,9 +31,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 
-// The rank, within the group, of the peer whose lost connection is what `error` tells of, if it does.
-// Gloo names an address there, from which nobody knows the rank.  The error is one that `backend`
-// has just thrown.
+// The rank, within the group, of the peer whose lost connection is what `error` tells of, if it
+// does. Gloo names an address there, from which nobody knows the rank.  The error is one that
+// `backend` has just thrown.
 std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error);
 
 }  // namespace distrun

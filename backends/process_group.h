@@ -83,9 +83,9 @@ void destroy_process_group();
 void destroy_process_group(const Group& group);
 
 // Ends the collectives that are under way, in every group, with an error, and makes those to come
-// fail, on this rank; other ranks see a peer that is gone.  For a rank that has found that it cannot
-// go on: destroy_process_group() then has nothing to wait for.  A receive from any rank is not
-// ended: it has the group's timeout.
+// fail, on this rank; other ranks see a peer that is gone.  For a rank that has found that it
+// cannot go on: destroy_process_group() then has nothing to wait for.  A receive from any rank is
+// not ended: it has the group's timeout.
 //
 // On any thread, also while others wait for collectives; not while groups are made or destroyed.
 void abort_process_group();
