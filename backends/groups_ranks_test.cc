@@ -147,6 +147,7 @@ TEST_F(GroupsRanksTest, OneThatNobodyHasAnyMoreIsFreed) {
     group = c10::weak_intrusive_ptr<c10d::ProcessGroup>(made.process_group());
     EXPECT_EQ(c10d::resolve_process_group(name), made.process_group());
     EXPECT_EQ(copy, made);
+    barrier({.group = made});  // Or peers would lose this rank while they connect.
   }
   EXPECT_TRUE(group.expired());
   EXPECT_THROW(c10d::resolve_process_group(name), c10::Error);
