@@ -86,6 +86,7 @@ TEST_F(GroupsRanksTest, RanksAreInOrderHoweverTheyAreGiven) {
   const Group group = new_group(ranks);
   EXPECT_EQ(get_process_group_ranks(group), all());
   EXPECT_EQ(get_rank(group), get_rank());
+  meet("connected");  // Who drops a group takes its connections from who still connects.
 }
 
 TEST_F(GroupsRanksTest, WhatMakesNoGroupIsRefusedByAll) {
@@ -179,8 +180,10 @@ TEST_F(GroupsRanksTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
   const auto timeout_of = [](const Group& group) {
     return group->getDefaultBackend()->getBackendOptions()->timeout;
   };
-  EXPECT_EQ(timeout_of(new_group()), seconds(30));
-  EXPECT_EQ(timeout_of(new_group(std::nullopt, {.timeout = seconds(7)})), seconds(7));
+  const Group same = new_group(), own = new_group(std::nullopt, {.timeout = seconds(7)});
+  EXPECT_EQ(timeout_of(same), seconds(30));
+  EXPECT_EQ(timeout_of(own), seconds(7));
+  meet("connected");
 }
 
 TEST_F(GroupsRanksTest, DevicesMayHaveBackendsOfTheirOwn) {

@@ -94,6 +94,7 @@ TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
 TEST_F(ProcessGroupRanksTest, AbortEndsWhatIsUnderWayInEveryGroup) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group slow = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
+  barrier({.group = slow});  // All have connected.
   const auto store = default_group().getStore();
   const int last = get_world_size() - 1;
   if (get_rank() != last) {

@@ -2,10 +2,14 @@
 #pragma once
 
 #include <chrono>
+#include <string>
+#include <vector>
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -20,6 +24,14 @@ class RanksTest : public ::testing::Test {
     if (!is_initialized()) return;
     barrier();
     destroy_process_group();
+  }
+
+  // Returns when every rank has come to `place`, by the store: who has returned may go, and takes
+  // from nobody what was still on its way.
+  static void meet(const std::string& place) {
+    const auto store = default_group().getStore();
+    store->set(place + std::to_string(get_rank()), std::vector<std::uint8_t>());
+    for (int rank = 0; rank < get_world_size(); ++rank) store->wait({place + std::to_string(rank)});
   }
 
   // What rank `rank` puts in: every rank can compute what another has.

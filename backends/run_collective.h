@@ -1,4 +1,5 @@
-// What every collective does around the call of LibTorch's.  For the files of this folder.
+// What every collective does around the call of LibTorch's.  For the files of this folder, and
+// for those above that have LibTorch make collectives.
 #pragma once
 
 #include <functional>

@@ -18,6 +18,10 @@ Future hook(c10d::GradBucket& bucket) { return distrun::completed_future(bucket.
 Future hook_of_tensor(const at::Tensor& tensor) { return distrun::completed_future(tensor); }
 int hook_of_int(c10d::GradBucket&) { return 1; }
 at::Tensor hook_of_no_future(c10d::GradBucket& bucket) { return bucket.getBuffer(); }
+struct HookThatMoves {
+  std::unique_ptr<int> state;
+  Future operator()(c10d::GradBucket& bucket) { return hook(bucket); }
+};
 struct CallableHook {
   Future operator()(c10d::GradBucket& bucket) { return hook(bucket); }
 };
@@ -65,6 +69,8 @@ void hooks(DistributedDataParallel<NetImpl>& ddp) {
   ddp.register_comm_hook(hook_of_int);
   // Says: error: no matching .*register_comm_hook.*ReturnsFuture
   ddp.register_comm_hook(hook_of_no_future);
+  // Says: error: no matching .*register_comm_hook.*copy_constructible
+  ddp.register_comm_hook(HookThatMoves());
 }
 
 void modules() {

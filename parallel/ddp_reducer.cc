@@ -1,6 +1,7 @@
 #include "parallel/ddp_reducer.h"
 
 #include <algorithm>
+#include <exception>
 #include <unordered_map>
 #include <utility>
 
@@ -12,6 +13,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
 #include "backends/process_group.h"
+#include "backends/run_collective.h"
 #include "parallel/checked_comm_hook.h"
 #include "parallel/construct_reducer.h"
 #include "parallel/ddp_buckets.h"
@@ -117,6 +119,24 @@ struct DdpReducer::Impl {
   }
   std::function<void()> as_backward_begins() const;
 
+  // What LibTorch does by collectives of its own: a peer that is gone is the error that it is in
+  // ours; ranks that differ, and the like, are as they are.
+  template <class Act>
+  void in_group(const Act& act) const {
+    std::exception_ptr other;
+    const auto keep_other = [&]() -> c10::intrusive_ptr<c10d::Work> {
+      try {
+        act();
+      } catch (const c10::Error&) {
+        other = std::current_exception();
+      }
+      return nullptr;
+    };
+    internal::run_collective("DistributedDataParallel", options.process_group, /*async_op=*/false,
+                             keep_other);
+    if (other) std::rethrow_exception(other);
+  }
+
   // Errors of this object, which are to be found in the logging data.
   template <class Act>
   void logged(const Act& act) const {
@@ -137,8 +157,10 @@ DdpReducer::Impl::Impl(DdpModel its_model, const DdpOptions& its_options) : opti
   input_device = input_device_of(model, options);
   const Gradients gradients(model);
   if (options.init_sync) {
-    c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
-    internal::broadcast_all(group, state_of(model, options.broadcast_buffers));
+    in_group([&] {
+      c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
+      internal::broadcast_all(group, state_of(model, options.broadcast_buffers));
+    });
   }
   reducer = make_reducer(gradients, group, options);
   make_logger();
@@ -182,10 +204,14 @@ void DdpReducer::before_forward() {
     my.logger->set_runtime_stats_and_log();
     my.reducer->prepare_for_forward();
   }
-  if (c10::GradMode::is_enabled()) my.reducer->rebuild_buckets();
-  if (my.sync_buffers && my.options.broadcast_buffers && my.model.buffers) {
-    internal::broadcast_buffers(my.group, my.model.buffers());
-  }
+  my.logged([&] {
+    my.in_group([&] {
+      if (c10::GradMode::is_enabled()) my.reducer->rebuild_buckets();
+      if (my.sync_buffers && my.options.broadcast_buffers && my.model.buffers) {
+        internal::broadcast_buffers(my.group, my.model.buffers());
+      }
+    });
+  });
 }
 
 std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {

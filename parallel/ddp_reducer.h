@@ -14,9 +14,13 @@
 //
 // The parameters' tensors are held, and stay the same tensors: change their values, not them.
 //
-// Errors: c10::ValueError for what this rank can see to be wrong; what LibTorch throws where ranks
-// differ or peers are gone, in backward() too.  They are in get_ddp_logging_data() under "error"
-// where there is one already.
+// Errors: c10::ValueError for what this rank can see to be wrong, c10::DistBackendError for a peer
+// that is gone, c10::Error for ranks that differ: that is what the constructor and before_forward()
+// throw.  backward() is LibTorch's own, and throws what the backend throws: for a peer that is gone
+// "gloo" has a std::runtime_error.  Errors are in get_ddp_logging_data() under "error", too, but
+// for the constructor's and the backend's in backward().
+//
+// The group's connections live as long as this does, also after destroy_process_group().
 //
 // Threads: one at a time.
 #pragma once

@@ -110,6 +110,41 @@ TEST_F(DdpStateRanksTest, ModulesThatDifferAreRefusedByRankAndParameter) {
       << "on every rank";
 }
 
+// The last rank goes, and takes its connections with it.
+void leave() {
+  abort_process_group();
+  destroy_process_group();
+}
+
+TEST_F(DdpStateRanksTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  meet("connected");
+  if (get_rank() == get_world_size() - 1) return leave();
+  const std::string text = error_of([] { DistributedDataParallel ddp{TwoLayers()}; });
+  EXPECT_THAT(text, HasSubstr("DistributedDataParallel on rank " + std::to_string(get_rank())));
+  EXPECT_THAT(text, HasSubstr("the connection to rank "));
+  leave();
+}
+
+TEST_F(DdpStateRanksTest, APeerThatIsGoneEndsTheTraining) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  bool is_gone = false;
+  {
+    DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+    ddp().backward();
+    meet("trained");
+    const bool goes = get_rank() == get_world_size() - 1;
+    if (goes) abort_process_group();
+    // Who sends may notice one step later.
+    for (int step = 0; step < 3 && !goes && !is_gone; ++step) {
+      is_gone = error_of([&] { ddp().backward(); }) != "no error";
+    }
+    EXPECT_NE(goes, is_gone);
+    abort_process_group();
+  }
+  destroy_process_group();
+}
+
 TEST_F(DdpStateRanksTest, ModulesWithNothingToTrainAreRefused) {
   struct Nothing : torch::nn::Module {
     at::Tensor forward() { return {}; }

@@ -41,6 +41,7 @@
 #include <torch/nn/pimpl.h>
 
 #include "parallel/ddp_reducer.h"
+#include "parallel/move_arguments.h"
 #include "parallel/visit_tensors.h"
 
 namespace distrun {
@@ -60,37 +61,6 @@ requires requires { typename Holder::ContainedType; }
 struct ModuleOf<Holder> {
   using Type = typename Holder::ContainedType;
 };
-
-// What a call's argument is copied to; one that cannot be copied is passed on as it is.
-template <class Argument>
-using Copy = std::conditional_t<std::is_constructible_v<std::decay_t<Argument>, Argument>,
-                                std::decay_t<Argument>, Argument>;
-
-// The argument, and where it can be copied its tensors on `device`.
-template <class Argument>
-Copy<Argument> moved(Argument&& argument, const c10::Device& device) {
-  if constexpr (std::is_reference_v<Copy<Argument>>) {
-    return std::forward<Argument>(argument);
-  } else {
-    std::decay_t<Argument> copy = std::forward<Argument>(argument);
-    if constexpr (KnowsTensors<decltype(copy)>) {
-      for_each_tensor(copy, [&](at::Tensor& tensor) {
-        if (tensor.defined()) tensor = tensor.to(device);
-      });
-    }
-    return copy;
-  }
-}
-
-// The copy as the argument was: to be moved from where that was.
-template <class Argument, class Copied>
-decltype(auto) as_argument(Copied& copy) {
-  if constexpr (std::is_array_v<std::remove_reference_t<Argument>>) {
-    return copy;
-  } else {
-    return static_cast<Argument&&>(copy);
-  }
-}
 
 }  // namespace internal
 
@@ -179,11 +149,11 @@ class DistributedDataParallel : public torch::nn::Module {
     const auto& device = reducer_.input_device();
     if (!device)
       return static_cast<Output>(module_->forward(std::forward<Arguments>(arguments)...));
-    std::tuple<internal::Copy<Arguments>...> copies(
+    std::tuple<internal::Moved<Arguments>...> copies(
         internal::moved(std::forward<Arguments>(arguments), *device)...);
     return std::apply(
         [&](auto&... copy) {
-          return static_cast<Output>(module_->forward(internal::as_argument<Arguments>(copy)...));
+          return static_cast<Output>(module_->forward(static_cast<Arguments&&>(copy)...));
         },
         copies);
   }

@@ -71,13 +71,22 @@ concept IsPointer = is_specialization<std::remove_const_t<T>, std::optional> || 
 template <class T>
 concept IsItem = requires(T& value) {
   value.key();
+  value.pair();
   {&value.value()};  // None that is made for the call.
 };
 
-// Its elements are there, and not made as they are asked for: what is put in their place stays.
 template <class T>
-concept IsRange =
-    std::ranges::forward_range<T> && std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
+constexpr bool is_container = std::is_array_v<T>;
+template <template <class...> class Template, class... T>
+constexpr bool is_container<Template<T...>> = true;
+template <template <class, auto> class Template, class T, auto size>
+constexpr bool is_container<Template<T, size>> = true;
+
+// A container of a library's: one that a user has derived from it may have more than its elements.
+// These are there, and not made as they are asked for: what is put in their place stays.
+template <class T>
+concept IsRange = is_container<std::remove_const_t<T>> && std::ranges::forward_range<T> &&
+    std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
 
 // std::vector<bool>, std::views::iota: their elements are made, and are numbers.
 template <class T>
@@ -94,7 +103,9 @@ constexpr bool is_plain() {
   } else if constexpr (std::ranges::range<T>) {
     return IsRangeOfMadeNumbers<T>;
   } else {
-    return std::is_trivially_copyable_v<Bare> && !std::is_pointer_v<Bare>;
+    // What cannot be assigned to has a reference within.
+    return std::is_trivially_copyable_v<Bare> && std::is_copy_assignable_v<Bare> &&
+           !std::is_pointer_v<Bare>;
   }
 }
 

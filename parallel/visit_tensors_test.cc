@@ -67,10 +67,12 @@ void visit_tensors(Named& named, const Visit& visit) {
 }
 
 // Leaves a variant without a value.
-struct Throws : std::vector<at::Tensor> {
+struct Throws {
   explicit Throws(int thrown) { throw thrown; }
-  Throws(const Throws& other) : std::vector<at::Tensor>(other) {}
+  Throws(const Throws&) {}
 };
+template <class Visit>
+void visit_tensors(Throws&, const Visit&) {}
 
 struct Unknown {
   at::Tensor tensor;
@@ -146,6 +148,22 @@ TEST(VisitTensors, MapsAreWalkedByKey) {
   EXPECT_THAT(found(hashed), UnorderedElementsAre(1, 2));
   EXPECT_EQ(hashed[2].item<double>(), 20);
 }
+// Something may be left out in them: a tensor that is not found is one that is not reduced.
+struct Boxes : std::vector<at::Tensor> {
+  at::Tensor scores;
+};
+struct Pair {
+  at::Tensor first, second;
+  at::Tensor& key() { return first; }
+  at::Tensor& value() { return second; }
+};
+struct Borrowed {
+  at::Tensor& tensor;
+};
+static_assert(!KnowsTensors<Boxes>);
+static_assert(!KnowsTensors<Pair>);
+static_assert(!KnowsTensors<Borrowed>);
+
 TEST(VisitTensors, AnOrderedDictIsWalkedAsItWasFilled) {
   torch::OrderedDict<std::string, at::Tensor> dict;
   dict.insert("b", number(2));
