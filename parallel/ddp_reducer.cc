@@ -242,7 +242,8 @@ void DdpReducer::register_builtin_comm_hook(BuiltinCommHook hook) {
   const bool is_fp16 = hook == BuiltinCommHook::FP16_COMPRESS;
   impl_->logged([&] {
     impl_->reducer->register_builtin_comm_hook(is_fp16 ? Type::FP16_COMPRESS : Type::ALLREDUCE);
-    impl_->logger->set_comm_hook(is_fp16 ? "FP16_COMPRESS" : "ALLREDUCE");
+    impl_->logger->set_comm_hook(is_fp16 ? "BuiltinCommHookType.FP16_COMPRESS"
+                                         : "BuiltinCommHookType.ALLREDUCE");
   });
 }
 
