@@ -104,6 +104,8 @@ def difference(a, b):
 
 
 class DdpParityTest(unittest.TestCase):
+    maxDiff = None
+
     @classmethod
     def setUpClass(cls):
         temporary = tempfile.TemporaryDirectory(prefix="ddp_parity.")
