@@ -1,5 +1,8 @@
 // Compares our DistributedDataParallel with Python's: bench/README.md says how to read what it
 // prints.  This starts a run with two ranks of each; ddp_ranks.cc measures and prints.
+#include <cstdio>
+#include <cstdlib>
+#include <regex>
 #include <string>
 #include <vector>
 
@@ -11,7 +14,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-// Ranks 0 and 1 are Python's.
+// Ranks 0 and 1 are Python's, 2 and 3 ours.
 constexpr const char* kRank = R"(
 python=$1 ours=$2 pythons=$3
 shift 3
@@ -22,30 +25,33 @@ esac)";
 
 struct Options {
   bool quick = false;
-  int rounds = 6;
-  int steps = 4;
-  Words shapes = {"256x4", "1024x25"};
+  int rounds = 16;
+  Words shapes = {"256x4x40", "1024x25x4"};
   std::string python = TORCH_PYTHON;
 };
 
 Options parse(int argc, char** argv) {
   Options options;
   CLI::App app("Compares DistributedDataParallel with Python's: see bench/README.md.");
-  app.add_flag("--quick", options.quick, "two rounds of a small model: for a first look");
+  app.add_flag("--quick", options.quick, "four rounds: for a first look");
   app.add_option("--rounds", options.rounds, "turns of each; the first is not counted")
       ->check(CLI::Range(2, 10000))
       ->capture_default_str();
-  app.add_option("--steps", options.steps, "steps in a turn")
-      ->check(CLI::Range(1, 10000))
+  app.add_option("--shapes", options.shapes, "models, WIDTHxLAYERSxSTEPS_IN_A_TURN each")
+      ->delimiter(',')
+      ->check([](const std::string& text) {
+        return std::regex_match(text, std::regex("([1-9][0-9]{0,5}x){2}[1-9][0-9]{0,5}"))
+                   ? ""
+                   : text + " is no WIDTHxLAYERSxSTEPS";
+      })
       ->capture_default_str();
-  app.add_option("--shapes", options.shapes, "models, WIDTHxLAYERS each")->delimiter(',');
   app.add_option("--python", options.python, "a Python that has torch")->capture_default_str();
   try {
     app.parse(argc, argv);
   } catch (const CLI::ParseError& error) {
     std::exit(app.exit(error));
   }
-  if (options.quick) options.rounds = 2, options.shapes = {"256x4"};
+  if (options.quick) options.rounds = 4;
   return options;
 }
 
@@ -61,8 +67,7 @@ Words command(const Options& options) {
                  options.python,
                  DDP_RANKS,
                  DDP_RANKS_PY,
-                 std::to_string(options.rounds),
-                 std::to_string(options.steps)};
+                 std::to_string(options.rounds)};
   words.insert(words.end(), options.shapes.begin(), options.shapes.end());
   return words;
 }

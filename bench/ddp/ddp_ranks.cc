@@ -27,6 +27,7 @@ constexpr int kBatch = 32;
 
 struct Shape {
   int width, layers;
+  int steps;  // In a turn.
 };
 
 struct NetImpl : torch::nn::Module {
@@ -69,59 +70,87 @@ double seconds_of(const std::function<void()>& act) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// Of a pair, without the first round: what the slower rank took.
-Times slower(const at::Tensor& one, const at::Tensor& other, int warm_up) {
+// A pair's times, `each` of them in a turn: what the slower rank took.  The first turn, in
+// which caches are filled and buckets built again, is not counted.
+std::vector<Times> by_turn(const at::Tensor& one, const at::Tensor& other, int each) {
   const at::Tensor both = at::maximum(one, other);
-  const double* begin = both.const_data_ptr<double>();
-  return {begin + warm_up, begin + both.numel()};
+  std::vector<Times> turns;
+  for (const at::Tensor& turn : both.split(each)) {
+    turns.emplace_back(turn.const_data_ptr<double>(), turn.const_data_ptr<double>() + each);
+  }
+  turns.erase(turns.begin());
+  return turns;
 }
 
-void print_row(const std::string& what, const Times& ours, const Times& pythons) {
-  const auto least = [](const Times& times) { return *std::ranges::min_element(times) * 1e3; };
-  const double ms = median(ours) * 1e3;
-  const double python_ms = median(pythons) * 1e3;
-  fmt::print("| {:<22} | {:>9.2f} | {:>9.2f} | {:>8.2f} | {:>9.2f} | {:>9.2f} | {:>8.2f} |\n", what,
-             ms, python_ms, python_ms / ms, least(ours), least(pythons),
-             least(pythons) / least(ours));
-  std::fflush(stdout);
+// Python's over ours in each round, ascending: the two turns of a round are neighbours, so most of
+// what the machine does beside them hits both.
+Times ratios(const std::vector<Times>& ours, const std::vector<Times>& pythons) {
+  Times by_round;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    by_round.push_back(median(pythons[i]) / median(ours[i]));
+  }
+  std::ranges::sort(by_round);
+  return by_round;
+}
+
+Times all_of(const std::vector<Times>& turns) {
+  Times all;
+  for (const Times& turn : turns) all.insert(all.end(), turn.begin(), turn.end());
+  return all;
 }
 
 void print_head() {
-  fmt::print("| {:<22} | {:>9} | {:>9} | {:>8} | {:>9} | {:>9} | {:>8} |\n", "median and least, ms",
-             "distrun", "Python", "Python/d", "distrun", "Python", "Python/d");
-  fmt::print("|{0:-<24}|{0:->10}:|{0:->10}:|{0:->9}:|{0:->10}:|{0:->10}:|{0:->9}:|\n", "");
+  fmt::print("| {:<22} | {:>11} | {:>11} | {:>11} | {:>11} | {:>8} | {:>11} |\n", "", "distrun, ms",
+             "Python, ms", "least", "least", "Python/d", "quartiles");
+  fmt::print("|{0:-<24}|{0:->12}:|{0:->12}:|{0:->12}:|{0:->12}:|{0:->9}:|{0:->12}:|\n", "");
 }
 
-// Gathers what all ranks have measured.  `warm_up`: how many of them are not counted.
-void tell(const std::string& what, const Times& times, int warm_up) {
+void print_row(const std::string& what, const std::vector<Times>& ours,
+               const std::vector<Times>& pythons) {
+  const auto least = [](const Times& times) { return *std::ranges::min_element(times) * 1e3; };
+  const Times ratio = ratios(ours, pythons);
+  fmt::print("| {:<22} | {:>11.2f} | {:>11.2f} | {:>11.2f} | {:>11.2f} | {:>8.2f} | {:>11} |\n",
+             what, median(all_of(ours)) * 1e3, median(all_of(pythons)) * 1e3, least(all_of(ours)),
+             least(all_of(pythons)), median(ratio),
+             fmt::format("{:.2f}, {:.2f}", ratio[ratio.size() / 4], ratio[ratio.size() * 3 / 4]));
+  std::fflush(stdout);
+}
+
+// Gathers what all ranks have measured, `each` times in a turn.
+void tell(const std::string& what, const Times& times, int each) {
   const at::Tensor mine = at::tensor(times, at::kDouble);
   Tensors all;
   for (int rank = 0; rank < get_world_size(); ++rank) all.push_back(at::empty_like(mine));
   all_gather(all, mine);
-  if (get_rank() != 2) return;
-  print_row(what, slower(all[2], all[3], warm_up), slower(all[0], all[1], warm_up));
+  if (get_rank() == 2)
+    print_row(what, by_turn(all[2], all[3], each), by_turn(all[0], all[1], each));
 }
 
-void time_constructions(const std::shared_ptr<NetImpl>& net, const Group& pair, int rounds) {
+double seconds_to_construct(const std::shared_ptr<NetImpl>& net, const Group& pair) {
+  std::unique_ptr<DistributedDataParallel<NetImpl>> ddp;
+  barrier({.group = pair});
+  return seconds_of([&] {
+    ddp =
+        std::make_unique<DistributedDataParallel<NetImpl>>(net, DdpOptions{.process_group = pair});
+  });
+}
+
+void time_constructions(const std::shared_ptr<NetImpl>& net, const Group& pair, int rounds,
+                        int each) {
   Times times;
   take_turns(rounds, [&] {
-    std::unique_ptr<DistributedDataParallel<NetImpl>> ddp;
-    times.push_back(seconds_of([&] {
-      ddp = std::make_unique<DistributedDataParallel<NetImpl>>(net,
-                                                               DdpOptions{.process_group = pair});
-    }));
+    for (int i = 0; i < each; ++i) times.push_back(seconds_to_construct(net, pair));
   });
-  tell(fmt::format("{:.0f} MB: construction", net->megabytes()), times, 1);
+  tell(fmt::format("{:.0f} MB: construction", net->megabytes()), times, each);
 }
 
-void time_steps(const std::shared_ptr<NetImpl>& net, int width, const Group& pair, int rounds,
-                int steps) {
+void time_steps(const std::shared_ptr<NetImpl>& net, Shape shape, const Group& pair, int rounds) {
   DistributedDataParallel ddp(net, {.process_group = pair});
   torch::optim::SGD optimizer(ddp.parameters(), 0.01);
-  const at::Tensor data = at::randn({kBatch, width});
+  const at::Tensor data = at::randn({kBatch, shape.width});
   Times times;
   take_turns(rounds, [&] {
-    for (int step = 0; step < steps; ++step) {
+    for (int step = 0; step < shape.steps; ++step) {
       times.push_back(seconds_of([&] {
         optimizer.zero_grad();
         ddp(data).square().mean().backward();
@@ -129,25 +158,28 @@ void time_steps(const std::shared_ptr<NetImpl>& net, int width, const Group& pai
       }));
     }
   });
-  tell(fmt::format("{:.0f} MB: step", net->megabytes()), times, steps);
+  tell(fmt::format("{:.0f} MB: step", net->megabytes()), times, shape.steps);
 }
 
+// "1024x25x4"
 Shape shape_of(const std::string& text) {
-  const std::size_t x = text.find('x');
-  return {.width = std::stoi(text.substr(0, x)), .layers = std::stoi(text.substr(x + 1))};
+  const std::size_t first = text.find('x');
+  const std::size_t second = text.find('x', first + 1);
+  return {.width = std::stoi(text.substr(0, first)),
+          .layers = std::stoi(text.substr(first + 1, second - first - 1)),
+          .steps = std::stoi(text.substr(second + 1))};
 }
 
 void run(const std::vector<std::string>& arguments) {
   const int rounds = std::stoi(arguments.at(0));
-  const int steps = std::stoi(arguments.at(1));
   const std::vector pairs = {new_group({{0, 1}}), new_group({{2, 3}})};
   const Group& pair = pairs.at(static_cast<std::size_t>(get_rank()) / 2);
   if (get_rank() == 2) print_head();
-  for (std::size_t i = 2; i < arguments.size(); ++i) {
+  for (std::size_t i = 1; i < arguments.size(); ++i) {
     const Shape shape = shape_of(arguments[i]);
     const auto net = std::make_shared<NetImpl>(shape);
-    time_constructions(net, pair, rounds);
-    time_steps(net, shape.width, pair, rounds, steps);
+    time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
+    time_steps(net, shape, pair, rounds);
   }
   barrier();
 }

@@ -32,15 +32,17 @@ def tell(times):
     dist.all_gather([torch.empty_like(mine) for _ in range(dist.get_world_size())], mine)
 
 
-def time_constructions(net, pair, rounds):
+def time_constructions(net, pair, rounds, each):
     times = []
 
     def construct():
-        start = time.perf_counter()
-        ddp = DistributedDataParallel(net, process_group=pair)
-        times.append(time.perf_counter() - start)
-        del ddp
-        gc.collect()
+        for _ in range(each):
+            dist.barrier(pair)  # One may be longer at collecting garbage.
+            start = time.perf_counter()
+            ddp = DistributedDataParallel(net, process_group=pair)
+            times.append(time.perf_counter() - start)
+            del ddp
+            gc.collect()
 
     take_turns(rounds, construct)
     tell(times)
@@ -65,15 +67,15 @@ def time_steps(net, width, pair, rounds, steps):
 
 
 def main():
-    rounds, steps = int(sys.argv[1]), int(sys.argv[2])
+    rounds = int(sys.argv[1])
     torch.set_num_threads(1)
     dist.init_process_group("gloo")
     pairs = [dist.new_group([0, 1]), dist.new_group([2, 3])]
     pair = pairs[dist.get_rank() // 2]
-    for shape in sys.argv[3:]:
-        width, layers = map(int, shape.split("x"))
+    for shape in sys.argv[2:]:
+        width, layers, steps = map(int, shape.split("x"))
         net = make_net(width, layers)
-        time_constructions(net, pair, rounds)
+        time_constructions(net, pair, rounds, (steps + 3) // 4)
         time_steps(net, width, pair, rounds, steps)
     dist.barrier()
     dist.destroy_process_group()
