@@ -3,8 +3,8 @@
 //     distrun launch --nproc-per-node 2 build/examples/train_digits examples/data/digits.csv
 //
 // Each rank computes gradients on its share of every batch, DistributedDataParallel makes
-// them the mean of all, and all ranks take the same step.  train_digits.py is the same program in Python:
-// same model, split, seeds and order, so ranks of both kinds can train together.
+// them the mean of all, and all ranks take the same step.  train_digits.py is the same program in
+// Python: same model, split, seeds and order, so ranks of both kinds can train together.
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
@@ -95,9 +95,8 @@ void train_and_test(const std::string& path) {
     for (int64_t step = 0; step < steps; ++step) {
       const at::Tensor mine = order.narrow(0, step * step_samples + rank * kBatch, kBatch);
       optimizer.zero_grad();
-      const at::Tensor loss =
-          at::cross_entropy_loss(net(data.train.images.index_select(0, mine)),
-                                 data.train.digits.index_select(0, mine));
+      const at::Tensor loss = at::cross_entropy_loss(net(data.train.images.index_select(0, mine)),
+                                                     data.train.digits.index_select(0, mine));
       loss.backward();  // Each rank's gradients become the mean of all.
       optimizer.step();
       total += loss.detach();

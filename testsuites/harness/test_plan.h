@@ -21,9 +21,9 @@ struct PlanOptions {
   int cpus = 1, gpus = 0;  // This machine's.
   // Ranks may have a GPU together: where there is one, no test has too few.
   bool share_gpus = false;
-  int jobs = 0;            // Ranks at a time; 0: twice the cores, or those of the largest test.
-  int nproc = 0;           // Replaces the ranks of tests that have a range of them; 0: none.
-  std::string backend;     // Of those that have several; empty: each one's first.
+  int jobs = 0;         // Ranks at a time; 0: twice the cores, or those of the largest test.
+  int nproc = 0;        // Replaces the ranks of tests that have a range of them; 0: none.
+  std::string backend;  // Of those that have several; empty: each one's first.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   int repeat = 1;
   bool shuffle = false;
