@@ -59,11 +59,6 @@ void check_numel(const CallSite& site, const char* name, const at::Tensor& tenso
              other.sizes(), ")", factor);
 }
 
-void check_contiguous(const CallSite& site, const char* name, const at::Tensor& tensor) {
-  site.check(tensor.is_contiguous(), name, " is not contiguous (sizes ", tensor.sizes(),
-             ", strides ", tensor.strides(), "); expected a contiguous tensor");
-}
-
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
   if (!tensor.is_complex()) return;
   const char* name = nullptr;

@@ -50,9 +50,6 @@ void check_like(const CallSite& site, const char* name, const at::Tensor& tensor
 void check_numel(const CallSite& site, const char* name, const at::Tensor& tensor,
                  const char* other_name, const at::Tensor& other, std::int64_t times = 1);
 
-// What the forms want that have one tensor for all ranks.
-void check_contiguous(const CallSite& site, const char* name, const at::Tensor& tensor);
-
 // The operation has a meaning for complex numbers, if they are.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
 

@@ -2,10 +2,10 @@
 
 #include <utility>
 
-#include <ATen/ops/view_as_real.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/collective_checks.h"
+#include "backends/contiguous.h"
 #include "backends/group_state.h"
 #include "backends/run_collective.h"
 
@@ -19,21 +19,11 @@ using internal::check_like;
 using internal::check_list;
 using internal::check_numel;
 using internal::check_tensor;
+using internal::Contiguous;
 using internal::group_rank_of;
 using internal::is_for_this_rank;
 using internal::run_collective;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
-// As it is sent: of complex numbers their parts.
-at::Tensor wire(const at::Tensor& tensor) {
-  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
-}
-
-Tensors wire(const Tensors& tensors) {
-  Tensors all;
-  for (const at::Tensor& tensor : tensors) all.push_back(wire(tensor));
-  return all;
-}
 
 // Each of them as `tensor` is.
 void check_list_like(const CallSite& site, const char* name, const Tensors& tensors,
@@ -92,8 +82,9 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
   if (!is_for_this_rank(site.function, site.group)) return {};
   const int root = group_rank_of(site.function, site.group, src);
   check_tensor(site, "tensor", tensor);
-  Tensors tensors = {wire(tensor)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  Tensors tensors = {contiguous.output("tensor", tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->broadcast(tensors, {.rootRank = root, .asyncOp = options.async_op});
   });
 }
@@ -103,8 +94,9 @@ Work all_reduce(const at::Tensor& tensor, ReduceOp op, const CollectiveOptions& 
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "tensor", tensor, internal::Layout::kDenseOrSparse);
   check_operation(site, tensor, op);
-  Tensors tensors = {wire(tensor)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  Tensors tensors = {contiguous.output("tensor", tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->allreduce(tensors, {.reduceOp = std::move(op), .asyncOp = options.async_op});
   });
 }
@@ -119,11 +111,12 @@ Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op, const CollectiveO
     check_like(site, one.c_str(), tensors[i], "tensors[0]", tensors[0]);
   }
   check_operation(site, tensors[0], op);
-  Tensors all = wire(tensors);
+  Contiguous contiguous(site);
+  Tensors all = contiguous.outputs("tensors", tensors);
   c10d::AllreduceCoalescedOptions its;
   its.reduceOp = std::move(op);
   its.asyncOp = options.async_op;
-  return run_collective(site.function, site.group, options.async_op,
+  return run_collective(site, options.async_op, contiguous,
                         [&] { return site.group->allreduce_coalesced(all, its); });
 }
 
@@ -133,8 +126,9 @@ Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op, const Collective
   const int root = group_rank_of(site.function, site.group, dst);
   check_tensor(site, "tensor", tensor);
   check_operation(site, tensor, op);
-  Tensors tensors = {wire(tensor)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  Tensors tensors = {contiguous.output("tensor", tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->reduce(
         tensors, {.reduceOp = std::move(op), .rootRank = root, .asyncOp = options.async_op});
   });
@@ -146,9 +140,10 @@ Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "tensor", tensor);
   check_list_like(site, "tensors", tensors, "tensor", tensor);
-  std::vector<Tensors> outputs = {wire(tensors)};
-  Tensors inputs = {wire(tensor)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  std::vector<Tensors> outputs = {contiguous.outputs("tensors", tensors)};
+  Tensors inputs = {contiguous.input(tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->allgather(outputs, inputs, {.asyncOp = options.async_op});
   });
 }
@@ -159,12 +154,11 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
-  check_contiguous(site, "output", output);
-  check_contiguous(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_numel(site, "output", output, "input", input, site.size());
-  at::Tensor to = wire(output), from = wire(input);
-  return run_collective(site.function, site.group, options.async_op,
+  Contiguous contiguous(site);
+  at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
+  return run_collective(site, options.async_op, contiguous,
                         [&] { return gather_into(*site.group.process_group(), to, from); });
 }
 
@@ -181,14 +175,14 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
     check_list_like(site, list.c_str(), lists[i], input.c_str(), inputs[i]);
   }
   // LibTorch wants them by rank.
+  Contiguous contiguous(site);
   std::vector<Tensors> outputs(static_cast<std::size_t>(site.size()));
-  for (const Tensors& list : lists) {
-    for (std::size_t rank = 0; rank < list.size(); ++rank) {
-      outputs[rank].push_back(wire(list[rank]));
-    }
+  for (std::size_t i = 0; i < lists.size(); ++i) {
+    const Tensors list = contiguous.outputs(c10::str("lists[", i, "]").c_str(), lists[i]);
+    for (std::size_t rank = 0; rank < list.size(); ++rank) outputs[rank].push_back(list[rank]);
   }
-  Tensors all = wire(inputs);
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Tensors all = contiguous.inputs(inputs);
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->allgather_coalesced(outputs, all, {.asyncOp = options.async_op});
   });
 }
@@ -200,10 +194,11 @@ Work gather(const at::Tensor& tensor, const Tensors& tensors, AnyRank dst,
   const int root = group_rank_of(site.function, site.group, dst);
   check_tensor(site, "tensor", tensor);
   check_roots_list(site, "tensors", tensors, root, tensor);
+  Contiguous contiguous(site);
   std::vector<Tensors> outputs;
-  if (site.rank() == root) outputs.push_back(wire(tensors));
-  Tensors inputs = {wire(tensor)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  if (site.rank() == root) outputs.push_back(contiguous.outputs("tensors", tensors));
+  Tensors inputs = {contiguous.input(tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->gather(outputs, inputs, {.rootRank = root, .asyncOp = options.async_op});
   });
 }
@@ -215,10 +210,11 @@ Work scatter(const at::Tensor& tensor, const Tensors& tensors, AnyRank src,
   const int root = group_rank_of(site.function, site.group, src);
   check_tensor(site, "tensor", tensor);
   check_roots_list(site, "tensors", tensors, root, tensor);
+  Contiguous contiguous(site);
   std::vector<Tensors> inputs;
-  if (site.rank() == root) inputs.push_back(wire(tensors));
-  Tensors outputs = {wire(tensor)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  if (site.rank() == root) inputs.push_back(contiguous.inputs(tensors));
+  Tensors outputs = {contiguous.output("tensor", tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->scatter(outputs, inputs, {.rootRank = root, .asyncOp = options.async_op});
   });
 }
@@ -230,9 +226,10 @@ Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op
   check_tensor(site, "output", output);
   check_list_like(site, "inputs", inputs, "output", output);
   check_operation(site, output, op);
-  Tensors outputs = {wire(output)};
-  std::vector<Tensors> all = {wire(inputs)};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  Tensors outputs = {contiguous.output("output", output)};
+  std::vector<Tensors> all = {contiguous.inputs(inputs)};
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->reduce_scatter(outputs, all,
                                       {.reduceOp = std::move(op), .asyncOp = options.async_op});
   });
@@ -244,14 +241,13 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
-  check_contiguous(site, "output", output);
-  check_contiguous(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_numel(site, "input", input, "output", output, site.size());
   check_operation(site, output, op);
-  at::Tensor to = wire(output), from = wire(input);
+  Contiguous contiguous(site);
+  at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
   const c10d::ReduceScatterOptions its{.reduceOp = std::move(op), .asyncOp = options.async_op};
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  return run_collective(site, options.async_op, contiguous, [&] {
     return reduce_scatter_into(*site.group.process_group(), to, from, its);
   });
 }
@@ -265,8 +261,9 @@ Work all_to_all(const Tensors& outputs, const Tensors& inputs, const CollectiveO
     check_like(site, c10::str("outputs[", i, "]").c_str(), outputs[i], "inputs[0]", inputs[0]);
     check_like(site, c10::str("inputs[", i, "]").c_str(), inputs[i], "inputs[0]", inputs[0]);
   }
-  Tensors to = wire(outputs), from = wire(inputs);
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  Tensors to = contiguous.outputs("outputs", outputs), from = contiguous.inputs(inputs);
+  return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->alltoall(to, from, {.asyncOp = options.async_op});
   });
 }
@@ -279,13 +276,12 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
   if (!is_for_this_rank(site.function, site.group)) return {};
   check_tensor(site, "output", output);
   check_tensor(site, "input", input);
-  check_contiguous(site, "output", output);
-  check_contiguous(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_splits(site, "output", output, output_split_sizes);
   check_splits(site, "input", input, input_split_sizes);
-  at::Tensor to = wire(output), from = wire(input);
-  return run_collective(site.function, site.group, options.async_op, [&] {
+  Contiguous contiguous(site);
+  at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
+  return run_collective(site, options.async_op, contiguous, [&] {
     return all_to_all_in_one(*site.group.process_group(), to, from, output_split_sizes,
                              input_split_sizes);
   });
@@ -294,7 +290,7 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 Work barrier(const CollectiveOptions& options) {
   const CallSite site{"barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  return run_collective(site.function, site.group, options.async_op,
+  return run_collective(site, options.async_op,
                         [&] { return site.group->barrier({.asyncOp = options.async_op}); });
 }
 
@@ -305,7 +301,7 @@ void monitored_barrier(const MonitoredBarrierOptions& options) {
              " ms; expected a positive one, or 0 for the group's");
   c10d::BarrierOptions its;
   if (options.timeout.count() > 0) its.timeout = options.timeout;
-  run_collective(site.function, site.group, /*async_op=*/false, [&]() -> WorkPtr {
+  run_collective(site, /*async_op=*/false, [&]() -> WorkPtr {
     site.group->monitoredBarrier(its, options.wait_all_ranks);
     return nullptr;
   });

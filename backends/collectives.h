@@ -13,7 +13,8 @@
 // int is a global one and GroupRank(n) the group's own.
 //
 // Tensors are dense and lie on a device that the group has a backend for: with "gloo" on the CPU,
-// or on a GPU by way of the CPU.  Size zero, a group of one, and strides of any kind are fine.
+// or on a GPU by way of the CPU.  Size zero, a group of one, and strides of any kind are fine, but
+// outputs whose elements share memory: what is not contiguous is copied.
 // Complex tensors are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations
 // refuse them.
 //

@@ -117,6 +117,12 @@ c10::intrusive_ptr<c10d::Backend> make_checked_backend(
   return c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper));
 }
 
+bool is_gloo_point_to_point(const c10d::Work& work) {
+  using Gloo = c10d::ProcessGroupGloo;
+  return dynamic_cast<const Gloo::SendWork*>(&work) != nullptr ||
+         dynamic_cast<const Gloo::RecvWork*>(&work) != nullptr;
+}
+
 std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error) {
   if (auto* gloo = dynamic_cast<GlooBackend*>(&backend)) return gloo->peer_of(error);
   auto* checked = dynamic_cast<CheckedBackend*>(&backend);

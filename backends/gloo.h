@@ -9,6 +9,7 @@
 #include <string>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "backends/backend_registry.h"
 
@@ -30,6 +31,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
 // shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
+
+// A send or a receive of Gloo's: asking those for a future is an error.
+bool is_gloo_point_to_point(const c10d::Work& work);
 
 // The rank, within the group, of the peer whose lost connection is what `error` tells of, if it
 // does. Gloo names an address there, from which nobody knows the rank.  The error is one that

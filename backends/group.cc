@@ -17,8 +17,15 @@ World*& world() {
   return world;
 }
 
+void GroupState::hold(c10::intrusive_ptr<c10d::Work> work) {
+  const std::lock_guard lock(under_way_mutex);
+  std::erase_if(under_way, [](const auto& one) { return one->isCompleted(); });
+  under_way.push_back(std::move(work));
+}
+
 void GroupState::free() {
   if (!process_group) return;
+  under_way.clear();
   c10d::unregister_process_group(name);
   process_group.reset();
 }

@@ -10,6 +10,7 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "backends/group.h"
 
@@ -23,11 +24,17 @@ struct GroupState {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::atomic<bool> is_aborted = false;
+  // What nobody has waited for and would be abandoned if it were dropped: half a message makes a
+  // connection useless.  Held until it has ended or the group is freed.
+  std::mutex under_way_mutex;
+  std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
 
   GroupState() = default;
   GroupState(const GroupState&) = delete;
   GroupState& operator=(const GroupState&) = delete;
   ~GroupState() { free(); }
+
+  void hold(c10::intrusive_ptr<c10d::Work> work);
 
   // Idempotent.
   void free();

@@ -20,7 +20,7 @@ namespace internal {
 // What an error says of where it has come from.
 struct CollectiveCall {
   const char* function;
-  std::shared_ptr<const GroupState> state;
+  std::shared_ptr<const GroupState> state;  // The group lives as long as what is under way in it.
   int rank;  // The global one, to be told when the groups may be gone.
   bool is_default;
 };
@@ -29,7 +29,6 @@ struct CollectiveCall {
 
 struct Work::Impl {
   internal::CollectiveCall call;
-  Group group;  // Lives as long as what is under way in it.
   c10::intrusive_ptr<c10d::Work> work;
 };
 
@@ -100,7 +99,9 @@ c10::intrusive_ptr<c10::ivalue::Future> Work::get_future() const {
 
 int Work::source_rank() const {
   TORCH_CHECK(impl_, "source_rank: nothing was received");
-  return get_global_rank(impl_->group, impl_->work->sourceRank());
+  const int rank = impl_->work->sourceRank();
+  TORCH_CHECK(rank >= 0, "source_rank: nothing has been received yet: wait() first");
+  return impl_->call.state->ranks.at(static_cast<std::size_t>(rank));
 }
 
 const c10::intrusive_ptr<c10d::Work>& Work::c10d_work() const {
@@ -110,16 +111,24 @@ const c10::intrusive_ptr<c10d::Work>& Work::c10d_work() const {
 
 namespace internal {
 
-Work run_collective(const char* function, const Group& group, bool async_op,
-                    const std::function<c10::intrusive_ptr<c10d::Work>()>& act) {
+Work run_collective(const CallSite& site, bool async_op, const Act& act) {
+  const Group& group = site.group;
   const auto& state = group.is_default() ? world()->group : group.state();
-  const CollectiveCall call{function, state, get_rank(), state == world()->group};
+  const CollectiveCall call{site.function, state, get_rank(), state == world()->group};
+  if (state->is_aborted) fail(call, "");
   auto begun = translate(call, act);
   if (!begun) return {};
-  Work work(std::make_shared<const Work::Impl>(Work::Impl{call, group, std::move(begun)}));
+  if (has_no_future(*begun)) state->hold(begun);
+  Work work(std::make_shared<const Work::Impl>(Work::Impl{call, std::move(begun)}));
   if (async_op) return work;
   work.wait();
   return {};
+}
+
+Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
+                    const Act& act) {
+  return run_collective(site, async_op,
+                        [&] { return copy_back_after(act(), contiguous.copies()); });
 }
 
 bool is_for_this_rank(const char* function, const Group& group) {

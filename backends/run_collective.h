@@ -7,6 +7,8 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "backends/collective_checks.h"
+#include "backends/contiguous.h"
 #include "backends/group.h"
 #include "backends/work.h"
 
@@ -15,8 +17,11 @@ namespace distrun::internal {
 // Calls `act`, which begins the collective, and waits for it unless `async_op`.  What a backend
 // throws, there or while it is waited for, becomes a c10::DistBackendError that names the function,
 // this rank, and the peer whose connection was lost where that is why.
-Work run_collective(const char* function, const Group& group, bool async_op,
-                    const std::function<c10::intrusive_ptr<c10d::Work>()>& act);
+using Act = std::function<c10::intrusive_ptr<c10d::Work>()>;
+Work run_collective(const CallSite& site, bool async_op, const Act& act);
+// The same with the tensors that `act` has of `contiguous`.
+Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
+                    const Act& act);
 
 // False, and a warning, on a rank that is not in the group.
 bool is_for_this_rank(const char* function, const Group& group);

@@ -7,6 +7,9 @@
 // Dropping it abandons neither the collective nor its tensors: they are held until it has ended.
 // Cheap to copy; all copies are the same one.
 //
+// In "gloo" nothing but wait() ends a send, a receive, and a reduce_scatter: it writes the output
+// of the last.  One that is dropped before is held, with its tensors, as long as the group.
+//
 // Threads: any.
 #pragma once
 
@@ -36,10 +39,13 @@ class Work {
   explicit operator bool() const { return static_cast<bool>(impl_); }
 
   // Returns when the result is there.  Throws what the collective would have thrown without
-  // `async_op`, and where `timeout` is given and over: the collective is still under way then.
+  // `async_op`, and where `timeout` is given and over: the collective is still under way then.  With
+  // a send or a receive in "gloo" the group is of no use any more after that; with reduce_scatter
+  // `timeout` is not heeded there, but the group's.
   void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) const;
 
-  // It has ended, well or not: wait() returns or throws at once.
+  // It has ended, well or not: wait() returns or throws at once.  Of what only wait() ends: it has
+  // been waited for.
   bool is_completed() const;
 
   // The output tensors, where the backend tells them; wait() first.
@@ -47,7 +53,8 @@ class Work {
 
   // What is there when the collective has ended: the list of its tensors, or its error.  Include
   // <ATen/core/ivalue.h>.  For communication hooks (parallel/comm_hook.h), which go on with it.
-  // Throws where nothing is under way, and where the backend has none: point to point in "gloo".
+  // Throws where nothing is under way, and where the backend has none: "gloo" of what only wait()
+  // ends.
   c10::intrusive_ptr<c10::ivalue::Future> get_future() const;
 
   // The global rank that a tensor has come from, of a receive from any; wait() first.

@@ -1,0 +1,215 @@
+#include "backends/contiguous.h"
+
+#include <atomic>
+#include <exception>
+#include <mutex>
+#include <utility>
+
+#include <ATen/MemoryOverlap.h>
+#include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/ivalue.h>
+#include <ATen/ops/view_as_real.h>
+#include <c10/core/impl/VirtualGuardImpl.h>
+#include <torch/csrc/distributed/c10d/Types.hpp>
+
+#include "backends/gloo.h"
+
+namespace distrun::internal {
+
+namespace {
+
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
+
+// Memory is copied as a backend writes it: past autograd, on any thread.
+using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
+
+// Others have their elements elsewhere.
+bool is_strided(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
+
+bool is_plain(const at::Tensor& tensor) {
+  return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
+}
+
+at::Tensor plain(const at::Tensor& tensor) {
+  const PastAutograd guard;
+  return tensor.resolve_conj().resolve_neg().contiguous();
+}
+
+at::Tensor parts(const at::Tensor& tensor) {
+  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+}
+
+at::Tensor original_of(const at::Tensor& tensor, const std::vector<CopyBack>& copies) {
+  for (const CopyBack& copy : copies) {
+    if (copy.sent.is_same(tensor)) return copy.to;
+  }
+  return tensor;
+}
+
+// A list of tensors, or a list of those.
+c10::IValue with_originals(const c10::IValue& value, const std::vector<CopyBack>& copies) {
+  if (value.isTensor()) return original_of(value.toTensor(), copies);
+  if (!value.isList()) return value;
+  auto list = value.toList().copy();
+  for (std::size_t i = 0; i < list.size(); ++i) list.set(i, with_originals(list.get(i), copies));
+  return list;
+}
+
+void copy_back(const std::vector<CopyBack>& copies) {
+  const PastAutograd guard;
+  for (const CopyBack& copy : copies) {
+    copy.to.copy_(copy.from);
+    if (copy.to.is_cpu()) continue;
+    // Nobody else knows the stream of this thread.
+    const c10::impl::VirtualGuardImpl device(copy.to.device().type());
+    device.synchronizeStream(device.getStream(copy.to.device()));
+  }
+}
+
+class CopiedBack : public c10d::Work {
+ public:
+  CopiedBack(WorkPtr work, const FuturePtr& ended, std::vector<CopyBack> copies)
+      : work_(std::move(work)), copies_(std::move(copies)) {
+    future_ = ended->then(
+        [copies = copies_](c10::ivalue::Future& its) {
+          const c10::IValue value = its.value();  // Throws the error, if it is one.
+          copy_back(copies);
+          return with_originals(value, copies);
+        },
+        ended->elementType());
+  }
+
+  bool isCompleted() override { return future_->completed(); }
+  bool isSuccess() const override { return future_->completed() && !future_->hasError(); }
+  std::exception_ptr exception() const override {
+    return future_->completed() && future_->hasError() ? future_->exception_ptr() : nullptr;
+  }
+  int sourceRank() const override { return work_->sourceRank(); }
+  std::uint64_t getSequencenumber() const override { return work_->getSequencenumber(); }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const bool done = work_->wait(timeout);
+    future_->wait();
+    if (future_->hasError()) std::rethrow_exception(future_->exception_ptr());
+    return done;
+  }
+
+  std::vector<at::Tensor> result() override {
+    std::vector<at::Tensor> all = work_->result();
+    for (at::Tensor& one : all) one = original_of(one, copies_);
+    return all;
+  }
+
+  FuturePtr getFuture() override { return future_; }
+
+ private:
+  const WorkPtr work_;
+  const std::vector<CopyBack> copies_;
+  FuturePtr future_;
+};
+
+bool is_receive(c10d::OpType type) {
+  return type == c10d::OpType::RECV || type == c10d::OpType::RECVANYSOURCE;
+}
+
+class WaitedOnce : public c10d::Work {
+ public:
+  WaitedOnce(WorkPtr work, std::vector<CopyBack> copies)
+      : work_(std::move(work)), copies_(std::move(copies)) {}
+
+  bool isCompleted() override {
+    const WorkPtr work = under_way();
+    return !work || work->isCompleted();
+  }
+  int sourceRank() const override { return source_rank_; }
+
+  bool wait(std::chrono::milliseconds timeout) override {
+    const std::lock_guard lock(waiting_);
+    if (const WorkPtr work = under_way()) end(*work, timeout);
+    if (const auto error = exception()) std::rethrow_exception(error);
+    return true;
+  }
+
+ private:
+  WorkPtr under_way() const {
+    const std::lock_guard lock(mutex_);
+    return work_;
+  }
+
+  void end(c10d::Work& work, std::chrono::milliseconds timeout) {
+    std::exception_ptr error;
+    try {
+      TORCH_CHECK(work.wait(timeout), "the operation has been aborted");
+      if (is_receive(work.retrieveOpType())) source_rank_ = work.sourceRank();
+      copy_back(copies_);
+    } catch (...) {
+      error = std::current_exception();
+    }
+    copies_.clear();
+    finish(error);
+    const std::lock_guard lock(mutex_);
+    work_.reset();
+  }
+
+  std::mutex waiting_;
+  WorkPtr work_;  // None: it has ended.
+  std::vector<CopyBack> copies_;
+  std::atomic<int> source_rank_ = -1;
+};
+
+// None: the backend has none for its works.
+FuturePtr future_of(c10d::Work& work) {
+  if (is_gloo_point_to_point(work)) return {};
+  try {
+    return work.getFuture();
+  } catch (const c10::Error&) {
+    return {};
+  }
+}
+
+}  // namespace
+
+WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
+  if (!work) return work;
+  const FuturePtr ended = future_of(*work);
+  if (!ended) return c10::make_intrusive<WaitedOnce>(work, std::move(copies));
+  if (copies.empty()) return work;
+  return c10::make_intrusive<CopiedBack>(work, ended, std::move(copies));
+}
+
+bool has_no_future(const c10d::Work& work) {
+  return dynamic_cast<const WaitedOnce*>(&work) != nullptr;
+}
+
+at::Tensor Contiguous::input(const at::Tensor& tensor) {
+  return is_strided(tensor) ? parts(is_plain(tensor) ? tensor : plain(tensor)) : tensor;
+}
+
+std::vector<at::Tensor> Contiguous::inputs(const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> all;
+  for (const at::Tensor& tensor : tensors) all.push_back(input(tensor));
+  return all;
+}
+
+at::Tensor Contiguous::output(const char* name, const at::Tensor& tensor) {
+  if (!is_strided(tensor)) return tensor;
+  site_.check(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
+              " has elements that share memory (sizes ", tensor.sizes(), ", strides ",
+              tensor.strides(), "); expected a tensor that can be written to: clone() it");
+  if (is_plain(tensor)) return parts(tensor);
+  const at::Tensor copy = plain(tensor), sent = parts(copy);
+  copies_.push_back({.to = tensor, .sent = sent, .from = copy});
+  return sent;
+}
+
+std::vector<at::Tensor> Contiguous::outputs(const char* name,
+                                            const std::vector<at::Tensor>& tensors) {
+  std::vector<at::Tensor> all;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    all.push_back(output(c10::str(name, "[", i, "]").c_str(), tensors[i]));
+  }
+  return all;
+}
+
+}  // namespace distrun::internal

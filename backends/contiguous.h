@@ -1,0 +1,59 @@
+// Tensors as backends take them: their elements one after the other, and complex numbers as pairs
+// of their parts.  Gloo reads and writes so many elements from where a tensor begins, whatever its
+// strides are.  For the files of this folder.
+//
+//     Contiguous all(site);
+//     Tensors tensors = {all.output("tensor", tensor)};
+//     return copy_back_after(site.group->broadcast(tensors), all.copies());
+//
+// What lies otherwise is copied: an input at once, an output to and fro.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "backends/collective_checks.h"
+
+namespace distrun::internal {
+
+// What is to be written when a collective has ended.
+struct CopyBack {
+  at::Tensor to;
+  at::Tensor sent;  // What the backend works on; it stands for `to` in the results.
+  at::Tensor from;
+};
+
+// The work as one whose results have been copied when wait() returns, and before its future is
+// completed.  Where the backend gives it no future, as Gloo does for point to point and
+// reduce_scatter, the first wait() ends it, and copies; later ones have the same result.
+c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
+                                               std::vector<CopyBack> copies);
+
+// It has none: somebody has to wait for it, and to hold it until then.
+bool has_no_future(const c10d::Work& work);
+
+class Contiguous {
+ public:
+  explicit Contiguous(const CallSite& site) : site_(site) {}
+
+  // What is only read.
+  static at::Tensor input(const at::Tensor& tensor);
+  static std::vector<at::Tensor> inputs(const std::vector<at::Tensor>& tensors);
+
+  // What is written, and perhaps read.  Throws c10::ValueError where elements of it share memory,
+  // as those of expand() do.
+  at::Tensor output(const char* name, const at::Tensor& tensor);
+  std::vector<at::Tensor> outputs(const char* name, const std::vector<at::Tensor>& tensors);
+
+  const std::vector<CopyBack>& copies() const { return copies_; }
+
+ private:
+  const CallSite& site_;
+  std::vector<CopyBack> copies_;
+};
+
+}  // namespace distrun::internal
