@@ -132,8 +132,8 @@ struct DdpReducer::Impl {
       }
       return nullptr;
     };
-    internal::run_collective("DistributedDataParallel", options.process_group, /*async_op=*/false,
-                             keep_other);
+    const internal::CallSite site{"DistributedDataParallel", options.process_group};
+    internal::run_collective(site, /*async_op=*/false, keep_other);
     if (other) std::rethrow_exception(other);
   }
 
