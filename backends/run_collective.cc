@@ -113,6 +113,7 @@ namespace internal {
 
 Work run_collective(const CallSite& site, bool async_op, const Act& act) {
   const Group& group = site.group;
+  state_of(Group());  // Throws where there is none.
   const auto& state = group.is_default() ? world()->group : group.state();
   const CollectiveCall call{site.function, state, get_rank(), state == world()->group};
   if (state->is_aborted) fail(call, "");

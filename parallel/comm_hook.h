@@ -4,6 +4,8 @@
 //     #include <ATen/core/ivalue.h>
 //     #include <torch/csrc/distributed/c10d/comm.hpp>       // GradBucket
 //     #include "backends/collectives.h"
+//     #include "backends/process_group.h"
+//     using namespace distrun;
 //
 //     ddp.register_comm_hook([group, size = get_world_size(group)](c10d::GradBucket& bucket) {
 //       const Work sum = all_reduce(bucket.getBuffer(), ReduceOp::SUM,

@@ -53,8 +53,8 @@ struct DdpOptions {
   bool find_unused_parameters = false;
 
   // Gradients are views of the buckets: saves a copy, and memory as large as the parameters.
-  // They must not be detached in place, as LibTorch's Optimizer::zero_grad(false) would: drop them,
-  // or zero them by the module's zero_grad(false).
+  // Zero them by ddp.zero_grad(), not by the optimizer's zero_grad(): that detaches them first,
+  // which a view refuses.
   bool gradient_as_bucket_view = false;
 
   // The graph is the same in every iteration: which parameters are used, and how often, is learned

@@ -123,6 +123,7 @@ struct DdpReducer::Impl {
   // ours; ranks that differ, and the like, are as they are.
   template <class Act>
   void in_group(const Act& act) const {
+    if (!is_initialized()) return act();  // The group is this object's, and nobody else's any more.
     std::exception_ptr other;
     const auto keep_other = [&]() -> c10::intrusive_ptr<c10d::Work> {
       try {

@@ -1,5 +1,7 @@
 // Which values parameters and buffers have, as every rank of a real run sees them.
+#include <cstdlib>
 #include <sstream>
+#include <string>
 
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/nn/modules/batchnorm.h>
@@ -110,6 +112,8 @@ TEST_F(DdpStateRanksTest, ModulesThatDifferAreRefusedByRankAndParameter) {
       << "on every rank";
 }
 
+double rank_in_environment() { return std::stod(std::getenv("RANK")); }
+
 // The last rank goes, and takes its connections with it.
 void leave() {
   abort_process_group();
@@ -143,6 +147,16 @@ TEST_F(DdpStateRanksTest, APeerThatIsGoneEndsTheTraining) {
     abort_process_group();
   }
   destroy_process_group();
+}
+
+TEST_F(DdpStateRanksTest, AModelOutlivesItsGroup) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  destroy_process_group();
+  for (int step = 1; step <= 2; ++step) {
+    ddp.module()->count.fill_(1.0 + rank_in_environment());
+    ddp().backward();
+    EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({2}, 2.0 * step)));
+  }
 }
 
 TEST_F(DdpStateRanksTest, ModulesWithNothingToTrainAreRefused) {
