@@ -85,7 +85,7 @@ class Run:
     def __init__(self, folder, name, programs):
         self.folder, self.name, self.ranks = folder, name, len(programs)
         choices = " ".join(f'{rank}) exec {shlex.join(program)} "$@";;' for rank, program in enumerate(programs))
-        subprocess.run([DISTRUN, "launch", "--timeout", "100", "--nproc-per-node", str(self.ranks),
+        subprocess.run([DISTRUN, "launch", "--timeout", "200", "--nproc-per-node", str(self.ranks),
                         "sh", "-c", f"case $RANK in {choices} esac", "sh", str(folder), name], check=True)
 
     def path(self, variant, rank, suffix):
