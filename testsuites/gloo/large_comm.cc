@@ -51,7 +51,9 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.
 // Groups of the same members, of which ranks 0 and 1 have made others before.
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg, {.ranks = 4}) {
   const int index = rank() / 2;
-  if (index == 0) EXPECT_TRUE(new_local_group({rank()}).is_member());
+  if (index == 0) {
+    EXPECT_TRUE(new_local_group({rank()}).is_member());
+  }
   const Group first = new_local_group({2 * index, 2 * index + 1});
   const Group second = new_local_group({2 * index, 2 * index + 1});
   EXPECT_NE(first->getGroupName(), second->getGroupName());
