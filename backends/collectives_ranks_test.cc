@@ -260,14 +260,14 @@ TEST_F(CollectivesRanksTest, ABatchIsBegunTogether) {
 
 // The last of them is the one that the future has called on a thread of the group's own.
 TEST_F(CollectivesRanksTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBackend) {
-  std::promise<void> called;
+  const auto called = std::make_shared<std::promise<void>>();
   {
     const Group group = new_group();
     barrier({.group = group});
     const Work work = all_reduce(input(), ReduceOp::SUM, {.group = group, .async_op = true});
-    work.get_future()->addCallback([work, group, &called](auto&) { called.set_value(); });
+    work.get_future()->addCallback([work, group, called](auto&) { called->set_value(); });
   }
-  EXPECT_EQ(called.get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+  EXPECT_EQ(called->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
 // As large as sockets do not hold: the rest would never be sent.
