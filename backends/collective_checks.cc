@@ -20,9 +20,86 @@ std::int64_t numel_sent(const at::Tensor& tensor) {
   return tensor.numel() * (tensor.is_complex() ? 2 : 1);
 }
 
+std::vector<std::int64_t> sizes_sent(const at::Tensor& tensor) {
+  auto sizes = tensor.sizes().vec();
+  if (tensor.is_complex()) sizes.push_back(2);
+  return sizes;
+}
+
+bool is_by_gloo(const CallSite& site, const at::Tensor& tensor) {
+  return site.group->getBackend(tensor.device().type())->getBackendName() == "gloo";
+}
+
+bool is_type_of_gloo(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+    case at::kFloat:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kByte:
+    case at::kChar:
+    case at::kInt:
+    case at::kLong:
+    case at::kBool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_bitwise(const c10d::ReduceOp& op) {
+  return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
+}
+
+const char* name_of(const c10d::ReduceOp& op) {
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM:
+      return "SUM";
+    case c10d::ReduceOp::AVG:
+      return "AVG";
+    case c10d::ReduceOp::PRODUCT:
+      return "PRODUCT";
+    case c10d::ReduceOp::MIN:
+      return "MIN";
+    case c10d::ReduceOp::MAX:
+      return "MAX";
+    case c10d::ReduceOp::BAND:
+      return "BAND";
+    case c10d::ReduceOp::BOR:
+      return "BOR";
+    case c10d::ReduceOp::BXOR:
+      return "BXOR";
+    case c10d::ReduceOp::PREMUL_SUM:
+      return "PREMUL_SUM";
+    default:
+      return "an unknown operation";
+  }
+}
+
+// What has no meaning anywhere.
+void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const bool is_fine =
+      op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
+  site.check(!tensor.is_complex() || is_fine, "the tensor is of ", tensor.scalar_type(),
+             ", and complex numbers have no ", name_of(op), "; expected SUM or AVG");
+}
+
+void check_gloo_operation(const CallSite& site, const at::Tensor& tensor,
+                          const c10d::ReduceOp& op) {
+  const auto type = type_sent(tensor);
+  site.check(op != c10d::ReduceOp::PREMUL_SUM, "gloo has no PREMUL_SUM; expected SUM or AVG");
+  site.check(!tensor.is_sparse() || op == c10d::ReduceOp::SUM, "gloo has no ", name_of(op),
+             " of sparse tensors; expected SUM");
+  site.check(op != c10d::ReduceOp::AVG || at::isFloatingType(type), "gloo has no AVG of ", type,
+             "; expected SUM, or numbers of a floating type");
+  site.check(!is_bitwise(op) || !at::isFloatingType(type), "gloo has no ", name_of(op), " of ",
+             type, "; expected whole numbers or booleans");
+}
+
 }  // namespace
 
-void check_tensor(const CallSite& site, const char* name, const at::Tensor& tensor, Layout layout) {
+void check_movable(const CallSite& site, const char* name, const at::Tensor& tensor,
+                   Layout layout) {
   site.check(tensor.defined(), name, " is no tensor: it is not defined");
   const bool is_dense = tensor.layout() == at::kStrided;
   const bool is_fine =
@@ -31,6 +108,14 @@ void check_tensor(const CallSite& site, const char* name, const at::Tensor& tens
   site.check(site.group->hasBackendForDeviceType(tensor.device().type()), name, " is on ",
              tensor.device(), ", and ", describe(site.group), " has no backend for that: it has ",
              get_backend(site.group));
+}
+
+void check_tensor(const CallSite& site, const char* name, const at::Tensor& tensor, Layout layout) {
+  check_movable(site, name, tensor, layout);
+  site.check(!is_by_gloo(site, tensor) || is_type_of_gloo(type_sent(tensor)), name, " is of ",
+             tensor.scalar_type(),
+             ", which gloo does not take; expected double, float, half, "
+             "bfloat16, uint8, int8, int32, int64 or bool");
 }
 
 void check_list(const CallSite& site, const char* name, const std::vector<at::Tensor>& tensors,
@@ -59,30 +144,20 @@ void check_numel(const CallSite& site, const char* name, const at::Tensor& tenso
              other.sizes(), ")", factor);
 }
 
+void check_sizes(const CallSite& site, const char* name, const at::Tensor& tensor,
+                 const char* other_name, const at::Tensor& other) {
+  site.check(sizes_sent(tensor) == sizes_sent(other), name, " is of sizes ", tensor.sizes(),
+             "; expected ", other.sizes(), ", as ", other_name, " is");
+}
+
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  if (!tensor.is_complex()) return;
-  const char* name = nullptr;
-  switch (op.op_) {
-    case c10d::ReduceOp::MIN:
-      name = "MIN";
-      break;
-    case c10d::ReduceOp::MAX:
-      name = "MAX";
-      break;
-    case c10d::ReduceOp::PRODUCT:
-      name = "PRODUCT";
-      break;
-    case c10d::ReduceOp::BAND:
-    case c10d::ReduceOp::BOR:
-    case c10d::ReduceOp::BXOR:
-      name = "a bitwise operation";
-      break;
-    default:
-      break;
-  }
-  site.check(name == nullptr, "the tensor is of ", tensor.scalar_type(),
-             ", and complex numbers have no ", name == nullptr ? "" : name,
-             "; expected SUM or AVG");
+  check_complex(site, tensor, op);
+  if (is_by_gloo(site, tensor)) check_gloo_operation(site, tensor, op);
+}
+
+void check_place(const CallSite& site, const char* name, const at::Tensor& tensor) {
+  site.check(tensor.is_cpu() || !is_by_gloo(site, tensor), name, " is on ", tensor.device(),
+             ", and gloo does that on the CPU alone; expected a tensor there");
 }
 
 void check_splits(const CallSite& site, const char* name, const at::Tensor& tensor,
@@ -98,6 +173,9 @@ void check_splits(const CallSite& site, const char* name, const at::Tensor& tens
   }
   site.check(sizes.size() == static_cast<std::size_t>(ranks), name, " has ", sizes.size(),
              " split sizes; expected ", ranks, ", one for each rank of ", describe(site.group));
+  for (const std::int64_t size : sizes) {
+    site.check(size >= 0, "the split sizes of ", name, " have ", size, "; expected 0 or more");
+  }
   const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
   site.check(sum == rows, "the split sizes of ", name, " add up to ", sum, "; expected ", rows,
              ", its first dimension");

@@ -35,9 +35,13 @@ struct CallSite {
 
 enum class Layout { kDense, kDenseOrSparse };
 
-// There is one, and the group has a backend for where it lies.
+// There is one, and the group has a backend for where it lies, which takes its dtype.
 void check_tensor(const CallSite& site, const char* name, const at::Tensor& tensor,
                   Layout layout = Layout::kDense);
+
+// The same, of any dtype: for what moves bytes.
+void check_movable(const CallSite& site, const char* name, const at::Tensor& tensor,
+                   Layout layout = Layout::kDense);
 
 // The same for each, and `count` of them: one for each rank of the group.
 void check_list(const CallSite& site, const char* name, const std::vector<at::Tensor>& tensors,
@@ -50,8 +54,15 @@ void check_like(const CallSite& site, const char* name, const at::Tensor& tensor
 void check_numel(const CallSite& site, const char* name, const at::Tensor& tensor,
                  const char* other_name, const at::Tensor& other, std::int64_t times = 1);
 
-// The operation has a meaning for complex numbers, if they are.
+// And of the same sizes.
+void check_sizes(const CallSite& site, const char* name, const at::Tensor& tensor,
+                 const char* other_name, const at::Tensor& other);
+
+// The operation has a meaning for numbers of that type, and the backend has it.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
+
+// "gloo" does that on the CPU alone.
+void check_place(const CallSite& site, const char* name, const at::Tensor& tensor);
 
 // What is divided among the ranks: evenly where there are no sizes.
 void check_splits(const CallSite& site, const char* name, const at::Tensor& tensor,

@@ -18,6 +18,7 @@ using internal::CallSite;
 using internal::check_like;
 using internal::check_list;
 using internal::check_numel;
+using internal::check_sizes;
 using internal::check_tensor;
 using internal::Contiguous;
 using internal::group_rank_of;
@@ -32,7 +33,7 @@ void check_list_like(const CallSite& site, const char* name, const Tensors& tens
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string one = c10::str(name, "[", i, "]");
     check_like(site, one.c_str(), tensors[i], other_name, tensor);
-    check_numel(site, one.c_str(), tensors[i], other_name, tensor);
+    check_sizes(site, one.c_str(), tensors[i], other_name, tensor);
   }
 }
 
@@ -42,6 +43,16 @@ void check_roots_list(const CallSite& site, const char* name, const Tensors& ten
   if (site.rank() == root) return check_list_like(site, name, tensors, "tensor", tensor);
   site.check(tensors.empty(), name, " has ", tensors.size(),
              " tensors; expected none, for that is for group rank ", root);
+}
+
+// Gloo wants the one to be as many of the other in a row; others may have other sizes, as long as
+// there are as many elements.
+void make_rows(at::Tensor& large, at::Tensor& small, int ranks) {
+  auto rows = small.sizes().vec();
+  if (!rows.empty()) rows[0] *= ranks;
+  if (!rows.empty() && large.sizes() == at::IntArrayRef(rows)) return;
+  large = large.view({large.numel()});
+  small = small.view({small.numel()});
 }
 
 // LibTorch 2.13 has new names for some; 2.11 does not know them.
@@ -108,6 +119,7 @@ Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op, const CollectiveO
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const std::string one = c10::str("tensors[", i, "]");
     check_tensor(site, one.c_str(), tensors[i]);
+    check_place(site, one.c_str(), tensors[i]);
     check_like(site, one.c_str(), tensors[i], "tensors[0]", tensors[0]);
   }
   check_operation(site, tensors[0], op);
@@ -158,6 +170,7 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
   check_numel(site, "output", output, "input", input, site.size());
   Contiguous contiguous(site);
   at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
+  make_rows(to, from, site.size());
   return run_collective(site, options.async_op, contiguous,
                         [&] { return gather_into(*site.group.process_group(), to, from); });
 }
@@ -172,6 +185,7 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const std::string input = c10::str("inputs[", i, "]"), list = c10::str("lists[", i, "]");
     check_tensor(site, input.c_str(), inputs[i]);
+    check_place(site, input.c_str(), inputs[i]);
     check_list_like(site, list.c_str(), lists[i], input.c_str(), inputs[i]);
   }
   // LibTorch wants them by rank.
@@ -246,6 +260,7 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
   check_operation(site, output, op);
   Contiguous contiguous(site);
   at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
+  make_rows(from, to, site.size());
   const c10d::ReduceScatterOptions its{.reduceOp = std::move(op), .asyncOp = options.async_op};
   return run_collective(site, options.async_op, contiguous, [&] {
     return reduce_scatter_into(*site.group.process_group(), to, from, its);

@@ -13,7 +13,8 @@
 // int is a global one and GroupRank(n) the group's own.
 //
 // Tensors are dense and lie on a device that the group has a backend for: with "gloo" on the CPU,
-// or on a GPU by way of the CPU.  Size zero, a group of one, and strides of any kind are fine, but
+// or on a GPU by way of the CPU, but for all_reduce_coalesced, all_gather_coalesced, send and recv,
+// which it does on the CPU alone.  Size zero, a group of one, and strides of any kind are fine, but
 // outputs whose elements share memory: what is not contiguous is copied.
 // Complex tensors are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations
 // refuse them.
@@ -42,7 +43,7 @@
 namespace distrun {
 
 // SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and makePreMulSum() of c10d.  "gloo" has no AVG for
-// integers and no PREMUL_SUM.
+// integers, no BAND, BOR and BXOR for floating types, and no PREMUL_SUM.
 using c10d::ReduceOp;
 
 using Tensors = std::vector<at::Tensor>;
@@ -120,8 +121,9 @@ struct MonitoredBarrierOptions {
 // after the timeout; the others throw one too, after as long.  "gloo" only.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// The number of the collective that the group does next, from 0, a barrier counts: where ranks
-// disagree, one of them has left one out.
+// How many collectives the group has begun on this rank, barriers included: where ranks disagree,
+// one of them has left one out.  In "gloo" sends and receives count, too, and a collective that it
+// makes of others counts as those.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Bytes of any length, which may differ: what objects are in Python (all_gather_object, …).  They

@@ -3,6 +3,7 @@
 //     distrun launch --nproc-per-node 3 build/tests/collectives_ranks_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
+#include <future>
 #include <numeric>
 #include <thread>
 
@@ -103,6 +104,20 @@ TEST_F(CollectivesRanksTest, ReduceScatterGivesEachRankItsPartOfTheResult) {
   got = at::zeros({2, 3});
   reduce_scatter_tensor(got, at::cat(of_all_ranks(part_of(get_rank()))));
   EXPECT_TRUE(got.equal(expected)) << got;
+}
+
+// As many elements are enough.
+TEST_F(CollectivesRanksTest, TheFormsWithOneTensorTakeOtherSizes) {
+  const int ranks = get_world_size();
+  const at::Tensor stacked = at::zeros({ranks, 2, 3});
+  all_gather_into_tensor(stacked, input());
+  EXPECT_TRUE(stacked.equal(at::stack(inputs()))) << stacked;
+  const at::Tensor part = at::zeros({2, 3});
+  reduce_scatter_tensor(part, stacked);
+  EXPECT_TRUE(part.equal(input() * ranks)) << part;
+  const at::Tensor number = at::zeros({});
+  reduce_scatter_tensor(number, at::ones({ranks}));
+  EXPECT_EQ(number.item<double>(), ranks);
 }
 
 TEST_F(CollectivesRanksTest, AllToAllGivesEachRankWhatIsForIt) {
@@ -243,6 +258,18 @@ TEST_F(CollectivesRanksTest, ABatchIsBegunTogether) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
+// The last of them is the one that the future has called on a thread of the group's own.
+TEST_F(CollectivesRanksTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBackend) {
+  const auto called = std::make_shared<std::promise<void>>();
+  {
+    const Group group = new_group();
+    barrier({.group = group});
+    const Work work = all_reduce(input(), ReduceOp::SUM, {.group = group, .async_op = true});
+    work.get_future()->addCallback([work, group, called](auto&) { called->set_value(); });
+  }
+  EXPECT_EQ(called->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
+}
+
 // As large as sockets do not hold: the rest would never be sent.
 TEST_F(CollectivesRanksTest, WhatIsSentArrivesAlsoIfNobodyKeepsTheWork) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
@@ -329,6 +356,24 @@ TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
       HasSubstr(ranks == 1 ? "the split sizes of output add up to 1; expected 2"
                            : "output has 1 split sizes; expected " + std::to_string(ranks)));
   EXPECT_THAT(error_of([&] { all_to_all_single(at::zeros({}), x); }), HasSubstr("is a scalar"));
+  EXPECT_THAT(error_of([&] {
+                all_to_all_single(
+                    x, x, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), -1), {});
+              }),
+              HasSubstr("the split sizes of output have -1; expected 0 or more"));
+  EXPECT_THAT(error_of([&] {
+                all_gather(of_all_ranks([](int) { return at::zeros({3, 2}); }), x);
+              }),
+              HasSubstr("tensors[0] is of sizes [3, 2]; expected [2, 3], as tensor is"));
+  EXPECT_THAT(error_of([&] { all_reduce(x, ReduceOp::BAND); }), HasSubstr("no BAND of Float"));
+  EXPECT_THAT(error_of([&] { all_reduce(x.to(at::kInt), ReduceOp::AVG); }),
+              HasSubstr("no AVG of Int"));
+  EXPECT_THAT(error_of([&] { all_reduce(x, c10d::makePreMulSum(2.0)); }),
+              HasSubstr("no PREMUL_SUM"));
+  EXPECT_THAT(error_of([&] { all_reduce(x.to_sparse(), ReduceOp::MAX); }),
+              HasSubstr("no MAX of sparse tensors"));
+  EXPECT_THAT(error_of([&] { broadcast(x.to(at::kShort), 0); }),
+              HasSubstr("tensor is of Short, which gloo does not take"));
   EXPECT_THAT(error_of([&] { all_reduce_coalesced({}); }), HasSubstr("tensors is empty"));
   EXPECT_THAT(error_of([&] { send(x, get_rank()); }), HasSubstr("the peer is this rank itself"));
   EXPECT_THAT(error_of([] { batch_isend_irecv({}); }), HasSubstr("no operation"));
@@ -342,6 +387,7 @@ TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
 TEST_F(CollectivesRanksTest, AMonitoredBarrierNamesWhoIsMissing) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
+  barrier({.group = group});
   if (!is_last()) {
     try {
       monitored_barrier({.group = group, .timeout = milliseconds(500), .wait_all_ranks = true});
@@ -361,6 +407,7 @@ TEST_F(CollectivesRanksTest, AMonitoredBarrierNamesWhoIsMissing) {
 TEST_F(CollectivesRanksTest, ATimeOutIsAnErrorThatNamesTheFunction) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
+  barrier({.group = group});
   set_timeout(milliseconds(300), group);
   if (!is_last()) {
     try {
@@ -380,9 +427,17 @@ TEST_F(CollectivesRanksTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
   if (!is_last()) {
-    std::thread aborts([&] { abort_process_group(group); });
+    std::promise<void> begun;
+    std::thread aborts([&] {
+      begun.get_future().wait_for(std::chrono::seconds(30));
+      abort_process_group(group);
+    });
+    const bool begins_at_once = c10d::debug_level() != c10d::DebugLevel::Detail;
+    if (!begins_at_once) begun.set_value();
     try {
-      all_reduce(input(), ReduceOp::SUM, {.group = group});
+      const Work work = all_reduce(input(), ReduceOp::SUM, {.group = group, .async_op = true});
+      if (begins_at_once) begun.set_value();
+      work.wait();
       ADD_FAILURE() << "passed without the last rank";
     } catch (const c10::DistBackendError& error) {
       EXPECT_THAT(error.what_without_backtrace(), HasSubstr("the group has been aborted"));

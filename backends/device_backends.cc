@@ -13,12 +13,6 @@ namespace distrun {
 
 namespace {
 
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::string trimmed(const std::string& text) {
   const auto first = text.find_first_not_of(' ');
   if (first == std::string::npos) return "";
@@ -48,8 +42,14 @@ DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
 
 }  // namespace
 
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
 std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
-  const std::string all = lower(text);
+  const std::string all = lower_case(text);
   std::vector<DeviceBackend> found;
   if (all.find(':') == std::string::npos) {
     for (const auto device : find_backend(all).devices) found.push_back({device, all});

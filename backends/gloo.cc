@@ -17,6 +17,8 @@ namespace distrun {
 
 namespace {
 
+using Options = c10d::ProcessGroupGloo::Options;
+
 // Gloo writes to sockets whose other end may be gone.  In Python that is an error of the write, for
 // Python ignores SIGPIPE; a C++ program would be killed by it instead of being told.
 void let_writes_fail() {
@@ -92,13 +94,17 @@ class CheckedBackend : public c10d::ProcessGroupWrapper {
 
 }  // namespace
 
+void check_gloo_options(const BackendOptions& options) {
+  TORCH_CHECK_TYPE(!options || dynamic_cast<const Options*>(options.get()) != nullptr,
+                   "the options of a gloo group are c10d::ProcessGroupGloo::Options");
+}
+
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request) {
   let_writes_fail();
-  using Options = c10d::ProcessGroupGloo::Options;
-  auto options = c10::dynamic_intrusive_pointer_cast<Options>(request.options);
-  TORCH_CHECK_TYPE(options || !request.options,
-                   "the options of a gloo group are c10d::ProcessGroupGloo::Options");
-  if (!options) options = Options::create_default(request.timeout);
+  check_gloo_options(request.options);
+  const auto given = c10::dynamic_intrusive_pointer_cast<Options>(request.options);
+  const auto options =
+      given ? c10::make_intrusive<Options>(*given) : Options::create_default(request.timeout);
   options->timeout = request.timeout;
   options->group_name = request.group_name;
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());

@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "backends/backend_registry.h"
+#include "backends/process_group.h"
 
 namespace distrun {
 
@@ -21,11 +22,15 @@ namespace distrun {
 // Connects to the other ranks by way of the request's store; returns when every rank has come.
 // GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
 // Options, if there are any, are c10d::ProcessGroupGloo::Options; their timeout is the request's.
+// They are copied.
 // Throws where the others do not come in time.
 //
 // Its abort() ends what is under way with an error, and what is begun after it; LibTorch's own does
 // nothing.  Any thread may call it.
 c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request);
+
+// Throws c10::TypeError where these are options of another backend.
+void check_gloo_options(const BackendOptions& options);
 
 // The backend with a check before each collective that all ranks call the same one, with the same
 // shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.

@@ -1,6 +1,9 @@
 #include "backends/group.h"
 
 #include <algorithm>
+#include <mutex>
+#include <thread>
+#include <utility>
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -15,6 +18,29 @@ namespace internal {
 World*& world() {
   static World* world = nullptr;
   return world;
+}
+
+namespace {
+
+// Destroys on a thread of its own what is held here.  At exit the process waits for it.
+template <class Held>
+void destroy_elsewhere(Held held) {
+  static std::mutex mutex;
+  static std::jthread last;
+  const std::lock_guard lock(mutex);
+  // Each joins the one before when it has ended, so that there is one to join at exit.
+  last = std::jthread([held = std::move(held), before = std::move(last)]() mutable {
+    const Held gone = std::move(held);
+  });
+}
+
+}  // namespace
+
+GroupState::~GroupState() {
+  if (maker == std::this_thread::get_id()) free();
+  if (!process_group) return;
+  c10d::unregister_process_group(name);
+  destroy_elsewhere(std::pair(std::move(process_group), std::move(under_way)));
 }
 
 void GroupState::hold(c10::intrusive_ptr<c10d::Work> work) {

@@ -6,6 +6,7 @@
 #include <map>
 #include <mutex>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -23,6 +24,7 @@ struct GroupState {
   // None: this rank is not in the group, or it has been destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
+  std::thread::id maker;
   std::atomic<bool> is_aborted = false;
   // What nobody has waited for and would be abandoned if it were dropped: half a message makes a
   // connection useless.  Held until it has ended or the group is freed.
@@ -32,7 +34,9 @@ struct GroupState {
   GroupState() = default;
   GroupState(const GroupState&) = delete;
   GroupState& operator=(const GroupState&) = delete;
-  ~GroupState() { free(); }
+  // On another thread than the maker's, which may be the backend's own, LibTorch's group goes
+  // later: it waits there for that thread to end.
+  ~GroupState();
 
   void hold(c10::intrusive_ptr<c10d::Work> work);
 

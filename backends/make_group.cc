@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <thread>
 
 #include <c10/core/Device.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
@@ -36,8 +37,6 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
                                                const c10::intrusive_ptr<c10d::Store>& store) {
   using Options = c10d::Backend::Options;
   const auto options = c10::dynamic_intrusive_pointer_cast<Options>(group.backend_options);
-  TORCH_CHECK_TYPE(options || !group.backend_options,
-                   "the options of a backend are c10d::Backend::Options");
   const BackendRequest request{
       .store = c10::make_intrusive<PrefixStore>(name_of(which.device) + "/", store),
       .rank = group.rank,
@@ -54,8 +53,14 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
 
 }  // namespace
 
-void check_backends(const std::string& backends) {
-  for (const DeviceBackend& one : parse_device_backends(backends)) find_backend(one.backend);
+void check_backends(const std::string& backends,
+                    const c10::intrusive_ptr<c10::intrusive_ptr_target>& options) {
+  TORCH_CHECK_TYPE(!options || dynamic_cast<c10d::Backend::Options*>(options.get()) != nullptr,
+                   "the options of a backend are c10d::Backend::Options");
+  for (const DeviceBackend& one : parse_device_backends(backends)) {
+    find_backend(one.backend);
+    if (one.backend == "gloo") check_gloo_options(options);
+  }
 }
 
 std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
@@ -81,6 +86,7 @@ std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
   state->backend = request.backend;
   state->process_group = std::move(group);
   state->is_member = true;
+  state->maker = std::this_thread::get_id();
   return state;
 }
 

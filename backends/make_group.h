@@ -25,7 +25,9 @@ struct GroupRequest {
 // Of a rank that is in the group.  Returns when its members have met; throws what they throw.
 std::shared_ptr<GroupState> make_group(const GroupRequest& request);
 
-// Throws c10::ValueError where "cpu:gloo,cuda:nccl" is malformed or names what is not registered.
-void check_backends(const std::string& backends);
+// Throws c10::ValueError where "cpu:gloo,cuda:nccl" is malformed or names what is not registered,
+// and c10::TypeError where the options are not those of a backend.
+void check_backends(const std::string& backends,
+                    const c10::intrusive_ptr<c10::intrusive_ptr_target>& options);
 
 }  // namespace distrun::internal

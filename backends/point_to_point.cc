@@ -11,7 +11,6 @@ namespace distrun {
 namespace {
 
 using internal::CallSite;
-using internal::check_tensor;
 using internal::Contiguous;
 using internal::group_rank_of;
 using internal::is_for_this_rank;
@@ -28,7 +27,8 @@ int peer_of(const CallSite& site, AnyRank rank) {
 }
 
 void check(const CallSite& site, const at::Tensor& tensor, int tag) {
-  check_tensor(site, "tensor", tensor);
+  check_movable(site, "tensor", tensor);
+  check_place(site, "tensor", tensor);
   site.check(tag >= 0, "the tag is ", tag, "; expected 0 or more");
 }
 

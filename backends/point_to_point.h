@@ -4,7 +4,8 @@
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
 // A send meets a receive of the same tag, in the order in which they are called; shape and dtype
-// are those of both.  What collectives.h says of tensors, errors, ranks and threads holds here.
+// are those of both.  What collectives.h says of tensors, errors, ranks and threads holds here;
+// "gloo" takes any dtype, and tensors on the CPU alone.
 #pragma once
 
 #include <optional>
@@ -45,8 +46,8 @@ struct P2POp {
   PointToPointOptions options = {};
 };
 
-// Begins them all, in this order, and returns what to wait for.  They are of one group, and peers
-// are named: it is not for receives from any rank.
+// Begins them all, in this order, when each has been found to make sense, and returns what to wait
+// for.  They are of one group, and peers are named: it is not for receives from any rank.
 std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations);
 
 }  // namespace distrun

@@ -1,7 +1,6 @@
 #include "backends/process_group.h"
 
 #include <algorithm>
-#include <cctype>
 #include <cstdlib>
 #include <numeric>
 
@@ -10,6 +9,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/device_backends.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"
 #include "backends/rendezvous.h"
@@ -34,12 +34,6 @@ int worlds_made = 0;
 std::string store_prefix() {
   if (worlds_made == 0) return kDefaultGroupPrefix;
   return kDefaultGroupPrefix + std::string("#") + std::to_string(worlds_made);
-}
-
-std::string lower(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
 }
 
 std::vector<int> all_ranks(int size) {
@@ -109,8 +103,8 @@ void abort_group(GroupState& state) {
 void init_process_group(const InitOptions& options) {
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
   check_timeout("init_process_group", options.timeout);
-  const std::string backend = lower(options.backend);
-  internal::check_backends(backend);  // Before the others are waited for.
+  const std::string backend = lower_case(options.backend);
+  internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
   const Rendezvous met =
       rendezvous(Environment::from(environ), options.init_method, options.timeout);
@@ -183,6 +177,8 @@ int get_global_rank(const Group& group, int group_rank) {
 void set_timeout(std::chrono::milliseconds timeout, const Group& group) {
   check_timeout("set_timeout", timeout);
   group->setTimeout(timeout);
+  World& all = the_world();
+  if (group.is_default() || group.state() == all.group) all.timeout = timeout;
 }
 
 Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& options) {
@@ -192,12 +188,13 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
       .description = options.name,
       .ranks = ranks ? checked_ranks(std::move(*ranks), rank, get_world_size())
                      : all_ranks(get_world_size()),
-      .backend = options.backend.empty() ? all.group->backend : lower(options.backend),
+      .backend = options.backend.empty() ? all.group->backend : lower_case(options.backend),
       .timeout = options.timeout.value_or(all.timeout),
       .backend_options = options.backend_options,
       .store = all.store};
   check_timeout("new_group", request.timeout);
-  internal::check_backends(request.backend);  // By those too who are not in the group.
+  // By those too who are not in the group.
+  internal::check_backends(request.backend, request.backend_options);
   const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
   const bool is_member = place != request.ranks.end();
   if (!is_member && options.use_local_synchronization) return Group(not_a_member(request));
@@ -208,6 +205,10 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
   std::erase_if(all.groups, [](const auto& group) { return group.expired(); });
   all.groups.push_back(state);
   return Group(std::move(state));
+}
+
+Group new_group(std::initializer_list<int> ranks, const GroupOptions& options) {
+  return new_group(std::vector<int>(ranks), options);
 }
 
 Subgroups new_subgroups(int group_size, const Group& group, const GroupOptions& options) {

@@ -25,6 +25,7 @@
 
 #include <chrono>
 #include <concepts>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
@@ -49,7 +50,7 @@ struct InitOptions {
   // How long the rendezvous and each collective may take.  The default is torch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // The backend's own, c10d::ProcessGroupGloo::Options for "gloo"; none: its defaults.  Their
-  // timeout is the one above.
+  // timeout is the one above.  "gloo" copies them: groups may be made from the same.
   BackendOptions backend_options = {};
 };
 
@@ -77,7 +78,8 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 
 // Leaves the default group and frees it, and every other.  Requires that every rank has finished
 // its collectives: end with barrier() where that is not certain.  One that is under way is waited
-// for, up to the group's timeout.
+// for, up to the group's timeout.  What still has LibTorch's own group, as a
+// DistributedDataParallel has, keeps its connections until it is gone.
 void destroy_process_group();
 // Leaves that group, on this rank, and frees it.  Nothing where this rank is not in it.
 void destroy_process_group(const Group& group);
@@ -119,7 +121,8 @@ struct GroupOptions {
   // Only the group's members call new_group(), and only they wait for each other.  Each of them
   // makes its groups in the same order, as far as they have ranks in common.
   bool use_local_synchronization = false;
-  // Not given: the default group's.  (In Python: half an hour, whatever the default group has.)
+  // Not given: the one that the default group has then.  (In Python: half an hour, whatever the
+  // default group has.)
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // Empty: the default group's.
   std::string backend = "";
@@ -136,6 +139,8 @@ struct GroupOptions {
 // list is empty; and what the backend throws where the others do not come in time.
 Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,
                 const GroupOptions& options = {});
+// new_group({0, 1})
+Group new_group(std::initializer_list<int> ranks, const GroupOptions& options = {});
 
 // The groups that ranks were divided into, and the one that this rank is in, if it is in one.
 struct Subgroups {

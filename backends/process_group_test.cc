@@ -6,6 +6,7 @@
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "backends/collectives.h"
@@ -56,6 +57,13 @@ TEST(ProcessGroupTest, AnUnknownBackendIsNamed) {
   EXPECT_THAT(failure([] { init_process_group("carrier pigeon"); }),
               HasSubstr("unknown backend 'carrier pigeon'"));
   EXPECT_FALSE(is_initialized());
+}
+
+// Before the others are waited for: no variable is set.
+TEST(ProcessGroupTest, OptionsOfAnotherBackendAreRefused) {
+  const auto options = c10::make_intrusive<c10d::Backend::Options>("mine");
+  EXPECT_THAT(failure([&] { init_process_group({.backend_options = options}); }),
+              HasSubstr("the options of a gloo group are c10d::ProcessGroupGloo::Options"));
 }
 
 TEST(RendezvousTest, AMissingVariableIsNamed) {

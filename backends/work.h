@@ -39,7 +39,7 @@ class Work {
   explicit operator bool() const { return static_cast<bool>(impl_); }
 
   // Returns when the result is there.  Throws what the collective would have thrown without
-  // `async_op`, and where `timeout` is given and over: the collective is still under way then.  With
+  // `async_op`, and where `timeout` is given and over: the collective is still under way then. With
   // a send or a receive in "gloo" the group is of no use any more after that; with reduce_scatter
   // `timeout` is not heeded there, but the group's.
   void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) const;
