@@ -4,8 +4,10 @@
 #include <cstdlib>
 #include <filesystem>
 #include <string>
+#include <vector>
 
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,6 +15,18 @@
 #include "testsuites/harness/runner_testing.h"
 
 namespace distrun::testing {
+
+inline std::string name_in(const std::string& id) { return id.substr(id.rfind('.') + 1); }
+
+// "passes passed", "fails failed 2" where there were two attempts.
+inline std::vector<std::string> texts(const std::vector<TestResult>& results) {
+  std::vector<std::string> all;
+  for (const TestResult& result : results) {
+    all.push_back(name_in(result.test.id) + " " + text_of(result.status));
+    if (result.attempts.size() != 1) all.back() += fmt::format(" {}", result.attempts.size());
+  }
+  return all;
+}
 
 // Where a rank or a host waits until the test lets it go: wait_at(name).
 class WaitingPlace {
