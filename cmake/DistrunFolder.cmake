@@ -26,6 +26,25 @@ function(distrun_test name)
     PROPERTIES TIMEOUT 120 ${ARGN})
 endfunction()
 
+# distrun_ranks_test(NAME SOURCES files… DEPENDS targets…)
+# A test program that every rank of a run executes: CTest's tests NAME.1, NAME.2 and NAME.3, on that many ranks.
+function(distrun_ranks_test name)
+  cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
+  add_executable(${name} ${arg_SOURCES})
+  set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
+  target_link_libraries(${name} PRIVATE ${arg_DEPENDS} distrun_warnings GTest::gmock GTest::gtest_main)
+  foreach(ranks 1 2 3)
+    distrun_launched_test(${name}.${ranks} --nproc-per-node ${ranks} $<TARGET_FILE:${name}>)
+  endforeach()
+endfunction()
+
+# distrun_launched_test(NAME ARGUMENT…)
+# CTest's test NAME: what `distrun launch ARGUMENT…` runs, bounded.
+function(distrun_launched_test name)
+  add_test(NAME ${name} COMMAND distrun launch --timeout 100 ${ARGN})
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120 PROCESSORS 2)
+endfunction()
+
 function(distrun_folder name)
   cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;TESTS;DEPENDS;BUILD_DEPENDS;TEST_DEPENDS" ${ARGN})
   add_library(distrun_${name} STATIC ${arg_SOURCES})
