@@ -5,15 +5,21 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "backends/collective_checks.h"
 #include "backends/collectives.h"
 #include "backends/group_state.h"
-#include "backends/process_group.h"
 #include "backends/run_collective.h"
 
 namespace distrun {
 
 namespace {
+
+using internal::CallSite;
+using internal::group_rank_of;
+using internal::is_for_this_rank;
+using internal::run_collective;
 
 // With zeros after it, up to `size`.
 at::Tensor to_tensor(const std::string& bytes, std::int64_t size) {
@@ -35,13 +41,38 @@ Tensors tensors_for(int ranks, const at::Tensor& like) {
   return all;
 }
 
-std::vector<std::int64_t> all_lengths(const std::string& bytes, const Group& group) {
-  const at::Tensor own = at::full({1}, length_of(bytes), at::kLong);
-  const Tensors all = tensors_for(get_world_size(group), own);
-  all_gather(all, own, {.group = group});
+// Of tensors made here, with nothing to check; errors name the function that was called.
+void broadcast_of(const CallSite& site, const at::Tensor& tensor, int root) {
+  Tensors tensors = {tensor};
+  run_collective(site, /*async_op=*/false,
+                 [&] { return site.group->broadcast(tensors, {.rootRank = root}); });
+}
+
+Tensors all_gather_of(const CallSite& site, const at::Tensor& tensor) {
+  std::vector<Tensors> outputs = {tensors_for(site.size(), tensor)};
+  Tensors inputs = {tensor};
+  run_collective(site, /*async_op=*/false, [&] { return site.group->allgather(outputs, inputs); });
+  return outputs[0];
+}
+
+Tensors gather_of(const CallSite& site, const at::Tensor& tensor, int root) {
+  std::vector<Tensors> outputs;
+  if (site.rank() == root) outputs.push_back(tensors_for(site.size(), tensor));
+  Tensors inputs = {tensor};
+  run_collective(site, /*async_op=*/false,
+                 [&] { return site.group->gather(outputs, inputs, {.rootRank = root}); });
+  return outputs.empty() ? Tensors() : outputs[0];
+}
+
+std::vector<std::int64_t> all_lengths(const CallSite& site, const std::string& bytes) {
+  const Tensors all = all_gather_of(site, at::full({1}, length_of(bytes), at::kLong));
   std::vector<std::int64_t> lengths;
   for (const at::Tensor& one : all) lengths.push_back(one.item<std::int64_t>());
   return lengths;
+}
+
+std::int64_t longest(const std::vector<std::int64_t>& lengths) {
+  return *std::max_element(lengths.begin(), lengths.end());
 }
 
 std::vector<std::string> to_list(const Tensors& tensors, const std::vector<std::int64_t>& lengths) {
@@ -55,34 +86,31 @@ std::vector<std::string> to_list(const Tensors& tensors, const std::vector<std::
 }  // namespace
 
 std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& group) {
-  if (!internal::is_for_this_rank("broadcast_bytes", group)) return {};
+  const CallSite site{"broadcast_bytes", group};
+  if (!is_for_this_rank(site.function, group)) return {};
+  const int root = group_rank_of(site.function, group, src);
   const at::Tensor length = at::full({1}, length_of(bytes), at::kLong);
-  broadcast(length, src, {.group = group});
+  broadcast_of(site, length, root);
   const auto size = length.item<std::int64_t>();
-  at::Tensor tensor =
-      size == length_of(bytes) ? to_tensor(bytes, size) : at::empty({size}, at::kByte);
-  broadcast(tensor, src, {.group = group});
+  const at::Tensor tensor =
+      site.rank() == root ? to_tensor(bytes, size) : at::empty({size}, at::kByte);
+  broadcast_of(site, tensor, root);
   return to_bytes(tensor, size);
 }
 
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group) {
-  if (!internal::is_for_this_rank("all_gather_bytes", group)) return {};
-  const auto lengths = all_lengths(bytes, group);
-  const at::Tensor own = to_tensor(bytes, *std::max_element(lengths.begin(), lengths.end()));
-  const Tensors all = tensors_for(get_world_size(group), own);
-  all_gather(all, own, {.group = group});
-  return to_list(all, lengths);
+  const CallSite site{"all_gather_bytes", group};
+  if (!is_for_this_rank(site.function, group)) return {};
+  const auto lengths = all_lengths(site, bytes);
+  return to_list(all_gather_of(site, to_tensor(bytes, longest(lengths))), lengths);
 }
 
 std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst, const Group& group) {
-  if (!internal::is_for_this_rank("gather_bytes", group)) return {};
-  const int root = internal::group_rank_of("gather_bytes", group, dst);
-  const auto lengths = all_lengths(bytes, group);
-  const at::Tensor own = to_tensor(bytes, *std::max_element(lengths.begin(), lengths.end()));
-  Tensors all;
-  if (get_rank(group) == root) all = tensors_for(get_world_size(group), own);
-  gather(own, all, GroupRank(root), {.group = group});
-  return to_list(all, lengths);
+  const CallSite site{"gather_bytes", group};
+  if (!is_for_this_rank(site.function, group)) return {};
+  const int root = group_rank_of(site.function, group, dst);
+  const auto lengths = all_lengths(site, bytes);
+  return to_list(gather_of(site, to_tensor(bytes, longest(lengths)), root), lengths);
 }
 
 }  // namespace distrun

@@ -23,36 +23,36 @@ using internal::check_tensor;
 using internal::Contiguous;
 using internal::group_rank_of;
 using internal::is_for_this_rank;
+using internal::Name;
 using internal::run_collective;
+using internal::Sizes;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
 // Each of them as `tensor` is.
-void check_list_like(const CallSite& site, const char* name, const Tensors& tensors,
-                     const char* other_name, const at::Tensor& tensor) {
+void check_list_like(const CallSite& site, const Name& name, const Tensors& tensors,
+                     const Name& other_name, const at::Tensor& tensor) {
   check_list(site, name, tensors, site.size());
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::string one = c10::str(name, "[", i, "]");
-    check_like(site, one.c_str(), tensors[i], other_name, tensor);
-    check_sizes(site, one.c_str(), tensors[i], other_name, tensor);
+    check_like(site, name[i], tensors[i], other_name, tensor);
+    check_sizes(site, name[i], tensors[i], other_name, tensor);
   }
 }
 
 // What the root of gather and scatter has, and nobody else.
-void check_roots_list(const CallSite& site, const char* name, const Tensors& tensors, int root,
+void check_roots_list(const CallSite& site, const Name& name, const Tensors& tensors, int root,
                       const at::Tensor& tensor) {
   if (site.rank() == root) return check_list_like(site, name, tensors, "tensor", tensor);
   site.check(tensors.empty(), name, " has ", tensors.size(),
              " tensors; expected none, for that is for group rank ", root);
 }
 
-// Gloo wants the one to be as many of the other in a row; others may have other sizes, as long as
-// there are as many elements.
-void make_rows(at::Tensor& large, at::Tensor& small, int ranks) {
+// Gloo wants `large` to be as many of `small` in a row as there are ranks; what has other sizes,
+// and as many elements, is sent without them.
+Sizes sizes_for_rows(const at::Tensor& large, const at::Tensor& small, int ranks) {
   auto rows = small.sizes().vec();
-  if (!rows.empty()) rows[0] *= ranks;
-  if (!rows.empty() && large.sizes() == at::IntArrayRef(rows)) return;
-  large = large.view({large.numel()});
-  small = small.view({small.numel()});
+  if (rows.empty() || large.is_complex() != small.is_complex()) return Sizes::kFlat;
+  rows[0] *= ranks;
+  return large.sizes() == at::IntArrayRef(rows) ? Sizes::kOwn : Sizes::kFlat;
 }
 
 // LibTorch 2.13 has new names for some; 2.11 does not know them.
@@ -117,10 +117,10 @@ Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op, const CollectiveO
   if (!is_for_this_rank(site.function, site.group)) return {};
   site.check(!tensors.empty(), "tensors is empty; expected a tensor");
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    const std::string one = c10::str("tensors[", i, "]");
-    check_tensor(site, one.c_str(), tensors[i]);
-    check_place(site, one.c_str(), tensors[i]);
-    check_like(site, one.c_str(), tensors[i], "tensors[0]", tensors[0]);
+    const Name one = Name("tensors")[i];
+    check_tensor(site, one, tensors[i]);
+    check_place(site, one, tensors[i]);
+    check_like(site, one, tensors[i], "tensors[0]", tensors[0]);
   }
   check_operation(site, tensors[0], op);
   Contiguous contiguous(site);
@@ -169,8 +169,9 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
   check_like(site, "output", output, "input", input);
   check_numel(site, "output", output, "input", input, site.size());
   Contiguous contiguous(site);
-  at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
-  make_rows(to, from, site.size());
+  const Sizes sizes = sizes_for_rows(output, input, site.size());
+  at::Tensor to = contiguous.output("output", output, sizes);
+  at::Tensor from = contiguous.input(input, sizes);
   return run_collective(site, options.async_op, contiguous,
                         [&] { return gather_into(*site.group.process_group(), to, from); });
 }
@@ -183,16 +184,16 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
   site.check(lists.size() == inputs.size(), "there are ", lists.size(), " lists; expected ",
              inputs.size(), ", one for each of inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    const std::string input = c10::str("inputs[", i, "]"), list = c10::str("lists[", i, "]");
-    check_tensor(site, input.c_str(), inputs[i]);
-    check_place(site, input.c_str(), inputs[i]);
-    check_list_like(site, list.c_str(), lists[i], input.c_str(), inputs[i]);
+    const Name input = Name("inputs")[i];
+    check_tensor(site, input, inputs[i]);
+    check_place(site, input, inputs[i]);
+    check_list_like(site, Name("lists")[i], lists[i], input, inputs[i]);
   }
   // LibTorch wants them by rank.
   Contiguous contiguous(site);
   std::vector<Tensors> outputs(static_cast<std::size_t>(site.size()));
   for (std::size_t i = 0; i < lists.size(); ++i) {
-    const Tensors list = contiguous.outputs(c10::str("lists[", i, "]").c_str(), lists[i]);
+    const Tensors list = contiguous.outputs(Name("lists")[i], lists[i]);
     for (std::size_t rank = 0; rank < list.size(); ++rank) outputs[rank].push_back(list[rank]);
   }
   Tensors all = contiguous.inputs(inputs);
@@ -259,8 +260,9 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
   check_numel(site, "input", input, "output", output, site.size());
   check_operation(site, output, op);
   Contiguous contiguous(site);
-  at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
-  make_rows(from, to, site.size());
+  const Sizes sizes = sizes_for_rows(input, output, site.size());
+  at::Tensor to = contiguous.output("output", output, sizes);
+  at::Tensor from = contiguous.input(input, sizes);
   const c10d::ReduceScatterOptions its{.reduceOp = std::move(op), .asyncOp = options.async_op};
   return run_collective(site, options.async_op, contiguous, [&] {
     return reduce_scatter_into(*site.group.process_group(), to, from, its);
@@ -273,9 +275,11 @@ Work all_to_all(const Tensors& outputs, const Tensors& inputs, const CollectiveO
   check_list(site, "outputs", outputs, site.size());
   check_list(site, "inputs", inputs, site.size());
   for (std::size_t i = 0; i < inputs.size(); ++i) {
-    check_like(site, c10::str("outputs[", i, "]").c_str(), outputs[i], "inputs[0]", inputs[0]);
-    check_like(site, c10::str("inputs[", i, "]").c_str(), inputs[i], "inputs[0]", inputs[0]);
+    check_like(site, Name("outputs")[i], outputs[i], "inputs[0]", inputs[0]);
+    check_like(site, Name("inputs")[i], inputs[i], "inputs[0]", inputs[0]);
   }
+  const auto own = static_cast<std::size_t>(site.rank());
+  check_numel(site, Name("outputs")[own], outputs[own], Name("inputs")[own], inputs[own]);
   Contiguous contiguous(site);
   Tensors to = contiguous.outputs("outputs", outputs), from = contiguous.inputs(inputs);
   return run_collective(site, options.async_op, contiguous, [&] {
@@ -294,6 +298,7 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
   check_like(site, "output", output, "input", input);
   check_splits(site, "output", output, output_split_sizes);
   check_splits(site, "input", input, input_split_sizes);
+  check_own_part(site, output, output_split_sizes, input, input_split_sizes);
   Contiguous contiguous(site);
   at::Tensor to = contiguous.output("output", output), from = contiguous.input(input);
   return run_collective(site, options.async_op, contiguous, [&] {

@@ -21,10 +21,13 @@
 //
 // What this rank can see to be wrong is a c10::ValueError before anything is sent: it names the
 // function, this rank, what was given and what was expected.  Other ranks then wait for this one:
-// end, or call it again as it should be.  A peer that is gone and a time-out are a
-// c10::DistBackendError that names the function and this rank, and which peer is gone; the group is
-// of no use any more then.  The peer need not be the one that failed first: one that ends because
-// of it is gone, too.  A rank that is not in the group is warned, and nothing happens.
+// end, or call it again as it should be.  What ranks give differently, each of which would do, is
+// not seen: results are wrong then, or the group's connections are lost.  Where that may be, run
+// once with TORCH_DISTRIBUTED_DEBUG=DETAIL (process_group.h), which finds it.  A peer that is gone
+// and a time-out are a c10::DistBackendError that names the function and this rank, and which peer
+// is gone; the group is of no use any more then.  The peer need not be the one that failed first:
+// one that ends because of it is gone, too.  A rank that is not in the group is warned, and nothing
+// happens.
 //
 // Threads: from one thread at a time for a group, for the order is what matches them.
 #pragma once
@@ -118,7 +121,8 @@ struct MonitoredBarrierOptions {
 };
 
 // A barrier that says who has not come: rank 0 of the group throws an error that names the missing,
-// after the timeout; the others throw one too, after as long.  "gloo" only.
+// after the timeout, and the others one because rank 0 has.  They wait for rank 0 itself as long as
+// the timeout says that the group was made with.  "gloo" only.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // How many collectives the group has begun on this rank, barriers included: where ranks disagree,

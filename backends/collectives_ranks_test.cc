@@ -3,6 +3,7 @@
 //     distrun launch --nproc-per-node 3 build/tests/collectives_ranks_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
+#include <functional>
 #include <future>
 #include <numeric>
 #include <thread>
@@ -26,6 +27,7 @@ namespace distrun {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
 class CollectivesRanksTest : public RanksTest {
@@ -48,12 +50,7 @@ class CollectivesRanksTest : public RanksTest {
 
   template <class Act>
   static std::string error_of(const Act& act) {
-    try {
-      act();
-    } catch (const c10::ValueError& error) {
-      return error.what_without_backtrace();
-    }
-    return "no error";
+    return RanksTest::error_of<c10::ValueError>(act);
   }
 };
 
@@ -104,6 +101,34 @@ TEST_F(CollectivesRanksTest, ReduceScatterGivesEachRankItsPartOfTheResult) {
   got = at::zeros({2, 3});
   reduce_scatter_tensor(got, at::cat(of_all_ranks(part_of(get_rank()))));
   EXPECT_TRUE(got.equal(expected)) << got;
+}
+
+TEST_F(CollectivesRanksTest, WhatIsReducedAndScatteredIsReducedAsToldTo) {
+  const at::Tensor got = at::zeros({2, 3});
+  reduce_scatter(got, of_all_ranks([](int) { return input(); }), ReduceOp::MAX);
+  EXPECT_TRUE(got.equal(inputs().back())) << got;
+  got.zero_();
+  reduce_scatter_tensor(got, at::cat(of_all_ranks([](int) { return input(); })), ReduceOp::MAX);
+  EXPECT_TRUE(got.equal(inputs().back())) << got;
+}
+
+// Whatever the backend works on.
+TEST_F(CollectivesRanksTest, ResultsAreTheTensorsThatWereGiven) {
+  const int ranks = get_world_size();
+  const auto result_of = [](const Work& work) {
+    work.wait();
+    EXPECT_TRUE(work.get_future()->completed());
+    const at::IValue value = work.get_future()->value();
+    return value.toList().get(0).toTensor();
+  };
+  const CollectiveOptions async{.async_op = true};
+  const at::Tensor complex = at::complex(input(), input());
+  EXPECT_TRUE(result_of(all_reduce(complex, ReduceOp::SUM, async)).is_same(complex));
+  const at::Tensor strided = at::zeros({3, 2}).t();
+  EXPECT_TRUE(result_of(broadcast(strided, 0, async)).is_same(strided));
+  const at::Tensor stacked = at::zeros({3, 2, ranks}).permute({2, 1, 0});
+  all_gather_into_tensor(stacked, input());
+  EXPECT_TRUE(stacked.equal(at::stack(inputs()))) << stacked;
 }
 
 // As many elements are enough.
@@ -205,6 +230,7 @@ TEST_F(CollectivesRanksTest, BytesOfAnyLengthArriveWhole) {
   EXPECT_EQ(gather_bytes(bytes_of(get_rank()), last), is_last() ? all : decltype(all)());
   EXPECT_EQ(broadcast_bytes(bytes_of(get_rank()), last), bytes_of(last));
   EXPECT_EQ(broadcast_bytes("", 0), "");
+  EXPECT_THAT(error_of([] { broadcast_bytes("", -1); }), HasSubstr("broadcast_bytes on rank "));
   EXPECT_EQ(all_gather_bytes(""), of_all_ranks([](int) { return std::string(); }));
 }
 
@@ -258,15 +284,23 @@ TEST_F(CollectivesRanksTest, ABatchIsBegunTogether) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-// The last of them is the one that the future has called on a thread of the group's own.
+// The last of them is the one that the future has called on a thread of the group's own, where the
+// last rank comes when the others have gone.
 TEST_F(CollectivesRanksTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBackend) {
   const auto called = std::make_shared<std::promise<void>>();
+  std::function<void()> leaves;
   {
     const Group group = new_group();
     barrier({.group = group});
+    const auto store = default_group().getStore();
+    const auto has_gone = [](int rank) { return "has gone" + std::to_string(rank); };
+    const bool waits = is_last() && c10d::debug_level() != c10d::DebugLevel::Detail;
+    for (int rank = 0; waits && rank < get_rank(); ++rank) store->wait({has_gone(rank)});
     const Work work = all_reduce(input(), ReduceOp::SUM, {.group = group, .async_op = true});
     work.get_future()->addCallback([work, group, called](auto&) { called->set_value(); });
+    leaves = [store, key = has_gone(get_rank())] { store->set(key, ""); };
   }
+  leaves();
   EXPECT_EQ(called->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
@@ -361,6 +395,13 @@ TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
                     x, x, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), -1), {});
               }),
               HasSubstr("the split sizes of output have -1; expected 0 or more"));
+  EXPECT_THAT(error_of([&] { all_to_all_single(at::zeros({ranks}), at::zeros({2 * ranks})); }),
+              HasSubstr("has 1 numbers for what this rank sends itself"));
+  EXPECT_THAT(error_of([&] {
+                all_to_all(of_all_ranks([](int) { return at::zeros({3}); }),
+                           of_all_ranks([](int) { return at::zeros({2}); }));
+              }),
+              HasSubstr("has 3 elements ([3]); expected as many as inputs["));
   EXPECT_THAT(error_of([&] {
                 all_gather(of_all_ranks([](int) { return at::zeros({3, 2}); }), x);
               }),
@@ -377,6 +418,9 @@ TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
   EXPECT_THAT(error_of([&] { all_reduce_coalesced({}); }), HasSubstr("tensors is empty"));
   EXPECT_THAT(error_of([&] { send(x, get_rank()); }), HasSubstr("the peer is this rank itself"));
   EXPECT_THAT(error_of([] { batch_isend_irecv({}); }), HasSubstr("no operation"));
+  const Group alone = new_subgroups(1).own.value();
+  EXPECT_THAT(error_of([&] { recv(x, std::nullopt, {.group = alone}); }),
+              HasSubstr("there is nobody else in group "));
   EXPECT_THAT(error_of([] { monitored_barrier({.timeout = milliseconds(-1)}); }),
               HasSubstr("the timeout is -1 ms"));
   all_reduce(x);  // Nobody is out of step.
@@ -396,9 +440,22 @@ TEST_F(CollectivesRanksTest, AMonitoredBarrierNamesWhoIsMissing) {
       const std::string text = error.what_without_backtrace();
       EXPECT_THAT(text, HasSubstr("monitored_barrier on rank " + std::to_string(get_rank())));
       if (get_rank() == 0) {
-        EXPECT_THAT(text, HasSubstr("Ranks " + std::to_string(get_world_size() - 1) + " failed"));
+        const std::string last = std::to_string(get_world_size() - 1);
+        EXPECT_THAT(text, ContainsRegex("Ranks ([0-9]+, )*" + last + " failed"));
       }
     }
+  }
+  barrier();
+}
+
+// The others wait for it as long as the group says.
+TEST_F(CollectivesRanksTest, AMonitoredBarrierWithoutRank0TimesOutAsTheGroupDoes) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(2)});
+  barrier({.group = group});
+  if (get_rank() != 0) {
+    EXPECT_THROW(monitored_barrier({.group = group, .timeout = std::chrono::hours(1)}),
+                 c10::DistBackendError);
   }
   barrier();
 }

@@ -3,6 +3,7 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <typeinfo>
 #include <utility>
 
 #include <ATen/MemoryOverlap.h>
@@ -36,8 +37,9 @@ at::Tensor plain(const at::Tensor& tensor) {
   return tensor.resolve_conj().resolve_neg().contiguous();
 }
 
-at::Tensor parts(const at::Tensor& tensor) {
-  return tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+at::Tensor as_sent(const at::Tensor& tensor, Sizes sizes) {
+  const at::Tensor parts = tensor.is_complex() ? at::view_as_real(tensor) : tensor;
+  return sizes == Sizes::kFlat ? parts.view({parts.numel()}) : parts;
 }
 
 at::Tensor original_of(const at::Tensor& tensor, const std::vector<CopyBack>& copies) {
@@ -59,6 +61,7 @@ c10::IValue with_originals(const c10::IValue& value, const std::vector<CopyBack>
 void copy_back(const std::vector<CopyBack>& copies) {
   const PastAutograd guard;
   for (const CopyBack& copy : copies) {
+    if (!copy.from.defined()) continue;
     copy.to.copy_(copy.from);
     if (copy.to.is_cpu()) continue;
     // Nobody else knows the stream of this thread.
@@ -125,7 +128,13 @@ class WaitedOnce : public c10d::Work {
   int sourceRank() const override { return source_rank_; }
 
   bool wait(std::chrono::milliseconds timeout) override {
-    const std::lock_guard lock(waiting_);
+    std::unique_lock lock(waiting_, std::defer_lock);
+    if (timeout.count() <= 0) {
+      lock.lock();
+    } else {
+      TORCH_CHECK_WITH(DistBackendError, lock.try_lock_for(timeout), "Timed out after ",
+                       timeout.count(), "ms, while another thread waits for it");
+    }
     if (const WorkPtr work = under_way()) end(*work, timeout);
     if (const auto error = exception()) std::rethrow_exception(error);
     return true;
@@ -152,7 +161,7 @@ class WaitedOnce : public c10d::Work {
     work_.reset();
   }
 
-  std::mutex waiting_;
+  std::timed_mutex waiting_;
   WorkPtr work_;  // None: it has ended.
   std::vector<CopyBack> copies_;
   std::atomic<int> source_rank_ = -1;
@@ -160,10 +169,15 @@ class WaitedOnce : public c10d::Work {
 
 // None: the backend has none for its works.
 FuturePtr future_of(c10d::Work& work) {
-  if (is_gloo_point_to_point(work)) return {};
+  // The last class of works that was seen to have none: asking costs an exception.
+  static std::atomic<const std::type_info*> known = nullptr;
+  const std::type_info& type = typeid(work);
+  const std::type_info* const last = known.load();
+  if (is_gloo_point_to_point(work) || (last != nullptr && *last == type)) return {};
   try {
     return work.getFuture();
   } catch (const c10::Error&) {
+    known = &type;
     return {};
   }
 }
@@ -182,8 +196,8 @@ bool has_no_future(const c10d::Work& work) {
   return dynamic_cast<const WaitedOnce*>(&work) != nullptr;
 }
 
-at::Tensor Contiguous::input(const at::Tensor& tensor) {
-  return is_strided(tensor) ? parts(is_plain(tensor) ? tensor : plain(tensor)) : tensor;
+at::Tensor Contiguous::input(const at::Tensor& tensor, Sizes sizes) {
+  return is_strided(tensor) ? as_sent(is_plain(tensor) ? tensor : plain(tensor), sizes) : tensor;
 }
 
 std::vector<at::Tensor> Contiguous::inputs(const std::vector<at::Tensor>& tensors) {
@@ -192,23 +206,21 @@ std::vector<at::Tensor> Contiguous::inputs(const std::vector<at::Tensor>& tensor
   return all;
 }
 
-at::Tensor Contiguous::output(const char* name, const at::Tensor& tensor) {
+at::Tensor Contiguous::output(const Name& name, const at::Tensor& tensor, Sizes sizes) {
   if (!is_strided(tensor)) return tensor;
   site_.check(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
               " has elements that share memory (sizes ", tensor.sizes(), ", strides ",
               tensor.strides(), "); expected a tensor that can be written to: clone() it");
-  if (is_plain(tensor)) return parts(tensor);
-  const at::Tensor copy = plain(tensor), sent = parts(copy);
-  copies_.push_back({.to = tensor, .sent = sent, .from = copy});
+  const at::Tensor copy = is_plain(tensor) ? at::Tensor() : plain(tensor);
+  const at::Tensor sent = as_sent(copy.defined() ? copy : tensor, sizes);
+  if (!sent.is_same(tensor)) copies_.push_back({.to = tensor, .sent = sent, .from = copy});
   return sent;
 }
 
-std::vector<at::Tensor> Contiguous::outputs(const char* name,
+std::vector<at::Tensor> Contiguous::outputs(const Name& name,
                                             const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> all;
-  for (std::size_t i = 0; i < tensors.size(); ++i) {
-    all.push_back(output(c10::str(name, "[", i, "]").c_str(), tensors[i]));
-  }
+  for (std::size_t i = 0; i < tensors.size(); ++i) all.push_back(output(name[i], tensors[i]));
   return all;
 }
 

@@ -2,9 +2,9 @@
 // of their parts.  Gloo reads and writes so many elements from where a tensor begins, whatever its
 // strides are.  For the files of this folder.
 //
-//     Contiguous all(site);
-//     Tensors tensors = {all.output("tensor", tensor)};
-//     return copy_back_after(site.group->broadcast(tensors), all.copies());
+//     Contiguous contiguous(site);
+//     Tensors tensors = {contiguous.output("tensor", tensor)};
+//     return run_collective(site, async_op, contiguous, [&] { return …->broadcast(tensors); });
 //
 // What lies otherwise is copied: an input at once, an output to and fro.
 #pragma once
@@ -20,16 +20,20 @@
 
 namespace distrun::internal {
 
-// What is to be written when a collective has ended.
+// An output that the backend does not have as it is.
 struct CopyBack {
   at::Tensor to;
   at::Tensor sent;  // What the backend works on; it stands for `to` in the results.
-  at::Tensor from;
+  at::Tensor from;  // What is to be copied when the collective has ended; none: `sent` is a view.
 };
+
+// A tensor goes with its own sizes, or as one dimension.
+enum class Sizes { kOwn, kFlat };
 
 // The work as one whose results have been copied when wait() returns, and before its future is
 // completed.  Where the backend gives it no future, as Gloo does for point to point and
-// reduce_scatter, the first wait() ends it, and copies; later ones have the same result.
+// reduce_scatter, the first wait() ends it, and copies; later ones have the same result.  A wait()
+// that runs into its timeout ends it, too.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 
@@ -41,13 +45,13 @@ class Contiguous {
   explicit Contiguous(const CallSite& site) : site_(site) {}
 
   // What is only read.
-  static at::Tensor input(const at::Tensor& tensor);
+  static at::Tensor input(const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
   static std::vector<at::Tensor> inputs(const std::vector<at::Tensor>& tensors);
 
   // What is written, and perhaps read.  Throws c10::ValueError where elements of it share memory,
   // as those of expand() do.
-  at::Tensor output(const char* name, const at::Tensor& tensor);
-  std::vector<at::Tensor> outputs(const char* name, const std::vector<at::Tensor>& tensors);
+  at::Tensor output(const Name& name, const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
+  std::vector<at::Tensor> outputs(const Name& name, const std::vector<at::Tensor>& tensors);
 
   const std::vector<CopyBack>& copies() const { return copies_; }
 

@@ -159,8 +159,9 @@ class Ranks {
 // "Application timeout".
 ::testing::Matcher<std::string> names_what_was_wrong(int rank) {
   const std::string here = "[a-z_]+ on rank " + std::to_string(rank) + " (of|in group) .*";
-  return ContainsRegex(here +
-                       "(the connection to rank [0-9] was lost: |Ranks [0-9, ]+ failed to pass|"
+  const std::string others = std::string("0123").erase(static_cast<std::size_t>(rank), 1);
+  return ContainsRegex(here + "(the connection to rank [" + others +
+                       "] was lost: |Ranks [0-9, ]+ failed to pass|"
                        "Timed out waiting|Application timeout)");
 }
 

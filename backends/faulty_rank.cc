@@ -68,10 +68,15 @@ int run(int /*argc*/, char** argv) {
   const FaultPlan plan = plan_of(argv);
   tell();
   wait_for_go();
-  distrun::init_process_group({.timeout = kFaultTimeout});
+  distrun::init_process_group({.timeout = std::chrono::minutes(1)});
   // Two that are neighbours: the victim and another one, or two others.
   const int first = static_cast<int>(plan.seed / 9) % plan.ranks;
   const distrun::Group pair = distrun::new_group({{first, (first + 1) % plan.ranks}});
+  distrun::barrier();
+  if (rank() != plan.victim) {  // Whose fault is another one.
+    distrun::set_timeout(kFaultTimeout);
+    if (pair.is_member()) distrun::set_timeout(kFaultTimeout, pair);
+  }
   RandomCollectives collectives(plan.seed, {distrun::Group(), distrun::Group(), pair});
   for (int step = 0; step < kCollectives; ++step) {
     if (rank() == plan.victim && step == plan.step) fail(plan, collectives);

@@ -12,7 +12,7 @@
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "backends/backend_registry.h"
-#include "backends/process_group.h"
+#include "backends/group.h"
 
 namespace distrun {
 

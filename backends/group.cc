@@ -45,7 +45,10 @@ GroupState::~GroupState() {
 
 void GroupState::hold(c10::intrusive_ptr<c10d::Work> work) {
   const std::lock_guard lock(under_way_mutex);
-  std::erase_if(under_way, [](const auto& one) { return one->isCompleted(); });
+  if (under_way.size() >= sweep_at) {
+    std::erase_if(under_way, [](const auto& one) { return one->isCompleted(); });
+    sweep_at = std::max<std::size_t>(16, 2 * under_way.size());
+  }
   under_way.push_back(std::move(work));
 }
 

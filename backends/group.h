@@ -39,7 +39,8 @@ class Group {
 
   bool is_default() const { return !state_; }
 
-  // This rank is in the group.  Of the default group, every rank is.
+  // This rank is in the group, or was before it was destroyed.  Of the default group, every rank
+  // is.
   bool is_member() const;
 
   // The group that LibTorch has, for what has no function here: include
@@ -58,6 +59,10 @@ class Group {
  private:
   std::shared_ptr<internal::GroupState> state_;
 };
+
+// What a backend is told when a group is made: a c10d::Backend::Options.  This header does without
+// its.
+using BackendOptions = c10::intrusive_ptr<c10::intrusive_ptr_target>;
 
 // The number of a rank within its group; a plain int is a global one, as it is in torch.distributed
 // (there: group_src and group_dst).

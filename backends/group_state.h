@@ -30,6 +30,7 @@ struct GroupState {
   // connection useless.  Held until it has ended or the group is freed.
   std::mutex under_way_mutex;
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
+  std::size_t sweep_at = 16;  // As many under way: those that have ended are let go.
 
   GroupState() = default;
   GroupState(const GroupState&) = delete;

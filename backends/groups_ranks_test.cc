@@ -7,16 +7,20 @@
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
 #include "backends/backend_registry.h"
+#include "backends/point_to_point.h"
 #include "backends/ranks_testing.h"
 
 namespace distrun {
 namespace {
 
+using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
@@ -30,21 +34,14 @@ class GroupsRanksTest : public RanksTest {
   static double sum_of(const std::vector<int>& ranks) {
     return std::accumulate(ranks.begin(), ranks.end(), 0.0);
   }
+  static std::chrono::milliseconds timeout_of(const Group& group) {
+    return group->getDefaultBackend()->getBackendOptions()->timeout;
+  }
   static std::vector<int> all() { return get_process_group_ranks(); }
   static std::vector<int> but_the_first() {
     auto ranks = all();
     if (ranks.size() > 1) ranks.erase(ranks.begin());
     return ranks;
-  }
-
-  template <class Act>
-  static std::string error_of(const Act& act) {
-    try {
-      act();
-    } catch (const c10::Error& error) {
-      return error.what_without_backtrace();
-    }
-    return "no error";
   }
 };
 
@@ -80,12 +77,45 @@ TEST_F(GroupsRanksTest, AGroupHasRanksOfItsOwn) {
   EXPECT_EQ(from_first.item<double>(), ranks.front());
 }
 
+// Ranks have other numbers in it, and every function that is told one, or tells one, maps it.
+TEST_F(GroupsRanksTest, RootsAndPeersAreGlobalRanks) {
+  const auto ranks = but_the_first();
+  const Group group = new_group(ranks);
+  if (!group.is_member()) return;
+  const int root = ranks.back(), size = static_cast<int>(ranks.size());
+  const bool is_root = get_rank() == root;
+  const CollectiveOptions options{.group = group};
+
+  const at::Tensor most = input();
+  reduce(most, root, ReduceOp::MAX, options);
+  if (is_root) {
+    EXPECT_TRUE(most.equal(input_of(root))) << most;
+  }
+  Tensors all;
+  for (int i = 0; is_root && i < size; ++i) all.push_back(at::zeros({2, 3}));
+  gather(input(), all, root, options);
+  for (std::size_t i = 0; i < all.size(); ++i) EXPECT_TRUE(all[i].equal(input_of(ranks[i]))) << i;
+  const at::Tensor part = at::zeros({2, 3});
+  scatter(part, all, root, options);
+  EXPECT_TRUE(part.equal(input())) << part;
+  EXPECT_EQ(broadcast_bytes(std::to_string(get_rank()), root, group), std::to_string(root));
+  EXPECT_THAT(gather_bytes("", root, group), SizeIs(is_root ? ranks.size() : 0));
+
+  if (size == 1) return;
+  if (get_rank() == ranks.front()) send(input(), root, {.group = group});
+  const at::Tensor got = at::zeros({2, 3});
+  if (is_root) {
+    EXPECT_EQ(recv(got, std::nullopt, {.group = group}), ranks.front());
+  }
+}
+
 TEST_F(GroupsRanksTest, RanksAreInOrderHoweverTheyAreGiven) {
   auto ranks = all();
   std::reverse(ranks.begin(), ranks.end());
   const Group group = new_group(ranks);
   EXPECT_EQ(get_process_group_ranks(group), all());
   EXPECT_EQ(get_rank(group), get_rank());
+  EXPECT_THAT(get_process_group_ranks(new_group({get_world_size() - 1})), SizeIs(1));
   meet("connected");  // Who drops a group takes its connections from who still connects.
 }
 
@@ -176,14 +206,35 @@ TEST_F(GroupsRanksTest, AllEndWithTheDefaultGroup) {
 }
 
 TEST_F(GroupsRanksTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
-  using std::chrono::seconds;
-  const auto timeout_of = [](const Group& group) {
-    return group->getDefaultBackend()->getBackendOptions()->timeout;
-  };
   const Group same = new_group(), own = new_group(std::nullopt, {.timeout = seconds(7)});
   EXPECT_EQ(timeout_of(same), seconds(30));
   EXPECT_EQ(timeout_of(own), seconds(7));
+  set_timeout(seconds(8));
+  const Group later = new_group();
+  EXPECT_EQ(timeout_of({}), seconds(8));
+  EXPECT_EQ(timeout_of(later), seconds(8));
+  EXPECT_EQ(timeout_of(same), seconds(30));
   meet("connected");
+}
+
+TEST_F(GroupsRanksTest, GroupsMayBeMadeFromTheSameOptions) {
+  const auto options = c10d::ProcessGroupGloo::Options::create_default(seconds(9));
+  const Group one = new_group(std::nullopt, {.timeout = seconds(5), .backend_options = options});
+  const Group other = new_group(std::nullopt, {.timeout = seconds(6), .backend_options = options});
+  EXPECT_EQ(timeout_of(one), seconds(5));
+  EXPECT_EQ(timeout_of(other), seconds(6));
+  EXPECT_EQ(options->timeout, seconds(9));
+  EXPECT_EQ(sum_of_ranks(one), sum_of_ranks(other));
+}
+
+// Each waits for the last, which makes no such group.
+TEST_F(GroupsRanksTest, MembersThatDoNotComeAreAnErrorThatNamesTheGroup) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const int last = get_world_size() - 1;
+  if (get_rank() == last) return;
+  const std::string error = error_of<c10::DistError>(
+      [] { new_group(std::nullopt, {.timeout = std::chrono::milliseconds(300)}); });
+  EXPECT_THAT(error, HasSubstr("rank " + std::to_string(get_rank()) + " makes group 1 of ranks 0"));
 }
 
 TEST_F(GroupsRanksTest, DevicesMayHaveBackendsOfTheirOwn) {
@@ -207,6 +258,11 @@ TEST_F(GroupsRanksTest, ABackendCanBeRegistered) {
   const Group group = new_group(std::nullopt, {.backend = "mine"});
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   EXPECT_EQ(ranks_seen, all());
+  static const bool another =
+      (register_backend("theirs", find_backend("gloo").make, {c10::DeviceType::CUDA}), true);
+  EXPECT_TRUE(another);
+  EXPECT_THAT(error_of([] { new_group(std::nullopt, {.backend = "cpu:mine,cuda:theirs"}); }),
+              HasSubstr("names two that were registered"));
 }
 
 }  // namespace

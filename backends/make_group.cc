@@ -1,7 +1,9 @@
 #include "backends/make_group.h"
 
 #include <algorithm>
+#include <exception>
 #include <map>
+#include <set>
 #include <thread>
 
 #include <c10/core/Device.h>
@@ -13,6 +15,7 @@
 #include "backends/backend_registry.h"
 #include "backends/device_backends.h"
 #include "backends/gloo.h"
+#include "common/rank_list.h"
 
 namespace distrun::internal {
 
@@ -23,6 +26,10 @@ using c10d::ProcessGroup;
 
 std::string name_of(c10::DeviceType device) {
   return c10::DeviceTypeName(device, /*lower_case=*/true);
+}
+
+bool is_custom(const std::string& backend) {
+  return ProcessGroup::strToBackendType(backend) == ProcessGroup::BackendType::CUSTOM;
 }
 
 // What Python chooses: nccl where a device has it, else what the first device has.
@@ -51,19 +58,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
   return make_checked_backend(backend, request);
 }
 
-}  // namespace
-
-void check_backends(const std::string& backends,
-                    const c10::intrusive_ptr<c10::intrusive_ptr_target>& options) {
-  TORCH_CHECK_TYPE(!options || dynamic_cast<c10d::Backend::Options*>(options.get()) != nullptr,
-                   "the options of a backend are c10d::Backend::Options");
-  for (const DeviceBackend& one : parse_device_backends(backends)) {
-    find_backend(one.backend);
-    if (one.backend == "gloo") check_gloo_options(options);
-  }
-}
-
-std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
+c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   const auto backends = parse_device_backends(request.backend);
   const auto store = c10::make_intrusive<PrefixStore>(request.name + "/", request.store);
   auto group = c10::make_intrusive<ProcessGroup>(store, request.rank,
@@ -76,6 +71,45 @@ std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
     if (!backend) backend = make_backend(request, one, store);
     group->setBackend(one.device, ProcessGroup::strToBackendType(one.backend), backend);
   }
+  return group;
+}
+
+// What a backend throws where the others do not come names them by their numbers in the group, if
+// at all, and not the group.
+c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
+  const auto whose = [&] {
+    const int rank = request.ranks[static_cast<std::size_t>(request.rank)];
+    return c10::str("rank ", rank, " makes group ", request.name, " of ",
+                    list_of_ranks(request.ranks));
+  };
+  try {
+    return with_backends(request);
+  } catch (c10::Error& error) {
+    error.add_context(whose());
+    throw;
+  } catch (const std::exception& error) {
+    TORCH_CHECK_WITH(DistBackendError, false, error.what(), " (", whose(), ")");
+  }
+}
+
+}  // namespace
+
+void check_backends(const std::string& backends, const BackendOptions& options) {
+  TORCH_CHECK_TYPE(!options || dynamic_cast<c10d::Backend::Options*>(options.get()) != nullptr,
+                   "the options of a backend are c10d::Backend::Options");
+  std::set<std::string> registered;
+  for (const DeviceBackend& one : parse_device_backends(backends)) {
+    if (one.backend == "gloo") check_gloo_options(options);
+    if (is_custom(one.backend)) registered.insert(one.backend);
+  }
+  // ProcessGroup has one place for what it does not know by name.
+  TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
+                    "' names two that were registered; expected one, for LibTorch takes one in a "
+                    "group");
+}
+
+std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
+  auto group = connect(request);
   group->setGroupName(request.name);
   group->setGroupDesc(request.description);
   c10d::register_process_group(request.name, group);

@@ -61,6 +61,8 @@ Work receive_from(const char* function, const at::Tensor& tensor, std::optional<
   const CallSite site{function, options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   check(site, tensor, options.tag);
+  site.check(site.size() > 1, "there is nobody else in ", internal::Described{site.group},
+             " to receive from");
   return begin_receive(site, tensor, src ? peer_of(site, *src) : kAny, options.tag);
 }
 

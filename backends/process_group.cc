@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdlib>
+#include <exception>
 #include <numeric>
 
 #include <c10/util/Exception.h>
@@ -92,6 +93,16 @@ std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
   return groups;
 }
 
+// What the backend throws, to be thrown when all is freed.
+std::exception_ptr shut_down(const GroupState& state) {
+  try {
+    if (state.process_group) state.process_group->shutdown();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
 void abort_group(GroupState& state) {
   if (!state.process_group) return;
   state.is_aborted = true;
@@ -127,19 +138,21 @@ void init_process_group(const InitOptions& options) {
 
 void destroy_process_group() {
   const auto groups = groups_of(the_world());
+  std::exception_ptr error;
   for (const auto& group : groups) {
-    if (group->process_group) group->process_group->shutdown();
+    if (const auto its = shut_down(*group); !error) error = its;
   }
   delete std::exchange(world(), nullptr);
   for (const auto& group : groups) group->free();
+  if (error) std::rethrow_exception(error);
 }
 
 void destroy_process_group(const Group& group) {
   if (group.is_default()) return destroy_process_group();
   GroupState& state = *group.state();
-  if (!state.process_group) return;
-  state.process_group->shutdown();
+  const auto error = shut_down(state);
   state.free();
+  if (error) std::rethrow_exception(error);
 }
 
 void abort_process_group() {

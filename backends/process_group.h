@@ -31,14 +31,9 @@
 #include <utility>
 #include <vector>
 
-#include <c10/util/intrusive_ptr.h>
-
 #include "backends/group.h"
 
 namespace distrun {
-
-// A c10d::Backend::Options: this header does without its.
-using BackendOptions = c10::intrusive_ptr<c10::intrusive_ptr_target>;
 
 struct InitOptions {
   // One that is registered (backend_registry.h), for all of its devices, or "cpu:gloo,cuda:nccl".
@@ -65,7 +60,8 @@ struct InitOptions {
 // connections.
 //
 // Throws where a group exists already, the backend or the init_method is not known, a
-// variable is missing or malformed, or the others do not come in time.
+// variable is missing or malformed, or the others do not come in time.  After the last of these
+// end the run: what this rank has left in the store would be found by a second attempt.
 void init_process_group(const InitOptions& options = {});
 
 // The same, with the backend first: init_process_group("gloo", {.timeout =
@@ -79,7 +75,8 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 // Leaves the default group and frees it, and every other.  Requires that every rank has finished
 // its collectives: end with barrier() where that is not certain.  One that is under way is waited
 // for, up to the group's timeout.  What still has LibTorch's own group, as a
-// DistributedDataParallel has, keeps its connections until it is gone.
+// DistributedDataParallel has, keeps its connections until it is gone.  What a backend's shutdown()
+// throws is thrown when all has been freed.
 void destroy_process_group();
 // Leaves that group, on this rank, and frees it.  Nothing where this rank is not in it.
 void destroy_process_group(const Group& group);
@@ -136,7 +133,8 @@ struct GroupOptions {
 // use_local_synchronization.  Returns when the members have met.
 //
 // Throws c10::ValueError where a rank is not one of the default group's, or is there twice, or the
-// list is empty; and what the backend throws where the others do not come in time.
+// list is empty; and where the others do not come in time what the backend throws, with the
+// group's number and ranks: ranks that make different groups see there who has made which.
 Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,
                 const GroupOptions& options = {});
 // new_group({0, 1})

@@ -3,35 +3,22 @@
 //     distrun launch --nproc-per-node 3 build/tests/process_group_ranks_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
-#include <ATen/Functions.h>
-#include <ATen/TensorOperators.h>
-#include <c10/util/Exception.h>
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
-#include <gtest/gtest.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
-#include <torch/csrc/distributed/c10d/Store.hpp>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "backends/point_to_point.h"
+#include "backends/ranks_testing.h"
 
 namespace distrun {
 namespace {
 
-class ProcessGroupRanksTest : public ::testing::Test {
- protected:
-  // Short, so that a rank that fails does not keep the others for long.
-  void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }
-  void TearDown() override {
-    if (!is_initialized()) return;
-    barrier();
-    destroy_process_group();
-  }
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
 
-  // What rank `rank` puts in: every rank can compute what another has.
-  static at::Tensor input_of(int rank) {
-    return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank;
-  }
-};
+class ProcessGroupRanksTest : public RanksTest {};
 
 TEST_F(ProcessGroupRanksTest, RanksAreThoseOfTheEnvironment) {
   EXPECT_EQ(get_rank(), std::stoi(std::getenv("RANK")));
@@ -47,10 +34,10 @@ TEST_F(ProcessGroupRanksTest, AGroupIsMadeOnce) {
 TEST_F(ProcessGroupRanksTest, AllReduceCombinesTheValuesOfAllRanks) {
   at::Tensor sum = at::zeros({2, 3}), most = input_of(get_world_size() - 1);
   for (int rank = 0; rank < get_world_size(); ++rank) sum += input_of(rank);
-  at::Tensor tensor = input_of(get_rank());
+  at::Tensor tensor = input();
   all_reduce(tensor);
   EXPECT_TRUE(tensor.equal(sum)) << tensor;
-  tensor = input_of(get_rank());
+  tensor = input();
   all_reduce(tensor, ReduceOp::MAX);
   EXPECT_TRUE(tensor.equal(most)) << tensor;
 }
@@ -66,7 +53,7 @@ TEST_F(ProcessGroupRanksTest, AllReduceTakesScalarsAndNothing) {
 
 TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
   for (int src = 0; src < get_world_size(); ++src) {
-    at::Tensor tensor = input_of(get_rank());
+    at::Tensor tensor = input();
     broadcast(tensor, src);
     EXPECT_TRUE(tensor.equal(input_of(src))) << tensor;
   }
@@ -75,19 +62,26 @@ TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
 // The last rank leaves; the others are in the middle of a collective with it.
 TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
-  const std::string rank = std::to_string(get_rank());
   barrier();  // Until then a rank may not have connected to the one that leaves.
   if (get_rank() == get_world_size() - 1) return destroy_process_group();
-  at::Tensor tensor = input_of(get_rank());
-  try {
-    all_reduce(tensor);
-    ADD_FAILURE() << "all_reduce without the last rank";
-  } catch (const c10::DistBackendError& error) {
-    EXPECT_THAT(error.what_without_backtrace(),
-                ::testing::ContainsRegex("all_reduce on rank " + rank +
-                                         " of [0-9]: the connection to rank [0-9] was lost: "));
-  }
+  EXPECT_THAT(
+      error_of<c10::DistBackendError>([] { all_reduce(input()); }),
+      ContainsRegex("all_reduce on rank " + std::to_string(get_rank()) + " of .: " + lost_peer()));
   destroy_process_group();
+}
+
+// Of a group in which ranks have other numbers than in the whole.
+TEST_F(ProcessGroupRanksTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRun) {
+  if (get_world_size() != 3) GTEST_SKIP() << "is for three ranks";
+  const Group pair = new_group({1, 2});
+  if (pair.is_member()) barrier({.group = pair});
+  if (get_rank() == 2) destroy_process_group(pair);
+  if (get_rank() == 1) {
+    EXPECT_THAT(error_of<c10::DistBackendError>(
+                    [&] { all_reduce(input(), ReduceOp::SUM, {.group = pair}); }),
+                HasSubstr("all_reduce on rank 1 in group 1 of ranks 1, 2: the connection to rank 2 "
+                          "was lost: "));
+  }
 }
 
 // The last rank does not come to a collective; whoever waits for it would do so for an hour.
@@ -98,10 +92,13 @@ TEST_F(ProcessGroupRanksTest, AbortEndsWhatIsUnderWayInEveryGroup) {
   const auto store = default_group().getStore();
   const int last = get_world_size() - 1;
   if (get_rank() != last) {
-    const at::Tensor tensor = input_of(get_rank());
+    const at::Tensor tensor = input();
+    const at::Tensor other = input();
     const Work work = all_reduce(tensor, ReduceOp::SUM, {.group = slow, .async_op = true});
+    const Work received = irecv(other, last, {.group = slow});  // Begun for certain.
     abort_process_group();
     EXPECT_THROW(work.wait(), c10::DistBackendError);
+    EXPECT_THROW(received.wait(), c10::DistBackendError);
     EXPECT_THROW(all_reduce(tensor, ReduceOp::SUM, {.group = slow}), c10::DistBackendError);
     EXPECT_THROW(all_reduce(tensor), c10::DistBackendError);
     store->set("aborted" + std::to_string(get_rank()), "");

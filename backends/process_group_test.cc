@@ -89,6 +89,8 @@ TEST(RendezvousTest, AnInitMethodThatIsNotSupportedIsNamedWithThoseThatAre) {
         AllOf(HasSubstr("DISTRUN_INIT_METHOD: '"), HasSubstr("env:// and file:///absolute/path")));
     EXPECT_THAT(rendezvous_failure(environment_with("RANK", "0"), method),
                 HasSubstr("init_method: '"));
+    EXPECT_THROW(rendezvous(environment_with("RANK", "0"), method, std::chrono::seconds(1)),
+                 c10::ValueError);
   }
 }
 

@@ -7,6 +7,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
+#include <c10/util/Exception.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
@@ -39,6 +40,26 @@ class RanksTest : public ::testing::Test {
     return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank;
   }
   static at::Tensor input() { return input_of(get_rank()); }
+
+  // The text of the `Error` that `act` throws; any other is the test's failure.
+  template <class Error = c10::Error, class Act>
+  static std::string error_of(const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "no error";
+  }
+
+  // "the connection to rank 2 was lost", of any rank but this one.
+  static std::string lost_peer() {
+    std::string others;
+    for (int rank = 0; rank < get_world_size(); ++rank) {
+      if (rank != get_rank()) others += std::to_string(rank);
+    }
+    return "the connection to rank [" + others + "] was lost: ";
+  }
 
   // f(0), f(1), … of all ranks of the run.
   template <class Function>

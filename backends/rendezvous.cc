@@ -78,8 +78,8 @@ Rendezvous rendezvous(const Environment& environment, const std::string& init_me
     return {tcp_store(environment, rank, timeout), rank, world_size};
   }
   const auto path = path_of_file_url(method);
-  TORCH_CHECK(path.has_value(), "rendezvous: ", source, ": ", path.error().message,
-              "; supported are env:// and file:///absolute/path");
+  TORCH_CHECK_VALUE(path.has_value(), "rendezvous: ", source, ": ", path.error().message,
+                    "; supported are env:// and file:///absolute/path");
   return {file_store(*path, world_size, timeout), rank, world_size};
 }
 

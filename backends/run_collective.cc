@@ -20,8 +20,8 @@ namespace internal {
 // What an error says of where it has come from.
 struct CollectiveCall {
   const char* function;
-  std::shared_ptr<const GroupState> state;  // The group lives as long as what is under way in it.
-  int rank;  // The global one, to be told when the groups may be gone.
+  std::shared_ptr<GroupState> state;  // The group lives as long as what is under way in it.
+  int rank;                           // The global one, to be told when the groups may be gone.
   bool is_default;
 };
 
@@ -35,6 +35,13 @@ struct Work::Impl {
 namespace {
 
 using internal::CollectiveCall;
+
+CollectiveCall call_at(const internal::CallSite& site) {
+  internal::state_of(Group());  // Throws where there is none.
+  const auto& everybody = internal::world()->group;
+  const auto& state = site.group.is_default() ? everybody : site.group.state();
+  return {site.function, state, get_rank(), state == everybody};
+}
 
 // "all_reduce on rank 1 of 4", "all_reduce on rank 3 in group 1 of ranks 2, 3".
 std::string where(const CollectiveCall& call) {
@@ -112,14 +119,11 @@ const c10::intrusive_ptr<c10d::Work>& Work::c10d_work() const {
 namespace internal {
 
 Work run_collective(const CallSite& site, bool async_op, const Act& act) {
-  const Group& group = site.group;
-  state_of(Group());  // Throws where there is none.
-  const auto& state = group.is_default() ? world()->group : group.state();
-  const CollectiveCall call{site.function, state, get_rank(), state == world()->group};
-  if (state->is_aborted) fail(call, "");
+  const CollectiveCall call = call_at(site);
+  if (call.state->is_aborted) fail(call, "");
   auto begun = translate(call, act);
   if (!begun) return {};
-  if (has_no_future(*begun)) state->hold(begun);
+  if (async_op && has_no_future(*begun)) call.state->hold(begun);
   Work work(std::make_shared<const Work::Impl>(Work::Impl{call, std::move(begun)}));
   if (async_op) return work;
   work.wait();
@@ -130,6 +134,25 @@ Work run_collective(const CallSite& site, bool async_op, const Contiguous& conti
                     const Act& act) {
   return run_collective(site, async_op,
                         [&] { return copy_back_after(act(), contiguous.copies()); });
+}
+
+void in_group(const CallSite& site, const std::function<void()>& act) {
+  if (!is_initialized()) return act();
+  const CollectiveCall call = call_at(site);
+  if (!call.state->process_group) return act();
+  if (call.state->is_aborted) fail(call, "");
+  try {
+    act();
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(call, error.what());
+  }
+}
+
+Group pinned(const Group& group) {
+  state_of(group);  // Throws where there is none.
+  return group.is_default() ? Group(world()->group) : group;
 }
 
 bool is_for_this_rank(const char* function, const Group& group) {

@@ -23,6 +23,14 @@ Work run_collective(const CallSite& site, bool async_op, const Act& act);
 Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
                     const Act& act);
 
+// Calls `act`, in which LibTorch makes collectives of its own.  What a backend throws becomes the
+// same error; a c10::Error is what LibTorch has to say, and stays as it is.  Where the group has
+// been destroyed, and `act` has LibTorch's still, it is just called.
+void in_group(const CallSite& site, const std::function<void()>& act);
+
+// The group, which Group() is until it is destroyed: for what stays with it.
+Group pinned(const Group& group);
+
 // False, and a warning, on a rank that is not in the group.
 bool is_for_this_rank(const char* function, const Group& group);
 

@@ -41,7 +41,8 @@ class Work {
   // Returns when the result is there.  Throws what the collective would have thrown without
   // `async_op`, and where `timeout` is given and over: the collective is still under way then. With
   // a send or a receive in "gloo" the group is of no use any more after that; with reduce_scatter
-  // `timeout` is not heeded there, but the group's.
+  // `timeout` is not heeded there, but the group's.  Of other backends a work without a future is
+  // given up then.
   void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) const;
 
   // It has ended, well or not: wait() returns or throws at once.  Of what only wait() ends: it has

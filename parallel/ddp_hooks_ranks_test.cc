@@ -34,6 +34,9 @@ TEST_F(DdpHooksRanksTest, TheBuiltInOnesLeaveTheMean) {
     for (std::size_t i = 0; i < expected.size(); ++i) {
       EXPECT_TRUE(ddp.parameters()[i].grad().allclose(expected[i], 1e-2, 1e-1)) << i;
     }
+    const at::Tensor gradient = ddp.parameters()[0].grad();
+    EXPECT_EQ(gradient.equal(gradient.to(at::kHalf).to(at::kFloat)),
+              hook == BuiltinCommHook::FP16_COMPRESS);
   }
 }
 

@@ -36,8 +36,8 @@ struct DdpOptions {
   // those that visit_tensors.h finds.  Empty: they stay where they are.
   std::vector<DeviceId> device_ids = {};
 
-  // Before each forward the ranks get the buffers (running means, …) that the group's rank 0 has.
-  // forward_sync_buffers is its newer name in PyTorch.
+  // When it is made, and before each forward, the ranks get the buffers (running means, …) that the
+  // group's rank 0 has.
   bool broadcast_buffers = true;
 
   // When it is made, parameters are checked to have the same shapes on all ranks, and get the

@@ -64,10 +64,12 @@ TEST_F(DdpGradientsRanksTest, OfAGroupAreItsRanksOnly) {
 TEST_F(DdpGradientsRanksTest, AddUpWithoutSynchronizationUntilTheNextForward) {
   DistributedDataParallel ddp{TwoLayers()};
   Tensors expected = mean_gradients(*ddp.module());
+  auto outer = std::unique_ptr<DdpReducer::NoSync>(new DdpReducer::NoSync(ddp.no_sync()));
+  { const auto inner = ddp.no_sync(); }
   {
-    const auto outer = ddp.no_sync();
-    { const auto inner = ddp.no_sync(); }
+    const auto other = ddp.no_sync();
     loss(ddp(data())).backward();
+    outer.reset();
     ddp.module()->zero_grad();
     loss(ddp(data())).backward();  // Still on this rank alone.
   }
@@ -80,15 +82,19 @@ TEST_F(DdpGradientsRanksTest, AddUpWithoutSynchronizationUntilTheNextForward) {
 
 TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesAreLeftAlone) {
   const int ranks = get_world_size();
-  DistributedDataParallel ddp(std::make_shared<PartsImpl>(ranks), {.find_unused_parameters = true});
-  for (int iteration = 1; iteration <= 2; ++iteration) {
-    ddp(get_rank()).backward();
-    for (int i = 0; i < ranks; ++i) {
-      const at::Tensor gradient = ddp.parameters()[static_cast<std::size_t>(i)].grad();
-      ASSERT_TRUE(gradient.defined()) << i;
-      EXPECT_TRUE(gradient.allclose(at::ones({2}) * iteration / ranks)) << gradient;
+  for (const bool skip : {false, true}) {
+    DistributedDataParallel ddp(
+        std::make_shared<PartsImpl>(ranks),
+        {.find_unused_parameters = true, .skip_all_reduce_unused_params = skip});
+    for (int iteration = 1; iteration <= 2; ++iteration) {
+      ddp(get_rank()).backward();
+      for (int i = 0; i < ranks; ++i) {
+        const at::Tensor gradient = ddp.parameters()[static_cast<std::size_t>(i)].grad();
+        ASSERT_TRUE(gradient.defined()) << i;
+        EXPECT_TRUE(gradient.allclose(at::ones({2}) * iteration / ranks)) << gradient;
+      }
+      EXPECT_FALSE(ddp.parameters().back().grad().defined());
     }
-    EXPECT_FALSE(ddp.parameters().back().grad().defined());
   }
 }
 

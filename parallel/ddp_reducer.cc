@@ -1,7 +1,6 @@
 #include "parallel/ddp_reducer.h"
 
 #include <algorithm>
-#include <exception>
 #include <unordered_map>
 #include <utility>
 
@@ -106,8 +105,8 @@ struct DdpReducer::Impl {
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::optional<c10::Device> input_device;
   ReducerPtr reducer;
-  std::shared_ptr<c10d::Logger> logger;                       // Before the reducer in death.
-  std::shared_ptr<bool> sync = std::make_shared<bool>(true);  // false: within no_sync()
+  std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
+  std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
   std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
   bool sync_buffers = true;  // The last forward was synchronized, or there was none.
 
@@ -119,23 +118,10 @@ struct DdpReducer::Impl {
   }
   std::function<void()> as_backward_begins() const;
 
-  // What LibTorch does by collectives of its own: a peer that is gone is the error that it is in
-  // ours; ranks that differ, and the like, are as they are.
-  template <class Act>
-  void in_group(const Act& act) const {
-    if (!is_initialized()) return act();  // The group is this object's, and nobody else's any more.
-    std::exception_ptr other;
-    const auto keep_other = [&]() -> c10::intrusive_ptr<c10d::Work> {
-      try {
-        act();
-      } catch (const c10::Error&) {
-        other = std::current_exception();
-      }
-      return nullptr;
-    };
-    const internal::CallSite site{"DistributedDataParallel", options.process_group};
-    internal::run_collective(site, /*async_op=*/false, keep_other);
-    if (other) std::rethrow_exception(other);
+  // A peer that is gone is the error that it is in our collectives; ranks that differ, and the
+  // like, are as LibTorch says it.
+  void in_group(const std::function<void()>& act) const {
+    internal::in_group({"DistributedDataParallel", options.process_group}, act);
   }
 
   // Errors of this object, which are to be found in the logging data.
@@ -153,14 +139,16 @@ struct DdpReducer::Impl {
 DdpReducer::Impl::Impl(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
   TORCH_CHECK_VALUE(options.process_group.is_member(), "DistributedDataParallel: rank ", get_rank(),
                     " is not in its process_group");
+  options.process_group = internal::pinned(options.process_group);
   group = options.process_group.process_group();
   model = internal::participants(std::move(its_model), options.parameters_to_ignore);
   input_device = input_device_of(model, options);
   const Gradients gradients(model);
   if (options.init_sync) {
+    const auto state = state_of(model, options.broadcast_buffers);
     in_group([&] {
       c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
-      internal::broadcast_all(group, state_of(model, options.broadcast_buffers));
+      internal::broadcast_all(group, state);
     });
   }
   reducer = make_reducer(gradients, group, options);
@@ -201,23 +189,25 @@ DdpReducer& DdpReducer::operator=(DdpReducer&&) noexcept = default;
 
 void DdpReducer::before_forward() {
   Impl& my = *impl_;
-  if (c10::GradMode::is_enabled() && *my.sync) {
+  if (c10::GradMode::is_enabled() && *my.no_syncs == 0) {
     my.logger->set_runtime_stats_and_log();
     my.reducer->prepare_for_forward();
+  }
+  std::vector<DdpBuffer> buffers;
+  if (my.sync_buffers && my.options.broadcast_buffers && my.model.buffers) {
+    buffers = my.model.buffers();
   }
   my.logged([&] {
     my.in_group([&] {
       if (c10::GradMode::is_enabled()) my.reducer->rebuild_buckets();
-      if (my.sync_buffers && my.options.broadcast_buffers && my.model.buffers) {
-        internal::broadcast_buffers(my.group, my.model.buffers());
-      }
+      if (!buffers.empty()) internal::broadcast_buffers(my.group, buffers);
     });
   });
 }
 
 std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {
   Impl& my = *impl_;
-  my.sync_buffers = c10::GradMode::is_enabled() && *my.sync;
+  my.sync_buffers = c10::GradMode::is_enabled() && *my.no_syncs == 0;
   if (my.sync_buffers) {
     const bool walk = my.options.find_unused_parameters && !my.options.static_graph;
     my.reducer->prepare_for_backward(walk ? outputs : std::vector<at::Tensor>());
@@ -226,10 +216,9 @@ std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> output
   return internal::sink(std::move(outputs), my.as_backward_begins());
 }
 
-DdpReducer::NoSync::NoSync(std::shared_ptr<bool> sync)
-    : sync_(std::move(sync)), before_(std::exchange(*sync_, false)) {}
-DdpReducer::NoSync::~NoSync() { *sync_ = before_; }
-DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(impl_->sync); }
+DdpReducer::NoSync::NoSync(std::shared_ptr<int> living) : living_(std::move(living)) { ++*living_; }
+DdpReducer::NoSync::~NoSync() { --*living_; }
+DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(impl_->no_syncs); }
 
 void DdpReducer::register_comm_hook(CommHook hook, const std::string& name) {
   impl_->logged([&] {

@@ -17,7 +17,8 @@
 // Errors: c10::ValueError for what this rank can see to be wrong, c10::DistBackendError for a peer
 // that is gone, c10::Error for ranks that differ: that is what the constructor and before_forward()
 // throw.  backward() is LibTorch's own, and throws what the backend throws: for a peer that is gone
-// "gloo" has a std::runtime_error.  Errors are in get_ddp_logging_data() under "error", too, but
+// "gloo" has a std::runtime_error.  With TORCH_DISTRIBUTED_DEBUG=DETAIL it is what LibTorch's check
+// says, a c10::Error.  Errors are in get_ddp_logging_data() under "error", too, but
 // for the constructor's and the backend's in backward().
 //
 // The group's connections live as long as this does, also after destroy_process_group().
@@ -74,7 +75,7 @@ class DdpReducer {
   void before_forward();
   std::vector<at::Tensor> after_forward(std::vector<at::Tensor> outputs);
 
-  // While the guard lives, forwards do without synchronization: their gradients add up on this
+  // While a guard lives, forwards do without synchronization: their gradients add up on this
   // rank, and the first backward of a later forward reduces them all.
   class NoSync {
    public:
@@ -84,9 +85,8 @@ class DdpReducer {
 
    private:
     friend class DdpReducer;
-    explicit NoSync(std::shared_ptr<bool> sync);
-    std::shared_ptr<bool> sync_;
-    bool before_;
+    explicit NoSync(std::shared_ptr<int> living);
+    std::shared_ptr<int> living_;
   };
   [[nodiscard]] NoSync no_sync();
 

@@ -18,6 +18,7 @@
 // Every rank makes it, with the same module, and calls it and backward() equally often; no_sync()
 // apart.  It takes the parameters' values of the group's rank 0, and the buffers before each
 // forward.  Parameters that are replaced, frozen or thawed later are not noticed: make another one.
+// A weight that is registered in two modules is reduced once.
 //
 // ddp is a torch::nn::Module whose child is called "module", so its parameters are "module.…"; save
 // and load ddp.module().  It cannot be copied, and does not fit into torch::nn::Sequential.
