@@ -1,5 +1,6 @@
 #include "backends/collective_checks.h"
 
+#include <algorithm>
 #include <numeric>
 #include <string>
 
@@ -7,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/group_state.h"
+#include "common/rank_list.h"
 
 namespace distrun::internal {
 
@@ -62,6 +64,28 @@ bool is_bitwise(const c10d::ReduceOp& op) {
   return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
 }
 
+// What has no meaning anywhere.
+void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const bool is_fine =
+      op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
+  site.check(!tensor.is_complex() || is_fine, "the tensor is of ", tensor.scalar_type(),
+             ", and complex numbers have no ", name_of(op), "; expected SUM or AVG");
+}
+
+void check_gloo_operation(const CallSite& site, const at::Tensor& tensor,
+                          const c10d::ReduceOp& op) {
+  const auto type = type_sent(tensor);
+  site.check(op != c10d::ReduceOp::PREMUL_SUM, "gloo has no PREMUL_SUM; expected SUM or AVG");
+  site.check(!tensor.is_sparse() || op == c10d::ReduceOp::SUM, "gloo has no ", name_of(op),
+             " of sparse tensors; expected SUM");
+  site.check(op != c10d::ReduceOp::AVG || at::isFloatingType(type), "gloo has no AVG of ", type,
+             "; expected SUM, or numbers of a floating type");
+  site.check(!is_bitwise(op) || !at::isFloatingType(type), "gloo has no ", name_of(op), " of ",
+             type, "; expected whole numbers or booleans");
+}
+
+}  // namespace
+
 const char* name_of(const c10d::ReduceOp& op) {
   switch (op.op_) {
     case c10d::ReduceOp::SUM:
@@ -87,30 +111,24 @@ const char* name_of(const c10d::ReduceOp& op) {
   }
 }
 
-// What has no meaning anywhere.
-void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
-  const bool is_fine =
-      op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
-  site.check(!tensor.is_complex() || is_fine, "the tensor is of ", tensor.scalar_type(),
-             ", and complex numbers have no ", name_of(op), "; expected SUM or AVG");
-}
-
-void check_gloo_operation(const CallSite& site, const at::Tensor& tensor,
-                          const c10d::ReduceOp& op) {
-  const auto type = type_sent(tensor);
-  site.check(op != c10d::ReduceOp::PREMUL_SUM, "gloo has no PREMUL_SUM; expected SUM or AVG");
-  site.check(!tensor.is_sparse() || op == c10d::ReduceOp::SUM, "gloo has no ", name_of(op),
-             " of sparse tensors; expected SUM");
-  site.check(op != c10d::ReduceOp::AVG || at::isFloatingType(type), "gloo has no AVG of ", type,
-             "; expected SUM, or numbers of a floating type");
-  site.check(!is_bitwise(op) || !at::isFloatingType(type), "gloo has no ", name_of(op), " of ",
-             type, "; expected whole numbers or booleans");
-}
-
-}  // namespace
-
 std::ostream& operator<<(std::ostream& out, const Described& what) {
   return out << describe(what.group);
+}
+
+int group_rank_of(const char* function, const Group& group, const AnyRank& rank) {
+  const auto& ranks = state_of(group).ranks;
+  if (rank.is_of_group()) {
+    const int size = static_cast<int>(ranks.size());
+    TORCH_CHECK_VALUE(0 <= rank.value() && rank.value() < size, function, " on rank ",
+                      state_of({}).process_group->getRank(), ": group rank ", rank.value(),
+                      " is not one of ", describe(group), ", which has 0 to ", size - 1);
+    return rank.value();
+  }
+  const auto found = std::find(ranks.begin(), ranks.end(), rank.value());
+  TORCH_CHECK_VALUE(found != ranks.end(), function, " on rank ",
+                    state_of({}).process_group->getRank(), ": rank ", rank.value(), " is not in ",
+                    describe(group), " (", list_of_ranks(ranks), ")");
+  return static_cast<int>(found - ranks.begin());
 }
 
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,

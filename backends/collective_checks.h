@@ -1,5 +1,5 @@
 // What a rank can see to be wrong with the arguments of a collective, before anything is sent.  For
-// the files of this folder.
+// the files of this folder, and for those above that make collectives.
 //
 //     const CallSite site{"all_gather", options.group};
 //     check_tensor(site, "tensor", tensor);
@@ -63,6 +63,10 @@ struct Described {
 };
 std::ostream& operator<<(std::ostream& out, const Described& what);
 
+// The number that `rank` has within the group.  Throws, naming the function and this rank, where it
+// is not in the group.
+int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
+
 enum class Layout { kDense, kDenseOrSparse };
 
 // There is one, and the group has a backend for where it lies, which takes its dtype.
@@ -87,6 +91,9 @@ void check_numel(const CallSite& site, const Name& name, const at::Tensor& tenso
 // And of the same sizes.
 void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other);
+
+// "SUM"
+const char* name_of(const c10d::ReduceOp& op);
 
 // The operation has a meaning for numbers of that type, and the backend has it.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);

@@ -73,22 +73,6 @@ std::string describe(const Group& group) {
   return c10::str("group ", state.name, " of ", list_of_ranks(state.ranks));
 }
 
-int group_rank_of(const char* function, const Group& group, const AnyRank& rank) {
-  const auto& ranks = state_of(group).ranks;
-  if (rank.is_of_group()) {
-    const int size = static_cast<int>(ranks.size());
-    TORCH_CHECK_VALUE(0 <= rank.value() && rank.value() < size, function, " on rank ",
-                      state_of({}).process_group->getRank(), ": group rank ", rank.value(),
-                      " is not one of ", describe(group), ", which has 0 to ", size - 1);
-    return rank.value();
-  }
-  const auto found = std::find(ranks.begin(), ranks.end(), rank.value());
-  TORCH_CHECK_VALUE(found != ranks.end(), function, " on rank ",
-                    state_of({}).process_group->getRank(), ": rank ", rank.value(), " is not in ",
-                    describe(group), " (", list_of_ranks(ranks), ")");
-  return static_cast<int>(found - ranks.begin());
-}
-
 }  // namespace internal
 
 bool Group::is_member() const { return internal::state_of(*this).is_member; }

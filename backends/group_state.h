@@ -65,8 +65,4 @@ GroupState& state_of(const Group& group);
 // "group 1 of ranks 0, 1", "the default group": for messages.
 std::string describe(const Group& group);
 
-// The number that `rank` has within the group.  Throws, naming the function and this rank, where it
-// is not in the group.
-int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
-
 }  // namespace distrun::internal

@@ -10,6 +10,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/collective_checks.h"
 #include "backends/device_backends.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"

@@ -9,8 +9,6 @@ leave is in files, and compared here.
 
 import itertools
 import json
-import shlex
-import subprocess
 import sys
 import tempfile
 import unittest
@@ -18,6 +16,7 @@ from pathlib import Path
 
 import torch
 
+import mixed_ranks
 from ddp_parity_ranks import Net
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
@@ -84,9 +83,7 @@ class Run:
 
     def __init__(self, folder, name, programs):
         self.folder, self.name, self.ranks = folder, name, len(programs)
-        choices = " ".join(f'{rank}) exec {shlex.join(program)} "$@";;' for rank, program in enumerate(programs))
-        subprocess.run([DISTRUN, "launch", "--timeout", "200", "--nproc-per-node", str(self.ranks),
-                        "sh", "-c", f"case $RANK in {choices} esac", "sh", str(folder), name], check=True)
+        mixed_ranks.launch(DISTRUN, programs, str(folder), name)
 
     def path(self, variant, rank, suffix):
         return self.folder / f"{self.name}.{variant['name']}.{rank}.{suffix}"
@@ -97,10 +94,6 @@ class Run:
 
     def told(self, variant, rank):
         return json.loads(self.path(variant, rank, "json").read_text())
-
-
-def difference(a, b):
-    return (a.to(torch.float64) - b.to(torch.float64)).abs().max().item()
 
 
 class DdpParityTest(unittest.TestCase):
@@ -123,7 +116,7 @@ class DdpParityTest(unittest.TestCase):
 
     def expect_same_tensors(self, expected, actual):
         self.assertEqual(expected.keys(), actual.keys())
-        differences = {name: difference(expected[name], actual[name]) for name in expected}
+        differences = {name: mixed_ranks.difference(expected[name], actual[name]) for name in expected}
         self.assertEqual({name: by for name, by in differences.items() if not by <= CLOSE}, {})
 
     def expect_same_told(self, expected, actual):

@@ -7,7 +7,7 @@
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
-#include "testsuites/gloo/default_group.h"
+#include "testsuites/testing/default_group.h"
 
 namespace distrun {
 namespace {

@@ -5,7 +5,7 @@
 #include "backends/process_group.h"
 #include "parallel/construct_reducer.h"
 #include "testsuites/gloo/ddp_networks.h"
-#include "testsuites/gloo/default_group.h"
+#include "testsuites/testing/default_group.h"
 
 namespace distrun {
 namespace {

@@ -1,6 +1,8 @@
-#include "testsuites/gloo/default_group.h"
+#include "testsuites/testing/default_group.h"
 
 #include <cstdlib>
+
+#include <torch/cuda.h>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -16,6 +18,16 @@ void DefaultGroupTest::TearDown() {
   if (HasFailure() || !is_initialized()) return;
   meet("the end");  // Who is still in a collective is not to lose its peers.
   destroy_process_group();
+}
+
+std::vector<c10::Device> DefaultGroupTest::gpus(std::size_t count) {
+  const std::size_t all = torch::cuda::device_count();
+  std::vector<c10::Device> mine;
+  for (std::size_t i = 0; i < count; ++i) {
+    const std::size_t number = static_cast<std::size_t>(rank()) * count + i;
+    mine.emplace_back(at::kCUDA, static_cast<c10::DeviceIndex>(number % all));
+  }
+  return mine;
 }
 
 }  // namespace distrun

@@ -1,0 +1,48 @@
+"""Outputs, gradients, and gradients of gradients of Python's autograd collectives and ours:
+
+    functional_parity_test.py DISTRUN RANKS_PROGRAM
+
+RANKS_PROGRAM is functional_parity_ranks.cc.
+"""
+
+import sys
+import tempfile
+import unittest
+from pathlib import Path
+
+import torch
+
+import mixed_ranks
+
+DISTRUN, CXX_RANKS = sys.argv[1:3]
+CLOSE = 1e-12  # All is in doubles.
+CXX = [CXX_RANKS]
+PYTHON = [sys.executable, "-u", str(Path(__file__).with_name("functional_parity_ranks.py"))]
+COLLECTIVES = {"all_reduce", "mean", "broadcast", "reduce", "all_gather", "gather", "scatter",
+               "reduce_scatter", "all_to_all", "all_to_all_single"}
+
+
+class FunctionalParityTest(unittest.TestCase):
+    def tensors(self, *programs):
+        """What each rank has told."""
+        with tempfile.TemporaryDirectory(prefix="functional_parity.") as folder:
+            mixed_ranks.launch(DISTRUN, programs, folder, "run")
+            return [torch.load(f"{folder}/run.{rank}.pt", weights_only=False) for rank in range(len(programs))]
+
+    def expect_same(self, expected, actual):
+        self.assertEqual({name.split(".")[0] for name in expected[0]}, COLLECTIVES)
+        for rank, (one, other) in enumerate(zip(expected, actual, strict=True)):
+            with self.subTest(rank=rank):
+                self.assertEqual(set(one), set(other))
+                differences = {name: mixed_ranks.difference(one[name], other[name]) for name in one}
+                self.assertEqual({name: by for name, by in differences.items() if not by <= CLOSE}, {})
+
+    def test_on_two_ranks(self):
+        self.expect_same(self.tensors(PYTHON, PYTHON), self.tensors(CXX, CXX))
+
+    def test_on_three_ranks(self):
+        self.expect_same(self.tensors(PYTHON, PYTHON, PYTHON), self.tensors(CXX, CXX, CXX))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[3:])

@@ -1,0 +1,15 @@
+"""For the tests that hold C++ against Python: runs whose ranks are programs in either."""
+
+import shlex
+import subprocess
+
+
+def launch(distrun, programs, *arguments):
+    """Runs one `distrun launch`: rank r is programs[r], a list of words, with the arguments."""
+    choices = " ".join(f'{rank}) exec {shlex.join(program)} "$@";;' for rank, program in enumerate(programs))
+    subprocess.run([distrun, "launch", "--timeout", "200", "--nproc-per-node", str(len(programs)),
+                    "sh", "-c", f"case $RANK in {choices} esac", "sh", *arguments], check=True)
+
+
+def difference(a, b):
+    return (a.double() - b.double()).abs().max().item() if a.numel() else 0.0
