@@ -27,6 +27,7 @@ namespace distrun {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
@@ -497,7 +498,9 @@ TEST_F(CollectivesRanksTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) {
       work.wait();
       ADD_FAILURE() << "passed without the last rank";
     } catch (const c10::DistBackendError& error) {
-      EXPECT_THAT(error.what_without_backtrace(), HasSubstr("the group has been aborted"));
+      // Or another rank was faster, and has closed its connections.
+      EXPECT_THAT(error.what_without_backtrace(),
+                  AnyOf(HasSubstr("the group has been aborted"), ContainsRegex(lost_peer())));
     }
     aborts.join();
   }

@@ -98,6 +98,19 @@ TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesAreLeftAlone) {
   }
 }
 
+TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesNeedNoCollective) {
+  const auto collectives = [](bool skip) {
+    DistributedDataParallel ddp(std::make_shared<PartsImpl>(get_world_size()),
+                                {.bucket_cap_mb = 0,
+                                 .find_unused_parameters = true,
+                                 .skip_all_reduce_unused_params = skip});
+    const auto before = get_sequence_number();
+    ddp(get_rank()).backward();
+    return get_sequence_number() - before;
+  };
+  EXPECT_GT(collectives(false), collectives(true)) << "one part is nobody's";
+}
+
 TEST_F(DdpGradientsRanksTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
   struct Both : PartsImpl {
     using PartsImpl::PartsImpl;

@@ -176,6 +176,17 @@ TEST_F(DdpStateRanksTest, AModelOutlivesItsGroup) {
   }
 }
 
+TEST_F(DdpStateRanksTest, AModelIsNotOfTheGroupThatIsTheDefaultOneLater) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  ddp().backward();
+  destroy_process_group();
+  init_process_group({.timeout = std::chrono::seconds(30)});
+  barrier();  // All have connected.
+  abort_process_group();
+  EXPECT_EQ(error_of([&] { ddp().backward(); }), "no error");
+  destroy_process_group();
+}
+
 TEST_F(DdpStateRanksTest, ModulesWithNothingToTrainAreRefused) {
   struct Nothing : torch::nn::Module {
     at::Tensor forward() { return {}; }
