@@ -18,9 +18,6 @@ namespace {
 at::ScalarType type_sent(const at::Tensor& tensor) {
   return c10::toRealValueType(tensor.scalar_type());
 }
-std::int64_t numel_sent(const at::Tensor& tensor) {
-  return tensor.numel() * (tensor.is_complex() ? 2 : 1);
-}
 
 bool are_sizes_sent_equal(const at::Tensor& one, const at::Tensor& other) {
   if (one.is_complex() == other.is_complex()) return one.sizes() == other.sizes();
@@ -38,10 +35,6 @@ struct BackendsOf {
     return out << get_backend(what.group);
   }
 };
-
-bool is_by_gloo(const CallSite& site, const at::Tensor& tensor) {
-  return site.group->getBackend(tensor.device().type())->getBackendName() == "gloo";
-}
 
 bool is_type_of_gloo(at::ScalarType type) {
   switch (type) {
@@ -109,6 +102,14 @@ const char* name_of(const c10d::ReduceOp& op) {
     default:
       return "an unknown operation";
   }
+}
+
+std::int64_t numel_sent(const at::Tensor& tensor) {
+  return tensor.numel() * (tensor.is_complex() ? 2 : 1);
+}
+
+bool is_by_gloo(const CallSite& site, const at::Tensor& tensor) {
+  return site.group->getBackend(tensor.device().type())->getBackendName() == "gloo";
 }
 
 std::ostream& operator<<(std::ostream& out, const Described& what) {

@@ -67,6 +67,12 @@ std::ostream& operator<<(std::ostream& out, const Described& what);
 // is not in the group.
 int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
 
+// Its elements; of a complex tensor the parts.
+std::int64_t numel_sent(const at::Tensor& tensor);
+
+// The backend for where the tensor lies is Gloo.
+bool is_by_gloo(const CallSite& site, const at::Tensor& tensor);
+
 enum class Layout { kDense, kDenseOrSparse };
 
 // There is one, and the group has a backend for where it lies, which takes its dtype.

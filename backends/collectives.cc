@@ -1,7 +1,12 @@
 #include "backends/collectives.h"
 
+#include <algorithm>
+#include <numeric>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/collective_checks.h"
@@ -84,6 +89,36 @@ WorkPtr all_to_all_in_one(Process& group, at::Tensor& output, at::Tensor& input,
   } else {
     return group.alltoall_base(output, input, output_sizes, input_sizes);
   }
+}
+
+bool are_of_one_size(const Tensors& tensors, const at::Tensor& like) {
+  return std::all_of(tensors.begin(), tensors.end(),
+                     [&](const at::Tensor& one) { return one.sizes() == like.sizes(); });
+}
+
+// Each as a part of one tensor, for Gloo takes lists of one size alone.  Ranks that see one size,
+// and do without, send and receive the same.
+Work all_to_all_in_parts(const CallSite& site, const Tensors& outputs, const Tensors& inputs,
+                         bool async_op) {
+  const at::NoGradGuard no_grad;  // The parts are nobody's.
+  Tensors parts;
+  std::vector<std::int64_t> output_sizes, input_sizes;
+  for (const at::Tensor& one : inputs) {
+    parts.push_back(Contiguous::input(one, Sizes::kFlat));
+    input_sizes.push_back(parts.back().numel());
+  }
+  for (const at::Tensor& one : outputs) output_sizes.push_back(internal::numel_sent(one));
+  at::Tensor from = at::cat(parts);
+  at::Tensor to = at::empty(
+      {std::accumulate(output_sizes.begin(), output_sizes.end(), std::int64_t{0})}, from.options());
+  Contiguous contiguous(site);
+  const Tensors places = to.split_with_sizes(output_sizes);
+  for (std::size_t i = 0; i < outputs.size(); ++i) {
+    contiguous.output_in(places[i], Name("outputs")[i], outputs[i]);
+  }
+  return run_collective(site, async_op, contiguous, [&] {
+    return all_to_all_in_one(*site.group.process_group(), to, from, output_sizes, input_sizes);
+  });
 }
 
 }  // namespace
@@ -280,6 +315,10 @@ Work all_to_all(const Tensors& outputs, const Tensors& inputs, const CollectiveO
   }
   const auto own = static_cast<std::size_t>(site.rank());
   check_numel(site, Name("outputs")[own], outputs[own], Name("inputs")[own], inputs[own]);
+  const bool one_size = are_of_one_size(inputs, inputs[0]) && are_of_one_size(outputs, inputs[0]);
+  if (!one_size && internal::is_by_gloo(site, inputs[0])) {
+    return all_to_all_in_parts(site, outputs, inputs, options.async_op);
+  }
   Contiguous contiguous(site);
   Tensors to = contiguous.outputs("outputs", outputs), from = contiguous.inputs(inputs);
   return run_collective(site, options.async_op, contiguous, [&] {

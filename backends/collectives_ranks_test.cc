@@ -153,6 +153,40 @@ TEST_F(CollectivesRanksTest, AllToAllGivesEachRankWhatIsForIt) {
   expect_equal(got, of_all_ranks([&](int from) { return sent(from, get_rank()); }));
 }
 
+// Rank r sends r + 1 rows to every rank, and by turns floats, complex numbers and columns.
+TEST_F(CollectivesRanksTest, AllToAllTakesTensorsOfDifferentSizes) {
+  const auto sent = [](int from, int to) { return at::full({from + 1, 3}, 10.0 * from + to); };
+  const auto inputs_of = [&](int from) {
+    return of_all_ranks([&](int to) { return sent(from, to); });
+  };
+  const auto expected = of_all_ranks([&](int from) { return sent(from, get_rank()); });
+  const Tensors got = of_all_ranks([](int from) { return at::zeros({from + 1, 3}); });
+  all_to_all(got, inputs_of(get_rank()));
+  expect_equal(got, expected);
+
+  Tensors inputs, outputs, numbers;
+  for (const at::Tensor& one : inputs_of(get_rank())) inputs.push_back(at::complex(one, -one));
+  for (const at::Tensor& one : expected) {
+    outputs.push_back(at::zeros({3, one.size(0)}, at::kComplexFloat).t());
+    numbers.push_back(at::complex(one, -one));
+  }
+  all_to_all(outputs, inputs);
+  expect_equal(outputs, numbers);
+}
+
+// What the last rank sends itself is larger, and nobody else knows.
+TEST_F(CollectivesRanksTest, AllToAllTakesOneSizeHereAndOthersThere) {
+  const auto value = [](int from, int to) {
+    const bool is_large = from == to && from == get_world_size() - 1;
+    return at::full({is_large ? 5 : 2}, 10.0 * from + to);
+  };
+  const Tensors expected = of_all_ranks([&](int from) { return value(from, get_rank()); });
+  Tensors got;
+  for (const at::Tensor& one : expected) got.push_back(at::zeros_like(one));
+  all_to_all(got, of_all_ranks([&](int to) { return value(get_rank(), to); }));
+  expect_equal(got, expected);
+}
+
 // Rank r sends r + 1 rows to every rank.
 TEST_F(CollectivesRanksTest, AllToAllSingleTakesUnevenParts) {
   const int ranks = get_world_size();

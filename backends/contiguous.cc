@@ -9,6 +9,7 @@
 #include <ATen/MemoryOverlap.h>
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <ATen/core/ivalue.h>
+#include <ATen/ops/view_as_complex.h>
 #include <ATen/ops/view_as_real.h>
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
@@ -208,13 +209,27 @@ std::vector<at::Tensor> Contiguous::inputs(const std::vector<at::Tensor>& tensor
 
 at::Tensor Contiguous::output(const Name& name, const at::Tensor& tensor, Sizes sizes) {
   if (!is_strided(tensor)) return tensor;
-  site_.check(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
-              " has elements that share memory (sizes ", tensor.sizes(), ", strides ",
-              tensor.strides(), "); expected a tensor that can be written to: clone() it");
+  check_writable(name, tensor);
   const at::Tensor copy = is_plain(tensor) ? at::Tensor() : plain(tensor);
   const at::Tensor sent = as_sent(copy.defined() ? copy : tensor, sizes);
   if (!sent.is_same(tensor)) copies_.push_back({.to = tensor, .sent = sent, .from = copy});
   return sent;
+}
+
+void Contiguous::output_in(const at::Tensor& place, const Name& name, const at::Tensor& tensor) {
+  check_writable(name, tensor);
+  auto sizes = tensor.sizes().vec();
+  if (tensor.is_complex()) sizes.push_back(2);
+  const at::Tensor numbers = place.view(sizes);
+  copies_.push_back({.to = tensor,
+                     .sent = place,
+                     .from = tensor.is_complex() ? at::view_as_complex(numbers) : numbers});
+}
+
+void Contiguous::check_writable(const Name& name, const at::Tensor& tensor) const {
+  site_.check(at::has_internal_overlap(tensor) != at::MemOverlap::Yes, name,
+              " has elements that share memory (sizes ", tensor.sizes(), ", strides ",
+              tensor.strides(), "); expected a tensor that can be written to: clone() it");
 }
 
 std::vector<at::Tensor> Contiguous::outputs(const Name& name,

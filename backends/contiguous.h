@@ -51,11 +51,15 @@ class Contiguous {
   // What is written, and perhaps read.  Throws c10::ValueError where elements of it share memory,
   // as those of expand() do.
   at::Tensor output(const Name& name, const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
+  // What is written by way of `place`, of as many elements in one dimension.
+  void output_in(const at::Tensor& place, const Name& name, const at::Tensor& tensor);
   std::vector<at::Tensor> outputs(const Name& name, const std::vector<at::Tensor>& tensors);
 
   const std::vector<CopyBack>& copies() const { return copies_; }
 
  private:
+  void check_writable(const Name& name, const at::Tensor& tensor) const;
+
   const CallSite& site_;
   std::vector<CopyBack> copies_;
 };

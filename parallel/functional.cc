@@ -4,6 +4,7 @@
 
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
+#include <ATen/core/ivalue.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/empty_like.h>
 #include <ATen/ops/stack.h>
@@ -37,7 +38,7 @@ struct Call {
   int ranks() const { return get_world_size(group); }
 };
 
-struct KeptCall : c10::intrusive_ptr_target {
+struct KeptCall : torch::CustomClassHolder {
   explicit KeptCall(Call its) : call(std::move(its)) {}
   const Call call;
 };
