@@ -99,7 +99,8 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 
 // Each rank sends inputs[i] to rank i and gets outputs[j] from rank j.  Their sizes may differ, as
-// long as what is sent is what is expected.
+// long as what is sent is what is expected; in "gloo" those are copied into one, and under DETAIL
+// they have to differ on every rank, or on none.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
 // The same in one tensor, divided along its first dimension: evenly, or as the sizes say, one for

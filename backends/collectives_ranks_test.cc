@@ -176,6 +176,10 @@ TEST_F(CollectivesRanksTest, AllToAllTakesTensorsOfDifferentSizes) {
 
 // What the last rank sends itself is larger, and nobody else knows.
 TEST_F(CollectivesRanksTest, AllToAllTakesOneSizeHereAndOthersThere) {
+  if (c10d::debug_level() == c10d::DebugLevel::Detail) {
+    GTEST_SKIP()
+        << "ranks then make two kinds of collectives, which is what LibTorch's check is for";
+  }
   const auto value = [](int from, int to) {
     const bool is_large = from == to && from == get_world_size() - 1;
     return at::full({is_large ? 5 : 2}, 10.0 * from + to);
