@@ -517,6 +517,19 @@ TEST_F(CollectivesRanksTest, ATimeOutIsAnErrorThatNamesTheFunction) {
   barrier();
 }
 
+TEST_F(CollectivesRanksTest, AReceiveHasTheTimeoutThatTheGroupHas) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
+  barrier({.group = group});
+  set_timeout(milliseconds(300), group);
+  if (get_rank() == 0) {
+    EXPECT_THAT(RanksTest::error_of<c10::DistBackendError>(
+                    [&] { recv(input(), next(), {.group = group}); }),
+                HasSubstr("recv on rank 0 in group 1 of ranks 0"));
+  }
+  barrier();
+}
+
 // The last rank does not come.  With TORCH_DISTRIBUTED_DEBUG=DETAIL it is missed by the check
 // before the collective.
 TEST_F(CollectivesRanksTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) {

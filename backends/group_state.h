@@ -25,6 +25,7 @@ struct GroupState {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::thread::id maker;
+  std::atomic<std::chrono::milliseconds> timeout{};
   std::atomic<bool> is_aborted = false;
   // What nobody has waited for and would be abandoned if it were dropped: half a message makes a
   // connection useless.  Held until it has ended or the group is freed.
@@ -49,8 +50,7 @@ struct GroupState {
 struct World {
   std::shared_ptr<GroupState> group;
   c10::intrusive_ptr<c10d::Store> store;  // The default group's; those of others lie in it.
-  std::chrono::milliseconds timeout{0};
-  int groups_numbered = 0;                          // Of this world, the default group included.
+  int groups_numbered = 0;                // Of this world, the default group included.
   std::map<std::vector<int>, int> groups_by_ranks;  // That only their members have agreed upon.
   std::vector<std::weak_ptr<GroupState>> groups;    // In the order in which they were made.
 };

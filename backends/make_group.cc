@@ -120,6 +120,7 @@ std::shared_ptr<GroupState> make_group(const GroupRequest& request) {
   state->backend = request.backend;
   state->process_group = std::move(group);
   state->is_member = true;
+  state->timeout = request.timeout;
   state->maker = std::this_thread::get_id();
   return state;
 }

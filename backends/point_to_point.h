@@ -5,8 +5,7 @@
 //
 // A send meets a receive of the same tag, in the order in which they are called; shape and dtype
 // are those of both.  What collectives.h says of tensors, errors, ranks and threads holds here;
-// "gloo" takes any dtype, and tensors on the CPU alone; sends and receives have the timeout there
-// that the group was made with, whatever set_timeout() says: Work::wait() takes another one.
+// "gloo" takes any dtype, and tensors on the CPU alone.
 #pragma once
 
 #include <optional>

@@ -131,7 +131,6 @@ void init_process_group(const InitOptions& options) {
        .backend_options = options.backend_options,
        .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store)});
   made->store = made->group->process_group->getStore();
-  made->timeout = options.timeout;
   made->groups_numbered = 1;
   world() = made.release();
   ++worlds_made;
@@ -191,8 +190,7 @@ int get_global_rank(const Group& group, int group_rank) {
 void set_timeout(std::chrono::milliseconds timeout, const Group& group) {
   check_timeout("set_timeout", timeout);
   group->setTimeout(timeout);
-  World& all = the_world();
-  if (group.is_default() || group.state() == all.group) all.timeout = timeout;
+  internal::state_of(group).timeout = timeout;
 }
 
 Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& options) {
@@ -203,7 +201,7 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
       .ranks = ranks ? checked_ranks(std::move(*ranks), rank, get_world_size())
                      : all_ranks(get_world_size()),
       .backend = options.backend.empty() ? all.group->backend : lower_case(options.backend),
-      .timeout = options.timeout.value_or(all.timeout),
+      .timeout = options.timeout.value_or(all.group->timeout),
       .backend_options = options.backend_options,
       .store = all.store};
   check_timeout("new_group", request.timeout);

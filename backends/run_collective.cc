@@ -89,7 +89,10 @@ auto translate(const CollectiveCall& call, const Act& act) {
 
 void Work::wait(std::chrono::milliseconds timeout) const {
   if (!impl_) return;
-  translate(impl_->call, [&] { impl_->work->wait(timeout); });
+  // Gloo's sends and receives would take the timeout that the group was made with.
+  const bool as_group = timeout.count() <= 0 && internal::has_no_future(*impl_->work);
+  const std::chrono::milliseconds group_timeout = impl_->call.state->timeout;
+  translate(impl_->call, [&] { impl_->work->wait(as_group ? group_timeout : timeout); });
 }
 
 bool Work::is_completed() const { return !impl_ || impl_->work->isCompleted(); }

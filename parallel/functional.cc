@@ -1,5 +1,6 @@
 #include "parallel/functional.h"
 
+#include <string>
 #include <utility>
 
 #include <ATen/TensorOperators.h>
@@ -62,6 +63,10 @@ Tensors for_ranks(const Call& call, const Make& make) {
 
 at::Tensor room_for(const at::Tensor& like) {
   return at::empty_like(like, like.options(), at::MemoryFormat::Contiguous);
+}
+
+std::string backend_for(const at::Tensor& tensor, const Call& call) {
+  return call.group->getBackend(tensor.device().type())->getBackendName();
 }
 
 // The gradient of a mean is that of the sum, divided.
@@ -156,7 +161,7 @@ struct AllGather : Function<AllGather> {
   // As in Python: "gloo" makes a reduce_scatter of more than it needs.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const Call& call = kept(ctx);
-    if (get_backend(call.group) == "nccl") {
+    if (backend_for(gradients[0], call) == "nccl") {
       return and_none({ReduceScatter::apply(at::TensorList(gradients), call)});
     }
     Call back = call;
@@ -235,12 +240,18 @@ Call with_root(const char* function, Call call, AnyRank root) {
   return call;
 }
 
-// A list with a tensor for each rank, of the same sizes.
-void check_for_ranks(const char* function, const Group& group, const Tensors& tensors) {
+void check_for_ranks(const char* function, const Group& group, const char* name,
+                     const Tensors& tensors) {
   const CallSite site{function, group};
-  internal::check_list(site, "tensors", tensors, site.size());
+  internal::check_list(site, name, tensors, site.size());
+}
+
+void check_of_one_size(const char* function, const Group& group, const char* name,
+                       const Tensors& tensors) {
+  check_for_ranks(function, group, name, tensors);
+  const CallSite site{function, group};
   for (std::size_t i = 1; i < tensors.size(); ++i) {
-    check_sizes(site, internal::Name("tensors")[i], tensors[i], "tensors[0]", tensors[0]);
+    check_sizes(site, internal::Name(name)[i], tensors[i], internal::Name(name)[0], tensors[0]);
   }
 }
 
@@ -269,18 +280,20 @@ Tensors gather(const at::Tensor& tensor, AnyRank dst, const Group& group) {
 
 at::Tensor scatter(const Tensors& tensors, AnyRank src, const Group& group) {
   const Call call = with_root("scatter", checked("scatter", group, tensors), src);
-  check_for_ranks("scatter", group, tensors);
+  check_of_one_size("scatter", group, "tensors", tensors);
   return Scatter::apply(at::TensorList(tensors), call);
 }
 
 at::Tensor reduce_scatter(const Tensors& inputs, ReduceOp op, const Group& group) {
   const Call call = checked("reduce_scatter", group, inputs, op);
-  check_for_ranks("reduce_scatter", group, inputs);
+  check_of_one_size("reduce_scatter", group, "inputs", inputs);
   return ReduceScatter::apply(at::TensorList(inputs), call);
 }
 
 Tensors all_to_all(const Tensors& outputs, const Tensors& inputs, const Group& group) {
   Call call = checked("all_to_all", group, inputs);
+  check_for_ranks("all_to_all", group, "inputs", inputs);
+  check_for_ranks("all_to_all", group, "outputs", outputs);
   for (const at::Tensor& one : outputs) call.sizes.push_back(one.sizes().vec());
   return AllToAll::apply(at::TensorList(inputs), call);
 }

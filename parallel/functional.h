@@ -11,7 +11,8 @@
 // rank of the group that calls one calls backward() on what it has made of it, and all in the same
 // order.  Where several are in one graph, their backwards come in the reverse order of the calls,
 // which is then the same on every rank.  What a loss does not use of an output counts as zeros; an
-// output of which nothing is used at all takes no part, and the others wait for this rank.
+// output of which nothing is used at all takes no part, and the others wait for this rank.  So do
+// they where a tensor that requires a gradient there requires none here.
 //
 //     forward                                backward
 //     all_reduce      SUM | AVG              all_reduce with the same operation

@@ -219,6 +219,10 @@ TEST_F(FunctionalRanksTest, WhatHasNoGradientIsRefusedWhereOneIsWanted) {
               HasSubstr("a tensor is not defined"));
   EXPECT_THAT(error_of<c10::ValueError>([] { F::scatter({}); }),
               HasSubstr("tensors has 0 tensors"));
+  EXPECT_THAT(error_of<c10::ValueError>([] { F::all_to_all(of_all_ranks(input_of), {}); }),
+              HasSubstr("inputs has 0 tensors"));
+  EXPECT_THAT(error_of<c10::ValueError>([] { F::all_to_all({}, of_all_ranks(input_of)); }),
+              HasSubstr("outputs has 0 tensors"));
   expect_close(most(input().detach()), input_of(last()));
   const at::NoGradGuard no_grad;
   expect_close(most(input()), input_of(last()));
