@@ -14,10 +14,10 @@
 //
 // Tensors are dense and lie on a device that the group has a backend for: with "gloo" on the CPU,
 // or on a GPU by way of the CPU, but for all_reduce_coalesced, all_gather_coalesced, send and recv,
-// which it does on the CPU alone.  Size zero, a group of one, and strides of any kind are fine, but
-// outputs whose elements share memory: what is not contiguous is copied.
-// Complex tensors are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations
-// refuse them.
+// which it does on the CPU alone.  Size zero, a group of one and all strides are fine (what is not
+// contiguous is copied), but outputs that share memory in themselves or with inputs.  Complex ones
+// are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations refuse them.
+// Gradients do not flow through: for that there is parallel/functional.h.
 //
 // What this rank can see to be wrong is a c10::ValueError before anything is sent: it names the
 // function, this rank, what was given and what was expected.  Other ranks then wait for this one:

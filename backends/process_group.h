@@ -78,7 +78,7 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 // DistributedDataParallel has, keeps its connections until it is gone.  What a backend's shutdown()
 // throws is thrown when all has been freed.
 void destroy_process_group();
-// Leaves that group, on this rank, and frees it.  Nothing where this rank is not in it.
+// Leaves that group, if this rank is in it, and frees it.  Peers still in new_group() get an error.
 void destroy_process_group(const Group& group);
 
 // Ends the collectives that are under way, in every group, with an error, and makes those to come

@@ -240,10 +240,21 @@ Call with_root(const char* function, Call call, AnyRank root) {
   return call;
 }
 
+// The same dtype, where the collectives would take a complex number's parts for it.
+void check_dtype(const CallSite& site, const internal::Name& name, const at::Tensor& tensor,
+                 const internal::Name& other_name, const at::Tensor& other) {
+  check_like(site, name, tensor, other_name, other);
+  site.check(tensor.scalar_type() == other.scalar_type(), name, " is of ", tensor.scalar_type(),
+             "; expected ", other.scalar_type(), ", as ", other_name, " is");
+}
+
 void check_for_ranks(const char* function, const Group& group, const char* name,
                      const Tensors& tensors) {
   const CallSite site{function, group};
   internal::check_list(site, name, tensors, site.size());
+  for (std::size_t i = 1; i < tensors.size(); ++i) {
+    check_dtype(site, internal::Name(name)[i], tensors[i], internal::Name(name)[0], tensors[0]);
+  }
 }
 
 void check_of_one_size(const char* function, const Group& group, const char* name,
@@ -294,6 +305,7 @@ Tensors all_to_all(const Tensors& outputs, const Tensors& inputs, const Group& g
   Call call = checked("all_to_all", group, inputs);
   check_for_ranks("all_to_all", group, "inputs", inputs);
   check_for_ranks("all_to_all", group, "outputs", outputs);
+  check_dtype({"all_to_all", group}, "outputs", outputs[0], "inputs", inputs[0]);
   for (const at::Tensor& one : outputs) call.sizes.push_back(one.sizes().vec());
   return AllToAll::apply(at::TensorList(inputs), call);
 }
@@ -302,6 +314,7 @@ at::Tensor all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                              std::vector<std::int64_t> output_split_sizes,
                              std::vector<std::int64_t> input_split_sizes, const Group& group) {
   Call call = checked("all_to_all_single", group, {output, input});
+  check_dtype({"all_to_all_single", group}, "output", output, "input", input);
   call.sizes = {output.sizes().vec()};
   call.output_splits = std::move(output_split_sizes);
   call.input_splits = std::move(input_split_sizes);

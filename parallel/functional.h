@@ -3,16 +3,18 @@
 //
 //     namespace F = distrun::functional;
 //     at::Tensor mean = F::all_reduce(x, ReduceOp::AVG);       // a new tensor: x stays as it is
-//     loss(mean).backward();                                   // x.grad(): of the losses of all
-//     ranks
+//     loss(mean).backward();                                   // x.grad(): of all ranks' losses
 //
 // Each is the collective of the same name (backends/collectives.h, which says what tensors, ranks
 // and errors there are), into new tensors, and waits.  Its backward is a collective, too: so every
 // rank of the group that calls one calls backward() on what it has made of it, and all in the same
 // order.  Where several are in one graph, their backwards come in the reverse order of the calls,
 // which is then the same on every rank.  What a loss does not use of an output counts as zeros; an
-// output of which nothing is used at all takes no part, and the others wait for this rank.  So do
-// they where a tensor that requires a gradient there requires none here.
+// output of which nothing is used at all takes no part, and the others wait for this rank.
+//
+// So an input requires a gradient on every rank or on none, also where its values do not matter
+// (the dummies of scatter, what is broadcast to), and every rank has a loss, if only 0 * y.sum():
+// else this rank's backward() has nothing to do, and that of others waits for it until the timeout.
 //
 //     forward                                backward
 //     all_reduce      SUM | AVG              all_reduce with the same operation
@@ -24,11 +26,14 @@
 //     reduce_scatter  SUM | AVG              all_gather
 //     all_to_all, all_to_all_single          the same, the other way round
 //
-// Each backward can be differentiated again (create_graph).
+// Each backward can be differentiated again (create_graph), where on every rank its gradient
+// depends on the input: of reduce and gather so on ranks other than dst, too.
 //
 // Unlike Python: an operation other than SUM and AVG has no gradient here, which is an error where
 // one is wanted (in Python all_reduce, reduce and reduce_scatter give wrong ones); AVG divides in
 // the backward of reduce and reduce_scatter, too; a rank that is not in the group gets an error.
+//
+// Tensors of a list are of one dtype: real ones do not stand for complex ones here.
 //
 // Errors: as those of the collectives.  In backward() they name the collective that it makes.
 // Threads: from one thread at a time for a group; backward() counts.
@@ -70,8 +75,8 @@ at::Tensor scatter(const Tensors& tensors, AnyRank src = GroupRank(0), const Gro
 at::Tensor reduce_scatter(const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
                           const Group& group = {});
 
-// Each rank sends inputs[i] to rank i.  `outputs` have the sizes of what comes; their values are
-// not touched.
+// Each rank sends inputs[i] to rank i.  `outputs` are like what comes; their values are not
+// touched.
 Tensors all_to_all(const Tensors& outputs, const Tensors& inputs, const Group& group = {});
 
 // The same in one tensor, divided along its first dimension: evenly, or as the sizes say.  The

@@ -223,6 +223,13 @@ TEST_F(FunctionalRanksTest, WhatHasNoGradientIsRefusedWhereOneIsWanted) {
               HasSubstr("inputs has 0 tensors"));
   EXPECT_THAT(error_of<c10::ValueError>([] { F::all_to_all({}, of_all_ranks(input_of)); }),
               HasSubstr("outputs has 0 tensors"));
+  EXPECT_THAT(error_of<c10::ValueError>([] {
+                F::all_to_all(of_all_ranks([](int) {
+                                return at::ones({2, 3}, at::kDouble);
+                              }),
+                              of_all_ranks(input_of));
+              }),
+              HasSubstr("outputs is of Double; expected Float, as inputs is"));
   expect_close(most(input().detach()), input_of(last()));
   const at::NoGradGuard no_grad;
   expect_close(most(input()), input_of(last()));
