@@ -48,6 +48,7 @@ void commit(FaultPlan::Fault fault) {
   std::raise(kSignals[static_cast<int>(fault)]);
 }
 
+// The delay is the fault's: nobody waits for it, and whatever is under way then is the trial.
 void commit_beside(const FaultPlan& plan) {
   const std::chrono::microseconds delay(plan.seed % 5000);
   std::thread([delay, fault = plan.fault] {

@@ -80,12 +80,21 @@ variable_list and_none(variable_list gradients) {
   return gradients;
 }
 
+// What the collective makes of a copy of the tensor.
+template <class Collective>
+at::Tensor on_copy(AutogradContext* ctx, const at::Tensor& tensor, const Call& call,
+                   const Collective& collective) {
+  keep(ctx, call);
+  at::Tensor result = tensor.clone();
+  collective(result);
+  return result;
+}
+
 struct AllReduce : Function<AllReduce> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& call) {
-    keep(ctx, call);
-    at::Tensor result = tensor.clone();
-    distrun::all_reduce(result, call.op, call.options());
-    return result;
+    return on_copy(ctx, tensor, call, [&](const at::Tensor& own) {
+      distrun::all_reduce(own, call.op, call.options());
+    });
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     return and_none({apply(gradients[0], kept(ctx))});
@@ -94,20 +103,18 @@ struct AllReduce : Function<AllReduce> {
 
 struct Reduce : Function<Reduce> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& call) {
-    keep(ctx, call);
-    at::Tensor result = tensor.clone();
-    distrun::reduce(result, call.root, call.op, call.options());
-    return result;
+    return on_copy(ctx, tensor, call, [&](const at::Tensor& own) {
+      distrun::reduce(own, call.root, call.op, call.options());
+    });
   }
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients);
 };
 
 struct Broadcast : Function<Broadcast> {
   static at::Tensor forward(AutogradContext* ctx, const at::Tensor& tensor, const Call& call) {
-    keep(ctx, call);
-    at::Tensor result = tensor.clone();
-    distrun::broadcast(result, call.root, call.options());
-    return result;
+    return on_copy(ctx, tensor, call, [&](const at::Tensor& own) {
+      distrun::broadcast(own, call.root, call.options());
+    });
   }
   // In place on ranks that have given nothing: what follows still goes by way of the collective.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
