@@ -56,7 +56,8 @@ void check_timeout(const char* function, std::chrono::milliseconds timeout) {
 
 // In ascending order.
 std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size) {
-  TORCH_CHECK_VALUE(!ranks.empty(), "new_group on rank ", rank, ": a group needs a rank; std::nullopt means all");
+  TORCH_CHECK_VALUE(!ranks.empty(), "new_group on rank ", rank,
+                    ": a group needs a rank; std::nullopt means all");
   std::sort(ranks.begin(), ranks.end());
   TORCH_CHECK_VALUE(0 <= ranks.front() && ranks.back() < world_size, "new_group on rank ", rank,
                     ": rank ", ranks.front() < 0 ? ranks.front() : ranks.back(),

@@ -12,9 +12,9 @@
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
-#include "testsuites/testing/default_group.h"
 #include "testsuites/gloo/process_group_gloo_test.h"
 #include "testsuites/gloo/warnings.h"
+#include "testsuites/testing/default_group.h"
 
 namespace distrun {
 namespace {
