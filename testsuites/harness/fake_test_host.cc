@@ -24,7 +24,7 @@
 
 #include "testsuites/harness/fake_ranks.h"
 #include "testsuites/harness/host_messages.h"
-#include "testsuites/harness/packet_socket.h"
+#include "common/packet_socket.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/where_signal.h"
 

@@ -19,7 +19,7 @@
 
 #include "launcher/worker_process.h"
 #include "testsuites/harness/captured_text.h"
-#include "testsuites/harness/packet_socket.h"
+#include "common/packet_socket.h"
 #include "testsuites/harness/pipe_reader.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"

@@ -1,4 +1,4 @@
-#include "testsuites/harness/packet_socket.h"
+#include "common/packet_socket.h"
 
 #include <csignal>
 #include <thread>
@@ -149,7 +149,7 @@ TEST_F(PacketSocketTest, ThatNoDescriptorsAreLeftIsToldAsThat) {
   ::setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_FALSE(packet);
   EXPECT_EQ(packet.error().message,
-            "receive a packet: no descriptors are left: raise `ulimit -n`, or lower -j");
+            "receive a packet: no descriptors are left: raise `ulimit -n`");
 }
 
 TEST_F(PacketSocketTest, WhatIsTooLargeIsRefused) {

@@ -1,4 +1,4 @@
-#include "testsuites/harness/packet_socket.h"
+#include "common/packet_socket.h"
 
 #include <algorithm>
 #include <array>
@@ -91,7 +91,7 @@ Result<Packet> receive_packet(int socket) {
   const bool some_are_missing = (message.msg_flags & MSG_CTRUNC) != 0;
   if (some_are_missing && packet.descriptors.size() < kPacketDescriptorsMax) {
     return Error{ErrorKind::kSystem,
-                 "receive a packet: no descriptors are left: raise `ulimit -n`, or lower -j"};
+                 "receive a packet: no descriptors are left: raise `ulimit -n`"};
   }
   if (some_are_missing || (message.msg_flags & MSG_TRUNC) != 0) {
     return Error{ErrorKind::kInvalidArgument, "receive a packet: it is too large"};

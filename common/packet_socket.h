@@ -20,7 +20,7 @@
 namespace distrun {
 
 inline constexpr std::size_t kPacketBytesMax = 128 * 1024;
-inline constexpr std::size_t kPacketDescriptorsMax = 8;
+inline constexpr std::size_t kPacketDescriptorsMax = 64;
 
 struct Packet {
   std::string bytes;
