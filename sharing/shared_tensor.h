@@ -1,0 +1,54 @@
+// Tensors in memory that processes share: what one writes, the others see.
+//
+//     at::Tensor weights = at::randn({1024, 1024});
+//     share_memory_(weights);                       // Its storage is in shared memory now.
+//
+//     SharedTensor shared(weights);                 // To be handed to other processes,
+//     at::Tensor same = shared.tensor();            // and there: no copy, the same memory.
+//
+// TensorQueue and spawn() hand tensors over.  Any dtype, sizes, strides (those of expand() too) and
+// storage offset; views of one storage that go together share a storage again.  A leaf that requires
+// a gradient is one in the other process as well; gradients stay where they are.
+//
+// Refused with c10::ValueError: a tensor that requires a gradient and is no leaf (detach() it), one
+// that is undefined or on the meta device.  With c10::NotImplementedError: sparse, nested and
+// quantized ones, other devices, storage that maps a file.
+//
+// A storage that is shared cannot be resized: resize_() to more than it holds throws a c10::Error.
+//
+// Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last process
+// that maps it is gone, however it ends.  It is taken when it is shared; where there is none left, or
+// no descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
+//
+// A tensor that is handed over twice, in two messages, is two storages of the same memory.
+//
+// Threads: as tensors.  Sharing moves the storage: nobody else may use it meanwhile, and pointers to
+// its data are no longer valid.
+//
+// As Tensor.share_memory_() in torch/_tensor.py, and what torch/multiprocessing/reductions.py sends.
+#pragma once
+
+#include <ATen/core/Tensor.h>
+
+namespace distrun {
+
+// Moves the storage of a CPU tensor into shared memory, with all that are views of it, and returns
+// the tensor.  One copy; nothing where it is shared already.
+at::Tensor share_memory_(const at::Tensor& tensor);
+
+bool is_shared(const at::Tensor& tensor);
+
+// A tensor that can be handed to another process.
+class SharedTensor {
+ public:
+  // Shares its storage in place, as share_memory_() does.
+  explicit SharedTensor(const at::Tensor& tensor);
+
+  // The tensor that was given; in another process one on the same memory.
+  const at::Tensor& tensor() const { return tensor_; }
+
+ private:
+  at::Tensor tensor_;
+};
+
+}  // namespace distrun
