@@ -4,12 +4,12 @@
 //     while (!context.join(std::chrono::seconds(1))) std::cout << "still at work\n";
 //
 // The first process that fails decides: the others get SIGTERM, and what is left of them after the
-// grace period SIGKILL.  When join() throws, none is left.  Which was first is the kernel's word, in
-// whose order they are looked at, however late that is.
+// grace period SIGKILL.  When join() throws, none is left.  Which was first is the kernel's word,
+// in whose order they are looked at, however late that is.
 //
-// What a process has started itself is that process's to end.  Other children of the caller are left
-// alone, and so are its signal handlers.  Where SIGCHLD is ignored, a process that has returned from
-// its function is taken at its word, and of another one nobody knows how it ended.
+// What a process has started itself is that process's to end.  Other children of the caller are
+// left alone, and so are its signal handlers.  Where SIGCHLD is ignored, a process that has
+// returned from its function is taken at its word, and of another one nobody knows how it ended.
 //
 // Threads: one at a time.  In a fork of the process that has it, a ProcessContext is of no use and
 // does no harm.
@@ -26,6 +26,10 @@
 #include "sharing/process_exception.h"
 
 namespace distrun {
+
+namespace internal {
+class ProcessSet;
+}
 
 class ProcessContext {
  public:
@@ -49,11 +53,10 @@ class ProcessContext {
   // By index, also of those that have ended.
   std::vector<pid_t> pids() const;
 
-  struct Impl;
-  explicit ProcessContext(std::unique_ptr<Impl> impl);
+  explicit ProcessContext(std::unique_ptr<internal::ProcessSet> set);
 
  private:
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<internal::ProcessSet> set_;
 };
 
 }  // namespace distrun

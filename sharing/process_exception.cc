@@ -58,8 +58,7 @@ ProcessExitedException::ProcessExitedException(int index, pid_t pid, std::option
       stage_(stage) {}
 
 ProcessTimedOut::ProcessTimedOut(std::vector<int> indices, long long milliseconds)
-    : c10::Error(
-          fmt::format("{} not ended within {} ms", which_have(indices), milliseconds)),
+    : c10::Error(fmt::format("{} not ended within {} ms", which_have(indices), milliseconds)),
       indices_(std::move(indices)) {}
 
 }  // namespace distrun

@@ -3,8 +3,8 @@
 //     void worker(int index, SpawnArguments& arguments) { … }
 //     const SpawnFunction kWorker("worker", worker);  // at namespace scope
 //
-// A fresh process is the same program from its beginning, so all that it has of the parent's is what
-// it is handed: the function's name, and the arguments.
+// A fresh process is the same program from its beginning, so all that it has of the parent's is
+// what it is handed: the function's name, and the arguments.
 #pragma once
 
 #include <functional>

@@ -111,8 +111,8 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-// To whom the kernel is to send what when the other end of the lifeline is closed.  Any process that
-// has the end may say so.
+// To whom the kernel is to send what when the other end of the lifeline is closed.  Any process
+// that has the end may say so.
 bool arm(int lifeline, pid_t pid) {
   return ::fcntl(lifeline, F_SETOWN, pid) == 0 && ::fcntl(lifeline, F_SETSIG, SIGKILL) == 0 &&
          ::fcntl(lifeline, F_SETFL, O_ASYNC) == 0;
@@ -175,7 +175,8 @@ SpawnedProcess start_fresh(int index) {
   auto [control, control_of_worker] = make_sockets(index);
   auto [lifeline, lifeline_of_worker] = make_sockets(index);
   FileActions actions(index);
-  actions.duplicate(control_of_worker.get(), kControl);  // First: it may be 0, where that was closed.
+  actions.duplicate(control_of_worker.get(),
+                    kControl);  // First: it may be 0, where that was closed.
   actions.open_to_read(STDIN_FILENO, "/dev/null");
   actions.close_from(kControl + 1);
 
@@ -190,9 +191,8 @@ SpawnedProcess start_fresh(int index) {
 
   pid_t pid = -1;
   const Attributes attributes;
-  const int error_number =
-      ::posix_spawn(&pid, "/proc/self/exe", actions.get(), attributes.get(), argv.data(),
-                    const_cast<char* const*>(block.pointers()));
+  const int error_number = ::posix_spawn(&pid, "/proc/self/exe", actions.get(), attributes.get(),
+                                         argv.data(), const_cast<char* const*>(block.pointers()));
   if (error_number != 0) fail(index, "execute /proc/self/exe", error_number);
   return watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
 }
@@ -205,7 +205,8 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   const sigset_t mask = mask_of_workers();
   sigset_t all, before;
   ::sigfillset(&all);
-  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The caller's handlers are not to run in a child.
+  ::pthread_sigmask(SIG_SETMASK, &all,
+                    &before);  // The caller's handlers are not to run in a child.
   const pid_t pid = ::fork();
   if (pid == 0) {
     forget_handlers();
@@ -220,10 +221,11 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   const int error_number = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) fail(index, "fork", error_number);
-  SpawnedProcess process = watch(index, pid, std::move(control), std::move(lifeline),
-                                 std::move(lifeline_of_worker));
+  SpawnedProcess process =
+      watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
   const auto sent = send_packet(process.control.get(), "go", {});
   if (!sent && sent.error().kind != ErrorKind::kNotFound) fail(index, "let it go");
+  process.lifeline_of_worker.reset();
   return process;
 }
 

@@ -5,10 +5,10 @@
 //     … process.pidfd becomes readable when it ends …
 //     std::optional<ProcessEnd> end = reap(process);
 //
-// The life of such a process hangs on its lifeline, a pair of sockets that carries nothing.  When the
-// parent's end is closed, which the kernel does however the parent ends, the kernel sends SIGKILL to
-// the process (F_SETSIG).  That needs no thread, and unlike a parent-death signal (prctl) it does not
-// fire when the thread ends that has started the process.
+// The life of such a process hangs on its lifeline, a pair of sockets that carries nothing.  When
+// the parent's end is closed, which the kernel does however the parent ends, the kernel sends
+// SIGKILL to the process (F_SETSIG).  That needs no thread, and unlike a parent-death signal
+// (prctl) it does not fire when the thread ends that has started the process.
 //
 // The process is in the caller's process group and session, so that Ctrl-C and Ctrl-Z on a terminal
 // reach it.  It reads /dev/null as stdin; SIGTERM ends it.
@@ -44,8 +44,8 @@ struct WorkerEnds {
   UniqueFd lifeline;
 };
 
-// Executes this program again, with the same arguments.  What is inherited, besides the environment:
-// 0, 1, 2 and the control socket; no other descriptor.
+// Executes this program again, with the same arguments.  What is inherited, besides the
+// environment: 0, 1, 2 and the control socket; no other descriptor.
 SpawnedProcess start_fresh(int index);
 
 // Forks.  In the child `run` is called, which never returns, with every signal's action the default
@@ -57,8 +57,8 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
 // happened before.
 void hang_on(int lifeline);
 
-// Also where the process has been reaped by somebody else: a pid may be another's then, its pidfd is
-// not.
+// Also where the process has been reaped by somebody else: a pid may be another's then, its pidfd
+// is not.
 void send_signal(const SpawnedProcess& process, int signal);
 
 // Requires that the process has ended.  Nothing where the kernel does not know its end any more.

@@ -1,0 +1,214 @@
+#include "sharing/process_set.h"
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <climits>
+#include <csignal>
+#include <mutex>
+#include <optional>
+#include <set>
+#include <utility>
+
+#include <c10/util/Exception.h>
+#include <pthread.h>
+#include <sys/epoll.h>
+
+#include "common/packet_socket.h"
+#include "common/result.h"
+#include "sharing/worker_report.h"
+
+namespace distrun::internal {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// For processes that SIGKILL does not end: they wait for a disk or a driver, perhaps for ever.
+constexpr std::chrono::seconds kKillPatience{10};
+
+// All sets of this process, for its forks.
+class LiveSets {
+ public:
+  static LiveSets& get() {
+    static LiveSets* const sets = new LiveSets();  // Never freed: fork() may come last.
+    return *sets;
+  }
+
+  void insert(ProcessSet* set) {
+    const std::lock_guard lock(mutex_);
+    sets_.insert(set);
+  }
+  void erase(ProcessSet* set) {
+    const std::lock_guard lock(mutex_);
+    sets_.erase(set);
+  }
+
+ private:
+  LiveSets() { ::pthread_atfork(before_fork, in_parent, in_child); }
+
+  static void before_fork() { get().mutex_.lock(); }
+  static void in_parent() { get().mutex_.unlock(); }
+  static void in_child() {
+    for (ProcessSet* set : get().sets_) set->abandon();
+    get().mutex_.unlock();
+  }
+
+  std::mutex mutex_;
+  std::set<ProcessSet*> sets_;
+};
+
+int milliseconds_until(ProcessSet::Clock::time_point until) {
+  if (until == ProcessSet::Clock::time_point::max()) return -1;
+  const auto left = std::chrono::ceil<milliseconds>(until - ProcessSet::Clock::now()).count();
+  return static_cast<int>(std::clamp<decltype(left)>(left, 0, INT_MAX));
+}
+
+struct LastWords {
+  ProcessExitedException::Stage stage = ProcessExitedException::Stage::kStarted;
+  std::optional<WorkerHasRaised> raised;
+};
+
+// Of a process that has ended: what it has said is there.
+LastWords last_words(int control) {
+  LastWords words;
+  for (;;) {
+    const auto packet = receive_packet(control);
+    if (!packet || packet->has_ended) return words;
+    auto report = parse_worker_report(packet->bytes);
+    if (!report) continue;
+    words.stage = std::holds_alternative<WorkerHasReturned>(*report)
+                      ? ProcessExitedException::Stage::kReturned
+                      : ProcessExitedException::Stage::kBegun;
+    if (auto* raised = std::get_if<WorkerHasRaised>(&*report)) words.raised = std::move(*raised);
+  }
+}
+
+// Null where it has ended well.
+std::exception_ptr failure_of(const SpawnedProcess& process, const std::optional<ProcessEnd>& end) {
+  const LastWords words = last_words(process.control.get());
+  if (words.raised) {
+    return std::make_exception_ptr(
+        ProcessRaisedException(process.index, process.pid, words.raised->type, words.raised->text));
+  }
+  const bool has_returned = words.stage == ProcessExitedException::Stage::kReturned;
+  if (has_returned && succeeded(end.value_or(ExitedWith{0}))) return nullptr;
+  return std::make_exception_ptr(
+      ProcessExitedException(process.index, process.pid, end, words.stage));
+}
+
+}  // namespace
+
+ProcessSet::Clock::time_point time_after(milliseconds time) {
+  if (time > std::chrono::hours(24 * 365)) return ProcessSet::Clock::time_point::max();
+  return ProcessSet::Clock::now() + std::max(time, milliseconds(0));
+}
+
+ProcessSet::ProcessSet(milliseconds grace_period)
+    : grace_period_(grace_period), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
+  TORCH_CHECK(epoll_, "spawn: ", Error::from_errno("epoll_create1").message);
+  LiveSets::get().insert(this);
+}
+
+ProcessSet::~ProcessSet() {
+  try {
+    end_rest();
+  } catch (...) {
+    // Then the lifelines end them.
+  }
+  LiveSets::get().erase(this);
+}
+
+SpawnedProcess& ProcessSet::add(SpawnedProcess process) {
+  Worker& worker = workers_.emplace_back(Worker{std::move(process)});
+  ++alive_;
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = workers_.size() - 1}};
+  const int failed = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, worker.process.pidfd.get(), &event);
+  TORCH_CHECK(failed == 0, "spawn: ", Error::from_errno("epoll_ctl").message);
+  return worker.process;
+}
+
+bool ProcessSet::join(Clock::time_point until) {
+  TORCH_CHECK(!is_abandoned_,
+              "join: it is another process, of which this is a fork, that has "
+              "started these processes");
+  for (;;) {
+    if (failure_) {
+      end_rest();
+      std::rethrow_exception(failure_);
+    }
+    if (alive_ == 0) return true;
+    if (!wait(until)) return false;
+  }
+}
+
+void ProcessSet::finish(milliseconds timeout) {
+  if (join(time_after(timeout))) return;
+  failure_ = std::make_exception_ptr(ProcessTimedOut(alive(), timeout.count()));
+  end_rest();
+  std::rethrow_exception(failure_);
+}
+
+std::vector<pid_t> ProcessSet::pids() const {
+  std::vector<pid_t> pids;
+  for (const Worker& worker : workers_) pids.push_back(worker.process.pid);
+  return pids;
+}
+
+void ProcessSet::abandon() {
+  for (auto& [process, has_ended] : workers_) {
+    process.pidfd.reset();
+    process.control.reset();
+    process.lifeline.reset();
+    process.lifeline_of_worker.reset();
+  }
+  epoll_.reset();
+  alive_ = 0;
+  is_abandoned_ = true;
+}
+
+bool ProcessSet::wait(Clock::time_point until) {
+  std::array<epoll_event, 16> events;
+  const int count = ::epoll_wait(epoll_.get(), events.data(), static_cast<int>(events.size()),
+                                 milliseconds_until(until));
+  TORCH_CHECK(count >= 0 || errno == EINTR, "spawn: ", Error::from_errno("epoll_wait").message);
+  for (int i = 0; i < count; ++i) take_end(workers_[events[static_cast<std::size_t>(i)].data.u64]);
+  return count != 0 || Clock::now() < until;
+}
+
+void ProcessSet::take_end(Worker& worker) {
+  SpawnedProcess& process = worker.process;
+  const std::optional<ProcessEnd> end = reap(process);
+  // A fork that was made without the C library may have the pidfd too: then its end here is not
+  // one.
+  ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
+  worker.has_ended = true;
+  --alive_;
+  if (!failure_) failure_ = failure_of(process, end);
+  process.pidfd.reset();
+  process.control.reset();
+  process.lifeline.reset();
+}
+
+void ProcessSet::end_rest() {
+  for (const auto& [signal, patience] :
+       {std::pair(SIGTERM, grace_period_), std::pair(SIGKILL, milliseconds(kKillPatience))}) {
+    if (alive_ == 0) return;
+    for (const Worker& worker : workers_) {
+      if (!worker.has_ended) send_signal(worker.process, signal);
+    }
+    const auto until = time_after(patience);
+    while (alive_ > 0 && wait(until)) continue;
+  }
+  alive_ = 0;
+}
+
+std::vector<int> ProcessSet::alive() const {
+  std::vector<int> indices;
+  for (const Worker& worker : workers_) {
+    if (!worker.has_ended) indices.push_back(worker.process.index);
+  }
+  return indices;
+}
+
+}  // namespace distrun::internal

@@ -1,0 +1,72 @@
+// The processes of one ProcessContext: waits for their ends, decides who has failed first, and ends
+// the others.
+//
+//     ProcessSet set(grace_period);
+//     set.add(start_fresh(0));
+//     set.add(start_fresh(1));
+//     set.join();
+//
+// In a fork of this process (pthread_atfork) its descriptors are closed and it is abandoned: else
+// the fork would hold the lifelines, and its destructors would end another process's children.
+//
+// Threads: one at a time.
+#pragma once
+
+#include <chrono>
+#include <deque>
+#include <exception>
+#include <vector>
+
+#include "sharing/process_exception.h"
+#include "sharing/spawned_process.h"
+
+namespace distrun::internal {
+
+class ProcessSet {
+ public:
+  using Clock = std::chrono::steady_clock;
+
+  explicit ProcessSet(std::chrono::milliseconds grace_period);
+  // Ends and reaps what is still alive.
+  ~ProcessSet();
+  ProcessSet(const ProcessSet&) = delete;
+  ProcessSet& operator=(const ProcessSet&) = delete;
+
+  // The result lives as long as the set.
+  SpawnedProcess& add(SpawnedProcess process);
+
+  // As ProcessContext::join().
+  bool join(Clock::time_point until = Clock::time_point::max());
+  // As ProcessContext::finish().
+  void finish(std::chrono::milliseconds timeout);
+
+  std::vector<pid_t> pids() const;
+
+  // In a fork.  Only closes and forgets.
+  void abandon();
+
+ private:
+  struct Worker {
+    SpawnedProcess process;
+    bool has_ended = false;
+  };
+
+  // Takes the ends that there are, or wait for one; false where there was none until the time was
+  // over.
+  bool wait(Clock::time_point until);
+  void take_end(Worker& worker);
+  void end_rest();
+  std::vector<int> alive() const;
+
+  const std::chrono::milliseconds grace_period_;
+  UniqueFd epoll_;  // Tells of pidfds in the order in which the processes have ended.
+  std::deque<Worker> workers_;
+  std::size_t alive_ = 0;
+  std::exception_ptr failure_;
+  bool is_abandoned_ = false;
+};
+
+// From now on; never, where that is more than a year.
+ProcessSet::Clock::time_point time_after(std::chrono::milliseconds time);
+
+}  // namespace distrun::internal
