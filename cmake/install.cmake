@@ -13,7 +13,7 @@ set(package "${CMAKE_INSTALL_LIBDIR}/cmake/distrun")
 # is a GoogleTest besides.
 set(distrunTargets distrun_common distrun_store)
 if(TARGET distrun_backends)
-  set(distrunBackendsTargets distrun_backends distrun_parallel)
+  set(distrunBackendsTargets distrun_backends distrun_sharing distrun_parallel)
   install(FILES "${PROJECT_SOURCE_DIR}/cmake/LibTorch.cmake" DESTINATION "${package}")
 endif()
 if(TARGET distrun_testing)
