@@ -51,9 +51,10 @@ void wait_for(ProcessContext context, const std::optional<std::chrono::milliseco
 }  // namespace
 
 void run_if_spawned() {
-  const char* const number = std::getenv(internal::kSpawnedVariable);
-  if (number == nullptr) return;
-  UniqueFd control(parse_number<int>(number).value_or(-1));
+  const char* const variable = std::getenv(internal::kSpawnedVariable);
+  if (variable == nullptr) return;
+  const auto number = parse_number<int>(variable);
+  UniqueFd control(number ? *number : -1);
   ::unsetenv(internal::kSpawnedVariable);
   ::fcntl(control.get(), F_SETFD, FD_CLOEXEC);
   internal::run_spawned(std::move(control));

@@ -1,0 +1,53 @@
+#include "sharing/spawn_testing.h"
+
+#include <cerrno>
+#include <filesystem>
+#include <ostream>
+
+#include <poll.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+namespace distrun::testing {
+
+Watch::Watch(pid_t pid) : pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+
+bool Watch::has_ended(std::chrono::milliseconds within) const {
+  if (!pidfd_) return true;
+  pollfd wait{pidfd_.get(), POLLIN, 0};
+  return ::poll(&wait, 1, static_cast<int>(within.count())) == 1;
+}
+
+Leftovers Leftovers::now() {
+  Leftovers leftovers;
+  const auto names = [](const char* folder) {
+    std::set<std::string> found;
+    std::error_code error;
+    for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+      found.insert(entry.path().filename().string());
+    }
+    return found;
+  };
+  for (const std::string& number : names("/proc/self/fd")) {
+    std::error_code error;
+    const auto target = std::filesystem::read_symlink("/proc/self/fd/" + number, error);
+    if (!error) leftovers.descriptors.insert(number + " " + target.string());
+  }
+  leftovers.shared_memory = names("/dev/shm");
+  siginfo_t info{};
+  leftovers.has_children = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  return leftovers;
+}
+
+std::ostream& operator<<(std::ostream& out, const Leftovers& leftovers) {
+  for (const std::string& descriptor : leftovers.descriptors) out << descriptor << '\n';
+  for (const std::string& name : leftovers.shared_memory) out << "/dev/shm/" << name << '\n';
+  return out << (leftovers.has_children ? "children" : "no children");
+}
+
+void wait_to_be_ended() {
+  for (;;) ::pause();
+}
+
+}  // namespace distrun::testing
