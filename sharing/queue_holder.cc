@@ -196,7 +196,7 @@ bool QueueHolder::try_put(std::string bytes, const std::vector<int>& descriptors
     if (is_full) return false;
   }
   if (!sent && sent.error().kind == ErrorKind::kTimedOut) return false;
-  TORCH_CHECK(sent, "put into ", parts_.name, ": ", sent.error().message);
+  TORCH_CHECK(sent, "put into ", description(), ": ", sent.error().message);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto taken = ::read(parts_.places.get(), &count, sizeof(count));
   return true;
@@ -207,9 +207,13 @@ std::optional<Packet> QueueHolder::try_get() const {
   if (!packet && packet.error().kind == ErrorKind::kTimedOut) return std::nullopt;
   const std::uint64_t count = 1;
   [[maybe_unused]] const auto freed = ::write(parts_.places.get(), &count, sizeof(count));
-  TORCH_CHECK(packet, "get from ", parts_.name, ", where an item is lost: ", packet.error().message);
+  TORCH_CHECK(packet, "get from ", description(), ", where an item is lost: ", packet.error().message);
   if (packet->has_ended) return std::nullopt;
   return std::move(*packet);
+}
+
+std::string QueueHolder::description() const {
+  return parts_.name.empty() ? "a queue" : "the queue \"" + parts_.name + "\"";
 }
 
 std::size_t QueueHolder::size() const {

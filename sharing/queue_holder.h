@@ -74,8 +74,9 @@ class QueueHolder {
   void wait_for_item(Clock::time_point deadline) const;
   void wait_for_place(Clock::time_point deadline) const;
 
-  const std::string& name() const { return parts_.name; }
-  std::size_t capacity() const { return parts_.capacity; }
+  // For messages: the queue "NAME".
+  std::string description() const;
+
   Abilities abilities() const { return parts_.presence.abilities(); }
   const Parts& parts() const { return parts_; }
 

@@ -29,10 +29,6 @@ Clock::time_point deadline_after(TensorQueue::Timeout timeout) {
 
 double seconds(TensorQueue::Timeout timeout) { return std::chrono::duration<double>(timeout).count(); }
 
-std::string named(std::string name) {
-  return name.empty() ? "a queue" : "the queue \"" + std::move(name) + "\"";
-}
-
 }  // namespace
 
 TensorQueue::TensorQueue(std::size_t capacity, std::string name)
@@ -42,17 +38,17 @@ TensorQueue::TensorQueue(std::shared_ptr<const internal::QueueHolder> holder)
     : holder_(std::move(holder)) {}
 
 void TensorQueue::put(const Item& item, Timeout timeout) const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_put, "put into ", named(name()),
+  TORCH_CHECK_VALUE(holder_->abilities().can_put, "put into ", holder_->description(),
                     ": this is its reader()");
   const auto deadline = deadline_after(timeout);
   const internal::PackedItem packed = internal::pack(item);
   for (;;) {
     if (holder_->is_without_others(Ability::kGet)) {
-      fail<QueueEnded>("put into ", named(name()), ": it has ended: no process that could get is left");
+      fail<QueueEnded>("put into ", holder_->description(), ": it has ended: no process that could get is left");
     }
     if (holder_->try_put(packed.bytes, packed.descriptors.all)) return;
     if (Clock::now() >= deadline) {
-      fail<QueueTimeout>("put into ", named(name()), ": it has been full for ", seconds(timeout),
+      fail<QueueTimeout>("put into ", holder_->description(), ": it has been full for ", seconds(timeout),
                          " s, with ", size(), " items of ", capacity(), ": nobody gets any");
     }
     holder_->wait_for_place(deadline);
@@ -60,7 +56,7 @@ void TensorQueue::put(const Item& item, Timeout timeout) const {
 }
 
 TensorQueue::Item TensorQueue::get(Timeout timeout) const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_get, "get from ", named(name()),
+  TORCH_CHECK_VALUE(holder_->abilities().can_get, "get from ", holder_->description(),
                     ": this is its writer()");
   const auto deadline = deadline_after(timeout);
   for (;;) {
@@ -68,10 +64,10 @@ TensorQueue::Item TensorQueue::get(Timeout timeout) const {
     const bool is_last = holder_->is_without_others(Ability::kPut);
     if (auto packet = holder_->try_get()) return internal::unpack(std::move(*packet));
     if (is_last) {
-      fail<QueueEnded>("get from ", named(name()), ": it has ended: no process that could put is left");
+      fail<QueueEnded>("get from ", holder_->description(), ": it has ended: no process that could put is left");
     }
     if (Clock::now() >= deadline) {
-      fail<QueueTimeout>("get from ", named(name()), ": it has been empty for ", seconds(timeout),
+      fail<QueueTimeout>("get from ", holder_->description(), ": it has been empty for ", seconds(timeout),
                          " s: nobody puts anything");
     }
     holder_->wait_for_item(deadline);
@@ -79,17 +75,17 @@ TensorQueue::Item TensorQueue::get(Timeout timeout) const {
 }
 
 std::size_t TensorQueue::size() const { return holder_->size(); }
-std::size_t TensorQueue::capacity() const { return holder_->capacity(); }
-const std::string& TensorQueue::name() const { return holder_->name(); }
+std::size_t TensorQueue::capacity() const { return holder_->parts().capacity; }
+const std::string& TensorQueue::name() const { return holder_->parts().name; }
 
 TensorQueue TensorQueue::reader() const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_get, "make a reader of ", named(name()),
+  TORCH_CHECK_VALUE(holder_->abilities().can_get, "make a reader of ", holder_->description(),
                     ": this is its writer()");
   return TensorQueue(holder_->another({.can_get = true}));
 }
 
 TensorQueue TensorQueue::writer() const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_put, "make a writer of ", named(name()),
+  TORCH_CHECK_VALUE(holder_->abilities().can_put, "make a writer of ", holder_->description(),
                     ": this is its reader()");
   return TensorQueue(holder_->another({.can_put = true}));
 }
