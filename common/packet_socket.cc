@@ -16,6 +16,7 @@ constexpr std::size_t kControlBytes = CMSG_SPACE(kPacketDescriptorsMax * sizeof(
 Error failed(const char* what) {
   Error error = Error::from_errno(what);
   if (errno == EAGAIN) error.kind = ErrorKind::kTimedOut;
+  if (errno == ETOOMANYREFS) error.message += ": more are under way than `ulimit -n` allows";
   if (errno == EPIPE || errno == ECONNRESET) error.kind = ErrorKind::kNotFound;
   return error;
 }

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <fstream>
 #include <string>
 
 #include <ATen/MapAllocator.h>
@@ -12,6 +13,7 @@
 #include <sys/stat.h>
 
 #include "common/result.h"
+#include "common/units.h"
 
 namespace distrun::internal {
 
@@ -40,6 +42,20 @@ void check_file_size_limit(std::size_t bytes) {
               " bytes: `ulimit -f` allows no more than ", limit.rlim_cur);
 }
 
+// Taking memory that is not there would end some process.  For what is small it is not asked.
+void check_there_is_memory(std::size_t bytes) {
+  constexpr std::size_t kSmall = 16 * kMiB;
+  if (bytes < kSmall) return;
+  std::ifstream facts("/proc/meminfo");
+  std::size_t kibibytes = 0, available = 0, swap = 0;
+  for (std::string name, line; facts >> name >> kibibytes && std::getline(facts, line);) {
+    if (name == "MemAvailable:") available = kibibytes * kKiB;
+    if (name == "SwapFree:") swap = kibibytes * kKiB;
+  }
+  TORCH_CHECK(available == 0 || bytes <= available + swap, "share ", bytes,
+              " bytes: there is not enough memory, only ", available + swap, " bytes are left");
+}
+
 // A storage of no bytes has a byte, for nothing cannot be mapped.
 std::size_t mapped_bytes(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
 
@@ -59,6 +75,7 @@ bool cannot_shrink(int fd) {
 
 at::DataPtr make_shared_memory(std::size_t bytes) {
   check_file_size_limit(mapped_bytes(bytes));
+  check_there_is_memory(bytes);
   UniqueFd fd(::memfd_create("distrun tensor", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   if (!fd) fail(bytes, "memfd_create");
   int done = -1;

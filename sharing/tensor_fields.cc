@@ -16,7 +16,7 @@ namespace distrun::internal {
 
 namespace {
 
-enum Bits : std::int64_t { kRequiresGrad = 1, kConjugate = 2, kNegative = 4 };
+constexpr std::int64_t kRequiresGrad = 1, kConjugate = 2, kNegative = 4;
 
 std::int64_t bits_of(const at::Tensor& tensor) {
   return (tensor.requires_grad() ? kRequiresGrad : 0) | (tensor.is_conj() ? kConjugate : 0) |

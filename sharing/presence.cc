@@ -1,0 +1,121 @@
+#include "sharing/presence.h"
+
+#include <cerrno>
+#include <cstdint>
+#include <string>
+
+#include <c10/util/Exception.h>
+#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/result.h"
+
+namespace distrun::internal {
+
+namespace {
+
+constexpr int kPlacesMax = 4096;
+constexpr off_t kPlaceBytes = sizeof(std::int32_t);
+
+off_t first_place(Ability ability) {
+  return kPlaceBytes * (1 + (ability == Ability::kPut ? 0 : kPlacesMax));
+}
+
+// fcntl() on `bytes` from `start`; another's lock is in what is returned.
+int lock(int fd, int command, short type, off_t start, off_t bytes, struct flock& request) {
+  request = {};
+  request.l_type = type;
+  request.l_whence = SEEK_SET;
+  request.l_start = start;
+  request.l_len = bytes;
+  int done = -1;
+  do {
+    done = ::fcntl(fd, command, &request);
+  } while (done != 0 && errno == EINTR);
+  return done;
+}
+
+void check(bool is_good, const char* what) {
+  TORCH_CHECK(is_good, "hold a queue: ", Error::from_errno(what).message);
+}
+
+int take_place(int fd, Ability ability) {
+  struct flock request {};
+  for (int place = 0; place < kPlacesMax; ++place) {
+    const off_t start = first_place(ability) + place * kPlaceBytes;
+    if (lock(fd, F_OFD_SETLK, F_WRLCK, start, kPlaceBytes, request) == 0) return place;
+    check(errno == EAGAIN || errno == EACCES, "lock a place");
+  }
+  TORCH_CHECK(false, "hold a queue: it has ", kPlacesMax, " holders already");
+}
+
+void write_pid(int fd, Ability ability, int place, std::int32_t pid) {
+  if (place < 0) return;
+  const off_t start = first_place(ability) + place * kPlaceBytes;
+  check(::pwrite(fd, &pid, sizeof(pid), start) == sizeof(pid), "write a pid");
+}
+
+}  // namespace
+
+Presence Presence::make(Abilities abilities) {
+  UniqueFd file(::memfd_create("distrun queue", MFD_CLOEXEC));
+  check(static_cast<bool>(file), "memfd_create");
+  Presence presence = join(std::move(file), abilities);
+  presence.announce();
+  return presence;
+}
+
+Presence Presence::taken_over(UniqueFd file, Places places) {
+  TORCH_CHECK_VALUE(places.put >= -1 && places.put < kPlacesMax && places.get >= -1 &&
+                        places.get < kPlacesMax && ::fcntl(file.get(), F_GET_SEALS) >= 0,
+                    "take a queue over: places ", places.put, " and ", places.get,
+                    " of descriptor ", file.get());
+  Presence presence(std::move(file), places);
+  presence.announce();
+  return presence;
+}
+
+Presence Presence::join(UniqueFd file, Abilities abilities) {
+  Places places;
+  if (abilities.can_put) places.put = take_place(file.get(), Ability::kPut);
+  if (abilities.can_get) places.get = take_place(file.get(), Ability::kGet);
+  write_pid(file.get(), Ability::kPut, places.put, 0);
+  write_pid(file.get(), Ability::kGet, places.get, 0);
+  return {std::move(file), places};
+}
+
+Presence Presence::another(Abilities abilities) const {
+  const std::string path = "/proc/self/fd/" + std::to_string(file_.get());
+  UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
+  check(static_cast<bool>(file), path.c_str());
+  return join(std::move(file), abilities);
+}
+
+void Presence::announce() const {
+  write_pid(file_.get(), Ability::kPut, places_.put, ::getpid());
+  write_pid(file_.get(), Ability::kGet, places_.get, ::getpid());
+}
+
+std::optional<pid_t> Presence::other(Ability ability) const {
+  struct flock request {};
+  check(lock(file_.get(), F_OFD_GETLK, F_WRLCK, first_place(ability), kPlacesMax * kPlaceBytes,
+             request) == 0,
+        "look for others");
+  if (request.l_type == F_UNLCK) return std::nullopt;
+  std::int32_t pid = 0;
+  if (::pread(file_.get(), &pid, sizeof(pid), request.l_start) != sizeof(pid)) pid = 0;
+  return pid;
+}
+
+void Presence::lock_put() const {
+  struct flock request {};
+  check(lock(file_.get(), F_OFD_SETLKW, F_WRLCK, 0, kPlaceBytes, request) == 0, "lock it for a put");
+}
+
+void Presence::unlock_put() const {
+  struct flock request {};
+  check(lock(file_.get(), F_OFD_SETLK, F_UNLCK, 0, kPlaceBytes, request) == 0, "unlock it");
+}
+
+}  // namespace distrun::internal

@@ -1,0 +1,1 @@
+#include "sharing/hand_over.h"
