@@ -38,14 +38,16 @@ TEST(ProcessExceptionTest, AnExitIsToldWithHowFarItWas) {
 }
 
 TEST(ProcessExceptionTest, AnUnknownEndSaysWhyNobodyKnows) {
-  EXPECT_EQ(text(std::nullopt, Stage::kBegun),
-            "process 1 (pid 4711) ended, nobody knows how: SIGCHLD is ignored, or somebody else has "
-            "reaped the process");
+  EXPECT_EQ(
+      text(std::nullopt, Stage::kBegun),
+      "process 1 (pid 4711) ended, nobody knows how: SIGCHLD is ignored, or somebody else has "
+      "reaped the process");
 }
 
 TEST(ProcessExceptionTest, WhoIsLateIsNamed) {
   EXPECT_STREQ(ProcessTimedOut({2}, 10).what(), "process 2 has not ended within 10 ms");
-  EXPECT_STREQ(ProcessTimedOut({0, 2}, 500).what(), "processes 0 and 2 have not ended within 500 ms");
+  EXPECT_STREQ(ProcessTimedOut({0, 2}, 500).what(),
+               "processes 0 and 2 have not ended within 500 ms");
   EXPECT_STREQ(ProcessTimedOut({0, 1, 2}, 500).what(),
                "processes 0, 1 and 2 have not ended within 500 ms");
 }

@@ -22,10 +22,10 @@ namespace distrun {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::MatchesRegex;
 using testing::exception_of;
+using ::testing::HasSubstr;
 using testing::kLong;
+using ::testing::MatchesRegex;
 
 void add_to_own(int index, SpawnArguments& arguments) {
   arguments.tensors.at(static_cast<std::size_t>(index)).add_(index + 1);
@@ -111,7 +111,8 @@ void look_around(int, SpawnArguments& arguments) {
   char byte;
   TORCH_CHECK(::read(STDIN_FILENO, &byte, 1) == 0, "something is to be read from stdin");
   TORCH_CHECK(::fcntl(kParentsDescriptor, F_GETFD) == -1, "a descriptor of the parent's");
-  TORCH_CHECK(std::getenv("DISTRUN_SPAWNED") == nullptr, "what it starts would be taken for spawned");
+  TORCH_CHECK(std::getenv("DISTRUN_SPAWNED") == nullptr,
+              "what it starts would be taken for spawned");
 }
 const SpawnFunction kLookAround("look around", look_around);
 

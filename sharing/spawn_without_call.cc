@@ -1,7 +1,8 @@
 // Programs whose file or main() is not as spawn() would have it:
 //
 //     spawn_without_call                 main() does not call run_if_spawned()
-//     spawn_without_call unlinked        it does, and the file of the program is gone when it spawns
+//     spawn_without_call unlinked        it does, and the file of the program is gone when it
+//     spawns
 #include <cstdio>
 #include <string>
 
