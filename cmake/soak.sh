@@ -2,16 +2,16 @@
 # `make soak`: everything that starts processes or opens sockets, and the suites, many times over,
 # first on a quiet machine and then with every core kept busy; between the two, a hundred thousand
 # random requests to our store and to LibTorch's, random bytes to ours, a hundred runs in which a rank
-# fails at random, the command lines held against torchrun, and accelerate's own tests.  A test that
-# fails once is a bug.
+# fails at random, a thousand spawns in which processes are killed, the command lines held against
+# torchrun, and accelerate's own tests.  A test that fails once is a bug.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
-# FUZZ_SECONDS (600).
+# DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
-faults=${FAULT_TRIALS:-100}
-tests='cli_test|ranks_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|TrainDigits'
+faults=${FAULT_TRIALS:-100} spawns=${DISTRUN_SPAWNS:-1000}
+tests='cli_test|ranks_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
 
 # What earlier runs have taken is the user's, not this one's.
 XDG_CACHE_HOME=$(mktemp -d)
@@ -36,6 +36,9 @@ DISTRUN_DIFFERENTIAL_SEQUENCES=$sequences "$build/tests/backends_test" --gtest_f
 
 printf 'distrun: %s runs in which a rank fails\n' "$faults" >&2
 DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((faults + 9) / 10)) --gtest_brief=1
+
+printf 'distrun: %s spawns in which processes are killed\n' "$spawns" >&2
+DISTRUN_SPAWNS=$spawns "$build/tests/spawn_test" --gtest_filter='SpawnLeftoversTest.*' --gtest_brief=1
 
 python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
 if [ -n "$python" ]; then

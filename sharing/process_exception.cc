@@ -1,12 +1,12 @@
 #include "sharing/process_exception.h"
 
-#include <fmt/format.h>
+#include <c10/util/StringUtil.h>
 
 namespace distrun {
 
 namespace {
 
-std::string who(int index, pid_t pid) { return fmt::format("process {} (pid {})", index, pid); }
+std::string who(int index, pid_t pid) { return c10::str("process ", index, " (pid ", pid, ")"); }
 
 std::string how(const std::optional<ProcessEnd>& end) {
   if (!end) {
@@ -42,23 +42,20 @@ std::string which_have(const std::vector<int>& indices) {
 }  // namespace
 
 ProcessException::ProcessException(int index, pid_t pid, const std::string& what)
-    : c10::Error(what), index_(index), pid_(pid) {}
+    : c10::Error(who(index, pid) + " " + what), index_(index), pid_(pid) {}
 
 ProcessRaisedException::ProcessRaisedException(int index, pid_t pid, std::string type,
                                                std::string text)
-    : ProcessException(index, pid, fmt::format("{} raised {}: {}", who(index, pid), type, text)),
+    : ProcessException(index, pid, "raised " + type + ": " + text),
       type_(std::move(type)),
       text_(std::move(text)) {}
 
 ProcessExitedException::ProcessExitedException(int index, pid_t pid, std::optional<ProcessEnd> end,
                                                Stage stage)
-    : ProcessException(index, pid,
-                       fmt::format("{} {}{}", who(index, pid), how(end), when(stage, end))),
-      end_(end),
-      stage_(stage) {}
+    : ProcessException(index, pid, how(end) + when(stage, end)), end_(end), stage_(stage) {}
 
 ProcessTimedOut::ProcessTimedOut(std::vector<int> indices, long long milliseconds)
-    : c10::Error(fmt::format("{} not ended within {} ms", which_have(indices), milliseconds)),
+    : c10::Error(c10::str(which_have(indices), " not ended within ", milliseconds, " ms")),
       indices_(std::move(indices)) {}
 
 }  // namespace distrun

@@ -69,6 +69,12 @@ ProcessContext start(const std::string& what, std::vector<TensorQueue> queues = 
   return start_processes(kAct, static_cast<int>(what.size()), std::move(options));
 }
 
+std::vector<Watch> watch(const ProcessContext& context) {
+  std::vector<Watch> watches;
+  for (const pid_t pid : context.pids()) watches.emplace_back(pid);
+  return watches;
+}
+
 template <class Exception>
 Exception failure_of(const std::string& what) {
   ProcessContext context = start(what);
@@ -106,38 +112,35 @@ TEST(SpawnEndsTest, AnExitBeforeTheFunctionHasReturnedIsAFailureWhateverItsCode)
 
 TEST(SpawnEndsTest, TheOthersOfOneThatFailsAreEnded) {
   ProcessContext context = start("wVw");
-  const std::vector<Watch> watches(context.pids().begin(), context.pids().end());
+  const std::vector<Watch> watches = watch(context);
   EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.join(); }).index(), 1);
-  for (const Watch& watch : watches) EXPECT_TRUE(watch.has_ended(0ms));
+  for (const Watch& one : watches) EXPECT_TRUE(one.has_ended(0ms));
   EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.join(0ms); }).index(), 1);
 }
 
-// Watches have to be there before the context reaps.
 TEST(SpawnEndsTest, TheFirstThatHasEndedIsToldHoweverLateTheParentLooks) {
-  for (const int first : {0, 1}) {
-    const TensorQueue turns[] = {TensorQueue(1), TensorQueue(1)};
-    std::vector<ProcessContext> contexts;
-    ProcessContext context = start_processes(
-        kAct, 2, {.arguments = {.queues = {turns[first]}, .text = first == 0 ? "Qw" : "wQ"}});
-    const Watch early(context.pids().at(static_cast<std::size_t>(first)));
-    const Watch late(context.pids().at(static_cast<std::size_t>(1 - first)));
-    turns[first].put({});
-    EXPECT_TRUE(early.has_ended());
-    ::kill(context.pids().at(static_cast<std::size_t>(1 - first)), SIGKILL);
-    EXPECT_TRUE(late.has_ended());
-    EXPECT_EQ(exception_of<ProcessException>([&] { context.join(); }).index(), first);
+  for (const std::size_t first : {0, 1}) {
+    const TensorQueue go(1);
+    ProcessContext context = start(first == 0 ? "Qw" : "wQ", {go});
+    const std::vector<Watch> watches = watch(context);
+    go.put({});
+    EXPECT_TRUE(watches.at(first).has_ended());
+    watches.at(1 - first).send(SIGKILL);
+    EXPECT_TRUE(watches.at(1 - first).has_ended());
+    const auto told = exception_of<ProcessException>([&] { context.join(); });
+    EXPECT_EQ(told.index(), static_cast<int>(first));
   }
 }
 
 TEST(SpawnEndsTest, WhoDoesNotHeedSigtermIsKilledWhenTheGracePeriodIsOver) {
   const TensorQueue deaf(1);
   ProcessContext context = start("sw", {deaf}, {.grace_period = 50ms});
-  const Watch watch(context.pids().at(0));
+  const std::vector<Watch> watches = watch(context);
   EXPECT_EQ(deaf.get(kLong).text, "deaf");
-  ::kill(context.pids().at(1), SIGKILL);
+  watches.at(1).send(SIGKILL);
   const auto exited = exception_of<ProcessExitedException>([&] { context.join(); });
   EXPECT_EQ(exited.index(), 1);
-  EXPECT_TRUE(watch.has_ended(0ms));
+  EXPECT_TRUE(watches.at(0).has_ended(0ms));
 }
 
 TEST(SpawnEndsTest, JoinWithATimeoutLeavesThemAtWork) {
@@ -154,20 +157,20 @@ TEST(SpawnEndsTest, JoinWithATimeoutLeavesThemAtWork) {
 
 TEST(SpawnEndsTest, WhoIsAliveWhenTheTimeIsOverHasFailedAndIsEnded) {
   ProcessContext context = start("rww");
-  const std::vector<Watch> watches(context.pids().begin(), context.pids().end());
+  const std::vector<Watch> watches = watch(context);
   EXPECT_TRUE(watches.at(0).has_ended());
   const auto late = exception_of<ProcessTimedOut>([&] { context.finish(10ms); });
   EXPECT_THAT(late.indices(), ElementsAre(1, 2));
-  for (const Watch& watch : watches) EXPECT_TRUE(watch.has_ended(0ms));
+  for (const Watch& one : watches) EXPECT_TRUE(one.has_ended(0ms));
   EXPECT_THROW(context.join(), ProcessTimedOut);
   EXPECT_THROW(spawn(kAct, 1, {.arguments = {.text = "w"}, .timeout = 10ms}), ProcessTimedOut);
 }
 
 TEST(SpawnEndsTest, AContextThatGoesEndsItsProcesses) {
   std::optional<ProcessContext> context = start("ww");
-  const std::vector<Watch> watches(context->pids().begin(), context->pids().end());
+  const std::vector<Watch> watches = watch(*context);
   context.reset();
-  for (const Watch& watch : watches) EXPECT_TRUE(watch.has_ended(0ms));
+  for (const Watch& one : watches) EXPECT_TRUE(one.has_ended(0ms));
 }
 
 TEST(SpawnEndsTest, TheThreadThatHasStartedThemMayEnd) {
@@ -194,7 +197,7 @@ TEST(SpawnEndsTest, ProcessesEndWithTheirParentHoweverItEnds) {
   const std::string pids = told.get(kLong).text;
   const Watch first(std::stoi(pids)), second(std::stoi(pids.substr(pids.find(' '))));
   EXPECT_FALSE(first.has_ended(0ms));
-  ::kill(context.pids().at(0), SIGKILL);
+  watch(context).at(0).send(SIGKILL);
   EXPECT_TRUE(first.has_ended());
   EXPECT_TRUE(second.has_ended());
   EXPECT_THROW(context.join(), ProcessExitedException);

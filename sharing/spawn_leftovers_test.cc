@@ -59,9 +59,10 @@ TEST(SpawnLeftoversTest, NothingIsLeftOfProcessesThatAreKilledAtAnyTime) {
         kExchange, 2,
         {.arguments = {.tensors = {tensor, at::zeros({10})}, .queues = {queues[0], queues[1]}},
          .grace_period = milliseconds(random() % 2 * 10)});
+    const testing::Watch victim(context.pids().at(random() % 2));
     try {
       if (context.join(milliseconds(random() % 1000))) continue;
-      ::kill(context.pids().at(random() % 2), random() % 2 == 0 ? SIGKILL : SIGTERM);
+      victim.send(random() % 2 == 0 ? SIGKILL : SIGTERM);
       context.finish(kLong);
     } catch (const ProcessException&) {  // It was killed, or its peer was.
     }

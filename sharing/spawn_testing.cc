@@ -19,6 +19,10 @@ bool Watch::has_ended(std::chrono::milliseconds within) const {
   return ::poll(&wait, 1, static_cast<int>(within.count())) == 1;
 }
 
+void Watch::send(int signal) const {
+  ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
+}
+
 Leftovers Leftovers::now() {
   Leftovers leftovers;
   const auto names = [](const char* folder) {

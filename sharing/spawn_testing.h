@@ -20,6 +20,7 @@ class Watch {
  public:
   explicit Watch(pid_t pid);
   bool has_ended(std::chrono::milliseconds within = kLong) const;
+  void send(int signal) const;
 
  private:
   UniqueFd pidfd_;

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "sharing/spawn.h"
 #include "testsuites/harness/host_messages.h"
 #include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/registry.h"
@@ -27,6 +28,7 @@ bool has_distributed_tests_alone(const char* program) {
 }  // namespace
 
 int main(int, char** argv) {
+  distrun::run_if_spawned();  // A test may spawn processes, which are this program too.
   // As a user may have set them for other programs: the runner chooses, repeats and reports.
   for (const char* variable : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(variable);
   GTEST_FLAG_SET(output, "");  // Its variable was read before main().
