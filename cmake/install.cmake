@@ -41,7 +41,7 @@ install(FILES "${PROJECT_BINARY_DIR}/distrunConfig.cmake" "${PROJECT_BINARY_DIR}
 if(BUILD_TESTING)
   add_test(NAME subproject COMMAND "${PROJECT_SOURCE_DIR}/cmake/subproject_test.sh" "${DISTRUN_LIBTORCH}")
   set_tests_properties(subproject PROPERTIES TIMEOUT 300 ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
-  foreach(library store backends parallel testing)
+  foreach(library store backends sharing parallel testing)
     if(TARGET distrun_${library})
       add_test(NAME install.${library}
         COMMAND "${PROJECT_SOURCE_DIR}/cmake/install_test.sh" "${PROJECT_BINARY_DIR}" ${library} "${DISTRUN_LIBTORCH}")

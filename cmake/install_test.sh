@@ -2,7 +2,7 @@
 # Installs distrun into a folder of its own, builds a program of examples/library against that, and
 # runs it on two workers; the program of tests by `distrun test`, which has to have its own suites, too.
 #
-#   cmake/install_test.sh BUILD store|backends|parallel|testing [LIBTORCH]
+#   cmake/install_test.sh BUILD store|backends|sharing|parallel|testing [LIBTORCH]
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=$1 library=$2 libtorch=${3-}
@@ -29,6 +29,10 @@ if [ "$library" = testing ]; then
 fi
 said=$("$folder/prefix/bin/distrun" launch --timeout 60 --nproc-per-node 2 "$folder/build/use_$library")
 printf '%s\n' "$said"
+if [ "$library" = sharing ]; then
+  [ "$(sort <<<"$said")" = $'rank 0: 2 processes have left 3\nrank 1: 2 processes have left 3' ]
+  exit
+fi
 if [ "$library" = parallel ]; then
   [ "$(sort <<<"$said")" = $'rank 0: 3.00 x + 1.00\nrank 1: 3.00 x + 1.00' ]
   # README shows this program, without what it begins with.
