@@ -53,7 +53,7 @@ TEST(SpawnLeftoversTest, NothingIsLeftOfProcessesThatAreKilledAtAnyTime) {
   std::mt19937 random(seed);
   const Leftovers before = Leftovers::now();
   for (int i = 0; i < number_of_spawns(); ++i) {
-    const at::Tensor tensor = at::zeros({100'000});
+    const at::Tensor tensor = at::zeros({10'000});
     const TensorQueue queues[] = {TensorQueue(2), TensorQueue(2)};
     ProcessContext context = start_processes(
         kExchange, 2,
