@@ -11,6 +11,7 @@
 
 #include "common/parse_number.h"
 #include "sharing/process_set.h"
+#include "sharing/shared_tensor.h"
 #include "sharing/spawn_call.h"
 #include "sharing/spawn_worker.h"
 

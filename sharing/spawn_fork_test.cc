@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "sharing/shared_tensor.h"
 #include "sharing/spawn.h"
 #include "sharing/spawn_testing.h"
 

@@ -1,5 +1,5 @@
-// A parent owns tensors, and two processes that it spawns make a collective on them.  What they have
-// got comes back by one queue; by another the parent lets them go.
+// A parent owns tensors, and two processes that it spawns make a collective on them.  What they
+// have got comes back by one queue; by another the parent lets them go.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -112,11 +112,10 @@ class ProcessGroupShareTensorTest : public DistributedTest {
   // `results` from each process.
   static void share(const SpawnFunction& function, const Tensors& tensors, int results) {
     const TensorQueue c2p(2, "c2p"), p2c(2, "p2c");
-    ProcessContext context = start_processes(
-        function, kProcesses,
-        {.arguments = {.tensors = tensors,
-                       .queues = {c2p.writer(), p2c.reader()},
-                       .text = shared_path("ranks")}});
+    ProcessContext context = start_processes(function, kProcesses,
+                                             {.arguments = {.tensors = tensors,
+                                                            .queues = {c2p.writer(), p2c.reader()},
+                                                            .text = shared_path("ranks")}});
     try {
       for (int i = 0; i < kProcesses * results; ++i) {
         const TensorQueue::Item item = c2p.get(kTimeout);
