@@ -37,15 +37,16 @@ UniqueFd duplicate(const UniqueFd& fd) {
 
 void make_room(int socket, std::size_t capacity) {
   const std::size_t bytes = capacity * kPacketCost;
-  const auto asked = static_cast<int>(std::min<std::size_t>(bytes / 2, INT32_MAX / 2));  // Linux doubles it.
+  const auto asked =
+      static_cast<int>(std::min<std::size_t>(bytes / 2, INT32_MAX / 2));  // Linux doubles it.
   int size = 0;
   socklen_t length = sizeof(size);
   if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &asked, sizeof(asked)) != 0) {
     ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &asked, sizeof(asked));
   }
   check(::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0, "look at a socket");
-  TORCH_CHECK_VALUE(static_cast<std::size_t>(size) >= bytes, "make a queue: a capacity of ", capacity,
-                    " is too large, sockets have room for ",
+  TORCH_CHECK_VALUE(static_cast<std::size_t>(size) >= bytes, "make a queue: a capacity of ",
+                    capacity, " is too large, sockets have room for ",
                     static_cast<std::size_t>(size) / kPacketCost,
                     " items here: ask for less, or raise net.core.wmem_max");
 }
@@ -207,7 +208,8 @@ std::optional<Packet> QueueHolder::try_get() const {
   if (!packet && packet.error().kind == ErrorKind::kTimedOut) return std::nullopt;
   const std::uint64_t count = 1;
   [[maybe_unused]] const auto freed = ::write(parts_.places.get(), &count, sizeof(count));
-  TORCH_CHECK(packet, "get from ", description(), ", where an item is lost: ", packet.error().message);
+  TORCH_CHECK(packet, "get from ", description(),
+              ", where an item is lost: ", packet.error().message);
   if (packet->has_ended) return std::nullopt;
   return std::move(*packet);
 }

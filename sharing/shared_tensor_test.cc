@@ -22,9 +22,9 @@
 namespace distrun {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ChildProcess;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::open_descriptors;
 
 TEST(SharedTensorTest, WhatAForkedProcessWritesIsSeenHere) {

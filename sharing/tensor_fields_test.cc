@@ -17,10 +17,10 @@
 namespace distrun {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
 using testing::ChildProcess;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::open_descriptors;
 using testing::shared;
 
@@ -152,8 +152,8 @@ TEST(TensorFieldsTest, ReceivedTensorsCanBeHandedOnWithoutACopy) {
 TEST(TensorFieldsTest, MessagesAreWholeInBinaryToo) {
   const Message message = handed_over({at::ones({3})});
   const auto bytes = json::to_cbor(message.fields);
-  EXPECT_TRUE(at::equal(taken_over(json::from_cbor(bytes), message.descriptors.all).at(0),
-                        at::ones({3})));
+  EXPECT_TRUE(
+      at::equal(taken_over(json::from_cbor(bytes), message.descriptors.all).at(0), at::ones({3})));
 }
 
 TEST(TensorFieldsTest, MemoryOutlivesWhoHasMadeIt) {
