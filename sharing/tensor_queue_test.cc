@@ -130,7 +130,7 @@ TEST(TensorQueueTest, AnItemMayBeLarge) {
 TEST(TensorQueueTest, WhatCannotBeSharedIsNotPut) {
   const TensorQueue queue(2);
   const at::Tensor leaf = at::ones({1}).set_requires_grad(true);
-  EXPECT_THROW(queue.put({at::ones({1}), leaf * 2}), c10::ValueError);
+  EXPECT_THROW(queue.put({at::ones({1}), leaf.mul(2)}), c10::ValueError);
   EXPECT_THROW(queue.put({at::Tensor()}), c10::ValueError);
   EXPECT_EQ(queue.size(), 0u);
 }
@@ -343,7 +343,7 @@ void kill_in_the_middle(unsigned seed) {
   const TensorQueue queue(1 + random() % 3);
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 4; ++i) {
-    children.push_back(std::make_unique<ChildProcess>([&queue, i](int) {
+    children.push_back(std::make_unique<ChildProcess>([&queue, i](int) -> bool {
       for (;;) {
         if (i % 2 == 0) queue.put({{at::full({2}, 6)}, std::string(200, 'x')}, kLong);
         if (i % 2 == 1) queue.get(kLong);
