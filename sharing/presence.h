@@ -67,7 +67,7 @@ class Presence {
 
   // One holder at a time; waits.  Threads of one holder exclude each other by themselves.
   void lock_put() const;
-  void unlock_put() const;
+  void unlock_put() const noexcept;
 
  private:
   Presence(UniqueFd file, Places places) : file_(std::move(file)), places_(places) {}

@@ -65,6 +65,17 @@ UniqueFd watch(std::optional<pid_t> process) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *process, 0)));
 }
 
+class PutLock {
+ public:
+  explicit PutLock(const Presence& presence) : presence_(presence) { presence_.lock_put(); }
+  ~PutLock() { presence_.unlock_put(); }
+  PutLock(const PutLock&) = delete;
+  PutLock& operator=(const PutLock&) = delete;
+
+ private:
+  const Presence& presence_;
+};
+
 }  // namespace
 
 // All holders of this process, for fork().
@@ -189,12 +200,10 @@ bool QueueHolder::try_put(std::string bytes, const std::vector<int>& descriptors
   bytes.resize(kItemPacketBytes);
   Result<void> sent;
   {
-    const std::lock_guard lock(put_mutex_);
-    parts_.presence.lock_put();
-    const bool is_full = size() >= parts_.capacity;
-    if (!is_full) sent = send_packet(parts_.sender.get(), bytes, descriptors);
-    parts_.presence.unlock_put();
-    if (is_full) return false;
+    const std::lock_guard threads(put_mutex_);
+    const PutLock processes(parts_.presence);
+    if (size() >= parts_.capacity) return false;
+    sent = send_packet(parts_.sender.get(), bytes, descriptors);
   }
   if (!sent && sent.error().kind == ErrorKind::kTimedOut) return false;
   TORCH_CHECK(sent, "put into ", description(), ": ", sent.error().message);
