@@ -32,7 +32,7 @@ help:
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
-	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP (BENCH=--quick: a first look)' \
+	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check     format, lint, the include rule, sanitizers' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
@@ -78,7 +78,7 @@ bench: packages
 	@cmake/setup.sh packages bench
 	@$(MAKE) libtorch configured
 	@$(call say,building the benchmarks)
-	@$(call ninja,launch_bench store_bench runner_bench ddp_bench)
+	@$(call ninja,launch_bench store_bench runner_bench ddp_bench sharing_bench)
 	@$(if $(AGAINST_PYTHON),cmake/setup.sh pytest)
 	@$(BUILD)/bench/launch_bench $(BENCH)
 	@echo
@@ -87,6 +87,8 @@ bench: packages
 	@$(BUILD)/bench/runner_bench $(BENCH) $(if $(AGAINST_PYTHON),--against-python '$(AGAINST_PYTHON)')
 	@echo
 	@$(if $(TORCH_PYTHON),$(BUILD)/bench/ddp_bench $(BENCH))
+	@echo
+	@$(if $(TORCH_PYTHON),$(BUILD)/bench/sharing_bench $(BENCH))
 
 packages:
 	@cmake/setup.sh packages launcher libtorch

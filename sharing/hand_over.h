@@ -1,4 +1,5 @@
-// What is handed over to another process, as fields of a message and the descriptors that go with it.
+// What is handed over to another process, as fields of a message and the descriptors that go with
+// it.
 //
 //     Descriptors descriptors;
 //     nlohmann::json fields = {{"tensors", hand_over(tensors, descriptors)},
@@ -35,7 +36,8 @@ struct Descriptors {
   std::vector<UniqueFd> owned;
 };
 
-// Tensors of one storage go with one descriptor, and share a storage again where they are taken over.
+// Tensors of one storage go with one descriptor, and share a storage again where they are taken
+// over.
 nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, Descriptors& descriptors);
 
 // Takes the descriptors that it uses: they are empty afterwards.

@@ -110,12 +110,13 @@ std::optional<pid_t> Presence::other(Ability ability) const {
 
 void Presence::lock_put() const {
   struct flock request {};
-  check(lock(file_.get(), F_OFD_SETLKW, F_WRLCK, 0, kPlaceBytes, request) == 0, "lock it for a put");
+  check(lock(file_.get(), F_OFD_SETLKW, F_WRLCK, 0, kPlaceBytes, request) == 0,
+        "lock it for a put");
 }
 
-void Presence::unlock_put() const {
+void Presence::unlock_put() const noexcept {
   struct flock request {};
-  check(lock(file_.get(), F_OFD_SETLK, F_UNLCK, 0, kPlaceBytes, request) == 0, "unlock it");
+  lock(file_.get(), F_OFD_SETLK, F_UNLCK, 0, kPlaceBytes, request);
 }
 
 }  // namespace distrun::internal

@@ -1,5 +1,5 @@
-// Presence is a holder's part in a file that all holders of a queue share: who is there, and what can
-// they do.  The kernel takes a holder out when it is gone, however it ends.
+// Presence is a holder's part in a file that all holders of a queue share: who is there, and what
+// can they do.  The kernel takes a holder out when it is gone, however it ends.
 //
 //     Presence mine = Presence::make({.can_put = true, .can_get = true});
 //     Presence theirs = mine.another({.can_get = true});      // To be sent: theirs.descriptor(), …
@@ -55,7 +55,8 @@ class Presence {
   // Tells the others which process this is.
   void announce() const;
 
-  // The process of another holder that can do this, 0 where it is not known; nothing: there is none.
+  // The process of another holder that can do this, 0 where it is not known; nothing: there is
+  // none.
   std::optional<pid_t> other(Ability ability) const;
 
   Abilities abilities() const { return {places_.put >= 0, places_.get >= 0}; }
@@ -66,7 +67,7 @@ class Presence {
 
   // One holder at a time; waits.  Threads of one holder exclude each other by themselves.
   void lock_put() const;
-  void unlock_put() const;
+  void unlock_put() const noexcept;
 
  private:
   Presence(UniqueFd file, Places places) : file_(std::move(file)), places_(places) {}

@@ -37,15 +37,16 @@ UniqueFd duplicate(const UniqueFd& fd) {
 
 void make_room(int socket, std::size_t capacity) {
   const std::size_t bytes = capacity * kPacketCost;
-  const auto asked = static_cast<int>(std::min<std::size_t>(bytes / 2, INT32_MAX / 2));  // Linux doubles it.
+  const auto asked =
+      static_cast<int>(std::min<std::size_t>(bytes / 2, INT32_MAX / 2));  // Linux doubles it.
   int size = 0;
   socklen_t length = sizeof(size);
   if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &asked, sizeof(asked)) != 0) {
     ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &asked, sizeof(asked));
   }
   check(::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0, "look at a socket");
-  TORCH_CHECK_VALUE(static_cast<std::size_t>(size) >= bytes, "make a queue: a capacity of ", capacity,
-                    " is too large, sockets have room for ",
+  TORCH_CHECK_VALUE(static_cast<std::size_t>(size) >= bytes, "make a queue: a capacity of ",
+                    capacity, " is too large, sockets have room for ",
                     static_cast<std::size_t>(size) / kPacketCost,
                     " items here: ask for less, or raise net.core.wmem_max");
 }
@@ -63,6 +64,17 @@ UniqueFd watch(std::optional<pid_t> process) {
   if (process.value_or(0) <= 0) return {};
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *process, 0)));
 }
+
+class PutLock {
+ public:
+  explicit PutLock(const Presence& presence) : presence_(presence) { presence_.lock_put(); }
+  ~PutLock() { presence_.unlock_put(); }
+  PutLock(const PutLock&) = delete;
+  PutLock& operator=(const PutLock&) = delete;
+
+ private:
+  const Presence& presence_;
+};
 
 }  // namespace
 
@@ -188,12 +200,10 @@ bool QueueHolder::try_put(std::string bytes, const std::vector<int>& descriptors
   bytes.resize(kItemPacketBytes);
   Result<void> sent;
   {
-    const std::lock_guard lock(put_mutex_);
-    parts_.presence.lock_put();
-    const bool is_full = size() >= parts_.capacity;
-    if (!is_full) sent = send_packet(parts_.sender.get(), bytes, descriptors);
-    parts_.presence.unlock_put();
-    if (is_full) return false;
+    const std::lock_guard threads(put_mutex_);
+    const PutLock processes(parts_.presence);
+    if (size() >= parts_.capacity) return false;
+    sent = send_packet(parts_.sender.get(), bytes, descriptors);
   }
   if (!sent && sent.error().kind == ErrorKind::kTimedOut) return false;
   TORCH_CHECK(sent, "put into ", description(), ": ", sent.error().message);
@@ -207,7 +217,8 @@ std::optional<Packet> QueueHolder::try_get() const {
   if (!packet && packet.error().kind == ErrorKind::kTimedOut) return std::nullopt;
   const std::uint64_t count = 1;
   [[maybe_unused]] const auto freed = ::write(parts_.places.get(), &count, sizeof(count));
-  TORCH_CHECK(packet, "get from ", description(), ", where an item is lost: ", packet.error().message);
+  TORCH_CHECK(packet, "get from ", description(),
+              ", where an item is lost: ", packet.error().message);
   if (packet->has_ended) return std::nullopt;
   return std::move(*packet);
 }

@@ -1,16 +1,17 @@
-// QueueHolder is one process's hold on a queue: the descriptors, and what the kernel does with them.
+// QueueHolder is one process's hold on a queue: the descriptors, and what the kernel does with
+// them.
 //
 //     producers ── packets of one size ──▶ socket pair ──▶ consumers
 //         ▲                                                   │
 //         └────────────── places: an eventfd ◀────────────────┘
 //
 // The items in the queue are the packets in the socket: the kernel counts them (SIOCINQ, as all are
-// of one size), so that nothing is to be set right after a process that was killed.  Who puts counts
-// and sends under a lock that the kernel takes from the dead.  The eventfd only wakes who waits for
-// a place: it may count too much or too little, so a wait is of kLookAgain at most.
+// of one size), so that nothing is to be set right after a process that was killed.  Who puts
+// counts and sends under a lock that the kernel takes from the dead.  The eventfd only wakes who
+// waits for a place: it may count too much or too little, so a wait is of kLookAgain at most.
 //
-// Errors: c10::Error of what the kernel refuses.  Threads: any.  fork(): the child gets a presence of
-// its own (pthread_atfork); where there is no room for one, it counts as its parent.
+// Errors: c10::Error of what the kernel refuses.  Threads: any.  fork(): the child gets a presence
+// of its own (pthread_atfork); where there is no room for one, it counts as its parent.
 #pragma once
 
 #include <atomic>

@@ -6,11 +6,10 @@
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
+#include <nlohmann/json.hpp>
 #include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include <nlohmann/json.hpp>
 
 #include "common/result.h"
 #include "sharing/queue_holder.h"
@@ -43,12 +42,12 @@ UniqueFd file_of(const std::string& bytes) {
 
 std::string content_of(const UniqueFd& file) {
   struct stat facts {};
-  TORCH_CHECK_VALUE(::fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode),
-                    "descriptor ", file.get(), " holds no content");
+  TORCH_CHECK_VALUE(::fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode), "descriptor ",
+                    file.get(), " holds no content");
   std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
-    const ssize_t count = ::pread(file.get(), bytes.data() + done, bytes.size() - done,
-                                  static_cast<off_t>(done));
+    const ssize_t count =
+        ::pread(file.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (count < 0 && errno == EINTR) continue;
     TORCH_CHECK_VALUE(count > 0, "descriptor ", file.get(), " has less content than it seemed");
     done += static_cast<std::size_t>(count);
@@ -125,8 +124,10 @@ PackedItem pack(const TensorQueue::Item& item) {
   PackedItem packed;
   for (const at::Tensor& tensor : item.tensors) packed.tensors.emplace_back(tensor);
   const Json::binary_t text(std::vector<std::uint8_t>(item.text.begin(), item.text.end()));
-  packed.bytes = to_bytes({{"tensors", hand_over(packed.tensors, packed.descriptors)}, {"text", text}});
-  if (packed.bytes.size() > kItemPacketBytes || packed.descriptors.all.size() > kPacketDescriptorsMax) {
+  packed.bytes =
+      to_bytes({{"tensors", hand_over(packed.tensors, packed.descriptors)}, {"text", text}});
+  if (packed.bytes.size() > kItemPacketBytes ||
+      packed.descriptors.all.size() > kPacketDescriptorsMax) {
     move_out_of_packet(packed);
   }
   return packed;

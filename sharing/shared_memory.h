@@ -1,13 +1,14 @@
-// Memory that processes share, as the data of a storage: a memfd that cannot be resized any more, so
-// that what is mapped stays there.
+// Memory that processes share, as the data of a storage: a memfd that cannot be resized any more,
+// so that what is mapped stays there.
 //
 //     at::DataPtr memory = make_shared_memory(bytes);
-//     int descriptor = shared_memory_of(storage);             // To be sent; it stays the storage's.
-//     at::DataPtr same = map_shared_memory(std::move(received), bytes);
+//     int descriptor = shared_memory_of(storage);             // To be sent; it stays the
+//     storage's. at::DataPtr same = map_shared_memory(std::move(received), bytes);
 //
 // The memory lives as long as anybody maps it or has its descriptor.
 //
-// It is at::MapAllocator's (ATen/MapAllocator.h), by which Python's torch.multiprocessing knows it, too.
+// It is at::MapAllocator's (ATen/MapAllocator.h), by which Python's torch.multiprocessing knows it,
+// too.
 #pragma once
 
 #include <cstddef>

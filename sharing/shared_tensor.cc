@@ -22,7 +22,8 @@ void check_can_be_shared(const at::Tensor& tensor) {
   TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(),
                               "share a tensor: it is quantized: share its int_repr()");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.device().is_cpu(), "share a tensor: it is on ",
-                              tensor.device(), ", and only CPU memory can be shared: share its cpu()");
+                              tensor.device(),
+                              ", and only CPU memory can be shared: share its cpu()");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage() && !tensor._is_zerotensor(),
                               "share a tensor: it has no memory of its own: share its clone()");
 }

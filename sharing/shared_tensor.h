@@ -7,8 +7,8 @@
 //     at::Tensor same = shared.tensor();            // and there: no copy, the same memory.
 //
 // TensorQueue and spawn() hand tensors over.  Any dtype, sizes, strides (those of expand() too) and
-// storage offset; views of one storage that go together share a storage again.  A leaf that requires
-// a gradient is one in the other process as well; gradients stay where they are.
+// storage offset; views of one storage that go together share a storage again.  A leaf that
+// requires a gradient is one in the other process as well; gradients stay where they are.
 //
 // Refused with c10::ValueError: a tensor that requires a gradient and is no leaf (detach() it), one
 // that is undefined or on the meta device.  With c10::NotImplementedError: sparse, nested and
@@ -16,16 +16,17 @@
 //
 // A storage that is shared cannot be resized: resize_() to more than it holds throws a c10::Error.
 //
-// Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last process
-// that maps it is gone, however it ends.  It is taken when it is shared; where there is none left, or
-// no descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
+// Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last
+// process that maps it is gone, however it ends.  It is taken when it is shared; where there is
+// none left, or no descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
 //
 // A tensor that is handed over twice, in two messages, is two storages of the same memory.
 //
-// Threads: as tensors.  Sharing moves the storage: nobody else may use it meanwhile, and pointers to
-// its data are no longer valid.
+// Threads: as tensors.  Sharing moves the storage: nobody else may use it meanwhile, and pointers
+// to its data are no longer valid.
 //
-// As Tensor.share_memory_() in torch/_tensor.py, and what torch/multiprocessing/reductions.py sends.
+// As Tensor.share_memory_() in torch/_tensor.py, and what torch/multiprocessing/reductions.py
+// sends.
 #pragma once
 
 #include <ATen/core/Tensor.h>

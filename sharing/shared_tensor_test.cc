@@ -22,9 +22,9 @@
 namespace distrun {
 namespace {
 
-using ::testing::HasSubstr;
 using testing::ChildProcess;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::open_descriptors;
 
 TEST(SharedTensorTest, WhatAForkedProcessWritesIsSeenHere) {
@@ -124,7 +124,7 @@ TEST(SharedTensorTest, AFileThatIsMappedStaysOne) {
 
 TEST(SharedTensorTest, OnlyALeafIsHandedOver) {
   const at::Tensor leaf = at::ones({3}).set_requires_grad(true);
-  const at::Tensor result = leaf * 2;
+  const at::Tensor result = leaf.mul(2);
   EXPECT_THAT(error_of<c10::ValueError>([&] { SharedTensor{result}; }), HasSubstr("detach()"));
   EXPECT_FALSE(is_shared(result));
   EXPECT_TRUE(SharedTensor(leaf).tensor().requires_grad());

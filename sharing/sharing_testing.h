@@ -8,7 +8,6 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
-#include <dirent.h>
 #include <exception>
 #include <functional>
 #include <memory>
@@ -17,6 +16,7 @@
 #include <utility>
 #include <vector>
 
+#include <dirent.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 #include <poll.h>

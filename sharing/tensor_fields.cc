@@ -71,13 +71,14 @@ std::int64_t bytes_used(const View& view) {
 
 void check(const View& view, const c10::Storage& storage) {
   const std::int64_t bytes = bytes_used(view);
-  TORCH_CHECK_VALUE(bytes >= 0 && static_cast<std::size_t>(bytes) <= storage.nbytes(),
-                    "sizes ", at::IntArrayRef(view.sizes), ", strides ",
-                    at::IntArrayRef(view.strides), ", offset ", view.offset, " of ", view.type,
-                    " are not within ", storage.nbytes(), " bytes");
+  TORCH_CHECK_VALUE(bytes >= 0 && static_cast<std::size_t>(bytes) <= storage.nbytes(), "sizes ",
+                    at::IntArrayRef(view.sizes), ", strides ", at::IntArrayRef(view.strides),
+                    ", offset ", view.offset, " of ", view.type, " are not within ",
+                    storage.nbytes(), " bytes");
   const bool is_complex = c10::isComplexType(view.type);
   const bool has_gradients = is_complex || c10::isFloatingType(view.type);
-  TORCH_CHECK_VALUE(!c10::isQIntType(view.type) && ((view.bits & kRequiresGrad) == 0 || has_gradients) &&
+  TORCH_CHECK_VALUE(!c10::isQIntType(view.type) &&
+                        ((view.bits & kRequiresGrad) == 0 || has_gradients) &&
                         ((view.bits & kConjugate) == 0 || is_complex),
                     "bits ", view.bits, " of ", view.type);
 }
@@ -113,7 +114,8 @@ nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, Descriptors& 
     const auto [at, is_new] = numbers.try_emplace(storage, numbers.size());
     if (is_new) {
       const int descriptor = shared_memory_of(*storage);
-      TORCH_CHECK_VALUE(descriptor >= 0, "hand a tensor over: its memory was replaced since it was shared");
+      TORCH_CHECK_VALUE(descriptor >= 0,
+                        "hand a tensor over: its memory was replaced since it was shared");
       storages.push_back({descriptors.all.size(), storage->nbytes()});
       descriptors.all.push_back(descriptor);
     }

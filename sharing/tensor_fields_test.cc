@@ -5,6 +5,7 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/imag.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fcntl.h>
@@ -17,10 +18,10 @@
 namespace distrun {
 namespace {
 
-using ::testing::HasSubstr;
 using nlohmann::json;
 using testing::ChildProcess;
 using testing::error_of;
+using ::testing::HasSubstr;
 using testing::open_descriptors;
 using testing::shared;
 
@@ -114,7 +115,7 @@ TEST(TensorFieldsTest, ALeafStaysOne) {
   const at::Tensor received = through(parameter);
   EXPECT_TRUE(received.requires_grad());
   EXPECT_TRUE(received.is_leaf());
-  (received * 3).sum().backward();
+  received.mul(3).sum().backward();
   EXPECT_TRUE(at::equal(received.grad(), at::full({3}, 3.0f)));
   EXPECT_FALSE(parameter.grad().defined());
 }
@@ -152,8 +153,8 @@ TEST(TensorFieldsTest, ReceivedTensorsCanBeHandedOnWithoutACopy) {
 TEST(TensorFieldsTest, MessagesAreWholeInBinaryToo) {
   const Message message = handed_over({at::ones({3})});
   const auto bytes = json::to_cbor(message.fields);
-  EXPECT_TRUE(at::equal(taken_over(json::from_cbor(bytes), message.descriptors.all).at(0),
-                        at::ones({3})));
+  EXPECT_TRUE(
+      at::equal(taken_over(json::from_cbor(bytes), message.descriptors.all).at(0), at::ones({3})));
 }
 
 TEST(TensorFieldsTest, MemoryOutlivesWhoHasMadeIt) {
@@ -172,7 +173,7 @@ TEST(TensorFieldsTest, MemoryOutlivesWhoHasMadeIt) {
 }
 
 TEST(TensorFieldsTest, MemoryOutlivesWhoIsKilledWhileItWrites) {
-  ChildProcess child([](int socket) {
+  ChildProcess child([](int socket) -> bool {
     const at::Tensor tensor = at::zeros({1000});
     testing::send_to(socket, shared({tensor}));
     for (;;) tensor.add_(1);

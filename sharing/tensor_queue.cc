@@ -3,7 +3,6 @@
 #include <algorithm>
 
 #include <c10/util/Exception.h>
-
 #include <nlohmann/json.hpp>
 
 #include "sharing/hand_over.h"
@@ -27,7 +26,9 @@ Clock::time_point deadline_after(TensorQueue::Timeout timeout) {
   return Clock::now() + std::clamp(timeout, TensorQueue::Timeout::zero(), kMax);
 }
 
-double seconds(TensorQueue::Timeout timeout) { return std::chrono::duration<double>(timeout).count(); }
+double seconds(TensorQueue::Timeout timeout) {
+  return std::chrono::duration<double>(timeout).count();
+}
 
 }  // namespace
 
@@ -44,12 +45,14 @@ void TensorQueue::put(const Item& item, Timeout timeout) const {
   const internal::PackedItem packed = internal::pack(item);
   for (;;) {
     if (holder_->is_without_others(Ability::kGet)) {
-      fail<QueueEnded>("put into ", holder_->description(), ": it has ended: no process that could get is left");
+      fail<QueueEnded>("put into ", holder_->description(),
+                       ": it has ended: no process that could get is left");
     }
     if (holder_->try_put(packed.bytes, packed.descriptors.all)) return;
     if (Clock::now() >= deadline) {
-      fail<QueueTimeout>("put into ", holder_->description(), ": it has been full for ", seconds(timeout),
-                         " s, with ", size(), " items of ", capacity(), ": nobody gets any");
+      fail<QueueTimeout>("put into ", holder_->description(), ": it has been full for ",
+                         seconds(timeout), " s, with ", size(), " items of ", capacity(),
+                         ": nobody gets any");
     }
     holder_->wait_for_place(deadline);
   }
@@ -64,11 +67,12 @@ TensorQueue::Item TensorQueue::get(Timeout timeout) const {
     const bool is_last = holder_->is_without_others(Ability::kPut);
     if (auto packet = holder_->try_get()) return internal::unpack(std::move(*packet));
     if (is_last) {
-      fail<QueueEnded>("get from ", holder_->description(), ": it has ended: no process that could put is left");
+      fail<QueueEnded>("get from ", holder_->description(),
+                       ": it has ended: no process that could put is left");
     }
     if (Clock::now() >= deadline) {
-      fail<QueueTimeout>("get from ", holder_->description(), ": it has been empty for ", seconds(timeout),
-                         " s: nobody puts anything");
+      fail<QueueTimeout>("get from ", holder_->description(), ": it has been empty for ",
+                         seconds(timeout), " s: nobody puts anything");
     }
     holder_->wait_for_item(deadline);
   }
@@ -96,14 +100,17 @@ nlohmann::json hand_over(const TensorQueue& queue, Descriptors& descriptors) {
   const QueueHolder::Parts& parts = queue.holder().parts();
   Presence presence = queue.holder().presence_for_another();
   const auto first = descriptors.all.size();
-  for (const int fd : {parts.sender.get(), parts.receiver.get(), parts.places.get(),
-                       presence.descriptor()}) {
+  for (const int fd :
+       {parts.sender.get(), parts.receiver.get(), parts.places.get(), presence.descriptor()}) {
     descriptors.all.push_back(fd);
   }
   const Presence::Places places = presence.places();
   descriptors.owned.push_back(presence.release());
-  return {{"name", parts.name},   {"capacity", parts.capacity}, {"descriptors", first},
-          {"put", places.put}, {"get", places.get}};
+  return {{"name", parts.name},
+          {"capacity", parts.capacity},
+          {"descriptors", first},
+          {"put", places.put},
+          {"get", places.get}};
 }
 
 TensorQueue taken_over_queue(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors) {
@@ -111,7 +118,8 @@ TensorQueue taken_over_queue(const nlohmann::json& fields, std::vector<UniqueFd>
     const auto first = fields.at("descriptors").get<std::size_t>();
     TORCH_CHECK_VALUE(first < descriptors.size() && descriptors.size() - first >= 4,
                       "take a queue over: ", descriptors.size(), " descriptors are too few");
-    const Presence::Places places{.put = fields.at("put").get<int>(), .get = fields.at("get").get<int>()};
+    const Presence::Places places{.put = fields.at("put").get<int>(),
+                                  .get = fields.at("get").get<int>()};
     return TensorQueue(QueueHolder::taken_over(
         {.name = fields.at("name").get<std::string>(),
          .capacity = fields.at("capacity").get<std::size_t>(),

@@ -1,5 +1,5 @@
-// TensorQueue carries tensors between processes, without a copy: a bounded queue into which any number
-// of processes may put, and from which any number may get.
+// TensorQueue carries tensors between processes, without a copy: a bounded queue into which any
+// number of processes may put, and from which any number may get.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
 //     auto processes = spawn(…, queue.writer());                 // Who has the queue: hand_over.h.
@@ -11,17 +11,18 @@
 // process has got is its own.  A process that is killed in the middle leaves the queue as it was
 // before, or after.
 //
-// The end.  A holder is a queue and its copies in one process, or a queue that is on its way to one.
-// When no other holder is left that could put, get() takes what is still there, and then throws
-// QueueEnded, at once; so does put() when no other holder is left that could get.  A queue that only
-// its maker has held has not ended: its threads may use it.  Each holder can do both unless it was
-// given an end: with reader() and writer() a queue ends where the whole one would have to take
-// another reader for somebody who may put.
+// The end.  A holder is a queue and its copies in one process, or a queue that is on its way to
+// one. When no other holder is left that could put, get() takes what is still there, and then
+// throws QueueEnded, at once; so does put() when no other holder is left that could get.  A queue
+// that only its maker has held has not ended: its threads may use it.  Each holder can do both
+// unless it was given an end: with reader() and writer() a queue ends where the whole one would
+// have to take another reader for somebody who may put.
 //
-// Waiting is bounded: QueueTimeout after `timeout`, 5 minutes unless told otherwise; zero tries once.
+// Waiting is bounded: QueueTimeout after `timeout`, 5 minutes unless told otherwise; zero tries
+// once.
 //
-// Tensors are shared as by share_memory_(): put() moves their storage into shared memory if it is not
-// there yet, and the sender's tensor and the receiver's have the same memory from then on.  What
+// Tensors are shared as by share_memory_(): put() moves their storage into shared memory if it is
+// not there yet, and the sender's tensor and the receiver's have the same memory from then on. What
 // cannot be shared is refused as there, and nothing is put.
 //
 // Descriptors: a queue holds four, each storage on its way and each one received another one; the
@@ -29,8 +30,8 @@
 //
 // Threads: any, at the same time.  fork(): the child is a holder of its own.
 //
-// As torch.multiprocessing.Queue (torch/multiprocessing/queue.py), where get() hangs when the others
-// have died.
+// As torch.multiprocessing.Queue (torch/multiprocessing/queue.py), where get() hangs when the
+// others have died.
 #pragma once
 
 #include <chrono>
@@ -76,8 +77,8 @@ class TensorQueue {
     std::string text;  // Any bytes.
   };
 
-  // 1 to 256 items; more where the kernel lets sockets have larger buffers (net.core.wmem_max), else
-  // c10::ValueError.  The name is for messages.
+  // 1 to 256 items; more where the kernel lets sockets have larger buffers (net.core.wmem_max),
+  // else c10::ValueError.  The name is for messages.
   explicit TensorQueue(std::size_t capacity, std::string name = "");
 
   // Waits for a place.
