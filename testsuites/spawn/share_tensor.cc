@@ -70,7 +70,7 @@ void allreduce_shared(int rank, SpawnArguments& arguments) {
   const Member member(rank, arguments);
   at::Tensor x = arguments.tensors.at(static_cast<std::size_t>(rank));
   all_reduce(x);
-  member.tell(at::ones({2, 2}) * 2, x);
+  member.tell(at::full({2, 2}, 2.0f), x);
   member.wait();
   destroy_process_group();
 }
@@ -96,7 +96,7 @@ void allgather_chunk_shared(int rank, SpawnArguments& arguments) {
   const std::vector<at::Tensor> ys = gathered(x);
   for (std::size_t i = 0; i < kProcesses; ++i) member.tell(chunks[i], ys[i]);
   member.wait();
-  x.copy_(ys[0] + ys[1]);
+  x.copy_(ys[0].add(ys[1]));
   destroy_process_group();
 }
 
@@ -149,7 +149,7 @@ class ProcessGroupShareTensorTest : public DistributedTest {
   static void share_allreduce(const std::vector<c10::Device>& devices) {
     const Tensors tensors = on(devices, {at::ones({2, 2}), at::ones({2, 2})});
     share(kAllreduce, tensors, 1);
-    EXPECT_TENSORS_CLOSE(tensors, on(devices, {at::ones({2, 2}) * 2, at::ones({2, 2}) * 2}));
+    EXPECT_TENSORS_CLOSE(tensors, on(devices, {at::full({2, 2}, 2.0f), at::full({2, 2}, 2.0f)}));
   }
 
   static void share_allgather(const std::vector<c10::Device>& devices) {
