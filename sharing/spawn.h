@@ -58,7 +58,8 @@ struct SpawnOptions {
 };
 
 // In a process that spawn() has started it runs the function and does not return.  In all others it
-// returns at once.  Call it first in main(): what stands before it runs in every process.
+// returns at once.  Call it first in main(): what stands before it runs in every process, as what
+// is at namespace scope does.
 void run_if_spawned();
 
 // Starts `nprocs` processes, which run the function with 0 … nprocs - 1 as their index, and waits

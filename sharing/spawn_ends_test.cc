@@ -113,7 +113,7 @@ TEST(SpawnEndsTest, AnExitBeforeTheFunctionHasReturnedIsAFailureWhateverItsCode)
 TEST(SpawnEndsTest, TheOthersOfOneThatFailsAreEnded) {
   ProcessContext context = start("wVw");
   const std::vector<Watch> watches = watch(context);
-  EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.join(); }).index(), 1);
+  EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.finish(kLong); }).index(), 1);
   for (const Watch& one : watches) EXPECT_TRUE(one.has_ended(0ms));
   EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.join(0ms); }).index(), 1);
 }
@@ -127,7 +127,7 @@ TEST(SpawnEndsTest, TheFirstThatHasEndedIsToldHoweverLateTheParentLooks) {
     EXPECT_TRUE(watches.at(first).has_ended());
     watches.at(1 - first).send(SIGKILL);
     EXPECT_TRUE(watches.at(1 - first).has_ended());
-    const auto told = exception_of<ProcessException>([&] { context.join(); });
+    const auto told = exception_of<ProcessException>([&] { context.finish(kLong); });
     EXPECT_EQ(told.index(), static_cast<int>(first));
   }
 }
@@ -138,7 +138,7 @@ TEST(SpawnEndsTest, WhoDoesNotHeedSigtermIsKilledWhenTheGracePeriodIsOver) {
   const std::vector<Watch> watches = watch(context);
   EXPECT_EQ(deaf.get(kLong).text, "deaf");
   watches.at(1).send(SIGKILL);
-  const auto exited = exception_of<ProcessExitedException>([&] { context.join(); });
+  const auto exited = exception_of<ProcessExitedException>([&] { context.finish(kLong); });
   EXPECT_EQ(exited.index(), 1);
   EXPECT_TRUE(watches.at(0).has_ended(0ms));
 }
@@ -200,7 +200,7 @@ TEST(SpawnEndsTest, ProcessesEndWithTheirParentHoweverItEnds) {
   watch(context).at(0).send(SIGKILL);
   EXPECT_TRUE(first.has_ended());
   EXPECT_TRUE(second.has_ended());
-  EXPECT_THROW(context.join(), ProcessExitedException);
+  EXPECT_THROW(context.finish(kLong), ProcessExitedException);
 }
 
 TEST(SpawnEndsTest, WhereSigchldIsIgnoredAProcessThatReturnsIsTakenAtItsWord) {

@@ -65,7 +65,8 @@ const SpawnFunction kCountAll("count all", count_all);
 TEST(SpawnTest, HundredsOfTensorsAndALongTextTakeSeveralPackets) {
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 300; ++i) tensors.push_back(at::full({3}, i));
-  spawn(kCountAll, 2, {.arguments = {.tensors = tensors, .text = std::string(1'000'000, 'x')}});
+  spawn(kCountAll, 2,
+        {.arguments = {.tensors = tensors, .text = std::string(1'000'000, 'x')}, .timeout = kLong});
   for (int i = 0; i < 300; ++i) {
     EXPECT_TRUE(tensors[static_cast<std::size_t>(i)].slice(0, 0, 2).equal(at::full({2}, i + 1)));
   }
@@ -79,13 +80,13 @@ void nest(int index, SpawnArguments& arguments) {
     places.select(0, index).add_(1);
     return;
   }
-  spawn(kNest, 2, {.arguments = {.tensors = {places.select(0, index)}}});
+  spawn(kNest, 2, {.arguments = {.tensors = {places.select(0, index)}}, .timeout = kLong});
 }
 const SpawnFunction kNest("nest", nest);
 
 TEST(SpawnTest, AProcessCanSpawnItself) {
   const at::Tensor places = at::zeros({2, 2});
-  spawn(kNest, 2, {.arguments = {.tensors = {places}}});
+  spawn(kNest, 2, {.arguments = {.tensors = {places}}, .timeout = kLong});
   EXPECT_TRUE(places.equal(at::full({2, 2}, 1.0f)));
 }
 
@@ -97,7 +98,7 @@ const SpawnFunction kPrint("print", print);
 
 TEST(SpawnTest, WhatAProcessHasPrintedIsFlushed) {
   ::testing::internal::CaptureStdout();
-  spawn(kPrint);
+  spawn(kPrint, 1, {.timeout = kLong});
   const std::string said = ::testing::internal::GetCapturedStdout();
   EXPECT_THAT(said, HasSubstr("by printf, "));
   EXPECT_THAT(said, HasSubstr("and by cout"));
@@ -120,7 +121,7 @@ TEST(SpawnTest, AProcessIsTheSameCommandAndInheritsNoMoreThanItShould) {
   ASSERT_EQ(::dup2(STDERR_FILENO, kParentsDescriptor), kParentsDescriptor);
   const UniqueFd closer(kParentsDescriptor);
   const std::string command = proc_file(::getpid(), "cmdline") + process_name(::getpid());
-  spawn(kLookAround, 1, {.arguments = {.text = command}});
+  spawn(kLookAround, 1, {.arguments = {.text = command}, .timeout = kLong});
 }
 
 void do_nothing(int, SpawnArguments&) {}
@@ -129,7 +130,8 @@ const SpawnFunction kOtherTwin("twin", do_nothing);
 
 TEST(SpawnTest, AFunctionHasToBeKnownInTheProcess) {
   const SpawnFunction local("local", do_nothing);
-  const auto raised = exception_of<ProcessRaisedException>([&] { spawn(local); });
+  const auto raised =
+      exception_of<ProcessRaisedException>([&] { spawn(local, 1, {.timeout = kLong}); });
   EXPECT_EQ(raised.type(), "c10::ValueError");
   EXPECT_EQ(raised.text(),
             "no SpawnFunction is named 'local' in this process: it has to be at namespace scope of "

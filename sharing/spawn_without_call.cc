@@ -3,6 +3,7 @@
 //     spawn_without_call                 main() does not call run_if_spawned()
 //     spawn_without_call unlinked        it does, and the file of the program is gone when it
 //     spawns
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -26,7 +27,7 @@ int main(int argc, char** argv) {
     ::unlink(argv[0]);
   }
   try {
-    distrun::spawn(kGreet, 1, {.arguments = {.text = "hello"}});
+    distrun::spawn(kGreet, 1, {.arguments = {.text = "hello"}, .timeout = std::chrono::minutes(1)});
   } catch (const c10::Error& error) {
     std::printf("%s\n", error.what_without_backtrace());
     return 3;
