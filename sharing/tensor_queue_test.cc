@@ -379,7 +379,8 @@ TEST(TensorQueueTest, AnItemForWhichThereIsNoDescriptorIsAnErrorThatSaysSo) {
   queue.put({at::ones({1}), at::ones({1})});
   queue.put({{}, "next"});
   ChildProcess child([&](int) {
-    rlimit limit{open_descriptors(), 1000};
+    const UniqueFd lowest(::dup(STDERR_FILENO));
+    rlimit limit{static_cast<rlim_t>(lowest.get()) + 1, 1000};
     ::setrlimit(RLIMIT_NOFILE, &limit);
     EXPECT_THAT(error_of<c10::Error>([&] { queue.get(); }), HasSubstr("ulimit -n"));
     EXPECT_EQ(queue.get().text, "next");
