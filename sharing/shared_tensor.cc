@@ -7,10 +7,21 @@
 #include <c10/util/Exception.h>
 
 #include "sharing/shared_memory.h"
+#ifdef DISTRUN_CUDA
+#include "sharing/cuda_memory.h"
+#endif
 
 namespace distrun {
 
 namespace {
+
+bool is_of_cuda([[maybe_unused]] const c10::Device& device) {
+#ifdef DISTRUN_CUDA
+  return device.is_cuda();
+#else
+  return false;
+#endif
+}
 
 void check_can_be_shared(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.defined(), "share a tensor: it is undefined");
@@ -21,14 +32,17 @@ void check_can_be_shared(const at::Tensor& tensor) {
                               ", and only dense ones can be: share the tensors it is made of");
   TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(),
                               "share a tensor: it is quantized: share its int_repr()");
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.device().is_cpu(), "share a tensor: it is on ",
-                              tensor.device(),
+  TORCH_CHECK_NOT_IMPLEMENTED(tensor.device().is_cpu() || is_of_cuda(tensor.device()),
+                              "share a tensor: it is on ", tensor.device(),
                               ", and only CPU memory can be shared: share its cpu()");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage() && !tensor._is_zerotensor(),
                               "share a tensor: it has no memory of its own: share its clone()");
 }
 
 void share_storage(c10::StorageImpl& storage) {
+#ifdef DISTRUN_CUDA
+  if (storage.device().is_cuda()) return internal::share_cuda_memory(storage);
+#endif
   if (internal::shared_memory_of(storage) >= 0) return;
   TORCH_CHECK_NOT_IMPLEMENTED(at::MapAllocator::fromDataPtr(storage.data_ptr()) == nullptr,
                               "share a tensor: its storage maps a file: share its clone()");
@@ -48,8 +62,12 @@ at::Tensor share_memory_(const at::Tensor& tensor) {
 }
 
 bool is_shared(const at::Tensor& tensor) {
-  return tensor.defined() && tensor.has_storage() &&
-         internal::shared_memory_of(*tensor.storage().unsafeGetStorageImpl()) >= 0;
+  if (!tensor.defined() || !tensor.has_storage()) return false;
+  const c10::StorageImpl& storage = *tensor.storage().unsafeGetStorageImpl();
+#ifdef DISTRUN_CUDA
+  if (storage.device().is_cuda()) return internal::is_cuda_memory_shared(storage);
+#endif
+  return internal::shared_memory_of(storage) >= 0;
 }
 
 SharedTensor::SharedTensor(const at::Tensor& tensor) : tensor_(tensor) {

@@ -14,6 +14,11 @@
 // that is undefined or on the meta device.  With c10::NotImplementedError: sparse, nested and
 // quantized ones, other devices, storage that maps a file.
 //
+// Where distrun is built with CUDA, tensors on a GPU are shared by CUDA's IPC handles: the process
+// that has made one has to live as long as others use it, cannot take it back from a queue, and it
+// alone can hand it over (else c10::NotImplementedError: hand its clone() over).  A forked process
+// can use CUDA only where the parent has not.
+//
 // A storage that is shared cannot be resized: resize_() to more than it holds throws a c10::Error.
 //
 // Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last
@@ -34,7 +39,7 @@
 namespace distrun {
 
 // Moves the storage of a CPU tensor into shared memory, with all that are views of it, and returns
-// the tensor.  One copy; nothing where it is shared already.
+// the tensor (one on a GPU stays where it is).  One copy; nothing where it is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);
 
 bool is_shared(const at::Tensor& tensor);

@@ -2,15 +2,21 @@
 //
 //     {"storages": [[descriptor, bytes], …],
 //      "tensors": [[storage, dtype, offset, bits, [size, …], [stride, …]], …]}
+//
+// A storage on a GPU has the fields of cuda_memory.h.
 #include <map>
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Storage.h>
+#include <c10/core/TensorOptions.h>
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
 #include "sharing/hand_over.h"
 #include "sharing/shared_memory.h"
+#ifdef DISTRUN_CUDA
+#include "sharing/cuda_memory.h"
+#endif
 
 namespace distrun::internal {
 
@@ -85,7 +91,8 @@ void check(const View& view, const c10::Storage& storage) {
 
 at::Tensor make_tensor(const View& view, const c10::Storage& storage) {
   at::Tensor tensor = at::detail::make_tensor<c10::TensorImpl>(
-      c10::Storage(storage), c10::DispatchKeySet(c10::DispatchKey::CPU),
+      c10::Storage(storage),
+      c10::DispatchKeySet(c10::computeDispatchKey(view.type, at::kStrided, storage.device())),
       caffe2::TypeMeta::fromScalarType(view.type));
   tensor.unsafeGetTensorImpl()->set_sizes_and_strides(view.sizes, view.strides, view.offset);
   if ((view.bits & kConjugate) != 0) tensor._set_conj(true);
@@ -95,12 +102,26 @@ at::Tensor make_tensor(const View& view, const c10::Storage& storage) {
 }
 
 c10::Storage map_storage(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors) {
+#ifdef DISTRUN_CUDA
+  if (fields.size() > 2) return take_over_cuda(fields, descriptors);
+#endif
   const auto at = static_cast<std::size_t>(index(fields.at(0), descriptors.size()));
   const auto bytes = fields.at(1).get<std::int64_t>();
   TORCH_CHECK_VALUE(bytes >= 0, bytes, " bytes");
   auto count = static_cast<std::size_t>(bytes);
   return c10::Storage(c10::Storage::use_byte_size_t(), count,
                       map_shared_memory(std::move(descriptors[at]), count));
+}
+
+nlohmann::json storage_fields(const c10::StorageImpl& storage, Descriptors& descriptors) {
+#ifdef DISTRUN_CUDA
+  if (is_cuda_memory_shared(storage)) return hand_over_cuda(storage, descriptors);
+#endif
+  const int descriptor = shared_memory_of(storage);
+  TORCH_CHECK_VALUE(descriptor >= 0,
+                    "hand a tensor over: its memory was replaced since it was shared");
+  descriptors.all.push_back(descriptor);
+  return {descriptors.all.size() - 1, storage.nbytes()};
 }
 
 }  // namespace
@@ -113,11 +134,7 @@ nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, Descriptors& 
     const c10::StorageImpl* storage = tensor.storage().unsafeGetStorageImpl();
     const auto [at, is_new] = numbers.try_emplace(storage, numbers.size());
     if (is_new) {
-      const int descriptor = shared_memory_of(*storage);
-      TORCH_CHECK_VALUE(descriptor >= 0,
-                        "hand a tensor over: its memory was replaced since it was shared");
-      storages.push_back({descriptors.all.size(), storage->nbytes()});
-      descriptors.all.push_back(descriptor);
+      storages.push_back(storage_fields(*storage, descriptors));
     }
     views.push_back({at->second, static_cast<int>(tensor.scalar_type()), tensor.storage_offset(),
                      bits_of(tensor), tensor.sizes().vec(), tensor.strides().vec()});

@@ -13,6 +13,7 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "sharing/queue_holder.h"
 #include "sharing/queue_item.h"
 #include "sharing/sharing_testing.h"
 
@@ -29,8 +30,8 @@ using testing::say;
 using testing::send_to;
 using namespace std::chrono_literals;
 
-// Longer than any test may take: what is to end before it does not end by it.
-constexpr auto kLong = std::chrono::minutes(10);
+// Longer than anything here takes: what ends by it is too late.
+constexpr auto kLong = std::chrono::seconds(50);
 
 TEST(TensorQueueTest, ItemsComeInTheirOrder) {
   const TensorQueue queue(3, "results");
@@ -336,6 +337,17 @@ TEST(TensorQueueTest, ManyProcessesNeverPutMoreThanThereIsRoomFor) {
   for (auto& producer : producers) EXPECT_TRUE(producer->succeeded());
 }
 
+TEST(TensorQueueTest, WhoPutsWaitsForWhoIsPutting) {
+  const TensorQueue queue(1);
+  const internal::Presence other = queue.holder().parts().presence.another({});
+  other.lock_put();
+  std::thread putter([&] { queue.put({{}, "x"}); });
+  for (int i = 0; i < 100'000 && !HasFailure(); ++i) EXPECT_EQ(queue.size(), 0u);
+  other.unlock_put();
+  putter.join();
+  EXPECT_EQ(queue.size(), 1u);
+}
+
 // Children put and get for ever; each is killed at a moment of its own.
 void kill_in_the_middle(unsigned seed) {
   SCOPED_TRACE(seed);
@@ -379,7 +391,8 @@ TEST(TensorQueueTest, AnItemForWhichThereIsNoDescriptorIsAnErrorThatSaysSo) {
   queue.put({at::ones({1}), at::ones({1})});
   queue.put({{}, "next"});
   ChildProcess child([&](int) {
-    rlimit limit{open_descriptors(), 1000};
+    const UniqueFd lowest(::dup(STDERR_FILENO));
+    rlimit limit{static_cast<rlim_t>(lowest.get()) + 1, 1000};
     ::setrlimit(RLIMIT_NOFILE, &limit);
     EXPECT_THAT(error_of<c10::Error>([&] { queue.get(); }), HasSubstr("ulimit -n"));
     EXPECT_EQ(queue.get().text, "next");
