@@ -8,6 +8,8 @@
 #include <thread>
 
 #include <gmock/gmock.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "sharing/spawn.h"
@@ -50,7 +52,9 @@ void act(int index, SpawnArguments& arguments) {
       ::_exit(3);
     case 's':  // SIGTERM is not for this one.
       ::signal(SIGTERM, SIG_IGN);
-      arguments.queues.at(0).put({{}, "deaf"});
+      [[fallthrough]];
+    case 'b':  // Says that it has begun.
+      arguments.queues.at(0).put({{}, "begun"});
       wait_to_be_ended();
       return;
     case 'q':  // Returns when it is told to.
@@ -136,7 +140,7 @@ TEST(SpawnEndsTest, WhoDoesNotHeedSigtermIsKilledWhenTheGracePeriodIsOver) {
   const TensorQueue deaf(1);
   ProcessContext context = start("sw", {deaf}, {.grace_period = 50ms});
   const std::vector<Watch> watches = watch(context);
-  EXPECT_EQ(deaf.get(kLong).text, "deaf");
+  EXPECT_EQ(deaf.get(kLong).text, "begun");
   watches.at(1).send(SIGKILL);
   const auto exited = exception_of<ProcessExitedException>([&] { context.finish(kLong); });
   EXPECT_EQ(exited.index(), 1);
@@ -183,7 +187,9 @@ TEST(SpawnEndsTest, TheThreadThatHasStartedThemMayEnd) {
 }
 
 void be_a_parent(int, SpawnArguments& arguments) {
-  ProcessContext children = start("ww");
+  const TensorQueue begun(2);
+  ProcessContext children = start("bb", {begun});
+  for (int i = 0; i < 2; ++i) begun.get(kLong);
   std::string pids;
   for (const pid_t pid : children.pids()) pids += std::to_string(pid) + " ";
   arguments.queues.at(0).put({{}, pids});
@@ -192,15 +198,19 @@ void be_a_parent(int, SpawnArguments& arguments) {
 const SpawnFunction kBeAParent("be a parent", be_a_parent);
 
 TEST(SpawnEndsTest, ProcessesEndWithTheirParentHoweverItEnds) {
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // They will be orphans.
   const TensorQueue told(1);
   ProcessContext context = start_processes(kBeAParent, 1, {.arguments = {.queues = {told}}});
   const std::string pids = told.get(kLong).text;
-  const Watch first(std::stoi(pids)), second(std::stoi(pids.substr(pids.find(' '))));
+  const pid_t orphans[] = {std::stoi(pids), std::stoi(pids.substr(pids.find(' ')))};
+  const Watch first(orphans[0]), second(orphans[1]);
   EXPECT_FALSE(first.has_ended(0ms));
   watch(context).at(0).send(SIGKILL);
   EXPECT_TRUE(first.has_ended());
   EXPECT_TRUE(second.has_ended());
   EXPECT_THROW(context.finish(kLong), ProcessExitedException);
+  for (const pid_t orphan : orphans) EXPECT_EQ(::waitpid(orphan, nullptr, WNOHANG), orphan);
+  ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 TEST(SpawnEndsTest, WhereSigchldIsIgnoredAProcessThatReturnsIsTakenAtItsWord) {
