@@ -1,7 +1,6 @@
 #include "parallel/trace_collectives.h"
 
 #include <ATen/core/jit_type.h>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace distrun::internal {
 
@@ -13,8 +12,7 @@ bool begins_with(const std::string& text, const char* start) { return text.rfind
 
 bool is_collective(const c10::FunctionSchema& schema) {
   if (!begins_with(schema.name(), "c10d::") || schema.returns().empty()) return false;
-  static const auto work = c10::getCustomClassType<c10::intrusive_ptr<c10d::Work>>();
-  return *schema.returns().back().type() == *work;
+  return schema.returns().back().type()->str() == "__torch__.torch.classes.c10d.Work";
 }
 
 bool is_functional_collective(const c10::FunctionSchema& schema) {

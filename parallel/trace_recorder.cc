@@ -89,8 +89,7 @@ std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
 }
 
 bool is_group(const c10::IValue& value) {
-  static const auto group = c10::getCustomClassType<c10::intrusive_ptr<c10d::ProcessGroup>>();
-  return value.isObject() && *value.type() == *group;
+  return value.isObject() && value.type()->str() == "__torch__.torch.classes.c10d.ProcessGroup";
 }
 
 std::string_view base_name(const c10::FunctionSchema& schema) {
