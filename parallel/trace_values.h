@@ -3,6 +3,8 @@
 //     values.set(sum, node);
 //     values.find(sum);              // node
 //     values.find(sum.data());       // node, too: another tensor with the same elements in memory
+//     values.set(sum.data(), wait);  // A tensor that was known has been written to:
+//     values.find(sum);              // wait
 //
 // Autograd makes tensors anew that it has saved, and nothing tells of that; so what is not known by
 // itself is known by its memory.  For the files of this folder.
@@ -46,15 +48,24 @@ class TraceValues {
     c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
     const c10::StorageImpl* storage;
     const Node* node;
+    std::int64_t since;
+  };
+  // The value of all tensors of one layout in one memory.
+  struct Value {
+    Layout layout;
+    const Node* node;                  // The newest.
+    const Node* written_by = nullptr;  // The newest that was known before: it was written to.
+    std::int64_t written_at = 0;
   };
   struct InMemory {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
-    bool is_constants;  // What lies in it comes from outside of the trace.
-    std::vector<std::pair<Layout, const Node*>> values;  // The newest last.
+    bool is_constants;          // What lies in it comes from outside of the trace.
+    std::vector<Value> values;  // Each of another layout.
   };
 
   std::unordered_map<const c10::TensorImpl*, Known> known_;
   std::unordered_map<const c10::StorageImpl*, InMemory> in_memory_;
+  std::int64_t now_ = 0;  // Counts the calls of set().
 };
 
 // None: it has none of its own, as sparse tensors.
