@@ -242,8 +242,8 @@ TEST(TraceTest, AReplayChangesTheInputsThatTheFunctionChanges) {
 TEST(TraceTest, OutputsThatAreGivenAreWritten) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
-        const at::Tensor out = at::empty({2, 3}), values = at::empty({2}),
-                         indices = at::empty({2}, at::kLong);
+        at::Tensor out = at::empty({2, 3}), values = at::empty({2}),
+                   indices = at::empty({2}, at::kLong);
         at::add_out(out, x[0], x[0]);
         at::max_out(values, indices, x[0], 1);
         return {out, values, indices};
