@@ -87,6 +87,9 @@ class TraceRanksTest : public RanksTest {
     });
   }
 
+  // On ranks that get none.
+  static bool has_no_results(const Trace& trace) { return trace.graph().output().inputs().empty(); }
+
   static std::size_t waits_of(const Trace& trace) {
     std::size_t waits = 0;
     for (const Node& node : trace.graph().nodes()) {
@@ -194,7 +197,7 @@ TEST_F(TraceRanksTest, EveryCollectiveIsRecordedAndReplayed) {
     SCOPED_TRACE(one.op);
     const Trace its =
         expect_replays([&](const Tensors& x) { return doubled(one.begin(x[0] + 1, {}).second); });
-    if (!its.graph().output().inputs().empty()) EXPECT_TRUE(comes_from(its, one.op)) << its.str();
+    EXPECT_TRUE(has_no_results(its) || comes_from(its, one.op)) << its.str();
     EXPECT_GE(waits_of(its), 1U);
   }
 }
@@ -209,7 +212,7 @@ TEST_F(TraceRanksTest, AWaitIsWhereTheWorkIsWaitedFor) {
       work.wait();
       return doubled(outputs);
     });
-    if (!its.graph().output().inputs().empty()) EXPECT_TRUE(comes_from(its, one.op)) << its.str();
+    EXPECT_TRUE(has_no_results(its) || comes_from(its, one.op)) << its.str();
     const std::string begin = "torch.ops." + one.op + ".default";
     torch::jit::testing::FileCheck()
         .check(begin)
@@ -234,7 +237,7 @@ TEST_F(TraceRanksTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
     };
     const Trace its = trace(make(false), {input()});
     expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
-    if (!its.graph().output().inputs().empty()) EXPECT_TRUE(comes_from(its, one.op)) << its.str();
+    EXPECT_TRUE(has_no_results(its) || comes_from(its, one.op)) << its.str();
     EXPECT_GE(waits_of(its), 1U);
   }
 }
@@ -339,7 +342,7 @@ TEST_F(TraceRanksTest, MessagesAndBarriersAreReplayed) {
     return {to * 2, meanwhile, any};
   });
   EXPECT_THAT(its.str(), HasSubstr("c10d.barrier"));
-  if (size() > 1) EXPECT_TRUE(comes_from(its, "c10d.recv_"));
+  EXPECT_TRUE(size() == 1 || comes_from(its, "c10d.recv_")) << its.str();
 }
 
 TEST_F(TraceRanksTest, GroupsAreThoseOfTheRecording) {
@@ -371,27 +374,19 @@ TEST_F(TraceRanksTest, AutogradCollectivesAndTheirBackwardAreReplayed) {
   EXPECT_THAT(its.str(), HasSubstr("c10d.alltoall_"));
 }
 
-at::Tensor call_functional(const char* name, const at::Tensor& x) {
-  static auto& dispatcher = c10::Dispatcher::singleton();
-  if (name == std::string("all_gather_into_tensor")) {
-    return dispatcher.findSchemaOrThrow("_c10d_functional::all_gather_into_tensor", "")
-        .typed<at::Tensor(const at::Tensor&, std::int64_t, std::string)>()
-        .call(x, get_world_size(), default_group().getGroupName());
-  }
-  if (name == std::string("all_reduce")) {
-    return dispatcher.findSchemaOrThrow("_c10d_functional::all_reduce", "")
-        .typed<at::Tensor(const at::Tensor&, std::string, std::string)>()
-        .call(x, "sum", default_group().getGroupName());
-  }
-  return dispatcher.findSchemaOrThrow("_c10d_functional::wait_tensor", "")
-      .typed<at::Tensor(const at::Tensor&)>()
-      .call(x);
+// By the dispatcher; what a group is named by has not the same type in all versions of LibTorch.
+at::Tensor call_functional(const std::string& name, std::vector<c10::IValue> arguments) {
+  if (name != "wait_tensor") arguments.emplace_back(default_group().getGroupName());
+  c10::Dispatcher::singleton()
+      .findSchemaOrThrow(("_c10d_functional::" + name).c_str(), "")
+      .callBoxed(arguments);
+  return arguments.at(0).toTensor();
 }
 
 TEST_F(TraceRanksTest, FunctionalOperatorsAreNodes) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
-    return {call_functional("wait_tensor", call_functional("all_gather_into_tensor", x[0] + 1)) *
-            2};
+    const at::Tensor all = call_functional("all_gather_into_tensor", {x[0] + 1, size()});
+    return {call_functional("wait_tensor", {all}) * 2};
   });
   torch::jit::testing::FileCheck()
       .check("%all_gather_into_tensor :")
@@ -406,8 +401,8 @@ TEST_F(TraceRanksTest, FunctionalOperatorsAreNodes) {
 TEST_F(TraceRanksTest, FunctionalOperatorsThatAreNotWaitedForAreBeforeTheyAreUsed) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
-      at::Tensor sum = call_functional("all_reduce", x[0] + 1);
-      if (waits) sum = call_functional("wait_tensor", sum);
+      at::Tensor sum = call_functional("all_reduce", {x[0] + 1, "sum"});
+      if (waits) sum = call_functional("wait_tensor", {sum});
       return {sum * 2};
     };
   };
