@@ -1,6 +1,9 @@
 #include "parallel/trace_collectives.h"
 
+#include <exception>
+
 #include <ATen/core/jit_type.h>
+#include <c10/util/Exception.h>
 
 namespace distrun::internal {
 
@@ -51,6 +54,18 @@ const Node* collective_waited_for(const Node& wait) {
   if (part == nullptr || part->target != "operator.getitem") return nullptr;
   const Node* const whole = part->args.at(0).node();
   return whole != nullptr && begins_with(whole->op_name(), "c10d.") ? whole : nullptr;
+}
+
+void in_collective(const std::string& where, const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const c10::DistError&) {
+    throw;
+  } catch (const c10::Error& error) {
+    TORCH_CHECK_WITH(DistBackendError, false, where, ": ", error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    TORCH_CHECK_WITH(DistBackendError, false, where, ": ", error.what());
+  }
 }
 
 void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors) {

@@ -1,7 +1,7 @@
 // What a trace knows of the operators of c10d and _c10d_functional.  For the files of this folder.
 #pragma once
 
-#include <cstddef>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -34,6 +34,11 @@ bool only_reads(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arg
 // The collective whose n-th tensor `wait` waits for; none: it waits for none of c10d's.
 const Node* collective_waited_for(const Node& wait);
 
+// Calls `act`, in which a backend begins or ends a collective.  What it throws becomes a
+// c10::DistBackendError that begins with `where`, unless it is a c10::DistError already.
+void in_collective(const std::string& where, const std::function<void()>& act);
+
+// All that are defined, also in lists of lists.
 void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
 }  // namespace distrun::internal

@@ -327,6 +327,7 @@ TEST_F(TraceRanksTest, MessagesAndBarriersAreReplayed) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor from = x[0] + 1, to = at::zeros_like(from);
     barrier();
+    monitored_barrier();
     if (size() == 1) return {from};
     const int next = (get_rank() + 1) % size(), before = (get_rank() + size() - 1) % size();
     const Work receiving = irecv(to, before), sending = isend(from, next);
@@ -457,6 +458,27 @@ TEST_F(TraceRanksTest, AWorkIsWaitedForAfterTheTrace) {
   EXPECT_THROW(trace([&](const Tensors&) { return make(); }, {input()}), std::runtime_error);
   work.wait();
   EXPECT_TRUE(kept.equal(at::stack(of_all_ranks(input_of)).sum(0)));
+}
+
+// Nobody has called a function of ours that would say more.
+TEST_F(TraceRanksTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
+  if (size() == 1) return;
+  const Group group = new_group();
+  if (get_rank() == 0) {
+    set_timeout(std::chrono::milliseconds(200), group);
+    const auto error = error_of<c10::DistBackendError>([&] {
+      trace(
+          [&](const Tensors& x) -> Tensors {
+            const at::Tensor sum = x[0] + 1;
+            const Work work = all_reduce(sum, ReduceOp::SUM, {.group = group, .async_op = true});
+            return {sum * 2};
+          },
+          {input()});
+    });
+    EXPECT_THAT(error, StartsWith("trace: %allreduce_: "));
+  }
+  meet("over");
+  abort_process_group(group);
 }
 
 TEST_F(TraceRanksTest, WhatABackendThrowsInAReplayNamesTheNode) {

@@ -97,10 +97,12 @@ std::string_view base_name(const c10::FunctionSchema& schema) {
   return name.substr(name.find("::") + 2);
 }
 
-// Memory comes from it that has no values yet.
+// New memory comes from it that has no values yet.
 bool makes_room(const c10::FunctionSchema& schema) {
-  const std::string_view name = base_name(schema);
-  return name.rfind("empty", 0) == 0 || name.rfind("new_empty", 0) == 0;
+  const std::string_view name = schema.name();
+  const auto& arguments = schema.arguments();
+  return (name.rfind("aten::empty", 0) == 0 || name.rfind("aten::new_empty", 0) == 0) &&
+         std::none_of(arguments.begin(), arguments.end(), is_written);
 }
 
 // What it was there before does not matter.
@@ -126,6 +128,7 @@ struct Recorder::Call {
 
 // A collective that nobody has waited for.
 struct Recorder::UnderWay {
+  std::string name;                     // Of its node.
   std::vector<const Node*> parts;       // What its tensors are the values of.
   std::vector<at::Tensor> tensors;      // None of them is used before it has been waited for.
   std::vector<at::Tensor> copied_to;    // Nor of these.
@@ -282,6 +285,7 @@ void Recorder::add_node(const Call& call, torch::jit::Stack& stack,
 
 void Recorder::add_collective(const Node* node, const Call& call, torch::jit::Stack& stack) {
   const auto begun = std::make_shared<UnderWay>();
+  begun->name = node->name;
   begun->tensors = tensors_of_collective(call.arguments);
   begun->is_only_read = only_reads(call.schema, call.arguments);
   for (std::size_t i = 0; i < begun->tensors.size(); ++i) {
@@ -301,6 +305,7 @@ void Recorder::wait_for_used(const Call& call) {
   for (const auto& begun : std::vector(under_way_)) {
     if (uses(call, *begun)) wait_for(begun);
   }
+  std::erase_if(under_way_, [](const auto& one) { return !one->work && one->tensors.empty(); });
 }
 
 bool Recorder::uses(const Call& call, UnderWay& begun) {
@@ -326,7 +331,7 @@ void Recorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
   const at::AutoDispatchBelowADInplaceOrView past_autograd;
   if (begun->work) {
     const auto work = begun->work;
-    work->wait();
+    in_collective("trace: %" + begun->name, [&] { work->wait(); });
     return add_waits(begun);
   }
   std::erase(under_way_, begun);

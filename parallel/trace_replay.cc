@@ -1,6 +1,5 @@
 #include "parallel/trace_replay.h"
 
-#include <exception>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -94,7 +93,7 @@ class Replay {
     }
     std::vector<c10::IValue> tensors;
     for (at::Tensor& one : tensors_of_collective(stack)) tensors.emplace_back(std::move(one));
-    in_collective(node, [&] { op.callBoxed(stack); });
+    in_collective("replay: %" + node.name, [&] { op.callBoxed(stack); });
     works_[&node] = stack.back().toCustomClass<c10d::Work>();
     return c10::ivalue::Tuple::create(std::move(tensors));
   }
@@ -138,22 +137,7 @@ class Replay {
     if (found == works_.end()) return;  // A wait for another of its tensors was there before.
     const auto work = std::move(found->second);
     works_.erase(found);
-    if (work) in_collective(collective, [&] { work->wait(); });
-  }
-
-  // What a backend throws becomes an error that names the node.
-  template <class Act>
-  static void in_collective(const Node& node, const Act& act) {
-    try {
-      act();
-    } catch (const c10::DistError&) {
-      throw;
-    } catch (const c10::Error& error) {
-      TORCH_CHECK_WITH(DistBackendError, false, "replay: %", node.name, ": ",
-                       error.what_without_backtrace());
-    } catch (const std::exception& error) {
-      TORCH_CHECK_WITH(DistBackendError, false, "replay: %", node.name, ": ", error.what());
-    }
+    if (work) in_collective("replay: %" + collective.name, [&] { work->wait(); });
   }
 
   const Graph& graph_;

@@ -9,7 +9,9 @@
 #include <thread>
 #include <vector>
 
+#include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
+#include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/_foreach_add.h>
@@ -21,6 +23,7 @@
 #include <ATen/ops/div.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/index.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
 #include <ATen/ops/max.h>
@@ -260,6 +263,57 @@ TEST(TraceTest, ListsThatAreChangedInPlaceAreNodes) {
       },
       {numbers(), numbers(1)}, {numbers(2), numbers(3)});
   EXPECT_THAT(its.str(), HasSubstr("aten._foreach_add_.Scalar](args = ([%mul, %mul_1], 5)"));
+}
+
+TEST(TraceTest, ListsOfTensorsMayHaveGaps) {
+  const Trace its = expect_replays(
+      [](const Tensors& x) -> Tensors {
+        const at::Tensor picked = x[0].index({at::indexing::None, x[1]}).clone();
+        picked.index_put_({at::indexing::None, x[1]}, x[0].index({at::indexing::Slice(), x[1]}),
+                          /*accumulate=*/true);
+        return {at::index(x[0], {std::nullopt, x[1]}), picked};
+      },
+      {numbers(), at::arange(2)}, {numbers(3), at::arange(2) + 1});
+  EXPECT_THAT(its.str(), HasSubstr("aten.index.Tensor](args = (%arg0_1, [None, %arg1_1])"));
+}
+
+TEST(TraceTest, AThreadThatGoesOnWithTheStateOfThisOneIsRecorded) {
+  const Trace its = expect_replays(
+      [](const Tensors& x) -> Tensors {
+        at::Tensor product;
+        const at::ThreadLocalState state;
+        std::thread([&] {
+          const at::ThreadLocalStateGuard guard(state);
+          product = x[0] * 2;
+        }).join();
+        std::thread([&] { static_cast<void>(product - 1); }).join();
+        return {product + 1};
+      },
+      {numbers()}, {numbers(2)});
+  EXPECT_EQ(names_of(its), "arg0_1 mul add output");
+}
+
+TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {
+  EXPECT_THAT(error_of([&] {
+                trace(
+                    [](const Tensors& x) -> Tensors {
+                      const at::Tensor view = x[0].variable_data();
+                      view.unsafeGetTensorImpl()->set_sizes_and_strides({6}, {1});
+                      return {view + 1};
+                    },
+                    {numbers()});
+              }),
+              HasSubstr("shares memory with %arg0_1, and no operator has made it of that"));
+}
+
+TEST(TraceTest, SparseTensorsAreKnownByThemselves) {
+  const Trace its = expect_replays(
+      [](const Tensors& x) -> Tensors {
+        const at::Tensor sparse = x[0].to_sparse();
+        return {(sparse * 2).to_dense() + at::mm(sparse, x[0].t())};
+      },
+      {at::ones({2, 2})}, {at::arange(4, at::kFloat).view({2, 2})});
+  EXPECT_THAT(its.str(), ::testing::Not(HasSubstr("get_attr")));
 }
 
 TEST(TraceTest, TensorsFromOutsideAreKept) {

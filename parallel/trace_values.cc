@@ -8,7 +8,8 @@
 namespace distrun::internal {
 
 c10::StorageImpl* storage_of(const at::Tensor& tensor) {
-  return tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
+  const bool is_strided = tensor.layout() == at::kStrided && !tensor.is_nested();
+  return is_strided && tensor.has_storage() ? tensor.storage().unsafeGetStorageImpl() : nullptr;
 }
 
 TraceValues::Layout TraceValues::Layout::of(const at::Tensor& tensor) {

@@ -68,7 +68,7 @@ class TraceValues {
   std::int64_t now_ = 0;  // Counts the calls of set().
 };
 
-// None: it has none of its own, as sparse tensors.
+// None: its elements are not laid out in one, as those of sparse and nested tensors.
 c10::StorageImpl* storage_of(const at::Tensor& tensor);
 
 }  // namespace distrun::internal
