@@ -298,7 +298,7 @@ TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {
                 trace(
                     [](const Tensors& x) -> Tensors {
                       const at::Tensor view = x[0].variable_data();
-                      view.unsafeGetTensorImpl()->set_sizes_and_strides({6}, {1});
+                      view.unsafeGetTensorImpl()->set_sizes_contiguous(at::IntArrayRef{6});
                       return {view + 1};
                     },
                     {numbers()});
