@@ -268,10 +268,11 @@ TEST(TraceTest, ListsThatAreChangedInPlaceAreNodes) {
 TEST(TraceTest, ListsOfTensorsMayHaveGaps) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
-        const at::Tensor picked = x[0].index({at::indexing::None, x[1]}).clone();
-        picked.index_put_({at::indexing::None, x[1]}, x[0].index({at::indexing::Slice(), x[1]}),
-                          /*accumulate=*/true);
-        return {at::index(x[0], {std::nullopt, x[1]}), picked};
+        const at::Tensor all = x[0].clone();
+        all.index_put_({at::indexing::None, x[1]}, x[0].index({at::indexing::Slice(), x[1]}),
+                       /*accumulate=*/true);
+        const c10::List<std::optional<at::Tensor>> places({std::nullopt, x[1]});
+        return {at::index(x[0], places), all};
       },
       {numbers(), at::arange(2)}, {numbers(3), at::arange(2) + 1});
   EXPECT_THAT(its.str(), HasSubstr("aten.index.Tensor](args = (%arg0_1, [None, %arg1_1])"));
