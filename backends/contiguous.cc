@@ -14,6 +14,7 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "backends/begun_collective.h"
 #include "backends/gloo.h"
 
 namespace distrun::internal {
@@ -21,6 +22,7 @@ namespace distrun::internal {
 namespace {
 
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
 // Memory is copied as a backend writes it: past autograd, on any thread.
@@ -170,6 +172,7 @@ class WaitedOnce : public c10d::Work {
 
 // None: the backend has none for its works.
 FuturePtr future_of(c10d::Work& work) {
+  if (const auto* begun = as_begun_collective(work)) return future_of(*begun->work());
   // The last class of works that was seen to have none: asking costs an exception.
   static std::atomic<const std::type_info*> known = nullptr;
   const std::type_info& type = typeid(work);
@@ -188,7 +191,15 @@ FuturePtr future_of(c10d::Work& work) {
 WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
   if (!work) return work;
   const FuturePtr ended = future_of(*work);
-  if (!ended) return c10::make_intrusive<WaitedOnce>(work, std::move(copies));
+  const BegunCollective* const begun = as_begun_collective(*work);
+  // Who listens is to see the copies, so they are made by the thread that waits.
+  if (!ended || (begun != nullptr && !copies.empty())) {
+    Tensors outputs;
+    for (const CopyBack& copy : copies) outputs.push_back(copy.to);
+    const WorkPtr waited = c10::make_intrusive<WaitedOnce>(work, std::move(copies));
+    if (begun != nullptr) begun->listener().ends_by(waited, std::move(outputs));
+    return waited;
+  }
   if (copies.empty()) return work;
   return c10::make_intrusive<CopiedBack>(work, ended, std::move(copies));
 }

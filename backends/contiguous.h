@@ -33,7 +33,8 @@ enum class Sizes { kOwn, kFlat };
 // The work as one whose results have been copied when wait() returns, and before its future is
 // completed.  Where the backend gives it no future, as Gloo does for point to point and
 // reduce_scatter, the first wait() ends it, and copies; later ones have the same result.  A wait()
-// that runs into its timeout ends it, too.
+// that runs into its timeout ends it, too.  So it is where somebody listens (begun_collective.h), and
+// there are copies.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 

@@ -1,0 +1,29 @@
+#include "parallel/trace.h"
+
+#include <utility>
+
+#include "parallel/trace_recorder.h"
+#include "parallel/trace_replay.h"
+#include "parallel/trace_text.h"
+
+namespace distrun {
+
+std::string Trace::str() const { return internal::text_of(*graph_); }
+
+std::vector<at::Tensor> Trace::replay(const std::vector<at::Tensor>& inputs) const {
+  return internal::replay(*graph_, inputs);
+}
+
+Trace trace(const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& function,
+            const std::vector<at::Tensor>& inputs) {
+  internal::check_inputs("trace", inputs);
+  const auto recorder = std::make_shared<internal::Recorder>();
+  for (const at::Tensor& one : inputs) recorder->add_input(one);
+  {
+    const internal::RecorderScope scope(recorder);
+    recorder->finish(function(inputs));
+  }
+  return Trace(recorder->take_graph());
+}
+
+}  // namespace distrun

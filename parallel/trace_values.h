@@ -1,0 +1,74 @@
+// TraceValues says which value of a graph a tensor is.
+//
+//     values.set(sum, node);
+//     values.find(sum);              // node
+//     values.find(sum.data());       // node, too: another tensor with the same elements in memory
+//     values.set(sum.data(), wait);  // A tensor that was known has been written to:
+//     values.find(sum);              // wait
+//
+// Autograd makes tensors anew that it has saved, and nothing tells of that; so what is not known by
+// itself is known by its memory.  For the files of this folder.
+//
+// Holds no tensor: one that is gone is forgotten, and none is taken for another that has its place.
+#pragma once
+
+#include <unordered_map>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <c10/core/StorageImpl.h>
+#include <c10/core/TensorImpl.h>
+#include <c10/util/intrusive_ptr.h>
+
+#include "parallel/trace_graph.h"
+
+namespace distrun::internal {
+
+class TraceValues {
+ public:
+  // From now on `tensor` is the value of `node`.
+  void set(const at::Tensor& tensor, const Node* node);
+
+  // None: it is no value of the graph, and has its memory for itself.  Throws where it shares
+  // memory with one, and is laid out otherwise: that is no operator's doing.
+  const Node* find(const at::Tensor& tensor) const;
+
+ private:
+  // How a tensor lies in its memory.
+  struct Layout {
+    c10::ScalarType dtype;
+    std::vector<std::int64_t> sizes, strides;
+    std::int64_t offset;
+    bool is_conj, is_neg;
+
+    static Layout of(const at::Tensor& tensor);
+    friend bool operator==(const Layout&, const Layout&) = default;
+  };
+  struct Known {
+    c10::weak_intrusive_ptr<c10::TensorImpl, c10::UndefinedTensorImpl> tensor;
+    const c10::StorageImpl* storage;
+    const Node* node;
+    std::int64_t since;
+  };
+  // The value of all tensors of one layout in one memory.
+  struct Value {
+    Layout layout;
+    const Node* node;                  // The newest.
+    const Node* written_by = nullptr;  // The newest that was known before: it was written to.
+    std::int64_t written_at = 0;
+  };
+  struct InMemory {
+    c10::weak_intrusive_ptr<c10::StorageImpl> storage;
+    bool is_constants;          // What lies in it comes from outside of the trace.
+    std::vector<Value> values;  // Each of another layout.
+  };
+
+  std::unordered_map<const c10::TensorImpl*, Known> known_;
+  std::unordered_map<const c10::StorageImpl*, InMemory> in_memory_;
+  std::int64_t now_ = 0;  // Counts the calls of set().
+};
+
+// None: its elements are not laid out in one, as those of sparse and nested tensors.
+c10::StorageImpl* storage_of(const at::Tensor& tensor);
+
+}  // namespace distrun::internal

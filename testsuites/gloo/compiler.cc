@@ -1,0 +1,153 @@
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros_like.h>
+#include <torch/csrc/jit/testing/file_check.h>
+
+#include "backends/collectives.h"
+#include "backends/process_group.h"
+#include "parallel/trace.h"
+#include "testsuites/testing/default_group.h"
+
+namespace distrun {
+namespace {
+
+// A function that makes a collective of its input is recorded: what it goes on with has been waited
+// for, and its graph makes of other inputs what it does.
+struct CompilerTest : DefaultGroupTest {
+  // What is begun on a tensor, and the tensor in which the result is to be.
+  using Begun = std::pair<Work, at::Tensor>;
+  using Collective = std::function<Begun(const at::Tensor&)>;
+
+  // From `node` back, by what each node was given first, to the collective: it was waited for.
+  static void expect_waits_for(const Node* node, const std::string& collective);
+  static void expect_replays(const c10::Device& device, const std::string& name,
+                             const Collective& collective);
+};
+
+void CompilerTest::expect_waits_for(const Node* node, const std::string& collective) {
+  bool has_waited = false;
+  while (node->op_name() != collective) {
+    has_waited = has_waited || node->op_name() == "_c10d_functional.wait_tensor";
+    ASSERT_FALSE(node->inputs().empty()) << "nothing leads from %mul to " << collective;
+    node = node->inputs().front();
+  }
+  EXPECT_TRUE(has_waited);
+}
+
+void CompilerTest::expect_replays(const c10::Device& device, const std::string& name,
+                                  const Collective& collective) {
+  const auto function = [&](const Tensors& inputs) -> Tensors {
+    const auto [work, result] = collective(inputs[0] + inputs[0]);
+    work.wait();
+    return {result * 2};
+  };
+  const at::Tensor x = at::full({2, 2}, rank(), at::TensorOptions(device).dtype(at::kFloat));
+  const at::Tensor other = x.clone();
+  const Trace traced = trace(function, {other});
+  const std::string target = "torch.ops." + name + ".default";
+  torch::jit::testing::FileCheck()
+      .check("%arg0_1")
+      ->check("aten.add.Tensor](args = (%arg0_1, %arg0_1)")
+      ->check(target)
+      ->check("%wait_tensor")
+      ->check("aten.mul.Scalar")
+      ->check("return (mul,)")
+      ->run(traced.str());
+  expect_waits_for(traced.graph().find("mul"), name);
+
+  x.add_(1);
+  other.add_(1);
+  const at::Tensor expected = function({x})[0];
+  EXPECT_TENSORS_EQUAL(traced.replay({other})[0], expected);
+  other.add_(1);
+  const at::Tensor replayed = traced.replay({other})[0];
+  EXPECT_FALSE(replayed.equal(expected)) << replayed;
+}
+
+CompilerTest::Begun begin_all_reduce(const at::Tensor& tensor) {
+  return {all_reduce(tensor, ReduceOp::SUM, {.async_op = true}), tensor};
+}
+
+CompilerTest::Begun begin_all_gather(const at::Tensor& tensor) {
+  Tensors outputs;
+  for (int i = 0; i < get_world_size(); ++i) outputs.push_back(at::zeros_like(tensor));
+  const Work work = all_gather(outputs, tensor, {.async_op = true});
+  work.wait();
+  at::Tensor sum = outputs[0];
+  for (std::size_t i = 1; i < outputs.size(); ++i) sum = sum + outputs[i];
+  return {work, sum};
+}
+
+CompilerTest::Begun begin_broadcast(const at::Tensor& tensor) {
+  return {broadcast(tensor, /*src=*/0, {.async_op = true}), tensor};
+}
+
+CompilerTest::Begun begin_scatter(const at::Tensor& tensor) {
+  Tensors inputs;
+  for (int i = 0; get_rank() == 0 && i < get_world_size(); ++i) inputs.push_back(tensor + i);
+  const at::Tensor output = at::zeros_like(tensor);
+  return {scatter(output, inputs, /*src=*/0, {.async_op = true}), output};
+}
+
+CompilerTest::Begun begin_two_all_reduces(const at::Tensor& tensor) {
+  all_reduce(tensor, ReduceOp::SUM, {.async_op = true}).wait();
+  return begin_all_reduce(tensor);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_cpu, {.ranks = 2}) {
+  expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
+  expect_replays(gpu(), "c10d.allreduce_", begin_all_reduce);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_cpu, {.ranks = 2}) {
+  expect_replays(cpu(), "c10d.allgather_", begin_all_gather);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
+  expect_replays(gpu(), "c10d.allgather_", begin_all_gather);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_cpu, {.ranks = 2}) {
+  expect_replays(cpu(), "c10d.broadcast_", begin_broadcast);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
+  expect_replays(gpu(), "c10d.broadcast_", begin_broadcast);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_cpu, {.ranks = 2}) {
+  expect_replays(cpu(), "c10d.scatter_", begin_scatter);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
+  expect_replays(gpu(), "c10d.scatter_", begin_scatter);
+}
+
+// In Python the tensor is wrapped into another, so that the collective is recorded.  In C++ nothing
+// is wrapped: this is another tensor with the same memory.
+CompilerTest::Begun begin_all_reduce_of_another(const at::Tensor& tensor) {
+  return {all_reduce(tensor.variable_data(), ReduceOp::SUM, {.async_op = true}), tensor};
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_nested_comm_tensor_wrapping, {.ranks = 2}) {
+  expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce_of_another);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_consecutive_comm_work_wait_cpu, {.ranks = 2}) {
+  expect_replays(cpu(), "c10d.allreduce_", begin_two_all_reduces);
+}
+
+DISTRIBUTED_TEST(gloo, CompilerTest, test_consecutive_comm_work_wait_gpu,
+                 {.ranks = 2, .min_gpus = 2}) {
+  expect_replays(gpu(), "c10d.allreduce_", begin_two_all_reduces);
+}
+
+}  // namespace
+}  // namespace distrun
