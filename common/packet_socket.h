@@ -19,7 +19,7 @@
 
 namespace distrun {
 
-inline constexpr std::size_t kPacketBytesMax = 128 * 1024;
+inline constexpr std::size_t kPacketBytesMax = std::size_t{128} * 1024;
 inline constexpr std::size_t kPacketDescriptorsMax = 64;
 
 struct Packet {

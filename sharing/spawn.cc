@@ -66,9 +66,8 @@ void spawn(const SpawnFunction& function, int nprocs, SpawnOptions options) {
   wait_for(start_processes(function, nprocs, std::move(options)), timeout);
 }
 
-void spawn(const std::function<void(int)>& function, int nprocs, SpawnOptions options) {
-  const auto timeout = options.timeout;
-  wait_for(start_processes(function, nprocs, std::move(options)), timeout);
+void spawn(const std::function<void(int)>& function, int nprocs, const SpawnOptions& options) {
+  wait_for(start_processes(function, nprocs, options), options.timeout);
 }
 
 ProcessContext start_processes(const SpawnFunction& function, int nprocs, SpawnOptions options) {
@@ -83,6 +82,7 @@ ProcessContext start_processes(const SpawnFunction& function, int nprocs, SpawnO
   options.arguments = {};
   auto set = std::make_unique<ProcessSet>(options.grace_period);
   std::vector<SpawnedProcess*> processes;  // All of them start before one is told what to do.
+  processes.reserve(static_cast<std::size_t>(nprocs));
   for (int index = 0; index < nprocs; ++index) {
     processes.push_back(&set->add(internal::start_fresh(index)));
   }
@@ -91,7 +91,7 @@ ProcessContext start_processes(const SpawnFunction& function, int nprocs, SpawnO
 }
 
 ProcessContext start_processes(const std::function<void(int)>& function, int nprocs,
-                               SpawnOptions options) {
+                               const SpawnOptions& options) {
   check_call(nprocs);
   TORCH_CHECK_VALUE(
       options.start_method == StartMethod::kFork,

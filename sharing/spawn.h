@@ -71,13 +71,13 @@ void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options =
 
 // A function that is not registered: with StartMethod::kFork alone.  It has all that the parent
 // has, but memory is a copy unless it is shared.
-void spawn(const std::function<void(int index)>& function, int nprocs, SpawnOptions options);
+void spawn(const std::function<void(int index)>& function, int nprocs, const SpawnOptions& options);
 
 // The same without waiting.  Returns when the arguments are on their way: thousands of tensors are
 // when the processes have begun to take them.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});
 ProcessContext start_processes(const std::function<void(int index)>& function, int nprocs,
-                               SpawnOptions options);
+                               const SpawnOptions& options);
 
 }  // namespace distrun

@@ -18,7 +18,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t kSliceBytes = 64 * 1024;
+constexpr std::size_t kSliceBytes = std::size_t{64} * 1024;
 
 // False where the process has ended.
 bool wait_for_room(const SpawnedProcess& process, bool is_users) {

@@ -183,6 +183,7 @@ SpawnedProcess start_fresh(int index) {
   std::vector<std::string> arguments = own_arguments();
   if (arguments.empty()) fail(index, "read /proc/self/cmdline", ENOENT);
   std::vector<char*> argv;
+  argv.reserve(arguments.size() + 1);
   for (std::string& argument : arguments) argv.push_back(argument.data());
   argv.push_back(nullptr);
   Environment environment = Environment::from(::environ);

@@ -5,7 +5,7 @@ namespace distrun::internal {
 namespace {
 
 constexpr std::size_t kTypeBytesMax = 1024;
-constexpr std::size_t kTextBytesMax = 64 * 1024;
+constexpr std::size_t kTextBytesMax = std::size_t{64} * 1024;
 
 }  // namespace
 
