@@ -33,8 +33,8 @@ enum class Sizes { kOwn, kFlat };
 // The work as one whose results have been copied when wait() returns, and before its future is
 // completed.  Where the backend gives it no future, as Gloo does for point to point and
 // reduce_scatter, the first wait() ends it, and copies; later ones have the same result.  A wait()
-// that runs into its timeout ends it, too.  So it is where somebody listens (begun_collective.h), and
-// there are copies.
+// that runs into its timeout ends it, too.  So does the first wait() where somebody listens to the
+// work (begun_collective.h) and there are copies: those are then made by the thread that waits.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 

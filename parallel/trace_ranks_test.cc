@@ -343,7 +343,16 @@ TEST_F(TraceRanksTest, MessagesAndBarriersAreReplayed) {
     return {to * 2, meanwhile, any};
   });
   EXPECT_THAT(its.str(), HasSubstr("c10d.barrier"));
-  EXPECT_TRUE(size() == 1 || comes_from(its, "c10d.recv_")) << its.str();
+  EXPECT_THAT(its.str(), HasSubstr("c10d.monitored_barrier_"));
+  if (size() == 1) return;
+  torch::jit::testing::FileCheck()
+      .check("%recv_ :")
+      ->check("%send :")
+      ->check_not("wait_tensor")
+      ->check("aten.mul.Scalar")
+      ->check("wait_tensor")
+      ->run(its.str());
+  EXPECT_TRUE(comes_from(its, "c10d.recv_")) << its.str();
 }
 
 TEST_F(TraceRanksTest, GroupsAreThoseOfTheRecording) {

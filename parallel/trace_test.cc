@@ -4,12 +4,12 @@
 #include <algorithm>
 #include <cmath>
 #include <cstring>
+#include <optional>
 #include <stdexcept>
 #include <string>
 #include <thread>
 #include <vector>
 
-#include <ATen/TensorIndexing.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ThreadLocalState.h>
 #include <ATen/autocast_mode.h>
@@ -268,10 +268,9 @@ TEST(TraceTest, ListsThatAreChangedInPlaceAreNodes) {
 TEST(TraceTest, ListsOfTensorsMayHaveGaps) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
-        const at::Tensor all = x[0].clone();
-        all.index_put_({at::indexing::None, x[1]}, x[0].index({at::indexing::Slice(), x[1]}),
-                       /*accumulate=*/true);
         const c10::List<std::optional<at::Tensor>> places({std::nullopt, x[1]});
+        const at::Tensor all = x[0].clone();
+        all.index_put_(places, x[0].index(places), /*accumulate=*/true);
         return {at::index(x[0], places), all};
       },
       {numbers(), at::arange(2)}, {numbers(3), at::arange(2) + 1});
@@ -292,6 +291,20 @@ TEST(TraceTest, AThreadThatGoesOnWithTheStateOfThisOneIsRecorded) {
       },
       {numbers()}, {numbers(2)});
   EXPECT_EQ(names_of(its), "arg0_1 mul add output");
+}
+
+// Tensors that no operator has made of one another.
+TEST(TraceTest, WhatIsWrittenThroughAnotherTensorIsSeenByAll) {
+  const Trace its = expect_replays(
+      [](const Tensors& x) -> Tensors {
+        const at::Tensor product = x[0] * 2, other = product.variable_data(),
+                         third = product.variable_data();
+        other.add_(1);
+        return {product * 3, third};
+      },
+      {numbers()}, {numbers(2)});
+  EXPECT_THAT(its.str(), HasSubstr("aten.mul.Scalar](args = (%add_, 3)"));
+  EXPECT_THAT(its.str(), HasSubstr("return (mul_1, add_)"));
 }
 
 TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {

@@ -21,14 +21,18 @@ TraceValues::Layout TraceValues::Layout::of(const at::Tensor& tensor) {
           .is_neg = tensor.is_neg()};
 }
 
+void TraceValues::know(const at::Tensor& tensor, const Node* node) {
+  known_.insert_or_assign(tensor.unsafeGetTensorImpl(),
+                          Known{.tensor = decltype(Known::tensor)(tensor.getIntrusivePtr()),
+                                .storage = storage_of(tensor),
+                                .node = node,
+                                .since = ++now_});
+}
+
 void TraceValues::set(const at::Tensor& tensor, const Node* node) {
-  c10::TensorImpl* const impl = tensor.unsafeGetTensorImpl();
+  const bool was_known = known_.contains(tensor.unsafeGetTensorImpl());
+  know(tensor, node);
   c10::StorageImpl* const storage = storage_of(tensor);
-  const bool was_known = known_.contains(impl);
-  known_.insert_or_assign(impl, Known{.tensor = decltype(Known::tensor)(tensor.getIntrusivePtr()),
-                                      .storage = storage,
-                                      .node = node,
-                                      .since = ++now_});
   if (storage == nullptr) return;
 
   // Of memory that is gone another may have the address: the weak pointer keeps it from that.
@@ -48,7 +52,7 @@ void TraceValues::set(const at::Tensor& tensor, const Node* node) {
   value->written_at = now_;
 }
 
-const Node* TraceValues::find(const at::Tensor& tensor) const {
+const Node* TraceValues::find(const at::Tensor& tensor) {
   const c10::StorageImpl* const storage = storage_of(tensor);
   const auto known = known_.find(tensor.unsafeGetTensorImpl());
   const bool is_known = known != known_.end() && known->second.storage == storage;
@@ -63,7 +67,10 @@ const Node* TraceValues::find(const at::Tensor& tensor) const {
     const bool is_newer = same != values.end() && same->written_at > known->second.since;
     return is_newer ? same->written_by : known->second.node;
   }
-  if (same != values.end()) return same->node;
+  if (same != values.end()) {
+    know(tensor, same->node);
+    return same->node;
+  }
   if (found->second.is_constants) return nullptr;  // This tensor is from outside, too.
   TORCH_CHECK_NOT_IMPLEMENTED(
       false, "trace: a tensor of sizes ", tensor.sizes(), " and strides ", tensor.strides(),

@@ -31,7 +31,7 @@ class TraceValues {
 
   // None: it is no value of the graph, and has its memory for itself.  Throws where it shares
   // memory with one, and is laid out otherwise: that is no operator's doing.
-  const Node* find(const at::Tensor& tensor) const;
+  const Node* find(const at::Tensor& tensor);
 
  private:
   // How a tensor lies in its memory.
@@ -63,9 +63,11 @@ class TraceValues {
     std::vector<Value> values;  // Each of another layout.
   };
 
+  void know(const at::Tensor& tensor, const Node* node);
+
   std::unordered_map<const c10::TensorImpl*, Known> known_;
   std::unordered_map<const c10::StorageImpl*, InMemory> in_memory_;
-  std::int64_t now_ = 0;  // Counts the calls of set().
+  std::int64_t now_ = 0;  // Counts the calls of know().
 };
 
 // None: its elements are not laid out in one, as those of sparse and nested tensors.
