@@ -188,7 +188,7 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   run(op, keys, stack);
   if (!is_node(schema)) return;
   const std::lock_guard lock(mutex_);
-  add_node(call, *stack, std::move(arguments));
+  add_values(call, *stack, add_call(call, std::move(arguments)));
 }
 
 void Recorder::finish(const std::vector<at::Tensor>& results) {
@@ -245,29 +245,30 @@ void Recorder::add_results(const c10::IValue& value, const Node* node) {
   }
 }
 
-void Recorder::add_node(const Call& call, torch::jit::Stack& stack,
-                        std::vector<Argument> arguments) {
+const Node* Recorder::add_call(const Call& call, std::vector<Argument> given) {
+  const auto& schema = call.schema.arguments();
   const auto is_default = [&](std::size_t i) {
-    const c10::Argument& its = call.schema.arguments()[i];
-    const auto* literal = std::get_if<Argument::Literal>(&arguments[i].value());
-    return its.default_value() && literal != nullptr &&
-           literal->text == text_of(*its.default_value(), *its.real_type());
+    const auto* literal = std::get_if<Argument::Literal>(&given[i].value());
+    return schema[i].default_value() && literal != nullptr &&
+           literal->text == text_of(*schema[i].default_value(), *schema[i].real_type());
   };
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
-  std::size_t positional = 0;
-  for (std::size_t i = 0; i < arguments.size(); ++i) {
-    if (call.schema.arguments()[i].kwarg_only()) {
-      if (!is_default(i)) kwargs.emplace_back(call.schema.arguments()[i].name(), arguments[i]);
-      continue;
+  std::size_t args_needed = 0;  // All that follow are defaults.
+  for (std::size_t i = 0; i < given.size(); ++i) {
+    const bool is_needed = !is_default(i);
+    if (!schema[i].kwarg_only()) {
+      args.push_back(std::move(given[i]));
+      if (is_needed) args_needed = args.size();
+    } else if (is_needed) {
+      kwargs.emplace_back(schema[i].name(), std::move(given[i]));
     }
-    args.push_back(arguments[i]);
-    if (!is_default(i)) positional = args.size();
   }
-  args.erase(args.begin() + static_cast<std::ptrdiff_t>(positional), args.end());
+  args.erase(args.begin() + static_cast<std::ptrdiff_t>(args_needed), args.end());
+  return graph_->add_call(call.schema.operator_name(), std::move(args), std::move(kwargs));
+}
 
-  const Node* const node =
-      graph_->add_call(call.schema.operator_name(), std::move(args), std::move(kwargs));
+void Recorder::add_values(const Call& call, torch::jit::Stack& stack, const Node* node) {
   if (is_collective(call.schema)) return add_collective(node, call, stack);
   const auto results = torch::jit::last(stack, call.schema.returns().size());
   for (std::size_t i = 0; i < results.size(); ++i) {

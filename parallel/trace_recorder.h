@@ -60,7 +60,9 @@ class Recorder : public c10::DebugInfoBase, public std::enable_shared_from_this<
   const Node* value_of(const at::Tensor& tensor);
   Argument argument(const c10::IValue& value, const c10::Type& type);
   void add_results(const c10::IValue& value, const Node* node);
-  void add_node(const Call& call, torch::jit::Stack& stack, std::vector<Argument> arguments);
+  const Node* add_call(const Call& call, std::vector<Argument> given);
+  // What the call has left on the stack are the values of `node`.
+  void add_values(const Call& call, torch::jit::Stack& stack, const Node* node);
   void add_collective(const Node* node, const Call& call, torch::jit::Stack& stack);
 
   void wait_for_used(const Call& call);

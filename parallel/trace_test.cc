@@ -1,9 +1,8 @@
 // Traces in one process: what is recorded, how it reads, and what a replay makes of other inputs.
 #include "parallel/trace.h"
 
-#include <algorithm>
 #include <cmath>
-#include <cstring>
+#include <functional>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -17,7 +16,6 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
-#include <ATen/ops/bernoulli.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/div.h>
