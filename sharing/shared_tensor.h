@@ -34,6 +34,8 @@
 // sends.
 #pragma once
 
+#include <utility>
+
 #include <ATen/core/Tensor.h>
 
 namespace distrun {
@@ -44,11 +46,18 @@ at::Tensor share_memory_(const at::Tensor& tensor);
 
 bool is_shared(const at::Tensor& tensor);
 
+namespace internal {
+struct TakenOver {};
+}
+
 // A tensor that can be handed to another process.
 class SharedTensor {
  public:
   // Shares its storage in place, as share_memory_() does.
   explicit SharedTensor(const at::Tensor& tensor);
+
+  // For hand_over.h: one whose memory another process has shared.
+  SharedTensor(internal::TakenOver, at::Tensor tensor) : tensor_(std::move(tensor)) {}
 
   // The tensor that was given; in another process one on the same memory.
   const at::Tensor& tensor() const { return tensor_; }
