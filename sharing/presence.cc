@@ -108,10 +108,11 @@ std::optional<pid_t> Presence::other(Ability ability) const {
   return pid;
 }
 
-void Presence::lock_put() const {
+bool Presence::try_lock_put() const {
   struct flock request {};
-  check(lock(file_.get(), F_OFD_SETLKW, F_WRLCK, 0, kPlaceBytes, request) == 0,
-        "lock it for a put");
+  if (lock(file_.get(), F_OFD_SETLK, F_WRLCK, 0, kPlaceBytes, request) == 0) return true;
+  check(errno == EAGAIN || errno == EACCES, "lock it for a put");
+  return false;
 }
 
 void Presence::unlock_put() const noexcept {

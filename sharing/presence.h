@@ -65,8 +65,9 @@ class Presence {
   // The place lives on with the descriptor.
   UniqueFd release() { return std::move(file_); }
 
-  // One holder at a time; waits.  Threads of one holder exclude each other by themselves.
-  void lock_put() const;
+  // One holder at a time; false where another has it.  Threads of one holder exclude each other by
+  // themselves.
+  bool try_lock_put() const;
   void unlock_put() const noexcept;
 
  private:
