@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <set>
 #include <thread>
 
@@ -116,7 +117,7 @@ class ForkHandlers {
       holder->had_others_ = true;
       try {
         holder->for_child_ = holder->parts_.presence.another(holder->abilities());
-      } catch (const c10::Error&) {
+      } catch (const std::exception&) {
         holder->for_child_.reset();
       }
     }

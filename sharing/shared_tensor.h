@@ -23,7 +23,8 @@
 //
 // Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last
 // process that maps it is gone, however it ends.  It is taken when it is shared; where there is
-// none left, or no descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
+// none left (of the machine, or of a cgroup v2; limits of a cgroup v1 are not seen), or no
+// descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
 //
 // A tensor that is handed over twice, in two messages, is two storages of the same memory.
 //
@@ -48,7 +49,7 @@ bool is_shared(const at::Tensor& tensor);
 
 namespace internal {
 struct TakenOver {};
-}
+}  // namespace internal
 
 // A tensor that can be handed to another process.
 class SharedTensor {

@@ -418,6 +418,29 @@ TEST(TensorQueueTest, KilledProcessesLeaveTheQueueWhole) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST(TensorQueueTest, ALimitOfFileSizesIsAnErrorAndNoSignal) {
+  ChildProcess child([](int) {
+    const TensorQueue before(2);
+    rlimit limit{8, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const TensorQueue queue(2), reader = queue.reader();
+    EXPECT_THAT(error_of<c10::Error>([&] {
+                  queue.put({{}, std::string(1000, 'x')});
+                }),
+                HasSubstr("`ulimit -f` allows no more than 8"));
+    queue.put({{}, "x"});
+    EXPECT_EQ(reader.get().text, "x");
+    ChildProcess forked([&](int) {
+      before.put({{}, "y"});
+      return true;
+    });
+    EXPECT_TRUE(forked.succeeded());
+    EXPECT_EQ(before.get().text, "y");
+    return !HasFailure();
+  });
+  EXPECT_TRUE(child.succeeded());
+}
+
 TEST(TensorQueueTest, AnItemForWhichThereIsNoDescriptorIsAnErrorThatSaysSo) {
   const TensorQueue queue(2);
   queue.put({at::ones({1}), at::ones({1})});
