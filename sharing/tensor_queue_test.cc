@@ -348,7 +348,7 @@ bool hold_up(const TensorQueue& queue, int socket) {
 }
 
 TEST(TensorQueueTest, WhoPutsWaitsForWhoIsPutting) {
-  const TensorQueue queue(1, "q");
+  const TensorQueue queue(1, "q"), reader = queue.reader();
   ChildProcess child([&](int socket) { return hold_up(queue, socket); });
   child.wait_for_word();
   EXPECT_THROW(queue.put({{}, "x"}, 20ms), QueueTimeout);
