@@ -99,15 +99,13 @@ std::string from_hex(const std::string& text) {
 }  // namespace
 
 bool is_cuda_memory_shared(const c10::StorageImpl& storage) {
-  return storage.data_ptr().get_deleter() == &drop_given;
+  const auto deleter = storage.data_ptr().get_deleter();
+  return deleter == &drop_given || deleter == &drop_taken;
 }
 
 void share_cuda_memory(c10::StorageImpl& storage) {
   Kept::instance().look_again();
   if (is_cuda_memory_shared(storage)) return;
-  TORCH_CHECK_NOT_IMPLEMENTED(storage.data_ptr().get_deleter() != &drop_taken,
-                              "share a tensor: its memory is another process's, which alone can "
-                              "share it: share its clone()");
   Presence presence = Presence::make({.can_put = true});
   void* const data = storage.mutable_data();
   const c10::Device device = storage.device();
@@ -118,6 +116,9 @@ void share_cuda_memory(c10::StorageImpl& storage) {
 }
 
 nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, Descriptors& descriptors) {
+  TORCH_CHECK_NOT_IMPLEMENTED(storage.data_ptr().get_deleter() == &drop_given,
+                              "hand a tensor over: its memory is another process's, which alone "
+                              "can hand it over: hand its clone() over");
   const c10::DeviceGuard guard(storage.device());
   c10::cuda::getCurrentCUDAStream(storage.device().index()).synchronize();
   c10::cuda::CUDACachingAllocator::ShareableHandle handle{0, ""};

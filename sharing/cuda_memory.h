@@ -14,7 +14,7 @@
 // other's has been given before that lets the memory go.
 //
 // Refused, by CUDA: memory that comes back to the process that it is from.  Memory from another
-// process cannot be handed on: c10::NotImplementedError.
+// process is shared, but cannot be handed on: hand_over_cuda() throws c10::NotImplementedError.
 //
 // As torch/csrc/StorageSharing.cpp and torch/csrc/CudaIPCTypes.cpp, where a process that is killed
 // keeps the memory for ever.
@@ -31,6 +31,7 @@
 
 namespace distrun::internal {
 
+// Given out by this process, or taken over from another.
 bool is_cuda_memory_shared(const c10::StorageImpl& storage);
 
 // Nothing where it is shared already.

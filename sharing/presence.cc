@@ -6,15 +6,16 @@
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/result.h"
+#include "sharing/memory_file.h"
 
 namespace distrun::internal {
 
 namespace {
 
+constexpr char kDoing[] = "hold what is shared";
 constexpr int kPlacesMax = 4096;
 constexpr off_t kPlaceBytes = sizeof(std::int32_t);
 
@@ -37,7 +38,7 @@ int lock(int fd, int command, short type, off_t start, off_t bytes, struct flock
 }
 
 void check(bool is_good, const char* what) {
-  TORCH_CHECK(is_good, "hold a queue: ", Error::from_errno(what).message);
+  TORCH_CHECK(is_good, kDoing, ": ", Error::from_errno(what).message);
 }
 
 int take_place(int fd, Ability ability) {
@@ -47,21 +48,20 @@ int take_place(int fd, Ability ability) {
     if (lock(fd, F_OFD_SETLK, F_WRLCK, start, kPlaceBytes, request) == 0) return place;
     check(errno == EAGAIN || errno == EACCES, "lock a place");
   }
-  TORCH_CHECK(false, "hold a queue: it has ", kPlacesMax, " holders already");
+  TORCH_CHECK(false, kDoing, ": it has ", kPlacesMax, " holders already");
 }
 
-void write_pid(int fd, Ability ability, int place, std::int32_t pid) {
-  if (place < 0) return;
+// Only helps to wait, so what cannot be written is not; past `ulimit -f` a signal would come.
+void write_pid(int fd, Ability ability, int place, std::int32_t pid) noexcept {
   const off_t start = first_place(ability) + place * kPlaceBytes;
-  check(::pwrite(fd, &pid, sizeof(pid), start) == sizeof(pid), "write a pid");
+  if (place < 0 || !may_be_file_size(static_cast<std::size_t>(start + kPlaceBytes))) return;
+  [[maybe_unused]] const auto written = ::pwrite(fd, &pid, sizeof(pid), start);
 }
 
 }  // namespace
 
 Presence Presence::make(Abilities abilities) {
-  UniqueFd file(::memfd_create("distrun queue", MFD_CLOEXEC));
-  check(static_cast<bool>(file), "memfd_create");
-  Presence presence = join(std::move(file), abilities);
+  Presence presence = join(make_memory_file("distrun presence", 0, kDoing), abilities);
   presence.announce();
   return presence;
 }
@@ -69,7 +69,7 @@ Presence Presence::make(Abilities abilities) {
 Presence Presence::taken_over(UniqueFd file, Places places) {
   TORCH_CHECK_VALUE(places.put >= -1 && places.put < kPlacesMax && places.get >= -1 &&
                         places.get < kPlacesMax && ::fcntl(file.get(), F_GET_SEALS) >= 0,
-                    "take a queue over: places ", places.put, " and ", places.get,
+                    "take over what is shared: places ", places.put, " and ", places.get,
                     " of descriptor ", file.get());
   Presence presence(std::move(file), places);
   presence.announce();
@@ -92,7 +92,7 @@ Presence Presence::another(Abilities abilities) const {
   return join(std::move(file), abilities);
 }
 
-void Presence::announce() const {
+void Presence::announce() const noexcept {
   write_pid(file_.get(), Ability::kPut, places_.put, ::getpid());
   write_pid(file_.get(), Ability::kGet, places_.get, ::getpid());
 }
@@ -108,10 +108,11 @@ std::optional<pid_t> Presence::other(Ability ability) const {
   return pid;
 }
 
-void Presence::lock_put() const {
+bool Presence::try_lock_put() const {
   struct flock request {};
-  check(lock(file_.get(), F_OFD_SETLKW, F_WRLCK, 0, kPlaceBytes, request) == 0,
-        "lock it for a put");
+  if (lock(file_.get(), F_OFD_SETLK, F_WRLCK, 0, kPlaceBytes, request) == 0) return true;
+  check(errno == EAGAIN || errno == EACCES, "lock it for a put");
+  return false;
 }
 
 void Presence::unlock_put() const noexcept {

@@ -1,5 +1,6 @@
-// Presence is a holder's part in a file that all holders of a queue share: who is there, and what
-// can they do.  The kernel takes a holder out when it is gone, however it ends.
+// Presence is a holder's part in a file that all holders of a queue, or of a GPU's memory, share:
+// who is there, and what can they do.  The kernel takes a holder out when it is gone, however it
+// ends.
 //
 //     Presence mine = Presence::make({.can_put = true, .can_get = true});
 //     Presence theirs = mine.another({.can_get = true});      // To be sent: theirs.descriptor(), …
@@ -12,9 +13,11 @@
 //
 // Such a lock lives as long as its description: also while it is on its way in a socket.  A
 // description does not see its own locks, so what a holder finds is somebody else's.  The pid in a
-// place is that of the process that has it, or 0 on the way; it only helps to wait.
+// place is that of the process that has it, 0 on the way, or an older one's; it only helps to wait.
 //
-// fork() copies the descriptor, not the description: the child is to take one made by another().
+// fork() copies the descriptor, not the description: the child is to take one made by another().  A
+// child that has a copy of one which was to be sent keeps that holder there until it ends or
+// executes a program.
 //
 // Errors: c10::Error where the kernel has no room.  Threads: any for const functions.
 #pragma once
@@ -52,8 +55,8 @@ class Presence {
   // Of nobody yet, as long as nobody calls announce().
   Presence another(Abilities abilities) const;
 
-  // Tells the others which process this is.
-  void announce() const;
+  // Tells the others which process this is, where that can be written.
+  void announce() const noexcept;
 
   // The process of another holder that can do this, 0 where it is not known; nothing: there is
   // none.
@@ -65,8 +68,9 @@ class Presence {
   // The place lives on with the descriptor.
   UniqueFd release() { return std::move(file_); }
 
-  // One holder at a time; waits.  Threads of one holder exclude each other by themselves.
-  void lock_put() const;
+  // One holder at a time; false where another has it.  Threads of one holder exclude each other by
+  // themselves.
+  bool try_lock_put() const;
   void unlock_put() const noexcept;
 
  private:

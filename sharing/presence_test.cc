@@ -72,13 +72,14 @@ TEST(PresenceTest, TheLockIsTakenFromTheDead) {
   const Presence first = Presence::make({.can_put = true, .can_get = true});
   testing::ChildProcess child([&](int socket) {
     const Presence own = first.another(first.abilities());
-    own.lock_put();
+    const bool is_held = own.try_lock_put();
     testing::say(socket);
-    return receive_packet(socket).value().has_ended;
+    return is_held && receive_packet(socket).value().has_ended;
   });
   child.wait_for_word();
-  ::kill(child.pid(), SIGKILL);
-  first.lock_put();
+  EXPECT_FALSE(first.try_lock_put());
+  child.kill();
+  EXPECT_TRUE(first.try_lock_put());
   first.unlock_put();
 }
 

@@ -3,7 +3,9 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdint>
+#include <exception>
 #include <set>
+#include <thread>
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
@@ -67,13 +69,19 @@ UniqueFd watch(std::optional<pid_t> process) {
 
 class PutLock {
  public:
-  explicit PutLock(const Presence& presence) : presence_(presence) { presence_.lock_put(); }
-  ~PutLock() { presence_.unlock_put(); }
+  explicit PutLock(const Presence& presence)
+      : presence_(presence), is_held_(presence.try_lock_put()) {}
+  ~PutLock() {
+    if (is_held_) presence_.unlock_put();
+  }
   PutLock(const PutLock&) = delete;
   PutLock& operator=(const PutLock&) = delete;
 
+  bool is_held() const { return is_held_; }
+
  private:
   const Presence& presence_;
+  bool is_held_;
 };
 
 }  // namespace
@@ -109,7 +117,7 @@ class ForkHandlers {
       holder->had_others_ = true;
       try {
         holder->for_child_ = holder->parts_.presence.another(holder->abilities());
-      } catch (const c10::Error&) {
+      } catch (const std::exception&) {
         holder->for_child_.reset();
       }
     }
@@ -195,21 +203,22 @@ QueueHolder::QueueHolder(Parts parts) : parts_(std::move(parts)), had_others_(pa
 
 QueueHolder::~QueueHolder() { ForkHandlers::instance().remove(this); }
 
-bool QueueHolder::try_put(std::string bytes, const std::vector<int>& descriptors) const {
+PutOutcome QueueHolder::try_put(std::string bytes, const std::vector<int>& descriptors) const {
   TORCH_INTERNAL_ASSERT(bytes.size() <= kItemPacketBytes);
   bytes.resize(kItemPacketBytes);
   Result<void> sent;
   {
     const std::lock_guard threads(put_mutex_);
     const PutLock processes(parts_.presence);
-    if (size() >= parts_.capacity) return false;
+    if (!processes.is_held()) return PutOutcome::kSomebodyPuts;
+    if (size() >= parts_.capacity) return PutOutcome::kFull;
     sent = send_packet(parts_.sender.get(), bytes, descriptors);
   }
-  if (!sent && sent.error().kind == ErrorKind::kTimedOut) return false;
+  if (!sent && sent.error().kind == ErrorKind::kTimedOut) return PutOutcome::kFull;
   TORCH_CHECK(sent, "put into ", description(), ": ", sent.error().message);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto taken = ::read(parts_.places.get(), &count, sizeof(count));
-  return true;
+  return PutOutcome::kPut;
 }
 
 std::optional<Packet> QueueHolder::try_get() const {
@@ -246,6 +255,12 @@ void QueueHolder::wait_for_place(Clock::time_point deadline) const {
   poll_until(parts_.places.get(), watch(parts_.presence.other(Ability::kGet)), deadline);
   std::uint64_t count = 0;
   [[maybe_unused]] const auto taken = ::read(parts_.places.get(), &count, sizeof(count));
+}
+
+void QueueHolder::wait_for_putter(Clock::time_point deadline, int tries) {
+  constexpr Clock::duration kFirst = std::chrono::microseconds(20);  // As a put takes.
+  const auto wait = kFirst * (1 << std::clamp(tries - 1, 0, 9));
+  std::this_thread::sleep_until(std::min(deadline, Clock::now() + wait));
 }
 
 }  // namespace distrun::internal

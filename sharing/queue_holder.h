@@ -31,6 +31,8 @@ namespace distrun::internal {
 inline constexpr std::size_t kItemPacketBytes = 640;
 inline constexpr std::chrono::milliseconds kLookAgain{100};
 
+enum class PutOutcome { kPut, kFull, kSomebodyPuts };
+
 class QueueHolder {
  public:
   using Clock = std::chrono::steady_clock;
@@ -59,8 +61,9 @@ class QueueHolder {
   QueueHolder(const QueueHolder&) = delete;
   QueueHolder& operator=(const QueueHolder&) = delete;
 
-  // False where the queue is full.  `bytes` has at most kItemPacketBytes.
-  bool try_put(std::string bytes, const std::vector<int>& descriptors) const;
+  // Never waits for another process: one that was stopped while it puts would hold this one up.
+  // `bytes` has at most kItemPacketBytes.
+  PutOutcome try_put(std::string bytes, const std::vector<int>& descriptors) const;
 
   // Nothing where it is empty.
   std::optional<Packet> try_get() const;
@@ -74,6 +77,9 @@ class QueueHolder {
   // `ability` may be gone, or for kLookAgain.
   void wait_for_item(Clock::time_point deadline) const;
   void wait_for_place(Clock::time_point deadline) const;
+
+  // After so many tries that have found somebody who puts: the longer, the more there were.
+  static void wait_for_putter(Clock::time_point deadline, int tries);
 
   // For messages: the queue "NAME".
   std::string description() const;

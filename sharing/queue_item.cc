@@ -2,16 +2,17 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <string>
 #include <utility>
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
 #include <nlohmann/json.hpp>
-#include <sys/mman.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/result.h"
+#include "sharing/memory_file.h"
 #include "sharing/queue_holder.h"
 
 namespace distrun::internal {
@@ -29,8 +30,8 @@ std::string to_bytes(const Json& fields) {
 Json fields_of(const std::string& bytes) { return Json::from_cbor(bytes, /*strict=*/false); }
 
 UniqueFd file_of(const std::string& bytes) {
-  UniqueFd file(::memfd_create("distrun item", MFD_CLOEXEC));
-  TORCH_CHECK(file, "put ", bytes.size(), " bytes: ", Error::from_errno("memfd_create").message);
+  UniqueFd file = make_memory_file("distrun item", bytes.size(),
+                                   "put " + std::to_string(bytes.size()) + " bytes");
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count = ::write(file.get(), bytes.data() + done, bytes.size() - done);
     if (count < 0 && errno == EINTR) continue;

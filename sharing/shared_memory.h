@@ -2,8 +2,8 @@
 // so that what is mapped stays there.
 //
 //     at::DataPtr memory = make_shared_memory(bytes);
-//     int descriptor = shared_memory_of(storage);             // To be sent; it stays the
-//     storage's. at::DataPtr same = map_shared_memory(std::move(received), bytes);
+//     int descriptor = shared_memory_of(storage);    // To be sent; it stays the storage's.
+//     at::DataPtr same = map_shared_memory(std::move(received), bytes);
 //
 // The memory lives as long as anybody maps it or has its descriptor.
 //

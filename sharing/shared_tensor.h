@@ -23,7 +23,8 @@
 //
 // Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last
 // process that maps it is gone, however it ends.  It is taken when it is shared; where there is
-// none left, or no descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
+// none left (of the machine, or of a cgroup v2; limits of a cgroup v1 are not seen), or no
+// descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
 //
 // A tensor that is handed over twice, in two messages, is two storages of the same memory.
 //
@@ -33,6 +34,8 @@
 // As Tensor.share_memory_() in torch/_tensor.py, and what torch/multiprocessing/reductions.py
 // sends.
 #pragma once
+
+#include <utility>
 
 #include <ATen/core/Tensor.h>
 
@@ -44,11 +47,18 @@ at::Tensor share_memory_(const at::Tensor& tensor);
 
 bool is_shared(const at::Tensor& tensor);
 
+namespace internal {
+struct TakenOver {};
+}  // namespace internal
+
 // A tensor that can be handed to another process.
 class SharedTensor {
  public:
   // Shares its storage in place, as share_memory_() does.
   explicit SharedTensor(const at::Tensor& tensor);
+
+  // For hand_over.h: one whose memory another process has shared.
+  SharedTensor(internal::TakenOver, at::Tensor tensor) : tensor_(std::move(tensor)) {}
 
   // The tensor that was given; in another process one on the same memory.
   const at::Tensor& tensor() const { return tensor_; }

@@ -1,7 +1,7 @@
 // Processes for tests: forked, bounded, and gone at the end of the test.
 //
 //     ChildProcess child([&](int socket) { … return true; });   // There: its exit status is 0.
-//     child.send(queue);                                        // There: receive_queue(socket)
+//     send_to(child.socket(), queue);                           // There: receive_queue(socket)
 //     EXPECT_TRUE(child.succeeded());
 #pragma once
 

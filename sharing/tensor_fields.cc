@@ -155,7 +155,7 @@ std::vector<SharedTensor> taken_over(const nlohmann::json& fields,
           storages[static_cast<std::size_t>(index(tensor.at(0), storages.size()))];
       const View view = view_of(tensor);
       check(view, storage);
-      tensors.emplace_back(make_tensor(view, storage));
+      tensors.emplace_back(TakenOver(), make_tensor(view, storage));
     }
     return tensors;
   } catch (const nlohmann::json::exception& error) {

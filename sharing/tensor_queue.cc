@@ -43,18 +43,26 @@ void TensorQueue::put(const Item& item, Timeout timeout) const {
                     ": this is its reader()");
   const auto deadline = deadline_after(timeout);
   const internal::PackedItem packed = internal::pack(item);
+  int tries = 0;
   for (;;) {
     if (holder_->is_without_others(Ability::kGet)) {
       fail<QueueEnded>("put into ", holder_->description(),
                        ": it has ended: no process that could get is left");
     }
-    if (holder_->try_put(packed.bytes, packed.descriptors.all)) return;
+    const auto outcome = holder_->try_put(packed.bytes, packed.descriptors.all);
+    if (outcome == internal::PutOutcome::kPut) return;
+    const bool is_full = outcome == internal::PutOutcome::kFull;
     if (Clock::now() >= deadline) {
+      if (!is_full) {
+        fail<QueueTimeout>("put into ", holder_->description(), ": after ", seconds(timeout),
+                           " s somebody is putting: is a process stopped in the middle?");
+      }
       fail<QueueTimeout>("put into ", holder_->description(), ": it has been full for ",
                          seconds(timeout), " s, with ", size(), " items of ", capacity(),
                          ": nobody gets any");
     }
-    holder_->wait_for_place(deadline);
+    tries = is_full ? 0 : tries + 1;
+    is_full ? holder_->wait_for_place(deadline) : holder_->wait_for_putter(deadline, tries);
   }
 }
 

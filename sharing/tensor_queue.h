@@ -2,7 +2,8 @@
 // number of processes may put, and from which any number may get.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
-//     auto processes = spawn(…, queue.writer());                 // Who has the queue: hand_over.h.
+//     auto processes =                                           // Who has the queue: hand_over.h.
+//         spawn(kWorker, 2, {.arguments = {.queues = {queue.writer()}}});
 //     TensorQueue::Item item = queue.get();                      // item.tensors, item.text
 //
 //     queue.put({{inputs, targets}, "batch 3"});                 // In the other process.
@@ -19,7 +20,8 @@
 // have to take another reader for somebody who may put.
 //
 // Waiting is bounded: QueueTimeout after `timeout`, 5 minutes unless told otherwise; zero tries
-// once.
+// once.  A process that is stopped in the middle of a put() holds up other puts until they time
+// out.
 //
 // Tensors are shared as by share_memory_(): put() moves their storage into shared memory if it is
 // not there yet, and the sender's tensor and the receiver's have the same memory from then on. What
@@ -28,7 +30,9 @@
 // Descriptors: a queue holds four, each storage on its way and each one received another one; the
 // kernel allows a user as many under way as `ulimit -n` says.
 //
-// Threads: any, at the same time.  fork(): the child is a holder of its own.
+// Threads: any, at the same time.  fork(): the child is a holder of its own.  A child that another
+// thread forks while this one hands a queue over (spawn()) has that message too: the queue does not
+// end before the child has ended, or executed a program.
 //
 // As torch.multiprocessing.Queue (torch/multiprocessing/queue.py), where get() hangs when the
 // others have died.

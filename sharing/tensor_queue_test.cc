@@ -337,15 +337,47 @@ TEST(TensorQueueTest, ManyProcessesNeverPutMoreThanThereIsRoomFor) {
   for (auto& producer : producers) EXPECT_TRUE(producer->succeeded());
 }
 
+// A child that is putting, until it is told to end that.
+bool hold_up(const TensorQueue& queue, int socket) {
+  const internal::Presence& own = queue.holder().parts().presence;
+  const bool is_held = own.try_lock_put();
+  say(socket);
+  const bool is_told = !receive_packet(socket).value().has_ended;
+  own.unlock_put();
+  return is_held && is_told;
+}
+
 TEST(TensorQueueTest, WhoPutsWaitsForWhoIsPutting) {
-  const TensorQueue queue(1);
-  const internal::Presence other = queue.holder().parts().presence.another({});
-  other.lock_put();
-  std::thread putter([&] { queue.put({{}, "x"}); });
-  for (int i = 0; i < 100'000 && !HasFailure(); ++i) EXPECT_EQ(queue.size(), 0u);
-  other.unlock_put();
+  const TensorQueue queue(1, "q"), reader = queue.reader();
+  ChildProcess child([&](int socket) { return hold_up(queue, socket); });
+  child.wait_for_word();
+  EXPECT_THROW(queue.put({{}, "x"}, 20ms), QueueTimeout);
+  EXPECT_EQ(queue.size(), 0u);
+  say(child.socket());
+  queue.put({{}, "x"}, kLong);
+  EXPECT_EQ(queue.get(0ms).text, "x");
+  EXPECT_TRUE(child.succeeded());
+}
+
+TEST(TensorQueueTest, WhoIsStoppedWhilePuttingHoldsUpNeitherPutsNorForks) {
+  const TensorQueue queue(1, "q"), reader = queue.reader();
+  ChildProcess stopped([&](int socket) { return hold_up(queue, socket); });
+  stopped.wait_for_word();
+  ::kill(stopped.pid(), SIGSTOP);
+  EXPECT_THAT(error_of<QueueTimeout>([&] {
+                queue.put({{}, "x"}, 0ms);
+              }),
+              AllOf(HasSubstr("\"q\""), HasSubstr("somebody is putting")));
+  std::thread putter([&] { EXPECT_THROW(queue.put({{}, "x"}, 300ms), QueueTimeout); });
+  ChildProcess other([&](int) {
+    EXPECT_THROW(queue.get(0ms), QueueTimeout);
+    EXPECT_THROW(queue.put({{}, "x"}, 20ms), QueueTimeout);
+    return !HasFailure();
+  });
+  EXPECT_TRUE(other.succeeded());
   putter.join();
-  EXPECT_EQ(queue.size(), 1u);
+  stopped.kill();
+  queue.put({{}, "x"}, 0ms);
 }
 
 // Children put and get for ever; each is killed at a moment of its own.
@@ -384,6 +416,29 @@ TEST(TensorQueueTest, KilledProcessesLeaveTheQueueWhole) {
   const auto before = open_descriptors();
   for (unsigned seed = 1; seed <= 40 && !HasFailure(); ++seed) kill_in_the_middle(seed);
   EXPECT_EQ(open_descriptors(), before);
+}
+
+TEST(TensorQueueTest, ALimitOfFileSizesIsAnErrorAndNoSignal) {
+  ChildProcess child([](int) {
+    const TensorQueue before(2);
+    rlimit limit{8, RLIM_INFINITY};
+    ::setrlimit(RLIMIT_FSIZE, &limit);
+    const TensorQueue queue(2), reader = queue.reader();
+    EXPECT_THAT(error_of<c10::Error>([&] {
+                  queue.put({{}, std::string(1000, 'x')});
+                }),
+                HasSubstr("`ulimit -f` allows no more than 8"));
+    queue.put({{}, "x"});
+    EXPECT_EQ(reader.get().text, "x");
+    ChildProcess forked([&](int) {
+      before.put({{}, "y"});
+      return true;
+    });
+    EXPECT_TRUE(forked.succeeded());
+    EXPECT_EQ(before.get().text, "y");
+    return !HasFailure();
+  });
+  EXPECT_TRUE(child.succeeded());
 }
 
 TEST(TensorQueueTest, AnItemForWhichThereIsNoDescriptorIsAnErrorThatSaysSo) {
