@@ -1,6 +1,9 @@
 #include "backends/begun_collective.h"
 
+#include <chrono>
 #include <utility>
+
+#include "backends/group_state.h"
 
 namespace distrun::internal {
 
@@ -32,6 +35,18 @@ bool BegunCollective::wait(std::chrono::milliseconds timeout) {
 
 const BegunCollective* as_begun_collective(const c10d::Work& work) {
   return dynamic_cast<const BegunCollective*>(&work);
+}
+
+void wait_in(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10d::Work& work) {
+  auto timeout = std::chrono::milliseconds::zero();
+  const auto take_timeout_of = [&](const std::shared_ptr<GroupState>& state) {
+    if (state && state->process_group == group) timeout = state->timeout;
+  };
+  if (group && world() != nullptr && takes_first_timeout(work)) {
+    take_timeout_of(world()->group);
+    for (const auto& one : world()->groups) take_timeout_of(one.lock());
+  }
+  work.wait(timeout);
 }
 
 }  // namespace distrun::internal

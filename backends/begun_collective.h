@@ -12,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 #include <c10/util/intrusive_ptr.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
 namespace distrun::internal {
@@ -56,5 +57,11 @@ class BegunCollective : public c10d::Work {
 
 // None: nobody listens to it.
 const BegunCollective* as_begun_collective(const c10d::Work& work);
+
+// Unless it is told another, its wait() has the timeout that its group was made with.
+bool takes_first_timeout(c10d::Work& work);
+
+// Waits for what LibTorch's group has begun, for as long as the group's timeout is now.
+void wait_in(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10d::Work& work);
 
 }  // namespace distrun::internal

@@ -1,5 +1,6 @@
 #include "backends/contiguous.h"
 
+#include <algorithm>
 #include <atomic>
 #include <exception>
 #include <mutex>
@@ -121,12 +122,18 @@ bool is_receive(c10d::OpType type) {
 
 class WaitedOnce : public c10d::Work {
  public:
-  WaitedOnce(WorkPtr work, std::vector<CopyBack> copies)
-      : work_(std::move(work)), copies_(std::move(copies)) {}
+  // `ended`: the work's future; none: it has none.
+  WaitedOnce(WorkPtr work, FuturePtr ended, std::vector<CopyBack> copies)
+      : work_(std::move(work)), ended_(std::move(ended)), copies_(std::move(copies)) {
+    if (ended_) future_ = c10::make_intrusive<c10::ivalue::Future>(ended_->elementType());
+  }
 
   bool isCompleted() override {
     const WorkPtr work = under_way();
-    return !work || work->isCompleted();
+    if (!work) return true;
+    if (!work->isCompleted()) return false;
+    if (ended_) end_quietly();  // Whoever sees that it is completed reads what has come.
+    return true;
   }
   int sourceRank() const override { return source_rank_; }
 
@@ -143,7 +150,27 @@ class WaitedOnce : public c10d::Work {
     return true;
   }
 
+  std::vector<at::Tensor> result() override {
+    if (!ended_) return Work::result();
+    wait(std::chrono::milliseconds::zero());
+    return results_;
+  }
+
+  FuturePtr getFuture() override {
+    if (!ended_) return Work::getFuture();
+    end_quietly();
+    return future_;
+  }
+
  private:
+  void end_quietly() {
+    try {
+      wait(std::chrono::milliseconds::zero());
+    } catch (const std::exception&) {
+      // exception() and the future tell.
+    }
+  }
+
   WorkPtr under_way() const {
     const std::lock_guard lock(mutex_);
     return work_;
@@ -155,24 +182,35 @@ class WaitedOnce : public c10d::Work {
       TORCH_CHECK(work.wait(timeout), "the operation has been aborted");
       if (is_receive(work.retrieveOpType())) source_rank_ = work.sourceRank();
       copy_back(copies_);
+      if (ended_) keep_results(work);
     } catch (...) {
       error = std::current_exception();
     }
+    if (future_ && error) future_->setError(error);
     copies_.clear();
     finish(error);
     const std::lock_guard lock(mutex_);
     work_.reset();
   }
 
+  void keep_results(c10d::Work& work) {
+    results_ = work.result();
+    for (at::Tensor& one : results_) one = original_of(one, copies_);
+    ended_->wait();
+    future_->markCompleted(with_originals(ended_->value(), copies_));
+  }
+
   std::timed_mutex waiting_;
   WorkPtr work_;  // None: it has ended.
+  const FuturePtr ended_;
   std::vector<CopyBack> copies_;
+  FuturePtr future_;  // Completed by the wait.
+  Tensors results_;
   std::atomic<int> source_rank_ = -1;
 };
 
 // None: the backend has none for its works.
 FuturePtr future_of(c10d::Work& work) {
-  if (const auto* begun = as_begun_collective(work)) return future_of(*begun->work());
   // The last class of works that was seen to have none: asking costs an exception.
   static std::atomic<const std::type_info*> known = nullptr;
   const std::type_info& type = typeid(work);
@@ -190,13 +228,15 @@ FuturePtr future_of(c10d::Work& work) {
 
 WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
   if (!work) return work;
-  const FuturePtr ended = future_of(*work);
   const BegunCollective* const begun = as_begun_collective(*work);
+  const FuturePtr ended = future_of(begun == nullptr ? *work : *begun->work());
+  const bool is_copied = std::any_of(copies.begin(), copies.end(),
+                                     [](const CopyBack& one) { return one.from.defined(); });
   // Who listens is to see the copies, so they are made by the thread that waits.
-  if (!ended || (begun != nullptr && !copies.empty())) {
+  if (!ended || (begun != nullptr && is_copied)) {
     Tensors outputs;
     for (const CopyBack& copy : copies) outputs.push_back(copy.to);
-    const WorkPtr waited = c10::make_intrusive<WaitedOnce>(work, std::move(copies));
+    const WorkPtr waited = c10::make_intrusive<WaitedOnce>(work, ended, std::move(copies));
     if (begun != nullptr) begun->listener().ends_by(waited, std::move(outputs));
     return waited;
   }
@@ -206,6 +246,12 @@ WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
 
 bool has_no_future(const c10d::Work& work) {
   return dynamic_cast<const WaitedOnce*>(&work) != nullptr;
+}
+
+bool takes_first_timeout(c10d::Work& work) {
+  if (has_no_future(work)) return true;
+  const BegunCollective* const begun = as_begun_collective(work);
+  return !future_of(begun == nullptr ? work : *begun->work());
 }
 
 at::Tensor Contiguous::input(const at::Tensor& tensor, Sizes sizes) {

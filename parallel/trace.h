@@ -30,22 +30,31 @@
 // of the groups replays it.  It differs from the function where that does not call operators:
 //   - branches, sizes and numbers (item()) are those of the recording;
 //   - tensors from outside of the function are its constants: they are kept, not copied, and what
-//     the function does to them a replay does again; so it is with its inputs;
+//     the function does to them a replay does again; so it is with its inputs.  Those whose memory
+//     is another's, as from_blob() makes them, are copied when they are first used;
+//   - the first gradient of a leaf from outside, whose grad() was undefined before the function's
+//     backward(), is not the leaf's in a replay: later ones are added to what is there;
+//   - as_strided() goes by the offset of the recording, whatever that of the inputs is;
 //   - what writes to memory past the operators (data_ptr(), accessor()) is not seen, but for what
 //     is so written into at::empty() before an operator has, as at::tensor({1, 2}) does: those
 //     values are constants;
 //   - random numbers are drawn anew;
 //   - results have no gradient, and the caller's autocast is not heeded;
-//   - callbacks of a work's future are not seen.
+//   - callbacks of a work's future are not seen.  While it is recorded, to ask for the future of a
+//     collective on tensors that are copied (others than contiguous ones), or whether it is
+//     completed when it is, waits for it; who waits for such a one on a thread that is not recorded
+//     gets a c10::NotImplementedError where its tensors are used next.
 //
 // Errors: what the function throws ends the recording and leaves the thread as it was.  Inputs that
-// share memory, and a replay with inputs of another number, sizes, strides, dtype or device, are a
-// c10::ValueError; a trace within a trace is a c10::Error, as is a replay when a group of the
-// recording has been destroyed.  A replay within a trace is recorded as what it calls.  What a
-// collective throws in a replay is a c10::DistBackendError that names the node.
+// share memory, and a replay with inputs of another number, sizes, strides, dtype, device or
+// layout, are a c10::ValueError; a trace within a trace is a c10::Error, as is a replay when a group
+// of the recording is gone: it has been destroyed, and nobody holds the c10d::ProcessGroup.  An
+// operator that is given a storage is a c10::NotImplementedError.  A replay within a trace is
+// recorded as what it calls.  What a collective throws in a replay is a c10::DistBackendError that
+// names the node; it comes when what else is under way has ended.
 //
-// Threads: a trace records the thread that makes it, and those on which its backward() goes on;
-// several may be made at a time.  A Trace is cheap to copy, and replays on any thread, where those
+// Threads: a trace records the thread that makes it, and those on which its backward() goes on, or
+// that have its at::ThreadLocalState, until it returns; several may be made at a time.  A Trace is cheap to copy, and replays on any thread, where those
 // of a group are in the same order on every rank.
 //
 // From torch/fx/experimental/proxy_tensor.py.
@@ -54,7 +63,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <utility>
 #include <vector>
 
 #include <ATen/core/Tensor.h>

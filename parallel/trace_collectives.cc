@@ -1,6 +1,8 @@
 #include "parallel/trace_collectives.h"
 
 #include <exception>
+#include <set>
+#include <string_view>
 
 #include <ATen/core/jit_type.h>
 #include <c10/util/Exception.h>
@@ -12,6 +14,10 @@ namespace {
 bool begins_with(const std::string& text, const char* start) { return text.rfind(start, 0) == 0; }
 
 }  // namespace
+
+bool is_of_c10d(const c10::FunctionSchema& schema) {
+  return begins_with(schema.name(), "c10d::") || begins_with(schema.name(), "_c10d_functional");
+}
 
 bool is_collective(const c10::FunctionSchema& schema) {
   if (!begins_with(schema.name(), "c10d::") || schema.returns().empty()) return false;
@@ -33,12 +39,28 @@ std::vector<at::Tensor> tensors_of_collective(at::ArrayRef<c10::IValue> argument
   return tensors;
 }
 
+c10::intrusive_ptr<c10d::ProcessGroup> group_of(const c10::IValue& value) {
+  const bool is_group =
+      value.isObject() && value.type()->str() == "__torch__.torch.classes.c10d.ProcessGroup";
+  if (!is_group) return {};
+  return value.toCustomClass<c10d::ProcessGroup>();
+}
+
 bool overwrites_its_first(const c10::FunctionSchema& schema) {
-  const std::string& name = schema.name();
-  const bool reads = begins_with(name, "c10d::allreduce") || name == "c10d::reduce_" ||
-                     name == "c10d::broadcast_" || name == "c10d::send" ||
-                     name == "c10d::check_for_nan";
-  return begins_with(name, "c10d::") && !reads;
+  static const std::set<std::string_view> names = {"c10d::allgather_",
+                                                   "c10d::_allgather_base_",
+                                                   "c10d::allgather_coalesced_",
+                                                   "c10d::allgather_into_tensor_coalesced_",
+                                                   "c10d::gather_",
+                                                   "c10d::scatter_",
+                                                   "c10d::reduce_scatter_",
+                                                   "c10d::_reduce_scatter_base_",
+                                                   "c10d::reduce_scatter_tensor_coalesced_",
+                                                   "c10d::alltoall_",
+                                                   "c10d::alltoall_base_",
+                                                   "c10d::recv_",
+                                                   "c10d::recv_any_source_"};
+  return names.contains(schema.name());
 }
 
 bool only_reads(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments) {

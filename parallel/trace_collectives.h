@@ -8,10 +8,14 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/function_schema.h>
 #include <ATen/core/ivalue.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "parallel/trace_graph.h"
 
 namespace distrun::internal {
+
+// An operator of c10d or _c10d_functional.
+bool is_of_c10d(const c10::FunctionSchema& schema);
 
 // An operator of c10d that tells its work: its last result.
 bool is_collective(const c10::FunctionSchema& schema);
@@ -24,6 +28,9 @@ bool is_wait_tensor(const c10::FunctionSchema& schema);
 // here, one after the other; where it writes none, those that it reads.  They are in its first
 // argument, or in the second.
 std::vector<at::Tensor> tensors_of_collective(at::ArrayRef<c10::IValue> arguments);
+
+// None: the value is no c10d::ProcessGroup.
+c10::intrusive_ptr<c10d::ProcessGroup> group_of(const c10::IValue& value);
 
 // What its first argument held before does not matter.
 bool overwrites_its_first(const c10::FunctionSchema& schema);

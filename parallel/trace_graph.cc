@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cctype>
 #include <string_view>
+
 namespace distrun {
 
 namespace {
@@ -60,6 +61,7 @@ TensorFacts TensorFacts::of(const at::Tensor& tensor) {
           .strides = is_strided ? tensor.strides().vec() : std::vector<std::int64_t>(),
           .dtype = tensor.scalar_type(),
           .device = tensor.device(),
+          .layout = tensor.layout(),
           .is_conj = tensor.is_conj(),
           .is_neg = tensor.is_neg()};
 }

@@ -68,6 +68,7 @@ struct TensorFacts {
   std::vector<std::int64_t> sizes, strides;  // Without strides: it is not strided.
   c10::ScalarType dtype;
   c10::Device device;
+  c10::Layout layout;
   bool is_conj, is_neg;
 
   static TensorFacts of(const at::Tensor& tensor);

@@ -3,10 +3,12 @@
 #include <algorithm>
 #include <array>
 #include <functional>
+#include <iterator>
 #include <string_view>
 #include <utility>
 
 #include <ATen/core/LegacyTypeDispatch.h>
+#include <ATen/core/enum_tag.h>
 #include <ATen/core/jit_type.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
@@ -19,6 +21,7 @@ namespace distrun::internal {
 
 namespace {
 
+// LibTorch has no kernels of it; the dispatcher throws where there is a fallback already.
 constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
 const c10::DebugInfoKind kSlot = c10::DebugInfoKind::TEST_INFO_2;
 
@@ -30,9 +33,19 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::St
   op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
 }
 
+// Its kernel only calls other operators.  Past autograd it is called whole, and comes apart here.
+bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
+  if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  return !op.hasKernelForDispatchKey(below.highestPriorityTypeId());
+}
+
 void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
   Recorder* const recorder = Recorder::current();
   if (recorder == nullptr) return run(op, keys, stack);
+  if (is_composite(op, keys)) {
+    return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
+  }
   recorder->call(op, keys, stack);
 }
 
@@ -65,31 +78,10 @@ bool is_node(const c10::FunctionSchema& schema) {
          std::any_of(schema.arguments().begin(), schema.arguments().end(), is_written);
 }
 
-// Where its elements begin and end, in bytes of the storage.
-std::pair<std::int64_t, std::int64_t> extent_of(const at::Tensor& tensor) {
-  std::int64_t last = tensor.storage_offset();
-  for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
-  const auto bytes = static_cast<std::int64_t>(tensor.element_size());
-  return {tensor.storage_offset() * bytes, (last + 1) * bytes};
-}
-
-bool share_memory(const at::Tensor& a, const at::Tensor& b) {
-  if (a.is_same(b)) return true;
-  if (storage_of(a) == nullptr || storage_of(a) != storage_of(b)) return false;
-  if (a.numel() == 0 || b.numel() == 0) return false;
-  const auto [from, to] = extent_of(a);
-  const auto [other_from, other_to] = extent_of(b);
-  return from < other_to && other_from < to;
-}
-
 std::vector<at::Tensor> tensors_of(const c10::IValue& value) {
   std::vector<at::Tensor> tensors;
   append_tensors(value, tensors);
   return tensors;
-}
-
-bool is_group(const c10::IValue& value) {
-  return value.isObject() && value.type()->str() == "__torch__.torch.classes.c10d.ProcessGroup";
 }
 
 std::string_view base_name(const c10::FunctionSchema& schema) {
@@ -113,6 +105,19 @@ bool overwrites(const c10::FunctionSchema& schema) {
   return std::find(names.begin(), names.end(), base_name(schema)) != names.end();
 }
 
+// As what from_blob() makes: when that is gone nobody knows.
+bool borrows_memory(const at::Tensor& tensor) {
+  const c10::StorageImpl* const storage = storage_of(tensor);
+  return storage != nullptr && storage->data() != nullptr &&
+         storage->data_ptr().get_context() == nullptr;
+}
+
+at::Tensor copy_of(const at::Tensor& tensor) {
+  const Unrecorded guard(kKey);
+  const at::AutoDispatchBelowADInplaceOrView past_autograd;
+  return tensor.clone();
+}
+
 // Only how large it is.
 bool looks_at_size(const c10::FunctionSchema& schema) {
   const std::string_view name = base_name(schema);
@@ -124,6 +129,8 @@ bool looks_at_size(const c10::FunctionSchema& schema) {
 struct Recorder::Call {
   const c10::FunctionSchema& schema;
   std::vector<c10::IValue> arguments;
+  bool is_node;
+  bool changes_layout;
 };
 
 // A collective that nobody has waited for.
@@ -134,6 +141,8 @@ struct Recorder::UnderWay {
   std::vector<at::Tensor> copied_to;    // Nor of these.
   bool is_only_read = false;            // They may be read all the time.
   c10::intrusive_ptr<c10d::Work> work;  // None: wait_tensor waits for it.
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  bool has_ended_unseen = false;  // On a thread that is not recorded.
 };
 
 class Recorder::Listener : public BegunCollective::Listener {
@@ -147,13 +156,18 @@ class Recorder::Listener : public BegunCollective::Listener {
       wait();
     }
     const auto recorder = recorder_.lock();
-    if (recorder == nullptr || Recorder::current() != recorder.get()) return;
-    if (const auto begun = begun_.lock()) recorder->add_waits(begun);
+    const auto begun = begun_.lock();
+    if (recorder == nullptr || begun == nullptr) return;
+    if (Recorder::current() == recorder.get()) return recorder->add_waits(begun);
+    const std::lock_guard lock(recorder->mutex_);
+    begun->has_ended_unseen = true;
   }
 
   void ends_by(BegunCollective::WorkPtr work, std::vector<at::Tensor> tensors) override {
+    const auto recorder = recorder_.lock();
     const auto begun = begun_.lock();
-    if (begun == nullptr) return;
+    if (recorder == nullptr || begun == nullptr) return;
+    const std::lock_guard lock(recorder->mutex_);
     begun->work = std::move(work);
     begun->copied_to = std::move(tensors);
   }
@@ -175,25 +189,36 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                     torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const auto given = torch::jit::last(*stack, schema.arguments().size());
-  const Call call{schema, given.vec()};
+  const Call call{schema, given.vec(), is_node(schema), op.hasTag(at::Tag::inplace_view)};
+  wait_for_used(call);
   std::vector<Argument> arguments;
   {
     const std::lock_guard lock(mutex_);
-    wait_for_used(call);
-    keep_what_was_written_unseen(call);
-    for (std::size_t i = 0; is_node(schema) && i < call.arguments.size(); ++i) {
-      arguments.push_back(argument(call.arguments[i], *schema.arguments()[i].real_type()));
-    }
+    if (!has_ended_) arguments = arguments_of(call);
   }
   run(op, keys, stack);
-  if (!is_node(schema)) return;
   const std::lock_guard lock(mutex_);
-  add_values(call, *stack, add_call(call, std::move(arguments)));
+  if (call.is_node && !has_ended_) add_node(call, *stack, std::move(arguments));
+}
+
+std::vector<Argument> Recorder::arguments_of(const Call& call) {
+  keep_what_was_written_unseen(call);
+  std::vector<Argument> arguments;
+  for (std::size_t i = 0; call.is_node && i < call.arguments.size(); ++i) {
+    const c10::Argument& its = call.schema.arguments()[i];
+    const c10::IValue& value = call.arguments[i];
+    if (call.changes_layout && is_written(its) && value.isTensor()) {
+      arguments.emplace_back(own_value_of(value.toTensor()));
+    } else {
+      arguments.push_back(argument(value, *its.real_type()));
+    }
+  }
+  return arguments;
 }
 
 void Recorder::finish(const std::vector<at::Tensor>& results) {
+  wait_for_all();
   const std::lock_guard lock(mutex_);
-  for (const auto& begun : std::vector(under_way_)) wait_for(begun);
   std::vector<Argument> values;
   for (const at::Tensor& one : results) {
     if (!one.defined()) {
@@ -204,13 +229,32 @@ void Recorder::finish(const std::vector<at::Tensor>& results) {
     values.emplace_back(value_of(one));
   }
   graph_->add_output(std::move(values));
+  has_ended_ = true;
+}
+
+std::unique_ptr<Graph> Recorder::take_graph() {
+  const std::lock_guard lock(mutex_);
+  has_ended_ = true;
+  return std::move(graph_);
 }
 
 const Node* Recorder::value_of(const at::Tensor& tensor) {
   if (const Node* const known = values_.find(tensor)) return known;
-  const Node* const node = graph_->add_constant(tensor);
+  const Node* const node = graph_->add_constant(borrows_memory(tensor) ? copy_of(tensor) : tensor);
   values_.set(tensor, node);
   return node;
+}
+
+const Node* Recorder::own_value_of(const at::Tensor& tensor) {
+  const Node* const value = value_of(tensor);
+  const Node* own = values_.own(tensor);
+  if (own == nullptr) {
+    // In a replay the value is another tensor, which is to stay as it is.
+    own = graph_->add_call(c10::OperatorName("aten::detach", ""), {Argument(value)});
+    values_.set_own(tensor, own);
+  }
+  values_.lose_layout(tensor);
+  return own;
 }
 
 Argument Recorder::argument(const c10::IValue& value, const c10::Type& type) {
@@ -218,8 +262,10 @@ Argument Recorder::argument(const c10::IValue& value, const c10::Type& type) {
     return argument(value, *optional->getElementType());
   }
   if (value.isTensor() && value.toTensor().defined()) return Argument(value_of(value.toTensor()));
-  if (is_group(value)) {
-    const auto group = value.toCustomClass<c10d::ProcessGroup>();
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !value.isStorage(),
+      "trace: an operator is given a storage; expected tensors: set_() takes one, too");
+  if (const auto group = group_of(value)) {
     return Argument(Argument::Group{
         .name = group->getGroupName(),
         .process_group = c10::weak_intrusive_ptr<c10::intrusive_ptr_target>(group)});
@@ -245,30 +291,29 @@ void Recorder::add_results(const c10::IValue& value, const Node* node) {
   }
 }
 
-const Node* Recorder::add_call(const Call& call, std::vector<Argument> given) {
-  const auto& schema = call.schema.arguments();
+void Recorder::add_node(const Call& call, torch::jit::Stack& stack,
+                        std::vector<Argument> arguments) {
   const auto is_default = [&](std::size_t i) {
-    const auto* literal = std::get_if<Argument::Literal>(&given[i].value());
-    return schema[i].default_value() && literal != nullptr &&
-           literal->text == text_of(*schema[i].default_value(), *schema[i].real_type());
+    const c10::Argument& its = call.schema.arguments()[i];
+    const auto* literal = std::get_if<Argument::Literal>(&arguments[i].value());
+    return its.default_value() && literal != nullptr &&
+           literal->text == text_of(*its.default_value(), *its.real_type());
   };
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;
-  std::size_t args_needed = 0;  // All that follow are defaults.
-  for (std::size_t i = 0; i < given.size(); ++i) {
-    const bool is_needed = !is_default(i);
-    if (!schema[i].kwarg_only()) {
-      args.push_back(std::move(given[i]));
-      if (is_needed) args_needed = args.size();
-    } else if (is_needed) {
-      kwargs.emplace_back(schema[i].name(), std::move(given[i]));
+  std::size_t positional = 0;
+  for (std::size_t i = 0; i < arguments.size(); ++i) {
+    if (call.schema.arguments()[i].kwarg_only()) {
+      if (!is_default(i)) kwargs.emplace_back(call.schema.arguments()[i].name(), arguments[i]);
+      continue;
     }
+    args.push_back(arguments[i]);
+    if (!is_default(i)) positional = args.size();
   }
-  args.erase(args.begin() + static_cast<std::ptrdiff_t>(args_needed), args.end());
-  return graph_->add_call(call.schema.operator_name(), std::move(args), std::move(kwargs));
-}
+  args.erase(args.begin() + static_cast<std::ptrdiff_t>(positional), args.end());
 
-void Recorder::add_values(const Call& call, torch::jit::Stack& stack, const Node* node) {
+  const Node* const node =
+      graph_->add_call(call.schema.operator_name(), std::move(args), std::move(kwargs));
   if (is_collective(call.schema)) return add_collective(node, call, stack);
   const auto results = torch::jit::last(stack, call.schema.returns().size());
   for (std::size_t i = 0; i < results.size(); ++i) {
@@ -295,6 +340,9 @@ void Recorder::add_collective(const Node* node, const Call& call, torch::jit::St
   }
   auto work = stack.back().toCustomClass<c10d::Work>();
   if (!work) return;
+  for (const c10::IValue& one : call.arguments) {
+    if (!begun->group) begun->group = group_of(one);
+  }
   begun->work = c10::make_intrusive<BegunCollective>(
       std::move(work), std::make_shared<Listener>(weak_from_this(), begun));
   stack.back() = begun->work;
@@ -302,11 +350,22 @@ void Recorder::add_collective(const Node* node, const Call& call, torch::jit::St
 }
 
 void Recorder::wait_for_used(const Call& call) {
-  if (under_way_.empty()) return;
-  for (const auto& begun : std::vector(under_way_)) {
-    if (uses(call, *begun)) wait_for(begun);
+  std::vector<std::shared_ptr<UnderWay>> used;
+  {
+    const std::lock_guard lock(mutex_);
+    if (has_ended_ || under_way_.empty()) return;
+    std::copy_if(under_way_.begin(), under_way_.end(), std::back_inserter(used),
+                 [&](const auto& one) { return uses(call, *one); });
+    std::erase_if(under_way_, [](const auto& one) { return !one->work && one->tensors.empty(); });
   }
-  std::erase_if(under_way_, [](const auto& one) { return !one->work && one->tensors.empty(); });
+  for (const auto& one : used) wait_for(one);
+}
+
+void Recorder::wait_for_all() {
+  std::unique_lock lock(mutex_);
+  const std::vector all = under_way_;
+  lock.unlock();
+  for (const auto& one : all) wait_for(one);
 }
 
 bool Recorder::uses(const Call& call, UnderWay& begun) {
@@ -326,25 +385,35 @@ bool Recorder::uses(const Call& call, UnderWay& begun) {
   return false;
 }
 
+// Without the lock: another thread may have to record something before the wait ends.
 void Recorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
+  std::unique_lock lock(mutex_);
   // Another's wait may have ended it.
-  if (std::find(under_way_.begin(), under_way_.end(), begun) == under_way_.end()) return;
+  const auto found = std::find(under_way_.begin(), under_way_.end(), begun);
+  if (found == under_way_.end()) return;
+  const auto work = begun->work;
+  const auto tensors = begun->tensors;
+  if (!work) under_way_.erase(found);
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      !begun->has_ended_unseen || begun->copied_to.empty(), "trace: %", begun->name,
+      " has been waited for on a thread that is not recorded, which has copied its results; "
+      "expected a wait on the thread of the trace, or contiguous tensors");
+  lock.unlock();
+
   const at::AutoDispatchBelowADInplaceOrView past_autograd;
-  if (begun->work) {
-    const auto work = begun->work;
-    in_collective("trace: %" + begun->name, [&] { work->wait(); });
+  if (work) {
+    in_collective("trace: %" + begun->name, [&] { wait_in(begun->group, *work); });
     return add_waits(begun);
   }
-  std::erase(under_way_, begun);
   static const auto wait = c10::Dispatcher::singleton()
                                .findSchemaOrThrow("_c10d_functional::wait_tensor", "")
                                .typed<at::Tensor(const at::Tensor&)>();
-  for (const at::Tensor& one : begun->tensors) wait.call(one);
+  for (const at::Tensor& one : tensors) wait.call(one);
 }
 
 void Recorder::add_waits(const std::shared_ptr<UnderWay>& begun) {
   const std::lock_guard lock(mutex_);
-  if (std::erase(under_way_, begun) == 0) return;
+  if (has_ended_ || std::erase(under_way_, begun) == 0) return;
   for (std::size_t i = 0; i < begun->parts.size(); ++i) {
     const Node* const wait = graph_->add_call(
         c10::OperatorName("_c10d_functional::wait_tensor", ""), {Argument(begun->parts[i])});
@@ -374,9 +443,7 @@ void Recorder::keep_if_unwritten(const at::Tensor& tensor) {
   if (found == unwritten_.end()) return;
   const auto [room, node] = found->second;
   unwritten_.erase(found);
-  const Unrecorded guard(kKey);
-  const at::AutoDispatchBelowADInplaceOrView past_autograd;
-  graph_->become_copy_of(node, room.clone());
+  graph_->become_copy_of(node, copy_of(room));
 }
 
 RecorderScope::RecorderScope(const std::shared_ptr<Recorder>& recorder)

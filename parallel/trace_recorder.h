@@ -50,7 +50,8 @@ class Recorder : public c10::DebugInfoBase, public std::enable_shared_from_this<
   // Waits for what is still under way; the function has returned these.  In the scope.
   void finish(const std::vector<at::Tensor>& results);
 
-  std::unique_ptr<Graph> take_graph() { return std::move(graph_); }
+  // Whoever still has the recorder, as a thread that goes on has, records nothing from then on.
+  std::unique_ptr<Graph> take_graph();
 
  private:
   struct UnderWay;
@@ -58,14 +59,16 @@ class Recorder : public c10::DebugInfoBase, public std::enable_shared_from_this<
   struct Call;
 
   const Node* value_of(const at::Tensor& tensor);
+  // For an operator that changes how it lies in memory.
+  const Node* own_value_of(const at::Tensor& tensor);
+  std::vector<Argument> arguments_of(const Call& call);
   Argument argument(const c10::IValue& value, const c10::Type& type);
   void add_results(const c10::IValue& value, const Node* node);
-  const Node* add_call(const Call& call, std::vector<Argument> given);
-  // What the call has left on the stack are the values of `node`.
-  void add_values(const Call& call, torch::jit::Stack& stack, const Node* node);
+  void add_node(const Call& call, torch::jit::Stack& stack, std::vector<Argument> arguments);
   void add_collective(const Node* node, const Call& call, torch::jit::Stack& stack);
 
   void wait_for_used(const Call& call);
+  void wait_for_all();
   static bool uses(const Call& call, UnderWay& begun);
   void wait_for(const std::shared_ptr<UnderWay>& begun);
   void add_waits(const std::shared_ptr<UnderWay>& begun);
@@ -75,6 +78,7 @@ class Recorder : public c10::DebugInfoBase, public std::enable_shared_from_this<
 
   std::recursive_mutex mutex_;
   std::unique_ptr<Graph> graph_;
+  bool has_ended_ = false;
   TraceValues values_;
   std::vector<std::shared_ptr<UnderWay>> under_way_;
   // What makes room, and has not been written to, by memory.

@@ -1,5 +1,6 @@
 #include "parallel/trace_replay.h"
 
+#include <exception>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -12,6 +13,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
+#include "backends/begun_collective.h"
 #include "parallel/trace_collectives.h"
 #include "parallel/trace_values.h"
 
@@ -30,6 +32,7 @@ void check_input(std::size_t i, const TensorFacts& given, const TensorFacts& exp
         at::IntArrayRef(expected.sizes));
   check(given.dtype == expected.dtype, "dtype", given.dtype, expected.dtype);
   check(given.device == expected.device, "device", given.device, expected.device);
+  check(given.layout == expected.layout, "layout", given.layout, expected.layout);
   check(given.strides == expected.strides, "strides", at::IntArrayRef(given.strides),
         at::IntArrayRef(expected.strides));
   TORCH_CHECK_VALUE(given == expected, "replay: inputs[", i,
@@ -44,6 +47,20 @@ class Replay {
       for (const Node* const input : node.inputs()) last_user_[input] = &node;
     }
   }
+
+  // What is under way when something is thrown is not to be dropped: it writes to memory, and half
+  // a message makes a connection useless.
+  ~Replay() {
+    for (const auto& [node, begun] : works_) {
+      try {
+        if (begun.work) wait_in(begun.group, *begun.work);
+      } catch (const std::exception&) {
+        // The first error is on its way.
+      }
+    }
+  }
+  Replay(const Replay&) = delete;
+  Replay& operator=(const Replay&) = delete;
 
   Tensors run() {
     Tensors results;
@@ -64,6 +81,11 @@ class Replay {
   }
 
  private:
+  struct UnderWay {
+    c10::intrusive_ptr<c10d::ProcessGroup> group;
+    c10::intrusive_ptr<c10d::Work> work;
+  };
+
   c10::IValue run(const Node& node) {
     if (node.kind == Node::Kind::kPlaceholder) return inputs_.at(next_input_++);
     if (node.kind == Node::Kind::kGetAttr) return node.constant;
@@ -86,15 +108,24 @@ class Replay {
     const auto op = c10::Dispatcher::singleton().findSchemaOrThrow(node.op->name.c_str(),
                                                                    node.op->overload_name.c_str());
     torch::jit::Stack stack = arguments(node, op.schema());
+    const auto call = [&] {
+      if (!is_of_c10d(op.schema())) return op.callBoxed(stack);
+      in_collective("replay: %" + node.name, [&] { op.callBoxed(stack); });
+    };
     if (!is_collective(op.schema())) {
-      op.callBoxed(stack);
+      call();
       if (stack.empty()) return {};
       return stack.size() == 1 ? std::move(stack.front()) : c10::ivalue::Tuple::create(stack);
     }
     std::vector<c10::IValue> tensors;
     for (at::Tensor& one : tensors_of_collective(stack)) tensors.emplace_back(std::move(one));
-    in_collective("replay: %" + node.name, [&] { op.callBoxed(stack); });
-    works_[&node] = stack.back().toCustomClass<c10d::Work>();
+    UnderWay begun;
+    for (const c10::IValue& one : stack) {
+      if (!begun.group) begun.group = group_of(one);
+    }
+    call();
+    begun.work = stack.back().toCustomClass<c10d::Work>();
+    works_[&node] = std::move(begun);
     return c10::ivalue::Tuple::create(std::move(tensors));
   }
 
@@ -135,9 +166,10 @@ class Replay {
   void wait_for(const Node& collective) {
     const auto found = works_.find(&collective);
     if (found == works_.end()) return;  // A wait for another of its tensors was there before.
-    const auto work = std::move(found->second);
+    const UnderWay begun = std::move(found->second);
     works_.erase(found);
-    if (work) in_collective("replay: %" + collective.name, [&] { work->wait(); });
+    if (!begun.work) return;
+    in_collective("replay: %" + collective.name, [&] { wait_in(begun.group, *begun.work); });
   }
 
   const Graph& graph_;
@@ -145,7 +177,7 @@ class Replay {
   std::size_t next_input_ = 0;
   std::unordered_map<const Node*, const Node*> last_user_;
   std::unordered_map<const Node*, c10::IValue> values_;
-  std::unordered_map<const Node*, c10::intrusive_ptr<c10d::Work>> works_;  // Not waited for.
+  std::unordered_map<const Node*, UnderWay> works_;  // Not waited for.
 };
 
 }  // namespace
@@ -167,15 +199,19 @@ Tensors replay(const Graph& graph, const Tensors& inputs) {
 }
 
 void check_inputs(const char* function, const Tensors& inputs) {
-  std::unordered_map<const c10::StorageImpl*, std::size_t> by_memory;
+  std::unordered_map<const c10::StorageImpl*, std::vector<std::size_t>> by_memory;
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     TORCH_CHECK_VALUE(inputs[i].defined(), function, ": inputs[", i,
                       "] is not defined; expected a tensor");
     const c10::StorageImpl* const storage = storage_of(inputs[i]);
     if (storage == nullptr) continue;
-    const auto [other, is_new] = by_memory.emplace(storage, i);
-    TORCH_CHECK_VALUE(is_new, function, ": inputs[", i, "] shares memory with inputs[",
-                      other->second, "]; expected tensors of their own: clone() it");
+    auto& others = by_memory[storage];
+    for (const std::size_t other : others) {
+      TORCH_CHECK_VALUE(!share_memory(inputs[i], inputs[other]), function, ": inputs[", i,
+                        "] shares memory with inputs[", other,
+                        "]; expected tensors of their own: clone() it");
+    }
+    others.push_back(i);
   }
 }
 

@@ -1,8 +1,10 @@
 // Traces in one process: what is recorded, how it reads, and what a replay makes of other inputs.
 #include "parallel/trace.h"
 
+#include <algorithm>
 #include <cmath>
-#include <functional>
+#include <cstring>
+#include <future>
 #include <optional>
 #include <stdexcept>
 #include <string>
@@ -16,11 +18,14 @@
 #include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/add.h>
 #include <ATen/ops/arange.h>
+#include <ATen/ops/bernoulli.h>
 #include <ATen/ops/cat.h>
 #include <ATen/ops/clamp.h>
 #include <ATen/ops/div.h>
 #include <ATen/ops/dropout.h>
 #include <ATen/ops/empty.h>
+#include <ATen/ops/from_blob.h>
+#include <ATen/ops/full.h>
 #include <ATen/ops/index.h>
 #include <ATen/ops/layer_norm.h>
 #include <ATen/ops/linear.h>
@@ -34,8 +39,11 @@
 #include <ATen/ops/split.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/Allocator.h>
+#include <c10/core/InferenceMode.h>
 #include <c10/core/impl/LocalDispatchKeySet.h>
 #include <c10/util/Exception.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -198,6 +206,8 @@ TEST(TraceTest, LiteralsReadAsPythons) {
                 x[0] * 1e-5,
                 x[0] * 3.0,
                 x[0] * c10::Scalar(c10::complex<double>(1, -2)),
+                x[0] * c10::Scalar(c10::complex<double>(0, 2)),
+                x[0] * c10::Scalar(c10::complex<double>(0.5, 1.25)),
                 at::ones({2}, options),
                 x[0].to(at::kHalf, false, true, at::MemoryFormat::Contiguous),
                 at::zeros({}, at::TensorOptions().layout(at::kStrided).pinned_memory(false)),
@@ -207,8 +217,8 @@ TEST(TraceTest, LiteralsReadAsPythons) {
       {numbers()});
   const std::string text = its.str();
   for (const char* part :
-       {"(%arg0_1, 0.5)", "(%arg0_1, 1e-05)", "(%arg0_1, 3.0)", "(%arg0_1, (1.0-2.0j))",
-        "{dtype: torch.bfloat16, device: cpu}",
+       {"(%arg0_1, 0.5)", "(%arg0_1, 1e-05)", "(%arg0_1, 3.0)", "(%arg0_1, (1-2j))",
+        "(%arg0_1, 2j)", "(%arg0_1, (0.5+1.25j))", "{dtype: torch.bfloat16, device: cpu}",
         "{dtype: torch.float16, memory_format: torch.contiguous_format}",
         "args = ([],), kwargs = {layout: torch.strided, pin_memory: False}",
         "args = (%arg0_1, [0, 1], True), kwargs = {dtype: torch.float64}", "(%arg0_1, -inf)"}) {
@@ -305,6 +315,102 @@ TEST(TraceTest, WhatIsWrittenThroughAnotherTensorIsSeenByAll) {
   EXPECT_THAT(its.str(), HasSubstr("return (mul_1, add_)"));
 }
 
+// A replay has one tensor for those that share their elements, and only one of them is changed.
+TEST(TraceTest, TheSizesOfAnotherTensorAreItsOwn) {
+  expect_replays(
+      [](const Tensors& x) -> Tensors {
+        at::Tensor other = x[0].variable_data();
+        other.unsqueeze_(0);
+        other.add_(1);
+        return {x[0].sum(0), other * 1};
+      },
+      {numbers()}, {numbers(1)});
+  expect_replays(
+      [](const Tensors& x) -> Tensors {
+        const at::Tensor product = x[0] * 1, other = product.variable_data();
+        other.add_(1);
+        product.mul_(2);
+        other.t_();
+        product.unsqueeze_(0);
+        return {product + 0, other + 0};
+      },
+      {numbers()}, {numbers(1)});
+}
+
+TEST(TraceTest, ATensorWhoseDataAreSetIsWhatItWasSetTo) {
+  expect_replays(
+      [](const Tensors& x) -> Tensors {
+        at::Tensor product = x[0] * 1;
+        product.set_data(product.t());
+        return {product + 0};
+      },
+      {numbers()}, {numbers(5)});
+}
+
+TEST(TraceTest, StoragesAreRefused) {
+  EXPECT_THAT(error_of([&] {
+                trace(
+                    [](const Tensors& x) -> Tensors {
+                      const at::Tensor flat = at::empty({0});
+                      flat.set_(x[0].storage(), 0, {6}, {1});
+                      return {flat + 1};
+                    },
+                    {numbers()});
+              }),
+              HasSubstr("trace: an operator is given a storage"));
+}
+
+TEST(TraceTest, MemoryThatIsBorrowedIsCopied) {
+  std::vector<float> numbers_of_mine(6, 1);
+  const Trace its = trace(
+      [&](const Tensors& x) -> Tensors {
+        return {x[0] + at::from_blob(numbers_of_mine.data(), {2, 3})};
+      },
+      {numbers()});
+  std::fill(numbers_of_mine.begin(), numbers_of_mine.end(), 1000.F);
+  expect_equal(its.replay({numbers()}), {numbers(1)});
+}
+
+// Composite operators are called whole where autograd does not take them apart.
+TEST(TraceTest, CompositeOperatorsComeApartWithoutAutograd) {
+  const Function function = [](const Tensors& x) -> Tensors {
+    const c10::InferenceMode mode;
+    const at::Tensor made = at::tensor({1.F, 2.F, 4.F});
+    return {x[0] + made.to(at::kDouble), (x[0] * 2).t().reshape({6}) + 1};
+  };
+  const Trace its = expect_replays(function, {numbers()}, {numbers(5)});
+  EXPECT_THAT(its.str(), HasSubstr("aten._to_copy"));
+  EXPECT_THAT(its.str(), ::testing::Not(HasSubstr("aten.reshape")));
+}
+
+TEST(TraceTest, AThreadThatOutlivesTheTraceIsNotRecorded) {
+  std::promise<void> over;
+  std::thread late;
+  const Trace its = trace(
+      [&](const Tensors& x) -> Tensors {
+        const at::ThreadLocalState state;
+        late = std::thread([state, y = x[0], is_over = over.get_future()] {
+          const at::ThreadLocalStateGuard guard(state);
+          is_over.wait();
+          EXPECT_TRUE((y * 2).equal(numbers() * 2));
+        });
+        return {x[0] + 1};
+      },
+      {numbers()});
+  over.set_value();
+  late.join();
+  EXPECT_EQ(names_of(its), "arg0_1 add output");
+}
+
+TEST(TraceTest, PartsOfOneMemoryMayBeInputs) {
+  const auto parts = [](double first) -> Tensors {
+    const at::Tensor all = at::arange(6, at::kFloat) + first;
+    return {all.slice(0, 0, 3), all.slice(0, 3, 6)};
+  };
+  const Trace its = trace([](const Tensors& x) -> Tensors { return {x[0] * 2 + x[1]}; }, parts(0));
+  expect_equal(its.replay(parts(4)), {parts(4)[0] * 2 + parts(4)[1]});
+}
+
 TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {
   EXPECT_THAT(error_of([&] {
                 trace(
@@ -315,7 +421,7 @@ TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {
                     },
                     {numbers()});
               }),
-              HasSubstr("shares memory with %arg0_1, and no operator has made it of that"));
+              HasSubstr("shares memory with a value of the trace, and no operator has made it"));
 }
 
 TEST(TraceTest, SparseTensorsAreKnownByThemselves) {
@@ -435,6 +541,16 @@ TEST(TraceTest, GradientsAddUpInLeavesFromOutside) {
       {numbers()});
   EXPECT_TRUE(weight.grad().equal(numbers().sum(0)));
   EXPECT_TRUE(its.replay({numbers(1)}).empty());
+  // The first gradient is the leaf's: a replay makes one that nobody has.
+  EXPECT_TRUE(weight.grad().equal(numbers().sum(0)));
+  const Trace next = trace(
+      [&](const Tensors& x) -> Tensors {
+        (x[0] * weight).sum().backward();
+        return {};
+      },
+      {numbers()});
+  next.replay({numbers(1)});
+  EXPECT_TRUE(weight.grad().equal(numbers().sum(0) * 2 + numbers(1).sum(0)));
 }
 
 TEST(TraceTest, ResultsOfAReplayHaveNoGradient) {
@@ -470,6 +586,24 @@ TEST(TraceTest, CastsOfAutocastAreNodesAndTheCallersIsNotHeeded) {
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
+TEST(TraceTest, WhatAutocastHasKeptIsCastAgain) {
+  const at::Tensor weight = at::ones({3, 3}).requires_grad_();
+  at::autocast::set_autocast_enabled(at::kCPU, true);
+  at::autocast::increment_nesting();
+  static_cast<void>(numbers().mm(weight));
+  const Trace its =
+      trace([&](const Tensors& x) -> Tensors { return {x[0].mm(weight)}; }, {numbers()});
+  EXPECT_TRUE(at::autocast::is_autocast_cache_enabled());
+  at::autocast::clear_cache();
+  at::autocast::decrement_nesting();
+  at::autocast::set_autocast_enabled(at::kCPU, false);
+  {
+    const at::NoGradGuard no_grad;
+    weight.mul_(2);
+  }
+  expect_equal({its.replay({numbers()})[0].to(at::kFloat)}, {numbers().mm(weight)});
+}
+
 TEST(TraceTest, ResultsMayBeNoneUndefinedInputsOrConstants) {
   const at::Tensor outside = at::ones({1});
   EXPECT_EQ(trace([](const Tensors&) -> Tensors { return {}; }, {}).str(),
@@ -487,6 +621,20 @@ TEST(TraceTest, ResultsMayBeNoneUndefinedInputsOrConstants) {
   EXPECT_TRUE(results[2].is_same(outside));
 }
 
+// The most bytes that were allocated at a time.
+class Memory : public c10::MemoryReportingInfoBase {
+ public:
+  std::int64_t most() const { return most_; }
+  void reportMemoryUsage(void*, std::int64_t size, std::size_t, std::size_t, c10::Device) override {
+    now_ += size;
+    most_ = std::max(most_, now_);
+  }
+  bool memoryProfilingEnabled() const override { return true; }
+
+ private:
+  std::int64_t now_ = 0, most_ = 0;
+};
+
 TEST(TraceTest, AGraphOfManyNodesIsReplayedWithoutItsIntermediateValues) {
   const Function function = [](const Tensors& x) -> Tensors {
     at::Tensor value = x[0];
@@ -495,6 +643,11 @@ TEST(TraceTest, AGraphOfManyNodesIsReplayedWithoutItsIntermediateValues) {
   };
   const Trace its = expect_replays(function, {numbers()}, {numbers(1)});
   EXPECT_EQ(its.graph().nodes().size(), 2002U);
+  const auto memory = std::make_shared<Memory>();
+  const c10::DebugInfoGuard guard(c10::DebugInfoKind::PROFILER_STATE, memory);
+  its.replay({numbers()});
+  EXPECT_GT(memory->most(), 0);
+  EXPECT_LT(memory->most(), 1000);  // Each value has 24 bytes.
 }
 
 // Memory and objects that are gone are not taken for what comes after them at the same place.
@@ -503,8 +656,13 @@ TEST(TraceTest, WhatIsGoneIsForgotten) {
       [](const Tensors& x) -> Tensors {
         at::Tensor sum = x[0];
         for (int i = 0; i < 100; ++i) {
-          const at::Tensor gone = x[0] * i;
-          sum = sum + gone.view({3, 2}).view({2, 3});
+          sum = sum + (x[0] * i).view({3, 2}).view({2, 3});
+          // Nobody knows of it, and it may lie where the product was.
+          const at::Tensor unseen = [&] {
+            const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
+            return at::full({2, 3}, i, at::kFloat);
+          }();
+          sum = sum + unseen;
         }
         return {sum};
       },
@@ -587,6 +745,9 @@ TEST(TraceTest, InputsThatAreNotAsTheyWereAreRefusedByName) {
             "with");
   EXPECT_EQ(error({at::arange(6, at::kFloat).view({3, 2}).t(), x}),
             "ValueError: replay: inputs[0] has strides [1, 2]; expected [3, 1], as the trace was "
+            "made with");
+  EXPECT_EQ(error({numbers().to_sparse(), x}),
+            "ValueError: replay: inputs[0] has layout Sparse; expected Strided, as the trace was "
             "made with");
   EXPECT_THAT(error({at::Tensor(), x}), HasSubstr("replay: inputs[0] is not defined"));
   EXPECT_THAT(error({x, x}), HasSubstr("replay: inputs[1] shares memory with inputs[0]"));

@@ -42,9 +42,13 @@ std::string text_of_double(double number) {
 }
 
 std::string text_of_complex(c10::complex<double> number) {
-  const std::string imaginary = text_of_double(number.imag());
-  return "(" + text_of_double(number.real()) + (imaginary.front() == '-' ? "" : "+") + imaginary +
-         "j)";
+  const auto part = [](double its) {
+    const std::string text = text_of_double(its);
+    return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
+  };
+  const std::string imaginary = part(number.imag()) + "j";
+  if (number.real() == 0 && !std::signbit(number.real())) return imaginary;
+  return "(" + part(number.real()) + (imaginary.front() == '-' ? "" : "+") + imaginary + ")";
 }
 
 std::string in_lower_case(std::string text) {
