@@ -13,11 +13,16 @@ namespace {
 
 constexpr std::size_t kControlBytes = CMSG_SPACE(kPacketDescriptorsMax * sizeof(int));
 
+// Leaves errno as it is.
 Error failed(const char* what) {
-  Error error = Error::from_errno(what);
-  if (errno == EAGAIN) error.kind = ErrorKind::kTimedOut;
-  if (errno == ETOOMANYREFS) error.message += ": more are under way than `ulimit -n` allows";
-  if (errno == EPIPE || errno == ECONNRESET) error.kind = ErrorKind::kNotFound;
+  const int error_number = errno;
+  Error error = Error::from_errno(what, error_number);
+  if (error_number == EAGAIN) error.kind = ErrorKind::kTimedOut;
+  if (error_number == ETOOMANYREFS) {
+    error.message += ": more descriptors are under way than `ulimit -n` allows: raise it";
+  }
+  if (error_number == EPIPE || error_number == ECONNRESET) error.kind = ErrorKind::kNotFound;
+  errno = error_number;
   return error;
 }
 
@@ -84,8 +89,9 @@ Result<Packet> receive_packet(int socket) {
   ssize_t size = -1;
   do {
     size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-  } while (size < 0 && errno == EINTR);
-  if (size < 0 && errno != ECONNRESET) return failed("receive a packet");
+    // ECONNRESET is told once, before what the other side has sent: it has not read all.
+  } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
+  if (size < 0) return failed("receive a packet");
   packet.has_ended = size <= 0;
   packet.bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
   packet.descriptors = descriptors_of(message);

@@ -30,11 +30,13 @@ struct Packet {
 
 Result<std::pair<UniqueFd, UniqueFd>> make_packet_sockets();
 
-// The descriptors stay the caller's.  Fails also where the other side is gone (no SIGPIPE).
+// The descriptors stay the caller's.  Fails also where the other side is gone (kNotFound, no
+// SIGPIPE), and where the user has too many descriptors under way (errno is ETOOMANYREFS).
 Result<void> send_packet(int socket, const std::string& bytes, const std::vector<int>& descriptors);
 
-// Fails with kInvalidArgument for a packet that is larger than the bounds, with kSystem also where
-// this process has no room for its descriptors.
+// What has been sent is received also when who has sent it is gone.  Fails with kInvalidArgument
+// for a packet that is larger than the bounds, with kSystem also where this process has no room for
+// its descriptors.
 Result<Packet> receive_packet(int socket);
 
 }  // namespace distrun

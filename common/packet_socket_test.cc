@@ -64,6 +64,16 @@ TEST_F(PacketSocketTest, WhoGoesWithoutHavingReadAllIsGoneToo) {
   EXPECT_TRUE(receive_packet(here_.get()).value().has_ended);
 }
 
+TEST_F(PacketSocketTest, WhatItHasSaidBeforeIsStillReceived) {
+  ASSERT_TRUE(send_packet(here_.get(), "not read", {}));
+  ASSERT_TRUE(send_packet(there_.get(), "first", {}));
+  ASSERT_TRUE(send_packet(there_.get(), "last", {}));
+  there_.reset();
+  EXPECT_EQ(receive_packet(here_.get()).value().bytes, "first");
+  EXPECT_EQ(receive_packet(here_.get()).value().bytes, "last");
+  EXPECT_TRUE(receive_packet(here_.get()).value().has_ended);
+}
+
 TEST_F(PacketSocketTest, NoProgramThatIsExecutedHasOne) {
   for (const UniqueFd* end : {&here_, &there_}) {
     EXPECT_NE(::fcntl(end->get(), F_GETFD) & FD_CLOEXEC, 0);
@@ -148,8 +158,7 @@ TEST_F(PacketSocketTest, ThatNoDescriptorsAreLeftIsToldAsThat) {
   const auto packet = receive_packet(there_.get());
   ::setrlimit(RLIMIT_NOFILE, &before);
   ASSERT_FALSE(packet);
-  EXPECT_EQ(packet.error().message,
-            "receive a packet: no descriptors are left: raise `ulimit -n`");
+  EXPECT_EQ(packet.error().message, "receive a packet: no descriptors are left: raise `ulimit -n`");
 }
 
 TEST_F(PacketSocketTest, WhatIsTooLargeIsRefused) {

@@ -2,6 +2,8 @@
 
 #include <utility>
 
+#include <c10/util/Exception.h>
+
 #include "sharing/process_set.h"
 
 namespace distrun {
@@ -11,14 +13,21 @@ ProcessContext::ProcessContext(ProcessContext&&) noexcept = default;
 ProcessContext& ProcessContext::operator=(ProcessContext&&) noexcept = default;
 ProcessContext::~ProcessContext() = default;
 
-void ProcessContext::join() { set_->join(); }
-
-bool ProcessContext::join(std::chrono::milliseconds timeout) {
-  return set_->join(internal::time_after(timeout));
+internal::ProcessSet& ProcessContext::set() const {
+  TORCH_CHECK(set_, "join: this ProcessContext has been moved from, and has no processes");
+  return *set_;
 }
 
-void ProcessContext::finish(std::chrono::milliseconds timeout) { set_->finish(timeout); }
+void ProcessContext::join() { set().join(); }
 
-std::vector<pid_t> ProcessContext::pids() const { return set_->pids(); }
+bool ProcessContext::join(std::chrono::milliseconds timeout) {
+  return set().join(internal::time_after(timeout));
+}
+
+void ProcessContext::finish(std::chrono::milliseconds timeout) {
+  set().finish(internal::time_after(timeout), timeout);
+}
+
+std::vector<pid_t> ProcessContext::pids() const { return set().pids(); }
 
 }  // namespace distrun

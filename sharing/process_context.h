@@ -4,12 +4,17 @@
 //     while (!context.join(std::chrono::seconds(1))) std::cout << "still at work\n";
 //
 // The first process that fails decides: the others get SIGTERM, and what is left of them after the
-// grace period SIGKILL.  When join() throws, none is left.  Which was first is the kernel's word,
-// in whose order they are looked at, however late that is.
+// grace period SIGKILL; SIGCONT wakes those that are stopped.  So join() may take the grace period
+// and ten seconds more from the failure on, also where its own timeout is shorter.  What SIGKILL
+// has not ended by then, since it waits for a disk or a driver, is given up; of all others none is
+// left when join() throws.  Which was first is the kernel's word, in whose order they are looked
+// at, however late that is.
 //
 // What a process has started itself is that process's to end.  Other children of the caller are
 // left alone, and so are its signal handlers.  Where SIGCHLD is ignored, a process that has
 // returned from its function is taken at its word, and of another one nobody knows how it ended.
+//
+// One that has been moved from has no processes: its calls throw c10::Error.
 //
 // Threads: one at a time.  In a fork of the process that has it, a ProcessContext is of no use and
 // does no harm.
@@ -36,14 +41,14 @@ class ProcessContext {
   ProcessContext(ProcessContext&&) noexcept;
   ProcessContext& operator=(ProcessContext&&) noexcept;
   // Ends the processes that are still alive, as join() ends the others of one that fails, and reaps
-  // them: it may take the grace period.  What SIGKILL does not end within ten seconds is given up.
+  // them, which may take as long.
   ~ProcessContext();
 
   // Waits for all.  Throws ProcessException for the first that fails, also when called again.
   void join();
 
-  // The same for at most `timeout`, which may be 0.  True: all have ended well; false: some are
-  // still at work, and stay so.
+  // The same, waiting for at most `timeout`, which may be 0.  True: all have ended well; false:
+  // some are still at work, and stay so.
   bool join(std::chrono::milliseconds timeout);
 
   // As join(), but who is still alive when `timeout` is over has failed: all are ended, and it
@@ -56,6 +61,8 @@ class ProcessContext {
   explicit ProcessContext(std::unique_ptr<internal::ProcessSet> set);
 
  private:
+  internal::ProcessSet& set() const;
+
   std::unique_ptr<internal::ProcessSet> set_;
 };
 

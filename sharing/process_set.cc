@@ -11,6 +11,7 @@
 #include <utility>
 
 #include <c10/util/Exception.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sys/epoll.h>
 
@@ -120,11 +121,14 @@ ProcessSet::~ProcessSet() {
 }
 
 SpawnedProcess& ProcessSet::add(SpawnedProcess process) {
+  epoll_event event{.events = EPOLLIN, .data = {.u64 = workers_.size()}};
+  if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process.pidfd.get(), &event) != 0) {
+    const int error_number = errno;
+    kill_and_reap(process.pid);
+    TORCH_CHECK(false, "spawn: ", Error::from_errno("epoll_ctl", error_number).message);
+  }
   Worker& worker = workers_.emplace_back(Worker{std::move(process)});
   ++alive_;
-  epoll_event event{.events = EPOLLIN, .data = {.u64 = workers_.size() - 1}};
-  const int failed = ::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, worker.process.pidfd.get(), &event);
-  TORCH_CHECK(failed == 0, "spawn: ", Error::from_errno("epoll_ctl").message);
   return worker.process;
 }
 
@@ -142,8 +146,17 @@ bool ProcessSet::join(Clock::time_point until) {
   }
 }
 
-void ProcessSet::finish(milliseconds timeout) {
-  if (join(time_after(timeout))) return;
+bool ProcessSet::wait_to_send(const SpawnedProcess& process, bool is_full,
+                              Clock::time_point until) {
+  const short room = is_full ? POLLOUT : 0;
+  pollfd waits[] = {{epoll_.get(), POLLIN, 0}, {process.control.get(), room, 0}};
+  ::poll(waits, 2, milliseconds_until(until));
+  if (waits[0].revents != 0) wait(Clock::now());
+  return !failure_ && process.control;
+}
+
+void ProcessSet::finish(Clock::time_point until, milliseconds timeout) {
+  if (join(until)) return;
   failure_ = std::make_exception_ptr(ProcessTimedOut(alive(), timeout.count()));
   end_rest();
   std::rethrow_exception(failure_);
@@ -195,7 +208,9 @@ void ProcessSet::end_rest() {
        {std::pair(SIGTERM, grace_period_), std::pair(SIGKILL, milliseconds(kKillPatience))}) {
     if (alive_ == 0) return;
     for (const Worker& worker : workers_) {
-      if (!worker.has_ended) send_signal(worker.process, signal);
+      if (worker.has_ended) continue;
+      send_signal(worker.process, signal);
+      send_signal(worker.process, SIGCONT);  // One that is stopped would not heed SIGTERM.
     }
     const auto until = time_after(patience);
     while (alive_ > 0 && wait(until)) continue;

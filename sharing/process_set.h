@@ -32,13 +32,18 @@ class ProcessSet {
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
 
-  // The result lives as long as the set.
+  // The result lives as long as the set.  Where it throws the process has been ended.
   SpawnedProcess& add(SpawnedProcess process);
 
   // As ProcessContext::join().
   bool join(Clock::time_point until = Clock::time_point::max());
-  // As ProcessContext::finish().
-  void finish(std::chrono::milliseconds timeout);
+  // As ProcessContext::finish(), for a time that may have begun before.
+  void finish(Clock::time_point until, std::chrono::milliseconds timeout);
+
+  // Waits until `process` ends, or any other does, or it can be sent a packet (where `is_full`).
+  // False where one has failed, or it has ended: join() has more then.
+  bool wait_to_send(const SpawnedProcess& process, bool is_full, Clock::time_point until);
+  bool has_failed() const { return failure_ != nullptr; }
 
   std::vector<pid_t> pids() const;
 

@@ -21,6 +21,7 @@ namespace {
 
 using internal::ProcessSet;
 using internal::SpawnedProcess;
+using std::chrono::milliseconds;
 
 void check_call(int nprocs) {
   TORCH_CHECK_VALUE(nprocs > 0, "spawn: nprocs is ", nprocs, ", and has to be 1 or more");
@@ -30,22 +31,69 @@ void check_call(int nprocs) {
       "end: main() has to call run_if_spawned() before all else");
 }
 
-ProcessContext start_forks(const std::function<void(int)>& function, int nprocs,
-                           const SpawnOptions& options) {
+// Of the time that a call has, from its entry on.
+struct Limit {
+  explicit Limit(milliseconds time) : timeout(time), until(internal::time_after(time)) {}
+
+  milliseconds timeout;
+  ProcessSet::Clock::time_point until;
+};
+
+using Set = std::unique_ptr<ProcessSet>;
+
+Set start_forks(const std::function<void(int)>& function, int nprocs, const SpawnOptions& options) {
+  check_call(nprocs);
   auto set = std::make_unique<ProcessSet>(options.grace_period);
   for (int index = 0; index < nprocs; ++index) {
     set->add(internal::start_fork(index, [&](internal::WorkerEnds ends) {
       internal::run_forked(std::move(ends), [&] { function(index); });
     }));
   }
-  return ProcessContext(std::move(set));
+  return set;
 }
 
-void wait_for(ProcessContext context, const std::optional<std::chrono::milliseconds>& timeout) {
-  if (timeout) {
-    context.finish(*timeout);
+Set start_unregistered(const std::function<void(int)>& function, int nprocs,
+                       const SpawnOptions& options) {
+  TORCH_CHECK_VALUE(
+      options.start_method == StartMethod::kFork,
+      "spawn: a function that is not registered as a SpawnFunction can only be forked: "
+      "use StartMethod::kFork");
+  return start_forks(function, nprocs, options);
+}
+
+Set start_registered(const SpawnFunction& function, int nprocs, SpawnOptions options,
+                     const Limit& limit) {
+  check_call(nprocs);
+  internal::registered_function(function.name());
+  if (options.start_method == StartMethod::kFork) {
+    for (const at::Tensor& tensor : options.arguments.tensors) share_memory_(tensor);
+    const auto call = [&](int index) { function.function()(index, options.arguments); };
+    return start_forks(call, nprocs, options);
+  }
+  const internal::PackedCall call(function.name(), options.arguments);
+  options.arguments = {};
+  auto set = std::make_unique<ProcessSet>(options.grace_period);
+  std::vector<SpawnedProcess*> processes;  // All of them start before one is told what to do.
+  processes.reserve(static_cast<std::size_t>(nprocs));
+  for (int index = 0; index < nprocs; ++index) {
+    processes.push_back(&set->add(internal::start_fresh(index)));
+  }
+  for (SpawnedProcess* process : processes) {
+    if (!set->has_failed()) call.send_to(*process, *set, limit.until);
+  }
+  if (ProcessSet::Clock::now() >= limit.until) set->finish(limit.until, limit.timeout);
+  return set;
+}
+
+Limit limit_of(const SpawnOptions& options) {
+  return Limit(options.timeout.value_or(kStartTimeout));
+}
+
+void wait_for(ProcessSet& set, bool is_limited, const Limit& limit) {
+  if (is_limited) {
+    set.finish(limit.until, limit.timeout);
   } else {
-    context.join();
+    set.join();
   }
 }
 
@@ -62,42 +110,25 @@ void run_if_spawned() {
 }
 
 void spawn(const SpawnFunction& function, int nprocs, SpawnOptions options) {
+  const Limit limit = limit_of(options);
   const auto timeout = options.timeout;
-  wait_for(start_processes(function, nprocs, std::move(options)), timeout);
+  wait_for(*start_registered(function, nprocs, std::move(options), limit), timeout.has_value(),
+           limit);
 }
 
 void spawn(const std::function<void(int)>& function, int nprocs, const SpawnOptions& options) {
-  wait_for(start_processes(function, nprocs, options), options.timeout);
+  const Limit limit = limit_of(options);
+  wait_for(*start_unregistered(function, nprocs, options), options.timeout.has_value(), limit);
 }
 
 ProcessContext start_processes(const SpawnFunction& function, int nprocs, SpawnOptions options) {
-  check_call(nprocs);
-  internal::registered_function(function.name());
-  if (options.start_method == StartMethod::kFork) {
-    for (const at::Tensor& tensor : options.arguments.tensors) share_memory_(tensor);
-    const auto call = [&](int index) { function.function()(index, options.arguments); };
-    return start_forks(call, nprocs, options);
-  }
-  const internal::PackedCall call(function.name(), options.arguments);
-  options.arguments = {};
-  auto set = std::make_unique<ProcessSet>(options.grace_period);
-  std::vector<SpawnedProcess*> processes;  // All of them start before one is told what to do.
-  processes.reserve(static_cast<std::size_t>(nprocs));
-  for (int index = 0; index < nprocs; ++index) {
-    processes.push_back(&set->add(internal::start_fresh(index)));
-  }
-  for (SpawnedProcess* process : processes) call.send_to(*process);
-  return ProcessContext(std::move(set));
+  const Limit limit(kStartTimeout);
+  return ProcessContext(start_registered(function, nprocs, std::move(options), limit));
 }
 
 ProcessContext start_processes(const std::function<void(int)>& function, int nprocs,
                                const SpawnOptions& options) {
-  check_call(nprocs);
-  TORCH_CHECK_VALUE(
-      options.start_method == StartMethod::kFork,
-      "spawn: a function that is not registered as a SpawnFunction can only be forked: "
-      "use StartMethod::kFork");
-  return start_forks(function, nprocs, options);
+  return ProcessContext(start_unregistered(function, nprocs, options));
 }
 
 }  // namespace distrun

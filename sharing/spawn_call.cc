@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdint>
 #include <iterator>
 #include <utility>
 
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
-#include <poll.h>
 
 #include "common/packet_socket.h"
 
@@ -17,29 +17,49 @@ namespace distrun::internal {
 namespace {
 
 using Json = nlohmann::json;
+using Clock = ProcessSet::Clock;
 
 constexpr std::size_t kSliceBytes = std::size_t{64} * 1024;
 
-// False where the process has ended.
-bool wait_for_room(const SpawnedProcess& process, bool is_users) {
-  pollfd waits[] = {{process.pidfd.get(), POLLIN, 0}, {process.control.get(), POLLOUT, 0}};
-  // Whatever other processes of the user have under way counts too, and nothing tells when there is
-  // less of it.
-  const int changed = is_users ? ::poll(waits, 1, 1) : ::poll(waits, 2, -1);
-  return changed <= 0 || waits[0].revents == 0;
+// What others of the user have under way counts too, and nothing tells when there is less of it.
+constexpr std::chrono::seconds kTooManyPatience{10};
+constexpr std::chrono::milliseconds kLookAgain{1};
+
+struct Way {
+  const SpawnedProcess& process;
+  ProcessSet& set;
+  Clock::time_point until;
+
+  // False where there is no use in going on.
+  bool send(const std::string& bytes, const std::vector<int>& descriptors) const {
+    const auto patient_until = Clock::now() + kTooManyPatience;
+    for (;;) {
+      const auto sent = send_packet(process.control.get(), bytes, descriptors);
+      const bool are_too_many = !sent && errno == ETOOMANYREFS;
+      if (sent) return true;
+      if (sent.error().kind == ErrorKind::kNotFound) return false;
+      const bool is_full = sent.error().kind == ErrorKind::kTimedOut;
+      TORCH_CHECK(is_full || (are_too_many && Clock::now() < patient_until),
+                  "hand over arguments to process ", process.index, ": ", sent.error().message);
+      const auto look = is_full ? until : std::min(until, Clock::now() + kLookAgain);
+      if (!set.wait_to_send(process, is_full, look) || Clock::now() >= until) return false;
+    }
+  }
+};
+
+std::string to_cbor(const Json& fields) {
+  std::string bytes;
+  Json::to_cbor(fields, bytes);
+  return bytes;
 }
 
-bool send(const SpawnedProcess& process, const std::string& bytes,
-          const std::vector<int>& descriptors) {
-  for (;;) {
-    const auto sent = send_packet(process.control.get(), bytes, descriptors);
-    const bool are_too_many = errno == ETOOMANYREFS;
-    if (sent) return true;
-    const ErrorKind kind = sent.error().kind;
-    if (kind == ErrorKind::kNotFound) return false;
-    TORCH_CHECK(kind == ErrorKind::kTimedOut || are_too_many, "hand over arguments to process ",
-                process.index, ": ", sent.error().message);
-    if (!wait_for_room(process, kind != ErrorKind::kTimedOut)) return false;
+// Of Json's exceptions.
+template <class Call>
+auto checked(const Call& call) {
+  try {
+    return call();
+  } catch (const Json::exception& error) {
+    TORCH_CHECK_VALUE(false, "take over arguments: the message is malformed: ", error.what());
   }
 }
 
@@ -47,28 +67,31 @@ bool send(const SpawnedProcess& process, const std::string& bytes,
 
 PackedCall::PackedCall(const std::string& function, const SpawnArguments& arguments)
     : tensors_(arguments.tensors.begin(), arguments.tensors.end()), queues_(arguments.queues) {
-  Json queues = Json::array();
-  for (const TensorQueue& queue : queues_) queues.push_back(hand_over(queue, descriptors_));
   const std::string& text = arguments.text;  // Any bytes.
-  const Json fields = {{"function", function},
-                       {"tensors", hand_over(tensors_, descriptors_)},
-                       {"queues", std::move(queues)},
-                       {"text", Json::binary(std::vector<std::uint8_t>(text.begin(), text.end()))}};
-  Json::to_cbor(fields, bytes_);
+  bytes_ = to_cbor({{"function", function},
+                    {"tensors", hand_over(tensors_, descriptors_)},
+                    {"text", Json::binary(std::vector<std::uint8_t>(text.begin(), text.end()))}});
 }
 
-void PackedCall::send_to(SpawnedProcess& process) const {
-  const std::vector<int>& all = descriptors_.all;
-  const Json sizes = {
-      {"index", process.index}, {"bytes", bytes_.size()}, {"descriptors", all.size()}};
+void PackedCall::send_to(SpawnedProcess& process, ProcessSet& set, Clock::time_point until) const {
+  Descriptors descriptors{.all = descriptors_.all};  // With the process's own of the queues.
+  Json queues = Json::array();
+  for (const TensorQueue& queue : queues_) queues.push_back(hand_over(queue, descriptors));
+  const std::vector<int>& all = descriptors.all;
+  const std::string queue_bytes = to_cbor(queues), every_byte = bytes_ + queue_bytes;
+  const Json sizes = {{"index", process.index},
+                      {"bytes", every_byte.size()},
+                      {"queue bytes", queue_bytes.size()},
+                      {"descriptors", all.size()}};
   const UniqueFd lifeline = std::move(process.lifeline_of_worker);
-  if (!send(process, sizes.dump(), {lifeline.get()})) return;
+  const Way way{process, set, until};
+  if (!way.send(sizes.dump(), {lifeline.get()})) return;
   std::size_t sent_bytes = 0, sent_descriptors = 0;
-  while (sent_bytes < bytes_.size() || sent_descriptors < all.size()) {
-    const std::size_t bytes = std::min(kSliceBytes, bytes_.size() - sent_bytes);
+  while (sent_bytes < every_byte.size() || sent_descriptors < all.size()) {
+    const std::size_t bytes = std::min(kSliceBytes, every_byte.size() - sent_bytes);
     const std::size_t count = std::min(kPacketDescriptorsMax, all.size() - sent_descriptors);
     const int* first = all.data() + sent_descriptors;
-    if (!send(process, bytes_.substr(sent_bytes, bytes), {first, first + count})) return;
+    if (!way.send(every_byte.substr(sent_bytes, bytes), {first, first + count})) return;
     sent_bytes += bytes;
     sent_descriptors += count;
   }
@@ -78,12 +101,15 @@ std::optional<ReceivedCall> receive_call(int control) {
   auto head = receive_packet(control);
   TORCH_CHECK(head, "take over arguments: ", head.error().message);
   if (head->has_ended) return std::nullopt;
-  const Json sizes = Json::parse(head->bytes);
   TORCH_CHECK_VALUE(head->descriptors.size() == 1, "take over arguments: no lifeline");
-  ReceivedCall call{.index = sizes.at("index").get<int>(),
-                    .lifeline = std::move(head->descriptors[0])};
-  const auto bytes = sizes.at("bytes").get<std::size_t>();
-  const auto descriptors = sizes.at("descriptors").get<std::size_t>();
+  const Json sizes = checked([&] { return Json::parse(head->bytes); });
+  const auto size = [&](const char* what) {
+    return checked([&] { return sizes.at(what).get<std::size_t>(); });
+  };
+  const auto bytes = size("bytes"), descriptors = size("descriptors");
+  ReceivedCall call{.index = checked([&] { return sizes.at("index").get<int>(); }),
+                    .lifeline = std::move(head->descriptors[0]),
+                    .queue_bytes = size("queue bytes")};
   while (call.bytes.size() < bytes || call.descriptors.size() < descriptors) {
     auto packet = receive_packet(control);
     TORCH_CHECK(packet, "take over arguments: ", packet.error().message);
@@ -96,17 +122,23 @@ std::optional<ReceivedCall> receive_call(int control) {
 }
 
 SpawnCall ReceivedCall::unpack() {
-  const Json fields = Json::from_cbor(bytes);
-  SpawnCall call{.function = fields.at("function").get<std::string>(), .index = index};
-  for (const SharedTensor& shared : taken_over(fields.at("tensors"), descriptors)) {
-    call.arguments.tensors.push_back(shared.tensor());
-  }
-  for (const Json& queue : fields.at("queues")) {
-    call.arguments.queues.push_back(taken_over_queue(queue, descriptors));
-  }
-  const auto& text = fields.at("text").get_binary();
-  call.arguments.text.assign(text.begin(), text.end());
-  return call;
+  TORCH_CHECK_VALUE(queue_bytes <= bytes.size(), "take over arguments: ", queue_bytes, " of ",
+                    bytes.size(), " bytes are queues");
+  const auto queues_begin = bytes.end() - static_cast<std::ptrdiff_t>(queue_bytes);
+  return checked([&] {
+    const Json fields = Json::from_cbor(bytes.begin(), queues_begin);
+    const Json queues = Json::from_cbor(queues_begin, bytes.end());
+    SpawnCall call{.function = fields.at("function").get<std::string>(), .index = index};
+    for (const SharedTensor& shared : taken_over(fields.at("tensors"), descriptors)) {
+      call.arguments.tensors.push_back(shared.tensor());
+    }
+    for (const Json& queue : queues) {
+      call.arguments.queues.push_back(taken_over_queue(queue, descriptors));
+    }
+    const auto& text = fields.at("text").get_binary();
+    call.arguments.text.assign(text.begin(), text.end());
+    return call;
+  });
 }
 
 }  // namespace distrun::internal

@@ -98,7 +98,7 @@ TEST(SpawnEndsTest, OtherExceptionsAreToldToo) {
   const auto raised = failure_of<ProcessRaisedException>("R");
   EXPECT_EQ(raised.type(), "std::runtime_error");
   EXPECT_EQ(raised.text(), "no such thing");
-  EXPECT_EQ(failure_of<ProcessRaisedException>("i").type(), "an exception");
+  EXPECT_EQ(failure_of<ProcessRaisedException>("i").type(), "int");
 }
 
 TEST(SpawnEndsTest, SignalsAreTold) {
@@ -145,6 +145,19 @@ TEST(SpawnEndsTest, WhoDoesNotHeedSigtermIsKilledWhenTheGracePeriodIsOver) {
   const auto exited = exception_of<ProcessExitedException>([&] { context.finish(kLong); });
   EXPECT_EQ(exited.index(), 1);
   EXPECT_TRUE(watches.at(0).has_ended(0ms));
+}
+
+TEST(SpawnEndsTest, AProcessThatIsStoppedHeedsSigtermToo) {
+  constexpr auto kGrace = 15s;
+  const TensorQueue begun(1);
+  ProcessContext context = start("bw", {begun}, {.grace_period = kGrace});
+  const std::vector<Watch> watches = watch(context);
+  EXPECT_EQ(begun.get(kLong).text, "begun");
+  watches.at(0).send(SIGSTOP);
+  watches.at(1).send(SIGKILL);
+  const auto killed = std::chrono::steady_clock::now();
+  EXPECT_THROW(context.finish(kLong), ProcessExitedException);
+  EXPECT_LT(std::chrono::steady_clock::now() - killed, kGrace);
 }
 
 TEST(SpawnEndsTest, JoinWithATimeoutLeavesThemAtWork) {
@@ -213,11 +226,23 @@ TEST(SpawnEndsTest, ProcessesEndWithTheirParentHoweverItEnds) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
+// While it lives.
+class IgnoredSignal {
+ public:
+  explicit IgnoredSignal(int signal) : signal_(signal), before_(::signal(signal, SIG_IGN)) {}
+  ~IgnoredSignal() { ::signal(signal_, before_); }
+  IgnoredSignal(const IgnoredSignal&) = delete;
+  IgnoredSignal& operator=(const IgnoredSignal&) = delete;
+
+ private:
+  int signal_;
+  sighandler_t before_;
+};
+
 TEST(SpawnEndsTest, WhereSigchldIsIgnoredAProcessThatReturnsIsTakenAtItsWord) {
-  const auto before = ::signal(SIGCHLD, SIG_IGN);
+  const IgnoredSignal ignored(SIGCHLD);
   spawn(kAct, 2, {.arguments = {.text = "rr"}, .timeout = kLong});
   const auto killed = failure_of<ProcessExitedException>("K");
-  ::signal(SIGCHLD, before);
   EXPECT_EQ(killed.end(), std::nullopt);
   EXPECT_THAT(killed.what(), HasSubstr("SIGCHLD is ignored"));
 }

@@ -1,15 +1,23 @@
 // StartMethod::kFork, and other forks of a process that has a ProcessContext.
+#include <array>
+#include <atomic>
 #include <csignal>
+#include <cstdio>
+#include <exception>
 #include <filesystem>
+#include <functional>
+#include <iostream>
 #include <stdexcept>
 #include <thread>
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/zeros.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/unique_fd.h"
 #include "sharing/shared_tensor.h"
 #include "sharing/spawn.h"
 #include "sharing/spawn_testing.h"
@@ -64,6 +72,61 @@ TEST(SpawnForkTest, FailuresAreToldAsThoseOfFreshProcesses) {
   EXPECT_EQ(raised.type(), "std::runtime_error");
   const auto exited = exception_of<ProcessExitedException>([&] { fork([](int) { ::_exit(0); }); });
   EXPECT_EQ(exited.stage(), ProcessExitedException::Stage::kBegun);
+}
+
+struct WithoutText : std::exception {
+  const char* what() const noexcept override { return nullptr; }
+};
+
+// Whatever is thrown: only the parent comes back from spawn().
+template <class Function>
+void spawn_fork(Function function) {
+  const pid_t parent = ::getpid();
+  try {
+    spawn(std::function<void(int)>(function), 1, {.start_method = kFork, .timeout = kLong});
+  } catch (...) {
+    if (::getpid() != parent) ::_exit(77);
+    throw;
+  }
+  if (::getpid() != parent) ::_exit(77);
+}
+
+TEST(SpawnForkTest, AnExceptionWhoseWhatIsNullIsToldByItsType) {
+  const auto raised =
+      exception_of<ProcessRaisedException>([] { spawn_fork([](int) { throw WithoutText(); }); });
+  EXPECT_THAT(raised.type(), HasSubstr("WithoutText"));
+  EXPECT_EQ(raised.text(), "");
+}
+
+TEST(SpawnForkTest, AForkThatCannotFlushDoesNotComeBackIntoTheParentsCode) {
+  spawn_fork([](int) {
+    std::cout.exceptions(std::ios::badbit | std::ios::failbit);
+    ::close(STDOUT_FILENO);
+    ::open("/dev/full", O_WRONLY);
+    std::ios::sync_with_stdio(false);
+    std::cout << "x";
+  });
+}
+
+TEST(SpawnForkTest, AThreadThatWaitsToReadDoesNotKeepAProcess) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd from(ends[0]), to(ends[1]);
+  const auto read_on = [&](int) {
+    FILE* const file = ::fdopen(from.get(), "r");
+    ASSERT_EQ(::write(to.get(), "a", 1), 1);
+    std::atomic<bool> is_reading = false;
+    std::thread([&, file] {
+      std::fgetc(file);  // Has its lock from here on, and waits for a line's end.
+      is_reading = true;
+      std::array<char, 10> line;
+      [[maybe_unused]] const char* const got = std::fgets(line.data(), 10, file);
+    }).detach();
+    while (!is_reading) std::this_thread::yield();
+    std::this_thread::sleep_for(50ms);
+  };
+  spawn(std::function<void(int)>(read_on), 1,
+        {.start_method = kFork, .timeout = 10s, .grace_period = 0ms});
 }
 
 TEST(SpawnForkTest, AProcessWithSeveralThreadsIsNotForked) {

@@ -170,6 +170,32 @@ TEST(SpawnTest, AMainThatDoesNotCallRunIfSpawnedIsTold) {
                    "main\\(\\) has to call run_if_spawned\\(\\) before all else\n"));
 }
 
+std::string output_of_mode(const std::string& mode) {
+  return output_of(SPAWN_WITHOUT_CALL " " + mode);
+}
+
+TEST(SpawnTest, TheTimeoutIsAlsoOfProcessesThatDoNotTakeTheirArguments) {
+  EXPECT_EQ(output_of_mode("late"), "process 0 has not ended within 500 ms\n");
+}
+
+TEST(SpawnTest, AProcessThatFailsIsSeenWhileAnotherDoesNotTakeItsArguments) {
+  const testing::Folder folder;
+  EXPECT_THAT(output_of_mode("'one late' " + folder.path() + "/first"),
+              MatchesRegex("process [01] \\(pid [0-9]+\\) ended with exit code 5 before it had "
+                           "begun: main\\(\\) has to call run_if_spawned\\(\\) before all else\n"));
+}
+
+TEST(SpawnTest, WhoCannotTakeItsArgumentsSaysWhyThoughMoreAreOnTheirWay) {
+  EXPECT_THAT(output_of_mode("limited"),
+              MatchesRegex("process 0 \\(pid [0-9]+\\) raised c10::Error: take over arguments: "
+                           "receive a packet: no descriptors are left: raise `ulimit -n`\n"));
+}
+
+TEST(SpawnTest, WhereStandardDescriptorsAreClosedNothingElseTakesTheirPlace) {
+  EXPECT_EQ(output_of_mode("closed"), "it has ended well, and the tensor is as it was\n");
+  EXPECT_EQ(output_of_mode("'closed, fork'"), "it has ended well, and the tensor is as it was\n");
+}
+
 TEST(SpawnTest, TheFileOfTheProgramMayBeGone) {
   const testing::Folder folder;
   const std::string program = folder.path() + "/program";

@@ -3,15 +3,21 @@
 #include <cerrno>
 #include <filesystem>
 #include <ostream>
+#include <stdexcept>
 
 #include <poll.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/result.h"
+
 namespace distrun::testing {
 
-Watch::Watch(pid_t pid) : pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {}
+Watch::Watch(pid_t pid) : pidfd_(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))) {
+  const bool is_gone = !pidfd_ && errno == ESRCH;
+  if (!pidfd_ && !is_gone) throw std::runtime_error(Error::from_errno("pidfd_open").message);
+}
 
 bool Watch::has_ended(std::chrono::milliseconds within) const {
   if (!pidfd_) return true;
@@ -38,7 +44,6 @@ Leftovers Leftovers::now() {
     const auto target = std::filesystem::read_symlink("/proc/self/fd/" + number, error);
     if (!error) leftovers.descriptors.insert(number + " " + target.string());
   }
-  leftovers.shared_memory = names("/dev/shm");
   siginfo_t info{};
   leftovers.has_children = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
   return leftovers;
@@ -46,7 +51,6 @@ Leftovers Leftovers::now() {
 
 std::ostream& operator<<(std::ostream& out, const Leftovers& leftovers) {
   for (const std::string& descriptor : leftovers.descriptors) out << descriptor << '\n';
-  for (const std::string& name : leftovers.shared_memory) out << "/dev/shm/" << name << '\n';
   return out << (leftovers.has_children ? "children" : "no children");
 }
 

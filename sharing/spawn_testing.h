@@ -18,6 +18,7 @@ inline constexpr std::chrono::seconds kLong{60};
 // Of any process, not only of a child.
 class Watch {
  public:
+  // Throws where it cannot be watched, unless it has ended.
   explicit Watch(pid_t pid);
   bool has_ended(std::chrono::milliseconds within = kLong) const;
   void send(int signal) const;
@@ -26,10 +27,9 @@ class Watch {
   UniqueFd pidfd_;
 };
 
-// What a process can leave behind.
+// What a process can leave behind.  Shared memory is a memfd: it is gone when nobody has it open.
 struct Leftovers {
   std::set<std::string> descriptors;  // Of this process, with what is behind them.
-  std::set<std::string> shared_memory;
   bool has_children = false;
 
   static Leftovers now();

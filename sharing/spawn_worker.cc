@@ -9,6 +9,7 @@
 #include <utility>
 
 #include <c10/util/Exception.h>
+#include <cxxabi.h>
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -21,36 +22,58 @@ namespace distrun::internal {
 
 namespace {
 
+// Nothing may leave this file: it would come into the parent's code, of which a fork has a copy.
+template <class Call>
+void try_to(const Call& call) noexcept {
+  try {
+    call();
+  } catch (...) {
+    // The next step has to be made.
+  }
+}
+
 // Where the parent is gone, so is the one who would want to know.
-void tell(int control, const WorkerReport& report) {
-  [[maybe_unused]] const auto sent = send_packet(control, to_packet(report), {});
+void tell(int control, const WorkerReport& report) noexcept {
+  try_to([&] { [[maybe_unused]] const auto sent = send_packet(control, to_packet(report), {}); });
 }
 
 // Static objects are left as they are: their destructors would run under threads that still work.
-[[noreturn]] void end(int control, const WorkerReport& report) {
-  std::cout.flush();
-  std::clog.flush();
-  std::fflush(nullptr);
+// So are other files than these: a thread may wait in one for ever, and has its lock.
+[[noreturn]] void end(int control, const WorkerReport& report) noexcept {
+  try_to([] { std::cout.flush(); });
+  try_to([] { std::clog.flush(); });
+  std::fflush(stdout);
+  std::fflush(stderr);
   tell(control, report);
   ::_exit(std::holds_alternative<WorkerHasReturned>(report) ? 0 : 1);
 }
 
-WorkerReport run(const std::function<void()>& function) {
+// Of the exception that is being handled; its what(), where it has one.
+WorkerReport raised(const char* text) noexcept {
+  WorkerHasRaised report;
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  try_to([&] { report.type = type == nullptr ? "an exception" : demangled_type(type->name()); });
+  try_to([&] { report.text = text == nullptr ? "" : text; });
+  return report;
+}
+
+WorkerReport run(const std::function<void()>& function) noexcept {
   try {
     function();
     return WorkerHasReturned{};
   } catch (const c10::Error& error) {
-    return WorkerHasRaised{demangled_type(typeid(error).name()), error.what_without_backtrace()};
+    return raised(error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return WorkerHasRaised{demangled_type(typeid(error).name()), error.what()};
+    return raised(error.what());
   } catch (...) {
-    return WorkerHasRaised{"an exception", "it is of no type that has a what()"};
+    return raised("it is of no type that has a what()");
   }
 }
 
 }  // namespace
 
-void run_spawned(UniqueFd control) {
+void run_spawned(UniqueFd control) noexcept {
+  open_standard_descriptors();
   ::prctl(PR_SET_NAME, ::program_invocation_short_name);  // It would be "exe".
   tell(control.get(), WorkerHasBegun{});
   UniqueFd lifeline;
@@ -64,7 +87,7 @@ void run_spawned(UniqueFd control) {
       }));
 }
 
-void run_forked(WorkerEnds ends, const std::function<void()>& function) {
+void run_forked(WorkerEnds ends, const std::function<void()>& function) noexcept {
   hang_on(ends.lifeline.get());
   tell(ends.control.get(), WorkerHasBegun{});
   end(ends.control.get(), run(function));

@@ -39,6 +39,12 @@ constexpr int kControl = STDERR_FILENO + 1;  // Of a fresh process.
 std::pair<UniqueFd, UniqueFd> make_sockets(int index) {
   auto pair = make_packet_sockets();
   TORCH_CHECK(pair, "start process ", index, ": ", pair.error().message);
+  for (UniqueFd* end : {&pair->first, &pair->second}) {
+    if (end->get() > STDERR_FILENO) continue;  // Where the caller has closed that one.
+    UniqueFd above(::fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
+    if (!above) fail(index, "make a pair of sockets");
+    *end = std::move(above);
+  }
   return std::move(*pair);
 }
 
@@ -99,7 +105,8 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-// As the kernel knows them, whatever main() has made of its argv.
+// As the kernel reads them from where they were at the start: also where main() has changed the
+// pointers of its argv, but with what it has written into the strings.
 std::vector<std::string> own_arguments() {
   const std::string bytes = proc_file(::getpid(), "cmdline");
   std::vector<std::string> arguments;
@@ -131,10 +138,7 @@ SpawnedProcess watch(int index, pid_t pid, UniqueFd control, UniqueFd lifeline,
                           ::fcntl(process.control.get(), F_SETFL, O_NONBLOCK) == 0;
   if (!is_watched) {
     const int error_number = errno;
-    if (error_number != ESRCH) {
-      ::kill(pid, SIGKILL);
-      ::waitpid(pid, nullptr, 0);
-    }
+    if (error_number != ESRCH) kill_and_reap(pid);
     fail(index, "watch it (pidfd_open wants Linux 5.4)", error_number);
   }
   return process;
@@ -165,8 +169,25 @@ void forget_handlers() {
 }
 
 void read_nothing() {
-  const UniqueFd null(::open("/dev/null", O_RDONLY | O_CLOEXEC));
-  if (null) ::dup2(null.get(), STDIN_FILENO);
+  UniqueFd null(::open("/dev/null", O_RDONLY));
+  if (!null) return;
+  if (null.get() == STDIN_FILENO) {
+    null.release();
+  } else {
+    ::dup2(null.get(), STDIN_FILENO);
+  }
+}
+
+// Whatever is thrown ends it: the stack below is the parent's.
+[[noreturn]] void be_fork(WorkerEnds ends, const sigset_t& mask,
+                          const std::function<void(WorkerEnds)>& run) noexcept {
+  forget_handlers();
+  ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
+  read_nothing();
+  open_standard_descriptors();
+  const auto go = receive_packet(ends.control.get());
+  if (go && !go->has_ended) run(std::move(ends));
+  ::_exit(1);
 }
 
 }  // namespace
@@ -175,8 +196,7 @@ SpawnedProcess start_fresh(int index) {
   auto [control, control_of_worker] = make_sockets(index);
   auto [lifeline, lifeline_of_worker] = make_sockets(index);
   FileActions actions(index);
-  actions.duplicate(control_of_worker.get(),
-                    kControl);  // First: it may be 0, where that was closed.
+  actions.duplicate(control_of_worker.get(), kControl);
   actions.open_to_read(STDIN_FILENO, "/dev/null");
   actions.close_from(kControl + 1);
 
@@ -210,14 +230,9 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
                     &before);  // The caller's handlers are not to run in a child.
   const pid_t pid = ::fork();
   if (pid == 0) {
-    forget_handlers();
-    ::pthread_sigmask(SIG_SETMASK, &mask, nullptr);
     control.reset();
     lifeline.reset();
-    read_nothing();
-    const auto go = receive_packet(control_of_worker.get());
-    if (go && !go->has_ended) run({std::move(control_of_worker), std::move(lifeline_of_worker)});
-    ::_exit(1);
+    be_fork({std::move(control_of_worker), std::move(lifeline_of_worker)}, mask, run);
   }
   const int error_number = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
@@ -225,7 +240,10 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   SpawnedProcess process =
       watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
   const auto sent = send_packet(process.control.get(), "go", {});
-  if (!sent && sent.error().kind != ErrorKind::kNotFound) fail(index, "let it go");
+  if (!sent && sent.error().kind != ErrorKind::kNotFound) {
+    kill_and_reap(pid);
+    TORCH_CHECK(false, "start process ", index, ": let it go: ", sent.error().message);
+  }
   process.lifeline_of_worker.reset();
   return process;
 }
@@ -237,6 +255,19 @@ void hang_on(int lifeline) {
 
 void send_signal(const SpawnedProcess& process, int signal) {
   ::syscall(SYS_pidfd_send_signal, process.pidfd.get(), signal, nullptr, 0);
+}
+
+void kill_and_reap(pid_t pid) {
+  ::kill(pid, SIGKILL);
+  while (::waitpid(pid, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+void open_standard_descriptors() {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
+    // The lowest that is free is `fd`: those below are open.
+    if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
+      const int null = ::open("/dev/null", O_RDWR);
+  }
 }
 
 std::optional<ProcessEnd> reap(const SpawnedProcess& process) {

@@ -61,6 +61,13 @@ void hang_on(int lifeline);
 // is not.
 void send_signal(const SpawnedProcess& process, int signal);
 
+// For a child that is not to be.
+void kill_and_reap(pid_t pid);
+
+// In the process: /dev/null for those of 0, 1 and 2 that are closed, lest what is opened next takes
+// their place and gets what is printed.
+void open_standard_descriptors();
+
 // Requires that the process has ended.  Nothing where the kernel does not know its end any more.
 std::optional<ProcessEnd> reap(const SpawnedProcess& process);
 

@@ -12,6 +12,7 @@
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
 #include <torch/cuda.h>
 
 #include "backends/collectives.h"
@@ -122,7 +123,7 @@ class ProcessGroupShareTensorTest : public DistributedTest {
         EXPECT_TENSORS_CLOSE(item.tensors.at(1), item.tensors.at(0)) << "on rank " << item.text;
       }
       for (int i = 0; i < kProcesses; ++i) p2c.put({}, kTimeout);
-    } catch (const QueueEnded&) {  // They have failed, and say why.
+    } catch (const c10::DistError&) {  // QueueEnded or QueueTimeout: finish() says why.
       context.finish(kTimeout);
       throw;
     }
