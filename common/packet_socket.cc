@@ -1,6 +1,5 @@
 #include "common/packet_socket.h"
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstring>
@@ -54,6 +53,9 @@ Result<void> send_packet(int socket, const std::string& bytes,
   if (bytes.size() > kPacketBytesMax || descriptors.size() > kPacketDescriptorsMax) {
     return Error{ErrorKind::kInvalidArgument, "send a packet: it is too large"};
   }
+  if (bytes.empty() && descriptors.empty()) {
+    return Error{ErrorKind::kInvalidArgument, "send a packet: it is empty"};
+  }
   iovec content{const_cast<char*>(bytes.data()), bytes.size()};
   msghdr message{};
   message.msg_iov = &content;
@@ -92,9 +94,9 @@ Result<Packet> receive_packet(int socket) {
     // ECONNRESET is told once, before what the other side has sent: it has not read all.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) return failed("receive a packet");
-  packet.has_ended = size <= 0;
-  packet.bytes.resize(static_cast<std::size_t>(std::max<ssize_t>(size, 0)));
+  packet.bytes.resize(static_cast<std::size_t>(size));
   packet.descriptors = descriptors_of(message);
+  packet.has_ended = size == 0 && packet.descriptors.empty();
   const bool some_are_missing = (message.msg_flags & MSG_CTRUNC) != 0;
   if (some_are_missing && packet.descriptors.size() < kPacketDescriptorsMax) {
     return Error{ErrorKind::kSystem,

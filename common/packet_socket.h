@@ -1,5 +1,6 @@
 // Packets between two processes, each of some bytes and some descriptors, over a pair of connected
-// sockets (SOCK_SEQPACKET): a packet comes whole or not at all.
+// sockets (SOCK_SEQPACKET): a packet comes whole or not at all.  It has a byte or a descriptor at
+// least.
 //
 //     auto pair = make_packet_sockets();
 //     send_packet(pair->first.get(), "hello", {STDOUT_FILENO});

@@ -127,6 +127,14 @@ TEST_F(InterruptedPacketTest, SendingGoesOn) {
   EXPECT_TRUE(sent);
 }
 
+TEST_F(PacketSocketTest, DescriptorsAloneAreAPacketAndNothingIsNone) {
+  ASSERT_TRUE(send_packet(here_.get(), "", {here_.get()}));
+  const auto packet = receive_packet(there_.get()).value();
+  EXPECT_FALSE(packet.has_ended);
+  EXPECT_EQ(packet.descriptors.size(), 1u);
+  EXPECT_EQ(send_packet(here_.get(), "", {}).error().kind, ErrorKind::kInvalidArgument);
+}
+
 // By who does not use send_packet().
 TEST_F(PacketSocketTest, WhatIsTooLargeIsRefusedOnArrivalToo) {
   const std::string large(kPacketBytesMax + 1, 'a');

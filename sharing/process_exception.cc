@@ -10,7 +10,7 @@ std::string who(int index, pid_t pid) { return c10::str("process ", index, " (pi
 
 std::string how(const std::optional<ProcessEnd>& end) {
   if (!end) {
-    return "ended, nobody knows how: SIGCHLD is ignored, or somebody else has reaped the process";
+    return "ended, nobody knows how (SIGCHLD is ignored, or somebody else has reaped the process)";
   }
   const bool was_killed = std::holds_alternative<KilledBy>(*end);
   return (was_killed ? "ended by " : "ended with ") + describe(*end);
@@ -20,7 +20,8 @@ std::string when(ProcessExitedException::Stage stage, const std::optional<Proces
   const bool exited = end && std::holds_alternative<ExitedWith>(*end);
   switch (stage) {
     case ProcessExitedException::Stage::kStarted:
-      return " before it had begun: main() has to call run_if_spawned() before all else";
+      return exited ? " before it had begun: main() has to call run_if_spawned() before all else"
+                    : " before it had begun";
     case ProcessExitedException::Stage::kBegun:
       return exited ? " before its function had returned" : "";
     case ProcessExitedException::Stage::kReturned:

@@ -35,13 +35,15 @@ TEST(ProcessExceptionTest, AnExitIsToldWithHowFarItWas) {
   EXPECT_EQ(text(ExitedWith{3}, Stage::kStarted),
             "process 1 (pid 4711) ended with exit code 3 before it had begun: main() has to call "
             "run_if_spawned() before all else");
+  EXPECT_EQ(text(KilledBy{SIGKILL}, Stage::kStarted),
+            "process 1 (pid 4711) ended by signal SIGKILL (9) before it had begun");
 }
 
 TEST(ProcessExceptionTest, AnUnknownEndSaysWhyNobodyKnows) {
   EXPECT_EQ(
       text(std::nullopt, Stage::kBegun),
-      "process 1 (pid 4711) ended, nobody knows how: SIGCHLD is ignored, or somebody else has "
-      "reaped the process");
+      "process 1 (pid 4711) ended, nobody knows how (SIGCHLD is ignored, or somebody else has "
+      "reaped the process)");
 }
 
 TEST(ProcessExceptionTest, WhoIsLateIsNamed) {

@@ -58,6 +58,7 @@ Set start_unregistered(const std::function<void(int)>& function, int nprocs,
       options.start_method == StartMethod::kFork,
       "spawn: a function that is not registered as a SpawnFunction can only be forked: "
       "use StartMethod::kFork");
+  for (const at::Tensor& tensor : options.arguments.tensors) share_memory_(tensor);
   return start_forks(function, nprocs, options);
 }
 

@@ -77,7 +77,7 @@ void run_if_spawned();
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 
 // A function that is not registered: with StartMethod::kFork alone.  It has all that the parent
-// has, but memory is a copy unless it is shared.
+// has, but memory is a copy unless it is shared, as the tensors among the arguments are.
 void spawn(const std::function<void(int index)>& function, int nprocs, const SpawnOptions& options);
 
 // The time for processes to take their arguments, where spawn() has none of its own.

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
@@ -123,10 +124,20 @@ TEST(SpawnForkTest, AThreadThatWaitsToReadDoesNotKeepAProcess) {
       [[maybe_unused]] const char* const got = std::fgets(line.data(), 10, file);
     }).detach();
     while (!is_reading) std::this_thread::yield();
-    std::this_thread::sleep_for(50ms);
+    while (::ftrylockfile(file) == 0) {
+      ::funlockfile(file);
+      std::this_thread::yield();
+    }
   };
   spawn(std::function<void(int)>(read_on), 1,
         {.start_method = kFork, .timeout = 10s, .grace_period = 0ms});
+}
+
+TEST(SpawnForkTest, TensorsAmongTheArgumentsAreSharedThoughTheFunctionDoesNotGetThem) {
+  const at::Tensor x = at::zeros({2});
+  spawn([&](int index) { x.select(0, index).fill_(1); }, 2,
+        {.arguments = {.tensors = {x}}, .start_method = kFork, .timeout = kLong});
+  EXPECT_TRUE(x.equal(at::ones({2})));
 }
 
 TEST(SpawnForkTest, AProcessWithSeveralThreadsIsNotForked) {

@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/packet_socket.h"
 #include "testsuites/harness/fake_ranks.h"
 #include "testsuites/harness/host_messages.h"
-#include "common/packet_socket.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/where_signal.h"
 

@@ -17,9 +17,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/packet_socket.h"
 #include "launcher/worker_process.h"
 #include "testsuites/harness/captured_text.h"
-#include "common/packet_socket.h"
 #include "testsuites/harness/pipe_reader.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"

@@ -4,10 +4,10 @@
 
 #include <poll.h>
 
+#include "common/packet_socket.h"
 #include "launcher/testing.h"
 #include "launcher/worker_process.h"
 #include "testsuites/harness/host_messages.h"
-#include "common/packet_socket.h"
 #include "testsuites/harness/rank_frames.h"
 #include "testsuites/harness/runner_testing.h"
 

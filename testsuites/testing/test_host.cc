@@ -20,8 +20,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "testsuites/harness/host_messages.h"
 #include "common/packet_socket.h"
+#include "testsuites/harness/host_messages.h"
 #include "testsuites/harness/rank_variables.h"
 #include "testsuites/harness/test_list_json.h"
 #include "testsuites/harness/where_signal.h"
