@@ -8,7 +8,7 @@
 // and ten seconds more from the failure on, also where its own timeout is shorter.  What SIGKILL
 // has not ended by then, since it waits for a disk or a driver, is given up; of all others none is
 // left when join() throws.  Which was first is the kernel's word, in whose order they are looked
-// at, however late that is.
+// at, however late that is; of exceptions that are known by then it is the one thrown first.
 //
 // What a process has started itself is that process's to end.  Other children of the caller are
 // left alone, and so are its signal handlers.  Where SIGCHLD is ignored, a process that has

@@ -17,7 +17,6 @@
 
 #include "common/packet_socket.h"
 #include "common/result.h"
-#include "sharing/worker_report.h"
 
 namespace distrun::internal {
 
@@ -63,39 +62,6 @@ int milliseconds_until(ProcessSet::Clock::time_point until) {
   if (until == ProcessSet::Clock::time_point::max()) return -1;
   const auto left = std::chrono::ceil<milliseconds>(until - ProcessSet::Clock::now()).count();
   return static_cast<int>(std::clamp<decltype(left)>(left, 0, INT_MAX));
-}
-
-struct LastWords {
-  ProcessExitedException::Stage stage = ProcessExitedException::Stage::kStarted;
-  std::optional<WorkerHasRaised> raised;
-};
-
-// Of a process that has ended: what it has said is there.
-LastWords last_words(int control) {
-  LastWords words;
-  for (;;) {
-    const auto packet = receive_packet(control);
-    if (!packet || packet->has_ended) return words;
-    auto report = parse_worker_report(packet->bytes);
-    if (!report) continue;
-    words.stage = std::holds_alternative<WorkerHasReturned>(*report)
-                      ? ProcessExitedException::Stage::kReturned
-                      : ProcessExitedException::Stage::kBegun;
-    if (auto* raised = std::get_if<WorkerHasRaised>(&*report)) words.raised = std::move(*raised);
-  }
-}
-
-// Null where it has ended well.
-std::exception_ptr failure_of(const SpawnedProcess& process, const std::optional<ProcessEnd>& end) {
-  const LastWords words = last_words(process.control.get());
-  if (words.raised) {
-    return std::make_exception_ptr(
-        ProcessRaisedException(process.index, process.pid, words.raised->type, words.raised->text));
-  }
-  const bool has_returned = words.stage == ProcessExitedException::Stage::kReturned;
-  if (has_returned && succeeded(end.value_or(ExitedWith{0}))) return nullptr;
-  return std::make_exception_ptr(
-      ProcessExitedException(process.index, process.pid, end, words.stage));
 }
 
 }  // namespace
@@ -169,7 +135,8 @@ std::vector<pid_t> ProcessSet::pids() const {
 }
 
 void ProcessSet::abandon() {
-  for (auto& [process, has_ended] : workers_) {
+  for (Worker& worker : workers_) {
+    SpawnedProcess& process = worker.process;
     process.pidfd.reset();
     process.control.reset();
     process.lifeline.reset();
@@ -197,10 +164,44 @@ void ProcessSet::take_end(Worker& worker) {
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
   worker.has_ended = true;
   --alive_;
-  if (!failure_) failure_ = failure_of(process, end);
+  listen(worker);
+  if (!failure_) failure_ = failure_of(worker, end);
   process.pidfd.reset();
   process.control.reset();
   process.lifeline.reset();
+}
+
+void ProcessSet::listen(Worker& worker) {
+  while (worker.process.control) {
+    const auto packet = receive_packet(worker.process.control.get());
+    if (!packet || packet->has_ended) return;
+    auto report = parse_worker_report(packet->bytes);
+    if (!report) continue;
+    worker.stage = std::holds_alternative<WorkerHasReturned>(*report)
+                       ? ProcessExitedException::Stage::kReturned
+                       : ProcessExitedException::Stage::kBegun;
+    if (auto* raised = std::get_if<WorkerHasRaised>(&*report)) worker.raised = std::move(*raised);
+  }
+}
+
+std::exception_ptr ProcessSet::failure_of(const Worker& worker,
+                                          const std::optional<ProcessEnd>& end) {
+  if (worker.raised) return first_raised(worker);
+  const bool has_returned = worker.stage == ProcessExitedException::Stage::kReturned;
+  if (has_returned && succeeded(end.value_or(ExitedWith{0}))) return nullptr;
+  return std::make_exception_ptr(
+      ProcessExitedException(worker.process.index, worker.process.pid, end, worker.stage));
+}
+
+// What it has raised may follow from what another has: who is the first to end is a race then.
+std::exception_ptr ProcessSet::first_raised(const Worker& worker) {
+  const Worker* first = &worker;
+  for (Worker& other : workers_) {
+    listen(other);
+    if (other.raised && other.raised->at < first->raised->at) first = &other;
+  }
+  return std::make_exception_ptr(ProcessRaisedException(first->process.index, first->process.pid,
+                                                        first->raised->type, first->raised->text));
 }
 
 void ProcessSet::end_rest() {

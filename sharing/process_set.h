@@ -15,10 +15,12 @@
 #include <chrono>
 #include <deque>
 #include <exception>
+#include <optional>
 #include <vector>
 
 #include "sharing/process_exception.h"
 #include "sharing/spawned_process.h"
+#include "sharing/worker_report.h"
 
 namespace distrun::internal {
 
@@ -54,12 +56,19 @@ class ProcessSet {
   struct Worker {
     SpawnedProcess process;
     bool has_ended = false;
+    ProcessExitedException::Stage stage = ProcessExitedException::Stage::kStarted;
+    std::optional<WorkerHasRaised> raised = std::nullopt;
   };
 
   // Takes the ends that there are, or wait for one; false where there was none until the time was
   // over.
   bool wait(Clock::time_point until);
   void take_end(Worker& worker);
+  // Takes what it has said.
+  static void listen(Worker& worker);
+  // Of one that has ended, where none has failed before; null where it has ended well.
+  std::exception_ptr failure_of(const Worker& worker, const std::optional<ProcessEnd>& end);
+  std::exception_ptr first_raised(const Worker& worker);
   void end_rest();
   std::vector<int> alive() const;
 

@@ -1,6 +1,7 @@
 #include "sharing/spawn_worker.h"
 
 #include <cerrno>
+#include <chrono>
 #include <cstdio>
 #include <exception>
 #include <iostream>
@@ -50,7 +51,8 @@ void tell(int control, const WorkerReport& report) noexcept {
 
 // Of the exception that is being handled; its what(), where it has one.
 WorkerReport raised(const char* text) noexcept {
-  WorkerHasRaised report;
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  WorkerHasRaised report{.at = std::chrono::nanoseconds(now).count()};
   const std::type_info* const type = abi::__cxa_current_exception_type();
   try_to([&] { report.type = type == nullptr ? "an exception" : demangled_type(type->name()); });
   try_to([&] { report.text = text == nullptr ? "" : text; });

@@ -2,6 +2,7 @@
 // begun, and how its function has ended.  Pure.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -19,6 +20,7 @@ struct WorkerHasReturned {
 struct WorkerHasRaised {
   std::string type;
   std::string text;
+  std::int64_t at = 0;  // CLOCK_MONOTONIC, in nanoseconds: the same in all processes.
   friend bool operator==(const WorkerHasRaised&, const WorkerHasRaised&) = default;
 };
 using WorkerReport = std::variant<WorkerHasBegun, WorkerHasReturned, WorkerHasRaised>;

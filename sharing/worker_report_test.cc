@@ -10,7 +10,7 @@ namespace {
 TEST(WorkerReportTest, ReportsArriveAsTheyWere) {
   for (const WorkerReport& report :
        {WorkerReport(WorkerHasBegun{}), WorkerReport(WorkerHasReturned{}),
-        WorkerReport(WorkerHasRaised{"c10::ValueError", ""}),
+        WorkerReport(WorkerHasRaised{"c10::ValueError", "", 12}),
         WorkerReport(WorkerHasRaised{"", std::string("a\0b\nc", 5)})}) {
     EXPECT_EQ(parse_worker_report(to_packet(report)), report);
   }
@@ -25,9 +25,11 @@ TEST(WorkerReportTest, ALongTextIsCutSoThatItFitsIntoAPacket) {
 }
 
 TEST(WorkerReportTest, OtherBytesAreNoReport) {
-  for (const char* bytes : {"", "beg", "begun ", "raised", "raised x", "go"}) {
+  for (const char* bytes : {"", "beg", "begun ", "raised", "raised x", "raised 1", "go"}) {
     EXPECT_EQ(parse_worker_report(bytes), std::nullopt) << bytes;
   }
+  EXPECT_EQ(parse_worker_report(std::string("raised x \0", 10)), std::nullopt);
+  EXPECT_EQ(parse_worker_report(std::string("raised 1\0 ", 10)), std::nullopt);
 }
 
 }  // namespace
