@@ -47,15 +47,16 @@
 //
 // Errors: what the function throws ends the recording and leaves the thread as it was.  Inputs that
 // share memory, and a replay with inputs of another number, sizes, strides, dtype, device or
-// layout, are a c10::ValueError; a trace within a trace is a c10::Error, as is a replay when a group
-// of the recording is gone: it has been destroyed, and nobody holds the c10d::ProcessGroup.  An
-// operator that is given a storage is a c10::NotImplementedError.  A replay within a trace is
+// layout, are a c10::ValueError; a trace within a trace is a c10::Error, as is a replay when a
+// group of the recording is gone: it has been destroyed, and nobody holds the c10d::ProcessGroup.
+// An operator that is given a storage is a c10::NotImplementedError.  A replay within a trace is
 // recorded as what it calls.  What a collective throws in a replay is a c10::DistBackendError that
 // names the node; it comes when what else is under way has ended.
 //
 // Threads: a trace records the thread that makes it, and those on which its backward() goes on, or
-// that have its at::ThreadLocalState, until it returns; several may be made at a time.  A Trace is cheap to copy, and replays on any thread, where those
-// of a group are in the same order on every rank.
+// that have its at::ThreadLocalState, until it returns; several may be made at a time.  A Trace is
+// cheap to copy, and replays on any thread, where those of a group are in the same order on every
+// rank.
 //
 // From torch/fx/experimental/proxy_tensor.py.
 #pragma once
