@@ -34,7 +34,8 @@ enum class Sizes { kOwn, kFlat };
 // completed.  Where the backend gives it no future, as Gloo does for point to point and
 // reduce_scatter, the first wait() ends it, and copies; later ones have the same result.  A wait()
 // that runs into its timeout ends it, too.  So does the first wait() where somebody listens to the
-// work (begun_collective.h) and there are copies: those are then made by the thread that waits.
+// work (begun_collective.h) and there are copies: those are then made by the thread that waits, or
+// that asks for the future, or is told that the work is completed, which waits.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 

@@ -9,6 +9,7 @@
 #include <optional>
 #include <stdexcept>
 #include <string>
+#include <thread>
 #include <utility>
 #include <vector>
 
@@ -22,6 +23,7 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/core/InferenceMode.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/autograd/autograd.h>
 #include <torch/csrc/distributed/c10d/Functional.hpp>
@@ -276,6 +278,121 @@ TEST_F(TraceRanksTest, TensorsOfAnyStridesAreCopiedInTheReplayToo) {
   EXPECT_TRUE(comes_from(its, "c10d.allreduce_")) << its.str();
   const Trace forgotten = trace(run(true, false), {input()});
   expect_equal(forgotten.replay({input() * 7}), run(false, false)({input() * 7}));
+}
+
+// An input that is copied first: contiguous() is called below autograd.
+TEST_F(TraceRanksTest, WhatIsUnderWayIsWaitedForBeforeItIsCopied) {
+  const auto make = [](bool waits) -> Function {
+    return [=](const Tensors& x) -> Tensors {
+      const at::Tensor sum = x[0] + 1;
+      const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
+      if (waits) work.wait();
+      const Tensors all = of_all_ranks([](int) { return at::zeros({3, 2}); });
+      all_gather(all, sum.t());
+      return {all[0] + 0};
+    };
+  };
+  const Trace its = trace(make(false), {input()});
+  torch::jit::testing::FileCheck()
+      .check("%allreduce_ :")
+      ->check("wait_tensor")
+      ->check("aten.clone")
+      ->check("%allgather_ :")
+      ->run(its.str());
+  expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
+}
+
+TEST_F(TraceRanksTest, WhatIsUnderWayIsWaitedForInInferenceMode) {
+  const auto make = [](bool waits) -> Function {
+    return [=](const Tensors& x) -> Tensors {
+      const c10::InferenceMode mode;
+      const at::Tensor sum = x[0] * 3;
+      const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
+      if (waits) work.wait();
+      return {sum.to(at::kDouble)};
+    };
+  };
+  const Trace its = trace(make(false), {input()});
+  torch::jit::testing::FileCheck().check("wait_tensor")->check("aten._to_copy")->run(its.str());
+  expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
+}
+
+TEST_F(TraceRanksTest, FuturesAndResultsOfCopiedTensorsAreThere) {
+  for (const bool is_complex : {false, true}) {
+    expect_replays([&](const Tensors& x) -> Tensors {
+      const at::Tensor sum = is_complex ? x[0] * c10::complex<float>(1, 2) : (x[0] * 1).t();
+      const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
+      const auto future = work.get_future();
+      future->wait();
+      EXPECT_TRUE(future->value().toTensorList().get(0).is_same(sum));
+      EXPECT_TRUE(work.result().at(0).is_same(sum));
+      return {sum * 2};
+    });
+  }
+}
+
+TEST_F(TraceRanksTest, WhatIsCompletedHasBeenCopied) {
+  const Trace its = expect_replays([](const Tensors& x) -> Tensors {
+    const at::Tensor sum = (x[0] * 0 + 1).t();
+    const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
+    while (!work.is_completed()) std::this_thread::yield();
+    EXPECT_EQ(sum.data_ptr<float>()[1], static_cast<float>(size()));
+    return {sum + 0};
+  });
+  EXPECT_EQ(waits_of(its), 1U);
+}
+
+TEST_F(TraceRanksTest, CopiesOfAnotherThreadAreRefused) {
+  const auto error = error_of([&] {
+    trace(
+        [](const Tensors& x) -> Tensors {
+          const at::Tensor sum = (x[0] + 1).t();
+          const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
+          std::thread([&] { work.wait(); }).join();
+          return {sum * 2};
+        },
+        {input()});
+  });
+  EXPECT_THAT(error, HasSubstr("%allreduce_ has been waited for on a thread that is not recorded"));
+}
+
+TEST_F(TraceRanksTest, MessagesHaveTheGroupsTimeoutInAReplay) {
+  if (size() == 1) return;
+  const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(20)});
+  const Trace its = trace(
+      [&](const Tensors& x) -> Tensors {
+        const at::Tensor sum = x[0] + 1;
+        if (get_rank() == 0) recv(sum, 1, {.group = group});
+        if (get_rank() == 1) send(sum, 0, {.group = group});
+        return {sum};
+      },
+      {input()});
+  if (get_rank() == 0) {
+    set_timeout(std::chrono::milliseconds(200), group);
+    const auto start = std::chrono::steady_clock::now();
+    const auto error = error_of<c10::DistBackendError>([&] { its.replay({input()}); });
+    EXPECT_THAT(error, StartsWith("replay: %recv_: "));
+    EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
+  }
+  meet("over the message");
+  abort_process_group(group);
+}
+
+TEST_F(TraceRanksTest, WhatABarrierThrowsInAReplayNamesTheNode) {
+  if (size() == 1) return;
+  const Group group = new_group();
+  const Trace its = trace(
+      [&](const Tensors& x) -> Tensors {
+        monitored_barrier({.group = group, .timeout = std::chrono::milliseconds(300)});
+        return {x[0] + 1};
+      },
+      {input()});
+  if (get_rank() == 0) {
+    const auto error = error_of<c10::DistBackendError>([&] { its.replay({input()}); });
+    EXPECT_THAT(error, StartsWith("replay: %monitored_barrier_: "));
+  }
+  meet("over the barrier");
+  abort_process_group(group);
 }
 
 TEST_F(TraceRanksTest, ComplexNumbersAreReplayed) {
