@@ -103,6 +103,8 @@ class CopiedBack : public c10d::Work {
   }
 
   std::vector<at::Tensor> result() override {
+    // Gloo completes the future a moment before the work, which has no result until then.
+    if (future_->completed()) work_->wait();
     std::vector<at::Tensor> all = work_->result();
     for (at::Tensor& one : all) one = original_of(one, copies_);
     return all;
