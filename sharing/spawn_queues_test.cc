@@ -29,10 +29,15 @@ void exchange_late(int index, SpawnArguments& arguments) {
   wait_for(parent_is_out);
   if (index == 0) {
     wait_for(gets);
-    std::this_thread::sleep_for(300ms);  // The other has looked several times.
     queue.put({{}, "late"}, kLong);
     wait_for(has_got);
     return;
+  }
+  try {
+    queue.get(0ms);
+    TORCH_CHECK(false, "there is something, and nobody has put it");
+  } catch (const QueueTimeout&) {
+    // It is empty and has not ended, for the other has it.
   }
   gets.fill_(1);
   TORCH_CHECK(queue.get(kLong).text == "late", "it is something else");
