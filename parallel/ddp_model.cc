@@ -78,14 +78,14 @@ void broadcast_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
 }
 
 void broadcast_buffers(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                       const std::vector<DdpBuffer>& buffers) {
+                       const std::vector<DdpBuffer>& buffers, int source) {
   std::vector<at::Tensor> tensors;
   std::vector<uint32_t> versions;
   for (const DdpBuffer& one : buffers) {
     tensors.push_back(one.tensor.detach());
     versions.push_back(one.tensor.is_inference() ? 0 : one.tensor._version());
   }
-  broadcast_all(group, tensors);
+  broadcast_all(group, tensors, source);
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     if (buffers[i].tensor.is_inference()) continue;
     c10::VariableVersion version = buffers[i].tensor.unsafeGetTensorImpl()->version_counter();

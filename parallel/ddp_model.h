@@ -29,6 +29,6 @@ void broadcast_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
 // Of a forward that is not yet backward's the buffers are still needed as they were: to autograd
 // they are the same after this.
 void broadcast_buffers(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                       const std::vector<DdpBuffer>& buffers);
+                       const std::vector<DdpBuffer>& buffers, int source = 0);
 
 }  // namespace distrun::internal

@@ -17,6 +17,7 @@
 #include "parallel/construct_reducer.h"
 #include "parallel/ddp_buckets.h"
 #include "parallel/ddp_model.h"
+#include "parallel/ddp_reducer_impl.h"
 #include "parallel/ddp_sink.h"
 
 namespace distrun {
@@ -89,52 +90,7 @@ std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptio
   return device;
 }
 
-std::vector<at::Tensor> state_of(const DdpModel& model, bool with_buffers) {
-  std::vector<at::Tensor> tensors;
-  for (const DdpParameter& one : model.parameters) tensors.push_back(one.tensor.detach());
-  if (!with_buffers || !model.buffers) return tensors;
-  for (const DdpBuffer& one : model.buffers()) tensors.push_back(one.tensor.detach());
-  return tensors;
-}
-
 }  // namespace
-
-struct DdpReducer::Impl {
-  DdpModel model;
-  DdpOptions options;
-  c10::intrusive_ptr<c10d::ProcessGroup> group;
-  std::optional<c10::Device> input_device;
-  ReducerPtr reducer;
-  std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
-  std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
-  std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
-  bool sync_buffers = true;  // The last forward was synchronized, or there was none.
-
-  Impl(DdpModel its_model, const DdpOptions& its_options);
-
-  void make_logger();
-  bool needs_sink() const {
-    return options.static_graph ? !*delayed : options.find_unused_parameters;
-  }
-  std::function<void()> as_backward_begins() const;
-
-  // A peer that is gone is the error that it is in our collectives; ranks that differ, and the
-  // like, are as LibTorch says it.
-  void in_group(const std::function<void()>& act) const {
-    internal::in_group({"DistributedDataParallel", options.process_group}, act);
-  }
-
-  // Errors of this object, which are to be found in the logging data.
-  template <class Act>
-  void logged(const Act& act) const {
-    try {
-      act();
-    } catch (const c10::Error& error) {
-      logger->set_error_and_log(error.what_without_backtrace());
-      throw;
-    }
-  }
-};
 
 DdpReducer::Impl::Impl(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
   TORCH_CHECK_VALUE(options.process_group.is_member(), "DistributedDataParallel: rank ", get_rank(),
@@ -145,10 +101,10 @@ DdpReducer::Impl::Impl(DdpModel its_model, const DdpOptions& its_options) : opti
   input_device = input_device_of(model, options);
   const Gradients gradients(model);
   if (options.init_sync) {
-    const auto state = state_of(model, options.broadcast_buffers);
+    const auto tensors = state();
     in_group([&] {
       c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
-      internal::broadcast_all(group, state);
+      internal::broadcast_all(group, tensors);
     });
   }
   reducer = make_reducer(gradients, group, options);
@@ -181,6 +137,19 @@ std::function<void()> DdpReducer::Impl::as_backward_begins() const {
   };
 }
 
+std::vector<DdpBuffer> DdpReducer::Impl::buffers_to_sync() const {
+  if (!sync_buffers || !options.broadcast_buffers || !model.buffers) return {};
+  return model.buffers();
+}
+
+std::vector<at::Tensor> DdpReducer::Impl::state() const {
+  std::vector<at::Tensor> tensors;
+  for (const DdpParameter& one : model.parameters) tensors.push_back(one.tensor.detach());
+  if (!options.broadcast_buffers || !model.buffers) return tensors;
+  for (const DdpBuffer& one : model.buffers()) tensors.push_back(one.tensor.detach());
+  return tensors;
+}
+
 DdpReducer::DdpReducer(DdpModel model, const DdpOptions& options)
     : impl_(std::make_unique<Impl>(std::move(model), options)) {}
 DdpReducer::~DdpReducer() = default;
@@ -193,15 +162,22 @@ void DdpReducer::before_forward() {
     my.logger->set_runtime_stats_and_log();
     my.reducer->prepare_for_forward();
   }
-  std::vector<DdpBuffer> buffers;
-  if (my.sync_buffers && my.options.broadcast_buffers && my.model.buffers) {
-    buffers = my.model.buffers();
-  }
+  const auto buffers = my.buffers_to_sync();
   my.logged([&] {
+    if (const Work not_joined = notify_join_context()) {
+      my.reducer->set_forward_pass_work_handle(not_joined.c10d_work(),
+                                               my.divide_by_initial_world_size);
+    }
     my.in_group([&] {
       if (c10::GradMode::is_enabled()) my.reducer->rebuild_buckets();
-      if (!buffers.empty()) internal::broadcast_buffers(my.group, buffers);
+      if (buffers.empty()) return;
+      // Rank 0 may have joined, with buffers that are old.
+      const int source = is_joining() ? my.agree_on_source(true) : 0;
+      internal::broadcast_buffers(my.group, buffers, source);
     });
+    if (is_joining()) {
+      my.agree_on_reducing(c10::GradMode::is_enabled() && *my.no_syncs == 0);
+    }
   });
 }
 

@@ -36,6 +36,7 @@
 
 #include "parallel/comm_hook.h"
 #include "parallel/ddp_options.h"
+#include "parallel/join.h"
 
 namespace c10d {
 class Reducer;
@@ -61,11 +62,11 @@ struct DdpModel {
   std::function<std::vector<DdpBuffer>()> buffers = nullptr;
 };
 
-class DdpReducer {
+class DdpReducer : public Joinable {
  public:
   // A collective: returns when the others have come.
   explicit DdpReducer(DdpModel model, const DdpOptions& options = {});
-  ~DdpReducer();
+  ~DdpReducer() override;
   DdpReducer(DdpReducer&&) noexcept;
   DdpReducer& operator=(DdpReducer&&) noexcept;
 
@@ -96,6 +97,14 @@ class DdpReducer {
   void register_comm_hook(CommHook hook, const std::string& name = "comm_hook");
   void register_builtin_comm_hook(BuiltinCommHook hook);
 
+  // For Join (join.h): ranks that have joined reduce zeros in the others' backward().  In the end
+  // every rank has the parameters and buffers of a rank that joined last.  Of the arguments it
+  // knows one: "divide_by_initial_world_size", true: gradients are divided by the number of all
+  // ranks; false: by that of those that have not joined.
+  std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override;
+  c10::Device join_device() const override;
+  Group join_process_group() const override;
+
   // Where the tensors among forward's arguments belong; none: where they are.
   const std::optional<c10::Device>& input_device() const;
 
@@ -107,6 +116,7 @@ class DdpReducer {
   c10d::Reducer& reducer() const;
 
  private:
+  class Hook;
   struct Impl;
   std::unique_ptr<Impl> impl_;
 };

@@ -16,9 +16,11 @@
 // arguments, visit_tensors.h says; a type of your own needs a function there.
 //
 // Every rank makes it, with the same module, and calls it and backward() equally often; no_sync()
-// apart.  It takes the parameters' values of the group's rank 0, and the buffers before each
+// and Join apart.  It takes the parameters' values of the group's rank 0, and the buffers before each
 // forward.  Parameters that are replaced, frozen or thawed later are not noticed: make another one.
 // A weight that is registered in two modules is reduced once.
+//
+// Where ranks have uneven inputs, the loop is run by a Join (join.h).
 //
 // ddp is a torch::nn::Module whose child is called "module", so its parameters are "module.…"; save
 // and load ddp.module().  It cannot be copied, and does not fit into torch::nn::Sequential.
@@ -144,6 +146,8 @@ class DistributedDataParallel : public torch::nn::Module {
   c10::DDPLoggingData get_ddp_logging_data() const { return reducer_.get_ddp_logging_data(); }
 
   DdpReducer& reducer() { return reducer_; }
+  // Join({ddp}), see join.h.
+  operator Joinable&() { return reducer_; }  // NOLINT: Python's is one, too.
 
  private:
   template <class... Arguments>

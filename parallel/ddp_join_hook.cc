@@ -1,0 +1,84 @@
+// What a DdpReducer does for ranks that have not joined, when its own has.
+#include <vector>
+
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+
+#include "backends/collectives.h"
+#include "backends/process_group.h"
+#include "parallel/ddp_model.h"
+#include "parallel/ddp_reducer.h"
+#include "parallel/ddp_reducer_impl.h"
+
+namespace distrun {
+
+int DdpReducer::Impl::agree_on_source(bool is_candidate) const {
+  const int own = is_candidate ? get_rank(options.process_group) : -1;
+  const at::Tensor greatest = at::full({1}, own, at::TensorOptions(at::kLong).device(device()));
+  all_reduce(greatest, ReduceOp::MAX, {.group = options.process_group});
+  const int source = greatest.item<int>();
+  TORCH_INTERNAL_ASSERT(source >= 0, "no rank of a join has what it is to give the others");
+  return source;
+}
+
+DdpReducer::Impl::Agreement DdpReducer::Impl::agree_on_reducing(bool backward_reduces) const {
+  const at::Tensor sum = at::full({1}, backward_reduces ? 1.0 : 0.0, device());
+  const CollectiveOptions asynchronously{.group = options.process_group, .async_op = true};
+  return {sum, all_reduce(sum, ReduceOp::SUM, asynchronously)};
+}
+
+class DdpReducer::Hook : public JoinHook {
+ public:
+  explicit Hook(Impl& reducer) : its_(reducer) {}
+
+  // The collectives of before_forward() and of backward(), in their order.
+  void main_hook() override {
+    its_.in_group([&] { shadow_forward(); });
+    const auto agreed = its_.agree_on_reducing(false);
+    agreed.work.wait();
+    // Who does not reduce now does not synchronize buffers in the next forward.
+    its_.sync_buffers = agreed.sum.item<float>() != 0;
+    if (its_.sync_buffers) its_.in_group([&] { shadow_backward(); });
+  }
+
+  void post_hook(bool is_last_joiner) override {
+    const int source = its_.agree_on_source(is_last_joiner);
+    its_.in_group([&] { internal::broadcast_all(its_.group, its_.state(), source); });
+    its_.sync_buffers = true;
+  }
+
+ private:
+  void shadow_forward() {
+    its_.reducer->rebuild_buckets();
+    const auto buffers = its_.buffers_to_sync();
+    if (buffers.empty()) return;
+    internal::broadcast_buffers(its_.group, buffers, its_.agree_on_source(false));
+  }
+
+  void shadow_backward() {
+    std::vector<c10::intrusive_ptr<c10::ivalue::Future>> under_way;
+    for (c10d::GradBucket& bucket : its_.reducer->get_grad_buckets(/*return_zero_tensors=*/true)) {
+      under_way.push_back(its_.reducer->run_comm_hook(bucket));
+    }
+    for (const auto& one : under_way) one->waitAndThrow();
+    if (its_.options.find_unused_parameters) {
+      std::vector<at::Tensor> used = {its_.reducer->get_local_used_map_on_device()};
+      its_.group->allreduce(used)->wait();
+    }
+    its_.reducer->push_rebuilt_params_for_all_indices();
+  }
+
+  Impl& its_;
+};
+
+std::unique_ptr<JoinHook> DdpReducer::join_hook(const JoinArguments& arguments) {
+  impl_->divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);
+  impl_->logger->set_uneven_input_join();
+  return std::make_unique<Hook>(*impl_);
+}
+
+c10::Device DdpReducer::join_device() const { return impl_->device(); }
+Group DdpReducer::join_process_group() const { return impl_->options.process_group; }
+
+}  // namespace distrun
