@@ -4,7 +4,6 @@
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
-#include <fmt/ranges.h>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -95,8 +94,9 @@ Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinOptions 
         "join: joinables are of several groups; expected all of one: join one after the other");
   }
   for (Joinable& one : joinables_) hooks_.push_back(one.join_hook(options_.arguments));
-  TORCH_CHECK_VALUE(options_.arguments.unread().empty(), "join: no joinable knows ",
-                    fmt::format("{}", fmt::join(options_.arguments.unread(), ", ")));
+  for (const std::string& name : options_.arguments.unread()) {
+    TORCH_CHECK_VALUE(false, "join: no joinable knows the argument ", name);
+  }
   group_ = internal::pinned(first);
 }
 

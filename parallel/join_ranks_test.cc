@@ -236,7 +236,7 @@ TEST_F(JoinRanksTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(error_of<c10::ValueError>([&] {
               Join({a, b}, {.arguments = {{"fail_on_rank", 7}, {"num_allreduce", 1}}});
             }),
-            "join: no joinable knows num_allreduce");
+            "join: no joinable knows the argument num_allreduce");
   const Group all = new_group();
   AllReducer elsewhere(nullptr, "", all);
   EXPECT_THAT(error_of<c10::ValueError>([&] {
