@@ -2,15 +2,15 @@
 # `make soak`: everything that starts processes or opens sockets, and the suites, many times over,
 # first on a quiet machine and then with every core kept busy; between the two, a hundred thousand
 # random requests to our store and to LibTorch's, random bytes to ours, a hundred runs in which a rank
-# fails at random, a thousand spawns in which processes are killed, the command lines held against
-# torchrun, and accelerate's own tests.  A test that fails once is a bug.
+# fails at random, uneven inputs in 200 random patterns, a thousand spawns in which processes are
+# killed, the command lines held against torchrun, and accelerate's own tests.  A test that fails once is a bug.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
-# DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600).
+# DISTRUN_JOIN_PATTERNS (200), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
-faults=${FAULT_TRIALS:-100} spawns=${DISTRUN_SPAWNS:-1000}
+faults=${FAULT_TRIALS:-100} spawns=${DISTRUN_SPAWNS:-1000} patterns=${DISTRUN_JOIN_PATTERNS:-200}
 tests='cli_test|ranks_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
 
 # What earlier runs have taken is the user's, not this one's.
@@ -36,6 +36,12 @@ DISTRUN_DIFFERENTIAL_SEQUENCES=$sequences "$build/tests/backends_test" --gtest_f
 
 printf 'distrun: %s runs in which a rank fails\n' "$faults" >&2
 DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((faults + 9) / 10)) --gtest_brief=1
+
+printf 'distrun: ranks with uneven inputs in %s random patterns\n' "$patterns" >&2
+for ranks in 2 3 4; do
+  DISTRUN_SEED=random DISTRUN_JOIN_PATTERNS=$patterns "$build/distrun" launch --nproc-per-node "$ranks" \
+    "$build/tests/join_patterns_ranks_test" --gtest_brief=1
+done
 
 printf 'distrun: %s spawns in which processes are killed\n' "$spawns" >&2
 DISTRUN_SPAWNS=$spawns "$build/tests/spawn_test" --gtest_filter='SpawnLeftoversTest.*' --gtest_brief=1

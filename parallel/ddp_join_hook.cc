@@ -46,6 +46,8 @@ class DdpReducer::Hook : public JoinHook {
     const int source = its_.agree_on_source(is_last_joiner);
     its_.in_group([&] { internal::broadcast_all(its_.group, its_.state(), source); });
     its_.sync_buffers = true;
+    // What comes after the join is divided by all ranks.
+    its_.reducer->set_forward_pass_work_handle(nullptr, /*useStaticWorldSize=*/true);
   }
 
  private:
@@ -57,20 +59,45 @@ class DdpReducer::Hook : public JoinHook {
   }
 
   void shadow_backward() {
+    // Of a static graph the first backward tells what is used before it reduces, and no other does.
+    const bool learns = its_.options.static_graph && !*its_.delayed && !its_.has_missed_learning;
+    if (learns) share_what_is_used();
+    its_.has_missed_learning = its_.has_missed_learning || learns;
+    reduce_zeros();
+    if (its_.options.find_unused_parameters && !its_.options.static_graph) share_what_is_used();
+    its_.reducer->push_rebuilt_params_for_all_indices();
+  }
+
+  // Nothing is, here.
+  void share_what_is_used() {
+    std::vector<at::Tensor> used = {its_.reducer->get_local_used_map_on_device()};
+    its_.group->allreduce(used)->wait();
+  }
+
+  void reduce_zeros() {
     std::vector<c10::intrusive_ptr<c10::ivalue::Future>> under_way;
     for (c10d::GradBucket& bucket : its_.reducer->get_grad_buckets(/*return_zero_tensors=*/true)) {
       under_way.push_back(its_.reducer->run_comm_hook(bucket));
     }
     for (const auto& one : under_way) one->waitAndThrow();
-    if (its_.options.find_unused_parameters) {
-      std::vector<at::Tensor> used = {its_.reducer->get_local_used_map_on_device()};
-      its_.group->allreduce(used)->wait();
-    }
-    its_.reducer->push_rebuilt_params_for_all_indices();
   }
 
   Impl& its_;
 };
+
+void DdpReducer::tell_join() {
+  Impl& my = *impl_;
+  TORCH_CHECK(!my.has_missed_learning, "DistributedDataParallel: rank ", get_rank(),
+              " had no input in the join in which the static graph was learnt, and cannot train "
+              "with the others any more: give it one there, or make a new DistributedDataParallel");
+  const Work not_joined = notify_join_context();
+  TORCH_CHECK_VALUE(
+      not_joined || !is_joining() || my.divide_by_initial_world_size,
+      "join: divide_by_initial_world_size is off, but the DistributedDataParallel is not the first "
+      "joinable, which alone knows how many ranks are left");
+  if (!not_joined) return;
+  my.reducer->set_forward_pass_work_handle(not_joined.c10d_work(), my.divide_by_initial_world_size);
+}
 
 std::unique_ptr<JoinHook> DdpReducer::join_hook(const JoinArguments& arguments) {
   impl_->divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);

@@ -136,5 +136,81 @@ TEST_F(DdpJoinRanksTest, AStaticGraphAndAHookAreShadowedToo) {
   expect_the_same_everywhere(*hooked.module());
 }
 
+// What a static graph uses is learnt in the first backward, at which a rank may be through already.
+TEST_F(DdpJoinRanksTest, ARankWithoutAnyInputTakesPartInLearningAStaticGraph) {
+  DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});
+  Join join({ddp});
+  join.run([&] { train(ddp, get_rank() == 0 && get_world_size() > 1 ? 0 : 3); });
+  expect_the_same_everywhere(*ddp.module());
+
+  // That rank cannot train with the others any more, and all are told.
+  if (get_world_size() == 1) return;
+  EXPECT_THAT(error_of([&] { join.run([&] { train(ddp, 1); }); }),
+              HasSubstr("rank 0 had no input in the join in which the static graph was learnt"));
+  destroy_process_group();
+}
+
+TEST_F(DdpJoinRanksTest, AfterTheJoinGradientsAreDividedByAllRanks) {
+  DistributedDataParallel ddp{TwoLayers()};
+  Join({ddp}, {.arguments = {{"divide_by_initial_world_size", false}}}).run([&] {
+    train(ddp, 1 + get_rank());
+  });
+  loss(ddp(data())).backward();
+  expect_gradients(*ddp.module(), mean_gradients(*ddp.module()));
+}
+
+TEST_F(DdpJoinRanksTest, ForwardsWithoutGradientsAreShadowedAsSuch) {
+  DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
+  Join({ddp}).run([&] {
+    for (int i = 0; i < 1 + 2 * get_rank(); ++i) {
+      train(ddp, 1);
+      const at::NoGradGuard no_grad;
+      EXPECT_FALSE(ddp(data()).requires_grad());
+    }
+  });
+  expect_the_same_everywhere(*ddp.module());
+}
+
+TEST_F(DdpJoinRanksTest, SeveralModulesTrainInOneJoin) {
+  DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
+  Join({one, other}).run([&] {
+    for (int i = 0; i < 2 + get_rank(); ++i) {
+      train(one, 1);
+      train(other, 1);
+    }
+  });
+  expect_the_same_everywhere(*one.module());
+  expect_the_same_everywhere(*other.module());
+}
+
+TEST_F(DdpJoinRanksTest, TheNumberOfRanksThatAreLeftIsTheFirstJoinablesToKnow) {
+  DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
+  Join join({one, other}, {.arguments = {{"divide_by_initial_world_size", false}}});
+  EXPECT_THAT(error_of([&] {
+                join.run([&] {
+                  train(one, 1);
+                  train(other, 1);
+                });
+              }),
+              HasSubstr("the DistributedDataParallel is not the first joinable"));
+  destroy_process_group();
+}
+
+TEST_F(DdpJoinRanksTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted) {
+  DistributedDataParallel ddp{TwoLayers()};
+  Join join({ddp}, {.throw_on_early_termination = true});
+  const std::string error = error_of([&] { join.run([&] { train(ddp, 1 + get_rank()); }); });
+  if (get_world_size() == 1) {
+    EXPECT_EQ(error, "no error");
+  } else if (get_rank() == 0) {
+    EXPECT_EQ(error, "Rank 0 exhausted all inputs.");
+  } else {
+    EXPECT_THAT(error, HasSubstr("Detected at least one rank that exhausted inputs"));
+  }
+  // The model is good, and so is the group.
+  train(ddp, 2);
+  expect_the_same_everywhere(*ddp.module());
+}
+
 }  // namespace
 }  // namespace distrun

@@ -3,7 +3,6 @@
 //     distrun launch --nproc-per-node 2 ddp_parity_ranks FOLDER RUN
 #include <filesystem>
 #include <fstream>
-#include <iterator>
 #include <memory>
 #include <string>
 #include <vector>
@@ -12,56 +11,26 @@
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/nn/functional/loss.h>
-#include <torch/nn/modules/batchnorm.h>
-#include <torch/nn/modules/embedding.h>
-#include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
-#include <torch/serialize.h>
 #include <torch/utils.h>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
 #include "parallel/distributed_data_parallel.h"
+#include "parallel/parity_net_testing.h"
 
 namespace distrun {
 namespace {
 
 using nlohmann::json;
-using TensorDict = c10::Dict<std::string, at::Tensor>;
 
-struct Parts {
-  bool extra, spare;
-};
-
-// Small and large parameters, two dtypes, buffers, and parts that not every forward uses.
-struct NetImpl : torch::nn::Module {
-  torch::nn::Embedding words{nullptr};
-  torch::nn::Linear hidden{nullptr};
-  torch::nn::BatchNorm1d norm{nullptr};
-  torch::nn::Linear middle{nullptr}, extra{nullptr}, spare{nullptr}, last{nullptr};
-  at::Tensor scale;
-
-  explicit NetImpl(bool sparse) {
-    words = register_module(
-        "words", torch::nn::Embedding(torch::nn::EmbeddingOptions(40, 8).sparse(sparse)));
-    hidden = register_module("hidden", torch::nn::Linear(8, 64));
-    norm = register_module("norm", torch::nn::BatchNorm1d(64));
-    middle = register_module("middle", torch::nn::Linear(64, 64));
-    extra = register_module("extra", torch::nn::Linear(64, 16));
-    spare = register_module("spare", torch::nn::Linear(64, 16));
-    last = register_module("last", torch::nn::Linear(64, 16));
-    scale = register_parameter("scale", at::ones({16}, at::kDouble));
-  }
-
-  at::Tensor forward(const at::Tensor& sentences, Parts with) {
-    at::Tensor x = at::relu(norm(hidden(words(sentences).mean(1))));
-    x = x + at::relu(middle(x));
-    at::Tensor y = last(x);
-    if (with.extra) y = y + extra(x);
-    if (with.spare) y = y + spare(x);
-    return y.to(at::kDouble) * scale;
-  }
-};
+using testing::load;
+using testing::load_state;
+using testing::NetImpl;
+using testing::Parts;
+using testing::save;
+using testing::state_of;
+using testing::TensorDict;
 
 using Ddp = DistributedDataParallel<NetImpl>;
 
@@ -102,11 +71,6 @@ void register_hook(Ddp& ddp, const std::string& hook) {
   if (hook == "own") ddp.register_comm_hook(half_hook, "half_hook");
 }
 
-Parts parts_used(const json& variant, int step, int rank) {
-  if (variant.at("uses") == "all") return {.extra = true, .spare = true};
-  return {.extra = variant.at("uses") == "all but spare" || (step + rank) % 3 == 0, .spare = false};
-}
-
 // A forward and a backward; the loss.
 double compute(Ddp& ddp, const TensorDict& data, int step, Parts parts) {
   const auto mine = [&](const char* name) { return data.at(name)[step][get_rank()]; };
@@ -123,7 +87,7 @@ std::vector<double> train(Ddp& ddp, const json& variant, const TensorDict& data)
   const int sync_every = variant.at("sync_every").get<int>();
   std::vector<double> losses;
   for (int step = 0; step < data.at("sentences").size(0); ++step) {
-    const Parts parts = parts_used(variant, step, get_rank());
+    const Parts parts = Parts::of(variant.at("uses"), step, get_rank());
     if (step % sync_every != sync_every - 1) {
       const auto alone = ddp.no_sync();
       losses.push_back(compute(ddp, data, step, parts));
@@ -137,29 +101,6 @@ std::vector<double> train(Ddp& ddp, const json& variant, const TensorDict& data)
   return losses;
 }
 
-TensorDict load(const std::filesystem::path& path) {
-  std::ifstream file(path, std::ios::binary);
-  TORCH_CHECK(file, "cannot read ", path.string());
-  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
-  TensorDict tensors;
-  for (const auto& one : torch::pickle_load(bytes).toGenericDict()) {
-    tensors.insert(one.key().toStringRef(), one.value().toTensor());
-  }
-  return tensors;
-}
-
-// Its parameters and buffers, by name.
-TensorDict state_of(const NetImpl& net) {
-  TensorDict state;
-  for (const auto& one : net.named_parameters()) state.insert(one.key(), one.value().detach());
-  for (const auto& one : net.named_buffers()) state.insert(one.key(), one.value());
-  return state;
-}
-
-void load_state(const NetImpl& net, const TensorDict& saved) {
-  for (const auto& one : state_of(net)) one.value().copy_(saved.at(one.key()));
-}
-
 void run_variant(const json& variant, const std::filesystem::path& folder, const std::string& run) {
   torch::manual_seed(static_cast<std::uint64_t>(get_rank()));
   const auto net = std::make_shared<NetImpl>(variant.at("sparse").get<bool>());
@@ -169,9 +110,7 @@ void run_variant(const json& variant, const std::filesystem::path& folder, const
   const std::vector<double> losses = train(ddp, variant, load(folder / "data.pt"));
   const std::string to =
       run + "." + variant.at("name").get<std::string>() + "." + std::to_string(get_rank());
-  const std::vector<char> bytes = torch::pickle_save(state_of(*net));
-  std::ofstream(folder / (to + ".pt"), std::ios::binary)
-      .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  save(folder / (to + ".pt"), state_of(*net));
   const auto logged = ddp.get_ddp_logging_data();
   json logging = logged.strs_map;
   logging.update(json(logged.ints_map));

@@ -164,12 +164,10 @@ void DdpReducer::before_forward() {
   }
   const auto buffers = my.buffers_to_sync();
   my.logged([&] {
-    if (const Work not_joined = notify_join_context()) {
-      my.reducer->set_forward_pass_work_handle(not_joined.c10d_work(),
-                                               my.divide_by_initial_world_size);
-    }
+    tell_join();
     my.in_group([&] {
-      if (c10::GradMode::is_enabled()) my.reducer->rebuild_buckets();
+      // Who has joined cannot know whether this forward has gradients.
+      if (c10::GradMode::is_enabled() || is_joining()) my.reducer->rebuild_buckets();
       if (buffers.empty()) return;
       // Rank 0 may have joined, with buffers that are old.
       const int source = is_joining() ? my.agree_on_source(true) : 0;

@@ -118,6 +118,9 @@ class DdpReducer : public Joinable {
  private:
   class Hook;
   struct Impl;
+  // That this rank has not joined, where a join is running.
+  void tell_join();
+
   std::unique_ptr<Impl> impl_;
 };
 

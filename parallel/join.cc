@@ -43,6 +43,11 @@ std::vector<std::string> JoinArguments::unread() const {
   return names;
 }
 
+void JoinArguments::throw_wrong_type(const std::string& name) const {
+  TORCH_CHECK_TYPE(false, "join: the argument ", name, " is of the type ",
+                   values_.at(name).type()->str(), ", which is not what its joinable takes");
+}
+
 Work Joinable::notify_join_context() {
   if (!joining_ || !is_first_) return {};
   const Group group = join_process_group();
@@ -69,7 +74,7 @@ class Join::Scope {
     for (Joinable& one : joinables_) {
       one.joining_ = true;
       one.is_first_ = &one == &joinables_.front().get();
-      one.throws_ = join.options_.throw_on_early_termination;
+      one.throws_ = join.config_.throw_on_early_termination;
     }
   }
   ~Scope() {
@@ -82,8 +87,8 @@ class Join::Scope {
   const std::vector<std::reference_wrapper<Joinable>>& joinables_;
 };
 
-Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinOptions options)
-    : joinables_(std::move(joinables)), options_(std::move(options)) {
+Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig config)
+    : joinables_(std::move(joinables)), config_(std::move(config)) {
   TORCH_CHECK_VALUE(!joinables_.empty(), "join: expected at least one joinable");
   const Group first = joinables_.front().get().join_process_group();
   std::set<const Joinable*> seen;
@@ -93,15 +98,15 @@ Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinOptions 
         one.join_process_group().process_group() == first.process_group(),
         "join: joinables are of several groups; expected all of one: join one after the other");
   }
-  for (Joinable& one : joinables_) hooks_.push_back(one.join_hook(options_.arguments));
-  for (const std::string& name : options_.arguments.unread()) {
+  for (Joinable& one : joinables_) hooks_.push_back(one.join_hook(config_.arguments));
+  for (const std::string& name : config_.arguments.unread()) {
     TORCH_CHECK_VALUE(false, "join: no joinable knows the argument ", name);
   }
   group_ = internal::pinned(first);
 }
 
 void Join::run(const std::function<void()>& body) {
-  if (!options_.enable) {
+  if (!config_.enable) {
     body();
     return;
   }
@@ -130,7 +135,7 @@ double Join::ranks_not_joined() const {
 void Join::shadow_the_others() {
   int iterations = 0;
   while (ranks_not_joined() != 0) {
-    if (options_.throw_on_early_termination) {
+    if (config_.throw_on_early_termination) {
       const auto device = at::TensorOptions().device(joinables_.front().get().join_device());
       all_reduce(at::ones({1}, device), ReduceOp::SUM, {.group = group_});
       throw_uneven_inputs(c10::str("Rank ", get_rank(group_), " exhausted all inputs."));

@@ -8,8 +8,7 @@
 //         loss(ddp(images), digits).backward();
 //         optimizer.step();
 //       }
-//     });                                                             // the same model on every
-//     rank
+//     });                                                     // the same model on every rank
 //
 // What takes part is a Joinable.  It tells before each of its iterations' collectives that this
 // rank has not joined; a rank whose body has returned makes, with its JoinHook, the collectives
@@ -71,17 +70,24 @@ class JoinArguments {
   JoinArguments(std::initializer_list<std::pair<const std::string, c10::IValue>> values)
       : values_(values) {}
 
-  // Throws c10::Error where the value is of another type.
+  // Throws c10::TypeError where the value is of another type.
   template <class T>
   T get(const std::string& name, T otherwise) const {
     read_.insert(name);
     const auto found = values_.find(name);
-    return found == values_.end() ? otherwise : found->second.to<T>();
+    if (found == values_.end()) return otherwise;
+    try {
+      return found->second.to<T>();
+    } catch (const c10::Error&) {
+      throw_wrong_type(name);
+    }
   }
 
   std::vector<std::string> unread() const;
 
  private:
+  [[noreturn]] void throw_wrong_type(const std::string& name) const;
+
   std::map<std::string, c10::IValue> values_;
   mutable std::set<std::string> read_;
 };
@@ -134,7 +140,7 @@ class UnevenInputsError : public c10::Error {
   using Error::Error;
 };
 
-struct JoinOptions {
+struct JoinConfig {
   // Off: the body just runs.  For who knows that inputs are even.
   bool enable = true;
   // The first rank without inputs makes all throw an UnevenInputsError: "Rank 0 exhausted all
@@ -148,7 +154,7 @@ class Join {
  public:
   // The joinables outlive it.  Throws c10::ValueError where there are none, they are of several
   // groups, one is there twice, or an argument is none of theirs.
-  explicit Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinOptions options = {});
+  explicit Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig config = {});
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
@@ -163,7 +169,7 @@ class Join {
   double ranks_not_joined() const;
 
   std::vector<std::reference_wrapper<Joinable>> joinables_;
-  JoinOptions options_;
+  JoinConfig config_;
   std::vector<std::unique_ptr<JoinHook>> hooks_;
   Group group_;
 };

@@ -2,14 +2,10 @@
 #include <string>
 #include <vector>
 
-#include <ATen/TensorOperators.h>
-#include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 
 #include "backends/ranks_testing.h"
-#include "parallel/join.h"
+#include "parallel/join_testing.h"
 
 namespace distrun {
 namespace {
@@ -17,95 +13,48 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-// Sums a one for each rank that has not joined, and writes down what it does.
-class AllReducer : public Joinable {
- public:
-  explicit AllReducer(std::vector<std::string>* log = nullptr, std::string name = "",
-                      Group group = {})
-      : log_(log), name_(std::move(name)), group_(std::move(group)) {}
-
-  int step() {
-    notify_join_context();
-    return sum(1);
-  }
-
-  std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override {
-    return std::make_unique<Hook>(*this, arguments.get("fail_on_rank", int64_t{-1}));
-  }
-  c10::Device join_device() const override { return at::kCPU; }
-  Group join_process_group() const override { return group_; }
-
-  std::vector<bool> post_hooks;  // Each with its flag.
-
- private:
-  class Hook : public JoinHook {
-   public:
-    Hook(AllReducer& its, int64_t fails_on) : its_(its), fails_on_(fails_on) {}
-    void main_hook() override {
-      if (get_rank() == fails_on_) throw std::runtime_error("the hook is broken");
-      its_.write("main");
-      its_.sum(0);
-    }
-    void post_hook(bool is_last_joiner) override {
-      its_.write("post");
-      its_.post_hooks.push_back(is_last_joiner);
-    }
-
-   private:
-    AllReducer& its_;
-    int64_t fails_on_;
-  };
-
-  int sum(int own) const {
-    const at::Tensor tensor = at::full({1}, own, at::kInt);
-    all_reduce(tensor, ReduceOp::SUM, {.group = group_});
-    return tensor.item<int>();
-  }
-  void write(const std::string& what) const {
-    if (log_ != nullptr) log_->push_back(name_ + what);
-  }
-
-  std::vector<std::string>* log_;
-  std::string name_;
-  Group group_;
-};
+using Counter = testing::CountingJoinable;
 
 struct JoinRanksTest : RanksTest {
   static bool has_one_rank() { return get_world_size() == 1; }
   // Of `inputs`, as many as this rank has, the sums.
-  static std::vector<int> steps(AllReducer& reducer, int inputs) {
+  static std::vector<int> steps(Counter& counter, int inputs) {
     std::vector<int> sums;
-    for (int i = 0; i < inputs; ++i) sums.push_back(reducer.step());
+    for (int i = 0; i < inputs; ++i) sums.push_back(counter.step());
     return sums;
   }
 };
 
 TEST_F(JoinRanksTest, ARankWithFewerInputsWorksForTheOthers) {
-  AllReducer reducer;
+  Counter counter;
   std::vector<int> sums;
-  Join({reducer}).run([&] { sums = steps(reducer, 2 + get_rank()); });
+  Join({counter}).run([&] { sums = steps(counter, 2 + get_rank()); });
   std::vector<int> expected = {get_world_size(), get_world_size()};
   for (int joined = 1; joined <= get_rank(); ++joined)
     expected.push_back(get_world_size() - joined);
   EXPECT_EQ(sums, expected);
-  EXPECT_THAT(reducer.post_hooks, ElementsAre(get_rank() == get_world_size() - 1));
+  EXPECT_THAT(counter.post_hooks, ElementsAre(get_rank() == get_world_size() - 1));
 }
 
 TEST_F(JoinRanksTest, WithEvenInputsAllJoinLast) {
-  AllReducer reducer;
-  Join({reducer}).run([&] { steps(reducer, 2); });
-  EXPECT_THAT(reducer.post_hooks, ElementsAre(true));
+  Counter counter;
+  Join({counter}).run([&] { steps(counter, 2); });
+  EXPECT_THAT(counter.post_hooks, ElementsAre(true));
 }
 
 TEST_F(JoinRanksTest, ARankMayHaveNoInputAtAll) {
-  AllReducer reducer;
-  Join({reducer}).run([&] { steps(reducer, get_rank() == 0 ? 0 : 3); });
-  EXPECT_THAT(reducer.post_hooks, ElementsAre(has_one_rank() || get_rank() != 0));
+  Counter counter;
+  Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 3); });
+  EXPECT_THAT(counter.post_hooks, ElementsAre(has_one_rank() || get_rank() != 0));
 }
 
 TEST_F(JoinRanksTest, HooksOfSeveralRunInTheOrderOfTheList) {
   std::vector<std::string> log;
-  AllReducer a(&log, "a "), b(&log, "b ");
+  Counter a, b;
+  a.in_main_hook = [&] { log.push_back("a main"); };
+  b.in_main_hook = [&] { log.push_back("b main"); };
+  a.in_post_hook = [&] { log.push_back("a post"); };
+  b.in_post_hook = [&] { log.push_back("b post"); };
   Join({a, b}).run([&] {
     for (int i = 0; i < (get_rank() == 0 ? 1 : 2); ++i) {
       a.step();
@@ -120,28 +69,28 @@ TEST_F(JoinRanksTest, HooksOfSeveralRunInTheOrderOfTheList) {
 }
 
 TEST_F(JoinRanksTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
-  AllReducer reducer;
-  Join join({reducer});
-  for (int i = 0; i < 2; ++i) join.run([&] { steps(reducer, 1 + get_rank()); });
-  EXPECT_FALSE(reducer.is_joining());
+  Counter counter;
+  Join join({counter});
+  for (int i = 0; i < 2; ++i) join.run([&] { steps(counter, 1 + get_rank()); });
+  EXPECT_FALSE(counter.is_joining());
   const auto before = get_sequence_number();
-  EXPECT_EQ(reducer.step(), get_world_size());
+  EXPECT_EQ(counter.step(), get_world_size());
   EXPECT_EQ(get_sequence_number(), before + 1);
 }
 
 TEST_F(JoinRanksTest, WhereItIsNotEnabledTheBodyJustRuns) {
-  AllReducer reducer;
+  Counter counter;
   int sum = 0;
-  Join({reducer}, {.enable = false}).run([&] {
-    EXPECT_FALSE(reducer.is_joining());
-    sum = reducer.step();
+  Join({counter}, {.enable = false}).run([&] {
+    EXPECT_FALSE(counter.is_joining());
+    sum = counter.step();
   });
   EXPECT_EQ(sum, get_world_size());
-  EXPECT_TRUE(reducer.post_hooks.empty());
+  EXPECT_TRUE(counter.post_hooks.empty());
 }
 
 TEST_F(JoinRanksTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGood) {
-  AllReducer a, b;
+  Counter a, b;
   Join join({a, b}, {.throw_on_early_termination = true});
   const std::string error = error_of<UnevenInputsError>([&] {
     join.run([&] {
@@ -164,22 +113,22 @@ TEST_F(JoinRanksTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGoo
 }
 
 TEST_F(JoinRanksTest, EvenInputsAreNoEarlyTermination) {
-  AllReducer reducer;
-  Join join({reducer}, {.throw_on_early_termination = true});
-  EXPECT_NO_THROW(join.run([&] { steps(reducer, 3); }));
-  EXPECT_THAT(reducer.post_hooks, ElementsAre(true));
+  Counter counter;
+  Join join({counter}, {.throw_on_early_termination = true});
+  EXPECT_NO_THROW(join.run([&] { steps(counter, 3); }));
+  EXPECT_THAT(counter.post_hooks, ElementsAre(true));
 }
 
 // A body that throws after so many steps, on the last rank; returns what each rank has to say.
 TEST_F(JoinRanksTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
   const int last = get_world_size() - 1;
-  AllReducer reducer;
+  Counter counter;
   std::string text;
   try {
-    Join({reducer}).run([&] {
-      steps(reducer, 1 + get_rank());
+    Join({counter}).run([&] {
+      steps(counter, 1 + get_rank());
       if (get_rank() == last) throw std::out_of_range("no such file: digits.bin");
-      steps(reducer, 2);
+      steps(counter, 2);
     });
   } catch (const std::out_of_range& error) {
     text = error.what();
@@ -192,17 +141,18 @@ TEST_F(JoinRanksTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
     EXPECT_THAT(text, HasSubstr("join on rank " + std::to_string(get_rank()) + ": rank " +
                                 std::to_string(last) + " has failed: no such file: digits.bin"));
   }
-  EXPECT_FALSE(reducer.is_joining());
+  EXPECT_FALSE(counter.is_joining());
   destroy_process_group();
 }
 
 TEST_F(JoinRanksTest, AHookThatThrowsEndsItToo) {
-  AllReducer reducer;
+  Counter counter;
+  counter.in_main_hook = [] {
+    if (get_rank() == 0) throw std::runtime_error("the hook is broken");
+  };
   std::string text;
   try {
-    Join({reducer}, {.arguments = {{"fail_on_rank", 0}}}).run([&] {
-      steps(reducer, get_rank() == 0 ? 0 : 2);
-    });
+    Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 2); });
   } catch (const c10::DistError& error) {
     text = error.what_without_backtrace();
   } catch (const std::runtime_error& error) {
@@ -221,24 +171,24 @@ TEST_F(JoinRanksTest, WorksInAGroupOfSomeRanks) {
   if (get_world_size() < 3) return;
   const Group group = new_group({1, 2});
   if (group.is_member()) {
-    AllReducer reducer(nullptr, "", group);
+    Counter counter(group);
     std::vector<int> sums;
-    Join({reducer}).run([&] { sums = steps(reducer, get_rank()); });
+    Join({counter}).run([&] { sums = steps(counter, get_rank()); });
     EXPECT_EQ(sums, get_rank() == 1 ? std::vector({2}) : std::vector({2, 1}));
   }
   barrier();
 }
 
 TEST_F(JoinRanksTest, WhatMakesNoSenseIsRefused) {
-  AllReducer a, b;
+  Counter a, b;
   EXPECT_EQ(error_of<c10::ValueError>([] { Join({}); }), "join: expected at least one joinable");
   EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is there twice");
   EXPECT_EQ(error_of<c10::ValueError>([&] {
-              Join({a, b}, {.arguments = {{"fail_on_rank", 7}, {"num_allreduce", 1}}});
+              Join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
             }),
             "join: no joinable knows the argument num_allreduce");
   const Group all = new_group();
-  AllReducer elsewhere(nullptr, "", all);
+  Counter elsewhere(all);
   EXPECT_THAT(error_of<c10::ValueError>([&] {
                 Join({a, elsewhere});
               }),
