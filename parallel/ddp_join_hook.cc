@@ -59,13 +59,17 @@ class DdpReducer::Hook : public JoinHook {
   }
 
   void shadow_backward() {
-    // Of a static graph the first backward tells what is used before it reduces, and no other does.
+    // Of a static graph the first backward tells what is used before it reduces, and does not
+    // note in which order gradients come; no other does.
     const bool learns = its_.options.static_graph && !*its_.delayed && !its_.has_missed_learning;
     if (learns) share_what_is_used();
-    its_.has_missed_learning = its_.has_missed_learning || learns;
     reduce_zeros();
     if (its_.options.find_unused_parameters && !its_.options.static_graph) share_what_is_used();
-    its_.reducer->push_rebuilt_params_for_all_indices();
+    if (learns) {
+      its_.has_missed_learning = true;
+    } else {
+      its_.reducer->push_rebuilt_params_for_all_indices();
+    }
   }
 
   // Nothing is, here.

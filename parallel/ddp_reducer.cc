@@ -174,13 +174,14 @@ void DdpReducer::before_forward() {
       internal::broadcast_buffers(my.group, buffers, source);
     });
     if (is_joining()) {
-      my.agree_on_reducing(c10::GradMode::is_enabled() && *my.no_syncs == 0);
+      my.agreed = my.agree_on_reducing(c10::GradMode::is_enabled() && *my.no_syncs == 0).work;
     }
   });
 }
 
 std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {
   Impl& my = *impl_;
+  std::exchange(my.agreed, {}).wait();
   my.sync_buffers = c10::GradMode::is_enabled() && *my.no_syncs == 0;
   if (my.sync_buffers) {
     const bool walk = my.options.find_unused_parameters && !my.options.static_graph;

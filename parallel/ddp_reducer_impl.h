@@ -25,6 +25,7 @@ struct DdpReducer::Impl {
   std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
   std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
   std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
+  Work agreed;  // In a join: what is under way while forward() is, to be waited for before others.
   // Of a static graph: the others have made their first backward, and this rank had joined.
   bool has_missed_learning = false;
   bool sync_buffers = true;  // The last forward was synchronized, or there was none.

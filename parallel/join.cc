@@ -53,6 +53,8 @@ Work Joinable::notify_join_context() {
   const Group group = join_process_group();
   const auto device = at::TensorOptions().device(join_device());
   Work work = all_reduce(at::ones({1}, device), ReduceOp::SUM, {.group = group, .async_op = true});
+  // Before anything else is: were a peer gone, this rank would wait for one that waits for this.
+  work.wait();
   if (throws_) {
     const at::Tensor joined = at::zeros({1}, device);
     all_reduce(joined, ReduceOp::SUM, {.group = group});

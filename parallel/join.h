@@ -120,10 +120,10 @@ class Joinable {
   Joinable& operator=(const Joinable&) = default;
   Joinable& operator=(Joinable&&) = default;
 
-  // Before the collectives of an iteration.  For the first joinable of a Join it begins an
-  // all_reduce whose sum is the number of ranks that have not joined, and returns it; else there is
-  // nothing to wait for.  Throws UnevenInputsError where Join is to throw on early termination and
-  // a rank has joined.
+  // Before the collectives of an iteration.  For the first joinable of a Join it makes an
+  // all_reduce whose sum is the number of ranks that have not joined, and returns it when it has
+  // ended (Python leaves it under way); else there is nothing.  Throws UnevenInputsError where Join
+  // is to throw on early termination and a rank has joined.
   Work notify_join_context();
 
  private:

