@@ -74,7 +74,7 @@ def train(ddp, counter, pattern, data, rank):
 
 
 def run_pattern(folder, run, seed):
-# A dict as C++ writes it is more than what Python takes to be mere weights.
+    # A dict as C++ writes it is more than what Python takes to be mere weights.
     start, data = (torch.load(folder / f"{seed}.{what}.pt", weights_only=False) for what in ("start", "data"))
     pattern = json.loads((folder / f"{seed}.json").read_text())
     rank = dist.get_rank()
