@@ -14,7 +14,7 @@
 #include "backends/device_backends.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"
-#include "backends/rendezvous.h"
+#include "backends/meeting.h"
 
 namespace distrun {
 
@@ -119,8 +119,7 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = lower_case(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
-  const Rendezvous met =
-      rendezvous(Environment::from(environ), options.init_method, options.timeout);
+  const Rendezvous met = internal::meet(options, Environment::from(environ));
   auto made = std::make_unique<World>();
   made->group = internal::make_group(
       {.name = kDefaultGroupName,
