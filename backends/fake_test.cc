@@ -10,7 +10,6 @@
 #include <ATen/ops/stack.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
-#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/fake_testing.h"
 #include "backends/point_to_point.h"
@@ -143,7 +142,7 @@ TEST_P(FakeOperationsTest, AllToAllCopiesEachPart) {
 }
 
 TEST_P(FakeOperationsTest, TheCoalescedOnesOfLibTorchAreThere) {
-  auto& group = default_group();
+  auto& group = backend();
   Tensors inputs = {row(1), row(7)};
   Tensors gathered = {at::full({2 * size_, 3}, -1.0F), at::full({2 * size_, 3}, -1.0F)};
   group.allgather_into_tensor_coalesced(gathered, inputs)->wait();
@@ -337,7 +336,7 @@ TEST_F(FakeAllToAllTest, SplitsThatDoNotFitAreRefused) {
 TEST_F(FakeAllToAllTest, AndSoTheyAreByTheBackend) {
   at::Tensor input = at::arange(6, at::kFloat), output = at::full({6}, -1.0F);
   const auto error = [&](std::vector<std::int64_t> to, std::vector<std::int64_t> from) {
-    return error_of([&] { default_group().alltoall_base(output, input, to, from); });
+    return error_of([&] { backend().alltoall_base(output, input, to, from); });
   };
   EXPECT_THAT(error({1, 1, 1}, {2, 2, 2}), HasSubstr("the output add up to 3; expected 6"));
   EXPECT_THAT(error({2, 2, 2}, {6}), HasSubstr("there are 1 split sizes; expected 3"));
@@ -368,8 +367,8 @@ TEST_F(FakeErrorsTest, WhatMakesNoSenseIsRefusedAsEver) {
 
 TEST_F(FakeErrorsTest, AndSoItIsByLibTorchsGroup) {
   enter(0, 4);
-  auto& group = default_group();
-  Tensors one = {row(0)}, none;
+  auto& group = backend();
+  Tensors one = {row(0)};
   std::vector<Tensors> lists = {one};
   at::Tensor x = row(0), y = row(0);
   EXPECT_THAT(error_of([&] { group.allgather(lists, one); }),

@@ -7,6 +7,7 @@
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/collectives.h"
 #include "backends/fake.h"
@@ -30,6 +31,11 @@ class FakeWorldTest : public ::testing::Test {
     leave();
     init_process_group(
         {.backend = "fake", .backend_options = options, .rank = rank, .world_size = world_size});
+  }
+
+  // As LibTorch's group calls it: our own checks have not been made.
+  static c10d::Backend& backend() {
+    return *default_group().getBackend(c10::DeviceType::CPU);  // The group has it, too.
   }
 
   // The text of the `Error` that `act` throws; any other is the test's failure.

@@ -22,7 +22,8 @@ using ::testing::HasSubstr;
 // The variables that a launcher sets, for as long as it lives.
 class Variables {
  public:
-  explicit Variables(std::map<std::string, std::string> values) : values_(std::move(values)) {
+  Variables(std::initializer_list<std::map<std::string, std::string>::value_type> values)
+      : values_(values) {
     for (const auto& [name, value] : values_) ::setenv(name.c_str(), value.c_str(), 1);
   }
   Variables(const Variables&) = delete;
@@ -68,11 +69,11 @@ TEST_F(FakeInitTest, TheStoreMayBeAnotherOne) {
 }
 
 TEST_F(FakeInitTest, WhoIsStartedByALauncherTakesItsPlaceAndMeetsNobody) {
-  const Variables variables({{"RANK", "3"},
-                             {"WORLD_SIZE", "4"},
-                             {"MASTER_ADDR", "127.0.0.1"},
-                             {"MASTER_PORT", "1"},
-                             {"DISTRUN_INIT_METHOD", "file:///no/such/folder/file"}});
+  const Variables variables = {{"RANK", "3"},
+                               {"WORLD_SIZE", "4"},
+                               {"MASTER_ADDR", "127.0.0.1"},
+                               {"MASTER_PORT", "1"},
+                               {"DISTRUN_INIT_METHOD", "file:///no/such/folder/file"}};
   init_process_group("fake");
   EXPECT_EQ(get_rank(), 3);
   EXPECT_EQ(get_world_size(), 4);
@@ -114,7 +115,7 @@ TEST_F(FakeInitTest, APlaceOutsideOfTheWorldIsRefused) {
 
 TEST_F(FakeInitTest, AStoreNeedsAPlaceAndNoInitMethod) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
-  const Variables variables({{"RANK", "0"}, {"WORLD_SIZE", "1"}});
+  const Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   for (const std::string backend : {"fake", "gloo"}) {
     EXPECT_THAT(refusal({.backend = backend, .rank = 0, .store = store}),
                 HasSubstr("the rank is 0 and the world size -1; expected both to be given"));
@@ -183,7 +184,7 @@ TEST_F(FakeInitTest, OptionsAreCopiedAndHaveTheTimeoutOfTheGroup) {
 
 // LibTorch's checks would connect to the others.
 TEST_F(FakeInitTest, NothingIsComparedUnderDetail) {
-  const Variables variables({{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}});
+  const Variables variables = {{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}};
   enter(0, 2);
   all_reduce(at::ones({3}));
   barrier();
