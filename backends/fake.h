@@ -88,22 +88,22 @@ class FakeStore : public c10d::Store {
 // `sent` and `received` are what would pass between this rank and others, by a model of a network
 // on which all ranks work at once.  With n ranks, and S bytes in the tensor or tensors:
 //
-//     operation                                    payload            sent
-//     all_reduce, all_reduce_coalesced             S                  2 · (n - 1) / n · S, in a
-//     ring all_gather, …_into_tensor, …_coalesced       S, the input       (n - 1) · S, in a ring
-//     reduce_scatter, …_tensor, …_coalesced        S, the input       (n - 1) / n · S, in a ring
-//     broadcast     S, passed on from rank to rank as it comes: 0 on the last, before the root
-//     reduce        S, passed on to the root: 0 on the root
-//     gather        S, the input                   S; 0 on the root, which receives the others'
-//     scatter       S, all inputs, or the output   0; on the root what is not its own
-//     all_to_all, all_to_all_single                S, the input       what is not for itself
-//     send, recv    S                              S, or 0
-//     barrier, monitored_barrier                   0                  0
+//     operation                                payload       sent
+//     all_reduce, …_coalesced                  S             2 · (n - 1) / n · S, in a ring
+//     all_gather, …_into_tensor, …_coalesced   S, the input  (n - 1) · S, in a ring
+//     reduce_scatter, …_tensor, …_coalesced    S, the input  (n - 1) / n · S, in a ring
+//     broadcast           S            S, passed on from the root; 0 on the last, before the root
+//     reduce              S            S, passed on to the root; 0 on the root
+//     gather              S, the input               S; 0 on the root, which gets the others'
+//     scatter             S, all inputs, or what comes    0; on the root what is not its own
+//     all_to_all, all_to_all_single            S, the input  what is not for this rank itself
+//     send, recv                               S             S, or 0
+//     barrier, monitored_barrier               0             0
 //
-// As much is received as sent, on all ranks together, and on each but in broadcast, reduce, gather,
-// scatter, all_to_all of different sizes, send and recv.  Where n does not divide S, each of the
-// two parts of an all_reduce is rounded up to a whole byte.  A sparse tensor counts with its
-// indices and values, as if these were dense.  A group of one sends nothing.
+// A rank receives as much as it sends, but for what has a root, messages, and all_to_all of
+// different sizes.  Where n does not divide S, each of the two parts of an all_reduce is rounded up
+// to a whole byte.  A sparse tensor counts with its indices and values, as if these were dense.  A
+// group of one sends nothing.
 struct WireTraffic {
   std::string operation;  // As collectives.h and point_to_point.h call it.
   std::int64_t calls = 0;

@@ -15,7 +15,7 @@
 //     gather, scatter         between the root and each of the others, S for each
 //
 // all_reduce divides S among the ranks, and (n - 1) / n · S is rounded up to a whole byte in each
-// of its two parts: no rank sends more.  A group of one sends nothing.
+// of its two parts.  A group of one sends nothing.
 #pragma once
 
 #include <cstdint>

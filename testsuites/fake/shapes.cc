@@ -59,7 +59,9 @@ DISTRIBUTED_TEST(fake, ShapesTest, test_subgroups, {.ranks = 3, .backends = {"gl
   barrier({.group = pair});
   EXPECT_EQ(get_world_size(pair), 2);
   // Nobody was met where this is a dry run.
-  if (backend() == "fake") EXPECT_EQ(wire_traffic(pair).front().sent, 3 * 4);
+  if (backend() == "fake") {
+    EXPECT_EQ(wire_traffic(pair).front().sent, 3 * 4);
+  }
 }
 
 }  // namespace
