@@ -92,13 +92,16 @@ class FakeStore : public c10d::Store {
 //     all_reduce, …_coalesced                  S             2 · (n - 1) / n · S, in a ring
 //     all_gather, …_into_tensor, …_coalesced   S, the input  (n - 1) · S, in a ring
 //     reduce_scatter, …_tensor, …_coalesced    S, the input  (n - 1) / n · S, in a ring
-//     broadcast           S            S, passed on from the root; 0 on the last, before the root
-//     reduce              S            S, passed on to the root; 0 on the root
-//     gather              S, the input               S; 0 on the root, which gets the others'
-//     scatter             S, all inputs, or what comes    0; on the root what is not its own
+//     broadcast                                S             S; 0 on the last, before the root
+//     reduce                                   S             S; 0 on the root, where it ends
+//     gather                                   S, the input  S; 0 on the root, which gets them
+//     scatter                                  S             0; on the root what is not its own
 //     all_to_all, all_to_all_single            S, the input  what is not for this rank itself
 //     send, recv                               S             S, or 0
 //     barrier, monitored_barrier               0             0
+//
+// (broadcast and reduce are passed on from rank to rank, as they come; the payload of a scatter is
+// that of all inputs on its root, and of the output elsewhere.)
 //
 // A rank receives as much as it sends, but for what has a root, messages, and all_to_all of
 // different sizes.  Where n does not divide S, each of the two parts of an all_reduce is rounded up

@@ -140,6 +140,25 @@ TEST_F(FakeInitTest, GlooMeetsInAStoreThatItIsGiven) {
   EXPECT_GT(store->getNumKeys(), 0);
 }
 
+// Ranks that make no dry run before it would look elsewhere for those that do.
+TEST_F(FakeInitTest, ADryRunDoesNotChangeWhereTheRanksMeetAfterwards) {
+  const auto number_of_world = [] {
+    leave();
+    const auto store = c10::make_intrusive<c10d::HashStore>();
+    init_process_group(
+        {.timeout = std::chrono::seconds(20), .rank = 0, .world_size = 1, .store = store});
+    default_group().getStore()->set("probe", "here");
+    for (int i = 1; i < 1000; ++i) {
+      if (store->check({"default_pg#" + std::to_string(i) + "/0//probe"})) return i;
+    }
+    return store->check({"default_pg/0//probe"}) ? 0 : -1;
+  };
+  const int before = number_of_world();
+  ASSERT_GE(before, 0);
+  enter(0, 2);
+  EXPECT_EQ(number_of_world(), before + 1);
+}
+
 TEST_F(FakeInitTest, GlooDoesNotWaitInAFakeStore) {
   EXPECT_THAT(error_of([] {
                 init_process_group({.timeout = std::chrono::seconds(20),

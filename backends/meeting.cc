@@ -34,7 +34,7 @@ Rendezvous meet_in_store(const InitOptions& options, const Environment& environm
 
 Rendezvous meet(const InitOptions& options, const Environment& environment) {
   if (options.store) return meet_in_store(options, environment);
-  const Place said = {options.rank, options.world_size};
+  const WorldPlace said = {options.rank, options.world_size};
   if (!options.init_method.empty() || !is_fake(options.backend)) {
     return rendezvous(environment, options.init_method, options.timeout, said);
   }

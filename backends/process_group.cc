@@ -12,6 +12,7 @@
 
 #include "backends/collective_checks.h"
 #include "backends/device_backends.h"
+#include "backends/fake.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"
 #include "backends/meeting.h"
@@ -32,6 +33,11 @@ constexpr const char* kDefaultGroupName = "0";
 // A group made again after destroy_process_group() must not read what the one before has left
 // in the store: its addresses are those of closed sockets.
 int worlds_made = 0;
+
+// Of such a world others do not know, and have not counted it.
+bool is_nobody_met_in(const c10d::Store& store) {
+  return dynamic_cast<const FakeStore*>(&store) != nullptr;
+}
 
 std::string store_prefix() {
   if (worlds_made == 0) return kDefaultGroupPrefix;
@@ -133,7 +139,7 @@ void init_process_group(const InitOptions& options) {
   made->store = made->group->process_group->getStore();
   made->groups_numbered = 1;
   world() = made.release();
-  ++worlds_made;
+  if (!is_nobody_met_in(*met.store)) ++worlds_made;
 }
 
 void destroy_process_group() {

@@ -74,7 +74,7 @@ int world_size_in(const Environment& environment, int said) {
 
 }  // namespace
 
-Place place_in(const Environment& environment, const Place& said) {
+WorldPlace place_in(const Environment& environment, const WorldPlace& said) {
   const int world_size = world_size_in(environment, said.world_size);
   if (said.rank == kUnsaid) {
     return {number<int>(environment, "RANK", 0, world_size - 1), world_size};
@@ -85,7 +85,7 @@ Place place_in(const Environment& environment, const Place& said) {
 }
 
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
-                      std::chrono::milliseconds timeout, const Place& said) {
+                      std::chrono::milliseconds timeout, const WorldPlace& said) {
   constexpr const char* kVariable = "DISTRUN_INIT_METHOD";
   std::string method = init_method, source = "init_method";
   if (method.empty()) {

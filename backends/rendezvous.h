@@ -33,7 +33,7 @@
 namespace distrun {
 
 // What a program says of itself; -1: nothing.
-struct Place {
+struct WorldPlace {
   int rank = -1;
   int world_size = -1;
 };
@@ -41,7 +41,7 @@ struct Place {
 // The same, and what it does not say as RANK and WORLD_SIZE say it.
 // Throws c10::ValueError where what is said makes no sense, c10::Error where a variable is missing
 // or malformed, and names it.
-Place place_in(const Environment& environment, const Place& said);
+WorldPlace place_in(const Environment& environment, const WorldPlace& said);
 
 struct Rendezvous {
   c10::intrusive_ptr<c10d::Store> store;
@@ -55,6 +55,6 @@ struct Rendezvous {
 // that is not there; it names the variable.
 // Throws c10d::DistError where the store cannot be reached within `timeout`.
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
-                      std::chrono::milliseconds timeout, const Place& said = {});
+                      std::chrono::milliseconds timeout, const WorldPlace& said = {});
 
 }  // namespace distrun
