@@ -203,13 +203,14 @@ TEST_F(FakeInitTest, OptionsAreCopiedAndHaveTheTimeoutOfTheGroup) {
 
 // LibTorch's checks would connect to the others.
 TEST_F(FakeInitTest, NothingIsComparedUnderDetail) {
-  const Variables variables = {{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}};
-  enter(0, 2);
-  all_reduce(at::ones({3}));
-  barrier();
-  leave();
-  ::setenv("TORCH_DISTRIBUTED_DEBUG", "OFF", 1);
-  c10d::setDebugLevelFromEnvironment();
+  const c10d::DebugLevel before = c10d::debug_level();
+  {
+    const Variables variables = {{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}};
+    EXPECT_EQ(error_of([] { enter(0, 2); }), "no error");
+  }
+  EXPECT_EQ(c10d::debug_level(), c10d::DebugLevel::Detail);
+  if (is_initialized()) all_reduce(at::ones({3}));
+  c10d::setDebugLevel(before);
 }
 
 TEST_F(FakeInitTest, GroupsOfSomeRanksAreMadeAtOnce) {
@@ -228,6 +229,16 @@ TEST_F(FakeInitTest, GroupsOfSomeRanksAreMadeAtOnce) {
   EXPECT_EQ(get_rank(*nodes.own), 5);
   const Group local = new_group({5, 6}, {.use_local_synchronization = true});
   EXPECT_EQ(get_world_size(local), 2);
+}
+
+// By those too who are not in the group.
+TEST_F(FakeInitTest, OptionsOfAnotherBackendAreRefusedByEveryRank) {
+  enter(5, 1024);
+  const auto options = c10::make_intrusive<c10d::Backend::Options>("mine");
+  EXPECT_THAT(error_of<c10::TypeError>([&] {
+                new_group({0, 1}, {.backend_options = options});
+              }),
+              HasSubstr("the options of a fake group are distrun::FakeOptions"));
 }
 
 TEST(FakeStoreTest, WhatNobodyWillSetIsAnErrorAtOnce) {
@@ -392,6 +403,9 @@ TEST_F(WireTrafficTest, OtherBackendsDoNotCount) {
   EXPECT_THAT(error_of<c10::ValueError>([] { wire_traffic(); }),
               HasSubstr("the default group has gloo, which does not count"));
   EXPECT_TRUE(wire_traffic_of_all_groups().empty());
+  const Group fake = new_group(std::nullopt, {.backend = "fake"});
+  all_reduce(rows(1), ReduceOp::SUM, {.group = fake});
+  EXPECT_THAT(wire_traffic_of_all_groups(), is("all_reduce", kRow, 0, 0));
 }
 
 }  // namespace
