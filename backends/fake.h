@@ -13,7 +13,7 @@
 //
 // Every collective, point-to-point and coalesced operation, synchronous or not, with gradients
 // (parallel/functional.h) and in DistributedDataParallel, returns at once.  Its outputs hold what
-// can be made of this rank's inputs, as if all ranks had the same:
+// can be made of this rank's inputs:
 //
 //     broadcast, all_reduce, reduce, all_reduce_coalesced       the tensors stay as they are
 //     all_gather and its kin; gather, on the root               each output is a copy of the input
