@@ -7,6 +7,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "backends/fake_backend.h"
 #include "backends/gloo.h"
 
 namespace distrun {
@@ -17,6 +18,7 @@ struct Registry {
   std::mutex mutex;
   // Entries are never removed: references to them stay good.
   std::map<std::string, RegisteredBackend> backends = {
+      {"fake", {internal::make_fake_backend, {c10::DeviceType::CPU, c10::DeviceType::CUDA}}},
       {"gloo", {make_gloo_backend, {c10::DeviceType::CPU, c10::DeviceType::CUDA}}}};
 };
 

@@ -1,4 +1,4 @@
-// The backends that groups can be made of, by name: "gloo", and what a program registers.
+// The backends that groups can be made of, by name: "gloo", "fake", and what a program registers.
 //
 //     register_backend("mine", [](const BackendRequest& request) {
 //       return c10::make_intrusive<MyBackend>(request.store, request.rank, request.size);

@@ -366,6 +366,9 @@ void monitored_barrier(const MonitoredBarrierOptions& options) {
   });
 }
 
-std::uint64_t get_sequence_number(const Group& group) { return group->getSequenceNumberForGroup(); }
+// LibTorch's group would ask only those backends whose names it knows.
+std::uint64_t get_sequence_number(const Group& group) {
+  return group->getDefaultBackend()->getSequenceNumberForGroup();
+}
 
 }  // namespace distrun

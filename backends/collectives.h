@@ -123,7 +123,7 @@ struct MonitoredBarrierOptions {
 
 // A barrier that says who has not come: rank 0 of the group throws an error that names the missing,
 // after the timeout, and the others one because rank 0 has.  They wait for rank 0 itself as long as
-// the timeout says that the group was made with.  "gloo" only.
+// the timeout says that the group was made with.  "gloo" and "fake" alone.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // How many collectives the group has begun on this rank, barriers included: where ranks disagree,

@@ -34,7 +34,7 @@ TEST(DeviceBackendsTest, PairsAreAsWrittenInAnyCase) {
 }
 
 TEST(DeviceBackendsTest, WhatIsNotKnownIsSaidWithWhatIs) {
-  EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: gloo"));
+  EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: fake, gloo"));
   EXPECT_THAT(error_of("cpu:gluu"), HasSubstr("unknown backend 'gluu'"));
   EXPECT_THAT(error_of("toaster:gloo"), HasSubstr("'toaster' in the backend"));
   EXPECT_THAT(error_of("cuda:0:gloo"), HasSubstr("'cuda:0:gloo' in the backend"));

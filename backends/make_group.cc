@@ -14,6 +14,7 @@
 
 #include "backends/backend_registry.h"
 #include "backends/device_backends.h"
+#include "backends/fake_backend.h"
 #include "backends/gloo.h"
 #include "common/rank_list.h"
 
@@ -55,6 +56,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
   const auto backend = find_backend(which.backend).make(request);
   TORCH_CHECK(backend, "the maker of the backend '", which.backend, "' has made none");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
+  if (which.backend == "fake") return backend;  // There is nobody to compare with.
   return make_checked_backend(backend, request);
 }
 
@@ -100,9 +102,10 @@ void check_backends(const std::string& backends, const BackendOptions& options) 
   std::set<std::string> registered;
   for (const DeviceBackend& one : parse_device_backends(backends)) {
     if (one.backend == "gloo") check_gloo_options(options);
+    if (one.backend == "fake") check_fake_options(options);
     if (is_custom(one.backend)) registered.insert(one.backend);
   }
-  // ProcessGroup has one place for what it does not know by name.
+  // ProcessGroup has one place for what it does not know by name, "fake" included.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
                     "' names two that were registered; expected one, for LibTorch takes one in a "
                     "group");

@@ -12,9 +12,10 @@
 
 #include "backends/collective_checks.h"
 #include "backends/device_backends.h"
+#include "backends/fake.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"
-#include "backends/rendezvous.h"
+#include "backends/meeting.h"
 
 namespace distrun {
 
@@ -32,6 +33,11 @@ constexpr const char* kDefaultGroupName = "0";
 // A group made again after destroy_process_group() must not read what the one before has left
 // in the store: its addresses are those of closed sockets.
 int worlds_made = 0;
+
+// Of such a world others do not know, and have not counted it.
+bool is_nobody_met_in(const c10d::Store& store) {
+  return dynamic_cast<const FakeStore*>(&store) != nullptr;
+}
 
 std::string store_prefix() {
   if (worlds_made == 0) return kDefaultGroupPrefix;
@@ -119,8 +125,7 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = lower_case(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
-  const Rendezvous met =
-      rendezvous(Environment::from(environ), options.init_method, options.timeout);
+  const Rendezvous met = internal::meet(options, Environment::from(environ));
   auto made = std::make_unique<World>();
   made->group = internal::make_group(
       {.name = kDefaultGroupName,
@@ -134,7 +139,7 @@ void init_process_group(const InitOptions& options) {
   made->store = made->group->process_group->getStore();
   made->groups_numbered = 1;
   world() = made.release();
-  ++worlds_made;
+  if (!is_nobody_met_in(*met.store)) ++worlds_made;
 }
 
 void destroy_process_group() {

@@ -31,6 +31,8 @@
 #include <utility>
 #include <vector>
 
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
 #include "backends/group.h"
 
 namespace distrun {
@@ -44,13 +46,21 @@ struct InitOptions {
   std::string init_method = "";
   // How long the rendezvous and each collective may take.  The default is torch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // The backend's own, c10d::ProcessGroupGloo::Options for "gloo"; none: its defaults.  Their
-  // timeout is the one above.  "gloo" copies them: groups may be made from the same.
+  // The backend's own, c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake.h) for "fake";
+  // none: its defaults.  Their timeout is the one above.  Both copy them: groups may be made from
+  // the same.
   BackendOptions backend_options = {};
+  // Who this process is, and of how many; -1: as the variables RANK and WORLD_SIZE say.
+  int rank = -1;
+  int world_size = -1;
+  // Where the ranks meet, if they have a store already, c10d::HashStore or another: then there is
+  // no init_method, and rank and world_size have to be said.  Its own timeout stays.
+  c10::intrusive_ptr<c10d::Store> store = {};
 };
 
-// Joins the group of all ranks, as the variables RANK and WORLD_SIZE, and those of the
-// init_method (rendezvous.h), describe it.  Returns when every rank has come.  After
+// Joins the group of all ranks, as the options, the variables RANK and WORLD_SIZE, and those of the
+// init_method (rendezvous.h), describe it.  Returns when every rank has come; with "fake" (fake.h)
+// at once, for it meets nobody unless a store or an init_method is given here.  After
 // destroy_process_group() it can be called again, by all ranks, also in the same file; the group
 // has other keys in the store then, which ranks in Python do not know.
 //
@@ -60,7 +70,8 @@ struct InitOptions {
 // connections.
 //
 // Throws where a group exists already, the backend or the init_method is not known, a
-// variable is missing or malformed, or the others do not come in time.  After the last of these
+// variable is missing or malformed, or the others do not come in time; c10::ValueError where rank,
+// world_size, store and init_method make no sense together.  After the others did not come
 // end the run: what this rank has left in the store would be found by a second attempt.
 void init_process_group(const InitOptions& options = {});
 

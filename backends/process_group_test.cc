@@ -135,6 +135,17 @@ TEST_F(FileRendezvousTest, WhatTheProgramNamesGoesBeforeTheVariable) {
               HasSubstr("the variable MASTER_PORT is not set"));
 }
 
+TEST_F(FileRendezvousTest, WhatAProgramSaysOfItsPlaceGoesBeforeTheVariables) {
+  const auto place_of = [&](const Environment& environment, const WorldPlace& said) {
+    const Rendezvous met =
+        rendezvous(environment, "file://" + path(), std::chrono::seconds(20), said);
+    return std::pair(met.rank, met.world_size);
+  };
+  EXPECT_EQ(place_of(Environment(), {.rank = 2, .world_size = 3}), std::pair(2, 3));
+  EXPECT_EQ(place_of(environment_with("RANK", "0"), {.rank = 1}), std::pair(1, 2));
+  EXPECT_EQ(place_of(environment_with("RANK", "1"), {.world_size = 3}), std::pair(1, 3));
+}
+
 // The other rank has let go already: this one is the last.
 TEST_F(FileRendezvousTest, TheFileStaysForAGroupThatIsMadeAgain) {
   { const c10d::FileStore other(path(), 2); }

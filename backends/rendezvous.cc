@@ -62,18 +62,37 @@ c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int world_si
   return kept;
 }
 
+constexpr int kUnsaid = -1;
+
+int world_size_in(const Environment& environment, int said) {
+  if (said == kUnsaid) {
+    return number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  }
+  TORCH_CHECK_VALUE(said > 0, "rendezvous: the world size is ", said, "; expected 1 or more");
+  return said;
+}
+
 }  // namespace
 
+WorldPlace place_in(const Environment& environment, const WorldPlace& said) {
+  const int world_size = world_size_in(environment, said.world_size);
+  if (said.rank == kUnsaid) {
+    return {number<int>(environment, "RANK", 0, world_size - 1), world_size};
+  }
+  TORCH_CHECK_VALUE(0 <= said.rank && said.rank < world_size, "rendezvous: the rank is ", said.rank,
+                    "; expected 0 to ", world_size - 1, ", for the world size is ", world_size);
+  return {said.rank, world_size};
+}
+
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
-                      std::chrono::milliseconds timeout) {
+                      std::chrono::milliseconds timeout, const WorldPlace& said) {
   constexpr const char* kVariable = "DISTRUN_INIT_METHOD";
   std::string method = init_method, source = "init_method";
   if (method.empty()) {
     method = environment.get(kVariable).value_or("");
     source = kVariable;
   }
-  const int world_size = number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
-  const int rank = number<int>(environment, "RANK", 0, world_size - 1);
+  const auto [rank, world_size] = place_in(environment, said);
   if (method.empty() || method == "env://") {
     return {tcp_store(environment, rank, timeout), rank, world_size};
   }

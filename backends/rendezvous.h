@@ -32,17 +32,29 @@
 
 namespace distrun {
 
+// What a program says of itself; -1: nothing.
+struct WorldPlace {
+  int rank = -1;
+  int world_size = -1;
+};
+
+// The same, and what it does not say as RANK and WORLD_SIZE say it.
+// Throws c10::ValueError where what is said makes no sense, c10::Error where a variable is missing
+// or malformed, and names it.
+WorldPlace place_in(const Environment& environment, const WorldPlace& said);
+
 struct Rendezvous {
   c10::intrusive_ptr<c10d::Store> store;
   int rank;
   int world_size;
 };
 
-// An empty `init_method` is DISTRUN_INIT_METHOD's, or else env://.
-// Throws c10::Error where a variable is missing or malformed, or the init_method is not known or
-// names a folder that is not there; it names the variable.
+// An empty `init_method` is DISTRUN_INIT_METHOD's, or else env://.  What is `said` goes before the
+// variables.
+// Throws what place_in() does, and c10::Error where the init_method is not known or names a folder
+// that is not there; it names the variable.
 // Throws c10d::DistError where the store cannot be reached within `timeout`.
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
-                      std::chrono::milliseconds timeout);
+                      std::chrono::milliseconds timeout, const WorldPlace& said = {});
 
 }  // namespace distrun

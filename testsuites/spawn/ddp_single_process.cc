@@ -66,7 +66,9 @@ class DistributedDataParallelSingleProcessTest : public DefaultGroupTest {
   }
 };
 
-DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_cpu, {.ranks = 1}) {
+// Among one rank nothing is faked.
+DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_cpu,
+                 {.ranks = 1, .backends = {"gloo", "fake"}}) {
   train_linear(cpu());
 }
 DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_cuda,
@@ -74,7 +76,8 @@ DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_cuda,
   train_linear(gpu());
 }
 
-DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_rnn, {.ranks = 1}) {
+DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_rnn,
+                 {.ranks = 1, .backends = {"gloo", "fake"}}) {
   train_recurrent(cpu());
 }
 DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_rnn_cuda,

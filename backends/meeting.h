@@ -1,0 +1,16 @@
+// Who this process is in the world that init_process_group() makes, and in which store the ranks of
+// that meet.  For process_group.cc.
+#pragma once
+
+#include "backends/process_group.h"
+#include "backends/rendezvous.h"
+#include "common/environment.h"
+
+namespace distrun::internal {
+
+// With a store in the options: as they say.  For "fake" alone, without an init_method in the
+// options: in a FakeStore, at once.  Else: rendezvous(). Throws c10::ValueError where the options
+// make no sense together, and what rendezvous() throws.
+Rendezvous meet(const InitOptions& options, const Environment& environment);
+
+}  // namespace distrun::internal
