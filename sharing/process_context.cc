@@ -4,6 +4,7 @@
 
 #include <c10/util/Exception.h>
 
+#include "sharing/deadline.h"
 #include "sharing/process_set.h"
 
 namespace distrun {
@@ -21,11 +22,11 @@ internal::ProcessSet& ProcessContext::set() const {
 void ProcessContext::join() { set().join(); }
 
 bool ProcessContext::join(std::chrono::milliseconds timeout) {
-  return set().join(internal::time_after(timeout));
+  return set().join(internal::deadline_after(timeout));
 }
 
 void ProcessContext::finish(std::chrono::milliseconds timeout) {
-  set().finish(internal::time_after(timeout), timeout);
+  set().finish(internal::deadline_after(timeout), timeout);
 }
 
 std::vector<pid_t> ProcessContext::pids() const { return set().pids(); }

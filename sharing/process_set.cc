@@ -17,6 +17,7 @@
 
 #include "common/packet_socket.h"
 #include "common/result.h"
+#include "sharing/deadline.h"
 
 namespace distrun::internal {
 
@@ -65,11 +66,6 @@ int milliseconds_until(ProcessSet::Clock::time_point until) {
 }
 
 }  // namespace
-
-ProcessSet::Clock::time_point time_after(milliseconds time) {
-  if (time > std::chrono::hours(24 * 365)) return ProcessSet::Clock::time_point::max();
-  return ProcessSet::Clock::now() + std::max(time, milliseconds(0));
-}
 
 ProcessSet::ProcessSet(milliseconds grace_period)
     : grace_period_(grace_period), epoll_(::epoll_create1(EPOLL_CLOEXEC)) {
@@ -213,7 +209,7 @@ void ProcessSet::end_rest() {
       send_signal(worker.process, signal);
       send_signal(worker.process, SIGCONT);  // One that is stopped would not heed SIGTERM.
     }
-    const auto until = time_after(patience);
+    const auto until = deadline_after(patience);
     while (alive_ > 0 && wait(until)) continue;
   }
   alive_ = 0;

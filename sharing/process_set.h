@@ -80,7 +80,4 @@ class ProcessSet {
   bool is_abandoned_ = false;
 };
 
-// From now on; never, where that is more than a year.
-ProcessSet::Clock::time_point time_after(std::chrono::milliseconds time);
-
 }  // namespace distrun::internal

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/packet_socket.h"
+#include "sharing/deadline.h"
 #include "sharing/worker_report.h"
 
 namespace distrun::internal {
@@ -48,7 +49,7 @@ TEST(ProcessSetTest, OfExceptionsTheOneThatWasThrownFirstIsTold) {
   later.raise("another", 300);
   send_signal(*consequence.added, SIGKILL);
   try {
-    set.join(time_after(std::chrono::minutes(1)));
+    set.join(deadline_after(std::chrono::minutes(1)));
     ADD_FAILURE() << "nothing was thrown";
   } catch (const ProcessRaisedException& raised) {
     EXPECT_EQ(raised.index(), 1);

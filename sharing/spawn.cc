@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/parse_number.h"
+#include "sharing/deadline.h"
 #include "sharing/process_set.h"
 #include "sharing/shared_tensor.h"
 #include "sharing/spawn_call.h"
@@ -23,8 +24,13 @@ using internal::ProcessSet;
 using internal::SpawnedProcess;
 using std::chrono::milliseconds;
 
-void check_call(int nprocs) {
+void check_call(bool is_function, int nprocs, const SpawnOptions& options) {
+  TORCH_CHECK_VALUE(is_function, "spawn: the function is empty; expected one to call");
   TORCH_CHECK_VALUE(nprocs > 0, "spawn: nprocs is ", nprocs, ", and has to be 1 or more");
+  for (const auto time : {options.timeout.value_or(kStartTimeout), options.grace_period}) {
+    TORCH_CHECK_VALUE(time.count() >= 0, "spawn: a time is ", time.count(),
+                      " ms; expected 0 or more");
+  }
   TORCH_CHECK(
       std::getenv(internal::kSpawnedVariable) == nullptr,
       "spawn: this process has been started by spawn() itself, and would start itself without "
@@ -33,7 +39,7 @@ void check_call(int nprocs) {
 
 // Of the time that a call has, from its entry on.
 struct Limit {
-  explicit Limit(milliseconds time) : timeout(time), until(internal::time_after(time)) {}
+  explicit Limit(milliseconds time) : timeout(time), until(internal::deadline_after(time)) {}
 
   milliseconds timeout;
   ProcessSet::Clock::time_point until;
@@ -42,7 +48,6 @@ struct Limit {
 using Set = std::unique_ptr<ProcessSet>;
 
 Set start_forks(const std::function<void(int)>& function, int nprocs, const SpawnOptions& options) {
-  check_call(nprocs);
   auto set = std::make_unique<ProcessSet>(options.grace_period);
   for (int index = 0; index < nprocs; ++index) {
     set->add(internal::start_fork(index, [&](internal::WorkerEnds ends) {
@@ -58,13 +63,14 @@ Set start_unregistered(const std::function<void(int)>& function, int nprocs,
       options.start_method == StartMethod::kFork,
       "spawn: a function that is not registered as a SpawnFunction can only be forked: "
       "use StartMethod::kFork");
+  check_call(function != nullptr, nprocs, options);
   for (const at::Tensor& tensor : options.arguments.tensors) share_memory_(tensor);
   return start_forks(function, nprocs, options);
 }
 
 Set start_registered(const SpawnFunction& function, int nprocs, SpawnOptions options,
                      const Limit& limit) {
-  check_call(nprocs);
+  check_call(function.function() != nullptr, nprocs, options);
   internal::registered_function(function.name());
   if (options.start_method == StartMethod::kFork) {
     for (const at::Tensor& tensor : options.arguments.tensors) share_memory_(tensor);

@@ -72,7 +72,8 @@ void run_if_spawned();
 // Starts `nprocs` processes, which run the function with 0 … nprocs - 1 as their index, and waits
 // for all.  Throws for the first that fails; the others have been ended then.
 //
-// Throws c10::Error in a process that has been started so itself, and has not come to
+// Throws c10::ValueError where the function is empty, or a number or a time makes no sense, and
+// c10::Error in a process that has been started so itself, and has not come to
 // run_if_spawned(): it would start itself without end.
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 

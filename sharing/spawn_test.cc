@@ -156,6 +156,14 @@ TEST(SpawnTest, WhatMakesNoSenseIsRefused) {
   EXPECT_EQ(text([] { spawn([](int) {}, 2, {}); }),
             "spawn: a function that is not registered as a SpawnFunction can only be forked: use "
             "StartMethod::kFork");
+  const SpawnOptions forked{.start_method = StartMethod::kFork};
+  const auto empty = "spawn: the function is empty; expected one to call";
+  EXPECT_EQ(text([&] { spawn(std::function<void(int)>(), 2, forked); }), empty);
+  EXPECT_EQ(text([] { spawn(SpawnFunction("empty", nullptr)); }), empty);
+  EXPECT_EQ(text([] { spawn(kPrint, 1, {.timeout = std::chrono::milliseconds(-5)}); }),
+            "spawn: a time is -5 ms; expected 0 or more");
+  EXPECT_EQ(text([] { spawn(kPrint, 1, {.grace_period = std::chrono::milliseconds(-5)}); }),
+            "spawn: a time is -5 ms; expected 0 or more");
 }
 
 std::string output_of(const std::string& command) {

@@ -5,6 +5,7 @@
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
+#include "sharing/deadline.h"
 #include "sharing/hand_over.h"
 #include "sharing/queue_holder.h"
 #include "sharing/queue_item.h"
@@ -15,15 +16,11 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using internal::Ability;
+using internal::deadline_after;
 
 template <class Thrown, class... Parts>
 [[noreturn]] void fail(const Parts&... parts) {
   throw Thrown({__func__, __FILE__, static_cast<std::uint32_t>(__LINE__)}, c10::str(parts...));
-}
-
-Clock::time_point deadline_after(TensorQueue::Timeout timeout) {
-  constexpr TensorQueue::Timeout kMax = std::chrono::hours(24 * 365);
-  return Clock::now() + std::clamp(timeout, TensorQueue::Timeout::zero(), kMax);
 }
 
 double seconds(TensorQueue::Timeout timeout) {
@@ -38,8 +35,13 @@ TensorQueue::TensorQueue(std::size_t capacity, std::string name)
 TensorQueue::TensorQueue(std::shared_ptr<const internal::QueueHolder> holder)
     : holder_(std::move(holder)) {}
 
+const internal::QueueHolder& TensorQueue::holder() const {
+  TORCH_CHECK_VALUE(holder_, "this TensorQueue has been moved from, and holds no queue");
+  return *holder_;
+}
+
 void TensorQueue::put(const Item& item, Timeout timeout) const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_put, "put into ", holder_->description(),
+  TORCH_CHECK_VALUE(holder().abilities().can_put, "put into ", holder_->description(),
                     ": this is its reader()");
   const auto deadline = deadline_after(timeout);
   const internal::PackedItem packed = internal::pack(item);
@@ -67,7 +69,7 @@ void TensorQueue::put(const Item& item, Timeout timeout) const {
 }
 
 TensorQueue::Item TensorQueue::get(Timeout timeout) const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_get, "get from ", holder_->description(),
+  TORCH_CHECK_VALUE(holder().abilities().can_get, "get from ", holder_->description(),
                     ": this is its writer()");
   const auto deadline = deadline_after(timeout);
   for (;;) {
@@ -86,18 +88,18 @@ TensorQueue::Item TensorQueue::get(Timeout timeout) const {
   }
 }
 
-std::size_t TensorQueue::size() const { return holder_->size(); }
-std::size_t TensorQueue::capacity() const { return holder_->parts().capacity; }
-const std::string& TensorQueue::name() const { return holder_->parts().name; }
+std::size_t TensorQueue::size() const { return holder().size(); }
+std::size_t TensorQueue::capacity() const { return holder().parts().capacity; }
+const std::string& TensorQueue::name() const { return holder().parts().name; }
 
 TensorQueue TensorQueue::reader() const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_get, "make a reader of ", holder_->description(),
+  TORCH_CHECK_VALUE(holder().abilities().can_get, "make a reader of ", holder_->description(),
                     ": this is its writer()");
   return TensorQueue(holder_->another({.can_get = true}));
 }
 
 TensorQueue TensorQueue::writer() const {
-  TORCH_CHECK_VALUE(holder_->abilities().can_put, "make a writer of ", holder_->description(),
+  TORCH_CHECK_VALUE(holder().abilities().can_put, "make a writer of ", holder_->description(),
                     ": this is its reader()");
   return TensorQueue(holder_->another({.can_put = true}));
 }

@@ -101,7 +101,7 @@ class TensorQueue {
   TensorQueue writer() const;
 
   // For hand_over.h.
-  const internal::QueueHolder& holder() const { return *holder_; }
+  const internal::QueueHolder& holder() const;
   explicit TensorQueue(std::shared_ptr<const internal::QueueHolder> holder);
 
  private:
