@@ -44,11 +44,12 @@ void train_and_test(const std::string& path) {
 
   torch::manual_seed(1);
   distrun::DistributedDataParallel net(std::make_shared<Net>());
-  torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
   distrun::Join join({net});
 
   int steps = 0;
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
+    // Ranks that have taken different numbers of steps would go on with different momenta.
+    torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     join.run([&] {
       for (int64_t first = 0; first < mine.digits.size(0); first += kBatch, ++steps) {
         const int64_t count = std::min(kBatch, mine.digits.size(0) - first);

@@ -1,9 +1,10 @@
 // What a DdpReducer does for ranks that have not joined, when its own has.
+#include <utility>
 #include <vector>
 
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/zeros_like.h>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -72,9 +73,9 @@ class DdpReducer::Hook : public JoinHook {
     }
   }
 
-  // Nothing is, here.
+  // Nothing is, here.  (In Python it is what was, on all ranks, when this one had inputs.)
   void share_what_is_used() {
-    std::vector<at::Tensor> used = {its_.reducer->get_local_used_map_on_device()};
+    std::vector<at::Tensor> used = {at::zeros_like(its_.reducer->get_local_used_map_on_device())};
     its_.group->allreduce(used)->wait();
   }
 
@@ -89,9 +90,22 @@ class DdpReducer::Hook : public JoinHook {
   Impl& its_;
 };
 
+void DdpReducer::Impl::check_agreement() {
+  const auto agreed = std::exchange(agreement, std::nullopt);
+  if (!agreed) return;
+  agreed->work.wait();
+  if (will_reduce()) return;
+  TORCH_CHECK(agreed->sum.item<float>() == 0, "join: the backward of this forward on rank ",
+              get_rank(),
+              " does not reduce, for it is without gradients or under no_sync(), and "
+              "another rank's does: in a join the n-th forward of a module is of one kind on all "
+              "ranks");
+}
+
 void DdpReducer::tell_join() {
   Impl& my = *impl_;
-  TORCH_CHECK(!my.has_missed_learning, "DistributedDataParallel: rank ", get_rank(),
+  TORCH_CHECK(!my.has_missed_learning || !my.will_reduce(), "DistributedDataParallel: rank ",
+              get_rank(),
               " had no input in the join in which the static graph was learnt, and cannot train "
               "with the others any more: give it one there, or make a new DistributedDataParallel");
   const Work not_joined = notify_join_context();
@@ -104,6 +118,15 @@ void DdpReducer::tell_join() {
 }
 
 std::unique_ptr<JoinHook> DdpReducer::join_hook(const JoinArguments& arguments) {
+  TORCH_CHECK_VALUE(
+      !impl_->options.skip_all_reduce_unused_params,
+      "join: a DistributedDataParallel with skip_all_reduce_unused_params cannot take "
+      "part: which buckets the others skip, a rank that has joined does not know");
+  for (const DdpParameter& one : impl_->model.parameters) {
+    TORCH_CHECK_VALUE(!one.sparse_gradient || !one.tensor.requires_grad(),
+                      "join: the gradient of the parameter '", one.name,
+                      "' is sparse, and a rank that has joined has none to reduce: use dense ones");
+  }
   impl_->divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);
   impl_->logger->set_uneven_input_join();
   return std::make_unique<Hook>(*impl_);

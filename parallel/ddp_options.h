@@ -61,7 +61,8 @@ struct DdpOptions {
   // in the first.  Allows checkpointing and parameters that are used several times.
   bool static_graph = false;
 
-  // With find_unused_parameters: no communication for buckets that no rank has used.
+  // With find_unused_parameters: no communication for buckets that no rank has used.  Not for ranks
+  // with uneven inputs (join.h).
   bool skip_all_reduce_unused_params = false;
 
   // Names, as named_parameters() and named_buffers() have them, of what is neither synchronized nor

@@ -158,7 +158,7 @@ DdpReducer& DdpReducer::operator=(DdpReducer&&) noexcept = default;
 
 void DdpReducer::before_forward() {
   Impl& my = *impl_;
-  if (c10::GradMode::is_enabled() && *my.no_syncs == 0) {
+  if (my.will_reduce()) {
     my.logger->set_runtime_stats_and_log();
     my.reducer->prepare_for_forward();
   }
@@ -174,15 +174,15 @@ void DdpReducer::before_forward() {
       internal::broadcast_buffers(my.group, buffers, source);
     });
     if (is_joining()) {
-      my.agreed = my.agree_on_reducing(c10::GradMode::is_enabled() && *my.no_syncs == 0).work;
+      my.agreement = my.agree_on_reducing(my.will_reduce());
     }
   });
 }
 
 std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {
   Impl& my = *impl_;
-  std::exchange(my.agreed, {}).wait();
-  my.sync_buffers = c10::GradMode::is_enabled() && *my.no_syncs == 0;
+  my.logged([&] { my.check_agreement(); });
+  my.sync_buffers = my.will_reduce();
   if (my.sync_buffers) {
     const bool walk = my.options.find_unused_parameters && !my.options.static_graph;
     my.reducer->prepare_for_backward(walk ? outputs : std::vector<at::Tensor>());

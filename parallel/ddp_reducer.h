@@ -97,10 +97,16 @@ class DdpReducer : public Joinable {
   void register_comm_hook(CommHook hook, const std::string& name = "comm_hook");
   void register_builtin_comm_hook(BuiltinCommHook hook);
 
-  // For Join (join.h): ranks that have joined reduce zeros in the others' backward().  In the end
-  // every rank has the parameters and buffers of a rank that joined last.  Of the arguments it
-  // knows one: "divide_by_initial_world_size", true: gradients are divided by the number of all
-  // ranks; false: by that of those that have not joined.
+  // For Join (join.h): ranks that have joined reduce zeros in the others' backward().  In a join a
+  // forward with gradients is followed by its backward before the next forward of any joinable, and
+  // the n-th forward is of one kind on all ranks: with gradients, without, or under no_sync();
+  // where one rank has gradients and another has not, it is an error on all.  Refused are sparse
+  // gradients, and skip_all_reduce_unused_params.  Of a static graph a rank that had no input in
+  // the first join cannot train later.
+  //
+  // In the end every rank has the parameters and buffers of a rank that joined last.  Of the
+  // arguments it knows one: "divide_by_initial_world_size", true: gradients are divided by the
+  // number of all ranks; false: by that of those that have not joined.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override;
   c10::Device join_device() const override;
   Group join_process_group() const override;

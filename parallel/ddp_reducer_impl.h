@@ -7,6 +7,7 @@
 #include <vector>
 
 #include <c10/core/Device.h>
+#include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
@@ -25,7 +26,6 @@ struct DdpReducer::Impl {
   std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
   std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
   std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
-  Work agreed;  // In a join: what is under way while forward() is, to be waited for before others.
   // Of a static graph: the others have made their first backward, and this rank had joined.
   bool has_missed_learning = false;
   bool sync_buffers = true;  // The last forward was synchronized, or there was none.
@@ -52,6 +52,13 @@ struct DdpReducer::Impl {
     Work work;
   };
   Agreement agree_on_reducing(bool backward_reduces) const;
+  // Under way while forward() is, to be waited for before others; nothing: there is no join.
+  std::optional<Agreement> agreement;
+  // Throws where another rank's backward will reduce, and this one's will not.
+  void check_agreement();
+
+  // The backward of a forward that is made now.
+  bool will_reduce() const { return c10::GradMode::is_enabled() && *no_syncs == 0; }
   c10::Device device() const { return model.parameters.front().tensor.device(); }
 
   // A peer that is gone is the error that it is in our collectives; ranks that differ, and the

@@ -33,6 +33,17 @@ std::string text_of(const std::exception_ptr& exception) {
   }
 }
 
+// A collective has found a peer gone, or waited for it too long.
+bool is_of_a_peer(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const c10::DistBackendError&) {
+    return true;
+  } catch (...) {
+    return false;
+  }
+}
+
 }  // namespace
 
 std::vector<std::string> JoinArguments::unread() const {
@@ -49,16 +60,17 @@ void JoinArguments::throw_wrong_type(const std::string& name) const {
 }
 
 Work Joinable::notify_join_context() {
-  if (!joining_ || !is_first_) return {};
+  if (!part_.is_joining || !part_.is_first) return {};
   const Group group = join_process_group();
   const auto device = at::TensorOptions().device(join_device());
   Work work = all_reduce(at::ones({1}, device), ReduceOp::SUM, {.group = group, .async_op = true});
   // Before anything else is: were a peer gone, this rank would wait for one that waits for this.
   work.wait();
-  if (throws_) {
+  if (part_.throws) {
     const at::Tensor joined = at::zeros({1}, device);
     all_reduce(joined, ReduceOp::SUM, {.group = group});
     if (joined.item<float>() != 0) {
+      part_.has_thrown = true;
       throw_uneven_inputs(
           "Detected at least one rank that exhausted inputs. Throwing across all ranks.");
     }
@@ -71,16 +83,17 @@ class Join::Scope {
  public:
   explicit Scope(const Join& join) : joinables_(join.joinables_) {
     for (const Joinable& one : joinables_) {
-      TORCH_CHECK_VALUE(!one.joining_, "join: a joinable is in another join that is running");
+      TORCH_CHECK_VALUE(!one.is_joining(), "join: a joinable is in another join that is running");
     }
     for (Joinable& one : joinables_) {
-      one.joining_ = true;
-      one.is_first_ = &one == &joinables_.front().get();
-      one.throws_ = join.config_.throw_on_early_termination;
+      one.part_.is_joining = true;
+      one.part_.is_first = &one == &joinables_.front().get();
+      one.part_.throws = join.config_.throw_on_early_termination;
+      one.part_.has_thrown = false;
     }
   }
   ~Scope() {
-    for (Joinable& one : joinables_) one.joining_ = false;
+    for (Joinable& one : joinables_) one.part_.is_joining = false;
   }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
@@ -100,11 +113,17 @@ Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig c
         one.join_process_group().process_group() == first.process_group(),
         "join: joinables are of several groups; expected all of one: join one after the other");
   }
-  for (Joinable& one : joinables_) hooks_.push_back(one.join_hook(config_.arguments));
+  group_ = internal::pinned(first);
+  rank_ = get_rank();
+}
+
+Join::Hooks Join::make_hooks() const {
+  Hooks hooks;
+  for (Joinable& one : joinables_) hooks.push_back(one.join_hook(config_.arguments));
   for (const std::string& name : config_.arguments.unread()) {
     TORCH_CHECK_VALUE(false, "join: no joinable knows the argument ", name);
   }
-  group_ = internal::pinned(first);
+  return hooks;
 }
 
 void Join::run(const std::function<void()>& body) {
@@ -114,17 +133,26 @@ void Join::run(const std::function<void()>& body) {
   }
   const Scope scope(*this);
   try {
+    const Hooks hooks = make_hooks();
     body();
-    shadow_the_others();
-  } catch (const UnevenInputsError&) {
-    throw;
+    shadow_the_others(hooks);
   } catch (...) {
-    const std::string own = text_of(std::current_exception());
-    const auto other = internal::tell_join_failure(group_, own);
-    TORCH_CHECK_WITH(DistError, !other, "join on rank ", get_rank(), ": ", *other,
-                     "; seen here as: ", own);
-    throw;
+    // Uneven inputs are known to all; those of a join within this one's body are not.
+    if (joinables_.front().get().part_.has_thrown) throw;
+    rethrow_as_told();
   }
+}
+
+void Join::rethrow_as_told() const {
+  const std::exception_ptr exception = std::current_exception();
+  const std::string own = text_of(exception);
+  const auto other = internal::tell_join_failure(group_, {is_of_a_peer(exception), rank_, own});
+  if (!other) std::rethrow_exception(exception);
+  const std::string all = c10::str(
+      "join on rank ", rank_, ": rank ", other->rank,
+      other->is_of_a_peer ? " has found: " : " has failed: ", other->text, "; seen here as: ", own);
+  TORCH_CHECK_WITH(DistBackendError, !other->is_of_a_peer, all);
+  TORCH_CHECK_WITH(DistError, false, all);
 }
 
 double Join::ranks_not_joined() const {
@@ -134,21 +162,22 @@ double Join::ranks_not_joined() const {
   return count.item<double>();
 }
 
-void Join::shadow_the_others() {
+void Join::shadow_the_others(const Hooks& hooks) {
   int iterations = 0;
   while (ranks_not_joined() != 0) {
     if (config_.throw_on_early_termination) {
       const auto device = at::TensorOptions().device(joinables_.front().get().join_device());
       all_reduce(at::ones({1}, device), ReduceOp::SUM, {.group = group_});
+      joinables_.front().get().part_.has_thrown = true;
       throw_uneven_inputs(c10::str("Rank ", get_rank(group_), " exhausted all inputs."));
     }
-    for (const auto& hook : hooks_) hook->main_hook();
+    for (const auto& hook : hooks) hook->main_hook();
     if (++iterations == kSkewToWarnOf) {
       TORCH_WARN("join: rank ", get_rank(), " has at least ", kSkewToWarnOf,
                  " inputs fewer than others; it works for them since: share the data more evenly");
     }
   }
-  for (const auto& hook : hooks_) hook->post_hook(iterations == 0);
+  for (const auto& hook : hooks) hook->post_hook(iterations == 0);
 }
 
 }  // namespace distrun

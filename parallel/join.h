@@ -19,11 +19,19 @@
 // collective of that group in the body than those of the joinables.  Several joinables go through
 // an iteration together, in the order of the list: the first one's turn begins it.
 //
+// What is the same at the end is what the joinables bring to the same state: of a
+// DistributedDataParallel parameters and buffers, but not what an optimizer has of them, momentum
+// and the like.  Ranks that have taken different numbers of steps have different ones: where
+// training goes on, make a new optimizer.
+//
 // Errors: a body or a hook that throws ends the join on every rank, and the group with it
 // (abort_process_group()): that rank's exception goes on to its caller, the others throw a
 // c10::DistError that names the rank, with its text and their own.  They see it at their next
-// collective in the group; one of another group that waits for that rank waits until its timeout.
-// A peer that is gone without a word is the error of the collective that has found it gone.
+// collective in the group: a rank that has its last post hook behind it goes on until then, one
+// that waits for that rank in another group waits until its timeout, and backends other than Gloo
+// may see an abort only then.  A peer that is gone without a word is a c10::DistError on every
+// rank, with what the first that noticed has said of it.  Texts go by the group's store, and are
+// lost with it where the failing rank hosts it and ends.
 //
 // Threads: one at a time; body and hooks run on the caller's.
 //
@@ -103,7 +111,7 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Asked once for each Join.
+  // Asked at the beginning of each Join::run().
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
   // Where the tensors of Join's own collectives lie, and the group they are made in.
@@ -111,7 +119,7 @@ class Joinable {
   virtual Group join_process_group() const = 0;
 
   // A Join is running whose ranks may have uneven inputs.
-  bool is_joining() const { return joining_; }
+  bool is_joining() const { return part_.is_joining; }
 
  protected:
   Joinable() = default;
@@ -128,9 +136,18 @@ class Joinable {
 
  private:
   friend class Join;
-  bool joining_ = false;
-  bool is_first_ = false;
-  bool throws_ = false;
+  // Its part in a running join.  It is the object's: a copy has none.
+  struct Part {
+    bool is_joining = false;
+    bool is_first = false;
+    bool throws = false;
+    bool has_thrown = false;
+
+    Part() = default;
+    Part(const Part& /*other*/) {}
+    Part& operator=(const Part& /*other*/) { return *this; }
+  };
+  Part part_;
 };
 
 // That ranks have uneven inputs, where Join was to throw then: on all of them, the group stays
@@ -152,26 +169,30 @@ struct JoinConfig {
 
 class Join {
  public:
-  // The joinables outlive it.  Throws c10::ValueError where there are none, they are of several
-  // groups, one is there twice, or an argument is none of theirs.
+  // The joinables outlive it, and stay where they are while it runs.  Throws c10::ValueError where
+  // there are none, they are of several groups, or one is there twice.
   explicit Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig config = {});
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
   // A collective: returns when every rank has run its body, and all are in the same state.  The
   // body is run even where the join is not enabled.  Can be called again.  Throws c10::ValueError
-  // where a joinable is in another join already.
+  // where an argument is none of the joinables', and, telling nobody, where one of these is in
+  // another join already.
   void run(const std::function<void()>& body);
 
  private:
   class Scope;
-  void shadow_the_others();
+  using Hooks = std::vector<std::unique_ptr<JoinHook>>;
+  Hooks make_hooks() const;
+  void shadow_the_others(const Hooks& hooks);
   double ranks_not_joined() const;
+  [[noreturn]] void rethrow_as_told() const;
 
   std::vector<std::reference_wrapper<Joinable>> joinables_;
   JoinConfig config_;
-  std::vector<std::unique_ptr<JoinHook>> hooks_;
   Group group_;
+  int rank_ = 0;  // The global one, to be told when the groups may be gone.
 };
 
 }  // namespace distrun

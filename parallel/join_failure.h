@@ -9,9 +9,14 @@
 
 namespace distrun::internal {
 
+struct JoinFailure {
+  bool is_of_a_peer;  // It has only noticed that another rank is gone.
+  int rank;           // The global one.
+  std::string text;
+};
+
 // Ends the group on this rank, so that the others fail in what they wait for.  Returns what another
-// rank has told before: "rank 1 has failed: no such file".  Nothing where this one is the first,
-// or the store is gone.
-std::optional<std::string> tell_join_failure(const Group& group, const std::string& text);
+// rank has told before; nothing where this one is the first, or the store or the group is gone.
+std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own);
 
 }  // namespace distrun::internal

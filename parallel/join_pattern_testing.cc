@@ -68,7 +68,7 @@ JoinPattern faulty_join_pattern(std::uint64_t seed, int ranks) {
   using Place = JoinFault::Place;
   const int rank = draw.below(ranks);
   int& inputs = pattern.inputs[static_cast<std::size_t>(rank)];
-  const Place place = static_cast<Place>(draw.below(4));
+  const Place place = static_cast<Place>(draw.below(5));
   JoinFault fault{.place = place, .rank = rank, .step = 0};
   if (place == Place::kMainHook) {
     // It lacks some of what another has.
@@ -80,7 +80,7 @@ JoinPattern faulty_join_pattern(std::uint64_t seed, int ranks) {
     inputs = std::max(inputs, 1);
     fault.step = draw.below(inputs);
   }
-  pattern.counter = pattern.counter || place != Place::kBody;
+  pattern.counter = pattern.counter || (place != Place::kBody && place != Place::kBackward);
   pattern.divide_by_initial_world_size =
       pattern.divide_by_initial_world_size || pattern.counter_first;
   pattern.fault = fault;
@@ -106,7 +106,7 @@ nlohmann::json to_json(const JoinPattern& pattern) {
       {"counter_first", pattern.counter_first},
   };
   if (!pattern.fault) return json;
-  constexpr const char* kPlaces[] = {"body", "joinable", "main_hook", "post_hook"};
+  constexpr const char* kPlaces[] = {"body", "backward", "joinable", "main_hook", "post_hook"};
   json["fault"] = {{"place", kPlaces[static_cast<int>(pattern.fault->place)]},
                    {"rank", pattern.fault->rank},
                    {"step", pattern.fault->step}};

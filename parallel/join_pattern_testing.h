@@ -17,6 +17,7 @@ namespace distrun::testing {
 struct JoinFault {
   enum class Place {
     kBody,      // Before a forward.
+    kBackward,  // After it: the others are in their backward.
     kJoinable,  // In the step of a joinable.
     kMainHook,  // When this rank has joined, and others have not.
     kPostHook,

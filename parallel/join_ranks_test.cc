@@ -174,6 +174,52 @@ TEST_F(JoinRanksTest, AHookThatThrowsEndsItToo) {
   expect_all_are_told("hook", text);
 }
 
+// Its uneven inputs are known to its own ranks alone.
+TEST_F(JoinRanksTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank) {
+  if (get_world_size() < 3) return;
+  const Group pair = new_group({0, 1});
+  Counter outer, inner(pair);
+  const std::string text = error_of([&] {
+    Join({outer}).run([&] {
+      outer.step();
+      if (pair.is_member()) {
+        Join({inner}, {.throw_on_early_termination = true}).run([&] {
+          for (int i = 0; i < 1 + get_rank(); ++i) inner.step();
+        });
+      }
+      outer.step();
+    });
+  });
+  EXPECT_THAT(text, HasSubstr("exhausted"));
+  expect_all_are_told("uneven", text);
+}
+
+TEST_F(JoinRanksTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
+  Counter counter;
+  std::string text;
+  try {
+    Join({counter}).run([&] {
+      counter.step();
+      if (get_rank() == 0) {
+        destroy_process_group();
+        throw std::out_of_range("no such file: digits.bin");
+      }
+      counter.step();
+    });
+  } catch (const std::out_of_range& error) {
+    text = error.what();
+  } catch (const c10::DistError& error) {
+    text = error.what_without_backtrace();
+  }
+  if (get_rank() == 0) {
+    EXPECT_EQ(text, "no such file: digits.bin");
+    return;
+  }
+  // Nobody was told why: they have found that it is gone.
+  EXPECT_THAT(text, HasSubstr("the connection to rank"));
+  destroy_process_group();
+}
+
 TEST_F(JoinRanksTest, WorksInAGroupOfSomeRanks) {
   if (get_world_size() < 3) return;
   const Group group = new_group({1, 2});
@@ -186,14 +232,32 @@ TEST_F(JoinRanksTest, WorksInAGroupOfSomeRanks) {
   barrier();
 }
 
+TEST_F(JoinRanksTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
+  Counter a, b;
+  EXPECT_EQ(error_of<c10::TypeError>([&] {
+              a.join_hook({{"weight", "seven"}});
+            }),
+            "join: the argument weight is of the type str, which is not what its joinable takes");
+  Join join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
+  EXPECT_THAT(error_of([&] { join.run([] {}); }),
+              HasSubstr("join: no joinable knows the argument num_allreduce"));
+  destroy_process_group();
+}
+
+TEST_F(JoinRanksTest, ACopyOfAJoinableIsInNoJoin) {
+  Counter counter;
+  Join({counter}).run([&] {
+    const Counter copy = counter;
+    EXPECT_FALSE(copy.is_joining());
+    counter = copy;
+    EXPECT_TRUE(counter.is_joining());
+  });
+}
+
 TEST_F(JoinRanksTest, WhatMakesNoSenseIsRefused) {
   Counter a, b;
   EXPECT_EQ(error_of<c10::ValueError>([] { Join({}); }), "join: expected at least one joinable");
   EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is there twice");
-  EXPECT_EQ(error_of<c10::ValueError>([&] {
-              Join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
-            }),
-            "join: no joinable knows the argument num_allreduce");
   const Group all = new_group();
   Counter elsewhere(all);
   EXPECT_THAT(error_of<c10::ValueError>([&] {
