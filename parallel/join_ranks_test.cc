@@ -195,12 +195,13 @@ TEST_F(JoinRanksTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank)
 }
 
 TEST_F(JoinRanksTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
+  const bool leaves = get_rank() == 0;
   Counter counter;
   std::string text;
   try {
     Join({counter}).run([&] {
       counter.step();
-      if (get_rank() == 0) {
+      if (leaves) {
         destroy_process_group();
         throw std::out_of_range("no such file: digits.bin");
       }
@@ -211,7 +212,7 @@ TEST_F(JoinRanksTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
   } catch (const c10::DistError& error) {
     text = error.what_without_backtrace();
   }
-  if (get_rank() == 0) {
+  if (leaves) {
     EXPECT_EQ(text, "no such file: digits.bin");
     return;
   }
