@@ -104,7 +104,8 @@ class DdpReducer : public Joinable {
   // gradients, and skip_all_reduce_unused_params.  Of a static graph a rank that had no input in
   // the first join cannot train later.
   //
-  // In the end every rank has the parameters and buffers of a rank that joined last.  Of the
+  // In the end every rank has the parameters of a rank that joined last, and with
+  // broadcast_buffers its buffers.  Of the
   // arguments it knows one: "divide_by_initial_world_size", true: gradients are divided by the
   // number of all ranks; false: by that of those that have not joined.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override;

@@ -1,6 +1,7 @@
 #include "parallel/join.h"
 
 #include <exception>
+#include <string_view>
 
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
@@ -33,12 +34,16 @@ std::string text_of(const std::exception_ptr& exception) {
   }
 }
 
-// A collective has found a peer gone, or waited for it too long.
+// A collective has found a peer gone, or waited for it too long.  In backward(), which is
+// LibTorch's, that is an exception of Gloo's, and known by its text alone.
 bool is_of_a_peer(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
-  } catch (const c10::DistBackendError&) {
+  } catch (const c10::DistError&) {
     return true;
+  } catch (const std::exception& error) {
+    const std::string_view text = error.what();
+    return text.find("gloo/transport/") != text.npos || text.find("pair closure") != text.npos;
   } catch (...) {
     return false;
   }
@@ -119,7 +124,10 @@ Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig c
 
 Join::Hooks Join::make_hooks() const {
   Hooks hooks;
-  for (Joinable& one : joinables_) hooks.push_back(one.join_hook(config_.arguments));
+  for (Joinable& one : joinables_) {
+    hooks.push_back(one.join_hook(config_.arguments));
+    TORCH_CHECK_VALUE(hooks.back(), "join: the join_hook() of a joinable has returned none");
+  }
   for (const std::string& name : config_.arguments.unread()) {
     TORCH_CHECK_VALUE(false, "join: no joinable knows the argument ", name);
   }
@@ -135,6 +143,10 @@ void Join::run(const std::function<void()>& body) {
   try {
     const Hooks hooks = make_hooks();
     body();
+    if (joinables_.front().get().part_.has_thrown) {
+      throw_uneven_inputs(
+          "join: the body has caught the UnevenInputsError, and it has to let it go");
+    }
     shadow_the_others(hooks);
   } catch (...) {
     // Uneven inputs are known to all; those of a join within this one's body are not.
@@ -147,7 +159,7 @@ void Join::rethrow_as_told() const {
   const std::exception_ptr exception = std::current_exception();
   const std::string own = text_of(exception);
   const auto other = internal::tell_join_failure(group_, {is_of_a_peer(exception), rank_, own});
-  if (!other) std::rethrow_exception(exception);
+  if (!other || !is_of_a_peer(exception)) std::rethrow_exception(exception);
   const std::string all = c10::str(
       "join on rank ", rank_, ": rank ", other->rank,
       other->is_of_a_peer ? " has found: " : " has failed: ", other->text, "; seen here as: ", own);

@@ -25,13 +25,13 @@
 // training goes on, make a new optimizer.
 //
 // Errors: a body or a hook that throws ends the join on every rank, and the group with it
-// (abort_process_group()): that rank's exception goes on to its caller, the others throw a
-// c10::DistError that names the rank, with its text and their own.  They see it at their next
-// collective in the group: a rank that has its last post hook behind it goes on until then, one
-// that waits for that rank in another group waits until its timeout, and backends other than Gloo
-// may see an abort only then.  A peer that is gone without a word is a c10::DistError on every
-// rank, with what the first that noticed has said of it.  Texts go by the group's store, and are
-// lost with it where the failing rank hosts it and ends.
+// (abort_process_group()): that rank's exception goes on to its caller, and so does another's own;
+// who was waiting for them throws a c10::DistError that names the first, with its text.  They see
+// it at their next collective in the group: a rank that has its last post hook behind it goes on
+// until then, one that waits for that rank in another group waits until its timeout, and backends
+// other than Gloo may see an abort only then.  A peer that is gone without a word is a
+// c10::DistError on every rank, with what the first that noticed has said of it.  Texts go by the
+// group's store, and are lost with it where the failing rank hosts it and ends.
 //
 // Threads: one at a time; body and hooks run on the caller's.
 //

@@ -119,6 +119,37 @@ TEST_F(JoinRanksTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGoo
   barrier();
 }
 
+TEST_F(JoinRanksTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood) {
+  Counter counter;
+  Join join({counter}, {.throw_on_early_termination = true});
+  const std::string error = error_of<UnevenInputsError>([&] {
+    join.run([&] {
+      try {
+        steps(counter, 1 + get_rank());
+      } catch (const UnevenInputsError&) {
+        // As who skips a batch that is no good.
+      }
+    });
+  });
+  if (!has_one_rank()) {
+    EXPECT_EQ(error, get_rank() == 0
+                         ? "Rank 0 exhausted all inputs."
+                         : "join: the body has caught the UnevenInputsError, and it has "
+                           "to let it go");
+  }
+  EXPECT_EQ(counter.step(), get_world_size());
+}
+
+TEST_F(JoinRanksTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
+  Counter counter;
+  EXPECT_THROW(Join({counter}).run([&] {
+    counter.step();
+    throw std::out_of_range("no such file: digits.bin");
+  }),
+               std::out_of_range);
+  destroy_process_group();
+}
+
 TEST_F(JoinRanksTest, EvenInputsAreNoEarlyTermination) {
   Counter counter;
   Join join({counter}, {.throw_on_early_termination = true});
