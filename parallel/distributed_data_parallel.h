@@ -16,9 +16,9 @@
 // arguments, visit_tensors.h says; a type of your own needs a function there.
 //
 // Every rank makes it, with the same module, and calls it and backward() equally often; no_sync()
-// and Join apart.  It takes the parameters' values of the group's rank 0, and the buffers before each
-// forward.  Parameters that are replaced, frozen or thawed later are not noticed: make another one.
-// A weight that is registered in two modules is reduced once.
+// and Join apart.  It takes the parameters' values of the group's rank 0, and the buffers before
+// each forward.  Parameters that are replaced, frozen or thawed later are not noticed: make another
+// one. A weight that is registered in two modules is reduced once.
 //
 // Where ranks have uneven inputs, the loop is run by a Join (join.h).
 //
