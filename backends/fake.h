@@ -24,10 +24,10 @@
 //     send, barrier, monitored_barrier                          nothing
 //
 // So values are wrong, and the same in each run.  recv() from any rank says it was the next one.
-// broadcast_bytes() from another rank gives this rank's own bytes, all_gather_bytes() as many
-// copies of them as there are ranks. Arguments that make no sense are errors as ever; a group that
-// was aborted refuses what comes after.  Works have a future with the outputs, and a sequence
-// number.
+// broadcast_bytes() from another rank gives this rank's own bytes.
+//
+// Arguments that make no sense are errors as ever; a group that was aborted refuses what comes
+// after.  Works have a future with the outputs, and a sequence number.
 //
 // Without a store (InitOptions::store) and an init_method the group has a FakeStore, and nobody is
 // waited for, whatever DISTRUN_INIT_METHOD says: started by a launcher, each rank stays alone, with
@@ -38,8 +38,7 @@
 //
 // What it cannot do:
 //
-//   - stand for ranks that tell each other something: every rank seems to say what this one says,
-//   so
+//   - stand for ranks that tell each other what they have: each seems to say what this one says, so
 //     that a ShardedTensor (parallel/sharded_tensor.h) in a world of two or more takes this rank's
 //     shards for those of every rank;
 //   - remember: what a group has sent is gone from the sum of all groups when the group is;
