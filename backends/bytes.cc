@@ -21,10 +21,11 @@ using internal::group_rank_of;
 using internal::is_for_this_rank;
 using internal::run_collective;
 
-// With zeros after it, up to `size`.
+// The first `size` of them, with zeros where they are fewer.
 at::Tensor to_tensor(const std::string& bytes, std::int64_t size) {
   at::Tensor tensor = at::zeros({size}, at::kByte);
-  std::copy(bytes.begin(), bytes.end(), tensor.data_ptr<std::uint8_t>());
+  const auto count = std::min(bytes.size(), static_cast<std::size_t>(size));
+  std::copy_n(bytes.begin(), count, tensor.data_ptr<std::uint8_t>());
   return tensor;
 }
 
@@ -92,8 +93,7 @@ std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& 
   const at::Tensor length = at::full({1}, length_of(bytes), at::kLong);
   broadcast_of(site, length, root);
   const auto size = length.item<std::int64_t>();
-  const at::Tensor tensor =
-      site.rank() == root ? to_tensor(bytes, size) : at::empty({size}, at::kByte);
+  const at::Tensor tensor = to_tensor(bytes, size);  // "fake" leaves it so where nobody sends.
   broadcast_of(site, tensor, root);
   return to_bytes(tensor, size);
 }

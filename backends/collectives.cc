@@ -91,6 +91,17 @@ WorkPtr all_to_all_in_one(Process& group, at::Tensor& output, at::Tensor& input,
   }
 }
 
+// LibTorch's group asks its backend for the CPU, unless NCCL is its first: another one may have
+// none.
+template <class Act>
+auto by_backend_of_barriers(c10d::ProcessGroup& group, const Act& act) {
+  const auto devices = group.getDeviceTypes();
+  const bool has_cpu = std::any_of(devices.begin(), devices.end(),
+                                   [](const c10::Device& one) { return one.is_cpu(); });
+  const bool is_nccl = group.getBackendType() == c10d::ProcessGroup::BackendType::NCCL;
+  return has_cpu || is_nccl ? act(group) : act(*group.getBackend(devices.at(0).type()));
+}
+
 bool are_of_one_size(const Tensors& tensors, const at::Tensor& like) {
   return std::all_of(tensors.begin(), tensors.end(),
                      [&](const at::Tensor& one) { return one.sizes() == like.sizes(); });
@@ -349,8 +360,11 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 Work barrier(const CollectiveOptions& options) {
   const CallSite site{"barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  return run_collective(site, options.async_op,
-                        [&] { return site.group->barrier({.asyncOp = options.async_op}); });
+  const c10d::BarrierOptions its{.asyncOp = options.async_op};
+  return run_collective(site, options.async_op, [&] {
+    return by_backend_of_barriers(*site.group.process_group(),
+                                  [&](auto& backend) { return backend.barrier(its); });
+  });
 }
 
 void monitored_barrier(const MonitoredBarrierOptions& options) {
@@ -361,7 +375,9 @@ void monitored_barrier(const MonitoredBarrierOptions& options) {
   c10d::BarrierOptions its;
   if (options.timeout.count() > 0) its.timeout = options.timeout;
   run_collective(site, /*async_op=*/false, [&]() -> WorkPtr {
-    site.group->monitoredBarrier(its, options.wait_all_ranks);
+    by_backend_of_barriers(*site.group.process_group(), [&](auto& backend) {
+      backend.monitoredBarrier(its, options.wait_all_ranks);
+    });
     return nullptr;
   });
 }

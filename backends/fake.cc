@@ -14,36 +14,38 @@ namespace {
 using internal::FakeBackend;
 using internal::GroupState;
 
+using FakePtr = c10::intrusive_ptr<FakeBackend>;
+
 // None: the group has other backends.
-FakeBackend* fake_of(const GroupState& state) {
-  if (!state.process_group) return nullptr;
+FakePtr fake_of(const GroupState& state) {
+  if (!state.process_group) return {};
   for (const c10::Device device : state.process_group->getDeviceTypes()) {
     const auto backend = state.process_group->getBackend(device.type());
-    if (auto* const fake = dynamic_cast<FakeBackend*>(backend.get())) return fake;
+    if (auto fake = c10::dynamic_intrusive_pointer_cast<FakeBackend>(backend)) return fake;
   }
-  return nullptr;
+  return {};
 }
 
-internal::WireCount& count_of(const char* function, const Group& group) {
+FakePtr backend_of(const char* function, const Group& group) {
   group.process_group();  // Throws where there is none.
   const GroupState& state = internal::state_of(group);
-  FakeBackend* const fake = fake_of(state);
-  TORCH_CHECK_VALUE(fake != nullptr, function, ": ", internal::Described{group}, " has ",
-                    state.backend, ", which does not count what it sends; expected fake");
-  return fake->traffic();
+  FakePtr fake = fake_of(state);
+  TORCH_CHECK_VALUE(fake, function, ": ", internal::Described{group}, " has ", state.backend,
+                    ", which does not count what it sends; expected fake");
+  return fake;
 }
 
-std::vector<internal::WireCount*> all_counts() {
+std::vector<FakePtr> all_backends() {
   std::vector<std::shared_ptr<GroupState>> groups = {
       internal::pinned(Group()).state()};  // Throws where there is none.
   for (const auto& each : internal::world()->groups) {
     if (auto state = each.lock()) groups.push_back(std::move(state));
   }
-  std::vector<internal::WireCount*> counts;
+  std::vector<FakePtr> backends;
   for (const auto& group : groups) {
-    if (FakeBackend* const fake = fake_of(*group)) counts.push_back(&fake->traffic());
+    if (auto fake = fake_of(*group)) backends.push_back(std::move(fake));
   }
-  return counts;
+  return backends;
 }
 
 }  // namespace
@@ -62,8 +64,8 @@ std::vector<std::uint8_t> FakeStore::compareSet(const std::string& /*key*/,
 
 std::vector<std::uint8_t> FakeStore::get(const std::string& key) {
   TORCH_CHECK_WITH(DistStoreError, false, "get '", key,
-                   "': a FakeStore keeps nothing, and nobody will ever set that; give the group "
-                   "another store, as c10d::HashStore");
+                   "': a FakeStore keeps nothing, and nobody will ever set that; make the "
+                   "default group in another store (InitOptions::store), as c10d::HashStore");
 }
 
 std::int64_t FakeStore::add(const std::string& /*key*/, std::int64_t value) { return value; }
@@ -75,21 +77,23 @@ void FakeStore::wait(const std::vector<std::string>& /*keys*/,
                      const std::chrono::milliseconds& /*timeout*/) {}
 
 std::vector<WireTraffic> wire_traffic(const Group& group) {
-  return count_of("wire_traffic", group).list();
+  return backend_of("wire_traffic", group)->traffic().list();
 }
 
-void reset_wire_traffic(const Group& group) { count_of("reset_wire_traffic", group).reset(); }
+void reset_wire_traffic(const Group& group) {
+  backend_of("reset_wire_traffic", group)->traffic().reset();
+}
 
 std::vector<WireTraffic> wire_traffic_of_all_groups() {
   std::vector<WireTraffic> sum;
-  for (const auto* const count : all_counts()) {
-    for (const WireTraffic& one : count->list()) internal::add_to(sum, one);
+  for (const FakePtr& backend : all_backends()) {
+    for (const WireTraffic& one : backend->traffic().list()) internal::add_to(sum, one);
   }
   return sum;
 }
 
 void reset_wire_traffic_of_all_groups() {
-  for (auto* const count : all_counts()) count->reset();
+  for (const FakePtr& backend : all_backends()) backend->traffic().reset();
 }
 
 }  // namespace distrun

@@ -24,15 +24,31 @@
 //     send, barrier, monitored_barrier                          nothing
 //
 // So values are wrong, and the same in each run.  recv() from any rank says it was the next one.
+// broadcast_bytes() from another rank gives this rank's own bytes.
+//
 // Arguments that make no sense are errors as ever; a group that was aborted refuses what comes
 // after.  Works have a future with the outputs, and a sequence number.
 //
 // Without a store (InitOptions::store) and an init_method the group has a FakeStore, and nobody is
 // waited for, whatever DISTRUN_INIT_METHOD says: started by a launcher, each rank stays alone, with
 // its RANK of WORLD_SIZE.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks: there is nobody to
-// compare with.  In "cpu:gloo,cuda:fake" the ranks meet for Gloo, and what is on GPUs is faked.
+// compare with.  In "cpu:gloo,cuda:fake" the ranks meet for Gloo, and what is on GPUs is faked;
+// there no options of a backend are possible, for each would be given the other's.  Where the CPU
+// has no backend, as in "cuda:fake", barriers are those of the first device.
 //
-// Threads: any for what is asked here; collectives as everywhere.
+// What it cannot do:
+//
+//   - stand for ranks that tell each other what they have: each seems to say what this one says, so
+//     that a ShardedTensor (parallel/sharded_tensor.h) in a world of two or more takes this rank's
+//     shards for those of every rank;
+//   - remember: what a group has sent is gone from the sum of all groups when the group is;
+//   - end a poll: in a FakeStore check() is false and add(key, 0) is 0 for ever, so that code which
+//     asks for a key until it is there never ends.  wait() does;
+//   - be watched: `distrun test --json` lists none of its collectives;
+//   - take meta tensors: LibTorch has no collectives for them.
+//
+// Threads: any for what is asked here, but not while groups are made or destroyed; collectives as
+// everywhere.
 // From torch/testing/_internal/distributed/fake_pg.py.
 #pragma once
 
@@ -52,8 +68,8 @@ namespace distrun {
 struct FakeOptions : c10d::Backend::Options {
   FakeOptions() : Options("fake") {}
 
-  // Every collective throws, barriers included, send() and recv() apart: for tests of what a
-  // program does then, or of code that is to make none.
+  // Every collective throws, barriers and the end of coalescing included, send() and recv() apart:
+  // for tests of what a program does then, or of code that is to make none.
   bool error_on_collective = false;
 };
 

@@ -25,8 +25,8 @@ void FakeBackend::begin_collective(const char* name) {
               " is refused: the group was made with FakeOptions::error_on_collective");
 }
 
-void FakeBackend::check_root(const char* name, std::int64_t root) const {
-  TORCH_CHECK(0 <= root && root < getSize(), name, ": the root is ", root, "; expected 0 to ",
+void FakeBackend::check_rank(const char* name, const char* what, std::int64_t rank) const {
+  TORCH_CHECK(0 <= rank && rank < getSize(), name, ": the ", what, " is ", rank, "; expected 0 to ",
               getSize() - 1);
 }
 
@@ -38,6 +38,7 @@ void FakeBackend::check_count(const char* name, const char* what, std::size_t co
 
 void FakeBackend::check_times_size(const char* name, const at::Tensor& large,
                                    const at::Tensor& small) const {
+  check_dtype(name, large, small);
   TORCH_CHECK(large.numel() == small.numel() * getSize(), name, ": the larger tensor is of sizes ",
               large.sizes(), "; expected as many elements as ", getSize(), " ranks have of ",
               small.sizes());
@@ -67,14 +68,16 @@ FakeBackend::WorkPtr FakeBackend::done(const Done& what, TensorLists outputs) {
                                        std::move(outputs));
 }
 
-FakeBackend::WorkPtr FakeBackend::send(Tensors& tensors, int /*to*/, int /*tag*/) {
+FakeBackend::WorkPtr FakeBackend::send(Tensors& tensors, int to, int /*tag*/) {
   check_alive("send");
+  check_rank("send", "destination", to);
   const std::int64_t bytes = bytes_of(tensors);
   return done({"send", OpType::SEND, bytes, {.sent = bytes}}, {tensors});
 }
 
 FakeBackend::WorkPtr FakeBackend::recv(Tensors& tensors, int from, int /*tag*/) {
   check_alive("recv");
+  check_rank("recv", "source", from);
   const std::int64_t bytes = bytes_of(tensors);
   return done({"recv", OpType::RECV, bytes, {.received = bytes}, from}, {tensors});
 }
@@ -99,7 +102,7 @@ void FakeBackend::monitoredBarrier(const c10d::BarrierOptions& /*options*/,
 }
 
 FakeBackend::WorkPtr FakeBackend::endCoalescing() {
-  check_alive("end_coalescing");
+  begin_collective("end_coalescing");
   return c10::make_intrusive<FakeWork>(getRank(), OpType::COALESCED, collectives_.load(),
                                        /*source=*/-1, TensorLists());
 }

@@ -2,8 +2,8 @@
 // folder; what it is for, and what it makes of the tensors, is told in fake.h.
 //
 // It is called through a c10d::ProcessGroup, by collectives.h or by LibTorch (Reducer, functional
-// collectives), so it checks what it would stumble over by itself: numbers of tensors, roots,
-// sizes, splits.  Those are c10::Error, as other backends' are.
+// collectives), so it checks what it would stumble over by itself: numbers of tensors, ranks,
+// sizes, dtypes, splits.  Those are c10::Error, as other backends' are.
 //
 // Nothing is under way when an operation returns: its outputs are written, past autograd, on the
 // caller's thread and its current streams.  Threads: any.
@@ -94,7 +94,8 @@ class FakeBackend : public c10d::Backend {
   void check_alive(const char* name) const;
   // Throws where collectives are refused.
   void begin_collective(const char* name);
-  void check_root(const char* name, std::int64_t root) const;
+  // `what`: "root", "destination", "source".
+  void check_rank(const char* name, const char* what, std::int64_t rank) const;
   void check_count(const char* name, const char* what, std::size_t count, int expected) const;
   void check_times_size(const char* name, const at::Tensor& large, const at::Tensor& small) const;
   void check_splits(const char* what, const at::Tensor& tensor,

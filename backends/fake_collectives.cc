@@ -14,12 +14,17 @@ namespace {
 // Memory is written as other backends write it.
 using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
 
+void check_all_like(const char* name, const std::vector<at::Tensor>& tensors,
+                    const at::Tensor& like) {
+  for (const at::Tensor& one : tensors) check_like(name, one, like);
+}
+
 }  // namespace
 
 FakeBackend::WorkPtr FakeBackend::broadcast(Tensors& tensors,
                                             const c10d::BroadcastOptions& options) {
   begin_collective("broadcast");
-  check_root("broadcast", options.rootRank);
+  check_rank("broadcast", "root", options.rootRank);
   const std::int64_t bytes = bytes_of(tensors);
   return done({"broadcast", OpType::BROADCAST, bytes,
                model_.broadcast(bytes, static_cast<int>(options.rootRank))},
@@ -49,7 +54,7 @@ FakeBackend::WorkPtr FakeBackend::allreduce_coalesced(
 
 FakeBackend::WorkPtr FakeBackend::reduce(Tensors& tensors, const c10d::ReduceOptions& options) {
   begin_collective("reduce");
-  check_root("reduce", options.rootRank);
+  check_rank("reduce", "root", options.rootRank);
   const std::int64_t bytes = bytes_of(tensors);
   return done(
       {"reduce", OpType::REDUCE, bytes, model_.reduce(bytes, static_cast<int>(options.rootRank))},
@@ -62,6 +67,7 @@ FakeBackend::WorkPtr FakeBackend::allgather(TensorLists& outputs, Tensors& input
   check_count("all_gather", "inputs", inputs.size(), 1);
   check_count("all_gather", "lists of outputs", outputs.size(), 1);
   check_count("all_gather", "outputs", outputs[0].size(), getSize());
+  check_all_like("all_gather", outputs[0], inputs[0]);
   const PastAutograd guard;
   for (const at::Tensor& output : outputs[0]) output.copy_(inputs[0]);
   const std::int64_t bytes = bytes_of(inputs);
@@ -103,6 +109,7 @@ FakeBackend::WorkPtr FakeBackend::allgather_coalesced(TensorLists& outputs, Tens
   check_count(kName, "lists of outputs", outputs.size(), getSize());
   for (const Tensors& list : outputs) {
     check_count(kName, "outputs in a list", list.size(), static_cast<int>(inputs.size()));
+    for (std::size_t i = 0; i < list.size(); ++i) check_like(kName, list[i], inputs[i]);
   }
   const PastAutograd guard;
   for (const Tensors& list : outputs) {
@@ -125,12 +132,13 @@ FakeBackend::WorkPtr FakeBackend::allgather_into_tensor_coalesced(
 FakeBackend::WorkPtr FakeBackend::gather(TensorLists& outputs, Tensors& inputs,
                                          const c10d::GatherOptions& options) {
   begin_collective("gather");
-  check_root("gather", options.rootRank);
+  check_rank("gather", "root", options.rootRank);
   check_count("gather", "inputs", inputs.size(), 1);
   const bool is_root = getRank() == options.rootRank;
   check_count("gather", "lists of outputs", outputs.size(), is_root ? 1 : 0);
   if (is_root) {
     check_count("gather", "outputs", outputs[0].size(), getSize());
+    check_all_like("gather", outputs[0], inputs[0]);
     const PastAutograd guard;
     for (const at::Tensor& output : outputs[0]) output.copy_(inputs[0]);
   }
@@ -143,12 +151,13 @@ FakeBackend::WorkPtr FakeBackend::gather(TensorLists& outputs, Tensors& inputs,
 FakeBackend::WorkPtr FakeBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                           const c10d::ScatterOptions& options) {
   begin_collective("scatter");
-  check_root("scatter", options.rootRank);
+  check_rank("scatter", "root", options.rootRank);
   check_count("scatter", "outputs", outputs.size(), 1);
   const bool is_root = getRank() == options.rootRank;
   check_count("scatter", "lists of inputs", inputs.size(), is_root ? 1 : 0);
   if (is_root) {
     check_count("scatter", "inputs", inputs[0].size(), getSize());
+    check_all_like("scatter", inputs[0], outputs[0]);
     const PastAutograd guard;
     outputs[0].copy_(inputs[0][static_cast<std::size_t>(getRank())]);
   }
@@ -164,6 +173,7 @@ FakeBackend::WorkPtr FakeBackend::reduce_scatter(Tensors& outputs, TensorLists& 
   check_count("reduce_scatter", "outputs", outputs.size(), 1);
   check_count("reduce_scatter", "lists of inputs", inputs.size(), 1);
   check_count("reduce_scatter", "inputs", inputs[0].size(), getSize());
+  check_all_like("reduce_scatter", inputs[0], outputs[0]);
   const PastAutograd guard;
   outputs[0].copy_(inputs[0][static_cast<std::size_t>(getRank())]);
   return done({"reduce_scatter", OpType::REDUCE_SCATTER, bytes_of(inputs[0]),
@@ -197,6 +207,7 @@ FakeBackend::WorkPtr FakeBackend::alltoall_base(at::Tensor& output, at::Tensor& 
                                                 std::vector<std::int64_t>& input_sizes,
                                                 const c10d::AllToAllOptions& /*options*/) {
   begin_collective("all_to_all_single");
+  check_dtype("all_to_all_single", output, input);
   check_splits("output", output, output_sizes);
   check_splits("input", input, input_sizes);
   const PastAutograd guard;
@@ -217,6 +228,8 @@ FakeBackend::WorkPtr FakeBackend::alltoall(Tensors& outputs, Tensors& inputs,
   begin_collective("all_to_all");
   check_count("all_to_all", "outputs", outputs.size(), getSize());
   check_count("all_to_all", "inputs", inputs.size(), getSize());
+  for (const at::Tensor& one : outputs) check_dtype("all_to_all", one, inputs[0]);
+  for (const at::Tensor& one : inputs) check_dtype("all_to_all", one, inputs[0]);
   const PastAutograd guard;
   for (std::size_t i = 0; i < outputs.size(); ++i) write_repeated(outputs[i], inputs[i]);
   const auto own = static_cast<std::size_t>(getRank());

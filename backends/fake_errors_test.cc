@@ -115,6 +115,57 @@ TEST_F(FakeErrorsTest, AndSoItIsByLibTorchsGroup) {
               HasSubstr("the root is 4; expected 0 to 3"));
 }
 
+TEST_F(FakeErrorsTest, TensorsOfOtherSizesOrDtypesAreRefusedByTheBackend) {
+  enter(0, 2);
+  auto& group = backend();
+  Tensors small = {at::ones({3})}, large = {at::zeros({2, 3})}, ints = {at::zeros({3}, at::kInt)};
+  std::vector<Tensors> uneven = {{at::zeros({3}), at::zeros({2, 3})}},
+                       mixed = {{at::zeros({3}), at::zeros({3}, at::kInt)}},
+                       by_rank = {{at::zeros({3})}, {at::zeros({3}, at::kInt)}};
+  at::Tensor six_ints = at::zeros({6}, at::kInt), six = at::zeros({6});
+  Tensors all_six_ints = {six_ints}, all_six = {six};
+  std::vector<std::int64_t> even;
+
+  const auto sizes = HasSubstr("expected them to be of the same sizes");
+  EXPECT_THAT(error_of([&] { group.allgather(uneven, small); }), sizes);
+  EXPECT_THAT(error_of([&] { group.gather(uneven, small, {.rootRank = 0}); }), sizes);
+  EXPECT_THAT(error_of([&] { group.scatter(small, uneven, {.rootRank = 0}); }), sizes);
+  EXPECT_THAT(error_of([&] { group.scatter(large, uneven, {.rootRank = 0}); }), sizes);
+  EXPECT_THAT(error_of([&] { group.reduce_scatter(small, uneven); }), sizes);
+  EXPECT_THAT(error_of([&] { group.reduce_scatter(large, uneven); }), sizes);
+
+  const auto dtypes = HasSubstr("expected one dtype");
+  EXPECT_THAT(error_of([&] { group.allgather(mixed, small); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.allgather_coalesced(by_rank, small); }), dtypes);
+  EXPECT_THAT(error_of([&] { group._allgather_base(six_ints, small[0]); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.allgather_into_tensor_coalesced(all_six_ints, small); }),
+              dtypes);
+  EXPECT_THAT(error_of([&] { group.gather(mixed, small, {.rootRank = 0}); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.scatter(small, mixed, {.rootRank = 0}); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.reduce_scatter(small, mixed); }), dtypes);
+  EXPECT_THAT(error_of([&] { group._reduce_scatter_base(ints[0], six); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.reduce_scatter_tensor_coalesced(ints, all_six); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.alltoall_base(six, six_ints, even, even); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.alltoall(uneven[0], mixed[0]); }), dtypes);
+  EXPECT_THAT(error_of([&] { group.alltoall(mixed[0], uneven[0]); }), dtypes);
+
+  EXPECT_TRUE(uneven[0][0].equal(at::zeros({3})));  // Nothing was written before the refusals.
+  EXPECT_TRUE(small[0].equal(at::ones({3})));
+  EXPECT_TRUE(wire_traffic().empty());
+}
+
+TEST_F(FakeErrorsTest, PeersThatThereAreNotAreRefusedByTheBackend) {
+  enter(0, 2);
+  Tensors tensors = {row(0)};
+  for (const int peer : {-1, 2}) {
+    EXPECT_THAT(error_of([&] { backend().send(tensors, peer, 0); }),
+                HasSubstr(c10::str("send: the destination is ", peer, "; expected 0 to 1")));
+    EXPECT_THAT(error_of([&] { backend().recv(tensors, peer, 0); }),
+                HasSubstr(c10::str("recv: the source is ", peer, "; expected 0 to 1")));
+  }
+  EXPECT_TRUE(wire_traffic().empty());
+}
+
 TEST_F(FakeErrorsTest, CollectivesMayBeMadeToFail) {
   const auto options = c10::make_intrusive<FakeOptions>();
   options->error_on_collective = true;
@@ -153,6 +204,8 @@ TEST_F(FakeErrorsTest, CollectivesMayBeMadeToFail) {
                            error_of<c10::DistBackendError>([&] { monitored_barrier(); })}) {
     EXPECT_THAT(text, HasSubstr("the group was made with FakeOptions::error_on_collective"));
   }
+  backend().startCoalescing();
+  EXPECT_THAT(error_of([&] { backend().endCoalescing(); }), HasSubstr("error_on_collective"));
   send(x, 1);
   EXPECT_EQ(get_sequence_number(), 0u);
 }
@@ -164,8 +217,11 @@ TEST_F(FakeErrorsTest, AnAbortedGroupRefusesWhatComesAfter) {
   EXPECT_THAT(error_of<c10::DistBackendError>([&] { all_reduce(x); }),
               HasSubstr("the group has been aborted"));
   Tensors tensors = {x};
-  EXPECT_THAT(error_of([&] { default_group().send(tensors, 1, 0); }),
-              HasSubstr("the group has been aborted"));
+  const auto aborted = HasSubstr("the group has been aborted");
+  EXPECT_THAT(error_of([&] { default_group().send(tensors, 1, 0); }), aborted);
+  EXPECT_THAT(error_of([&] { default_group().recv(tensors, 1, 0); }), aborted);
+  EXPECT_THAT(error_of([&] { default_group().recvAnysource(tensors, 0); }), aborted);
+  EXPECT_THAT(error_of([&] { default_group().allreduce(tensors); }), aborted);
 }
 
 }  // namespace

@@ -1,5 +1,7 @@
 #include "backends/fake_tensors.h"
 
+#include <c10/util/Exception.h>
+
 namespace distrun::internal {
 
 std::int64_t bytes_of(const at::Tensor& tensor) {
@@ -13,6 +15,17 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
   std::int64_t sum = 0;
   for (const at::Tensor& one : tensors) sum += bytes_of(one);
   return sum;
+}
+
+void check_dtype(const char* name, const at::Tensor& one, const at::Tensor& other) {
+  TORCH_CHECK(one.scalar_type() == other.scalar_type(), name, ": a tensor is of ",
+              one.scalar_type(), ", and another of ", other.scalar_type(), "; expected one dtype");
+}
+
+void check_like(const char* name, const at::Tensor& one, const at::Tensor& other) {
+  check_dtype(name, one, other);
+  TORCH_CHECK(one.sizes() == other.sizes(), name, ": a tensor is of sizes ", one.sizes(),
+              ", and another of ", other.sizes(), "; expected them to be of the same sizes");
 }
 
 void write_repeated(const at::Tensor& to, const at::Tensor& from) {

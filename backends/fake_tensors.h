@@ -1,4 +1,4 @@
-// How the backend "fake" counts and writes tensors.  For the files of this folder.
+// How the backend "fake" counts, compares and writes tensors.  For the files of this folder.
 //
 // Writing is past autograd if the caller is (fake_collectives.cc).
 #pragma once
@@ -13,6 +13,11 @@ namespace distrun::internal {
 // What it would be on a network; of a sparse tensor the indices and values.
 std::int64_t bytes_of(const at::Tensor& tensor);
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors);
+
+// `name`: the operation's.  Throw c10::Error where they are of different dtypes, and where they are
+// of different dtypes or sizes.
+void check_dtype(const char* name, const at::Tensor& one, const at::Tensor& other);
+void check_like(const char* name, const at::Tensor& one, const at::Tensor& other);
 
 // The numbers of `from` in their order, and from the first again where there is place for more;
 // zeros where it has none.

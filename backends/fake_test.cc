@@ -190,6 +190,12 @@ TEST_P(FakeOperationsTest, BytesComeFromEveryRank) {
   EXPECT_EQ(gather_bytes("abc", rank_).size(), static_cast<std::size_t>(size_));
 }
 
+TEST_P(FakeOperationsTest, BytesOfAnotherRankAreThisRanksOwn) {
+  const UnwrittenMemoryIsSeen guard;
+  EXPECT_EQ(broadcast_bytes("abc", other()), "abc");
+  EXPECT_EQ(broadcast_bytes("", other()), "");
+}
+
 TEST_P(FakeOperationsTest, AWorkIsDoneAndItsFutureHasTheOutputs) {
   const Tensors outputs = places();
   const Work work = all_gather(outputs, row(1), {.async_op = true});

@@ -4,6 +4,7 @@
 #include <ostream>
 #include <string>
 
+#include <ATen/Context.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -19,6 +20,15 @@ inline void PrintTo(const WireTraffic& one, std::ostream* out) {
   *out << one.operation << " calls " << one.calls << " payload " << one.payload << " sent "
        << one.sent << " received " << one.received;
 }
+
+// For as long as it lives, memory that nobody has written is NaN, or a number's largest.
+class UnwrittenMemoryIsSeen {
+ public:
+  UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(true, false); }
+  UnwrittenMemoryIsSeen(const UnwrittenMemoryIsSeen&) = delete;
+  UnwrittenMemoryIsSeen& operator=(const UnwrittenMemoryIsSeen&) = delete;
+  ~UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(false, false); }
+};
 
 class FakeWorldTest : public ::testing::Test {
  protected:

@@ -1,5 +1,7 @@
 // What "fake" counts of each operation: numbers worked out by hand.
 #include <ATen/ops/ones.h>
+#include <ATen/ops/sparse_coo_tensor.h>
+#include <ATen/ops/tensor.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "backends/fake.h"
@@ -54,6 +56,25 @@ TEST_F(WireTrafficTest, RingsOnAThousandRanks) {
   EXPECT_THAT(counted(), is("reduce_scatter", 1024 * kRow, 1023 * kRow, 1023 * kRow));
   reduce_scatter_tensor(rows(1), rows(1024));
   EXPECT_THAT(counted(), is("reduce_scatter_tensor", 1024 * kRow, 1023 * kRow, 1023 * kRow));
+}
+
+TEST_F(WireTrafficTest, RingsOfWhatOnlyLibTorchCalls) {
+  enter(5, 1024);
+  Tensors inputs = {rows(1), rows(2)}, gathered = {rows(1024), rows(2048)};
+  backend().allgather_into_tensor_coalesced(gathered, inputs)->wait();
+  EXPECT_THAT(counted(),
+              is("all_gather_into_tensor_coalesced", 3 * kRow, 1023 * 3 * kRow, 1023 * 3 * kRow));
+  backend().reduce_scatter_tensor_coalesced(inputs, gathered)->wait();
+  EXPECT_THAT(counted(), is("reduce_scatter_tensor_coalesced", 1024 * 3 * kRow, 1023 * 3 * kRow,
+                            1023 * 3 * kRow));
+}
+
+TEST_F(WireTrafficTest, OfASparseTensorTheIndicesAndValuesGoThroughTheRing) {
+  enter(1, 2);
+  const at::Tensor indices = at::tensor({0, 2}, at::kLong).view({1, 2});
+  all_reduce(at::sparse_coo_tensor(indices, at::ones({2, 4}), {3, 4}));
+  constexpr std::int64_t kBytes = 2 * 8 + 2 * 4 * 4;
+  EXPECT_THAT(counted(), is("all_reduce", kBytes, kBytes, kBytes));
 }
 
 TEST_F(WireTrafficTest, RootsAndOthers) {
@@ -114,7 +135,9 @@ TEST_F(WireTrafficTest, AGroupOfOneSendsNothing) {
   reduce_scatter_tensor(rows(1), rows(1));
   all_to_all_single(rows(1), rows(1));
   gather(rows(1), list(1), 0);
-  for (const WireTraffic& one : counted()) {
+  const auto all = counted();
+  EXPECT_EQ(all.size(), 6u);
+  for (const WireTraffic& one : all) {
     EXPECT_EQ(one.payload, kRow);
     EXPECT_EQ(one.sent + one.received, 0) << one.operation;
   }

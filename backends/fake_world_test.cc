@@ -93,9 +93,10 @@ TEST_F(FakeInitTest, AnInitMethodIsHeeded) {
 
 // Not from elsewhere than the options, where nobody is started by a launcher.
 TEST_F(FakeInitTest, WhatIsMissingIsNamed) {
-  EXPECT_THAT(error_of([] { init_process_group("fake"); }), HasSubstr("WORLD_SIZE is not set"));
+  EXPECT_THAT(error_of([] { init_process_group({.backend = "fake", .rank = 0}); }),
+              HasSubstr("WORLD_SIZE is not set, and InitOptions::world_size is not given"));
   EXPECT_THAT(error_of([] { init_process_group({.backend = "fake", .world_size = 4}); }),
-              HasSubstr("RANK is not set"));
+              HasSubstr("RANK is not set, and InitOptions::rank is not given"));
   EXPECT_FALSE(is_initialized());
 }
 
@@ -155,6 +156,40 @@ TEST_F(FakeInitTest, ADryRunDoesNotChangeWhereTheRanksMeetAfterwards) {
   ASSERT_GE(before, 0);
   enter(0, 2);
   EXPECT_EQ(number_of_world(), before + 1);
+  leave();
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  init_process_group({.backend = "fake", .rank = 0, .world_size = 2, .store = store});
+  EXPECT_EQ(number_of_world(), before + 2);
+}
+
+// What the one before has left there are addresses of closed sockets.
+TEST_F(FakeInitTest, DryRunsInOneStoreHaveKeysOfTheirOwn) {
+  const auto store = c10::make_intrusive<c10d::HashStore>();
+  for (int i = 0; i < 2; ++i) {
+    init_process_group({.backend = "fake",
+                        .timeout = std::chrono::seconds(20),
+                        .rank = 0,
+                        .world_size = 1,
+                        .store = store});
+    EXPECT_FALSE(default_group().getStore()->check({"probe"}));
+    default_group().getStore()->set("probe", "here");
+    leave();
+  }
+  init_process_group(
+      {.timeout = std::chrono::seconds(20), .rank = 0, .world_size = 1, .store = store});
+  EXPECT_FALSE(default_group().getStore()->check({"probe"}));
+}
+
+// Gloo has the barriers of a group with the CPU; there LibTorch looks for them.
+TEST_F(FakeInitTest, BarriersNeedNoCpu) {
+  init_process_group({.backend = "cuda:fake", .rank = 0, .world_size = 4});
+  barrier();
+  EXPECT_TRUE(barrier({.async_op = true}).is_completed());
+  monitored_barrier();
+  const auto counted = wire_traffic();
+  ASSERT_EQ(counted.size(), 2u);
+  EXPECT_EQ(counted[0].calls, 2);
+  EXPECT_EQ(counted[1].operation, "monitored_barrier");
 }
 
 TEST_F(FakeInitTest, GlooDoesNotWaitInAFakeStore) {
@@ -227,6 +262,12 @@ TEST_F(FakeInitTest, GroupsOfSomeRanksAreMadeAtOnce) {
   EXPECT_EQ(get_rank(*nodes.own), 5);
   const Group local = new_group({5, 6}, {.use_local_synchronization = true});
   EXPECT_EQ(get_world_size(local), 2);
+}
+
+TEST_F(FakeInitTest, AGroupThatMeetsNeedsAnotherStoreOfTheDefaultGroup) {
+  enter(0, 2);
+  EXPECT_THAT(error_of([] { new_group(std::nullopt, {.backend = "gloo"}); }),
+              HasSubstr("make the default group in another store (InitOptions::store)"));
 }
 
 // By those too who are not in the group.

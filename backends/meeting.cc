@@ -30,16 +30,22 @@ Rendezvous meet_in_store(const InitOptions& options, const Environment& environm
   return {options.store, rank, world_size};
 }
 
-}  // namespace
-
-Rendezvous meet(const InitOptions& options, const Environment& environment) {
+Rendezvous meet_anywhere(const InitOptions& options, const Environment& environment,
+                         bool is_dry_run) {
   if (options.store) return meet_in_store(options, environment);
   const WorldPlace said = {options.rank, options.world_size};
-  if (!options.init_method.empty() || !is_fake(options.backend)) {
+  if (!options.init_method.empty() || !is_dry_run) {
     return rendezvous(environment, options.init_method, options.timeout, said);
   }
   const auto [rank, world_size] = place_in(environment, said);
   return {c10::make_intrusive<FakeStore>(), rank, world_size};
+}
+
+}  // namespace
+
+Meeting meet(const InitOptions& options, const Environment& environment) {
+  const bool is_dry_run = is_fake(options.backend);
+  return {meet_anywhere(options, environment, is_dry_run), is_dry_run};
 }
 
 }  // namespace distrun::internal

@@ -12,7 +12,6 @@
 
 #include "backends/collective_checks.h"
 #include "backends/device_backends.h"
-#include "backends/fake.h"
 #include "backends/group_state.h"
 #include "backends/make_group.h"
 #include "backends/meeting.h"
@@ -28,20 +27,19 @@ using internal::world;
 
 // The names under which torch.distributed keeps the default group in the store.
 constexpr const char* kDefaultGroupPrefix = "default_pg";
+constexpr const char* kDryRunPrefix = "dry_run";
 constexpr const char* kDefaultGroupName = "0";
 
 // A group made again after destroy_process_group() must not read what the one before has left
-// in the store: its addresses are those of closed sockets.
+// in the store: its addresses are those of closed sockets.  Of dry runs others do not know, and
+// have not counted them.
 int worlds_made = 0;
+int dry_runs_made = 0;
 
-// Of such a world others do not know, and have not counted it.
-bool is_nobody_met_in(const c10d::Store& store) {
-  return dynamic_cast<const FakeStore*>(&store) != nullptr;
-}
-
-std::string store_prefix() {
-  if (worlds_made == 0) return kDefaultGroupPrefix;
-  return kDefaultGroupPrefix + std::string("#") + std::to_string(worlds_made);
+std::string store_prefix(bool is_dry_run) {
+  const std::string prefix = is_dry_run ? kDryRunPrefix : kDefaultGroupPrefix;
+  const int made = is_dry_run ? dry_runs_made : worlds_made;
+  return made == 0 ? prefix : prefix + "#" + std::to_string(made);
 }
 
 std::vector<int> all_ranks(int size) {
@@ -125,7 +123,7 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = lower_case(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
-  const Rendezvous met = internal::meet(options, Environment::from(environ));
+  const auto [met, is_dry_run] = internal::meet(options, Environment::from(environ));
   auto made = std::make_unique<World>();
   made->group = internal::make_group(
       {.name = kDefaultGroupName,
@@ -135,11 +133,11 @@ void init_process_group(const InitOptions& options) {
        .backend = backend,
        .timeout = options.timeout,
        .backend_options = options.backend_options,
-       .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(), met.store)});
+       .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(is_dry_run), met.store)});
   made->store = made->group->process_group->getStore();
   made->groups_numbered = 1;
   world() = made.release();
-  if (!is_nobody_met_in(*met.store)) ++worlds_made;
+  ++(is_dry_run ? dry_runs_made : worlds_made);
 }
 
 void destroy_process_group() {

@@ -48,7 +48,7 @@ struct InitOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // The backend's own, c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake.h) for "fake";
   // none: its defaults.  Their timeout is the one above.  Both copy them: groups may be made from
-  // the same.
+  // the same.  Two backends in one group, as in "cpu:gloo,cuda:fake", take none.
   BackendOptions backend_options = {};
   // Who this process is, and of how many; -1: as the variables RANK and WORLD_SIZE say.
   int rank = -1;

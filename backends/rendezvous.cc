@@ -15,10 +15,17 @@ namespace distrun {
 
 namespace {
 
+// What a program could have said.
+std::string instead_of(const std::string& variable) {
+  if (variable == "RANK") return ", and InitOptions::rank is not given";
+  if (variable == "WORLD_SIZE") return ", and InitOptions::world_size is not given";
+  return "";
+}
+
 std::string variable(const Environment& environment, const std::string& name) {
   const auto value = environment.get(name);
-  TORCH_CHECK(value && !value->empty(), "rendezvous: the variable ", name,
-              " is not set; was the program started with `distrun launch` or torchrun?");
+  TORCH_CHECK(value && !value->empty(), "rendezvous: the variable ", name, " is not set",
+              instead_of(name), "; was the program started with `distrun launch` or torchrun?");
   return *value;
 }
 

@@ -22,12 +22,12 @@ WireBytes WireModel::reduce_scatter(std::int64_t output) const {
 }
 
 WireBytes WireModel::broadcast(std::int64_t bytes, int root) const {
-  const int steps = steps_from(root);
+  const std::int64_t steps = steps_from(root);
   return {.sent = steps == size_ - 1 ? 0 : bytes, .received = steps == 0 ? 0 : bytes};
 }
 
 WireBytes WireModel::reduce(std::int64_t bytes, int root) const {
-  const int steps = steps_from(root);
+  const std::int64_t steps = steps_from(root);
   const bool is_alone = size_ == 1;
   return {.sent = steps == 0 ? 0 : bytes, .received = steps == 1 || is_alone ? 0 : bytes};
 }

@@ -51,7 +51,7 @@ class WireModel {
 
  private:
   // How many ranks the ring has between the root and this one.
-  int steps_from(int root) const { return (rank_ - root + size_) % size_; }
+  std::int64_t steps_from(int root) const { return (std::int64_t{rank_} - root + size_) % size_; }
 
   const int rank_;
   const int size_;

@@ -104,6 +104,11 @@ TEST(WireCountTest, CallsAreAddedUpByOperationInTheOrderOfTheFirst) {
   EXPECT_TRUE(count.list().empty());
 }
 
+TEST(WireModelTest, RanksMayBeAsManyAsAnIntHas) {
+  const WireModel last(/*rank=*/2'000'000'000, /*size=*/2'000'000'001);
+  EXPECT_EQ(last.broadcast(8, /*root=*/0), (WireBytes{.sent = 0, .received = 8}));
+}
+
 }  // namespace
 }  // namespace internal
 }  // namespace distrun

@@ -5,9 +5,9 @@
 //
 //     rank 0 of 1024: one step of 2109450 parameters
 //     operation                     calls  payload (bytes)     sent (bytes)     seconds
-//     all_reduce                        1          8437800         16859120    0.000674
+//     all_reduce                        2          8437800         16859120    0.000674
 //     all_gather_into_tensor            1                8             8184    0.000000
-//     total                             2          8437808         16867304    0.000675
+//     total                             3          8437808         16867304    0.000675
 //
 // The backend "fake" (backends/fake.h, which says how the bytes are counted) stands for the other
 // ranks: nothing is computed twice, and every collective returns at once.

@@ -57,6 +57,17 @@ TEST(DryRunTest, TheGradientsOfAStepGoTwiceThroughTheRing) {
   EXPECT_NEAR(gradients.seconds, 2.0 * kBytes * 1023 / 1024 / 10e9, 1e-6);
 }
 
+// As the example's comment has it.
+TEST(DryRunTest, TheLayersOfTheDefaultNetGoInTwoBuckets) {
+  const auto result = dry_run({});
+  ASSERT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_EQ(row_of(result.out, "all_reduce").calls, 2);
+  EXPECT_EQ(row_of(result.out, "all_reduce").sent, 16'859'120);
+  EXPECT_EQ(row_of(result.out, "all_gather_into_tensor").calls, 1);
+  EXPECT_EQ(row_of(result.out, "total").calls, 3);
+  EXPECT_EQ(row_of(result.out, "total").sent, 16'867'304);
+}
+
 TEST(DryRunTest, MetricsAreGatheredAndAllIsAddedUp) {
   const auto result = dry_run({"--width", "256"});
   const Row metrics = row_of(result.out, "all_gather_into_tensor");

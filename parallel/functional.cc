@@ -65,6 +65,10 @@ at::Tensor room_for(const at::Tensor& like) {
   return at::empty_like(like, like.options(), at::MemoryFormat::Contiguous);
 }
 
+at::Tensor zeros_for(const at::Tensor& like) {
+  return at::zeros_like(like, like.options(), at::MemoryFormat::Contiguous);
+}
+
 std::string backend_for(const at::Tensor& tensor, const Call& call) {
   return call.group->getBackend(tensor.device().type())->getBackendName();
 }
@@ -197,7 +201,8 @@ struct Gather : Function<Gather> {
 struct Scatter : Function<Scatter> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
     keep(ctx, call);
-    at::Tensor part = room_for(tensors[0]);
+    // What comes from another root may never come, as with "fake".
+    at::Tensor part = call.is_root() ? room_for(tensors[0]) : zeros_for(tensors[0]);
     distrun::scatter(part, call.is_root() ? tensors.vec() : Tensors(), call.root, call.options());
     return part;
   }

@@ -126,12 +126,13 @@ inline std::set<std::string> files_in(const char* folder) {
 
 inline std::size_t open_descriptors() { return files_in("/proc/self/fd").size(); }
 
+// The text of the error of LibTorch's, without where it was thrown.
 template <class Thrown, class Function>
 std::string error_of(const Function& function) {
   try {
     function();
   } catch (const Thrown& error) {
-    return error.what();
+    return error.what_without_backtrace();
   } catch (const std::exception& error) {
     ADD_FAILURE() << "another error: " << error.what();
     return "";

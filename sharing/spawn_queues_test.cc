@@ -33,11 +33,14 @@ void exchange_late(int index, SpawnArguments& arguments) {
     wait_for(has_got);
     return;
   }
-  try {
-    queue.get(0ms);
-    TORCH_CHECK(false, "there is something, and nobody has put it");
-  } catch (const QueueTimeout&) {
-    // It is empty and has not ended, for the other has it.
+  // At once, and after it has blocked: it is empty and has not ended, for the other has it.
+  for (const auto timeout : {0ms, 300ms}) {
+    try {
+      queue.get(timeout);
+      TORCH_CHECK(false, "there is something, and nobody has put it");
+    } catch (const QueueTimeout&) {
+      continue;
+    }
   }
   gets.fill_(1);
   TORCH_CHECK(queue.get(kLong).text == "late", "it is something else");

@@ -258,7 +258,10 @@ TEST(TensorQueueTest, WhatHasBeenMovedFromSaysSo) {
   EXPECT_EQ(error_of<c10::ValueError>([&] { queue.put({{}, "x"}); }), text);
   EXPECT_EQ(error_of<c10::ValueError>([&] { queue.get(); }), text);
   EXPECT_EQ(error_of<c10::ValueError>([&] { queue.reader(); }), text);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { queue.writer(); }), text);
   EXPECT_EQ(error_of<c10::ValueError>([&] { queue.size(); }), text);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { queue.capacity(); }), text);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { queue.name(); }), text);
   other.put({{}, "x"});
 }
 

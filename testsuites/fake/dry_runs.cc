@@ -78,6 +78,30 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_collectives, {.backends = {"fak
   EXPECT_EQ(x.grad().sizes(), x.sizes());
 }
 
+// Memory that nobody has written is NaN here.
+DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_with_another_root, {.backends = {"fake"}}) {
+  at::globalContext().setDeterministicAlgorithms(true, false);
+  const at::Tensor x = at::full({2, 3}, 2.0F).requires_grad_();
+  const at::Tensor part = F::scatter(Tensors(kRanks, x), /*src=*/0);
+  const Tensors gathered = F::gather(part + x, /*dst=*/0);
+  at::stack(gathered).sum().backward();
+  at::globalContext().setDeterministicAlgorithms(false, false);
+  EXPECT_TENSORS_EQUAL(part, at::zeros({2, 3}));
+  EXPECT_TENSORS_EQUAL(gathered.at(0), at::zeros({2, 3}));
+  EXPECT_TENSORS_EQUAL(x.grad(), at::zeros({2, 3}));
+}
+
+// The root is as everybody else: its gradient comes from all of them.
+DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_on_the_root, {.backends = {"fake"}}) {
+  const at::Tensor x = at::full({2, 3}, 2.0F).requires_grad_();
+  const at::Tensor part = F::scatter(Tensors(kRanks, x), /*src=*/5);
+  EXPECT_TENSORS_EQUAL(part, x);
+  const Tensors gathered = F::gather(part, /*dst=*/5);
+  at::stack(gathered).sum().backward();
+  EXPECT_TENSORS_EQUAL(gathered.at(7), x);
+  EXPECT_TENSORS_EQUAL(x.grad(), at::full({2, 3}, 1.0F * kRanks));
+}
+
 DISTRIBUTED_TEST(fake, DryRunTest, test_subgroups, {.backends = {"fake"}}) {
   const Subgroups nodes = new_subgroups(8);
   EXPECT_EQ(nodes.all.size(), static_cast<std::size_t>(kRanks / 8));
