@@ -60,7 +60,7 @@ struct InitOptions {
 
 // Joins the group of all ranks, as the options, the variables RANK and WORLD_SIZE, and those of the
 // init_method (rendezvous.h), describe it.  Returns when every rank has come; with "fake" (fake.h)
-// at once, for it meets nobody unless a store or an init_method is given here.  After
+// at once: it waits for no other rank, also where a store or an init_method is given.  After
 // destroy_process_group() it can be called again, by all ranks, also in the same file; the group
 // has other keys in the store then, which ranks in Python do not know.
 //

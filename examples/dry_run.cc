@@ -48,7 +48,9 @@ Options parse(int argc, char** argv) {
   app.add_option("--world-size", options.world_size, "ranks of the run")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
-  app.add_option("--rank", options.rank, "the rank that this is")->capture_default_str();
+  app.add_option("--rank", options.rank, "the rank that this is")
+      ->check(CLI::NonNegativeNumber)
+      ->capture_default_str();
   app.add_option("--width", options.width, "numbers in a layer")
       ->check(CLI::Range(1, 1'000'000))
       ->capture_default_str();
