@@ -10,9 +10,8 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "backends/collectives.h"
 #include "backends/fake.h"
-#include "backends/process_group.h"
+#include "backends/ranks_testing.h"
 
 namespace distrun {
 
@@ -30,8 +29,10 @@ class UnwrittenMemoryIsSeen {
   ~UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(false, false); }
 };
 
-class FakeWorldTest : public ::testing::Test {
+// A test of ranks who enters worlds by itself.
+class FakeWorldTest : public RanksTest {
  protected:
+  void SetUp() override {}
   void TearDown() override { leave(); }
 
   static void leave() {
@@ -46,17 +47,6 @@ class FakeWorldTest : public ::testing::Test {
   // As LibTorch's group calls it: our own checks have not been made.
   static c10d::Backend& backend() {
     return *default_group().getBackend(c10::DeviceType::CPU);  // The group has it, too.
-  }
-
-  // The text of the `Error` that `act` throws; any other is the test's failure.
-  template <class Error = c10::Error, class Act>
-  static std::string error_of(const Act& act) {
-    try {
-      act();
-    } catch (const Error& error) {
-      return error.what_without_backtrace();
-    }
-    return "no error";
   }
 };
 

@@ -123,6 +123,10 @@ c10::intrusive_ptr<c10d::Backend> make_checked_backend(
   return c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper));
 }
 
+bool is_gloo_error(std::string_view text) {
+  return text.find("gloo/transport/") != text.npos || text.find("pair closure") != text.npos;
+}
+
 bool is_gloo_point_to_point(const c10d::Work& work) {
   using Gloo = c10d::ProcessGroupGloo;
   return dynamic_cast<const Gloo::SendWork*>(&work) != nullptr ||

@@ -7,6 +7,7 @@
 
 #include <optional>
 #include <string>
+#include <string_view>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -39,6 +40,10 @@ c10::intrusive_ptr<c10d::Backend> make_checked_backend(
 
 // A send or a receive of Gloo's: asking those for a future is an error.
 bool is_gloo_point_to_point(const c10d::Work& work);
+
+// What Gloo throws has no type of its own in LibTorch, and names its source file; or says that
+// abort() has closed the connections.
+bool is_gloo_error(std::string_view text);
 
 // The rank, within the group, of the peer whose lost connection is what `error` tells of, if it
 // does. Gloo names an address there, from which nobody knows the rank.  The error is one that

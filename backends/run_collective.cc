@@ -153,6 +153,18 @@ void in_group(const CallSite& site, const std::function<void()>& act) {
   }
 }
 
+bool is_of_a_backend(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const c10::DistError&) {
+    return true;
+  } catch (const std::exception& error) {
+    return is_gloo_error(error.what());
+  } catch (...) {
+    return false;
+  }
+}
+
 Group pinned(const Group& group) {
   state_of(group);  // Throws where there is none.
   return group.is_default() ? Group(world()->group) : group;

@@ -2,6 +2,7 @@
 // for those above that have LibTorch make collectives.
 #pragma once
 
+#include <exception>
 #include <functional>
 
 #include <c10/util/intrusive_ptr.h>
@@ -27,6 +28,11 @@ Work run_collective(const CallSite& site, bool async_op, const Contiguous& conti
 // same error; a c10::Error is what LibTorch has to say, and stays as it is.  Where the group has
 // been destroyed, and `act` has LibTorch's still, it is just called.
 void in_group(const CallSite& site, const std::function<void()>& act);
+
+// That a peer is gone, or was waited for too long: what the functions above throw, and what a
+// backend throws where LibTorch waits for it (backward()), of which Gloo's is known by its text
+// alone.
+bool is_of_a_backend(const std::exception_ptr& exception);
 
 // The group, which Group() is until it is destroyed: for what stays with it.
 Group pinned(const Group& group);

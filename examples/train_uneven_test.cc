@@ -1,5 +1,6 @@
 // The example of uneven inputs, through `distrun launch`.
 #include <map>
+#include <set>
 #include <sstream>
 #include <string>
 

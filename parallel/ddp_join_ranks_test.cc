@@ -269,7 +269,7 @@ TEST_F(DdpJoinRanksTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted) {
 
 // The forward of another rank has gradients, and its backward would wait for this one's.
 TEST_F(DdpJoinRanksTest, ForwardsOfDifferentKindsAreAnErrorOnEveryRank) {
-  if (get_world_size() == 1) return;
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   DistributedDataParallel ddp{TwoLayers()};
   const std::string error = error_of([&] {
     Join({ddp}).run([&] {

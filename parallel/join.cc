@@ -1,10 +1,9 @@
 #include "parallel/join.h"
 
 #include <exception>
-#include <string_view>
 
-#include <ATen/ops/ones.h>
-#include <ATen/ops/zeros.h>
+#include <ATen/ops/full.h>
+#include <c10/util/StringUtil.h>
 
 #include "backends/collectives.h"
 #include "backends/process_group.h"
@@ -34,19 +33,8 @@ std::string text_of(const std::exception_ptr& exception) {
   }
 }
 
-// A collective has found a peer gone, or waited for it too long.  In backward(), which is
-// LibTorch's, that is an exception of Gloo's, and known by its text alone.
-bool is_of_a_peer(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const c10::DistError&) {
-    return true;
-  } catch (const std::exception& error) {
-    const std::string_view text = error.what();
-    return text.find("gloo/transport/") != text.npos || text.find("pair closure") != text.npos;
-  } catch (...) {
-    return false;
-  }
+at::Tensor on_device_of(const Joinable& joinable, double number) {
+  return at::full({1}, number, joinable.join_device());
 }
 
 }  // namespace
@@ -67,12 +55,11 @@ void JoinArguments::throw_wrong_type(const std::string& name) const {
 Work Joinable::notify_join_context() {
   if (!part_.is_joining || !part_.is_first) return {};
   const Group group = join_process_group();
-  const auto device = at::TensorOptions().device(join_device());
-  Work work = all_reduce(at::ones({1}, device), ReduceOp::SUM, {.group = group, .async_op = true});
+  Work work = all_reduce(on_device_of(*this, 1), ReduceOp::SUM, {.group = group, .async_op = true});
   // Before anything else is: were a peer gone, this rank would wait for one that waits for this.
   work.wait();
   if (part_.throws) {
-    const at::Tensor joined = at::zeros({1}, device);
+    const at::Tensor joined = on_device_of(*this, 0);
     all_reduce(joined, ReduceOp::SUM, {.group = group});
     if (joined.item<float>() != 0) {
       part_.has_thrown = true;
@@ -128,9 +115,9 @@ Join::Hooks Join::make_hooks() const {
     hooks.push_back(one.join_hook(config_.arguments));
     TORCH_CHECK_VALUE(hooks.back(), "join: the join_hook() of a joinable has returned none");
   }
-  for (const std::string& name : config_.arguments.unread()) {
-    TORCH_CHECK_VALUE(false, "join: no joinable knows the argument ", name);
-  }
+  const std::vector<std::string> unread = config_.arguments.unread();
+  TORCH_CHECK_VALUE(unread.empty(), "join: no joinable knows the argument ",
+                    c10::Join(", ", unread));
   return hooks;
 }
 
@@ -158,8 +145,9 @@ void Join::run(const std::function<void()>& body) {
 void Join::rethrow_as_told() const {
   const std::exception_ptr exception = std::current_exception();
   const std::string own = text_of(exception);
-  const auto other = internal::tell_join_failure(group_, {is_of_a_peer(exception), rank_, own});
-  if (!other || !is_of_a_peer(exception)) std::rethrow_exception(exception);
+  const bool is_of_a_peer = internal::is_of_a_backend(exception);
+  const auto other = internal::tell_join_failure(group_, {is_of_a_peer, rank_, own});
+  if (!other || !is_of_a_peer) std::rethrow_exception(exception);
   const std::string all = c10::str(
       "join on rank ", rank_, ": rank ", other->rank,
       other->is_of_a_peer ? " has found: " : " has failed: ", other->text, "; seen here as: ", own);
@@ -168,8 +156,7 @@ void Join::rethrow_as_told() const {
 }
 
 double Join::ranks_not_joined() const {
-  const auto device = at::TensorOptions().device(joinables_.front().get().join_device());
-  const at::Tensor count = at::zeros({1}, device);
+  const at::Tensor count = on_device_of(joinables_.front(), 0);
   all_reduce(count, ReduceOp::SUM, {.group = group_});
   return count.item<double>();
 }
@@ -178,8 +165,7 @@ void Join::shadow_the_others(const Hooks& hooks) {
   int iterations = 0;
   while (ranks_not_joined() != 0) {
     if (config_.throw_on_early_termination) {
-      const auto device = at::TensorOptions().device(joinables_.front().get().join_device());
-      all_reduce(at::ones({1}, device), ReduceOp::SUM, {.group = group_});
+      all_reduce(on_device_of(joinables_.front(), 1), ReduceOp::SUM, {.group = group_});
       joinables_.front().get().part_.has_thrown = true;
       throw_uneven_inputs(c10::str("Rank ", get_rank(group_), " exhausted all inputs."));
     }

@@ -13,6 +13,8 @@ namespace distrun::testing {
 
 namespace {
 
+using Place = JoinFault::Place;
+
 constexpr int kRanksMax = 4, kBatch = 6, kWords = 4;
 
 std::shared_ptr<NetImpl> make_net(const JoinPattern& pattern) {
@@ -43,20 +45,15 @@ JoinTraining::JoinTraining(const JoinPattern& pattern)
       data_(make_data(pattern)),
       ddp_(net_, pattern.options) {
   if (pattern_.half) ddp_.register_builtin_comm_hook(BuiltinCommHook::FP16_COMPRESS);
-  if (pattern_.fault) plan_fault();
+  counter_.in_main_hook = [this] { fail_where_planned(Place::kMainHook, main_hooks_++); };
+  counter_.in_post_hook = [this] { fail_where_planned(Place::kPostHook, 0); };
 }
 
-bool JoinTraining::fails_here(JoinFault::Place place, int step) const {
+void JoinTraining::fail_where_planned(JoinFault::Place place, int step) const {
   const auto& fault = pattern_.fault;
-  return fault && fault->place == place && fault->rank == get_rank() && fault->step == step;
-}
-
-void JoinTraining::plan_fault() {
-  const auto fail_at = [this](JoinFault::Place place, int step) {
-    if (fails_here(place, step)) throw std::runtime_error("the disk is on fire");
-  };
-  counter_.in_main_hook = [=, this] { fail_at(JoinFault::Place::kMainHook, main_hooks_++); };
-  counter_.in_post_hook = [=] { fail_at(JoinFault::Place::kPostHook, 0); };
+  if (fault && fault->place == place && fault->rank == get_rank() && fault->step == step) {
+    throw std::runtime_error("the disk is on fire");
+  }
 }
 
 void JoinTraining::run() {
@@ -75,9 +72,7 @@ void JoinTraining::train() {
   const int inputs = pattern_.inputs[static_cast<std::size_t>(get_rank())];
   for (int step = 0; step < inputs; ++step) {
     if (pattern_.counter_first) step_of_counter(step);
-    if (fails_here(JoinFault::Place::kBody, step)) {
-      throw std::runtime_error("the disk is on fire");
-    }
+    fail_where_planned(Place::kBody, step);
     const bool reduces = step % pattern_.sync_every == pattern_.sync_every - 1;
     if (reduces) {
       losses_.push_back(compute(step));
@@ -94,9 +89,7 @@ void JoinTraining::train() {
 
 void JoinTraining::step_of_counter(int step) {
   if (!pattern_.counter) return;
-  if (fails_here(JoinFault::Place::kJoinable, step)) {
-    throw std::runtime_error("the disk is on fire");
-  }
+  fail_where_planned(Place::kJoinable, step);
   counts_.push_back(counter_.step());
 }
 
@@ -104,9 +97,7 @@ double JoinTraining::compute(int step) {
   const auto mine = [&](const char* name) { return data_.at(name)[step][get_rank()]; };
   const at::Tensor out = ddp_(mine("sentences"), Parts::of(pattern_.uses, step, get_rank()));
   const at::Tensor loss = at::cross_entropy_loss(out, mine("topics"));
-  if (fails_here(JoinFault::Place::kBackward, step)) {
-    throw std::runtime_error("the disk is on fire");
-  }
+  fail_where_planned(Place::kBackward, step);
   loss.backward();
   return loss.item<double>();
 }

@@ -34,8 +34,7 @@ class JoinTraining {
   const std::vector<bool>& last_joiner() const { return counter_.post_hooks; }
 
  private:
-  void plan_fault();
-  bool fails_here(JoinFault::Place place, int step) const;
+  void fail_where_planned(JoinFault::Place place, int step) const;
   void train();
   void step_of_counter(int step);
   double compute(int step);
