@@ -11,7 +11,7 @@
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
 #include "cli/test_command.h"
-#include "launcher/run_end.h"
+#include "launcher/outcome/run_end.h"
 
 namespace distrun {
 

@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "common/environment.h"
+#include "common/os/environment.h"
 
 namespace distrun {
 

@@ -3,7 +3,7 @@
 
 #include <iosfwd>
 
-#include "common/environment.h"
+#include "common/os/environment.h"
 
 namespace distrun {
 

@@ -7,8 +7,8 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/edits.h"
-#include "common/parse_number.h"
+#include "common/text/edits.h"
+#include "common/text/parse_number.h"
 
 namespace distrun {
 

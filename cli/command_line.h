@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "cli/launch_flags.h"
-#include "common/environment.h"
-#include "common/result.h"
+#include "common/os/environment.h"
+#include "distrun/result.h"
 
 namespace distrun {
 

@@ -7,7 +7,7 @@
 #include <nlohmann/json.hpp>
 #include <sys/stat.h>
 
-#include "cli/launch_testing.h"
+#include "cli/test/launch.h"
 
 namespace distrun {
 namespace {

@@ -7,7 +7,7 @@
 #include <optional>
 #include <utility>
 
-#include "common/parse_number.h"
+#include "common/text/parse_number.h"
 #include "common/units.h"
 
 namespace distrun {

@@ -11,10 +11,10 @@
 #include "cli/command.h"
 #include "cli/command_line.h"
 #include "cli/log_flags.h"
-#include "common/result.h"
-#include "launcher/driver.h"
-#include "launcher/meeting_place.h"
-#include "launcher/options.h"
+#include "distrun/result.h"
+#include "launcher/plan/meeting_place.h"
+#include "launcher/plan/options.h"
+#include "launcher/run/driver.h"
 
 namespace distrun {
 

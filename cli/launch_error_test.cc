@@ -10,8 +10,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "cli/launch_testing.h"
-#include "common/error_file.h"
+#include "cli/test/launch.h"
+#include "common/crash/error_file.h"
 
 namespace distrun {
 namespace {

@@ -10,7 +10,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
-#include "cli/launch_testing.h"
+#include "cli/test/launch.h"
 
 namespace distrun {
 namespace {

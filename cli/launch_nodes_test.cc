@@ -13,8 +13,8 @@
 #include <sys/stat.h>
 #include <sys/time.h>
 
-#include "cli/launch_testing.h"
-#include "store/address.h"
+#include "cli/test/launch.h"
+#include "distrun/store_address.h"
 #include "store/request.h"
 
 namespace distrun {

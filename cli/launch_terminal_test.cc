@@ -4,8 +4,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/launch_testing.h"
-#include "launcher/terminal_testing.h"
+#include "cli/test/launch.h"
+#include "launcher/test/terminal.h"
 
 namespace distrun {
 namespace {

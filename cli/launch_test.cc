@@ -1,4 +1,6 @@
 // Real launches: the program `distrun`, shell scripts as workers.
+#include "cli/test/launch.h"
+
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -9,8 +11,6 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-#include "cli/launch_testing.h"
 
 namespace distrun {
 namespace {

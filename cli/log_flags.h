@@ -9,8 +9,8 @@
 #include <CLI/App.hpp>
 
 #include "cli/command_line.h"
-#include "common/environment.h"
-#include "launcher/log_choice.h"
+#include "common/os/environment.h"
+#include "launcher/plan/log_choice.h"
 
 namespace distrun {
 

@@ -13,10 +13,10 @@
 
 #include "cli/flags.h"
 #include "cli/store_status_text.h"
-#include "common/parse_number.h"
+#include "common/text/parse_number.h"
 #include "common/units.h"
-#include "launcher/run_end.h"
-#include "store/address.h"
+#include "distrun/store_address.h"
+#include "launcher/outcome/run_end.h"
 #include "store/local_peer.h"
 #include "store/local_process.h"
 

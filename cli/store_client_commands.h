@@ -11,7 +11,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
-#include "store/client.h"
+#include "distrun/store_client.h"
 
 namespace distrun {
 

@@ -15,10 +15,10 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
-#include "common/parse_number.h"
-#include "common/unique_fd.h"
-#include "launcher/run_end.h"
-#include "launcher/worker_process.h"
+#include "common/os/unique_fd.h"
+#include "common/text/parse_number.h"
+#include "launcher/outcome/run_end.h"
+#include "launcher/process/worker_process.h"
 
 namespace distrun {
 

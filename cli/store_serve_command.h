@@ -7,7 +7,7 @@
 
 #include "cli/command.h"
 #include "cli/flags.h"
-#include "store/server.h"
+#include "distrun/store_server.h"
 
 namespace distrun {
 

@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "common/printable.h"
+#include "common/text/printable.h"
 #include "common/units.h"
 
 namespace distrun {

@@ -14,10 +14,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "launcher/testing.h"
-#include "store/client.h"
-#include "store/server_testing.h"
+#include "distrun/store_client.h"
+#include "launcher/test/run_program.h"
 #include "store/status.h"
+#include "store/test/served_store.h"
 
 namespace distrun {
 namespace {

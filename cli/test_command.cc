@@ -12,13 +12,13 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
-#include "common/file_url.h"
-#include "common/parse_number.h"
-#include "launcher/private_folder.h"
-#include "launcher/run_end.h"
-#include "launcher/worker_count.h"
-#include "testsuites/harness/leftovers.h"
-#include "testsuites/harness/result_file.h"
+#include "common/text/file_url.h"
+#include "common/text/parse_number.h"
+#include "launcher/outcome/run_end.h"
+#include "launcher/plan/worker_count.h"
+#include "launcher/run/private_folder.h"
+#include "testsuites/harness/report/result_file.h"
+#include "testsuites/harness/run/leftovers.h"
 
 namespace distrun {
 

@@ -7,7 +7,7 @@
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
-#include "testsuites/harness/test_session.h"
+#include "testsuites/harness/session/test_session.h"
 
 namespace distrun {
 

@@ -13,11 +13,11 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/folder_testing.h"
-#include "common/unique_fd.h"
-#include "launcher/terminal_testing.h"
-#include "launcher/testing.h"
-#include "testsuites/harness/test_list_json.h"
+#include "common/os/unique_fd.h"
+#include "common/test/folder.h"
+#include "launcher/test/run_program.h"
+#include "launcher/test/terminal.h"
+#include "testsuites/harness/protocol/test_list_json.h"
 
 namespace distrun {
 namespace {

@@ -2,7 +2,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "cli/launch_testing.h"
+#include "cli/test/launch.h"
 
 namespace distrun {
 namespace {

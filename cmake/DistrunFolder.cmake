@@ -1,6 +1,6 @@
 # distrun_folder(NAME
 #   SOURCES files…      what the library distrun_NAME is made of
-#   HEADERS files…      those that are installed: what users include, and what that includes
+#   HEADERS files…      its part of include/distrun/: what users include
 #   TESTS files…        thing_test.cc…, linked into the test program NAME_test
 #   DEPENDS targets…    folders below this one, and packages: the list is the rule
 #   BUILD_DEPENDS …     packages of headers that no header of the folder includes: users do without
@@ -26,9 +26,9 @@ function(distrun_test name)
     PROPERTIES TIMEOUT 120 ${ARGN})
 endfunction()
 
-# distrun_ranks_test(NAME SOURCES files… DEPENDS targets…)
+# distrun_multirank_test(NAME SOURCES files… DEPENDS targets…)
 # A test program that every rank of a run executes: CTest's tests NAME.1, NAME.2 and NAME.3, on that many ranks.
-function(distrun_ranks_test name)
+function(distrun_multirank_test name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
@@ -51,10 +51,8 @@ function(distrun_folder name)
   add_library(distrun::${name} ALIAS distrun_${name})
   set_target_properties(distrun_${name} PROPERTIES EXPORT_NAME ${name})
   target_compile_features(distrun_${name} PUBLIC cxx_std_20)
-  target_include_directories(distrun_${name} PUBLIC "$<BUILD_INTERFACE:${PROJECT_SOURCE_DIR}>")
-  if(arg_HEADERS)
-    target_sources(distrun_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}" FILES ${arg_HEADERS})
-  endif()
+  list(TRANSFORM arg_HEADERS PREPEND "${PROJECT_SOURCE_DIR}/include/distrun/")
+  target_sources(distrun_${name} PUBLIC FILE_SET HEADERS BASE_DIRS "${PROJECT_SOURCE_DIR}/include" FILES ${arg_HEADERS})
   target_link_libraries(distrun_${name} PUBLIC ${arg_DEPENDS})
   foreach(target distrun_warnings ${arg_BUILD_DEPENDS})
     target_link_libraries(distrun_${name} PRIVATE "$<BUILD_INTERFACE:${target}>")

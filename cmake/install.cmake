@@ -3,7 +3,7 @@
 #
 #   bin/distrun, bin/distrun-suites
 #   lib/libdistrun_*.a
-#   include/distrun/         beneath it as here: #include "store/client.h"
+#   include/distrun/         beneath it as here: #include "include/distrun/store_client.h"
 #   lib/cmake/distrun/       find_package(distrun): cmake/distrunConfig.cmake.in
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
@@ -24,7 +24,7 @@ foreach(list distrunTargets distrunBackendsTargets distrunTestingTargets)
   if(${list})
     install(TARGETS ${${list}} EXPORT ${list}
       ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
-      FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}/distrun")
+      FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
     install(EXPORT ${list} NAMESPACE distrun:: DESTINATION "${package}")
   endif()
 endforeach()

@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
 faults=${FAULT_TRIALS:-100} spawns=${DISTRUN_SPAWNS:-1000} patterns=${DISTRUN_JOIN_PATTERNS:-200}
-tests='cli_test|ranks_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
+tests='cli_test|multirank_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
 
 # What earlier runs have taken is the user's, not this one's.
 XDG_CACHE_HOME=$(mktemp -d)
@@ -40,7 +40,7 @@ DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((faults + 9) / 
 printf 'distrun: ranks with uneven inputs in %s random patterns\n' "$patterns" >&2
 for ranks in 2 3 4; do
   DISTRUN_SEED=random DISTRUN_JOIN_PATTERNS=$patterns "$build/distrun" launch --nproc-per-node "$ranks" \
-    "$build/tests/join_patterns_ranks_test" --gtest_brief=1
+    "$build/tests/join_patterns_multirank_test" --gtest_brief=1
 done
 
 printf 'distrun: %s spawns in which processes are killed\n' "$spawns" >&2

@@ -1,4 +1,4 @@
-#include "common/process_end.h"
+#include "distrun/process_end.h"
 
 #include <fmt/format.h>
 #include <string.h>  // sigabbrev_np is in no C++ header.

@@ -1,4 +1,4 @@
-#include "common/process_end.h"
+#include "distrun/process_end.h"
 
 #include <csignal>
 

@@ -9,7 +9,7 @@
 //     all_gather_into_tensor            1                8             8184    0.000000
 //     total                             3          8437808         16867304    0.000675
 //
-// The backend "fake" (backends/fake.h, which says how the bytes are counted) stands for the other
+// The backend "fake" (distrun/fake.h, which says how the bytes are counted) stands for the other
 // ranks: nothing is computed twice, and every collective returns at once.
 #include <algorithm>
 #include <cstdint>
@@ -26,10 +26,10 @@
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
-#include "backends/collectives.h"
-#include "backends/fake.h"
-#include "backends/process_group.h"
-#include "parallel/distributed_data_parallel.h"
+#include "distrun/collectives.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/fake.h"
+#include "distrun/process_group.h"
 
 namespace {
 

@@ -16,11 +16,11 @@
 #include <torch/optim/sgd.h>
 #include <torch/utils.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
-#include "common/record.h"
+#include "distrun/collectives.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/process_group.h"
+#include "distrun/record.h"
 #include "examples/digits.h"
-#include "parallel/distributed_data_parallel.h"
 
 namespace {
 

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "launcher/testing.h"
+#include "launcher/test/run_program.h"
 
 namespace distrun {
 namespace {

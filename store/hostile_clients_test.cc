@@ -8,7 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/server_testing.h"
+#include "store/test/served_store.h"
 
 namespace distrun {
 namespace {

@@ -12,7 +12,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "store/address.h"
+#include "distrun/store_address.h"
 
 namespace distrun {
 

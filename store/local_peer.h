@@ -20,8 +20,8 @@
 #include <boost/asio/ip/tcp.hpp>
 #include <sys/types.h>
 
-#include "common/result.h"
-#include "common/unique_fd.h"
+#include "common/os/unique_fd.h"
+#include "distrun/result.h"
 
 namespace distrun {
 

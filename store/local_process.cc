@@ -7,8 +7,8 @@
 #include <utility>
 #include <vector>
 
-#include "common/parse_number.h"
-#include "common/proc.h"
+#include "common/os/proc.h"
+#include "common/text/parse_number.h"
 
 namespace distrun {
 

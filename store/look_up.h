@@ -8,7 +8,7 @@
 
 #include <boost/asio/ip/tcp.hpp>
 
-#include "common/result.h"
+#include "distrun/result.h"
 
 namespace distrun {
 

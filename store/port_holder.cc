@@ -4,7 +4,7 @@
 
 #include <fmt/format.h>
 
-#include "common/printable.h"
+#include "common/text/printable.h"
 #include "store/local_peer.h"
 #include "store/local_process.h"
 

@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "store/server.h"
+#include "distrun/store_server.h"
 
 namespace distrun {
 namespace {

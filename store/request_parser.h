@@ -24,7 +24,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/result.h"
+#include "distrun/result.h"
 #include "store/limits.h"
 #include "store/request.h"
 

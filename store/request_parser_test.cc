@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/testing.h"
+#include "store/test/frames.h"
 
 namespace distrun {
 namespace {

@@ -25,7 +25,7 @@
 #include <string_view>
 #include <vector>
 
-#include "common/result.h"
+#include "distrun/result.h"
 #include "store/table.h"
 
 namespace distrun {

@@ -7,7 +7,7 @@
 
 #include <fmt/format.h>
 
-#include "common/printable.h"
+#include "common/text/printable.h"
 #include "store/wire.h"
 
 namespace distrun {

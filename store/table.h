@@ -36,7 +36,7 @@
 #include <boost/unordered/unordered_flat_map.hpp>
 #include <boost/unordered/unordered_flat_set.hpp>
 
-#include "common/result.h"
+#include "distrun/result.h"
 #include "store/entry.h"
 #include "store/limits.h"
 #include "store/request.h"

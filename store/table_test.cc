@@ -8,7 +8,7 @@
 #include <malloc.h>
 
 #include "store/request_parser.h"
-#include "store/testing.h"
+#include "store/test/frames.h"
 
 namespace distrun {
 namespace {

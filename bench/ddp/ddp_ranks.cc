@@ -13,10 +13,10 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
 #include "bench/statistics.h"
-#include "parallel/distributed_data_parallel.h"
+#include "distrun/collectives.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/process_group.h"
 
 namespace distrun::bench {
 namespace {

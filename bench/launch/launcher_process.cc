@@ -16,7 +16,7 @@
 #include <unistd.h>
 
 #include "bench/store/pipe.h"
-#include "common/parse_number.h"
+#include "common/text/parse_number.h"
 
 namespace distrun::bench {
 

@@ -15,7 +15,7 @@
 
 #include <sys/types.h>
 
-#include "common/unique_fd.h"
+#include "common/os/unique_fd.h"
 
 namespace distrun::bench {
 

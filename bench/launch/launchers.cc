@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
+#include "common/os/unique_fd.h"
 
 namespace distrun::bench {
 

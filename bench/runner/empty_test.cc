@@ -1,9 +1,9 @@
 // What a test costs that does nothing, and one that only makes a group: runner_bench.cc runs them.
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "distrun/testing.h"
 
 namespace distrun {
 namespace {

@@ -14,8 +14,8 @@
 #include <unistd.h>
 
 #include "bench/statistics.h"
-#include "sharing/shared_tensor.h"
-#include "sharing/tensor_queue.h"
+#include "distrun/shared_tensor.h"
+#include "distrun/tensor_queue.h"
 
 namespace {
 

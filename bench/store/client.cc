@@ -10,7 +10,7 @@
 #include <sys/socket.h>
 #include <sys/time.h>
 
-#include "store/testing.h"
+#include "store/test/frames.h"
 
 namespace distrun::bench {
 

@@ -14,7 +14,7 @@
 #include <cstdint>
 #include <string_view>
 
-#include "common/unique_fd.h"
+#include "common/os/unique_fd.h"
 
 namespace distrun::bench {
 

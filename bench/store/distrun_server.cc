@@ -5,7 +5,7 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <unistd.h>
 
-#include "store/server.h"
+#include "distrun/store_server.h"
 
 int main() {
   boost::asio::io_context io{1};

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 
 #include "bench/store/client.h"
-#include "store/testing.h"
+#include "store/test/frames.h"
 
 namespace distrun::bench {
 

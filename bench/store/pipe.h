@@ -10,7 +10,7 @@
 #include <poll.h>
 #include <unistd.h>
 
-#include "common/unique_fd.h"
+#include "common/os/unique_fd.h"
 
 namespace distrun::bench {
 

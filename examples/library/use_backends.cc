@@ -6,8 +6,8 @@
 
 #include <ATen/ops/ones.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
 
 int main() {
   try {

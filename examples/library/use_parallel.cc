@@ -6,9 +6,9 @@
 
 #include <torch/torch.h>
 
-#include "backends/process_group.h"
-#include "common/record.h"
-#include "parallel/distributed_data_parallel.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/process_group.h"
+#include "distrun/record.h"
 
 struct Net : torch::nn::Module {
   torch::nn::Linear line{register_module("line", torch::nn::Linear(1, 1))};

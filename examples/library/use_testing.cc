@@ -3,9 +3,9 @@
 //     distrun test --binary build-library/use_testing
 #include <ATen/ops/full.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "distrun/testing.h"
 
 struct SumTest : distrun::DistributedTest {};
 

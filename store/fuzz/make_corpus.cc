@@ -6,7 +6,7 @@
 #include <fstream>
 #include <string>
 
-#include "store/testing.h"
+#include "store/test/frames.h"
 
 namespace distrun {
 namespace {

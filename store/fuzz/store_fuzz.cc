@@ -23,7 +23,7 @@
 
 #include "store/request_parser.h"
 #include "store/table.h"
-#include "store/testing.h"
+#include "store/test/frames.h"
 
 namespace distrun {
 namespace {

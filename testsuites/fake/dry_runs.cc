@@ -3,13 +3,13 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/sgd.h>
 
-#include "backends/collectives.h"
-#include "backends/fake.h"
-#include "backends/process_group.h"
-#include "parallel/distributed_data_parallel.h"
-#include "parallel/functional.h"
-#include "parallel/trace.h"
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/collectives.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/fake.h"
+#include "distrun/functional.h"
+#include "distrun/process_group.h"
+#include "distrun/testing.h"
+#include "distrun/trace.h"
 
 namespace distrun {
 namespace {

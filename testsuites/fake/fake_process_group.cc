@@ -8,11 +8,11 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/jit/testing/file_check.h>
 
-#include "backends/collectives.h"
-#include "backends/fake.h"
-#include "backends/point_to_point.h"
-#include "backends/process_group.h"
-#include "parallel/trace.h"
+#include "distrun/collectives.h"
+#include "distrun/fake.h"
+#include "distrun/point_to_point.h"
+#include "distrun/process_group.h"
+#include "distrun/trace.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

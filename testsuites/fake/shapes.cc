@@ -1,10 +1,10 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/ones.h>
 
-#include "backends/collectives.h"
-#include "backends/fake.h"
-#include "backends/point_to_point.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/fake.h"
+#include "distrun/point_to_point.h"
+#include "distrun/process_group.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

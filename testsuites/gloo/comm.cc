@@ -10,8 +10,8 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
 #include "testsuites/gloo/process_group_gloo_test.h"
 #include "testsuites/gloo/warnings.h"
 #include "testsuites/testing/default_group.h"

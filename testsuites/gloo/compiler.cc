@@ -7,9 +7,9 @@
 #include <ATen/ops/zeros_like.h>
 #include <torch/csrc/jit/testing/file_check.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
-#include "parallel/trace.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "distrun/trace.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

@@ -5,8 +5,8 @@
 #include <string>
 #include <vector>
 
-#include "backends/process_group.h"
-#include "parallel/distributed_data_parallel.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/process_group.h"
 #include "testsuites/gloo/ddp_networks.h"
 #include "testsuites/testing/default_group.h"
 

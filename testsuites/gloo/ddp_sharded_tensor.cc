@@ -1,6 +1,6 @@
 #include <ATen/ATen.h>
 
-#include "parallel/sharded_tensor.h"
+#include "distrun/sharded_tensor.h"
 #include "testsuites/gloo/ddp.h"
 
 namespace distrun {

@@ -2,7 +2,7 @@
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/utils.h>
 
-#include "backends/collectives.h"
+#include "distrun/collectives.h"
 #include "testsuites/gloo/ddp.h"
 
 namespace distrun {

@@ -5,8 +5,8 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

@@ -2,8 +2,8 @@
 #include <ATen/ops/tensor.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

@@ -20,7 +20,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/testing.h"
 
 namespace distrun {
 

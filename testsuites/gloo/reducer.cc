@@ -2,8 +2,8 @@
 #include <torch/nn/modules/linear.h>
 #include <torch/optim/adam.h>
 
-#include "backends/process_group.h"
-#include "parallel/construct_reducer.h"
+#include "distrun/process_group.h"
+#include "parallel/ddp/construct_reducer.h"
 #include "testsuites/gloo/ddp_networks.h"
 #include "testsuites/testing/default_group.h"
 

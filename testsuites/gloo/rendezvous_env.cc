@@ -10,9 +10,9 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 #include <unistd.h>
 
-#include "backends/process_group.h"
+#include "distrun/process_group.h"
+#include "distrun/testing.h"
 #include "testsuites/gloo/one_rank.h"
-#include "testsuites/testing/distributed_test.h"
 
 namespace distrun {
 namespace {

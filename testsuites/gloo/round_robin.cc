@@ -1,13 +1,13 @@
 // Round robin is gone from LibTorch: these are of distrun's own.
-#include "backends/round_robin.h"
+#include "distrun/round_robin.h"
 
 #include <string>
 
 #include <ATen/ATen.h>
 
+#include "distrun/testing/tensors.h"
 #include "testsuites/gloo/collectives.h"
 #include "testsuites/gloo/process_group_gloo_test.h"
-#include "testsuites/testing/tensors.h"
 
 namespace distrun {
 namespace {

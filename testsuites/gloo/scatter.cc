@@ -1,8 +1,8 @@
 #include <ATen/ATen.h>
 
+#include "distrun/testing/tensors.h"
 #include "testsuites/gloo/collectives.h"
 #include "testsuites/gloo/process_group_gloo_test.h"
-#include "testsuites/testing/tensors.h"
 
 namespace distrun {
 namespace {

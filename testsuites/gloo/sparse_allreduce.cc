@@ -2,11 +2,11 @@
 
 #include <ATen/ATen.h>
 
+#include "distrun/testing/tensors.h"
+#include "distrun/testing/throws.h"
 #include "testsuites/gloo/collectives.h"
 #include "testsuites/gloo/process_group_gloo_test.h"
 #include "testsuites/gloo/reduce_inputs.h"
-#include "testsuites/testing/tensors.h"
-#include "testsuites/testing/throws.h"
 
 namespace distrun {
 namespace {

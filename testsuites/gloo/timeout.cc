@@ -4,10 +4,10 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "backends/process_group.h"
+#include "distrun/process_group.h"
+#include "distrun/testing.h"
+#include "distrun/testing/throws.h"
 #include "testsuites/gloo/one_rank.h"
-#include "testsuites/testing/distributed_test.h"
-#include "testsuites/testing/throws.h"
 
 namespace distrun {
 namespace {

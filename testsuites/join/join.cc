@@ -1,11 +1,11 @@
-#include "parallel/join.h"
+#include "distrun/join.h"
 
 #include <vector>
 
 #include <ATen/ATen.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

@@ -7,7 +7,7 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "backends/gloo.h"
+#include "backends/gloo/gloo.h"
 
 namespace distrun {
 namespace {

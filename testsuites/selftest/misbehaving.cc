@@ -19,9 +19,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "distrun/testing.h"
 
 namespace distrun {
 namespace {

@@ -2,7 +2,7 @@
 #include <csignal>
 #include <filesystem>
 
-#include "testsuites/harness/runner_testing.h"
+#include "testsuites/harness/test/runner_fixture.h"
 
 namespace distrun {
 namespace {

@@ -20,9 +20,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "backends/gloo.h"
-#include "testsuites/harness/where_signal.h"
-#include "testsuites/testing/distributed_test.h"
+#include "backends/gloo/gloo.h"
+#include "distrun/testing.h"
+#include "testsuites/harness/protocol/where_signal.h"
 
 namespace distrun {
 namespace {

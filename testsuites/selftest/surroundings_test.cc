@@ -4,12 +4,12 @@
 
 #include <poll.h>
 
-#include "common/packet_socket.h"
-#include "launcher/testing.h"
-#include "launcher/worker_process.h"
-#include "testsuites/harness/host_messages.h"
-#include "testsuites/harness/rank_frames.h"
-#include "testsuites/harness/runner_testing.h"
+#include "common/os/packet_socket.h"
+#include "launcher/process/worker_process.h"
+#include "launcher/test/run_program.h"
+#include "testsuites/harness/protocol/host_messages.h"
+#include "testsuites/harness/protocol/rank_frames.h"
+#include "testsuites/harness/test/runner_fixture.h"
 
 namespace distrun {
 namespace {

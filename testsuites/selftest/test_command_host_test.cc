@@ -12,10 +12,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/folder_testing.h"
-#include "common/unique_fd.h"
-#include "launcher/terminal_testing.h"
-#include "launcher/testing.h"
+#include "common/os/unique_fd.h"
+#include "common/test/folder.h"
+#include "launcher/test/run_program.h"
+#include "launcher/test/terminal.h"
 
 namespace distrun {
 namespace {

@@ -3,7 +3,7 @@
 #include <torch/nn/modules/rnn.h>
 #include <torch/optim/adam.h>
 
-#include "parallel/distributed_data_parallel.h"
+#include "distrun/distributed_data_parallel.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

@@ -1,7 +1,7 @@
 #include <ATen/ATen.h>
 
-#include "backends/process_group.h"
-#include "parallel/functional.h"
+#include "distrun/functional.h"
+#include "distrun/process_group.h"
 #include "testsuites/testing/default_group.h"
 
 namespace distrun {

@@ -15,10 +15,10 @@
 #include <c10/util/Exception.h>
 #include <torch/cuda.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
-#include "sharing/spawn.h"
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+#include "distrun/spawn.h"
+#include "distrun/testing.h"
 
 namespace distrun {
 namespace {

@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "testsuites/harness/report.h"
+#include "testsuites/harness/run/report.h"
 
 namespace distrun {
 

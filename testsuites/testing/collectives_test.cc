@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
-#include "backends/gloo.h"
+#include "backends/gloo/gloo.h"
 
 namespace distrun {
 namespace {

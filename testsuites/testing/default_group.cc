@@ -4,8 +4,8 @@
 
 #include <torch/cuda.h>
 
-#include "backends/collectives.h"
-#include "backends/process_group.h"
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
 
 namespace distrun {
 

@@ -6,7 +6,7 @@
 
 #include <c10/core/Device.h>
 
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/testing.h"
 
 namespace distrun {
 

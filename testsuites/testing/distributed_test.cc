@@ -1,5 +1,3 @@
-#include "testsuites/testing/distributed_test.h"
-
 #include <atomic>
 #include <cstdlib>
 #include <map>
@@ -8,8 +6,9 @@
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
-#include "common/parse_number.h"
-#include "testsuites/harness/rank_variables.h"
+#include "common/text/parse_number.h"
+#include "distrun/testing.h"
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/rank_of_test.h"
 
 namespace distrun {

@@ -5,8 +5,8 @@
 
 #include <gtest/gtest.h>
 
-#include "sharing/spawn.h"
-#include "testsuites/harness/host_messages.h"
+#include "distrun/spawn.h"
+#include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/registry.h"
 #include "testsuites/testing/test_host.h"

@@ -10,9 +10,9 @@
 
 #include <semaphore.h>
 
-#include "common/backtrace.h"
-#include "common/demangle.h"
-#include "testsuites/harness/where_signal.h"
+#include "common/crash/backtrace.h"
+#include "common/text/demangle.h"
+#include "testsuites/harness/protocol/where_signal.h"
 #include "testsuites/testing/collectives.h"
 
 namespace distrun {

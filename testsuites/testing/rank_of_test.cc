@@ -10,9 +10,9 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "common/parse_number.h"
-#include "common/record.h"
-#include "testsuites/harness/rank_variables.h"
+#include "common/text/parse_number.h"
+#include "distrun/record.h"
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/collectives.h"
 #include "testsuites/testing/early_operations.h"
 #include "testsuites/testing/place_teller.h"

@@ -10,8 +10,8 @@
 
 #include <pthread.h>
 
-#include "common/unique_fd.h"
-#include "testsuites/harness/report.h"
+#include "common/os/unique_fd.h"
+#include "testsuites/harness/run/report.h"
 
 namespace distrun {
 

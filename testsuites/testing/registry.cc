@@ -3,7 +3,7 @@
 #include <deque>
 #include <set>
 
-#include "testsuites/testing/distributed_test.h"
+#include "distrun/testing.h"
 
 namespace distrun {
 

@@ -4,7 +4,7 @@
 #include <string>
 #include <vector>
 
-#include "testsuites/harness/test_info.h"
+#include "distrun/test_info.h"
 
 namespace distrun {
 

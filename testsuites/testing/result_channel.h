@@ -13,8 +13,8 @@
 
 #include <unistd.h>
 
-#include "common/unique_fd.h"
-#include "testsuites/harness/rank_frames.h"
+#include "common/os/unique_fd.h"
+#include "testsuites/harness/protocol/rank_frames.h"
 
 namespace distrun {
 

@@ -8,7 +8,7 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include "testsuites/testing/tensors.h"
+#include "distrun/testing/tensors.h"
 
 namespace distrun {
 namespace {

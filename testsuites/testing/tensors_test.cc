@@ -1,4 +1,4 @@
-#include "testsuites/testing/tensors.h"
+#include "distrun/testing/tensors.h"
 
 #include <cmath>
 #include <cstdlib>

@@ -20,11 +20,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/packet_socket.h"
-#include "testsuites/harness/host_messages.h"
-#include "testsuites/harness/rank_variables.h"
-#include "testsuites/harness/test_list_json.h"
-#include "testsuites/harness/where_signal.h"
+#include "common/os/packet_socket.h"
+#include "testsuites/harness/protocol/host_messages.h"
+#include "testsuites/harness/protocol/rank_variables.h"
+#include "testsuites/harness/protocol/test_list_json.h"
+#include "testsuites/harness/protocol/where_signal.h"
 #include "testsuites/testing/early_operations.h"
 #include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/registry.h"

@@ -1,4 +1,4 @@
-#include "testsuites/testing/throws.h"
+#include "distrun/testing/throws.h"
 
 #include <cstdlib>
 #include <regex>
@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <pthread.h>
 
-#include "testsuites/harness/rank_variables.h"
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/deadline.h"
 #include "testsuites/testing/rank_of_test.h"
 

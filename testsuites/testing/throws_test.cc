@@ -1,4 +1,4 @@
-#include "testsuites/testing/throws.h"
+#include "distrun/testing/throws.h"
 
 #include <cstdlib>
 #include <filesystem>
@@ -10,7 +10,7 @@
 #include <gtest/gtest-spi.h>
 #include <unistd.h>
 
-#include "testsuites/harness/rank_variables.h"
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/rank_of_test.h"
 
 namespace distrun {

@@ -1,0 +1,53 @@
+// For tests of "fake": a default group of any size, in this process alone.
+#pragma once
+
+#include <ostream>
+#include <string>
+
+#include <ATen/Context.h>
+#include <c10/util/Exception.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/test/multirank_test.h"
+#include "distrun/fake.h"
+
+namespace distrun {
+
+inline void PrintTo(const WireTraffic& one, std::ostream* out) {
+  *out << one.operation << " calls " << one.calls << " payload " << one.payload << " sent "
+       << one.sent << " received " << one.received;
+}
+
+// For as long as it lives, memory that nobody has written is NaN, or a number's largest.
+class UnwrittenMemoryIsSeen {
+ public:
+  UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(true, false); }
+  UnwrittenMemoryIsSeen(const UnwrittenMemoryIsSeen&) = delete;
+  UnwrittenMemoryIsSeen& operator=(const UnwrittenMemoryIsSeen&) = delete;
+  ~UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(false, false); }
+};
+
+// A test of ranks who enters worlds by itself.
+class FakeWorldTest : public RanksTest {
+ protected:
+  void SetUp() override {}
+  void TearDown() override { leave(); }
+
+  static void leave() {
+    if (is_initialized()) destroy_process_group();
+  }
+  static void enter(int rank, int world_size, const BackendOptions& options = {}) {
+    leave();
+    init_process_group(
+        {.backend = "fake", .backend_options = options, .rank = rank, .world_size = world_size});
+  }
+
+  // As LibTorch's group calls it: our own checks have not been made.
+  static c10d::Backend& backend() {
+    return *default_group().getBackend(c10::DeviceType::CPU);  // The group has it, too.
+  }
+};
+
+}  // namespace distrun

@@ -1,0 +1,53 @@
+// The Gloo backend, as LibTorch carries it.
+//
+// Apart from the rest because its header needs Gloo's declarations, which LibTorch
+// leaves out.  Nothing of Gloo is derived from or made here: what the declarations
+// say of gloo::rendezvous::Store differs from what is inside LibTorch.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/Work.hpp>
+
+#include "distrun/backend_registry.h"
+#include "distrun/group.h"
+
+namespace distrun {
+
+// Also lets the process ignore SIGPIPE, where nobody handles it, as Python does: a peer
+// that is gone is then an error and does not kill this rank.
+//
+// Connects to the other ranks by way of the request's store; returns when every rank has come.
+// GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
+// Options, if there are any, are c10d::ProcessGroupGloo::Options; their timeout is the request's.
+// They are copied.
+// Throws where the others do not come in time.
+//
+// Its abort() ends what is under way with an error, and what is begun after it; LibTorch's own does
+// nothing.  Any thread may call it.
+c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& request);
+
+// Throws c10::TypeError where these are options of another backend.
+void check_gloo_options(const BackendOptions& options);
+
+// The backend with a check before each collective that all ranks call the same one, with the same
+// shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.
+c10::intrusive_ptr<c10d::Backend> make_checked_backend(
+    const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
+
+// A send or a receive of Gloo's: asking those for a future is an error.
+bool is_gloo_point_to_point(const c10d::Work& work);
+
+// What Gloo throws has no type of its own in LibTorch, and names its source file; or says that
+// abort() has closed the connections.
+bool is_gloo_error(std::string_view text);
+
+// The rank, within the group, of the peer whose lost connection is what `error` tells of, if it
+// does. Gloo names an address there, from which nobody knows the rank.  The error is one that
+// `backend` has just thrown.
+std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error);
+
+}  // namespace distrun

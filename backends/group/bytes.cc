@@ -1,0 +1,116 @@
+// broadcast_bytes() and its like: lengths first, then the bytes, each as tensors.
+#include <algorithm>
+#include <cstring>
+
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/zeros.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/group/collective_checks.h"
+#include "backends/group/group_state.h"
+#include "backends/group/run_collective.h"
+#include "distrun/collectives.h"
+
+namespace distrun {
+
+namespace {
+
+using internal::CallSite;
+using internal::group_rank_of;
+using internal::is_for_this_rank;
+using internal::run_collective;
+
+// The first `size` of them, with zeros where they are fewer.
+at::Tensor to_tensor(const std::string& bytes, std::int64_t size) {
+  at::Tensor tensor = at::zeros({size}, at::kByte);
+  const auto count = std::min(bytes.size(), static_cast<std::size_t>(size));
+  std::copy_n(bytes.begin(), count, tensor.data_ptr<std::uint8_t>());
+  return tensor;
+}
+
+std::string to_bytes(const at::Tensor& tensor, std::int64_t size) {
+  const auto* begin = tensor.const_data_ptr<std::uint8_t>();
+  return std::string(begin, begin + size);
+}
+
+std::int64_t length_of(const std::string& bytes) { return static_cast<std::int64_t>(bytes.size()); }
+
+Tensors tensors_for(int ranks, const at::Tensor& like) {
+  Tensors all;
+  for (int rank = 0; rank < ranks; ++rank) all.push_back(at::empty(like.sizes(), like.options()));
+  return all;
+}
+
+// Of tensors made here, with nothing to check; errors name the function that was called.
+void broadcast_of(const CallSite& site, const at::Tensor& tensor, int root) {
+  Tensors tensors = {tensor};
+  run_collective(site, /*async_op=*/false,
+                 [&] { return site.group->broadcast(tensors, {.rootRank = root}); });
+}
+
+Tensors all_gather_of(const CallSite& site, const at::Tensor& tensor) {
+  std::vector<Tensors> outputs = {tensors_for(site.size(), tensor)};
+  Tensors inputs = {tensor};
+  run_collective(site, /*async_op=*/false, [&] { return site.group->allgather(outputs, inputs); });
+  return outputs[0];
+}
+
+Tensors gather_of(const CallSite& site, const at::Tensor& tensor, int root) {
+  std::vector<Tensors> outputs;
+  if (site.rank() == root) outputs.push_back(tensors_for(site.size(), tensor));
+  Tensors inputs = {tensor};
+  run_collective(site, /*async_op=*/false,
+                 [&] { return site.group->gather(outputs, inputs, {.rootRank = root}); });
+  return outputs.empty() ? Tensors() : outputs[0];
+}
+
+std::vector<std::int64_t> all_lengths(const CallSite& site, const std::string& bytes) {
+  const Tensors all = all_gather_of(site, at::full({1}, length_of(bytes), at::kLong));
+  std::vector<std::int64_t> lengths;
+  for (const at::Tensor& one : all) lengths.push_back(one.item<std::int64_t>());
+  return lengths;
+}
+
+std::int64_t longest(const std::vector<std::int64_t>& lengths) {
+  return *std::max_element(lengths.begin(), lengths.end());
+}
+
+std::vector<std::string> to_list(const Tensors& tensors, const std::vector<std::int64_t>& lengths) {
+  std::vector<std::string> list;
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    list.push_back(to_bytes(tensors[i], lengths[i]));
+  }
+  return list;
+}
+
+}  // namespace
+
+std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& group) {
+  const CallSite site{"broadcast_bytes", group};
+  if (!is_for_this_rank(site.function, group)) return {};
+  const int root = group_rank_of(site.function, group, src);
+  const at::Tensor length = at::full({1}, length_of(bytes), at::kLong);
+  broadcast_of(site, length, root);
+  const auto size = length.item<std::int64_t>();
+  const at::Tensor tensor = to_tensor(bytes, size);  // "fake" leaves it so where nobody sends.
+  broadcast_of(site, tensor, root);
+  return to_bytes(tensor, size);
+}
+
+std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group) {
+  const CallSite site{"all_gather_bytes", group};
+  if (!is_for_this_rank(site.function, group)) return {};
+  const auto lengths = all_lengths(site, bytes);
+  return to_list(all_gather_of(site, to_tensor(bytes, longest(lengths))), lengths);
+}
+
+std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst, const Group& group) {
+  const CallSite site{"gather_bytes", group};
+  if (!is_for_this_rank(site.function, group)) return {};
+  const int root = group_rank_of(site.function, group, dst);
+  const auto lengths = all_lengths(site, bytes);
+  return to_list(gather_of(site, to_tensor(bytes, longest(lengths)), root), lengths);
+}
+
+}  // namespace distrun

@@ -1,0 +1,232 @@
+#include "backends/group/collective_checks.h"
+
+#include <algorithm>
+#include <numeric>
+#include <string>
+
+#include <c10/core/Device.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/group/group_state.h"
+#include "common/text/rank_list.h"
+
+namespace distrun::internal {
+
+namespace {
+
+// A complex number is sent as its two parts, and may meet them.
+at::ScalarType type_sent(const at::Tensor& tensor) {
+  return c10::toRealValueType(tensor.scalar_type());
+}
+
+bool are_sizes_sent_equal(const at::Tensor& one, const at::Tensor& other) {
+  if (one.is_complex() == other.is_complex()) return one.sizes() == other.sizes();
+  const at::Tensor& complex = one.is_complex() ? one : other;
+  const at::Tensor& real = one.is_complex() ? other : one;
+  auto sizes = complex.sizes().vec();
+  sizes.push_back(2);
+  return real.sizes() == at::IntArrayRef(sizes);
+}
+
+// Printed, what the group has for its devices.
+struct BackendsOf {
+  const Group& group;
+  friend std::ostream& operator<<(std::ostream& out, const BackendsOf& what) {
+    return out << get_backend(what.group);
+  }
+};
+
+bool is_type_of_gloo(at::ScalarType type) {
+  switch (type) {
+    case at::kDouble:
+    case at::kFloat:
+    case at::kHalf:
+    case at::kBFloat16:
+    case at::kByte:
+    case at::kChar:
+    case at::kInt:
+    case at::kLong:
+    case at::kBool:
+      return true;
+    default:
+      return false;
+  }
+}
+
+bool is_bitwise(const c10d::ReduceOp& op) {
+  return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
+}
+
+// What has no meaning anywhere.
+void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  const bool is_fine =
+      op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
+  site.check(!tensor.is_complex() || is_fine, "the tensor is of ", tensor.scalar_type(),
+             ", and complex numbers have no ", name_of(op), "; expected SUM or AVG");
+}
+
+void check_gloo_operation(const CallSite& site, const at::Tensor& tensor,
+                          const c10d::ReduceOp& op) {
+  const auto type = type_sent(tensor);
+  site.check(op != c10d::ReduceOp::PREMUL_SUM, "gloo has no PREMUL_SUM; expected SUM or AVG");
+  site.check(!tensor.is_sparse() || op == c10d::ReduceOp::SUM, "gloo has no ", name_of(op),
+             " of sparse tensors; expected SUM");
+  site.check(op != c10d::ReduceOp::AVG || at::isFloatingType(type), "gloo has no AVG of ", type,
+             "; expected SUM, or numbers of a floating type");
+  site.check(!is_bitwise(op) || !at::isFloatingType(type), "gloo has no ", name_of(op), " of ",
+             type, "; expected whole numbers or booleans");
+}
+
+}  // namespace
+
+const char* name_of(const c10d::ReduceOp& op) {
+  switch (op.op_) {
+    case c10d::ReduceOp::SUM:
+      return "SUM";
+    case c10d::ReduceOp::AVG:
+      return "AVG";
+    case c10d::ReduceOp::PRODUCT:
+      return "PRODUCT";
+    case c10d::ReduceOp::MIN:
+      return "MIN";
+    case c10d::ReduceOp::MAX:
+      return "MAX";
+    case c10d::ReduceOp::BAND:
+      return "BAND";
+    case c10d::ReduceOp::BOR:
+      return "BOR";
+    case c10d::ReduceOp::BXOR:
+      return "BXOR";
+    case c10d::ReduceOp::PREMUL_SUM:
+      return "PREMUL_SUM";
+    default:
+      return "an unknown operation";
+  }
+}
+
+std::int64_t numel_sent(const at::Tensor& tensor) {
+  return tensor.numel() * (tensor.is_complex() ? 2 : 1);
+}
+
+bool is_by_gloo(const CallSite& site, const at::Tensor& tensor) {
+  return site.group->getBackend(tensor.device().type())->getBackendName() == "gloo";
+}
+
+std::ostream& operator<<(std::ostream& out, const Described& what) {
+  return out << describe(what.group);
+}
+
+int group_rank_of(const char* function, const Group& group, const AnyRank& rank) {
+  const auto& ranks = state_of(group).ranks;
+  if (rank.is_of_group()) {
+    const int size = static_cast<int>(ranks.size());
+    TORCH_CHECK_VALUE(0 <= rank.value() && rank.value() < size, function, " on rank ",
+                      state_of({}).process_group->getRank(), ": group rank ", rank.value(),
+                      " is not one of ", describe(group), ", which has 0 to ", size - 1);
+    return rank.value();
+  }
+  const auto found = std::find(ranks.begin(), ranks.end(), rank.value());
+  TORCH_CHECK_VALUE(found != ranks.end(), function, " on rank ",
+                    state_of({}).process_group->getRank(), ": rank ", rank.value(), " is not in ",
+                    describe(group), " (", list_of_ranks(ranks), ")");
+  return static_cast<int>(found - ranks.begin());
+}
+
+void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
+                   Layout layout) {
+  site.check(tensor.defined(), name, " is no tensor: it is not defined");
+  const bool is_dense = tensor.layout() == at::kStrided;
+  const bool is_fine =
+      is_dense || (layout == Layout::kDenseOrSparse && tensor.layout() == at::kSparse);
+  site.check(is_fine, name, " is ", tensor.layout(), "; expected a dense tensor");
+  site.check(site.group->hasBackendForDeviceType(tensor.device().type()), name, " is on ",
+             tensor.device(), ", and ", Described{site.group}, " has no backend for that: it has ",
+             BackendsOf{site.group});
+}
+
+void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tensor, Layout layout) {
+  check_movable(site, name, tensor, layout);
+  site.check(!is_by_gloo(site, tensor) || is_type_of_gloo(type_sent(tensor)), name, " is of ",
+             tensor.scalar_type(),
+             ", which gloo does not take; expected double, float, half, "
+             "bfloat16, uint8, int8, int32, int64 or bool");
+}
+
+void check_list(const CallSite& site, const Name& name, const std::vector<at::Tensor>& tensors,
+                int count) {
+  site.check(tensors.size() == static_cast<std::size_t>(count), name, " has ", tensors.size(),
+             tensors.size() == 1 ? " tensor" : " tensors", "; expected ", count,
+             ", one for each rank of ", Described{site.group});
+  for (std::size_t i = 0; i < tensors.size(); ++i) {
+    check_tensor(site, name[i], tensors[i]);
+  }
+}
+
+void check_like(const CallSite& site, const Name& name, const at::Tensor& tensor,
+                const Name& other_name, const at::Tensor& other) {
+  site.check(type_sent(tensor) == type_sent(other), name, " is of ", tensor.scalar_type(),
+             "; expected ", other.scalar_type(), ", as ", other_name, " is");
+  site.check(tensor.device() == other.device(), name, " is on ", tensor.device(), "; expected ",
+             other.device(), ", as ", other_name, " is");
+}
+
+void check_numel(const CallSite& site, const Name& name, const at::Tensor& tensor,
+                 const Name& other_name, const at::Tensor& other, std::int64_t times) {
+  if (numel_sent(tensor) == numel_sent(other) * times) return;
+  const std::string factor = times == 1 ? "" : c10::str(" times ", times, " ranks");
+  site.check(false, name, " has ", tensor.numel(), " elements (", tensor.sizes(),
+             "); expected as many as ", other_name, " (", other.sizes(), ")", factor);
+}
+
+void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tensor,
+                 const Name& other_name, const at::Tensor& other) {
+  site.check(are_sizes_sent_equal(tensor, other), name, " is of sizes ", tensor.sizes(),
+             "; expected ", other.sizes(), ", as ", other_name, " is");
+}
+
+void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
+  check_complex(site, tensor, op);
+  if (is_by_gloo(site, tensor)) check_gloo_operation(site, tensor, op);
+}
+
+void check_place(const CallSite& site, const Name& name, const at::Tensor& tensor) {
+  site.check(tensor.is_cpu() || !is_by_gloo(site, tensor), name, " is on ", tensor.device(),
+             ", and gloo does that on the CPU alone; expected a tensor there");
+}
+
+void check_splits(const CallSite& site, const Name& name, const at::Tensor& tensor,
+                  const std::vector<std::int64_t>& sizes) {
+  const int ranks = site.size();
+  const std::int64_t rows = tensor.dim() == 0 ? 0 : tensor.size(0);
+  site.check(tensor.dim() > 0, name, " is a scalar; expected something to divide");
+  if (sizes.empty()) {
+    site.check(rows % ranks == 0, "the first dimension of ", name, " is ", rows,
+               "; expected a multiple of ", ranks, ", the ranks of ", Described{site.group},
+               ", or sizes to divide it by");
+    return;
+  }
+  site.check(sizes.size() == static_cast<std::size_t>(ranks), name, " has ", sizes.size(),
+             " split sizes; expected ", ranks, ", one for each rank of ", Described{site.group});
+  for (const std::int64_t size : sizes) {
+    site.check(size >= 0, "the split sizes of ", name, " have ", size, "; expected 0 or more");
+  }
+  const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
+  site.check(sum == rows, "the split sizes of ", name, " add up to ", sum, "; expected ", rows,
+             ", its first dimension");
+}
+
+void check_own_part(const CallSite& site, const at::Tensor& output,
+                    const std::vector<std::int64_t>& output_sizes, const at::Tensor& input,
+                    const std::vector<std::int64_t>& input_sizes) {
+  const auto own = static_cast<std::size_t>(site.rank());
+  const auto numel = [&](const at::Tensor& tensor, const std::vector<std::int64_t>& sizes) {
+    if (sizes.empty()) return numel_sent(tensor) / site.size();
+    return tensor.size(0) == 0 ? 0 : numel_sent(tensor) / tensor.size(0) * sizes[own];
+  };
+  const auto to = numel(output, output_sizes), from = numel(input, input_sizes);
+  site.check(to == from, "output (", output.sizes(), ") has ", to,
+             " numbers for what this rank sends itself, of input (", input.sizes(), "); expected ",
+             from);
+}
+
+}  // namespace distrun::internal

@@ -1,0 +1,71 @@
+#include "backends/group/device_backends.h"
+
+#include <algorithm>
+#include <cctype>
+#include <sstream>
+
+#include <c10/core/Device.h>
+#include <c10/util/Exception.h>
+
+#include "distrun/backend_registry.h"
+
+namespace distrun {
+
+namespace {
+
+std::string trimmed(const std::string& text) {
+  const auto first = text.find_first_not_of(' ');
+  if (first == std::string::npos) return "";
+  return text.substr(first, text.find_last_not_of(' ') - first + 1);
+}
+
+c10::DeviceType device_of(const std::string& name, const std::string& text) {
+  try {
+    const c10::Device device(name);
+    if (!device.has_index()) return device.type();
+  } catch (const c10::Error&) {
+    // Told below, with the whole text.
+  }
+  TORCH_CHECK_VALUE(false, "'", name, "' in the backend '", text,
+                    "' is no type of device: it is cpu, cuda, …");
+}
+
+DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
+  const auto colon = pair.find(':');
+  TORCH_CHECK_VALUE(colon != std::string::npos && pair.find(':', colon + 1) == std::string::npos,
+                    "'", pair, "' in the backend '", text,
+                    "' is no DEVICE:BACKEND, as in cpu:gloo,cuda:nccl");
+  const std::string backend = trimmed(pair.substr(colon + 1));
+  find_backend(backend);
+  return {device_of(trimmed(pair.substr(0, colon)), text), backend};
+}
+
+}  // namespace
+
+std::string lower_case(std::string text) {
+  std::transform(text.begin(), text.end(), text.begin(),
+                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
+  return text;
+}
+
+std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
+  const std::string all = lower_case(text);
+  std::vector<DeviceBackend> found;
+  if (all.find(':') == std::string::npos) {
+    for (const auto device : find_backend(all).devices) found.push_back({device, all});
+    return found;
+  }
+  std::istringstream pairs(all + (all.ends_with(',') ? " " : ""));  // Or the last is not seen.
+  for (std::string pair; std::getline(pairs, pair, ',');) {
+    const DeviceBackend next = parse_pair(pair, text);
+    const bool is_new = std::none_of(found.begin(), found.end(), [&](const DeviceBackend& one) {
+      return one.device == next.device;
+    });
+    TORCH_CHECK_VALUE(is_new, "the backend '", text, "' names ",
+                      c10::DeviceTypeName(next.device, /*lower_case=*/true), " twice");
+    found.push_back(next);
+  }
+  return found;
+}
+
+}  // namespace distrun

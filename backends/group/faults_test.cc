@@ -1,0 +1,224 @@
+// One rank of a run is killed, stopped or crashes in the middle of random collectives: every other
+// one has to end with an error that names a peer or the time-out, within twice the time-out.
+//
+// Environment: DISTRUN_SEED, the seed of the first trial (0; the others have the next ones), or
+// "random": then each has one of its own, which is printed.
+#include "backends/test/faults.h"
+
+#include <array>
+#include <cstdlib>
+#include <fstream>
+#include <iostream>
+#include <memory>
+#include <random>
+#include <sstream>
+#include <thread>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "distrun/store_server.h"
+#include "launcher/process/worker_process.h"
+
+namespace distrun {
+namespace {
+
+using namespace testing;
+using std::chrono::steady_clock;
+using ::testing::ContainsRegex;
+using Fault = FaultPlan::Fault;
+
+constexpr std::chrono::seconds kStartTimeout{60};  // On a busy machine.
+
+// The store that the ranks meet in.
+class Store {
+ public:
+  Store() : server_(StoreServer::listen(io_, table_, {}).value()), port_(server_->port()) {
+    thread_ = std::thread([this] { io_.run(); });
+  }
+  ~Store() {
+    boost::asio::post(io_, [this] { server_.reset(); });
+    thread_.join();
+  }
+  int port() const { return port_; }
+
+ private:
+  boost::asio::io_context io_;
+  StoreTable table_;
+  std::unique_ptr<StoreServer> server_;
+  int port_;
+  std::thread thread_;
+};
+
+struct Pipe {
+  Pipe() {
+    std::array<int, 2> ends{};
+    if (::pipe2(ends.data(), O_CLOEXEC) != 0) throw std::runtime_error("pipe");
+    from.reset(ends[0]);
+    to.reset(ends[1]);
+  }
+  UniqueFd from, to;
+};
+
+// The ranks of a trial: processes that are gone when this is.
+class Ranks {
+ public:
+  explicit Ranks(const FaultPlan& plan) {
+    for (int rank = 0; rank < plan.ranks; ++rank) start(rank, plan);
+    go_.from.reset();
+    told_.to.reset();  // What is told ends when the last of them does.
+  }
+
+  ~Ranks() {
+    for (const auto& one : all_) {
+      signal_group(one.process, SIGKILL);
+      wait_for_end(one.process, steady_clock::now() + kStartTimeout);
+      end_group(one.process);
+    }
+  }
+
+  // `bytes` have come on the ranks' stdout.
+  bool have_told(int bytes) {
+    const auto deadline = steady_clock::now() + kStartTimeout;
+    for (; bytes > 0; --bytes) {
+      char byte;
+      if (!is_readable(told_.from.get(), deadline)) return false;
+      if (::read(told_.from.get(), &byte, 1) != 1) return false;
+    }
+    return true;
+  }
+
+  void go() { go_.to.reset(); }
+
+  bool wait_for_end(int rank, steady_clock::time_point deadline) const {
+    return wait_for_end(of(rank).process, deadline);
+  }
+  std::optional<ProcessEnd> end_of(int rank) const { return look_at_end(of(rank).process); }
+
+  bool is_stopped(int rank) const {
+    siginfo_t state{};
+    const auto pidfd = static_cast<id_t>(of(rank).process.pidfd.get());
+    return ::waitid(P_PIDFD, pidfd, &state, WSTOPPED | WNOHANG | WNOWAIT) == 0 &&
+           state.si_code == CLD_STOPPED;
+  }
+
+  // What it has written to stderr.
+  std::string text_of(int rank) const {
+    std::ifstream file("/proc/self/fd/" + std::to_string(of(rank).err.get()));
+    return std::string(std::istreambuf_iterator<char>(file), {});
+  }
+
+ private:
+  struct Rank {
+    SpawnedProcess process;
+    UniqueFd err;
+  };
+
+  static bool is_readable(int fd, steady_clock::time_point deadline) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+    pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
+    return ::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) == 1;
+  }
+  static bool wait_for_end(const SpawnedProcess& process, steady_clock::time_point deadline) {
+    return is_readable(process.pidfd.get(), deadline);
+  }
+
+  const Rank& of(int rank) const { return all_[static_cast<std::size_t>(rank)]; }
+
+  void start(int rank, const FaultPlan& plan) {
+    Environment environment = Environment::from(environ);
+    environment.set("RANK", std::to_string(rank));
+    environment.set("WORLD_SIZE", std::to_string(plan.ranks));
+    environment.set("MASTER_ADDR", "127.0.0.1");
+    environment.set("MASTER_PORT", std::to_string(store_.port()));
+    environment.set("TORCHELASTIC_USE_AGENT_STORE", "True");
+    environment.set("OMP_NUM_THREADS", "1");
+    UniqueFd err(::memfd_create("stderr", MFD_CLOEXEC));
+    auto process = spawn_process({.executable = FAULTY_RANK,
+                                  .arguments = {FAULTY_RANK, std::to_string(plan.seed)},
+                                  .environment = environment,
+                                  .in = go_.from.get(),
+                                  .out = told_.to.get(),
+                                  .err = err.get()});
+    all_.push_back({std::move(process.value()), std::move(err)});
+  }
+
+  Store store_;
+  Pipe go_, told_;
+  std::vector<Rank> all_;
+};
+
+// "all_reduce on rank 1 of 4: the connection to rank 3 was lost: …", "… Timed out waiting 3000ms
+// …", and in the midst of a collective that another of this rank's has timed out beside:
+// "Application timeout".
+::testing::Matcher<std::string> names_what_was_wrong(int rank) {
+  const std::string here = "[a-z_]+ on rank " + std::to_string(rank) + " (of|in group) .*";
+  const std::string others = std::string("0123").erase(static_cast<std::size_t>(rank), 1);
+  return ContainsRegex(here + "(the connection to rank [" + others +
+                       "] was lost: |Ranks [0-9, ]+ failed to pass|"
+                       "Timed out waiting|Application timeout)");
+}
+
+void expect_it_failed_as_planned(const Ranks& ranks, const FaultPlan& plan) {
+  if (plan.fault == Fault::kStop) {
+    EXPECT_TRUE(ranks.is_stopped(plan.victim));
+    return;
+  }
+  const int signal = plan.fault == Fault::kKill    ? SIGKILL
+                     : plan.fault == Fault::kAbort ? SIGABRT
+                                                   : SIGSEGV;
+  EXPECT_EQ(ranks.end_of(plan.victim), ProcessEnd(KilledBy{signal})) << ranks.text_of(plan.victim);
+}
+
+void expect_a_noticed_failure(const Ranks& ranks, int rank, steady_clock::time_point deadline) {
+  const bool in_time = ranks.wait_for_end(rank, deadline);
+  const std::string text = ranks.text_of(rank);
+  EXPECT_TRUE(in_time) << "rank " << rank << " has not ended within twice the time-out:\n" << text;
+  if (!in_time) return;
+  EXPECT_EQ(ranks.end_of(rank), ProcessEnd(ExitedWith{1})) << "rank " << rank << ":\n" << text;
+  EXPECT_THAT(text, names_what_was_wrong(rank));
+}
+
+unsigned seed_of(unsigned trial) {
+  const char* first = std::getenv("DISTRUN_SEED");
+  if (first == nullptr) return trial;
+  if (first != std::string("random")) return static_cast<unsigned>(std::stoul(first)) + trial;
+  return std::random_device()();
+}
+
+class FaultsTest : public ::testing::TestWithParam<unsigned> {};
+
+TEST_P(FaultsTest, EveryOtherRankEndsInTimeWithAnErrorThatNamesAPeerOrTheTimeOut) {
+  const FaultPlan plan = FaultPlan::of(seed_of(GetParam()));
+  std::ostringstream what;
+  what << plan << "\nto run it again: DISTRUN_SEED=" << plan.seed
+       << " build/tests/faults_test --gtest_filter='*/0'";
+  SCOPED_TRACE(what.str());
+  if (std::getenv("DISTRUN_SEED") != nullptr) std::cout << plan << std::endl;
+
+  {
+    Ranks ranks(plan);
+    ASSERT_TRUE(ranks.have_told(plan.ranks)) << "a rank has not been loaded";
+    ranks.go();
+    ASSERT_TRUE(ranks.have_told(1)) << "the one that is to fail has not come so far:\n"
+                                    << ranks.text_of(plan.victim);
+    const auto deadline = steady_clock::now() + 2 * kFaultTimeout;
+    for (int rank = 0; rank < plan.ranks; ++rank) {
+      if (rank != plan.victim) expect_a_noticed_failure(ranks, rank, deadline);
+    }
+    expect_it_failed_as_planned(ranks, plan);
+  }
+  EXPECT_EQ(::waitpid(-1, nullptr, WNOHANG), -1) << "a process was left";
+}
+
+INSTANTIATE_TEST_SUITE_P(Trials, FaultsTest, ::testing::Range(0u, 10u));
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,259 @@
+#include "distrun/process_group.h"
+
+#include <algorithm>
+#include <cstdlib>
+#include <exception>
+#include <numeric>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/PrefixStore.hpp>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/debug.h>
+
+#include "backends/group/collective_checks.h"
+#include "backends/group/device_backends.h"
+#include "backends/group/group_state.h"
+#include "backends/group/make_group.h"
+#include "backends/group/meeting.h"
+
+namespace distrun {
+
+namespace {
+
+using internal::GroupRequest;
+using internal::GroupState;
+using internal::World;
+using internal::world;
+
+// The names under which torch.distributed keeps the default group in the store.
+constexpr const char* kDefaultGroupPrefix = "default_pg";
+constexpr const char* kDryRunPrefix = "dry_run";
+constexpr const char* kDefaultGroupName = "0";
+
+// A group made again after destroy_process_group() must not read what the one before has left
+// in the store: its addresses are those of closed sockets.  Of dry runs others do not know, and
+// have not counted them.
+int worlds_made = 0;
+int dry_runs_made = 0;
+
+std::string store_prefix(bool is_dry_run) {
+  const std::string prefix = is_dry_run ? kDryRunPrefix : kDefaultGroupPrefix;
+  const int made = is_dry_run ? dry_runs_made : worlds_made;
+  return made == 0 ? prefix : prefix + "#" + std::to_string(made);
+}
+
+std::vector<int> all_ranks(int size) {
+  std::vector<int> ranks(static_cast<std::size_t>(size));
+  std::iota(ranks.begin(), ranks.end(), 0);
+  return ranks;
+}
+
+World& the_world() {
+  TORCH_CHECK(is_initialized(), "no process group: call init_process_group() first");
+  return *world();
+}
+
+void check_timeout(const char* function, std::chrono::milliseconds timeout) {
+  TORCH_CHECK_VALUE(timeout.count() > 0, function, ": the timeout is ", timeout.count(),
+                    " ms, and it has to be positive");
+}
+
+// In ascending order.
+std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size) {
+  TORCH_CHECK_VALUE(!ranks.empty(), "new_group on rank ", rank,
+                    ": a group needs a rank; std::nullopt means all");
+  std::sort(ranks.begin(), ranks.end());
+  TORCH_CHECK_VALUE(0 <= ranks.front() && ranks.back() < world_size, "new_group on rank ", rank,
+                    ": rank ", ranks.front() < 0 ? ranks.front() : ranks.back(),
+                    " is out of range, the ranks are 0 to ", world_size - 1);
+  const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
+  TORCH_CHECK_VALUE(twice == ranks.end(), "new_group on rank ", rank, ": rank ",
+                    twice == ranks.end() ? 0 : *twice, " is there twice");
+  return ranks;
+}
+
+// Every rank numbers groups alike where every rank makes them.  Where only the members do, the
+// name has to come from what they have in common: who they are, and how often they have done so.
+std::string next_group_name(World& all, const std::vector<int>& ranks, bool local) {
+  if (!local) return std::to_string(all.groups_numbered++);
+  std::string name = "local";
+  for (const int rank : ranks) name += "_" + std::to_string(rank);
+  return name + "#" + std::to_string(all.groups_by_ranks[ranks]++);
+}
+
+std::shared_ptr<GroupState> not_a_member(const GroupRequest& request) {
+  auto state = std::make_shared<GroupState>();
+  state->name = request.name;
+  state->ranks = request.ranks;
+  state->backend = request.backend;
+  return state;
+}
+
+// The last made first: on all ranks in the same order, which some backends need to end them.
+std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
+  std::vector<std::shared_ptr<GroupState>> groups = {all.group};
+  for (const auto& each : all.groups) {
+    if (auto group = each.lock()) groups.push_back(std::move(group));
+  }
+  std::reverse(groups.begin(), groups.end());
+  return groups;
+}
+
+// What the backend throws, to be thrown when all is freed.
+std::exception_ptr shut_down(const GroupState& state) {
+  try {
+    if (state.process_group) state.process_group->shutdown();
+    return nullptr;
+  } catch (...) {
+    return std::current_exception();
+  }
+}
+
+void abort_group(GroupState& state) {
+  if (!state.process_group) return;
+  state.is_aborted = true;
+  state.process_group->abort();
+}
+
+}  // namespace
+
+void init_process_group(const InitOptions& options) {
+  TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
+  check_timeout("init_process_group", options.timeout);
+  const std::string backend = lower_case(options.backend);
+  internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
+  if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
+  const auto [met, is_dry_run] = internal::meet(options, Environment::from(environ));
+  auto made = std::make_unique<World>();
+  made->group = internal::make_group(
+      {.name = kDefaultGroupName,
+       .description = kDefaultGroupPrefix,
+       .ranks = all_ranks(met.world_size),
+       .rank = met.rank,
+       .backend = backend,
+       .timeout = options.timeout,
+       .backend_options = options.backend_options,
+       .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(is_dry_run), met.store)});
+  made->store = made->group->process_group->getStore();
+  made->groups_numbered = 1;
+  world() = made.release();
+  ++(is_dry_run ? dry_runs_made : worlds_made);
+}
+
+void destroy_process_group() {
+  const auto groups = groups_of(the_world());
+  std::exception_ptr error;
+  for (const auto& group : groups) {
+    if (const auto its = shut_down(*group); !error) error = its;
+  }
+  delete std::exchange(world(), nullptr);
+  for (const auto& group : groups) group->free();
+  if (error) std::rethrow_exception(error);
+}
+
+void destroy_process_group(const Group& group) {
+  if (group.is_default()) return destroy_process_group();
+  GroupState& state = *group.state();
+  const auto error = shut_down(state);
+  state.free();
+  if (error) std::rethrow_exception(error);
+}
+
+void abort_process_group() {
+  for (const auto& group : groups_of(the_world())) abort_group(*group);
+}
+
+void abort_process_group(const Group& group) {
+  if (group.is_default()) return abort_process_group();
+  abort_group(*group.state());
+}
+
+bool is_initialized() { return world() != nullptr; }
+
+c10d::ProcessGroup& default_group() { return *Group().process_group(); }
+
+int get_rank(const Group& group) { return group.is_member() ? group->getRank() : -1; }
+
+int get_world_size(const Group& group) { return group.is_member() ? group->getSize() : -1; }
+
+std::string get_backend(const Group& group) { return internal::state_of(group).backend; }
+
+std::vector<int> get_process_group_ranks(const Group& group) {
+  return internal::state_of(group).ranks;
+}
+
+int get_group_rank(const Group& group, int global_rank) {
+  return internal::group_rank_of("get_group_rank", group, global_rank);
+}
+
+int get_global_rank(const Group& group, int group_rank) {
+  const int index = internal::group_rank_of("get_global_rank", group, GroupRank(group_rank));
+  return internal::state_of(group).ranks[static_cast<std::size_t>(index)];
+}
+
+void set_timeout(std::chrono::milliseconds timeout, const Group& group) {
+  check_timeout("set_timeout", timeout);
+  group->setTimeout(timeout);
+  internal::state_of(group).timeout = timeout;
+}
+
+Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& options) {
+  World& all = the_world();
+  const int rank = get_rank();
+  GroupRequest request{
+      .description = options.name,
+      .ranks = ranks ? checked_ranks(std::move(*ranks), rank, get_world_size())
+                     : all_ranks(get_world_size()),
+      .backend = options.backend.empty() ? all.group->backend : lower_case(options.backend),
+      .timeout = options.timeout.value_or(all.group->timeout),
+      .backend_options = options.backend_options,
+      .store = all.store};
+  check_timeout("new_group", request.timeout);
+  // By those too who are not in the group.
+  internal::check_backends(request.backend, request.backend_options);
+  const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
+  const bool is_member = place != request.ranks.end();
+  if (!is_member && options.use_local_synchronization) return Group(not_a_member(request));
+  request.name = next_group_name(all, request.ranks, options.use_local_synchronization);
+  if (!is_member) return Group(not_a_member(request));
+  request.rank = static_cast<int>(place - request.ranks.begin());
+  auto state = internal::make_group(request);
+  std::erase_if(all.groups, [](const auto& group) { return group.expired(); });
+  all.groups.push_back(state);
+  return Group(std::move(state));
+}
+
+Group new_group(std::initializer_list<int> ranks, const GroupOptions& options) {
+  return new_group(std::vector<int>(ranks), options);
+}
+
+Subgroups new_subgroups(int group_size, const Group& group, const GroupOptions& options) {
+  const std::vector<int> ranks = get_process_group_ranks(group);
+  const int size = static_cast<int>(ranks.size());
+  TORCH_CHECK_VALUE(group_size > 0 && size % group_size == 0, "new_subgroups on rank ", get_rank(),
+                    ": ", size, " ranks do not divide into groups of ", group_size);
+  std::vector<std::vector<int>> parts;
+  for (auto first = ranks.begin(); first != ranks.end(); first += group_size) {
+    parts.emplace_back(first, first + group_size);
+  }
+  return new_subgroups_by_enumeration(parts, options);
+}
+
+Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
+                                       const GroupOptions& options) {
+  TORCH_CHECK_VALUE(!ranks.empty(), "new_subgroups_by_enumeration: there is no group in the list");
+  std::vector<int> all;
+  for (const auto& part : ranks) all.insert(all.end(), part.begin(), part.end());
+  std::sort(all.begin(), all.end());
+  const auto twice = std::adjacent_find(all.begin(), all.end());
+  TORCH_CHECK_VALUE(twice == all.end(), "new_subgroups_by_enumeration on rank ", get_rank(),
+                    ": rank ", twice == all.end() ? 0 : *twice, " is in two of the groups");
+  Subgroups made;
+  for (const auto& part : ranks) {
+    made.all.push_back(new_group(part, options));
+    if (made.all.back().is_member()) made.own = made.all.back();
+  }
+  return made;
+}
+
+}  // namespace distrun

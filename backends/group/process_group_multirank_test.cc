@@ -1,0 +1,117 @@
+// Collectives, as every rank of a real run sees them:
+//
+//     distrun launch --nproc-per-node 3 build/tests/process_group_multirank_test
+//
+// Every rank runs every test, in the same order; the run fails if one rank does.
+#include <ATen/ops/empty.h>
+#include <ATen/ops/full.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/zeros.h>
+#include <gmock/gmock.h>
+
+#include "backends/test/multirank_test.h"
+#include "distrun/point_to_point.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+class ProcessGroupRanksTest : public RanksTest {};
+
+TEST_F(ProcessGroupRanksTest, RanksAreThoseOfTheEnvironment) {
+  EXPECT_EQ(get_rank(), std::stoi(std::getenv("RANK")));
+  EXPECT_EQ(get_world_size(), std::stoi(std::getenv("WORLD_SIZE")));
+}
+
+TEST_F(ProcessGroupRanksTest, AGroupIsMadeOnce) {
+  EXPECT_TRUE(is_initialized());
+  EXPECT_ANY_THROW(init_process_group());
+  EXPECT_TRUE(is_initialized());
+}
+
+TEST_F(ProcessGroupRanksTest, AllReduceCombinesTheValuesOfAllRanks) {
+  at::Tensor sum = at::zeros({2, 3}), most = input_of(get_world_size() - 1);
+  for (int rank = 0; rank < get_world_size(); ++rank) sum += input_of(rank);
+  at::Tensor tensor = input();
+  all_reduce(tensor);
+  EXPECT_TRUE(tensor.equal(sum)) << tensor;
+  tensor = input();
+  all_reduce(tensor, ReduceOp::MAX);
+  EXPECT_TRUE(tensor.equal(most)) << tensor;
+}
+
+TEST_F(ProcessGroupRanksTest, AllReduceTakesScalarsAndNothing) {
+  at::Tensor scalar = at::full({}, 2.0);
+  all_reduce(scalar);
+  EXPECT_EQ(scalar.item<double>(), 2.0 * get_world_size());
+  at::Tensor nothing = at::empty({0, 3});
+  all_reduce(nothing);
+  EXPECT_EQ(nothing.numel(), 0);
+}
+
+TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
+  for (int src = 0; src < get_world_size(); ++src) {
+    at::Tensor tensor = input();
+    broadcast(tensor, src);
+    EXPECT_TRUE(tensor.equal(input_of(src))) << tensor;
+  }
+}
+
+// The last rank leaves; the others are in the middle of a collective with it.
+TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  barrier();  // Until then a rank may not have connected to the one that leaves.
+  if (get_rank() == get_world_size() - 1) return destroy_process_group();
+  EXPECT_THAT(
+      error_of<c10::DistBackendError>([] { all_reduce(input()); }),
+      ContainsRegex("all_reduce on rank " + std::to_string(get_rank()) + " of .: " + lost_peer()));
+  destroy_process_group();
+}
+
+// Of a group in which ranks have other numbers than in the whole.
+TEST_F(ProcessGroupRanksTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRun) {
+  if (get_world_size() != 3) GTEST_SKIP() << "is for three ranks";
+  const Group pair = new_group({1, 2});
+  if (pair.is_member()) barrier({.group = pair});
+  if (get_rank() == 2) destroy_process_group(pair);
+  if (get_rank() == 1) {
+    EXPECT_THAT(error_of<c10::DistBackendError>(
+                    [&] { all_reduce(input(), ReduceOp::SUM, {.group = pair}); }),
+                HasSubstr("all_reduce on rank 1 in group 1 of ranks 1, 2: the connection to rank 2 "
+                          "was lost: "));
+  }
+}
+
+// The last rank does not come to a collective; whoever waits for it would do so for an hour.
+TEST_F(ProcessGroupRanksTest, AbortEndsWhatIsUnderWayInEveryGroup) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const Group slow = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
+  barrier({.group = slow});  // All have connected.
+  const auto store = default_group().getStore();
+  const int last = get_world_size() - 1;
+  if (get_rank() != last) {
+    const at::Tensor tensor = input();
+    const at::Tensor other = input();
+    const Work work = all_reduce(tensor, ReduceOp::SUM, {.group = slow, .async_op = true});
+    const Work received = irecv(other, last, {.group = slow});  // Begun for certain.
+    abort_process_group();
+    EXPECT_THROW(work.wait(), c10::DistBackendError);
+    EXPECT_THROW(received.wait(), c10::DistBackendError);
+    EXPECT_THROW(all_reduce(tensor, ReduceOp::SUM, {.group = slow}), c10::DistBackendError);
+    EXPECT_THROW(all_reduce(tensor), c10::DistBackendError);
+    store->set("aborted" + std::to_string(get_rank()), "");
+  }
+  // It stays until then, for its end would end the collectives as well.
+  for (int rank = 0; rank < last; ++rank) store->wait({"aborted" + std::to_string(rank)});
+  destroy_process_group();
+}
+
+TEST_F(ProcessGroupRanksTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {
+  EXPECT_ANY_THROW(broadcast(at::ones({1}), get_world_size()));
+  EXPECT_ANY_THROW(broadcast(at::ones({1}), -1));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,171 @@
+// What can be said of process groups without other ranks.
+#include "distrun/process_group.h"
+
+#include <cstdlib>
+#include <filesystem>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+
+#include "distrun/collectives.h"
+#include "distrun/rendezvous.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+
+// The message of the exception that `act` throws.
+template <class Act>
+std::string failure(const Act& act) {
+  try {
+    act();
+  } catch (const std::exception& error) {
+    return error.what();
+  }
+  return "no exception";
+}
+
+Environment environment_with(const std::string& name, const std::string& value) {
+  Environment environment;
+  environment.set("RANK", "0");
+  environment.set("WORLD_SIZE", "2");
+  environment.set("MASTER_ADDR", "127.0.0.1");
+  environment.set("MASTER_PORT", "29500");
+  environment.set(name, value);
+  return environment;
+}
+
+std::string rendezvous_failure(const Environment& environment,
+                               const std::string& init_method = "") {
+  return failure([&] { rendezvous(environment, init_method, std::chrono::seconds(1)); });
+}
+
+TEST(ProcessGroupTest, EveryCallNeedsAGroup) {
+  EXPECT_FALSE(is_initialized());
+  for (const auto& message :
+       {failure([] { get_rank(); }), failure([] { get_world_size(); }), failure([] { barrier(); }),
+        failure([] { broadcast(at::Tensor(), 0); }), failure([] { all_reduce(at::Tensor()); }),
+        failure([] { default_group(); }), failure([] { destroy_process_group(); })}) {
+    EXPECT_THAT(message, HasSubstr("call init_process_group() first"));
+  }
+}
+
+TEST(ProcessGroupTest, AnUnknownBackendIsNamed) {
+  EXPECT_THAT(failure([] { init_process_group("carrier pigeon"); }),
+              HasSubstr("unknown backend 'carrier pigeon'"));
+  EXPECT_FALSE(is_initialized());
+}
+
+// Before the others are waited for: no variable is set.
+TEST(ProcessGroupTest, OptionsOfAnotherBackendAreRefused) {
+  const auto options = c10::make_intrusive<c10d::Backend::Options>("mine");
+  EXPECT_THAT(failure([&] { init_process_group({.backend_options = options}); }),
+              HasSubstr("the options of a gloo group are c10d::ProcessGroupGloo::Options"));
+}
+
+TEST(RendezvousTest, AMissingVariableIsNamed) {
+  for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    EXPECT_THAT(rendezvous_failure(environment_with(name, "")),
+                HasSubstr("the variable " + name + " is not set"));
+  }
+}
+
+TEST(RendezvousTest, AMalformedVariableIsNamed) {
+  EXPECT_THAT(rendezvous_failure(environment_with("RANK", "2")),
+              HasSubstr("RANK: 2 is not between 0 and 1"));
+  EXPECT_THAT(rendezvous_failure(environment_with("WORLD_SIZE", "two")),
+              HasSubstr("WORLD_SIZE: 'two' is not a whole number"));
+  EXPECT_THAT(rendezvous_failure(environment_with("MASTER_PORT", "0")),
+              HasSubstr("MASTER_PORT: 0 is not between 1 and 65535"));
+}
+
+TEST(RendezvousTest, AnInitMethodThatIsNotSupportedIsNamedWithThoseThatAre) {
+  for (const std::string method : {"tcp://127.0.0.1:29500", "/scratch/meet", "file://meet"}) {
+    EXPECT_THAT(
+        rendezvous_failure(environment_with("DISTRUN_INIT_METHOD", method)),
+        AllOf(HasSubstr("DISTRUN_INIT_METHOD: '"), HasSubstr("env:// and file:///absolute/path")));
+    EXPECT_THAT(rendezvous_failure(environment_with("RANK", "0"), method),
+                HasSubstr("init_method: '"));
+    EXPECT_THROW(rendezvous(environment_with("RANK", "0"), method, std::chrono::seconds(1)),
+                 c10::ValueError);
+  }
+}
+
+TEST(RendezvousTest, AFileInNoFolderIsNamedAtOnce) {
+  EXPECT_THAT(rendezvous_failure(environment_with("RANK", "0"), "file:///no/such/folder/meet"),
+              HasSubstr("the folder of /no/such/folder/meet does not exist"));
+}
+
+class FileRendezvousTest : public ::testing::Test {
+ protected:
+  FileRendezvousTest() : folder_(::testing::TempDir() + "rendezvous_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  }
+  ~FileRendezvousTest() override { std::filesystem::remove_all(folder_); }
+
+  // Where no store listens: what does not meet in a file fails.
+  static Rendezvous meet(const std::string& variable, const std::string& init_method) {
+    Environment environment = environment_with("DISTRUN_INIT_METHOD", variable);
+    environment.unset("MASTER_PORT");
+    return rendezvous(environment, init_method, std::chrono::seconds(20));
+  }
+  std::string path(const std::string& name = "meet") const { return folder_ + "/" + name; }
+  bool is_there(const std::string& name) const { return std::filesystem::exists(path(name)); }
+
+  std::string folder_;
+};
+
+TEST_F(FileRendezvousTest, RanksMeetInTheFileThatTheVariableNames) {
+  const Rendezvous met = meet("file://" + path("a b%20"), "");
+  EXPECT_EQ(met.rank, 0);
+  EXPECT_EQ(met.world_size, 2);
+  met.store->set("key", "value");
+  c10d::FileStore other(path("a b%20"), 2);
+  EXPECT_EQ(other.get_to_str("key"), "value");
+}
+
+TEST_F(FileRendezvousTest, WhatTheProgramNamesGoesBeforeTheVariable) {
+  meet("file://" + path("outer"), "file://" + path("inner")).store->set("key", "value");
+  EXPECT_TRUE(is_there("inner"));
+  EXPECT_FALSE(is_there("outer"));
+  EXPECT_THAT(failure([&] { meet("file://" + path("outer"), "env://"); }),
+              HasSubstr("the variable MASTER_PORT is not set"));
+}
+
+TEST_F(FileRendezvousTest, WhatAProgramSaysOfItsPlaceGoesBeforeTheVariables) {
+  const auto place_of = [&](const Environment& environment, const WorldPlace& said) {
+    const Rendezvous met =
+        rendezvous(environment, "file://" + path(), std::chrono::seconds(20), said);
+    return std::pair(met.rank, met.world_size);
+  };
+  EXPECT_EQ(place_of(Environment(), {.rank = 2, .world_size = 3}), std::pair(2, 3));
+  EXPECT_EQ(place_of(environment_with("RANK", "0"), {.rank = 1}), std::pair(1, 2));
+  EXPECT_EQ(place_of(environment_with("RANK", "1"), {.world_size = 3}), std::pair(1, 3));
+}
+
+// The other rank has let go already: this one is the last.
+TEST_F(FileRendezvousTest, TheFileStaysForAGroupThatIsMadeAgain) {
+  { const c10d::FileStore other(path(), 2); }
+  meet("file://" + path(), "").store->set("key", "value");
+  EXPECT_TRUE(is_there("meet"));
+  EXPECT_TRUE(meet("file://" + path(), "").store->check({"key"}));
+  meet("file://" + path("next"), "");
+  EXPECT_FALSE(is_there("meet"));  // This process is done with it.
+}
+
+TEST_F(FileRendezvousTest, AProgramMayNameTheFileAndMakeTwoGroupsInIt) {
+  ::setenv("RANK", "0", 1);
+  ::setenv("WORLD_SIZE", "1", 1);
+  for (int group = 0; group < 2; ++group) {
+    init_process_group({.init_method = "file://" + path(), .timeout = std::chrono::seconds(20)});
+    EXPECT_TRUE(is_there("meet"));
+    barrier();
+    destroy_process_group();
+  }
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,112 @@
+#include "distrun/rendezvous.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <limits>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/FileStore.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "common/text/file_url.h"
+#include "common/text/parse_number.h"
+
+namespace distrun {
+
+namespace {
+
+// What a program could have said.
+std::string instead_of(const std::string& variable) {
+  if (variable == "RANK") return ", and InitOptions::rank is not given";
+  if (variable == "WORLD_SIZE") return ", and InitOptions::world_size is not given";
+  return "";
+}
+
+std::string variable(const Environment& environment, const std::string& name) {
+  const auto value = environment.get(name);
+  TORCH_CHECK(value && !value->empty(), "rendezvous: the variable ", name, " is not set",
+              instead_of(name), "; was the program started with `distrun launch` or torchrun?");
+  return *value;
+}
+
+template <class Number>
+Number number(const Environment& environment, const std::string& name, Number min, Number max) {
+  const auto parsed = parse_number<Number>(variable(environment, name), min, max);
+  TORCH_CHECK(parsed.has_value(), "rendezvous: ", name, ": ", parsed.error().message);
+  return *parsed;
+}
+
+c10::intrusive_ptr<c10d::Store> tcp_store(const Environment& environment, int rank,
+                                          std::chrono::milliseconds timeout) {
+  const std::string host = variable(environment, "MASTER_ADDR");
+  const auto port = number<std::uint16_t>(environment, "MASTER_PORT", 1, 65535);
+  const bool launcher_hosts = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True";
+  c10d::TCPStoreOptions options;
+  options.port = port;
+  options.isServer = !launcher_hosts && rank == 0;
+  options.multiTenant = true;
+  options.waitWorkers = false;  // Gloo's own rendezvous waits for all.
+  options.timeout = timeout;
+  return c10::make_intrusive<c10d::TCPStore>(host, options);
+}
+
+// Kept until the process ends, or meets elsewhere.  Were it let go with each group, the last rank
+// to go would remove the file, maybe just when the first one has come back to it: then the two
+// would wait in different files.
+c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int world_size,
+                                           std::chrono::milliseconds timeout) {
+  static c10::intrusive_ptr<c10d::FileStore> kept;
+  static int kept_world_size = 0;
+  if (!kept || kept->getPath() != path || kept_world_size != world_size) {
+    // FileStore would wait for the folder.
+    const auto folder = std::filesystem::path(path).parent_path();
+    TORCH_CHECK(std::filesystem::is_directory(folder), "rendezvous: the folder of ", path,
+                " does not exist");
+    kept = c10::make_intrusive<c10d::FileStore>(path, world_size);
+    kept_world_size = world_size;
+  }
+  kept->setTimeout(timeout);
+  return kept;
+}
+
+constexpr int kUnsaid = -1;
+
+int world_size_in(const Environment& environment, int said) {
+  if (said == kUnsaid) {
+    return number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  }
+  TORCH_CHECK_VALUE(said > 0, "rendezvous: the world size is ", said, "; expected 1 or more");
+  return said;
+}
+
+}  // namespace
+
+WorldPlace place_in(const Environment& environment, const WorldPlace& said) {
+  const int world_size = world_size_in(environment, said.world_size);
+  if (said.rank == kUnsaid) {
+    return {number<int>(environment, "RANK", 0, world_size - 1), world_size};
+  }
+  TORCH_CHECK_VALUE(0 <= said.rank && said.rank < world_size, "rendezvous: the rank is ", said.rank,
+                    "; expected 0 to ", world_size - 1, ", for the world size is ", world_size);
+  return {said.rank, world_size};
+}
+
+Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
+                      std::chrono::milliseconds timeout, const WorldPlace& said) {
+  constexpr const char* kVariable = "DISTRUN_INIT_METHOD";
+  std::string method = init_method, source = "init_method";
+  if (method.empty()) {
+    method = environment.get(kVariable).value_or("");
+    source = kVariable;
+  }
+  const auto [rank, world_size] = place_in(environment, said);
+  if (method.empty() || method == "env://") {
+    return {tcp_store(environment, rank, timeout), rank, world_size};
+  }
+  const auto path = path_of_file_url(method);
+  TORCH_CHECK_VALUE(path.has_value(), "rendezvous: ", source, ": ", path.error().message,
+                    "; supported are env:// and file:///absolute/path");
+  return {file_store(*path, world_size, timeout), rank, world_size};
+}
+
+}  // namespace distrun

@@ -1,0 +1,181 @@
+#include "backends/group/run_collective.h"
+
+#include <exception>
+#include <memory>
+#include <string>
+#include <typeinfo>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/gloo/gloo.h"
+#include "backends/group/group_state.h"
+#include "common/text/rank_list.h"
+#include "distrun/process_group.h"
+
+namespace distrun {
+
+namespace internal {
+
+// What an error says of where it has come from.
+struct CollectiveCall {
+  const char* function;
+  std::shared_ptr<GroupState> state;  // The group lives as long as what is under way in it.
+  int rank;                           // The global one, to be told when the groups may be gone.
+  bool is_default;
+};
+
+}  // namespace internal
+
+struct Work::Impl {
+  internal::CollectiveCall call;
+  c10::intrusive_ptr<c10d::Work> work;
+};
+
+namespace {
+
+using internal::CollectiveCall;
+
+CollectiveCall call_at(const internal::CallSite& site) {
+  internal::state_of(Group());  // Throws where there is none.
+  const auto& everybody = internal::world()->group;
+  const auto& state = site.group.is_default() ? everybody : site.group.state();
+  return {site.function, state, get_rank(), state == everybody};
+}
+
+// "all_reduce on rank 1 of 4", "all_reduce on rank 3 in group 1 of ranks 2, 3".
+std::string where(const CollectiveCall& call) {
+  const auto& ranks = call.state->ranks;
+  const std::string rank = c10::str(call.function, " on rank ", call.rank);
+  if (call.is_default) return c10::str(rank, " of ", ranks.size());
+  return c10::str(rank, " in group ", call.state->name, " of ", list_of_ranks(ranks));
+}
+
+// "the connection to rank 3 was lost: ", where that is what the error says.
+std::string which_peer(const internal::GroupState& state, const std::string& error) {
+  const auto& group = state.process_group;
+  if (!group) return "";
+  for (const c10::Device device : group->getDeviceTypes()) {
+    const auto peer = peer_of_gloo_error(*group->getBackend(device.type()), error);
+    if (!peer) continue;
+    const int rank = state.ranks[static_cast<std::size_t>(*peer)];
+    return c10::str("the connection to rank ", rank, " was lost: ");
+  }
+  return "";
+}
+
+[[noreturn]] void fail(const CollectiveCall& call, const std::string& error) {
+  const std::string why = call.state->is_aborted ? "the group has been aborted"
+                                                 : which_peer(*call.state, error) + error;
+  TORCH_CHECK_WITH(DistBackendError, false, where(call), ": ", why);
+}
+
+// Runs what a backend does.
+template <class Act>
+auto translate(const CollectiveCall& call, const Act& act) {
+  try {
+    return act();
+  } catch (const c10::Error& error) {
+    // Its other subclasses say what is wrong with the call.
+    const bool is_plain = typeid(error) == typeid(c10::Error);
+    if (!is_plain && dynamic_cast<const c10::DistError*>(&error) == nullptr) throw;
+    fail(call, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    fail(call, error.what());
+  }
+}
+
+}  // namespace
+
+void Work::wait(std::chrono::milliseconds timeout) const {
+  if (!impl_) return;
+  // Gloo's sends and receives would take the timeout that the group was made with.
+  const bool as_group = timeout.count() <= 0 && internal::has_no_future(*impl_->work);
+  const std::chrono::milliseconds group_timeout = impl_->call.state->timeout;
+  translate(impl_->call, [&] { impl_->work->wait(as_group ? group_timeout : timeout); });
+}
+
+bool Work::is_completed() const { return !impl_ || impl_->work->isCompleted(); }
+
+std::vector<at::Tensor> Work::result() const {
+  if (!impl_) return {};
+  return impl_->work->result();
+}
+
+c10::intrusive_ptr<c10::ivalue::Future> Work::get_future() const {
+  TORCH_CHECK(impl_, "get_future: nothing is under way");
+  return impl_->work->getFuture();
+}
+
+int Work::source_rank() const {
+  TORCH_CHECK(impl_, "source_rank: nothing was received");
+  const int rank = impl_->work->sourceRank();
+  TORCH_CHECK(rank >= 0, "source_rank: nothing has been received yet: wait() first");
+  return impl_->call.state->ranks.at(static_cast<std::size_t>(rank));
+}
+
+const c10::intrusive_ptr<c10d::Work>& Work::c10d_work() const {
+  static const c10::intrusive_ptr<c10d::Work> none;
+  return impl_ ? impl_->work : none;
+}
+
+namespace internal {
+
+Work run_collective(const CallSite& site, bool async_op, const Act& act) {
+  const CollectiveCall call = call_at(site);
+  if (call.state->is_aborted) fail(call, "");
+  auto begun = translate(call, act);
+  if (!begun) return {};
+  if (async_op && has_no_future(*begun)) call.state->hold(begun);
+  Work work(std::make_shared<const Work::Impl>(Work::Impl{call, std::move(begun)}));
+  if (async_op) return work;
+  work.wait();
+  return {};
+}
+
+Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
+                    const Act& act) {
+  return run_collective(site, async_op,
+                        [&] { return copy_back_after(act(), contiguous.copies()); });
+}
+
+void in_group(const CallSite& site, const std::function<void()>& act) {
+  if (!is_initialized()) return act();
+  const CollectiveCall call = call_at(site);
+  if (!call.state->process_group) return act();
+  if (call.state->is_aborted) fail(call, "");
+  try {
+    act();
+  } catch (const c10::Error&) {
+    throw;
+  } catch (const std::exception& error) {
+    fail(call, error.what());
+  }
+}
+
+bool is_of_a_backend(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const c10::DistError&) {
+    return true;
+  } catch (const std::exception& error) {
+    return is_gloo_error(error.what());
+  } catch (...) {
+    return false;
+  }
+}
+
+Group pinned(const Group& group) {
+  state_of(group);  // Throws where there is none.
+  return group.is_default() ? Group(world()->group) : group;
+}
+
+bool is_for_this_rank(const char* function, const Group& group) {
+  if (group.is_member()) return true;
+  TORCH_WARN("Running ", function, " on global rank ", get_rank(),
+             " which does not belong to the given group.");
+  return false;
+}
+
+}  // namespace internal
+}  // namespace distrun

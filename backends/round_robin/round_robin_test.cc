@@ -1,0 +1,161 @@
+#include "distrun/round_robin.h"
+
+#include <chrono>
+#include <functional>
+#include <utility>
+
+#include <ATen/ATen.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+using Tensors = RoundRobin::Tensors;
+using TensorLists = RoundRobin::TensorLists;
+
+// A group that says no to every collective, as c10d::Backend does by itself: with the group's name
+// and the collective's.
+class Refuser : public c10d::Backend {
+ public:
+  explicit Refuser(std::string name, int rank = 0, int size = 2)
+      : Backend(rank, size), name_(std::move(name)) {}
+  const std::string getBackendName() const override { return name_; }
+
+ private:
+  const std::string name_;
+};
+
+// A group that keeps what it is given.
+class Keeper : public c10d::Backend {
+ public:
+  Keeper() : Backend(0, 2) {}
+  const std::string getBackendName() const override { return "keeper"; }
+  RoundRobin::WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    tensors_ = &tensors;
+    op_ = options.reduceOp;
+    return work_;
+  }
+
+  void setTimeout(std::chrono::milliseconds timeout) override { timeout_ = timeout; }
+  void abort() override { ends_ += "abort "; }
+  void shutdown() override { ends_ += "shutdown "; }
+
+  std::chrono::milliseconds timeout_{0};
+  std::string ends_;
+  Tensors* tensors_ = nullptr;
+  c10d::ReduceOp op_;
+  RoundRobin::WorkPtr work_ = c10::make_intrusive<c10d::Work>();
+};
+
+std::string failure(const std::function<void()>& act) {
+  try {
+    act();
+  } catch (const c10::Error& error) {
+    return error.what_without_backtrace();
+  }
+  return "no exception";
+}
+
+RoundRobin of_refusers() {
+  return RoundRobin({c10::make_intrusive<Refuser>("first"), c10::make_intrusive<Refuser>("second"),
+                     c10::make_intrusive<Refuser>("third")});
+}
+
+TEST(RoundRobinTest, TheGroupsTakeTurns) {
+  RoundRobin group = of_refusers();
+  Tensors tensors;
+  for (const std::string name : {"first", "second", "third", "first", "second"}) {
+    EXPECT_EQ(failure([&] { group.allreduce(tensors); }),
+              "Backend " + name + " does not support allreduce");
+  }
+}
+
+TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
+  RoundRobin group = of_refusers();
+  Tensors xs;
+  TensorLists lists;
+  at::Tensor a, b;
+  std::vector<std::int64_t> sizes;
+  const std::vector<std::pair<std::string, std::function<void()>>> calls = {
+      {"broadcast", [&] { group.broadcast(xs); }},
+      {"allreduce", [&] { group.allreduce(xs); }},
+      {"allreduce sparse", [&] { group.allreduce_sparse(xs); }},
+      {"allreduce_coalesced", [&] { group.allreduce_coalesced(xs); }},
+      {"reduce", [&] { group.reduce(xs); }},
+      {"allgather", [&] { group.allgather(lists, xs); }},
+      {"_allgather_base", [&] { group._allgather_base(a, b); }},
+      {"allgather_coalesced", [&] { group.allgather_coalesced(lists, xs); }},
+      {"allgather_into_tensor_coalesced", [&] { group.allgather_into_tensor_coalesced(xs, xs); }},
+      {"gather", [&] { group.gather(lists, xs); }},
+      {"scatter", [&] { group.scatter(xs, lists); }},
+      {"reduce_scatter", [&] { group.reduce_scatter(xs, lists); }},
+      {"_reduce_scatter_base", [&] { group._reduce_scatter_base(a, b); }},
+      {"reduce_scatter_tensor_coalesced", [&] { group.reduce_scatter_tensor_coalesced(xs, xs); }},
+      {"alltoall_base", [&] { group.alltoall_base(a, b, sizes, sizes); }},
+      {"alltoall", [&] { group.alltoall(xs, xs); }},
+  };
+  const std::vector<std::string> names = {"first", "second", "third"};
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    EXPECT_EQ(failure(calls[i].second),
+              "Backend " + names[i % 3] + " does not support " + calls[i].first);
+  }
+}
+
+TEST(RoundRobinTest, TensorsOptionsAndWorkAreHandedThrough) {
+  const auto keeper = c10::make_intrusive<Keeper>();
+  RoundRobin group({keeper});
+  Tensors tensors;
+  EXPECT_EQ(group.allreduce(tensors, {.reduceOp = c10d::ReduceOp::MAX}), keeper->work_);
+  EXPECT_EQ(keeper->tensors_, &tensors);
+  EXPECT_EQ(keeper->op_, c10d::ReduceOp::MAX);
+}
+
+TEST(RoundRobinTest, WhatConcernsAllCollectivesIsToldToEveryGroup) {
+  const auto first = c10::make_intrusive<Keeper>(), second = c10::make_intrusive<Keeper>();
+  RoundRobin group({first, second});
+  group.setTimeout(std::chrono::seconds(7));
+  group.shutdown();
+  group.abort();
+  for (const auto& keeper : {first, second}) {
+    EXPECT_EQ(keeper->timeout_, std::chrono::seconds(7));
+    EXPECT_EQ(keeper->ends_, "shutdown abort ");
+  }
+}
+
+TEST(RoundRobinTest, WhatOnlySomeRanksCallIsRefused) {
+  RoundRobin group = of_refusers();
+  Tensors tensors;
+  for (const auto& message :
+       {failure([&] { group.send(tensors, 1, 0); }), failure([&] { group.recv(tensors, 1, 0); }),
+        failure([&] { group.recvAnysource(tensors, 0); }), failure([&] { group.barrier(); })}) {
+    EXPECT_THAT(message, HasSubstr("Backend round_robin does not support"));
+  }
+}
+
+TEST(RoundRobinTest, ItIsTheRankThatItsGroupsSay) {
+  const RoundRobin group({c10::make_intrusive<Refuser>("", 2, 3)});
+  EXPECT_EQ(group.getRank(), 2);
+  EXPECT_EQ(group.getSize(), 3);
+}
+
+TEST(RoundRobinTest, GroupsOfOtherRanksAreRefused) {
+  EXPECT_THAT(failure([] { RoundRobin({}); }), HasSubstr("no group to pass collectives to"));
+  EXPECT_THAT(failure([] {
+                RoundRobin({c10::make_intrusive<Refuser>(""), nullptr});
+              }),
+              HasSubstr("group 1 of 2 is null"));
+  for (const auto& [rank, size] : {std::pair(1, 2), std::pair(0, 3)}) {
+    const auto other = c10::make_intrusive<Refuser>("", rank, size);
+    EXPECT_THAT(failure([&] {
+                  RoundRobin({c10::make_intrusive<Refuser>(""), other});
+                }),
+                HasSubstr("the groups are not of the same ranks: this is rank 0 of 2 in the first "
+                          "and rank " +
+                          std::to_string(rank) + " of " + std::to_string(size)));
+  }
+}
+
+}  // namespace
+}  // namespace distrun

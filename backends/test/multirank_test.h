@@ -1,0 +1,73 @@
+// For test programs that every rank of a run executes: each test has a default group of its own.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/arange.h>
+#include <c10/util/Exception.h>
+#include <gtest/gtest.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+
+namespace distrun {
+
+class RanksTest : public ::testing::Test {
+ protected:
+  // Short, so that a rank that fails does not keep the others for long.
+  void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }
+  void TearDown() override {
+    if (!is_initialized()) return;
+    barrier();
+    destroy_process_group();
+  }
+
+  // Returns when every rank has come to `place`, by the store: who has returned may go, and takes
+  // from nobody what was still on its way.
+  static void meet(const std::string& place) {
+    const auto store = default_group().getStore();
+    store->set(place + std::to_string(get_rank()), std::vector<std::uint8_t>());
+    for (int rank = 0; rank < get_world_size(); ++rank) store->wait({place + std::to_string(rank)});
+  }
+
+  // What rank `rank` puts in: every rank can compute what another has.
+  static at::Tensor input_of(int rank) {
+    return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank;
+  }
+  static at::Tensor input() { return input_of(get_rank()); }
+
+  // The text of the `Error` that `act` throws; any other is the test's failure.
+  template <class Error = c10::Error, class Act>
+  static std::string error_of(const Act& act) {
+    try {
+      act();
+    } catch (const Error& error) {
+      return error.what_without_backtrace();
+    }
+    return "no error";
+  }
+
+  // "the connection to rank 2 was lost", of any rank but this one.
+  static std::string lost_peer() {
+    std::string others;
+    for (int rank = 0; rank < get_world_size(); ++rank) {
+      if (rank != get_rank()) others += std::to_string(rank);
+    }
+    return "the connection to rank [" + others + "] was lost: ";
+  }
+
+  // f(0), f(1), … of all ranks of the run.
+  template <class Function>
+  static auto of_all_ranks(const Function& function) {
+    std::vector<decltype(function(0))> all;
+    for (int rank = 0; rank < get_world_size(); ++rank) all.push_back(function(rank));
+    return all;
+  }
+};
+
+}  // namespace distrun

@@ -1,0 +1,41 @@
+// For tests: collectives drawn from a seed, the same on every rank.
+//
+//     RandomCollectives collectives(seed, {Group(), new_group({{0, 2}})});
+//     for (int i = 0; i < 50; ++i) collectives.next();
+//     collectives.wait_for_all();
+//
+// Every kind, with random roots, sizes and dtypes, in one of the groups, waited for at once or some
+// collectives later.  Their results are not looked at.
+#pragma once
+
+#include <deque>
+#include <random>
+#include <vector>
+
+#include "distrun/group.h"
+#include "distrun/work.h"
+
+namespace distrun::testing {
+
+class RandomCollectives {
+ public:
+  RandomCollectives(unsigned seed, std::vector<Group> groups)
+      : random_(seed), groups_(std::move(groups)) {}
+
+  // Does the next one, or begins it, where this rank is in its group.
+  void next() { begin_next(/*wait=*/true); }
+  // Only begins it, where it can be begun without being waited for.
+  void begin_next() { begin_next(/*wait=*/false); }
+
+  void wait_for_all();
+
+ private:
+  void begin_next(bool wait);
+  unsigned draw(unsigned count) { return static_cast<unsigned>(random_() % count); }
+
+  std::mt19937 random_;
+  const std::vector<Group> groups_;
+  std::deque<Work> under_way_;
+};
+
+}  // namespace distrun::testing

@@ -1,0 +1,66 @@
+// For tests of `distrun launch`: real launches, and what is needed to look at them.
+#pragma once
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/os/unique_fd.h"
+#include "common/test/folder.h"
+#include "launcher/test/run_program.h"
+
+namespace distrun::testing {
+
+inline ProgramResult launch(std::vector<std::string> arguments,
+                            const ProgramOptions& options = {}) {
+  arguments.insert(arguments.begin(), {DISTRUN_PROGRAM, "launch"});
+  ProgramResult result = run_program(arguments, options);
+  EXPECT_FALSE(result.timed_out) << result.err;
+  return result;
+}
+
+inline ProgramResult launch_shell(int workers, const std::string& script,
+                                  const ProgramOptions& options = {}) {
+  return launch({"--nproc-per-node", std::to_string(workers), "sh", "-c", script}, options);
+}
+
+inline std::vector<std::string> lines(const std::string& text) {
+  std::vector<std::string> found;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) found.push_back(line);
+  return found;
+}
+
+// `nohup make test`, and a job in the background of a script, leave signals ignored to their
+// children.
+class SignalsByDefault {
+ public:
+  SignalsByDefault() {
+    for (const int signal : {SIGINT, SIGTERM, SIGHUP, SIGQUIT}) ::signal(signal, SIG_DFL);
+  }
+};
+
+inline bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
+
+// A process that is not our child, to be watched beyond the end of its run.  Nothing where it has
+// ended already.
+inline UniqueFd watch(const std::string& pid) {
+  return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, std::stoi(pid), 0)));
+}
+
+// A signal that has been sent takes effect a moment later, and nobody of the run waits for it.
+inline bool ends(const UniqueFd& process) {
+  if (!process) return true;
+  pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+  return ::poll(&ended, 1, 10'000) == 1;
+}
+
+}  // namespace distrun::testing

@@ -1,0 +1,237 @@
+#include "distrun/record.h"
+
+#include <csignal>
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+#include <map>
+#include <string>
+
+#include <fcntl.h>
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/crash/error_file.h"
+#include "common/text/demangle.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::ExitedWithCode;
+using ::testing::HasSubstr;
+using ::testing::KilledBySignal;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+// Each failure is one of the program record_failures, which a death test becomes: its end and its
+// stderr are looked at there, its error file here.
+class RecordTest : public ::testing::Test {
+ protected:
+  RecordTest() : folder_(::testing::TempDir() + "record_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+    path_ = folder_ + "/error.json";
+    variables_ = {{"TORCHELASTIC_ERROR_FILE", path_}, {"RANK", "3"}};
+    std::ofstream(path_) << std::string(200'000, 'x');  // It is replaced.
+  }
+  ~RecordTest() override { std::filesystem::remove_all(folder_); }
+
+  void fail_by(const std::string& way, const std::string& more = "3") const {
+    for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
+    ::execl(RECORD_FAILURES, "record_failures", way.c_str(), more.c_str(), nullptr);
+    std::abort();
+  }
+
+  ErrorReport report() const {
+    auto read = read_error_file(path_);
+    EXPECT_TRUE(read) << (read ? "" : read.error().message);
+    return read && *read ? **read : ErrorReport{};
+  }
+  std::string stack() const { return demangled_backtrace(report().callstack); }
+
+  std::string folder_, path_;
+  std::map<std::string, std::string> variables_;
+};
+
+TEST_F(RecordTest, AnExceptionIsExitStatus1AndItsTextIsInTheFile) {
+  EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1),
+              "^record_failures: std::runtime_error: cannot open digits \"a\"\n");
+  EXPECT_EQ(report().message, "std::runtime_error: cannot open digits \"a\"");
+  EXPECT_EQ(report().rank, 3);
+  EXPECT_GT(report().timestamp.value_or(0), 1'700'000'000);
+}
+
+// Objects with destructors lie between the throw and main: the stack is that of the throw still.
+TEST_F(RecordTest, TheBacktraceOfAnExceptionBeginsWhereItWasThrown) {
+  EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "#0 \\(anonymous namespace\\)::open_data");
+  EXPECT_THAT(stack(), AllOf(StartsWith("#0 (anonymous namespace)::open_data(std::string const&)"),
+                             HasSubstr("(anonymous namespace)::fail(int, char**)"),
+                             HasSubstr("record_failures+0x")));
+}
+
+TEST_F(RecordTest, TheStandardLibrarysThrowersAreNotPartOfTheBacktrace) {
+  EXPECT_EXIT(fail_by("at"), ExitedWithCode(1), "std::out_of_range: vector::_M_range_check");
+  EXPECT_THAT(stack(),
+              AllOf(HasSubstr(" (anonymous namespace)::read_at"), Not(HasSubstr("__throw"))));
+}
+
+TEST_F(RecordTest, WhatIsNoExceptionOfTheStandardIsDescribedToo) {
+  EXPECT_EXIT(fail_by("text"), ExitedWithCode(1), "char const\\*: a mere text\n");
+  EXPECT_EXIT(fail_by("number"), ExitedWithCode(1), "int: thrown, which says no more\n");
+}
+
+TEST_F(RecordTest, OfALongTextTheFileHasTheBeginning) {
+  EXPECT_EXIT(fail_by("long"), ExitedWithCode(1), "std::runtime_error: xxx");
+  EXPECT_THAT(report().message, StartsWith("std::runtime_error: xxx"));
+  EXPECT_THAT(stack(), HasSubstr("(anonymous namespace)::fail(int, char**)"));
+}
+
+TEST_F(RecordTest, LibTorchsOwnBacktraceIsCutToItsFirstLine) {
+  EXPECT_EXIT(fail_by("torch"), ExitedWithCode(1), "LibTorchsError: sizes differ\nException");
+  EXPECT_THAT(report().message, ::testing::EndsWith("LibTorchsError: sizes differ"));
+  EXPECT_THAT(stack(),
+              StartsWith("Exception raised from f at x.cpp:3 (most recent call first):\n#0 "));
+}
+
+TEST_F(RecordTest, AnExceptionInAThreadIsReportedAsWell) {
+  EXPECT_EXIT(fail_by("thread"), ExitedWithCode(1), "std::runtime_error: cannot open it\n");
+  EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::open_data"));
+}
+
+TEST_F(RecordTest, AnExceptionThatANoexceptFunctionStopsIsReportedAsWell) {
+  EXPECT_EXIT(fail_by("noexcept"), ExitedWithCode(1), "std::runtime_error: cannot open it\n");
+  EXPECT_EQ(report().message, "std::runtime_error: cannot open it");
+  EXPECT_THAT(stack(), AllOf(StartsWith("#0 (anonymous namespace)::"),
+                             HasSubstr("(anonymous namespace)::forbids()")));
+}
+
+TEST_F(RecordTest, TerminateWithoutAnExceptionIsSigabrt) {
+  EXPECT_EXIT(fail_by("terminate"), KilledBySignal(SIGABRT), "std::terminate: called without");
+  EXPECT_THAT(report().message, StartsWith("std::terminate: "));
+  EXPECT_THAT(stack(), HasSubstr("(anonymous namespace)::fail("));
+}
+
+TEST_F(RecordTest, ASignalEndsTheProcessAndLeavesTheStackInTheFile) {
+  EXPECT_EXIT(fail_by("segv"), KilledBySignal(SIGSEGV),
+              "^record_failures: SIGSEGV: no memory at 0x0\n#0 ");
+  EXPECT_EQ(report().message, "SIGSEGV: no memory at 0x0");
+  EXPECT_EQ(report().rank, 3);
+  EXPECT_THAT(stack(), AllOf(StartsWith("#0 (anonymous namespace)::touch()+0x"),
+                             HasSubstr("(anonymous namespace)::fail(int, char**)")));
+}
+
+TEST_F(RecordTest, EverySignalThatIsAFailureIsReported) {
+  EXPECT_EXIT(fail_by("fpe"), KilledBySignal(SIGFPE), "SIGFPE: integer division by zero at 0x");
+  EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::divide()"));
+  EXPECT_EXIT(fail_by("ill"), KilledBySignal(SIGILL), "SIGILL: illegal instruction at 0x");
+  EXPECT_EXIT(fail_by("bus"), KilledBySignal(SIGBUS), "SIGBUS: nothing is mapped at 0x");
+  EXPECT_EXIT(fail_by("kill_segv"), KilledBySignal(SIGSEGV), "SIGSEGV: the program sent it");
+}
+
+TEST_F(RecordTest, AbortsAndAssertionsPointAtWhoCalledThem) {
+  for (const char* way : {"abort", "assert"}) {
+    EXPECT_EXIT(fail_by(way), KilledBySignal(SIGABRT), "SIGABRT: the program called abort");
+    EXPECT_THAT(stack(), HasSubstr("#1 (anonymous namespace)::fail(int, char**)"));
+  }
+}
+
+TEST_F(RecordTest, ASignalInAThreadIsReportedOnce) {
+  EXPECT_EXIT(fail_by("segv_in_thread"), KilledBySignal(SIGSEGV), "SIGSEGV");
+  EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::touch()"));
+  EXPECT_EXIT(fail_by("segv_in_all_threads"), KilledBySignal(SIGSEGV), "SIGSEGV");
+  EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::touch()"));
+}
+
+TEST_F(RecordTest, AStackThatHasOverflowedIsReported) {
+  EXPECT_EXIT(fail_by("overflow"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x");
+  EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::recurse(int)"));
+}
+
+// The report crashes itself: what it had written before it looked at the stack stays.
+TEST_F(RecordTest, AStackThatCannotBeReadStillLeavesTheReport) {
+  EXPECT_EXIT(fail_by("lost_stack"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x0\n$");
+  EXPECT_EQ(report().message, "SIGSEGV: no memory at 0x0");
+  EXPECT_EQ(stack(), "");
+}
+
+TEST_F(RecordTest, AReportOfAnExceptionThatCrashesEndsAsTheExceptionWould) {
+  EXPECT_EXIT(fail_by("what"), ExitedWithCode(1), "^$");
+}
+
+TEST_F(RecordTest, ACallOfANullPointerIsReportedWithItsCaller) {
+  EXPECT_EXIT(fail_by("call_nothing"), KilledBySignal(SIGSEGV),
+              "SIGSEGV: no memory at 0x0\n#0 0x0\n");
+  EXPECT_THAT(stack(), HasSubstr("#1 (anonymous namespace)::call_nothing()"));
+}
+
+// stderr is a pipe that is full, and nobody reads it.
+TEST_F(RecordTest, AReportThatCannotGoOnEndsWithTheSignalAllTheSame) {
+  EXPECT_EXIT(
+      {
+        int ends[2];
+        if (::pipe2(ends, O_NONBLOCK) != 0) std::abort();
+        while (::write(ends[1], "x", 1) == 1) {
+        }
+        if (::fcntl(ends[1], F_SETFL, 0) != 0) std::abort();
+        ::dup2(ends[1], STDERR_FILENO);
+        fail_by("segv");
+      },
+      KilledBySignal(SIGSEGV), "^$");
+  EXPECT_EQ(report().message, "SIGSEGV: no memory at 0x0");
+}
+
+TEST_F(RecordTest, WhatIsNoFailureLeavesTheFileAlone) {
+  std::filesystem::remove(path_);
+  EXPECT_EXIT(fail_by("return"), ExitedWithCode(7), "^$");
+  EXPECT_EXIT(fail_by("exit"), ExitedWithCode(8), "^$");
+  EXPECT_EXIT(fail_by("term"), KilledBySignal(SIGTERM), "^$");
+  EXPECT_FALSE(std::filesystem::exists(path_));
+}
+
+TEST_F(RecordTest, WithoutAVariableTheTextGoesToStderrAlone) {
+  std::filesystem::remove(path_);
+  variables_["TORCHELASTIC_ERROR_FILE"] = "";
+  EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "std::runtime_error: cannot open");
+  EXPECT_EXIT(fail_by("segv"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x0\n#0 ");
+  EXPECT_TRUE(std::filesystem::is_empty(folder_));
+}
+
+TEST_F(RecordTest, AFileThatCannotBeWrittenChangesNothingElse) {
+  ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);  // Opening it would wait.
+  for (const std::string name : {"/no/such/folder", "/pipe"}) {
+    variables_["TORCHELASTIC_ERROR_FILE"] = folder_ + name;
+    EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "std::runtime_error: cannot open");
+    EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "\nno error file: .*" + name);
+    EXPECT_EXIT(fail_by("segv"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x0\n#0 ");
+  }
+}
+
+TEST_F(RecordTest, AHandlerThatIsThereBeforeStays) {
+  variables_.erase("RANK");
+  EXPECT_EXIT(fail_by("segv", "handler"), ExitedWithCode(9), "^$");
+}
+
+TEST_F(RecordTest, StdoutIsFlushedBeforeAnExceptionEndsTheProcess) {
+  const std::string command = "TORCHELASTIC_ERROR_FILE= " RECORD_FAILURES " throw 2>/dev/null >" +
+                              folder_ + "/out; test \"$(cat " + folder_ + "/out)\" = 'not flushed'";
+  EXPECT_EQ(std::system(command.c_str()), 0);
+}
+
+TEST_F(RecordTest, AReaderOfStderrThatIsGoneDoesNotChangeTheEnd) {
+  EXPECT_EXIT(
+      {
+        int ends[2];
+        if (::pipe(ends) != 0) std::abort();
+        ::close(ends[0]);
+        ::dup2(ends[1], STDERR_FILENO);
+        fail_by("throw");
+      },
+      ExitedWithCode(1), "^$");
+  EXPECT_THAT(report().message, StartsWith("std::runtime_error"));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,27 @@
+#include "common/text/text_cut.h"
+
+#include <algorithm>
+#include <cstring>
+
+namespace distrun {
+
+std::string_view whole_utf8(std::string_view text) {
+  constexpr std::size_t kCharacterBytesMax = 4;
+  for (std::size_t back = 1; back <= std::min(text.size(), kCharacterBytesMax); ++back) {
+    const auto byte = static_cast<unsigned char>(text[text.size() - back]);
+    if (byte < 0x80) break;
+    if (byte < 0xC0) continue;  // Not the first of its character.
+    const std::size_t bytes = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
+    if (back < bytes) text.remove_suffix(back);
+    break;
+  }
+  return text;
+}
+
+std::size_t last_newline(std::string_view text) {
+  const void* found = ::memrchr(text.data(), '\n', text.size());
+  if (found == nullptr) return std::string_view::npos;
+  return static_cast<std::size_t>(static_cast<const char*>(found) - text.data());
+}
+
+}  // namespace distrun

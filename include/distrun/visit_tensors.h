@@ -1,0 +1,86 @@
+// Finds the tensors in a value of any type: what a module's forward() takes and returns.
+//
+//     std::pair<at::Tensor, std::vector<at::Tensor>> output = …;
+//     for_each_tensor(output, [&](at::Tensor& tensor) { tensor = tensor.to(device); });
+//
+// Known are tensors, numbers, strings, std::optional, unique_ptr and shared_ptr (what they point
+// to), pair, tuple, variant, reference_wrapper, every range that holds its elements (array, vector,
+// map, …), torch::OrderedDict, and all of these within each other.  What is copied byte by byte
+// (durations, a struct of numbers) holds no tensor.  A type of your own becomes known by a function
+// beside it:
+//
+//     struct Output { at::Tensor logits; std::vector<at::Tensor> hidden; std::string name; };
+//
+//     template <class Visit>
+//     void visit_tensors(Output& output, const Visit& visit) {
+//       visit(output.logits);
+//       visit(output.hidden);                  // Anything that is known itself.
+//     }
+//
+// A type that holds none has an empty one.  For a type of somebody else's, the function is in
+// namespace distrun, as in visit_packed_sequence.h.
+//
+// A type that is not known is an error of the compiler: KnowsTensors<Output> is false.  So it is
+// where a tensor could not be replaced: a const one, or those in a view that makes them.
+//
+// It is what torch.nn.parallel.distributed finds in lists, tuples, dicts and dataclasses.
+#pragma once
+
+#include <concepts>
+#include <tuple>
+#include <type_traits>
+#include <variant>
+
+#include <ATen/core/Tensor.h>
+
+#include "distrun/detail/value_kind.h"
+
+namespace distrun {
+
+namespace internal {
+
+template <class Value, class Function>
+void visit(Value& value, const Function& function) {
+  constexpr ValueKind kind = value_kind<Value>();
+  static_assert(kind != ValueKind::kUnknown,
+                "the tensors in this value cannot be found, or not be replaced: write a "
+                "visit_tensors() for its type, see distrun/visit_tensors.h");
+  [[maybe_unused]] const TensorVisitor<Function> deeper(function);
+  if constexpr (kind == ValueKind::kTensor) {
+    function(value);
+  } else if constexpr (kind == ValueKind::kOwn) {
+    visit_tensors(value, deeper);
+  } else if constexpr (kind == ValueKind::kPointer) {
+    if (value) deeper(*value);
+  } else if constexpr (kind == ValueKind::kReference) {
+    deeper(value.get());
+  } else if constexpr (kind == ValueKind::kVariant) {
+    if (!value.valueless_by_exception()) std::visit(deeper, value);
+  } else if constexpr (kind == ValueKind::kTuple) {
+    std::apply([&](auto&... element) { (deeper(element), ...); }, value);
+  } else if constexpr (kind == ValueKind::kRange) {
+    for (auto& element : value) deeper(element);
+  } else if constexpr (kind == ValueKind::kItem) {
+    deeper(value.value());
+  }
+}
+
+}  // namespace internal
+
+template <class Function>
+template <class Value>
+void TensorVisitor<Function>::operator()(Value& within) const {
+  internal::visit(within, *function_);
+}
+
+// The tensors in a T can be found, and replaced.
+template <class T>
+concept KnowsTensors = internal::knows_tensors<std::remove_reference_t<T>>();
+
+// Calls function(tensor) for each, in the order in which they lie; undefined ones too.  It may
+// replace them.
+template <class Value, class Function>
+requires KnowsTensors<Value> && std::invocable<const Function&, at::Tensor&>
+void for_each_tensor(Value& value, const Function& function) { internal::visit(value, function); }
+
+}  // namespace distrun

@@ -1,0 +1,44 @@
+#include "launcher/nodes/listen_address.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::AnyOf;
+using ::testing::HasSubstr;
+
+TEST(ListenAddressTest, ANumericAddressIsTakenAsItIs) {
+  EXPECT_EQ(listen_address("127.0.0.9", seconds(0)).value(), "127.0.0.9");
+  EXPECT_EQ(listen_address("::", seconds(0)).value(), "::");
+}
+
+// 192.0.2.0/24 is for documentation.
+TEST(ListenAddressTest, AnAddressOfAnotherMachineIsAnErrorThatSaysWhoHasIt) {
+  const auto address = listen_address("192.0.2.7", seconds(0));
+  ASSERT_FALSE(address);
+  EXPECT_THAT(address.error().message,
+              HasSubstr("--master-addr 192.0.2.7 is no address of this machine; it belongs to"));
+}
+
+// Others cannot find this machine at its loopback.
+TEST(ListenAddressTest, ANameOfLoopbackAloneIsEveryAddress) {
+  EXPECT_THAT(listen_address("localhost", seconds(30)).value(), AnyOf("::", "0.0.0.0"));
+}
+
+TEST(ListenAddressTest, ANameWithoutAnAddressIsAnError) {
+  const auto address = listen_address("no such host", seconds(60));
+  ASSERT_FALSE(address);
+  EXPECT_EQ(address.error().kind, ErrorKind::kSystem);
+}
+
+TEST(ListenAddressTest, ALookUpIsBounded) {
+  const auto address = listen_address("localhost", seconds(0));
+  ASSERT_FALSE(address);
+  EXPECT_EQ(address.error().kind, ErrorKind::kTimedOut);
+}
+
+}  // namespace
+}  // namespace distrun

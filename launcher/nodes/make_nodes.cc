@@ -1,0 +1,49 @@
+#include "launcher/nodes/make_nodes.h"
+
+#include <utility>
+
+#include "launcher/nodes/nodes_host.h"
+#include "launcher/nodes/nodes_member.h"
+#include "launcher/run/supervisor.h"
+
+namespace distrun {
+
+namespace {
+
+// What a node takes at most from StopNode to NodeStopped, besides --shutdown-timeout: for what
+// SIGTERM does not end, for what is left behind, and for the way.
+std::chrono::milliseconds stop_margin() {
+  const Supervisor::Options options;
+  return options.kill_timeout + options.leftovers_timeout + std::chrono::seconds(15);
+}
+
+}  // namespace
+
+MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const std::string& host,
+                     NodesHandlers handlers) {
+  const LaunchOptions& options = plan.options;
+  const JoinRequest request{.run_id = options.run_id,
+                            .node = options.node_rank,
+                            .nodes = options.nnodes,
+                            .workers = static_cast<int>(plan.workers.size()),
+                            .max_restarts = options.max_restarts,
+                            .role = options.role,
+                            .host = host};
+  if (options.node_rank > 0) {
+    const NodesMember::Options member{.address = {options.master_addr, options.master_port},
+                                      .join_timeout = options.join_timeout};
+    return {std::make_unique<NodesMember>(io, request, member, std::move(handlers)), nullptr};
+  }
+  auto nodes = std::make_unique<NodesHost>(
+      io, request,
+      NodesHost::Options{.join_timeout = options.join_timeout,
+                         .stop_timeout = options.shutdown_timeout + stop_margin(),
+                         .stop_patience = options.shutdown_timeout + std::chrono::seconds(5)},
+      std::move(handlers));
+  const auto take = [to = nodes.get()](boost::asio::ip::tcp::socket socket, std::string received) {
+    to->take(std::move(socket), std::move(received));
+  };
+  return {std::move(nodes), take};
+}
+
+}  // namespace distrun

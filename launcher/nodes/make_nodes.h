@@ -1,0 +1,30 @@
+// make_nodes makes what connects this node to the others, from the plan of a run of several nodes.
+//
+//     auto nodes = make_nodes(io, plan, "gpu-7", handlers);
+//     StoreServer::listen(io, table, {.on_node = nodes.take});      // on node 0
+//     nodes.nodes->join();
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
+
+#include "launcher/nodes/nodes.h"
+#include "launcher/plan/plan.h"
+
+namespace distrun {
+
+struct MadeNodes {
+  std::unique_ptr<Nodes> nodes;
+  // On node 0: what the store does with a node's connection.  `nodes` must outlive its calls.
+  std::function<void(boost::asio::ip::tcp::socket socket, std::string received)> take;
+};
+
+// `host` is this node's name, for people.
+MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const std::string& host,
+                     NodesHandlers handlers);
+
+}  // namespace distrun

@@ -1,0 +1,155 @@
+#include "launcher/nodes/node_channel.h"
+
+#include <utility>
+
+#include <boost/asio/buffer.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/write.hpp>
+#include <fmt/format.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "distrun/store_address.h"
+#include "store/request.h"
+
+namespace distrun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+constexpr std::size_t kUnsentBytesMax = 8 * kNodeMessageBytesMax;
+constexpr auto kLinger = std::chrono::seconds(5);
+
+// After 5 s without a word the kernel asks every 3 s; after 15 s without an answer, to that or to
+// what was sent, the connection has ended.
+void watch_peer(tcp::socket& socket) {
+  const auto set = [&](int level, int name, int value) {
+    ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
+  };
+  set(SOL_SOCKET, SO_KEEPALIVE, 1);
+  set(IPPROTO_TCP, TCP_KEEPIDLE, 5);
+  set(IPPROTO_TCP, TCP_KEEPINTVL, 3);
+  set(IPPROTO_TCP, TCP_KEEPCNT, 3);
+  set(IPPROTO_TCP, TCP_USER_TIMEOUT, 15'000);
+  set(IPPROTO_TCP, TCP_NODELAY, 1);
+}
+
+Error reason_of(const error_code& error) {
+  constexpr const char* kEnded = "its connection has ended";
+  if (error == asio::error::eof) return {ErrorKind::kSystem, kEnded};
+  return Error::from_errno(kEnded, error.value());
+}
+
+Error broken(std::string what) { return {ErrorKind::kProtocol, std::move(what)}; }
+
+}  // namespace
+
+std::shared_ptr<NodeChannel> NodeChannel::open(tcp::socket socket, std::string received,
+                                               Handlers handlers) {
+  std::shared_ptr<NodeChannel> channel(
+      new NodeChannel(std::move(socket), std::move(received), std::move(handlers)));
+  // Who opens it gets to know it before its first message.
+  asio::post(channel->socket_.get_executor(), [channel] { channel->read_messages(); });
+  return channel;
+}
+
+NodeChannel::NodeChannel(tcp::socket socket, std::string received, Handlers handlers)
+    : socket_(std::move(socket)),
+      linger_(socket_.get_executor()),
+      handlers_(std::move(handlers)),
+      unread_(std::move(received)) {
+  error_code ignored;
+  remote_ = text_of(socket_.remote_endpoint(ignored));
+  watch_peer(socket_);
+}
+
+void NodeChannel::greet() { send(std::string(1, static_cast<char>(kNodeGreeting))); }
+
+void NodeChannel::send(const NodeMessage& message) { send(to_line(message)); }
+
+void NodeChannel::send(const std::string& bytes) {
+  if (!socket_.is_open() || closing_) return;
+  if (to_send_.size() + bytes.size() > kUnsentBytesMax) {
+    return end(broken("it does not read what it is told"));
+  }
+  to_send_ += bytes;
+  if (sending_.empty()) write();
+}
+
+void NodeChannel::write() {
+  sending_ = std::exchange(to_send_, {});
+  asio::async_write(socket_, asio::buffer(sending_),
+                    [self = shared_from_this()](error_code error, std::size_t) {
+                      self->sending_.clear();
+                      if (error) return self->end(reason_of(error));
+                      if (!self->to_send_.empty()) return self->write();
+                      if (self->closing_) self->close_now();
+                    });
+}
+
+void NodeChannel::receive() {
+  socket_.async_read_some(asio::buffer(buffer_),
+                          [self = shared_from_this()](error_code error, std::size_t size) {
+                            if (error) return self->end(reason_of(error));
+                            if (!self->lingers_) self->unread_.append(self->buffer_.data(), size);
+                            self->read_messages();
+                          });
+}
+
+void NodeChannel::read_messages() {
+  std::size_t line_end;
+  while (handlers_.on_message && (line_end = unread_.find('\n')) != std::string::npos) {
+    const auto message = node_message_from(std::string_view(unread_).substr(0, line_end));
+    if (!message) return end(broken("it sends " + message.error().message));
+    unread_.erase(0, line_end + 1);
+    const auto handle = handlers_.on_message;  // Which may close this channel.
+    handle(*message);
+  }
+  if (unread_.size() > kNodeMessageBytesMax) {
+    return end(broken(fmt::format("it sends more than {} bytes without an end of the line",
+                                  kNodeMessageBytesMax)));
+  }
+  if (socket_.is_open()) receive();
+}
+
+void NodeChannel::end(const Error& reason) {
+  const auto tell = std::exchange(handlers_, {}).on_end;
+  error_code ignored;
+  socket_.close(ignored);
+  linger_.cancel();
+  if (tell) tell(reason);
+}
+
+void NodeChannel::close() {
+  handlers_ = {};
+  closing_ = true;
+  if (sending_.empty()) close_now();
+}
+
+// Closed with something unread, the kernel would take back what was sent last.
+void NodeChannel::close_with(const NodeMessage& message) {
+  send(message);
+  lingers_ = true;
+  unread_.clear();
+  close();
+}
+
+void NodeChannel::close_now() {
+  error_code ignored;
+  if (!lingers_) {
+    socket_.close(ignored);
+    return;
+  }
+  socket_.shutdown(tcp::socket::shutdown_send, ignored);
+  linger_.expires_after(kLinger);
+  linger_.async_wait([self = shared_from_this()](error_code canceled) {
+    error_code also_ignored;
+    if (!canceled) self->socket_.close(also_ignored);
+  });
+}
+
+}  // namespace distrun

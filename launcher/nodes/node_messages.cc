@@ -1,0 +1,175 @@
+#include "launcher/nodes/node_messages.h"
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+namespace distrun {
+
+namespace {
+
+using nlohmann::json;
+
+// Cut so that a whole message stays below its limit, also where JSON writes a byte as six.
+constexpr std::size_t kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
+constexpr int kCountMax = 1 << 24;
+
+std::string cut(const std::string& text, std::size_t bytes_max) {
+  return text.size() <= bytes_max ? text : text.substr(0, bytes_max);
+}
+
+std::string cut_to_lines(const std::string& text, std::size_t bytes_max) {
+  const std::string kept = cut(text, bytes_max);
+  return kept.size() == text.size() ? kept : kept.substr(0, kept.rfind('\n') + 1);
+}
+
+json json_of(const RunVerdict& verdict) {
+  return {{"status", verdict.status},
+          {"node", verdict.node},
+          {"host", cut(verdict.host, kNodeNameBytesMax)},
+          {"headline", cut(verdict.headline, kHeadlineBytesMax)},
+          {"details", cut_to_lines(verdict.details, kDetailsBytesMax)},
+          {"notes", cut_to_lines(verdict.notes, kHeadlineBytesMax)}};
+}
+
+struct ToJson {
+  json operator()(const JoinRequest& m) const {
+    return {{"type", "join"},
+            {"protocol", m.protocol},
+            {"run_id", cut(m.run_id, kNodeNameBytesMax)},
+            {"node", m.node},
+            {"nodes", m.nodes},
+            {"workers", m.workers},
+            {"max_restarts", m.max_restarts},
+            {"role", cut(m.role, kNodeNameBytesMax)},
+            {"host", cut(m.host, kNodeNameBytesMax)}};
+  }
+  json operator()(const JoinAccepted& m) const {
+    return {{"type", "accepted"}, {"host", cut(m.host, kNodeNameBytesMax)}};
+  }
+  json operator()(const JoinRefused& m) const {
+    return {{"type", "refused"}, {"reason", cut(m.reason, kDetailsBytesMax)}};
+  }
+  json operator()(const NodeFailed& m) const {
+    return {{"type", "failed"},
+            {"attempt", m.attempt},
+            {"may_restart", m.may_restart},
+            {"verdict", json_of(m.verdict)}};
+  }
+  json operator()(const NodeSucceeded& m) const {
+    return {{"type", "succeeded"}, {"attempt", m.attempt}};
+  }
+  json operator()(const NodeStopped& m) const {
+    return {{"type", "stopped"}, {"attempt", m.attempt}};
+  }
+  json operator()(const StartNode& m) const {
+    return {{"type", "start"},
+            {"attempt", m.attempt},
+            {"rank_base", m.rank_base},
+            {"world_size", m.world_size},
+            {"role_rank_base", m.role_rank_base},
+            {"role_world_size", m.role_world_size}};
+  }
+  json operator()(const StopNode& m) const {
+    return {{"type", "stop"},
+            {"attempt", m.attempt},
+            {"is_last", m.is_last},
+            {"verdict", json_of(m.verdict)}};
+  }
+  json operator()(const FinishNode& m) const {
+    return {{"type", "finish"}, {"verdict", json_of(m.verdict)}};
+  }
+};
+
+int number(const json& object, const char* name, int min, int max = kCountMax) {
+  const json& member = object.at(name);
+  if (!member.is_number_integer()) throw std::out_of_range(fmt::format("{} is no number", name));
+  const auto value = member.get<std::int64_t>();
+  if (value < min || value > max) {
+    throw std::out_of_range(fmt::format("{} is {}, not from {} to {}", name, value, min, max));
+  }
+  return static_cast<int>(value);
+}
+
+std::string text(const json& object, const char* name) {
+  return object.at(name).get<std::string>();
+}
+
+RunVerdict verdict_from(const json& message) {
+  const json& object = message.at("verdict");
+  return {.status = number(object, "status", 0, 255),
+          .node = number(object, "node", 0),
+          .host = text(object, "host"),
+          .headline = text(object, "headline"),
+          .details = text(object, "details"),
+          .notes = text(object, "notes")};
+}
+
+StartNode start_from(const json& object) {
+  StartNode start{.attempt = number(object, "attempt", 0),
+                  .rank_base = 0,
+                  .world_size = number(object, "world_size", 1),
+                  .role_rank_base = 0,
+                  .role_world_size = number(object, "role_world_size", 1)};
+  start.rank_base = number(object, "rank_base", 0, start.world_size - 1);
+  start.role_rank_base = number(object, "role_rank_base", 0, start.role_world_size - 1);
+  return start;
+}
+
+// A request of another protocol is understood as far as its number: it gets an answer.
+JoinRequest join_from(const json& object) {
+  JoinRequest join{.protocol = number(object, "protocol", 0)};
+  if (join.protocol != kNodeProtocol) return join;
+  join.run_id = text(object, "run_id");
+  join.node = number(object, "node", 0);
+  join.nodes = number(object, "nodes", 1);
+  join.workers = number(object, "workers", 1, 1 << 16);
+  join.max_restarts = number(object, "max_restarts", 0);
+  join.role = text(object, "role");
+  join.host = text(object, "host");
+  return join;
+}
+
+NodeMessage message_from(const json& object) {
+  const std::string type = text(object, "type");
+  const auto attempt = [&] { return number(object, "attempt", 0); };
+  if (type == "join") return join_from(object);
+  if (type == "accepted") return JoinAccepted{text(object, "host")};
+  if (type == "refused") return JoinRefused{text(object, "reason")};
+  if (type == "failed") {
+    return NodeFailed{attempt(), object.at("may_restart").get<bool>(), verdict_from(object)};
+  }
+  if (type == "succeeded") return NodeSucceeded{attempt()};
+  if (type == "stopped") return NodeStopped{attempt()};
+  if (type == "start") return start_from(object);
+  if (type == "stop") {
+    return StopNode{attempt(), object.at("is_last").get<bool>(), verdict_from(object)};
+  }
+  if (type == "finish") return FinishNode{verdict_from(object)};
+  throw std::out_of_range("no message has the type '" + type + "'");
+}
+
+template <class Variant>
+NodeMessage widened(const Variant& some) {
+  return std::visit([](const auto& message) -> NodeMessage { return message; }, some);
+}
+
+}  // namespace
+
+NodeMessage message_of(const NodeReport& report) { return widened(report); }
+NodeMessage message_of(const NodeOrder& order) { return widened(order); }
+
+std::string to_line(const NodeMessage& message) {
+  // What workers write need not be UTF-8.
+  return std::visit(ToJson{}, message).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+}
+
+Result<NodeMessage> node_message_from(std::string_view line) {
+  try {
+    return message_from(json::parse(line));
+  } catch (const std::exception& error) {
+    return Error{ErrorKind::kProtocol,
+                 std::string("what is no message of a node: ") + error.what()};
+  }
+}
+
+}  // namespace distrun

@@ -1,0 +1,101 @@
+#include "launcher/nodes/node_messages.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+
+const RunVerdict kVerdict{.status = 7,
+                          .node = 1,
+                          .host = "gpu-7",
+                          .headline = "rank 3 failed: exit code 7",
+                          .details = "  pid 4711\n",
+                          .notes = "  node 2 is lost too\n"};
+
+NodeMessage sent(const NodeMessage& message) {
+  std::string line = to_line(message);
+  EXPECT_EQ(line.find('\n'), line.size() - 1) << "a message is one line";
+  line.pop_back();
+  return node_message_from(line).value();
+}
+
+TEST(NodeMessagesTest, ArriveAsTheyWereSent) {
+  const std::vector<NodeMessage> all = {
+      JoinRequest{.run_id = "run 7",
+                  .node = 1,
+                  .nodes = 3,
+                  .workers = 4,
+                  .max_restarts = 2,
+                  .role = "trainer",
+                  .host = "gpu-7"},
+      JoinAccepted{"gpu-6"},
+      JoinRefused{"node 1 is here already"},
+      NodeFailed{.attempt = 2, .may_restart = true, .verdict = kVerdict},
+      NodeSucceeded{3},
+      NodeStopped{4},
+      StartNode{
+          .attempt = 1, .rank_base = 4, .world_size = 8, .role_rank_base = 1, .role_world_size = 5},
+      StopNode{.attempt = 5, .is_last = false, .verdict = kVerdict},
+      FinishNode{kVerdict}};
+  for (const NodeMessage& message : all) EXPECT_EQ(sent(message), message) << to_line(message);
+}
+
+TEST(NodeMessagesTest, AVerdictNamesItsNode) {
+  EXPECT_EQ(describe(kVerdict), "node 1 (gpu-7): rank 3 failed: exit code 7");
+}
+
+TEST(NodeMessagesTest, WhatAWorkerWroteCannotMakeAMessageTooLong) {
+  // Each byte becomes six in JSON.
+  RunVerdict verdict{.host = std::string(100'000, '\x01'),
+                     .headline = std::string(100'000, '\x02'),
+                     .details = std::string(1'000'000, '\x03'),
+                     .notes = std::string(100'000, '\x04')};
+  EXPECT_LE(to_line(StopNode{.verdict = verdict}).size(), kNodeMessageBytesMax);
+}
+
+TEST(NodeMessagesTest, WhatIsCutEndsWithALine) {
+  std::string lines;
+  for (int i = 0; i < 2000; ++i) lines += "line\n";
+  const auto got = std::get<FinishNode>(sent(FinishNode{RunVerdict{.details = lines}}));
+  EXPECT_LT(got.verdict.details.size(), lines.size());
+  EXPECT_TRUE(got.verdict.details.ends_with("line\n"));
+}
+
+TEST(NodeMessagesTest, WhatIsNoUtf8IsReplaced) {
+  const auto got = std::get<FinishNode>(sent(FinishNode{RunVerdict{.details = "a\xff z"}}));
+  EXPECT_THAT(got.verdict.details, HasSubstr(" z"));
+}
+
+TEST(NodeMessagesTest, ARequestOfAnotherProtocolIsUnderstoodAsSuch) {
+  const auto message = node_message_from(R"({"type": "join", "protocol": 9, "what": []})");
+  EXPECT_EQ(std::get<JoinRequest>(message.value()).protocol, 9);
+}
+
+TEST(NodeMessagesTest, WhatCannotBeIsRefused) {
+  const std::string join =
+      R"("protocol": 1, "run_id": "", "nodes": 2, "max_restarts": 0, "role": "", "host": "")";
+  for (const std::string& line : std::vector<std::string>{
+           "", "hello", "[]", "7", "{}", R"({"type": 7})", R"({"type": "start"})",
+           R"({"type": "stopped", "attempt": -1})", R"({"type": "stopped", "attempt": "0"})",
+           R"({"type": "stopped", "attempt": 1e99})", R"({"type": "nothing"})",
+           R"({"type": "join", "node": -1, "workers": 1, )" + join + "}",
+           R"({"type": "join", "node": 1, "workers": 0, )" + join + "}",
+           R"({"type": "start", "attempt": 0, "rank_base": 2, "world_size": 2,
+               "role_rank_base": 0, "role_world_size": 2})",
+           R"({"type": "finish", "verdict": {"status": 256, "node": 0, "host": "",
+               "headline": "", "details": "", "notes": ""}})"}) {
+    const auto message = node_message_from(line);
+    ASSERT_FALSE(message) << line;
+    EXPECT_EQ(message.error().kind, ErrorKind::kProtocol);
+  }
+}
+
+TEST(NodeMessagesTest, DeepNestingIsAnErrorNotAnOverflow) {
+  EXPECT_FALSE(node_message_from(std::string(kNodeMessageBytesMax, '[')));
+}
+
+}  // namespace
+}  // namespace distrun

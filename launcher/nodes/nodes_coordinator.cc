@@ -1,0 +1,260 @@
+#include "launcher/nodes/nodes_coordinator.h"
+
+#include <algorithm>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "launcher/outcome/run_end.h"
+
+namespace distrun {
+
+NodesCoordinator::NodesCoordinator(const Options& options, TimePoint now)
+    : options_(options),
+      nodes_(static_cast<std::size_t>(options.nodes)),
+      deadline_(now + options.join_timeout) {}
+
+NodeActions NodesCoordinator::step(const NodeEvent& event, TimePoint now) {
+  std::visit([&](const auto& happened) { handle(happened, now); }, event);
+  return std::exchange(actions_, {});
+}
+
+void NodesCoordinator::handle(const NodeAsked& event, TimePoint) {
+  const std::string reason = reason_to_refuse(event.request);
+  if (!reason.empty()) {
+    actions_.push_back(RefuseNode{event.peer, reason});
+    return;
+  }
+  Node& node = nodes_[static_cast<std::size_t>(event.request.node)];
+  node = {State::kHere, event.peer, event.request};
+  actions_.push_back(AcceptNode{event.peer, event.request.node});
+  if (all({State::kHere})) begin_attempt();
+}
+
+std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const {
+  if (request.protocol != kNodeProtocol) {
+    return fmt::format(
+        "it speaks version {} of the nodes' protocol, node 0 version {}: every node needs the same "
+        "distrun",
+        request.protocol, kNodeProtocol);
+  }
+  if (request.run_id != options_.run_id) {
+    return fmt::format("it has --rdzv-id '{}', node 0 has '{}': another run uses this port",
+                       request.run_id, options_.run_id);
+  }
+  if (request.nodes != options_.nodes) {
+    return fmt::format("it has --nnodes {}, node 0 has {}", request.nodes, options_.nodes);
+  }
+  if (request.node < 0 || request.node >= options_.nodes) {
+    return fmt::format("it has --node-rank {}: with --nnodes {} these go from 0 to {}",
+                       request.node, options_.nodes, options_.nodes - 1);
+  }
+  if (request.max_restarts != options_.max_restarts) {
+    return fmt::format("it has --max-restarts {}, node 0 has {}", request.max_restarts,
+                       options_.max_restarts);
+  }
+  const bool ends = phase_ == Phase::kStopping && !restarts_;
+  if (ends || phase_ == Phase::kFinished) return "the run is being ended";
+  const Node& node = nodes_[static_cast<std::size_t>(request.node)];
+  if (node.state != State::kMissing) {
+    return fmt::format("--node-rank {} is taken: {} has it", request.node, node.request.host);
+  }
+  return "";
+}
+
+void NodesCoordinator::begin_attempt() {
+  phase_ = Phase::kRunning;
+  deadline_.reset();
+  int world_size = 0, rank_base = 0;
+  std::map<std::string, int> role_sizes, role_bases;
+  for (const Node& node : nodes_) {
+    world_size += node.request.workers;
+    role_sizes[node.request.role] += node.request.workers;
+  }
+  if (attempt_ > 0) actions_.push_back(RenewStore{attempt_});
+  for (Node& node : nodes_) {
+    const std::string& role = node.request.role;
+    node.state = State::kRunning;
+    order(node, StartNode{attempt_, rank_base, world_size, role_bases[role], role_sizes[role]});
+    rank_base += node.request.workers;
+    role_bases[role] += node.request.workers;
+  }
+}
+
+void NodesCoordinator::handle(const NodeReported& event, TimePoint now) {
+  Node* node = find(event.peer);
+  if (node == nullptr || phase_ == Phase::kFinished) return;
+  std::visit(
+      [&](const auto& report) {
+        if (report.attempt == attempt_) handle(*node, report, now);
+      },
+      event.report);
+}
+
+void NodesCoordinator::handle(Node& node, const NodeFailed& report, TimePoint now) {
+  RunVerdict verdict = report.verdict;
+  verdict.node = number(node);
+  verdict.host = node.request.host;
+  // Who tells a run to end while it stops for another attempt does not want that attempt.
+  const bool overrides = phase_ == Phase::kStopping && restarts_ && !report.may_restart;
+  if (phase_ == Phase::kStopping && !overrides) return;
+  stop(verdict, report.may_restart, now);
+}
+
+void NodesCoordinator::handle(Node& node, const NodeSucceeded&, TimePoint) {
+  if (node.state != State::kRunning) return;
+  node.state = State::kSucceeded;
+  if (phase_ == Phase::kStopping) {  // It has crossed StopNode, which it answers too.
+    return;
+  }
+  stop_if_all_have_succeeded();
+}
+
+void NodesCoordinator::stop_if_all_have_succeeded() {
+  if (phase_ != Phase::kRunning || !all({State::kSucceeded, State::kLost})) return;
+  verdict_ = {};
+  finish();
+}
+
+void NodesCoordinator::handle(Node& node, const NodeStopped&, TimePoint) {
+  if (phase_ != Phase::kStopping || !is_there(node)) return;
+  node.state = State::kStopped;
+  go_on_if_all_have_stopped();
+}
+
+void NodesCoordinator::handle(const NodeLost& event, TimePoint now) {
+  Node* node = find(event.peer);
+  if (node == nullptr) return;
+  const State before = node->state;
+  if (phase_ == Phase::kJoining) {  // It may come again.
+    *node = {};
+    return;
+  }
+  node->state = State::kLost;
+  if (phase_ == Phase::kRunning) {
+    if (before == State::kSucceeded) return stop_if_all_have_succeeded();
+    return stop({.status = kExitInternal,
+                 .node = number(*node),
+                 .host = node->request.host,
+                 .headline = "lost: " + event.reason},
+                /*may_restart=*/false, now);
+  }
+  if (phase_ != Phase::kStopping) return;
+  // Who has said that its workers are gone may go itself, unless it is needed again.
+  if (restarts_ || before != State::kStopped) note(*node, "is lost too: " + event.reason);
+  if (std::exchange(restarts_, false)) send_stop();
+  go_on_if_all_have_stopped();
+}
+
+void NodesCoordinator::handle(const NodesTick&, TimePoint now) {
+  if (!deadline_ || now < *deadline_) return;
+  if (phase_ == Phase::kJoining) {
+    const auto limit = std::chrono::duration<double>(options_.join_timeout).count();
+    return stop({.status = kExitInternal,
+                 .node = 0,
+                 .host = nodes_.front().request.host,
+                 .headline = fmt::format("not all nodes have come within {:g} s: missing are {}",
+                                         limit, missing())},
+                /*may_restart=*/false, now);
+  }
+  if (phase_ != Phase::kStopping) return;
+  for (const Node& node : nodes_) {
+    if (is_there(node) && node.state != State::kStopped) {
+      note(node, "has not said that its workers are gone");
+    }
+  }
+  finish();
+}
+
+void NodesCoordinator::stop(const RunVerdict& verdict, bool may_restart, TimePoint now) {
+  phase_ = Phase::kStopping;
+  verdict_ = verdict;
+  deadline_ = now + options_.stop_timeout;
+  restarts_ = may_restart && attempt_ < options_.max_restarts &&
+              std::all_of(nodes_.begin(), nodes_.end(),
+                          [this](const Node& node) { return is_there(node); });
+  send_stop();
+  go_on_if_all_have_stopped();
+}
+
+void NodesCoordinator::send_stop() {
+  for (const Node& node : nodes_) {
+    if (is_there(node)) order(node, StopNode{attempt_, !restarts_, verdict_});
+  }
+}
+
+void NodesCoordinator::go_on_if_all_have_stopped() {
+  if (!all({State::kStopped, State::kLost, State::kMissing})) return;
+  if (!restarts_) return finish();
+  restarts_ = false;
+  ++attempt_;
+  begin_attempt();
+}
+
+void NodesCoordinator::finish() {
+  phase_ = Phase::kFinished;
+  deadline_.reset();
+  for (const Node& node : nodes_) {
+    if (is_there(node)) order(node, FinishNode{verdict_});
+  }
+}
+
+void NodesCoordinator::order(const Node& node, NodeOrder order) {
+  actions_.push_back(OrderNode{number(node), std::move(order)});
+}
+
+void NodesCoordinator::note(const Node& node, const std::string& text) {
+  verdict_.notes += fmt::format("  {} {}\n", name(node), text);
+}
+
+std::string NodesCoordinator::name(const Node& node) const {
+  return fmt::format("node {} ({})", number(node), node.request.host);
+}
+
+std::string NodesCoordinator::missing() const {
+  std::vector<std::string> here;
+  std::vector<int> absent;
+  for (const Node& node : nodes_) {
+    if (node.state == State::kMissing) {
+      absent.push_back(number(node));
+    } else {
+      here.push_back(name(node));
+    }
+  }
+  if (absent.empty()) return "";
+  return fmt::format("node{} {} of {}; here {} {}", absent.size() == 1 ? "" : "s",
+                     fmt::join(absent, ", "), nodes_.size(), here.size() == 1 ? "is" : "are",
+                     here.empty() ? "none" : fmt::format("{}", fmt::join(here, ", ")));
+}
+
+std::string NodesCoordinator::awaited() const {
+  if (phase_ != Phase::kStopping) return missing();
+  std::vector<std::string> names;
+  for (const Node& node : nodes_) {
+    if (is_there(node) && node.state != State::kStopped) names.push_back(name(node));
+  }
+  if (names.empty()) return "";
+  return fmt::format("{} to end {} workers", fmt::join(names, ", "),
+                     names.size() == 1 ? "its" : "their");
+}
+
+bool NodesCoordinator::all(std::initializer_list<State> states) const {
+  return std::all_of(nodes_.begin(), nodes_.end(), [&](const Node& node) {
+    return std::find(states.begin(), states.end(), node.state) != states.end();
+  });
+}
+
+bool NodesCoordinator::is_there(const Node& node) const {
+  return node.state != State::kMissing && node.state != State::kLost;
+}
+
+NodesCoordinator::Node* NodesCoordinator::find(NodePeer peer) {
+  for (Node& node : nodes_) {
+    if (is_there(node) && node.peer == peer) return &node;
+  }
+  return nullptr;
+}
+
+}  // namespace distrun

@@ -1,0 +1,232 @@
+#include "launcher/nodes/nodes_host.h"
+
+#include <utility>
+#include <vector>
+
+#include <boost/asio/post.hpp>
+
+namespace distrun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+
+namespace {
+
+// Connections that have not joined, at a time, besides one for each node.
+constexpr std::size_t kStrangersMax = 64;
+
+// Who is turned away is named so many times; then only their number is said, when it has doubled.
+constexpr int kNamedMax = 5;
+
+NodesCoordinator::Options coordinator_options(const JoinRequest& own,
+                                              const NodesHost::Options& options) {
+  return {.nodes = own.nodes,
+          .run_id = own.run_id,
+          .max_restarts = own.max_restarts,
+          .join_timeout = options.join_timeout,
+          .stop_timeout = options.stop_timeout};
+}
+
+}  // namespace
+
+struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& loop, const JoinRequest& request, const Options& given, NodesHandlers to)
+      : io(loop),
+        own(request),
+        options(given),
+        handlers(std::move(to)),
+        coordinator(coordinator_options(request, given), now()),
+        deadline(loop),
+        patience(loop) {}
+
+  struct Peer {
+    std::shared_ptr<NodeChannel> channel;
+    std::unique_ptr<asio::steady_timer> timer;  // Until it has said who it is.
+  };
+
+  asio::io_context& io;
+  const JoinRequest own;
+  const Options options;
+  NodesHandlers handlers;
+  NodesCoordinator coordinator;
+  asio::steady_timer deadline, patience;
+  std::map<NodePeer, Peer> strangers, joined;
+  std::map<int, NodePeer> peer_of;
+  NodePeer last_peer = kOwnNode;
+  bool closed = false;
+  int turned_away = 0, next_sum = 2 * kNamedMax;
+
+  static NodesCoordinator::TimePoint now() { return std::chrono::steady_clock::now(); }
+
+  void step(const NodeEvent& event) {
+    if (closed) return;
+    for (const NodeAction& action : coordinator.step(event, now())) {
+      std::visit([this](const auto& what) { perform(what); }, action);
+    }
+    wait_for_deadline();
+  }
+
+  void wait_for_deadline() {
+    const auto next = coordinator.next_deadline();
+    if (!next || closed) {
+      deadline.cancel();
+      return;
+    }
+    deadline.expires_at(*next);
+    deadline.async_wait([self = shared_from_this()](error_code error) {
+      if (!error) self->step(NodesTick{});
+    });
+  }
+
+  void perform(const AcceptNode& action) {
+    peer_of[action.node] = action.peer;
+    if (action.peer == kOwnNode) return;
+    auto moved = strangers.extract(action.peer);
+    moved.mapped().timer.reset();
+    moved.mapped().channel->send(JoinAccepted{own.host});
+    joined.insert(std::move(moved));
+  }
+
+  void perform(const RefuseNode& action) {
+    if (action.peer == kOwnNode) {
+      return later([reason = action.reason](Impl& impl) {
+        impl.handlers.on_error({ErrorKind::kInvalidArgument, reason});
+      });
+    }
+    auto refused = strangers.extract(action.peer);
+    not_let_in("a node at " + refused.mapped().channel->remote() +
+               " is not let in: " + action.reason);
+    refused.mapped().channel->close_with(JoinRefused{action.reason});
+  }
+
+  // Node 0's own orders come from the event loop, like those of the others.
+  void perform(const RenewStore& action) {
+    if (handlers.on_renew_store) handlers.on_renew_store(action.attempt);
+  }
+
+  void perform(const OrderNode& action) {
+    if (std::holds_alternative<StopNode>(action.order)) {
+      be_patient(options.stop_patience);
+    } else {
+      patience.cancel();
+    }
+    const NodePeer peer = peer_of.at(action.node);
+    if (peer != kOwnNode) {
+      const auto found = joined.find(peer);  // It may have just been lost.
+      if (found != joined.end()) found->second.channel->send(message_of(action.order));
+      return;
+    }
+    later([order = action.order](Impl& impl) { impl.handlers.on_order(order); });
+  }
+
+  template <class Do>
+  void later(Do act) {
+    asio::post(io, [self = shared_from_this(), act = std::move(act)] {
+      if (!self->closed) act(*self);
+    });
+  }
+
+  void notice(const std::string& text) {
+    if (handlers.on_notice) handlers.on_notice(text);
+  }
+
+  void not_let_in(const std::string& text) {
+    if (++turned_away <= kNamedMax) return notice(text);
+    if (turned_away < next_sum) return;
+    next_sum *= 2;
+    notice(std::to_string(turned_away) +
+           " connections have not been let in so far; the last: " + text);
+  }
+
+  void take(tcp::socket socket, std::string received) {
+    if (closed || strangers.size() >= kStrangersMax + static_cast<std::size_t>(own.nodes)) return;
+    const NodePeer peer = ++last_peer;
+    Peer& stranger = strangers[peer];
+    stranger.timer = std::make_unique<asio::steady_timer>(io, options.request_timeout);
+    stranger.timer->async_wait([self = shared_from_this(), peer](error_code error) {
+      if (error || self->strangers.count(peer) == 0) return;
+      self->drop_stranger(peer, "it has not said in time which node it is");
+    });
+    stranger.channel = NodeChannel::open(
+        std::move(socket), std::move(received),
+        {.on_message = [self = shared_from_this(),
+                        peer](const NodeMessage& message) { self->received(peer, message); },
+         .on_end = [self = shared_from_this(),
+                    peer](const Error& reason) { self->ended(peer, reason.message); }});
+  }
+
+  void received(NodePeer peer, const NodeMessage& message) {
+    if (strangers.count(peer) > 0) {
+      if (const auto* request = std::get_if<JoinRequest>(&message)) {
+        return step(NodeAsked{peer, *request});
+      }
+      return drop_stranger(peer, "it does not begin with a request to join");
+    }
+    std::visit(
+        [&](const auto& some) {
+          using Message = std::decay_t<decltype(some)>;
+          if constexpr (std::is_constructible_v<NodeReport, Message>) {
+            step(NodeReported{peer, some});
+          } else {
+            joined.at(peer).channel->close();
+            ended(peer, "it sends what only node 0 sends");
+          }
+        },
+        message);
+  }
+
+  void ended(NodePeer peer, const std::string& reason) {
+    if (strangers.count(peer) > 0) return drop_stranger(peer, reason);
+    if (joined.erase(peer) > 0) step(NodeLost{peer, reason});
+  }
+
+  void drop_stranger(NodePeer peer, const std::string& reason) {
+    auto dropped = strangers.extract(peer);
+    dropped.mapped().channel->close();
+    not_let_in("a client at " + dropped.mapped().channel->remote() + " is no node: " + reason);
+  }
+
+  // After that time it is said for whom node 0 waits.
+  void be_patient(std::chrono::milliseconds time) {
+    patience.expires_after(time);
+    patience.async_wait([self = shared_from_this()](error_code error) {
+      if (error || self->closed) return;
+      const std::string awaited = self->coordinator.awaited();
+      if (!awaited.empty()) self->notice("waiting for " + awaited);
+    });
+  }
+
+  void join() {
+    be_patient(options.patience);
+    step(NodeAsked{kOwnNode, own});
+  }
+
+  void close() {
+    closed = true;
+    deadline.cancel();
+    patience.cancel();
+    for (auto* peers : {&strangers, &joined}) {
+      for (auto& [peer, its] : *peers) its.channel->close();
+      peers->clear();
+    }
+  }
+};
+
+NodesHost::NodesHost(asio::io_context& io, const JoinRequest& own, const Options& options,
+                     NodesHandlers handlers)
+    : impl_(std::make_shared<Impl>(io, own, options, std::move(handlers))) {}
+
+NodesHost::~NodesHost() { impl_->close(); }
+
+void NodesHost::take(tcp::socket socket, std::string received) {
+  impl_->take(std::move(socket), std::move(received));
+}
+
+std::string NodesHost::missing() const { return impl_->coordinator.missing(); }
+
+void NodesHost::join() { impl_->join(); }
+void NodesHost::report(const NodeReport& report) { impl_->step(NodeReported{kOwnNode, report}); }
+void NodesHost::close() { impl_->close(); }
+
+}  // namespace distrun

@@ -1,0 +1,247 @@
+#include "launcher/nodes/nodes_member.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include <boost/asio/connect.hpp>
+#include <boost/asio/ip/tcp.hpp>
+#include <boost/asio/post.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fmt/format.h>
+
+#include "launcher/nodes/name_look_up.h"
+#include "launcher/nodes/node_channel.h"
+#include "launcher/outcome/run_end.h"
+
+namespace distrun {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using boost::system::error_code;
+using std::chrono::milliseconds;
+
+namespace {
+
+constexpr milliseconds kFirstPause(50), kLongestPause(2000);  // Between attempts to connect.
+constexpr milliseconds kOneAttempt(10'000);                   // To look the name up and connect.
+// So often may a connection end before an answer: node 0 of a run before this one may be about to
+// end.
+constexpr int kUnansweredMax = 5;
+
+}  // namespace
+
+struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
+  Impl(asio::io_context& loop, const JoinRequest& asked, const Options& given, NodesHandlers to)
+      : io(loop),
+        request(asked),
+        options(given),
+        handlers(std::move(to)),
+        socket(loop),
+        attempt_timer(loop),
+        join_timer(loop),
+        patience(loop) {}
+
+  enum class Phase { kConnecting, kAsking, kJoined, kStarted, kOver };
+
+  asio::io_context& io;
+  const JoinRequest request;
+  const Options options;
+  NodesHandlers handlers;
+  Phase phase = Phase::kConnecting;
+  tcp::socket socket;
+  std::optional<NameLookUp> look_up;
+  std::shared_ptr<NodeChannel> channel;
+  asio::steady_timer attempt_timer, join_timer, patience;
+  milliseconds pause = kFirstPause;
+  std::string last_reason;  // Why node 0 has not been reached.
+  std::string host;         // Of node 0.
+  int unanswered = 0;
+  int attempt = 0;  // Of the workers.
+  bool closed = false;
+
+  std::string node_0() const { return "node 0 at " + options.address.text(); }
+
+  template <class Do>
+  void after(asio::steady_timer& timer, milliseconds time, Do act) {
+    timer.expires_after(time);
+    timer.async_wait([self = shared_from_this(), act = std::move(act)](error_code error) {
+      if (!error && self->phase != Phase::kOver) act(*self);
+    });
+  }
+
+  void join() {
+    after(join_timer, options.join_timeout, [](Impl& impl) { impl.give_up(); });
+    after(patience, options.patience, [](Impl& impl) {
+      const std::string& why = impl.last_reason;
+      impl.notice("waiting for " + impl.node_0() + (why.empty() ? "" : ": " + why));
+    });
+    connect();
+  }
+
+  void give_up() {
+    fail(ErrorKind::kTimedOut,
+         fmt::format("{} has not been reached within {:g} s: {}; is distrun running there, with "
+                     "--node-rank 0, and is that its --master-addr?",
+                     node_0(), std::chrono::duration<double>(options.join_timeout).count(),
+                     last_reason.empty() ? "no answer" : last_reason));
+  }
+
+  void fail(ErrorKind kind, const std::string& message) {
+    stop();
+    handlers.on_error({kind, message});
+  }
+
+  void notice(const std::string& text) {
+    if (handlers.on_notice) handlers.on_notice(text);
+  }
+
+  void connect() {
+    phase = Phase::kConnecting;
+    after(attempt_timer, kOneAttempt, [](Impl& impl) { impl.try_again("no answer"); });
+    error_code not_numeric;
+    const auto numeric = asio::ip::make_address(options.address.host, not_numeric);
+    if (!not_numeric) return connect_to({{numeric, options.address.port}});
+    look_up.emplace(io, options.address.host, options.address.port,
+                    [self = shared_from_this()](Result<Endpoints> found) {
+                      if (self->phase != Phase::kConnecting) return;
+                      if (!found) return self->try_again(found.error().message);
+                      self->connect_to(*found);
+                    });
+  }
+
+  void connect_to(const Endpoints& endpoints) {
+    socket = tcp::socket(io);
+    asio::async_connect(socket, endpoints,
+                        [self = shared_from_this()](error_code error, const tcp::endpoint&) {
+                          if (error == asio::error::operation_aborted) return;
+                          if (self->phase != Phase::kConnecting) return;
+                          if (error) {
+                            const Error reason = Error::from_errno("connect", error.value());
+                            return self->try_again(reason.message);
+                          }
+                          self->ask();
+                        });
+  }
+
+  void try_again(const std::string& reason) {
+    last_reason = reason;
+    error_code ignored;
+    socket.close(ignored);
+    look_up.reset();
+    phase = Phase::kConnecting;
+    after(attempt_timer, pause, [](Impl& impl) { impl.connect(); });
+    pause = std::min(2 * pause, kLongestPause);
+  }
+
+  void ask() {
+    phase = Phase::kAsking;
+    look_up.reset();
+    after(attempt_timer, options.answer_timeout,
+          [](Impl& impl) { impl.not_node_0("it does not answer"); });
+    channel = NodeChannel::open(
+        std::move(socket), "",
+        {.on_message =
+             [self = shared_from_this()](const NodeMessage& message) { self->received(message); },
+         .on_end = [self = shared_from_this()](const Error& reason) { self->ended(reason); }});
+    channel->greet();
+    channel->send(request);
+  }
+
+  void not_node_0(const std::string& reason) {
+    fail(ErrorKind::kProtocol,
+         fmt::format("what listens at {} is not node 0 of this run: {}; give every node the "
+                     "--master-addr and a free --master-port of node 0",
+                     options.address.text(), reason));
+  }
+
+  void received(const NodeMessage& message) {
+    if (phase == Phase::kAsking) {
+      if (const auto* accepted = std::get_if<JoinAccepted>(&message)) return accept(*accepted);
+      if (const auto* refused = std::get_if<JoinRefused>(&message)) {
+        return fail(ErrorKind::kProtocol,
+                    node_0() + " does not let this node in: " + refused->reason);
+      }
+      return not_node_0("it answers with something else");
+    }
+    if (const auto* start = std::get_if<StartNode>(&message)) {
+      phase = Phase::kStarted;
+      attempt = start->attempt;
+      handlers.on_order(*start);
+    } else if (const auto* stop = std::get_if<StopNode>(&message)) {
+      phase = Phase::kStarted;
+      handlers.on_order(*stop);
+    } else if (const auto* finish = std::get_if<FinishNode>(&message)) {
+      handlers.on_order(*finish);
+    } else {
+      channel->close();
+      ended({ErrorKind::kProtocol, "it sends what node 0 does not send"});
+    }
+  }
+
+  void accept(const JoinAccepted& accepted) {
+    phase = Phase::kJoined;
+    host = accepted.host;
+    pause = kFirstPause;
+    for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
+  }
+
+  void ended(const Error& error) {
+    const std::string& reason = error.message;
+    channel.reset();
+    if (phase == Phase::kAsking) {
+      // An answer that is none comes from somebody else; no answer may be bad luck.
+      if (error.kind == ErrorKind::kProtocol || ++unanswered >= kUnansweredMax) {
+        return not_node_0(reason);
+      }
+      return try_again(reason);
+    }
+    if (phase == Phase::kJoined) {
+      after(join_timer, options.join_timeout, [](Impl& impl) { impl.give_up(); });
+      notice("waiting for " + node_0() + " again: " + reason);
+      return try_again(reason);
+    }
+    handlers.on_order(StopNode{
+        attempt,
+        /*is_last=*/true,
+        {.status = kExitInternal, .node = 0, .host = host, .headline = "lost: " + reason}});
+  }
+
+  void report(const NodeReport& report) {
+    if (phase == Phase::kJoined || phase == Phase::kStarted) {
+      if (channel) channel->send(message_of(report));
+    } else if (const auto* failed = std::get_if<NodeFailed>(&report)) {
+      // Nobody else is there to say what is to be done.
+      stop();
+      asio::post(io, [self = shared_from_this(), verdict = failed->verdict] {
+        if (!self->closed) self->handlers.on_order(StopNode{0, /*is_last=*/true, verdict});
+      });
+    }
+  }
+
+  void close() {
+    closed = true;
+    stop();
+  }
+
+  void stop() {
+    phase = Phase::kOver;
+    for (auto* timer : {&attempt_timer, &join_timer, &patience}) timer->cancel();
+    error_code ignored;
+    socket.close(ignored);
+    look_up.reset();
+    if (channel) std::exchange(channel, nullptr)->close();
+  }
+};
+
+NodesMember::NodesMember(asio::io_context& io, const JoinRequest& request, const Options& options,
+                         NodesHandlers handlers)
+    : impl_(std::make_shared<Impl>(io, request, options, std::move(handlers))) {}
+
+NodesMember::~NodesMember() { impl_->close(); }
+
+void NodesMember::join() { impl_->join(); }
+void NodesMember::report(const NodeReport& report) { impl_->report(report); }
+void NodesMember::close() { impl_->close(); }
+
+}  // namespace distrun

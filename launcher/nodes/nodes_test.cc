@@ -1,0 +1,363 @@
+// Node 0 and others on real sockets, in one event loop: what the coordinator does not see.
+#include <deque>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <sys/socket.h>
+
+#include "distrun/store_server.h"
+#include "launcher/nodes/nodes_host.h"
+#include "launcher/nodes/nodes_member.h"
+#include "store/request.h"
+
+namespace distrun {
+namespace {
+
+namespace asio = boost::asio;
+using asio::ip::tcp;
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::IsEmpty;
+
+JoinRequest request(int node, int nodes = 2) {
+  return {.run_id = "run",
+          .node = node,
+          .nodes = nodes,
+          .role = "default",
+          .host = "host" + std::to_string(node)};
+}
+
+// What a node has been told.
+struct Log {
+  std::vector<NodeOrder> orders;
+  std::vector<std::string> errors, notices;
+  std::vector<int> renewed;
+
+  NodesHandlers handlers() {
+    return {.on_order = [this](const NodeOrder& order) { orders.push_back(order); },
+            .on_renew_store = [this](int attempt) { renewed.push_back(attempt); },
+            .on_error = [this](const Error& error) { errors.push_back(error.message); },
+            .on_notice = [this](const std::string& text) { notices.push_back(text); }};
+  }
+};
+
+class NodesTest : public ::testing::Test {
+ protected:
+  // Node 0, at a free port unless one is given.
+  void host(int nodes = 2, NodesHost::Options options = {}, std::uint16_t port = 0) {
+    host_.emplace(io_, request(0, nodes), options, host_log_.handlers());
+    store_ = StoreServer::listen(io_, table_,
+                                 {.port = port,
+                                  .on_node =
+                                      [this](tcp::socket socket, std::string received) {
+                                        if (host_)
+                                          host_->take(std::move(socket), std::move(received));
+                                      }})
+                 .value();
+    port_ = store_->port();
+    host_->join();
+  }
+
+  void unhost() {
+    host_.reset();
+    store_.reset();
+  }
+
+  NodesMember& member(const JoinRequest& asks, Log& log, NodesMember::Options options = {}) {
+    options.address = {.host = address_, .port = port_};
+    members_.push_back(std::make_unique<NodesMember>(io_, asks, options, log.handlers()));
+    members_.back()->join();
+    return *members_.back();
+  }
+
+  // Until it holds, for at most ten seconds.
+  template <class Condition>
+  bool comes_to(const Condition& holds) {
+    const auto deadline = std::chrono::steady_clock::now() + seconds(10);
+    while (!holds() && std::chrono::steady_clock::now() < deadline) {
+      io_.restart();
+      io_.run_one_until(deadline);
+    }
+    return holds();
+  }
+
+  bool both_start() {
+    return comes_to([&] { return host_log_.orders.size() == 1 && log_.orders.size() == 1; }) &&
+           std::holds_alternative<StartNode>(log_.orders[0]);
+  }
+
+  // A connection that says `bytes` as a node; whether it is closed within ten seconds.
+  bool is_dropped(const std::string& bytes) {
+    tcp::socket socket(io_);
+    socket.connect({asio::ip::make_address("127.0.0.1"), port_});
+    socket.send(asio::buffer(std::string(1, static_cast<char>(kNodeGreeting)) + bytes));
+    bool dropped = false;
+    std::array<char, 1> byte;
+    socket.async_receive(asio::buffer(byte), [&](auto error, std::size_t) { dropped = !!error; });
+    const bool came = comes_to([&] { return dropped; });
+    socket.close();
+    io_.restart();
+    io_.poll();
+    return came;
+  }
+
+  asio::io_context io_;
+  StoreTable table_;
+  std::unique_ptr<StoreServer> store_;
+  std::string address_ = "127.0.0.1";
+  std::uint16_t port_ = 0;
+  Log host_log_, log_;
+  std::optional<NodesHost> host_;
+  std::vector<std::unique_ptr<NodesMember>> members_;
+};
+
+TEST_F(NodesTest, ARunGoesFromItsStartToItsEnd) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  EXPECT_EQ(std::get<StartNode>(log_.orders[0]).rank_base, 1);
+  EXPECT_EQ(std::get<StartNode>(log_.orders[0]).world_size, 2);
+  other.report(NodeSucceeded{0});
+  host_->report(NodeSucceeded{0});
+  ASSERT_TRUE(comes_to([&] { return log_.orders.size() == 2; }));
+  EXPECT_EQ(std::get<FinishNode>(log_.orders[1]).verdict.status, 0);
+  EXPECT_EQ(std::get<FinishNode>(host_log_.orders.at(1)).verdict.status, 0);
+}
+
+TEST_F(NodesTest, WhatOneNodeReportsStopsTheOther) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  other.report(NodeFailed{0, false, {.status = 7, .headline = "rank 1 failed"}});
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2 && log_.orders.size() == 2; }));
+  const auto stop = std::get<StopNode>(host_log_.orders[1]);
+  EXPECT_EQ(describe(stop.verdict), "node 1 (host1): rank 1 failed");
+  EXPECT_EQ(log_.orders[1], NodeOrder(stop));
+}
+
+TEST_F(NodesTest, WhoComesBeforeNode0WaitsForIt) {
+  host();
+  const std::uint16_t port = port_;
+  unhost();
+  member(request(1), log_, {.patience = milliseconds(1)});
+  ASSERT_TRUE(comes_to([&] { return !log_.notices.empty(); }));
+  EXPECT_THAT(log_.notices[0],
+              HasSubstr("waiting for node 0 at 127.0.0.1:" + std::to_string(port)));
+  host(2, {}, port);
+  EXPECT_TRUE(both_start());
+}
+
+TEST_F(NodesTest, Node0CanGoAndComeAgainBeforeTheStart) {
+  host(3);
+  const std::uint16_t port = port_;
+  Log log;
+  member(request(1, 3), log);
+  ASSERT_TRUE(comes_to([&] { return host_->missing().starts_with("node 2 of 3"); }));
+  unhost();
+  ASSERT_TRUE(comes_to([&] { return !log.notices.empty(); }));
+  EXPECT_THAT(log.notices[0], HasSubstr("again: its connection has ended"));
+  host(3, {}, port);
+  member(request(2, 3), log_);
+  EXPECT_TRUE(comes_to([&] { return log.orders.size() == 1 && log_.orders.size() == 1; }));
+}
+
+TEST_F(NodesTest, WhoWaitsForNode0InVainGivesUpAndSaysWhere) {
+  host();
+  unhost();
+  member(request(1), log_, {.join_timeout = milliseconds(100)});
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_THAT(log_.errors[0], AllOf(HasSubstr("node 0 at 127.0.0.1:" + std::to_string(port_)),
+                                    HasSubstr("within 0.1 s: connect: connection refused"),
+                                    HasSubstr("--node-rank 0")));
+  EXPECT_THAT(log_.orders, IsEmpty());
+}
+
+TEST_F(NodesTest, WhoseNode0HasNoAddressGivesUpToo) {
+  address_ = "no such host";
+  port_ = 29500;
+  member(request(1), log_, {.join_timeout = seconds(1)});
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_THAT(log_.errors[0], HasSubstr("node 0 at no such host:29500"));
+}
+
+TEST_F(NodesTest, Node0NamesWhoIsMissing) {
+  host(3, {.join_timeout = milliseconds(500), .patience = milliseconds(300)});
+  member(request(2, 3), log_);
+  ASSERT_TRUE(comes_to([&] { return !host_log_.notices.empty(); }));
+  EXPECT_EQ(host_log_.notices[0],
+            "waiting for node 1 of 3; here are node 0 (host0), node 2 (host2)");
+  ASSERT_TRUE(comes_to([&] { return log_.orders.size() == 1 && host_log_.orders.size() == 1; }));
+  EXPECT_THAT(std::get<StopNode>(log_.orders[0]).verdict.headline,
+              HasSubstr("missing are node 1 of 3"));
+}
+
+TEST_F(NodesTest, Node0NamesWhoDoesNotEndItsWorkers) {
+  host(2, {.stop_patience = milliseconds(1)});
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  host_->report(NodeFailed{0, /*may_restart=*/false, {.status = 7}});
+  host_->report(NodeStopped{0});
+  ASSERT_TRUE(comes_to([&] { return !host_log_.notices.empty(); }));
+  EXPECT_EQ(host_log_.notices[0], "waiting for node 1 (host1) to end its workers");
+}
+
+TEST_F(NodesTest, WhoIsRefusedLearnsWhyAndNode0SaysIt) {
+  host(3);
+  member(request(1, 3), log_);
+  JoinRequest wrong = request(2, 3);
+  wrong.run_id = "another";
+  Log log, second;
+  member(wrong, log);
+  ASSERT_TRUE(comes_to([&] { return !log.errors.empty(); }));
+  EXPECT_THAT(log.errors[0], HasSubstr("does not let this node in: it has --rdzv-id 'another'"));
+  EXPECT_THAT(host_log_.notices.back(), HasSubstr("is not let in: it has --rdzv-id 'another'"));
+  member(request(1, 3), second);
+  ASSERT_TRUE(comes_to([&] { return !second.errors.empty(); }));
+  EXPECT_THAT(second.errors[0], HasSubstr("--node-rank 1 is taken: host1 has it"));
+}
+
+TEST_F(NodesTest, ALostNodeStopsTheRun) {
+  host();
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  members_.clear();  // Without a word.
+  ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2; }));
+  EXPECT_EQ(describe(std::get<StopNode>(host_log_.orders[1]).verdict),
+            "node 1 (host1): lost: its connection has ended");
+}
+
+TEST_F(NodesTest, TheLossOfNode0StopsTheOthers) {
+  host();
+  member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  unhost();
+  ASSERT_TRUE(comes_to([&] { return log_.orders.size() == 2; }));
+  const auto stop = std::get<StopNode>(log_.orders[1]);
+  EXPECT_TRUE(stop.is_last);
+  EXPECT_EQ(stop.verdict.status, 125);
+  EXPECT_EQ(describe(stop.verdict), "node 0 (host0): lost: its connection has ended");
+}
+
+TEST_F(NodesTest, NodesOutliveTheStoreOfAnAttempt) {
+  host();
+  NodesMember& other = member(request(1), log_);
+  ASSERT_TRUE(both_start());
+  StoreTable fresh;
+  store_->start_over(fresh);
+  other.report(NodeSucceeded{0});
+  host_->report(NodeSucceeded{0});
+  EXPECT_TRUE(comes_to([&] { return log_.orders.size() == 2; }));
+  store_.reset();
+}
+
+TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
+  host(2, {.request_timeout = seconds(2)});
+  EXPECT_TRUE(is_dropped("GET / HTTP/1.1\n"));
+  EXPECT_TRUE(is_dropped(to_line(NodeSucceeded{0})));
+  EXPECT_TRUE(is_dropped(std::string(100'000, 'x')));
+  EXPECT_TRUE(is_dropped(R"({"type": "join")")) << "it never says the rest";
+  EXPECT_EQ(host_log_.notices.size(), 4u);
+  EXPECT_THAT(host_log_.notices[0], AllOf(HasSubstr("a client at 127.0.0.1:"),
+                                          HasSubstr(" is no node: it sends what is no message")));
+  EXPECT_THAT(host_log_.notices[1], HasSubstr("does not begin with a request to join"));
+  EXPECT_THAT(host_log_.notices[2], HasSubstr("it sends more than 65536 bytes without an end"));
+  EXPECT_THAT(host_log_.notices[3], HasSubstr("has not said in time which node it is"));
+  member(request(1), log_);
+  EXPECT_TRUE(both_start());
+}
+
+TEST_F(NodesTest, OfManyStrangersOnlyTheNumberIsSaid) {
+  host();
+  for (int i = 0; i < 20; ++i) EXPECT_TRUE(is_dropped("garbage\n"));
+  ASSERT_EQ(host_log_.notices.size(), 7u);
+  EXPECT_THAT(host_log_.notices[5], HasSubstr("10 connections have not been let in so far"));
+  EXPECT_THAT(host_log_.notices[6], HasSubstr("20 connections have not been let in so far"));
+}
+
+TEST_F(NodesTest, StrangersAreBounded) {
+  host();
+  std::vector<std::unique_ptr<tcp::socket>> strangers;
+  for (int i = 0; i < 100; ++i) {
+    strangers.push_back(std::make_unique<tcp::socket>(io_));
+    strangers.back()->connect({asio::ip::make_address("127.0.0.1"), port_});
+    strangers.back()->send(asio::buffer(std::string(1, static_cast<char>(kNodeGreeting))));
+  }
+  EXPECT_TRUE(is_dropped("")) << "without waiting for its time to be over";
+}
+
+// A listener that is not ours: `answer` is what it says to whoever connects.
+class Stranger {
+ public:
+  Stranger(asio::io_context& io, std::string answer)
+      : acceptor_(io, {asio::ip::make_address("127.0.0.1"), 0}), answer_(std::move(answer)) {
+    accept();
+  }
+  std::uint16_t port() const { return acceptor_.local_endpoint().port(); }
+  int connections() const { return static_cast<int>(sockets_.size()); }
+
+ private:
+  void accept() {
+    acceptor_.async_accept([this](auto error, tcp::socket socket) {
+      if (error) return;
+      if (!answer_.empty()) socket.send(asio::buffer(answer_));
+      sockets_.push_back(std::move(socket));
+      accept();
+    });
+  }
+  tcp::acceptor acceptor_;
+  std::string answer_;
+  std::deque<tcp::socket> sockets_;
+};
+
+TEST_F(NodesTest, AnotherServerAtThePortIsAnError) {
+  for (const std::string answer : {"HTTP/1.1 400 Bad Request\r\n\r\n", ""}) {
+    const Stranger stranger(io_, answer);
+    port_ = stranger.port();
+    Log log;
+    member(request(1), log, {.answer_timeout = seconds(2)});
+    ASSERT_TRUE(comes_to([&] { return !log.errors.empty(); })) << answer;
+    EXPECT_THAT(log.errors[0],
+                AllOf(HasSubstr("what listens at 127.0.0.1:" + std::to_string(port_)),
+                      HasSubstr("is not node 0 of this run")));
+    EXPECT_EQ(stranger.connections(), 1);
+  }
+}
+
+// As torch's own store does; but so does a node 0 that is about to end.
+TEST_F(NodesTest, AServerThatOnlyClosesIsTriedAFewTimes) {
+  StoreTable table;
+  const auto store = StoreServer::listen(io_, table, {}).value();
+  port_ = store->port();
+  member(request(1), log_);
+  ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
+  EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: its connection has ended"));
+  EXPECT_EQ(store->status().refused, 5u);
+}
+
+TEST(NodeChannelTest, TheKernelWatchesThePeer) {
+  asio::io_context io;
+  tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
+  tcp::socket socket(io);
+  socket.connect(acceptor.local_endpoint());
+  const int fd = socket.native_handle();
+  const auto channel = NodeChannel::open(std::move(socket), "", {});
+  const auto option = [&](int level, int name) {
+    int value = -1;
+    socklen_t size = sizeof(value);
+    return ::getsockopt(fd, level, name, &value, &size) == 0 ? value : -1;
+  };
+  EXPECT_EQ(option(SOL_SOCKET, SO_KEEPALIVE), 1);
+  EXPECT_LE(option(IPPROTO_TCP, TCP_KEEPIDLE) +
+                option(IPPROTO_TCP, TCP_KEEPINTVL) * option(IPPROTO_TCP, TCP_KEEPCNT),
+            15);
+  EXPECT_EQ(option(IPPROTO_TCP, TCP_USER_TIMEOUT), 15'000);
+  channel->close();
+}
+
+}  // namespace
+}  // namespace distrun

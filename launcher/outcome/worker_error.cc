@@ -1,0 +1,38 @@
+#include "launcher/outcome/worker_error.h"
+
+#include "common/crash/error_file.h"
+#include "common/text/demangle.h"
+#include "common/units.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr std::size_t kTextBytesMax = 16 * kKiB;
+
+// Python's error is at the end, C++'s at the beginning; in between nothing is of use.
+std::string both_ends(const std::string& text) {
+  if (text.size() <= kTextBytesMax) return text;
+  return text.substr(0, kTextBytesMax / 2) + "\n…\n" + text.substr(text.size() - kTextBytesMax / 2);
+}
+
+}  // namespace
+
+WorkerError read_worker_error(const std::string& path) {
+  const auto report = read_error_file(path);
+  if (!report) return {.text = "its error file cannot be read: " + report.error().message};
+  if (!*report) return {};
+  return {.text = (*report)->message.substr(0, kTextBytesMax),
+          .callstack = demangled_backtrace(both_ends((*report)->callstack))};
+}
+
+Result<void> hand_on_worker_error(const std::string& path, const ProcessEnd& end,
+                                  const Environment& environment) {
+  const std::string own = environment.get("TORCHELASTIC_ERROR_FILE").value_or("");
+  if (own.empty()) return {};
+  if (const auto report = read_error_file(path); !report || !*report) return {};
+  const auto* exited = std::get_if<ExitedWith>(&end);
+  return copy_error_file(path, own, exited ? exited->code : -std::get<KilledBy>(end).signal);
+}
+
+}  // namespace distrun

@@ -1,0 +1,87 @@
+#include "launcher/output/stream_output.h"
+
+#include <algorithm>
+#include <chrono>
+#include <ctime>
+#include <utility>
+
+#include <fmt/chrono.h>
+
+namespace distrun {
+
+namespace {
+
+using Ending = LineSplitter::Ending;
+
+// "2026-03-14T15:09:26.535", in local time.
+std::string time_text(std::chrono::system_clock::time_point now) {
+  const auto since = std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch());
+  const std::time_t seconds = std::chrono::floor<std::chrono::seconds>(since).count();
+  std::tm local{};
+  ::localtime_r(&seconds, &local);
+  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}", local, since.count() % 1000);
+}
+
+}  // namespace
+
+StreamOutput::StreamOutput(boost::asio::io_context& io, Options options)
+    : options_(std::move(options)),
+      lines_([this](std::string_view piece, Ending ending) { show(piece, ending); }),
+      filter_lines_([this](std::string_view piece, Ending ending) { filter(piece, ending); },
+                    LineSplitter::Returns::kKept) {
+  if (options_.file) file_.emplace(io, options_.file.get(), options_.on_file_lost);
+  render_prefix();
+}
+
+void StreamOutput::add(std::string_view bytes) {
+  last_lines_.add(bytes);
+  if (file_) file_->write(bytes);
+  if (options_.prefix.shows_time()) render_prefix();
+  if (options_.console != nullptr && options_.as_it_comes) {
+    options_.console->write(bytes);
+  } else if (options_.console != nullptr) {
+    lines_.add(bytes);
+  }
+  if (options_.filtered) {
+    filter_lines_.add(bytes);
+    options_.filtered->flush();
+  }
+}
+
+void StreamOutput::end() {
+  lines_.end();
+  filter_lines_.end();
+  if (options_.filtered) options_.filtered->flush();
+}
+
+void StreamOutput::render_prefix() {
+  const std::string time =
+      options_.prefix.shows_time() ? time_text(std::chrono::system_clock::now()) : "";
+  prefix_ = options_.prefix.text(options_.values, time);
+  console_prefix_ =
+      options_.coloured ? coloured(prefix_, LocalRank(options_.values.local_rank)) : prefix_;
+}
+
+void StreamOutput::show(std::string_view piece, Ending ending) {
+  OutputSink& console = *options_.console;
+  const bool interrupted = !console.line_is_open(this);
+  std::string buffer;
+  console.write(writer_.add(piece, ending, console_prefix_, interrupted, buffer), this);
+}
+
+void StreamOutput::filter(std::string_view lines, Ending ending) {
+  while (!lines.empty()) {
+    const std::size_t size = std::min(lines.find('\n'), lines.size() - 1) + 1;
+    const std::string_view line = lines.substr(0, size);
+    lines.remove_prefix(size);
+    const bool wanted = std::any_of(
+        options_.filters.begin(), options_.filters.end(),
+        [&](const std::string& part) { return line.find(part) != std::string_view::npos; });
+    if (!wanted) continue;
+    options_.filtered->append(prefix_, this);
+    options_.filtered->append(line, this);
+    if (ending == Ending::kTooLong) options_.filtered->append("\n", this);
+  }
+}
+
+}  // namespace distrun

@@ -1,0 +1,121 @@
+#include "launcher/plan/meeting_place.h"
+
+#include <algorithm>
+
+#include <boost/asio/ip/address.hpp>
+#include <fmt/format.h>
+
+#include "common/text/parse_number.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr const char* kLoopback = "127.0.0.1";
+
+Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
+
+bool is_host(std::string_view text) {
+  const auto belongs = [](unsigned char letter) {
+    return std::isalnum(letter) != 0 || letter == '_' || letter == '.' || letter == '-' ||
+           letter == ':' || letter == '%';  // fe80::1%eth0
+  };
+  return !text.empty() && std::all_of(text.begin(), text.end(), belongs);
+}
+
+bool is_numeric(const std::string& host) {
+  boost::system::error_code error;
+  boost::asio::ip::make_address(host, error);
+  return !error;
+}
+
+std::string_view trimmed(std::string_view text) {
+  while (text.starts_with(' ')) text.remove_prefix(1);
+  while (text.ends_with(' ')) text.remove_suffix(1);
+  return text;
+}
+
+}  // namespace
+
+Result<std::string> parse_host(std::string_view text) {
+  std::string_view host = trimmed(text);
+  if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
+  if (!is_host(host)) return wrong(fmt::format("'{}' is neither a name nor an address", text));
+  return std::string(host);
+}
+
+Result<Endpoint> parse_endpoint(std::string_view text) {
+  const std::string_view endpoint = trimmed(text);
+  const auto colons = std::count(endpoint.begin(), endpoint.end(), ':');
+  const bool bracketed = endpoint.starts_with('[');
+  Endpoint parsed;
+  std::string_view host = endpoint;
+  // An IPv6 address without brackets has no room for a port.
+  const bool has_port = bracketed ? !endpoint.ends_with(']') : colons == 1;
+  if (has_port) {
+    const std::size_t colon = endpoint.rfind(':');
+    const auto port = parse_number<std::uint16_t>(endpoint.substr(colon + 1));
+    if (!port) return port.error().with_context(fmt::format("the port of '{}'", text));
+    parsed.port = *port;
+    host = endpoint.substr(0, colon);
+  }
+  auto name = parse_host(host);
+  if (!name) return wrong(fmt::format("'{}' is not HOST:PORT, as in node7:29500", text));
+  parsed.host = std::move(*name);
+  return parsed;
+}
+
+Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text) {
+  std::vector<RdzvConfEntry> entries;
+  if (trimmed(text).empty()) return entries;
+  for (std::size_t begin = 0; begin <= text.size();) {
+    const std::size_t end = std::min(text.find(',', begin), text.size());
+    const std::string_view entry = text.substr(begin, end - begin);
+    begin = end + 1;
+    const std::size_t equals = std::min(entry.find('='), entry.size());
+    const std::string_view key = trimmed(entry.substr(0, equals));
+    const std::string_view value = trimmed(entry.substr(std::min(equals + 1, entry.size())));
+    if (key.empty() || value.empty()) {
+      return wrong(fmt::format("'{}' is not KEY=VALUE, as in timeout=900", entry));
+    }
+    entries.push_back({key, value});
+  }
+  return entries;
+}
+
+Result<RdzvBackend> parse_rdzv_backend(std::string_view text) {
+  if (text == "static") return RdzvBackend::kStatic;
+  if (text == "c10d") return RdzvBackend::kC10d;
+  if (text.starts_with("etcd")) {
+    return wrong(
+        fmt::format("'{}' is not taken: distrun needs no server; say static or c10d", text));
+  }
+  return wrong(fmt::format("'{}' is neither static nor c10d", text));
+}
+
+MeetingPlace meeting_place(const MeetingFlags& flags) {
+  const auto numeric = [](const std::string& host) {
+    return is_numeric(host) ? host : std::string(kLoopback);
+  };
+  const bool as_static = flags.backend == RdzvBackend::kStatic && !flags.standalone;
+  if (as_static && flags.endpoint) {
+    return {numeric(flags.endpoint->host), flags.endpoint->port.value_or(0),
+            flags.run_id.empty() ? "none" : flags.run_id};
+  }
+  if (as_static && flags.master_port) {
+    return {numeric(flags.master_addr), *flags.master_port,
+            flags.run_id.empty() ? "none" : flags.run_id};
+  }
+  // Without a word of a place the id is a new one; torchrun has "none" for c10d that was asked for.
+  MeetingPlace place{kLoopback, 0, flags.run_id};
+  if (!flags.local_addr.empty()) {
+    place.address = numeric(flags.local_addr);
+  } else if (as_static) {
+    place.address = numeric(flags.master_addr);
+  }
+  const bool asked_for_c10d = flags.backend == RdzvBackend::kC10d && !flags.standalone;
+  if (place.run_id.empty() && asked_for_c10d) place.run_id = "none";
+  return place;
+}
+
+}  // namespace distrun

@@ -1,0 +1,58 @@
+#include "launcher/plan/plan.h"
+
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "launcher/plan/worker_environment.h"
+
+namespace distrun {
+
+namespace {
+
+std::string with_local_rank(std::string text, LocalRank local_rank) {
+  constexpr std::string_view kMacro = "${local_rank}";
+  const std::string value = std::to_string(local_rank.value());
+  for (std::size_t at = text.find(kMacro); at != std::string::npos;
+       at = text.find(kMacro, at + value.size())) {
+    text.replace(at, kMacro.size(), value);
+  }
+  return text;
+}
+
+}  // namespace
+
+Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
+                             const Environment& environment) {
+  if (options.nproc_per_node < 1) {
+    return Error{
+        ErrorKind::kInvalidArgument,
+        fmt::format("--nproc-per-node {}: at least one worker is needed", options.nproc_per_node)};
+  }
+  if (options.virtual_local_rank) {
+    const auto last = device_of(LocalRank(options.nproc_per_node - 1), environment);
+    if (!last) return last.error();
+  }
+  LaunchPlan plan{options, command.executable, environment, {}};
+  for (int index = 0; index < options.nproc_per_node; ++index) {
+    WorkerPlan worker{Rank(index), LocalRank(index), command.arguments};
+    for (std::string& argument : worker.arguments) {
+      argument = with_local_rank(std::move(argument), worker.local_rank);
+    }
+    plan.workers.push_back(std::move(worker));
+  }
+  place_ranks(plan,
+              {.world_size = options.nproc_per_node, .role_world_size = options.nproc_per_node});
+  return plan;
+}
+
+void place_ranks(LaunchPlan& plan, const StartNode& start) {
+  plan.world_size = start.world_size;
+  plan.role_rank_base = start.role_rank_base;
+  plan.role_world_size = start.role_world_size;
+  for (WorkerPlan& worker : plan.workers) {
+    worker.rank = Rank(start.rank_base + worker.local_rank.value());
+  }
+}
+
+}  // namespace distrun

@@ -1,0 +1,53 @@
+#include "launcher/plan/several_nodes.h"
+
+#include <fmt/format.h>
+
+#include "common/text/parse_number.h"
+#include "launcher/nodes/node_messages.h"
+#include "launcher/plan/meeting_place.h"
+
+namespace distrun {
+
+namespace {
+
+Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
+
+}  // namespace
+
+Result<void> settle_several_nodes(LaunchOptions& options) {
+  if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
+    return wrong(fmt::format("--node-rank {}: with --nnodes {} these go from 0 to {}",
+                             options.node_rank, options.nnodes, options.nnodes - 1));
+  }
+  if (options.nnodes == 1) return {};
+  if (options.store.kind == StoreChoice::Kind::kFile) {
+    return wrong("--store: several nodes meet in a TCP store; leave it out");
+  }
+  if (options.same_user) {
+    return wrong("--same-user: it would keep the other nodes out; leave it out");
+  }
+  if (options.run_id.size() > kNodeNameBytesMax) {
+    return wrong(fmt::format("--rdzv-id: of several nodes, at most {} bytes", kNodeNameBytesMax));
+  }
+  if (options.role.size() > kNodeNameBytesMax) {
+    return wrong(fmt::format("--role: of several nodes, at most {} bytes", kNodeNameBytesMax));
+  }
+  if (options.master_port == 0) options.master_port = kDefaultNodesPort;
+  if (options.run_id.empty()) options.run_id = "none";
+  return {};
+}
+
+Result<std::optional<std::chrono::milliseconds>> join_timeout_of(std::string_view rdzv_conf) {
+  std::optional<std::chrono::milliseconds> timeout;
+  const auto entries = parse_rdzv_conf(rdzv_conf);
+  if (!entries) return entries.error();
+  for (const auto& [key, value] : *entries) {
+    if (key != "timeout" && key != "join_timeout") continue;
+    const auto seconds = parse_number<int>(value, 1, 1'000'000'000);
+    if (!seconds) return seconds.error().with_context(fmt::format("--rdzv-conf {}", key));
+    timeout = std::chrono::seconds(*seconds);
+  }
+  return timeout;
+}
+
+}  // namespace distrun

@@ -1,0 +1,121 @@
+#include "launcher/plan/worker_environment.h"
+
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/os/signal_list.h"
+#include "distrun/store_address.h"
+#include "launcher/plan/log_choice.h"
+
+namespace distrun {
+
+namespace {
+
+class Changes {
+ public:
+  explicit Changes(const Environment& inherited) : inherited_(inherited) {}
+
+  void set(const std::string& name, std::string value) { changes_[name] = std::move(value); }
+  void set_default(const std::string& name, const std::string& value) {
+    if (!inherited_.get(name)) changes_[name] = value;
+  }
+  void unset(const std::string& name) { changes_[name] = std::nullopt; }
+  VariableChanges take() { return std::move(changes_); }
+
+ private:
+  const Environment& inherited_;
+  VariableChanges changes_;
+};
+
+}  // namespace
+
+VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worker,
+                                 const RunPlace& run) {
+  const LaunchOptions& options = plan.options;
+  const auto number = [](auto value) { return std::to_string(value); };
+
+  Changes environment(plan.environment);
+  environment.set("LOCAL_RANK", number(options.virtual_local_rank ? 0 : worker.local_rank.value()));
+  if (options.virtual_local_rank) {
+    // That there is one for each worker, make_plan() has seen to.
+    const auto device = device_of(worker.local_rank, plan.environment);
+    if (device) environment.set("CUDA_VISIBLE_DEVICES", *device);
+  }
+  environment.set("RANK", number(worker.rank.value()));
+  environment.set("GROUP_RANK", number(options.node_rank));
+  environment.set("ROLE_RANK", number(plan.role_rank_base + worker.local_rank.value()));
+  environment.set("ROLE_NAME", options.role);
+  environment.set("LOCAL_WORLD_SIZE", number(plan.workers.size()));
+  environment.set("WORLD_SIZE", number(plan.world_size));
+  environment.set("GROUP_WORLD_SIZE", number(options.nnodes));
+  environment.set("ROLE_WORLD_SIZE", number(plan.role_world_size));
+  const bool meets_in_file = options.store.kind == StoreChoice::Kind::kFile;
+  if (meets_in_file) {
+    environment.set("DISTRUN_INIT_METHOD", run.init_method);
+    environment.unset("MASTER_ADDR");
+    environment.unset("MASTER_PORT");
+    environment.unset("DISTRUN_STORE");
+  } else {
+    environment.unset("DISTRUN_INIT_METHOD");
+    environment.set("MASTER_ADDR", options.master_addr);
+    environment.set("MASTER_PORT", number(run.store_port));
+    environment.set("DISTRUN_STORE", StoreAddress{options.master_addr, run.store_port}.text());
+  }
+  // Python compares with "True".
+  environment.set("TORCHELASTIC_USE_AGENT_STORE", meets_in_file ? "False" : "True");
+  environment.set("TORCHELASTIC_RESTART_COUNT", number(run.attempt));
+  environment.set("TORCHELASTIC_MAX_RESTARTS", number(options.max_restarts));
+  environment.set("TORCHELASTIC_RUN_ID", options.run_id);
+  environment.set("TORCHELASTIC_ERROR_FILE", error_file(plan, run, worker));
+  environment.set("TORCHELASTIC_SIGNALS_TO_HANDLE", signals_text(options.end_signals));
+  environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
+  // Without it every worker would start a thread per core.
+  if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
+  return environment.take();
+}
+
+Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
+                               const RunPlace& run) {
+  Environment environment = plan.environment;
+  for (const auto& [name, value] : worker_variables(plan, worker, run)) {
+    if (value) {
+      environment.set(name, *value);
+    } else {
+      environment.unset(name);
+    }
+  }
+  return environment;
+}
+
+Result<std::string> device_of(LocalRank worker, const Environment& environment) {
+  const auto visible = environment.get("CUDA_VISIBLE_DEVICES");
+  if (!visible) return std::to_string(worker.value());
+  std::size_t begin = 0;
+  for (int before = 0; before < worker.value(); ++before) {
+    const std::size_t comma = visible->find(',', begin);
+    if (comma == std::string::npos) {
+      return Error{ErrorKind::kInvalidArgument,
+                   fmt::format("--virtual-local-rank: CUDA_VISIBLE_DEVICES={} has no device for "
+                               "local rank {}: name one for each worker",
+                               *visible, worker.value())};
+    }
+    begin = comma + 1;
+  }
+  std::string device = visible->substr(begin, visible->find(',', begin) - begin);
+  std::erase(device, ' ');
+  return device;
+}
+
+std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {
+  if (run.error_folder.empty()) return "";
+  // Nobody is to find it there, and folders take more time to make than anything else that is done
+  // for a worker.
+  if (!plan.options.log.keeps_files()) {
+    return fmt::format("{}_{}_error.json", attempt_folder(run.error_folder, run.attempt),
+                       worker.local_rank.value());
+  }
+  return worker_folder(run.error_folder, worker.local_rank, run.attempt) + "/error.json";
+}
+
+}  // namespace distrun

@@ -1,0 +1,159 @@
+#include "launcher/plan/worker_environment.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+Environment environment_of(std::size_t index, int workers, const Environment& inherited = {}) {
+  const LaunchOptions options{
+      .nproc_per_node = workers, .role = "trainer", .run_id = "run-7", .master_addr = "127.0.0.9"};
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+  return worker_environment(plan, plan.workers[index],
+                            {.store_port = 29500, .error_folder = "/tmp/errors"});
+}
+
+constexpr const char* kInitMethod = "file:///scratch/meet";
+
+Environment environment_with_file(const Environment& inherited) {
+  const LaunchOptions options{.nproc_per_node = 2,
+                              .store = {StoreChoice::Kind::kFile, "/scratch/meet"}};
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+  return worker_environment(plan, plan.workers[1],
+                            {.init_method = kInitMethod, .error_folder = "/tmp/errors"});
+}
+
+// The list is what torchrun 2.13 sets for worker 2 of 4, and one of distrun's own.
+TEST(WorkerEnvironmentTest, IsTorchruns) {
+  const std::pair<const char*, const char*> expected[] = {
+      {"DISTRUN_STORE", "127.0.0.9:29500"},
+      {"GROUP_RANK", "0"},
+      {"GROUP_WORLD_SIZE", "1"},
+      {"LOCAL_RANK", "2"},
+      {"LOCAL_WORLD_SIZE", "4"},
+      {"MASTER_ADDR", "127.0.0.9"},
+      {"MASTER_PORT", "29500"},
+      {"OMP_NUM_THREADS", "1"},
+      {"RANK", "2"},
+      {"ROLE_NAME", "trainer"},
+      {"ROLE_RANK", "2"},
+      {"ROLE_WORLD_SIZE", "4"},
+      {"TORCHELASTIC_ERROR_FILE", "/tmp/errors/attempt_0_2_error.json"},
+      {"TORCHELASTIC_MAX_RESTARTS", "0"},
+      {"TORCHELASTIC_RESTART_COUNT", "0"},
+      {"TORCHELASTIC_RUN_ID", "run-7"},
+      {"TORCHELASTIC_SIGNALS_TO_HANDLE", "SIGTERM,SIGINT,SIGHUP,SIGQUIT"},
+      {"TORCHELASTIC_USE_AGENT_STORE", "True"},
+      {"TORCH_NCCL_ASYNC_ERROR_HANDLING", "1"},
+      {"WORLD_SIZE", "4"},
+  };
+  const Environment environment = environment_of(2, 4);
+  for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
+  EXPECT_EQ(environment.variables().size(), std::size(expected));
+}
+
+TEST(WorkerEnvironmentTest, KnowsItsPlaceAmongSeveralNodes) {
+  const LaunchOptions options{.nproc_per_node = 2, .nnodes = 3, .node_rank = 1};
+  LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, {}).value();
+  place_ranks(plan, {.rank_base = 4, .world_size = 9, .role_rank_base = 1, .role_world_size = 3});
+  const Environment environment =
+      worker_environment(plan, plan.workers[1], {.store_port = 29500, .error_folder = "/tmp"});
+  const std::pair<const char*, const char*> expected[] = {
+      {"LOCAL_RANK", "1"}, {"LOCAL_WORLD_SIZE", "2"}, {"RANK", "5"},
+      {"WORLD_SIZE", "9"}, {"ROLE_RANK", "2"},        {"ROLE_WORLD_SIZE", "3"},
+      {"GROUP_RANK", "1"}, {"GROUP_WORLD_SIZE", "3"},
+  };
+  for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
+}
+
+TEST(WorkerEnvironmentTest, InheritsTheRest) {
+  Environment inherited;
+  inherited.set("HOME", "/home/me");
+  inherited.set("RANK", "stale");
+  const Environment environment = environment_of(1, 2, inherited);
+  EXPECT_EQ(environment.get("HOME"), "/home/me");
+  EXPECT_EQ(environment.get("RANK"), "1");
+}
+
+TEST(WorkerEnvironmentTest, NamesTheFileWhereTheStoreIsOne) {
+  const Environment environment = environment_with_file({});
+  EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
+  EXPECT_EQ(environment.get("TORCHELASTIC_USE_AGENT_STORE"), "False");
+  EXPECT_EQ(environment.get("RANK"), "1");
+  EXPECT_EQ(environment.get("WORLD_SIZE"), "2");
+}
+
+TEST(WorkerEnvironmentTest, NamesTheSignalsAndRestartsThatWereAskedFor) {
+  Environment inherited;
+  inherited.set("TORCHELASTIC_SIGNALS_TO_HANDLE", "stale");
+  const LaunchOptions options{.max_restarts = 3, .end_signals = {SIGTERM, SIGUSR2}};
+  const LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, inherited).value();
+  const Environment environment = worker_environment(plan, plan.workers[0], {});
+  EXPECT_EQ(environment.get("TORCHELASTIC_SIGNALS_TO_HANDLE"), "SIGTERM,SIGUSR2");
+  EXPECT_EQ(environment.get("TORCHELASTIC_MAX_RESTARTS"), "3");
+}
+
+TEST(WorkerEnvironmentTest, UnderAVirtualLocalRankEachWorkerSeesOneDevice) {
+  const LaunchOptions options{.nproc_per_node = 3, .virtual_local_rank = true};
+  Environment inherited;
+  const Command command{"/bin/true", {"true"}};
+  const LaunchPlan plain = make_plan(options, command, inherited).value();
+  EXPECT_EQ(worker_environment(plain, plain.workers[2], {}).get("LOCAL_RANK"), "0");
+  EXPECT_EQ(worker_environment(plain, plain.workers[2], {}).get("RANK"), "2");
+  EXPECT_EQ(worker_environment(plain, plain.workers[2], {}).get("CUDA_VISIBLE_DEVICES"), "2");
+
+  inherited.set("CUDA_VISIBLE_DEVICES", "4, GPU-1,7");
+  const LaunchPlan mapped = make_plan(options, command, inherited).value();
+  EXPECT_EQ(worker_environment(mapped, mapped.workers[0], {}).get("CUDA_VISIBLE_DEVICES"), "4");
+  EXPECT_EQ(worker_environment(mapped, mapped.workers[1], {}).get("CUDA_VISIBLE_DEVICES"), "GPU-1");
+  EXPECT_EQ(worker_environment(mapped, mapped.workers[2], {}).get("CUDA_VISIBLE_DEVICES"), "7");
+
+  inherited.set("CUDA_VISIBLE_DEVICES", "4,5");
+  EXPECT_TRUE(make_plan(options, command, inherited).has_error());
+}
+
+TEST(WorkerEnvironmentTest, WithoutAVirtualLocalRankTheDevicesAreInherited) {
+  Environment inherited;
+  inherited.set("CUDA_VISIBLE_DEVICES", "4,5");
+  EXPECT_EQ(environment_of(1, 2, inherited).get("CUDA_VISIBLE_DEVICES"), "4,5");
+}
+
+TEST(WorkerEnvironmentTest, TheChangesAreWhatIsNotInherited) {
+  Environment inherited;
+  inherited.set("HOME", "/home/me");
+  inherited.set("RANK", "0");
+  inherited.set("DISTRUN_INIT_METHOD", "file:///outer");
+  inherited.set("OMP_NUM_THREADS", "6");
+  const LaunchPlan plan =
+      make_plan({.nproc_per_node = 2}, {"/bin/true", {"true"}}, inherited).value();
+  const VariableChanges changes = worker_variables(plan, plan.workers[0], {});
+  EXPECT_FALSE(changes.contains("HOME"));
+  EXPECT_FALSE(changes.contains("OMP_NUM_THREADS"));
+  EXPECT_EQ(changes.at("RANK"), "0");
+  EXPECT_EQ(changes.at("DISTRUN_INIT_METHOD"), std::nullopt);
+}
+
+// A run within a run.
+TEST(WorkerEnvironmentTest, DoesNotPassOnWhereAnotherRunMeets) {
+  Environment inherited;
+  inherited.set("MASTER_ADDR", "127.0.0.1");
+  inherited.set("MASTER_PORT", "29500");
+  inherited.set("DISTRUN_INIT_METHOD", "file:///outer");
+  inherited.set("DISTRUN_STORE", "127.0.0.1:1");
+  EXPECT_EQ(environment_of(0, 2, inherited).get("DISTRUN_INIT_METHOD"), std::nullopt);
+  const Environment environment = environment_with_file(inherited);
+  EXPECT_EQ(environment.get("MASTER_ADDR"), std::nullopt);
+  EXPECT_EQ(environment.get("MASTER_PORT"), std::nullopt);
+  EXPECT_EQ(environment.get("DISTRUN_STORE"), std::nullopt);
+  EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
+}
+
+TEST(WorkerEnvironmentTest, LimitsThreadsOnlyWhereSeveralWorkersShareThemUnasked) {
+  EXPECT_EQ(environment_of(0, 1).get("OMP_NUM_THREADS"), std::nullopt);
+  Environment inherited;
+  inherited.set("OMP_NUM_THREADS", "6");
+  EXPECT_EQ(environment_of(0, 2, inherited).get("OMP_NUM_THREADS"), "6");
+}
+
+}  // namespace
+}  // namespace distrun

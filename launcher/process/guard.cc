@@ -1,0 +1,196 @@
+#include "launcher/process/guard.h"
+
+#include <array>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <iostream>
+#include <optional>
+
+#include <fcntl.h>
+#include <poll.h>
+#include <sys/signalfd.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/os/unique_fd.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr std::chrono::seconds kKillTimeout{30};  // What SIGKILL has not ended by then is stuck.
+
+bool is_ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
+struct Signals {
+  sigset_t passed_on, before;
+
+  // Blocks those that are passed on, for as long as the process lives.
+  explicit Signals(const std::vector<int>& wanted) {
+    ::sigemptyset(&passed_on);
+    for (const int signal : wanted) {
+      if (!is_ignored(signal)) ::sigaddset(&passed_on, signal);
+    }
+    if (!is_ignored(SIGTSTP)) ::sigaddset(&passed_on, SIGTSTP);
+    ::sigaddset(&passed_on, SIGCONT);
+    ::sigaddset(&passed_on, SIGCHLD);
+    ::pthread_sigmask(SIG_BLOCK, &passed_on, &before);
+  }
+};
+
+// Stops this process as the terminal's Ctrl-Z would have, until somebody continues it; at once
+// over where nobody could (the kernel knows: an orphaned process group).
+void stop_as_by_terminal() {
+  sigset_t stop, pending;
+  // Somebody was faster.
+  if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGCONT) == 1) return;
+  ::sigemptyset(&stop);
+  ::sigaddset(&stop, SIGTSTP);
+  ::raise(SIGTSTP);  // Is blocked: it takes effect in the next line.
+  ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
+  ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
+}
+
+// One process that watches over a child.
+class Watch {
+ public:
+  // `tie` is what the child sees end; `above` the end of a process that this one is tied to, or -1.
+  Watch(pid_t child, UniqueFd tie, const sigset_t& signals, int above)
+      : child_(child),
+        tie_(std::move(tie)),
+        above_(above),
+        signals_(::signalfd(-1, &signals, SFD_CLOEXEC)) {}
+
+  // Until the child has ended.  It is reaped by this.
+  ProcessEnd run() {
+    // No descriptor for signals: they stay pending, but the child's end is seen.
+    if (!signals_) return wait_for_end();
+    for (;;) {
+      std::array<pollfd, 2> waits = {{{signals_.get(), POLLIN, 0}, {above_, POLLIN, 0}}};
+      if (::poll(waits.data(), waits.size(), -1) < 0) continue;
+      if (waits[1].revents != 0) {
+        tie_.reset();
+        above_ = -1;
+      }
+      signalfd_siginfo info{};
+      if (waits[0].revents == 0 || ::read(signals_.get(), &info, sizeof(info)) != sizeof(info)) {
+        continue;
+      }
+      const int signal = static_cast<int>(info.ssi_signo);
+      if (signal != SIGCHLD) {
+        ::kill(child_, signal);
+        // While this process runs the launcher is to run, too, or no signal would reach it.
+        if (signal != SIGTSTP) ::kill(child_, SIGCONT);
+      } else if (const auto end = look_at_child()) {
+        return *end;
+      }
+    }
+  }
+
+ private:
+  std::optional<ProcessEnd> look_at_child() {
+    siginfo_t info{};
+    const auto child = static_cast<id_t>(child_);
+    if (::waitid(P_PID, child, &info, WEXITED | WSTOPPED | WNOHANG) != 0 || info.si_pid == 0) {
+      return std::nullopt;
+    }
+    if (info.si_code == CLD_EXITED) return ExitedWith{info.si_status};
+    if (info.si_code != CLD_STOPPED) return KilledBy{info.si_status};
+    if (info.si_status == kSelfStop) {
+      stop_as_by_terminal();
+      ::kill(child_, SIGCONT);
+    }
+    return std::nullopt;
+  }
+
+  ProcessEnd wait_for_end() const {
+    int status = 0;
+    while (::waitpid(child_, &status, 0) < 0 && errno == EINTR) continue;
+    if (WIFEXITED(status)) return ExitedWith{WEXITSTATUS(status)};
+    return KilledBy{WTERMSIG(status)};
+  }
+
+  const pid_t child_;
+  UniqueFd tie_;
+  int above_;
+  UniqueFd signals_;
+};
+
+struct Tie {
+  UniqueFd watched, held;
+};
+
+Result<Tie> make_tie() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("open a pipe for the launcher");
+  return Tie{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+[[noreturn]] void leave(int status) {
+  std::cout.flush();
+  std::cerr.flush();
+  std::fflush(nullptr);
+  ::_exit(status);  // What this process has been forked with is its parent's to see to.
+}
+
+[[noreturn]] void become_launcher(const Tie& tie, const Signals& signals,
+                                  const Launcher& launcher) {
+  ::setpgid(0, 0);
+  ::signal(SIGTTOU, SIG_IGN);  // It writes to the terminal all the same.
+  if (const auto adopted = adopt_descendants(); !adopted) leave(launcher(adopted.error()));
+  leave(launcher(GuardTie{tie.watched.get(), signals.before}));
+}
+
+// `above` as for Watch.
+Result<int> guard(const Signals& signals, const Launcher& launcher,
+                  const std::function<void(const Guarded&)>& on_end, int above) {
+  auto tie = make_tie();
+  if (!tie) return tie.error();
+  if (const auto adopted = adopt_descendants(); !adopted) return adopted.error();
+  const pid_t child = ::fork();
+  if (child < 0) return Error::from_errno("start the launcher");
+  if (child == 0) {
+    tie->held.reset();
+    become_launcher(*tie, signals, launcher);
+  }
+  ::setpgid(child, child);  // Also here: a signal may come before the child has done it.
+  tie->watched.reset();
+  Guarded guarded;
+  guarded.launcher_pid = child;
+  guarded.launcher = Watch(child, std::move(tie->held), signals.passed_on, above).run();
+  guarded.left = end_descendants(kKillTimeout);
+  on_end(guarded);
+  return exit_status(guarded.launcher);
+}
+
+}  // namespace
+
+Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launcher,
+                        const std::function<void(const Guarded&)>& on_end) {
+  std::cout.flush();
+  std::cerr.flush();
+  ::signal(SIGCHLD, SIG_DFL);  // Ignored, as some parents leave it, there would be nothing to see.
+  const Signals blocked(signals);
+  if (!has_children()) return guard(blocked, launcher, on_end, -1);
+
+  // Strangers: they, and those who fall to whoever adopts, must not be taken for the run's.
+  auto tie = make_tie();
+  if (!tie) return tie.error();
+  const pid_t child = ::fork();
+  if (child < 0) return Error::from_errno("start the guard");
+  if (child == 0) {
+    tie->held.reset();
+    ::setpgid(0, 0);
+    const auto status = guard(blocked, launcher, on_end, tie->watched.get());
+    leave(status ? *status : launcher(status.error()));
+  }
+  ::setpgid(child, child);
+  tie->watched.reset();
+  return exit_status(Watch(child, std::move(tie->held), blocked.passed_on, -1).run());
+}
+
+}  // namespace distrun

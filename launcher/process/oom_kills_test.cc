@@ -1,0 +1,65 @@
+#include "launcher/process/oom_kills.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+// A folder with what is looked at of /proc and /sys.
+class OomKillsTest : public ::testing::Test {
+ protected:
+  OomKillsTest() : root_(::testing::TempDir() + "oom_kills_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(root_.data()), nullptr);
+  }
+  ~OomKillsTest() override { std::filesystem::remove_all(root_); }
+
+  void put(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+
+  std::string root_;
+};
+
+TEST_F(OomKillsTest, ReadsTheCountersOfCgroupVersion2AndOfTheMachine) {
+  put("/proc/self/cgroup", "0::/user/job\n");
+  put("/sys/fs/cgroup/user/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 0\n");
+  put("/proc/vmstat", "nr_free_pages 7\noom_kill 12\n");
+  const auto kills = OomKills::read(root_);
+  EXPECT_EQ(kills.cgroup, 3u);
+  EXPECT_EQ(kills.machine, 12u);
+}
+
+TEST_F(OomKillsTest, ReadsTheCounterOfCgroupVersion1) {
+  put("/proc/self/cgroup", "5:cpu,memory:/job\n0::/\n");
+  put("/sys/fs/cgroup/memory/job/memory.oom_control", "under_oom 0\noom_kill 2\n");
+  EXPECT_EQ(OomKills::read(root_).cgroup, 2u);
+}
+
+TEST_F(OomKillsTest, WhatCannotBeKnownIsNotMadeUp) {
+  EXPECT_EQ(OomKills::read(root_).cgroup, std::nullopt);
+  put("/proc/self/cgroup", "garbage\n0::/\n:");
+  put("/proc/vmstat", "oom_kill many\n");
+  const auto kills = OomKills::read(root_);
+  EXPECT_EQ(kills.cgroup, std::nullopt);
+  EXPECT_EQ(kills.machine, std::nullopt);
+}
+
+TEST(OomEvidenceTest, ThereIsEvidenceOnlyWhereACounterHasGrown) {
+  EXPECT_EQ(
+      oom_evidence({1, 5}, {2, 6}),
+      "out of memory, it seems: meanwhile the kernel's OOM killer ended 1 process of this cgroup");
+  EXPECT_EQ(oom_evidence({{}, 5}, {{}, 7}),
+            "out of memory, it seems: meanwhile the kernel's OOM killer ended 2 processes of this "
+            "machine");
+  EXPECT_EQ(oom_evidence({1, 5}, {1, 5}), "");
+  EXPECT_EQ(oom_evidence({5, 5}, {2, 2}), "");
+  EXPECT_EQ(oom_evidence({}, {2, 5}), "");
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,34 @@
+#include "launcher/process/orphan_reaper.h"
+
+#include <chrono>
+#include <csignal>
+#include <utility>
+
+#include "launcher/process/descendants.h"
+
+namespace distrun {
+
+using boost::system::error_code;
+
+OrphanReaper::OrphanReaper(boost::asio::io_context& io, std::function<bool(pid_t)> is_kept)
+    : is_kept_(std::move(is_kept)), child_ended_(io, SIGCHLD), pause_(io) {}
+
+void OrphanReaper::begin() {
+  child_ended_.async_wait([this](error_code error, int) {
+    if (error || ended_) return;  // Both: what is on its way is not canceled any more.
+    pause_.expires_after(std::chrono::seconds(1));
+    pause_.async_wait([this](error_code canceled) {
+      if (canceled || ended_) return;
+      reap_ended_children(is_kept_);
+      begin();
+    });
+  });
+}
+
+void OrphanReaper::end() {
+  ended_ = true;
+  child_ended_.cancel();
+  pause_.cancel();
+}
+
+}  // namespace distrun

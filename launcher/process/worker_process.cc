@@ -1,0 +1,208 @@
+#include "launcher/process/worker_process.h"
+
+#include <cerrno>
+#include <csignal>
+#include <utility>
+#include <vector>
+
+#include <fcntl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#define BOOST_PROCESS_V2_HEADER_ONLY
+#include <boost/process/v2/posix/default_launcher.hpp>
+#include <boost/process/v2/stdio.hpp>
+
+namespace distrun {
+
+namespace process = boost::process::v2;
+using boost::system::error_code;
+
+namespace {
+
+// The limit of open descriptors before it was raised.
+std::optional<rlimit> descriptors_before;
+
+std::vector<int> caught_signals() {
+  std::vector<int> caught;
+  for (int signal = 1; signal < NSIG; ++signal) {
+    struct sigaction action {};
+    if (::sigaction(signal, nullptr, &action) != 0) continue;
+    if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) caught.push_back(signal);
+  }
+  return caught;
+}
+
+// What a worker is besides a program with descriptors.  Runs between vfork and exec,
+// where only system calls are allowed: the memory is the parent's.
+struct WorkerSetup {
+  pid_t launcher;
+  sigset_t mask;
+  std::vector<int> caught;
+  std::optional<rlimit> descriptors;
+  bool keeps_session;
+
+  error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
+                           const char* const*) {
+    // A session of its own, as under torchrun: a worker that opens /dev/tty gets an error, where
+    // one in a background group of the terminal's session would be stopped, and hang.
+    const bool alone = keeps_session ? ::setpgid(0, 0) == 0 : ::setsid() != -1;
+    if (!alone || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
+    // The launcher may have died before it could be watched.
+    if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
+    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these, and that would be inherited.
+    ::signal(SIGXFSZ, SIG_DFL);
+    // A signal that came meanwhile arrives with the next line: it must not find the launcher's
+    // handlers, which would tell the launcher.
+    for (const int signal : caught) ::signal(signal, SIG_DFL);
+    ::sigprocmask(SIG_SETMASK, &mask, nullptr);
+    if (descriptors) ::setrlimit(RLIMIT_NOFILE, &*descriptors);
+    // An old kernel does not know the call: then what was inherited stays open, as in a shell.
+    ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
+    return {};
+  }
+
+  static error_code last_error() { return {errno, boost::system::system_category()}; }
+};
+
+// Blocks every signal for as long as parent and child share their memory: a handler
+// that ran in the child would act on the parent's state.  WorkerSetup unblocks them
+// for the worker when the handlers are gone.
+class AllSignalsBlocked {
+ public:
+  AllSignalsBlocked() {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, &before_);
+  }
+  ~AllSignalsBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
+  const sigset_t& before() const { return before_; }
+
+ private:
+  sigset_t before_;
+};
+
+// What a child says when it could not become the program.
+struct Failure {
+  bool in_exec;  // Else before it, in WorkerSetup or with the descriptors.
+  int error_number;
+};
+
+struct VforkLauncher : process::posix::default_launcher {
+  template <class... Inits>
+  Result<pid_t> operator()(const std::string& executable, const char* const* arguments,
+                           Inits&... inits) {
+    int ends[2];
+    if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("pipe");
+    const UniqueFd failure_from(ends[0]);
+    UniqueFd failure_to(ends[1]);
+    const process::filesystem::path path(executable);
+
+    // NOLINTBEGIN(clang-analyzer-*): vfork is meant, and on_exec_setup() makes system calls only.
+    const pid_t child = ::vfork();
+    if (child == 0) {
+      const error_code error =
+          process::posix::detail::on_exec_setup(*this, path, arguments, inits...);
+      Failure failure{.in_exec = !error, .error_number = error.value()};
+      if (failure.in_exec) {
+        ::execve(path.c_str(), const_cast<char* const*>(arguments), const_cast<char* const*>(env));
+        failure.error_number = errno;
+      }
+      [[maybe_unused]] const auto told = ::write(failure_to.get(), &failure, sizeof(failure));
+      ::_exit(127);
+    }
+    // NOLINTEND(clang-analyzer-*)
+    if (child < 0) return Error::from_errno("vfork");
+
+    // vfork returns when the child has executed or ended: what it has to say is there.
+    failure_to.reset();
+    Failure failure{};
+    if (::read(failure_from.get(), &failure, sizeof(failure)) != sizeof(failure)) return child;
+    ::waitpid(child, nullptr, 0);
+    const int number = failure.error_number;
+    if (!failure.in_exec) return Error::from_errno("set up a process for " + executable, number);
+    Error error = Error::from_errno("exec " + executable, number);
+    if (number == ENOENT) {
+      error.kind = ErrorKind::kNotFound;
+      error.message += " (or the interpreter in its first line is missing)";
+    } else if (number == EACCES || number == ENOEXEC || number == EISDIR || number == E2BIG ||
+               number == ETXTBSY) {
+      error.kind = ErrorKind::kNotExecutable;
+      if (number == ENOEXEC) error.message += " (a script needs a first line like #!/bin/sh)";
+    }
+    return error;
+  }
+};
+
+}  // namespace
+
+Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
+  std::vector<const char*> arguments;
+  for (const std::string& argument : request.arguments) arguments.push_back(argument.c_str());
+  arguments.push_back(nullptr);
+  const Environment::Block environment = request.environment.block();
+
+  VforkLauncher launcher;
+  launcher.env = environment.pointers();
+  process::process_stdio stdio{request.in, request.out, request.err};
+  Result<pid_t> pid = [&] {
+    const AllSignalsBlocked blocked;
+    WorkerSetup setup{::getpid(), blocked.before(), caught_signals(), descriptors_before,
+                      request.keeps_session};
+    return launcher(request.executable, arguments.data(), stdio, setup);
+  }();
+  if (!pid) return pid.error();
+
+  SpawnedProcess started{*pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)))};
+  if (!started.pidfd) {
+    Error error = Error::from_errno("pidfd_open (distrun needs Linux 5.4 or newer)");
+    ::kill(-*pid, SIGKILL);
+    ::waitpid(*pid, nullptr, 0);
+    return error;
+  }
+  return started;
+}
+
+void allow_many_descriptors() {
+  rlimit limit{};
+  if (descriptors_before || ::getrlimit(RLIMIT_NOFILE, &limit) != 0) return;
+  rlimit raised = limit;
+  raised.rlim_cur = limit.rlim_max;
+  if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) descriptors_before = limit;
+}
+
+std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process) {
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(process.pid);
+  if (::waitid(P_PID, pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) {
+    return std::nullopt;
+  }
+  if (info.si_code == CLD_EXITED) return ExitedWith{info.si_status};
+  return KilledBy{info.si_status};
+}
+
+bool has_dumped_core(const SpawnedProcess& process) {
+  siginfo_t info{};
+  const auto pid = static_cast<id_t>(process.pid);
+  return ::waitid(P_PID, pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid != 0 &&
+         info.si_code == CLD_DUMPED;
+}
+
+// To kill(), 0 and -1 are not a process but many, and so would be their negatives.
+void signal_process(const SpawnedProcess& process, int signal) {
+  if (process.pid > 1) ::kill(process.pid, signal);
+}
+
+void signal_group(const SpawnedProcess& process, int signal) {
+  if (process.pid > 1) ::kill(-process.pid, signal);
+}
+
+void end_group(const SpawnedProcess& process) {
+  signal_group(process, SIGKILL);
+  while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) continue;
+}
+
+}  // namespace distrun

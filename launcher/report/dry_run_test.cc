@@ -1,0 +1,72 @@
+#include "launcher/report/dry_run.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::EndsWith;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+LaunchOptions two_workers() { return {.nproc_per_node = 2, .run_id = "a run"}; }
+
+const Command kCommand{"/usr/bin/python3", {"python3", "-u", "train.py", "--name=it's"}};
+
+std::string text(const LaunchOptions& options, const Environment& environment = {}) {
+  return dry_run_text(make_plan(options, kCommand, environment).value());
+}
+
+TEST(DryRunTest, EachWorkerHasItsVariablesAndItsCommand) {
+  const std::string all = text(two_workers());
+  EXPECT_THAT(all, StartsWith("# rank 0 of 2\nenv -u DISTRUN_INIT_METHOD \\\n"));
+  EXPECT_THAT(all, HasSubstr("\n# rank 1 of 2\nenv"));
+  EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK=0 \\\n"), HasSubstr("\n  RANK=1 \\\n")));
+  EXPECT_THAT(all, EndsWith(" \\\n  /usr/bin/python3 -u train.py '--name=it'\\''s'\n"));
+}
+
+TEST(DryRunTest, ValuesAreQuotedForAShell) {
+  EXPECT_THAT(text(two_workers()), HasSubstr("TORCHELASTIC_RUN_ID='a run'"));
+}
+
+TEST(DryRunTest, WhatIsNotKnownYetIsSaidSo) {
+  LaunchOptions options = two_workers();
+  EXPECT_THAT(text(options), AllOf(HasSubstr("MASTER_PORT='(a free port)'"),
+                                   HasSubstr("TORCHELASTIC_ERROR_FILE='(a new folder)/")));
+  options.master_port = 29500;
+  EXPECT_THAT(text(options), AllOf(HasSubstr("MASTER_PORT=29500"), Not(HasSubstr("free port"))));
+}
+
+TEST(DryRunTest, AFileTakesThePlaceOfThePort) {
+  LaunchOptions options = two_workers();
+  options.store = {StoreChoice::Kind::kFile, "/scratch/meet"};
+  EXPECT_THAT(
+      text(options),
+      AllOf(HasSubstr("env -u DISTRUN_STORE -u MASTER_ADDR -u MASTER_PORT \\\n"),
+            HasSubstr("DISTRUN_INIT_METHOD=file:///scratch/meet"), Not(HasSubstr("free port"))));
+}
+
+TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
+  LaunchOptions options = two_workers();
+  options.nnodes = 3;
+  options.node_rank = 1;
+  options.master_port = 29500;
+  const std::string all = text(options);
+  EXPECT_THAT(all, StartsWith("# local rank 0 of 2 on node 1 of 3\n"));
+  EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK='(known when all nodes are there)'"),
+                         HasSubstr("\n  WORLD_SIZE='(known"), HasSubstr("\n  ROLE_RANK='(known"),
+                         HasSubstr("\n  LOCAL_RANK=1"), HasSubstr("\n  GROUP_RANK=1")));
+  EXPECT_THAT(all, Not(HasSubstr("RANK=0 of")));
+}
+
+TEST(DryRunTest, WhatIsInheritedIsNotShown) {
+  Environment environment;
+  environment.set("SECRET", "do not print");
+  EXPECT_THAT(text(two_workers(), environment), Not(HasSubstr("SECRET")));
+}
+
+}  // namespace
+}  // namespace distrun

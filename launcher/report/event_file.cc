@@ -1,0 +1,75 @@
+#include "launcher/report/event_file.h"
+
+#include <algorithm>
+#include <cerrno>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+
+namespace distrun {
+
+namespace {
+
+// What an unprivileged process may have (fs.pipe-max-size): the start of 512 workers fits in.
+constexpr int kPipeBytes = 1 << 20;
+
+}  // namespace
+
+Result<EventFile> EventFile::open(const std::string& path) {
+  UniqueFd fd(::open(path.c_str(),
+                     O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
+  if (!fd && errno == ENXIO) {
+    return Error{ErrorKind::kSystem,
+                 fmt::format("--events {}: nobody reads it: start its reader first", path)};
+  }
+  if (!fd) return Error::from_errno("--events " + path);
+  ::fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);  // Where it is a pipe, and may be so large.
+  return EventFile(path, std::move(fd));
+}
+
+void EventFile::write(std::string_view line) {
+  if (kept_.size() + line.size() + 1 > kKeptBytesMax) {
+    ++dropped_;
+  } else {
+    kept_.append(line).append(1, '\n');
+  }
+  flush();
+}
+
+void EventFile::flush() {
+  std::size_t written = 0;
+  while (written < kept_.size()) {
+    const auto size = ::write(fd_.get(), kept_.data() + written, kept_.size() - written);
+    if (size < 0 && errno == EINTR) continue;
+    if (size <= 0) {
+      error_number_ = size < 0 ? errno : EIO;
+      break;
+    }
+    written += static_cast<std::size_t>(size);
+  }
+  kept_.erase(0, written);
+}
+
+std::optional<Error> EventFile::finish(std::chrono::milliseconds patience) {
+  using std::chrono::steady_clock;
+  const auto deadline = steady_clock::now() + patience;
+  flush();
+  while (!kept_.empty() && error_number_ == EAGAIN) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
+    pollfd taken{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
+    if (::poll(&taken, 1, std::max(0, static_cast<int>(left.count()))) == 0) break;
+    flush();
+  }
+  const auto missing =
+      dropped_ + static_cast<std::size_t>(std::count(kept_.begin(), kept_.end(), '\n'));
+  if (missing == 0) return std::nullopt;
+  const std::string what =
+      fmt::format("--events {}: {} line{} missing", path_, missing, missing == 1 ? " is" : "s are");
+  if (error_number_ == EAGAIN) {
+    return Error{ErrorKind::kSystem, what + ": its reader has not taken them in time"};
+  }
+  return Error::from_errno(what, error_number_);
+}
+
+}  // namespace distrun

@@ -1,0 +1,255 @@
+#include "launcher/report/summary.h"
+
+#include <algorithm>
+#include <csignal>
+#include <map>
+#include <set>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text/printable.h"
+#include "common/text/rank_list.h"
+#include "common/text/shell_quote.h"
+#include "launcher/report/worker_account.h"
+
+namespace distrun {
+
+namespace {
+
+std::string command_line(const WorkerPlan& worker) {
+  std::vector<std::string> words;
+  for (const auto& argument : worker.arguments) words.push_back(shell_quoted(argument));
+  return fmt::format("{}", fmt::join(words, " "));
+}
+
+std::string list_of_processes(const std::vector<Leftover>& processes) {
+  constexpr std::size_t kShown = 8;
+  std::vector<std::string> parts;
+  for (const Leftover& one : processes) {
+    if (parts.size() == kShown) {
+      parts.push_back(fmt::format("and {} more", processes.size() - kShown));
+      break;
+    }
+    parts.push_back(fmt::format("pid {} ({})", one.pid, printable(one.name, 32)));
+  }
+  return fmt::format("{}", fmt::join(parts, ", "));
+}
+
+std::string leftovers_text(const EndedDescendants& leftovers) {
+  std::string text;
+  if (!leftovers.ended.empty()) {
+    text += fmt::format("distrun: ended what the workers left behind: {}\n",
+                        list_of_processes(leftovers.ended));
+  }
+  if (!leftovers.survivors.empty()) {
+    text += fmt::format("distrun: still there after SIGKILL, stuck in the kernel: {}\n",
+                        list_of_processes(leftovers.survivors));
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
+  const auto culprit = [&] {
+    return plan.workers[static_cast<std::size_t>(run_end.culprit->value())].rank.value();
+  };
+  if (run_end.verdict) return describe(*run_end.verdict);
+  switch (run_end.cause) {
+    case RunEnd::Cause::kSucceeded:
+    case RunEnd::Cause::kOtherNode:  // There is a verdict.
+      return "";
+    case RunEnd::Cause::kNotJoined:
+      return run_end.error->message;
+    case RunEnd::Cause::kWorkerFailed: {
+      const auto index = static_cast<std::size_t>(run_end.culprit->value());
+      return fmt::format("rank {} failed: {}", culprit(), describe(*run_end.workers[index].end));
+    }
+    case RunEnd::Cause::kSpawnFailed:
+      return fmt::format("rank {} could not be started: {}", culprit(), run_end.error->message);
+    case RunEnd::Cause::kInterrupted:
+      return fmt::format("ended by signal {} ({})", signal_name(run_end.signal), run_end.signal);
+    case RunEnd::Cause::kTimedOut:
+      return fmt::format("not finished after {:g} s (--timeout)",
+                         std::chrono::duration<double>(*plan.options.timeout).count());
+    case RunEnd::Cause::kOutputLost:
+      return run_end.error->message;
+    case RunEnd::Cause::kGuardLost:
+      return "ended, because distrun's guard process was killed";
+  }
+  return "";
+}
+
+namespace {
+
+constexpr const char* kCore = ", core dumped";
+
+// Whether it ended as the signals that end a run make it, rather than by itself.
+bool in_consequence(const ProcessEnd& end, const WorkerReport& worker) {
+  if (!worker.error.empty()) return false;
+  return end == ProcessEnd(KilledBy{SIGTERM}) || end == ProcessEnd(KilledBy{SIGKILL}) ||
+         end == ProcessEnd(ExitedWith{128 + SIGTERM});
+}
+
+class Summary {
+ public:
+  Summary(const LaunchPlan& plan, const RunReport& report, const std::string& host)
+      : plan_(plan), report_(report), end_(report.run_end), host_(host) {}
+
+  std::string text() const {
+    std::string text;
+    const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
+    if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
+    text += blame();
+    if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;
+    if (end_.verdict) text += end_.verdict->notes;
+    text += others();
+    if (failed) {
+      // Once for each reason: a client that is refused tries again.
+      for (const std::string& reason : std::set(report_.refusals.begin(), report_.refusals.end())) {
+        text += fmt::format("  the store refused a client: {}\n", reason);
+      }
+    }
+    return text + leaks() + leftovers_text(report_.leftovers);
+  }
+
+  // What ended the run, here, and of its culprit.
+  std::string line() const { return headline(plan_, end_) + core(); }
+  std::string blame() const { return end_.culprit ? culprit() : ""; }
+
+ private:
+  using Ranks = std::vector<int>;
+
+  static std::size_t index(LocalRank worker) { return static_cast<std::size_t>(worker.value()); }
+  int rank(std::size_t worker) const { return plan_.workers[worker].rank.value(); }
+
+  std::string core() const {
+    const bool dumped = end_.culprit && report_.workers[index(*end_.culprit)].core_dumped;
+    return dumped ? kCore : "";
+  }
+
+  std::string culprit() const {
+    const std::size_t culprit = index(*end_.culprit);
+    const WorkerPlan& planned = plan_.workers[culprit];
+    const WorkerReport& known = report_.workers[culprit];
+    std::string text;
+    if (known.pid > 0) {
+      text +=
+          fmt::format("  local rank {} on {}, pid {}, after {:.1f} s", planned.local_rank.value(),
+                      host_, known.pid, std::chrono::duration<double>(known.run_time).count());
+      if (end_.attempt > 0) {
+        text += fmt::format(", attempt {} of {}", end_.attempt + 1, plan_.options.max_restarts + 1);
+      }
+      text += '\n';
+    }
+    if (!report_.out_of_memory.empty()) text += fmt::format("  {}\n", report_.out_of_memory);
+    text += account(culprit, {}, "  ");
+    if (!report_.error_not_copied.empty()) {
+      text += fmt::format("  its error file could not be handed on: {}\n",
+                          printable(report_.error_not_copied, 1000));
+    }
+    return text + fmt::format("  command: {}\n", command_line(planned));
+  }
+
+  std::string account(std::size_t worker, const AccountBounds& bounds,
+                      const std::string& indent) const {
+    WorkerReport told = report_.workers[worker];
+    const bool stands_above = plan_.workers.size() == 1 && told.log_folder.empty();
+    if (stands_above) told.last_output.clear();
+    return worker_account(told, bounds, indent);
+  }
+
+  // Who did not succeed, the culprit apart, in the order of their ends.
+  std::vector<std::size_t> failures() const {
+    std::vector<std::size_t> workers;
+    for (const LocalRank worker : end_.failures) {
+      if (worker != end_.culprit && end_.workers[index(worker)].end)
+        workers.push_back(index(worker));
+    }
+    return workers;
+  }
+
+  std::string others() const {
+    std::vector<std::size_t> by_themselves;
+    std::map<std::string, Ranks> consequences;
+    for (const std::size_t worker : failures()) {
+      const ProcessEnd& end = *end_.workers[worker].end;
+      if (end_.culprit && !in_consequence(end, report_.workers[worker])) {
+        by_themselves.push_back(worker);
+      } else {
+        consequences[describe(end)].push_back(rank(worker));
+      }
+    }
+    std::string text = also_failed(by_themselves);
+    for (auto& [end, ranks] : consequences) {
+      std::sort(ranks.begin(), ranks.end());
+      text += fmt::format("  ended in consequence: {} ({})\n", list_of_ranks(ranks), end);
+    }
+    return text;
+  }
+
+  std::string also_failed(const std::vector<std::size_t>& workers) const {
+    constexpr std::size_t kShown = 4;
+    constexpr AccountBounds kBounds{.error_lines = 2, .call_lines = 0, .output_lines = 3};
+    std::string text;
+    Ranks more;
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      const std::size_t worker = workers[i];
+      if (i >= kShown) {
+        more.push_back(rank(worker));
+        continue;
+      }
+      text += fmt::format("  also failed: rank {}: {}{}\n", rank(worker),
+                          describe(*end_.workers[worker].end),
+                          report_.workers[worker].core_dumped ? kCore : "");
+      text += account(worker, kBounds, "    ");
+    }
+    if (more.empty()) return text;
+    std::sort(more.begin(), more.end());
+    return text + fmt::format("  and {} more failed: {}\n", more.size(), list_of_ranks(more));
+  }
+
+  std::string leaks() const {
+    Ranks survivors, leaking;
+    for (std::size_t i = 0; i < end_.workers.size(); ++i) {
+      if (end_.workers[i].leaked) leaking.push_back(rank(i));
+      if (end_.workers[i].started && !end_.workers[i].end) survivors.push_back(rank(i));
+    }
+    std::string text;
+    if (!survivors.empty()) {
+      text += fmt::format("  still there after SIGKILL, stuck in the kernel: {}\n",
+                          list_of_ranks(survivors));
+    }
+    if (!leaking.empty()) {
+      text += fmt::format(
+          "distrun: {} left a process behind that held the output open; it was cut off\n",
+          list_of_ranks(leaking));
+    }
+    return text;
+  }
+
+  const LaunchPlan& plan_;
+  const RunReport& report_;
+  const RunEnd& end_;
+  const std::string& host_;
+};
+
+}  // namespace
+
+std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
+                            const std::string& host) {
+  return Summary(plan, report, host).text();
+}
+
+RunVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {
+  const Summary summary(plan, report, host);
+  return {.status = exit_status(report.run_end),
+          .node = plan.options.node_rank,
+          .host = host,
+          .headline = summary.line(),
+          .details = summary.blame()};
+}
+
+}  // namespace distrun

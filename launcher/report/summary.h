@@ -1,0 +1,42 @@
+// failure_summary is the last thing distrun prints of a run that did not succeed:
+// who is to blame, how it ended, and what became of the others.
+//
+//     distrun: rank 1 failed: signal SIGSEGV (11), core dumped
+//       local rank 1 on node7, pid 4711, after 3.2 s, attempt 2 of 4
+//       error: SIGSEGV: no memory at 0x8
+//         #0 train(Config const&)+0x1c (/home/me/worker+0x12ab)
+//       last lines:
+//         epoch 3 loss 0.0312
+//       log: logs/none_x3a/attempt_1/1
+//       command: ./worker --lr 0.1
+//       also failed: rank 3: exit code 1
+//         last lines:
+//           connection closed by peer
+//       ended in consequence: ranks 0, 2 (signal SIGTERM (15))
+//       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
+//
+// Also failed has who ended otherwise than by the signals that end a run, after the culprit: four
+// with their last lines, the others by their numbers.  The last lines of a single worker that has
+// no log are not told again: they stand above.
+//
+// Pure.
+#pragma once
+
+#include <string>
+
+#include "launcher/plan/plan.h"
+#include "launcher/run/driver.h"
+
+namespace distrun {
+
+// Empty where the run succeeded and left nothing to say.  `host` is this node's name.
+std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
+                            const std::string& host);
+
+// What ended the run, in one line: "rank 1 failed: exit code 3".
+std::string headline(const LaunchPlan& plan, const RunEnd& run_end);
+
+// What the other nodes of a run are told when this one ends it: `report` is so far.
+RunVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host);
+
+}  // namespace distrun

@@ -1,0 +1,216 @@
+#include "launcher/report/summary.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+class SummaryTest : public ::testing::Test {
+ protected:
+  SummaryTest()
+      : plan_(make_plan({.nproc_per_node = 3, .timeout = std::chrono::milliseconds(1500)},
+                        {"/bin/sh", {"sh", "-c", "it's $RANK", "a=b"}}, {})
+                  .value()) {
+    report_.workers = {{100, std::chrono::milliseconds(10)},
+                       {101, std::chrono::milliseconds(3240)},
+                       {102, std::chrono::milliseconds(0)}};
+    for (const ProcessEnd& end : {ProcessEnd(KilledBy{SIGTERM}), ProcessEnd(KilledBy{SIGSEGV}),
+                                  ProcessEnd(KilledBy{SIGTERM})}) {
+      report_.run_end.workers.push_back({.end = end, .started = true});
+    }
+  }
+
+  // All have ended, the culprit first.
+  std::string summary() {
+    RunEnd& end = report_.run_end;
+    end.failures.clear();
+    if (end.culprit) end.failures.push_back(*end.culprit);
+    for (std::size_t i = 0; i < end.workers.size(); ++i) {
+      const LocalRank worker(static_cast<int>(i));
+      const auto& how = end.workers[i].end;
+      if (how && !succeeded(*how) && worker != end.culprit) end.failures.push_back(worker);
+    }
+    return failure_summary(plan_, report_, "node7");
+  }
+
+  LaunchPlan plan_;
+  RunReport report_;
+};
+
+TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  EXPECT_EQ(summary(),
+            "distrun: rank 1 failed: signal SIGSEGV (11)\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n"
+            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+}
+
+TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  report_.run_end.attempt = 1;
+  plan_.options.max_restarts = 3;
+  report_.workers[1].core_dumped = true;
+  report_.workers[1].error = "SIGSEGV: no memory at 0x8";
+  report_.workers[1].callstack = "#0 train()+0x1c (/home/me/worker+0x12ab)\n";
+  report_.workers[1].last_output = "epoch 3\n";
+  report_.workers[1].log_folder = "/logs/attempt_1/1";
+  report_.out_of_memory = "out of memory, it seems";
+  report_.error_not_copied = "write /own.json: permission denied";
+  EXPECT_EQ(summary(),
+            "distrun: rank 1 failed: signal SIGSEGV (11), core dumped\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s, attempt 2 of 4\n"
+            "  out of memory, it seems\n"
+            "  error: SIGSEGV: no memory at 0x8\n"
+            "    #0 train()+0x1c (/home/me/worker+0x12ab)\n"
+            "  last lines:\n"
+            "    epoch 3\n"
+            "  log: /logs/attempt_1/1\n"
+            "  its error file could not be handed on: write /own.json: permission denied\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n"
+            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+}
+
+TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
+  plan_ = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, {}).value();
+  report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed,
+                     .culprit = LocalRank(0),
+                     .workers = {{.end = ExitedWith{3}, .started = true}}};
+  report_.workers = {{.pid = 7, .last_output = "epoch 3\n"}};
+  EXPECT_EQ(summary().find("epoch 3"), std::string::npos);
+  report_.workers[0].log_folder = "/logs";
+  EXPECT_NE(summary().find("last lines:\n    epoch 3\n  log: /logs\n"), std::string::npos);
+}
+
+TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank) {
+  plan_ = make_plan({.nproc_per_node = 12}, {"/bin/true", {"true"}}, {}).value();
+  report_.workers = std::vector<WorkerReport>(12);
+  report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed, .culprit = LocalRank(2)};
+  report_.run_end.workers.assign(12, {.end = ExitedWith{1}, .started = true});
+  report_.run_end.workers[0].end = ExitedWith{0};
+  report_.run_end.workers[4].end = KilledBy{SIGKILL};
+  report_.run_end.workers[5].end = KilledBy{SIGTERM};
+  report_.run_end.workers[6].end = ExitedWith{143};  // A shell's way to say SIGTERM.
+  report_.run_end.workers[7].end = KilledBy{SIGTERM};
+  report_.workers[7].error = "E: it wrote an error file";
+  for (const int worker : {2, 9, 7, 1, 8, 11, 3, 10, 4, 5, 6}) {
+    report_.run_end.failures.emplace_back(worker);
+  }
+  report_.workers[9].last_output = "a\nb\nc\nd\n";
+  EXPECT_EQ(failure_summary(plan_, report_, "node7"),
+            "distrun: rank 2 failed: exit code 1\n"
+            "  command: true\n"
+            "  also failed: rank 9: exit code 1\n"
+            "    last lines:\n"
+            "      b\n"
+            "      c\n"
+            "      d\n"
+            "  also failed: rank 7: signal SIGTERM (15)\n"
+            "    error: E: it wrote an error file\n"
+            "  also failed: rank 1: exit code 1\n"
+            "  also failed: rank 8: exit code 1\n"
+            "  and 3 more failed: ranks 3, 10, 11\n"
+            "  ended in consequence: rank 6 (exit code 143)\n"
+            "  ended in consequence: rank 4 (signal SIGKILL (9))\n"
+            "  ended in consequence: rank 5 (signal SIGTERM (15))\n");
+}
+
+// Where the run was told to end, everything after that is a consequence.
+TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
+  report_.run_end.cause = RunEnd::Cause::kInterrupted;
+  report_.run_end.signal = SIGINT;
+  report_.run_end.workers[0].end = ExitedWith{1};
+  report_.run_end.workers.resize(1);
+  EXPECT_EQ(summary(),
+            "distrun: ended by signal SIGINT (2)\n"
+            "  ended in consequence: rank 0 (exit code 1)\n");
+}
+
+// On the culprit's own node, and on another.
+TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  place_ranks(plan_, {.rank_base = 4, .world_size = 7});
+  RunVerdict verdict = verdict_of(plan_, report_, "node7");
+  EXPECT_EQ(verdict.status, 139);
+  verdict.node = 1;
+  verdict.notes = "  node 2 (node8) is lost too: its connection has ended\n";
+  report_.run_end.verdict = verdict;
+  const std::string begin =
+      "distrun: node 1 (node7): rank 5 failed: signal SIGSEGV (11)\n"
+      "  local rank 1 on node7, pid 101, after 3.2 s\n"
+      "  command: sh -c 'it'\\''s $RANK' a=b\n"
+      "  node 2 (node8) is lost too: its connection has ended\n";
+  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 4, 6 (signal SIGTERM (15))\n");
+
+  report_.run_end.cause = RunEnd::Cause::kOtherNode;
+  report_.run_end.culprit.reset();
+  report_.run_end.workers.assign(3, {.end = KilledBy{SIGTERM}, .started = true});
+  place_ranks(plan_, {.rank_base = 0, .world_size = 7});
+  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 0-2 (signal SIGTERM (15))\n");
+  EXPECT_EQ(exit_status(report_.run_end), 139);
+}
+
+TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
+  report_.run_end = {.cause = RunEnd::Cause::kSpawnFailed,
+                     .culprit = LocalRank(0),
+                     .error = Error{ErrorKind::kSystem, "vfork: no room"},
+                     .workers = std::vector<WorkerOutcome>(3)};
+  report_.workers = std::vector<WorkerReport>(3);
+  EXPECT_EQ(summary(),
+            "distrun: rank 0 could not be started: vfork: no room\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n");
+}
+
+TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
+  report_.run_end.workers = std::vector<WorkerOutcome>(3);
+  report_.run_end.cause = RunEnd::Cause::kInterrupted;
+  report_.run_end.signal = SIGINT;
+  EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
+  report_.run_end.cause = RunEnd::Cause::kTimedOut;
+  EXPECT_EQ(summary(), "distrun: not finished after 1.5 s (--timeout)\n");
+}
+
+TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
+  for (auto& worker : report_.run_end.workers) worker.end = ExitedWith{0};
+  EXPECT_EQ(summary(), "");
+  report_.run_end.workers[2].leaked = true;
+  EXPECT_EQ(summary(),
+            "distrun: rank 2 left a process behind that held the output open; it was cut off\n");
+}
+
+TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
+  plan_ = make_plan({.nproc_per_node = 500}, {"/bin/true", {"true"}}, {}).value();
+  report_.workers = std::vector<WorkerReport>(500);
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(250);
+  report_.run_end.workers.assign(500, {.end = KilledBy{SIGTERM}, .started = true});
+  EXPECT_NE(summary().find("ended in consequence: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
+            std::string::npos)
+      << summary();
+}
+
+TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  report_.run_end.workers[2].end.reset();
+  EXPECT_NE(summary().find("still there after SIGKILL, stuck in the kernel: rank 2\n"),
+            std::string::npos);
+}
+
+TEST_F(SummaryTest, SaysWhomTheStoreRefusedOnlyWhereTheRunFailed) {
+  report_.refusals = {"no request has the code 71", "no request has the code 71"};
+  report_.run_end.cause = RunEnd::Cause::kTimedOut;
+  const std::string line = "\n  the store refused a client: no request has the code 71\n";
+  EXPECT_NE(summary().find(line), std::string::npos);
+  EXPECT_EQ(summary().find(line), summary().rfind(line)) << "once";
+  report_.run_end = {.cause = RunEnd::Cause::kSucceeded};
+  EXPECT_EQ(summary(), "");
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,135 @@
+#include "launcher/report/worker_account.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string_view>
+#include <vector>
+
+#include "common/text/demangle.h"
+#include "common/text/printable.h"
+
+namespace distrun {
+
+namespace {
+
+using Lines = std::vector<std::string>;
+
+constexpr std::size_t kLineBytesMax = 300;
+constexpr std::string_view kTraceback = "Traceback (most recent call last)";
+
+// As it is to be seen on a terminal: of a line that was written over again and again, the last.
+std::string shown(std::string_view line) {
+  while (line.ends_with('\r')) line.remove_suffix(1);
+  line.remove_prefix(line.rfind('\r') + 1);  // npos + 1 is 0.
+  std::string text;
+  for (const char letter : line) text += letter == '\t' ? "    " : std::string(1, letter);
+  while (text.ends_with(' ')) text.pop_back();
+  return printable(text, kLineBytesMax);
+}
+
+Lines lines_of(const std::string& text) {
+  Lines lines;
+  std::istringstream stream(text);
+  for (std::string line; std::getline(stream, line);) lines.push_back(shown(line));
+  while (!lines.empty() && lines.back().empty()) lines.pop_back();
+  return lines;
+}
+
+void keep_first(Lines& lines, std::size_t count) {
+  if (lines.size() > count) lines.resize(count);
+}
+
+void keep_last(Lines& lines, std::size_t count) {
+  if (lines.size() > count) lines.erase(lines.begin(), lines.end() - static_cast<long>(count));
+}
+
+bool is_traceback(const Lines& calls) {
+  return std::any_of(calls.begin(), calls.end(),
+                     [](const std::string& line) { return line.starts_with(kTraceback); });
+}
+
+// Python 3.11 underlines the part of a line that failed.
+bool is_underline(const std::string& line) {
+  return line.find_first_not_of(" ^~") == std::string::npos;
+}
+
+// What every C++ program has below main().
+bool is_before_main(const std::string& line) {
+  return line.find("/libc.so.6+0x") != std::string::npos ||
+         line.find(" _start+0x") != std::string::npos;
+}
+
+// The calls that were nearest to the error.
+Lines nearest(Lines calls, const Lines& error, std::size_t count) {
+  if (!is_traceback(calls)) {
+    std::erase_if(calls, is_before_main);
+    keep_first(calls, count);
+    return calls;
+  }
+  std::erase_if(calls, is_underline);
+  // It ends with the error itself.
+  if (calls.size() >= error.size() && std::equal(error.rbegin(), error.rend(), calls.rbegin())) {
+    calls.resize(calls.size() - error.size());
+  }
+  keep_last(calls, count);
+  std::erase_if(calls, [](const std::string& line) { return line.starts_with(kTraceback); });
+  return calls;
+}
+
+// `output` without what it has of the report: from the head of the traceback, or the line of the
+// error, to the end of both.
+Lines without_report(Lines output, const Lines& error, const Lines& calls) {
+  if (error.empty()) return output;
+  auto last = std::find_if(output.rbegin(), output.rend(), [&](const std::string& line) {
+    return line.find(error.front()) != std::string::npos;
+  });
+  if (last == output.rend()) return output;
+  auto begin = last.base() - 1, end = last.base();
+  const auto known = [&](const std::string& line) {
+    return std::find(calls.begin(), calls.end(), line) != calls.end() ||
+           std::find(error.begin(), error.end(), line) != error.end();
+  };
+  while (end != output.end() && known(*end)) ++end;
+  if (is_traceback(calls)) {
+    const auto head =
+        std::find_if(std::make_reverse_iterator(begin), output.rend(),
+                     [](const std::string& line) { return line.starts_with(kTraceback); });
+    // Where its head is not among the lines, they begin in its midst.
+    begin = head == output.rend() ? output.begin() : head.base() - 1;
+  }
+  output.erase(begin, end);
+  return output;
+}
+
+std::string block(const Lines& lines, const std::string& indent) {
+  std::string text;
+  for (const std::string& line : lines) text += indent + line + '\n';
+  return text;
+}
+
+}  // namespace
+
+std::string worker_account(const WorkerReport& worker, const AccountBounds& bounds,
+                           const std::string& indent) {
+  const Lines calls = lines_of(worker.callstack);
+  Lines error = lines_of(worker.error);
+  Lines output = without_report(lines_of(demangled_backtrace(worker.last_output)), error, calls);
+  const Lines where = nearest(calls, error, bounds.call_lines);
+  const bool cut = error.size() > bounds.error_lines;
+  keep_first(error, bounds.error_lines);
+  keep_last(output, bounds.output_lines);
+
+  std::string text;
+  if (!error.empty()) {
+    text += indent + "error: " + error.front() + '\n';
+    text += block({error.begin() + 1, error.end()}, indent + "  ");
+    if (cut) text += indent + "  …\n";
+  }
+  text += block(where, indent + "  ");
+  if (!output.empty()) text += indent + "last lines:\n" + block(output, indent + "  ");
+  if (!worker.log_folder.empty())
+    text += indent + "log: " + printable(worker.log_folder, 4096) + '\n';
+  return text;
+}
+
+}  // namespace distrun

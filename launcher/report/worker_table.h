@@ -1,0 +1,39 @@
+// worker_table is what distrun prints on SIGUSR1: where each worker of this node stands.
+//
+//     rank     pid      time       CPU     memory  processes  state
+//        0    4711    31.2 s    30.1 s  812.0 MiB          1  running
+//        1    4712    31.2 s     0.9 s  790.4 MiB          1  STOPPED
+//        2    4713    31.2 s         -          -          -  exit code 0; ITS OUTPUT IS STILL OPEN
+//        3       -         -         -          -          -  not started yet
+//
+// What wants a look is in capitals.  CPU time and memory are those of the worker's own process;
+// the processes are those in its session, itself included.  Pure.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "common/rank.h"
+#include "distrun/process_end.h"
+#include "launcher/process/process_stat.h"
+
+namespace distrun {
+
+struct WorkerRow {
+  Rank rank;
+  pid_t pid = -1;                         // -1: not started yet.
+  std::chrono::milliseconds run_time{0};  // So far, or until it ended.
+  std::optional<ProcessEnd> end;          // Once it has ended.
+  bool output_open = false;               // Of one that has ended: something holds it open.
+  std::optional<ProcessStat> stat;        // Of one that runs; nothing where it has just gone.
+  int processes = 0;                      // In its session.
+};
+
+// A line for the names of the columns and one for each row, all with their ends.
+std::string worker_table(const std::vector<WorkerRow>& rows);
+
+}  // namespace distrun

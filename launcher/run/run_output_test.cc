@@ -1,0 +1,176 @@
+#include "launcher/run/run_output.h"
+
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <optional>
+#include <string>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <unistd.h>
+
+#include "common/units.h"
+
+namespace distrun {
+namespace {
+
+constexpr LocalRank kZero(0), kOne(1);
+
+std::string contents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  return {std::istreambuf_iterator<char>(file), {}};
+}
+
+void write(const UniqueFd& to, const std::string& bytes) {
+  EXPECT_EQ(::write(to.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
+}
+
+// Two workers, played by the test; distrun's stdout and stderr are files.
+class RunOutputTest : public ::testing::Test {
+ protected:
+  RunOutputTest() : folder_(::testing::TempDir() + "run_output_test.XXXXXX") {
+    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+    out_ = open_file("out");
+    err_ = open_file("err");
+  }
+  ~RunOutputTest() override { std::filesystem::remove_all(folder_); }
+
+  UniqueFd open_file(const std::string& name) const {
+    const std::string path = folder_ + "/" + name;
+    return UniqueFd(::open(path.c_str(), O_CREAT | O_WRONLY | O_APPEND | O_CLOEXEC, 0600));
+  }
+
+  RunOutput& make(const LogChoice& choice) {
+    LaunchOptions options{.nproc_per_node = 2};
+    options.log = choice;
+    plan_ = make_plan(options, {"/bin/true", {"true"}}, {}).value();
+    return output_.emplace(io_, plan_, folder_ + "/run",
+                           RunOutput::Consoles{.out = out_.get(), .err = err_.get()},
+                           [](const RunOutput::Lost&) {});
+  }
+  void poll() {
+    io_.restart();
+    io_.poll();
+  }
+
+  std::string folder_;
+  boost::asio::io_context io_;
+  UniqueFd out_, err_;
+  LaunchPlan plan_;
+  std::optional<RunOutput> output_;
+};
+
+TEST_F(RunOutputTest, TellsTheEndOnceBothStreamsHaveEnded) {
+  RunOutput& output = make({});
+  auto given = output.open(kZero).value();
+  int ended = 0;
+  output.watch(kZero, [&] { ++ended; });
+  write(given.out, "hello");
+  given.out.reset();
+  poll();
+  EXPECT_EQ(ended, 0);
+  given.err.reset();
+  poll();
+  EXPECT_EQ(ended, 1);
+  EXPECT_FALSE(output.close(kZero));
+  EXPECT_EQ(contents(folder_ + "/out"), "hello");
+}
+
+TEST_F(RunOutputTest, TellsTheEndAtOnceWhereNothingIsRead) {
+  LogChoice choice;
+  choice.redirects.all = StreamsByRank::kBoth;
+  RunOutput& output = make(choice);
+  const auto given = output.open(kZero).value();
+  int ended = 0;
+  output.watch(kZero, [&] { ++ended; });
+  EXPECT_EQ(ended, 0) << "told from within the call";
+  poll();
+  EXPECT_EQ(ended, 1);
+  EXPECT_FALSE(output.close(kZero));
+}
+
+// The driver begins the next attempt as soon as it hears of the end.  Who tells it is gone then,
+// and must not take along what is being called: the sanitizers see that.
+TEST_F(RunOutputTest, ANewAttemptMayBeginAsTheLastOneEnds) {
+  LogChoice choice;
+  choice.tees.all = StreamsByRank::kOut;
+  RunOutput& output = make(choice);
+  for (int attempt = 0; attempt < 3; ++attempt) {
+    output.begin_attempt(attempt);
+    bool ended = false;
+    {
+      const auto given = output.open(kZero).value();
+      output.watch(kZero, [&, still_here = std::string("still here, and not in its object")] {
+        output.begin_attempt(attempt + 1);
+        ended = still_here.back() == 't';
+      });
+      write(given.out, "attempt " + std::to_string(attempt) + "\n");
+    }
+    poll();
+    EXPECT_TRUE(ended);
+    EXPECT_EQ(contents(folder_ + "/run/attempt_" + std::to_string(attempt) + "/0/stdout.log"),
+              "attempt " + std::to_string(attempt) + "\n");
+  }
+  EXPECT_EQ(contents(folder_ + "/out"),
+            "[default0]:attempt 0\n[default0]:attempt 1\n[default0]:attempt 2\n");
+}
+
+TEST_F(RunOutputTest, KeepsTheLastLinesOfStderrOrElseOfStdout) {
+  RunOutput& output = make({});
+  const auto zero = output.open(kZero).value(), one = output.open(kOne).value();
+  write(zero.out, "out 0\n");
+  write(zero.err, "err 0\n");
+  write(one.out, "out 1\n");
+  for (const LocalRank worker : {kZero, kOne}) output.watch(worker, [] {});
+  EXPECT_TRUE(output.close(kZero) && output.close(kOne));
+  EXPECT_EQ(output.last_output(kZero), "err 0\n");
+  EXPECT_EQ(output.last_output(kOne), "out 1\n");
+  EXPECT_EQ(output.log_folder(kZero), "");
+}
+
+TEST_F(RunOutputTest, TheLastLinesOfAFileAreReadFromItsEnd) {
+  LogChoice choice;
+  choice.redirects.some[kOne] = StreamsByRank::kBoth;
+  RunOutput& output = make(choice);
+  EXPECT_TRUE(output.open(kZero));
+  const auto given = output.open(kOne).value();
+  write(given.out, "to the file\n");
+  EXPECT_EQ(output.last_output(kOne), "to the file\n");
+  std::string many;
+  for (int i = 0; i < 50'000; ++i) many += "line " + std::to_string(i) + "\n";
+  write(given.err, many);
+  EXPECT_EQ(output.last_output(kOne), many.substr(many.find("line 49990\n")));
+  EXPECT_EQ(output.log_folder(kOne), folder_ + "/run/attempt_0/1");
+  EXPECT_EQ(output.log_folder(kZero), "");
+  EXPECT_EQ(contents(folder_ + "/out"), "");
+}
+
+TEST_F(RunOutputTest, OnePlaceForBothIsOneConsole) {
+  err_ = open_file("out");
+  RunOutput& output = make({});
+  const auto zero = output.open(kZero).value(), one = output.open(kOne).value();
+  output.watch(kZero, [] {});
+  output.watch(kOne, [] {});
+  write(zero.err, "\r 10%");
+  poll();
+  write(one.out, "other\n");
+  poll();
+  EXPECT_EQ(contents(folder_ + "/out"), "\r 10%\nother\n");
+  write(zero.out, "\r 20%");
+  poll();
+  output.say("distrun: …\n");
+  EXPECT_EQ(contents(folder_ + "/out"), "\r 10%\nother\n\r 20%\ndistrun: …\n");
+}
+
+TEST_F(RunOutputTest, AFileThatCannotBeOpenedIsNamed) {
+  LogChoice choice;
+  choice.redirects.all = StreamsByRank::kOut;
+  RunOutput& output = make(choice);
+  std::filesystem::create_directories(folder_ + "/run/attempt_0/0/stdout.log");
+  const std::string path = folder_ + "/run/attempt_0/0/stdout.log";
+  EXPECT_EQ(output.open(kZero).error().message, "open " + path + ": is a directory");
+}
+
+}  // namespace
+}  // namespace distrun

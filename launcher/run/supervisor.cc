@@ -1,0 +1,379 @@
+#include "launcher/run/supervisor.h"
+
+#include <algorithm>
+#include <csignal>
+#include <utility>
+
+namespace distrun {
+
+Supervisor::Supervisor(const Options& options)
+    : options_(options), workers_(static_cast<std::size_t>(options.workers)) {
+  run_end_.workers.resize(workers_.size());
+}
+
+Actions Supervisor::start(TimePoint now) {
+  if (is_among_others()) {
+    phase_ = Phase::kMeeting;
+    return {};
+  }
+  if (options_.timeout) run_deadline_ = now + *options_.timeout;
+  begin_attempt();
+  return std::exchange(actions_, {});
+}
+
+Actions Supervisor::step(const RunEvent& event, TimePoint now) {
+  if (phase_ == Phase::kFinished) return {};
+  std::visit([&](const auto& happened) { handle(happened, now); }, event);
+  go_on_if_all_gone(now);
+  return std::exchange(actions_, {});
+}
+
+std::optional<TimePoint> Supervisor::next_deadline() const {
+  if (phase_ == Phase::kFinished || paused_) return std::nullopt;
+  std::optional<TimePoint> next = deadline_;
+  for (const Worker& worker : workers_) {
+    if (!worker.output_deadline) continue;
+    next = next ? std::min(*next, *worker.output_deadline) : *worker.output_deadline;
+  }
+  return next;
+}
+
+// One worker is started after the other, so that a start that fails leaves no more to be undone,
+// and whatever else happens meanwhile is seen to.
+void Supervisor::handle(const Spawned& event, TimePoint now) {
+  Worker& worker = at(event.worker);
+  if (worker.state != State::kStarting) return;
+  worker.state = State::kRunning;
+  worker.output_open = true;
+  outcome(event.worker).started = true;
+  for (const int signal : std::exchange(worker.forwards, {})) {
+    actions_.push_back(Forward{event.worker, signal});
+  }
+  if (pause_is_due_) pause(now);
+  if (phase_ != Phase::kRunning) {  // The run was stopped while this one was started.
+    actions_.push_back(
+        SendSignal{event.worker, phase_ == Phase::kStopping ? stop_signal_ : SIGKILL});
+    return;
+  }
+  const int next = event.worker.value() + 1;
+  if (next < static_cast<int>(workers_.size())) spawn(LocalRank(next));
+}
+
+void Supervisor::handle(const SpawnFailed& event, TimePoint now) {
+  Worker& worker = at(event.worker);
+  if (worker.state != State::kStarting) return;
+  worker.state = State::kGone;
+  if (pause_is_due_) pause(now);
+  if (phase_ != Phase::kRunning) return;
+  run_end_.culprit = event.worker;
+  run_end_.error = event.error;
+  stop(RunEnd::Cause::kSpawnFailed, now);
+}
+
+void Supervisor::handle(const Exited& event, TimePoint now) {
+  Worker& worker = at(event.worker);
+  if (worker.state != State::kRunning) return;
+  worker.state = State::kExited;
+  worker.output_deadline = now + options_.leak_grace;
+  outcome(event.worker).end = event.end;
+  if (!succeeded(event.end)) run_end_.failures.push_back(event.worker);
+  if (phase_ == Phase::kRunning && !succeeded(event.end)) {
+    run_end_.culprit = event.worker;
+    stop(RunEnd::Cause::kWorkerFailed, now);
+  }
+  if (!worker.output_open) reap(event.worker);
+}
+
+void Supervisor::handle(const OutputClosed& event, TimePoint) {
+  Worker& worker = at(event.worker);
+  if (!std::exchange(worker.output_open, false)) return;
+  if (worker.state != State::kExited) return;
+  outcome(event.worker).leaked = event.held;
+  reap(event.worker);
+}
+
+void Supervisor::handle(const Interrupted& event, TimePoint now) {
+  const bool same = last_interrupt_ && now - *last_interrupt_ < options_.same_signal;
+  if (same) return;
+  last_interrupt_ = now;
+  ++interrupts_;
+  if (decides_the_end()) {
+    run_end_.signal = event.signal;
+    stop(RunEnd::Cause::kInterrupted, now, event.signal);
+  } else if (phase_ == Phase::kMeeting) {  // The others are not waited for.
+    finish();
+  } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
+    kill(now);
+  }
+}
+
+void Supervisor::handle(const Forwarded& event, TimePoint) {
+  for_each([&](LocalRank index, Worker& worker) {
+    if (worker.state == State::kRunning) actions_.push_back(Forward{index, event.signal});
+    if (worker.state == State::kStarting) worker.forwards.push_back(event.signal);
+  });
+}
+
+// A worker that is about to be there would go on: it is waited for.
+void Supervisor::handle(const PauseAsked&, TimePoint now) {
+  if (paused_ || (last_pause_ && now - *last_pause_ < options_.same_signal)) return;
+  pause_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.state == State::kStarting;
+  });
+  if (!pause_is_due_) pause(now);
+}
+
+void Supervisor::pause(TimePoint now) {
+  pause_is_due_ = false;
+  paused_ = now;
+  signal_all(SIGSTOP);
+  actions_.push_back(Pause{});
+}
+
+// Time that was spent paused counts for nothing.
+void Supervisor::handle(const Resumed&, TimePoint now) {
+  if (!paused_) return;
+  const auto spent = now - *paused_;
+  paused_.reset();
+  last_pause_ = now;  // Another that came before it is the same one.
+  for (auto* deadline : {&run_deadline_, &deadline_}) {
+    if (*deadline) **deadline += spent;
+  }
+  for_each([&](LocalRank, Worker& worker) {
+    if (worker.output_deadline) *worker.output_deadline += spent;
+  });
+  signal_all(SIGCONT);
+}
+
+void Supervisor::handle(const GuardGone&, TimePoint now) {
+  if (decides_the_end()) stop(RunEnd::Cause::kGuardLost, now);
+  if (phase_ == Phase::kStopping) kill(now);
+}
+
+// As `… | head` ends any program.  No second signal: both of our outputs may go at once.
+void Supervisor::handle(const ReaderGone&, TimePoint now) {
+  if (!decides_the_end()) return;
+  run_end_.signal = SIGPIPE;
+  stop(RunEnd::Cause::kInterrupted, now);
+}
+
+void Supervisor::handle(const OutputLost& event, TimePoint now) {
+  if (!decides_the_end()) return;
+  run_end_.error = event.error;
+  stop(RunEnd::Cause::kOutputLost, now);
+}
+
+void Supervisor::handle(const StartOrdered& event, TimePoint now) {
+  if (phase_ != Phase::kMeeting) return;
+  if (told_nodes_) {
+    // What was told has crossed this order, and was of the attempt before: it is told again.
+    if (event.attempt <= run_end_.attempt) return;
+    run_end_.attempt = event.attempt;
+    tell_nodes();
+    return go_on_meeting(now);
+  }
+  run_end_.verdict = verdict_;
+  if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
+  // Waiting for the others to come counts for nothing.
+  if (options_.timeout && !run_deadline_) run_deadline_ = now + *options_.timeout;
+  reset_to(event.attempt);
+  begin_attempt();
+}
+
+void Supervisor::handle(const StopOrdered& event, TimePoint now) {
+  if (verdict_ && verdict_is_last_) return;
+  verdict_ = event.verdict;
+  verdict_is_last_ = event.is_last;
+  told_nodes_ = false;
+  // Node 0 has the store and the others' connections: it goes last.
+  may_leave_ = event.is_last && options_.node != 0;
+  if (phase_ == Phase::kRunning) {
+    stop(RunEnd::Cause::kOtherNode, now);
+  } else if (phase_ == Phase::kMeeting) {
+    actions_.push_back(TellNodesStopped{run_end_.attempt});
+    go_on_meeting(now);
+  }
+}
+
+void Supervisor::handle(const FinishOrdered& event, TimePoint now) {
+  verdict_ = event.verdict;
+  verdict_is_last_ = may_leave_ = true;
+  if (phase_ == Phase::kMeeting) go_on_meeting(now);
+}
+
+void Supervisor::handle(const Tick&, TimePoint now) {
+  for_each([&](LocalRank index, Worker& worker) {
+    if (!worker.output_deadline || now < *worker.output_deadline) return;
+    worker.output_deadline.reset();
+    actions_.push_back(CloseOutput{index});
+  });
+  if (!deadline_ || now < *deadline_) return;
+  switch (phase_) {
+    case Phase::kMeeting:
+      if (!decides_the_end()) return finish();
+      return stop(RunEnd::Cause::kTimedOut, now);
+    case Phase::kRunning:
+      return stop(RunEnd::Cause::kTimedOut, now);
+    case Phase::kStopping:
+      return kill(now);
+    case Phase::kKilling:
+      return give_up();
+    case Phase::kFinished:
+      return;
+  }
+}
+
+void Supervisor::begin_attempt() {
+  phase_ = Phase::kRunning;
+  deadline_ = run_deadline_;
+  actions_.push_back(BeginAttempt{run_end_.attempt});
+  spawn(LocalRank(0));
+}
+
+void Supervisor::reset_to(int attempt) {
+  workers_.assign(workers_.size(), {});
+  run_end_ = {};
+  run_end_.attempt = attempt;
+  run_end_.workers.resize(workers_.size());
+  verdict_.reset();
+  verdict_is_last_ = may_leave_ = told_nodes_ = false;
+}
+
+// The attempt has failed and is not the last one.
+bool Supervisor::restart_is_due() const {
+  if (verdict_) return !verdict_is_last_;
+  return (phase_ == Phase::kStopping || phase_ == Phase::kKilling) &&
+         run_end_.cause == RunEnd::Cause::kWorkerFailed && run_end_.attempt < options_.max_restarts;
+}
+
+bool Supervisor::decides_the_end() const {
+  if (phase_ == Phase::kMeeting) return !told_nodes_ && !verdict_is_last_;
+  return phase_ == Phase::kRunning || restart_is_due();
+}
+
+// Once the end is decided, what would have decided it otherwise changes nothing: but for a failure
+// after which there would have been another attempt.
+void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
+  run_end_.cause = cause;
+  const bool blames = cause == RunEnd::Cause::kWorkerFailed || cause == RunEnd::Cause::kSpawnFailed;
+  if (!blames) run_end_.culprit.reset();
+  if (is_among_others() && cause != RunEnd::Cause::kOtherNode) tell_nodes();
+  if (phase_ == Phase::kMeeting) return go_on_meeting(now);
+  if (phase_ == Phase::kKilling) return;
+  phase_ = Phase::kStopping;
+  stop_signal_ = signal;
+  deadline_ = now + options_.shutdown_timeout;
+  for_each([](LocalRank, Worker& worker) {
+    if (worker.state == State::kWaiting) worker.state = State::kGone;
+  });
+  signal_all(signal);
+}
+
+// What they said before, to make another attempt, does not hold any more.
+void Supervisor::tell_nodes() {
+  verdict_.reset();
+  told_nodes_ = true;
+  actions_.push_back(TellNodesFailed{run_end_, run_end_.cause == RunEnd::Cause::kWorkerFailed});
+}
+
+void Supervisor::kill(TimePoint now) {
+  phase_ = Phase::kKilling;
+  deadline_ = now + options_.kill_timeout;
+  signal_all(SIGKILL);
+}
+
+// A process that SIGKILL does not end sits in a system call that never returns.
+void Supervisor::give_up() {
+  deadline_.reset();
+  for_each([&](LocalRank index, Worker& worker) {
+    if (worker.state != State::kRunning) return;
+    if (worker.output_open) actions_.push_back(CloseOutput{index});
+    worker.state = State::kGone;
+  });
+}
+
+void Supervisor::spawn(LocalRank worker) {
+  at(worker).state = State::kStarting;
+  actions_.push_back(Spawn{worker});
+}
+
+void Supervisor::signal_all(int signal) {
+  for_each([&](LocalRank index, Worker& worker) {
+    if (worker.state == State::kRunning || worker.state == State::kExited) {
+      actions_.push_back(SendSignal{index, signal});
+    }
+  });
+}
+
+void Supervisor::reap(LocalRank worker) {
+  at(worker).state = State::kGone;
+  at(worker).output_deadline.reset();
+  actions_.push_back(Reap{worker});
+}
+
+void Supervisor::go_on_if_all_gone(TimePoint now) {
+  if (phase_ == Phase::kMeeting || phase_ == Phase::kFinished) return;
+  const bool all_gone = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+    return worker.state == State::kGone;
+  });
+  if (!all_gone || paused_) return;
+  // Who could not be killed has had its time.
+  const bool stuck =
+      std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
+                  [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
+  actions_.push_back(
+      EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.leftovers_timeout});
+  if (is_among_others()) return meet(now, stuck);
+  if (restart_is_due() && !stuck && (!run_deadline_ || now < *run_deadline_)) {
+    actions_.push_back(TellFailedAttempt{run_end_});
+    reset_to(run_end_.attempt + 1);
+    return begin_attempt();
+  }
+  finish();
+}
+
+// Nothing of the attempt is left here.  Where something is, the others get no such word, and
+// make no other attempt.
+void Supervisor::meet(TimePoint now, bool stuck) {
+  if (phase_ == Phase::kRunning) {
+    actions_.push_back(TellNodesSucceeded{run_end_.attempt});
+  } else if (!stuck) {
+    actions_.push_back(TellNodesStopped{run_end_.attempt});
+  }
+  phase_ = Phase::kMeeting;
+  go_on_meeting(now);
+}
+
+// Of waits, that for node 0 to say what it has made of a failure is the only one with a bound here:
+// the others end with the other nodes, or with the connection to them.
+void Supervisor::go_on_meeting(TimePoint now) {
+  if (may_leave_) return finish();
+  deadline_ = run_deadline_;
+  if (verdict_is_last_) deadline_.reset();
+  if (told_nodes_) deadline_ = now + options_.verdict_timeout;
+}
+
+// The nodes' verdict holds, also where something else has ended the attempt here.
+void Supervisor::finish() {
+  phase_ = Phase::kFinished;
+  if (verdict_ && verdict_is_last_) {
+    run_end_.verdict = verdict_;
+    const bool own = verdict_->node == options_.node && run_end_.cause != RunEnd::Cause::kSucceeded;
+    if (verdict_->status == 0) {
+      run_end_.cause = RunEnd::Cause::kSucceeded;
+    } else if (!own) {
+      run_end_.cause = RunEnd::Cause::kOtherNode;
+    }
+    if (verdict_->status == 0 || !own) run_end_.culprit.reset();
+  }
+  actions_.push_back(Finish{run_end_});
+}
+
+template <class Do>
+void Supervisor::for_each(Do&& act) {
+  for (std::size_t i = 0; i < workers_.size(); ++i) {
+    act(LocalRank(static_cast<int>(i)), workers_[i]);
+  }
+}
+
+}  // namespace distrun

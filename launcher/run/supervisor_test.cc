@@ -1,0 +1,546 @@
+#include "launcher/run/supervisor.h"
+
+#include <csignal>
+#include <random>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using std::chrono::seconds;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const TimePoint kStart{};
+constexpr ExitedWith kOk{0};
+
+std::string text(const Action& action) {
+  struct Text {
+    std::string operator()(const BeginAttempt& a) {
+      return "begin attempt " + std::to_string(a.attempt);
+    }
+    std::string operator()(const Forward& a) {
+      return signal_name(a.signal) + " on to " + of(a.worker);
+    }
+    std::string operator()(const Pause&) { return "pause"; }
+    std::string operator()(const EndLeftovers&) { return "end leftovers"; }
+    std::string operator()(const TellFailedAttempt& a) {
+      return "attempt " + std::to_string(a.end.attempt) + " failed";
+    }
+    std::string operator()(const Spawn& a) { return "spawn " + of(a.worker); }
+    std::string operator()(const SendSignal& a) {
+      return signal_name(a.signal) + " to " + of(a.worker);
+    }
+    std::string operator()(const CloseOutput& a) { return "close output of " + of(a.worker); }
+    std::string operator()(const Reap& a) { return "reap " + of(a.worker); }
+    std::string operator()(const Finish& a) {
+      return "finish " + std::to_string(exit_status(a.run_end));
+    }
+    // These come among several nodes: supervisor_nodes_test.cc.
+    std::string operator()(const TellNodesFailed&) { return "tell failed"; }
+    std::string operator()(const TellNodesSucceeded&) { return "tell succeeded"; }
+    std::string operator()(const TellNodesStopped&) { return "tell stopped"; }
+    static std::string of(LocalRank worker) { return std::to_string(worker.value()); }
+  };
+  return std::visit(Text{}, action);
+}
+
+std::vector<std::string> texts(const Actions& actions) {
+  std::vector<std::string> lines;
+  for (const Action& action : actions) lines.push_back(text(action));
+  return lines;
+}
+
+// A supervisor whose workers have all been started at kStart.
+class SupervisorTest : public ::testing::Test {
+ protected:
+  void start(Supervisor::Options options) {
+    supervisor_.emplace(options);
+    EXPECT_THAT(texts(supervisor_->start(kStart)), ElementsAre("begin attempt 0", "spawn 0"));
+    for (int i = 0; i < options.workers; ++i) step(Spawned{LocalRank(i)});
+  }
+
+  std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
+    const Actions actions = supervisor_->step(event, kStart + after);
+    for (const Action& action : actions) {
+      if (const auto* finish = std::get_if<Finish>(&action)) run_end_ = finish->run_end;
+    }
+    return texts(actions);
+  }
+
+  std::vector<std::string> exits(int worker, const ProcessEnd& end, seconds after = seconds(1)) {
+    auto lines = step(OutputClosed{LocalRank(worker)}, after);
+    for (auto& line : step(Exited{LocalRank(worker), end}, after)) lines.push_back(line);
+    return lines;
+  }
+
+  std::optional<Supervisor> supervisor_;
+  std::optional<RunEnd> run_end_;
+};
+
+TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
+  Supervisor supervisor({.workers = 2});
+  EXPECT_THAT(texts(supervisor.start(kStart)), ElementsAre("begin attempt 0", "spawn 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), IsEmpty());
+}
+
+TEST_F(SupervisorTest, FinishesWithSuccessWhenAllHaveExitedWithZero) {
+  start({.workers = 2});
+  EXPECT_THAT(exits(1, kOk), ElementsAre("reap 1"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 0"));
+}
+
+TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
+  start({.workers = 3});
+  EXPECT_THAT(exits(1, ExitedWith{3}),
+              ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGTERM to 2", "reap 1"));
+  EXPECT_THAT(exits(0, ExitedWith{9}), ElementsAre("reap 0"));
+  EXPECT_THAT(exits(2, KilledBy{SIGTERM}), ElementsAre("reap 2", "end leftovers", "finish 3"));
+  EXPECT_EQ(run_end_->cause, RunEnd::Cause::kWorkerFailed);
+  EXPECT_EQ(run_end_->culprit, LocalRank(1));
+  EXPECT_EQ(run_end_->workers[0].end, ProcessEnd(ExitedWith{9}));
+}
+
+TEST_F(SupervisorTest, ASignalIsTheStatusOfARunThatItEndedIn) {
+  start({.workers = 1});
+  exits(0, KilledBy{SIGSEGV});
+  EXPECT_EQ(exit_status(*run_end_), 139);
+}
+
+TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
+  start({.workers = 2, .shutdown_timeout = seconds(5)});
+  exits(0, ExitedWith{1}, seconds(10));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(15));
+  EXPECT_THAT(step(Tick{}, seconds(14)), IsEmpty());
+  EXPECT_THAT(step(Tick{}, seconds(15)), ElementsAre("SIGKILL to 1"));
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}, seconds(16)),
+              ElementsAre("reap 1", "end leftovers", "finish 1"));
+}
+
+TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
+  start({.workers = 2, .shutdown_timeout = seconds(5), .kill_timeout = seconds(7)});
+  exits(0, ExitedWith{1}, seconds(10));
+  step(Tick{}, seconds(15));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(22));
+  EXPECT_THAT(step(Tick{}, seconds(22)),
+              ElementsAre("close output of 1", "end leftovers", "finish 1"));
+  EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
+  EXPECT_EQ(run_end_->workers[1].end, std::nullopt);
+  EXPECT_TRUE(run_end_->workers[1].started);
+}
+
+TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
+  start({.workers = 2});
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0", "SIGINT to 1"));
+  EXPECT_THAT(step(Interrupted{SIGINT}, seconds(2)), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
+  exits(0, KilledBy{SIGKILL});
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "end leftovers", "finish 130"));
+}
+
+// As `timeout` and session managers signal: the process, then its group.
+TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceIsOne) {
+  using std::chrono::milliseconds;
+  start({.workers = 1});
+  step(Interrupted{SIGTERM});
+  const auto again = [&](milliseconds later) {
+    return texts(supervisor_->step(Interrupted{SIGHUP}, kStart + seconds(1) + later));
+  };
+  EXPECT_THAT(again(milliseconds(0)), IsEmpty());
+  EXPECT_THAT(again(milliseconds(99)), IsEmpty());
+  EXPECT_THAT(again(milliseconds(100)), ElementsAre("SIGKILL to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGKILL}), ElementsAre("reap 0", "end leftovers", "finish 143"));
+}
+
+TEST_F(SupervisorTest, AnInterruptedRunIsNotASuccessEvenIfItsWorkersEndWell) {
+  start({.workers = 1});
+  step(Interrupted{SIGTERM});
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 143"));
+}
+
+TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
+  start({.workers = 1, .timeout = seconds(60)});
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
+  EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(exits(0, kOk, seconds(61)), ElementsAre("reap 0", "end leftovers", "finish 124"));
+}
+
+TEST_F(SupervisorTest, OutputThatCannotBeWrittenEndsTheRun) {
+  start({.workers = 1});
+  EXPECT_THAT(step(OutputLost{{ErrorKind::kSystem, "no space"}}), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "finish 125"));
+}
+
+TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
+  Supervisor supervisor({.workers = 3});
+  supervisor.start(kStart);
+  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kNotExecutable, "no"}};
+  EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("SIGTERM to 0"));
+  supervisor.step(OutputClosed{LocalRank(0)}, kStart);
+  EXPECT_THAT(texts(supervisor.step(Exited{LocalRank(0), KilledBy{SIGTERM}}, kStart)),
+              ElementsAre("reap 0", "end leftovers", "finish 126"));
+}
+
+TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
+  start({.workers = 1});
+  EXPECT_THAT(step(Exited{LocalRank(0), kOk}), IsEmpty());
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_FALSE(run_end_->workers[0].leaked);
+}
+
+TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
+  start({.workers = 1, .leak_grace = seconds(2)});
+  step(Exited{LocalRank(0), kOk}, seconds(10));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(12));
+  EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
+  EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
+  EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}),
+              ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_TRUE(run_end_->workers[0].leaked);
+}
+
+TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
+  start({.workers = 1, .leak_grace = seconds(2)});
+  step(Exited{LocalRank(0), kOk}, seconds(10));
+  EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_FALSE(run_end_->workers[0].leaked);
+}
+
+TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
+  start({.workers = 1});
+  EXPECT_THAT(step(ReaderGone{}), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(step(ReaderGone{}), IsEmpty());
+  EXPECT_THAT(step(Interrupted{SIGINT}), IsEmpty());
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 141"));
+}
+
+TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
+  Supervisor supervisor({.workers = 3});
+  supervisor.start(kStart);
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
+  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kStart)), ElementsAre("SIGINT to 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), ElementsAre("SIGINT to 1"));
+}
+
+TEST_F(SupervisorTest, AFailedAttemptIsFollowedByAnotherAsLongAsRestartsAreLeft) {
+  start({.workers = 2, .max_restarts = 1});
+  EXPECT_THAT(exits(1, ExitedWith{3}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 1"));
+  EXPECT_THAT(
+      exits(0, KilledBy{SIGTERM}),
+      ElementsAre("reap 0", "end leftovers", "attempt 0 failed", "begin attempt 1", "spawn 0"));
+  EXPECT_THAT(step(Spawned{LocalRank(0)}), ElementsAre("spawn 1"));
+  EXPECT_THAT(step(Spawned{LocalRank(1)}), IsEmpty());
+  EXPECT_THAT(exits(0, ExitedWith{4}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 0"));
+  EXPECT_THAT(exits(1, KilledBy{SIGTERM}), ElementsAre("reap 1", "end leftovers", "finish 4"));
+  EXPECT_EQ(run_end_->attempt, 1);
+  EXPECT_EQ(run_end_->culprit, LocalRank(0));
+}
+
+TEST_F(SupervisorTest, AnAttemptThatSucceedsAfterAFailedOneIsASuccess) {
+  start({.workers = 1, .max_restarts = 3});
+  exits(0, ExitedWith{3});
+  step(Spawned{LocalRank(0)});
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_EQ(run_end_->culprit, std::nullopt);
+  EXPECT_THAT(run_end_->failures, IsEmpty());
+}
+
+TEST_F(SupervisorTest, WhoInterruptsAFailedAttemptEndsTheRun) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3});
+  EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGINT}), ElementsAre("reap 0", "end leftovers", "finish 130"));
+  EXPECT_EQ(run_end_->culprit, std::nullopt);
+}
+
+TEST_F(SupervisorTest, OutputThatIsLostWhileAnAttemptFailsEndsTheRun) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3});
+  step(OutputLost{{ErrorKind::kSystem, "no space"}});
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "finish 125"));
+}
+
+TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3}, seconds(1));
+  step(Tick{}, seconds(31));
+  EXPECT_THAT(step(Tick{}, seconds(61)),
+              ElementsAre("close output of 0", "end leftovers", "finish 3"));
+}
+
+TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
+  start({.workers = 1, .max_restarts = 5, .timeout = seconds(60)});
+  exits(0, ExitedWith{3}, seconds(50));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
+  step(Spawned{LocalRank(0)}, seconds(50));
+  EXPECT_THAT(exits(0, ExitedWith{3}, seconds(60)),
+              ElementsAre("SIGTERM to 0", "reap 0", "end leftovers", "finish 3"));
+}
+
+TEST_F(SupervisorTest, AWorkerThatCouldNotBeStartedIsNotTriedAgain) {
+  Supervisor supervisor({.workers = 1, .max_restarts = 5});
+  supervisor.start(kStart);
+  const RunEvent failed = SpawnFailed{LocalRank(0), {ErrorKind::kNotExecutable, "no"}};
+  EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("end leftovers", "finish 126"));
+}
+
+TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
+  start({.workers = 3});
+  exits(1, kOk);
+  EXPECT_THAT(step(Forwarded{SIGUSR2}), ElementsAre("SIGUSR2 on to 0", "SIGUSR2 on to 2"));
+}
+
+TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
+  start({.workers = 1, .shutdown_timeout = seconds(5), .timeout = seconds(60)});
+  EXPECT_THAT(step(PauseAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "pause"));
+  EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
+  EXPECT_THAT(step(Resumed{}, seconds(110)), ElementsAre("SIGCONT to 0"));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(160));
+  step(Interrupted{SIGTERM}, seconds(120));
+  step(PauseAsked{}, seconds(121));
+  step(Resumed{}, seconds(131));
+  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(135));
+}
+
+// They have been on their way together: the run would stop again as it is resumed.
+TEST_F(SupervisorTest, TwoPausesAtOnceAreOne) {
+  start({.workers = 1});
+  step(PauseAsked{}, seconds(10));
+  step(Resumed{}, seconds(20));
+  EXPECT_THAT(step(PauseAsked{}, seconds(20)), IsEmpty());
+  EXPECT_THAT(step(PauseAsked{}, seconds(21)), ElementsAre("SIGSTOP to 0", "pause"));
+}
+
+// Its process is there already, and would go on.
+TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
+  Supervisor supervisor({.workers = 3});
+  supervisor.start(kStart);
+  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  EXPECT_THAT(texts(supervisor.step(PauseAsked{}, kStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)),
+              ElementsAre("SIGSTOP to 0", "SIGSTOP to 1", "pause", "spawn 2"));
+  EXPECT_THAT(texts(supervisor.step(Resumed{}, kStart)),
+              ElementsAre("SIGCONT to 0", "SIGCONT to 1"));
+}
+
+TEST_F(SupervisorTest, APauseComesAlsoWhereTheStartFails) {
+  Supervisor supervisor({.workers = 2});
+  supervisor.start(kStart);
+  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  supervisor.step(PauseAsked{}, kStart);
+  const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kSystem, "no"}};
+  EXPECT_THAT(texts(supervisor.step(failed, kStart)),
+              ElementsAre("SIGSTOP to 0", "pause", "SIGTERM to 0"));
+}
+
+TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
+  Supervisor supervisor({.workers = 2});
+  supervisor.start(kStart);
+  EXPECT_THAT(texts(supervisor.step(Forwarded{SIGUSR2}, kStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)),
+              ElementsAre("SIGUSR2 on to 0", "spawn 1"));
+}
+
+TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
+  start({.workers = 2, .max_restarts = 1});
+  EXPECT_THAT(step(GuardGone{}),
+              ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGKILL to 0", "SIGKILL to 1"));
+  exits(0, KilledBy{SIGKILL});
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "end leftovers", "finish 137"));
+}
+
+TEST_F(SupervisorTest, WithoutItsGuardAnAttemptThatFailsIsTheLast) {
+  start({.workers = 2, .max_restarts = 1});
+  exits(1, ExitedWith{3});
+  EXPECT_THAT(step(GuardGone{}), ElementsAre("SIGTERM to 0", "SIGKILL to 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGKILL}), ElementsAre("reap 0", "end leftovers", "finish 137"));
+}
+
+TEST_F(SupervisorTest, WhoFailedIsToldInTheOrderOfTheirEnds) {
+  start({.workers = 3});
+  exits(2, ExitedWith{1});
+  exits(0, kOk);
+  exits(1, KilledBy{SIGABRT});
+  EXPECT_THAT(run_end_->failures, ElementsAre(LocalRank(2), LocalRank(1)));
+}
+
+// Random runs: workers end by themselves, by a signal or not at all, in any order, with output
+// that ends before or after them or never; interrupts come at any time.
+class RandomRun {
+ public:
+  explicit RandomRun(unsigned seed) : random_(seed), workers_(1 + random_() % 6) {}
+
+  void run() {
+    Supervisor::Options options{.workers = static_cast<int>(workers_.size())};
+    if (chance(4)) options.timeout = seconds(50);
+    if (chance(3)) options.max_restarts = static_cast<int>(random_() % 4);
+    Supervisor supervisor(options);
+    perform(supervisor.start(now_), supervisor);
+    for (int turn = 0; !finished_; ++turn) {
+      ASSERT_LT(turn, 2000) << "the run does not finish";
+      now_ += std::chrono::milliseconds(random_() % 1000);
+      const auto deadline = supervisor.next_deadline();
+      if (deadline && now_ >= *deadline) {
+        perform(supervisor.step(Tick{}, now_), supervisor);
+      } else {
+        happen(supervisor);
+      }
+      if (::testing::Test::HasFailure()) return;
+    }
+    EXPECT_THAT(texts(supervisor.step(Tick{}, now_)), IsEmpty());
+    check_run_end();
+  }
+
+ private:
+  struct SimulatedWorker {
+    bool running = false, output_open = false, reaped = false;
+    bool ends_by_itself = false, heeds_sigterm = false, can_be_killed = true, leaks = false;
+    std::optional<ProcessEnd> end;
+  };
+
+  bool chance(unsigned one_in) { return random_() % one_in == 0; }
+
+  // One thing happens to one worker, or none does.
+  void happen(Supervisor& supervisor) {
+    if (chance(60)) {
+      interrupted_ = true;
+      const RunEvent event = chance(2)   ? RunEvent(Interrupted{SIGINT})
+                             : chance(2) ? RunEvent(ReaderGone{})
+                                         : RunEvent(OutputLost{{ErrorKind::kSystem, "full"}});
+      return perform(supervisor.step(event, now_), supervisor);
+    }
+    if (starting_ && chance(2)) {
+      return perform(supervisor.step(Spawned{*std::exchange(starting_, {})}, now_), supervisor);
+    }
+    if (!closing_.empty() && chance(2)) {
+      const LocalRank worker = closing_.back();
+      closing_.pop_back();
+      const RunEvent event = OutputClosed{worker, /*held=*/at(worker).leaks};
+      return perform(supervisor.step(event, now_), supervisor);
+    }
+    const std::size_t index = random_() % workers_.size();
+    SimulatedWorker& worker = workers_[index];
+    const LocalRank rank(static_cast<int>(index));
+    if (worker.running && starting_ != rank && worker.ends_by_itself && chance(4)) {
+      exits(supervisor, rank, chance(3) ? ProcessEnd(ExitedWith{7}) : ProcessEnd(kOk));
+    } else if (worker.output_open && starting_ != rank && !worker.leaks &&
+               (!worker.running || chance(10))) {
+      worker.output_open = false;
+      perform(supervisor.step(OutputClosed{rank}, now_), supervisor);
+    }
+  }
+
+  void exits(Supervisor& supervisor, LocalRank rank, const ProcessEnd& end) {
+    SimulatedWorker& worker = at(rank);
+    worker.running = false;
+    worker.end = end;
+    if (!succeeded(end) && !first_failure_ && !stopping_) first_failure_ = rank;
+    perform(supervisor.step(Exited{rank, end}, now_), supervisor);
+  }
+
+  void perform(const Actions& actions, Supervisor& supervisor) {
+    std::vector<std::pair<LocalRank, int>> signals;
+    for (const Action& action : actions) {
+      ASSERT_FALSE(finished_) << text(action) << " after the finish";
+      if (const auto* spawn = std::get_if<Spawn>(&action)) {
+        spawn_one(spawn->worker, supervisor);
+      } else if (const auto* signal = std::get_if<SendSignal>(&action)) {
+        ASSERT_FALSE(at(signal->worker).reaped) << "a signal to a process that is gone";
+        stopping_ = true;
+        signals.emplace_back(signal->worker, signal->signal);
+      } else if (const auto* close = std::get_if<CloseOutput>(&action)) {
+        ASSERT_TRUE(at(close->worker).output_open);
+        at(close->worker).output_open = false;
+        closing_.push_back(close->worker);
+      } else if (const auto* reap = std::get_if<Reap>(&action)) {
+        ASSERT_FALSE(at(reap->worker).running || at(reap->worker).reaped);
+        ASSERT_FALSE(at(reap->worker).output_open);
+        at(reap->worker).reaped = true;
+      } else if (std::holds_alternative<EndLeftovers>(action)) {
+        for (const SimulatedWorker& worker : workers_) {
+          ASSERT_FALSE(worker.running && worker.can_be_killed) << "not ended before";
+        }
+      } else if (const auto* begin = std::get_if<BeginAttempt>(&action)) {
+        for (const SimulatedWorker& worker : workers_) ASSERT_FALSE(worker.running);
+        ASSERT_EQ(begin->attempt, attempts_++);
+        ASSERT_FALSE(interrupted_) << "an attempt after the end was decided";
+        workers_.assign(workers_.size(), {});
+        signals.clear();  // For the workers before.
+        first_failure_.reset();
+        stopping_ = false;
+      } else if (const auto* finish = std::get_if<Finish>(&action)) {
+        finished_ = finish->run_end;
+      }
+    }
+    for (const auto& [rank, signal] : signals) {
+      const SimulatedWorker& worker = at(rank);
+      ASSERT_NE(starting_, rank) << "a signal before its start is known";
+      if (worker.running && (signal == SIGKILL ? worker.can_be_killed : worker.heeds_sigterm)) {
+        exits(supervisor, rank, KilledBy{signal});
+      }
+    }
+  }
+
+  void spawn_one(LocalRank rank, Supervisor& supervisor) {
+    if (chance(40)) {
+      const Error error{ErrorKind::kSystem, "out of processes"};
+      return perform(supervisor.step(SpawnFailed{rank, error}, now_), supervisor);
+    }
+    at(rank) = {.running = true, .output_open = true};
+    at(rank).ends_by_itself = !chance(4);
+    at(rank).heeds_sigterm = !chance(3);
+    at(rank).can_be_killed = !chance(20);
+    at(rank).leaks = chance(6);
+    // One that neither ends by itself nor could be ended would make a run without an end.
+    if (!at(rank).ends_by_itself && !chance(2)) at(rank).ends_by_itself = true;
+    ASSERT_FALSE(starting_) << "two at once";
+    starting_ = rank;
+  }
+
+  void check_run_end() {
+    for (std::size_t i = 0; i < workers_.size(); ++i) {
+      const SimulatedWorker& worker = workers_[i];
+      EXPECT_FALSE(worker.output_open);
+      EXPECT_EQ(finished_->workers[i].end, worker.end);
+      if (worker.running) {
+        EXPECT_FALSE(worker.can_be_killed) << "left running";
+      } else if (worker.end) {
+        EXPECT_TRUE(worker.reaped);
+      }
+    }
+    if (finished_->cause == RunEnd::Cause::kWorkerFailed) {
+      EXPECT_EQ(finished_->culprit, first_failure_);
+    }
+    if (finished_->cause == RunEnd::Cause::kSucceeded) {
+      for (const SimulatedWorker& worker : workers_) EXPECT_EQ(worker.end, ProcessEnd(kOk));
+      EXPECT_FALSE(interrupted_);
+    }
+  }
+
+  SimulatedWorker& at(LocalRank rank) { return workers_[static_cast<std::size_t>(rank.value())]; }
+
+  std::mt19937 random_;
+  std::vector<SimulatedWorker> workers_;
+  TimePoint now_ = kStart;
+  bool interrupted_ = false, stopping_ = false;
+  int attempts_ = 0;
+  std::optional<LocalRank> first_failure_;
+  std::optional<LocalRank> starting_;  // Asked for, not answered yet.
+  std::vector<LocalRank> closing_;     // Likewise.
+  std::optional<RunEnd> finished_;
+};
+
+TEST(SupervisorRandomTest, HoldsItsPromisesInWhateverOrderThingsHappen) {
+  for (unsigned seed = 0; seed < 5000; ++seed) {
+    SCOPED_TRACE("seed " + std::to_string(seed));
+    RandomRun(seed).run();
+    if (HasFailure()) return;
+  }
+}
+
+}  // namespace
+}  // namespace distrun

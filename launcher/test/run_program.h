@@ -1,0 +1,33 @@
+// For tests: runs a program to its end, bounded in time, and keeps what it wrote.
+//
+//     ProgramResult result = run_program({"build/distrun", "launch", "true"});
+//     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
+#pragma once
+
+#include <functional>
+#include <string>
+#include <vector>
+
+#include "common/os/environment.h"
+#include "distrun/process_end.h"
+
+namespace distrun::testing {
+
+struct ProgramResult {
+  ProcessEnd end = ExitedWith{0};
+  bool timed_out = false;  // It was killed: `end` says so.
+  std::string out, err;
+};
+
+struct ProgramOptions {
+  Environment environment;  // Besides what the test itself has.
+  int timeout_s = 60;
+  // Called whenever output has come, with all of it so far; `pid` is the program's.
+  std::function<void(const std::string& out, int pid)> on_output;
+};
+
+// `arguments` begins with the program, a path or a name on PATH.
+ProgramResult run_program(const std::vector<std::string>& arguments,
+                          const ProgramOptions& options = {});
+
+}  // namespace distrun::testing

@@ -1,0 +1,216 @@
+// Which values parameters and buffers have, as every rank of a real run sees them.
+#include <cstdlib>
+#include <sstream>
+#include <string>
+
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/nn/modules/batchnorm.h>
+#include <torch/serialize.h>
+
+#include "parallel/ddp/test/ddp_fixture.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::ContainsRegex;
+using ::testing::HasSubstr;
+
+// A buffer that is another on each rank.
+struct CounterImpl : torch::nn::Module {
+  at::Tensor weight = register_parameter("weight", at::ones({2}));
+  at::Tensor frozen =
+      register_parameter("frozen", at::full({2}, 1.0 * get_rank()), /*requires_grad=*/false);
+  at::Tensor count = register_buffer("count", at::full({2}, 1.0 * get_rank()));
+  // Uses the buffer as autograd saves it, then changes it.
+  at::Tensor forward() {
+    const at::Tensor sum = (weight * count.clone()).sum() + (weight * count).sum();
+    return sum;
+  }
+};
+
+// One weight under two names.
+struct TiedImpl : torch::nn::Module {
+  at::Tensor first = register_parameter("first", at::ones({2}));
+  at::Tensor second = register_parameter("second", first);
+  at::Tensor forward(double x) { return (first * x).sum() + (second * x).sum(); }
+};
+
+class DdpStateRanksTest : public DdpRanksTest {};
+
+TEST_F(DdpStateRanksTest, AllBeginWithWhatTheFirstHas) {
+  DistributedDataParallel ddp{TwoLayers()};
+  for (const at::Tensor& one : ddp.parameters()) expect_same_everywhere(one);
+  DistributedDataParallel counter(std::make_shared<CounterImpl>());
+  EXPECT_TRUE(counter.module()->frozen.equal(at::zeros({2})));
+  EXPECT_TRUE(counter.module()->count.equal(at::zeros({2})));
+}
+
+TEST_F(DdpStateRanksTest, WhatIsIgnoredStaysAsItIs) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>(),
+                              {.parameters_to_ignore = {"frozen", "count"}});
+  ddp();
+  EXPECT_TRUE(ddp.module()->frozen.equal(at::full({2}, 1.0 * get_rank())));
+  EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
+  EXPECT_THAT(error_of([] {
+                DistributedDataParallel(std::make_shared<CounterImpl>(),
+                                        {.parameters_to_ignore = {"weigth"}});
+              }),
+              HasSubstr("parameters_to_ignore has 'weigth'"));
+}
+
+TEST_F(DdpStateRanksTest, AWeightUnderTwoNamesIsReducedOnce) {
+  DistributedDataParallel ddp(std::make_shared<TiedImpl>());
+  for (int step = 1; step <= 2; ++step) {
+    ddp(1.0 + get_rank()).backward();
+    const at::Tensor mean = at::full({2}, 1.0 * (get_world_size() + 1));
+    EXPECT_TRUE(ddp.module()->first.grad().equal(mean * step)) << ddp.module()->first.grad();
+  }
+}
+
+TEST_F(DdpStateRanksTest, WithoutInitialSynchronizationAllIsAsItWas) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>(), {.init_sync = false});
+  EXPECT_TRUE(ddp.module()->frozen.equal(at::full({2}, 1.0 * get_rank())));
+  EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
+}
+
+TEST_F(DdpStateRanksTest, BuffersAreTheFirstRanksBeforeEachForward) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  ddp.module()->count.fill_(7.0 + get_rank());
+  ddp();
+  EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 7.0)));
+}
+
+TEST_F(DdpStateRanksTest, ABufferThatIsReplacedIsFound) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  ddp.module()->named_buffers()["count"].set_data(at::full({2}, 3.0 + get_rank()));
+  ddp();
+  EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 3.0)));
+}
+
+TEST_F(DdpStateRanksTest, BuffersAreEachRanksOwnWhereThatIsAsked) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>(), {.broadcast_buffers = false});
+  ddp();
+  EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
+}
+
+TEST_F(DdpStateRanksTest, BuffersAreLeftAloneAfterAForwardWithoutSynchronization) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  {
+    const auto alone = ddp.no_sync();
+    ddp();  // Synchronizes still: before it was none without.
+    ddp.module()->count.fill_(5.0 + get_rank());
+    ddp();
+  }
+  EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 5.0 + get_rank())));
+}
+
+// The broadcast of the second forward must not spoil what the first has kept for its backward.
+TEST_F(DdpStateRanksTest, TwoForwardsMayComeBeforeABackward) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  const at::Tensor first = ddp();
+  const at::Tensor both = first + ddp();
+  EXPECT_EQ(error_of([&] { both.backward(); }), "no error");
+}
+
+TEST_F(DdpStateRanksTest, ModulesThatDifferAreRefusedByRankAndParameter) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  struct Odd : torch::nn::Module {
+    explicit Odd(int parameters, int64_t size) {
+      for (int i = 0; i < parameters; ++i) {
+        register_parameter("p" + std::to_string(i), at::ones({size}));
+      }
+    }
+    at::Tensor forward() { return parameters()[0]; }
+  };
+  const bool is_last = get_rank() == get_world_size() - 1;
+  EXPECT_THAT(error_of([&] { DistributedDataParallel(std::make_shared<Odd>(is_last ? 3 : 2, 2)); }),
+              HasSubstr(is_last ? "3 params, while rank 0 has inconsistent 2 params"
+                                : "2 params, while rank"))
+      << "on every rank";
+}
+
+double rank_in_environment() { return std::stod(std::getenv("RANK")); }
+
+// The last rank goes, and takes its connections with it.
+void leave() {
+  abort_process_group();
+  destroy_process_group();
+}
+
+TEST_F(DdpStateRanksTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  meet("connected");
+  if (get_rank() == get_world_size() - 1) return leave();
+  const std::string text = error_of([] { DistributedDataParallel ddp{TwoLayers()}; });
+  EXPECT_THAT(text, HasSubstr("DistributedDataParallel on rank " + std::to_string(get_rank())));
+  EXPECT_THAT(text, ContainsRegex(lost_peer()));
+  leave();
+}
+
+TEST_F(DdpStateRanksTest, APeerThatIsGoneEndsTheTraining) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  bool is_gone = false;
+  {
+    DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+    ddp().backward();
+    meet("trained");
+    const bool goes = get_rank() == get_world_size() - 1;
+    if (goes) abort_process_group();
+    // Who sends may notice one step later.
+    for (int step = 0; step < 3 && !goes && !is_gone; ++step) {
+      is_gone = error_of([&] { ddp().backward(); }) != "no error";
+    }
+    EXPECT_NE(goes, is_gone);
+    abort_process_group();
+  }
+  destroy_process_group();
+}
+
+TEST_F(DdpStateRanksTest, AModelOutlivesItsGroup) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  destroy_process_group();
+  for (int step = 1; step <= 2; ++step) {
+    ddp.module()->count.fill_(1.0 + rank_in_environment());
+    ddp().backward();
+    EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({2}, 2.0 * step)));
+  }
+}
+
+TEST_F(DdpStateRanksTest, AModelIsNotOfTheGroupThatIsTheDefaultOneLater) {
+  DistributedDataParallel ddp(std::make_shared<CounterImpl>());
+  ddp().backward();
+  destroy_process_group();
+  init_process_group({.timeout = std::chrono::seconds(30)});
+  barrier();  // All have connected.
+  abort_process_group();
+  EXPECT_EQ(error_of([&] { ddp().backward(); }), "no error");
+  destroy_process_group();
+}
+
+TEST_F(DdpStateRanksTest, ModulesWithNothingToTrainAreRefused) {
+  struct Nothing : torch::nn::Module {
+    at::Tensor forward() { return {}; }
+  };
+  EXPECT_THAT(error_of([] { DistributedDataParallel(std::make_shared<Nothing>()); }),
+              HasSubstr("requires a gradient"));
+  EXPECT_THAT(error_of([] { DistributedDataParallel(std::shared_ptr<Nothing>()); }),
+              HasSubstr("there is no module"));
+  EXPECT_THAT(error_of([] { DistributedDataParallel(TwoLayers(), {.device_ids = {0}}); }),
+              HasSubstr("is on the CPU"));
+  EXPECT_THAT(error_of([] { DistributedDataParallel(TwoLayers(), {.bucket_cap_mb = -1}); }),
+              HasSubstr("bucket_cap_mb is -1"));
+}
+
+TEST_F(DdpStateRanksTest, TheModuleIsSavedAndLoadedAsIfItHadTrainedAlone) {
+  DistributedDataParallel ddp{TwoLayers()};
+  std::stringstream file;
+  torch::save(ddp.module(), file);
+  auto alone = std::make_shared<TwoLayersImpl>();
+  torch::load(alone, file);
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(alone->forward(data()).equal(ddp(data())));
+  EXPECT_EQ(ddp.named_parameters().begin()->key(), "module.first.weight");
+}
+
+}  // namespace
+}  // namespace distrun

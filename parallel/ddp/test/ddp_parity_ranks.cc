@@ -1,0 +1,134 @@
+// The ranks in C++ of ddp_parity_test.py: what ddp_parity_ranks.py does, with our DDP.
+//
+//     distrun launch --nproc-per-node 2 ddp_parity_ranks FOLDER RUN
+#include <filesystem>
+#include <fstream>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <ATen/Parallel.h>
+#include <nlohmann/json.hpp>
+#include <torch/csrc/distributed/c10d/comm.hpp>
+#include <torch/nn/functional/loss.h>
+#include <torch/optim/sgd.h>
+#include <torch/utils.h>
+
+#include "distrun/collectives.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/process_group.h"
+#include "parallel/test/parity_net.h"
+
+namespace distrun {
+namespace {
+
+using nlohmann::json;
+
+using testing::load;
+using testing::load_state;
+using testing::NetImpl;
+using testing::Parts;
+using testing::save;
+using testing::state_of;
+using testing::TensorDict;
+
+using Ddp = DistributedDataParallel<NetImpl>;
+
+// What the built-in FP16_COMPRESS does.
+Future half_hook(c10d::GradBucket& bucket) {
+  const at::Tensor buffer = bucket.getBuffer();
+  const at::Tensor half = buffer.to(at::kHalf).div_(get_world_size());
+  const auto reduced = all_reduce(half, ReduceOp::SUM, {.async_op = true}).get_future();
+  return reduced->then(
+      [dtype = buffer.scalar_type()](c10::ivalue::Future& done) {
+        return done.value().toTensorVector()[0].to(dtype);
+      },
+      c10::TensorType::get());
+}
+
+DdpOptions options_of(const json& variant) {
+  DdpOptions options;
+  for (const auto& [name, value] : variant.at("options").items()) {
+    if (name == "bucket_cap_mb") {
+      options.bucket_cap_mb = value.get<double>();
+    } else if (name == "find_unused_parameters") {
+      options.find_unused_parameters = value.get<bool>();
+    } else if (name == "static_graph") {
+      options.static_graph = value.get<bool>();
+    } else if (name == "gradient_as_bucket_view") {
+      options.gradient_as_bucket_view = value.get<bool>();
+    } else if (name == "broadcast_buffers") {
+      options.broadcast_buffers = value.get<bool>();
+    } else {
+      TORCH_CHECK_VALUE(false, "no option of this program: ", name);
+    }
+  }
+  return options;
+}
+
+void register_hook(Ddp& ddp, const std::string& hook) {
+  if (hook == "FP16_COMPRESS") ddp.register_builtin_comm_hook(BuiltinCommHook::FP16_COMPRESS);
+  if (hook == "own") ddp.register_comm_hook(half_hook, "half_hook");
+}
+
+// A forward and a backward; the loss.
+double compute(Ddp& ddp, const TensorDict& data, int step, Parts parts) {
+  const auto mine = [&](const char* name) { return data.at(name)[step][get_rank()]; };
+  const at::Tensor out = ddp(mine("sentences"), parts);
+  const at::Tensor loss = torch::nn::functional::cross_entropy(out, mine("topics"));
+  loss.backward();
+  return loss.item<double>();
+}
+
+std::vector<double> train(Ddp& ddp, const json& variant, const TensorDict& data) {
+  torch::optim::SGD optimizer(ddp.parameters(),
+                              torch::optim::SGDOptions(variant.at("lr").get<double>())
+                                  .momentum(variant.at("momentum").get<double>()));
+  const int sync_every = variant.at("sync_every").get<int>();
+  std::vector<double> losses;
+  for (int step = 0; step < data.at("sentences").size(0); ++step) {
+    const Parts parts = Parts::of(variant.at("uses"), step, get_rank());
+    if (step % sync_every != sync_every - 1) {
+      const auto alone = ddp.no_sync();
+      losses.push_back(compute(ddp, data, step, parts));
+      continue;
+    }
+    losses.push_back(compute(ddp, data, step, parts));
+    optimizer.step();
+    // Not the optimizer's: it detaches in place, which views do not allow.
+    ddp.zero_grad(variant.at("set_to_none").get<bool>());
+  }
+  return losses;
+}
+
+void run_variant(const json& variant, const std::filesystem::path& folder, const std::string& run) {
+  torch::manual_seed(static_cast<std::uint64_t>(get_rank()));
+  const auto net = std::make_shared<NetImpl>(variant.at("sparse").get<bool>());
+  if (get_rank() == 0) load_state(*net, load(folder / "start.pt"));  // The others get it from it.
+  Ddp ddp(net, options_of(variant));
+  register_hook(ddp, variant.at("hook"));
+  const std::vector<double> losses = train(ddp, variant, load(folder / "data.pt"));
+  const std::string to =
+      run + "." + variant.at("name").get<std::string>() + "." + std::to_string(get_rank());
+  save(folder / (to + ".pt"), state_of(*net));
+  const auto logged = ddp.get_ddp_logging_data();
+  json logging = logged.strs_map;
+  logging.update(json(logged.ints_map));
+  std::ofstream(folder / (to + ".json")) << json{{"losses", losses}, {"logging", logging}};
+}
+
+}  // namespace
+}  // namespace distrun
+
+int main(int, char** argv) {
+  const std::filesystem::path folder = argv[1];
+  at::set_num_threads(1);
+  distrun::init_process_group("gloo");
+  std::ifstream file(folder / "variants.json");
+  for (const auto& variant : nlohmann::json::parse(file)) {
+    distrun::run_variant(variant, folder, argv[2]);
+  }
+  distrun::barrier();
+  distrun::destroy_process_group();
+  return 0;
+}

@@ -1,0 +1,310 @@
+#include <stdexcept>
+#include <string>
+#include <vector>
+
+#include <gmock/gmock.h>
+
+#include "backends/test/multirank_test.h"
+#include "parallel/join/test/counting_joinable.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::Not;
+
+using Counter = testing::CountingJoinable;
+
+struct JoinRanksTest : RanksTest {
+  static bool has_one_rank() { return get_world_size() == 1; }
+  // Of `inputs`, as many as this rank has, the sums.
+  static std::vector<int> steps(Counter& counter, int inputs) {
+    std::vector<int> sums;
+    for (int i = 0; i < inputs; ++i) sums.push_back(counter.step());
+    return sums;
+  }
+  // No rank needs another one to leave the group, or to wait until its time is over.
+  static void expect_all_are_told(const std::string& place, const std::string& text) {
+    EXPECT_THAT(text, Not(HasSubstr("Timed out")));
+    meet(place);
+    destroy_process_group();
+  }
+};
+
+TEST_F(JoinRanksTest, ARankWithFewerInputsWorksForTheOthers) {
+  Counter counter;
+  std::vector<int> sums;
+  Join({counter}).run([&] { sums = steps(counter, 2 + get_rank()); });
+  std::vector<int> expected = {get_world_size(), get_world_size()};
+  for (int joined = 1; joined <= get_rank(); ++joined)
+    expected.push_back(get_world_size() - joined);
+  EXPECT_EQ(sums, expected);
+  EXPECT_THAT(counter.post_hooks, ElementsAre(get_rank() == get_world_size() - 1));
+}
+
+TEST_F(JoinRanksTest, WithEvenInputsAllJoinLast) {
+  Counter counter;
+  Join({counter}).run([&] { steps(counter, 2); });
+  EXPECT_THAT(counter.post_hooks, ElementsAre(true));
+}
+
+TEST_F(JoinRanksTest, ARankMayHaveNoInputAtAll) {
+  Counter counter;
+  Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 3); });
+  EXPECT_THAT(counter.post_hooks, ElementsAre(has_one_rank() || get_rank() != 0));
+}
+
+TEST_F(JoinRanksTest, HooksOfSeveralRunInTheOrderOfTheList) {
+  std::vector<std::string> log;
+  Counter a, b;
+  a.in_main_hook = [&] { log.push_back("a main"); };
+  b.in_main_hook = [&] { log.push_back("b main"); };
+  a.in_post_hook = [&] { log.push_back("a post"); };
+  b.in_post_hook = [&] { log.push_back("b post"); };
+  Join({a, b}).run([&] {
+    for (int i = 0; i < (get_rank() == 0 ? 1 : 2); ++i) {
+      a.step();
+      b.step();
+    }
+  });
+  if (get_rank() == 0 && !has_one_rank()) {
+    EXPECT_THAT(log, ElementsAre("a main", "b main", "a post", "b post"));
+  } else {
+    EXPECT_THAT(log, ElementsAre("a post", "b post"));
+  }
+}
+
+TEST_F(JoinRanksTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
+  Counter counter;
+  Join join({counter});
+  for (int i = 0; i < 2; ++i) join.run([&] { steps(counter, 1 + get_rank()); });
+  EXPECT_FALSE(counter.is_joining());
+  const auto before = get_sequence_number();
+  EXPECT_EQ(counter.step(), get_world_size());
+  EXPECT_EQ(get_sequence_number(), before + 1);
+}
+
+TEST_F(JoinRanksTest, WhereItIsNotEnabledTheBodyJustRuns) {
+  Counter counter;
+  int sum = 0;
+  Join({counter}, {.enable = false}).run([&] {
+    EXPECT_FALSE(counter.is_joining());
+    sum = counter.step();
+  });
+  EXPECT_EQ(sum, get_world_size());
+  EXPECT_TRUE(counter.post_hooks.empty());
+}
+
+TEST_F(JoinRanksTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGood) {
+  Counter a, b;
+  Join join({a, b}, {.throw_on_early_termination = true});
+  const std::string error = error_of<UnevenInputsError>([&] {
+    join.run([&] {
+      for (int i = 0; i < 1 + get_rank(); ++i) {
+        a.step();
+        b.step();
+      }
+    });
+  });
+  if (has_one_rank()) {
+    EXPECT_EQ(error, "no error");
+  } else if (get_rank() == 0) {
+    EXPECT_EQ(error, "Rank 0 exhausted all inputs.");
+  } else {
+    EXPECT_EQ(error,
+              "Detected at least one rank that exhausted inputs. Throwing across all ranks.");
+  }
+  EXPECT_EQ(a.is_joining(), false);
+  barrier();
+}
+
+TEST_F(JoinRanksTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood) {
+  Counter counter;
+  Join join({counter}, {.throw_on_early_termination = true});
+  const std::string error = error_of<UnevenInputsError>([&] {
+    join.run([&] {
+      try {
+        steps(counter, 1 + get_rank());
+      } catch (const UnevenInputsError&) {
+        // As who skips a batch that is no good.
+      }
+    });
+  });
+  if (!has_one_rank()) {
+    EXPECT_EQ(error, get_rank() == 0
+                         ? "Rank 0 exhausted all inputs."
+                         : "join: the body has caught the UnevenInputsError, and it has "
+                           "to let it go");
+  }
+  EXPECT_EQ(counter.step(), get_world_size());
+}
+
+TEST_F(JoinRanksTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
+  Counter counter;
+  EXPECT_THROW(Join({counter}).run([&] {
+    counter.step();
+    throw std::out_of_range("no such file: digits.bin");
+  }),
+               std::out_of_range);
+  destroy_process_group();
+}
+
+TEST_F(JoinRanksTest, EvenInputsAreNoEarlyTermination) {
+  Counter counter;
+  Join join({counter}, {.throw_on_early_termination = true});
+  EXPECT_NO_THROW(join.run([&] { steps(counter, 3); }));
+  EXPECT_THAT(counter.post_hooks, ElementsAre(true));
+}
+
+// A body that throws after so many steps, on the last rank; returns what each rank has to say.
+TEST_F(JoinRanksTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
+  const int last = get_world_size() - 1;
+  Counter counter;
+  std::string text;
+  try {
+    Join({counter}).run([&] {
+      steps(counter, 1 + get_rank());
+      if (get_rank() == last) throw std::out_of_range("no such file: digits.bin");
+      steps(counter, 2);
+    });
+  } catch (const std::out_of_range& error) {
+    text = error.what();
+  } catch (const c10::DistError& error) {
+    text = error.what_without_backtrace();
+  }
+  if (get_rank() == last) {
+    EXPECT_EQ(text, "no such file: digits.bin");
+  } else {
+    EXPECT_THAT(text, HasSubstr("join on rank " + std::to_string(get_rank()) + ": rank " +
+                                std::to_string(last) + " has failed: no such file: digits.bin"));
+  }
+  EXPECT_FALSE(counter.is_joining());
+  expect_all_are_told("body", text);
+}
+
+TEST_F(JoinRanksTest, AHookThatThrowsEndsItToo) {
+  Counter counter;
+  counter.in_main_hook = [] {
+    if (get_rank() == 0) throw std::runtime_error("the hook is broken");
+  };
+  std::string text;
+  try {
+    Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 2); });
+  } catch (const c10::DistError& error) {
+    text = error.what_without_backtrace();
+  } catch (const std::runtime_error& error) {
+    text = error.what();
+  }
+  if (has_one_rank()) {
+    EXPECT_EQ(text, "");
+    return;
+  }
+  EXPECT_THAT(text, HasSubstr("the hook is broken"));
+  EXPECT_EQ(text.find("rank 0 has failed") != std::string::npos, get_rank() != 0) << text;
+  expect_all_are_told("hook", text);
+}
+
+// Its uneven inputs are known to its own ranks alone.
+TEST_F(JoinRanksTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank) {
+  if (get_world_size() < 3) GTEST_SKIP() << "needs three ranks";
+  const Group pair = new_group({0, 1});
+  Counter outer, inner(pair);
+  const std::string text = error_of([&] {
+    Join({outer}).run([&] {
+      outer.step();
+      if (pair.is_member()) {
+        Join({inner}, {.throw_on_early_termination = true}).run([&] {
+          for (int i = 0; i < 1 + get_rank(); ++i) inner.step();
+        });
+      }
+      outer.step();
+    });
+  });
+  EXPECT_THAT(text, HasSubstr("exhausted"));
+  expect_all_are_told("uneven", text);
+}
+
+TEST_F(JoinRanksTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
+  const bool leaves = get_rank() == 0;
+  Counter counter;
+  std::string text;
+  try {
+    Join({counter}).run([&] {
+      counter.step();
+      if (leaves) {
+        destroy_process_group();
+        throw std::out_of_range("no such file: digits.bin");
+      }
+      counter.step();
+    });
+  } catch (const std::out_of_range& error) {
+    text = error.what();
+  } catch (const c10::DistError& error) {
+    text = error.what_without_backtrace();
+  }
+  if (leaves) {
+    EXPECT_EQ(text, "no such file: digits.bin");
+    return;
+  }
+  // Nobody was told why: they have found that it is gone.
+  EXPECT_THAT(text, HasSubstr("the connection to rank"));
+  destroy_process_group();
+}
+
+TEST_F(JoinRanksTest, WorksInAGroupOfSomeRanks) {
+  if (get_world_size() < 3) GTEST_SKIP() << "needs three ranks";
+  const Group group = new_group({1, 2});
+  if (group.is_member()) {
+    Counter counter(group);
+    std::vector<int> sums;
+    Join({counter}).run([&] { sums = steps(counter, get_rank()); });
+    EXPECT_EQ(sums, get_rank() == 1 ? std::vector({2}) : std::vector({2, 1}));
+  }
+  barrier();
+}
+
+TEST_F(JoinRanksTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
+  Counter a, b;
+  EXPECT_EQ(error_of<c10::TypeError>([&] {
+              a.join_hook({{"weight", "seven"}});
+            }),
+            "join: the argument weight is of the type str, which is not what its joinable takes");
+  Join join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
+  EXPECT_THAT(error_of([&] { join.run([] {}); }),
+              HasSubstr("join: no joinable knows the argument num_allreduce"));
+  destroy_process_group();
+}
+
+TEST_F(JoinRanksTest, ACopyOfAJoinableIsInNoJoin) {
+  Counter counter;
+  Join({counter}).run([&] {
+    const Counter copy = counter;
+    EXPECT_FALSE(copy.is_joining());
+    counter = copy;
+    EXPECT_TRUE(counter.is_joining());
+  });
+}
+
+TEST_F(JoinRanksTest, WhatMakesNoSenseIsRefused) {
+  Counter a, b;
+  EXPECT_EQ(error_of<c10::ValueError>([] { Join({}); }), "join: expected at least one joinable");
+  EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is there twice");
+  const Group all = new_group();
+  Counter elsewhere(all);
+  EXPECT_THAT(error_of<c10::ValueError>([&] {
+                Join({a, elsewhere});
+              }),
+              HasSubstr("joinables are of several groups"));
+  Join outer({a}), inner({b, a});
+  outer.run([&] {
+    EXPECT_EQ(error_of<c10::ValueError>([&] { inner.run([] {}); }),
+              "join: a joinable is in another join that is running");
+    EXPECT_FALSE(b.is_joining());
+    EXPECT_TRUE(a.is_joining());
+  });
+  barrier({.group = all});
+}
+
+}  // namespace
+}  // namespace distrun

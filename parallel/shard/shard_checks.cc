@@ -1,0 +1,144 @@
+#include "parallel/shard/shard_checks.h"
+
+#include <algorithm>
+#include <cstdint>
+#include <limits>
+#include <ostream>
+
+#include <c10/util/ArrayRef.h>
+#include <c10/util/Exception.h>
+#include <c10/util/accumulate.h>
+#include <c10/util/safe_numerics.h>
+
+#include "parallel/shard/shard_overlap.h"
+
+namespace distrun::internal {
+
+namespace {
+
+using Sizes = c10::IntArrayRef;
+
+struct NamedShard {
+  int rank;
+  std::size_t index;
+  const ShardFacts& facts;
+};
+
+std::ostream& operator<<(std::ostream& out, const NamedShard& shard) {
+  return out << "shard " << shard.index << " of rank " << shard.rank;
+}
+
+template <class... Text>
+void check(bool holds, const Text&... text) {
+  TORCH_CHECK_VALUE(holds, "init_from_local_shards: ", text...);
+}
+
+const char* yes_or_no(bool value) { return value ? "true" : "false"; }
+
+// It lies within the whole.
+void check_metadata(const NamedShard& shard, Sizes global_size) {
+  const auto& [offsets, sizes, placement] = shard.facts.metadata;
+  check(offsets.size() == global_size.size() && sizes.size() == global_size.size(), shard,
+        " has shard_offsets ", Sizes(offsets), " and shard_sizes ", Sizes(sizes),
+        "; expected as many dimensions as the global size ", global_size, " has");
+  for (std::size_t i = 0; i < sizes.size(); ++i) {
+    check(offsets[i] >= 0 && sizes[i] >= 0, shard, " has shard_offsets ", Sizes(offsets),
+          " and shard_sizes ", Sizes(sizes), "; expected no negative numbers");
+    // The sum might be none that there is.
+    check(offsets[i] <= global_size[i] && sizes[i] <= global_size[i] - offsets[i], shard,
+          " has offset ", offsets[i], " and size ", sizes[i], " in dimension ", i,
+          "; expected to end within the global size ", global_size);
+  }
+}
+
+void check_placement(const NamedShard& shard) {
+  const std::string& text = shard.facts.metadata.placement;
+  const auto placement = parse_placement(text);
+  check(placement.has_value(), shard, ": ", placement ? "" : placement.error().message);
+  check(placement->rank == shard.rank, shard, " has placement ", text, "; expected rank ",
+        shard.rank, ", which has the tensor");
+  check(placement->device.str() == shard.facts.device, shard, " has placement ", text,
+        "; expected device ", shard.facts.device, ", which has the tensor");
+}
+
+void check_tensor(const NamedShard& shard) {
+  const ShardFacts& facts = shard.facts;
+  check(facts.problem.empty(), shard, " has no tensor of use: ", facts.problem);
+  check(facts.layout == at::kStrided, shard, " is ", facts.layout, "; expected a dense tensor");
+  check(facts.is_contiguous, shard, " is not contiguous (sizes ", Sizes(facts.sizes),
+        "); expected its contiguous()");
+  check(facts.sizes == facts.metadata.shard_sizes, shard, " has sizes ", Sizes(facts.sizes),
+        "; expected ", Sizes(facts.metadata.shard_sizes), ", as its shard_sizes say");
+}
+
+void check_like(const NamedShard& shard, const NamedShard& first) {
+  check(shard.facts.dtype == first.facts.dtype, shard, " is of ", shard.facts.dtype, "; expected ",
+        first.facts.dtype, ", as ", first, " is");
+  check(shard.facts.requires_grad == first.facts.requires_grad, shard, " has requires_grad ",
+        yes_or_no(shard.facts.requires_grad), "; expected ", yes_or_no(first.facts.requires_grad),
+        ", as ", first, " has");
+}
+
+void check_global_size(const std::vector<RankFacts>& all) {
+  const RankFacts& first = all.front();
+  for (const RankFacts& one : all) {
+    check(one.global_size == first.global_size, "rank ", one.rank, " gives the global size ",
+          Sizes(one.global_size), "; expected ", Sizes(first.global_size), ", as rank ", first.rank,
+          " does");
+  }
+  const bool is_negative = std::any_of(first.global_size.begin(), first.global_size.end(),
+                                       [](std::int64_t size) { return size < 0; });
+  check(!is_negative, "the global size is ", Sizes(first.global_size),
+        "; expected no negative numbers");
+  std::uint64_t numel = 0;
+  const bool overflows = c10::safe_multiplies_u64(first.global_size, &numel);
+  check(!overflows && numel <= std::uint64_t{std::numeric_limits<std::int64_t>::max()},
+        "the global size is ", Sizes(first.global_size),
+        "; expected a number of elements below 2^63");
+}
+
+std::vector<NamedShard> named_shards(const std::vector<RankFacts>& all) {
+  std::vector<NamedShard> shards;
+  for (const RankFacts& rank : all) {
+    for (std::size_t i = 0; i < rank.shards.size(); ++i) {
+      shards.push_back({rank.rank, i, rank.shards[i]});
+    }
+  }
+  return shards;
+}
+
+// Each element of the whole is in one shard.  Requires that all lie within.
+void check_partition(const std::vector<NamedShard>& shards, Sizes global_size) {
+  std::vector<ShardMetadata> places;
+  for (const NamedShard& one : shards) places.push_back(one.facts.metadata);
+  if (const auto pair = find_overlap(places)) {
+    const auto& [a, b] = *pair;
+    check(false, shards[a], " (offsets ", Sizes(places[a].shard_offsets), ", sizes ",
+          Sizes(places[a].shard_sizes), ") and ", shards[b], " (offsets ",
+          Sizes(places[b].shard_offsets), ", sizes ", Sizes(places[b].shard_sizes),
+          ") overlap; expected each element in one of them");
+  }
+  std::int64_t numel = 0;  // No more than the whole has, since none overlap.
+  for (const ShardMetadata& one : places) numel += c10::multiply_integers(one.shard_sizes);
+  check(numel == c10::multiply_integers(global_size), "the shards of all ranks have ", numel,
+        " elements; expected ", c10::multiply_integers(global_size), ", as the global size ",
+        global_size, " has: some are in no shard");
+}
+
+}  // namespace
+
+void check_shards(const std::vector<RankFacts>& all) {
+  check_global_size(all);
+  const Sizes global_size = all.front().global_size;
+  const auto shards = named_shards(all);
+  check(!shards.empty(), "no rank has a shard; expected at least one");
+  for (const NamedShard& one : shards) {
+    check_tensor(one);
+    check_metadata(one, global_size);
+    check_placement(one);
+    check_like(one, shards.front());
+  }
+  check_partition(shards, global_size);
+}
+
+}  // namespace distrun::internal

@@ -1,0 +1,65 @@
+#include "parallel/test/parity_net.h"
+
+#include <fstream>
+#include <iterator>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/relu.h>
+#include <c10/util/Exception.h>
+#include <torch/serialize.h>
+
+namespace distrun::testing {
+
+NetImpl::NetImpl(bool sparse) {
+  words = register_module("words",
+                          torch::nn::Embedding(torch::nn::EmbeddingOptions(40, 8).sparse(sparse)));
+  hidden = register_module("hidden", torch::nn::Linear(8, 64));
+  norm = register_module("norm", torch::nn::BatchNorm1d(64));
+  middle = register_module("middle", torch::nn::Linear(64, 64));
+  extra = register_module("extra", torch::nn::Linear(64, 16));
+  spare = register_module("spare", torch::nn::Linear(64, 16));
+  last = register_module("last", torch::nn::Linear(64, 16));
+  scale = register_parameter("scale", at::ones({16}, at::kDouble));
+}
+
+at::Tensor NetImpl::forward(const at::Tensor& sentences, Parts with) {
+  at::Tensor x = at::relu(norm(hidden(words(sentences).mean(1))));
+  x = x + at::relu(middle(x));
+  at::Tensor y = last(x);
+  if (with.extra) y = y + extra(x);
+  if (with.spare) y = y + spare(x);
+  return y.to(at::kDouble) * scale;
+}
+
+TensorDict load(const std::filesystem::path& path) {
+  std::ifstream file(path, std::ios::binary);
+  TORCH_CHECK(file, "cannot read ", path.string());
+  const std::vector<char> bytes(std::istreambuf_iterator<char>(file), {});
+  TensorDict tensors;
+  for (const auto& one : torch::pickle_load(bytes).toGenericDict()) {
+    tensors.insert(one.key().toStringRef(), one.value().toTensor());
+  }
+  return tensors;
+}
+
+void save(const std::filesystem::path& path, const TensorDict& tensors) {
+  const std::vector<char> bytes = torch::pickle_save(tensors);
+  std::ofstream file(path, std::ios::binary);
+  file.write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
+  TORCH_CHECK(file.flush(), "cannot write ", path.string());
+}
+
+TensorDict state_of(const NetImpl& net) {
+  TensorDict state;
+  for (const auto& one : net.named_parameters()) state.insert(one.key(), one.value().detach());
+  for (const auto& one : net.named_buffers()) state.insert(one.key(), one.value());
+  return state;
+}
+
+void load_state(const NetImpl& net, const TensorDict& saved) {
+  for (const auto& one : state_of(net)) one.value().copy_(saved.at(one.key()));
+}
+
+}  // namespace distrun::testing

@@ -1,0 +1,92 @@
+// For the tests of traces of collectives: every rank of a real run makes and replays them.
+#pragma once
+
+#include <algorithm>
+#include <cstddef>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include <ATen/TensorOperators.h>
+#include <ATen/ops/empty_like.h>
+
+#include "backends/test/multirank_test.h"
+#include "distrun/trace.h"
+
+namespace distrun {
+
+class TraceRanksTest : public RanksTest {
+ protected:
+  using Function = std::function<Tensors(const Tensors&)>;
+
+  static int size() { return get_world_size(); }
+  static int last() { return size() - 1; }
+  static bool is_last() { return get_rank() == last(); }
+
+  static Tensors empties(const at::Tensor& like) {
+    return of_all_ranks([&](int) { return at::empty_like(like); });
+  }
+
+  // Records it on one input; on another a replay is what the function is, twice.
+  static Trace expect_replays(const Function& function) {
+    const Trace its = trace(function, {input()});
+    for (const int change : {3, -5}) {
+      const at::Tensor eager = input() * change, given = eager.clone();
+      const Tensors expected = function({eager}), got = its.replay({given});
+      expect_equal(got, expected);
+      expect_equal({given}, {eager});
+    }
+    return its;
+  }
+
+  static void expect_equal(const Tensors& got, const Tensors& expected) {
+    ASSERT_EQ(got.size(), expected.size());
+    for (std::size_t i = 0; i < got.size(); ++i) {
+      EXPECT_TRUE(got[i].equal(expected[i])) << i << ":\n"
+                                             << got[i] << "\nexpected\n"
+                                             << expected[i];
+    }
+  }
+
+  // From what is returned, back by way of a wait to the collective: true where there is such a way.
+  // Each node on it is among the users of the one before.
+  static bool comes_from(const Trace& trace, const std::string& collective) {
+    return leads_to(trace.graph().output(), collective, /*has_waited=*/false);
+  }
+  static bool leads_to(const Node& user, const std::string& collective, bool has_waited) {
+    const auto inputs = user.inputs();
+    return std::any_of(inputs.begin(), inputs.end(), [&](const Node* node) {
+      if (std::count(node->users.begin(), node->users.end(), &user) != 1) return false;
+      const bool waits = has_waited || node->op_name() == "_c10d_functional.wait_tensor";
+      if (node->op_name() == collective) return waits;
+      return leads_to(*node, collective, waits);
+    });
+  }
+
+  // On ranks that get none.
+  static bool has_no_results(const Trace& trace) { return trace.graph().output().inputs().empty(); }
+
+  static std::size_t waits_of(const Trace& trace) {
+    std::size_t waits = 0;
+    for (const Node& node : trace.graph().nodes()) {
+      if (node.op_name() == "_c10d_functional.wait_tensor") ++waits;
+    }
+    return waits;
+  }
+
+  // A collective that writes to `outputs`, and whose work is waited for, or not at all.
+  struct Case {
+    std::string op;
+    std::function<std::pair<Work, Tensors>(const at::Tensor&, const CollectiveOptions&)> begin;
+  };
+  static std::vector<Case> cases();
+};
+
+inline Tensors doubled(const Tensors& tensors) {
+  Tensors all;
+  for (const at::Tensor& one : tensors) all.push_back(one * 2);
+  return all;
+}
+
+}  // namespace distrun

@@ -1,0 +1,26 @@
+// A graph as text, as torch.fx prints one.  Pure.
+//
+//     graph():
+//         %arg0_1 : [num_users=1] = placeholder[target=arg0_1]
+//         %mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Scalar](args = (%arg0_1,
+//         2), kwargs = {}) return (mul,)
+//
+// For the files of this folder.
+#pragma once
+
+#include <string>
+
+#include <ATen/core/ivalue.h>
+#include <ATen/core/jit_type_base.h>
+
+#include "distrun/trace_graph.h"
+
+namespace distrun::internal {
+
+std::string text_of(const Graph& graph);
+
+// A literal that an operator's schema says is of `type`, and that has no tensor in it: "2",
+// "torch.float32", "[1, 2]", "None".
+std::string text_of(const c10::IValue& literal, const c10::Type& type);
+
+}  // namespace distrun::internal

@@ -1,0 +1,76 @@
+#include "sharing/memory/memory_left.h"
+
+#include <cstdlib>
+#include <filesystem>
+#include <fstream>
+
+#include <gtest/gtest.h>
+
+#include "common/units.h"
+
+namespace distrun::internal {
+namespace {
+
+// A folder with files as the kernel's.
+class MemoryLeftTest : public ::testing::Test {
+ protected:
+  MemoryLeftTest() {
+    std::string path = ::testing::TempDir() + "distrun_memory_left_XXXXXX";
+    root_ = ::mkdtemp(path.data());
+    write("/proc/meminfo",
+          "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable: 500 kB\nSwapFree: 20 kB\n");
+    write("/proc/self/cgroup", "1:cpu:/\n0::/a/b\n");
+  }
+  ~MemoryLeftTest() override { std::filesystem::remove_all(root_); }
+
+  void write(const std::string& path, const std::string& text) const {
+    std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
+    std::ofstream(root_ + path) << text;
+  }
+
+  void write_group(const std::string& group, std::size_t max, std::size_t current) const {
+    write("/sys/fs/cgroup" + group + "/memory.max", std::to_string(max * kKiB) + "\n");
+    write("/sys/fs/cgroup" + group + "/memory.current", std::to_string(current * kKiB) + "\n");
+  }
+
+  std::size_t kibibytes_left() const { return memory_left(root_).value() / kKiB; }
+
+  std::string root_;
+};
+
+TEST_F(MemoryLeftTest, WithoutGroupsItIsTheMachines) {
+  EXPECT_EQ(kibibytes_left(), 520u);
+  EXPECT_EQ(memory_left(root_ + "/none"), std::nullopt);
+}
+
+TEST_F(MemoryLeftTest, TheTightestGroupCounts) {
+  write_group("/a/b", 400, 100);
+  EXPECT_EQ(kibibytes_left(), 320u);
+  write_group("/a", 300, 100);
+  EXPECT_EQ(kibibytes_left(), 220u);
+  write_group("", 200, 100);
+  EXPECT_EQ(kibibytes_left(), 120u);
+  write_group("/a/b", 90, 100);
+  EXPECT_EQ(kibibytes_left(), 20u);
+  write_group("/other", 1, 1);
+  EXPECT_EQ(kibibytes_left(), 20u);
+}
+
+TEST_F(MemoryLeftTest, AGroupWithoutALimitAllowsAll) {
+  write_group("/a/b", 400, 100);
+  write("/sys/fs/cgroup/a/b/memory.max", "max\n");
+  EXPECT_EQ(kibibytes_left(), 520u);
+}
+
+TEST_F(MemoryLeftTest, WhatIsOnlyCachedIsLeftAndSwapIsWhatTheGroupMayHave) {
+  write_group("/a/b", 400, 390);
+  write("/sys/fs/cgroup/a/b/memory.stat",
+        "anon 1000\nactive_file 102400\nshmem 5\ninactive_file 204800\n");
+  EXPECT_EQ(kibibytes_left(), 330u);
+  write("/sys/fs/cgroup/a/b/memory.swap.max", "0\n");
+  write("/sys/fs/cgroup/a/b/memory.swap.current", "0\n");
+  EXPECT_EQ(kibibytes_left(), 310u);
+}
+
+}  // namespace
+}  // namespace distrun::internal

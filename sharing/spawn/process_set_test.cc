@@ -1,0 +1,61 @@
+#include "sharing/spawn/process_set.h"
+
+#include <chrono>
+#include <csignal>
+#include <cstdint>
+#include <string>
+#include <utility>
+
+#include <fcntl.h>
+#include <gtest/gtest.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/os/packet_socket.h"
+#include "sharing/deadline.h"
+#include "sharing/spawn/worker_report.h"
+
+namespace distrun::internal {
+namespace {
+
+// A child that only waits; its other end of the control socket is the test's, who speaks for it.
+struct Child {
+  explicit Child(ProcessSet& set, int index) {
+    const pid_t pid = ::fork();
+    while (pid == 0) ::pause();
+    auto [control, control_of_child] = make_packet_sockets().value();
+    says = std::move(control_of_child);
+    ::fcntl(control.get(), F_SETFL, O_NONBLOCK);
+    SpawnedProcess process{.index = index, .pid = pid};
+    process.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
+    process.control = std::move(control);
+    added = &set.add(std::move(process));
+  }
+
+  void raise(const std::string& text, std::int64_t at) const {
+    const WorkerReport report = WorkerHasRaised{"std::runtime_error", text, at};
+    ASSERT_TRUE(send_packet(says.get(), to_packet(report), {}));
+  }
+
+  UniqueFd says;
+  const SpawnedProcess* added = nullptr;
+};
+
+TEST(ProcessSetTest, OfExceptionsTheOneThatWasThrownFirstIsTold) {
+  ProcessSet set{std::chrono::seconds(10)};
+  const Child consequence(set, 0), cause(set, 1), later(set, 2);
+  cause.raise("the cause", 100);
+  consequence.raise("the consequence", 200);
+  later.raise("another", 300);
+  send_signal(*consequence.added, SIGKILL);
+  try {
+    set.join(deadline_after(std::chrono::minutes(1)));
+    ADD_FAILURE() << "nothing was thrown";
+  } catch (const ProcessRaisedException& raised) {
+    EXPECT_EQ(raised.index(), 1);
+    EXPECT_EQ(raised.text(), "the cause");
+  }
+}
+
+}  // namespace
+}  // namespace distrun::internal

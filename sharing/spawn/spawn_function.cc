@@ -1,0 +1,50 @@
+#include "distrun/spawn_function.h"
+
+#include <map>
+#include <mutex>
+#include <utility>
+
+#include <c10/util/Exception.h>
+
+namespace distrun {
+
+namespace {
+
+struct Registry {
+  std::mutex mutex;
+  std::multimap<std::string, const SpawnFunction*> functions;
+};
+
+// Never freed: functions at namespace scope leave it after everything else.
+Registry& registry() {
+  static Registry* const registry = new Registry();
+  return *registry;
+}
+
+}  // namespace
+
+SpawnFunction::SpawnFunction(std::string name, Function function)
+    : name_(std::move(name)), function_(std::move(function)) {
+  const std::lock_guard lock(registry().mutex);
+  registry().functions.emplace(name_, this);
+}
+
+SpawnFunction::~SpawnFunction() {
+  const std::lock_guard lock(registry().mutex);
+  std::erase_if(registry().functions, [this](const auto& entry) { return entry.second == this; });
+}
+
+namespace internal {
+
+const SpawnFunction& registered_function(const std::string& name) {
+  const std::lock_guard lock(registry().mutex);
+  const auto [begin, end] = registry().functions.equal_range(name);
+  TORCH_CHECK_VALUE(begin != end, "no SpawnFunction is named '", name,
+                    "' in this process: it has to be at namespace scope of the program");
+  TORCH_CHECK_VALUE(std::next(begin) == end, "several SpawnFunctions are named '", name,
+                    "': give each a name of its own");
+  return *begin->second;
+}
+
+}  // namespace internal
+}  // namespace distrun

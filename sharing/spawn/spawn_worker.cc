@@ -1,0 +1,98 @@
+#include "sharing/spawn/spawn_worker.h"
+
+#include <cerrno>
+#include <chrono>
+#include <cstdio>
+#include <exception>
+#include <iostream>
+#include <string>
+#include <typeinfo>
+#include <utility>
+
+#include <c10/util/Exception.h>
+#include <cxxabi.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/os/packet_socket.h"
+#include "common/text/demangle.h"
+#include "sharing/spawn/spawn_call.h"
+#include "sharing/spawn/worker_report.h"
+
+namespace distrun::internal {
+
+namespace {
+
+// Nothing may leave this file: it would come into the parent's code, of which a fork has a copy.
+template <class Call>
+void try_to(const Call& call) noexcept {
+  try {
+    call();
+  } catch (...) {
+    // The next step has to be made.
+  }
+}
+
+// Where the parent is gone, so is the one who would want to know.
+void tell(int control, const WorkerReport& report) noexcept {
+  try_to([&] { [[maybe_unused]] const auto sent = send_packet(control, to_packet(report), {}); });
+}
+
+// Static objects are left as they are: their destructors would run under threads that still work.
+// So are other files than these: a thread may wait in one for ever, and has its lock.
+[[noreturn]] void end(int control, const WorkerReport& report) noexcept {
+  try_to([] { std::cout.flush(); });
+  try_to([] { std::clog.flush(); });
+  std::fflush(stdout);
+  std::fflush(stderr);
+  tell(control, report);
+  ::_exit(std::holds_alternative<WorkerHasReturned>(report) ? 0 : 1);
+}
+
+// Of the exception that is being handled; its what(), where it has one.
+WorkerReport raised(const char* text) noexcept {
+  const auto now = std::chrono::steady_clock::now().time_since_epoch();
+  WorkerHasRaised report{.at = std::chrono::nanoseconds(now).count()};
+  const std::type_info* const type = abi::__cxa_current_exception_type();
+  try_to([&] { report.type = type == nullptr ? "an exception" : demangled_type(type->name()); });
+  try_to([&] { report.text = text == nullptr ? "" : text; });
+  return report;
+}
+
+WorkerReport run(const std::function<void()>& function) noexcept {
+  try {
+    function();
+    return WorkerHasReturned{};
+  } catch (const c10::Error& error) {
+    return raised(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return raised(error.what());
+  } catch (...) {
+    return raised("it is of no type that has a what()");
+  }
+}
+
+}  // namespace
+
+void run_spawned(UniqueFd control) noexcept {
+  open_standard_descriptors();
+  ::prctl(PR_SET_NAME, ::program_invocation_short_name);  // It would be "exe".
+  tell(control.get(), WorkerHasBegun{});
+  UniqueFd lifeline;
+  end(control.get(), run([&] {
+        auto received = receive_call(control.get());
+        if (!received) ::_exit(1);
+        lifeline = std::move(received->lifeline);
+        hang_on(lifeline.get());
+        SpawnCall call = received->unpack();
+        registered_function(call.function).function()(call.index, call.arguments);
+      }));
+}
+
+void run_forked(WorkerEnds ends, const std::function<void()>& function) noexcept {
+  hang_on(ends.lifeline.get());
+  tell(ends.control.get(), WorkerHasBegun{});
+  end(ends.control.get(), run(function));
+}
+
+}  // namespace distrun::internal

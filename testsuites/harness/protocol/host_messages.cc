@@ -1,0 +1,113 @@
+#include "testsuites/harness/protocol/host_messages.h"
+
+#include <nlohmann/json.hpp>
+
+#include "testsuites/harness/protocol/process_end_json.h"
+
+namespace distrun {
+
+namespace {
+
+using nlohmann::json;
+
+// Bytes of another encoding, in a variable or a path, must come through as they are.
+json to_json(const std::string& text) { return json::binary_t({text.begin(), text.end()}); }
+
+std::string text_from(const json& value) {
+  const auto& bytes = value.get_binary();
+  return {bytes.begin(), bytes.end()};
+}
+
+ProcessEnd end_from(const json& value) {
+  if (value.contains("signal")) return KilledBy{value.at("signal").get<int>()};
+  return ExitedWith{value.at("exit_code").get<int>()};
+}
+
+std::string packet_of(const json& message) {
+  const auto bytes = json::to_cbor(message);
+  return {bytes.begin(), bytes.end()};
+}
+
+json to_json(const HostReady&) { return {{"message", "ready"}}; }
+json to_json(const RankForked& forked) {
+  return {{"message", "forked"}, {"key", forked.key}, {"pid", forked.pid}};
+}
+json to_json(const RankNotForked& not_forked) {
+  return {{"message", "not_forked"}, {"key", not_forked.key}, {"problem", not_forked.problem}};
+}
+json to_json(const RankEnded& ended) {
+  return {{"message", "ended"}, {"key", ended.key}, {"end", end_json(ended.end)}};
+}
+
+FromHost from_host(const json& message) {
+  const auto what = message.at("message").get<std::string>();
+  if (what == "ready") return HostReady{};
+  const auto key = message.at("key").get<std::uint64_t>();
+  if (what == "forked") return RankForked{key, message.at("pid").get<pid_t>()};
+  if (what == "not_forked") return RankNotForked{key, message.at("problem").get<std::string>()};
+  if (what == "ended") return RankEnded{key, end_from(message.at("end"))};
+  throw std::runtime_error("there is no message '" + what + "'");
+}
+
+ToHost to_host(const json& message) {
+  ForkRank fork{.key = message.at("key").get<std::uint64_t>(),
+                .test = message.at("test").get<std::string>(),
+                .mark = message.at("mark").get<std::string>(),
+                .folder = text_from(message.at("folder")),
+                .fresh = message.at("fresh").get<bool>()};
+  for (const json& variable : message.at("variables")) {
+    fork.variables[text_from(variable.at(0))] = text_from(variable.at(1));
+  }
+  for (const json& word : message.at("under")) fork.under.push_back(text_from(word));
+  return fork;
+}
+
+Error not_understood(const std::string& why) {
+  return {ErrorKind::kInvalidArgument, "a message is not understood: " + why};
+}
+
+template <class Parse>
+auto parse_packet(const std::string& packet, std::size_t descriptors, const Parse& parse)
+    -> Result<decltype(parse(json()))> {
+  try {
+    auto message = parse(json::from_cbor(packet));
+    return message;
+  } catch (const std::exception& error) {
+    return not_understood(error.what() + std::string(", with ") + std::to_string(descriptors) +
+                          " descriptors");
+  }
+}
+
+}  // namespace
+
+std::string to_packet(const ToHost& message) {
+  json fork = {{"key", message.key},     {"test", message.test},
+               {"mark", message.mark},   {"folder", to_json(message.folder)},
+               {"fresh", message.fresh}, {"variables", json::array()},
+               {"under", json::array()}};
+  for (const auto& [name, value] : message.variables) {
+    fork["variables"].push_back({to_json(name), to_json(value)});
+  }
+  for (const std::string& word : message.under) fork["under"].push_back(to_json(word));
+  return packet_of(fork);
+}
+
+std::string to_packet(const FromHost& message) {
+  return packet_of(std::visit([](const auto& some) { return to_json(some); }, message));
+}
+
+Result<ToHost> parse_to_host(const std::string& packet, std::size_t descriptors) {
+  auto message = parse_packet(packet, descriptors, to_host);
+  if (message && descriptors != ForkRank::kDescriptors) return not_understood("its descriptors");
+  return message;
+}
+
+Result<FromHost> parse_from_host(const std::string& packet, std::size_t descriptors) {
+  auto message = parse_packet(packet, descriptors, from_host);
+  if (!message) return message;
+  const auto wanted = std::visit([](const auto& some) { return some.kDescriptors; }, *message);
+  if (descriptors != wanted) return not_understood("its descriptors");
+  return message;
+}
+
+}  // namespace distrun

@@ -1,0 +1,111 @@
+#include "testsuites/harness/protocol/rank_frames.h"
+
+#include <cstdint>
+#include <cstring>
+
+#include <nlohmann/json.hpp>
+
+#include "common/units.h"
+
+namespace distrun {
+
+namespace {
+
+using nlohmann::json;
+
+constexpr std::uint32_t kMark = 0xD157F4A3;
+constexpr std::size_t kHeaderBytes = 8;
+constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
+constexpr std::size_t kTextBytesMax = 1 * kMiB;
+
+std::string cut(std::string text) {
+  if (text.size() > kTextBytesMax) {
+    text.resize(kTextBytesMax);
+    text += "…";
+  }
+  return text;
+}
+
+json to_json(const AssertionFailed& failed) {
+  return {{"frame", "failure"},
+          {"file", failed.failure.file},
+          {"line", failed.failure.line},
+          {"message", cut(failed.failure.message)}};
+}
+json to_json(const SkipAsked& skip) { return {{"frame", "skip"}, {"reason", cut(skip.reason)}}; }
+json to_json(const PlaceTold& place) { return {{"frame", "place"}, {"text", cut(place.text)}}; }
+json to_json(const TestDone& done) {
+  json collectives = json::array();
+  for (const Collective& one : done.collectives) {
+    collectives.push_back(
+        {{"op", one.op}, {"sizes", one.sizes}, {"dtype", one.dtype}, {"count", one.count}});
+  }
+  return {
+      {"frame", "done"}, {"assertions", done.assertions}, {"collectives", std::move(collectives)}};
+}
+
+TestDone done_from(const json& payload) {
+  TestDone done{.assertions = payload.at("assertions").get<int>(), .collectives = {}};
+  for (const json& one : payload.at("collectives")) {
+    done.collectives.push_back(
+        {.op = one.at("op").get<std::string>(),
+         .sizes = one.at("sizes").get<std::vector<std::vector<std::int64_t>>>(),
+         .dtype = one.at("dtype").get<std::string>(),
+         .count = one.at("count").get<int>()});
+  }
+  return done;
+}
+
+RankFrame frame_from(const json& payload) {
+  const auto kind = payload.at("frame").get<std::string>();
+  if (kind == "failure") {
+    return AssertionFailed{{.file = payload.at("file").get<std::string>(),
+                            .line = payload.at("line").get<int>(),
+                            .message = payload.at("message").get<std::string>()}};
+  }
+  if (kind == "skip") return SkipAsked{payload.at("reason").get<std::string>()};
+  if (kind == "place") return PlaceTold{payload.at("text").get<std::string>()};
+  if (kind == "done") return done_from(payload);
+  throw std::runtime_error("there is no frame " + kind);
+}
+
+}  // namespace
+
+std::string to_frame(const RankFrame& frame) {
+  // A message may hold any bytes: what is no UTF-8 is replaced.
+  const std::string payload = std::visit([](const auto& some) { return to_json(some); }, frame)
+                                  .dump(-1, ' ', false, json::error_handler_t::replace);
+  const auto size = static_cast<std::uint32_t>(payload.size());
+  std::string bytes(kHeaderBytes, '\0');
+  std::memcpy(bytes.data(), &kMark, sizeof(kMark));
+  std::memcpy(bytes.data() + sizeof(kMark), &size, sizeof(size));
+  return bytes + payload;
+}
+
+void RankFrames::add(std::string_view bytes) {
+  if (!garbage_) bytes_ += bytes;
+}
+
+std::optional<RankFrame> RankFrames::next() {
+  if (bytes_.size() < kHeaderBytes) return std::nullopt;
+  std::uint32_t mark = 0, size = 0;
+  std::memcpy(&mark, bytes_.data(), sizeof(mark));
+  std::memcpy(&size, bytes_.data() + sizeof(mark), sizeof(size));
+  if (mark != kMark || size > kPayloadBytesMax) return refuse();
+  if (bytes_.size() < kHeaderBytes + size) return std::nullopt;
+  try {
+    auto frame = frame_from(json::parse(bytes_.substr(kHeaderBytes, size)));
+    bytes_.erase(0, kHeaderBytes + size);
+    return frame;
+  } catch (const std::exception&) {
+    return refuse();
+  }
+}
+
+std::nullopt_t RankFrames::refuse() {
+  garbage_ = true;
+  bytes_.clear();
+  return std::nullopt;
+}
+
+}  // namespace distrun

@@ -1,0 +1,80 @@
+#include "testsuites/harness/protocol/rank_frames.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+TEST(RankFramesTest, ComeAsTheyWereSentInWhateverPieces) {
+  const std::string bytes =
+      to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1"}}) +
+      to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce"}) +
+      to_frame(
+          TestDone{12, {{.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3}}});
+  for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()}) {
+    RankFrames frames;
+    std::vector<RankFrame> got;
+    for (std::size_t at = 0; at < bytes.size(); at += piece) {
+      frames.add(std::string_view(bytes).substr(at, piece));
+      while (auto frame = frames.next()) got.push_back(*frame);
+    }
+    ASSERT_EQ(got.size(), 4u);
+    EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.file, "a.cc");
+    EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.line, 7);
+    EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.message, "x\nis 1");
+    EXPECT_EQ(std::get<SkipAsked>(got[1]).reason, "no GPU");
+    EXPECT_EQ(std::get<PlaceTold>(got[2]).text, "in allreduce");
+    const auto& done = std::get<TestDone>(got[3]);
+    EXPECT_EQ(done.assertions, 12);
+    ASSERT_EQ(done.collectives.size(), 1u);
+    EXPECT_EQ(done.collectives[0].op, "allreduce");
+    EXPECT_EQ(done.collectives[0].sizes, (std::vector<std::vector<std::int64_t>>{{4, 2}, {}}));
+    EXPECT_EQ(done.collectives[0].dtype, "Float");
+    EXPECT_EQ(done.collectives[0].count, 3);
+    EXPECT_FALSE(frames.is_garbage());
+    EXPECT_FALSE(frames.is_within_frame());
+  }
+}
+
+TEST(RankFramesTest, GarbageIsSeenAndWhatFollowsIsNotLookedAt) {
+  const std::string whole = to_frame(SkipAsked{"x"});
+  std::string no_json = whole, no_mark = whole, no_kind = whole;
+  no_json[8] = '?';
+  no_mark[0] ^= 1;
+  no_kind.replace(no_kind.find("skip"), 4, "skim");
+  for (const std::string& garbage : {std::string("hello, I am a test"), no_json, no_mark, no_kind,
+                                     whole.substr(0, 4) + std::string(4, '\xff')}) {
+    RankFrames frames;
+    frames.add(whole + garbage + whole);
+    EXPECT_TRUE(frames.next());
+    EXPECT_FALSE(frames.next());
+    EXPECT_TRUE(frames.is_garbage());
+    EXPECT_FALSE(frames.is_within_frame());
+    frames.add(whole);
+    EXPECT_FALSE(frames.next());
+  }
+}
+
+TEST(RankFramesTest, HalfAFrameIsKnown) {
+  RankFrames frames;
+  frames.add(to_frame(SkipAsked{"x"}).substr(0, 11));
+  EXPECT_FALSE(frames.next());
+  EXPECT_FALSE(frames.is_garbage());
+  EXPECT_TRUE(frames.is_within_frame());
+}
+
+TEST(RankFramesTest, TextsMayHoldAnyBytesAndAreCut) {
+  RankFrames frames;
+  frames.add(to_frame(SkipAsked{"a\xff"
+                                "b"}) +
+             to_frame(PlaceTold{std::string(5'000'000, 'x')}));
+  EXPECT_EQ(std::get<SkipAsked>(*frames.next()).reason,
+            "a\xEF\xBF\xBD"
+            "b");
+  const auto place = std::get<PlaceTold>(*frames.next()).text;
+  EXPECT_LT(place.size(), 2'000'000u);
+  EXPECT_TRUE(place.ends_with("…"));
+}
+
+}  // namespace
+}  // namespace distrun

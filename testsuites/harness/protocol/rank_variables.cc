@@ -1,0 +1,36 @@
+#include "testsuites/harness/protocol/rank_variables.h"
+
+#include "common/text/file_url.h"
+
+namespace distrun {
+
+std::string rank_mark(const std::string& text) {
+  constexpr std::size_t kMarkBytes = 48;
+  std::string mark = text.substr(0, kMarkBytes);
+  mark.resize(kMarkBytes, '-');
+  return mark;
+}
+
+std::map<std::string, std::string> rank_variables(const RankPlace& place) {
+  const std::string rank = std::to_string(place.rank), ranks = std::to_string(place.ranks);
+  std::map<std::string, std::string> variables = {
+      {"RANK", rank},
+      {"LOCAL_RANK", rank},
+      {"WORLD_SIZE", ranks},
+      {"LOCAL_WORLD_SIZE", ranks},
+      {"DISTRUN_INIT_METHOD", file_url(place.folder + "/init").value()},
+      {"OMP_NUM_THREADS", "1"},
+      {"TMPDIR", rank_folder(place.folder, place.rank)},
+      {kTestFolderVariable, place.folder},
+      {kTestBackendVariable, place.backend},
+      {kTestSeedVariable, std::to_string(place.seed)},
+  };
+  if (place.is_debugged) variables[kTestDebuggedVariable] = "1";
+  return variables;
+}
+
+std::string rank_folder(const std::string& folder, int rank) {
+  return folder + "/rank_" + std::to_string(rank);
+}
+
+}  // namespace distrun

@@ -1,0 +1,194 @@
+#include "testsuites/harness/protocol/test_list_json.h"
+
+#include <algorithm>
+#include <limits>
+#include <set>
+
+#include <fmt/format.h>
+#include <nlohmann/json.hpp>
+
+#include "common/text/parse_number.h"
+#include "common/text/printable.h"
+#include "testsuites/harness/protocol/process_end_json.h"
+
+namespace distrun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+constexpr std::size_t kShownBytes = 200;
+
+Json json_of(const TestInfo& test) {
+  Json ends = Json::object();
+  for (const auto& [rank, end] : test.needs.expected_ends) {
+    ends[std::to_string(rank)] = end_json(end);
+  }
+  return {{"id", test.id},
+          {"ranks", test.needs.ranks},
+          {"ranks_max", test.needs.ranks_max},
+          {"min_gpus", test.needs.min_gpus},
+          {"backends", test.needs.backends},
+          {"timeout_ms", test.needs.timeout.count()},
+          {"exclusive", test.needs.exclusive},
+          {"expected_ends", std::move(ends)},
+          {"file", test.file},
+          {"line", test.line}};
+}
+
+// Reads the fields of one test.  What is not there keeps the value it has; the first that is wrong
+// is `problem()`, and what is read after it does not count.
+class TestReader {
+ public:
+  explicit TestReader(const Json& json) : json_(json) {}
+
+  Result<TestInfo> read() {
+    TestInfo test;
+    if (!json_.is_object()) return wrong("it is no object");
+    read_text("id", test.id);
+    require(is_an_id(test.id), "id", "it is not written suite.Class.test");
+    TestNeeds& needs = test.needs;
+    read_number("ranks", needs.ranks, 1, kRanksMax);
+    read_number("ranks_max", needs.ranks_max, 0, kRanksMax);
+    require(needs.ranks_max == 0 || needs.ranks_max >= needs.ranks, "ranks_max",
+            fmt::format("{} is less than \"ranks\", {}", needs.ranks_max, needs.ranks));
+    read_number("min_gpus", needs.min_gpus, 0);
+    read_backends(needs.backends);
+    std::int64_t timeout_ms = 0;
+    read_number("timeout_ms", timeout_ms, std::int64_t{0});
+    needs.timeout = std::chrono::milliseconds(timeout_ms);
+    read_truth("exclusive", needs.exclusive);
+    read_ends(needs);
+    read_text("file", test.file);
+    read_number("line", test.line, 0);
+    if (!problem_.empty()) return wrong(problem_);
+    return test;
+  }
+
+ private:
+  static Error wrong(std::string message) { return {ErrorKind::kProtocol, std::move(message)}; }
+
+  static bool is_an_id(std::string_view id) {
+    const auto is_seen = [](unsigned char byte) { return byte > ' ' && byte != 0x7F; };
+    return !parts_of(id).suite.empty() && !parts_of(id).test_class.empty() &&
+           !parts_of(id).name.empty() && std::all_of(id.begin(), id.end(), is_seen);
+  }
+
+  void require(bool holds, std::string_view field, std::string_view otherwise) {
+    if (!holds && problem_.empty()) problem_ = fmt::format("\"{}\": {}", field, otherwise);
+  }
+
+  // Null where there is none.
+  const Json* field(const char* name) const {
+    const auto found = json_.find(name);
+    return found == json_.end() ? nullptr : &*found;
+  }
+
+  void read_text(const char* name, std::string& into) {
+    const Json* value = field(name);
+    if (value == nullptr) return;
+    require(value->is_string(), name, "it is no text");
+    if (value->is_string()) into = value->get<std::string>();
+  }
+
+  void read_truth(const char* name, bool& into) {
+    const Json* value = field(name);
+    if (value == nullptr) return;
+    require(value->is_boolean(), name, "it is neither true nor false");
+    if (value->is_boolean()) into = value->get<bool>();
+  }
+
+  template <class Number>
+  void read_number(const char* name, Number& into, Number min,
+                   Number max = std::numeric_limits<Number>::max()) {
+    const Json* value = field(name);
+    if (value != nullptr) into = number(name, *value, min, max);
+  }
+
+  template <class Number>
+  Number number(std::string_view name, const Json& value, Number min,
+                Number max = std::numeric_limits<Number>::max()) {
+    const bool fits =
+        value.is_number_integer() &&
+        (value.is_number_unsigned() ? std::in_range<Number>(value.get<std::uint64_t>())
+                                    : std::in_range<Number>(value.get<std::int64_t>()));
+    require(fits, name, "it is no whole number, or too large");
+    if (!fits) return min;
+    const auto is = value.get<Number>();
+    require(is >= min, name, fmt::format("{} is less than {}", is, min));
+    require(is <= max, name, fmt::format("{} is more than {}", is, max));
+    return is;
+  }
+
+  void read_backends(std::vector<std::string>& into) {
+    const Json* value = field("backends");
+    if (value == nullptr) return;
+    const bool good = value->is_array() && !value->empty() &&
+                      std::all_of(value->begin(), value->end(),
+                                  [](const Json& backend) { return backend.is_string(); });
+    require(good, "backends", "it is no list of names");
+    if (good) into = value->get<std::vector<std::string>>();
+  }
+
+  void read_ends(TestNeeds& needs) {
+    const Json* value = field("expected_ends");
+    if (value == nullptr) return;
+    require(value->is_object(), "expected_ends", "it is no object");
+    if (!value->is_object()) return;
+    for (const auto& [rank, end] : value->items()) read_end(rank, end, needs);
+  }
+
+  void read_end(const std::string& rank_text, const Json& end, TestNeeds& needs) {
+    const auto rank = parse_number<int>(rank_text, 0, std::max(needs.ranks, needs.ranks_max) - 1);
+    if (!rank)
+      return require(false, "expected_ends",
+                     "rank " + printable(rank.error().message, kShownBytes));
+    const bool is_signal = end.is_object() && end.contains("signal");
+    const bool is_code = end.is_object() && end.contains("exit_code");
+    if (is_signal == is_code) {
+      return require(false, "expected_ends", "an end is either a \"signal\" or an \"exit_code\"");
+    }
+    if (is_signal) needs.expected_ends[*rank] = KilledBy{number("signal", end["signal"], 1)};
+    if (is_code) needs.expected_ends[*rank] = ExitedWith{number("exit_code", end["exit_code"], 0)};
+  }
+
+  const Json& json_;
+  std::string problem_;
+};
+
+// "test gloo.CommTest.test_sum"; "test 3" where it has no name.
+std::string name_of(const Json& test, std::size_t index) {
+  const auto id = test.is_object() ? test.find("id") : test.end();
+  if (id == test.end() || !id->is_string()) return fmt::format("test {}", index + 1);
+  return fmt::format("test {}", printable(id->get_ref<const std::string&>(), kShownBytes));
+}
+
+}  // namespace
+
+std::string test_list_json(const std::vector<TestInfo>& tests) {
+  Json list = Json::array();
+  for (const TestInfo& test : tests) list.push_back(json_of(test));
+  return Json{{"tests", std::move(list)}}.dump(1, ' ', false, Json::error_handler_t::replace) +
+         '\n';
+}
+
+Result<std::vector<TestInfo>> parse_test_list(std::string_view json) {
+  const auto wrong = [](std::string what) { return Error{ErrorKind::kProtocol, std::move(what)}; };
+  const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
+  if (document.is_discarded()) return wrong("the list of tests is no JSON (cut off, perhaps)");
+  if (!document.is_object() || !document.contains("tests") || !document["tests"].is_array()) {
+    return wrong("the list of tests has no \"tests\"");
+  }
+  std::vector<TestInfo> tests;
+  std::set<std::string> ids;
+  for (const Json& entry : document["tests"]) {
+    auto test = TestReader(entry).read();
+    if (!test) return test.error().with_context(name_of(entry, tests.size()));
+    if (!ids.insert(test->id).second)
+      return wrong(name_of(entry, tests.size()) + ": it is listed twice");
+    tests.push_back(std::move(*test));
+  }
+  return tests;
+}
+
+}  // namespace distrun

@@ -1,0 +1,135 @@
+#include "testsuites/harness/report/attempt_account.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text/rank_list.h"
+
+namespace distrun {
+
+namespace {
+
+// Without control characters, but for tabs and the end of lines, which may be "\r\n".
+std::string shown(std::string_view text) {
+  std::string result;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const auto code = static_cast<unsigned char>(text[i]);
+    if (code == '\r' && i + 1 < text.size() && text[i + 1] == '\n') continue;
+    if ((code < 0x20 && code != '\n' && code != '\t') || code == 0x7F) {
+      result += fmt::format("\\x{:02x}", code);
+    } else {
+      result += text[i];
+    }
+  }
+  return result;
+}
+
+std::string headline_of(const RankResult& rank) {
+  switch (rank.status) {
+    case RankStatus::kPassed:
+      return "passed";
+    case RankStatus::kFailed:
+      return rank.assertions == 0 && rank.failures.empty() ? "failed: it made no assertion"
+                                                           : "failed";
+    case RankStatus::kSkipped:
+      return rank.skip_reason.empty() ? "skipped" : "skipped: " + rank.skip_reason;
+    case RankStatus::kCrashed:
+      return "crashed";
+    case RankStatus::kTimedOut:
+      return "did not end";
+    case RankStatus::kExited:
+      return "ended before its test did";
+  }
+  return "";
+}
+
+// Its first line beside its place, and the others below.
+std::string lines_of(const AssertionFailure& failure) {
+  const std::string place =
+      failure.file.empty() ? "" : fmt::format("{}:{}: ", failure.file, failure.line);
+  const std::size_t end = std::min(failure.message.find('\n'), failure.message.size());
+  return fmt::format("  {}{}\n", place, failure.message.substr(0, end)) +
+         with_prefix(
+             "      ",
+             std::string_view(failure.message).substr(std::min(end + 1, failure.message.size())));
+}
+
+// All but who it is and what it wrote.
+std::string body_of(const RankResult& rank) {
+  std::string text = headline_of(rank) + '\n';
+  for (const AssertionFailure& failure : rank.failures) text += lines_of(failure);
+  if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
+  if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
+  if (!rank.left_behind.empty()) {
+    text += fmt::format("  left behind, and killed: {}\n", fmt::join(rank.left_behind, ", "));
+  }
+  return shown(text);
+}
+
+struct Account {
+  std::vector<int> ranks;  // In ascending order.
+  std::string body, output;
+};
+
+// The ranks in the order in which they are told of.
+std::vector<const RankResult*> in_order(const AttemptResult& attempt) {
+  const auto place = [&](const RankResult* rank) {
+    return std::find(attempt.culprits.begin(), attempt.culprits.end(), rank->rank);
+  };
+  std::vector<const RankResult*> ranks;
+  for (const RankResult& rank : attempt.ranks) ranks.push_back(&rank);
+  std::stable_sort(ranks.begin(), ranks.end(),
+                   [&](const auto* a, const auto* b) { return place(a) < place(b); });
+  return ranks;
+}
+
+std::vector<Account> accounts_of(const AttemptResult& attempt, WithOutput with_output) {
+  std::vector<Account> accounts;
+  for (const RankResult* rank : in_order(attempt)) {
+    const std::string body = body_of(*rank);
+    const std::string output = with_output == WithOutput::kYes ? shown(rank->output) : "";
+    auto same = std::find_if(accounts.begin(), accounts.end(), [&](const Account& other) {
+      return other.body == body && other.output == output;
+    });
+    if (same == accounts.end()) same = accounts.insert(same, {{}, body, output});
+    same->ranks.push_back(rank->rank);
+  }
+  for (Account& account : accounts) std::sort(account.ranks.begin(), account.ranks.end());
+  return accounts;
+}
+
+}  // namespace
+
+std::string with_prefix(std::string_view prefix, std::string_view text) {
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    result.append(prefix).append(text.substr(0, end)).append(1, '\n');
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result;
+}
+
+std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
+  std::string text;
+  for (const Account& account : accounts_of(attempt, with_output)) {
+    const std::string who = list_of_ranks(account.ranks);
+    text += fmt::format("{}: {}", who, account.body);
+    if (account.output.empty()) continue;
+    text += "  output:\n" + with_prefix(fmt::format("    [{}] ", who), account.output);
+  }
+  return text;
+}
+
+std::string output_of(const AttemptResult& attempt) {
+  std::string text;
+  for (const RankResult& rank : attempt.ranks) {
+    text += with_prefix(fmt::format("[rank {}] ", rank.rank), shown(rank.output));
+  }
+  return text;
+}
+
+}  // namespace distrun

@@ -1,0 +1,115 @@
+#include "testsuites/harness/report/attempt_account.h"
+
+#include <gtest/gtest.h>
+
+#include "testsuites/harness/test/results.h"
+
+namespace distrun {
+namespace {
+
+// Of four ranks that passed.
+AttemptResult attempt() {
+  AttemptResult result;
+  for (int rank = 0; rank < 4; ++rank) result.ranks.push_back(passed_rank(rank));
+  return result;
+}
+
+std::string told(const AttemptResult& result) { return account_of(result, WithOutput::kYes); }
+
+TEST(AttemptAccountTest, TellsAllOfARank) {
+  AttemptResult result = attempt();
+  result.culprits = {2};
+  result.ranks[2] = {
+      .rank = 2,
+      .status = RankStatus::kCrashed,
+      .failures = {{"suites/comm.cc", 14, "Expected equality:\n  1\n  2"}, {"", 0, "somewhere"}},
+      .end = "signal SIGSEGV (11)",
+      .stands_at = "#0 wait()\n#1 test()\n",
+      .output = "hello\nworld",
+      .left_behind = {"77 (sleep)", "78 (sh)"}};
+  EXPECT_EQ(told(result),
+            "rank 2: crashed\n"
+            "  suites/comm.cc:14: Expected equality:\n"
+            "        1\n"
+            "        2\n"
+            "  somewhere\n"
+            "  ended: signal SIGSEGV (11)\n"
+            "  stood at:\n"
+            "    #0 wait()\n"
+            "    #1 test()\n"
+            "  left behind, and killed: 77 (sleep), 78 (sh)\n"
+            "  output:\n"
+            "    [rank 2] hello\n"
+            "    [rank 2] world\n"
+            "ranks 0, 1, 3: passed\n");
+}
+
+TEST(AttemptAccountTest, SaysHowEachRankEnded) {
+  AttemptResult result = attempt();
+  result.ranks[0] = {.rank = 0, .status = RankStatus::kFailed};
+  result.ranks[1] = {.rank = 1, .status = RankStatus::kSkipped, .skip_reason = "no room"};
+  result.ranks[2] = {.rank = 2, .status = RankStatus::kTimedOut};
+  result.ranks[3] = {.rank = 3, .status = RankStatus::kExited, .end = "exit code 0"};
+  EXPECT_EQ(told(result),
+            "rank 0: failed: it made no assertion\n"
+            "rank 1: skipped: no room\n"
+            "rank 2: did not end\n"
+            "rank 3: ended before its test did\n"
+            "  ended: exit code 0\n");
+}
+
+TEST(AttemptAccountTest, TheCulpritsComeFirstInTheirOrder) {
+  AttemptResult result = attempt();
+  for (RankResult& rank : result.ranks) rank.end = std::to_string(rank.rank);
+  result.culprits = {3, 1};
+  EXPECT_EQ(told(result),
+            "rank 3: passed\n  ended: 3\nrank 1: passed\n  ended: 1\n"
+            "rank 0: passed\n  ended: 0\nrank 2: passed\n  ended: 2\n");
+}
+
+TEST(AttemptAccountTest, RanksThatSayTheSameAreToldOfOnceWhereTheFirstOfThemIs) {
+  AttemptResult result = attempt();
+  result.culprits = {3, 2};
+  for (const std::size_t rank : {0U, 1U, 3U}) result.ranks[rank].output = "same\n";
+  EXPECT_EQ(told(result),
+            "ranks 0, 1, 3: passed\n"
+            "  output:\n"
+            "    [ranks 0, 1, 3] same\n"
+            "rank 2: passed\n");
+}
+
+TEST(AttemptAccountTest, RanksThatWroteSomethingElseAreNotTheSame) {
+  AttemptResult result = attempt();
+  result.ranks.resize(2);
+  result.ranks[1].output = "x";
+  EXPECT_EQ(told(result), "rank 0: passed\nrank 1: passed\n  output:\n    [rank 1] x\n");
+  EXPECT_EQ(account_of(result, WithOutput::kNo), "ranks 0, 1: passed\n");
+}
+
+TEST(AttemptAccountTest, ControlCharactersAreEscaped) {
+  AttemptResult result = attempt();
+  result.ranks.resize(1);
+  result.ranks[0].output = "\x1b[31mred\x7f\tx\r\n50%\r60%\n\nlast";
+  EXPECT_EQ(output_of(result),
+            "[rank 0] \\x1b[31mred\\x7f\tx\n"
+            "[rank 0] 50%\\x0d60%\n"
+            "[rank 0] \n"
+            "[rank 0] last\n");
+  result.ranks[0].failures = {{"a.cc", 1, "say \x07"}};
+  EXPECT_EQ(account_of(result, WithOutput::kNo), "rank 0: passed\n  a.cc:1: say \\x07\n");
+}
+
+TEST(AttemptAccountTest, OutputIsToldRankByRank) {
+  AttemptResult result = attempt();
+  result.ranks[0].output = "a\nb\n";
+  result.ranks[3].output = "a\n";
+  EXPECT_EQ(output_of(result), "[rank 0] a\n[rank 0] b\n[rank 3] a\n");
+}
+
+TEST(AttemptAccountTest, OfAnAttemptThatWasNotStartedThereIsNothingToTell) {
+  EXPECT_EQ(told({}), "");
+  EXPECT_EQ(output_of({}), "");
+}
+
+}  // namespace
+}  // namespace distrun

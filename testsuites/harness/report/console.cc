@@ -1,0 +1,182 @@
+#include "testsuites/harness/report/console.h"
+
+#include <algorithm>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "common/text/printable.h"
+#include "testsuites/harness/report/attempt_account.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr std::string_view kErase = "\r\x1b[K";
+
+// Nothing was known of it when the run was ended.
+bool was_not_run(const TestResult& result) {
+  return result.status == TestStatus::kInterrupted && result.attempts.empty();
+}
+
+std::string_view colour_of(TestStatus status) {
+  switch (status) {
+    case TestStatus::kPassed:
+      return "\x1b[32m";
+    case TestStatus::kSkipped:
+    case TestStatus::kFlaky:
+      return "\x1b[33m";
+    case TestStatus::kFailed:
+    case TestStatus::kInterrupted:
+      return "\x1b[31m";
+  }
+  return "";
+}
+
+// Reasons are one line, however they came to be.
+std::string one_line(const std::string& reason) {
+  constexpr std::size_t kShownBytes = 400;
+  return printable(reason, kShownBytes);
+}
+
+std::string behind_colon(const std::string& reason) {
+  return reason.empty() ? "" : ": " + one_line(reason);
+}
+
+std::string count_of(int count, const char* what) {
+  return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
+}
+
+std::string last_line(const TestsSummary& summary) {
+  const std::string flaky = summary.flaky > 0 ? fmt::format(" ({} flaky)", summary.flaky) : "";
+  return fmt::format("{} passed{}, {} failed, {} skipped\n", summary.passed, flaky, summary.failed,
+                     summary.skipped);
+}
+
+}  // namespace
+
+Console::Console(Options options, std::function<void(std::string_view)> write)
+    : options_(options), write_(std::move(write)) {}
+
+void Console::happened(const TestEvent& event) {
+  status_.happened(event);
+  const std::string lines = std::visit([this](const auto& what) { return lines_of(what); }, event);
+  show(lines);
+}
+
+void Console::tick(StatusLine::Time now) {
+  status_.tick(now);
+  show("");
+}
+
+void Console::resize(int columns) {
+  options_.columns = columns;
+  show("");
+}
+
+void Console::show(std::string_view lines) {
+  // The last column stays free: some terminals go on in the next line as soon as it is taken.
+  std::string status = options_.terminal && running_ ? status_.text(options_.columns - 1) : "";
+  if (lines.empty() && status == drawn_) return;
+  std::string text(drawn_.empty() ? "" : kErase);
+  text.append(lines).append(status);
+  drawn_ = std::move(status);
+  write_(text);
+}
+
+std::string Console::lines_of(const TestsBegun& event) {
+  begun_ = event;
+  running_ = true;
+  return fmt::format("running {}, at most {} at a time, seed {}\n", count_of(event.tests, "test"),
+                     count_of(event.jobs, "rank"), event.seed);
+}
+
+std::string Console::lines_of(const AttemptEnded& event) const {
+  if (event.is_last) return "";
+  const AttemptResult& attempt = event.result;
+  const std::string word = fmt::format("TRY {} FAIL", attempt.attempt);
+  return fmt::format("{} [{:8.3f}s] {}{}\n", coloured(word, TestStatus::kFlaky),
+                     seconds(attempt.time), name_of(event.id, event.repetition, begun_),
+                     behind_colon(attempt.reason));
+}
+
+std::string Console::lines_of(const TestEnded& event) const {
+  const TestResult& result = event.result;
+  if (was_not_run(result)) return "";  // There may be hundreds: the end tells how many.
+  std::string text =
+      fmt::format("{} [{:8.3f}s] {}{}\n", word_of(result), seconds(result.time),
+                  name_of(result.test.id, result.repetition, begun_),
+                  result.status == TestStatus::kFlaky ? "" : behind_colon(result.reason));
+  if (options_.show_output && !has_failed(result.status) && !result.attempts.empty()) {
+    text += with_prefix("    ", output_of(result.attempts.back()));
+  }
+  return text;
+}
+
+std::string Console::lines_of(const TestsNoticed& event) const {
+  return fmt::format("distrun: {}\n", event.text);
+}
+
+std::string Console::lines_of(const TestsEnded& event) {
+  running_ = false;
+  std::string text;
+  int not_run = 0;
+  for (const TestResult& result : event.results) {
+    if (result.status == TestStatus::kFlaky) text += block_of(result);
+  }
+  for (const TestResult& result : event.results) {
+    if (was_not_run(result)) {
+      ++not_run;
+    } else if (has_failed(result.status)) {
+      text += block_of(result);
+    }
+  }
+  const int tests = event.summary.passed + event.summary.failed + event.summary.skipped;
+  text += fmt::format("\n{} in {:.3f} s", count_of(tests, "test"), seconds(event.summary.time));
+  if (not_run > 0) text += fmt::format("; {} of them did not run, which counts as failed", not_run);
+  return text + '\n' + last_line(event.summary);
+}
+
+// A flaky test's last attempt passed: the one before it is told in full.
+std::string Console::block_of(const TestResult& result) const {
+  const TestInfo& test = result.test;
+  std::string text =
+      fmt::format("\n{} {}", word_of(result), name_of(test.id, result.repetition, begun_));
+  if (!test.file.empty()) text += fmt::format(" ({}:{})", test.file, test.line);
+  text += '\n';
+  if (result.attempts.empty()) text += fmt::format("  {}\n", one_line(result.reason));
+  const bool passed_at_last = result.status == TestStatus::kFlaky && !result.attempts.empty();
+  const std::size_t told = result.attempts.size() - (passed_at_last ? 1 : 0);
+  for (std::size_t i = 0; i < told; ++i) {
+    const AttemptResult& attempt = result.attempts[i];
+    const std::string which =
+        begun_.attempts_max > 1 ? fmt::format("attempt {}: ", attempt.attempt) : "";
+    text += fmt::format("  {}{}\n", which, one_line(attempt.reason));
+    if (i + 1 == told) text += with_prefix("  ", account_of(attempt, WithOutput::kYes));
+  }
+  return text + fmt::format("  repeat: {}\n", result.repeat_command);
+}
+
+std::string Console::word_of(const TestResult& result) const {
+  switch (result.status) {
+    case TestStatus::kPassed:
+      return coloured("PASS", result.status);
+    case TestStatus::kFailed:
+      return coloured("FAIL", result.status);
+    case TestStatus::kSkipped:
+      return coloured("SKIP", result.status);
+    case TestStatus::kInterrupted:
+      return coloured("INTERRUPTED", result.status);
+    case TestStatus::kFlaky:
+      return coloured(fmt::format("FLAKY {}/{}", result.attempts.size(), begun_.attempts_max),
+                      result.status);
+  }
+  return "";
+}
+
+std::string Console::coloured(std::string word, TestStatus status) const {
+  if (!options_.colours) return word;
+  return fmt::format("{}{}\x1b[0m", colour_of(status), word);
+}
+
+}  // namespace distrun

@@ -1,0 +1,75 @@
+// Console tells a run of tests as text, for people.
+//
+//     Console console({.terminal = true, .colours = true, .columns = 80}, write);
+//     console.happened(event);   // each, as it happens
+//     console.tick(now);         // a few times a second, on a terminal
+//
+// A line for each test as it ends:
+//
+//     PASS [   0.123s] gloo.CommTest.test_a
+//     FAIL [   1.204s] gloo.CommTest.test_b: rank 1 failed: …
+//     SKIP [   0.000s] gloo.CommTest.test_c: needs 2 GPUs
+//     FLAKY 2/3 [   0.140s] gloo.CommTest.test_d
+//
+// (passed at the second attempt of three at most; each attempt before has a line, too).  At the end
+// the tests that were flaky and those that failed, in full: the reason, what there is to tell of
+// each rank (attempt_account.h), and the command that repeats it.  The last line is
+//
+//     2 passed (1 flaky), 1 failed, 1 skipped
+//
+// On a terminal the status line (status_line.h) stands below; it is erased before anything else is
+// written, and drawn again after each event and tick that changes it.
+//
+// It has no clock, and each call writes at most once.
+#pragma once
+
+#include <functional>
+#include <string>
+#include <string_view>
+
+#include "testsuites/harness/report/status_line.h"
+#include "testsuites/harness/run/report.h"
+
+namespace distrun {
+
+class Console {
+ public:
+  struct Options {
+    bool terminal = false;     // There is a status line.
+    bool colours = false;      // Of the words that begin a line.
+    int columns = 80;          // Of the terminal.
+    bool show_output = false;  // Of tests that did not fail, too.
+  };
+
+  Console(Options options, std::function<void(std::string_view)> write);
+
+  void happened(const TestEvent& event);
+  void tick(StatusLine::Time now);
+
+  // The terminal has another width now.
+  void resize(int columns);
+
+ private:
+  std::string lines_of(const TestsBegun& event);
+  std::string lines_of(const AttemptBegun&) const { return ""; }
+  std::string lines_of(const AttemptEnded& event) const;
+  std::string lines_of(const TestEnded& event) const;
+  std::string lines_of(const TestsNoticed& event) const;
+  std::string lines_of(const TestsEnded& event);
+
+  std::string block_of(const TestResult& result) const;
+  std::string word_of(const TestResult& result) const;
+  std::string coloured(std::string word, TestStatus status) const;
+
+  // `lines` above the status line, which is drawn again.
+  void show(std::string_view lines);
+
+  Options options_;
+  std::function<void(std::string_view)> write_;
+  StatusLine status_;
+  TestsBegun begun_;
+  bool running_ = false;  // Between TestsBegun and TestsEnded.
+  std::string drawn_;     // The status line that is on the terminal.
+};
+
+}  // namespace distrun

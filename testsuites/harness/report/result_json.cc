@@ -1,0 +1,108 @@
+#include "testsuites/harness/report/result_json.h"
+
+#include <nlohmann/json.hpp>
+
+namespace distrun {
+
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+Json json_of(const AssertionFailure& failure);
+Json json_of(const Collective& collective);
+Json json_of(const RankResult& rank);
+Json json_of(const TestResult& result);
+
+template <class Range>
+Json list_of(const Range& range) {
+  Json list = Json::array();
+  for (const auto& one : range) list.push_back(json_of(one));
+  return list;
+}
+
+Json json_of(const AssertionFailure& failure) {
+  return {{"file", failure.file}, {"line", failure.line}, {"message", failure.message}};
+}
+
+Json json_of(const Collective& collective) {
+  return {{"op", collective.op},
+          {"sizes", collective.sizes},
+          {"dtype", collective.dtype},
+          {"count", collective.count}};
+}
+
+Json json_of(const RankResult& rank) {
+  return {{"rank", rank.rank},
+          {"status", text_of(rank.status)},
+          {"assertions", rank.assertions},
+          {"failures", list_of(rank.failures)},
+          {"skip_reason", rank.skip_reason},
+          {"end", rank.end},
+          {"stands_at", rank.stands_at},
+          {"output", rank.output},
+          {"left_behind", rank.left_behind},
+          {"collectives", list_of(rank.collectives)}};
+}
+
+Json json_of(const AttemptResult& attempt) {
+  return {{"attempt", attempt.attempt},       {"status", text_of(attempt.status)},
+          {"seconds", seconds(attempt.time)}, {"reason", attempt.reason},
+          {"culprits", attempt.culprits},     {"ranks", list_of(attempt.ranks)}};
+}
+
+Json json_of(const TestResult& result) {
+  const bool started = !result.attempts.empty();
+  const AttemptResult none{.attempt = 0};
+  const AttemptResult& last = started ? result.attempts.back() : none;
+  Json earlier = Json::array();
+  for (std::size_t i = 0; i + 1 < result.attempts.size(); ++i) {
+    earlier.push_back(json_of(result.attempts[i]));
+  }
+  return {{"id", result.test.id},
+          {"status", text_of(result.status)},
+          {"seconds", seconds(result.time)},
+          {"reason", result.reason},
+          {"file", result.test.file},
+          {"line", result.test.line},
+          {"repetition", result.repetition},
+          {"backend", result.backend},
+          {"repeat_command", result.repeat_command},
+          {"attempt", last.attempt},
+          {"culprits", last.culprits},
+          {"ranks", list_of(last.ranks)},
+          {"earlier_attempts", std::move(earlier)}};
+}
+
+Json json_of(const TestsSummary& summary) {
+  return {{"passed", summary.passed},
+          {"failed", summary.failed},
+          {"skipped", summary.skipped},
+          {"flaky", summary.flaky},
+          {"seconds", seconds(summary.time)}};
+}
+
+std::string line_of(const Json& json) {
+  return json.dump(-1, ' ', false, Json::error_handler_t::replace);
+}
+
+}  // namespace
+
+std::string result_json(const TestsBegun& begun, const TestsEnded& ended) {
+  const Json run = {{"summary", json_of(ended.summary)},
+                    {"seed", begun.seed},
+                    {"jobs", begun.jobs},
+                    {"binaries", begun.binaries}};
+  std::string text = "{\n";
+  for (const auto& [name, value] : run.items())
+    text += " \"" + name + "\": " + line_of(value) + ",\n";
+  text += " \"tests\": [";
+  // One after the other: a tree of all of them would take several times as much memory.
+  std::string_view separator = "\n  ";
+  for (const TestResult& result : ended.results) {
+    text.append(separator).append(line_of(json_of(result)));
+    separator = ",\n  ";
+  }
+  return text + "\n ]\n}\n";
+}
+
+}  // namespace distrun

@@ -1,0 +1,97 @@
+#include "testsuites/harness/report/status_line.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// "5 s", "2 min 05 s".
+std::string text_of(milliseconds time) {
+  const auto seconds = std::chrono::floor<std::chrono::seconds>(time).count();
+  if (seconds < 60) return fmt::format("{} s", seconds);
+  return fmt::format("{} min {:02} s", seconds / 60, seconds % 60);
+}
+
+bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
+
+// At most `columns` characters, of which the last is "…" where some are missing.
+std::string cut(std::string text, int columns) {
+  if (columns < 1) return "";
+  int characters = 0;
+  std::size_t last = 0;  // Where the last character begins that there is room for.
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    if (!begins_character(text[i])) continue;
+    if (characters == columns) return text.substr(0, last) + "…";
+    ++characters;
+    last = i;
+  }
+  return text;
+}
+
+}  // namespace
+
+void StatusLine::happened(const TestEvent& event) {
+  std::visit([this](const auto& what) { on(what); }, event);
+}
+
+void StatusLine::tick(Time now) {
+  now_ = now;
+  if (!began_) began_ = now;
+  for (Running& test : running_) {
+    if (!test.since) test.since = now;
+  }
+}
+
+void StatusLine::on(const TestsBegun& event) { begun_ = event; }
+
+void StatusLine::on(const AttemptBegun& event) {
+  running_.push_back({event.id, event.repetition, std::nullopt});
+}
+
+void StatusLine::on(const AttemptEnded& event) {
+  const auto ended = std::find_if(running_.begin(), running_.end(), [&](const Running& test) {
+    return test.id == event.id && test.repetition == event.repetition;
+  });
+  if (ended != running_.end()) running_.erase(ended);
+}
+
+void StatusLine::on(const TestEnded& event) {
+  ++done_;
+  if (has_failed(event.result.status)) ++failed_;
+}
+
+milliseconds StatusLine::age_of(const std::optional<Time>& since) const {
+  return since ? std::chrono::floor<milliseconds>(now_ - *since) : milliseconds(0);
+}
+
+std::optional<milliseconds> StatusLine::left() const {
+  constexpr int kEnoughTests = 5;
+  const milliseconds so_far = age_of(began_);
+  if (begun_.estimate && *begun_.estimate > so_far) return *begun_.estimate - so_far;
+  if (done_ < kEnoughTests || done_ >= begun_.tests) return std::nullopt;
+  return so_far * (begun_.tests - done_) / done_;
+}
+
+std::string StatusLine::text(int columns) const {
+  using std::chrono::seconds;
+  std::string text = fmt::format("{}/{}", done_, begun_.tests);
+  if (failed_ > 0) text += fmt::format(", {} failed", failed_);
+  if (const auto time = left(); time && *time >= seconds(1)) {
+    text += fmt::format(", about {} left", text_of(*time));
+  }
+  std::string_view separator = ": ";
+  for (const Running& test : running_) {
+    text += separator;
+    text += name_of(test.id, test.repetition, begun_);
+    if (const auto age = age_of(test.since); age >= seconds(1)) text += ' ' + text_of(age);
+    separator = ", ";
+  }
+  return cut(std::move(text), columns);
+}
+
+}  // namespace distrun

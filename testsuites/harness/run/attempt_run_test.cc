@@ -1,0 +1,185 @@
+// What becomes of one test, on ranks that misbehave (fake_ranks.h).
+#include "testsuites/harness/run/attempt_run.h"
+
+#include "testsuites/harness/test/fake_host.h"
+
+namespace distrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::seconds;
+using ::testing::AllOf;
+using ::testing::ElementsAre;
+using ::testing::HasSubstr;
+using ::testing::SizeIs;
+using ::testing::StartsWith;
+using testing::texts;
+
+// One test whose ranks misbehave.
+class RankTest : public testing::FakeHostFixture {
+ protected:
+  RankResult rank(const std::string& id, const TestRunner::Options& options) {
+    const auto results = run(the({id}), options);
+    EXPECT_THAT(results, SizeIs(1));
+    result_ = results.empty() ? TestResult{} : results[0];
+    if (result_.attempts.empty() || result_.attempts[0].ranks.empty()) return {};
+    return result_.attempts[0].ranks[0];
+  }
+  RankResult rank(const std::string& id) { return rank(id, options()); }
+
+  TestResult result_;
+};
+
+TEST_F(RankTest, PassesAndIsToldWhatItIsFor) {
+  TestRunner::Options its = options();
+  its.seed = 77;
+  const auto results = run(
+      [&](const auto& tests) {
+        auto chosen = plan(tests, "tells_its_variables");
+        chosen.at(0).backend = "fake";
+        return chosen;
+      },
+      its);
+  ASSERT_THAT(texts(results), ElementsAre("tells_its_variables passed"));
+  EXPECT_THAT(
+      results[0].attempts[0].ranks[0].output,
+      AllOf(HasSubstr("\nRANK=0\n"), HasSubstr("\nWORLD_SIZE=1\n"),
+            HasSubstr("\nDISTRUN_TEST_SEED=77\n"), HasSubstr("\nDISTRUN_TEST_BACKEND=fake\n")));
+}
+
+TEST_F(RankTest, IsToldWhereSomebodyLooksAtAnother) {
+  TestRunner::Options its = options();
+  EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "\n");
+  its.rank_under = 1;
+  EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "1\n");
+}
+
+TEST_F(RankTest, OfManyFailuresAHundredAreKept) {
+  const auto failures = rank("fails_1000_times").failures;
+  ASSERT_THAT(failures, SizeIs(101));
+  EXPECT_EQ(failures[99].message, "on purpose");
+  EXPECT_EQ(failures[100].message, "more have failed, which are not kept");
+  EXPECT_EQ(result_.status, TestStatus::kFailed);
+}
+
+TEST_F(RankTest, HalfAFrameIsGarbage) {
+  rank("tells_half_a_frame");
+  EXPECT_EQ(result_.reason, "rank 0 failed: wrote into the channel that its results come through");
+}
+
+TEST_F(RankTest, ButNotOfOneThatASignalHasEnded) {
+  EXPECT_EQ(rank("is_killed_while_it_tells").status, RankStatus::kCrashed);
+}
+
+TEST_F(RankTest, WhoSaysWhereItHangsIsNotWaitedForAnyLonger) {
+  TestRunner::Options its = options();
+  its.limits.grace = milliseconds(0);
+  its.limits.answer = seconds(90);
+  EXPECT_EQ(rank("hangs_and_says_where", its).stands_at, "here\n");
+  EXPECT_LT(result_.time, seconds(80));
+}
+
+TEST_F(RankTest, WhoDoesNotSayItIsLookedAtFromOutside) {
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  EXPECT_EQ(rank("hangs_silently", its).stands_at,
+            "it does not answer: all its threads are busy, or block signals\n");
+}
+
+TEST_F(RankTest, WhatItDoesAfterItsTimeCountsNoMore) {
+  timeout_ = milliseconds(200);
+  TestRunner::Options its = options();
+  its.limits.answer = seconds(90);
+  for (const char* test : {"passes_when_asked", "fails_when_asked"}) {
+    const RankResult late = rank(test, its);
+    EXPECT_EQ(late.status, RankStatus::kTimedOut) << test;
+    EXPECT_EQ(late.end, "its end came when its time was over: exit code 0") << test;
+    EXPECT_EQ(result_.reason, "timed out: rank 0 hung") << test;
+  }
+}
+
+TEST_F(RankTest, WhoDoesNotEndHasItsTimeAndNoMore) {
+  timeout_ = milliseconds(200);
+  EXPECT_EQ(rank("is_done_and_hangs").status, RankStatus::kTimedOut);
+  EXPECT_EQ(result_.reason, "rank 0 did not exit when its test was over");
+  EXPECT_GE(result_.attempts.at(0).time, timeout_);
+}
+
+// It bears no mark, and is not looked for anywhere else.
+TEST_F(RankTest, OutputThatSomebodyHoldsOpenIsNotAwaited) {
+  left_expected_ = 1;
+  EXPECT_EQ(rank("leaves_its_output_open").output, "printed\n");
+  EXPECT_EQ(result_.reason,
+            "rank 0 failed: left processes behind: one that holds its output, and could not be "
+            "found");
+}
+
+TEST_F(RankTest, WhoIsStillWaitedForWhenAnotherFailsHasEndedByItself) {
+  left_expected_ = 1;
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  const auto first = rank("leaves_its_output_open_until_another_fails", its);
+  EXPECT_EQ(first.status, RankStatus::kFailed);
+  EXPECT_EQ(first.end, "");
+}
+
+TEST_F(RankTest, WhoFailsFirstIsTheCulpritWheneverItEnds) {
+  TestRunner::Options its = options();
+  its.limits.grace = its.limits.answer = milliseconds(0);
+  rank("fails_first_and_hangs", its);
+  EXPECT_EQ(result_.reason, "rank 1 failed: on purpose");
+  EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(1, 0));
+}
+
+TEST_F(RankTest, AndWhoeverEndsLaterWithoutAWord) {
+  rank("is_killed_when_another_has_failed");
+  EXPECT_EQ(result_.reason, "rank 0 failed: on purpose");
+  EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(0, 1));
+}
+
+TEST_F(RankTest, ThatIsNeverStartedIsNotAwaitedAtTheEndOfTheRun) {
+  TestRunner::Options its = options_with("never_forks");
+  its.limits.ending = milliseconds(0);
+  on_event_ = [](TestRunner& runner, const TestEvent& event) {
+    if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
+  };
+  const auto never_there = rank("passes", its);
+  EXPECT_EQ(never_there.end, "could not be ended by distrun");
+  EXPECT_EQ(never_there.stands_at, "");
+  EXPECT_EQ(result_.status, TestStatus::kInterrupted);
+}
+
+TEST_F(RankTest, WithoutAFolderIsNotStarted) {
+  TestRunner::Options its = options();
+  its.folder = "/proc/no_such_folder";
+  rank("passes", its);
+  EXPECT_THAT(result_.reason, StartsWith("rank 0 failed: could not be started: make the folder "));
+}
+
+TEST_F(RankTest, WhoseRequestIsTooLargeIsNotStarted) {
+  const auto results = run(
+      [&](const auto& tests) {
+        auto chosen = plan(tests, "tells_its_variables");
+        chosen.at(0).backend = std::string(200'000, 'x');
+        return chosen;
+      },
+      options());
+  ASSERT_THAT(results, SizeIs(1));
+  EXPECT_EQ(results[0].reason,
+            "rank 0 failed: could not be started: send a packet: it is too large");
+}
+
+TEST_F(RankTest, ThatTheHostDoesNotStartHasFailed) {
+  rank("passes", options_with("refuses"));
+  EXPECT_EQ(result_.reason, "rank 0 failed: could not be started: no memory");
+}
+
+// The host does not do it: these have no parent-death signal.
+TEST_F(RankTest, OfAHostThatDiesIsEnded) {
+  EXPECT_EQ(rank("kills_its_host").status, RankStatus::kCrashed);
+  EXPECT_EQ(result_.reason, "rank 0 crashed: the test host is lost, and this rank with it");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,23 @@
+#include "testsuites/harness/run/leftovers.h"
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+std::vector<std::string> lines_about(const EndedDescendants& left, WasInterrupted interrupted) {
+  std::vector<std::string> lines;
+  if (interrupted == WasInterrupted::kNo) {
+    for (const Leftover& one : left.ended) {
+      lines.push_back(
+          fmt::format("ended a process that tests have left behind: {} ({})", one.pid, one.name));
+    }
+  }
+  for (const Leftover& one : left.survivors) {
+    lines.push_back(
+        fmt::format("could not end a process: {} ({}) is stuck in the kernel, and still there",
+                    one.pid, one.name));
+  }
+  return lines;
+}
+
+}  // namespace distrun

@@ -1,0 +1,27 @@
+#include "testsuites/harness/run/leftovers.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const EndedDescendants kSome{.ended = {{4711, "sleep"}}, .survivors = {{4712, "cp"}}};
+constexpr const char* kEnded = "ended a process that tests have left behind: 4711 (sleep)";
+constexpr const char* kSurvivor =
+    "could not end a process: 4712 (cp) is stuck in the kernel, and still there";
+
+TEST(LeftoversTest, WhatCouldNotBeEndedIsToldToo) {
+  EXPECT_THAT(lines_about(kSome, WasInterrupted::kNo), ElementsAre(kEnded, kSurvivor));
+  EXPECT_THAT(lines_about({}, WasInterrupted::kNo), IsEmpty());
+}
+
+TEST(LeftoversTest, WhatAnInterruptHasEndedIsNobodysFault) {
+  EXPECT_THAT(lines_about(kSome, WasInterrupted::kYes), ElementsAre(kSurvivor));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,83 @@
+#include "testsuites/harness/run/orphans.h"
+
+#include <algorithm>
+#include <cerrno>
+#include <csignal>
+#include <map>
+#include <utility>
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/os/proc.h"
+#include "common/os/unique_fd.h"
+#include "launcher/process/descendants.h"
+
+namespace distrun {
+
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+enum class Mark { kThere, kNotThere, kUnknown };
+
+// Without its memory a process has no environment: on its way out, before its children become
+// somebody else's, and for a moment while it executes a program.
+Mark mark_of(pid_t pid, const std::string& variable) {
+  const std::string environment = proc_file(pid, "environ");
+  if (environment.empty()) return Mark::kUnknown;
+  const bool found = ('\0' + environment).find('\0' + variable + '\0') != environment.npos;
+  return found ? Mark::kThere : Mark::kNotThere;
+}
+
+// Whether it ended in time.  It is not reaped by this.
+bool wait_for_end(pid_t child, Clock::time_point deadline) {
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  pollfd ended{pidfd.get(), POLLIN, 0};
+  int ready = -1;
+  do {
+    const auto left =
+        std::chrono::duration_cast<std::chrono::milliseconds>(deadline - Clock::now());
+    ready = ::poll(&ended, 1, static_cast<int>(std::max<long>(left.count(), 0)));
+  } while (ready < 0 && errno == EINTR);
+  return ready == 1;
+}
+
+}  // namespace
+
+std::vector<std::string> Orphans::end(const std::string& variable,
+                                      std::chrono::milliseconds timeout) {
+  const auto deadline = Clock::now() + timeout;
+  constexpr int kLooksMax = 20;  // At one that seems to have no environment.
+  std::vector<std::string> ended;
+  std::map<pid_t, int> looks;
+  std::set<pid_t> done, strangers;  // Who is no child any more is forgotten: pids come again.
+  for (bool found = true; found && Clock::now() < deadline;) {
+    found = false;
+    for (const pid_t child : children()) {
+      if (strangers_.contains(child)) strangers.insert(child);
+      if (done.contains(child) || strangers.contains(child)) continue;
+      const Mark mark = mark_of(child, variable);
+      if (mark == Mark::kNotThere) continue;
+      found = true;
+      if (mark == Mark::kUnknown) {
+        if (wait_for_end(child, Clock::now() + std::chrono::milliseconds(5))) {
+          done.insert(child);
+        } else if (++looks[child] == kLooksMax) {
+          strangers.insert(child);
+        }
+        continue;
+      }
+      done.insert(child);
+      ended.push_back(fmt::format("{} ({})", child, process_name(child)));
+      ::kill(child, SIGKILL);  // A child that has not been reaped: nobody else can be meant.
+      if (!wait_for_end(child, deadline)) ended.back() += ", which could not be ended";
+    }
+  }
+  strangers_ = std::move(strangers);
+  return ended;
+}
+
+}  // namespace distrun

@@ -1,0 +1,209 @@
+#include "testsuites/harness/run/verdict.h"
+
+#include <algorithm>
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "common/text/text_cut.h"
+
+namespace distrun {
+
+namespace {
+
+// What is wrong with a rank: its status, and what to say.
+struct Finding {
+  RankStatus status = RankStatus::kPassed;
+  std::string text;  // "made no assertion"; empty where nothing is wrong.
+  bool is_consequence = false;
+};
+
+// The lines of a message after one another, as far as they fit into one.
+std::string in_one_line(const std::string& text) {
+  constexpr std::size_t kBytesMax = 160;
+  std::string line;
+  for (const char c : text) {
+    const bool is_space = c == ' ' || c == '\n' || c == '\t';
+    if (!is_space) {
+      line += c;
+    } else if (!line.empty() && line.back() != ' ') {
+      line += ' ';
+    }
+  }
+  if (line.ends_with(' ')) line.pop_back();
+  if (line.size() <= kBytesMax) return line;
+  return std::string(whole_utf8(std::string_view(line).substr(0, kBytesMax))) + "…";
+}
+
+std::string text_of(const AssertionFailure& failure) {
+  const auto slash = failure.file.rfind('/');
+  const std::string file =
+      slash == std::string::npos ? failure.file : failure.file.substr(slash + 1);
+  const std::string message = in_one_line(failure.message);
+  return file.empty() ? message : fmt::format("{}:{}: {}", file, failure.line, message);
+}
+
+Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
+  const bool exits = std::holds_alternative<ExitedWith>(expected);
+  const bool is_too_late = exits && facts.is_done;
+  const bool is_by_itself = facts.end && !facts.was_ended && !facts.was_late;
+  if (is_by_itself && facts.end == expected && !facts.host_lost && !is_too_late) return {};
+  const std::string became = !is_by_itself ? "it did not end by itself"
+                             : is_too_late ? "its test came to its end before"
+                                           : "its end was " + describe(*facts.end);
+  return {RankStatus::kFailed,
+          fmt::format("was to end with {}, and {}", describe(expected), became)};
+}
+
+Finding find_end(const RankFacts& facts) {
+  if (facts.host_lost)
+    return {RankStatus::kCrashed, "the test host is lost, and this rank with it"};
+  if (facts.was_ended || facts.was_late || !facts.end) {
+    return {RankStatus::kTimedOut, facts.is_done ? "did not exit when its test was over" : "hung",
+            /*is_consequence=*/!facts.is_done};
+  }
+  if (std::holds_alternative<KilledBy>(*facts.end)) {
+    return {RankStatus::kCrashed, describe(*facts.end)};
+  }
+  if (!facts.is_done) {
+    return {RankStatus::kExited, "ended before its test did: " + describe(*facts.end)};
+  }
+  if (*facts.end != ProcessEnd(ExitedWith{0})) {  // What has failed it has not come through.
+    return {RankStatus::kFailed, "its test was over, and it ended with " + describe(*facts.end)};
+  }
+  return {};
+}
+
+Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
+  if (facts.not_started) {
+    return {RankStatus::kFailed, "could not be started: " + *facts.not_started};
+  }
+  if (!facts.failures.empty()) return {RankStatus::kFailed, text_of(facts.failures.front())};
+  if (facts.sent_garbage) {
+    return {RankStatus::kFailed, "wrote into the channel that its results come through"};
+  }
+  const auto expected = needs.expected_ends.find(rank);
+  const bool is_to_end = expected != needs.expected_ends.end();
+  Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
+  if (end.status != RankStatus::kPassed) return end;
+  if (!facts.left_behind.empty()) {
+    return {RankStatus::kFailed,
+            fmt::format("left processes behind: {}", fmt::join(facts.left_behind, ", "))};
+  }
+  if (is_to_end) return {};
+  if (facts.skip_reason) return {RankStatus::kSkipped, ""};
+  if (facts.assertions == 0) {
+    return {RankStatus::kFailed, "made no assertion: a test that asserts nothing cannot fail"};
+  }
+  return {};
+}
+
+std::string words_of(RankStatus status) {
+  switch (status) {
+    case RankStatus::kCrashed:
+      return "crashed: ";
+    case RankStatus::kFailed:
+      return "failed: ";
+    default:
+      return "";
+  }
+}
+
+std::string names(const std::vector<int>& ranks) {
+  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
+}
+
+RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
+  RankResult result{.rank = rank,
+                    .status = finding.status,
+                    .assertions = facts.assertions,
+                    .failures = std::move(facts.failures),
+                    .skip_reason = facts.skip_reason.value_or(""),
+                    .end = "",
+                    .stands_at = std::move(facts.stands_at),
+                    .output = std::move(facts.output),
+                    .collectives = std::move(facts.collectives),
+                    .left_behind = std::move(facts.left_behind)};
+  if (finding.status == RankStatus::kPassed || finding.status == RankStatus::kSkipped)
+    return result;
+  if (result.failures.empty()) result.failures.push_back({.message = finding.text});
+  if (facts.was_ended) {
+    result.end = facts.end ? "ended by distrun" : "could not be ended by distrun";
+  } else if (facts.was_late && facts.end) {
+    result.end = "its end came when its time was over: " + describe(*facts.end);
+  } else if (facts.end && *facts.end != ProcessEnd(ExitedWith{0}) &&
+             *facts.end != ProcessEnd(ExitedWith{1})) {
+    result.end = describe(*facts.end);
+  }
+  return result;
+}
+
+}  // namespace
+
+RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts) {
+  switch (find(needs, rank, facts).status) {
+    case RankStatus::kPassed:
+      return RankOutcome::kPassed;
+    case RankStatus::kSkipped:
+      return RankOutcome::kSkipped;
+    default:
+      return RankOutcome::kFailed;
+  }
+}
+
+AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted) {
+  AttemptResult result;
+  std::vector<Finding> findings;
+  std::vector<int> skipped, not_skipped, failed;
+  for (int rank = 0; rank < static_cast<int>(facts.size()); ++rank) {
+    const auto& its = facts[static_cast<std::size_t>(rank)];
+    findings.push_back(find(needs, rank, its));
+    if (interrupted && findings.back().status == RankStatus::kTimedOut) {
+      findings.back().text = "was running when the run was ended";
+    }
+    const RankStatus status = findings.back().status;
+    if (status == RankStatus::kSkipped) {
+      skipped.push_back(rank);
+    } else {
+      not_skipped.push_back(rank);
+      if (status != RankStatus::kPassed) failed.push_back(rank);
+    }
+  }
+  const auto at = [&](int rank) -> const Finding& {
+    return findings[static_cast<std::size_t>(rank)];
+  };
+  const auto order = [&](int rank) { return facts[static_cast<std::size_t>(rank)].order; };
+  std::stable_sort(failed.begin(), failed.end(), [&](int a, int b) {
+    if (at(a).is_consequence != at(b).is_consequence) return at(b).is_consequence;
+    return !at(a).is_consequence && order(a) < order(b);
+  });
+  result.culprits = failed;
+
+  const bool somebody_failed = !failed.empty() && !at(failed.front()).is_consequence;
+  const bool diverged = !somebody_failed && !skipped.empty() && !not_skipped.empty();
+  if (interrupted) {
+    result.status = TestStatus::kInterrupted;
+    result.reason = "the run was ended before it was over";
+  } else if (somebody_failed) {
+    result.status = TestStatus::kFailed;
+    const Finding& first = at(failed.front());
+    result.reason = fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
+  } else if (diverged) {
+    result.status = TestStatus::kFailed;
+    result.culprits.insert(result.culprits.begin(), skipped.begin(), skipped.end());
+    result.reason =
+        fmt::format("diverged: {} skipped, {} did not", names(skipped), names(not_skipped));
+  } else if (!failed.empty()) {
+    result.status = TestStatus::kFailed;
+    result.reason = fmt::format("timed out: {} hung", names(failed));
+  } else if (!skipped.empty()) {
+    result.status = TestStatus::kSkipped;
+    result.reason = facts.front().skip_reason.value_or("");
+  }
+  for (std::size_t i = 0; i < facts.size(); ++i) {
+    result.ranks.push_back(result_of(static_cast<int>(i), facts[i], findings[i]));
+  }
+  return result;
+}
+
+}  // namespace distrun

@@ -1,0 +1,272 @@
+#include "testsuites/harness/run/verdict.h"
+
+#include <csignal>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+RankFacts passed(int order = 1) {
+  return {.end = ExitedWith{0}, .is_done = true, .assertions = 3, .order = order};
+}
+
+RankFacts failed(int order) {
+  RankFacts facts = passed(order);
+  facts.end = ExitedWith{1};
+  facts.failures = {{.file = "/src/a_test.cc", .line = 7, .message = "x is 1\nnot 2"}};
+  return facts;
+}
+
+RankFacts hung(int order) {
+  return {.end = KilledBy{SIGKILL}, .was_ended = true, .assertions = 3, .order = order};
+}
+
+AttemptResult judged(std::vector<RankFacts> facts, const TestNeeds& needs = {}) {
+  return judge(needs, std::move(facts), /*interrupted=*/false);
+}
+
+// One of three ranks is `odd`: the test is not passed, and that rank says why.
+void expect_fails(const RankFacts& odd, RankStatus status, const std::string& reason) {
+  const auto result = judged({passed(), odd, passed()});
+  EXPECT_EQ(result.status, TestStatus::kFailed) << reason;
+  EXPECT_EQ(result.reason, reason);
+  EXPECT_THAT(result.culprits, ElementsAre(1)) << reason;
+  EXPECT_EQ(result.ranks[0].status, RankStatus::kPassed);
+  EXPECT_EQ(result.ranks[1].status, status) << reason;
+  EXPECT_FALSE(result.ranks[1].failures.empty()) << reason;
+}
+
+TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
+  const auto result = judged({passed(), passed()});
+  EXPECT_EQ(result.status, TestStatus::kPassed);
+  EXPECT_EQ(result.reason, "");
+  EXPECT_THAT(result.culprits, IsEmpty());
+  EXPECT_EQ(result.ranks[1].rank, 1);
+  EXPECT_EQ(result.ranks[1].assertions, 3);
+  EXPECT_THAT(result.ranks[1].failures, IsEmpty());
+}
+
+TEST(VerdictTest, OneRankThatFailsFailsIt) {
+  expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 not 2");
+  RankFacts throws = failed(1);
+  throws.failures = {{.file = "", .line = 0, .message = "an exception"}};
+  expect_fails(throws, RankStatus::kFailed, "rank 1 failed: an exception");
+}
+
+TEST(VerdictTest, OneThatMakesNoAssertionDoesToo) {
+  RankFacts facts = passed();
+  facts.assertions = 0;
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: made no assertion: a test that asserts nothing cannot fail");
+}
+
+TEST(VerdictTest, AsDoesOneThatASignalEndsAlsoAfterItsTest) {
+  RankFacts facts = passed();
+  facts.end = KilledBy{SIGSEGV};
+  expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: signal SIGSEGV (11)");
+}
+
+TEST(VerdictTest, OneThatExitsBeforeItsTestIsOverWhateverTheCode) {
+  for (const int code : {0, 5}) {
+    RankFacts facts = passed();
+    facts.is_done = false;
+    facts.end = ExitedWith{code};
+    expect_fails(facts, RankStatus::kExited,
+                 "rank 1 ended before its test did: exit code " + std::to_string(code));
+  }
+}
+
+// What its test has failed by may not have come through.
+TEST(VerdictTest, OneThatExitsWithAnotherCodeThan0AfterIt) {
+  RankFacts facts = passed();
+  facts.end = ExitedWith{1};
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: its test was over, and it ended with exit code 1");
+}
+
+TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
+  RankFacts facts = passed();
+  facts.sent_garbage = true;
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: wrote into the channel that its results come through");
+}
+
+TEST(VerdictTest, OneThatLeavesProcessesBehind) {
+  RankFacts facts = passed();
+  facts.left_behind = {"12 (sleep)", "13 (sh)"};
+  expect_fails(facts, RankStatus::kFailed,
+               "rank 1 failed: left processes behind: 12 (sleep), 13 (sh)");
+}
+
+TEST(VerdictTest, OneThatCouldNotBeStarted) {
+  expect_fails({.not_started = "no memory"}, RankStatus::kFailed,
+               "rank 1 failed: could not be started: no memory");
+}
+
+TEST(VerdictTest, OneWhoseHostIsGone) {
+  RankFacts facts = passed();
+  facts.host_lost = true;
+  facts.is_done = false;
+  expect_fails(facts, RankStatus::kCrashed,
+               "rank 1 crashed: the test host is lost, and this rank with it");
+}
+
+TEST(VerdictTest, OneThatDoesNotExitWhenItsTestIsOver) {
+  RankFacts facts = hung(1);
+  facts.is_done = true;
+  expect_fails(facts, RankStatus::kTimedOut, "rank 1 did not exit when its test was over");
+}
+
+TEST(VerdictTest, TheFirstToFailIsTheCulpritAndWhoHangsThenIsAConsequence) {
+  const auto result = judged({hung(2), failed(4), failed(3), hung(1)});
+  EXPECT_EQ(result.reason, "rank 2 failed: a_test.cc:7: x is 1 not 2");
+  EXPECT_THAT(result.culprits, ElementsAre(2, 1, 0, 3));
+  EXPECT_EQ(result.ranks[0].status, RankStatus::kTimedOut);
+  EXPECT_EQ(result.ranks[0].end, "ended by distrun");
+}
+
+TEST(VerdictTest, WhereNobodyFailsWhoHangsIsNamed) {
+  const auto result = judge({}, {hung(2), passed(), hung(1)}, /*interrupted=*/false);
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
+}
+
+TEST(VerdictTest, AFailureThatWasToldCountsAlsoWhereTheRankHangsThen) {
+  RankFacts facts = hung(1);
+  facts.failures = failed(1).failures;
+  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 not 2");
+}
+
+TEST(VerdictTest, SkippedWhereAllSkip) {
+  RankFacts skips = passed();
+  skips.assertions = 0;
+  skips.skip_reason = "no network";
+  const auto result = judged({skips, skips});
+  EXPECT_EQ(result.status, TestStatus::kSkipped);
+  EXPECT_EQ(result.reason, "no network");
+}
+
+TEST(VerdictTest, ASkipExcusesNothing) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  EXPECT_EQ(outcome_of({}, 0, skips), RankOutcome::kSkipped);
+  const auto reason_of = [](const RankFacts& facts) {
+    EXPECT_EQ(outcome_of({}, 0, facts), RankOutcome::kFailed);
+    return judged({facts}).reason;
+  };
+  RankFacts fails = skips, crashes = skips, leaves = skips;
+  fails.failures = failed(1).failures;
+  crashes.end = KilledBy{SIGSEGV};
+  leaves.left_behind = {"12 (sleep)"};
+  EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 not 2");
+  EXPECT_EQ(reason_of(crashes), "rank 0 crashed: signal SIGSEGV (11)");
+  EXPECT_EQ(reason_of(leaves), "rank 0 failed: left processes behind: 12 (sleep)");
+}
+
+TEST(VerdictTest, DivergedWhereOnlySomeDo) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  const auto result = judged({passed(), skips, passed()});
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "diverged: rank 1 skipped, ranks 0, 2 did not");
+  EXPECT_THAT(result.culprits, ElementsAre(1));
+}
+
+TEST(VerdictTest, AlsoWhereTheOthersWaitForWhoSkipped) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  const auto result = judged({hung(2), skips, passed()});
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "diverged: rank 1 skipped, ranks 0, 2 did not");
+  EXPECT_THAT(result.culprits, ElementsAre(1, 0));
+}
+
+TEST(VerdictTest, AFailureIsMoreThanADivergence) {
+  RankFacts skips = passed();
+  skips.skip_reason = "no network";
+  EXPECT_EQ(judged({skips, failed(2)}).reason, "rank 1 failed: a_test.cc:7: x is 1 not 2");
+}
+
+TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
+  const TestNeeds needs{.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}};
+  const RankFacts killed{.end = KilledBy{SIGKILL}};
+  EXPECT_EQ(judged({passed(), killed}, needs).status, TestStatus::kPassed);
+  EXPECT_EQ(judged({passed(), passed()}, needs).reason,
+            "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+  RankFacts with_its_host = killed;
+  with_its_host.host_lost = true;
+  EXPECT_EQ(judged({passed(), with_its_host}, needs).status, TestStatus::kFailed);
+  // By the runner's signal is not by itself.
+  EXPECT_EQ(judged({passed(), hung(1)}, needs).reason,
+            "rank 1 failed: was to end with signal SIGKILL (9), and it did not end by itself");
+  EXPECT_EQ(judged({killed, killed}, needs).status, TestStatus::kFailed);
+}
+
+TEST(VerdictTest, WhoIsLateHasNotEndedByItself) {
+  RankFacts late = passed();
+  late.was_late = true;
+  late.is_done = false;
+  expect_fails(late, RankStatus::kTimedOut, "timed out: rank 1 hung");
+  late.end = KilledBy{SIGKILL};
+  const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
+  EXPECT_EQ(judged({late}, needs).reason,
+            "rank 0 failed: was to end with signal SIGKILL (9), and it did not end by itself");
+}
+
+TEST(VerdictTest, AReasonIsOneLineOfBoundedLength) {
+  RankFacts facts = failed(1);
+  facts.failures[0].message = "Expected:\n  " + std::string(300, 'x');
+  EXPECT_EQ(judged({facts}).reason,
+            "rank 0 failed: a_test.cc:7: Expected: " + std::string(150, 'x') + "…");
+}
+
+TEST(VerdictTest, WhatHappensBeforeAnExpectedEndCountsToo) {
+  const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
+  RankFacts facts{.end = KilledBy{SIGKILL}};
+  facts.failures = failed(1).failures;
+  EXPECT_EQ(judged({facts}, needs).reason, "rank 0 failed: a_test.cc:7: x is 1 not 2");
+  facts = {.end = KilledBy{SIGKILL}, .sent_garbage = true};
+  EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
+  facts = {.end = KilledBy{SIGKILL}, .left_behind = {"12 (sleep)"}};
+  EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
+}
+
+TEST(VerdictTest, AnExpectedExitIsOneBeforeTheTestIsOver) {
+  const TestNeeds needs{.expected_ends = {{0, ExitedWith{0}}}};
+  EXPECT_EQ(judged({{.end = ExitedWith{0}}}, needs).status, TestStatus::kPassed);
+  EXPECT_EQ(judged({passed()}, needs).reason,
+            "rank 0 failed: was to end with exit code 0, and its test came to its end before");
+}
+
+TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
+  const auto result = judge({}, {hung(1), passed()}, /*interrupted=*/true);
+  EXPECT_EQ(result.status, TestStatus::kInterrupted);
+  EXPECT_EQ(result.reason, "the run was ended before it was over");
+  EXPECT_EQ(result.ranks[0].failures.at(0).message, "was running when the run was ended");
+}
+
+TEST(VerdictTest, HowARankEndedIsToldWhereItIsOutOfTheOrdinary) {
+  const auto end_of = [](const RankFacts& facts) { return judged({facts}).ranks[0].end; };
+  RankFacts crashes = passed(), exits = passed();
+  crashes.end = KilledBy{SIGSEGV};
+  exits.end = ExitedWith{5};
+  EXPECT_EQ(end_of(crashes), "signal SIGSEGV (11)");
+  EXPECT_EQ(end_of(exits), "exit code 5");
+  EXPECT_EQ(end_of(failed(1)), "");
+  EXPECT_EQ(end_of(passed()), "");
+}
+
+TEST(VerdictTest, WhoCouldNotBeEndedIsToldSo) {
+  RankFacts stuck = hung(1);
+  stuck.end.reset();
+  EXPECT_EQ(judged({{.assertions = 3}}).reason, "timed out: rank 0 hung");
+  EXPECT_EQ(judged({stuck}).ranks[0].end, "could not be ended by distrun");
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,77 @@
+#include "testsuites/harness/select/name_expression.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+bool matches(std::string_view expression, std::string_view id) {
+  return NameExpression::parse(expression).value().matches(id);
+}
+
+std::string problem(std::string_view expression) {
+  const auto parsed = NameExpression::parse(expression);
+  return parsed ? "none" : parsed.error().message;
+}
+
+TEST(NameExpressionTest, AWordMatchesWhereItOccurs) {
+  EXPECT_TRUE(matches("allreduce", "gloo.T.test_allreduce_basics"));
+  EXPECT_TRUE(matches("T.test_all", "gloo.T.test_allreduce_basics"));
+  EXPECT_FALSE(matches("gather", "gloo.T.test_allreduce_basics"));
+}
+
+TEST(NameExpressionTest, LargeAndSmallLettersAreAlike) {
+  EXPECT_TRUE(matches("PROCESSGROUP", "gloo.ProcessGroupGlooTest.x"));
+  EXPECT_TRUE(matches("processgroup", "gloo.ProcessGroupGlooTest.x"));
+}
+
+TEST(NameExpressionTest, AndBindsTighterThanOrAndNotTighterThanBoth) {
+  EXPECT_TRUE(matches("a or b and c", "a"));
+  EXPECT_FALSE(matches("(a or b) and c", "a"));
+  EXPECT_TRUE(matches("b and c or a", "a"));
+  EXPECT_FALSE(matches("not a and b", "xb a"));
+  EXPECT_TRUE(matches("not a or b", "x"));
+  EXPECT_TRUE(matches("not a or b", "ab"));
+  EXPECT_FALSE(matches("not (a or b)", "b"));
+  EXPECT_TRUE(matches("not not a", "a"));
+  EXPECT_TRUE(matches("a and b and not c", "ab"));
+  EXPECT_FALSE(matches("a and b and not c", "abc"));
+  EXPECT_TRUE(matches("x or y or a", "a"));
+}
+
+TEST(NameExpressionTest, ParenthesesNeedNoSpaces) {
+  EXPECT_TRUE(matches("  not(a)and(b or c)\t", "c"));
+  EXPECT_FALSE(matches("not(a)and(b or c)", "ac"));
+}
+
+TEST(NameExpressionTest, OperatorsAreWholeWordsInSmallLetters) {
+  EXPECT_TRUE(matches("android", "android"));
+  EXPECT_TRUE(matches("nothing or origin", "origin"));
+  EXPECT_EQ(problem("a AND b"), "-k 'a AND b': at 3, 'AND': 'and', 'or' or the end is missing");
+}
+
+TEST(NameExpressionTest, ErrorsNameThePlace) {
+  EXPECT_EQ(problem("a and"), "-k 'a and': at 6, where it ends: a word, 'not' or '(' is missing");
+  EXPECT_EQ(problem("or a"), "-k 'or a': at 1, 'or': a word, 'not' or '(' is missing");
+  EXPECT_EQ(problem("a b"), "-k 'a b': at 3, 'b': 'and', 'or' or the end is missing");
+  EXPECT_EQ(problem("(a or b"), "-k '(a or b': at 8, where it ends: ')' is missing");
+  EXPECT_EQ(problem("a)"), "-k 'a)': at 2, ')': 'and', 'or' or the end is missing");
+  EXPECT_EQ(problem("()"), "-k '()': at 2, ')': a word, 'not' or '(' is missing");
+  EXPECT_EQ(problem(""), "-k '': at 1, where it ends: a word, 'not' or '(' is missing");
+}
+
+TEST(NameExpressionTest, DepthAndLengthHaveABound) {
+  const auto times = [](std::size_t count, const std::string& text) {
+    std::string all;
+    for (std::size_t i = 0; i < count; ++i) all += text;
+    return all;
+  };
+  EXPECT_NE(problem(times(100'000, "(") + "a" + times(100'000, ")")).find("nested too deeply"),
+            std::string::npos);
+  EXPECT_NE(problem(times(100'000, "not ") + "a").find("nested too deeply"), std::string::npos);
+  EXPECT_NE(problem("a" + times(100'000, " or a")).find("it is too long"), std::string::npos);
+  EXPECT_TRUE(matches("a" + times(90, " or a"), "a"));
+}
+
+}  // namespace
+}  // namespace distrun

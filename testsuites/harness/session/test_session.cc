@@ -1,0 +1,312 @@
+#include "testsuites/harness/session/test_session.h"
+
+#include <algorithm>
+#include <chrono>
+#include <csignal>
+#include <cstdio>
+#include <map>
+#include <set>
+#include <utility>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/posix/stream_descriptor.hpp>
+#include <boost/asio/signal_set.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include "launcher/process/descendants.h"
+#include "launcher/process/worker_process.h"
+#include "testsuites/harness/protocol/test_list_json.h"
+#include "testsuites/harness/report/junit_xml.h"
+#include "testsuites/harness/report/result_file.h"
+#include "testsuites/harness/report/result_json.h"
+#include "testsuites/harness/run/leftovers.h"
+
+namespace distrun {
+
+namespace asio = boost::asio;
+using boost::system::error_code;
+
+namespace {
+
+std::string list_text(const std::vector<TestInfo>& tests) {
+  std::string text;
+  for (const TestInfo& test : tests) text += test.id + "\n";
+  return text;
+}
+
+class Session {
+ public:
+  Session(const TestSessionOptions& options, const TestSessionContext& context)
+      : options_(options), context_(context), console_(options.console, context.out) {}
+
+  Result<TestSessionEnd> run() {
+    if (const auto opened = open_files(); !opened) return opened.error();
+    allow_many_descriptors();
+    catch_signals();
+    watch_guard();
+    if (!options_.history.empty()) read_past();
+    auto runner = options_.runner;
+    runner.keeps_all_results = json_ || junit_;
+    runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
+    tell_whom_it_waits_for();
+    runner_->load([this](Result<std::vector<LoadedTest>> tests) {
+      waiting_.cancel();
+      const auto begun = tests ? begin(*tests) : Result<void>(not_loaded(tests.error()));
+      if (begun) return;
+      error_ = begun.error();
+      finish();
+    });
+    io_.run();
+    runner_.reset();
+    end_what_is_left();
+    if (error_) return *error_;
+    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_};
+  }
+
+ private:
+  Result<void> open_files() {
+    if (options_.list) return {};
+    for (const auto& [path, file] :
+         {std::pair(&options_.json, &json_), {&options_.junit, &junit_}}) {
+      if (path->empty()) continue;
+      auto opened = ResultFile::open(*path);
+      if (!opened) return opened.error();
+      file->emplace(std::move(*opened));
+    }
+    return {};
+  }
+
+  void tell_whom_it_waits_for() {
+    waiting_.expires_after(options_.hosts_patience);
+    waiting_.async_wait([this](error_code error) {
+      if (error) return;
+      tell(fmt::format("waiting for {} to say which tests there are",
+                       fmt::join(options_.runner.programs, " and ")));
+    });
+  }
+
+  // Of a program that the user has named.
+  Error not_loaded(Error error) const {
+    if (options_.plan.binaries.empty()) return error;
+    if (!error.message.ends_with('\n')) error.message += ": ";
+    error.message += "is it a program of distributed tests? link distrun::testing_main";
+    return error;
+  }
+
+  // In the order in which they would begin.
+  static std::vector<TestInfo> in_order(const TestPlan& plan) {
+    std::vector<TestInfo> tests;
+    std::set<std::uint32_t> listed;  // With --repeat, once.
+    for (const TestPlan::Turn& turn : plan.turns) {
+      if (listed.insert(turn.test).second) tests.push_back(plan.tests[turn.test].test);
+    }
+    return tests;
+  }
+
+  Result<void> begin(const std::vector<LoadedTest>& loaded) {
+    auto chosen = choose(loaded);
+    if (!chosen) return chosen.error();
+    auto plan = plan_tests(*chosen, options_.plan, history_);
+    if (options_.list) {
+      const auto tests = in_order(plan);
+      context_.out(options_.list_as_json ? test_list_json(tests) : list_text(tests));
+      finish();
+      return {};
+    }
+    if (auto fits = look_at_rank_under(plan); !fits) return fits.error();
+    happened(TestsBegun{.tests = static_cast<int>(plan.turns.size()),
+                        .jobs = plan.jobs,
+                        .repetitions = options_.plan.repeat,
+                        .attempts_max = options_.runner.attempts_max,
+                        .binaries = options_.runner.programs,
+                        .seed = options_.plan.seed,
+                        .estimate = estimate(plan)});
+    began_at_ = std::chrono::system_clock::now();
+    tick();
+    runner_->run(std::move(plan), [this] { finish(); });
+    return {};
+  }
+
+  Result<void> look_at_rank_under(const TestPlan& plan) const {
+    const int rank = options_.runner.rank_under;
+    if (rank < 0) return {};
+    const auto refuse = [&](const std::string& why) {
+      return Error{ErrorKind::kInvalidArgument, fmt::format("--rank-under {}: {}", rank, why)};
+    };
+    if (plan.turns.size() != 1) {
+      return refuse(fmt::format("it is for one test, and {} are selected", plan.turns.size()));
+    }
+    const PlannedTest& test = plan.tests.front();
+    if (!test.skip_reason.empty()) return refuse("the test is skipped: " + test.skip_reason);
+    if (rank < test.ranks) return {};
+    return refuse(fmt::format("{} has the ranks 0 to {}", test.test.id, test.ranks - 1));
+  }
+
+  Result<std::vector<LoadedTest>> choose(const std::vector<LoadedTest>& loaded) {
+    std::vector<TestInfo> all;
+    std::map<std::string, const LoadedTest*> by_id;
+    for (const LoadedTest& one : loaded) {
+      if (!by_id.emplace(one.test.id, &one).second) {
+        return Error{ErrorKind::kInvalidArgument, "two tests have the id " + one.test.id};
+      }
+      all.push_back(one.test);
+    }
+    TestSelection selection = options_.selection;
+    if (options_.only_failed) selection.ids = history_.failed();
+    auto selected = select_tests(std::move(all), selection);
+    if (!selected) return selected.error();
+    tell_why_none(*selected, selection);
+    std::vector<LoadedTest> chosen;
+    for (const TestInfo& test : selected->tests) chosen.push_back(*by_id.at(test.id));
+    return chosen;
+  }
+
+  void tell_why_none(const SelectedTests& selected, const TestSelection& selection) const {
+    if (!selected.tests.empty()) return;
+    if (selection.ids && selection.ids->empty()) {
+      tell(history_.runs == 0 ? "--failed: nothing is known of earlier runs"
+                              : "--failed: no test has failed in the last runs");
+    } else if (!selected.why_none.empty()) {
+      tell(selected.why_none);
+    }
+  }
+
+  // Where the times of all are known.
+  std::optional<std::chrono::milliseconds> estimate(const TestPlan& plan) const {
+    std::chrono::milliseconds work{0};
+    for (const PlannedTest& one : plan.tests) {
+      if (!one.skip_reason.empty()) continue;
+      if (one.expected.count() == 0) return std::nullopt;
+      work += one.expected * std::min(one.ranks, plan.jobs);
+    }
+    return work * options_.plan.repeat / plan.jobs;
+  }
+
+  void happened(const TestEvent& event) {
+    if (const auto* begun = std::get_if<TestsBegun>(&event)) begun_ = *begun;
+    console_.happened(event);
+    if (const auto* ended = std::get_if<TestsEnded>(&event)) take_end(*ended);
+  }
+
+  void take_end(const TestsEnded& ended) {
+    const TestsSummary& summary = ended.summary;
+    if (summary.passed + summary.failed == 0) {
+      status_ = kExitNoTestRan;
+    } else if (summary.failed > 0) {
+      status_ = kExitTestFailed;
+    }
+    ::signal(SIGPIPE, SIG_IGN);  // A reader that is gone and a full disk are told as errors.
+    ::signal(SIGXFSZ, SIG_IGN);
+    if (!options_.history.empty()) {
+      if (const auto added = add_to_history(options_.history, ended); !added) {
+        tell(added.error().message);
+      }
+    }
+    if (json_) keep_error(json_->write(result_json(begun_, ended)));
+    if (junit_) keep_error(junit_->write(junit_xml({begun_, began_at_, context_.host}, ended)));
+  }
+
+  void keep_error(const Result<void>& written) {
+    if (written) return;
+    if (error_) tell(error_->message);
+    error_ = written.error();
+  }
+
+  void tell(const std::string& line) const { context_.err("distrun test: " + line + "\n"); }
+
+  void read_past() {
+    auto past = read_history(options_.history);
+    if (!past.notice.empty()) tell(past.notice);
+    history_ = std::move(past.history);
+  }
+
+  void catch_signals() {
+    std::vector<int> wanted = options_.end_signals;
+    wanted.push_back(SIGTSTP);
+    if (options_.console.terminal) wanted.push_back(SIGWINCH);
+    for (const int signal : wanted) {
+      struct sigaction before {};
+      ::sigaction(signal, nullptr, &before);
+      if (before.sa_handler != SIG_IGN) signals_.add(signal);
+    }
+    wait_for_signal();
+    ::pthread_sigmask(SIG_SETMASK, &context_.tie.blocked, nullptr);
+  }
+
+  // The first one ends the tests that run, and all is told; the second ends the run.
+  void wait_for_signal() {
+    signals_.async_wait([this](error_code error, int signal) {
+      if (error) return;
+      if (signal == SIGTSTP || signal == SIGWINCH) {
+        signal == SIGTSTP ? pause() : console_.resize(context_.columns());
+        return wait_for_signal();
+      }
+      if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
+      runner_->interrupt();
+      wait_for_signal();
+    });
+  }
+
+  // Until the guard, who waits for this, or somebody else continues it.
+  void pause() {
+    runner_->pause([this] {
+      ::raise(kSelfStop);
+      runner_->resume();
+    });
+  }
+
+  void watch_guard() {
+    if (context_.tie.fd < 0) return;
+    guard_.assign(::dup(context_.tie.fd));
+    guard_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
+      if (!error) io_.stop();
+    });
+  }
+
+  // Ages grow on a terminal.
+  void tick() {
+    if (!options_.console.terminal) return;
+    console_.tick(std::chrono::steady_clock::now());
+    ticking_.expires_after(std::chrono::seconds(1));
+    ticking_.async_wait([this](error_code error) {
+      if (!error) tick();
+    });
+  }
+
+  void finish() { io_.stop(); }
+
+  void end_what_is_left() {
+    const auto interrupted = signal_ != 0 ? WasInterrupted::kYes : WasInterrupted::kNo;
+    for (const auto& line : lines_about(end_descendants(std::chrono::seconds(30)), interrupted)) {
+      if (status_ == 0) status_ = kExitTestFailed;
+      tell(line);
+    }
+  }
+
+  const TestSessionOptions& options_;
+  const TestSessionContext& context_;
+  asio::io_context io_;
+  asio::signal_set signals_{io_};
+  asio::posix::stream_descriptor guard_{io_};
+  asio::steady_timer ticking_{io_}, waiting_{io_};
+  Console console_;
+  std::optional<TestRunner> runner_;
+  std::optional<ResultFile> json_, junit_;
+  History history_;
+  TestsBegun begun_;
+  std::chrono::system_clock::time_point began_at_;
+  std::optional<Error> error_;
+  int status_ = 0, signal_ = 0;
+};
+
+}  // namespace
+
+Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
+                                        const TestSessionContext& context) {
+  return Session(options, context).run();
+}
+
+}  // namespace distrun
