@@ -22,7 +22,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build launcher test soak mutation bench check format clean packages libtorch configured
+.PHONY: help demo build build-times launcher test soak mutation bench check check-quick format clean packages libtorch configured
 
 help:
 	@printf '%s\n' \
@@ -39,13 +39,11 @@ help:
 	  '' \
 	  'make LIBTORCH=DIR …   use a LibTorch of your own (2.11 to 2.13)'
 
-# LibTorch is fetched while the part that does not need it is built: -j2 runs the two side by side.
+# LibTorch is fetched while the part that does not need it is built: -j2 runs the two side by side.  What is built for
+# the C++ half is built while the Python half trains.
 demo: packages
 	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
 	@$(MAKE) -j2 libtorch launcher
-	@$(MAKE) configured
-	@$(call say,building the demo)
-	@$(call ninja,distrun train_digits)
 	@examples/demo.sh
 
 build: packages
@@ -103,9 +101,16 @@ configured:
 	  cmake/configure.sh release "$$BUILD" "DISTRUN_LIBTORCH=$$folder" "DISTRUN_TORCH_PYTHON=$$TORCH_PYTHON"; \
 	done
 
-check:
-	@cmake/setup.sh packages launcher check
+build-times: packages libtorch
+	@cmake/build_times.py "$$(realpath -e "$${LIBTORCH:-$$(echo .deps/venv/lib/python3*/site-packages/torch)}")" $(TORCH_PYTHON)
+
+check: packages libtorch
+	@cmake/setup.sh packages check
 	@cmake/check.sh
+
+check-quick:
+	@cmake/setup.sh packages launcher libtorch check
+	@cmake/check.sh quick
 
 format:
 	@cmake/setup.sh packages check

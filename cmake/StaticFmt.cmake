@@ -13,6 +13,9 @@ int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.
   LINK_OPTIONS -static
   LINK_LIBRARIES Threads::Threads
   CXX_STANDARD 20)
+if(BUILD_SHARED_LIBS)
+  set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then.
+endif()
 option(DISTRUN_STATIC "Link distrun without shared libraries" ${DISTRUN_LINKS_STATIC})
 
 if(DISTRUN_STATIC)

@@ -1,27 +1,40 @@
 #!/usr/bin/env bash
-# `make check`: format, the include rule, clang-tidy on the LibTorch-free part, and
-# that part's tests under the address and undefined-behaviour sanitizers.
+# `make check`: format, the include rule, clang-tidy, and the tests under sanitizers.
+#
+#   cmake/check.sh         everything
+#   cmake/check.sh quick   without sanitizers, and clang-tidy only for what has changed lately
+#
+# Environment: BUILD (build), whose LibTorch is used.
 set -euo pipefail
 cd "$(dirname "$0")/.."
-folders=(common store launcher testsuites/harness cli)
 jobs=$(nproc)
-
 say() { printf 'distrun: %s\n' "$*" >&2; }
+torch=$(realpath -e "${LIBTORCH:-$(echo .deps/venv/lib/python3*/site-packages/torch)}")
 
 say "checking the format"
 git ls-files -z '*.cc' '*.h' | xargs -0 clang-format --dry-run --Werror
 
 say "checking that includes point down"
-python3 cmake/check_includes.py
+python3 -B cmake/check_includes.py
 
 say "checking shell scripts' syntax"
 git ls-files -z '*.sh' .ci/run | xargs -0 -n 1 bash -n
 
-cmake/configure.sh asan build-asan
 say "running clang-tidy"
-for folder in "${folders[@]}"; do git ls-files "$folder/*.cc"; done | grep -v _test.cc | tr '\n' '\0' |
-  xargs -0 -n 1 -P "$jobs" clang-tidy --quiet --extra-arg=-Wno-unknown-warning-option -p build-asan 2> >(grep -v 'warnings\? generated\|^Suppressed\|^Use -header' >&2)
+cmake/configure.sh dev build-tidy "DISTRUN_LIBTORCH=$torch"
+if [ "${1-}" = quick ]; then
+  exec python3 -B cmake/tidy.py changed
+fi
+python3 -B cmake/tidy.py all
 
-say "running the tests under sanitizers"
+# Folders without LibTorch whole, those with it as libraries and tests: the suites take their time, and find what
+# these find.
+say "running the tests under the address and undefined-behaviour sanitizers"
+cmake/configure.sh asan build-asan "DISTRUN_LIBTORCH=$torch"
 ninja -C build-asan --quiet
-ctest --test-dir build-asan --output-on-failure -j "$jobs"
+cmake/sanitized_tests.sh asan build-asan
+
+say "running the tests under the thread sanitizer"
+cmake/configure.sh tsan build-tsan "DISTRUN_LIBTORCH=$torch"
+ninja -C build-tsan --quiet distrun store_test launcher_test sharing_test spawn_test parallel_multirank_test
+cmake/sanitized_tests.sh tsan build-tsan

@@ -1,8 +1,14 @@
 #!/usr/bin/env python3
-"""Holds every #include "folder/…" against the architecture: an include only points down.
+"""Checks every #include of the project against the architecture: an include only points down.
 
-The list is that of docs/architecture.md, lowest first.  The link dependencies say the
-same; this catches what a header alone could do.
+FOLDERS lists the folders, lowest first, and each folder's rooms, lowest first.  A file may include what is in its own
+room and below it.  A header in include/distrun/ belongs to the folder whose CMakeLists.txt lists it under HEADERS, and
+there to the room that holds the .cc file of its name, or to the one that PUBLIC names.  `--rooms` prints each file's.
+
+Besides:
+- public headers include public headers only, and every include/distrun/*.h is installed by a HEADERS list;
+- the folders that are linked into `distrun` include nothing of LibTorch;
+- files in test/ folders are included by tests only.
 """
 
 import pathlib
@@ -10,49 +16,144 @@ import re
 import subprocess
 import sys
 
-FOLDERS = ["common", "store", "launcher", "backends", "sharing", "parallel", "testsuites", "cli"]
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+# "." is what lies in the folder itself.
+FOLDERS = {
+    "common": [".", "text", "os", "crash"],
+    "store": ["."],
+    "launcher": ["process", "output", "plan", "outcome", "nodes", "report", "run"],
+    "backends": ["group", "gloo", "fake", "round_robin", "."],
+    "sharing": [".", "memory", "queue", "spawn"],
+    "parallel": ["functional", "join", "ddp", "shard", "trace"],
+    "testsuites": ["harness/protocol", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
+                   "mutation", "gloo", "join", "spawn", "fake", "selftest"],
+    "cli": ["."],
+}
+# Public headers without a .cc file, in folders that have rooms.
+PUBLIC = {
+    "result.h": "common",
+    "work.h": "backends/group",
+    "ddp_options.h": "parallel/ddp",
+    "visit_packed_sequence.h": "parallel/ddp",
+    "visit_tensors.h": "parallel/ddp",
+    "detail/move_arguments.h": "parallel/ddp",
+    "detail/value_kind.h": "parallel/ddp",
+}
 # They may use everything and nothing may use them.
 TOP = ["examples", "bench", "cmake"]
-# Linked into distrun: nothing of LibTorch here.
-WITHOUT_LIBTORCH = {"common", "store", "launcher", "cli"}
-# Of testsuites/, too.
-HARNESS = "testsuites/harness/"
+# Linked into distrun: nothing of LibTorch here, and of testsuites/ only the harness.
+WITHOUT_LIBTORCH = ("common/", "store/", "launcher/", "cli/", "testsuites/harness/")
 LIBTORCH = re.compile(r"(torch|ATen|c10)/")
+INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
 
 
-def main() -> int:
-    root = pathlib.Path(__file__).resolve().parent.parent
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.cc", "*.h"],
-                           cwd=root, check=True, capture_output=True, text=True).stdout.split()
-    level = {folder: i for i, folder in enumerate(FOLDERS)} | {folder: len(FOLDERS) for folder in TOP}
-    wrong = 0
-    for file in files:
-        folder = file.split("/")[0]
-        if folder not in level:
-            print(f"{file}: {folder}/ is not a folder of the architecture")
-            wrong += 1
+def levels() -> dict[str, int]:
+    """Each room's place, lowest first: "common" and "common/text" are names of rooms."""
+    names = [folder if room == "." else f"{folder}/{room}" for folder, rooms in FOLDERS.items() for room in rooms]
+    return {name: i for i, name in enumerate(names)}
+
+
+def is_of_tests(file: str) -> bool:
+    return file.endswith("_test.cc") or "/test/" in file or file.startswith(("testsuites/selftest/", "store/fuzz/"))
+
+
+def public_headers() -> dict[str, str]:
+    """Each public header that a CMakeLists.txt lists, and the folder of that."""
+    found = {}
+    for lists in ROOT.glob("*/**/CMakeLists.txt"):
+        for block in re.findall(r"^\s*HEADERS\b([^()]*?)(?=\n\s*[A-Z_]{4,}\b|\))", lists.read_text(), re.M):
+            found |= dict.fromkeys(block.split(), lists.parent.relative_to(ROOT).as_posix())
+    return found
+
+
+class Tree:
+    def __init__(self, files: list[str]):
+        self.levels = levels()
+        self.files = set(files)
+        self.public = public_headers()
+
+    def room_of(self, file: str) -> str | None:
+        """The room of a file by its path from the root; None where that is not of the architecture."""
+        if file.startswith("include/distrun/"):
+            return self.room_of_public(file.removeprefix("include/distrun/"))
+        folder = str(pathlib.PurePosixPath(file).parent)
+        while folder not in self.levels:
+            parent = str(pathlib.PurePosixPath(folder).parent)
+            # The folder's own level, where it has only rooms: that of its highest (its tests, its CMakeLists.txt).
+            if parent == ".":
+                rooms = [name for name in self.levels if name.startswith(folder + "/")]
+                return max(rooms, key=self.levels.get) if rooms else (folder if folder in TOP else None)
+            folder = parent
+        return folder
+
+    def room_of_public(self, header: str) -> str | None:
+        folder = self.public.get(header)
+        if header in PUBLIC or folder is None:
+            return PUBLIC.get(header)
+        if folder in self.levels and not any(name.startswith(folder + "/") for name in self.levels):
+            return folder
+        source = f"/{pathlib.Path(header).stem}.cc"
+        rooms = {self.room_of(file) for file in self.files if file.startswith(folder + "/") and file.endswith(source)}
+        return rooms.pop() if len(rooms) == 1 else None
+
+    def level_of(self, room: str) -> int:
+        return len(self.levels) if room in TOP else self.levels[room]
+
+    def problem_with(self, file: str, quoted: bool, target: str) -> str:
+        room = self.room_of(file)
+        if LIBTORCH.match(target):
+            return f"brings LibTorch into {room}/" if f"{room}/".startswith(WITHOUT_LIBTORCH) else ""
+        if not quoted and not target.startswith("distrun/"):
+            return ""
+        path = f"include/{target}" if target.startswith("distrun/") else target
+        if path not in self.files:
+            return "is neither a public header nor written from the project's root"
+        if file.startswith("include/") and not path.startswith("include/"):
+            return "is not public, and users get this header"
+        if "/test/" in path and not is_of_tests(file) and room not in TOP:
+            return "is for tests only"
+        other = self.room_of(path)
+        if other is None:
+            return ""  # Reported once, for the header itself.
+        folder, of_folder = room.split("/")[0], other.split("/")[0]
+        if folder == "cli" and of_folder == "testsuites" and not other.startswith("testsuites/harness/"):
+            return "is not of testsuites/harness/, which is all that distrun links"
+        # A test may use its whole folder.
+        if self.level_of(other) > self.level_of(room) and not (is_of_tests(file) and folder == of_folder):
+            return f"points up: {room}/ is below {other}/"
+        return ""
+
+
+def check(tree: Tree) -> list[str]:
+    problems = []
+    for file in sorted(tree.files):
+        room = tree.room_of(file)
+        if file.startswith("include/distrun/") and file.removeprefix("include/distrun/") not in tree.public:
+            problems.append(f"{file}: no CMakeLists.txt lists it under HEADERS, so it is not installed")
             continue
-        for number, line in enumerate((root / file).read_text().splitlines(), 1):
-            found = re.match(r'\s*#\s*include\s*(["<])([^">]+)[">]', line)
-            if not found:
-                continue
-            target = found.group(2).split("/")[0]
-            in_harness = file.startswith(HARNESS)
-            of_suites = target == "testsuites" and not found.group(2).startswith(HARNESS)
-            problem = ""
-            if found.group(1) == '"' and target not in level:
-                problem = "is not written from the project's root"
-            elif found.group(1) == '"' and target != folder and level[target] >= level[folder]:
-                problem = f"points up: {folder}/ is below {target}/"
-            elif of_suites and (in_harness or folder == "cli"):
-                problem = f"is not of {HARNESS}, which is all that distrun links"
-            elif (folder in WITHOUT_LIBTORCH or in_harness) and LIBTORCH.match(found.group(2)):
-                problem = f"brings LibTorch into {folder}/"
+        if room is None:
+            problems.append(f"{file}: no room of the architecture: cmake/check_includes.py lists them")
+            continue
+        for number, line in enumerate((ROOT / file).read_text().splitlines(), 1):
+            found = INCLUDE.match(line)
+            problem = tree.problem_with(file, found.group(1) == '"', found.group(2)) if found else ""
             if problem:
-                print(f"{file}:{number}: {line.strip()} {problem}")
-                wrong += 1
-    return 1 if wrong else 0
+                problems.append(f"{file}:{number}: {line.strip()} {problem}")
+    return problems
+
+
+def main(arguments: list[str]) -> int:
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard", "*.cc", "*.h"],
+                           cwd=ROOT, check=True, capture_output=True, text=True).stdout.split()
+    tree = Tree([file for file in files if (ROOT / file).exists()])
+    if arguments == ["--rooms"]:
+        for file in sorted(tree.files):
+            print(f"{tree.room_of(file)}\t{file}")
+        return 0
+    problems = check(tree)
+    print("\n".join(problems), end="\n" if problems else "")
+    return 1 if problems else 0
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

@@ -2,7 +2,7 @@
 # package.
 #
 #   bin/distrun, bin/distrun-suites
-#   lib/libdistrun_*.a
+#   lib/libdistrun_*.a       or .so, with BUILD_SHARED_LIBS
 #   include/distrun/         beneath it as here: #include "include/distrun/store_client.h"
 #   lib/cmake/distrun/       find_package(distrun): cmake/distrunConfig.cmake.in
 include(GNUInstallDirs)
@@ -24,6 +24,7 @@ foreach(list distrunTargets distrunBackendsTargets distrunTestingTargets)
   if(${list})
     install(TARGETS ${${list}} EXPORT ${list}
       ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}"
+      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}"
       FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}")
     install(EXPORT ${list} NAMESPACE distrun:: DESTINATION "${package}")
   endif()
@@ -37,15 +38,28 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/distrunConfigVersion.cma
 install(FILES "${PROJECT_BINARY_DIR}/distrunConfig.cmake" "${PROJECT_BINARY_DIR}/distrunConfigVersion.cmake"
   DESTINATION "${package}")
 
-# A program that is built against what has been installed, and runs; a project that has distrun within.
+# What users do with it: programs of examples/library; a project whose own folders are called as ours; a shared library
+# that Python loads; a project that has distrun within; shared libraries.
 if(BUILD_TESTING)
-  add_test(NAME subproject COMMAND "${PROJECT_SOURCE_DIR}/cmake/subproject_test.sh" "${DISTRUN_LIBTORCH}")
-  set_tests_properties(subproject PROPERTIES TIMEOUT 300 ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
-  foreach(library store backends sharing parallel testing)
+  # distrun_user_test(NAME COMMAND…)
+  function(distrun_user_test name)
+    add_test(NAME ${name} COMMAND ${ARGN})
+    set_tests_properties(${name} PROPERTIES TIMEOUT 300 ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
+  endfunction()
+  distrun_user_test(subproject "${PROJECT_SOURCE_DIR}/cmake/subproject_test.sh" $<TARGET_FILE:distrun> "${DISTRUN_LIBTORCH}")
+  set(uses store own_common)
+  foreach(library backends sharing parallel testing)
     if(TARGET distrun_${library})
-      add_test(NAME install.${library}
-        COMMAND "${PROJECT_SOURCE_DIR}/cmake/install_test.sh" "${PROJECT_BINARY_DIR}" ${library} "${DISTRUN_LIBTORCH}")
-      set_tests_properties(install.${library} PROPERTIES TIMEOUT 300 ENVIRONMENT "CXX=${CMAKE_CXX_COMPILER}")
+      list(APPEND uses ${library})
     endif()
   endforeach()
+  if(DISTRUN_TORCH_PYTHON AND TARGET distrun_parallel)
+    list(APPEND uses python_module)
+  endif()
+  foreach(use IN LISTS uses)
+    distrun_user_test(install.${use} "${PROJECT_SOURCE_DIR}/cmake/install_test.sh" "${PROJECT_BINARY_DIR}" ${use}
+      "${DISTRUN_LIBTORCH}" "${DISTRUN_TORCH_PYTHON}")
+  endforeach()
+  find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  add_test(NAME include_rule COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_includes_test.py")
 endif()

@@ -2,16 +2,18 @@
 # Installs distrun into a folder of its own, builds a program of examples/library against that, and
 # runs it on two workers; the program of tests by `distrun test`, which has to have its own suites, too.
 #
-#   cmake/install_test.sh BUILD store|backends|sharing|parallel|testing [LIBTORCH]
+#   cmake/install_test.sh BUILD store|backends|sharing|parallel|testing|own_common|python_module [LIBTORCH [TORCH_PYTHON]]
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=$1 library=$2 libtorch=${3-}
+build=$1 library=$2 libtorch=${3-} python=${4-}
 
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
 
 quietly cmake --install "$build" --prefix "$folder/prefix"
+# The public headers are one folder.
+[ "$(ls "$folder/prefix/include")" = distrun ]
 # No CMAKE_BUILD_TYPE: it is to compile, to link and to run, not to be fast.
 quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY="$library" -DDISTRUN_LIBTORCH="$libtorch"
@@ -27,7 +29,12 @@ if [ "$library" = testing ]; then
   grep -qx gloo.ProcessGroupGlooTest.test_allreduce_basics "$folder/list"
   exit
 fi
-said=$("$folder/prefix/bin/distrun" launch --timeout 60 --nproc-per-node 2 "$folder/build/use_$library")
+worker=("$folder/build/use_$library")
+if [ "$library" = python_module ]; then
+  export PYTHON_EXEC=$python
+  worker=(examples/library/use_python_module.py "$folder/build/libuse_python_module.so")
+fi
+said=$("$folder/prefix/bin/distrun" launch --timeout 100 --nproc-per-node 2 "${worker[@]}" | sed 's/ (torch [0-9.]*)$//')
 printf '%s\n' "$said"
 if [ "$library" = sharing ]; then
   [ "$(sort <<<"$said")" = $'rank 0: 2 processes have left 3\nrank 1: 2 processes have left 3' ]

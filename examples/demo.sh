@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Trains the digits on two workers, in C++ and then in Python, through distrun: `make demo`.
+# Trains the digits on two workers through distrun, in Python and then in C++: `make demo`.  The C++ program is built
+# while Python trains.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} python=${TORCH_PYTHON-}
@@ -9,10 +10,22 @@ run() {
   "$@"
 }
 
-run "$build/distrun" launch --nproc-per-node 2 "$build/examples/train_digits" examples/data/digits.csv
-if [ -z "$python" ]; then
+build_log=$(mktemp)
+trap 'rm -f "$build_log"; kill "$builder" 2>/dev/null || true' EXIT
+{ make --no-print-directory configured && ninja -C "$build" distrun train_digits; } >"$build_log" 2>&1 &
+builder=$!
+
+if [ -n "$python" ]; then
+  PYTHON_EXEC=$python run "$build/distrun" launch --nproc-per-node 2 examples/train_digits.py examples/data/digits.csv
+else
   echo "The Python half is left out: with LIBTORCH=DIR, TORCH_PYTHON=… has to name a Python that can import torch."
-  exit 0
 fi
-export PYTHON_EXEC=$python
-run "$build/distrun" launch --nproc-per-node 2 examples/train_digits.py examples/data/digits.csv
+
+# "[12/34] Building …", as far as it is.
+printf '\ndistrun: building the C++ half\n' >&2
+tail -n 1 -f --pid="$builder" "$build_log" | sed -nuE 's/^\[([0-9]+\/[0-9]+)\].* ([^ ]+)$/\1 \2/p' >&2 || true
+if ! wait "$builder"; then
+  cat "$build_log" >&2
+  exit 1
+fi
+run "$build/distrun" launch --nproc-per-node 2 "$build/examples/train_digits" examples/data/digits.csv
