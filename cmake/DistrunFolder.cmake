@@ -26,15 +26,35 @@ function(distrun_test name)
     PROPERTIES TIMEOUT 120 ${ARGN})
 endfunction()
 
-# distrun_multirank_test(NAME SOURCES files… DEPENDS targets…)
-# A test program that every rank of a run executes: CTest's tests NAME.1, NAME.2 and NAME.3, on that many ranks.
-function(distrun_multirank_test name)
+# distrun_multirank_program(NAME SOURCES files… DEPENDS targets…)
+# A test program that every rank of a run executes: it may hold the tests of several stories.
+# CTest's test NAME.filters fails if one of its tests belongs to no story, or a story has none.
+function(distrun_multirank_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY "${PROJECT_BINARY_DIR}/tests")
   target_link_libraries(${name} PRIVATE ${arg_DEPENDS} distrun_warnings GTest::gmock GTest::gtest_main)
+  add_test(NAME ${name}.filters
+    COMMAND "${CMAKE_COMMAND}" "-DPROGRAM=$<TARGET_FILE:${name}>"
+      "-DFILTERS=$<JOIN:$<TARGET_PROPERTY:${name},DISTRUN_FILTERS>,|>"
+      -P "${PROJECT_SOURCE_DIR}/cmake/multirank_filters.cmake")
+  set_tests_properties(${name}.filters PROPERTIES TIMEOUT 120)
+endfunction()
+
+# distrun_multirank_test(NAME PROGRAM program FILTER filter…)
+# A story of that program, by GoogleTest's filters: CTest's tests NAME.1, NAME.2 and NAME.3, on that many ranks.
+# distrun_multirank_test(NAME SOURCES files… DEPENDS targets…): the same with a program of its own.
+function(distrun_multirank_test name)
+  cmake_parse_arguments(arg "" "PROGRAM" "FILTER;SOURCES;DEPENDS" ${ARGN})
+  if(NOT arg_PROGRAM)
+    distrun_multirank_program(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS})
+    set(arg_PROGRAM ${name})
+    set(arg_FILTER "*")
+  endif()
+  list(JOIN arg_FILTER ":" filter)
+  set_property(TARGET ${arg_PROGRAM} APPEND PROPERTY DISTRUN_FILTERS "${filter}")
   foreach(ranks 1 2 3)
-    distrun_launched_test(${name}.${ranks} --nproc-per-node ${ranks} $<TARGET_FILE:${name}>)
+    distrun_launched_test(${name}.${ranks} --nproc-per-node ${ranks} $<TARGET_FILE:${arg_PROGRAM}> --gtest_filter=${filter})
   endforeach()
 endfunction()
 

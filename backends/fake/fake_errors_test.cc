@@ -15,8 +15,6 @@ namespace {
 
 using ::testing::HasSubstr;
 
-at::Tensor row(std::int64_t first) { return at::arange(first, first + 6, at::kFloat).view({2, 3}); }
-
 class FakeAllToAllTest : public FakeWorldTest {
  protected:
   void SetUp() override { enter(1, 3); }

@@ -16,8 +16,6 @@
 namespace distrun {
 namespace {
 
-at::Tensor row(std::int64_t first) { return at::arange(first, first + 6, at::kFloat).view({2, 3}); }
-
 // The last dimension is not the one whose elements lie one after the other.
 at::Tensor strided_like(const at::Tensor& tensor) {
   return at::full_like(tensor.t(), -1, at::MemoryFormat::Contiguous).t();

@@ -12,7 +12,6 @@ namespace distrun {
 namespace {
 
 using ::testing::ElementsAre;
-using ::testing::Field;
 using ::testing::HasSubstr;
 
 class WireTrafficTest : public FakeWorldTest {
@@ -150,9 +149,10 @@ TEST_F(WireTrafficTest, EveryGroupCountsItsOwnAndAllAreAddedUp) {
   all_reduce(rows(4));
   all_reduce(rows(2), ReduceOp::SUM, {.group = pair});
   barrier({.group = pair});
-  EXPECT_THAT(wire_traffic(), ElementsAre(Field(&WireTraffic::sent, 6 * kRow)));
-  EXPECT_THAT(wire_traffic(pair), ElementsAre(Field(&WireTraffic::sent, 2 * kRow),
-                                              Field(&WireTraffic::operation, "barrier")));
+  EXPECT_THAT(wire_traffic(), ElementsAre(::testing::Field(&WireTraffic::sent, 6 * kRow)));
+  EXPECT_THAT(wire_traffic(pair),
+              ElementsAre(::testing::Field(&WireTraffic::sent, 2 * kRow),
+                          ::testing::Field(&WireTraffic::operation, "barrier")));
   EXPECT_THAT(wire_traffic_of_all_groups(),
               ElementsAre(WireTraffic{.operation = "all_reduce",
                                       .calls = 2,

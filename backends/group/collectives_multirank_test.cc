@@ -1,6 +1,7 @@
 // Every collective, as every rank of a real run sees it:
 //
-//     distrun launch --nproc-per-node 3 build/tests/collectives_multirank_test
+//     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
+//         --gtest_filter='CollectivesRanksTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <functional>

@@ -1,6 +1,7 @@
 // Groups of some of the ranks, as every rank of a real run sees them:
 //
-//     distrun launch --nproc-per-node 3 build/tests/groups_multirank_test
+//     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
+//         --gtest_filter='GroupsRanksTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <numeric>

@@ -1,6 +1,7 @@
 // Collectives, as every rank of a real run sees them:
 //
-//     distrun launch --nproc-per-node 3 build/tests/process_group_multirank_test
+//     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
+//         --gtest_filter='ProcessGroupRanksTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <ATen/ops/empty.h>

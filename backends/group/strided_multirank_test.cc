@@ -1,7 +1,8 @@
 // Collectives of tensors whose elements do not lie one after the other, as every rank of a real run
 // sees them:
 //
-//     distrun launch --nproc-per-node 3 build/tests/strided_multirank_test
+//     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
+//         --gtest_filter='StridedRanksTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <ATen/ops/cat.h>

@@ -37,7 +37,7 @@ int lock(int fd, int command, short type, off_t start, off_t bytes, struct flock
   return done;
 }
 
-void check(bool is_good, const char* what) {
+void check_lock(bool is_good, const char* what) {
   TORCH_CHECK(is_good, kDoing, ": ", Error::from_errno(what).message);
 }
 
@@ -46,7 +46,7 @@ int take_place(int fd, Ability ability) {
   for (int place = 0; place < kPlacesMax; ++place) {
     const off_t start = first_place(ability) + place * kPlaceBytes;
     if (lock(fd, F_OFD_SETLK, F_WRLCK, start, kPlaceBytes, request) == 0) return place;
-    check(errno == EAGAIN || errno == EACCES, "lock a place");
+    check_lock(errno == EAGAIN || errno == EACCES, "lock a place");
   }
   TORCH_CHECK(false, kDoing, ": it has ", kPlacesMax, " holders already");
 }
@@ -88,7 +88,7 @@ Presence Presence::join(UniqueFd file, Abilities abilities) {
 Presence Presence::another(Abilities abilities) const {
   const std::string path = "/proc/self/fd/" + std::to_string(file_.get());
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
-  check(static_cast<bool>(file), path.c_str());
+  check_lock(static_cast<bool>(file), path.c_str());
   return join(std::move(file), abilities);
 }
 
@@ -99,9 +99,9 @@ void Presence::announce() const noexcept {
 
 std::optional<pid_t> Presence::other(Ability ability) const {
   struct flock request {};
-  check(lock(file_.get(), F_OFD_GETLK, F_WRLCK, first_place(ability), kPlacesMax * kPlaceBytes,
-             request) == 0,
-        "look for others");
+  check_lock(lock(file_.get(), F_OFD_GETLK, F_WRLCK, first_place(ability), kPlacesMax * kPlaceBytes,
+                  request) == 0,
+             "look for others");
   if (request.l_type == F_UNLCK) return std::nullopt;
   std::int32_t pid = 0;
   if (::pread(file_.get(), &pid, sizeof(pid), request.l_start) != sizeof(pid)) pid = 0;
@@ -111,7 +111,7 @@ std::optional<pid_t> Presence::other(Ability ability) const {
 bool Presence::try_lock_put() const {
   struct flock request {};
   if (lock(file_.get(), F_OFD_SETLK, F_WRLCK, 0, kPlaceBytes, request) == 0) return true;
-  check(errno == EAGAIN || errno == EACCES, "lock it for a put");
+  check_lock(errno == EAGAIN || errno == EACCES, "lock it for a put");
   return false;
 }
 

@@ -20,14 +20,12 @@ using ::testing::AllOf;
 using testing::ChildProcess;
 using testing::error_of;
 using ::testing::HasSubstr;
+using testing::kLong;
 using testing::open_descriptors;
 using testing::receive_queue;
 using testing::say;
 using testing::send_to;
 using namespace std::chrono_literals;
-
-// Longer than anything here takes: what ends by it is too late.
-constexpr auto kLong = std::chrono::seconds(50);
 
 TEST(TensorQueueTest, ItemsComeInTheirOrder) {
   const TensorQueue queue(3, "results");

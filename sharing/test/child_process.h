@@ -5,6 +5,7 @@
 //     EXPECT_TRUE(child.succeeded());
 #pragma once
 
+#include <chrono>
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -30,6 +31,8 @@
 namespace distrun::testing {
 
 inline constexpr unsigned kSecondsMax = 60;
+// Longer than anything in a test takes: what ends by it is too late.
+inline constexpr std::chrono::seconds kLong{50};
 
 inline TensorQueue receive_queue(int socket) {
   auto packet = receive_packet(socket).value();

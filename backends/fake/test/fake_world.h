@@ -1,10 +1,12 @@
 // For tests of "fake": a default group of any size, in this process alone.
 #pragma once
 
+#include <cstdint>
 #include <ostream>
 #include <string>
 
 #include <ATen/Context.h>
+#include <ATen/ops/arange.h>
 #include <c10/util/Exception.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -42,6 +44,10 @@ class FakeWorldTest : public RanksTest {
     leave();
     init_process_group(
         {.backend = "fake", .backend_options = options, .rank = rank, .world_size = world_size});
+  }
+
+  static at::Tensor row(std::int64_t first) {
+    return at::arange(first, first + 6, at::kFloat).view({2, 3});
   }
 
   // As LibTorch's group calls it: our own checks have not been made.
