@@ -5,9 +5,8 @@
 #include <iostream>
 
 #include <ATen/ops/ones.h>
-
-#include "distrun/collectives.h"
-#include "distrun/process_group.h"
+#include <distrun/collectives.h>
+#include <distrun/process_group.h>
 
 int main() {
   try {

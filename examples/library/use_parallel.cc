@@ -4,11 +4,10 @@
 #include <cstdio>
 #include <memory>
 
+#include <distrun/distributed_data_parallel.h>
+#include <distrun/process_group.h>
+#include <distrun/record.h>
 #include <torch/torch.h>
-
-#include "distrun/distributed_data_parallel.h"
-#include "distrun/process_group.h"
-#include "distrun/record.h"
 
 struct Net : torch::nn::Module {
   torch::nn::Linear line{register_module("line", torch::nn::Linear(1, 1))};

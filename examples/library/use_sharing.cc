@@ -6,8 +6,7 @@
 #include <iostream>
 
 #include <ATen/ops/zeros.h>
-
-#include "distrun/spawn.h"
+#include <distrun/spawn.h>
 
 void worker(int index, distrun::SpawnArguments& arguments) {
   arguments.tensors.at(0).select(0, index).fill_(index + 1);  // No copy: the parent sees it.

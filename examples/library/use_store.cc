@@ -4,8 +4,8 @@
 #include <cstdlib>
 #include <iostream>
 
-#include "distrun/store_client.h"
-#include "distrun/store_server.h"  // A store of one's own; here the launcher has one.
+#include <distrun/store_client.h>
+#include <distrun/store_server.h>  // A store of one's own; here the launcher has one.
 
 int main() {
   using std::chrono::seconds;

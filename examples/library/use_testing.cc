@@ -2,10 +2,9 @@
 //
 //     distrun test --binary build-library/use_testing
 #include <ATen/ops/full.h>
-
-#include "distrun/collectives.h"
-#include "distrun/process_group.h"
-#include "distrun/testing.h"
+#include <distrun/collectives.h>
+#include <distrun/process_group.h>
+#include <distrun/testing.h>
 
 struct SumTest : distrun::DistributedTest {};
 

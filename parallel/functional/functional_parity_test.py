@@ -2,7 +2,7 @@
 
     functional_parity_test.py DISTRUN RANKS_PROGRAM
 
-RANKS_PROGRAM is functional_parity_ranks.cc.
+RANKS_PROGRAM is parity_ranks, here test/functional_parity_ranks.cc.
 """
 
 import sys
@@ -12,12 +12,14 @@ from pathlib import Path
 
 import torch
 
-import mixed_ranks
+sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
+
+import mixed_ranks  # noqa: E402
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-12  # All is in doubles.
-CXX = [CXX_RANKS]
-PYTHON = [sys.executable, "-u", str(Path(__file__).with_name("functional_parity_ranks.py"))]
+CXX = [CXX_RANKS, "functional"]
+PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "functional_parity_ranks.py")]
 COLLECTIVES = {"all_reduce", "mean", "broadcast", "reduce", "all_gather", "gather", "scatter",
                "reduce_scatter", "all_to_all", "all_to_all_single"}
 

@@ -14,7 +14,7 @@ namespace distrun::internal {
 
 namespace {
 
-constexpr const char* kKey = "distrun/join/failure";
+constexpr const char* kFailureKey = "distrun/join/failure";
 constexpr std::size_t kTextBytesMax = 4096;
 
 // "p 3 connection refused"
@@ -37,7 +37,7 @@ JoinFailure unpack(const std::vector<std::uint8_t>& bytes) {
 
 // The first one that any rank of the group has told.
 JoinFailure first_failure(const Group& group, const JoinFailure& own) {
-  return unpack(group->getStore()->compareSet(kKey, {}, pack(own)));
+  return unpack(group->getStore()->compareSet(kFailureKey, {}, pack(own)));
 }
 
 }  // namespace

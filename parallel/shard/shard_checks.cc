@@ -16,7 +16,7 @@ namespace distrun::internal {
 
 namespace {
 
-using Sizes = c10::IntArrayRef;
+using SizesRef = c10::IntArrayRef;
 
 struct NamedShard {
   int rank;
@@ -36,14 +36,14 @@ void check(bool holds, const Text&... text) {
 const char* yes_or_no(bool value) { return value ? "true" : "false"; }
 
 // It lies within the whole.
-void check_metadata(const NamedShard& shard, Sizes global_size) {
+void check_metadata(const NamedShard& shard, SizesRef global_size) {
   const auto& [offsets, sizes, placement] = shard.facts.metadata;
   check(offsets.size() == global_size.size() && sizes.size() == global_size.size(), shard,
-        " has shard_offsets ", Sizes(offsets), " and shard_sizes ", Sizes(sizes),
+        " has shard_offsets ", SizesRef(offsets), " and shard_sizes ", SizesRef(sizes),
         "; expected as many dimensions as the global size ", global_size, " has");
   for (std::size_t i = 0; i < sizes.size(); ++i) {
-    check(offsets[i] >= 0 && sizes[i] >= 0, shard, " has shard_offsets ", Sizes(offsets),
-          " and shard_sizes ", Sizes(sizes), "; expected no negative numbers");
+    check(offsets[i] >= 0 && sizes[i] >= 0, shard, " has shard_offsets ", SizesRef(offsets),
+          " and shard_sizes ", SizesRef(sizes), "; expected no negative numbers");
     // The sum might be none that there is.
     check(offsets[i] <= global_size[i] && sizes[i] <= global_size[i] - offsets[i], shard,
           " has offset ", offsets[i], " and size ", sizes[i], " in dimension ", i,
@@ -65,10 +65,10 @@ void check_tensor(const NamedShard& shard) {
   const ShardFacts& facts = shard.facts;
   check(facts.problem.empty(), shard, " has no tensor of use: ", facts.problem);
   check(facts.layout == at::kStrided, shard, " is ", facts.layout, "; expected a dense tensor");
-  check(facts.is_contiguous, shard, " is not contiguous (sizes ", Sizes(facts.sizes),
+  check(facts.is_contiguous, shard, " is not contiguous (sizes ", SizesRef(facts.sizes),
         "); expected its contiguous()");
-  check(facts.sizes == facts.metadata.shard_sizes, shard, " has sizes ", Sizes(facts.sizes),
-        "; expected ", Sizes(facts.metadata.shard_sizes), ", as its shard_sizes say");
+  check(facts.sizes == facts.metadata.shard_sizes, shard, " has sizes ", SizesRef(facts.sizes),
+        "; expected ", SizesRef(facts.metadata.shard_sizes), ", as its shard_sizes say");
 }
 
 void check_like(const NamedShard& shard, const NamedShard& first) {
@@ -83,17 +83,17 @@ void check_global_size(const std::vector<RankFacts>& all) {
   const RankFacts& first = all.front();
   for (const RankFacts& one : all) {
     check(one.global_size == first.global_size, "rank ", one.rank, " gives the global size ",
-          Sizes(one.global_size), "; expected ", Sizes(first.global_size), ", as rank ", first.rank,
-          " does");
+          SizesRef(one.global_size), "; expected ", SizesRef(first.global_size), ", as rank ",
+          first.rank, " does");
   }
   const bool is_negative = std::any_of(first.global_size.begin(), first.global_size.end(),
                                        [](std::int64_t size) { return size < 0; });
-  check(!is_negative, "the global size is ", Sizes(first.global_size),
+  check(!is_negative, "the global size is ", SizesRef(first.global_size),
         "; expected no negative numbers");
   std::uint64_t numel = 0;
   const bool overflows = c10::safe_multiplies_u64(first.global_size, &numel);
   check(!overflows && numel <= std::uint64_t{std::numeric_limits<std::int64_t>::max()},
-        "the global size is ", Sizes(first.global_size),
+        "the global size is ", SizesRef(first.global_size),
         "; expected a number of elements below 2^63");
 }
 
@@ -108,14 +108,14 @@ std::vector<NamedShard> named_shards(const std::vector<RankFacts>& all) {
 }
 
 // Each element of the whole is in one shard.  Requires that all lie within.
-void check_partition(const std::vector<NamedShard>& shards, Sizes global_size) {
+void check_partition(const std::vector<NamedShard>& shards, SizesRef global_size) {
   std::vector<ShardMetadata> places;
   for (const NamedShard& one : shards) places.push_back(one.facts.metadata);
   if (const auto pair = find_overlap(places)) {
     const auto& [a, b] = *pair;
-    check(false, shards[a], " (offsets ", Sizes(places[a].shard_offsets), ", sizes ",
-          Sizes(places[a].shard_sizes), ") and ", shards[b], " (offsets ",
-          Sizes(places[b].shard_offsets), ", sizes ", Sizes(places[b].shard_sizes),
+    check(false, shards[a], " (offsets ", SizesRef(places[a].shard_offsets), ", sizes ",
+          SizesRef(places[a].shard_sizes), ") and ", shards[b], " (offsets ",
+          SizesRef(places[b].shard_offsets), ", sizes ", SizesRef(places[b].shard_sizes),
           ") overlap; expected each element in one of them");
   }
   std::int64_t numel = 0;  // No more than the whole has, since none overlap.
@@ -129,7 +129,7 @@ void check_partition(const std::vector<NamedShard>& shards, Sizes global_size) {
 
 void check_shards(const std::vector<RankFacts>& all) {
   check_global_size(all);
-  const Sizes global_size = all.front().global_size;
+  const SizesRef global_size = all.front().global_size;
   const auto shards = named_shards(all);
   check(!shards.empty(), "no rank has a shard; expected at least one");
   for (const NamedShard& one : shards) {

@@ -22,21 +22,22 @@ namespace distrun::internal {
 namespace {
 
 // LibTorch has no kernels of it; the dispatcher throws where there is a fallback already.
-constexpr c10::DispatchKey kKey = c10::DispatchKey::Fake;
+constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::Fake;
 const c10::DebugInfoKind kSlot = c10::DebugInfoKind::TEST_INFO_2;
 
 // Operators that are called here are not recorded.
 using Unrecorded = c10::impl::ExcludeDispatchKeyGuard;
 
 void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  const Unrecorded guard(kKey);
-  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey), stack);
+  const Unrecorded guard(kRecorderKey);
+  op.redispatchBoxed(keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey),
+                     stack);
 }
 
 // Its kernel only calls other operators.  Past autograd it is called whole, and comes apart here.
 bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
-  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kKey);
+  const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
   return !op.hasKernelForDispatchKey(below.highestPriorityTypeId());
 }
 
@@ -52,7 +53,7 @@ void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 void have_operators_recorded() {
   // Never destroyed: the dispatcher may be gone by then.
   static auto* const library = [] {
-    auto* its = new torch::Library(torch::Library::IMPL, "_", kKey, __FILE__, __LINE__);
+    auto* its = new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
     its->fallback(torch::CppFunction::makeFromBoxedFunction<&record>());
     return its;
   }();
@@ -113,7 +114,7 @@ bool borrows_memory(const at::Tensor& tensor) {
 }
 
 at::Tensor copy_of(const at::Tensor& tensor) {
-  const Unrecorded guard(kKey);
+  const Unrecorded guard(kRecorderKey);
   const at::AutoDispatchBelowADInplaceOrView past_autograd;
   return tensor.clone();
 }
@@ -152,7 +153,7 @@ class Recorder::Listener : public BegunCollective::Listener {
 
   void on_wait(const std::function<void()>& wait) override {
     {
-      const Unrecorded guard(kKey);
+      const Unrecorded guard(kRecorderKey);
       wait();
     }
     const auto recorder = recorder_.lock();
@@ -454,6 +455,6 @@ RecorderScope::RecorderScope(const std::shared_ptr<Recorder>& recorder)
                   have_operators_recorded();
                   return recorder;
                 }()),
-      key_(kKey) {}
+      key_(kRecorderKey) {}
 
 }  // namespace distrun::internal

@@ -1,13 +1,10 @@
 // The ranks in C++ of ddp_parity_test.py: what ddp_parity_ranks.py does, with our DDP.
-//
-//     distrun launch --nproc-per-node 2 ddp_parity_ranks FOLDER RUN
 #include <filesystem>
 #include <fstream>
 #include <memory>
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <nlohmann/json.hpp>
 #include <torch/csrc/distributed/c10d/comm.hpp>
 #include <torch/nn/functional/loss.h>
@@ -17,7 +14,8 @@
 #include "distrun/collectives.h"
 #include "distrun/distributed_data_parallel.h"
 #include "distrun/process_group.h"
-#include "parallel/test/parity_net.h"
+#include "parallel/ddp/test/parity_net.h"
+#include "parallel/test/parity_ranks.h"
 
 namespace distrun {
 namespace {
@@ -80,7 +78,7 @@ double compute(Ddp& ddp, const TensorDict& data, int step, Parts parts) {
   return loss.item<double>();
 }
 
-std::vector<double> train(Ddp& ddp, const json& variant, const TensorDict& data) {
+std::vector<double> train_steps(Ddp& ddp, const json& variant, const TensorDict& data) {
   torch::optim::SGD optimizer(ddp.parameters(),
                               torch::optim::SGDOptions(variant.at("lr").get<double>())
                                   .momentum(variant.at("momentum").get<double>()));
@@ -101,34 +99,28 @@ std::vector<double> train(Ddp& ddp, const json& variant, const TensorDict& data)
   return losses;
 }
 
-void run_variant(const json& variant, const std::filesystem::path& folder, const std::string& run) {
+void train_variant(const json& variant, const testing::ParityRun& run) {
   torch::manual_seed(static_cast<std::uint64_t>(get_rank()));
   const auto net = std::make_shared<NetImpl>(variant.at("sparse").get<bool>());
-  if (get_rank() == 0) load_state(*net, load(folder / "start.pt"));  // The others get it from it.
+  if (get_rank() == 0)
+    load_state(*net, load(run.folder / "start.pt"));  // The others get it from it.
   Ddp ddp(net, options_of(variant));
   register_hook(ddp, variant.at("hook"));
-  const std::vector<double> losses = train(ddp, variant, load(folder / "data.pt"));
+  const std::vector<double> losses = train_steps(ddp, variant, load(run.folder / "data.pt"));
   const std::string to =
-      run + "." + variant.at("name").get<std::string>() + "." + std::to_string(get_rank());
-  save(folder / (to + ".pt"), state_of(*net));
+      run.name + "." + variant.at("name").get<std::string>() + "." + std::to_string(get_rank());
+  save(run.folder / (to + ".pt"), state_of(*net));
   const auto logged = ddp.get_ddp_logging_data();
   json logging = logged.strs_map;
   logging.update(json(logged.ints_map));
-  std::ofstream(folder / (to + ".json")) << json{{"losses", losses}, {"logging", logging}};
+  std::ofstream(run.folder / (to + ".json")) << json{{"losses", losses}, {"logging", logging}};
 }
 
 }  // namespace
-}  // namespace distrun
 
-int main(int, char** argv) {
-  const std::filesystem::path folder = argv[1];
-  at::set_num_threads(1);
-  distrun::init_process_group("gloo");
-  std::ifstream file(folder / "variants.json");
-  for (const auto& variant : nlohmann::json::parse(file)) {
-    distrun::run_variant(variant, folder, argv[2]);
-  }
-  distrun::barrier();
-  distrun::destroy_process_group();
-  return 0;
+void testing::run_ddp_parity(const ParityRun& run) {
+  std::ifstream file(run.folder / "variants.json");
+  for (const auto& variant : json::parse(file)) train_variant(variant, run);
 }
+
+}  // namespace distrun

@@ -1,13 +1,10 @@
 // The ranks in C++ of functional_parity_test.py: what functional_parity_ranks.py does, with ours.
-//
-//     distrun launch --nproc-per-node 2 functional_parity_ranks FOLDER RUN
 #include <fstream>
 #include <ios>
 #include <numeric>
 #include <string>
 #include <vector>
 
-#include <ATen/Parallel.h>
 #include <ATen/TensorOperators.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
@@ -18,12 +15,13 @@
 
 #include "distrun/functional.h"
 #include "distrun/process_group.h"
+#include "parallel/test/parity_ranks.h"
 
 namespace distrun {
 namespace {
 
 namespace F = functional;
-using TensorDict = c10::Dict<std::string, at::Tensor>;
+using TensorsByName = c10::Dict<std::string, at::Tensor>;
 
 // A tensor of this rank's.
 at::Tensor value(int index, std::int64_t rows = 2) {
@@ -39,7 +37,7 @@ Tensors values(std::int64_t rows = 2) {
 
 at::Tensor room(std::int64_t rows) { return at::empty({rows, 3}, at::kDouble); }
 
-class Cases {
+class FunctionalCases {
  public:
   void add(const std::string& name, const Tensors& inputs, const Tensors& outputs,
            bool is_defined = true) {
@@ -58,7 +56,7 @@ class Cases {
     }
   }
 
-  const TensorDict& told() const { return told_; }
+  const TensorsByName& told() const { return told_; }
 
  private:
   void tell(const std::string& name, const Tensors& tensors) {
@@ -67,12 +65,12 @@ class Cases {
     }
   }
 
-  TensorDict told_;
+  TensorsByName told_;
 };
 
-TensorDict all_cases() {
+TensorsByName functional_cases() {
   const int rank = get_rank(), ranks = get_world_size(), last = ranks - 1;
-  Cases cases;
+  FunctionalCases cases;
   at::Tensor x = value(0);
   cases.add("all_reduce", {x}, {F::all_reduce(x)});
   x = value(0);
@@ -102,16 +100,12 @@ TensorDict all_cases() {
 }
 
 }  // namespace
-}  // namespace distrun
 
-int main(int, char** argv) {
-  at::set_num_threads(1);
-  distrun::init_process_group();
-  const std::string folder = argv[1], run = argv[2];
-  const std::vector<char> bytes = torch::pickle_save(distrun::all_cases());
-  std::ofstream(folder + "/" + run + "." + std::to_string(distrun::get_rank()) + ".pt",
+void testing::run_functional_parity(const ParityRun& run) {
+  const std::vector<char> bytes = torch::pickle_save(functional_cases());
+  std::ofstream(run.folder / (run.name + "." + std::to_string(get_rank()) + ".pt"),
                 std::ios::binary)
       .write(bytes.data(), static_cast<std::streamsize>(bytes.size()));
-  distrun::barrier();
-  distrun::destroy_process_group();
 }
+
+}  // namespace distrun

@@ -1,4 +1,4 @@
-#include "parallel/test/join_training.h"
+#include "parallel/ddp/test/join_training.h"
 
 #include <stdexcept>
 

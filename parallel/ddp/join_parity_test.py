@@ -3,7 +3,7 @@ data, and they must end with the same parameters, buffers and losses:
 
     join_parity_test.py DISTRUN RANKS_PROGRAM
 
-RANKS_PROGRAM is join_parity_ranks.cc.
+RANKS_PROGRAM is parity_ranks, here test/join_parity_ranks.cc.
 """
 
 import itertools
@@ -15,7 +15,9 @@ from pathlib import Path
 
 import torch
 
-import mixed_ranks
+sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
+
+import mixed_ranks  # noqa: E402
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-6
@@ -24,8 +26,8 @@ CLOSE = 1e-6
 # when a rank has joined: Python's optimizer goes on with it, for its gradient is zero there and not None.
 SEEDS = {2: ["0", "10", "19"], 3: ["5", "12", "16"], 4: ["5", "19", "20", "24"]}
 
-PYTHON = [sys.executable, "-u", str(Path(__file__).with_name("join_parity_ranks.py"))]
-CXX = [CXX_RANKS]
+PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "join_parity_ranks.py")]
+CXX = [CXX_RANKS, "join"]
 
 
 class Run:

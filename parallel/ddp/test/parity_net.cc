@@ -1,4 +1,4 @@
-#include "parallel/test/parity_net.h"
+#include "parallel/ddp/test/parity_net.h"
 
 #include <fstream>
 #include <iterator>

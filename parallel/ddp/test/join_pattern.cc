@@ -1,4 +1,4 @@
-#include "parallel/test/join_pattern.h"
+#include "parallel/ddp/test/join_pattern.h"
 
 #include <algorithm>
 #include <random>

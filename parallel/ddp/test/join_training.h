@@ -6,9 +6,9 @@
 #include <vector>
 
 #include "distrun/distributed_data_parallel.h"
+#include "parallel/ddp/test/join_pattern.h"
+#include "parallel/ddp/test/parity_net.h"
 #include "parallel/join/test/counting_joinable.h"
-#include "parallel/test/join_pattern.h"
-#include "parallel/test/parity_net.h"
 
 namespace distrun::testing {
 

@@ -10,7 +10,7 @@
 #include <nlohmann/json.hpp>
 
 #include "backends/test/multirank_test.h"
-#include "parallel/test/join_training.h"
+#include "parallel/ddp/test/join_training.h"
 
 namespace distrun {
 namespace {

@@ -1,0 +1,84 @@
+// What a DdpReducer consists of: the model, LibTorch's Reducer and logger, and the state between a
+// forward and its backward.  For ddp_reducer.cc, and for ddp_join_hook.cc, which works on it for
+// other ranks.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include <c10/core/Device.h>
+#include <c10/core/GradMode.h>
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/logger.hpp>
+#include <torch/csrc/distributed/c10d/reducer.hpp>
+
+#include "backends/group/run_collective.h"
+#include "distrun/ddp_model.h"
+#include "distrun/ddp_options.h"
+#include "distrun/work.h"
+
+namespace distrun::internal {
+
+// The answer of the ranks in a join to whether backward() will reduce: it does if it does on any.
+struct ReducingAgreement {
+  at::Tensor sum;  // Above zero if it does: once `work` has ended.
+  Work work;
+};
+
+struct DdpCore {
+  DdpModel model;
+  DdpOptions options;
+  c10::intrusive_ptr<c10d::ProcessGroup> group;
+  std::optional<c10::Device> input_device;
+  std::shared_ptr<c10d::Reducer> reducer;
+  std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
+  std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
+  std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
+  // Of a static graph: the others have made their first backward, and this rank had joined.
+  bool has_missed_learning = false;
+  bool sync_buffers = true;  // The last forward was synchronized, or there was none.
+  bool divide_by_initial_world_size = true;  // As the last join has it.
+  // Under way while forward() is, to be waited for before others; nothing: there is no join.
+  std::optional<ReducingAgreement> agreement;
+
+  // A collective.
+  DdpCore(DdpModel its_model, const DdpOptions& its_options);
+
+  bool needs_sink() const {
+    return options.static_graph ? !*delayed : options.find_unused_parameters;
+  }
+  std::function<void()> as_backward_begins() const;
+
+  // The buffers that the next forward synchronizes.
+  std::vector<DdpBuffer> buffers_to_sync() const;
+  // Parameters, and buffers where these are synchronized.
+  std::vector<at::Tensor> state() const;
+
+  // The backward of a forward that is made now.
+  bool will_reduce() const { return c10::GradMode::is_enabled() && *no_syncs == 0; }
+  c10::Device device() const { return model.parameters.front().tensor.device(); }
+
+  // A peer that is gone is the error that it is in our collectives; ranks that differ, and the
+  // like, are as LibTorch says it.
+  void in_group(const std::function<void()>& act) const {
+    internal::in_group({"DistributedDataParallel", options.process_group}, act);
+  }
+
+  // Errors of this object, which are to be found in the logging data.
+  template <class Act>
+  void logged(const Act& act) const {
+    try {
+      act();
+    } catch (const c10::Error& error) {
+      logger->set_error_and_log(error.what_without_backtrace());
+      throw;
+    }
+  }
+
+ private:
+  void make_logger();
+};
+
+}  // namespace distrun::internal

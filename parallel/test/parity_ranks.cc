@@ -1,0 +1,29 @@
+#include "parallel/test/parity_ranks.h"
+
+#include <cstdio>
+#include <functional>
+#include <map>
+
+#include <ATen/Parallel.h>
+
+#include "distrun/collectives.h"
+#include "distrun/process_group.h"
+
+int main(int count, char** argv) {
+  using distrun::testing::ParityRun;
+  const std::map<std::string, std::function<void(const ParityRun&)>> kinds = {
+      {"ddp", distrun::testing::run_ddp_parity},
+      {"functional", distrun::testing::run_functional_parity},
+      {"join", distrun::testing::run_join_parity}};
+  const std::vector<std::string> arguments(argv + 1, argv + count);
+  if (arguments.size() < 3 || !kinds.contains(arguments[0])) {
+    std::fprintf(stderr, "usage: parity_ranks ddp|functional|join FOLDER RUN [SEED…]\n");
+    return 2;
+  }
+  at::set_num_threads(1);
+  distrun::init_process_group("gloo");
+  kinds.at(arguments[0])({arguments[1], arguments[2], {arguments.begin() + 3, arguments.end()}});
+  distrun::barrier();
+  distrun::destroy_process_group();
+  return 0;
+}
