@@ -1,4 +1,4 @@
-#include "common/text/edits.h"
+#include "common/text/edit_distance.h"
 
 #include <algorithm>
 #include <numeric>
@@ -7,7 +7,7 @@
 
 namespace distrun {
 
-std::size_t edits(std::string_view from, std::string_view to) {
+std::size_t edit_distance(std::string_view from, std::string_view to) {
   std::vector<std::size_t> row(to.size() + 1);
   std::iota(row.begin(), row.end(), std::size_t{0});
   for (std::size_t i = 0; i < from.size(); ++i) {

@@ -1,6 +1,6 @@
 // How far a word is from another: for "did you mean …?".
 //
-//     edits("restrats", "restarts")    // 2
+//     edit_distance("restrats", "restarts")    // 2
 //
 // Pure.  Takes time in proportion to the product of the lengths.
 #pragma once
@@ -11,6 +11,6 @@
 namespace distrun {
 
 // Of insertions, deletions and replacements of a byte: how many make one word of the other.
-std::size_t edits(std::string_view from, std::string_view to);
+std::size_t edit_distance(std::string_view from, std::string_view to);
 
 }  // namespace distrun
