@@ -76,8 +76,8 @@ class StoreClient {
   // barrier, and who has given up still counts.
   Result<void> barrier(std::string_view key, std::int64_t count, std::chrono::milliseconds timeout);
 
-  // A StoreStatus as JSON (status.h).  LibTorch's own server does not know this request, and ends
-  // the connection.
+  // A StoreStatus as JSON (store_status.h).  LibTorch's own server does not know this request, and
+  // ends the connection.
   Result<std::string> status();
 
   // This end of the connection.

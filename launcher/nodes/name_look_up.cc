@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/os/unique_fd.h"
-#include "store/look_up.h"
+#include "store/network/look_up.h"
 
 namespace distrun {
 

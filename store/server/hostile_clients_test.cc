@@ -8,6 +8,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/units.h"
 #include "store/test/served_store.h"
 
 namespace distrun {
@@ -118,7 +119,7 @@ TEST_F(HostileClientsTest, ALengthBeyondItsLimitIsRefusedAtOnce) {
 
 TEST_F(HostileClientsTest, ARequestOfManyLargeKeysIsRefusedBeforeItHasCome) {
   stop();
-  start({}, {.request_bytes_max = 100'000});
+  start({.limits = {.request_bytes_max = 100'000}});
   std::string request = frame(RequestCode::kWait, bytes_of<std::uint64_t>(1000));
   for (int i = 0; i < 20; ++i) request += text(std::string(8 * kKiB, 'k'));
   expect_refused(request, "wait with more than 100000 bytes in all");
@@ -153,7 +154,7 @@ TEST_F(HostileClientsTest, ARequestThatComesByteByByteIsServed) {
 // make them all, and not get to its other clients before.
 TEST_F(HostileClientsTest, AClientThatDoesNotReadIsNotServedFurtherAndHoldsUpNobody) {
   stop();
-  start({}, {.unread_bytes_max = 1 * kMiB});
+  start({.limits = {.unread_bytes_max = 1 * kMiB}});
   const std::string value(1 * kMiB, 'x');
   Client slow = greeted_client();
   slow.send(frame(RequestCode::kSet, text("k") + text(value)));
@@ -180,7 +181,7 @@ TEST_F(HostileClientsTest, AClientThatDiesWhileItWaitsIsForgotten) {
   Client staying = greeted_client();
   ASSERT_TRUE(staying.round_trip());
   EXPECT_TRUE(comes_to([&] { return server_->connection_count() == 1; }));
-  EXPECT_EQ(see([&] { return table_.waiting_count(); }), 0u);
+  EXPECT_EQ(see([&] { return table().waiting_count(); }), 0u);
   staying.send(frame(RequestCode::kSet, text("k") + text("v")));
   EXPECT_TRUE(staying.round_trip());
 }
@@ -190,19 +191,19 @@ TEST_F(HostileClientsTest, ADeadClientTakesNothingFromAQueue) {
   const auto wait = frame(RequestCode::kWait, bytes_of(kOneKey) + text("q"));
   auto dying = std::make_unique<Client>(greeted_client());
   dying->send(wait);
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
   Client waiting = greeted_client(), pushing = greeted_client();
   waiting.send(wait);
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 2; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 2; }));
   dying.reset();
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
   pushing.send(frame(RequestCode::kQueuePush, text("q") + text("v")));
   EXPECT_EQ(waiting.receive(1), std::string(1, '\0'));
 }
 
 TEST_F(HostileClientsTest, AConnectionTooManyIsClosedAtOnceAndTheOthersStay) {
   stop();
-  start({}, {.connections_max = 3});
+  start({.limits = {.connections_max = 3}});
   std::vector<Client> clients;
   for (int i = 0; i < 3; ++i) {
     clients.push_back(greeted_client());
@@ -218,7 +219,7 @@ TEST_F(HostileClientsTest, AConnectionTooManyIsClosedAtOnceAndTheOthersStay) {
 
 TEST_F(HostileClientsTest, AFullStoreRefusesWhoAddsAndServesTheRest) {
   stop();
-  start({}, {.memory_bytes_max = 1 * kMiB});
+  start({.limits = {.memory_bytes_max = 1 * kMiB}});
   const std::string value(100 * kKiB, 'x');
   Client reader = greeted_client(), writer = greeted_client();
   ASSERT_TRUE(reader.round_trip());
@@ -227,14 +228,14 @@ TEST_F(HostileClientsTest, AFullStoreRefusesWhoAddsAndServesTheRest) {
   }
   EXPECT_TRUE(writer.is_closed_by_peer());
   EXPECT_THAT(last_reason(), HasSubstr("the store is full"));
-  EXPECT_LE(see([&] { return table_.bytes(); }), 1 * kMiB);
+  EXPECT_LE(see([&] { return table().bytes(); }), 1 * kMiB);
   reader.send(frame(RequestCode::kGet, text("k0")));
   EXPECT_EQ(reader.receive(8 + value.size()), text(value));
   for (int i = 0; i < 20; ++i) {
     reader.send(frame(RequestCode::kDeleteKey, text("k" + std::to_string(i))));
   }
   reader.receive(20 * 8);
-  EXPECT_EQ(see([&] { return table_.bytes(); }), 0u);
+  EXPECT_EQ(see([&] { return table().bytes(); }), 0u);
   reader.send(frame(RequestCode::kSet, text("k") + text(value)));
   EXPECT_TRUE(reader.round_trip()) << "there is room again";
 }
@@ -271,7 +272,7 @@ TEST_F(HostileClientsTest, EachThingThatIsKeptCountsAgainstTheMemory) {
   for (const auto& [name, request] : growths) {
     SCOPED_TRACE(name);
     stop();
-    start({}, {.memory_bytes_max = 256 * kKiB});
+    start({.limits = {.memory_bytes_max = 256 * kKiB}});
     Client client = greeted_client();
     bool open = true;
     for (int i = 0; open && i < 1000; ++i) open = client.send(request(i));
@@ -279,13 +280,13 @@ TEST_F(HostileClientsTest, EachThingThatIsKeptCountsAgainstTheMemory) {
     }
     EXPECT_TRUE(client.is_closed_by_peer());
     EXPECT_THAT(last_reason(), HasSubstr("is full"));
-    EXPECT_LE(see([&] { return table_.bytes(); }), 256 * kKiB);
+    EXPECT_LE(see([&] { return table().bytes(); }), 256 * kKiB);
   }
 }
 
 TEST_F(HostileClientsTest, WaitsCountAgainstTheMemory) {
   stop();
-  start({}, {.memory_bytes_max = 256 * kKiB});
+  start({.limits = {.memory_bytes_max = 256 * kKiB}});
   std::string keys = bytes_of<std::uint64_t>(100);
   for (int i = 0; i < 100; ++i) keys += text(std::to_string(i) + std::string(500, 'k'));
   std::vector<Client> clients;
@@ -293,19 +294,19 @@ TEST_F(HostileClientsTest, WaitsCountAgainstTheMemory) {
     clients.push_back(greeted_client());
     clients.back().send(frame(RequestCode::kWait, keys));
     ASSERT_TRUE(comes_to([&] {
-      return table_.waiting_count() == clients.size() || !server_->status().closed.empty();
+      return table().waiting_count() == clients.size() || !server_->status().closed.empty();
     }));
-    EXPECT_LE(see([&] { return table_.bytes(); }), 256 * kKiB);
+    EXPECT_LE(see([&] { return table().bytes(); }), 256 * kKiB);
   }
   EXPECT_THAT(last_reason(), HasSubstr("the store is full"));
   clients.clear();
-  EXPECT_TRUE(comes_to([&] { return table_.bytes() == 0; }));
+  EXPECT_TRUE(comes_to([&] { return table().bytes() == 0; }));
 }
 
 // Each sends most of a large value and no more.
 TEST_F(HostileClientsTest, RequestsThatHaveComeInPartCountAgainstTheMemory) {
   stop();
-  start({}, {.memory_bytes_max = 8 * kMiB});
+  start({.limits = {.memory_bytes_max = 8 * kMiB}});
   const std::string part = frame(RequestCode::kSet, text("k") + text(std::string(kMiB, 'x')));
   std::vector<Client> clients;
   for (int i = 0; i < 20; ++i) {
@@ -325,7 +326,7 @@ TEST_F(HostileClientsTest, RequestsThatHaveComeInPartCountAgainstTheMemory) {
 // Each asks for more than it reads.
 TEST_F(HostileClientsTest, AnswersThatAreNotReadCountAgainstTheMemory) {
   stop();
-  start({}, {.unread_bytes_max = 4 * kMiB, .memory_bytes_max = 16 * kMiB});
+  start({.limits = {.unread_bytes_max = 4 * kMiB, .memory_bytes_max = 16 * kMiB}});
   Client good = greeted_client();
   good.send(frame(RequestCode::kSet, text("k") + text(std::string(1 * kMiB, 'x'))));
   ASSERT_TRUE(good.round_trip());
@@ -345,7 +346,7 @@ TEST_F(HostileClientsTest, AnswersThatAreNotReadCountAgainstTheMemory) {
 // Keys without a byte cost eight on the wire, and more than that while their request is looked at.
 TEST_F(HostileClientsTest, ListsOfManyKeysCountAgainstTheMemory) {
   stop();
-  start({}, {.memory_bytes_max = 16 * kMiB});
+  start({.limits = {.memory_bytes_max = 16 * kMiB}});
   std::string keys = bytes_of<std::uint64_t>(100'000);
   for (int i = 0; i < 100'000; ++i) keys += text("");
   std::vector<Client> clients;
@@ -367,7 +368,7 @@ TEST_F(HostileClientsTest, ListsOfManyKeysCountAgainstTheMemory) {
 
 TEST_F(HostileClientsTest, BuffersAndKeysCountTogether) {
   stop();
-  start({}, {.memory_bytes_max = 8 * kMiB});
+  start({.limits = {.memory_bytes_max = 8 * kMiB}});
   const std::string part = frame(RequestCode::kSet, text("k") + text(std::string(kMiB, 'x')));
   std::vector<Client> clients;
   for (int i = 0; i < 4; ++i) {
@@ -388,7 +389,7 @@ TEST_F(HostileClientsTest, BuffersAndKeysCountTogether) {
 
 TEST_F(HostileClientsTest, AFullStoreLetsWaitForWhatIsThere) {
   stop();
-  start({}, {.memory_bytes_max = 64 * kKiB});
+  start({.limits = {.memory_bytes_max = 64 * kKiB}});
   Client reader = greeted_client(), writer = greeted_client();
   ASSERT_TRUE(reader.round_trip());
   writer.send(frame(RequestCode::kSet, text("k") + text("value")));
@@ -419,8 +420,8 @@ TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotHoldUpOthers) {
   // On the server's thread, looks at what has been done whenever it gets a turn.
   std::set<std::size_t> seen;
   const std::function<void()> look = [&] {
-    seen.insert(table_.key_count());
-    if (table_.key_count() < kRequests) boost::asio::post(io_, look);
+    seen.insert(table().key_count());
+    if (table().key_count() < kRequests) boost::asio::post(io_, look);
   };
   Client hostile = greeted_client();
   ASSERT_TRUE(hostile.round_trip());
@@ -443,15 +444,15 @@ TEST_F(HostileClientsTest, AMillionKeysAreKeptOrRefusedAsTheMemoryAllows) {
   for (int i = 0; i < kBatches; ++i) ASSERT_TRUE(client.send(batch(i)));
   client.send(frame(RequestCode::kGetNumKeys));
   EXPECT_EQ(client.receive(8), bytes_of<std::int64_t>(kBatches * kBatch));
-  EXPECT_LE(see([&] { return table_.bytes(); }), 172u * kBatches * kBatch);
+  EXPECT_LE(see([&] { return table().bytes(); }), 172u * kBatches * kBatch);
 
   stop();
-  start({}, {.memory_bytes_max = 64 * kMiB});
+  start({.limits = {.memory_bytes_max = 64 * kMiB}});
   Client greedy = greeted_client(), other = greeted_client();
   bool open = true;
   for (int i = 0; open && i < kBatches; ++i) open = greedy.send(batch(i));
   EXPECT_TRUE(greedy.is_closed_by_peer());
-  EXPECT_LE(see([&] { return table_.bytes(); }), 64 * kMiB);
+  EXPECT_LE(see([&] { return table().bytes(); }), 64 * kMiB);
   EXPECT_TRUE(other.round_trip());
 }
 
@@ -495,7 +496,7 @@ TEST_F(HostileClientsTest, WhoHasGoneAlreadyIsNobodyKnown) {
   go_on.set_value();
   EXPECT_TRUE(comes_to([&] { return !server_->status().closed.empty(); }));
   EXPECT_THAT(last_reason(), HasSubstr("not a process of this machine that still runs"));
-  EXPECT_EQ(see([&] { return table_.key_count(); }), 0u);
+  EXPECT_EQ(see([&] { return table().key_count(); }), 0u);
 }
 
 }  // namespace

@@ -37,9 +37,10 @@
 #include <boost/unordered/unordered_flat_set.hpp>
 
 #include "distrun/result.h"
-#include "store/entry.h"
-#include "store/limits.h"
-#include "store/request.h"
+#include "distrun/store_limits.h"
+#include "distrun/store_status.h"
+#include "store/protocol/request.h"
+#include "store/table/entry.h"
 
 namespace distrun {
 
@@ -52,14 +53,6 @@ class ReplySink {
 
   // Where bytes for `peer` are appended.  The reference is good until the next call.
   virtual std::string& replies_to(PeerId peer) = 0;
-};
-
-// What a peer waits for.
-struct StoreWait {
-  std::vector<std::string> keys;  // Not all, where there are many: the first few that are missing.
-  std::size_t keys_left = 0;      // How many are missing.
-  // In a barrier: how many have come, of how many.
-  std::int64_t arrived = 0, arrivals_wanted = 0;
 };
 
 class StoreTable {

@@ -15,9 +15,9 @@
 #include <netdb.h>
 
 #include "common/units.h"
-#include "store/look_up.h"
-#include "store/request.h"
-#include "store/wire.h"
+#include "store/network/look_up.h"
+#include "store/protocol/request.h"
+#include "store/protocol/wire.h"
 
 namespace distrun {
 

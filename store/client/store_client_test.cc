@@ -4,7 +4,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
-#include "store/status.h"
+#include "distrun/store_status.h"
 #include "store/test/served_store.h"
 
 namespace distrun {
@@ -49,7 +49,7 @@ TEST_F(StoreClientTest, WaitsForKeysAndForOthers) {
     StoreClient waiting = client();
     return waiting.wait({"a", "b"}, seconds(10)) && waiting.barrier("all", 2, seconds(10));
   });
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
   ASSERT_TRUE(store.set("a", ""));
   ASSERT_TRUE(store.set("b", ""));
   EXPECT_TRUE(store.barrier("all", 2, seconds(10)));
@@ -64,7 +64,7 @@ TEST_F(StoreClientTest, ATimeOutLeavesTheConnectionUsable) {
   const auto met = store.barrier("b", 2, milliseconds(0));
   ASSERT_TRUE(met.has_error());
   EXPECT_EQ(met.error().kind, ErrorKind::kTimedOut);
-  EXPECT_EQ(see([&] { return table_.waiting_count(); }), 0u);
+  EXPECT_EQ(see([&] { return table().waiting_count(); }), 0u);
   ASSERT_TRUE(store.set("there", ""));
   EXPECT_TRUE(store.wait({"there"}, milliseconds(0))) << "what is there is seen without waiting";
 }
@@ -135,7 +135,7 @@ TEST_F(StoreClientTest, AHostMayBeAName) {
 TEST_F(StoreClientTest, TheEndOfTheStoreEndsAWait) {
   StoreClient store = client();
   auto waits = std::async(std::launch::async, [&] { return store.wait({"never"}, seconds(60)); });
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
   stop();
   const auto waited = waits.get();
   ASSERT_TRUE(waited.has_error());

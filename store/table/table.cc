@@ -1,4 +1,4 @@
-#include "store/table.h"
+#include "store/table/table.h"
 
 #include <algorithm>
 #include <charconv>
@@ -8,7 +8,7 @@
 #include <fmt/format.h>
 
 #include "common/text/printable.h"
-#include "store/wire.h"
+#include "store/protocol/wire.h"
 
 namespace distrun {
 

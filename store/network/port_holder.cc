@@ -1,12 +1,12 @@
-#include "store/port_holder.h"
+#include "store/network/port_holder.h"
 
 #include <unordered_set>
 
 #include <fmt/format.h>
 
 #include "common/text/printable.h"
-#include "store/local_peer.h"
-#include "store/local_process.h"
+#include "store/network/local_peer.h"
+#include "store/network/local_process.h"
 
 namespace distrun {
 

@@ -1,4 +1,4 @@
-#include "store/local_process.h"
+#include "store/network/local_process.h"
 
 #include <algorithm>
 #include <filesystem>

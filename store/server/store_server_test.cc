@@ -4,8 +4,9 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/units.h"
+#include "store/protocol/wire.h"
 #include "store/test/served_store.h"
-#include "store/wire.h"
 
 namespace distrun {
 namespace {
@@ -31,7 +32,7 @@ TEST_F(StoreServerTest, AnswersInOrder) {
 TEST_F(StoreServerTest, OneClientsSetWakesAnother) {
   Client waiting = greeted_client(), setting = greeted_client();
   waiting.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("k")));
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
   setting.send(frame(RequestCode::kSet, text("k") + text("v")));
   EXPECT_EQ(waiting.receive(1), std::string(1, '\0'));
 }
@@ -55,23 +56,21 @@ TEST_F(StoreServerTest, ItsEndEndsAWaitWithoutAnAnswer) {
   EXPECT_TRUE(client.is_closed_by_peer());
 }
 
-TEST_F(StoreServerTest, TheTableMayGoAfterTheServer) {
+TEST_F(StoreServerTest, HandlersThatOutliveItAreHarmless) {
   stop();
   asio::io_context io;
-  auto table = std::make_unique<StoreTable>();
-  auto server = StoreServer::listen(io, *table, {}).value();
+  auto server = StoreServer::listen(io, {}).value();
   Client client(server->port());
   client.send(greeting() + frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("k")));
-  while (table->waiting_count() == 0) io.run_one_for(std::chrono::seconds(10));
+  while (server->status().waiting == 0) io.run_one_for(std::chrono::seconds(10));
   server.reset();
-  table.reset();
-  io.poll();  // The sanitizer sees a handler that looks at the table.
+  io.poll();  // The sanitizer sees a handler that looks at what has gone.
   EXPECT_TRUE(client.is_closed_by_peer());
 }
 
 TEST_F(StoreServerTest, APortInUseIsNamed) {
   asio::io_context io;
-  const auto second = StoreServer::listen(io, table_, {.port = port_});
+  const auto second = StoreServer::listen(io, {.port = port_});
   ASSERT_TRUE(second.has_error());
   EXPECT_EQ(second.error().kind, ErrorKind::kAddressInUse);
   EXPECT_EQ(second.error().message, "127.0.0.1:" + std::to_string(port_) +
@@ -81,7 +80,7 @@ TEST_F(StoreServerTest, APortInUseIsNamed) {
 
 TEST_F(StoreServerTest, AHostMustBeAnAddress) {
   asio::io_context io;
-  const auto server = StoreServer::listen(io, table_, {.host = "localhost"});
+  const auto server = StoreServer::listen(io, {.host = "localhost"});
   ASSERT_TRUE(server.has_error());
   EXPECT_EQ(server.error().kind, ErrorKind::kInvalidArgument);
 }
@@ -112,7 +111,7 @@ TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
       udp(::socket(AF_INET, SOCK_DGRAM, 0)), idle(::socket(AF_INET, SOCK_STREAM, 0));
   for (const int fd : {0, 1 << 20, unix_socket.get(), udp.get(), idle.get()}) {
     asio::io_context io;
-    const auto server = StoreServer::listen(io, table_, {.listen_fd = fd});
+    const auto server = StoreServer::listen(io, {.listen_fd = fd});
     ASSERT_TRUE(server.has_error());
     EXPECT_EQ(server.error().kind, ErrorKind::kInvalidArgument);
     EXPECT_EQ(server.error().message,
@@ -121,7 +120,6 @@ TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
 }
 
 TEST_F(StoreServerTest, ANewAttemptHasATableAndClientsOfItsOwn) {
-  StoreTable fresh;
   Client old = greeted_client();
   old.send(frame(RequestCode::kSet, text("k") + text("old")));
   ASSERT_TRUE(old.round_trip());
@@ -130,7 +128,7 @@ TEST_F(StoreServerTest, ANewAttemptHasATableAndClientsOfItsOwn) {
   see([&] {
     late = std::make_unique<Client>(greeted_client());
     late->send(frame(RequestCode::kSet, text("k") + text("late")));
-    server_->start_over(fresh);
+    server_->start_over();
     return true;
   });
   EXPECT_TRUE(old.is_closed_by_peer());
@@ -141,9 +139,8 @@ TEST_F(StoreServerTest, ANewAttemptHasATableAndClientsOfItsOwn) {
   EXPECT_EQ(client.receive(16), text("") + bytes_of<std::int64_t>(0));
   client.send(frame(RequestCode::kSet, text("k") + text("new")));
   ASSERT_TRUE(client.round_trip());
-  EXPECT_EQ(see([&] { return fresh.key_count(); }), 1u);
+  EXPECT_EQ(see([&] { return table().key_count(); }), 1u);
   EXPECT_TRUE(greeted_client().round_trip()) << "it goes on accepting";
-  stop();  // Before the table goes.
 }
 
 TEST_F(StoreServerTest, TellsWhoWaitsForWhat) {
@@ -153,7 +150,7 @@ TEST_F(StoreServerTest, TellsWhoWaitsForWhat) {
                frame(RequestCode::kWait,
                      bytes_of<std::uint64_t>(3) + text("there") + text("missing") + text("gone")));
   in_barrier.send(frame(RequestCode::kBarrier, text("b") + bytes_of<std::int64_t>(3)));
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 2; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 2; }));
 
   Client asking = greeted_client();
   asking.send(frame(RequestCode::kStatus));
@@ -199,9 +196,9 @@ TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
     Client dying = greeted_client();
     gone_address = dying.address();
     dying.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("not yet")));
-    ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 1; }));
+    ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
   }
-  ASSERT_TRUE(comes_to([&] { return table_.waiting_count() == 0; }));
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 0; }));
 
   const auto status = see([&] { return server_->status(); });
   ASSERT_EQ(status.gave_up.size(), 2u);
@@ -221,15 +218,15 @@ TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
 TEST_F(StoreServerTest, GivesAwayTheConnectionsOfNodes) {
   stop();
   std::vector<std::pair<boost::asio::ip::tcp::socket, std::string>> given;
-  start({.on_node = [&](boost::asio::ip::tcp::socket socket, std::string received) {
+  start({}, [&](boost::asio::ip::tcp::socket socket, std::string received) {
     given.emplace_back(std::move(socket), std::move(received));
-  }});
+  });
   const std::string much(3000, 'x');
   Client node(port_), late = greeted_client();
   node.send(std::string(1, static_cast<char>(kNodeGreeting)) + much);
   ASSERT_TRUE(comes_to([&] { return given.size() == 1; }));
   see([&] {
-    server_->start_over(table_);
+    server_->start_over();
     EXPECT_EQ(server_->connection_count(), 0u);
     // All of it, the part that the server had not read yet too.
     auto& [socket, received] = given[0];

@@ -1,4 +1,4 @@
-#include "store/table.h"
+#include "store/table/table.h"
 
 #include <map>
 #include <random>
@@ -7,7 +7,7 @@
 #include <gtest/gtest.h>
 #include <malloc.h>
 
-#include "store/request_parser.h"
+#include "store/protocol/request_parser.h"
 #include "store/test/frames.h"
 
 namespace distrun {
@@ -20,7 +20,7 @@ using ::testing::HasSubstr;
 using testing::text;
 
 constexpr PeerId kAlice = 1, kBob = 2, kCarol = 3;
-const std::string kStopWaiting("\0", 1), kWaitCanceled("\1", 1);
+const std::string kStopWaitingReply("\0", 1), kWaitCanceledReply("\1", 1);
 const std::string kReady("\0", 1), kNotReady("\1", 1);
 
 // A table with peers that speak in frames.
@@ -114,7 +114,7 @@ TEST_F(StoreTableTest, AWaitForVeryManyKeysIsNoEffort) {
     EXPECT_EQ(sent_to(kAlice), "");
     ask(kBob, RequestCode::kSet, text(std::to_string(i)) + text(""));
   }
-  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+  EXPECT_EQ(sent_to(kAlice), kStopWaitingReply);
   EXPECT_EQ(table_.waiting_count(), 0u);
 }
 
@@ -141,17 +141,17 @@ TEST_F(StoreTableTest, WaitIsAnsweredWhenTheLastKeyComes) {
   EXPECT_EQ(ask(kBob, RequestCode::kWait, keys({"b"})), "");
   ask(kCarol, RequestCode::kSet, text("b") + text(""));
   EXPECT_EQ(sent_to(kAlice), "");
-  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+  EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
   ask(kCarol, RequestCode::kAdd, text("a") + bytes_of<std::int64_t>(1));
-  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+  EXPECT_EQ(sent_to(kAlice), kStopWaitingReply);
   ask(kCarol, RequestCode::kSet, text("a") + text("again"));
   EXPECT_EQ(sent_to(kAlice), "");
 }
 
 TEST_F(StoreTableTest, WaitForWhatIsThereIsAnsweredAtOnce) {
   ask(kAlice, RequestCode::kSet, text("a") + text("1"));
-  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({"a"})), kStopWaiting);
-  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({})), kStopWaiting);
+  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({"a"})), kStopWaitingReply);
+  EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({})), kStopWaitingReply);
 }
 
 TEST_F(StoreTableTest, EveryWayToMakeAKeyWakes) {
@@ -169,13 +169,13 @@ TEST_F(StoreTableTest, EveryWayToMakeAKeyWakes) {
     const std::string key = "k" + std::to_string(i++);
     EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({key})), "");
     ask(kBob, code, fields);
-    EXPECT_EQ(sent_to(kAlice), kStopWaiting) << key;
+    EXPECT_EQ(sent_to(kAlice), kStopWaitingReply) << key;
   }
 }
 
 TEST_F(StoreTableTest, ACanceledWaitIsNotAnsweredLater) {
   ask(kAlice, RequestCode::kWait, keys({"a"}));
-  EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kWaitCanceled);
+  EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kWaitCanceledReply);
   ask(kBob, RequestCode::kSet, text("a") + text("1"));
   EXPECT_EQ(sent_to(kAlice), "");
 }
@@ -184,7 +184,7 @@ TEST_F(StoreTableTest, ACanceledWaitIsNotAnsweredLater) {
 TEST_F(StoreTableTest, ACancellationAfterTheAnswerIsAnsweredToo) {
   ask(kAlice, RequestCode::kWait, keys({"a"}));
   ask(kBob, RequestCode::kSet, text("a") + text("1"));
-  EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kStopWaiting + kWaitCanceled);
+  EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kStopWaitingReply + kWaitCanceledReply);
 }
 
 TEST_F(StoreTableTest, APeerThatIsGoneIsNotAnswered) {
@@ -194,7 +194,7 @@ TEST_F(StoreTableTest, APeerThatIsGoneIsNotAnswered) {
   ask(kCarol, RequestCode::kSet, text("a") + text("1"));
   ask(kCarol, RequestCode::kSet, text("b") + text("1"));
   EXPECT_EQ(sent_to(kAlice), "");
-  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+  EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
 }
 
 TEST_F(StoreTableTest, CheckSeesKeysAndQueuesThatHoldSomething) {
@@ -246,21 +246,21 @@ TEST_F(StoreTableTest, APushWakesOnePeerOnly) {
   ask(kCarol, RequestCode::kWait, keys({"q"}));
   ask(9, RequestCode::kQueuePush, text("q") + text("1"));
   EXPECT_EQ(sent_to(kAlice), "");  // Still waits for "other".
-  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+  EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
   EXPECT_EQ(sent_to(kCarol), "");
   ask(9, RequestCode::kQueuePush, text("q") + text("2"));
-  EXPECT_EQ(sent_to(kCarol), kStopWaiting);
+  EXPECT_EQ(sent_to(kCarol), kStopWaitingReply);
   ask(9, RequestCode::kSet, text("other") + text(""));
-  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
+  EXPECT_EQ(sent_to(kAlice), kStopWaitingReply);
 }
 
 TEST_F(StoreTableTest, ABarrierReleasesAllAtTheLast) {
   const std::string fields = text("b") + bytes_of<std::int64_t>(3);
   EXPECT_EQ(ask(kAlice, RequestCode::kBarrier, fields), "");
   EXPECT_EQ(ask(kBob, RequestCode::kBarrier, fields), "");
-  EXPECT_EQ(ask(kCarol, RequestCode::kBarrier, fields), kStopWaiting);
-  EXPECT_EQ(sent_to(kAlice), kStopWaiting);
-  EXPECT_EQ(sent_to(kBob), kStopWaiting);
+  EXPECT_EQ(ask(kCarol, RequestCode::kBarrier, fields), kStopWaitingReply);
+  EXPECT_EQ(sent_to(kAlice), kStopWaitingReply);
+  EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
 }
 
 // However keys, queues and waits come and go: what was taken is given back.

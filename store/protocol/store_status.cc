@@ -1,4 +1,4 @@
-#include "store/status.h"
+#include "distrun/store_status.h"
 
 #include <nlohmann/json.hpp>
 

@@ -95,7 +95,7 @@ constexpr const RequestSpec& request_spec(RequestCode code) {
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
 // A connection that begins with this byte is none of the store's: the nodes of a run talk on the
-// same port (StoreServer::Options::on_node).
+// same port (server/store_server_internals.h).
 inline constexpr std::uint8_t kNodeGreeting = 0xE1;
 
 // The answers to check, and to wait and barrier.

@@ -25,8 +25,8 @@
 #include <vector>
 
 #include "distrun/result.h"
-#include "store/limits.h"
-#include "store/request.h"
+#include "distrun/store_limits.h"
+#include "store/protocol/request.h"
 
 namespace distrun {
 

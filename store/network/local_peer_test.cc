@@ -1,10 +1,10 @@
-#include "store/local_peer.h"
+#include "store/network/local_peer.h"
 
 #include <boost/asio/io_context.hpp>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "store/local_process.h"
+#include "store/network/local_process.h"
 
 namespace distrun {
 namespace {

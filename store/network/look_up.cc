@@ -1,4 +1,4 @@
-#include "store/look_up.h"
+#include "store/network/look_up.h"
 
 #include <cstring>
 

@@ -1,4 +1,4 @@
-#include "store/port_holder.h"
+#include "store/network/port_holder.h"
 
 #include <array>
 
@@ -63,8 +63,7 @@ TEST_F(PortHolderTest, NamesTheProcessThatListens) {
     const auto wanted = at(wants, acceptor.local_endpoint().port());
     EXPECT_EQ(port_holder(wanted), self_) << listens << " and " << wants;
     // As the kernel has it.
-    StoreTable table;
-    const auto server = StoreServer::listen(io_, table, {.host = wants, .port = wanted.port()});
+    const auto server = StoreServer::listen(io_, {.host = wants, .port = wanted.port()});
     ASSERT_TRUE(server.has_error()) << listens << " and " << wants;
     EXPECT_EQ(server.error().kind, ErrorKind::kAddressInUse);
     EXPECT_THAT(server.error().message, EndsWith(": address already in use by " + self_));

@@ -1,4 +1,4 @@
-#include "store/local_peer.h"
+#include "store/network/local_peer.h"
 
 #include <algorithm>
 #include <array>

@@ -1,4 +1,4 @@
-#include "store/request_parser.h"
+#include "store/protocol/request_parser.h"
 
 #include <cstring>
 #include <utility>

@@ -19,6 +19,7 @@
 // Pure.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -26,9 +27,16 @@
 #include <vector>
 
 #include "distrun/result.h"
-#include "store/table.h"
 
 namespace distrun {
+
+// What a peer waits for.
+struct StoreWait {
+  std::vector<std::string> keys;  // Not all, where there are many: the first few that are missing.
+  std::size_t keys_left = 0;      // How many are missing.
+  // In a barrier: how many have come, of how many.
+  std::int64_t arrived = 0, arrivals_wanted = 0;
+};
 
 struct StoreStatus {
   struct Peer {
