@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 #include <future>
+#include <optional>
 #include <thread>
 #include <utility>
 
@@ -51,10 +52,8 @@ std::string request(RequestCode code, const std::vector<std::string>& keys) {
 
 // In a thread of its own, which is left behind where it takes too long: there is no way to end a
 // look-up.
-Result<std::vector<tcp::endpoint>> look_up_before(Clock::time_point deadline,
-                                                  const StoreAddress& address) {
-  using Endpoints = std::vector<tcp::endpoint>;
-  auto promise = std::make_shared<std::promise<Result<Endpoints>>>();
+Result<ResolvedAddresses> look_up_before(Clock::time_point deadline, const StoreAddress& address) {
+  auto promise = std::make_shared<std::promise<Result<ResolvedAddresses>>>();
   auto found = promise->get_future();
   std::thread([promise, address] {
     promise->set_value(look_up(address.host, address.port));
@@ -98,7 +97,7 @@ struct StoreClient::Impl {
 
   Result<void> connect(milliseconds timeout) {
     const auto begin = Clock::now(), deadline = begin + timeout;
-    std::vector<tcp::endpoint> endpoints;
+    ResolvedAddresses endpoints;
     error_code not_numeric;
     const auto numeric = asio::ip::make_address(address.host, not_numeric);
     if (!not_numeric) {
@@ -121,8 +120,7 @@ struct StoreClient::Impl {
     }
   }
 
-  Result<void> connect_once(const std::vector<tcp::endpoint>& endpoints,
-                            Clock::time_point deadline) {
+  Result<void> connect_once(const ResolvedAddresses& endpoints, Clock::time_point deadline) {
     error_code error, ignored;
     bool done = false;
     socket.close(ignored);
@@ -243,8 +241,8 @@ struct StoreClient::Impl {
   }
 
   // Of a request that the store answers when it sees fit.
-  Result<void> wait(const std::string& bytes, milliseconds timeout) {
-    const auto deadline = Clock::now() + timeout;
+  Result<void> wait(const std::string& bytes, std::optional<milliseconds> timeout) {
+    const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
     if (const auto sent = send(bytes); !sent) return sent.error();
     auto answer = receive_until(1, deadline);
     if (answer && answer->front() == kStopWaiting) return {};
@@ -253,7 +251,7 @@ struct StoreClient::Impl {
     answer = ask(request(RequestCode::kCancelWait), 1);
     if (!answer) return answer.error();
     if (answer->front() == kWaitCanceled) {
-      const std::chrono::duration<double> seconds = timeout;
+      const std::chrono::duration<double> seconds = timeout.value_or(milliseconds(0));
       return Error{ErrorKind::kTimedOut, fmt::format("not within {} s", seconds.count())};
     }
     // The end of the wait and its cancellation have crossed.
@@ -368,11 +366,13 @@ Result<bool> StoreClient::check(const std::vector<std::string>& keys) {
   return missing->front() == 0;
 }
 
-Result<void> StoreClient::wait(const std::vector<std::string>& keys, milliseconds timeout) {
+Result<void> StoreClient::wait(const std::vector<std::string>& keys,
+                               std::optional<milliseconds> timeout) {
   return impl_->wait(request(RequestCode::kWait, keys), timeout);
 }
 
-Result<void> StoreClient::barrier(std::string_view key, std::int64_t count, milliseconds timeout) {
+Result<void> StoreClient::barrier(std::string_view key, std::int64_t count,
+                                  std::optional<milliseconds> timeout) {
   std::string bytes = request(RequestCode::kBarrier, key);
   append_number(bytes, count);
   return impl_->wait(bytes, timeout);

@@ -56,6 +56,18 @@ TEST_F(StoreClientTest, WaitsForKeysAndForOthers) {
   EXPECT_TRUE(waits.get());
 }
 
+TEST_F(StoreClientTest, AWaitMayHaveNoTimeOut) {
+  StoreClient store = client();
+  auto waits = std::async(std::launch::async, [&] {
+    StoreClient waiting = client();
+    return waiting.wait({"a"}, std::nullopt) && waiting.barrier("all", 2, std::nullopt);
+  });
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
+  ASSERT_TRUE(store.set("a", ""));
+  EXPECT_TRUE(store.barrier("all", 2, seconds(10)));
+  EXPECT_TRUE(waits.get());
+}
+
 TEST_F(StoreClientTest, ATimeOutLeavesTheConnectionUsable) {
   StoreClient store = client();
   const auto waited = store.wait({"never"}, milliseconds(20));

@@ -8,11 +8,11 @@ namespace distrun {
 
 using boost::asio::ip::tcp;
 
-Result<std::vector<tcp::endpoint>> look_up(const std::string& host, std::uint16_t port) {
+Result<ResolvedAddresses> look_up(const std::string& host, std::uint16_t port) {
   addrinfo hints{}, *list = nullptr;
   hints.ai_socktype = SOCK_STREAM;
   const int error = ::getaddrinfo(host.c_str(), nullptr, &hints, &list);
-  std::vector<tcp::endpoint> endpoints;
+  ResolvedAddresses endpoints;
   for (const addrinfo* at = list; at != nullptr; at = at->ai_next) {
     tcp::endpoint endpoint;
     if (at->ai_addrlen > endpoint.capacity()) continue;

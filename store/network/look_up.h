@@ -12,8 +12,10 @@
 
 namespace distrun {
 
-// Each with `port`; at least one.  Fails with kSystem.
-Result<std::vector<boost::asio::ip::tcp::endpoint>> look_up(const std::string& host,
-                                                            std::uint16_t port);
+// At least one.
+using ResolvedAddresses = std::vector<boost::asio::ip::tcp::endpoint>;
+
+// Each with `port`.  Fails with kSystem.
+Result<ResolvedAddresses> look_up(const std::string& host, std::uint16_t port);
 
 }  // namespace distrun
