@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/text/edits.h"
+#include "common/text/edit_distance.h"
 #include "common/text/parse_number.h"
 
 namespace distrun {
@@ -127,7 +127,7 @@ class Splitter {
     const auto far = [&](const LaunchFlag& flag) {
       // -nproc lacks a dash, and the end.
       const bool begins = name.size() >= 3 && flag.name.starts_with(name);
-      return begins ? 0 : edits(name, flag.name);
+      return begins ? 0 : edit_distance(name, flag.name);
     };
     const auto nearest =
         std::min_element(flags_.begin(), flags_.end(),

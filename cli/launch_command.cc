@@ -1,7 +1,6 @@
 #include "cli/launch_command.h"
 
 #include <algorithm>
-#include <array>
 #include <filesystem>
 #include <iostream>
 #include <memory>
@@ -12,6 +11,7 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "common/os/host_name.h"
 #include "common/os/signal_list.h"
 #include "common/text/parse_number.h"
 #include "distrun/process_end.h"
@@ -99,11 +99,6 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
     text += "  every process of the run has been ended\n";
   }
   return text;
-}
-
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
 }
 
 }  // namespace

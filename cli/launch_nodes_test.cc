@@ -15,7 +15,7 @@
 
 #include "cli/test/launch.h"
 #include "distrun/store_address.h"
-#include "store/request.h"
+#include "store/protocol/request.h"
 
 namespace distrun {
 namespace {

@@ -17,8 +17,8 @@
 #include "common/units.h"
 #include "distrun/store_address.h"
 #include "launcher/outcome/run_end.h"
-#include "store/local_peer.h"
-#include "store/local_process.h"
+#include "store/network/local_peer.h"
+#include "store/network/local_process.h"
 
 namespace distrun {
 

@@ -17,6 +17,7 @@
 #include "cli/flags.h"
 #include "common/os/unique_fd.h"
 #include "common/text/parse_number.h"
+#include "common/units.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/process/worker_process.h"
 
@@ -123,7 +124,7 @@ void StoreServeCommand::check(const Environment&) {
       throw CLI::ValidationError("--listen-fd", "cannot be combined with --host or --port");
     }
   }
-  StoreLimits& limits = limits_;
+  StoreLimits& limits = options_.limits;
   limits.connections_max =
       number("--max-connections", max_connections_, std::size_t{1}, std::size_t{1} << 30);
   limits.key_bytes_max = bytes_from("--max-key", max_key_);
@@ -170,8 +171,7 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
     }
     err << std::flush;
   };
-  StoreTable table(limits_);
-  auto server = StoreServer::listen(io, table, options_);
+  auto server = StoreServer::listen(io, options_);
   if (!server) return fail(server.error());
   const auto port_file = PortFile::write(port_file_, (*server)->port());
   if (!port_file) return fail(port_file.error());

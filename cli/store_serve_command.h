@@ -25,15 +25,14 @@ class StoreServeCommand : public CliCommand {
  private:
   CLI::App* command_;
   StoreServer::Options options_;
-  StoreLimits limits_;
   std::string port_file_;
   // Flags whose text needs a second look.
   std::string port_ = "0", listen_fd_;
-  std::string max_connections_ = std::to_string(limits_.connections_max),
-              max_key_ = bytes_text(limits_.key_bytes_max),
-              max_value_ = bytes_text(limits_.value_bytes_max),
-              max_unread_ = bytes_text(limits_.unread_bytes_max),
-              max_memory_ = bytes_text(limits_.memory_bytes_max);
+  std::string max_connections_ = std::to_string(options_.limits.connections_max),
+              max_key_ = bytes_text(options_.limits.key_bytes_max),
+              max_value_ = bytes_text(options_.limits.value_bytes_max),
+              max_unread_ = bytes_text(options_.limits.unread_bytes_max),
+              max_memory_ = bytes_text(options_.limits.memory_bytes_max);
 };
 
 }  // namespace distrun

@@ -18,8 +18,8 @@
 #include <string>
 #include <unordered_map>
 
-#include "store/local_process.h"
-#include "store/status.h"
+#include "distrun/store_status.h"
+#include "store/network/local_process.h"
 
 namespace distrun {
 

@@ -15,8 +15,8 @@
 #include <unistd.h>
 
 #include "distrun/store_client.h"
+#include "distrun/store_status.h"
 #include "launcher/test/run_program.h"
-#include "store/status.h"
 #include "store/test/served_store.h"
 
 namespace distrun {

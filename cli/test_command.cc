@@ -12,11 +12,12 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "common/os/host_name.h"
+#include "common/os/temporary_folder.h"
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/worker_count.h"
-#include "launcher/run/private_folder.h"
 #include "testsuites/harness/report/result_file.h"
 #include "testsuites/harness/run/leftovers.h"
 
@@ -71,12 +72,6 @@ std::string history_file(const Environment& environment, const std::vector<std::
 int columns_of_terminal(int fd) {
   winsize size{};
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
-}
-
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
 }
 
 int fail(const Error& error, std::ostream& err) {
@@ -270,7 +265,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
                        options_.plan.gpus);
     return kExitTestFailed;
   }
-  auto folder = PrivateFolder::make(environment);
+  auto folder = TemporaryFolder::make(environment);
   if (!folder) return fail(folder.error(), err);
   // The ranks of a test meet in a file there.
   if (const auto url = file_url(folder->path()); !url) {
@@ -283,7 +278,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
 
   const auto launcher = [&](const Result<GuardTie>& tie) {
     // The guard removes it, too: either of the two may be killed.
-    const PrivateFolder removed = std::move(*folder);
+    const TemporaryFolder removed = std::move(*folder);
     return tie ? run_here(*tie, out, err) : fail(tie.error(), err);
   };
   std::vector<int> signals = options_.end_signals;

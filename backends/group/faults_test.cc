@@ -40,7 +40,7 @@ constexpr std::chrono::seconds kStartTimeout{60};  // On a busy machine.
 // The store that the ranks meet in.
 class Store {
  public:
-  Store() : server_(StoreServer::listen(io_, table_, {}).value()), port_(server_->port()) {
+  Store() : server_(StoreServer::listen(io_, {}).value()), port_(server_->port()) {
     thread_ = std::thread([this] { io_.run(); });
   }
   ~Store() {
@@ -51,7 +51,6 @@ class Store {
 
  private:
   boost::asio::io_context io_;
-  StoreTable table_;
   std::unique_ptr<StoreServer> server_;
   int port_;
   std::thread thread_;

@@ -10,7 +10,7 @@
 // A client leaves by ending its half of the connection and reading to the end of the server's: the
 // server has then noticed and forgotten it, so no wake-up goes to a client that is gone.
 //
-// Not generated, because StoreServer is meant to differ (see store/table.h):
+// Not generated, because StoreServer is meant to differ (see store/table/table.h):
 //   - a request, other than cancel_wait, of a client that waits; a second validate; sums beyond 64
 //     bits; an append beyond the largest value
 //   - part of a multi_set: LibTorch's server applies the entries that have come
@@ -78,7 +78,7 @@ class Servers {
  public:
   Servers()
       : theirs_(c10::make_intrusive<c10d::TCPStore>("127.0.0.1", options())),
-        ours_(StoreServer::listen(io_, table_, {}).value()),
+        ours_(StoreServer::listen(io_, {}).value()),
         our_port_(ours_->port()),
         thread_([this] { io_.run(); }) {}
 
@@ -111,7 +111,6 @@ class Servers {
 
   c10::intrusive_ptr<c10d::TCPStore> theirs_;
   boost::asio::io_context io_;
-  StoreTable table_;
   std::unique_ptr<StoreServer> ours_;
   std::uint16_t our_port_;
   std::thread thread_;

@@ -8,8 +8,8 @@
 #include <vector>
 
 #include "backends/test/store_raw_client.h"
-#include "store/limits.h"
-#include "store/request.h"
+#include "distrun/store_limits.h"
+#include "store/protocol/request.h"
 
 namespace distrun::testing {
 

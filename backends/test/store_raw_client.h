@@ -26,7 +26,7 @@
 
 #include "common/os/unique_fd.h"
 #include "common/units.h"
-#include "store/request.h"
+#include "store/protocol/request.h"
 #include "store/test/frames.h"
 
 namespace distrun::testing {

@@ -8,6 +8,7 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
+#include "common/units.h"
 #include "distrun/store_server.h"
 
 namespace distrun {
@@ -23,7 +24,7 @@ Bytes bytes(std::string_view text) { return {text.begin(), text.end()}; }
 class TcpStoreTest : public ::testing::Test {
  protected:
   TcpStoreTest()
-      : server_(StoreServer::listen(io_, table_, {}).value()),
+      : server_(StoreServer::listen(io_, {}).value()),
         port_(server_->port()),
         thread_([this] { io_.run(); }) {}
 
@@ -45,14 +46,13 @@ class TcpStoreTest : public ::testing::Test {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::chrono::steady_clock::now() < deadline) {
       std::promise<bool> waits;
-      boost::asio::post(io_, [&] { waits.set_value(table_.waiting_count() > 0); });
+      boost::asio::post(io_, [&] { waits.set_value(server_->status().waiting > 0); });
       if (waits.get_future().get()) return true;
     }
     return false;
   }
 
   boost::asio::io_context io_;
-  StoreTable table_;
   std::unique_ptr<StoreServer> server_;
   std::uint16_t port_;
   std::thread thread_;

@@ -9,8 +9,7 @@
 
 int main() {
   boost::asio::io_context io{1};
-  distrun::StoreTable table;
-  const auto server = distrun::StoreServer::listen(io, table, {});
+  const auto server = distrun::StoreServer::listen(io, {});
   if (!server) {
     std::cerr << "distrun_server: " << server.error().message << '\n';
     return 1;

@@ -11,6 +11,7 @@
 
 #include "common/os/unique_fd.h"
 #include "common/os/whole_file.h"
+#include "common/os/write_all.h"
 
 namespace distrun {
 
@@ -132,12 +133,7 @@ Result<void> write_text(const std::string& path, std::string_view text) {
   const UniqueFd file(
       ::open(path.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0644));
   if (!file) return Error::from_errno("write " + path);
-  while (!text.empty()) {
-    const auto done = ::write(file.get(), text.data(), text.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return Error::from_errno("write " + path);
-    text.remove_prefix(static_cast<std::size_t>(done));
-  }
+  if (!write_all(file.get(), text)) return Error::from_errno("write " + path);
   return {};
 }
 

@@ -26,6 +26,7 @@
 #include "common/crash/backtrace.h"
 #include "common/crash/error_file.h"
 #include "common/os/environment.h"
+#include "common/os/write_all.h"
 #include "common/text/demangle.h"
 #include "common/text/fixed_text.h"
 #include "common/text/parse_number.h"
@@ -54,15 +55,6 @@ struct Recorder {
 Recorder* recorder = nullptr;
 
 pid_t this_thread() { return static_cast<pid_t>(::syscall(SYS_gettid)); }
-
-void write_all(int file, std::string_view text) {
-  while (!text.empty()) {
-    const auto done = ::write(file, text.data(), text.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return;
-    text.remove_prefix(static_cast<std::size_t>(done));
-  }
-}
 
 void set_default(int signal) {
   struct sigaction action {};

@@ -7,6 +7,17 @@
 
 namespace distrun {
 
+Result<TemporaryFolder> TemporaryFolder::make(const Environment& environment) {
+  auto folder = make_temporary_folder(environment, "distrun");
+  if (!folder) return folder.error();
+  return TemporaryFolder(std::move(*folder));
+}
+
+TemporaryFolder::~TemporaryFolder() {
+  std::error_code ignored;  // A worker may still be writing there: then it stays.
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
+}
+
 Result<std::string> make_unique_folder(std::string path) {
   path += "_XXXXXX";
   if (::mkdtemp(path.data()) == nullptr) return Error::from_errno("make a folder " + path);

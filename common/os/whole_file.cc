@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/os/unique_fd.h"
+#include "common/os/write_all.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -39,16 +40,6 @@ mode_t mode_of_new_files() {
   const mode_t mask = ::umask(0);
   ::umask(mask);
   return 0666 & ~mask;
-}
-
-bool write_all(int fd, std::string_view text) {
-  while (!text.empty()) {
-    const auto done = ::write(fd, text.data(), text.size());
-    if (done < 0 && errno == EINTR) continue;
-    if (done < 0) return false;
-    text.remove_prefix(static_cast<std::size_t>(done));
-  }
-  return true;
 }
 
 }  // namespace

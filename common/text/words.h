@@ -14,7 +14,7 @@ inline std::string_view trimmed(std::string_view text) {
 }
 
 // Of A to Z; every other byte stays, whatever the locale.
-inline std::string in_small_letters(std::string_view text) {
+inline std::string ascii_lower(std::string_view text) {
   std::string small(text);
   for (char& letter : small) {
     if (letter >= 'A' && letter <= 'Z') letter = static_cast<char>(letter - 'A' + 'a');

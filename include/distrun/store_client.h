@@ -9,11 +9,12 @@
 // Keys are those on the wire: the TCPStore class of torch puts a '/' before a key of its
 // callers, and a PrefixStore "PREFIX/"; this client puts nothing.
 //
-// Every call blocks, and is bounded: by the time-out it is given, and where the store has to
-// answer at once, by the reply time-out of connect().  Errors are kTimedOut, which only connect(),
-// wait() and barrier() have; kProtocol, where the other side ends the connection or sends what no
-// store does; kSystem.  After any but the kTimedOut of wait() and barrier() the connection is of
-// no use, and further calls fail.
+// Every call blocks.  A time-out of zero means "do not wait", and std::nullopt, where a call takes
+// it, "no time-out".  An answer that the store gives at once is waited for as long as the reply
+// time-out of connect() says.
+// Errors are kTimedOut, which only connect(), wait() and barrier() have; kProtocol, if the other
+// side ends the connection or sends what no store does; kSystem.  After any but the kTimedOut of
+// wait() and barrier() the connection is of no use, and further calls fail.
 //
 // One thread at a time.
 #pragma once
@@ -35,10 +36,9 @@ namespace distrun {
 
 class StoreClient {
  public:
-  // Goes on trying until `timeout` is over where nobody listens there yet; tries once where it
-  // is zero, for at most five seconds.  A host that is no address is looked up, within the same
-  // time.  `reply_timeout` is how long the store may take for an answer that it does not have to
-  // wait for.
+  // Tries until `timeout` is over if nothing listens there yet; once if it is zero.  Every attempt
+  // may take five seconds.  A host that is not an address is looked up, within the same time.
+  // `reply_timeout` is how long the store may take for an answer that it does not have to wait for.
   static Result<StoreClient> connect(
       const StoreAddress& address, std::chrono::milliseconds timeout,
       std::chrono::milliseconds reply_timeout = std::chrono::seconds(30));
@@ -70,14 +70,16 @@ class StoreClient {
   Result<bool> check(const std::vector<std::string>& keys);  // Whether all are there.
 
   // Returns when all keys are there.
-  Result<void> wait(const std::vector<std::string>& keys, std::chrono::milliseconds timeout);
+  Result<void> wait(const std::vector<std::string>& keys,
+                    std::optional<std::chrono::milliseconds> timeout);
 
   // Returns when `count` clients, at least 1, have called it for this key.  A key serves for one
   // barrier, and who has given up still counts.
-  Result<void> barrier(std::string_view key, std::int64_t count, std::chrono::milliseconds timeout);
+  Result<void> barrier(std::string_view key, std::int64_t count,
+                       std::optional<std::chrono::milliseconds> timeout);
 
-  // A StoreStatus as JSON (status.h).  LibTorch's own server does not know this request, and ends
-  // the connection.
+  // A StoreStatus as JSON (store_status.h).  LibTorch's own server does not know this request, and
+  // ends the connection.
   Result<std::string> status();
 
   // This end of the connection.

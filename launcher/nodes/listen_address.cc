@@ -48,10 +48,10 @@ Result<std::string> listen_address(const std::string& host, std::chrono::millise
     return not_here(host, {host});
   }
 
-  std::optional<Result<Endpoints>> found;
+  std::optional<Result<ResolvedAddresses>> found;
   {
     const NameLookUp look_up(io, host, 0,
-                             [&](Result<Endpoints> result) { found = std::move(result); });
+                             [&](Result<ResolvedAddresses> result) { found = std::move(result); });
     io.run_for(timeout);
   }
   if (!found) {

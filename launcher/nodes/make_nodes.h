@@ -1,7 +1,7 @@
 // make_nodes makes what connects this node to the others, from the plan of a run of several nodes.
 //
 //     auto nodes = make_nodes(io, plan, "gpu-7", handlers);
-//     StoreServer::listen(io, table, {.on_node = nodes.take});      // on node 0
+//     StoreServerInternals::listen(io, {}, nodes.take);             // on node 0
 //     nodes.nodes->join();
 #pragma once
 

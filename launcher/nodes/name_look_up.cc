@@ -11,7 +11,6 @@
 #include <unistd.h>
 
 #include "common/os/unique_fd.h"
-#include "store/look_up.h"
 
 namespace distrun {
 
@@ -19,11 +18,11 @@ namespace distrun {
 struct NameLookUp::Answer {
   UniqueFd done{::eventfd(0, EFD_CLOEXEC)};  // Readable when `found` is there.
   std::mutex mutex;
-  std::optional<Result<Endpoints>> found;
+  std::optional<Result<ResolvedAddresses>> found;
 };
 
 NameLookUp::NameLookUp(boost::asio::io_context& io, const std::string& host, std::uint16_t port,
-                       std::function<void(Result<Endpoints>)> handler)
+                       std::function<void(Result<ResolvedAddresses>)> handler)
     : answer_(std::make_shared<Answer>()), done_(io, ::dup(answer_->done.get())) {
   // Signals are for the thread that made it: a new one inherits what is blocked.
   sigset_t all, before;

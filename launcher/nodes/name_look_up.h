@@ -1,6 +1,6 @@
 // NameLookUp finds the addresses of a host by its name, without holding up the event loop.
 //
-//     NameLookUp look_up(io, "gpu-7", 29500, [&](Result<std::vector<tcp::endpoint>> found) { … });
+//     NameLookUp look_up(io, "gpu-7", 29500, [&](Result<ResolvedAddresses> found) { … });
 //
 // A look-up cannot be ended: it runs in a thread of its own, which is left behind where it takes
 // longer than NameLookUp lives.  The handler is called once, on the thread of `io`, and not after
@@ -11,22 +11,19 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <vector>
 
 #include <boost/asio/io_context.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 
 #include "distrun/result.h"
+#include "store/network/look_up.h"
 
 namespace distrun {
-
-using Endpoints = std::vector<boost::asio::ip::tcp::endpoint>;
 
 class NameLookUp {
  public:
   NameLookUp(boost::asio::io_context& io, const std::string& host, std::uint16_t port,
-             std::function<void(Result<Endpoints>)> handler);
+             std::function<void(Result<ResolvedAddresses>)> handler);
 
  private:
   struct Answer;

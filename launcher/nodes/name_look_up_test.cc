@@ -13,7 +13,7 @@ using ::testing::Contains;
 
 TEST(NameLookUpTest, FindsAHost) {
   boost::asio::io_context io;
-  std::optional<Result<Endpoints>> found;
+  std::optional<Result<ResolvedAddresses>> found;
   const NameLookUp look_up(io, "localhost", 29500, [&](auto result) { found = result; });
   io.run_for(std::chrono::seconds(30));
   ASSERT_TRUE(found && *found);
@@ -23,7 +23,7 @@ TEST(NameLookUpTest, FindsAHost) {
 
 TEST(NameLookUpTest, ANameThatIsNoneIsAnError) {
   boost::asio::io_context io;
-  std::optional<Result<Endpoints>> found;
+  std::optional<Result<ResolvedAddresses>> found;
   const NameLookUp look_up(io, "no such host", 29500, [&](auto result) { found = result; });
   io.run_for(std::chrono::seconds(60));
   ASSERT_TRUE(found);

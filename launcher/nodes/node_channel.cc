@@ -11,7 +11,7 @@
 #include <sys/socket.h>
 
 #include "distrun/store_address.h"
-#include "store/request.h"
+#include "store/protocol/request.h"
 
 namespace distrun {
 

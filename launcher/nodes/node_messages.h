@@ -12,7 +12,7 @@
 //       ◀────────────── StartNode | FinishNode       the next attempt, or the end
 //
 // On the wire a message is one line of JSON, and a connection begins with the byte
-// kNodeGreeting of store/request.h: the nodes use the port of the workers' store.
+// kNodeGreeting of store/protocol/request.h: the nodes use the port of the workers' store.
 //
 //     {"type": "start", "attempt": 0, "rank_base": 4, "world_size": 8, …}
 //

@@ -2,9 +2,9 @@
 // from the store's port, and carries out what the coordinator decides.
 //
 //     NodesHost host(io, own_request, {.join_timeout = …}, handlers);
-//     StoreServer::listen(io, table, {.on_node = [&](auto socket, auto received) {
+//     StoreServerInternals::listen(io, {}, [&](auto socket, auto received) {
 //       host.take(std::move(socket), std::move(received));
-//     }});
+//     });
 //     host.join();
 //
 // Trust: who can connect to the port can join, as with the store itself.  A connection that does

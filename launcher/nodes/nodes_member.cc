@@ -103,14 +103,14 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     const auto numeric = asio::ip::make_address(options.address.host, not_numeric);
     if (!not_numeric) return connect_to({{numeric, options.address.port}});
     look_up.emplace(io, options.address.host, options.address.port,
-                    [self = shared_from_this()](Result<Endpoints> found) {
+                    [self = shared_from_this()](Result<ResolvedAddresses> found) {
                       if (self->phase != Phase::kConnecting) return;
                       if (!found) return self->try_again(found.error().message);
                       self->connect_to(*found);
                     });
   }
 
-  void connect_to(const Endpoints& endpoints) {
+  void connect_to(const ResolvedAddresses& endpoints) {
     socket = tcp::socket(io);
     asio::async_connect(socket, endpoints,
                         [self = shared_from_this()](error_code error, const tcp::endpoint&) {

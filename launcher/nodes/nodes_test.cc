@@ -10,7 +10,8 @@
 #include "distrun/store_server.h"
 #include "launcher/nodes/nodes_host.h"
 #include "launcher/nodes/nodes_member.h"
-#include "store/request.h"
+#include "store/protocol/request.h"
+#include "store/server/store_server_internals.h"
 
 namespace distrun {
 namespace {
@@ -51,14 +52,10 @@ class NodesTest : public ::testing::Test {
   // Node 0, at a free port unless one is given.
   void host(int nodes = 2, NodesHost::Options options = {}, std::uint16_t port = 0) {
     host_.emplace(io_, request(0, nodes), options, host_log_.handlers());
-    store_ = StoreServer::listen(io_, table_,
-                                 {.port = port,
-                                  .on_node =
-                                      [this](tcp::socket socket, std::string received) {
-                                        if (host_)
-                                          host_->take(std::move(socket), std::move(received));
-                                      }})
-                 .value();
+    const auto take = [this](tcp::socket socket, std::string received) {
+      if (host_) host_->take(std::move(socket), std::move(received));
+    };
+    store_ = StoreServerInternals::listen(io_, {.port = port}, take).value();
     port_ = store_->port();
     host_->join();
   }
@@ -107,7 +104,6 @@ class NodesTest : public ::testing::Test {
   }
 
   asio::io_context io_;
-  StoreTable table_;
   std::unique_ptr<StoreServer> store_;
   std::string address_ = "127.0.0.1";
   std::uint16_t port_ = 0;
@@ -247,8 +243,7 @@ TEST_F(NodesTest, NodesOutliveTheStoreOfAnAttempt) {
   host();
   NodesMember& other = member(request(1), log_);
   ASSERT_TRUE(both_start());
-  StoreTable fresh;
-  store_->start_over(fresh);
+  store_->start_over();
   other.report(NodeSucceeded{0});
   host_->report(NodeSucceeded{0});
   EXPECT_TRUE(comes_to([&] { return log_.orders.size() == 2; }));
@@ -330,8 +325,7 @@ TEST_F(NodesTest, AnotherServerAtThePortIsAnError) {
 
 // As torch's own store does; but so does a node 0 that is about to end.
 TEST_F(NodesTest, AServerThatOnlyClosesIsTriedAFewTimes) {
-  StoreTable table;
-  const auto store = StoreServer::listen(io_, table, {}).value();
+  const auto store = StoreServer::listen(io_, {}).value();
   port_ = store->port();
   member(request(1), log_);
   ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));

@@ -1,41 +1,21 @@
 #include "launcher/process/oom_kills.h"
 
-#include <fstream>
-#include <sstream>
-
 #include <fmt/format.h>
+
+#include "common/os/cgroup.h"
 
 namespace distrun {
 
 namespace {
 
-// The number behind the word "oom_kill" that begins a line.
-std::optional<std::uint64_t> counter(const std::string& path) {
-  std::ifstream file(path);
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::uint64_t count = 0;
-    if (words >> name >> count && name == "oom_kill") return count;
-  }
-  return std::nullopt;
+std::optional<std::uint64_t> kills_in(const std::string& path) {
+  return named_number(path, "oom_kill");
 }
 
-// Lines of /proc/self/cgroup read "0::/a/b", and "4:memory:/a/b" in version 1.
-std::optional<std::uint64_t> counter_of_cgroup(const std::string& root) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    const std::size_t first = line.find(':'), second = line.find(':', first + 1);
-    if (second == std::string::npos) continue;
-    const std::string controllers = "," + line.substr(first + 1, second - first - 1) + ",";
-    const std::string path = line.substr(second + 1);
-    std::optional<std::uint64_t> count;
-    if (controllers == ",,") {
-      count = counter(fmt::format("{}/sys/fs/cgroup{}/memory.events", root, path));
-    } else if (controllers.find(",memory,") != std::string::npos) {
-      count = counter(fmt::format("{}/sys/fs/cgroup/memory{}/memory.oom_control", root, path));
-    }
-    if (count) return count;
+std::optional<std::uint64_t> kills_of_cgroup(const std::string& root) {
+  for (const Cgroup& group : memory_cgroups(root)) {
+    const char* file = group.version == 2 ? "/memory.events" : "/memory.oom_control";
+    if (const auto count = kills_in(group.folder() + file)) return count;
   }
   return std::nullopt;
 }
@@ -48,7 +28,7 @@ std::uint64_t grown(const std::optional<std::uint64_t>& before,
 }  // namespace
 
 OomKills OomKills::read(const std::string& root) {
-  return {counter_of_cgroup(root), counter(root + "/proc/vmstat")};
+  return {kills_of_cgroup(root), kills_in(root + "/proc/vmstat")};
 }
 
 std::string oom_evidence(const OomKills& before, const OomKills& after) {

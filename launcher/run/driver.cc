@@ -32,6 +32,7 @@
 #include "launcher/run/run_output.h"
 #include "launcher/run/run_signals.h"
 #include "launcher/run/supervisor.h"
+#include "store/server/store_server_internals.h"
 
 namespace distrun {
 
@@ -121,11 +122,9 @@ class Driver {
       if (!found) return found.error();
       host = std::move(*found);
     }
-    auto server = StoreServer::listen(io_, *table_,
-                                      {.host = host,
-                                       .port = options.master_port,
-                                       .same_user = options.same_user,
-                                       .on_node = nodes_.take});
+    auto server = StoreServerInternals::listen(
+        io_, {.host = host, .port = options.master_port, .same_user = options.same_user},
+        nodes_.take);
     if (!server) return server.error();
     store_ = std::move(*server);
     place_.store_port = store_->port();
@@ -170,11 +169,7 @@ class Driver {
   void obey(const StopNode& order) { happened(StopOrdered{order.verdict, order.is_last}); }
   void obey(const FinishNode& order) { happened(FinishOrdered{order.verdict}); }
 
-  void renew_store() {
-    auto fresh = std::make_unique<StoreTable>();
-    store_->start_over(*fresh);
-    table_ = std::move(fresh);
-  }
+  void renew_store() { store_->start_over(); }
 
   // An event that comes while the actions of another are performed waits for its turn.
   void happened(RunEvent event) {
@@ -506,7 +501,6 @@ class Driver {
   RunPlace place_;
   asio::io_context io_{1};
   RunOutput output_;
-  std::unique_ptr<StoreTable> table_ = std::make_unique<StoreTable>();
   MadeNodes nodes_;                     // Where there are several.
   std::optional<Error> not_joined_;     // Why they have not come together.
   std::unique_ptr<StoreServer> store_;  // Where the workers do not meet in a file; node 0's.

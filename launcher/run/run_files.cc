@@ -13,7 +13,7 @@ Result<RunFiles> RunFiles::make(const LaunchPlan& plan) {
     if (!folder) return folder.error();
     files.folder = std::move(*folder);
   } else if (!plan.options.log.is_off()) {
-    auto folder = PrivateFolder::make(plan.environment);
+    auto folder = TemporaryFolder::make(plan.environment);
     if (!folder) return folder.error();
     files.folder = folder->path();
     files.temporary.emplace(std::move(*folder));

@@ -11,9 +11,9 @@
 #include <optional>
 #include <string>
 
+#include "common/os/temporary_folder.h"
 #include "distrun/result.h"
 #include "launcher/plan/plan.h"
-#include "launcher/run/private_folder.h"
 #include "launcher/run/store_file.h"
 
 namespace distrun {
@@ -21,8 +21,8 @@ namespace distrun {
 struct RunFiles {
   std::string folder;  // Of error files, and of log files where some are kept: then it stays. Empty
                        // where there are to be none.
-  std::optional<PrivateFolder> temporary;  // `folder`, where it goes with the run.
-  std::optional<StoreFile> store;          // Where the workers meet in a file.
+  std::optional<TemporaryFolder> temporary;  // `folder`, where it goes with the run.
+  std::optional<StoreFile> store;            // Where the workers meet in a file.
 
   static Result<RunFiles> make(const LaunchPlan& plan);
 };

@@ -3,21 +3,12 @@
 #include <algorithm>
 #include <fstream>
 
+#include "common/os/cgroup.h"
 #include "common/units.h"
 
 namespace distrun::internal {
 
 namespace {
-
-// The number in a line "name number …" of a file.
-std::optional<std::size_t> field(const std::string& path, const std::string& wanted) {
-  std::ifstream file(path);
-  std::size_t number = 0;
-  for (std::string name, rest; file >> name >> number && std::getline(file, rest);) {
-    if (name == wanted) return number;
-  }
-  return std::nullopt;
-}
 
 // Nothing for "max".
 std::optional<std::size_t> number_in(const std::string& path) {
@@ -30,9 +21,8 @@ std::size_t difference(std::size_t all, std::size_t used) { return all - std::mi
 
 // The place of this process among the groups: "/", "/a/b".
 std::string group_of_this_process(const std::string& root) {
-  std::ifstream file(root + "/proc/self/cgroup");
-  for (std::string line; std::getline(file, line);) {
-    if (line.starts_with("0::/")) return line.substr(3);
+  for (const Cgroup& group : memory_cgroups(root)) {
+    if (group.version == 2 && group.path.starts_with('/')) return group.path;
   }
   return "/";
 }
@@ -41,8 +31,8 @@ std::optional<std::size_t> left_in_group(const std::string& folder, std::size_t 
   const auto most = number_in(folder + "/memory.max");
   const auto used = number_in(folder + "/memory.current");
   if (!most || !used) return std::nullopt;
-  const std::size_t cached = field(folder + "/memory.stat", "active_file").value_or(0) +
-                             field(folder + "/memory.stat", "inactive_file").value_or(0);
+  const std::size_t cached = named_number(folder + "/memory.stat", "active_file").value_or(0) +
+                             named_number(folder + "/memory.stat", "inactive_file").value_or(0);
   if (const auto swap = number_in(folder + "/memory.swap.max")) {
     const auto swapped = number_in(folder + "/memory.swap.current").value_or(0);
     swap_left = std::min(swap_left, difference(*swap, swapped));
@@ -54,9 +44,9 @@ std::optional<std::size_t> left_in_group(const std::string& folder, std::size_t 
 
 std::optional<std::size_t> memory_left(const std::string& root) {
   const std::string facts = root + "/proc/meminfo";
-  const std::size_t swap = field(facts, "SwapFree:").value_or(0) * kKiB;
+  const std::size_t swap = named_number(facts, "SwapFree:").value_or(0) * kKiB;
   std::optional<std::size_t> left;
-  if (const auto available = field(facts, "MemAvailable:")) left = *available * kKiB + swap;
+  if (const auto available = named_number(facts, "MemAvailable:")) left = *available * kKiB + swap;
   for (std::string group = group_of_this_process(root);; group.resize(group.rfind('/'))) {
     const auto in_group = left_in_group(root + "/sys/fs/cgroup" + group, swap);
     if (in_group) left = std::min(left.value_or(*in_group), *in_group);

@@ -21,8 +21,9 @@
 #include <string_view>
 #include <vector>
 
-#include "store/request_parser.h"
-#include "store/table.h"
+#include "common/units.h"
+#include "store/protocol/request_parser.h"
+#include "store/table/table.h"
 #include "store/test/frames.h"
 
 namespace distrun {

@@ -7,7 +7,7 @@
 #include <string>
 #include <string_view>
 
-#include "store/request.h"
+#include "store/protocol/request.h"
 
 namespace distrun::testing {
 

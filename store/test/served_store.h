@@ -22,6 +22,7 @@
 
 #include "common/os/unique_fd.h"
 #include "distrun/store_server.h"
+#include "store/server/store_server_internals.h"
 #include "store/test/frames.h"
 
 namespace distrun::testing {
@@ -96,9 +97,9 @@ class StoreServerTest : public ::testing::Test {
   void SetUp() override { start({}); }
   void TearDown() override { stop(); }
 
-  void start(const StoreServer::Options& options, const StoreLimits& limits = {}) {
-    table_ = StoreTable(limits);
-    server_ = StoreServer::listen(io_, table_, options).value();
+  void start(const StoreServer::Options& options,
+             const StoreServerInternals::TakeNode& take_node = nullptr) {
+    server_ = StoreServerInternals::listen(io_, options, take_node).value();
     port_ = server_->port();
     thread_ = std::thread([this] { io_.run(); });
   }
@@ -109,6 +110,9 @@ class StoreServerTest : public ::testing::Test {
     thread_.join();
     io_.restart();
   }
+
+  // Requires the server's thread.
+  const StoreTable& table() const { return StoreServerInternals::table(*server_); }
 
   // What `look` sees on the server's thread.
   template <class Look>
@@ -134,7 +138,6 @@ class StoreServerTest : public ::testing::Test {
   }
 
   boost::asio::io_context io_;
-  StoreTable table_;
   std::unique_ptr<StoreServer> server_;
   std::uint16_t port_ = 0;
   std::thread thread_;

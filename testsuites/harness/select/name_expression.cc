@@ -51,7 +51,7 @@ class NameExpressionParser {
       return wrong("a word, 'not' or '(' is missing");
     }
     NameExpression word;
-    word.word_ = in_small_letters(token_);
+    word.word_ = ascii_lower(token_);
     step();
     return word;
   }
@@ -119,7 +119,7 @@ Result<NameExpression> NameExpression::parse(std::string_view text) {
   return NameExpressionParser(text).parse();
 }
 
-bool NameExpression::matches(std::string_view id) const { return holds_for(in_small_letters(id)); }
+bool NameExpression::matches(std::string_view id) const { return holds_for(ascii_lower(id)); }
 
 bool NameExpression::holds_for(std::string_view id) const {
   switch (kind_) {

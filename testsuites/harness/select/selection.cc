@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/text/edits.h"
+#include "common/text/edit_distance.h"
 #include "common/text/parse_number.h"
 #include "common/text/printable.h"
 #include "common/text/shell_quote.h"
@@ -44,9 +44,9 @@ std::vector<std::string_view> names_in(const std::vector<TestInfo>& tests) {
 
 // Small where `candidate` may have been meant: it holds the name, or is nearly spelt so.
 std::optional<std::size_t> distance(const std::string& name, std::string_view candidate) {
-  const std::string other = in_small_letters(candidate);
+  const std::string other = ascii_lower(candidate);
   if (other.find(name) != std::string::npos) return 0;
-  const std::size_t far = edits(name, other);
+  const std::size_t far = edit_distance(name, other);
   if (far > std::max<std::size_t>(1, name.size() / 4)) return std::nullopt;
   return far;
 }
@@ -55,7 +55,7 @@ std::optional<std::size_t> distance(const std::string& name, std::string_view ca
 std::vector<std::string_view> near_matches(std::string_view name,
                                            const std::vector<TestInfo>& tests) {
   constexpr std::size_t kShown = 3;
-  const std::string small = in_small_letters(name.substr(0, kShownBytes));
+  const std::string small = ascii_lower(name.substr(0, kShownBytes));
   std::vector<std::pair<std::size_t, std::string_view>> candidates;
   for (const std::string_view candidate : names_in(tests)) {
     if (const auto far = distance(small, candidate)) candidates.emplace_back(*far, candidate);

@@ -1,0 +1,16 @@
+#include "common/os/host_name.h"
+
+#include <gtest/gtest.h>
+#include <sys/utsname.h>
+
+namespace distrun {
+namespace {
+
+TEST(HostNameTest, IsTheKernels) {
+  utsname kernel{};
+  ASSERT_EQ(::uname(&kernel), 0);
+  EXPECT_EQ(host_name(), kernel.nodename);
+}
+
+}  // namespace
+}  // namespace distrun

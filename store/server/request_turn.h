@@ -1,0 +1,31 @@
+// RequestTurn says when a client has been served long enough, and the others get a turn: the event
+// loop is shared, in a launcher also with its signals and workers.
+//
+//     RequestTurn turn;
+//     while (!turn.is_over() && …) turn.spend_on(request);
+//
+// A turn is about a thousand requests with the keys they name, or one that looks at everything.
+#pragma once
+
+#include <cstddef>
+
+#include "store/protocol/request.h"
+
+namespace distrun {
+
+class RequestTurn {
+ public:
+  void spend_on(const StoreRequest& request) {
+    const bool is_long =
+        request.code == RequestCode::kStatus || request.code == RequestCode::kListKeys;
+    spent_ += is_long ? kTurn : 1 + request.keys.size();
+  }
+
+  bool is_over() const { return spent_ >= kTurn; }
+
+ private:
+  static constexpr std::size_t kTurn = 1024;
+  std::size_t spent_ = 0;
+};
+
+}  // namespace distrun
