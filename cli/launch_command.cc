@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/host_name.h"
 #include "common/os/signal_list.h"
 #include "common/text/parse_number.h"
 #include "distrun/process_end.h"
@@ -36,7 +37,7 @@ namespace distrun {
 namespace {
 
 // {0}: the command's name.
-constexpr const char* kExamples =
+constexpr const char* kLaunchHelp =
     R"({1}
 Every flag can also be given as PET_<FLAG>, with underscores for dashes, and by the beginning of its
 name.  docs/torchrun.md holds each against torchrun's.
@@ -101,11 +102,6 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
   return text;
 }
 
-std::string host_name() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "this host";
-}
-
 }  // namespace
 
 LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun)
@@ -114,7 +110,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
       as_torchrun_(as_torchrun) {
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));
   command_->footer(
-      fmt::format(fmt::runtime(kExamples), name, as_torchrun ? kTorchrunsProgram : kProgram));
+      fmt::format(fmt::runtime(kLaunchHelp), name, as_torchrun ? kTorchrunsProgram : kProgram));
   bind_flag(*command_, "nproc-per-node", nproc_per_node_);
   bind_flag(*command_, "nnodes", nnodes_);
   bind_flag(*command_, "node-rank", node_rank_);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/host_name.h"
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
 #include "launcher/outcome/run_end.h"
@@ -24,7 +25,7 @@ namespace distrun {
 
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kTestHelp =
     R"(A test is a GoogleTest test that all its ranks run, each in a process of its own; it passes where
 every rank passes, with at least one assertion made.  Its id is SUITE.CLASS.TEST: a part of it that
 ends at a dot means all that begin so.  Without a name all tests are run.
@@ -73,12 +74,6 @@ int columns_of_terminal(int fd) {
   return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
 }
 
-std::string host_name() {
-  char name[256] = {};
-  ::gethostname(name, sizeof(name) - 1);
-  return name;
-}
-
 int fail(const Error& error, std::ostream& err) {
   err << "distrun test: " << error.message << std::endl;
   return error.kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
@@ -111,7 +106,7 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 TestCommand::TestCommand(CLI::App& app)
     : command_(app.add_subcommand("test", "Runs suites of distributed tests.")) {
   command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME]…"));
-  command_->footer(kHelp);
+  command_->footer(kTestHelp);
   command_->add_option("name", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST")
       ->type_name("");
   add_selection();

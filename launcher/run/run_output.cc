@@ -60,26 +60,26 @@ LastLines last_lines_of(const std::string& path) {
   return last;
 }
 
-struct WorkerStream {
-  StreamRoute route;
-  UniqueFd from;  // The pipe, until it is watched.
-  std::unique_ptr<StreamOutput> output;
-  std::unique_ptr<OutputRelay> relay;
-
-  LastLines last_lines() const {
-    if (output) return output->last_lines();
-    return route.file.empty() ? LastLines() : last_lines_of(route.file);
-  }
-};
-
-struct WorkerOutput {
-  std::array<WorkerStream, 2> streams;
-  int open = 0;  // Streams that are read and have not ended.
-};
-
 }  // namespace
 
 struct RunOutput::Impl {
+  struct WorkerStream {
+    StreamRoute route;
+    UniqueFd from;  // The pipe, until it is watched.
+    std::unique_ptr<StreamOutput> output;
+    std::unique_ptr<OutputRelay> relay;
+
+    LastLines last_lines() const {
+      if (output) return output->last_lines();
+      return route.file.empty() ? LastLines() : last_lines_of(route.file);
+    }
+  };
+
+  struct WorkerOutput {
+    std::array<WorkerStream, 2> streams;
+    int open = 0;  // Streams that are read and have not ended.
+  };
+
   Impl(asio::io_context& context, const LaunchPlan& run, std::string run_folder, Consoles to,
        std::function<void(const Lost&)> tell)
       : io(context),
