@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include "common/text/parse_number.h"
-#include "launcher/nodes/node_messages.h"
 #include "launcher/plan/meeting_place.h"
 
 namespace distrun {
