@@ -20,7 +20,7 @@ namespace {
 constexpr const char* kDescription =
     "distrun starts, connects, watches and tests the processes of a distributed PyTorch program.";
 
-constexpr const char* kExamples = R"(Examples:
+constexpr const char* kAppExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
   distrun launch --nproc-per-node 4 train.py
   distrun launch --help
@@ -43,7 +43,7 @@ Examples:
   distrun store status)";
 
 // The command that was meant, as far as it was understood: "distrun store get".
-std::string name_of(const CLI::App& app) {
+std::string command_name(const CLI::App& app) {
   std::string name = app.get_name();
   for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
     at = at->get_subcommands().front();
@@ -70,7 +70,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   CLI::App app(kDescription, "distrun");
   app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] …"));
   app.set_version_flag("--version", "distrun " DISTRUN_VERSION);
-  app.footer(kExamples);
+  app.footer(kAppExamples);
   app.require_subcommand(1);
   const std::string launch_name = as_torchrun ? "torchrun" : "distrun launch";
   LaunchCommand launch(app, launch_name, as_torchrun);
@@ -101,7 +101,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     return wrong_usage(launch_name, error.what());
   }
   std::reverse(reversed.begin(), reversed.end());  // As CLI11 takes them.
-  const auto name = [&] { return as_torchrun ? launch_name : name_of(app); };
+  const auto name = [&] { return as_torchrun ? launch_name : command_name(app); };
   try {
     app.parse(std::move(reversed));
     chosen()->check(environment);
@@ -112,7 +112,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     out << version.what() << '\n';
     return 0;
   } catch (const CLI::ParseError& error) {
-    const std::string whole = name_of(app);
+    const std::string whole = command_name(app);
     const auto depth = static_cast<std::size_t>(std::count(whole.begin(), whole.end(), ' '));
     const bool unknown = depth < arguments.size() && !innermost(app).get_subcommands({}).empty() &&
                          !arguments[depth].starts_with('-');

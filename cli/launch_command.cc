@@ -36,7 +36,7 @@ namespace distrun {
 namespace {
 
 // {0}: the command's name.
-constexpr const char* kExamples =
+constexpr const char* kLaunchHelp =
     R"({1}
 Every flag can also be given as PET_<FLAG>, with underscores for dashes, and by the beginning of its
 name.  docs/torchrun.md holds each against torchrun's.
@@ -109,7 +109,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
       as_torchrun_(as_torchrun) {
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));
   command_->footer(
-      fmt::format(fmt::runtime(kExamples), name, as_torchrun ? kTorchrunsProgram : kProgram));
+      fmt::format(fmt::runtime(kLaunchHelp), name, as_torchrun ? kTorchrunsProgram : kProgram));
   bind_flag(*command_, "nproc-per-node", nproc_per_node_);
   bind_flag(*command_, "nnodes", nnodes_);
   bind_flag(*command_, "node-rank", node_rank_);

@@ -25,7 +25,7 @@ namespace distrun {
 
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kStoreServeHelp =
     R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM or SIGHUP end it, with status 0.
 
 There is no authentication: who can connect can read and change every key.  On a loopback
@@ -90,7 +90,7 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
     : command_(store.add_subcommand("serve", "Run a store, until a signal ends it.")) {
   CLI::App& serve = *command_;
   serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
-  serve.footer(kHelp);
+  serve.footer(kStoreServeHelp);
   own_flag(serve, "host", options_.host, "Numeric address at which it listens, IPv4 or IPv6.");
   own_flag(serve, "port", port_, "Its port; 0: a free one.");
   own_flag(serve, "port-file", port_file_,

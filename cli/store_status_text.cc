@@ -25,7 +25,7 @@ std::string counted(std::uint64_t count, std::string_view singular) {
   return fmt::format("{} {}{}", count, singular, count == 1 ? "" : "s");
 }
 
-std::string name_of(const std::string& address, const PeerProcesses& processes) {
+std::string peer_name(const std::string& address, const PeerProcesses& processes) {
   const auto found = processes.find(address);
   if (found == processes.end()) return printable(address, 100);
   const LocalProcess& process = found->second;
@@ -91,12 +91,12 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
                    [](const auto& a, const auto& b) { return a.idle_s > b.idle_s; });
 
   text += section("waiting", waiting, [&](const StoreStatus::Peer& peer) {
-    return fmt::format("{:<28} {:>7.1f} s {}", name_of(peer.address, processes), peer.idle_s,
+    return fmt::format("{:<28} {:>7.1f} s {}", peer_name(peer.address, processes), peer.idle_s,
                        text_of(*peer.wait));
   });
   text += section("connected, not waiting", others, [&](const StoreStatus::Peer& peer) {
     const std::string last = peer.last_request.empty() ? "nothing so far" : peer.last_request;
-    return fmt::format("{:<28} {:>7.1f} s ago: {}", name_of(peer.address, processes), peer.idle_s,
+    return fmt::format("{:<28} {:>7.1f} s ago: {}", peer_name(peer.address, processes), peer.idle_s,
                        printable(last, 100));
   });
   if (status.connections > status.peers.size()) {
@@ -122,7 +122,7 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   text += section("gave up, or ended while they waited", status.gave_up,
                   [&](const StoreStatus::GaveUp& event) {
                     return fmt::format("{:<28} {:>7.1f} s ago, after {:.1f} s {}",
-                                       name_of(event.address, processes), event.ago_s,
+                                       peer_name(event.address, processes), event.ago_s,
                                        event.waited_s, text_of(event.wait));
                   });
   text += section(fmt::format("refused (the last of {})", status.refused), status.closed,

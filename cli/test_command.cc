@@ -25,7 +25,7 @@ namespace distrun {
 
 namespace {
 
-constexpr const char* kHelp =
+constexpr const char* kTestHelp =
     R"(A test is a GoogleTest test that all its ranks run, each in a process of its own; it passes where
 every rank passes, with at least one assertion made.  Its id is SUITE.CLASS.TEST: a part of it that
 ends at a dot means all that begin so.  Without a name all tests are run.
@@ -106,7 +106,7 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 TestCommand::TestCommand(CLI::App& app)
     : command_(app.add_subcommand("test", "Runs suites of distributed tests.")) {
   command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME]…"));
-  command_->footer(kHelp);
+  command_->footer(kTestHelp);
   command_->add_option("name", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST")
       ->type_name("");
   add_selection();

@@ -4,18 +4,16 @@
 
 #include "launcher/nodes/nodes_host.h"
 #include "launcher/nodes/nodes_member.h"
-#include "launcher/run/supervisor.h"
+#include "launcher/plan/options.h"
 
 namespace distrun {
 
 namespace {
 
-// What a node takes at most from StopNode to NodeStopped, besides --shutdown-timeout: for what
-// SIGTERM does not end, for what is left behind, and for the way.
-std::chrono::milliseconds stop_margin() {
-  const Supervisor::Options options;
-  return options.kill_timeout + options.leftovers_timeout + std::chrono::seconds(15);
-}
+// The most that a node takes from StopNode to NodeStopped, besides --shutdown-timeout: to kill what
+// SIGTERM does not end and what has leaked, and for the network.
+constexpr std::chrono::milliseconds kStopMargin =
+    kWorkerKillTimeout + kLeakedProcessesTimeout + std::chrono::seconds(15);
 
 }  // namespace
 
@@ -37,7 +35,7 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
   auto nodes = std::make_unique<NodesHost>(
       io, request,
       NodesHost::Options{.join_timeout = options.join_timeout,
-                         .stop_timeout = options.shutdown_timeout + stop_margin(),
+                         .stop_timeout = options.shutdown_timeout + kStopMargin,
                          .stop_patience = options.shutdown_timeout + std::chrono::seconds(5)},
       std::move(handlers));
   const auto take = [to = nodes.get()](boost::asio::ip::tcp::socket socket, std::string received) {

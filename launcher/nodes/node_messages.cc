@@ -3,6 +3,8 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "launcher/plan/several_nodes.h"
+
 namespace distrun {
 
 namespace {

@@ -36,9 +36,6 @@ inline constexpr int kNodeProtocol = 1;
 // A message that is longer is refused; what may be longer in it (a worker's last lines) is cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
 
-// Nor is a run's id, a role or a host's name longer than this.
-inline constexpr std::size_t kNodeNameBytesMax = 512;
-
 // To be let in.
 struct JoinRequest {
   int protocol = kNodeProtocol;

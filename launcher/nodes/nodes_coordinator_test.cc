@@ -15,9 +15,9 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 
-const NodesCoordinator::TimePoint kStart{};
+const NodesCoordinator::TimePoint kJoinStart{};
 
-std::string text(const NodeAction& action) {
+std::string node_action_text(const NodeAction& action) {
   struct Text {
     std::string operator()(const AcceptNode& a) { return fmt::format("accept {}", a.node); }
     std::string operator()(const RefuseNode& a) { return "refuse: " + a.reason; }
@@ -41,12 +41,12 @@ std::string text(const NodeAction& action) {
 // Nodes are peers of their own rank, but for a second one of that rank.
 class NodesCoordinatorTest : public ::testing::Test {
  protected:
-  void make(const NodesCoordinator::Options& options) { coordinator_.emplace(options, kStart); }
+  void make(const NodesCoordinator::Options& options) { coordinator_.emplace(options, kJoinStart); }
 
   std::vector<std::string> step(const NodeEvent& event, seconds after = seconds(1)) {
     std::vector<std::string> lines;
-    for (const NodeAction& action : coordinator_->step(event, kStart + after)) {
-      lines.push_back(text(action));
+    for (const NodeAction& action : coordinator_->step(event, kJoinStart + after)) {
+      lines.push_back(node_action_text(action));
       if (const auto* order = std::get_if<OrderNode>(&action)) {
         if (const auto* finish = std::get_if<FinishNode>(&order->order)) verdict_ = finish->verdict;
       }
@@ -110,7 +110,7 @@ TEST_F(NodesCoordinatorTest, WorkersAreAlsoCountedByRole) {
   JoinRequest other = request(1);
   other.role = "evaluator";
   std::vector<std::pair<int, int>> places;
-  for (const auto& action : coordinator_->step(NodeAsked{1, other}, kStart)) {
+  for (const auto& action : coordinator_->step(NodeAsked{1, other}, kJoinStart)) {
     if (const auto* order = std::get_if<OrderNode>(&action)) {
       const auto& start = std::get<StartNode>(order->order);
       places.emplace_back(start.role_rank_base, start.role_world_size);
@@ -154,7 +154,7 @@ TEST_F(NodesCoordinatorTest, WhoDoesNotComeInTimeIsNamed) {
   make({.nodes = 4, .run_id = "run", .join_timeout = seconds(60)});
   joins(0);
   joins(2);
-  EXPECT_EQ(coordinator_->next_deadline(), kStart + seconds(60));
+  EXPECT_EQ(coordinator_->next_deadline(), kJoinStart + seconds(60));
   EXPECT_THAT(step(NodesTick{}, seconds(59)), IsEmpty());
   EXPECT_THAT(step(NodesTick{}, seconds(60)), ElementsAre("stop 125 to 0", "stop 125 to 2"));
   reports(2, NodeStopped{});
@@ -244,7 +244,7 @@ TEST_F(NodesCoordinatorTest, WhoNeverStopsIsNotWaitedForForEver) {
   fails(1, 7);
   reports(1, NodeStopped{});
   const auto deadline = coordinator_->next_deadline();
-  ASSERT_EQ(deadline, kStart + seconds(1 + 90));
+  ASSERT_EQ(deadline, kJoinStart + seconds(1 + 90));
   EXPECT_THAT(step(NodesTick{}, seconds(90)), IsEmpty());
   EXPECT_EQ(coordinator_->awaited(), "node 0 (host0) to end its workers");
   EXPECT_THAT(step(NodesTick{}, seconds(91)), ElementsAre("finish 7 to 0", "finish 7 to 1"));
@@ -317,7 +317,7 @@ class RandomNodes {
         coordinator_({.nodes = static_cast<int>(nodes_.size()),
                       .run_id = "run",
                       .max_restarts = max_restarts_},
-                     kStart) {}
+                     kJoinStart) {}
 
   void run() {
     for (std::size_t i = 0; i < nodes_.size(); ++i) {
@@ -356,7 +356,7 @@ class RandomNodes {
   std::size_t pick(std::size_t choices) { return random_() % choices; }
 
   void tell(const NodeEvent& event) {
-    for (const NodeAction& action : coordinator_.step(event, kStart)) {
+    for (const NodeAction& action : coordinator_.step(event, kJoinStart)) {
       if (const auto* order = std::get_if<OrderNode>(&action)) {
         nodes_[static_cast<std::size_t>(order->node)].orders.push_back(order->order);
       } else if (std::holds_alternative<RenewStore>(action)) {

@@ -15,8 +15,8 @@
 namespace distrun {
 namespace {
 
-struct Pipe {
-  Pipe() {
+struct RelayPipe {
+  RelayPipe() {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC | O_NONBLOCK), 0);
     from.reset(ends[0]);
@@ -47,7 +47,7 @@ class OutputRelayTest : public ::testing::Test {
  protected:
   // A worker whose output goes to the console as it comes.
   struct Worker {
-    Pipe pipe;
+    RelayPipe pipe;
     std::optional<StreamOutput> stream;
     std::unique_ptr<OutputRelay> relay;
     bool ended = false;
@@ -65,7 +65,7 @@ class OutputRelayTest : public ::testing::Test {
   }
 
   boost::asio::io_context io_;
-  Pipe console_;
+  RelayPipe console_;
   OutputSink sink_{io_, console_.to.get(), nullptr};
   std::array<char, 64 * kKiB> buffer_;
   std::vector<std::unique_ptr<Worker>> workers_;

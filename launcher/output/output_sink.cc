@@ -27,15 +27,6 @@ using asio::posix::stream_descriptor;
 
 namespace {
 
-// How a write to the descriptor is kept from waiting for a reader.
-enum class Way {
-  kNeverWaits,  // A file, or a device such as /dev/null: there is no reader.
-  kReopened,    // A pipe or a terminal, by a description of our own that is non-blocking.
-  kSocket,      // send() can be told not to wait.
-  kPolled,      // A pipe or a terminal that cannot be opened again (another user's): what poll()
-                // promises, which is not quite enough where somebody else writes there as well.
-};
-
 // Of what poll() calls writable, a pipe takes this much without waiting.
 constexpr std::size_t kPolledBytes = PIPE_BUF;
 
@@ -47,6 +38,15 @@ bool takes_now(int fd) {
 }  // namespace
 
 struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
+  // How a write to the descriptor is kept from waiting for a reader.
+  enum class Way {
+    kNeverWaits,  // A file, or a device such as /dev/null: there is no reader.
+    kReopened,    // A pipe or a terminal, by a description of our own that is non-blocking.
+    kSocket,      // send() can be told not to wait.
+    kPolled,      // A pipe or a terminal that cannot be opened again (another user's): what poll()
+                  // promises, which is not quite enough where somebody else writes there as well.
+  };
+
   Impl(asio::io_context& context, int to, std::function<void(int)> report_broken)
       : io(context), fd(to), writable(context), on_broken(std::move(report_broken)) {
     struct stat status {};

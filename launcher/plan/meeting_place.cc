@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "common/text/parse_number.h"
+#include "common/text/words.h"
 
 namespace distrun {
 
@@ -13,7 +14,9 @@ namespace {
 
 constexpr const char* kLoopback = "127.0.0.1";
 
-Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
+Error bad_endpoint(std::string message) {
+  return {ErrorKind::kInvalidArgument, std::move(message)};
+}
 
 bool is_host(std::string_view text) {
   const auto belongs = [](unsigned char letter) {
@@ -29,18 +32,13 @@ bool is_numeric(const std::string& host) {
   return !error;
 }
 
-std::string_view trimmed(std::string_view text) {
-  while (text.starts_with(' ')) text.remove_prefix(1);
-  while (text.ends_with(' ')) text.remove_suffix(1);
-  return text;
-}
-
 }  // namespace
 
 Result<std::string> parse_host(std::string_view text) {
   std::string_view host = trimmed(text);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
-  if (!is_host(host)) return wrong(fmt::format("'{}' is neither a name nor an address", text));
+  if (!is_host(host))
+    return bad_endpoint(fmt::format("'{}' is neither a name nor an address", text));
   return std::string(host);
 }
 
@@ -60,7 +58,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
     host = endpoint.substr(0, colon);
   }
   auto name = parse_host(host);
-  if (!name) return wrong(fmt::format("'{}' is not HOST:PORT, as in node7:29500", text));
+  if (!name) return bad_endpoint(fmt::format("'{}' is not HOST:PORT, as in node7:29500", text));
   parsed.host = std::move(*name);
   return parsed;
 }
@@ -76,7 +74,7 @@ Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text) {
     const std::string_view key = trimmed(entry.substr(0, equals));
     const std::string_view value = trimmed(entry.substr(std::min(equals + 1, entry.size())));
     if (key.empty() || value.empty()) {
-      return wrong(fmt::format("'{}' is not KEY=VALUE, as in timeout=900", entry));
+      return bad_endpoint(fmt::format("'{}' is not KEY=VALUE, as in timeout=900", entry));
     }
     entries.push_back({key, value});
   }
@@ -87,10 +85,10 @@ Result<RdzvBackend> parse_rdzv_backend(std::string_view text) {
   if (text == "static") return RdzvBackend::kStatic;
   if (text == "c10d") return RdzvBackend::kC10d;
   if (text.starts_with("etcd")) {
-    return wrong(
+    return bad_endpoint(
         fmt::format("'{}' is not taken: distrun needs no server; say static or c10d", text));
   }
-  return wrong(fmt::format("'{}' is neither static nor c10d", text));
+  return bad_endpoint(fmt::format("'{}' is neither static nor c10d", text));
 }
 
 MeetingPlace meeting_place(const MeetingFlags& flags) {

@@ -8,43 +8,44 @@ namespace {
 
 using ::testing::HasSubstr;
 
-std::string text(const MeetingPlace& place) {
+std::string place_text(const MeetingPlace& place) {
   return place.address + " " + std::to_string(place.port) + " " + place.run_id;
 }
 
 TEST(MeetingPlaceTest, WithoutAPortItIsAFreeOneAndTheIdRandom) {
-  EXPECT_EQ(text(meeting_place({})), "127.0.0.1 0 ");
-  EXPECT_EQ(text(meeting_place({.run_id = "mine"})), "127.0.0.1 0 mine");
+  EXPECT_EQ(place_text(meeting_place({})), "127.0.0.1 0 ");
+  EXPECT_EQ(place_text(meeting_place({.run_id = "mine"})), "127.0.0.1 0 mine");
 }
 
 TEST(MeetingPlaceTest, StaticIsWhatWasGiven) {
-  EXPECT_EQ(text(meeting_place({.master_port = 29600})), "127.0.0.1 29600 none");
-  EXPECT_EQ(text(meeting_place({.run_id = "mine", .master_addr = "::1", .master_port = 0})),
+  EXPECT_EQ(place_text(meeting_place({.master_port = 29600})), "127.0.0.1 29600 none");
+  EXPECT_EQ(place_text(meeting_place({.run_id = "mine", .master_addr = "::1", .master_port = 0})),
             "::1 0 mine");
-  EXPECT_EQ(text(meeting_place({.endpoint = Endpoint{"127.0.0.2", 7}, .master_port = 8})),
+  EXPECT_EQ(place_text(meeting_place({.endpoint = Endpoint{"127.0.0.2", 7}, .master_port = 8})),
             "127.0.0.2 7 none");
 }
 
 TEST(MeetingPlaceTest, ANameIsThisMachine) {
-  EXPECT_EQ(text(meeting_place({.master_addr = "node7", .master_port = 5})), "127.0.0.1 5 none");
-  EXPECT_EQ(text(meeting_place({.endpoint = Endpoint{"localhost", 6}})), "127.0.0.1 6 none");
+  EXPECT_EQ(place_text(meeting_place({.master_addr = "node7", .master_port = 5})),
+            "127.0.0.1 5 none");
+  EXPECT_EQ(place_text(meeting_place({.endpoint = Endpoint{"localhost", 6}})), "127.0.0.1 6 none");
 }
 
 TEST(MeetingPlaceTest, UnderC10dThePortIsFreeWhateverTheEndpointSays) {
-  EXPECT_EQ(text(meeting_place({.backend = RdzvBackend::kC10d,
-                                .endpoint = Endpoint{"10.0.0.1", 29400},
-                                .master_addr = "10.0.0.2",
-                                .master_port = 5})),
+  EXPECT_EQ(place_text(meeting_place({.backend = RdzvBackend::kC10d,
+                                      .endpoint = Endpoint{"10.0.0.1", 29400},
+                                      .master_addr = "10.0.0.2",
+                                      .master_port = 5})),
             "127.0.0.1 0 none");
-  EXPECT_EQ(text(meeting_place({.backend = RdzvBackend::kC10d, .local_addr = "127.0.0.3"})),
+  EXPECT_EQ(place_text(meeting_place({.backend = RdzvBackend::kC10d, .local_addr = "127.0.0.3"})),
             "127.0.0.3 0 none");
 }
 
 TEST(MeetingPlaceTest, StandaloneWins) {
-  EXPECT_EQ(text(meeting_place({.standalone = true,
-                                .endpoint = Endpoint{"10.0.0.1", 29400},
-                                .master_addr = "10.0.0.2",
-                                .master_port = 5})),
+  EXPECT_EQ(place_text(meeting_place({.standalone = true,
+                                      .endpoint = Endpoint{"10.0.0.1", 29400},
+                                      .master_addr = "10.0.0.2",
+                                      .master_port = 5})),
             "127.0.0.1 0 ");
 }
 

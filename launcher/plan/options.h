@@ -15,6 +15,12 @@
 
 namespace distrun {
 
+// How long the launcher waits for a worker that it has sent SIGKILL.
+inline constexpr std::chrono::milliseconds kWorkerKillTimeout = std::chrono::seconds(30);
+// How long it waits for leaked processes that it kills.  It does nothing else meanwhile, so this is
+// shorter than what nodes wait for each other.
+inline constexpr std::chrono::milliseconds kLeakedProcessesTimeout = std::chrono::seconds(10);
+
 struct LaunchOptions {
   int nproc_per_node = 1;  // Workers on this node.
   int nnodes = 1;          // Nodes of the run; this one is node_rank.

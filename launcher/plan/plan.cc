@@ -46,12 +46,12 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
   return plan;
 }
 
-void place_ranks(LaunchPlan& plan, const StartNode& start) {
-  plan.world_size = start.world_size;
-  plan.role_rank_base = start.role_rank_base;
-  plan.role_world_size = start.role_world_size;
+void place_ranks(LaunchPlan& plan, const NodeRanks& ranks) {
+  plan.world_size = ranks.world_size;
+  plan.role_rank_base = ranks.role_rank_base;
+  plan.role_world_size = ranks.role_world_size;
   for (WorkerPlan& worker : plan.workers) {
-    worker.rank = Rank(start.rank_base + worker.local_rank.value());
+    worker.rank = Rank(ranks.rank_base + worker.local_rank.value());
   }
 }
 

@@ -14,7 +14,6 @@
 #include "common/os/environment.h"
 #include "common/rank.h"
 #include "distrun/result.h"
-#include "launcher/nodes/node_messages.h"
 #include "launcher/plan/command.h"
 #include "launcher/plan/options.h"
 
@@ -42,7 +41,13 @@ struct LaunchPlan {
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment);
 
-// Of several nodes: only once all are there it is known which ranks this one's workers have.
-void place_ranks(LaunchPlan& plan, const StartNode& start);
+// The ranks of one node's workers: RANK and ROLE_RANK of the first, and of how many.
+struct NodeRanks {
+  int rank_base = 0, world_size = 1;
+  int role_rank_base = 0, role_world_size = 1;
+};
+
+// With several nodes, the ranks of this one's workers are known only after all nodes have joined.
+void place_ranks(LaunchPlan& plan, const NodeRanks& ranks);
 
 }  // namespace distrun

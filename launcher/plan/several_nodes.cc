@@ -3,34 +3,34 @@
 #include <fmt/format.h>
 
 #include "common/text/parse_number.h"
-#include "launcher/nodes/node_messages.h"
 #include "launcher/plan/meeting_place.h"
 
 namespace distrun {
 
 namespace {
 
-Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
+Error bad_flag(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
 
 }  // namespace
 
 Result<void> settle_several_nodes(LaunchOptions& options) {
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
-    return wrong(fmt::format("--node-rank {}: with --nnodes {} these go from 0 to {}",
-                             options.node_rank, options.nnodes, options.nnodes - 1));
+    return bad_flag(fmt::format("--node-rank {}: with --nnodes {} these go from 0 to {}",
+                                options.node_rank, options.nnodes, options.nnodes - 1));
   }
   if (options.nnodes == 1) return {};
   if (options.store.kind == StoreChoice::Kind::kFile) {
-    return wrong("--store: several nodes meet in a TCP store; leave it out");
+    return bad_flag("--store: several nodes meet in a TCP store; leave it out");
   }
   if (options.same_user) {
-    return wrong("--same-user: it would keep the other nodes out; leave it out");
+    return bad_flag("--same-user: it would keep the other nodes out; leave it out");
   }
   if (options.run_id.size() > kNodeNameBytesMax) {
-    return wrong(fmt::format("--rdzv-id: of several nodes, at most {} bytes", kNodeNameBytesMax));
+    return bad_flag(
+        fmt::format("--rdzv-id: of several nodes, at most {} bytes", kNodeNameBytesMax));
   }
   if (options.role.size() > kNodeNameBytesMax) {
-    return wrong(fmt::format("--role: of several nodes, at most {} bytes", kNodeNameBytesMax));
+    return bad_flag(fmt::format("--role: of several nodes, at most {} bytes", kNodeNameBytesMax));
   }
   if (options.master_port == 0) options.master_port = kDefaultNodesPort;
   if (options.run_id.empty()) options.run_id = "none";

@@ -8,6 +8,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <cstdint>
 #include <optional>
 #include <string_view>
@@ -19,6 +20,9 @@ namespace distrun {
 
 // What --master-port is for several nodes where it is not given, as under torchrun.
 inline constexpr std::uint16_t kDefaultNodesPort = 29500;
+
+// With several nodes, a run's id, a role or a host's name has at most this many bytes.
+inline constexpr std::size_t kNodeNameBytesMax = 512;
 
 // Fills in what has another default for several nodes: the port, and the run's id, which all nodes
 // must have in common.  Fails with kInvalidArgument, naming the flag.  For one node, it only

@@ -15,8 +15,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-struct Pipe {
-  Pipe() {
+struct OutputPipe {
+  OutputPipe() {
     int ends[2];
     EXPECT_EQ(::pipe2(ends, O_CLOEXEC), 0);
     from.reset(ends[0]);
@@ -53,7 +53,7 @@ SpawnRequest shell(const std::string& script, int out) {
 
 // Runs a script to its end and returns what it wrote.
 std::string output_of(const std::string& script) {
-  Pipe pipe;
+  OutputPipe pipe;
   auto started = spawn_process(shell(script, pipe.to.get())).value();
   pipe.to.reset();
   std::string text = read_all(pipe.from.get());
@@ -63,7 +63,7 @@ std::string output_of(const std::string& script) {
 }
 
 TEST(WorkerProcessTest, GetsItsArgumentsEnvironmentAndOutput) {
-  Pipe pipe;
+  OutputPipe pipe;
   SpawnRequest request = shell("echo $RANK $0 $1", pipe.to.get());
   request.arguments.insert(request.arguments.end(), {"zero", "one two"});
   request.environment.set("RANK", "3");
@@ -75,7 +75,7 @@ TEST(WorkerProcessTest, GetsItsArgumentsEnvironmentAndOutput) {
 }
 
 TEST(WorkerProcessTest, EndsAreToldApart) {
-  Pipe pipe;
+  OutputPipe pipe;
   for (const auto& [script, end] :
        {std::pair{"exit 3", ProcessEnd(ExitedWith{3})}, {"kill -SEGV $$", KilledBy{SIGSEGV}}}) {
     const auto started = spawn_process(shell(script, pipe.to.get())).value();
@@ -87,7 +87,7 @@ TEST(WorkerProcessTest, EndsAreToldApart) {
 }
 
 TEST(WorkerProcessTest, ARunningProcessHasNoEnd) {
-  Pipe pipe;
+  OutputPipe pipe;
   const auto started = spawn_process(shell("exec sleep 60", pipe.to.get())).value();
   EXPECT_EQ(look_at_end(started), std::nullopt);
   signal_group(started, SIGKILL);
@@ -136,7 +136,7 @@ TEST(WorkerProcessTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoProcess) {
 }
 
 TEST(WorkerProcessTest, TheEndOfAGroupTakesWhatAWorkerLeftInIt) {
-  Pipe pipe;
+  OutputPipe pipe;
   const auto started = spawn_process(shell("sleep 60 & echo left; exit 0", pipe.to.get())).value();
   pipe.to.reset();
   wait_for_end(started);

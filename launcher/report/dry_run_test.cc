@@ -16,12 +16,12 @@ LaunchOptions two_workers() { return {.nproc_per_node = 2, .run_id = "a run"}; }
 
 const Command kCommand{"/usr/bin/python3", {"python3", "-u", "train.py", "--name=it's"}};
 
-std::string text(const LaunchOptions& options, const Environment& environment = {}) {
+std::string dry_run_of(const LaunchOptions& options, const Environment& environment = {}) {
   return dry_run_text(make_plan(options, kCommand, environment).value());
 }
 
 TEST(DryRunTest, EachWorkerHasItsVariablesAndItsCommand) {
-  const std::string all = text(two_workers());
+  const std::string all = dry_run_of(two_workers());
   EXPECT_THAT(all, StartsWith("# rank 0 of 2\nenv -u DISTRUN_INIT_METHOD \\\n"));
   EXPECT_THAT(all, HasSubstr("\n# rank 1 of 2\nenv"));
   EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK=0 \\\n"), HasSubstr("\n  RANK=1 \\\n")));
@@ -29,22 +29,23 @@ TEST(DryRunTest, EachWorkerHasItsVariablesAndItsCommand) {
 }
 
 TEST(DryRunTest, ValuesAreQuotedForAShell) {
-  EXPECT_THAT(text(two_workers()), HasSubstr("TORCHELASTIC_RUN_ID='a run'"));
+  EXPECT_THAT(dry_run_of(two_workers()), HasSubstr("TORCHELASTIC_RUN_ID='a run'"));
 }
 
 TEST(DryRunTest, WhatIsNotKnownYetIsSaidSo) {
   LaunchOptions options = two_workers();
-  EXPECT_THAT(text(options), AllOf(HasSubstr("MASTER_PORT='(a free port)'"),
-                                   HasSubstr("TORCHELASTIC_ERROR_FILE='(a new folder)/")));
+  EXPECT_THAT(dry_run_of(options), AllOf(HasSubstr("MASTER_PORT='(a free port)'"),
+                                         HasSubstr("TORCHELASTIC_ERROR_FILE='(a new folder)/")));
   options.master_port = 29500;
-  EXPECT_THAT(text(options), AllOf(HasSubstr("MASTER_PORT=29500"), Not(HasSubstr("free port"))));
+  EXPECT_THAT(dry_run_of(options),
+              AllOf(HasSubstr("MASTER_PORT=29500"), Not(HasSubstr("free port"))));
 }
 
 TEST(DryRunTest, AFileTakesThePlaceOfThePort) {
   LaunchOptions options = two_workers();
   options.store = {StoreChoice::Kind::kFile, "/scratch/meet"};
   EXPECT_THAT(
-      text(options),
+      dry_run_of(options),
       AllOf(HasSubstr("env -u DISTRUN_STORE -u MASTER_ADDR -u MASTER_PORT \\\n"),
             HasSubstr("DISTRUN_INIT_METHOD=file:///scratch/meet"), Not(HasSubstr("free port"))));
 }
@@ -54,7 +55,7 @@ TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
   options.nnodes = 3;
   options.node_rank = 1;
   options.master_port = 29500;
-  const std::string all = text(options);
+  const std::string all = dry_run_of(options);
   EXPECT_THAT(all, StartsWith("# local rank 0 of 2 on node 1 of 3\n"));
   EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK='(known when all nodes are there)'"),
                          HasSubstr("\n  WORLD_SIZE='(known"), HasSubstr("\n  ROLE_RANK='(known"),
@@ -65,7 +66,7 @@ TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
 TEST(DryRunTest, WhatIsInheritedIsNotShown) {
   Environment environment;
   environment.set("SECRET", "do not print");
-  EXPECT_THAT(text(two_workers(), environment), Not(HasSubstr("SECRET")));
+  EXPECT_THAT(dry_run_of(two_workers(), environment), Not(HasSubstr("SECRET")));
 }
 
 }  // namespace

@@ -22,7 +22,7 @@ LaunchPlan plan() {
 
 std::string line(const RunNews& news) { return news_json(news, plan(), "node7", kTime); }
 
-const std::string kStart = R"({"time":"2026-03-01T12:00:00.250Z","event":")";
+const std::string kLineStart = R"({"time":"2026-03-01T12:00:00.250Z","event":")";
 const std::string kFrom = R"(","run_id":"r1","host":"node7","node_rank":1)";
 
 RunEnd failed_by(const ProcessEnd& end) {
@@ -33,17 +33,17 @@ RunEnd failed_by(const ProcessEnd& end) {
 
 TEST(NewsJsonTest, TheBeginningNamesTheLauncherAndTheStore) {
   EXPECT_EQ(line(RunBegan{.launcher_pid = 42, .store = "127.0.0.1:29500"}),
-            kStart + "run_began" + kFrom +
+            kLineStart + "run_began" + kFrom +
                 R"(,"launcher_pid":42,"store":"127.0.0.1:29500","workers":2})");
-  EXPECT_EQ(line(AttemptBegan{3}), kStart + "attempt_began" + kFrom + R"(,"attempt":3})");
+  EXPECT_EQ(line(AttemptBegan{3}), kLineStart + "attempt_began" + kFrom + R"(,"attempt":3})");
 }
 
 TEST(NewsJsonTest, AWorkerIsNamedByRankAndLocalRank) {
   EXPECT_EQ(
       line(WorkerBegan{.attempt = 1, .worker = LocalRank(1), .pid = 4711}),
-      kStart + "worker_began" + kFrom + R"(,"attempt":1,"rank":3,"local_rank":1,"pid":4711})");
+      kLineStart + "worker_began" + kFrom + R"(,"attempt":1,"rank":3,"local_rank":1,"pid":4711})");
   EXPECT_EQ(line(OutputHeld{LocalRank(0)}),
-            kStart + "output_held" + kFrom + R"(,"rank":2,"local_rank":0})");
+            kLineStart + "output_held" + kFrom + R"(,"rank":2,"local_rank":0})");
 }
 
 TEST(NewsJsonTest, AnEndIsAnExitCodeOrASignal) {
@@ -51,49 +51,49 @@ TEST(NewsJsonTest, AnEndIsAnExitCodeOrASignal) {
       .worker = LocalRank(0), .pid = 7, .end = ExitedWith{3}, .run_time = milliseconds(3250)};
   const std::string worker = R"(,"attempt":0,"rank":2,"local_rank":0,"pid":7)";
   EXPECT_EQ(line(ended),
-            kStart + "worker_ended" + kFrom + worker + R"(,"exit_code":3,"run_time_s":3.25})");
+            kLineStart + "worker_ended" + kFrom + worker + R"(,"exit_code":3,"run_time_s":3.25})");
   ended.end = KilledBy{SIGSEGV};
-  EXPECT_EQ(line(ended),
-            kStart + "worker_ended" + kFrom + worker + R"(,"signal":"SIGSEGV","run_time_s":3.25})");
+  EXPECT_EQ(line(ended), kLineStart + "worker_ended" + kFrom + worker +
+                             R"(,"signal":"SIGSEGV","run_time_s":3.25})");
 }
 
 TEST(NewsJsonTest, WhatHappensToTheLauncherIsToldToo) {
   EXPECT_EQ(line(Signalled{SIGUSR2, true}),
-            kStart + "signalled" + kFrom + R"(,"signal":"SIGUSR2","forwarded":true})");
-  EXPECT_EQ(line(Suspended{}), kStart + "suspended" + kFrom + "}");
-  EXPECT_EQ(line(Continued{}), kStart + "continued" + kFrom + "}");
+            kLineStart + "signalled" + kFrom + R"(,"signal":"SIGUSR2","forwarded":true})");
+  EXPECT_EQ(line(Suspended{}), kLineStart + "suspended" + kFrom + "}");
+  EXPECT_EQ(line(Continued{}), kLineStart + "continued" + kFrom + "}");
 }
 
 TEST(NewsJsonTest, LeftoversAreAListAlsoWhereTheirNamesAreNoText) {
   EXPECT_EQ(line(LeftoversEnded{{{5, "a \"b\"\n"}, {6, "\xff"}}}),
-            kStart + "leftovers_ended" + kFrom +
+            kLineStart + "leftovers_ended" + kFrom +
                 R"(,"processes":[{"pid":5,"name":"a \"b\"\n"},{"pid":6,"name":"�"}]})");
 }
 
 TEST(NewsJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {
   EXPECT_EQ(line(AttemptFailed{.attempt = 0, .end = failed_by(ExitedWith{7})}),
-            kStart + "attempt_failed" + kFrom +
+            kLineStart + "attempt_failed" + kFrom +
                 R"(,"attempt":0,"cause":"worker_failed","exit_status":7,)"
                 R"("culprit":{"rank":3,"local_rank":1,"exit_code":7}})");
   EXPECT_EQ(line(RunEnded{failed_by(KilledBy{SIGKILL})}),
-            kStart + "run_ended" + kFrom +
+            kLineStart + "run_ended" + kFrom +
                 R"(,"cause":"worker_failed","exit_status":137,)"
                 R"("culprit":{"rank":3,"local_rank":1,"signal":"SIGKILL"}})");
 }
 
 TEST(NewsJsonTest, AnEndWithoutACulpritTellsItsReason) {
   EXPECT_EQ(line(RunEnded{{}}),
-            kStart + "run_ended" + kFrom + R"(,"cause":"succeeded","exit_status":0})");
+            kLineStart + "run_ended" + kFrom + R"(,"cause":"succeeded","exit_status":0})");
   EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT}}),
-            kStart + "run_ended" + kFrom +
+            kLineStart + "run_ended" + kFrom +
                 R"(,"cause":"interrupted","exit_status":130,"signal":"SIGINT"})");
   EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kOutputLost,
                            .error = Error{ErrorKind::kSystem, "write: no space"}}}),
-            kStart + "run_ended" + kFrom +
+            kLineStart + "run_ended" + kFrom +
                 R"(,"cause":"output_lost","exit_status":125,"error":"write: no space"})");
   EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kOtherNode,
                            .verdict = RunVerdict{7, 1, "gpu-1", "rank 3 failed", "", ""}}}),
-            kStart + "run_ended" + kFrom +
+            kLineStart + "run_ended" + kFrom +
                 R"(,"cause":"other_node","exit_status":7,)"
                 R"("verdict":{"node_rank":1,"host":"gpu-1","headline":"rank 3 failed"}})");
 }

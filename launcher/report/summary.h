@@ -24,8 +24,8 @@
 
 #include <string>
 
+#include "launcher/outcome/run_report.h"
 #include "launcher/plan/plan.h"
-#include "launcher/run/driver.h"
 
 namespace distrun {
 

@@ -16,7 +16,7 @@
 #include <cstddef>
 #include <string>
 
-#include "launcher/run/driver.h"
+#include "launcher/outcome/run_report.h"
 
 namespace distrun {
 

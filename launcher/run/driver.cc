@@ -163,7 +163,10 @@ class Driver {
   }
 
   void obey(const StartNode& order) {
-    place_ranks(plan_, order);
+    place_ranks(plan_, {.rank_base = order.rank_base,
+                        .world_size = order.world_size,
+                        .role_rank_base = order.role_rank_base,
+                        .role_world_size = order.role_world_size});
     happened(StartOrdered{order.attempt});
   }
   void obey(const StopNode& order) { happened(StopOrdered{order.verdict, order.is_last}); }

@@ -60,26 +60,26 @@ LastLines last_lines_of(const std::string& path) {
   return last;
 }
 
-struct WorkerStream {
-  StreamRoute route;
-  UniqueFd from;  // The pipe, until it is watched.
-  std::unique_ptr<StreamOutput> output;
-  std::unique_ptr<OutputRelay> relay;
-
-  LastLines last_lines() const {
-    if (output) return output->last_lines();
-    return route.file.empty() ? LastLines() : last_lines_of(route.file);
-  }
-};
-
-struct WorkerOutput {
-  std::array<WorkerStream, 2> streams;
-  int open = 0;  // Streams that are read and have not ended.
-};
-
 }  // namespace
 
 struct RunOutput::Impl {
+  struct WorkerStream {
+    StreamRoute route;
+    UniqueFd from;  // The pipe, until it is watched.
+    std::unique_ptr<StreamOutput> output;
+    std::unique_ptr<OutputRelay> relay;
+
+    LastLines last_lines() const {
+      if (output) return output->last_lines();
+      return route.file.empty() ? LastLines() : last_lines_of(route.file);
+    }
+  };
+
+  struct WorkerOutput {
+    std::array<WorkerStream, 2> streams;
+    int open = 0;  // Streams that are read and have not ended.
+  };
+
   Impl(asio::io_context& context, const LaunchPlan& run, std::string run_folder, Consoles to,
        std::function<void(const Lost&)> tell)
       : io(context),
@@ -195,7 +195,7 @@ RunOutput::~RunOutput() = default;
 
 void RunOutput::begin_attempt(int attempt) {
   impl_->attempt = attempt;
-  impl_->workers = std::vector<WorkerOutput>(impl_->plan.workers.size());
+  impl_->workers = std::vector<Impl::WorkerOutput>(impl_->plan.workers.size());
   impl_->filtered = {};
   impl_->filtered_files = {};
 }
@@ -208,7 +208,7 @@ Result<RunOutput::Descriptors> RunOutput::open(LocalRank worker) {
     std::filesystem::create_directories(folder, error);
     if (error) return Error::from_errno("make the folder " + folder, error.value());
   }
-  WorkerOutput& output = impl_->at(worker);
+  Impl::WorkerOutput& output = impl_->at(worker);
   auto out = impl_->open(planned, Stream::kOut, output.streams[0]);
   if (!out) return out.error();
   auto err = impl_->open(planned, Stream::kErr, output.streams[1]);
@@ -217,12 +217,12 @@ Result<RunOutput::Descriptors> RunOutput::open(LocalRank worker) {
 }
 
 void RunOutput::watch(LocalRank worker, std::function<void()> on_end) {
-  WorkerOutput& output = impl_->at(worker);
+  Impl::WorkerOutput& output = impl_->at(worker);
   // Not from within a relay: what follows may be the end of the attempt, and of the relay.
   const auto ended = [this, &output, on_end] {
     if (--output.open == 0) asio::post(impl_->io, on_end);
   };
-  for (WorkerStream& stream : output.streams) {
+  for (Impl::WorkerStream& stream : output.streams) {
     if (!stream.from) continue;
     ++output.open;
     stream.relay = std::make_unique<OutputRelay>(impl_->io, std::move(stream.from), *stream.output,
@@ -232,14 +232,14 @@ void RunOutput::watch(LocalRank worker, std::function<void()> on_end) {
 }
 
 void RunOutput::take(LocalRank worker) {
-  for (WorkerStream& stream : impl_->at(worker).streams) {
+  for (Impl::WorkerStream& stream : impl_->at(worker).streams) {
     if (stream.relay) stream.relay->take();
   }
 }
 
 bool RunOutput::close(LocalRank worker) {
   bool held = false;
-  for (WorkerStream& stream : impl_->at(worker).streams) {
+  for (Impl::WorkerStream& stream : impl_->at(worker).streams) {
     if (stream.relay && stream.relay->close()) held = true;
   }
   return held;

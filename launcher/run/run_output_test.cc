@@ -15,7 +15,7 @@
 namespace distrun {
 namespace {
 
-constexpr LocalRank kZero(0), kOne(1);
+constexpr LocalRank kWorker0(0), kOne(1);
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -63,9 +63,9 @@ class RunOutputTest : public ::testing::Test {
 
 TEST_F(RunOutputTest, TellsTheEndOnceBothStreamsHaveEnded) {
   RunOutput& output = make({});
-  auto given = output.open(kZero).value();
+  auto given = output.open(kWorker0).value();
   int ended = 0;
-  output.watch(kZero, [&] { ++ended; });
+  output.watch(kWorker0, [&] { ++ended; });
   write(given.out, "hello");
   given.out.reset();
   poll();
@@ -73,7 +73,7 @@ TEST_F(RunOutputTest, TellsTheEndOnceBothStreamsHaveEnded) {
   given.err.reset();
   poll();
   EXPECT_EQ(ended, 1);
-  EXPECT_FALSE(output.close(kZero));
+  EXPECT_FALSE(output.close(kWorker0));
   EXPECT_EQ(contents(folder_ + "/out"), "hello");
 }
 
@@ -81,13 +81,13 @@ TEST_F(RunOutputTest, TellsTheEndAtOnceWhereNothingIsRead) {
   LogChoice choice;
   choice.redirects.all = StreamsByRank::kBoth;
   RunOutput& output = make(choice);
-  const auto given = output.open(kZero).value();
+  const auto given = output.open(kWorker0).value();
   int ended = 0;
-  output.watch(kZero, [&] { ++ended; });
+  output.watch(kWorker0, [&] { ++ended; });
   EXPECT_EQ(ended, 0) << "told from within the call";
   poll();
   EXPECT_EQ(ended, 1);
-  EXPECT_FALSE(output.close(kZero));
+  EXPECT_FALSE(output.close(kWorker0));
 }
 
 // The driver begins the next attempt as soon as it hears of the end.  Who tells it is gone then,
@@ -100,8 +100,8 @@ TEST_F(RunOutputTest, ANewAttemptMayBeginAsTheLastOneEnds) {
     output.begin_attempt(attempt);
     bool ended = false;
     {
-      const auto given = output.open(kZero).value();
-      output.watch(kZero, [&, still_here = std::string("still here, and not in its object")] {
+      const auto given = output.open(kWorker0).value();
+      output.watch(kWorker0, [&, still_here = std::string("still here, and not in its object")] {
         output.begin_attempt(attempt + 1);
         ended = still_here.back() == 't';
       });
@@ -118,22 +118,22 @@ TEST_F(RunOutputTest, ANewAttemptMayBeginAsTheLastOneEnds) {
 
 TEST_F(RunOutputTest, KeepsTheLastLinesOfStderrOrElseOfStdout) {
   RunOutput& output = make({});
-  const auto zero = output.open(kZero).value(), one = output.open(kOne).value();
+  const auto zero = output.open(kWorker0).value(), one = output.open(kOne).value();
   write(zero.out, "out 0\n");
   write(zero.err, "err 0\n");
   write(one.out, "out 1\n");
-  for (const LocalRank worker : {kZero, kOne}) output.watch(worker, [] {});
-  EXPECT_TRUE(output.close(kZero) && output.close(kOne));
-  EXPECT_EQ(output.last_output(kZero), "err 0\n");
+  for (const LocalRank worker : {kWorker0, kOne}) output.watch(worker, [] {});
+  EXPECT_TRUE(output.close(kWorker0) && output.close(kOne));
+  EXPECT_EQ(output.last_output(kWorker0), "err 0\n");
   EXPECT_EQ(output.last_output(kOne), "out 1\n");
-  EXPECT_EQ(output.log_folder(kZero), "");
+  EXPECT_EQ(output.log_folder(kWorker0), "");
 }
 
 TEST_F(RunOutputTest, TheLastLinesOfAFileAreReadFromItsEnd) {
   LogChoice choice;
   choice.redirects.some[kOne] = StreamsByRank::kBoth;
   RunOutput& output = make(choice);
-  EXPECT_TRUE(output.open(kZero));
+  EXPECT_TRUE(output.open(kWorker0));
   const auto given = output.open(kOne).value();
   write(given.out, "to the file\n");
   EXPECT_EQ(output.last_output(kOne), "to the file\n");
@@ -142,15 +142,15 @@ TEST_F(RunOutputTest, TheLastLinesOfAFileAreReadFromItsEnd) {
   write(given.err, many);
   EXPECT_EQ(output.last_output(kOne), many.substr(many.find("line 49990\n")));
   EXPECT_EQ(output.log_folder(kOne), folder_ + "/run/attempt_0/1");
-  EXPECT_EQ(output.log_folder(kZero), "");
+  EXPECT_EQ(output.log_folder(kWorker0), "");
   EXPECT_EQ(contents(folder_ + "/out"), "");
 }
 
 TEST_F(RunOutputTest, OnePlaceForBothIsOneConsole) {
   err_ = open_file("out");
   RunOutput& output = make({});
-  const auto zero = output.open(kZero).value(), one = output.open(kOne).value();
-  output.watch(kZero, [] {});
+  const auto zero = output.open(kWorker0).value(), one = output.open(kOne).value();
+  output.watch(kWorker0, [] {});
   output.watch(kOne, [] {});
   write(zero.err, "\r 10%");
   poll();
@@ -169,7 +169,7 @@ TEST_F(RunOutputTest, AFileThatCannotBeOpenedIsNamed) {
   RunOutput& output = make(choice);
   std::filesystem::create_directories(folder_ + "/run/attempt_0/0/stdout.log");
   const std::string path = folder_ + "/run/attempt_0/0/stdout.log";
-  EXPECT_EQ(output.open(kZero).error().message, "open " + path + ": is a directory");
+  EXPECT_EQ(output.open(kWorker0).error().message, "open " + path + ": is a directory");
 }
 
 }  // namespace

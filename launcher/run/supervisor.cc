@@ -322,7 +322,7 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
       std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
                   [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
   actions_.push_back(
-      EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.leftovers_timeout});
+      EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.leaked_processes_timeout});
   if (is_among_others()) return meet(now, stuck);
   if (restart_is_due() && !stuck && (!run_deadline_ || now < *run_deadline_)) {
     actions_.push_back(TellFailedAttempt{run_end_});

@@ -46,6 +46,7 @@
 #include "distrun/process_end.h"
 #include "distrun/result.h"
 #include "launcher/outcome/run_end.h"
+#include "launcher/plan/options.h"
 
 namespace distrun {
 
@@ -149,9 +150,8 @@ class Supervisor {
     int nodes = 1;         // Of the run; this one is
     int node = 0;
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
-    std::chrono::milliseconds kill_timeout = std::chrono::seconds(30);      // SIGKILL to giving up.
-    // Nothing else is seen to meanwhile, so it is shorter than what nodes wait for each other.
-    std::chrono::milliseconds leftovers_timeout = std::chrono::seconds(10);
+    std::chrono::milliseconds kill_timeout = kWorkerKillTimeout;            // SIGKILL to giving up.
+    std::chrono::milliseconds leaked_processes_timeout = kLeakedProcessesTimeout;
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
     std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // Of the other nodes.
     std::optional<std::chrono::milliseconds> timeout;                      // Of the whole run.

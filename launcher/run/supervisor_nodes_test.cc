@@ -18,10 +18,10 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const TimePoint kStart{};
-constexpr ExitedWith kOk{0};
+const TimePoint kNodesStart{};
+constexpr ExitedWith kNodesOk{0};
 
-std::string text(const Action& action) {
+std::string nodes_action_text(const Action& action) {
   struct Text {
     std::string operator()(const BeginAttempt& a) { return fmt::format("attempt {}", a.attempt); }
     std::string operator()(const Spawn& a) { return fmt::format("spawn {}", a.worker.value()); }
@@ -58,7 +58,7 @@ class SupervisorAmongNodesTest : public ::testing::Test {
     options.nodes = 3;
     options.node = node;
     supervisor_.emplace(options);
-    EXPECT_THAT(supervisor_->start(kStart), IsEmpty()) << "before the others are there";
+    EXPECT_THAT(supervisor_->start(kNodesStart), IsEmpty()) << "before the others are there";
   }
   void start(int node, const Supervisor::Options& options = {}) {
     make(node, options);
@@ -68,8 +68,8 @@ class SupervisorAmongNodesTest : public ::testing::Test {
 
   std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
     std::vector<std::string> lines;
-    for (const Action& action : supervisor_->step(event, kStart + after)) {
-      lines.push_back(text(action));
+    for (const Action& action : supervisor_->step(event, kNodesStart + after)) {
+      lines.push_back(nodes_action_text(action));
       if (const auto* finish = std::get_if<Finish>(&action)) run_end_ = finish->run_end;
     }
     return lines;
@@ -124,14 +124,14 @@ TEST_F(SupervisorAmongNodesTest, Node0GoesLast) {
 
 TEST_F(SupervisorAmongNodesTest, SuccessWaitsForTheOthers) {
   start(1);
-  EXPECT_THAT(exits(kOk), ElementsAre("reap 0", "end leftovers", "tell succeeded 0"));
+  EXPECT_THAT(exits(kNodesOk), ElementsAre("reap 0", "end leftovers", "tell succeeded 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(FinishOrdered{RunVerdict{}}), ElementsAre("finish 0"));
 }
 
 TEST_F(SupervisorAmongNodesTest, SuccessHereIsNoneOfTheRunWhereAnotherNodeFails) {
   start(1);
-  exits(kOk);
+  exits(kNodesOk);
   EXPECT_THAT(step(StopOrdered{verdict(0, 7)}), ElementsAre("tell stopped 0", "finish 7"));
   EXPECT_EQ(run_end_.cause, RunEnd::Cause::kOtherNode);
 }
@@ -139,7 +139,7 @@ TEST_F(SupervisorAmongNodesTest, SuccessHereIsNoneOfTheRunWhereAnotherNodeFails)
 TEST_F(SupervisorAmongNodesTest, AVerdictThatDoesNotComeIsNotWaitedForForEver) {
   start(1, {.verdict_timeout = seconds(20)});
   exits(ExitedWith{7});
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(21));
+  EXPECT_EQ(supervisor_->next_deadline(), kNodesStart + seconds(21));
   EXPECT_THAT(step(Tick{}, seconds(20)), IsEmpty());
   EXPECT_THAT(step(Tick{}, seconds(21)), ElementsAre("finish 7"));
   EXPECT_EQ(run_end_.verdict, std::nullopt);
@@ -188,10 +188,10 @@ TEST_F(SupervisorAmongNodesTest, TheRunsTimeBeginsWhenAllAreThereAndGoesOnWhileI
   make(1, {.timeout = seconds(60)});
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   step(StartOrdered{0}, seconds(100));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(160));
+  EXPECT_EQ(supervisor_->next_deadline(), kNodesStart + seconds(160));
   step(Spawned{LocalRank(0)}, seconds(100));
-  exits(kOk);
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(160));
+  exits(kNodesOk);
+  EXPECT_EQ(supervisor_->next_deadline(), kNodesStart + seconds(160));
   EXPECT_THAT(step(Tick{}, seconds(160)), ElementsAre("tell failed 124 for good"));
 }
 
@@ -215,18 +215,19 @@ TEST_F(SupervisorAmongNodesTest, NoOtherAttemptIsMadeBesideAWorkerThatCannotBeKi
 // workers end in any way at any time, orders take any time to arrive, nodes are lost, signals
 // come.  However it goes: every node that is not lost finishes, without a time-out; all with the
 // same status, unless node 0 was lost; and no worker of an attempt meets the store of another.
-class RandomRun {
+class RandomNodesRun {
  public:
-  explicit RandomRun(unsigned seed)
+  explicit RandomNodesRun(unsigned seed)
       : random_(seed),
         max_restarts_(static_cast<int>(pick(3))),
         calm_(pick(3) == 0),
-        coordinator_({.nodes = kNodes, .run_id = "run", .max_restarts = max_restarts_}, kStart) {
+        coordinator_({.nodes = kNodes, .run_id = "run", .max_restarts = max_restarts_},
+                     kNodesStart) {
     for (int i = 0; i < kNodes; ++i) {
       nodes_.emplace_back();
       nodes_.back().supervisor.emplace(Supervisor::Options{
           .workers = kWorkers, .max_restarts = max_restarts_, .nodes = kNodes, .node = i});
-      nodes_.back().supervisor->start(kStart);
+      nodes_.back().supervisor->start(kNodesStart);
     }
   }
 
@@ -274,7 +275,7 @@ class RandomRun {
 
   void coordinate(const NodeEvent& event) {
     if (at(0).lost || at(0).end) return;
-    for (const NodeAction& action : coordinator_.step(event, kStart)) {
+    for (const NodeAction& action : coordinator_.step(event, kNodesStart)) {
       if (const auto* order = std::get_if<OrderNode>(&action)) {
         if (!is_done(at(order->node))) at(order->node).orders.push_back(order->order);
       } else if (const auto* renew = std::get_if<RenewStore>(&action)) {
@@ -298,7 +299,7 @@ class RandomRun {
   }
 
   void happens(int node, const RunEvent& event) {
-    for (const Action& action : at(node).supervisor->step(event, kStart)) {
+    for (const Action& action : at(node).supervisor->step(event, kNodesStart)) {
       std::visit([&](const auto& what) { perform(node, what); }, action);
     }
   }
@@ -396,7 +397,7 @@ class RandomRun {
 TEST(NodesTogetherTest, AgreeHoweverItGoes) {
   for (unsigned seed = 0; seed < 12000 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
-    RandomRun(seed).run();
+    RandomNodesRun(seed).run();
   }
 }
 

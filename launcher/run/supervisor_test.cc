@@ -13,10 +13,10 @@ using std::chrono::seconds;
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const TimePoint kStart{};
+const TimePoint kRunStart{};
 constexpr ExitedWith kOk{0};
 
-std::string text(const Action& action) {
+std::string action_text(const Action& action) {
   struct Text {
     std::string operator()(const BeginAttempt& a) {
       return "begin attempt " + std::to_string(a.attempt);
@@ -49,21 +49,21 @@ std::string text(const Action& action) {
 
 std::vector<std::string> texts(const Actions& actions) {
   std::vector<std::string> lines;
-  for (const Action& action : actions) lines.push_back(text(action));
+  for (const Action& action : actions) lines.push_back(action_text(action));
   return lines;
 }
 
-// A supervisor whose workers have all been started at kStart.
+// A supervisor whose workers have all been started at kRunStart.
 class SupervisorTest : public ::testing::Test {
  protected:
   void start(Supervisor::Options options) {
     supervisor_.emplace(options);
-    EXPECT_THAT(texts(supervisor_->start(kStart)), ElementsAre("begin attempt 0", "spawn 0"));
+    EXPECT_THAT(texts(supervisor_->start(kRunStart)), ElementsAre("begin attempt 0", "spawn 0"));
     for (int i = 0; i < options.workers; ++i) step(Spawned{LocalRank(i)});
   }
 
   std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
-    const Actions actions = supervisor_->step(event, kStart + after);
+    const Actions actions = supervisor_->step(event, kRunStart + after);
     for (const Action& action : actions) {
       if (const auto* finish = std::get_if<Finish>(&action)) run_end_ = finish->run_end;
     }
@@ -82,9 +82,9 @@ class SupervisorTest : public ::testing::Test {
 
 TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
   Supervisor supervisor({.workers = 2});
-  EXPECT_THAT(texts(supervisor.start(kStart)), ElementsAre("begin attempt 0", "spawn 0"));
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.start(kRunStart)), ElementsAre("begin attempt 0", "spawn 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kRunStart)), ElementsAre("spawn 1"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)), IsEmpty());
 }
 
 TEST_F(SupervisorTest, FinishesWithSuccessWhenAllHaveExitedWithZero) {
@@ -113,7 +113,7 @@ TEST_F(SupervisorTest, ASignalIsTheStatusOfARunThatItEndedIn) {
 TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
   start({.workers = 2, .shutdown_timeout = seconds(5)});
   exits(0, ExitedWith{1}, seconds(10));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(15));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(15));
   EXPECT_THAT(step(Tick{}, seconds(14)), IsEmpty());
   EXPECT_THAT(step(Tick{}, seconds(15)), ElementsAre("SIGKILL to 1"));
   EXPECT_THAT(exits(1, KilledBy{SIGKILL}, seconds(16)),
@@ -124,7 +124,7 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
   start({.workers = 2, .shutdown_timeout = seconds(5), .kill_timeout = seconds(7)});
   exits(0, ExitedWith{1}, seconds(10));
   step(Tick{}, seconds(15));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(22));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(22));
   EXPECT_THAT(step(Tick{}, seconds(22)),
               ElementsAre("close output of 1", "end leftovers", "finish 1"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
@@ -146,7 +146,7 @@ TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceIsOne) {
   start({.workers = 1});
   step(Interrupted{SIGTERM});
   const auto again = [&](milliseconds later) {
-    return texts(supervisor_->step(Interrupted{SIGHUP}, kStart + seconds(1) + later));
+    return texts(supervisor_->step(Interrupted{SIGHUP}, kRunStart + seconds(1) + later));
   };
   EXPECT_THAT(again(milliseconds(0)), IsEmpty());
   EXPECT_THAT(again(milliseconds(99)), IsEmpty());
@@ -162,7 +162,7 @@ TEST_F(SupervisorTest, AnInterruptedRunIsNotASuccessEvenIfItsWorkersEndWell) {
 
 TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
   start({.workers = 1, .timeout = seconds(60)});
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
   EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(exits(0, kOk, seconds(61)), ElementsAre("reap 0", "end leftovers", "finish 124"));
 }
@@ -175,12 +175,12 @@ TEST_F(SupervisorTest, OutputThatCannotBeWrittenEndsTheRun) {
 
 TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
   Supervisor supervisor({.workers = 3});
-  supervisor.start(kStart);
-  supervisor.step(Spawned{LocalRank(0)}, kStart);
+  supervisor.start(kRunStart);
+  supervisor.step(Spawned{LocalRank(0)}, kRunStart);
   const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kNotExecutable, "no"}};
-  EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("SIGTERM to 0"));
-  supervisor.step(OutputClosed{LocalRank(0)}, kStart);
-  EXPECT_THAT(texts(supervisor.step(Exited{LocalRank(0), KilledBy{SIGTERM}}, kStart)),
+  EXPECT_THAT(texts(supervisor.step(failed, kRunStart)), ElementsAre("SIGTERM to 0"));
+  supervisor.step(OutputClosed{LocalRank(0)}, kRunStart);
+  EXPECT_THAT(texts(supervisor.step(Exited{LocalRank(0), KilledBy{SIGTERM}}, kRunStart)),
               ElementsAre("reap 0", "end leftovers", "finish 126"));
 }
 
@@ -194,7 +194,7 @@ TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
 TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(12));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(12));
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}),
@@ -220,10 +220,10 @@ TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
 
 TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
   Supervisor supervisor({.workers = 3});
-  supervisor.start(kStart);
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)), ElementsAre("spawn 1"));
-  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kStart)), ElementsAre("SIGINT to 0"));
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)), ElementsAre("SIGINT to 1"));
+  supervisor.start(kRunStart);
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kRunStart)), ElementsAre("spawn 1"));
+  EXPECT_THAT(texts(supervisor.step(Interrupted{SIGINT}, kRunStart)), ElementsAre("SIGINT to 0"));
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)), ElementsAre("SIGINT to 1"));
 }
 
 TEST_F(SupervisorTest, AFailedAttemptIsFollowedByAnotherAsLongAsRestartsAreLeft) {
@@ -275,7 +275,7 @@ TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
 TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
   start({.workers = 1, .max_restarts = 5, .timeout = seconds(60)});
   exits(0, ExitedWith{3}, seconds(50));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(60));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
   step(Spawned{LocalRank(0)}, seconds(50));
   EXPECT_THAT(exits(0, ExitedWith{3}, seconds(60)),
               ElementsAre("SIGTERM to 0", "reap 0", "end leftovers", "finish 3"));
@@ -283,9 +283,10 @@ TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
 
 TEST_F(SupervisorTest, AWorkerThatCouldNotBeStartedIsNotTriedAgain) {
   Supervisor supervisor({.workers = 1, .max_restarts = 5});
-  supervisor.start(kStart);
+  supervisor.start(kRunStart);
   const RunEvent failed = SpawnFailed{LocalRank(0), {ErrorKind::kNotExecutable, "no"}};
-  EXPECT_THAT(texts(supervisor.step(failed, kStart)), ElementsAre("end leftovers", "finish 126"));
+  EXPECT_THAT(texts(supervisor.step(failed, kRunStart)),
+              ElementsAre("end leftovers", "finish 126"));
 }
 
 TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
@@ -299,11 +300,11 @@ TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
   EXPECT_THAT(step(PauseAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "pause"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(Resumed{}, seconds(110)), ElementsAre("SIGCONT to 0"));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(160));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(160));
   step(Interrupted{SIGTERM}, seconds(120));
   step(PauseAsked{}, seconds(121));
   step(Resumed{}, seconds(131));
-  EXPECT_EQ(supervisor_->next_deadline(), kStart + seconds(135));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(135));
 }
 
 // They have been on their way together: the run would stop again as it is resumed.
@@ -318,30 +319,30 @@ TEST_F(SupervisorTest, TwoPausesAtOnceAreOne) {
 // Its process is there already, and would go on.
 TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
   Supervisor supervisor({.workers = 3});
-  supervisor.start(kStart);
-  supervisor.step(Spawned{LocalRank(0)}, kStart);
-  EXPECT_THAT(texts(supervisor.step(PauseAsked{}, kStart)), IsEmpty());
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kStart)),
+  supervisor.start(kRunStart);
+  supervisor.step(Spawned{LocalRank(0)}, kRunStart);
+  EXPECT_THAT(texts(supervisor.step(PauseAsked{}, kRunStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)),
               ElementsAre("SIGSTOP to 0", "SIGSTOP to 1", "pause", "spawn 2"));
-  EXPECT_THAT(texts(supervisor.step(Resumed{}, kStart)),
+  EXPECT_THAT(texts(supervisor.step(Resumed{}, kRunStart)),
               ElementsAre("SIGCONT to 0", "SIGCONT to 1"));
 }
 
 TEST_F(SupervisorTest, APauseComesAlsoWhereTheStartFails) {
   Supervisor supervisor({.workers = 2});
-  supervisor.start(kStart);
-  supervisor.step(Spawned{LocalRank(0)}, kStart);
-  supervisor.step(PauseAsked{}, kStart);
+  supervisor.start(kRunStart);
+  supervisor.step(Spawned{LocalRank(0)}, kRunStart);
+  supervisor.step(PauseAsked{}, kRunStart);
   const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kSystem, "no"}};
-  EXPECT_THAT(texts(supervisor.step(failed, kStart)),
+  EXPECT_THAT(texts(supervisor.step(failed, kRunStart)),
               ElementsAre("SIGSTOP to 0", "pause", "SIGTERM to 0"));
 }
 
 TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
   Supervisor supervisor({.workers = 2});
-  supervisor.start(kStart);
-  EXPECT_THAT(texts(supervisor.step(Forwarded{SIGUSR2}, kStart)), IsEmpty());
-  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kStart)),
+  supervisor.start(kRunStart);
+  EXPECT_THAT(texts(supervisor.step(Forwarded{SIGUSR2}, kRunStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kRunStart)),
               ElementsAre("SIGUSR2 on to 0", "spawn 1"));
 }
 
@@ -445,7 +446,7 @@ class RandomRun {
   void perform(const Actions& actions, Supervisor& supervisor) {
     std::vector<std::pair<LocalRank, int>> signals;
     for (const Action& action : actions) {
-      ASSERT_FALSE(finished_) << text(action) << " after the finish";
+      ASSERT_FALSE(finished_) << action_text(action) << " after the finish";
       if (const auto* spawn = std::get_if<Spawn>(&action)) {
         spawn_one(spawn->worker, supervisor);
       } else if (const auto* signal = std::get_if<SendSignal>(&action)) {
@@ -525,7 +526,7 @@ class RandomRun {
 
   std::mt19937 random_;
   std::vector<SimulatedWorker> workers_;
-  TimePoint now_ = kStart;
+  TimePoint now_ = kRunStart;
   bool interrupted_ = false, stopping_ = false;
   int attempts_ = 0;
   std::optional<LocalRank> first_failure_;
