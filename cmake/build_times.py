@@ -19,9 +19,9 @@ import sys
 import time
 
 FOLDER = "build-times"
-# What is built, and the aim: minutes of CPU from nothing.
+# Targets, and the aim: minutes of CPU from nothing.
 STEPS = [("make launcher", ["distrun"], 2), ("make demo", ["distrun", "train_digits"], 6), ("make build", ["all"], 20)]
-# What a unity file, a precompiled header or an object belongs to.
+# The target that an object or unity file belongs to.
 OF_TARGET = re.compile(r"(?:^|/)CMakeFiles/([^/]+)\.dir/")
 
 

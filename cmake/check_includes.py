@@ -17,10 +17,10 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# "." is what lies in the folder itself.
+# "." is the folder itself.
 FOLDERS = {
     "common": [".", "text", "os", "crash"],
-    "store": ["."],
+    "store": ["protocol", "network", "table", "server", "client"],
     "launcher": ["process", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", "gloo", "fake", "round_robin", "."],
     "sharing": [".", "memory", "queue", "spawn"],
@@ -73,7 +73,7 @@ class Tree:
         self.public = public_headers()
 
     def room_of(self, file: str) -> str | None:
-        """The room of a file by its path from the root; None where that is not of the architecture."""
+        """The room of a file by its path from the root; None if it has none."""
         if file.startswith("include/distrun/"):
             return self.room_of_public(file.removeprefix("include/distrun/"))
         folder = str(pathlib.PurePosixPath(file).parent)
@@ -106,6 +106,8 @@ class Tree:
         if not quoted and not target.startswith("distrun/"):
             return ""
         path = f"include/{target}" if target.startswith("distrun/") else target
+        if file.startswith("examples/library/") and f"examples/library/{target}" in self.files:
+            return ""  # A user's project.
         if path not in self.files:
             return "is neither a public header nor written from the project's root"
         if file.startswith("include/") and not path.startswith("include/"):

@@ -1,7 +1,6 @@
 #!/usr/bin/env bash
-# Configures a project that has distrun as a folder of its own, by add_subdirectory(): for that all its
-# targets have to be found, with tests or without.  Then builds it with shared libraries, and with a folder common/ that
-# is the project's.
+# Configures a project that contains distrun, by add_subdirectory(), with GoogleTest and without: CMake must find every
+# target.  Then builds the project with shared libraries; its own folder common/ must not clash with distrun's.
 #
 #   cmake/subproject_test.sh DISTRUN LIBTORCH     the built program; an empty LIBTORCH: none
 set -euo pipefail

@@ -35,7 +35,7 @@ def files_changed(*diff: str) -> list[str]:
         counts = fields.pop(0).strip().split("\t")
         if len(counts) != 3:
             continue
-        # A renamed file has an empty name, and its old and new one as fields of their own.
+        # The name of a renamed file is empty: its old and new names are the next two fields.
         name = counts[2] or (fields.pop(0), fields.pop(0))[1]
         if counts[:2] != ["0", "0"]:
             files.append(name)
