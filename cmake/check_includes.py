@@ -32,6 +32,7 @@ FOLDERS = {
 # Public headers without a .cc file, in folders that have rooms.
 PUBLIC = {
     "result.h": "common",
+    "store_limits.h": "store/protocol",
     "work.h": "backends/group",
     "ddp_options.h": "parallel/ddp",
     "visit_packed_sequence.h": "parallel/ddp",
