@@ -1,6 +1,5 @@
 #include "common/crash/error_file.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
@@ -10,6 +9,8 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "common/test/folder.h"
+
 namespace distrun {
 namespace {
 
@@ -17,12 +18,6 @@ using ::testing::HasSubstr;
 
 class ErrorFileTest : public ::testing::Test {
  protected:
-  ErrorFileTest() : folder_(::testing::TempDir() + "error_file_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/error.json";
-  }
-  ~ErrorFileTest() override { std::filesystem::remove_all(folder_); }
-
   void put(const std::string& text) const { std::ofstream(path_, std::ios::binary) << text; }
   static std::string text_of(const std::string& path) {
     std::ifstream file(path);
@@ -33,7 +28,9 @@ class ErrorFileTest : public ::testing::Test {
     return report ? "none" : report.error().message;
   }
 
-  std::string folder_, path_;
+  testing::Folder temporary_;
+  const std::string folder_ = temporary_.path();
+  std::string path_ = folder_ + "/error.json";
 };
 
 TEST_F(ErrorFileTest, WhatPythonsRecordWrites) {

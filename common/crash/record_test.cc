@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #include "common/crash/error_file.h"
+#include "common/test/folder.h"
 #include "common/text/demangle.h"
 
 namespace distrun {
@@ -31,13 +32,9 @@ using ::testing::StartsWith;
 // stderr are looked at there, its error file here.
 class RecordTest : public ::testing::Test {
  protected:
-  RecordTest() : folder_(::testing::TempDir() + "record_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-    path_ = folder_ + "/error.json";
-    variables_ = {{"TORCHELASTIC_ERROR_FILE", path_}, {"RANK", "3"}};
+  RecordTest() {
     std::ofstream(path_) << std::string(200'000, 'x');  // It is replaced.
   }
-  ~RecordTest() override { std::filesystem::remove_all(folder_); }
 
   void fail_by(const std::string& way, const std::string& more = "3") const {
     for (const auto& [name, value] : variables_) ::setenv(name.c_str(), value.c_str(), 1);
@@ -52,8 +49,11 @@ class RecordTest : public ::testing::Test {
   }
   std::string stack() const { return demangled_backtrace(report().callstack); }
 
-  std::string folder_, path_;
-  std::map<std::string, std::string> variables_;
+  testing::Folder temporary_;
+  const std::string folder_ = temporary_.path();
+  const std::string path_ = folder_ + "/error.json";
+  std::map<std::string, std::string> variables_ = {{"TORCHELASTIC_ERROR_FILE", path_},
+                                                   {"RANK", "3"}};
 };
 
 TEST_F(RecordTest, AnExceptionIsExitStatus1AndItsTextIsInTheFile) {

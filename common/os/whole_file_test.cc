@@ -6,6 +6,7 @@
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
+#include "common/test/folder.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -13,19 +14,14 @@ namespace {
 
 class WholeFileTest : public ::testing::Test {
  protected:
-  WholeFileTest() {
-    std::string folder = ::testing::TempDir() + "whole_file_XXXXXX";
-    folder_ = ::mkdtemp(folder.data());
-    path_ = folder_ + "/file";
-  }
-  ~WholeFileTest() override { std::filesystem::remove_all(folder_); }
-
   std::size_t files_there() const {
     return static_cast<std::size_t>(
         std::distance(std::filesystem::directory_iterator(folder_), {}));
   }
 
-  std::string folder_, path_;
+  testing::Folder temporary_;
+  const std::string folder_ = temporary_.path();
+  const std::string path_ = folder_ + "/file";
 };
 
 TEST_F(WholeFileTest, WhatIsWrittenIsReadAndReplaced) {

@@ -15,9 +15,9 @@
 //       SIGABRT (assert, abort), any thread                                   its core
 //
 // The text and a backtrace go to stderr and, where the variable TORCHELASTIC_ERROR_FILE names a
-// file, into that (common/crash/error_file.h), replacing what is there: `distrun launch` and
-// torchrun set it, and show the text in their summary.  Nothing is needed of distrun for that: a
-// program that is run without a launcher only writes to stderr.
+// file, into that, replacing what is there: `distrun launch` and torchrun set it, and show the text
+// in their summary.  Nothing is needed of distrun for that: a program that is run without a
+// launcher only writes to stderr.
 //
 // The backtrace of an exception is that of the throw.  It is there because nobody catches: an
 // exception that finds no handler ends the process where it is thrown, before the stack is unwound.
