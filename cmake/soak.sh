@@ -40,7 +40,7 @@ DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((faults + 9) / 
 printf 'distrun: ranks with uneven inputs in %s random patterns\n' "$patterns" >&2
 for ranks in 2 3 4; do
   DISTRUN_SEED=random DISTRUN_JOIN_PATTERNS=$patterns "$build/distrun" launch --nproc-per-node "$ranks" \
-    "$build/tests/join_patterns_multirank_test" --gtest_brief=1
+    "$build/tests/parallel_multirank_test" --gtest_filter='JoinPatternsRanksTest.*' --gtest_brief=1
 done
 
 printf 'distrun: %s spawns in which processes are killed\n' "$spawns" >&2

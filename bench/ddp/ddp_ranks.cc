@@ -30,11 +30,11 @@ struct Shape {
   int steps;  // In a turn.
 };
 
-struct NetImpl : torch::nn::Module {
+struct BenchNetImpl : torch::nn::Module {
   std::vector<torch::nn::Linear> linears;
   std::vector<torch::nn::BatchNorm1d> norms;
 
-  explicit NetImpl(Shape shape) {
+  explicit BenchNetImpl(Shape shape) {
     for (int i = 0; i < shape.layers; ++i) {
       const std::string number = std::to_string(i);
       linears.push_back(
@@ -126,16 +126,16 @@ void tell(const std::string& what, const Times& times, int each) {
     print_row(what, by_turn(all[2], all[3], each), by_turn(all[0], all[1], each));
 }
 
-double seconds_to_construct(const std::shared_ptr<NetImpl>& net, const Group& pair) {
-  std::unique_ptr<DistributedDataParallel<NetImpl>> ddp;
+double seconds_to_construct(const std::shared_ptr<BenchNetImpl>& net, const Group& pair) {
+  std::unique_ptr<DistributedDataParallel<BenchNetImpl>> ddp;
   barrier({.group = pair});
   return seconds_of([&] {
-    ddp =
-        std::make_unique<DistributedDataParallel<NetImpl>>(net, DdpOptions{.process_group = pair});
+    ddp = std::make_unique<DistributedDataParallel<BenchNetImpl>>(
+        net, DdpOptions{.process_group = pair});
   });
 }
 
-void time_constructions(const std::shared_ptr<NetImpl>& net, const Group& pair, int rounds,
+void time_constructions(const std::shared_ptr<BenchNetImpl>& net, const Group& pair, int rounds,
                         int each) {
   Times times;
   take_turns(rounds, [&] {
@@ -144,7 +144,8 @@ void time_constructions(const std::shared_ptr<NetImpl>& net, const Group& pair, 
   tell(fmt::format("{:.0f} MB: construction", net->megabytes()), times, each);
 }
 
-void time_steps(const std::shared_ptr<NetImpl>& net, Shape shape, const Group& pair, int rounds) {
+void time_steps(const std::shared_ptr<BenchNetImpl>& net, Shape shape, const Group& pair,
+                int rounds) {
   DistributedDataParallel ddp(net, {.process_group = pair});
   torch::optim::SGD optimizer(ddp.parameters(), 0.01);
   const at::Tensor data = at::randn({kBatch, shape.width});
@@ -177,7 +178,7 @@ void run(const std::vector<std::string>& arguments) {
   if (get_rank() == 2) print_head();
   for (std::size_t i = 1; i < arguments.size(); ++i) {
     const Shape shape = shape_of(arguments[i]);
-    const auto net = std::make_shared<NetImpl>(shape);
+    const auto net = std::make_shared<BenchNetImpl>(shape);
     time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
     time_steps(net, shape, pair, rounds);
   }

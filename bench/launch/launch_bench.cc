@@ -42,9 +42,9 @@ struct Options {
 };
 
 // Where the workers of one run meet us: bench_worker.cc.
-class Meeting {
+class WorkerBarrier {
  public:
-  Meeting() {
+  WorkerBarrier() {
     for (const char* name : {"/ready", "/go"}) {
       if (::mkfifo((folder() + name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
     }
@@ -93,7 +93,7 @@ double launch_ms(const Launcher& launcher, int workers) {
 
 // From a worker's failure to the launcher's end, in ms.
 double failure_ms(const Launcher& launcher) {
-  Meeting meeting;
+  WorkerBarrier meeting;
   LauncherProcess run(launcher.command(kFailing, {BENCH_WORKER, "fail", meeting.folder()}));
   meeting.wait_for(kFailing);
   meeting.go();
@@ -102,7 +102,7 @@ double failure_ms(const Launcher& launcher) {
 }
 
 LauncherProcess::Memory peak_memory(const Launcher& launcher) {
-  Meeting meeting;
+  WorkerBarrier meeting;
   LauncherProcess run(launcher.command(kHeld, {BENCH_WORKER, "hold", meeting.folder()}));
   meeting.wait_for(kHeld);
   const auto memory = run.peak_memory("bench_worker");

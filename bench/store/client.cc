@@ -22,7 +22,7 @@ namespace {
 
 }  // namespace
 
-StoreClient::StoreClient(std::uint16_t port)
+BenchStoreClient::BenchStoreClient(std::uint16_t port)
     : socket_(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0)) {
   if (!socket_) fail("socket");
   const timeval silence_max{.tv_sec = kSilenceMax.count(), .tv_usec = 0};
@@ -42,7 +42,7 @@ StoreClient::StoreClient(std::uint16_t port)
   if (receive<std::uint32_t>() != kNonce) throw std::runtime_error("ping: a wrong reply");
 }
 
-void StoreClient::send(std::string_view bytes) {
+void BenchStoreClient::send(std::string_view bytes) {
   while (!bytes.empty()) {
     const ssize_t size = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
     if (size < 0) fail("send");
@@ -50,7 +50,7 @@ void StoreClient::send(std::string_view bytes) {
   }
 }
 
-void StoreClient::receive(char* to, std::size_t size) {
+void BenchStoreClient::receive(char* to, std::size_t size) {
   while (size > 0) {
     const ssize_t got = ::recv(socket_.get(), to, size, 0);
     if (got < 0) fail("receive");
@@ -60,7 +60,7 @@ void StoreClient::receive(char* to, std::size_t size) {
   }
 }
 
-void StoreClient::skip(std::size_t size) {
+void BenchStoreClient::skip(std::size_t size) {
   std::array<char, 256> bytes;
   for (; size > bytes.size(); size -= bytes.size()) receive(bytes.data(), bytes.size());
   receive(bytes.data(), size);

@@ -1,7 +1,7 @@
-// StoreClient is a client of a store that costs as little as one can: a blocking socket, frames
-// that were made beforehand, replies of a known length.
+// BenchStoreClient is a client of a store that costs as little as one can: a blocking socket,
+// frames that were made beforehand, replies of a known length.
 //
-//     StoreClient client(port);
+//     BenchStoreClient client(port);
 //     client.send(frame);
 //     const auto sum = client.receive<std::int64_t>();
 //
@@ -20,10 +20,10 @@ namespace distrun::bench {
 
 inline constexpr std::chrono::seconds kSilenceMax{30};
 
-class StoreClient {
+class BenchStoreClient {
  public:
   // Connects to the loopback, validates and waits for a ping to come back: the server has accepted.
-  explicit StoreClient(std::uint16_t port);
+  explicit BenchStoreClient(std::uint16_t port);
 
   void send(std::string_view bytes);
 

@@ -44,13 +44,13 @@ std::string key_of(const Task& task, int i) {
 }
 
 // The reply to an add comes when all that was sent before has been done.
-void close_series(StoreClient& client, const std::string& add) {
+void close_series(BenchStoreClient& client, const std::string& add) {
   client.send(add);
   client.receive<std::int64_t>();
 }
 
 Measured set(const Task& task) {
-  auto client = std::make_shared<StoreClient>(task.port);
+  auto client = std::make_shared<BenchStoreClient>(task.port);
   return [client, count = task.count, add = add_frame("sets"),
           sets = frames(kKeys, [&](int i) { return set_frame(key_of(task, i)); })] {
     for (int i = 1; i <= count; ++i) {
@@ -61,8 +61,8 @@ Measured set(const Task& task) {
 }
 
 // Sets the keys of this client, so that there is something to get.
-std::shared_ptr<StoreClient> client_with_keys(const Task& task) {
-  auto client = std::make_shared<StoreClient>(task.port);
+std::shared_ptr<BenchStoreClient> client_with_keys(const Task& task) {
+  auto client = std::make_shared<BenchStoreClient>(task.port);
   for (int i = 0; i < kKeys; ++i) client->send(set_frame(key_of(task, i)));
   close_series(*client, add_frame("sets"));
   return client;
@@ -83,7 +83,7 @@ Measured get(const Task& task) {
 }
 
 Measured add(const Task& task) {
-  auto client = std::make_shared<StoreClient>(task.port);
+  auto client = std::make_shared<BenchStoreClient>(task.port);
   return [client, count = task.count, add = add_frame("counter")] {
     for (int i = 0; i < count; ++i) {
       client->send(add);
@@ -104,7 +104,7 @@ Measured check(const Task& task) {
 }
 
 Measured barrier(const Task& task) {
-  auto client = std::make_shared<StoreClient>(task.port);
+  auto client = std::make_shared<BenchStoreClient>(task.port);
   return [client, barriers = frames(task.count, [&](int i) {
                     return frame(RequestCode::kBarrier,
                                  text(fmt::format("barrier/{}/{}", task.run, i)) +
@@ -122,7 +122,7 @@ Measured barrier(const Task& task) {
 Measured barrier_by_add(const Task& task) {
   const auto count_key = [&](int i) { return fmt::format("barrier/{}/{}", task.run, i); };
   const auto last_key = [&](int i) { return count_key(i) + "/last"; };
-  auto client = std::make_shared<StoreClient>(task.port);
+  auto client = std::make_shared<BenchStoreClient>(task.port);
   return [client, clients = task.clients, count = task.count,
           adds = frames(task.count, [&](int i) { return add_frame(count_key(i)); }),
           sets = frames(task.count, [&](int i) { return set_frame(last_key(i)); }),
@@ -137,14 +137,14 @@ Measured barrier_by_add(const Task& task) {
 }
 
 Measured connect(const Task& task) {
-  return [port = task.port, client = std::make_shared<std::unique_ptr<StoreClient>>()] {
-    *client = std::make_unique<StoreClient>(port);
+  return [port = task.port, client = std::make_shared<std::unique_ptr<BenchStoreClient>>()] {
+    *client = std::make_unique<BenchStoreClient>(port);
   };
 }
 
 // Keys that are all different, as many in one send as a socket takes well.
 Measured fill(const Task& task) {
-  auto client = std::make_shared<StoreClient>(task.port);
+  auto client = std::make_shared<BenchStoreClient>(task.port);
   std::vector<std::string> sends;
   for (int i = 0; i < task.count; ++i) {
     if (i % kSetsInFlightMax == 0) sends.emplace_back();

@@ -1,7 +1,7 @@
 // ServerProcess is a store in a process of its own, and what it has cost so far.
 //
 //     ServerProcess server("build/bench/distrun_server");
-//     StoreClient client(server.port());
+//     BenchStoreClient client(server.port());
 //     …
 //     server.cpu();                                   // of all its threads
 //

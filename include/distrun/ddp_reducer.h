@@ -26,8 +26,8 @@
 // Threads: one at a time.
 #pragma once
 
-#include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -35,32 +35,18 @@
 #include <c10/util/Logging.h>
 
 #include "distrun/comm_hook.h"
+#include "distrun/ddp_model.h"
 #include "distrun/ddp_options.h"
 #include "distrun/join.h"
 
 namespace c10d {
 class Reducer;
 }
+namespace distrun::internal {
+struct DdpCore;
+}
 
 namespace distrun {
-
-struct DdpParameter {
-  std::string name;
-  at::Tensor tensor;             // A leaf.  One that requires no gradient is synchronized only.
-  bool sparse_gradient = false;  // Its gradients are sparse (COO).
-};
-
-struct DdpBuffer {
-  std::string name;
-  at::Tensor tensor;
-};
-
-struct DdpModel {
-  std::string name = "model";  // For logging data.
-  std::vector<DdpParameter> parameters;
-  // Asked before each forward, for a buffer may be another tensor each time; none: no buffers.
-  std::function<std::vector<DdpBuffer>()> buffers = nullptr;
-};
 
 class DdpReducer : public Joinable {
  public:
@@ -105,9 +91,9 @@ class DdpReducer : public Joinable {
   // the first join cannot train later.
   //
   // In the end every rank has the parameters of a rank that joined last, and with
-  // broadcast_buffers its buffers.  Of the
-  // arguments it knows one: "divide_by_initial_world_size", true: gradients are divided by the
-  // number of all ranks; false: by that of those that have not joined.
+  // broadcast_buffers its buffers.  Of the arguments it knows one, "divide_by_initial_world_size":
+  // if true, gradients are divided by the number of all ranks; if false, by that of those that have
+  // not joined.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override;
   c10::Device join_device() const override;
   Group join_process_group() const override;
@@ -123,12 +109,10 @@ class DdpReducer : public Joinable {
   c10d::Reducer& reducer() const;
 
  private:
-  class Hook;
-  struct Impl;
-  // That this rank has not joined, where a join is running.
-  void tell_join();
+  // Reports, in a running join, that this rank has not joined.
+  void notify_join();
 
-  std::unique_ptr<Impl> impl_;
+  std::unique_ptr<internal::DdpCore> core_;
 };
 
 }  // namespace distrun

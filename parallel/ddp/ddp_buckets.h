@@ -1,4 +1,4 @@
-// Which gradients are reduced together.  For ddp_reducer.cc.
+// Which gradients are reduced together.  For ddp_core.cc.
 #pragma once
 
 #include <cstdint>

@@ -25,12 +25,12 @@ using ::testing::HasSubstr;
 
 class DdpForwardRanksTest : public DdpRanksTest {};
 
-struct Weight : torch::nn::Module {
+struct WithWeight : torch::nn::Module {
   at::Tensor weight = register_parameter("weight", at::ones({2}));
 };
 
 TEST_F(DdpForwardRanksTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
-  struct Net : Weight {
+  struct Net : WithWeight {
     Scores forward() { return {weight * 2, {weight * 3, weight * 4}, 7}; }
   };
   for (const bool find_unused : {false, true}) {
@@ -44,7 +44,7 @@ TEST_F(DdpForwardRanksTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
 }
 
 TEST_F(DdpForwardRanksTest, MayReturnNothingOrAReference) {
-  struct Net : Weight {
+  struct Net : WithWeight {
     at::Tensor last;
     void forward() { last = weight * 2; }
     const at::Tensor& forward(int factor) { return last = weight * factor; }
@@ -57,7 +57,7 @@ TEST_F(DdpForwardRanksTest, MayReturnNothingOrAReference) {
 }
 
 TEST_F(DdpForwardRanksTest, ArgumentsArePassedOnAsTheyAre) {
-  struct Net : Weight {
+  struct Net : WithWeight {
     at::Tensor forward(std::unique_ptr<int> factor, int& calls, const std::string& name,
                        double more = 1) {
       ++calls;

@@ -1,42 +1,44 @@
-// What a DdpReducer does for ranks that have not joined, when its own has.
+#include "parallel/ddp/ddp_join_hook.h"
+
 #include <utility>
 #include <vector>
 
 #include <ATen/ops/full.h>
-#include <ATen/ops/ones.h>
 #include <ATen/ops/zeros_like.h>
+#include <c10/util/Exception.h>
 
 #include "distrun/collectives.h"
-#include "distrun/ddp_reducer.h"
 #include "distrun/process_group.h"
-#include "parallel/ddp/ddp_model.h"
-#include "parallel/ddp/ddp_reducer_impl.h"
+#include "parallel/ddp/model_sync.h"
 
-namespace distrun {
+namespace distrun::internal {
 
-int DdpReducer::Impl::agree_on_source(bool is_candidate) const {
-  const int own = is_candidate ? get_rank(options.process_group) : -1;
-  const at::Tensor greatest = at::full({1}, own, at::TensorOptions(at::kLong).device(device()));
-  all_reduce(greatest, ReduceOp::MAX, {.group = options.process_group});
+int agree_on_source(const DdpCore& core, bool is_candidate) {
+  const int own = is_candidate ? get_rank(core.options.process_group) : -1;
+  const at::Tensor greatest =
+      at::full({1}, own, at::TensorOptions(at::kLong).device(core.device()));
+  all_reduce(greatest, ReduceOp::MAX, {.group = core.options.process_group});
   const int source = greatest.item<int>();
   TORCH_INTERNAL_ASSERT(source >= 0, "no rank of a join has what it is to give the others");
   return source;
 }
 
-DdpReducer::Impl::Agreement DdpReducer::Impl::agree_on_reducing(bool backward_reduces) const {
-  const at::Tensor sum = at::full({1}, backward_reduces ? 1.0 : 0.0, device());
-  const CollectiveOptions asynchronously{.group = options.process_group, .async_op = true};
+ReducingAgreement agree_on_reducing(const DdpCore& core, bool backward_reduces) {
+  const at::Tensor sum = at::full({1}, backward_reduces ? 1.0 : 0.0, core.device());
+  const CollectiveOptions asynchronously{.group = core.options.process_group, .async_op = true};
   return {sum, all_reduce(sum, ReduceOp::SUM, asynchronously)};
 }
 
-class DdpReducer::Hook : public JoinHook {
+namespace {
+
+class DdpJoinHook : public JoinHook {
  public:
-  explicit Hook(Impl& reducer) : its_(reducer) {}
+  explicit DdpJoinHook(DdpCore& core) : its_(core) {}
 
   // The collectives of before_forward() and of backward(), in their order.
   void main_hook() override {
     its_.in_group([&] { shadow_forward(); });
-    const auto agreed = its_.agree_on_reducing(false);
+    const auto agreed = agree_on_reducing(its_, false);
     agreed.work.wait();
     // Who does not reduce now does not synchronize buffers in the next forward.
     its_.sync_buffers = agreed.sum.item<float>() != 0;
@@ -44,8 +46,8 @@ class DdpReducer::Hook : public JoinHook {
   }
 
   void post_hook(bool is_last_joiner) override {
-    const int source = its_.agree_on_source(is_last_joiner);
-    its_.in_group([&] { internal::broadcast_all(its_.group, its_.state(), source); });
+    const int source = agree_on_source(its_, is_last_joiner);
+    its_.in_group([&] { broadcast_all(its_.group, its_.state(), source); });
     its_.sync_buffers = true;
     // What comes after the join is divided by all ranks.
     its_.reducer->set_forward_pass_work_handle(nullptr, /*useStaticWorldSize=*/true);
@@ -56,7 +58,7 @@ class DdpReducer::Hook : public JoinHook {
     its_.reducer->rebuild_buckets();
     const auto buffers = its_.buffers_to_sync();
     if (buffers.empty()) return;
-    internal::broadcast_buffers(its_.group, buffers, its_.agree_on_source(false));
+    broadcast_buffers(its_.group, buffers, agree_on_source(its_, false));
   }
 
   void shadow_backward() {
@@ -87,14 +89,16 @@ class DdpReducer::Hook : public JoinHook {
     for (const auto& one : under_way) one->waitAndThrow();
   }
 
-  Impl& its_;
+  DdpCore& its_;
 };
 
-void DdpReducer::Impl::check_agreement() {
-  const auto agreed = std::exchange(agreement, std::nullopt);
+}  // namespace
+
+void check_agreement(DdpCore& core) {
+  const auto agreed = std::exchange(core.agreement, std::nullopt);
   if (!agreed) return;
   agreed->work.wait();
-  if (will_reduce()) return;
+  if (core.will_reduce()) return;
   TORCH_CHECK(agreed->sum.item<float>() == 0, "join: the backward of this forward on rank ",
               get_rank(),
               " does not reduce, for it is without gradients or under no_sync(), and "
@@ -102,37 +106,19 @@ void DdpReducer::Impl::check_agreement() {
               "ranks");
 }
 
-void DdpReducer::tell_join() {
-  Impl& my = *impl_;
-  TORCH_CHECK(!my.has_missed_learning || !my.will_reduce(), "DistributedDataParallel: rank ",
-              get_rank(),
-              " had no input in the join in which the static graph was learnt, and cannot train "
-              "with the others any more: give it one there, or make a new DistributedDataParallel");
-  const Work not_joined = notify_join_context();
+std::unique_ptr<JoinHook> ddp_join_hook(DdpCore& core, const JoinArguments& arguments) {
   TORCH_CHECK_VALUE(
-      not_joined || !is_joining() || my.divide_by_initial_world_size,
-      "join: divide_by_initial_world_size is off, but the DistributedDataParallel is not the first "
-      "joinable, which alone knows how many ranks are left");
-  if (!not_joined) return;
-  my.reducer->set_forward_pass_work_handle(not_joined.c10d_work(), my.divide_by_initial_world_size);
-}
-
-std::unique_ptr<JoinHook> DdpReducer::join_hook(const JoinArguments& arguments) {
-  TORCH_CHECK_VALUE(
-      !impl_->options.skip_all_reduce_unused_params,
+      !core.options.skip_all_reduce_unused_params,
       "join: a DistributedDataParallel with skip_all_reduce_unused_params cannot take "
       "part: which buckets the others skip, a rank that has joined does not know");
-  for (const DdpParameter& one : impl_->model.parameters) {
+  for (const DdpParameter& one : core.model.parameters) {
     TORCH_CHECK_VALUE(!one.sparse_gradient || !one.tensor.requires_grad(),
                       "join: the gradient of the parameter '", one.name,
                       "' is sparse, and a rank that has joined has none to reduce: use dense ones");
   }
-  impl_->divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);
-  impl_->logger->set_uneven_input_join();
-  return std::make_unique<Hook>(*impl_);
+  core.divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);
+  core.logger->set_uneven_input_join();
+  return std::make_unique<DdpJoinHook>(core);
 }
 
-c10::Device DdpReducer::join_device() const { return impl_->device(); }
-Group DdpReducer::join_process_group() const { return impl_->options.process_group; }
-
-}  // namespace distrun
+}  // namespace distrun::internal

@@ -1,187 +1,68 @@
 #include "distrun/ddp_reducer.h"
 
-#include <algorithm>
-#include <unordered_map>
 #include <utility>
 
 #include <c10/core/GradMode.h>
 #include <c10/util/Exception.h>
-#include <torch/csrc/autograd/engine.h>
-#include <torch/csrc/distributed/c10d/debug.h>
 #include <torch/csrc/distributed/c10d/logger.hpp>
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 
-#include "backends/group/run_collective.h"
 #include "distrun/process_group.h"
 #include "parallel/ddp/checked_comm_hook.h"
-#include "parallel/ddp/construct_reducer.h"
-#include "parallel/ddp/ddp_buckets.h"
-#include "parallel/ddp/ddp_model.h"
-#include "parallel/ddp/ddp_reducer_impl.h"
+#include "parallel/ddp/ddp_core.h"
+#include "parallel/ddp/ddp_join_hook.h"
 #include "parallel/ddp/ddp_sink.h"
+#include "parallel/ddp/model_sync.h"
 
 namespace distrun {
 
-namespace {
-
-using ReducerPtr = std::shared_ptr<c10d::Reducer>;
-
-// What backward reduces, as c10d::Reducer wants it.
-struct Gradients {
-  std::vector<at::Tensor> parameters;
-  std::vector<bool> sparse;
-  std::unordered_map<std::size_t, std::string> names;
-
-  explicit Gradients(const DdpModel& model) {
-    for (const DdpParameter& one : model.parameters) {
-      if (!one.tensor.requires_grad()) continue;
-      names[parameters.size()] = one.name;
-      parameters.push_back(one.tensor);
-      sparse.push_back(one.sparse_gradient);
-    }
-  }
-};
-
-// A reducer that is made under TORCH_DISTRIBUTED_DEBUG=INFO, or more, tells parameters by name in
-// its errors; else by number alone.
-class WithNamesInErrors {
- public:
-  WithNamesInErrors() {
-    if (before_ == c10d::DebugLevel::Off) c10d::setDebugLevel(c10d::DebugLevel::Info);
-  }
-  ~WithNamesInErrors() { c10d::setDebugLevel(before_); }
-  WithNamesInErrors(const WithNamesInErrors&) = delete;
-  WithNamesInErrors& operator=(const WithNamesInErrors&) = delete;
-
- private:
-  c10d::DebugLevel before_ = c10d::debug_level();
-};
-
-ReducerPtr make_reducer(const Gradients& gradients,
-                        const c10::intrusive_ptr<c10d::ProcessGroup>& group,
-                        const DdpOptions& options) {
-  const bool graph_may_change = options.find_unused_parameters && !options.static_graph;
-  const auto sizes = internal::bucket_sizes(options.bucket_cap_mb, graph_may_change);
-  auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
-      gradients.parameters, sizes.at_first, gradients.sparse));
-  // Gradients come in about the reverse order of forward's.
-  std::reverse(buckets.begin(), buckets.end());
-  const WithNamesInErrors named;
-  return internal::construct_reducer(
-      gradients.parameters, std::move(buckets), group, gradients.sparse, sizes.others,
-      options.find_unused_parameters, options.gradient_as_bucket_view, gradients.names, sizes.first,
-      options.skip_all_reduce_unused_params, /*use_python_reducer=*/false);
-}
-
-std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptions& options) {
-  const c10::Device first = model.parameters.front().tensor.device();
-  if (options.device_ids.empty()) return std::nullopt;
-  const bool on_one_device =
-      std::all_of(model.parameters.begin(), model.parameters.end(),
-                  [&](const DdpParameter& one) { return one.tensor.device() == first; });
-  TORCH_CHECK_VALUE(options.device_ids.size() == 1, "DistributedDataParallel: device_ids has ",
-                    options.device_ids.size(), " devices; expected one, or none");
-  TORCH_CHECK_VALUE(on_one_device && !first.is_cpu(),
-                    "DistributedDataParallel: device_ids is for a module on one GPU, but ",
-                    model.name, on_one_device ? " is on the CPU" : " is on several devices");
-  const c10::Device device = options.device_ids.front().of_type(first.type());
-  TORCH_CHECK_VALUE(device == first, "DistributedDataParallel: device_ids has ", device, ", but ",
-                    model.name, " is on ", first);
-  return device;
-}
-
-}  // namespace
-
-DdpReducer::Impl::Impl(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
-  TORCH_CHECK_VALUE(options.process_group.is_member(), "DistributedDataParallel: rank ", get_rank(),
-                    " is not in its process_group");
-  options.process_group = internal::pinned(options.process_group);
-  group = options.process_group.process_group();
-  model = internal::participants(std::move(its_model), options.parameters_to_ignore);
-  input_device = input_device_of(model, options);
-  const Gradients gradients(model);
-  if (options.init_sync) {
-    const auto tensors = state();
-    in_group([&] {
-      c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
-      internal::broadcast_all(group, tensors);
-    });
-  }
-  reducer = make_reducer(gradients, group, options);
-  make_logger();
-}
-
-void DdpReducer::Impl::make_logger() {
-  logger = std::make_shared<c10d::Logger>(reducer);
-  reducer->set_logger(logger);
-  const std::vector<int> ids =
-      input_device ? std::vector<int>{input_device->index()} : std::vector<int>();
-  logger->set_construction_data_and_log(model.name, ids, ids.empty() ? -1 : ids.front(),
-                                        options.broadcast_buffers, /*has_sync_bn=*/false,
-                                        options.static_graph);
-  if (!options.static_graph) return;
-  reducer->set_static_graph();
-  logger->set_static_graph();
-}
-
-// Of a static graph's first iteration everything is reduced at its end: only then it is known how
-// often each parameter is used.
-std::function<void()> DdpReducer::Impl::as_backward_begins() const {
-  if (!options.static_graph) return [] {};
-  return [weak = std::weak_ptr(reducer), its_delayed = delayed] {
-    if (*its_delayed) return;
-    torch::autograd::Engine::get_default_engine().queue_callback([weak] {
-      if (const auto alive = weak.lock()) alive->delay_all_reduce();
-    });
-    *its_delayed = true;
-  };
-}
-
-std::vector<DdpBuffer> DdpReducer::Impl::buffers_to_sync() const {
-  if (!sync_buffers || !options.broadcast_buffers || !model.buffers) return {};
-  return model.buffers();
-}
-
-std::vector<at::Tensor> DdpReducer::Impl::state() const {
-  std::vector<at::Tensor> tensors;
-  for (const DdpParameter& one : model.parameters) tensors.push_back(one.tensor.detach());
-  if (!options.broadcast_buffers || !model.buffers) return tensors;
-  for (const DdpBuffer& one : model.buffers()) tensors.push_back(one.tensor.detach());
-  return tensors;
-}
-
 DdpReducer::DdpReducer(DdpModel model, const DdpOptions& options)
-    : impl_(std::make_unique<Impl>(std::move(model), options)) {}
+    : core_(std::make_unique<internal::DdpCore>(std::move(model), options)) {}
 DdpReducer::~DdpReducer() = default;
 DdpReducer::DdpReducer(DdpReducer&&) noexcept = default;
 DdpReducer& DdpReducer::operator=(DdpReducer&&) noexcept = default;
 
+void DdpReducer::notify_join() {
+  internal::DdpCore& my = *core_;
+  TORCH_CHECK(!my.has_missed_learning || !my.will_reduce(), "DistributedDataParallel: rank ",
+              get_rank(),
+              " had no input in the join in which the static graph was learnt, and cannot train "
+              "with the others any more: give it one there, or make a new DistributedDataParallel");
+  const Work not_joined = notify_join_context();
+  TORCH_CHECK_VALUE(
+      not_joined || !is_joining() || my.divide_by_initial_world_size,
+      "join: divide_by_initial_world_size is off, but the DistributedDataParallel is not the first "
+      "joinable, which alone knows how many ranks are left");
+  if (!not_joined) return;
+  my.reducer->set_forward_pass_work_handle(not_joined.c10d_work(), my.divide_by_initial_world_size);
+}
+
 void DdpReducer::before_forward() {
-  Impl& my = *impl_;
+  internal::DdpCore& my = *core_;
   if (my.will_reduce()) {
     my.logger->set_runtime_stats_and_log();
     my.reducer->prepare_for_forward();
   }
   const auto buffers = my.buffers_to_sync();
   my.logged([&] {
-    tell_join();
+    notify_join();
     my.in_group([&] {
       // Who has joined cannot know whether this forward has gradients.
       if (c10::GradMode::is_enabled() || is_joining()) my.reducer->rebuild_buckets();
       if (buffers.empty()) return;
       // Rank 0 may have joined, with buffers that are old.
-      const int source = is_joining() ? my.agree_on_source(true) : 0;
+      const int source = is_joining() ? internal::agree_on_source(my, true) : 0;
       internal::broadcast_buffers(my.group, buffers, source);
     });
     if (is_joining()) {
-      my.agreement = my.agree_on_reducing(my.will_reduce());
+      my.agreement = internal::agree_on_reducing(my, my.will_reduce());
     }
   });
 }
 
 std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> outputs) {
-  Impl& my = *impl_;
-  my.logged([&] { my.check_agreement(); });
+  internal::DdpCore& my = *core_;
+  my.logged([&] { internal::check_agreement(my); });
   my.sync_buffers = my.will_reduce();
   if (my.sync_buffers) {
     const bool walk = my.options.find_unused_parameters && !my.options.static_graph;
@@ -193,31 +74,38 @@ std::vector<at::Tensor> DdpReducer::after_forward(std::vector<at::Tensor> output
 
 DdpReducer::NoSync::NoSync(std::shared_ptr<int> living) : living_(std::move(living)) { ++*living_; }
 DdpReducer::NoSync::~NoSync() { --*living_; }
-DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(impl_->no_syncs); }
+DdpReducer::NoSync DdpReducer::no_sync() { return NoSync(core_->no_syncs); }
 
 void DdpReducer::register_comm_hook(CommHook hook, const std::string& name) {
-  impl_->logged([&] {
-    impl_->reducer->register_comm_hook(internal::checked_comm_hook(std::move(hook), name));
-    impl_->logger->set_comm_hook(name);
+  core_->logged([&] {
+    core_->reducer->register_comm_hook(internal::checked_comm_hook(std::move(hook), name));
+    core_->logger->set_comm_hook(name);
   });
 }
 
 void DdpReducer::register_builtin_comm_hook(BuiltinCommHook hook) {
   using Type = c10d::BuiltinCommHookType;
   const bool is_fp16 = hook == BuiltinCommHook::FP16_COMPRESS;
-  impl_->logged([&] {
-    impl_->reducer->register_builtin_comm_hook(is_fp16 ? Type::FP16_COMPRESS : Type::ALLREDUCE);
-    impl_->logger->set_comm_hook(is_fp16 ? "BuiltinCommHookType.FP16_COMPRESS"
+  core_->logged([&] {
+    core_->reducer->register_builtin_comm_hook(is_fp16 ? Type::FP16_COMPRESS : Type::ALLREDUCE);
+    core_->logger->set_comm_hook(is_fp16 ? "BuiltinCommHookType.FP16_COMPRESS"
                                          : "BuiltinCommHookType.ALLREDUCE");
   });
 }
 
-const std::optional<c10::Device>& DdpReducer::input_device() const { return impl_->input_device; }
-
-c10::DDPLoggingData DdpReducer::get_ddp_logging_data() const {
-  return impl_->logger->get_ddp_logging_data();
+std::unique_ptr<JoinHook> DdpReducer::join_hook(const JoinArguments& arguments) {
+  return internal::ddp_join_hook(*core_, arguments);
 }
 
-c10d::Reducer& DdpReducer::reducer() const { return *impl_->reducer; }
+c10::Device DdpReducer::join_device() const { return core_->device(); }
+Group DdpReducer::join_process_group() const { return core_->options.process_group; }
+
+const std::optional<c10::Device>& DdpReducer::input_device() const { return core_->input_device; }
+
+c10::DDPLoggingData DdpReducer::get_ddp_logging_data() const {
+  return core_->logger->get_ddp_logging_data();
+}
+
+c10d::Reducer& DdpReducer::reducer() const { return *core_->reducer; }
 
 }  // namespace distrun

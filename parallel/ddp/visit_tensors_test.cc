@@ -152,7 +152,7 @@ TEST(VisitTensors, MapsAreWalkedByKey) {
 struct Boxes : std::vector<at::Tensor> {
   at::Tensor scores;
 };
-struct Pair {
+struct KeyedTensors {
   at::Tensor first, second;
   at::Tensor& key() { return first; }
   at::Tensor& value() { return second; }
@@ -161,7 +161,7 @@ struct Borrowed {
   at::Tensor& tensor;
 };
 static_assert(!KnowsTensors<Boxes>);
-static_assert(!KnowsTensors<Pair>);
+static_assert(!KnowsTensors<KeyedTensors>);
 static_assert(!KnowsTensors<Borrowed>);
 
 TEST(VisitTensors, AnOrderedDictIsWalkedAsItWasFilled) {

@@ -79,9 +79,9 @@ void check_like(const NamedShard& shard, const NamedShard& first) {
         ", as ", first, " has");
 }
 
-void check_global_size(const std::vector<RankFacts>& all) {
-  const RankFacts& first = all.front();
-  for (const RankFacts& one : all) {
+void check_global_size(const std::vector<RankShards>& all) {
+  const RankShards& first = all.front();
+  for (const RankShards& one : all) {
     check(one.global_size == first.global_size, "rank ", one.rank, " gives the global size ",
           SizesRef(one.global_size), "; expected ", SizesRef(first.global_size), ", as rank ",
           first.rank, " does");
@@ -97,9 +97,9 @@ void check_global_size(const std::vector<RankFacts>& all) {
         "; expected a number of elements below 2^63");
 }
 
-std::vector<NamedShard> named_shards(const std::vector<RankFacts>& all) {
+std::vector<NamedShard> named_shards(const std::vector<RankShards>& all) {
   std::vector<NamedShard> shards;
-  for (const RankFacts& rank : all) {
+  for (const RankShards& rank : all) {
     for (std::size_t i = 0; i < rank.shards.size(); ++i) {
       shards.push_back({rank.rank, i, rank.shards[i]});
     }
@@ -127,7 +127,7 @@ void check_partition(const std::vector<NamedShard>& shards, SizesRef global_size
 
 }  // namespace
 
-void check_shards(const std::vector<RankFacts>& all) {
+void check_shards(const std::vector<RankShards>& all) {
   check_global_size(all);
   const SizesRef global_size = all.front().global_size;
   const auto shards = named_shards(all);

@@ -15,14 +15,14 @@
 namespace distrun {
 namespace {
 
-using internal::RankFacts;
+using internal::RankShards;
 using internal::ShardFacts;
 using ::testing::HasSubstr;
 using Sizes = std::vector<std::int64_t>;
 
 // [10, 4] on two ranks, five rows each.
-std::vector<RankFacts> two_ranks() {
-  std::vector<RankFacts> all;
+std::vector<RankShards> two_ranks() {
+  std::vector<RankShards> all;
   for (const int rank : {0, 1}) {
     const ShardMetadata metadata{{5 * rank, 0}, {5, 4}, "rank:" + std::to_string(rank) + "/cpu"};
     const ShardFacts shard{.metadata = metadata, .sizes = {5, 4}, .device = "cpu"};
@@ -32,7 +32,7 @@ std::vector<RankFacts> two_ranks() {
 }
 
 // What is said of two_ranks() once `change` was made to them.
-std::string complaint(const std::function<void(std::vector<RankFacts>&)>& change) {
+std::string complaint(const std::function<void(std::vector<RankShards>&)>& change) {
   auto all = two_ranks();
   change(all);
   try {
@@ -61,13 +61,13 @@ TEST(ShardChecks, ARankMayHaveNoShardAndAnotherSeveral) {
 }
 TEST(ShardChecks, NoShardAtAllIsAnError) {
   EXPECT_EQ(complaint([](auto& all) {
-              for (RankFacts& rank : all) rank.shards.clear();
+              for (RankShards& rank : all) rank.shards.clear();
             }),
             "init_from_local_shards: no rank has a shard; expected at least one");
 }
 TEST(ShardChecks, AnEmptyWholeHasEmptyShards) {
   EXPECT_EQ(complaint([](auto& all) {
-              for (RankFacts& rank : all) {
+              for (RankShards& rank : all) {
                 rank.global_size = {0, 4};
                 rank.shards[0].metadata.shard_offsets = {0, 0};
                 rank.shards[0].metadata.shard_sizes = rank.shards[0].sizes = {0, 4};
@@ -142,7 +142,7 @@ TEST(ShardChecks, ARankWithoutAShardGivesTheGlobalSizeToo) {
 TEST(ShardChecks, AGlobalSizeThatIsNoneIsRefused) {
   const auto with_size = [](const Sizes& size) {
     return complaint([&](auto& all) {
-      for (RankFacts& rank : all) rank.global_size = size;
+      for (RankShards& rank : all) rank.global_size = size;
     });
   };
   EXPECT_EQ(with_size({-10, 4}),

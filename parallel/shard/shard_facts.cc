@@ -14,7 +14,7 @@ namespace internal {
 
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardFacts, metadata, problem, sizes, device, dtype, layout,
                                    is_contiguous, requires_grad)
-NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankFacts, rank, global_size, shards)
+NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(RankShards, rank, global_size, shards)
 
 namespace {
 
@@ -43,20 +43,20 @@ ShardFacts facts_of(const Shard& shard) {
 
 }  // namespace
 
-RankFacts facts_of(int rank, const std::vector<Shard>& shards,
-                   const std::vector<std::int64_t>& global_size) {
-  RankFacts facts{.rank = rank, .global_size = global_size};
+RankShards facts_of(int rank, const std::vector<Shard>& shards,
+                    const std::vector<std::int64_t>& global_size) {
+  RankShards facts{.rank = rank, .global_size = global_size};
   for (const Shard& shard : shards) facts.shards.push_back(facts_of(shard));
   return facts;
 }
 
-std::string to_bytes(const RankFacts& facts) {
+std::string to_bytes(const RankShards& facts) {
   // A placement may be any bytes; what is not UTF-8 would be an exception.
   return nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 
-RankFacts facts_from_bytes(const std::string& bytes) {
-  return nlohmann::json::parse(bytes).get<RankFacts>();
+RankShards facts_from_bytes(const std::string& bytes) {
+  return nlohmann::json::parse(bytes).get<RankShards>();
 }
 
 }  // namespace internal

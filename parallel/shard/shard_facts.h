@@ -30,18 +30,18 @@ struct ShardFacts {
   bool requires_grad = false;
 };
 
-struct RankFacts {
+struct RankShards {
   int rank = 0;  // The global one.
   std::vector<std::int64_t> global_size;
   std::vector<ShardFacts> shards;
 };
 
 // Throws nothing that would keep this rank from telling.
-RankFacts facts_of(int rank, const std::vector<Shard>& shards,
-                   const std::vector<std::int64_t>& global_size);
+RankShards facts_of(int rank, const std::vector<Shard>& shards,
+                    const std::vector<std::int64_t>& global_size);
 
 // JSON, of which the other side is this program on another rank.
-std::string to_bytes(const RankFacts& facts);
-RankFacts facts_from_bytes(const std::string& bytes);
+std::string to_bytes(const RankShards& facts);
+RankShards facts_from_bytes(const std::string& bytes);
 
 }  // namespace distrun::internal

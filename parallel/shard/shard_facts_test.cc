@@ -5,10 +5,10 @@
 namespace distrun {
 namespace {
 
-using internal::RankFacts;
+using internal::RankShards;
 using ::testing::HasSubstr;
 
-RankFacts some_facts() {
+RankShards some_facts() {
   return {.rank = 1,
           .global_size = {10, 4},
           .shards = {{.metadata = {{5, 0}, {5, 4}, "rank:1/cuda:1"},
@@ -22,8 +22,8 @@ RankFacts some_facts() {
 }
 
 TEST(ShardFacts, ArriveAsTheyWereSent) {
-  const RankFacts facts = some_facts();
-  const RankFacts got = internal::facts_from_bytes(internal::to_bytes(facts));
+  const RankShards facts = some_facts();
+  const RankShards got = internal::facts_from_bytes(internal::to_bytes(facts));
   EXPECT_EQ(got.rank, facts.rank);
   EXPECT_EQ(got.global_size, facts.global_size);
   ASSERT_EQ(got.shards.size(), 1u);
@@ -39,9 +39,9 @@ TEST(ShardFacts, ArriveAsTheyWereSent) {
 }
 
 TEST(ShardFacts, APlacementOfAnyBytesIsSent) {
-  RankFacts facts = some_facts();
+  RankShards facts = some_facts();
   facts.shards[0].metadata.placement = "rank:1/\xff";
-  const RankFacts got = internal::facts_from_bytes(internal::to_bytes(facts));
+  const RankShards got = internal::facts_from_bytes(internal::to_bytes(facts));
   EXPECT_THAT(got.shards[0].metadata.placement, HasSubstr("rank:1/"));
 }
 

@@ -15,18 +15,18 @@ namespace distrun {
 
 namespace {
 
-std::vector<internal::RankFacts> facts_of_all(const std::vector<Shard>& local_shards,
-                                              const std::vector<std::int64_t>& global_size,
-                                              const Group& group) {
+std::vector<internal::RankShards> facts_of_all(const std::vector<Shard>& local_shards,
+                                               const std::vector<std::int64_t>& global_size,
+                                               const Group& group) {
   const auto own = internal::facts_of(get_rank(), local_shards, global_size);
-  std::vector<internal::RankFacts> all;
+  std::vector<internal::RankShards> all;
   for (const std::string& bytes : all_gather_bytes(internal::to_bytes(own), group)) {
     all.push_back(internal::facts_from_bytes(bytes));
   }
   return all;
 }
 
-ShardedTensorMetadata metadata_of(const std::vector<internal::RankFacts>& all) {
+ShardedTensorMetadata metadata_of(const std::vector<internal::RankShards>& all) {
   ShardedTensorMetadata metadata{.size = all.front().global_size};
   for (const auto& rank : all) {
     for (const auto& shard : rank.shards) {

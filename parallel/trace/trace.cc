@@ -35,7 +35,7 @@ std::vector<at::Tensor> Trace::replay(const std::vector<at::Tensor>& inputs) con
 Trace trace(const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& function,
             const std::vector<at::Tensor>& inputs) {
   internal::check_inputs("trace", inputs);
-  const auto recorder = std::make_shared<internal::Recorder>();
+  const auto recorder = std::make_shared<internal::TraceRecorder>();
   for (const at::Tensor& one : inputs) recorder->add_input(one);
   {
     const WithoutCastCache no_cache;

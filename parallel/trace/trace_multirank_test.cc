@@ -28,7 +28,7 @@ namespace F = functional;
 using ::testing::HasSubstr;
 
 TEST_F(TraceRanksTest, EveryCollectiveIsRecordedAndReplayed) {
-  for (const Case& one : cases()) {
+  for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     const Trace its =
         expect_replays([&](const Tensors& x) { return doubled(one.begin(x[0] + 1, {}).second); });

@@ -42,7 +42,7 @@ bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
 }
 
 void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
-  Recorder* const recorder = Recorder::current();
+  TraceRecorder* const recorder = TraceRecorder::current();
   if (recorder == nullptr) return run(op, keys, stack);
   if (is_composite(op, keys)) {
     return op.callBoxedForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd, *stack);
@@ -127,7 +127,7 @@ bool looks_at_size(const c10::FunctionSchema& schema) {
 
 }  // namespace
 
-struct Recorder::Call {
+struct TraceRecorder::Call {
   const c10::FunctionSchema& schema;
   std::vector<c10::IValue> arguments;
   bool is_node;
@@ -135,7 +135,7 @@ struct Recorder::Call {
 };
 
 // A collective that nobody has waited for.
-struct Recorder::UnderWay {
+struct TraceRecorder::UnderWay {
   std::string name;                     // Of its node.
   std::vector<const Node*> parts;       // What its tensors are the values of.
   std::vector<at::Tensor> tensors;      // None of them is used before it has been waited for.
@@ -146,9 +146,9 @@ struct Recorder::UnderWay {
   bool has_ended_unseen = false;  // On a thread that is not recorded.
 };
 
-class Recorder::Listener : public BegunCollective::Listener {
+class TraceRecorder::Listener : public BegunCollective::Listener {
  public:
-  Listener(std::weak_ptr<Recorder> recorder, std::weak_ptr<UnderWay> begun)
+  Listener(std::weak_ptr<TraceRecorder> recorder, std::weak_ptr<UnderWay> begun)
       : recorder_(std::move(recorder)), begun_(std::move(begun)) {}
 
   void on_wait(const std::function<void()>& wait) override {
@@ -159,7 +159,7 @@ class Recorder::Listener : public BegunCollective::Listener {
     const auto recorder = recorder_.lock();
     const auto begun = begun_.lock();
     if (recorder == nullptr || begun == nullptr) return;
-    if (Recorder::current() == recorder.get()) return recorder->add_waits(begun);
+    if (TraceRecorder::current() == recorder.get()) return recorder->add_waits(begun);
     const std::lock_guard lock(recorder->mutex_);
     begun->has_ended_unseen = true;
   }
@@ -174,20 +174,20 @@ class Recorder::Listener : public BegunCollective::Listener {
   }
 
  private:
-  const std::weak_ptr<Recorder> recorder_;
+  const std::weak_ptr<TraceRecorder> recorder_;
   const std::weak_ptr<UnderWay> begun_;
 };
 
-Recorder* Recorder::current() {
-  return dynamic_cast<Recorder*>(c10::ThreadLocalDebugInfo::get(kSlot));
+TraceRecorder* TraceRecorder::current() {
+  return dynamic_cast<TraceRecorder*>(c10::ThreadLocalDebugInfo::get(kSlot));
 }
 
-void Recorder::add_input(const at::Tensor& tensor) {
+void TraceRecorder::add_input(const at::Tensor& tensor) {
   values_.set(tensor, graph_->add_placeholder(TensorFacts::of(tensor)));
 }
 
-void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
-                    torch::jit::Stack* stack) {
+void TraceRecorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+                         torch::jit::Stack* stack) {
   const c10::FunctionSchema& schema = op.schema();
   const auto given = torch::jit::last(*stack, schema.arguments().size());
   const Call call{schema, given.vec(), is_node(schema), op.hasTag(at::Tag::inplace_view)};
@@ -202,7 +202,7 @@ void Recorder::call(const c10::OperatorHandle& op, c10::DispatchKeySet keys,
   if (call.is_node && !has_ended_) add_node(call, *stack, std::move(arguments));
 }
 
-std::vector<Argument> Recorder::arguments_of(const Call& call) {
+std::vector<Argument> TraceRecorder::arguments_of(const Call& call) {
   keep_what_was_written_unseen(call);
   std::vector<Argument> arguments;
   for (std::size_t i = 0; call.is_node && i < call.arguments.size(); ++i) {
@@ -217,7 +217,7 @@ std::vector<Argument> Recorder::arguments_of(const Call& call) {
   return arguments;
 }
 
-void Recorder::finish(const std::vector<at::Tensor>& results) {
+void TraceRecorder::finish(const std::vector<at::Tensor>& results) {
   wait_for_all();
   const std::lock_guard lock(mutex_);
   std::vector<Argument> values;
@@ -233,20 +233,20 @@ void Recorder::finish(const std::vector<at::Tensor>& results) {
   has_ended_ = true;
 }
 
-std::unique_ptr<Graph> Recorder::take_graph() {
+std::unique_ptr<Graph> TraceRecorder::take_graph() {
   const std::lock_guard lock(mutex_);
   has_ended_ = true;
   return std::move(graph_);
 }
 
-const Node* Recorder::value_of(const at::Tensor& tensor) {
+const Node* TraceRecorder::value_of(const at::Tensor& tensor) {
   if (const Node* const known = values_.find(tensor)) return known;
   const Node* const node = graph_->add_constant(borrows_memory(tensor) ? copy_of(tensor) : tensor);
   values_.set(tensor, node);
   return node;
 }
 
-const Node* Recorder::own_value_of(const at::Tensor& tensor) {
+const Node* TraceRecorder::own_value_of(const at::Tensor& tensor) {
   const Node* const value = value_of(tensor);
   const Node* own = values_.own(tensor);
   if (own == nullptr) {
@@ -258,7 +258,7 @@ const Node* Recorder::own_value_of(const at::Tensor& tensor) {
   return own;
 }
 
-Argument Recorder::argument(const c10::IValue& value, const c10::Type& type) {
+Argument TraceRecorder::argument(const c10::IValue& value, const c10::Type& type) {
   if (const auto* optional = type.castRaw<c10::OptionalType>()) {
     return argument(value, *optional->getElementType());
   }
@@ -281,7 +281,7 @@ Argument Recorder::argument(const c10::IValue& value, const c10::Type& type) {
   return Argument(std::move(list));
 }
 
-void Recorder::add_results(const c10::IValue& value, const Node* node) {
+void TraceRecorder::add_results(const c10::IValue& value, const Node* node) {
   if (value.isTensor()) {
     if (value.toTensor().defined()) values_.set(value.toTensor(), node);
   } else if (value.isList() && !tensors_of(value).empty()) {
@@ -292,8 +292,8 @@ void Recorder::add_results(const c10::IValue& value, const Node* node) {
   }
 }
 
-void Recorder::add_node(const Call& call, torch::jit::Stack& stack,
-                        std::vector<Argument> arguments) {
+void TraceRecorder::add_node(const Call& call, torch::jit::Stack& stack,
+                             std::vector<Argument> arguments) {
   const auto is_default = [&](std::size_t i) {
     const c10::Argument& its = call.schema.arguments()[i];
     const auto* literal = std::get_if<Argument::Literal>(&arguments[i].value());
@@ -330,7 +330,7 @@ void Recorder::add_node(const Call& call, torch::jit::Stack& stack,
   under_way_.push_back(begun);
 }
 
-void Recorder::add_collective(const Node* node, const Call& call, torch::jit::Stack& stack) {
+void TraceRecorder::add_collective(const Node* node, const Call& call, torch::jit::Stack& stack) {
   const auto begun = std::make_shared<UnderWay>();
   begun->name = node->name;
   begun->tensors = tensors_of_collective(call.arguments);
@@ -350,7 +350,7 @@ void Recorder::add_collective(const Node* node, const Call& call, torch::jit::St
   under_way_.push_back(begun);
 }
 
-void Recorder::wait_for_used(const Call& call) {
+void TraceRecorder::wait_for_used(const Call& call) {
   std::vector<std::shared_ptr<UnderWay>> used;
   {
     const std::lock_guard lock(mutex_);
@@ -362,14 +362,14 @@ void Recorder::wait_for_used(const Call& call) {
   for (const auto& one : used) wait_for(one);
 }
 
-void Recorder::wait_for_all() {
+void TraceRecorder::wait_for_all() {
   std::unique_lock lock(mutex_);
   const std::vector all = under_way_;
   lock.unlock();
   for (const auto& one : all) wait_for(one);
 }
 
-bool Recorder::uses(const Call& call, UnderWay& begun) {
+bool TraceRecorder::uses(const Call& call, UnderWay& begun) {
   for (std::size_t i = 0; i < call.arguments.size(); ++i) {
     const c10::Argument& its = call.schema.arguments()[i];
     if (is_viewed(its) || (begun.is_only_read && !is_written(its))) continue;
@@ -387,7 +387,7 @@ bool Recorder::uses(const Call& call, UnderWay& begun) {
 }
 
 // Without the lock: another thread may have to record something before the wait ends.
-void Recorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
+void TraceRecorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
   std::unique_lock lock(mutex_);
   // Another's wait may have ended it.
   const auto found = std::find(under_way_.begin(), under_way_.end(), begun);
@@ -412,7 +412,7 @@ void Recorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
   for (const at::Tensor& one : tensors) wait.call(one);
 }
 
-void Recorder::add_waits(const std::shared_ptr<UnderWay>& begun) {
+void TraceRecorder::add_waits(const std::shared_ptr<UnderWay>& begun) {
   const std::lock_guard lock(mutex_);
   if (has_ended_ || std::erase(under_way_, begun) == 0) return;
   for (std::size_t i = 0; i < begun->parts.size(); ++i) {
@@ -422,7 +422,7 @@ void Recorder::add_waits(const std::shared_ptr<UnderWay>& begun) {
   }
 }
 
-void Recorder::keep_what_was_written_unseen(const Call& call) {
+void TraceRecorder::keep_what_was_written_unseen(const Call& call) {
   if (unwritten_.empty() || looks_at_size(call.schema)) return;
   for (std::size_t i = 0; i < call.arguments.size(); ++i) {
     const c10::Argument& its = call.schema.arguments()[i];
@@ -439,7 +439,7 @@ void Recorder::keep_what_was_written_unseen(const Call& call) {
   }
 }
 
-void Recorder::keep_if_unwritten(const at::Tensor& tensor) {
+void TraceRecorder::keep_if_unwritten(const at::Tensor& tensor) {
   const auto found = unwritten_.find(storage_of(tensor));
   if (found == unwritten_.end()) return;
   const auto [room, node] = found->second;
@@ -447,10 +447,10 @@ void Recorder::keep_if_unwritten(const at::Tensor& tensor) {
   graph_->become_copy_of(node, copy_of(room));
 }
 
-RecorderScope::RecorderScope(const std::shared_ptr<Recorder>& recorder)
+RecorderScope::RecorderScope(const std::shared_ptr<TraceRecorder>& recorder)
     : recorder_(kSlot,
                 [&] {
-                  TORCH_CHECK(Recorder::current() == nullptr,
+                  TORCH_CHECK(TraceRecorder::current() == nullptr,
                               "trace: this thread records a trace already; end that one first");
                   have_operators_recorded();
                   return recorder;

@@ -1,6 +1,6 @@
-// Recorder makes a graph of what is dispatched while it is the recorder of a thread.
+// TraceRecorder makes a graph of what is dispatched while it is the recorder of a thread.
 //
-//     const auto recorder = std::make_shared<Recorder>();
+//     const auto recorder = std::make_shared<TraceRecorder>();
 //     recorder->add_input(x);
 //     { const RecorderScope scope(recorder);  y = function(x); }
 //     recorder->finish({y});
@@ -37,12 +37,13 @@
 
 namespace distrun::internal {
 
-class Recorder : public c10::DebugInfoBase, public std::enable_shared_from_this<Recorder> {
+class TraceRecorder : public c10::DebugInfoBase,
+                      public std::enable_shared_from_this<TraceRecorder> {
  public:
-  Recorder() : graph_(std::make_unique<Graph>()) {}
+  TraceRecorder() : graph_(std::make_unique<Graph>()) {}
 
   // None: nothing is recorded here.
-  static Recorder* current();
+  static TraceRecorder* current();
 
   void add_input(const at::Tensor& tensor);
   // Runs the operator on the stack, and adds it to the graph.
@@ -88,7 +89,7 @@ class Recorder : public c10::DebugInfoBase, public std::enable_shared_from_this<
 // While it lives, `recorder` is this thread's.  Throws where there is one already.
 class RecorderScope {
  public:
-  explicit RecorderScope(const std::shared_ptr<Recorder>& recorder);
+  explicit RecorderScope(const std::shared_ptr<TraceRecorder>& recorder);
 
  private:
   c10::DebugInfoGuard recorder_;

@@ -15,7 +15,7 @@ namespace distrun {
 namespace {
 
 TEST_F(TraceRanksTest, AWaitIsWhereTheWorkIsWaitedFor) {
-  for (const Case& one : cases()) {
+  for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     const Trace its = expect_replays([&](const Tensors& x) {
       const auto [work, outputs] = one.begin(x[0] + 1, {.async_op = true});
@@ -37,7 +37,7 @@ TEST_F(TraceRanksTest, AWaitIsWhereTheWorkIsWaitedFor) {
 }
 
 TEST_F(TraceRanksTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
-  for (const Case& one : cases()) {
+  for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     // Eagerly nobody may use it so.
     const auto make = [&](bool waits) -> Function {

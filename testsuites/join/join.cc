@@ -32,8 +32,8 @@ class AllReducer : public Joinable {
   }
 
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override {
-    return std::make_unique<Hook>(*this, arguments.get("num_allreduces", int64_t{1}),
-                                  arguments.get("run_post_hooks", false));
+    return std::make_unique<AllReducerHook>(*this, arguments.get("num_allreduces", int64_t{1}),
+                                            arguments.get("run_post_hooks", false));
   }
   c10::Device join_device() const override { return device_; }
   Group join_process_group() const override { return {}; }
@@ -41,9 +41,9 @@ class AllReducer : public Joinable {
   at::Tensor post_hook_tensor;
 
  private:
-  class Hook : public JoinHook {
+  class AllReducerHook : public JoinHook {
    public:
-    Hook(AllReducer& its, int64_t all_reduces, bool runs_at_the_end)
+    AllReducerHook(AllReducer& its, int64_t all_reduces, bool runs_at_the_end)
         : its_(its), all_reduces_(all_reduces), runs_at_the_end_(runs_at_the_end) {}
 
     void main_hook() override {
@@ -69,7 +69,7 @@ class AllReducer : public Joinable {
   c10::Device device_;
 };
 
-struct Case {
+struct JoinCase {
   bool uneven = true;
   int joinables = 1;
   int64_t all_reduces = 1;
@@ -83,13 +83,13 @@ class TestJoin : public DefaultGroupTest {
  protected:
   static constexpr int kInputs = 3;
 
-  static double expected_total(const Case& now) {
+  static double expected_total(const JoinCase& now) {
     int total = world_size() * kInputs;
     for (int joined = 1; now.uneven && joined <= rank(); ++joined) total += world_size() - joined;
     return static_cast<double>(total * now.joinables * now.all_reduces);
   }
 
-  static void run(const Case& now, c10::Device device) {
+  static void run(const JoinCase& now, c10::Device device) {
     std::vector<AllReducer> reducers(static_cast<std::size_t>(now.joinables), AllReducer(device));
     Join join(
         {reducers.begin(), reducers.end()},
@@ -126,17 +126,18 @@ class TestJoin : public DefaultGroupTest {
     run(__VA_ARGS__, gpu());                                             \
   }
 
-JOIN_TEST(test_single_joinable_main_hooks, Case{})
+JOIN_TEST(test_single_joinable_main_hooks, JoinCase{})
 // The original of the next never runs a post hook; this one does, too.
-JOIN_TEST(test_single_joinable_post_hooks, Case{.all_reduces = 0})
-JOIN_TEST(test_single_joinable, Case{.post_hooks = true})
-JOIN_TEST(test_multiple_joinables, Case{.joinables = 3, .post_hooks = true})
-JOIN_TEST(test_single_joinable_disable, Case{.uneven = false, .enable = false})
-JOIN_TEST(test_multiple_joinable_disable, Case{.uneven = false, .joinables = 3, .enable = false})
-JOIN_TEST(test_single_joinable_throw, Case{.throws = true})
-JOIN_TEST(test_multiple_joinables_throw, Case{.joinables = 3, .throws = true})
-JOIN_TEST(test_join_kwargs, Case{.all_reduces = 2})
-JOIN_TEST(test_single_joinable_post_hooks_that_run, Case{.all_reduces = 0, .post_hooks = true})
+JOIN_TEST(test_single_joinable_post_hooks, JoinCase{.all_reduces = 0})
+JOIN_TEST(test_single_joinable, JoinCase{.post_hooks = true})
+JOIN_TEST(test_multiple_joinables, JoinCase{.joinables = 3, .post_hooks = true})
+JOIN_TEST(test_single_joinable_disable, JoinCase{.uneven = false, .enable = false})
+JOIN_TEST(test_multiple_joinable_disable,
+          JoinCase{.uneven = false, .joinables = 3, .enable = false})
+JOIN_TEST(test_single_joinable_throw, JoinCase{.throws = true})
+JOIN_TEST(test_multiple_joinables_throw, JoinCase{.joinables = 3, .throws = true})
+JOIN_TEST(test_join_kwargs, JoinCase{.all_reduces = 2})
+JOIN_TEST(test_single_joinable_post_hooks_that_run, JoinCase{.all_reduces = 0, .post_hooks = true})
 
 }  // namespace
 }  // namespace distrun

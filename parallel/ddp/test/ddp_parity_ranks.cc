@@ -24,13 +24,13 @@ using nlohmann::json;
 
 using testing::load;
 using testing::load_state;
-using testing::NetImpl;
-using testing::Parts;
+using testing::NetParts;
+using testing::ParityNetImpl;
 using testing::save;
 using testing::state_of;
 using testing::TensorDict;
 
-using Ddp = DistributedDataParallel<NetImpl>;
+using Ddp = DistributedDataParallel<ParityNetImpl>;
 
 // What the built-in FP16_COMPRESS does.
 Future half_hook(c10d::GradBucket& bucket) {
@@ -70,7 +70,7 @@ void register_hook(Ddp& ddp, const std::string& hook) {
 }
 
 // A forward and a backward; the loss.
-double compute(Ddp& ddp, const TensorDict& data, int step, Parts parts) {
+double compute(Ddp& ddp, const TensorDict& data, int step, NetParts parts) {
   const auto mine = [&](const char* name) { return data.at(name)[step][get_rank()]; };
   const at::Tensor out = ddp(mine("sentences"), parts);
   const at::Tensor loss = torch::nn::functional::cross_entropy(out, mine("topics"));
@@ -85,7 +85,7 @@ std::vector<double> train_steps(Ddp& ddp, const json& variant, const TensorDict&
   const int sync_every = variant.at("sync_every").get<int>();
   std::vector<double> losses;
   for (int step = 0; step < data.at("sentences").size(0); ++step) {
-    const Parts parts = Parts::of(variant.at("uses"), step, get_rank());
+    const NetParts parts = NetParts::of(variant.at("uses"), step, get_rank());
     if (step % sync_every != sync_every - 1) {
       const auto alone = ddp.no_sync();
       losses.push_back(compute(ddp, data, step, parts));
@@ -101,7 +101,7 @@ std::vector<double> train_steps(Ddp& ddp, const json& variant, const TensorDict&
 
 void train_variant(const json& variant, const testing::ParityRun& run) {
   torch::manual_seed(static_cast<std::uint64_t>(get_rank()));
-  const auto net = std::make_shared<NetImpl>(variant.at("sparse").get<bool>());
+  const auto net = std::make_shared<ParityNetImpl>(variant.at("sparse").get<bool>());
   if (get_rank() == 0)
     load_state(*net, load(run.folder / "start.pt"));  // The others get it from it.
   Ddp ddp(net, options_of(variant));

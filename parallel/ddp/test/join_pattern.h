@@ -31,7 +31,7 @@ struct JoinPattern {
   std::uint64_t seed;
   std::vector<int> inputs;  // Of each rank.
   DdpOptions options;
-  std::string uses;  // Of the network: Parts::of() has the words.
+  std::string uses;  // Of the network: NetParts::of() has the words.
   bool half;         // Gradients are compressed by the built-in hook.
   int sync_every;    // Of so many backwards the last reduces.
   bool divide_by_initial_world_size;

@@ -17,9 +17,9 @@ using Place = JoinFault::Place;
 
 constexpr int kRanksMax = 4, kBatch = 6, kWords = 4;
 
-std::shared_ptr<NetImpl> make_net(const JoinPattern& pattern) {
+std::shared_ptr<ParityNetImpl> make_net(const JoinPattern& pattern) {
   torch::manual_seed(pattern.seed * kRanksMax + static_cast<std::uint64_t>(get_rank()));
-  return std::make_shared<NetImpl>(/*sparse=*/false);
+  return std::make_shared<ParityNetImpl>(/*sparse=*/false);
 }
 
 TensorDict make_data(const JoinPattern& pattern) {
@@ -95,7 +95,7 @@ void JoinTraining::step_of_counter(int step) {
 
 double JoinTraining::compute(int step) {
   const auto mine = [&](const char* name) { return data_.at(name)[step][get_rank()]; };
-  const at::Tensor out = ddp_(mine("sentences"), Parts::of(pattern_.uses, step, get_rank()));
+  const at::Tensor out = ddp_(mine("sentences"), NetParts::of(pattern_.uses, step, get_rank()));
   const at::Tensor loss = at::cross_entropy_loss(out, mine("topics"));
   fail_where_planned(Place::kBackward, step);
   loss.backward();

@@ -40,9 +40,9 @@ class JoinTraining {
   double compute(int step);
 
   JoinPattern pattern_;
-  std::shared_ptr<NetImpl> net_;
+  std::shared_ptr<ParityNetImpl> net_;
   TensorDict start_, data_;
-  DistributedDataParallel<NetImpl> ddp_;
+  DistributedDataParallel<ParityNetImpl> ddp_;
   CountingJoinable counter_;
   int main_hooks_ = 0;
   std::vector<double> losses_;

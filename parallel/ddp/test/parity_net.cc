@@ -12,7 +12,7 @@
 
 namespace distrun::testing {
 
-NetImpl::NetImpl(bool sparse) {
+ParityNetImpl::ParityNetImpl(bool sparse) {
   words = register_module("words",
                           torch::nn::Embedding(torch::nn::EmbeddingOptions(40, 8).sparse(sparse)));
   hidden = register_module("hidden", torch::nn::Linear(8, 64));
@@ -24,7 +24,7 @@ NetImpl::NetImpl(bool sparse) {
   scale = register_parameter("scale", at::ones({16}, at::kDouble));
 }
 
-at::Tensor NetImpl::forward(const at::Tensor& sentences, Parts with) {
+at::Tensor ParityNetImpl::forward(const at::Tensor& sentences, NetParts with) {
   at::Tensor x = at::relu(norm(hidden(words(sentences).mean(1))));
   x = x + at::relu(middle(x));
   at::Tensor y = last(x);
@@ -51,14 +51,14 @@ void save(const std::filesystem::path& path, const TensorDict& tensors) {
   TORCH_CHECK(file.flush(), "cannot write ", path.string());
 }
 
-TensorDict state_of(const NetImpl& net) {
+TensorDict state_of(const ParityNetImpl& net) {
   TensorDict state;
   for (const auto& one : net.named_parameters()) state.insert(one.key(), one.value().detach());
   for (const auto& one : net.named_buffers()) state.insert(one.key(), one.value());
   return state;
 }
 
-void load_state(const NetImpl& net, const TensorDict& saved) {
+void load_state(const ParityNetImpl& net, const TensorDict& saved) {
   for (const auto& one : state_of(net)) one.value().copy_(saved.at(one.key()));
 }
 

@@ -15,11 +15,11 @@
 namespace distrun::testing {
 
 // Which parts of the network a forward uses.
-struct Parts {
+struct NetParts {
   bool extra, spare;
 
   // `uses`: "all", "all but spare", or "some", others in each step and on each rank.
-  static Parts of(const std::string& uses, int step, int rank) {
+  static NetParts of(const std::string& uses, int step, int rank) {
     if (uses == "all") return {.extra = true, .spare = true};
     return {.extra = uses == "all but spare" || (step + rank) % 3 == 0, .spare = false};
   }
@@ -27,15 +27,15 @@ struct Parts {
 
 // Small and large parameters, two dtypes, buffers, and parts that not every forward uses.
 // In ddp_parity_ranks.py it is Net.
-struct NetImpl : torch::nn::Module {
+struct ParityNetImpl : torch::nn::Module {
   torch::nn::Embedding words{nullptr};
   torch::nn::Linear hidden{nullptr};
   torch::nn::BatchNorm1d norm{nullptr};
   torch::nn::Linear middle{nullptr}, extra{nullptr}, spare{nullptr}, last{nullptr};
   at::Tensor scale;
 
-  explicit NetImpl(bool sparse);
-  at::Tensor forward(const at::Tensor& sentences, Parts with);
+  explicit ParityNetImpl(bool sparse);
+  at::Tensor forward(const at::Tensor& sentences, NetParts with);
 };
 
 using TensorDict = c10::Dict<std::string, at::Tensor>;
@@ -45,7 +45,7 @@ TensorDict load(const std::filesystem::path& path);
 void save(const std::filesystem::path& path, const TensorDict& tensors);
 
 // Parameters and buffers, by name.
-TensorDict state_of(const NetImpl& net);
-void load_state(const NetImpl& net, const TensorDict& saved);
+TensorDict state_of(const ParityNetImpl& net);
+void load_state(const ParityNetImpl& net, const TensorDict& saved);
 
 }  // namespace distrun::testing

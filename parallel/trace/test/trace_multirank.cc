@@ -5,7 +5,7 @@
 
 namespace distrun {
 
-std::vector<TraceRanksTest::Case> TraceRanksTest::cases() {
+std::vector<TraceRanksTest::CollectiveCase> TraceRanksTest::cases() {
   using Begun = std::pair<Work, Tensors>;
   using Options = CollectiveOptions;
   const auto whole = [](const at::Tensor& x) {

@@ -76,11 +76,11 @@ class TraceRanksTest : public RanksTest {
   }
 
   // A collective that writes to `outputs`, and whose work is waited for, or not at all.
-  struct Case {
+  struct CollectiveCase {
     std::string op;
     std::function<std::pair<Work, Tensors>(const at::Tensor&, const CollectiveOptions&)> begin;
   };
-  static std::vector<Case> cases();
+  static std::vector<CollectiveCase> cases();
 };
 
 inline Tensors doubled(const Tensors& tensors) {

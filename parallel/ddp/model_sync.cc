@@ -1,4 +1,4 @@
-#include "parallel/ddp/ddp_model.h"
+#include "parallel/ddp/model_sync.h"
 
 #include <algorithm>
 #include <unordered_set>

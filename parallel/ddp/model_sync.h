@@ -1,5 +1,5 @@
 // What is the same for every model that ranks train together: which of its tensors take part, and
-// how the ranks come to have the same.  For ddp_reducer.cc.
+// how the ranks come to have the same.  For ddp_core.cc, ddp_join_hook.cc and ddp_reducer.cc.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "distrun/ddp_reducer.h"
+#include "distrun/ddp_model.h"
 
 namespace distrun::internal {
 

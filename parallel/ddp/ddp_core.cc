@@ -1,0 +1,147 @@
+#include "parallel/ddp/ddp_core.h"
+
+#include <algorithm>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/autograd/engine.h>
+#include <torch/csrc/distributed/c10d/debug.h>
+
+#include "distrun/process_group.h"
+#include "parallel/ddp/construct_reducer.h"
+#include "parallel/ddp/ddp_buckets.h"
+#include "parallel/ddp/model_sync.h"
+
+namespace distrun::internal {
+
+namespace {
+
+using ReducerPtr = std::shared_ptr<c10d::Reducer>;
+
+// What backward reduces, as c10d::Reducer wants it.
+struct Gradients {
+  std::vector<at::Tensor> parameters;
+  std::vector<bool> sparse;
+  std::unordered_map<std::size_t, std::string> names;
+
+  explicit Gradients(const DdpModel& model) {
+    for (const DdpParameter& one : model.parameters) {
+      if (!one.tensor.requires_grad()) continue;
+      names[parameters.size()] = one.name;
+      parameters.push_back(one.tensor);
+      sparse.push_back(one.sparse_gradient);
+    }
+  }
+};
+
+// A reducer that is made under TORCH_DISTRIBUTED_DEBUG=INFO, or more, tells parameters by name in
+// its errors; else by number alone.
+class WithNamesInErrors {
+ public:
+  WithNamesInErrors() {
+    if (before_ == c10d::DebugLevel::Off) c10d::setDebugLevel(c10d::DebugLevel::Info);
+  }
+  ~WithNamesInErrors() { c10d::setDebugLevel(before_); }
+  WithNamesInErrors(const WithNamesInErrors&) = delete;
+  WithNamesInErrors& operator=(const WithNamesInErrors&) = delete;
+
+ private:
+  c10d::DebugLevel before_ = c10d::debug_level();
+};
+
+ReducerPtr make_reducer(const Gradients& gradients,
+                        const c10::intrusive_ptr<c10d::ProcessGroup>& group,
+                        const DdpOptions& options) {
+  const bool graph_may_change = options.find_unused_parameters && !options.static_graph;
+  const auto sizes = bucket_sizes(options.bucket_cap_mb, graph_may_change);
+  auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
+      gradients.parameters, sizes.at_first, gradients.sparse));
+  // Gradients come in about the reverse order of forward's.
+  std::reverse(buckets.begin(), buckets.end());
+  const WithNamesInErrors named;
+  return construct_reducer(gradients.parameters, std::move(buckets), group, gradients.sparse,
+                           sizes.others, options.find_unused_parameters,
+                           options.gradient_as_bucket_view, gradients.names, sizes.first,
+                           options.skip_all_reduce_unused_params, /*use_python_reducer=*/false);
+}
+
+std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptions& options) {
+  const c10::Device first = model.parameters.front().tensor.device();
+  if (options.device_ids.empty()) return std::nullopt;
+  const bool on_one_device =
+      std::all_of(model.parameters.begin(), model.parameters.end(),
+                  [&](const DdpParameter& one) { return one.tensor.device() == first; });
+  TORCH_CHECK_VALUE(options.device_ids.size() == 1, "DistributedDataParallel: device_ids has ",
+                    options.device_ids.size(), " devices; expected one, or none");
+  TORCH_CHECK_VALUE(on_one_device && !first.is_cpu(),
+                    "DistributedDataParallel: device_ids is for a module on one GPU, but ",
+                    model.name, on_one_device ? " is on the CPU" : " is on several devices");
+  const c10::Device device = options.device_ids.front().of_type(first.type());
+  TORCH_CHECK_VALUE(device == first, "DistributedDataParallel: device_ids has ", device, ", but ",
+                    model.name, " is on ", first);
+  return device;
+}
+
+}  // namespace
+
+DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
+  TORCH_CHECK_VALUE(options.process_group.is_member(), "DistributedDataParallel: rank ", get_rank(),
+                    " is not in its process_group");
+  options.process_group = pinned(options.process_group);
+  group = options.process_group.process_group();
+  model = participants(std::move(its_model), options.parameters_to_ignore);
+  input_device = input_device_of(model, options);
+  const Gradients gradients(model);
+  if (options.init_sync) {
+    const auto tensors = state();
+    in_group([&] {
+      c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
+      broadcast_all(group, tensors);
+    });
+  }
+  reducer = make_reducer(gradients, group, options);
+  make_logger();
+}
+
+void DdpCore::make_logger() {
+  logger = std::make_shared<c10d::Logger>(reducer);
+  reducer->set_logger(logger);
+  const std::vector<int> ids =
+      input_device ? std::vector<int>{input_device->index()} : std::vector<int>();
+  logger->set_construction_data_and_log(model.name, ids, ids.empty() ? -1 : ids.front(),
+                                        options.broadcast_buffers, /*has_sync_bn=*/false,
+                                        options.static_graph);
+  if (!options.static_graph) return;
+  reducer->set_static_graph();
+  logger->set_static_graph();
+}
+
+// Of a static graph's first iteration everything is reduced at its end: only then it is known how
+// often each parameter is used.
+std::function<void()> DdpCore::as_backward_begins() const {
+  if (!options.static_graph) return [] {};
+  return [weak = std::weak_ptr(reducer), its_delayed = delayed] {
+    if (*its_delayed) return;
+    torch::autograd::Engine::get_default_engine().queue_callback([weak] {
+      if (const auto alive = weak.lock()) alive->delay_all_reduce();
+    });
+    *its_delayed = true;
+  };
+}
+
+std::vector<DdpBuffer> DdpCore::buffers_to_sync() const {
+  if (!sync_buffers || !options.broadcast_buffers || !model.buffers) return {};
+  return model.buffers();
+}
+
+std::vector<at::Tensor> DdpCore::state() const {
+  std::vector<at::Tensor> tensors;
+  for (const DdpParameter& one : model.parameters) tensors.push_back(one.tensor.detach());
+  if (!options.broadcast_buffers || !model.buffers) return tensors;
+  for (const DdpBuffer& one : model.buffers()) tensors.push_back(one.tensor.detach());
+  return tensors;
+}
+
+}  // namespace distrun::internal
