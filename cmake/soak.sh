@@ -44,7 +44,7 @@ for ranks in 2 3 4; do
 done
 
 printf 'distrun: %s spawns in which processes are killed\n' "$spawns" >&2
-DISTRUN_SPAWNS=$spawns "$build/tests/spawn_test" --gtest_filter='SpawnLeftoversTest.*' --gtest_brief=1
+DISTRUN_SPAWNS=$spawns "$build/tests/spawn_test" --gtest_filter='SpawnLeaksTest.*' --gtest_brief=1
 
 python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
 if [ -n "$python" ]; then

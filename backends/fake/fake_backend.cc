@@ -107,10 +107,25 @@ FakeBackend::WorkPtr FakeBackend::endCoalescing() {
                                        /*source=*/-1, TensorLists());
 }
 
+namespace {
+
 void check_fake_options(const BackendOptions& options) {
   TORCH_CHECK_TYPE(!options || dynamic_cast<const FakeOptions*>(options.get()) != nullptr,
                    "the options of a fake group are distrun::FakeOptions");
 }
+
+class FakeTraits : public BackendTraits {
+ public:
+  void check_options(const BackendOptions& options) const override { check_fake_options(options); }
+  bool needs_rendezvous() const override { return false; }
+  c10::intrusive_ptr<c10d::Store> store_without_rendezvous() const override {
+    return c10::make_intrusive<FakeStore>();
+  }
+};
+
+}  // namespace
+
+std::shared_ptr<const BackendTraits> fake_traits() { return std::make_shared<FakeTraits>(); }
 
 c10::intrusive_ptr<c10d::Backend> make_fake_backend(const BackendRequest& request) {
   check_fake_options(request.options);

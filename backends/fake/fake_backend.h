@@ -11,12 +11,14 @@
 
 #include <atomic>
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 #include "backends/fake/wire_traffic.h"
+#include "backends/group/backend_traits.h"
 #include "distrun/backend_registry.h"
 #include "distrun/fake.h"
 #include "distrun/group.h"
@@ -116,6 +118,6 @@ class FakeBackend : public c10d::Backend {
 
 // Throws c10::TypeError where the options are those of another backend.
 c10::intrusive_ptr<c10d::Backend> make_fake_backend(const BackendRequest& request);
-void check_fake_options(const BackendOptions& options);
+std::shared_ptr<const BackendTraits> fake_traits();
 
 }  // namespace distrun::internal

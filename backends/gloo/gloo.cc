@@ -114,7 +114,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
   return backend;
 }
 
-c10::intrusive_ptr<c10d::Backend> make_checked_backend(
+c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request) {
   BackendRequest helper = request;
   helper.store =
@@ -125,12 +125,6 @@ c10::intrusive_ptr<c10d::Backend> make_checked_backend(
 
 bool is_gloo_error(std::string_view text) {
   return text.find("gloo/transport/") != text.npos || text.find("pair closure") != text.npos;
-}
-
-bool is_gloo_point_to_point(const c10d::Work& work) {
-  using Gloo = c10d::ProcessGroupGloo;
-  return dynamic_cast<const Gloo::SendWork*>(&work) != nullptr ||
-         dynamic_cast<const Gloo::RecvWork*>(&work) != nullptr;
 }
 
 std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error) {

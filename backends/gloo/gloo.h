@@ -10,7 +10,6 @@
 #include <string_view>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
-#include <torch/csrc/distributed/c10d/Work.hpp>
 
 #include "distrun/backend_registry.h"
 #include "distrun/group.h"
@@ -34,12 +33,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
 void check_gloo_options(const BackendOptions& options);
 
 // The backend with a check before each collective that all ranks call the same one, with the same
-// shapes and dtypes: c10d::ProcessGroupWrapper, which has a Gloo backend of its own for that.
-c10::intrusive_ptr<c10d::Backend> make_checked_backend(
+// shapes and dtypes: c10d::ProcessGroupWrapper, for whose checks this makes a Gloo backend.
+c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
-
-// A send or a receive of Gloo's: asking those for a future is an error.
-bool is_gloo_point_to_point(const c10d::Work& work);
 
 // What Gloo throws has no type of its own in LibTorch, and names its source file; or says that
 // abort() has closed the connections.

@@ -2,24 +2,22 @@
 
 #include <algorithm>
 #include <cctype>
-#include <map>
 #include <mutex>
 
 #include <c10/util/Exception.h>
 
-#include "backends/fake/fake_backend.h"
-#include "backends/gloo/gloo.h"
+#include "backends/group/registered_backends.h"
 
 namespace distrun {
+
+namespace internal {
 
 namespace {
 
 struct Registry {
   std::mutex mutex;
   // Entries are never removed: references to them stay good.
-  std::map<std::string, RegisteredBackend> backends = {
-      {"fake", {internal::make_fake_backend, {c10::DeviceType::CPU, c10::DeviceType::CUDA}}},
-      {"gloo", {make_gloo_backend, {c10::DeviceType::CPU, c10::DeviceType::CUDA}}}};
+  BuiltinBackends backends = builtin_backends();
 };
 
 Registry& registry() {
@@ -27,7 +25,53 @@ Registry& registry() {
   return *registry;
 }
 
+// What `ask` answers first for the traits of a backend.
+template <class Ask>
+auto first_answer(const Ask& ask) -> decltype(ask(std::declval<const BackendTraits&>())) {
+  const std::lock_guard lock(registry().mutex);
+  for (const auto& [name, backend] : registry().backends.by_name) {
+    if (const auto answer = ask(*backend.traits)) return answer;
+  }
+  return {};
+}
+
 }  // namespace
+
+c10::intrusive_ptr<c10d::Store> BackendTraits::store_without_rendezvous() const { return {}; }
+
+const RegisteredBackend& find_backend(const std::string& name) {
+  const std::lock_guard lock(registry().mutex);
+  const auto& backends = registry().backends.by_name;
+  const auto found = backends.find(name);
+  if (found != backends.end()) return found->second;
+  std::string known;
+  for (const auto& [each, backend] : backends) known += (known.empty() ? "" : ", ") + each;
+  TORCH_CHECK_VALUE(false, "unknown backend '", name, "'; known: ", known);
+}
+
+const BackendTraits& traits_of(const c10d::Backend& backend) {
+  static const auto* const unknown = new BackendTraits();
+  const std::string name = backend.getBackendName();
+  const std::lock_guard lock(registry().mutex);
+  const auto found = registry().backends.by_name.find(name);
+  return found == registry().backends.by_name.end() ? *unknown : *found->second.traits;
+}
+
+bool is_backend_error(std::string_view text) {
+  return first_answer([&](const BackendTraits& traits) { return traits.is_error(text); });
+}
+
+std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error) {
+  return first_answer(
+      [&](const BackendTraits& traits) { return traits.lost_peer(backend, error); });
+}
+
+c10::intrusive_ptr<c10d::Backend> make_checked_backend(
+    const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request) {
+  return registry().backends.make_checked(backend, request);
+}
+
+}  // namespace internal
 
 void register_backend(const std::string& name, BackendMaker maker,
                       std::vector<c10::DeviceType> devices) {
@@ -38,23 +82,18 @@ void register_backend(const std::string& name, BackendMaker maker,
                     "' is no name for a backend: it has to be lower case, without ':' and ','");
   TORCH_CHECK_VALUE(maker, "register_backend: '", name, "' has no maker");
   TORCH_CHECK_VALUE(!devices.empty(), "register_backend: '", name, "' has no device");
-  const std::lock_guard lock(registry().mutex);
+  internal::Registry& registry = internal::registry();
+  const std::lock_guard lock(registry.mutex);
   const bool is_new =
-      registry()
-          .backends.try_emplace(name, RegisteredBackend{std::move(maker), std::move(devices)})
+      registry.backends.by_name
+          .try_emplace(name, internal::RegisteredBackend{std::move(maker), std::move(devices)})
           .second;
   TORCH_CHECK_VALUE(is_new, "register_backend: there is a backend '", name, "' already");
 }
 
-const RegisteredBackend& find_backend(const std::string& name) {
-  const std::lock_guard lock(registry().mutex);
-  const auto found = registry().backends.find(name);
-  if (found != registry().backends.end()) return found->second;
-  std::string known;
-  for (const auto& [each, backend] : registry().backends) {
-    known += (known.empty() ? "" : ", ") + each;
-  }
-  TORCH_CHECK_VALUE(false, "unknown backend '", name, "'; known: ", known);
+c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
+                                               const BackendRequest& request) {
+  return internal::find_backend(name).make(request);
 }
 
 }  // namespace distrun

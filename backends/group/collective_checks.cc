@@ -8,16 +8,12 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "backends/group/group_state.h"
+#include "backends/group/registered_backends.h"
 #include "common/text/rank_list.h"
 
 namespace distrun::internal {
 
 namespace {
-
-// A complex number is sent as its two parts, and may meet them.
-at::ScalarType type_sent(const at::Tensor& tensor) {
-  return c10::toRealValueType(tensor.scalar_type());
-}
 
 bool are_sizes_sent_equal(const at::Tensor& one, const at::Tensor& other) {
   if (one.is_complex() == other.is_complex()) return one.sizes() == other.sizes();
@@ -36,45 +32,12 @@ struct BackendsOf {
   }
 };
 
-bool is_type_of_gloo(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-    case at::kFloat:
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kByte:
-    case at::kChar:
-    case at::kInt:
-    case at::kLong:
-    case at::kBool:
-      return true;
-    default:
-      return false;
-  }
-}
-
-bool is_bitwise(const c10d::ReduceOp& op) {
-  return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
-}
-
 // What has no meaning anywhere.
 void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const bool is_fine =
       op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;
   site.check(!tensor.is_complex() || is_fine, "the tensor is of ", tensor.scalar_type(),
              ", and complex numbers have no ", name_of(op), "; expected SUM or AVG");
-}
-
-void check_gloo_operation(const CallSite& site, const at::Tensor& tensor,
-                          const c10d::ReduceOp& op) {
-  const auto type = type_sent(tensor);
-  site.check(op != c10d::ReduceOp::PREMUL_SUM, "gloo has no PREMUL_SUM; expected SUM or AVG");
-  site.check(!tensor.is_sparse() || op == c10d::ReduceOp::SUM, "gloo has no ", name_of(op),
-             " of sparse tensors; expected SUM");
-  site.check(op != c10d::ReduceOp::AVG || at::isFloatingType(type), "gloo has no AVG of ", type,
-             "; expected SUM, or numbers of a floating type");
-  site.check(!is_bitwise(op) || !at::isFloatingType(type), "gloo has no ", name_of(op), " of ",
-             type, "; expected whole numbers or booleans");
 }
 
 }  // namespace
@@ -108,8 +71,12 @@ std::int64_t numel_sent(const at::Tensor& tensor) {
   return tensor.numel() * (tensor.is_complex() ? 2 : 1);
 }
 
-bool is_by_gloo(const CallSite& site, const at::Tensor& tensor) {
-  return site.group->getBackend(tensor.device().type())->getBackendName() == "gloo";
+at::ScalarType type_sent(const at::Tensor& tensor) {
+  return c10::toRealValueType(tensor.scalar_type());
+}
+
+const BackendTraits& traits_for(const CallSite& site, const at::Tensor& tensor) {
+  return traits_of(*site.group->getBackend(tensor.device().type()));
 }
 
 std::ostream& operator<<(std::ostream& out, const Described& what) {
@@ -146,10 +113,7 @@ void check_movable(const CallSite& site, const Name& name, const at::Tensor& ten
 
 void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tensor, Layout layout) {
   check_movable(site, name, tensor, layout);
-  site.check(!is_by_gloo(site, tensor) || is_type_of_gloo(type_sent(tensor)), name, " is of ",
-             tensor.scalar_type(),
-             ", which gloo does not take; expected double, float, half, "
-             "bfloat16, uint8, int8, int32, int64 or bool");
+  traits_for(site, tensor).check_dtype(site, name, tensor);
 }
 
 void check_list(const CallSite& site, const Name& name, const std::vector<at::Tensor>& tensors,
@@ -186,12 +150,11 @@ void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tenso
 
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
   check_complex(site, tensor, op);
-  if (is_by_gloo(site, tensor)) check_gloo_operation(site, tensor, op);
+  traits_for(site, tensor).check_operation(site, tensor, op);
 }
 
-void check_place(const CallSite& site, const Name& name, const at::Tensor& tensor) {
-  site.check(tensor.is_cpu() || !is_by_gloo(site, tensor), name, " is on ", tensor.device(),
-             ", and gloo does that on the CPU alone; expected a tensor there");
+void check_device(const CallSite& site, const Name& name, const at::Tensor& tensor) {
+  traits_for(site, tensor).check_device(site, name, tensor);
 }
 
 void check_splits(const CallSite& site, const Name& name, const at::Tensor& tensor,

@@ -17,6 +17,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
+#include "backends/group/backend_traits.h"
 #include "distrun/group.h"
 #include "distrun/process_group.h"
 
@@ -70,8 +71,11 @@ int group_rank_of(const char* function, const Group& group, const AnyRank& rank)
 // Its elements; of a complex tensor the parts.
 std::int64_t numel_sent(const at::Tensor& tensor);
 
-// The backend for where the tensor lies is Gloo.
-bool is_by_gloo(const CallSite& site, const at::Tensor& tensor);
+// The dtype in which it is sent.  A complex number is sent as its two parts, and may meet them.
+at::ScalarType type_sent(const at::Tensor& tensor);
+
+// Of the group's backend for the tensor's device.
+const BackendTraits& traits_for(const CallSite& site, const at::Tensor& tensor);
 
 enum class Layout { kDense, kDenseOrSparse };
 
@@ -104,8 +108,8 @@ const char* name_of(const c10d::ReduceOp& op);
 // The operation has a meaning for numbers of that type, and the backend has it.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
 
-// "gloo" does that on the CPU alone.
-void check_place(const CallSite& site, const Name& name, const at::Tensor& tensor);
+// The backend does point to point and coalesced operations on the tensor's device.
+void check_device(const CallSite& site, const Name& name, const at::Tensor& tensor);
 
 // What all_to_all_single divides among the ranks: evenly where there are no sizes.
 void check_splits(const CallSite& site, const Name& name, const at::Tensor& tensor,

@@ -165,7 +165,7 @@ Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op, const CollectiveO
   for (std::size_t i = 0; i < tensors.size(); ++i) {
     const Name one = Name("tensors")[i];
     check_tensor(site, one, tensors[i]);
-    check_place(site, one, tensors[i]);
+    check_device(site, one, tensors[i]);
     check_like(site, one, tensors[i], "tensors[0]", tensors[0]);
   }
   check_operation(site, tensors[0], op);
@@ -232,7 +232,7 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Name input = Name("inputs")[i];
     check_tensor(site, input, inputs[i]);
-    check_place(site, input, inputs[i]);
+    check_device(site, input, inputs[i]);
     check_list_like(site, Name("lists")[i], lists[i], input, inputs[i]);
   }
   // LibTorch wants them by rank.
@@ -327,7 +327,7 @@ Work all_to_all(const Tensors& outputs, const Tensors& inputs, const CollectiveO
   const auto own = static_cast<std::size_t>(site.rank());
   check_numel(site, Name("outputs")[own], outputs[own], Name("inputs")[own], inputs[own]);
   const bool one_size = are_of_one_size(inputs, inputs[0]) && are_of_one_size(outputs, inputs[0]);
-  if (!one_size && internal::is_by_gloo(site, inputs[0])) {
+  if (!one_size && !internal::traits_for(site, inputs[0]).has_uneven_all_to_all()) {
     return all_to_all_in_parts(site, outputs, inputs, options.async_op);
   }
   Contiguous contiguous(site);
@@ -370,10 +370,12 @@ Work barrier(const CollectiveOptions& options) {
 void monitored_barrier(const MonitoredBarrierOptions& options) {
   const CallSite site{"monitored_barrier", options.group};
   if (!is_for_this_rank(site.function, site.group)) return;
-  site.check(options.timeout.count() >= 0, "the timeout is ", options.timeout.count(),
-             " ms; expected a positive one, or 0 for the group's");
   c10d::BarrierOptions its;
-  if (options.timeout.count() > 0) its.timeout = options.timeout;
+  if (options.timeout) {
+    its.timeout = *options.timeout;
+    site.check(its.timeout.count() > 0, "the timeout is ", its.timeout.count(),
+               " ms; expected a positive one, or none for the group's");
+  }
   run_collective(site, /*async_op=*/false, [&]() -> WorkPtr {
     by_backend_of_barriers(*site.group.process_group(), [&](auto& backend) {
       backend.monitoredBarrier(its, options.wait_all_ranks);

@@ -518,6 +518,20 @@ TEST_F(CollectivesRanksTest, ATimeOutIsAnErrorThatNamesTheFunction) {
   barrier();
 }
 
+TEST_F(CollectivesRanksTest, AWaitOfZeroDoesNotWait) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(2)});
+  barrier({.group = group});
+  if (!is_last()) {
+    EXPECT_THAT(RanksTest::error_of<c10::DistBackendError>([&] {
+                  all_reduce(input(), ReduceOp::SUM, {.group = group, .async_op = true})
+                      .wait(milliseconds(0));
+                }),
+                HasSubstr("all_reduce on rank " + std::to_string(get_rank()) + " in group "));
+  }
+  barrier();
+}
+
 TEST_F(CollectivesRanksTest, AReceiveHasTheTimeoutThatTheGroupHas) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});

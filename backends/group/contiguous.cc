@@ -4,7 +4,9 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <typeindex>
 #include <typeinfo>
+#include <unordered_set>
 #include <utility>
 
 #include <ATen/MemoryOverlap.h>
@@ -15,7 +17,6 @@
 #include <c10/core/impl/VirtualGuardImpl.h>
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
-#include "backends/gloo/gloo.h"
 #include "backends/group/begun_collective.h"
 
 namespace distrun::internal {
@@ -211,17 +212,32 @@ class WaitedOnce : public c10d::Work {
   std::atomic<int> source_rank_ = -1;
 };
 
+// The classes of works that were seen to have no future: asking one costs an exception.
+class FuturelessWorks {
+ public:
+  bool has(const std::type_info& type) const {
+    const std::lock_guard lock(mutex_);
+    return types_.contains(type);
+  }
+  void add(const std::type_info& type) {
+    const std::lock_guard lock(mutex_);
+    types_.insert(type);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::unordered_set<std::type_index> types_;
+};
+
 // None: the backend has none for its works.
 FuturePtr future_of(c10d::Work& work) {
-  // The last class of works that was seen to have none: asking costs an exception.
-  static std::atomic<const std::type_info*> known = nullptr;
+  static auto* const futureless = new FuturelessWorks();
   const std::type_info& type = typeid(work);
-  const std::type_info* const last = known.load();
-  if (is_gloo_point_to_point(work) || (last != nullptr && *last == type)) return {};
+  if (futureless->has(type)) return {};
   try {
     return work.getFuture();
   } catch (const c10::Error&) {
-    known = &type;
+    futureless->add(type);
     return {};
   }
 }

@@ -7,7 +7,7 @@
 #include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 
-#include "distrun/backend_registry.h"
+#include "backends/group/registered_backends.h"
 
 namespace distrun {
 
@@ -36,7 +36,7 @@ DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
                     "'", pair, "' in the backend '", text,
                     "' is no DEVICE:BACKEND, as in cpu:gloo,cuda:nccl");
   const std::string backend = trimmed(pair.substr(colon + 1));
-  find_backend(backend);
+  internal::find_backend(backend);
   return {device_of(trimmed(pair.substr(0, colon)), text), backend};
 }
 
@@ -52,7 +52,7 @@ std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
   const std::string all = lower_case(text);
   std::vector<DeviceBackend> found;
   if (all.find(':') == std::string::npos) {
-    for (const auto device : find_backend(all).devices) found.push_back({device, all});
+    for (const auto device : internal::find_backend(all).devices) found.push_back({device, all});
     return found;
   }
   std::istringstream pairs(all + (all.ends_with(',') ? " " : ""));  // Or the last is not seen.

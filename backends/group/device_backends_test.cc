@@ -47,11 +47,12 @@ TEST(DeviceBackendsTest, WhatIsNotKnownIsSaidWithWhatIs) {
 TEST(BackendRegistryTest, WhatIsRegisteredIsFoundOnceAndForItsDevices) {
   register_backend("mine", [](const BackendRequest&) { return nullptr; }, {kCuda});
   EXPECT_THAT(parse_device_backends("mine"), ElementsAre(DeviceBackend{kCuda, "mine"}));
-  EXPECT_THROW(register_backend("mine", find_backend("mine").make, {kCpu}), c10::ValueError);
+  EXPECT_THROW(register_backend("mine", std::bind_front(make_backend, "mine"), {kCpu}),
+               c10::ValueError);
 }
 
 TEST(BackendRegistryTest, NamesThatNobodyCouldWriteAreRefused) {
-  const auto maker = find_backend("gloo").make;
+  const BackendMaker maker = std::bind_front(make_backend, "gloo");
   EXPECT_THROW(register_backend("Mine", maker, {kCpu}), c10::ValueError);
   EXPECT_THROW(register_backend("a:b", maker, {kCpu}), c10::ValueError);
   EXPECT_THROW(register_backend("", maker, {kCpu}), c10::ValueError);

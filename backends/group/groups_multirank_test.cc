@@ -4,6 +4,7 @@
 //         --gtest_filter='GroupsRanksTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
+#include <functional>
 #include <numeric>
 
 #include <ATen/ops/full.h>
@@ -117,7 +118,7 @@ TEST_F(GroupsRanksTest, RanksAreInOrderHoweverTheyAreGiven) {
   EXPECT_EQ(get_process_group_ranks(group), all());
   EXPECT_EQ(get_rank(group), get_rank());
   EXPECT_THAT(get_process_group_ranks(new_group({get_world_size() - 1})), SizeIs(1));
-  meet("connected");  // Who drops a group takes its connections from who still connects.
+  rendezvous_at("connected");  // Who drops a group takes its connections from who still connects.
 }
 
 TEST_F(GroupsRanksTest, WhatMakesNoGroupIsRefusedByAll) {
@@ -215,7 +216,7 @@ TEST_F(GroupsRanksTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
   EXPECT_EQ(timeout_of({}), seconds(8));
   EXPECT_EQ(timeout_of(later), seconds(8));
   EXPECT_EQ(timeout_of(same), seconds(30));
-  meet("connected");
+  rendezvous_at("connected");
 }
 
 TEST_F(GroupsRanksTest, GroupsMayBeMadeFromTheSameOptions) {
@@ -252,7 +253,7 @@ TEST_F(GroupsRanksTest, ABackendCanBeRegistered) {
     register_backend("mine",
                      [](const BackendRequest& request) {
                        ranks_seen = request.ranks;
-                       return find_backend("gloo").make(request);
+                       return make_backend("gloo", request);
                      },
                      {c10::DeviceType::CPU});
   }
@@ -260,7 +261,8 @@ TEST_F(GroupsRanksTest, ABackendCanBeRegistered) {
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   EXPECT_EQ(ranks_seen, all());
   static const bool another =
-      (register_backend("theirs", find_backend("gloo").make, {c10::DeviceType::CUDA}), true);
+      (register_backend("theirs", std::bind_front(make_backend, "gloo"), {c10::DeviceType::CUDA}),
+       true);
   EXPECT_TRUE(another);
   EXPECT_THAT(error_of([] { new_group(std::nullopt, {.backend = "cpu:mine,cuda:theirs"}); }),
               HasSubstr("names two that were registered"));

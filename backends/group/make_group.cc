@@ -12,11 +12,9 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/debug.h>
 
-#include "backends/fake/fake_backend.h"
-#include "backends/gloo/gloo.h"
 #include "backends/group/device_backends.h"
+#include "backends/group/registered_backends.h"
 #include "common/text/rank_list.h"
-#include "distrun/backend_registry.h"
 
 namespace distrun::internal {
 
@@ -25,7 +23,7 @@ namespace {
 using c10d::PrefixStore;
 using c10d::ProcessGroup;
 
-std::string name_of(c10::DeviceType device) {
+std::string device_name(c10::DeviceType device) {
   return c10::DeviceTypeName(device, /*lower_case=*/true);
 }
 
@@ -46,17 +44,18 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
   using Options = c10d::Backend::Options;
   const auto options = c10::dynamic_intrusive_pointer_cast<Options>(group.backend_options);
   const BackendRequest request{
-      .store = c10::make_intrusive<PrefixStore>(name_of(which.device) + "/", store),
+      .store = c10::make_intrusive<PrefixStore>(device_name(which.device) + "/", store),
       .rank = group.rank,
       .size = static_cast<int>(group.ranks.size()),
       .timeout = group.timeout,
       .ranks = group.ranks,
       .group_name = group.name,
       .options = options};
-  const auto backend = find_backend(which.backend).make(request);
+  const RegisteredBackend& registered = find_backend(which.backend);
+  const auto backend = registered.make(request);
   TORCH_CHECK(backend, "the maker of the backend '", which.backend, "' has made none");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
-  if (which.backend == "fake") return backend;  // There is nobody to compare with.
+  if (!registered.traits->needs_rendezvous()) return backend;  // It has no rank to compare with.
   return make_checked_backend(backend, request);
 }
 
@@ -101,11 +100,10 @@ void check_backends(const std::string& backends, const BackendOptions& options) 
                    "the options of a backend are c10d::Backend::Options");
   std::set<std::string> registered;
   for (const DeviceBackend& one : parse_device_backends(backends)) {
-    if (one.backend == "gloo") check_gloo_options(options);
-    if (one.backend == "fake") check_fake_options(options);
+    find_backend(one.backend).traits->check_options(options);
     if (is_custom(one.backend)) registered.insert(one.backend);
   }
-  // ProcessGroup has one place for what it does not know by name, "fake" included.
+  // ProcessGroup has one place for what LibTorch does not know by name.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
                     "' names two that were registered; expected one, for LibTorch takes one in a "
                     "group");

@@ -28,7 +28,7 @@ int peer_of(const CallSite& site, AnyRank rank) {
 
 void check(const CallSite& site, const at::Tensor& tensor, int tag) {
   check_movable(site, "tensor", tensor);
-  check_place(site, "tensor", tensor);
+  check_device(site, "tensor", tensor);
   site.check(tag >= 0, "the tag is ", tag, "; expected 0 or more");
 }
 

@@ -13,8 +13,8 @@
 #include "backends/group/collective_checks.h"
 #include "backends/group/device_backends.h"
 #include "backends/group/group_state.h"
+#include "backends/group/init_rendezvous.h"
 #include "backends/group/make_group.h"
-#include "backends/group/meeting.h"
 
 namespace distrun {
 
@@ -123,17 +123,17 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = lower_case(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
-  const auto [met, is_dry_run] = internal::meet(options, Environment::from(environ));
+  const auto [found, is_dry_run] = internal::init_rendezvous(options, Environment::from(environ));
   auto made = std::make_unique<World>();
   made->group = internal::make_group(
       {.name = kDefaultGroupName,
        .description = kDefaultGroupPrefix,
-       .ranks = all_ranks(met.world_size),
-       .rank = met.rank,
+       .ranks = all_ranks(found.world_size),
+       .rank = found.rank,
        .backend = backend,
        .timeout = options.timeout,
        .backend_options = options.backend_options,
-       .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(is_dry_run), met.store)});
+       .store = c10::make_intrusive<c10d::PrefixStore>(store_prefix(is_dry_run), found.store)});
   made->store = made->group->process_group->getStore();
   made->groups_numbered = 1;
   world() = made.release();

@@ -9,12 +9,15 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
+#include "backends/group/rendezvous.h"
 #include "distrun/collectives.h"
-#include "distrun/rendezvous.h"
 
 namespace distrun {
 namespace {
 
+using internal::GivenRank;
+using internal::Rendezvous;
+using internal::rendezvous;
 using ::testing::HasSubstr;
 
 // The message of the exception that `act` throws.
@@ -107,7 +110,7 @@ class FileRendezvousTest : public ::testing::Test {
   ~FileRendezvousTest() override { std::filesystem::remove_all(folder_); }
 
   // Where no store listens: what does not meet in a file fails.
-  static Rendezvous meet(const std::string& variable, const std::string& init_method) {
+  static Rendezvous rendezvous_by(const std::string& variable, const std::string& init_method) {
     Environment environment = environment_with("DISTRUN_INIT_METHOD", variable);
     environment.unset("MASTER_PORT");
     return rendezvous(environment, init_method, std::chrono::seconds(20));
@@ -119,27 +122,27 @@ class FileRendezvousTest : public ::testing::Test {
 };
 
 TEST_F(FileRendezvousTest, RanksMeetInTheFileThatTheVariableNames) {
-  const Rendezvous met = meet("file://" + path("a b%20"), "");
-  EXPECT_EQ(met.rank, 0);
-  EXPECT_EQ(met.world_size, 2);
-  met.store->set("key", "value");
+  const Rendezvous found = rendezvous_by("file://" + path("a b%20"), "");
+  EXPECT_EQ(found.rank, 0);
+  EXPECT_EQ(found.world_size, 2);
+  found.store->set("key", "value");
   c10d::FileStore other(path("a b%20"), 2);
   EXPECT_EQ(other.get_to_str("key"), "value");
 }
 
 TEST_F(FileRendezvousTest, WhatTheProgramNamesGoesBeforeTheVariable) {
-  meet("file://" + path("outer"), "file://" + path("inner")).store->set("key", "value");
+  rendezvous_by("file://" + path("outer"), "file://" + path("inner")).store->set("key", "value");
   EXPECT_TRUE(is_there("inner"));
   EXPECT_FALSE(is_there("outer"));
-  EXPECT_THAT(failure([&] { meet("file://" + path("outer"), "env://"); }),
+  EXPECT_THAT(failure([&] { rendezvous_by("file://" + path("outer"), "env://"); }),
               HasSubstr("the variable MASTER_PORT is not set"));
 }
 
 TEST_F(FileRendezvousTest, WhatAProgramSaysOfItsPlaceGoesBeforeTheVariables) {
-  const auto place_of = [&](const Environment& environment, const WorldPlace& said) {
-    const Rendezvous met =
-        rendezvous(environment, "file://" + path(), std::chrono::seconds(20), said);
-    return std::pair(met.rank, met.world_size);
+  const auto place_of = [&](const Environment& environment, const GivenRank& given) {
+    const Rendezvous found =
+        rendezvous(environment, "file://" + path(), std::chrono::seconds(20), given);
+    return std::pair(found.rank, found.world_size);
   };
   EXPECT_EQ(place_of(Environment(), {.rank = 2, .world_size = 3}), std::pair(2, 3));
   EXPECT_EQ(place_of(environment_with("RANK", "0"), {.rank = 1}), std::pair(1, 2));
@@ -149,10 +152,10 @@ TEST_F(FileRendezvousTest, WhatAProgramSaysOfItsPlaceGoesBeforeTheVariables) {
 // The other rank has let go already: this one is the last.
 TEST_F(FileRendezvousTest, TheFileStaysForAGroupThatIsMadeAgain) {
   { const c10d::FileStore other(path(), 2); }
-  meet("file://" + path(), "").store->set("key", "value");
+  rendezvous_by("file://" + path(), "").store->set("key", "value");
   EXPECT_TRUE(is_there("meet"));
-  EXPECT_TRUE(meet("file://" + path(), "").store->check({"key"}));
-  meet("file://" + path("next"), "");
+  EXPECT_TRUE(rendezvous_by("file://" + path(), "").store->check({"key"}));
+  rendezvous_by("file://" + path("next"), "");
   EXPECT_FALSE(is_there("meet"));  // This process is done with it.
 }
 

@@ -1,4 +1,4 @@
-#include "distrun/rendezvous.h"
+#include "backends/group/rendezvous.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -11,7 +11,7 @@
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
 
-namespace distrun {
+namespace distrun::internal {
 
 namespace {
 
@@ -69,37 +69,32 @@ c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int world_si
   return kept;
 }
 
-constexpr int kUnsaid = -1;
-
-int world_size_in(const Environment& environment, int said) {
-  if (said == kUnsaid) {
-    return number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
-  }
-  TORCH_CHECK_VALUE(said > 0, "rendezvous: the world size is ", said, "; expected 1 or more");
-  return said;
+int world_size_in(const Environment& environment, const std::optional<int>& given) {
+  if (!given) return number<int>(environment, "WORLD_SIZE", 1, std::numeric_limits<int>::max());
+  TORCH_CHECK_VALUE(*given > 0, "rendezvous: the world size is ", *given, "; expected 1 or more");
+  return *given;
 }
 
 }  // namespace
 
-WorldPlace place_in(const Environment& environment, const WorldPlace& said) {
-  const int world_size = world_size_in(environment, said.world_size);
-  if (said.rank == kUnsaid) {
-    return {number<int>(environment, "RANK", 0, world_size - 1), world_size};
-  }
-  TORCH_CHECK_VALUE(0 <= said.rank && said.rank < world_size, "rendezvous: the rank is ", said.rank,
-                    "; expected 0 to ", world_size - 1, ", for the world size is ", world_size);
-  return {said.rank, world_size};
+RankInWorld rank_in_world(const Environment& environment, const GivenRank& given) {
+  const int world_size = world_size_in(environment, given.world_size);
+  if (!given.rank) return {number<int>(environment, "RANK", 0, world_size - 1), world_size};
+  TORCH_CHECK_VALUE(0 <= *given.rank && *given.rank < world_size, "rendezvous: the rank is ",
+                    *given.rank, "; expected 0 to ", world_size - 1, ", for the world size is ",
+                    world_size);
+  return {*given.rank, world_size};
 }
 
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
-                      std::chrono::milliseconds timeout, const WorldPlace& said) {
+                      std::chrono::milliseconds timeout, const GivenRank& given) {
   constexpr const char* kVariable = "DISTRUN_INIT_METHOD";
   std::string method = init_method, source = "init_method";
   if (method.empty()) {
     method = environment.get(kVariable).value_or("");
     source = kVariable;
   }
-  const auto [rank, world_size] = place_in(environment, said);
+  const auto [rank, world_size] = rank_in_world(environment, given);
   if (method.empty() || method == "env://") {
     return {tcp_store(environment, rank, timeout), rank, world_size};
   }
@@ -109,4 +104,4 @@ Rendezvous rendezvous(const Environment& environment, const std::string& init_me
   return {file_store(*path, world_size, timeout), rank, world_size};
 }
 
-}  // namespace distrun
+}  // namespace distrun::internal

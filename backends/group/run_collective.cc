@@ -1,5 +1,6 @@
 #include "backends/group/run_collective.h"
 
+#include <chrono>
 #include <exception>
 #include <memory>
 #include <string>
@@ -8,8 +9,8 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
-#include "backends/gloo/gloo.h"
 #include "backends/group/group_state.h"
+#include "backends/group/registered_backends.h"
 #include "common/text/rank_list.h"
 #include "distrun/process_group.h"
 
@@ -56,7 +57,7 @@ std::string which_peer(const internal::GroupState& state, const std::string& err
   const auto& group = state.process_group;
   if (!group) return "";
   for (const c10::Device device : group->getDeviceTypes()) {
-    const auto peer = peer_of_gloo_error(*group->getBackend(device.type()), error);
+    const auto peer = internal::lost_peer(*group->getBackend(device.type()), error);
     if (!peer) continue;
     const int rank = state.ranks[static_cast<std::size_t>(*peer)];
     return c10::str("the connection to rank ", rank, " was lost: ");
@@ -87,12 +88,18 @@ auto translate(const CollectiveCall& call, const Act& act) {
 
 }  // namespace
 
-void Work::wait(std::chrono::milliseconds timeout) const {
+void Work::wait(std::optional<std::chrono::milliseconds> timeout) const {
   if (!impl_) return;
-  // Gloo's sends and receives would take the timeout that the group was made with.
-  const bool as_group = timeout.count() <= 0 && internal::has_no_future(*impl_->work);
-  const std::chrono::milliseconds group_timeout = impl_->call.state->timeout;
-  translate(impl_->call, [&] { impl_->work->wait(as_group ? group_timeout : timeout); });
+  c10d::Work& work = *impl_->work;
+  auto its = std::chrono::milliseconds::zero();  // For LibTorch, as if none were given.
+  if (timeout && timeout->count() > 0) {
+    its = *timeout;
+  } else if (timeout && !work.isCompleted()) {
+    fail(impl_->call, "Timed out after 0ms: it is still under way");
+  } else if (internal::has_no_future(work)) {
+    its = impl_->call.state->timeout;  // A send of Gloo's would take the one it was made with.
+  }
+  translate(impl_->call, [&] { work.wait(its); });
 }
 
 bool Work::is_completed() const { return !impl_ || impl_->work->isCompleted(); }
@@ -159,7 +166,7 @@ bool is_of_a_backend(const std::exception_ptr& exception) {
   } catch (const c10::DistError&) {
     return true;
   } catch (const std::exception& error) {
-    return is_gloo_error(error.what());
+    return is_backend_error(error.what());
   } catch (...) {
     return false;
   }

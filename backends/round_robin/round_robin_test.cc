@@ -49,7 +49,7 @@ class Keeper : public c10d::Backend {
   RoundRobin::WorkPtr work_ = c10::make_intrusive<c10d::Work>();
 };
 
-std::string failure(const std::function<void()>& act) {
+std::string refusal(const std::function<void()>& act) {
   try {
     act();
   } catch (const c10::Error& error) {
@@ -67,7 +67,7 @@ TEST(RoundRobinTest, TheGroupsTakeTurns) {
   RoundRobin group = of_refusers();
   Tensors tensors;
   for (const std::string name : {"first", "second", "third", "first", "second"}) {
-    EXPECT_EQ(failure([&] { group.allreduce(tensors); }),
+    EXPECT_EQ(refusal([&] { group.allreduce(tensors); }),
               "Backend " + name + " does not support allreduce");
   }
 }
@@ -98,7 +98,7 @@ TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
   };
   const std::vector<std::string> names = {"first", "second", "third"};
   for (std::size_t i = 0; i < calls.size(); ++i) {
-    EXPECT_EQ(failure(calls[i].second),
+    EXPECT_EQ(refusal(calls[i].second),
               "Backend " + names[i % 3] + " does not support " + calls[i].first);
   }
 }
@@ -128,8 +128,8 @@ TEST(RoundRobinTest, WhatOnlySomeRanksCallIsRefused) {
   RoundRobin group = of_refusers();
   Tensors tensors;
   for (const auto& message :
-       {failure([&] { group.send(tensors, 1, 0); }), failure([&] { group.recv(tensors, 1, 0); }),
-        failure([&] { group.recvAnysource(tensors, 0); }), failure([&] { group.barrier(); })}) {
+       {refusal([&] { group.send(tensors, 1, 0); }), refusal([&] { group.recv(tensors, 1, 0); }),
+        refusal([&] { group.recvAnysource(tensors, 0); }), refusal([&] { group.barrier(); })}) {
     EXPECT_THAT(message, HasSubstr("Backend round_robin does not support"));
   }
 }
@@ -141,14 +141,14 @@ TEST(RoundRobinTest, ItIsTheRankThatItsGroupsSay) {
 }
 
 TEST(RoundRobinTest, GroupsOfOtherRanksAreRefused) {
-  EXPECT_THAT(failure([] { RoundRobin({}); }), HasSubstr("no group to pass collectives to"));
-  EXPECT_THAT(failure([] {
+  EXPECT_THAT(refusal([] { RoundRobin({}); }), HasSubstr("no group to pass collectives to"));
+  EXPECT_THAT(refusal([] {
                 RoundRobin({c10::make_intrusive<Refuser>(""), nullptr});
               }),
               HasSubstr("group 1 of 2 is null"));
   for (const auto& [rank, size] : {std::pair(1, 2), std::pair(0, 3)}) {
     const auto other = c10::make_intrusive<Refuser>("", rank, size);
-    EXPECT_THAT(failure([&] {
+    EXPECT_THAT(refusal([&] {
                   RoundRobin({c10::make_intrusive<Refuser>(""), other});
                 }),
                 HasSubstr("the groups are not of the same ranks: this is rank 0 of 2 in the first "

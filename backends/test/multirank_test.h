@@ -29,7 +29,7 @@ class RanksTest : public ::testing::Test {
 
   // Returns when every rank has come to `place`, by the store: who has returned may go, and takes
   // from nobody what was still on its way.
-  static void meet(const std::string& place) {
+  static void rendezvous_at(const std::string& place) {
     const auto store = default_group().getStore();
     store->set(place + std::to_string(get_rank()), std::vector<std::uint8_t>());
     for (int rank = 0; rank < get_world_size(); ++rank) store->wait({place + std::to_string(rank)});

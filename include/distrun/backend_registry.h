@@ -42,12 +42,9 @@ using BackendMaker = std::function<c10::intrusive_ptr<c10d::Backend>(const Backe
 void register_backend(const std::string& name, BackendMaker maker,
                       std::vector<c10::DeviceType> devices);
 
-struct RegisteredBackend {
-  BackendMaker make;
-  std::vector<c10::DeviceType> devices;
-};
-
-// Throws where there is none of that name; the text says which there are.
-const RegisteredBackend& find_backend(const std::string& name);
+// Calls the maker of that name: for a backend that wraps another one.  Throws c10::ValueError if
+// there is none; the text lists those that exist.
+c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
+                                               const BackendRequest& request);
 
 }  // namespace distrun

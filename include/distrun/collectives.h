@@ -34,6 +34,7 @@
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -115,8 +116,8 @@ Work barrier(const CollectiveOptions& options = {});
 
 struct MonitoredBarrierOptions {
   Group group = {};
-  // 0: the group's.
-  std::chrono::milliseconds timeout = std::chrono::milliseconds(0);
+  // Not given: the group's.  It must be positive: the others cannot have come in no time.
+  std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // Rank 0 names all ranks that have not come, and not just the first.
   bool wait_all_ranks = false;
 };

@@ -13,8 +13,29 @@
 //     distrun::destroy_process_group();
 //
 // Started by `distrun launch` or torchrun, a program finds its rank, the world size and the store
-// by itself (rendezvous.h).  Ranks written in C++ and in Python may meet in one group: keys and
-// order of calls are those of torch.distributed 2.13 (torch/distributed/distributed_c10d.py).
+// by itself, by environment variables that these set:
+//
+//     RANK WORLD_SIZE                 who this is, and how many there are
+//     DISTRUN_INIT_METHOD             the init_method, where the program names none
+//
+// With env://, and without any init_method, ranks meet in a TCP store:
+//
+//     MASTER_ADDR MASTER_PORT         where the store listens
+//     TORCHELASTIC_USE_AGENT_STORE    True: the launcher hosts the store, every rank is
+//                                     its client; otherwise rank 0 hosts it
+//
+// With file:///absolute/path they meet in a file that all ranks can write.  For every run it must
+// be empty or not exist yet.  It stays in use until the process ends: the last rank that ends well
+// removes it.  After a crash it stays, unless the launcher made it (`distrun launch --store
+// file:PATH`), which removes it in any case.
+//
+// Ranks written in C++ and in Python may meet in one group: keys and order of calls are those of
+// torch.distributed 2.13 (torch/distributed/distributed_c10d.py, rendezvous.py).  Python does not
+// know DISTRUN_INIT_METHOD; hand it over:
+//
+//     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
+//                             rank=int(os.environ["RANK"]),
+//                             world_size=int(os.environ["WORLD_SIZE"]))
 //
 // Errors are exceptions of type c10::Error: a function called without a group, an argument that
 // makes no sense (its subclass c10::ValueError).  what_without_backtrace() is the text for a user.
@@ -50,16 +71,16 @@ struct InitOptions {
   // none: its defaults.  Their timeout is the one above.  Both copy them: groups may be made from
   // the same.  Two backends in one group, as in "cpu:gloo,cuda:fake", take none.
   BackendOptions backend_options = {};
-  // Who this process is, and of how many; -1: as the variables RANK and WORLD_SIZE say.
-  int rank = -1;
-  int world_size = -1;
+  // Who this process is, and of how many.  Not given: as the variables RANK and WORLD_SIZE say.
+  std::optional<int> rank = std::nullopt;
+  std::optional<int> world_size = std::nullopt;
   // Where the ranks meet, if they have a store already, c10d::HashStore or another: then there is
-  // no init_method, and rank and world_size have to be said.  Its own timeout stays.
+  // no init_method, and rank and world_size are required.  Its own timeout stays.
   c10::intrusive_ptr<c10d::Store> store = {};
 };
 
 // Joins the group of all ranks, as the options, the variables RANK and WORLD_SIZE, and those of the
-// init_method (rendezvous.h), describe it.  Returns when every rank has come; with "fake" (fake.h)
+// init_method, describe it.  Returns when every rank has come; with "fake" (fake.h)
 // at once: it waits for no other rank, also where a store or an init_method is given.  After
 // destroy_process_group() it can be called again, by all ranks, also in the same file; the group
 // has other keys in the store then, which ranks in Python do not know.

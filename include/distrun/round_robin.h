@@ -23,21 +23,15 @@
 
 #include <chrono>
 #include <cstddef>
-#include <cstdint>
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
+#include "distrun/detail/forwarding_backend.h"
 
 namespace distrun {
 
-class RoundRobin : public c10d::Backend {
+class RoundRobin : public internal::ForwardingCollectives {
  public:
-  using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
-  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-  using Tensors = std::vector<at::Tensor>;
-  using TensorLists = std::vector<Tensors>;
-
   // Throws c10::Error where there is no group, one is null, or they differ in this rank or in size.
   explicit RoundRobin(std::vector<BackendPtr> groups);
 
@@ -47,39 +41,8 @@ class RoundRobin : public c10d::Backend {
   void abort() override;
   void shutdown() override;
 
-  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options = {}) override;
-  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
-  WorkPtr allreduce_sparse(Tensors& tensors, const c10d::AllreduceOptions& options = {}) override;
-  WorkPtr allreduce_coalesced(Tensors& tensors,
-                              const c10d::AllreduceCoalescedOptions& options = {}) override;
-  WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options = {}) override;
-  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
-                    const c10d::AllgatherOptions& options = {}) override;
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& options = {}) override;
-  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
-                              const c10d::AllgatherOptions& options = {}) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options = {}) override;
-  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
-                 const c10d::GatherOptions& options = {}) override;
-  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
-                  const c10d::ScatterOptions& options = {}) override;
-  WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
-                         const c10d::ReduceScatterOptions& options = {}) override;
-  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                               const c10d::ReduceScatterOptions& options = {}) override;
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options = {}) override;
-  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
-                        std::vector<std::int64_t>& output_sizes,
-                        std::vector<std::int64_t>& input_sizes,
-                        const c10d::AllToAllOptions& options = {}) override;
-  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
-                   const c10d::AllToAllOptions& options = {}) override;
-
  private:
-  c10d::Backend& next();
+  c10d::Backend& for_collective() override;
 
   const std::vector<BackendPtr> groups_;
   std::size_t turn_ = 0;  // Of the group that the next collective goes to.

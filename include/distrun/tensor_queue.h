@@ -2,7 +2,7 @@
 // number of processes may put, and from which any number may get.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
-//     auto processes =                                           // Who has the queue: hand_over.h.
+//     auto processes =                                           // Each has the queue.
 //         spawn(kWorker, 2, {.arguments = {.queues = {queue.writer()}}});
 //     TensorQueue::Item item = queue.get();                      // item.tensors, item.text
 //
@@ -27,8 +27,8 @@
 // not there yet, and the sender's tensor and the receiver's have the same memory from then on. What
 // cannot be shared is refused as there, and nothing is put.
 //
-// Descriptors: a queue holds four, each storage on its way and each one received another one; the
-// kernel allows a user as many under way as `ulimit -n` says.
+// MessageDescriptors: a queue holds four, each storage on its way and each one received another
+// one; the kernel allows a user as many under way as `ulimit -n` says.
 //
 // Threads: any, at the same time.  fork(): the child is a holder of its own.  A child that another
 // thread forks while this one hands a queue over (spawn()) has that message too: the queue does not
@@ -100,7 +100,7 @@ class TensorQueue {
   TensorQueue reader() const;
   TensorQueue writer() const;
 
-  // For hand_over.h.
+  // For sharing/queue/queue_fields.h.
   const internal::QueueHolder& holder() const;
   explicit TensorQueue(std::shared_ptr<const internal::QueueHolder> holder);
 

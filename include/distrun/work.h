@@ -15,6 +15,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <ATen/core/Tensor.h>
@@ -39,11 +40,13 @@ class Work {
   explicit operator bool() const { return static_cast<bool>(impl_); }
 
   // Returns when the result is there.  Throws what the collective would have thrown without
-  // `async_op`, and where `timeout` is given and over: the collective is still under way then. With
-  // a send or a receive in "gloo" the group is of no use any more after that; with reduce_scatter
-  // `timeout` is not heeded there, but the group's.  Of other backends a work without a future is
-  // given up then.
-  void wait(std::chrono::milliseconds timeout = std::chrono::milliseconds(0)) const;
+  // `async_op`, and when `timeout` is over: the collective is still under way then.  Without a
+  // `timeout` it waits as long as the group's says; with zero it does not wait.
+  //
+  // With a send or a receive in "gloo" the group cannot be used any more after a `timeout` other
+  // than zero; a reduce_scatter there has the group's instead.  Of other backends a work without a
+  // future is given up then.
+  void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
   // It has ended, well or not: wait() returns or throws at once.  Of what only wait() ends: it has
   // been waited for.

@@ -139,7 +139,7 @@ void leave() {
 
 TEST_F(DdpStateRanksTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
-  meet("connected");
+  rendezvous_at("connected");
   if (get_rank() == get_world_size() - 1) return leave();
   const std::string text = error_of([] { DistributedDataParallel ddp{TwoLayers()}; });
   EXPECT_THAT(text, HasSubstr("DistributedDataParallel on rank " + std::to_string(get_rank())));
@@ -153,7 +153,7 @@ TEST_F(DdpStateRanksTest, APeerThatIsGoneEndsTheTraining) {
   {
     DistributedDataParallel ddp(std::make_shared<CounterImpl>());
     ddp().backward();
-    meet("trained");
+    rendezvous_at("trained");
     const bool goes = get_rank() == get_world_size() - 1;
     if (goes) abort_process_group();
     // Who sends may notice one step later.

@@ -111,7 +111,7 @@ TEST_F(JoinPatternsRanksTest, AFaultOfOneRankEndsAllWithItsText) {
     }
     // Nobody waits until the time-out.
     EXPECT_THAT(text, Not(HasSubstr("Timed out")));
-    meet(std::to_string(seed));  // Nobody needs another one to leave the group.
+    rendezvous_at(std::to_string(seed));  // Nobody needs another one to leave the group.
     destroy_process_group();
     init_process_group({.timeout = std::chrono::seconds(30)});
   }

@@ -27,7 +27,7 @@ struct JoinRanksTest : RanksTest {
   // No rank needs another one to leave the group, or to wait until its time is over.
   static void expect_all_are_told(const std::string& place, const std::string& text) {
     EXPECT_THAT(text, Not(HasSubstr("Timed out")));
-    meet(place);
+    rendezvous_at(place);
     destroy_process_group();
   }
 };

@@ -50,7 +50,7 @@ TEST_F(TraceRanksTest, MessagesHaveTheGroupsTimeoutInAReplay) {
     EXPECT_THAT(error, StartsWith("replay: %recv_: "));
     EXPECT_LT(std::chrono::steady_clock::now() - start, std::chrono::seconds(10));
   }
-  meet("over the message");
+  rendezvous_at("over the message");
   abort_process_group(group);
 }
 
@@ -67,7 +67,7 @@ TEST_F(TraceRanksTest, WhatABarrierThrowsInAReplayNamesTheNode) {
     const auto error = error_of<c10::DistBackendError>([&] { its.replay({input()}); });
     EXPECT_THAT(error, StartsWith("replay: %monitored_barrier_: "));
   }
-  meet("over the barrier");
+  rendezvous_at("over the barrier");
   abort_process_group(group);
 }
 
@@ -102,7 +102,7 @@ TEST_F(TraceRanksTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
     });
     EXPECT_THAT(error, StartsWith("trace: %allreduce_: "));
   }
-  meet("over");
+  rendezvous_at("over");
   abort_process_group(group);
 }
 
@@ -121,7 +121,7 @@ TEST_F(TraceRanksTest, WhatABackendThrowsInAReplayNamesTheNode) {
     const auto error = error_of<c10::DistBackendError>([&] { its.replay({input()}); });
     EXPECT_THAT(error, StartsWith("replay: %allreduce_: "));
   }
-  meet("over");
+  rendezvous_at("over");
   abort_process_group(group);
 }
 

@@ -115,7 +115,7 @@ void share_cuda_memory(c10::StorageImpl& storage) {
   storage.set_resizable(false);
 }
 
-nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, Descriptors& descriptors) {
+nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, MessageDescriptors& descriptors) {
   TORCH_CHECK_NOT_IMPLEMENTED(storage.data_ptr().get_deleter() == &drop_given,
                               "hand a tensor over: its memory is another process's, which alone "
                               "can hand it over: hand its clone() over");

@@ -27,7 +27,7 @@
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/os/unique_fd.h"
-#include "sharing/memory/hand_over.h"
+#include "sharing/memory/tensor_fields.h"
 
 namespace distrun::internal {
 
@@ -38,7 +38,7 @@ bool is_cuda_memory_shared(const c10::StorageImpl& storage);
 void share_cuda_memory(c10::StorageImpl& storage);
 
 // [descriptor, bytes, device, place, handle, offset], of a storage that is shared.
-nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, Descriptors& descriptors);
+nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, MessageDescriptors& descriptors);
 
 c10::Storage take_over_cuda(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors);
 

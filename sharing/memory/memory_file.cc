@@ -21,7 +21,7 @@ rlim_t file_size_limit() {
   return limit.rlim_cur;
 }
 
-void check(bool is_good, const std::string& doing, const char* what) {
+void check_memory_call(bool is_good, const std::string& doing, const char* what) {
   if (is_good) return;
   const int error_number = errno;
   const char* advice = "";
@@ -54,13 +54,13 @@ UniqueFd make_memory_file(const char* name, std::size_t bytes, const std::string
               file_size_limit());
   check_there_is_memory(bytes, doing);
   UniqueFd file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
-  check(static_cast<bool>(file), doing, "memfd_create");
+  check_memory_call(static_cast<bool>(file), doing, "memfd_create");
   if (bytes == 0) return file;
   int done = -1;
   do {
     done = ::fallocate(file.get(), 0, 0, static_cast<off_t>(bytes));
   } while (done != 0 && errno == EINTR);
-  check(done == 0, doing, "fallocate");
+  check_memory_call(done == 0, doing, "fallocate");
   return file;
 }
 

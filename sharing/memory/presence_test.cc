@@ -5,7 +5,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "sharing/test/child_process.h"
+#include "sharing/memory/test/child_process.h"
 
 namespace distrun::internal {
 namespace {

@@ -17,7 +17,7 @@
 #include <sys/resource.h>
 
 #include "sharing/memory/shared_memory.h"
-#include "sharing/test/child_process.h"
+#include "sharing/memory/test/child_process.h"
 
 namespace distrun {
 namespace {

@@ -4,6 +4,8 @@
 //      "tensors": [[storage, dtype, offset, bits, [size, …], [stride, …]], …]}
 //
 // A storage on a GPU has the fields of cuda_memory.h.
+#include "sharing/memory/tensor_fields.h"
+
 #include <map>
 
 #include <ATen/core/Tensor.h>
@@ -12,7 +14,6 @@
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
-#include "sharing/memory/hand_over.h"
 #include "sharing/memory/shared_memory.h"
 #ifdef DISTRUN_CUDA
 #include "sharing/memory/cuda_memory.h"
@@ -75,7 +76,7 @@ std::int64_t bytes_used(const View& view) {
   return is_empty ? 0 : bytes;
 }
 
-void check(const View& view, const c10::Storage& storage) {
+void check_bounds(const View& view, const c10::Storage& storage) {
   const std::int64_t bytes = bytes_used(view);
   TORCH_CHECK_VALUE(bytes >= 0 && static_cast<std::size_t>(bytes) <= storage.nbytes(), "sizes ",
                     at::IntArrayRef(view.sizes), ", strides ", at::IntArrayRef(view.strides),
@@ -113,7 +114,7 @@ c10::Storage map_storage(const nlohmann::json& fields, std::vector<UniqueFd>& de
                       map_shared_memory(std::move(descriptors[at]), count));
 }
 
-nlohmann::json storage_fields(const c10::StorageImpl& storage, Descriptors& descriptors) {
+nlohmann::json storage_fields(const c10::StorageImpl& storage, MessageDescriptors& descriptors) {
 #ifdef DISTRUN_CUDA
   if (is_cuda_memory_shared(storage)) return hand_over_cuda(storage, descriptors);
 #endif
@@ -126,7 +127,8 @@ nlohmann::json storage_fields(const c10::StorageImpl& storage, Descriptors& desc
 
 }  // namespace
 
-nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, Descriptors& descriptors) {
+nlohmann::json hand_over(const std::vector<SharedTensor>& tensors,
+                         MessageDescriptors& descriptors) {
   std::map<const c10::StorageImpl*, std::size_t> numbers;
   nlohmann::json storages = nlohmann::json::array(), views = nlohmann::json::array();
   for (const SharedTensor& shared : tensors) {
@@ -154,7 +156,7 @@ std::vector<SharedTensor> taken_over(const nlohmann::json& fields,
       const c10::Storage& storage =
           storages[static_cast<std::size_t>(index(tensor.at(0), storages.size()))];
       const View view = view_of(tensor);
-      check(view, storage);
+      check_bounds(view, storage);
       tensors.emplace_back(TakenOver(), make_tensor(view, storage));
     }
     return tensors;

@@ -14,7 +14,7 @@
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
-#include "sharing/test/child_process.h"
+#include "sharing/memory/test/child_process.h"
 
 namespace distrun {
 namespace {
@@ -34,7 +34,7 @@ std::vector<UniqueFd> duplicates(const std::vector<int>& descriptors) {
 
 struct Message {
   json fields;
-  internal::Descriptors descriptors;
+  internal::MessageDescriptors descriptors;
   std::vector<SharedTensor> tensors;
 };
 

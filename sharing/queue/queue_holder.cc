@@ -27,13 +27,13 @@ namespace {
 // What a packet takes of a socket's buffer, at most: Linux counts 1280 bytes.
 constexpr std::size_t kPacketCost = 1536;
 
-void check_call(bool is_good, const char* what) {
+void check_system_call(bool is_good, const char* what) {
   TORCH_CHECK(is_good, Error::from_errno(what).message);
 }
 
 UniqueFd duplicate(const UniqueFd& fd) {
   UniqueFd copy(::fcntl(fd.get(), F_DUPFD_CLOEXEC, 0));
-  check_call(static_cast<bool>(copy), "hold a queue: duplicate a descriptor");
+  check_system_call(static_cast<bool>(copy), "hold a queue: duplicate a descriptor");
   return copy;
 }
 
@@ -46,7 +46,8 @@ void make_room(int socket, std::size_t capacity) {
   if (::setsockopt(socket, SOL_SOCKET, SO_SNDBUFFORCE, &asked, sizeof(asked)) != 0) {
     ::setsockopt(socket, SOL_SOCKET, SO_SNDBUF, &asked, sizeof(asked));
   }
-  check_call(::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0, "look at a socket");
+  check_system_call(::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0,
+                    "look at a socket");
   TORCH_CHECK_VALUE(static_cast<std::size_t>(size) >= bytes, "make a queue: a capacity of ",
                     capacity, " is too large, sockets have room for ",
                     static_cast<std::size_t>(size) / kPacketCost,
@@ -152,11 +153,11 @@ std::shared_ptr<const QueueHolder> QueueHolder::make(std::size_t capacity, std::
   auto sockets = make_packet_sockets();
   TORCH_CHECK(sockets, "make a queue: ", sockets.error().message);
   for (const int socket : {sockets->first.get(), sockets->second.get()}) {
-    check_call(::fcntl(socket, F_SETFL, O_NONBLOCK) == 0, "make a queue: set up a socket");
+    check_system_call(::fcntl(socket, F_SETFL, O_NONBLOCK) == 0, "make a queue: set up a socket");
   }
   make_room(sockets->first.get(), capacity);
   UniqueFd places(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK | EFD_SEMAPHORE));
-  check_call(static_cast<bool>(places), "make a queue: eventfd");
+  check_system_call(static_cast<bool>(places), "make a queue: eventfd");
   return std::shared_ptr<const QueueHolder>(
       new QueueHolder({.name = std::move(name),
                        .capacity = capacity,
@@ -238,7 +239,7 @@ std::string QueueHolder::description() const {
 
 std::size_t QueueHolder::size() const {
   int bytes = 0;
-  check_call(::ioctl(parts_.receiver.get(), SIOCINQ, &bytes) == 0, "count a queue's items");
+  check_system_call(::ioctl(parts_.receiver.get(), SIOCINQ, &bytes) == 0, "count a queue's items");
   return static_cast<std::size_t>(bytes) / kItemPacketBytes;
 }
 

@@ -86,7 +86,7 @@ std::vector<UniqueFd> descriptors_in(const UniqueFd& socket) {
 }
 
 void move_out_of_packet(PackedItem& packed) {
-  Descriptors outer;
+  MessageDescriptors outer;
   outer.owned.push_back(file_of(packed.bytes));
   outer.all.push_back(outer.owned.back().get());
   int more = -1;

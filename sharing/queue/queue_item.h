@@ -20,13 +20,13 @@
 #include "common/os/packet_socket.h"
 #include "distrun/shared_tensor.h"
 #include "distrun/tensor_queue.h"
-#include "sharing/memory/hand_over.h"
+#include "sharing/memory/tensor_fields.h"
 
 namespace distrun::internal {
 
 struct PackedItem {
   std::vector<SharedTensor> tensors;
-  Descriptors descriptors;
+  MessageDescriptors descriptors;
   std::string bytes;
 };
 

@@ -10,8 +10,9 @@
 #include <gtest/gtest.h>
 
 #include "distrun/tensor_queue.h"
+#include "sharing/memory/test/child_process.h"
 #include "sharing/queue/queue_holder.h"
-#include "sharing/test/child_process.h"
+#include "sharing/queue/test/child_queues.h"
 
 namespace distrun {
 namespace {

@@ -10,8 +10,9 @@
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
+#include "sharing/memory/test/child_process.h"
 #include "sharing/queue/queue_item.h"
-#include "sharing/test/child_process.h"
+#include "sharing/queue/test/child_queues.h"
 
 namespace distrun {
 namespace {
@@ -270,7 +271,7 @@ TEST(TensorQueueTest, MalformedItemsAndQueuesAreErrors) {
     packet.bytes = bytes;
     EXPECT_THROW(internal::unpack(std::move(packet)), c10::ValueError);
   }
-  internal::Descriptors descriptors;
+  internal::MessageDescriptors descriptors;
   const TensorQueue queue(1);
   const nlohmann::json fields = internal::hand_over(queue, descriptors);
   std::vector<UniqueFd> received;

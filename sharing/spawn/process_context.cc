@@ -4,7 +4,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "sharing/deadline.h"
+#include "sharing/queue/deadline.h"
 #include "sharing/spawn/process_set.h"
 
 namespace distrun {

@@ -17,7 +17,7 @@
 
 #include "common/os/packet_socket.h"
 #include "distrun/result.h"
-#include "sharing/deadline.h"
+#include "sharing/queue/deadline.h"
 
 namespace distrun::internal {
 
@@ -82,7 +82,7 @@ ProcessSet::~ProcessSet() {
   LiveSets::get().erase(this);
 }
 
-SpawnedProcess& ProcessSet::add(SpawnedProcess process) {
+StartedProcess& ProcessSet::add(StartedProcess process) {
   epoll_event event{.events = EPOLLIN, .data = {.u64 = workers_.size()}};
   if (::epoll_ctl(epoll_.get(), EPOLL_CTL_ADD, process.pidfd.get(), &event) != 0) {
     const int error_number = errno;
@@ -108,7 +108,7 @@ bool ProcessSet::join(Clock::time_point until) {
   }
 }
 
-bool ProcessSet::wait_to_send(const SpawnedProcess& process, bool is_full,
+bool ProcessSet::wait_to_send(const StartedProcess& process, bool is_full,
                               Clock::time_point until) {
   const short room = is_full ? POLLOUT : 0;
   pollfd waits[] = {{epoll_.get(), POLLIN, 0}, {process.control.get(), room, 0}};
@@ -132,7 +132,7 @@ std::vector<pid_t> ProcessSet::pids() const {
 
 void ProcessSet::abandon() {
   for (Worker& worker : workers_) {
-    SpawnedProcess& process = worker.process;
+    StartedProcess& process = worker.process;
     process.pidfd.reset();
     process.control.reset();
     process.lifeline.reset();
@@ -153,7 +153,7 @@ bool ProcessSet::wait(Clock::time_point until) {
 }
 
 void ProcessSet::take_end(Worker& worker) {
-  SpawnedProcess& process = worker.process;
+  StartedProcess& process = worker.process;
   const std::optional<ProcessEnd> end = reap(process);
   // A fork that was made without the C library may have the pidfd too: then its end here is not
   // one.
@@ -171,7 +171,7 @@ void ProcessSet::listen(Worker& worker) {
   while (worker.process.control) {
     const auto packet = receive_packet(worker.process.control.get());
     if (!packet || packet->has_ended) return;
-    auto report = parse_worker_report(packet->bytes);
+    auto report = parse_worker_message(packet->bytes);
     if (!report) continue;
     worker.stage = std::holds_alternative<WorkerHasReturned>(*report)
                        ? ProcessExitedException::Stage::kReturned

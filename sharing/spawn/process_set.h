@@ -19,8 +19,8 @@
 #include <vector>
 
 #include "distrun/process_exception.h"
-#include "sharing/spawn/spawned_process.h"
-#include "sharing/spawn/worker_report.h"
+#include "sharing/spawn/started_process.h"
+#include "sharing/spawn/worker_message.h"
 
 namespace distrun::internal {
 
@@ -35,7 +35,7 @@ class ProcessSet {
   ProcessSet& operator=(const ProcessSet&) = delete;
 
   // The result lives as long as the set.  Where it throws the process has been ended.
-  SpawnedProcess& add(SpawnedProcess process);
+  StartedProcess& add(StartedProcess process);
 
   // As ProcessContext::join().
   bool join(Clock::time_point until = Clock::time_point::max());
@@ -44,7 +44,7 @@ class ProcessSet {
 
   // Waits until `process` ends, or any other does, or it can be sent a packet (where `is_full`).
   // False where one has failed, or it has ended: join() has more then.
-  bool wait_to_send(const SpawnedProcess& process, bool is_full, Clock::time_point until);
+  bool wait_to_send(const StartedProcess& process, bool is_full, Clock::time_point until);
   bool has_failed() const { return failure_ != nullptr; }
 
   std::vector<pid_t> pids() const;
@@ -54,7 +54,7 @@ class ProcessSet {
 
  private:
   struct Worker {
-    SpawnedProcess process;
+    StartedProcess process;
     bool has_ended = false;
     ProcessExitedException::Stage stage = ProcessExitedException::Stage::kStarted;
     std::optional<WorkerHasRaised> raised = std::nullopt;

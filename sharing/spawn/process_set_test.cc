@@ -12,8 +12,8 @@
 #include <unistd.h>
 
 #include "common/os/packet_socket.h"
-#include "sharing/deadline.h"
-#include "sharing/spawn/worker_report.h"
+#include "sharing/queue/deadline.h"
+#include "sharing/spawn/worker_message.h"
 
 namespace distrun::internal {
 namespace {
@@ -26,19 +26,19 @@ struct Child {
     auto [control, control_of_child] = make_packet_sockets().value();
     says = std::move(control_of_child);
     ::fcntl(control.get(), F_SETFL, O_NONBLOCK);
-    SpawnedProcess process{.index = index, .pid = pid};
+    StartedProcess process{.index = index, .pid = pid};
     process.pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0)));
     process.control = std::move(control);
     added = &set.add(std::move(process));
   }
 
   void raise(const std::string& text, std::int64_t at) const {
-    const WorkerReport report = WorkerHasRaised{"std::runtime_error", text, at};
+    const WorkerMessage report = WorkerHasRaised{"std::runtime_error", text, at};
     ASSERT_TRUE(send_packet(says.get(), to_packet(report), {}));
   }
 
   UniqueFd says;
-  const SpawnedProcess* added = nullptr;
+  const StartedProcess* added = nullptr;
 };
 
 TEST(ProcessSetTest, OfExceptionsTheOneThatWasThrownFirstIsTold) {

@@ -11,7 +11,7 @@
 
 #include "common/text/parse_number.h"
 #include "distrun/shared_tensor.h"
-#include "sharing/deadline.h"
+#include "sharing/queue/deadline.h"
 #include "sharing/spawn/process_set.h"
 #include "sharing/spawn/spawn_call.h"
 #include "sharing/spawn/spawn_worker.h"
@@ -21,7 +21,7 @@ namespace distrun {
 namespace {
 
 using internal::ProcessSet;
-using internal::SpawnedProcess;
+using internal::StartedProcess;
 using std::chrono::milliseconds;
 
 void check_call(bool is_function, int nprocs, const SpawnOptions& options) {
@@ -80,12 +80,12 @@ Set start_registered(const SpawnFunction& function, int nprocs, SpawnOptions opt
   const internal::PackedCall call(function.name(), options.arguments);
   options.arguments = {};
   auto set = std::make_unique<ProcessSet>(options.grace_period);
-  std::vector<SpawnedProcess*> processes;  // All of them start before one is told what to do.
+  std::vector<StartedProcess*> processes;  // All of them start before one is told what to do.
   processes.reserve(static_cast<std::size_t>(nprocs));
   for (int index = 0; index < nprocs; ++index) {
     processes.push_back(&set->add(internal::start_fresh(index)));
   }
-  for (SpawnedProcess* process : processes) {
+  for (StartedProcess* process : processes) {
     if (!set->has_failed()) call.send_to(*process, *set, limit.until);
   }
   if (ProcessSet::Clock::now() >= limit.until) set->finish(limit.until, limit.timeout);

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/os/packet_socket.h"
+#include "sharing/queue/queue_fields.h"
 
 namespace distrun::internal {
 
@@ -26,7 +27,7 @@ constexpr std::chrono::seconds kTooManyPatience{10};
 constexpr std::chrono::milliseconds kLookAgain{1};
 
 struct Way {
-  const SpawnedProcess& process;
+  const StartedProcess& process;
   ProcessSet& set;
   Clock::time_point until;
 
@@ -73,8 +74,8 @@ PackedCall::PackedCall(const std::string& function, const SpawnArguments& argume
                     {"text", Json::binary(std::vector<std::uint8_t>(text.begin(), text.end()))}});
 }
 
-void PackedCall::send_to(SpawnedProcess& process, ProcessSet& set, Clock::time_point until) const {
-  Descriptors descriptors{.all = descriptors_.all};  // With the process's own of the queues.
+void PackedCall::send_to(StartedProcess& process, ProcessSet& set, Clock::time_point until) const {
+  MessageDescriptors descriptors{.all = descriptors_.all};  // With the process's own of the queues.
   Json queues = Json::array();
   for (const TensorQueue& queue : queues_) queues.push_back(hand_over(queue, descriptors));
   const std::vector<int>& all = descriptors.all;

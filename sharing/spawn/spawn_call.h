@@ -9,9 +9,9 @@
 #include <vector>
 
 #include "distrun/spawn_function.h"
-#include "sharing/memory/hand_over.h"
+#include "sharing/memory/tensor_fields.h"
 #include "sharing/spawn/process_set.h"
-#include "sharing/spawn/spawned_process.h"
+#include "sharing/spawn/started_process.h"
 
 namespace distrun::internal {
 
@@ -30,13 +30,13 @@ class PackedCall {
   // all is, or one of the set has failed, or the time is over.  Gives up the process's end of the
   // lifeline.  Throws c10::Error where the kernel has no room for more descriptors for some
   // seconds.
-  void send_to(SpawnedProcess& process, ProcessSet& set, ProcessSet::Clock::time_point until) const;
+  void send_to(StartedProcess& process, ProcessSet& set, ProcessSet::Clock::time_point until) const;
 
  private:
   std::string bytes_;  // Without the queues.
   std::vector<SharedTensor> tensors_;
   std::vector<TensorQueue> queues_;
-  Descriptors descriptors_;  // Of the tensors.
+  MessageDescriptors descriptors_;  // Of the tensors.
 };
 
 // In the process.

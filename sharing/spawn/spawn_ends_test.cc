@@ -211,18 +211,18 @@ void be_a_parent(int, SpawnArguments& arguments) {
 const SpawnFunction kBeAParent("be a parent", be_a_parent);
 
 TEST(SpawnEndsTest, ProcessesEndWithTheirParentHoweverItEnds) {
-  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // They will be orphans.
+  ::prctl(PR_SET_CHILD_SUBREAPER, 1);  // They are reparented to this process.
   const TensorQueue told(1);
   ProcessContext context = start_processes(kBeAParent, 1, {.arguments = {.queues = {told}}});
   const std::string pids = told.get(kLong).text;
-  const pid_t orphans[] = {std::stoi(pids), std::stoi(pids.substr(pids.find(' ')))};
-  const Watch first(orphans[0]), second(orphans[1]);
+  const pid_t leaked[] = {std::stoi(pids), std::stoi(pids.substr(pids.find(' ')))};
+  const Watch first(leaked[0]), second(leaked[1]);
   EXPECT_FALSE(first.has_ended(0ms));
   watch(context).at(0).send(SIGKILL);
   EXPECT_TRUE(first.has_ended());
   EXPECT_TRUE(second.has_ended());
   EXPECT_THROW(context.finish(kLong), ProcessExitedException);
-  for (const pid_t orphan : orphans) EXPECT_EQ(::waitpid(orphan, nullptr, WNOHANG), orphan);
+  for (const pid_t pid : leaked) EXPECT_EQ(::waitpid(pid, nullptr, WNOHANG), pid);
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 

@@ -174,7 +174,7 @@ TEST(SpawnForkTest, TheParentsHandlersAreNotTheForks) {
 
 int sockets_and_the_like() {
   int count = 0;
-  for (const std::string& descriptor : testing::Leftovers::now().descriptors) {
+  for (const std::string& descriptor : testing::HeldResources::now().descriptors) {
     for (const char* kind : {"socket:", "[pidfd]", "[eventpoll]"}) {
       if (descriptor.find(kind) != descriptor.npos) ++count;
     }

@@ -17,7 +17,7 @@
 #include "common/os/packet_socket.h"
 #include "common/text/demangle.h"
 #include "sharing/spawn/spawn_call.h"
-#include "sharing/spawn/worker_report.h"
+#include "sharing/spawn/worker_message.h"
 
 namespace distrun::internal {
 
@@ -34,13 +34,13 @@ void try_to(const Call& call) noexcept {
 }
 
 // Where the parent is gone, so is the one who would want to know.
-void tell(int control, const WorkerReport& report) noexcept {
+void tell(int control, const WorkerMessage& report) noexcept {
   try_to([&] { [[maybe_unused]] const auto sent = send_packet(control, to_packet(report), {}); });
 }
 
 // Static objects are left as they are: their destructors would run under threads that still work.
 // So are other files than these: a thread may wait in one for ever, and has its lock.
-[[noreturn]] void end(int control, const WorkerReport& report) noexcept {
+[[noreturn]] void end(int control, const WorkerMessage& report) noexcept {
   try_to([] { std::cout.flush(); });
   try_to([] { std::clog.flush(); });
   std::fflush(stdout);
@@ -50,7 +50,7 @@ void tell(int control, const WorkerReport& report) noexcept {
 }
 
 // Of the exception that is being handled; its what(), where it has one.
-WorkerReport raised(const char* text) noexcept {
+WorkerMessage raised(const char* text) noexcept {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   WorkerHasRaised report{.at = std::chrono::nanoseconds(now).count()};
   const std::type_info* const type = abi::__cxa_current_exception_type();
@@ -59,7 +59,7 @@ WorkerReport raised(const char* text) noexcept {
   return report;
 }
 
-WorkerReport run(const std::function<void()>& function) noexcept {
+WorkerMessage run(const std::function<void()>& function) noexcept {
   try {
     function();
     return WorkerHasReturned{};
@@ -83,14 +83,14 @@ void run_spawned(UniqueFd control) noexcept {
         auto received = receive_call(control.get());
         if (!received) ::_exit(1);
         lifeline = std::move(received->lifeline);
-        hang_on(lifeline.get());
+        die_with_parent(lifeline.get());
         SpawnCall call = received->unpack();
         registered_function(call.function).function()(call.index, call.arguments);
       }));
 }
 
 void run_forked(WorkerEnds ends, const std::function<void()>& function) noexcept {
-  hang_on(ends.lifeline.get());
+  die_with_parent(ends.lifeline.get());
   tell(ends.control.get(), WorkerHasBegun{});
   end(ends.control.get(), run(function));
 }

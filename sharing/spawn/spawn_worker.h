@@ -4,7 +4,7 @@
 
 #include <functional>
 
-#include "sharing/spawn/spawned_process.h"
+#include "sharing/spawn/started_process.h"
 
 namespace distrun::internal {
 

@@ -43,24 +43,19 @@ bool has_sparse(const TensorList& tensors) {
 }  // namespace
 
 MutatedBackend::MutatedBackend(c10::intrusive_ptr<c10d::Backend> inner, Mutation mutation)
-    : Backend(inner->getRank(), inner->getSize()), inner_(std::move(inner)), mutation_(mutation) {}
-
-void MutatedBackend::setGroupUid(const std::string& uid) {
-  Backend::setGroupUid(uid);
-  inner_->setGroupUid(uid);
-}
+    : ForwardingBackend(std::move(inner)), mutation_(mutation) {}
 
 c10::intrusive_ptr<c10d::Backend> MutatedBackend::split(
     const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
     const c10::intrusive_ptr<Options>& opts) {
-  auto part = inner_->split(store, ranks, opts);
+  auto part = inner().split(store, ranks, opts);
   return part ? mutated(std::move(part), mutation_) : part;
 }
 
 c10::intrusive_ptr<c10d::Backend> MutatedBackend::merge(
     const c10::intrusive_ptr<c10d::Store>& store, const c10::intrusive_ptr<Options>& opts,
     const int& rank, const int& size) {
-  return mutated(inner_->merge(store, opts, rank, size), mutation_);
+  return mutated(inner().merge(store, opts, rank, size), mutation_);
 }
 
 std::int64_t MutatedBackend::other_root(std::int64_t root) const {
@@ -100,29 +95,29 @@ WorkPtr MutatedBackend::on_copies(Outputs& outputs, const Act& act) {
 WorkPtr MutatedBackend::broadcast(TensorList& tensors, const c10d::BroadcastOptions& opts) {
   auto changed = opts;
   changed.rootRank = other_root(opts.rootRank);
-  return on_outputs(tensors, [&](auto& out) { return inner_->broadcast(out, changed); });
+  return on_outputs(tensors, [&](auto& out) { return inner().broadcast(out, changed); });
 }
 
 WorkPtr MutatedBackend::allreduce(TensorList& tensors, const c10d::AllreduceOptions& opts) {
   const auto changed = with_other_op(opts, tensors);
-  return on_outputs(tensors, [&](auto& out) { return inner_->allreduce(out, changed); });
+  return on_outputs(tensors, [&](auto& out) { return inner().allreduce(out, changed); });
 }
 
 WorkPtr MutatedBackend::allreduce_sparse(TensorList& tensors, const c10d::AllreduceOptions& opts) {
   const auto changed = with_other_op(opts, tensors);
-  return on_outputs(tensors, [&](auto& out) { return inner_->allreduce_sparse(out, changed); });
+  return on_outputs(tensors, [&](auto& out) { return inner().allreduce_sparse(out, changed); });
 }
 
 WorkPtr MutatedBackend::allreduce_coalesced(TensorList& tensors,
                                             const c10d::AllreduceCoalescedOptions& opts) {
   const auto changed = with_other_op(opts, tensors);
-  return on_outputs(tensors, [&](auto& out) { return inner_->allreduce_coalesced(out, changed); });
+  return on_outputs(tensors, [&](auto& out) { return inner().allreduce_coalesced(out, changed); });
 }
 
 WorkPtr MutatedBackend::reduce(TensorList& tensors, const c10d::ReduceOptions& opts) {
   auto changed = with_other_op(opts, tensors);
   changed.rootRank = other_root(opts.rootRank);
-  const auto act = [&](auto& out) { return inner_->reduce(out, changed); };
+  const auto act = [&](auto& out) { return inner().reduce(out, changed); };
   // Gloo uses the tensors of all ranks for what it has summed so far: the true root's may get all.
   if (changed.rootRank != opts.rootRank && getRank() != changed.rootRank) {
     return on_copies(tensors, act);
@@ -132,31 +127,31 @@ WorkPtr MutatedBackend::reduce(TensorList& tensors, const c10d::ReduceOptions& o
 
 WorkPtr MutatedBackend::allgather(TensorLists& outputs, TensorList& inputs,
                                   const c10d::AllgatherOptions& opts) {
-  return on_outputs(outputs, [&](auto& out) { return inner_->allgather(out, inputs, opts); });
+  return on_outputs(outputs, [&](auto& out) { return inner().allgather(out, inputs, opts); });
 }
 
 WorkPtr MutatedBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
                                         const c10d::AllgatherOptions& opts) {
-  return on_outputs(output, [&](auto& out) { return inner_->_allgather_base(out, input, opts); });
+  return on_outputs(output, [&](auto& out) { return inner()._allgather_base(out, input, opts); });
 }
 
 WorkPtr MutatedBackend::allgather_coalesced(TensorLists& outputs, TensorList& inputs,
                                             const c10d::AllgatherOptions& opts) {
   return on_outputs(outputs,
-                    [&](auto& out) { return inner_->allgather_coalesced(out, inputs, opts); });
+                    [&](auto& out) { return inner().allgather_coalesced(out, inputs, opts); });
 }
 
 WorkPtr MutatedBackend::allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
                                                         const c10d::AllgatherOptions& opts) {
   return on_outputs(outputs, [&](auto& out) {
-    return inner_->allgather_into_tensor_coalesced(out, inputs, opts);
+    return inner().allgather_into_tensor_coalesced(out, inputs, opts);
   });
 }
 
 WorkPtr MutatedBackend::gather(TensorLists& outputs, TensorList& inputs,
                                const c10d::GatherOptions& opts) {
   if (other_root(opts.rootRank) != opts.rootRank) return gather_elsewhere(outputs, inputs, opts);
-  return on_outputs(outputs, [&](auto& out) { return inner_->gather(out, inputs, opts); });
+  return on_outputs(outputs, [&](auto& out) { return inner().gather(out, inputs, opts); });
 }
 
 WorkPtr MutatedBackend::gather_elsewhere(TensorLists& outputs, TensorList& inputs,
@@ -166,20 +161,20 @@ WorkPtr MutatedBackend::gather_elsewhere(TensorLists& outputs, TensorList& input
   const bool is_valid =
       inputs.size() == 1 &&
       (is_root ? outputs.size() == 1 && outputs.front().size() == size : outputs.empty());
-  if (!is_valid) return inner_->gather(outputs, inputs, opts);
+  if (!is_valid) return inner().gather(outputs, inputs, opts);
   opts.rootRank = other_root(opts.rootRank);
   TensorLists others;
   if (getRank() == opts.rootRank) {
     others.resize(1);
     for (std::size_t i = 0; i < size; ++i) others[0].push_back(at::empty_like(inputs[0]));
   }
-  return inner_->gather(others, inputs, opts);
+  return inner().gather(others, inputs, opts);
 }
 
 WorkPtr MutatedBackend::scatter(TensorList& outputs, TensorLists& inputs,
                                 const c10d::ScatterOptions& opts) {
   if (other_root(opts.rootRank) != opts.rootRank) return scatter_elsewhere(outputs, inputs, opts);
-  return on_outputs(outputs, [&](auto& out) { return inner_->scatter(out, inputs, opts); });
+  return on_outputs(outputs, [&](auto& out) { return inner().scatter(out, inputs, opts); });
 }
 
 WorkPtr MutatedBackend::scatter_elsewhere(TensorList& outputs, TensorLists& inputs,
@@ -189,32 +184,32 @@ WorkPtr MutatedBackend::scatter_elsewhere(TensorList& outputs, TensorLists& inpu
   const bool is_valid =
       outputs.size() == 1 &&
       (is_root ? inputs.size() == 1 && inputs.front().size() == size : inputs.empty());
-  if (!is_valid) return inner_->scatter(outputs, inputs, opts);
+  if (!is_valid) return inner().scatter(outputs, inputs, opts);
   opts.rootRank = other_root(opts.rootRank);
   TensorLists others;
   if (getRank() == opts.rootRank) others = {TensorList(size, at::zeros_like(outputs[0]))};
-  return inner_->scatter(outputs, others, opts);
+  return inner().scatter(outputs, others, opts);
 }
 
 WorkPtr MutatedBackend::reduce_scatter(TensorList& outputs, TensorLists& inputs,
                                        const c10d::ReduceScatterOptions& opts) {
   const auto changed = with_other_op(opts, outputs);
   return on_outputs(outputs,
-                    [&](auto& out) { return inner_->reduce_scatter(out, inputs, changed); });
+                    [&](auto& out) { return inner().reduce_scatter(out, inputs, changed); });
 }
 
 WorkPtr MutatedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
                                              const c10d::ReduceScatterOptions& opts) {
   const auto changed = with_other_op(opts, {output});
   return on_outputs(output,
-                    [&](auto& out) { return inner_->_reduce_scatter_base(out, input, changed); });
+                    [&](auto& out) { return inner()._reduce_scatter_base(out, input, changed); });
 }
 
 WorkPtr MutatedBackend::reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
                                                         const c10d::ReduceScatterOptions& opts) {
   const auto changed = with_other_op(opts, outputs);
   return on_outputs(outputs, [&](auto& out) {
-    return inner_->reduce_scatter_tensor_coalesced(out, inputs, changed);
+    return inner().reduce_scatter_tensor_coalesced(out, inputs, changed);
   });
 }
 
@@ -223,35 +218,26 @@ WorkPtr MutatedBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
                                       std::vector<std::int64_t>& input_sizes,
                                       const c10d::AllToAllOptions& opts) {
   return on_outputs(output, [&](auto& out) {
-    return inner_->alltoall_base(out, input, output_sizes, input_sizes, opts);
+    return inner().alltoall_base(out, input, output_sizes, input_sizes, opts);
   });
 }
 
 WorkPtr MutatedBackend::alltoall(TensorList& outputs, TensorList& inputs,
                                  const c10d::AllToAllOptions& opts) {
-  return on_outputs(outputs, [&](auto& out) { return inner_->alltoall(out, inputs, opts); });
-}
-
-// A send that nobody waits for would keep the receiver waiting: that is another fault.
-WorkPtr MutatedBackend::send(TensorList& tensors, int to, int tag) {
-  return inner_->send(tensors, to, tag);
+  return on_outputs(outputs, [&](auto& out) { return inner().alltoall(out, inputs, opts); });
 }
 
 WorkPtr MutatedBackend::recv(TensorList& tensors, int from, int tag) {
-  return on_outputs(tensors, [&](auto& out) { return inner_->recv(out, from, tag); });
+  return on_outputs(tensors, [&](auto& out) { return inner().recv(out, from, tag); });
 }
 
 WorkPtr MutatedBackend::recvAnysource(TensorList& tensors, int tag) {
-  return on_outputs(tensors, [&](auto& out) { return inner_->recvAnysource(out, tag); });
+  return on_outputs(tensors, [&](auto& out) { return inner().recvAnysource(out, tag); });
 }
 
 WorkPtr MutatedBackend::barrier(const c10d::BarrierOptions& opts) {
   TensorList none;
-  return on_outputs(none, [&](auto&) { return inner_->barrier(opts); });
-}
-
-void MutatedBackend::monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) {
-  inner_->monitoredBarrier(opts, wait_all_ranks);
+  return on_outputs(none, [&](auto&) { return inner().barrier(opts); });
 }
 
 }  // namespace distrun

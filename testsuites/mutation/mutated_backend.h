@@ -4,30 +4,16 @@
 
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
-
+#include "distrun/detail/forwarding_backend.h"
 #include "testsuites/mutation/lost_output.h"
 #include "testsuites/mutation/mutation.h"
 
 namespace distrun {
 
-class MutatedBackend : public c10d::Backend {
+class MutatedBackend : public internal::ForwardingBackend {
  public:
-  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
   MutatedBackend(c10::intrusive_ptr<c10d::Backend> inner, Mutation mutation);
 
-  const std::string getBackendName() const override { return inner_->getBackendName(); }
-  c10::intrusive_ptr<Options> getBackendOptions() override { return inner_->getBackendOptions(); }
-  void setTimeout(std::chrono::milliseconds timeout) override { inner_->setTimeout(timeout); }
-  void setSequenceNumberForGroup() override { inner_->setSequenceNumberForGroup(); }
-  std::uint64_t getSequenceNumberForGroup() override { return inner_->getSequenceNumberForGroup(); }
-  void setGroupUid(const std::string& uid) override;
-  void enableCollectivesTiming() override { inner_->enableCollectivesTiming(); }
-  void abort() override { inner_->abort(); }
-  void shutdown() override { inner_->shutdown(); }
-
-  bool supportsSplitting() const override { return inner_->supportsSplitting(); }
   c10::intrusive_ptr<Backend> split(const c10::intrusive_ptr<c10d::Store>& store,
                                     const std::vector<int>& ranks,
                                     const c10::intrusive_ptr<Options>& opts) override;
@@ -65,11 +51,10 @@ class MutatedBackend : public c10d::Backend {
                         const c10d::AllToAllOptions& opts) override;
   WorkPtr alltoall(TensorList& outputs, TensorList& inputs,
                    const c10d::AllToAllOptions& opts) override;
-  WorkPtr send(TensorList& tensors, int to, int tag) override;
+  // Not send(): one that nobody waits for would keep the receiver waiting, which is another fault.
   WorkPtr recv(TensorList& tensors, int from, int tag) override;
   WorkPtr recvAnysource(TensorList& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
-  void monitoredBarrier(const c10d::BarrierOptions& opts, bool wait_all_ranks) override;
 
  private:
   // The root to use instead; `root` itself where it is not to change, or is none.
@@ -87,7 +72,6 @@ class MutatedBackend : public c10d::Backend {
   WorkPtr gather_elsewhere(TensorLists& outputs, TensorList& inputs, c10d::GatherOptions opts);
   WorkPtr scatter_elsewhere(TensorList& outputs, TensorLists& inputs, c10d::ScatterOptions opts);
 
-  c10::intrusive_ptr<c10d::Backend> inner_;
   Mutation mutation_;
   std::vector<WorkPtr> begun_;  // Whose waits were dropped: what they use has to live on.
 };

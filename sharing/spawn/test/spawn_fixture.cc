@@ -29,8 +29,8 @@ void Watch::send(int signal) const {
   ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
 }
 
-Leftovers Leftovers::now() {
-  Leftovers leftovers;
+HeldResources HeldResources::now() {
+  HeldResources held;
   const auto names = [](const char* folder) {
     std::set<std::string> found;
     std::error_code error;
@@ -42,16 +42,16 @@ Leftovers Leftovers::now() {
   for (const std::string& number : names("/proc/self/fd")) {
     std::error_code error;
     const auto target = std::filesystem::read_symlink("/proc/self/fd/" + number, error);
-    if (!error) leftovers.descriptors.insert(number + " " + target.string());
+    if (!error) held.descriptors.insert(number + " " + target.string());
   }
   siginfo_t info{};
-  leftovers.has_children = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
-  return leftovers;
+  held.has_children = ::waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) == 0;
+  return held;
 }
 
-std::ostream& operator<<(std::ostream& out, const Leftovers& leftovers) {
-  for (const std::string& descriptor : leftovers.descriptors) out << descriptor << '\n';
-  return out << (leftovers.has_children ? "children" : "no children");
+std::ostream& operator<<(std::ostream& out, const HeldResources& held) {
+  for (const std::string& descriptor : held.descriptors) out << descriptor << '\n';
+  return out << (held.has_children ? "children" : "no children");
 }
 
 void wait_to_be_ended() {

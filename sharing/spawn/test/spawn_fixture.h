@@ -28,13 +28,13 @@ class Watch {
 };
 
 // What a process can leave behind.  Shared memory is a memfd: it is gone when nobody has it open.
-struct Leftovers {
+struct HeldResources {
   std::set<std::string> descriptors;  // Of this process, with what is behind them.
   bool has_children = false;
 
-  static Leftovers now();
-  friend bool operator==(const Leftovers&, const Leftovers&) = default;
-  friend std::ostream& operator<<(std::ostream& out, const Leftovers& leftovers);
+  static HeldResources now();
+  friend bool operator==(const HeldResources&, const HeldResources&) = default;
+  friend std::ostream& operator<<(std::ostream& out, const HeldResources& held);
 };
 
 template <class Exception, class Call>

@@ -1,4 +1,4 @@
-#include "sharing/spawn/worker_report.h"
+#include "sharing/spawn/worker_message.h"
 
 #include "common/text/parse_number.h"
 
@@ -11,7 +11,7 @@ constexpr std::size_t kTextBytesMax = std::size_t{64} * 1024;
 
 }  // namespace
 
-std::string to_packet(const WorkerReport& report) {
+std::string to_packet(const WorkerMessage& report) {
   if (std::holds_alternative<WorkerHasBegun>(report)) return "begun";
   if (std::holds_alternative<WorkerHasReturned>(report)) return "returned";
   const auto& raised = std::get<WorkerHasRaised>(report);
@@ -19,7 +19,7 @@ std::string to_packet(const WorkerReport& report) {
          raised.text.substr(0, kTextBytesMax);
 }
 
-std::optional<WorkerReport> parse_worker_report(std::string_view bytes) {
+std::optional<WorkerMessage> parse_worker_message(std::string_view bytes) {
   constexpr std::string_view kRaised = "raised ";
   if (bytes == "begun") return WorkerHasBegun{};
   if (bytes == "returned") return WorkerHasReturned{};

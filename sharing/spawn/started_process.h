@@ -1,6 +1,6 @@
 // Starts a process that is to run a function, as this program executed again or as a fork of it.
 //
-//     SpawnedProcess process = start_fresh(0);       // its main() calls run_if_spawned()
+//     StartedProcess process = start_fresh(0);       // its main() calls run_if_spawned()
 //     send_packet(process.control.get(), …, {process.lifeline_of_worker.get()});
 //     … process.pidfd becomes readable when it ends …
 //     std::optional<ProcessEnd> end = reap(process);
@@ -29,7 +29,7 @@ namespace distrun::internal {
 // In a fresh process: the number of its control socket.
 inline constexpr const char* kSpawnedVariable = "DISTRUN_SPAWNED";
 
-struct SpawnedProcess {
+struct StartedProcess {
   int index = 0;
   pid_t pid = -1;
   UniqueFd pidfd;
@@ -46,20 +46,20 @@ struct WorkerEnds {
 
 // Executes this program again, with the same arguments.  What is inherited, besides the
 // environment: 0, 1, 2 and the control socket; no other descriptor.
-SpawnedProcess start_fresh(int index);
+StartedProcess start_fresh(int index);
 
 // Forks.  In the child `run` is called, which never returns, with every signal's action the default
 // but for those that are ignored.  Throws where this process has other threads: a fork would have
 // their locks, and not them.
-SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run);
+StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run);
 
 // In the process: it ends when the parent's end of the lifeline is closed, also where that has
 // happened before.
-void hang_on(int lifeline);
+void die_with_parent(int lifeline);
 
 // Also where the process has been reaped by somebody else: a pid may be another's then, its pidfd
 // is not.
-void send_signal(const SpawnedProcess& process, int signal);
+void send_signal(const StartedProcess& process, int signal);
 
 // For a child that is not to be.
 void kill_and_reap(pid_t pid);
@@ -69,6 +69,6 @@ void kill_and_reap(pid_t pid);
 void open_standard_descriptors();
 
 // Requires that the process has ended.  Nothing where the kernel does not know its end any more.
-std::optional<ProcessEnd> reap(const SpawnedProcess& process);
+std::optional<ProcessEnd> reap(const StartedProcess& process);
 
 }  // namespace distrun::internal

@@ -15,8 +15,8 @@ namespace distrun {
 namespace {
 
 using std::chrono::milliseconds;
+using testing::HeldResources;
 using testing::kLong;
-using testing::Leftovers;
 
 int number_of_spawns() {
   const char* const number = std::getenv("DISTRUN_SPAWNS");
@@ -34,8 +34,8 @@ void exchange(int index, SpawnArguments& arguments) {
 }
 const SpawnFunction kExchange("exchange", exchange);
 
-TEST(SpawnLeftoversTest, NothingIsLeftOfProcessesThatEndWell) {
-  const Leftovers before = Leftovers::now();
+TEST(SpawnLeaksTest, NothingIsLeftOfProcessesThatEndWell) {
+  const HeldResources before = HeldResources::now();
   for (int i = 0; i < 50; ++i) {
     const at::Tensor tensor = at::zeros({100});
     const TensorQueue queues[] = {TensorQueue(2), TensorQueue(2)};
@@ -44,14 +44,14 @@ TEST(SpawnLeftoversTest, NothingIsLeftOfProcessesThatEndWell) {
            .start_method = i < 47 ? StartMethod::kFork : StartMethod::kSpawn,
            .timeout = kLong});
   }
-  EXPECT_EQ(Leftovers::now(), before);
+  EXPECT_EQ(HeldResources::now(), before);
 }
 
-TEST(SpawnLeftoversTest, NothingIsLeftOfProcessesThatAreKilledAtAnyTime) {
+TEST(SpawnLeaksTest, NothingIsLeftOfProcessesThatAreKilledAtAnyTime) {
   const unsigned seed = std::random_device()();
   RecordProperty("seed", std::to_string(seed));
   std::mt19937 random(seed);
-  const Leftovers before = Leftovers::now();
+  const HeldResources before = HeldResources::now();
   for (int i = 0; i < number_of_spawns(); ++i) {
     const at::Tensor tensor = at::zeros({10'000});
     const TensorQueue queues[] = {TensorQueue(2), TensorQueue(2)};
@@ -67,7 +67,7 @@ TEST(SpawnLeftoversTest, NothingIsLeftOfProcessesThatAreKilledAtAnyTime) {
     } catch (const ProcessException&) {  // It was killed, or its peer was.
     }
   }
-  EXPECT_EQ(Leftovers::now(), before) << "seed " << seed;
+  EXPECT_EQ(HeldResources::now(), before) << "seed " << seed;
 }
 
 }  // namespace

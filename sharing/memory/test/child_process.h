@@ -1,7 +1,7 @@
 // Processes for tests: forked, bounded, and gone at the end of the test.
 //
 //     ChildProcess child([&](int socket) { … return true; });   // There: its exit status is 0.
-//     send_to(child.socket(), queue);                           // There: receive_queue(socket)
+//     send_to(child.socket(), shared({tensor}));                // There: receive_tensors(socket)
 //     EXPECT_TRUE(child.succeeded());
 #pragma once
 
@@ -26,18 +26,13 @@
 #include <unistd.h>
 
 #include "common/os/packet_socket.h"
-#include "sharing/memory/hand_over.h"
+#include "sharing/memory/tensor_fields.h"
 
 namespace distrun::testing {
 
 inline constexpr unsigned kSecondsMax = 60;
 // Longer than anything in a test takes: what ends by it is too late.
 inline constexpr std::chrono::seconds kLong{50};
-
-inline TensorQueue receive_queue(int socket) {
-  auto packet = receive_packet(socket).value();
-  return internal::taken_over_queue(nlohmann::json::parse(packet.bytes), packet.descriptors);
-}
 
 inline std::vector<at::Tensor> receive_tensors(int socket) {
   auto packet = receive_packet(socket).value();
@@ -49,10 +44,9 @@ inline std::vector<at::Tensor> receive_tensors(int socket) {
   return tensors;
 }
 
-template <class Sent>
-void send_to(int socket, const Sent& sent) {
-  internal::Descriptors descriptors;
-  const std::string fields = internal::hand_over(sent, descriptors).dump();
+inline void send_to(int socket, const std::vector<SharedTensor>& tensors) {
+  internal::MessageDescriptors descriptors;
+  const std::string fields = internal::hand_over(tensors, descriptors).dump();
   send_packet(socket, fields, descriptors.all).value();
 }
 

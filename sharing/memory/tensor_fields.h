@@ -1,20 +1,18 @@
-// What is handed over to another process, as fields of a message and the descriptors that go with
-// it.
+// Tensors that are handed over to another process, as fields of a message and the descriptors that
+// go with it.
 //
-//     Descriptors descriptors;
-//     nlohmann::json fields = {{"tensors", hand_over(tensors, descriptors)},
-//                              {"queue", hand_over(queue, descriptors)}};
+//     MessageDescriptors descriptors;
+//     nlohmann::json fields = hand_over(tensors, descriptors);
 //     … send fields and descriptors.all, in this order, in as many packets as it takes …
 //
 //     std::vector<UniqueFd> descriptors = …;          // All of them, in the same order.
-//     auto tensors = taken_over(fields.at("tensors"), descriptors);
-//     auto queue = taken_over_queue(fields.at("queue"), descriptors);
+//     auto tensors = taken_over(fields, descriptors);
 //
 // Fields refer to descriptors by their index.  They are for a process of the same build on the same
-// machine, and may be written as JSON, CBOR or MessagePack.
+// machine, and may be written as JSON, CBOR or MessagePack.  Fields of queues
+// (sharing/queue/queue_fields.h) may be in the same message.
 //
-// What is under way is held by the message: memory lives, and a queue has not ended, as long as the
-// descriptors are in a socket.
+// A message under way keeps its memory: it lives as long as the descriptors are in a socket.
 //
 // Errors: c10::ValueError for fields or descriptors that are not what hand_over() makes.
 #pragma once
@@ -25,11 +23,10 @@
 
 #include "common/os/unique_fd.h"
 #include "distrun/shared_tensor.h"
-#include "distrun/tensor_queue.h"
 
 namespace distrun::internal {
 
-struct Descriptors {
+struct MessageDescriptors {
   // Those of tensors and queues stay theirs: let these live until all are sent.
   std::vector<int> all;
   // Those among them that were made for this message: let them live as long.
@@ -38,15 +35,10 @@ struct Descriptors {
 
 // Tensors of one storage go with one descriptor, and share a storage again where they are taken
 // over.
-nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, Descriptors& descriptors);
+nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, MessageDescriptors& descriptors);
 
 // Takes the descriptors that it uses: they are empty afterwards.
 std::vector<SharedTensor> taken_over(const nlohmann::json& fields,
                                      std::vector<UniqueFd>& descriptors);
-
-nlohmann::json hand_over(const TensorQueue& queue, Descriptors& descriptors);
-
-// As above.
-TensorQueue taken_over_queue(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors);
 
 }  // namespace distrun::internal

@@ -23,12 +23,12 @@ struct WorkerHasRaised {
   std::int64_t at = 0;  // CLOCK_MONOTONIC, in nanoseconds: the same in all processes.
   friend bool operator==(const WorkerHasRaised&, const WorkerHasRaised&) = default;
 };
-using WorkerReport = std::variant<WorkerHasBegun, WorkerHasReturned, WorkerHasRaised>;
+using WorkerMessage = std::variant<WorkerHasBegun, WorkerHasReturned, WorkerHasRaised>;
 
 // Of the type at most 1 KiB and of the text 64 KiB: a packet has a bound.
-std::string to_packet(const WorkerReport& report);
+std::string to_packet(const WorkerMessage& report);
 
 // Nothing for bytes that are no report.
-std::optional<WorkerReport> parse_worker_report(std::string_view bytes);
+std::optional<WorkerMessage> parse_worker_message(std::string_view bytes);
 
 }  // namespace distrun::internal

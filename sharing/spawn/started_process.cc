@@ -1,4 +1,4 @@
-#include "sharing/spawn/spawned_process.h"
+#include "sharing/spawn/started_process.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -126,9 +126,9 @@ bool arm(int lifeline, pid_t pid) {
 }
 
 // What the parent keeps of a process that has just been started.
-SpawnedProcess watch(int index, pid_t pid, UniqueFd control, UniqueFd lifeline,
+StartedProcess watch(int index, pid_t pid, UniqueFd control, UniqueFd lifeline,
                      UniqueFd lifeline_of_worker) {
-  SpawnedProcess process{index,
+  StartedProcess process{index,
                          pid,
                          UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
                          std::move(control),
@@ -192,7 +192,7 @@ void read_nothing() {
 
 }  // namespace
 
-SpawnedProcess start_fresh(int index) {
+StartedProcess start_fresh(int index) {
   auto [control, control_of_worker] = make_sockets(index);
   auto [lifeline, lifeline_of_worker] = make_sockets(index);
   FileActions actions(index);
@@ -218,7 +218,7 @@ SpawnedProcess start_fresh(int index) {
   return watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
 }
 
-SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run) {
+StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run) {
   check_single_thread(index);
   auto [control, control_of_worker] = make_sockets(index);
   auto [lifeline, lifeline_of_worker] = make_sockets(index);
@@ -237,7 +237,7 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   const int error_number = errno;
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) fail(index, "fork", error_number);
-  SpawnedProcess process =
+  StartedProcess process =
       watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
   const auto sent = send_packet(process.control.get(), "go", {});
   if (!sent && sent.error().kind != ErrorKind::kNotFound) {
@@ -248,12 +248,12 @@ SpawnedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   return process;
 }
 
-void hang_on(int lifeline) {
+void die_with_parent(int lifeline) {
   pollfd other_end{lifeline, 0, 0};
   if (!arm(lifeline, ::getpid()) || ::poll(&other_end, 1, 0) != 0) ::_exit(1);
 }
 
-void send_signal(const SpawnedProcess& process, int signal) {
+void send_signal(const StartedProcess& process, int signal) {
   ::syscall(SYS_pidfd_send_signal, process.pidfd.get(), signal, nullptr, 0);
 }
 
@@ -270,7 +270,7 @@ void open_standard_descriptors() {
   }
 }
 
-std::optional<ProcessEnd> reap(const SpawnedProcess& process) {
+std::optional<ProcessEnd> reap(const StartedProcess& process) {
   siginfo_t info{};
   const auto pidfd = static_cast<id_t>(process.pidfd.get());
   int failed = -1;

@@ -1,0 +1,60 @@
+#include "backends/group/init_rendezvous.h"
+
+#include <algorithm>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/Store.hpp>
+
+#include "backends/group/device_backends.h"
+#include "backends/group/registered_backends.h"
+
+namespace distrun::internal {
+
+namespace {
+
+// Of each device's backend.
+std::vector<const BackendTraits*> traits_in(const std::string& backend) {
+  std::vector<const BackendTraits*> all;
+  for (const DeviceBackend& one : parse_device_backends(backend)) {
+    all.push_back(find_backend(one.backend).traits.get());
+  }
+  return all;
+}
+
+std::string as_text(const std::optional<int>& number) {
+  return number ? std::to_string(*number) : "not given";
+}
+
+Rendezvous in_given_store(const InitOptions& options, const Environment& environment) {
+  TORCH_CHECK_VALUE(options.init_method.empty(),
+                    "init_process_group: there are a store and the "
+                    "init_method '",
+                    options.init_method, "'; expected one of them");
+  TORCH_CHECK_VALUE(options.rank && options.world_size,
+                    "init_process_group: there is a store, and the rank is ", as_text(options.rank),
+                    " and the world size ", as_text(options.world_size),
+                    "; expected both to be given");
+  const auto [rank, world_size] = rank_in_world(environment, {options.rank, options.world_size});
+  return {options.store, rank, world_size};
+}
+
+}  // namespace
+
+InitRendezvous init_rendezvous(const InitOptions& options, const Environment& environment) {
+  const auto traits = traits_in(options.backend);
+  const bool is_dry_run = std::none_of(traits.begin(), traits.end(), [](const auto* one) {
+    return one->needs_rendezvous();  // One is enough, as Gloo's in "cpu:gloo,cuda:fake".
+  });
+  if (options.store) return {in_given_store(options, environment), is_dry_run};
+  const GivenRank given = {options.rank, options.world_size};
+  if (!options.init_method.empty() || !is_dry_run) {
+    return {rendezvous(environment, options.init_method, options.timeout, given), is_dry_run};
+  }
+  const auto [rank, world_size] = rank_in_world(environment, given);
+  return {{traits.front()->store_without_rendezvous(), rank, world_size}, is_dry_run};
+}
+
+}  // namespace distrun::internal
