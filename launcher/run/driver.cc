@@ -23,8 +23,8 @@
 #include "launcher/nodes/make_nodes.h"
 #include "launcher/outcome/worker_error.h"
 #include "launcher/plan/worker_environment.h"
+#include "launcher/process/child_reaper.h"
 #include "launcher/process/oom_kills.h"
-#include "launcher/process/orphan_reaper.h"
 #include "launcher/process/process_stat.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/report/summary.h"
@@ -42,7 +42,7 @@ using boost::system::error_code;
 namespace {
 
 struct Worker {
-  SpawnedProcess process;
+  WorkerProcess process;
   std::optional<stream_descriptor> exit;  // Its pidfd.
   bool reaped = false;
   TimePoint started;
@@ -69,21 +69,21 @@ class Driver {
 
   // Where an exception ends the run, nothing of it is to stay behind.
   ~Driver() {
-    if (started_ && !finished_) end_descendants(std::chrono::seconds(5));
+    if (started_ && !finished_) kill_leaked_processes(std::chrono::seconds(5));
   }
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
   Result<RunEnd> run() {
     signals_.begin(
-        context_.tie.blocked);  // Before there is anything that a signal could leave behind.
-    orphans_.begin();
+        context_.lifeline.blocked);  // Before there is anything that a signal could leak.
+    reaper_.begin();
     watch_guard();
     place_.error_folder = files_.folder;
     if (const auto opened = open_store(); !opened) return opened.error();
     null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
     if (!null_) return Error::from_errno("open /dev/null");
-    tell(RunBegan{::getpid(), store_text()});
+    tell(RunStarted{::getpid(), store_text()});
     started_ = true;
     perform(supervisor_.start(now()));
     wait_for_deadline();
@@ -103,8 +103,8 @@ class Driver {
 
   Worker& at(LocalRank worker) { return workers_[static_cast<std::size_t>(worker.value())]; }
 
-  void tell(const RunNews& news) {
-    if (context_.on_news) output_.say(context_.on_news(news));
+  void tell(const RunEvent& event) {
+    if (context_.on_event) output_.say(context_.on_event(event));
   }
 
   Result<void> open_store() {
@@ -145,7 +145,7 @@ class Driver {
                 },
             .on_renew_store = [this](int) { renew_store(); },
             .on_error = [this](const Error& error) { end_alone(error); },
-            .on_notice = [this](const std::string& text) { tell(NodesNoticed{text}); }};
+            .on_notice = [this](const std::string& text) { tell(NodeNotice{text}); }};
   }
 
   // Nothing was started: what is left to do is to say so.
@@ -180,12 +180,12 @@ class Driver {
   }
 
   // An event that comes while the actions of another are performed waits for its turn.
-  void happened(RunEvent event) {
+  void happened(SupervisorEvent event) {
     if (not_joined_) return;
     events_.push_back(std::move(event));
     if (std::exchange(telling_, true)) return;
     while (!events_.empty()) {
-      const RunEvent next = std::move(events_.front());
+      const SupervisorEvent next = std::move(events_.front());
       events_.pop_front();
       perform(supervisor_.step(next, now()));
     }
@@ -215,7 +215,7 @@ class Driver {
         attempt_error_ = fresh.error();
       }
     }
-    tell(AttemptBegan{action.attempt});
+    tell(AttemptStarted{action.attempt});
   }
 
   // They may still have an event on its way.
@@ -233,7 +233,7 @@ class Driver {
         happened(SpawnFailed{worker, error});
       });
     } else {
-      tell(WorkerBegan{place_.attempt, worker, at(worker).process.pid});
+      tell(WorkerStarted{place_.attempt, worker, at(worker).process.pid});
       asio::post(io_, [this, worker] {
         happened(Spawned{worker});
         watch(worker);
@@ -251,19 +251,19 @@ class Driver {
   void perform(const Forward& action) { signal_process(at(action.worker).process, action.signal); }
 
   void perform(const Pause&) {
-    tell(Suspended{});
+    tell(RunSuspended{});
     ::raise(kSelfStop);  // Until the guard, who waits for this, or somebody else continues it.
-    tell(Continued{});
+    tell(RunContinued{});
     happened(Resumed{});
   }
 
   void perform(const CloseOutput& action) {
     const bool held = output_.close(action.worker);
     if (held) {
-      tell(OutputHeld{action.worker});
+      tell(OutputLeaked{action.worker});
       // They are killed with their group; who is in another one is found when the attempt is over.
       const pid_t group = at(action.worker).process.pid;
-      for (const Leftover& one : members_of_group(group)) in_groups_.push_back(one);
+      for (const LeakedProcess& one : members_of_group(group)) in_groups_.push_back(one);
     }
     happened(OutputClosed{action.worker, held});
   }
@@ -275,17 +275,17 @@ class Driver {
     worker.exit.reset();
   }
 
-  void perform(const EndLeftovers& action) {
+  void perform(const KillLeakedProcesses& action) {
     // Their output is cut off: a worker that could not be killed is still watched, too.
     for (Worker& worker : workers_) worker.exit.reset();
-    report_.leftovers = end_descendants(action.timeout);
-    auto& ended = report_.leftovers.ended;
+    report_.leaked_processes = kill_leaked_processes(action.timeout);
+    auto& killed = report_.leaked_processes.killed;
     // Killed with their group, and perhaps not gone yet: such a one is in both.
-    for (const Leftover& one : std::exchange(in_groups_, {})) {
-      const auto same = [&](const Leftover& other) { return other.pid == one.pid; };
-      if (std::none_of(ended.begin(), ended.end(), same)) ended.push_back(one);
+    for (const LeakedProcess& one : std::exchange(in_groups_, {})) {
+      const auto same = [&](const LeakedProcess& other) { return other.pid == one.pid; };
+      if (std::none_of(killed.begin(), killed.end(), same)) killed.push_back(one);
     }
-    if (!ended.empty()) tell(LeftoversEnded{ended});
+    if (!killed.empty()) tell(LeakedProcessesKilled{killed});
   }
 
   void perform(const TellFailedAttempt& action) {
@@ -317,7 +317,7 @@ class Driver {
     tell_why(action.run_end);
     for (const WorkerPlan& worker : plan_.workers) tell_output(worker.local_rank);
     finished_ = true;
-    orphans_.end();
+    reaper_.end();
     guard_.reset();
     if (store_) {
       for (auto& closed : store_->status().closed) report_.refusals.push_back(closed.reason);
@@ -441,10 +441,10 @@ class Driver {
       // Told for the first time: nobody is waited for who reads.  Else the time is set already.
       if (meaning == Meaning::kEnd && !was_told_to_end()) io_.stop();
     } else if (meaning == Meaning::kEnd) {
-      tell(Signalled{signal, /*forwarded=*/false});
+      tell(SignalReceived{signal, /*forwarded=*/false});
       happened(Interrupted{signal});
     } else if (meaning == Meaning::kForward) {
-      tell(Signalled{signal, /*forwarded=*/true});
+      tell(SignalReceived{signal, /*forwarded=*/true});
       happened(Forwarded{signal});
     } else if (meaning == Meaning::kPause) {
       happened(PauseAsked{});
@@ -479,9 +479,10 @@ class Driver {
   }
 
   void watch_guard() {
-    const int tie = context_.tie.fd < 0 ? -1 : ::fcntl(context_.tie.fd, F_DUPFD_CLOEXEC, 0);
-    if (tie < 0) return;
-    guard_.emplace(io_, tie);
+    const int lifeline =
+        context_.lifeline.fd < 0 ? -1 : ::fcntl(context_.lifeline.fd, F_DUPFD_CLOEXEC, 0);
+    if (lifeline < 0) return;
+    guard_.emplace(io_, lifeline);
     guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
       if (!error && !finished_) happened(GuardGone{});
     });
@@ -517,16 +518,16 @@ class Driver {
   RunSignals signals_{io_, plan_.options, [this](RunSignals::Meaning meaning, int signal) {
                         signalled(meaning, signal);
                       }};
-  OrphanReaper orphans_{io_, [this](pid_t pid) { return is_worker(pid); }};
+  ChildReaper reaper_{io_, [this](pid_t pid) { return is_worker(pid); }};
   asio::steady_timer deadline_{io_}, reading_{io_};
   std::optional<stream_descriptor> guard_;
   bool waiting_ = false;
   Supervisor supervisor_;
-  std::deque<RunEvent> events_;
+  std::deque<SupervisorEvent> events_;
   bool telling_ = false;
   bool started_ = false, finished_ = false;
   std::vector<Worker> workers_;
-  std::vector<Leftover> in_groups_;  // Left behind in workers' groups, as far as it held output.
+  std::vector<LeakedProcess> in_groups_;  // In workers' groups: they held output open.
   std::optional<Error> attempt_error_;
   OomKills oom_kills_ = OomKills::read();
   RunReport report_;

@@ -3,7 +3,7 @@
 //
 //     auto files = RunFiles::make(plan);
 //     const auto run_end = run_launch(plan, *files, {          // in the launcher: guard.h
-//         .tie = tie,
+//         .lifeline = lifeline,
 //         .summary = [&](const RunReport& report) { return failure_summary(plan, report, …); }});
 //     if (!run_end) return run_end.error();                    // nothing has been started
 //     return exit_status(*run_end);
@@ -24,7 +24,7 @@
 
 #include "distrun/result.h"
 #include "launcher/outcome/run_end.h"
-#include "launcher/outcome/run_news.h"
+#include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
 #include "launcher/plan/plan.h"
 #include "launcher/process/guard.h"
@@ -35,12 +35,12 @@ namespace distrun {
 struct LaunchContext {
   int out = 1, err = 2;  // Where the workers' lines go.
   int in = 0;            // What local rank 0 reads; -1: nothing.
-  GuardTie tie;
+  GuardLifeline lifeline;
   std::string host;  // This machine's name, for people.
 
   // What distrun itself has to say: whole lines, or nothing.  They go to `err` among the workers'
   // lines, so who does not read them holds up no more than those.  Each may be empty.
-  std::function<std::string(const RunNews& news)> on_news;
+  std::function<std::string(const RunEvent& event)> on_event;
   std::function<std::string(const RunReport& report)> summary;  // The last that is written.
 };
 
