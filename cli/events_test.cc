@@ -40,7 +40,7 @@ TEST(EventsTest, ARunTellsItsStoryInOrder) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   EXPECT_EQ(result.err, "");
   const Events events = read_events(path);
-  ASSERT_THAT(names(events), ElementsAre("run_began", "attempt_began", "worker_began",
+  ASSERT_THAT(names(events), ElementsAre("run_started", "attempt_started", "worker_started",
                                          "worker_ended", "run_ended"));
   const auto printed = testing::lines(result.out);
   EXPECT_THAT(events[0]["store"].get<std::string>(), EndsWith(":" + printed[0]));

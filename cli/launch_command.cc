@@ -17,16 +17,16 @@
 #include "distrun/process_end.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
-#include "launcher/plan/meeting_place.h"
 #include "launcher/plan/plan.h"
+#include "launcher/plan/rendezvous.h"
 #include "launcher/plan/several_nodes.h"
 #include "launcher/plan/store_choice.h"
 #include "launcher/plan/worker_count.h"
 #include "launcher/process/guard.h"
 #include "launcher/report/dry_run.h"
 #include "launcher/report/event_file.h"
-#include "launcher/report/news_json.h"
-#include "launcher/report/news_line.h"
+#include "launcher/report/event_json.h"
+#include "launcher/report/event_line.h"
 #include "launcher/report/summary.h"
 #include "launcher/run/driver.h"
 #include "launcher/run/run_files.h"
@@ -178,7 +178,7 @@ void LaunchCommand::check(const Environment& environment) {
   options_.max_restarts = taken("max-restarts", parse_number<int>(max_restarts_, 0));
   take_nodes();
   take_store();
-  take_meeting_place();
+  take_rendezvous();
   take_log(environment);
   take_signals();
   take_times(environment);
@@ -214,11 +214,11 @@ void LaunchCommand::take_nodes() {
   }
 }
 
-void LaunchCommand::take_meeting_place() {
-  MeetingFlags flags{.backend = taken("rdzv-backend", parse_rdzv_backend(rdzv_backend_)),
-                     .standalone = standalone_,
-                     .run_id = options_.run_id,
-                     .master_addr = taken("master-addr", parse_host(master_addr_))};
+void LaunchCommand::take_rendezvous() {
+  RendezvousFlags flags{.backend = taken("rdzv-backend", parse_rdzv_backend(rdzv_backend_)),
+                        .standalone = standalone_,
+                        .run_id = options_.run_id,
+                        .master_addr = taken("master-addr", parse_host(master_addr_))};
   if (!rdzv_endpoint_.empty())
     flags.endpoint = taken("rdzv-endpoint", parse_endpoint(rdzv_endpoint_));
   if (flags.backend == RdzvBackend::kStatic && !standalone_ && flags.endpoint &&
@@ -230,15 +230,15 @@ void LaunchCommand::take_meeting_place() {
   if (!local_addr_.empty()) flags.local_addr = taken("local-addr", parse_host(local_addr_));
   const auto conf = parse_rdzv_conf(rdzv_conf_);
   if (!conf) refuse("rdzv-conf", conf.error().message);
-  if (options_.nnodes > 1) return take_meeting_place_of_nodes(flags);
+  if (options_.nnodes > 1) return take_nodes_rendezvous(flags);
 
-  MeetingPlace place = meeting_place(flags);
+  RunRendezvous place = run_rendezvous(flags);
   options_.master_addr = std::move(place.address);
   options_.master_port = place.port;
   options_.run_id = std::move(place.run_id);
 }
 
-void LaunchCommand::take_meeting_place_of_nodes(const MeetingFlags& flags) {
+void LaunchCommand::take_nodes_rendezvous(const RendezvousFlags& flags) {
   if (standalone_) refuse("standalone", "is one node: leave it out, or --nnodes");
   if (flags.backend == RdzvBackend::kC10d) {
     refuse(
@@ -346,12 +346,12 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   }
 
   LaunchContext context{.in = input_of_workers(), .host = host_name()};
-  const auto launcher = [&](const Result<GuardTie>& tie) {
-    if (!tie) return fail(tie.error());
-    context.tie = *tie;
-    context.on_news = [&, host = host_name()](const RunNews& news) {
-      if (events) events->write(news_json(news, *plan, host, std::chrono::system_clock::now()));
-      return news_line(*plan, news);
+  const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
+    if (!lifeline) return fail(lifeline.error());
+    context.lifeline = *lifeline;
+    context.on_event = [&, host = host_name()](const RunEvent& event) {
+      if (events) events->write(event_json(event, *plan, host, std::chrono::system_clock::now()));
+      return event_line(*plan, event);
     };
     context.summary = [&](const RunReport& report) {
       return failure_summary(*plan, report, host_name());

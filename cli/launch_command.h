@@ -12,8 +12,8 @@
 #include "cli/command_line.h"
 #include "cli/log_flags.h"
 #include "distrun/result.h"
-#include "launcher/plan/meeting_place.h"
 #include "launcher/plan/options.h"
+#include "launcher/plan/rendezvous.h"
 #include "launcher/run/driver.h"
 
 namespace distrun {
@@ -43,8 +43,8 @@ class LaunchCommand : public CliCommand {
   void take_program();
   void take_nodes();
   void take_store();
-  void take_meeting_place();
-  void take_meeting_place_of_nodes(const MeetingFlags& flags);
+  void take_rendezvous();
+  void take_nodes_rendezvous(const RendezvousFlags& flags);
   void take_log(const Environment& environment);
   void take_signals();
   void take_times(const Environment& environment);

@@ -114,16 +114,16 @@ TEST_F(LaunchFaultTest, WhatARunLeftBehindIsTold) {
   const auto result = launch_shell(1, kDaemon, options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
   // It may not have become `sleep` yet.
-  EXPECT_THAT(result.err, HasSubstr("left behind: pid " + lines(result.out).front() + " (s"));
+  EXPECT_THAT(result.err, HasSubstr("leaked: pid " + lines(result.out).front() + " (s"));
 }
 
 TEST_F(LaunchFaultTest, AChildThatHoldsTheOutputIsEndedAndNamed) {
   once_printed(1, [](int) {});
   const auto result = launch_shell(1, "sleep 1000 & echo $!", options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
-  EXPECT_THAT(result.err, HasSubstr("rank 0 left a process behind that held the output open"));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that held the output open"));
   // It may not have become `sleep` yet.
-  EXPECT_THAT(result.err, HasSubstr("left behind: pid " + lines(result.out).front() + " (s"));
+  EXPECT_THAT(result.err, HasSubstr("leaked: pid " + lines(result.out).front() + " (s"));
   expect_all_ended(1);
 }
 
@@ -296,7 +296,7 @@ TEST_F(LaunchFaultTest, WhenRestartsAreUsedUpTheLastFailureCounts) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5}));
 }
 
-// What an attempt has left behind would meet the next one's workers.
+// A process that an attempt leaks could reach the next attempt's store.
 TEST_F(LaunchFaultTest, ADaemonOfAnAttemptIsGoneWhenTheNextBegins) {
   const auto result =
       launch({"--max-restarts", "1", "sh", "-c",

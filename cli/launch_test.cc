@@ -163,7 +163,7 @@ TEST(LaunchTest, AProcessLeftBehindIsEndedAndReported) {
   };
   const auto result = launch_shell(1, "sleep 1000 & echo $!", options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
-  EXPECT_THAT(result.err, HasSubstr("rank 0 left a process behind that held the output open"));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that held the output open"));
   EXPECT_TRUE(ends(left_behind));
 }
 

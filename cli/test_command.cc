@@ -276,10 +276,10 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }
 
-  const auto launcher = [&](const Result<GuardTie>& tie) {
+  const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
     // The guard removes it, too: either of the two may be killed.
     const TemporaryFolder removed = std::move(*folder);
-    return tie ? run_here(*tie, out, err) : fail(tie.error(), err);
+    return lifeline ? run_here(*lifeline, out, err) : fail(lifeline.error(), err);
   };
   std::vector<int> signals = options_.end_signals;
   if (options_.console.terminal) signals.push_back(SIGWINCH);
@@ -289,7 +289,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
   return status ? *status : fail(status.error(), err);
 }
 
-int TestCommand::run_here(const GuardTie& tie, std::ostream& out, std::ostream& err) {
+int TestCommand::run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err) {
   std::ostream& console = stdout_has_results_ ? err : out;
   int write_error = 0;
   const auto write = [&](std::string_view text) {
@@ -298,7 +298,7 @@ int TestCommand::run_here(const GuardTie& tie, std::ostream& out, std::ostream& 
       write_error = errno != 0 ? errno : EIO;
   };
   const int fd = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;
-  const TestSessionContext context{.tie = tie,
+  const TestSessionContext context{.lifeline = lifeline,
                                    .host = host_name(),
                                    .out = write,
                                    .err = [&](std::string_view text) { err << text << std::flush; },

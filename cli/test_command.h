@@ -36,7 +36,7 @@ class TestCommand : public CliCommand {
 
   // What the flags leave open.
   Result<void> complete(const Environment& environment);
-  int run_here(const GuardTie& tie, std::ostream& out, std::ostream& err);
+  int run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
 
   CLI::App* command_;
   TestSessionOptions options_;

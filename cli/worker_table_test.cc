@@ -61,7 +61,8 @@ TEST(WorkerTableOfARunTest, TheProcessesOfAWorkerAreCounted) {
   EXPECT_THAT(out, ContainsRegex("   0 .* 3  (sleeping|running)\n"));
 }
 
-// What it has left behind says so when it has ended, and holds its output open, for two seconds.
+// A process that it has leaked says so when it has ended, and holds its output open, for two
+// seconds.
 TEST(WorkerTableOfARunTest, OneThatHasEndedSaysHow) {
   const auto out = answer_to_usr1(
       "[ $RANK = 0 ] || exec sleep 1000; (until grep -q '^State:.Z' /proc/$$/status; do :; done;"

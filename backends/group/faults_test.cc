@@ -116,7 +116,7 @@ class Ranks {
 
  private:
   struct Rank {
-    SpawnedProcess process;
+    WorkerProcess process;
     UniqueFd err;
   };
 
@@ -125,7 +125,7 @@ class Ranks {
     pollfd wait{.fd = fd, .events = POLLIN, .revents = 0};
     return ::poll(&wait, 1, static_cast<int>(std::max<std::int64_t>(left.count(), 0))) == 1;
   }
-  static bool wait_for_end(const SpawnedProcess& process, steady_clock::time_point deadline) {
+  static bool wait_for_end(const WorkerProcess& process, steady_clock::time_point deadline) {
     return is_readable(process.pidfd.get(), deadline);
   }
 

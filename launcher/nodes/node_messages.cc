@@ -9,7 +9,7 @@ namespace distrun {
 
 namespace {
 
-using nlohmann::json;
+using MessageJson = nlohmann::json;
 
 // Cut so that a whole message stays below its limit, also where JSON writes a byte as six.
 constexpr std::size_t kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
@@ -24,7 +24,7 @@ std::string cut_to_lines(const std::string& text, std::size_t bytes_max) {
   return kept.size() == text.size() ? kept : kept.substr(0, kept.rfind('\n') + 1);
 }
 
-json json_of(const RunVerdict& verdict) {
+MessageJson json_of(const RunVerdict& verdict) {
   return {{"status", verdict.status},
           {"node", verdict.node},
           {"host", cut(verdict.host, kNodeNameBytesMax)},
@@ -34,7 +34,7 @@ json json_of(const RunVerdict& verdict) {
 }
 
 struct ToJson {
-  json operator()(const JoinRequest& m) const {
+  MessageJson operator()(const JoinRequest& m) const {
     return {{"type", "join"},
             {"protocol", m.protocol},
             {"run_id", cut(m.run_id, kNodeNameBytesMax)},
@@ -45,25 +45,25 @@ struct ToJson {
             {"role", cut(m.role, kNodeNameBytesMax)},
             {"host", cut(m.host, kNodeNameBytesMax)}};
   }
-  json operator()(const JoinAccepted& m) const {
+  MessageJson operator()(const JoinAccepted& m) const {
     return {{"type", "accepted"}, {"host", cut(m.host, kNodeNameBytesMax)}};
   }
-  json operator()(const JoinRefused& m) const {
+  MessageJson operator()(const JoinRefused& m) const {
     return {{"type", "refused"}, {"reason", cut(m.reason, kDetailsBytesMax)}};
   }
-  json operator()(const NodeFailed& m) const {
+  MessageJson operator()(const NodeFailed& m) const {
     return {{"type", "failed"},
             {"attempt", m.attempt},
             {"may_restart", m.may_restart},
             {"verdict", json_of(m.verdict)}};
   }
-  json operator()(const NodeSucceeded& m) const {
+  MessageJson operator()(const NodeSucceeded& m) const {
     return {{"type", "succeeded"}, {"attempt", m.attempt}};
   }
-  json operator()(const NodeStopped& m) const {
+  MessageJson operator()(const NodeStopped& m) const {
     return {{"type", "stopped"}, {"attempt", m.attempt}};
   }
-  json operator()(const StartNode& m) const {
+  MessageJson operator()(const StartNode& m) const {
     return {{"type", "start"},
             {"attempt", m.attempt},
             {"rank_base", m.rank_base},
@@ -71,19 +71,19 @@ struct ToJson {
             {"role_rank_base", m.role_rank_base},
             {"role_world_size", m.role_world_size}};
   }
-  json operator()(const StopNode& m) const {
+  MessageJson operator()(const StopNode& m) const {
     return {{"type", "stop"},
             {"attempt", m.attempt},
             {"is_last", m.is_last},
             {"verdict", json_of(m.verdict)}};
   }
-  json operator()(const FinishNode& m) const {
+  MessageJson operator()(const FinishNode& m) const {
     return {{"type", "finish"}, {"verdict", json_of(m.verdict)}};
   }
 };
 
-int number(const json& object, const char* name, int min, int max = kCountMax) {
-  const json& member = object.at(name);
+int number(const MessageJson& object, const char* name, int min, int max = kCountMax) {
+  const MessageJson& member = object.at(name);
   if (!member.is_number_integer()) throw std::out_of_range(fmt::format("{} is no number", name));
   const auto value = member.get<std::int64_t>();
   if (value < min || value > max) {
@@ -92,12 +92,12 @@ int number(const json& object, const char* name, int min, int max = kCountMax) {
   return static_cast<int>(value);
 }
 
-std::string text(const json& object, const char* name) {
+std::string text(const MessageJson& object, const char* name) {
   return object.at(name).get<std::string>();
 }
 
-RunVerdict verdict_from(const json& message) {
-  const json& object = message.at("verdict");
+RunVerdict verdict_from(const MessageJson& message) {
+  const MessageJson& object = message.at("verdict");
   return {.status = number(object, "status", 0, 255),
           .node = number(object, "node", 0),
           .host = text(object, "host"),
@@ -106,7 +106,7 @@ RunVerdict verdict_from(const json& message) {
           .notes = text(object, "notes")};
 }
 
-StartNode start_from(const json& object) {
+StartNode start_from(const MessageJson& object) {
   StartNode start{.attempt = number(object, "attempt", 0),
                   .rank_base = 0,
                   .world_size = number(object, "world_size", 1),
@@ -118,7 +118,7 @@ StartNode start_from(const json& object) {
 }
 
 // A request of another protocol is understood as far as its number: it gets an answer.
-JoinRequest join_from(const json& object) {
+JoinRequest join_from(const MessageJson& object) {
   JoinRequest join{.protocol = number(object, "protocol", 0)};
   if (join.protocol != kNodeProtocol) return join;
   join.run_id = text(object, "run_id");
@@ -131,7 +131,7 @@ JoinRequest join_from(const json& object) {
   return join;
 }
 
-NodeMessage message_from(const json& object) {
+NodeMessage message_from(const MessageJson& object) {
   const std::string type = text(object, "type");
   const auto attempt = [&] { return number(object, "attempt", 0); };
   if (type == "join") return join_from(object);
@@ -162,12 +162,13 @@ NodeMessage message_of(const NodeOrder& order) { return widened(order); }
 
 std::string to_line(const NodeMessage& message) {
   // What workers write need not be UTF-8.
-  return std::visit(ToJson{}, message).dump(-1, ' ', false, json::error_handler_t::replace) + "\n";
+  return std::visit(ToJson{}, message).dump(-1, ' ', false, MessageJson::error_handler_t::replace) +
+         "\n";
 }
 
 Result<NodeMessage> node_message_from(std::string_view line) {
   try {
-    return message_from(json::parse(line));
+    return message_from(MessageJson::parse(line));
   } catch (const std::exception& error) {
     return Error{ErrorKind::kProtocol,
                  std::string("what is no message of a node: ") + error.what()};

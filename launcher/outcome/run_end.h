@@ -17,7 +17,7 @@ namespace distrun {
 struct WorkerOutcome {
   std::optional<ProcessEnd> end;  // Nothing where it was never started, or could not be killed.
   bool started = false;
-  bool leaked = false;  // Something it left behind held its output open.
+  bool leaked = false;  // A process that it leaked held its output open.
 };
 
 struct RunEnd {

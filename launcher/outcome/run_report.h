@@ -9,7 +9,7 @@
 #include <sys/types.h>
 
 #include "launcher/outcome/run_end.h"
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 
 namespace distrun {
 
@@ -25,7 +25,7 @@ struct WorkerReport {
 
 struct RunReport {
   RunEnd run_end;
-  EndedDescendants leftovers;         // What the last attempt has left behind.
+  KilledProcesses leaked_processes;   // That the last attempt has leaked.
   std::vector<WorkerReport> workers;  // By local rank.
   std::vector<std::string>
       refusals;                  // Why the store has refused clients: the last few, latest first.

@@ -3,7 +3,7 @@
 #include <fmt/format.h>
 
 #include "common/text/parse_number.h"
-#include "launcher/plan/meeting_place.h"
+#include "launcher/plan/rendezvous.h"
 
 namespace distrun {
 

@@ -56,12 +56,13 @@ void stop_as_by_terminal() {
 }
 
 // One process that watches over a child.
-class Watch {
+class ChildWatch {
  public:
-  // `tie` is what the child sees end; `above` the end of a process that this one is tied to, or -1.
-  Watch(pid_t child, UniqueFd tie, const sigset_t& signals, int above)
+  // `lifeline` is what the child sees end; `above` the end of a process that this one is tied to,
+  // or -1.
+  ChildWatch(pid_t child, UniqueFd lifeline, const sigset_t& signals, int above)
       : child_(child),
-        tie_(std::move(tie)),
+        lifeline_(std::move(lifeline)),
         above_(above),
         signals_(::signalfd(-1, &signals, SFD_CLOEXEC)) {}
 
@@ -73,7 +74,7 @@ class Watch {
       std::array<pollfd, 2> waits = {{{signals_.get(), POLLIN, 0}, {above_, POLLIN, 0}}};
       if (::poll(waits.data(), waits.size(), -1) < 0) continue;
       if (waits[1].revents != 0) {
-        tie_.reset();
+        lifeline_.reset();
         above_ = -1;
       }
       signalfd_siginfo info{};
@@ -115,19 +116,19 @@ class Watch {
   }
 
   const pid_t child_;
-  UniqueFd tie_;
+  UniqueFd lifeline_;
   int above_;
   UniqueFd signals_;
 };
 
-struct Tie {
+struct LifelineEnds {
   UniqueFd watched, held;
 };
 
-Result<Tie> make_tie() {
+Result<LifelineEnds> make_lifeline() {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("open a pipe for the launcher");
-  return Tie{UniqueFd(ends[0]), UniqueFd(ends[1])};
+  return LifelineEnds{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
 [[noreturn]] void leave(int status) {
@@ -137,32 +138,32 @@ Result<Tie> make_tie() {
   ::_exit(status);  // What this process has been forked with is its parent's to see to.
 }
 
-[[noreturn]] void become_launcher(const Tie& tie, const Signals& signals,
+[[noreturn]] void become_launcher(const LifelineEnds& lifeline, const Signals& signals,
                                   const Launcher& launcher) {
   ::setpgid(0, 0);
   ::signal(SIGTTOU, SIG_IGN);  // It writes to the terminal all the same.
-  if (const auto adopted = adopt_descendants(); !adopted) leave(launcher(adopted.error()));
-  leave(launcher(GuardTie{tie.watched.get(), signals.before}));
+  if (const auto adopted = become_subreaper(); !adopted) leave(launcher(adopted.error()));
+  leave(launcher(GuardLifeline{lifeline.watched.get(), signals.before}));
 }
 
-// `above` as for Watch.
+// `above` as for ChildWatch.
 Result<int> guard(const Signals& signals, const Launcher& launcher,
                   const std::function<void(const Guarded&)>& on_end, int above) {
-  auto tie = make_tie();
-  if (!tie) return tie.error();
-  if (const auto adopted = adopt_descendants(); !adopted) return adopted.error();
+  auto lifeline = make_lifeline();
+  if (!lifeline) return lifeline.error();
+  if (const auto adopted = become_subreaper(); !adopted) return adopted.error();
   const pid_t child = ::fork();
   if (child < 0) return Error::from_errno("start the launcher");
   if (child == 0) {
-    tie->held.reset();
-    become_launcher(*tie, signals, launcher);
+    lifeline->held.reset();
+    become_launcher(*lifeline, signals, launcher);
   }
   ::setpgid(child, child);  // Also here: a signal may come before the child has done it.
-  tie->watched.reset();
+  lifeline->watched.reset();
   Guarded guarded;
   guarded.launcher_pid = child;
-  guarded.launcher = Watch(child, std::move(tie->held), signals.passed_on, above).run();
-  guarded.left = end_descendants(kKillTimeout);
+  guarded.launcher = ChildWatch(child, std::move(lifeline->held), signals.passed_on, above).run();
+  guarded.left = kill_leaked_processes(kKillTimeout);
   on_end(guarded);
   return exit_status(guarded.launcher);
 }
@@ -178,19 +179,19 @@ Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launche
   if (!has_children()) return guard(blocked, launcher, on_end, -1);
 
   // Strangers: they, and those who fall to whoever adopts, must not be taken for the run's.
-  auto tie = make_tie();
-  if (!tie) return tie.error();
+  auto lifeline = make_lifeline();
+  if (!lifeline) return lifeline.error();
   const pid_t child = ::fork();
   if (child < 0) return Error::from_errno("start the guard");
   if (child == 0) {
-    tie->held.reset();
+    lifeline->held.reset();
     ::setpgid(0, 0);
-    const auto status = guard(blocked, launcher, on_end, tie->watched.get());
+    const auto status = guard(blocked, launcher, on_end, lifeline->watched.get());
     leave(status ? *status : launcher(status.error()));
   }
   ::setpgid(child, child);
-  tie->watched.reset();
-  return exit_status(Watch(child, std::move(tie->held), blocked.passed_on, -1).run());
+  lifeline->watched.reset();
+  return exit_status(ChildWatch(child, std::move(lifeline->held), blocked.passed_on, -1).run());
 }
 
 }  // namespace distrun

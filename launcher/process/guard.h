@@ -2,18 +2,18 @@
 // its child, the launcher, does the work, so that nothing of the run is left whichever of
 // the two gets SIGKILL:
 //
-//     shell ── guard ── launcher ── worker 0 ── …
-//                │         │ └───── worker 1 ── … ── daemon
-//                └── tie ──┘
+//     shell ── guard ──── launcher ── worker 0 ── …
+//                │            │ └──── worker 1 ── … ── daemon
+//                └─ lifeline ─┘
 //
-//     const auto status = run_guarded({SIGINT, SIGTERM}, [&](const Result<GuardTie>& tie) {
-//       if (!tie) return … says what has failed …;
+//     const auto status = run_guarded({SIGINT, SIGTERM}, [&](const Result<GuardLifeline>& line) {
+//       if (!line) return … says what has failed …;
 //       return … the run, in the launcher; its exit status …;
 //     }, on_end);
 //     return *status;                             // in the guard
 //
 // - The launcher ends, however: what it leaves becomes the guard's, which ends it.
-// - The guard ends: the launcher's end of the tie, a pipe, becomes readable (it ends), and the
+// - The guard ends: the lifeline, a pipe, becomes readable in the launcher (end of file), and the
 //   launcher ends the run.
 //
 // The launcher is in a process group of its own, so what the terminal sends to the
@@ -33,7 +33,7 @@
 
 #include "distrun/process_end.h"
 #include "distrun/result.h"
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 
 namespace distrun {
 
@@ -42,7 +42,7 @@ namespace distrun {
 inline constexpr int kSelfStop = SIGTTIN;
 
 // What the launcher has of its guard.
-struct GuardTie {
+struct GuardLifeline {
   int fd = -1;         // Readable when the guard is gone.
   sigset_t blocked{};  // The mask to set when the launcher's handlers are there.
 };
@@ -50,10 +50,10 @@ struct GuardTie {
 struct Guarded {
   ProcessEnd launcher = ExitedWith{0};
   pid_t launcher_pid = -1;
-  EndedDescendants left;  // What the launcher had left behind.
+  KilledProcesses left;  // That the launcher had leaked.
 };
 
-using Launcher = std::function<int(const Result<GuardTie>& tie)>;
+using Launcher = std::function<int(const Result<GuardLifeline>& lifeline)>;
 
 // Runs `launcher` in a child process; what it returns is that one's exit status, and returned here,
 // or 128 + the signal that killed it, when nothing of what it has started is left.  `on_end` is

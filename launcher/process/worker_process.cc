@@ -36,6 +36,14 @@ std::vector<int> caught_signals() {
   return caught;
 }
 
+// The kernel kills this process when `parent` ends.  Fails, with errno, if it has ended already.
+bool die_with_parent(pid_t parent) {
+  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
+  if (::getppid() == parent) return true;
+  errno = ESRCH;
+  return false;
+}
+
 // What a worker is besides a program with descriptors.  Runs between vfork and exec,
 // where only system calls are allowed: the memory is the parent's.
 struct WorkerSetup {
@@ -50,9 +58,7 @@ struct WorkerSetup {
     // A session of its own, as under torchrun: a worker that opens /dev/tty gets an error, where
     // one in a background group of the terminal's session would be stopped, and hang.
     const bool alone = keeps_session ? ::setpgid(0, 0) == 0 : ::setsid() != -1;
-    if (!alone || ::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return last_error();
-    // The launcher may have died before it could be watched.
-    if (::getppid() != launcher) return error_code(ESRCH, boost::system::system_category());
+    if (!alone || !die_with_parent(launcher)) return last_error();
     ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these, and that would be inherited.
     ::signal(SIGXFSZ, SIG_DFL);
     // A signal that came meanwhile arrives with the next line: it must not find the launcher's
@@ -139,7 +145,7 @@ struct VforkLauncher : process::posix::default_launcher {
 
 }  // namespace
 
-Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
+Result<WorkerProcess> spawn_process(const SpawnRequest& request) {
   std::vector<const char*> arguments;
   for (const std::string& argument : request.arguments) arguments.push_back(argument.c_str());
   arguments.push_back(nullptr);
@@ -156,7 +162,7 @@ Result<SpawnedProcess> spawn_process(const SpawnRequest& request) {
   }();
   if (!pid) return pid.error();
 
-  SpawnedProcess started{*pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)))};
+  WorkerProcess started{*pid, UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *pid, 0)))};
   if (!started.pidfd) {
     Error error = Error::from_errno("pidfd_open (distrun needs Linux 5.4 or newer)");
     ::kill(-*pid, SIGKILL);
@@ -174,7 +180,7 @@ void allow_many_descriptors() {
   if (::setrlimit(RLIMIT_NOFILE, &raised) == 0) descriptors_before = limit;
 }
 
-std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process) {
+std::optional<ProcessEnd> look_at_end(const WorkerProcess& process) {
   siginfo_t info{};
   const auto pid = static_cast<id_t>(process.pid);
   if (::waitid(P_PID, pid, &info, WEXITED | WNOWAIT | WNOHANG) != 0 || info.si_pid == 0) {
@@ -184,7 +190,7 @@ std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process) {
   return KilledBy{info.si_status};
 }
 
-bool has_dumped_core(const SpawnedProcess& process) {
+bool has_dumped_core(const WorkerProcess& process) {
   siginfo_t info{};
   const auto pid = static_cast<id_t>(process.pid);
   return ::waitid(P_PID, pid, &info, WEXITED | WNOWAIT | WNOHANG) == 0 && info.si_pid != 0 &&
@@ -192,15 +198,15 @@ bool has_dumped_core(const SpawnedProcess& process) {
 }
 
 // To kill(), 0 and -1 are not a process but many, and so would be their negatives.
-void signal_process(const SpawnedProcess& process, int signal) {
+void signal_process(const WorkerProcess& process, int signal) {
   if (process.pid > 1) ::kill(process.pid, signal);
 }
 
-void signal_group(const SpawnedProcess& process, int signal) {
+void signal_group(const WorkerProcess& process, int signal) {
   if (process.pid > 1) ::kill(-process.pid, signal);
 }
 
-void end_group(const SpawnedProcess& process) {
+void end_group(const WorkerProcess& process) {
   signal_group(process, SIGKILL);
   while (::waitpid(process.pid, nullptr, 0) < 0 && errno == EINTR) continue;
 }

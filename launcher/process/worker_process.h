@@ -1,4 +1,4 @@
-// Starts worker processes, and ends what they leave behind.
+// Starts worker processes, and kills the rest of their groups.
 //
 //     auto started = spawn_process({.executable = path, .arguments = argv, .environment = env,
 //                                   .out = out_pipe, .err = err_pipe});
@@ -38,13 +38,13 @@ struct SpawnRequest {
   bool keeps_session = false;    // And so its terminal; only the group is its own.
 };
 
-struct SpawnedProcess {
+struct WorkerProcess {
   pid_t pid = -1;
   UniqueFd pidfd;  // Readable once the process has exited.
 };
 
 // Fails with kNotFound or kNotExecutable where exec() says so, else with kSystem.
-Result<SpawnedProcess> spawn_process(const SpawnRequest& request);
+Result<WorkerProcess> spawn_process(const SpawnRequest& request);
 
 // Raises this process's limit of open descriptors as far as it may: a worker costs
 // three, and one for each of its connections to the store.  Workers get the limit back that was
@@ -52,18 +52,18 @@ Result<SpawnedProcess> spawn_process(const SpawnRequest& request);
 void allow_many_descriptors();
 
 // How the process ended, or nothing while it runs.  It is not reaped by this.
-std::optional<ProcessEnd> look_at_end(const SpawnedProcess& process);
+std::optional<ProcessEnd> look_at_end(const WorkerProcess& process);
 
 // Whether it has left a core.  Requires that it has exited and has not been reaped.
-bool has_dumped_core(const SpawnedProcess& process);
+bool has_dumped_core(const WorkerProcess& process);
 
 // Sends `signal` to the process itself.  Requires that it has been started and not been reaped.
-void signal_process(const SpawnedProcess& process, int signal);
+void signal_process(const WorkerProcess& process, int signal);
 
 // Likewise, to its group.
-void signal_group(const SpawnedProcess& process, int signal);
+void signal_group(const WorkerProcess& process, int signal);
 
 // Requires that the process has exited.  Kills the rest of its group and reaps it.
-void end_group(const SpawnedProcess& process);
+void end_group(const WorkerProcess& process);
 
 }  // namespace distrun

@@ -39,7 +39,7 @@ std::string read_all(int fd) {
   return text;
 }
 
-ProcessEnd wait_for_end(const SpawnedProcess& process) {
+ProcessEnd wait_for_end(const WorkerProcess& process) {
   pollfd ready{.fd = process.pidfd.get(), .events = POLLIN, .revents = 0};
   EXPECT_EQ(::poll(&ready, 1, 10'000), 1) << "still running after ten seconds";
   return look_at_end(process).value();

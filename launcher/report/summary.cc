@@ -24,10 +24,10 @@ std::string command_line(const WorkerPlan& worker) {
   return fmt::format("{}", fmt::join(words, " "));
 }
 
-std::string list_of_processes(const std::vector<Leftover>& processes) {
+std::string list_of_processes(const std::vector<LeakedProcess>& processes) {
   constexpr std::size_t kShown = 8;
   std::vector<std::string> parts;
-  for (const Leftover& one : processes) {
+  for (const LeakedProcess& one : processes) {
     if (parts.size() == kShown) {
       parts.push_back(fmt::format("and {} more", processes.size() - kShown));
       break;
@@ -37,15 +37,15 @@ std::string list_of_processes(const std::vector<Leftover>& processes) {
   return fmt::format("{}", fmt::join(parts, ", "));
 }
 
-std::string leftovers_text(const EndedDescendants& leftovers) {
+std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
   std::string text;
-  if (!leftovers.ended.empty()) {
-    text += fmt::format("distrun: ended what the workers left behind: {}\n",
-                        list_of_processes(leftovers.ended));
+  if (!leaked_processes.killed.empty()) {
+    text += fmt::format("distrun: killed processes that the workers leaked: {}\n",
+                        list_of_processes(leaked_processes.killed));
   }
-  if (!leftovers.survivors.empty()) {
+  if (!leaked_processes.survivors.empty()) {
     text += fmt::format("distrun: still there after SIGKILL, stuck in the kernel: {}\n",
-                        list_of_processes(leftovers.survivors));
+                        list_of_processes(leaked_processes.survivors));
   }
   return text;
 }
@@ -112,7 +112,7 @@ class Summary {
         text += fmt::format("  the store refused a client: {}\n", reason);
       }
     }
-    return text + leaks() + leftovers_text(report_.leftovers);
+    return text + leaks() + leaked_processes_text(report_.leaked_processes);
   }
 
   // What ended the run, here, and of its culprit.
@@ -223,9 +223,9 @@ class Summary {
                           list_of_ranks(survivors));
     }
     if (!leaking.empty()) {
-      text += fmt::format(
-          "distrun: {} left a process behind that held the output open; it was cut off\n",
-          list_of_ranks(leaking));
+      text +=
+          fmt::format("distrun: {} leaked a process that held the output open; it was cut off\n",
+                      list_of_ranks(leaking));
     }
     return text;
   }

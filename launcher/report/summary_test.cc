@@ -180,7 +180,7 @@ TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
   EXPECT_EQ(summary(), "");
   report_.run_end.workers[2].leaked = true;
   EXPECT_EQ(summary(),
-            "distrun: rank 2 left a process behind that held the output open; it was cut off\n");
+            "distrun: rank 2 leaked a process that held the output open; it was cut off\n");
 }
 
 TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {

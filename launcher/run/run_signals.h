@@ -1,7 +1,7 @@
 // The signals that reach a launcher, told as what they mean for its run.
 //
 //     RunSignals signals(io, options, [&](RunSignals::Meaning meaning, int signal) { … });
-//     signals.begin(tie.blocked);
+//     signals.begin(lifeline.blocked);
 //     …
 //     signals.end();                // nothing is told after this
 //

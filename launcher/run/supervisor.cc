@@ -13,7 +13,7 @@ Supervisor::Supervisor(const Options& options)
 
 Actions Supervisor::start(TimePoint now) {
   if (is_among_others()) {
-    phase_ = Phase::kMeeting;
+    phase_ = Phase::kRendezvous;
     return {};
   }
   if (options_.timeout) run_deadline_ = now + *options_.timeout;
@@ -21,7 +21,7 @@ Actions Supervisor::start(TimePoint now) {
   return std::exchange(actions_, {});
 }
 
-Actions Supervisor::step(const RunEvent& event, TimePoint now) {
+Actions Supervisor::step(const SupervisorEvent& event, TimePoint now) {
   if (phase_ == Phase::kFinished) return {};
   std::visit([&](const auto& happened) { handle(happened, now); }, event);
   go_on_if_all_gone(now);
@@ -100,7 +100,7 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
   if (decides_the_end()) {
     run_end_.signal = event.signal;
     stop(RunEnd::Cause::kInterrupted, now, event.signal);
-  } else if (phase_ == Phase::kMeeting) {  // The others are not waited for.
+  } else if (phase_ == Phase::kRendezvous) {  // The others are not waited for.
     finish();
   } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
     kill(now);
@@ -164,13 +164,13 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
 }
 
 void Supervisor::handle(const StartOrdered& event, TimePoint now) {
-  if (phase_ != Phase::kMeeting) return;
+  if (phase_ != Phase::kRendezvous) return;
   if (told_nodes_) {
     // What was told has crossed this order, and was of the attempt before: it is told again.
     if (event.attempt <= run_end_.attempt) return;
     run_end_.attempt = event.attempt;
     tell_nodes();
-    return go_on_meeting(now);
+    return continue_rendezvous(now);
   }
   run_end_.verdict = verdict_;
   if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
@@ -189,16 +189,16 @@ void Supervisor::handle(const StopOrdered& event, TimePoint now) {
   may_leave_ = event.is_last && options_.node != 0;
   if (phase_ == Phase::kRunning) {
     stop(RunEnd::Cause::kOtherNode, now);
-  } else if (phase_ == Phase::kMeeting) {
+  } else if (phase_ == Phase::kRendezvous) {
     actions_.push_back(TellNodesStopped{run_end_.attempt});
-    go_on_meeting(now);
+    continue_rendezvous(now);
   }
 }
 
 void Supervisor::handle(const FinishOrdered& event, TimePoint now) {
   verdict_ = event.verdict;
   verdict_is_last_ = may_leave_ = true;
-  if (phase_ == Phase::kMeeting) go_on_meeting(now);
+  if (phase_ == Phase::kRendezvous) continue_rendezvous(now);
 }
 
 void Supervisor::handle(const Tick&, TimePoint now) {
@@ -209,7 +209,7 @@ void Supervisor::handle(const Tick&, TimePoint now) {
   });
   if (!deadline_ || now < *deadline_) return;
   switch (phase_) {
-    case Phase::kMeeting:
+    case Phase::kRendezvous:
       if (!decides_the_end()) return finish();
       return stop(RunEnd::Cause::kTimedOut, now);
     case Phase::kRunning:
@@ -247,7 +247,7 @@ bool Supervisor::restart_is_due() const {
 }
 
 bool Supervisor::decides_the_end() const {
-  if (phase_ == Phase::kMeeting) return !told_nodes_ && !verdict_is_last_;
+  if (phase_ == Phase::kRendezvous) return !told_nodes_ && !verdict_is_last_;
   return phase_ == Phase::kRunning || restart_is_due();
 }
 
@@ -258,7 +258,7 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   const bool blames = cause == RunEnd::Cause::kWorkerFailed || cause == RunEnd::Cause::kSpawnFailed;
   if (!blames) run_end_.culprit.reset();
   if (is_among_others() && cause != RunEnd::Cause::kOtherNode) tell_nodes();
-  if (phase_ == Phase::kMeeting) return go_on_meeting(now);
+  if (phase_ == Phase::kRendezvous) return continue_rendezvous(now);
   if (phase_ == Phase::kKilling) return;
   phase_ = Phase::kStopping;
   stop_signal_ = signal;
@@ -312,7 +312,7 @@ void Supervisor::reap(LocalRank worker) {
 }
 
 void Supervisor::go_on_if_all_gone(TimePoint now) {
-  if (phase_ == Phase::kMeeting || phase_ == Phase::kFinished) return;
+  if (phase_ == Phase::kRendezvous || phase_ == Phase::kFinished) return;
   const bool all_gone = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.state == State::kGone;
   });
@@ -321,9 +321,9 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
   const bool stuck =
       std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
                   [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
-  actions_.push_back(
-      EndLeftovers{stuck ? std::chrono::milliseconds(0) : options_.leaked_processes_timeout});
-  if (is_among_others()) return meet(now, stuck);
+  actions_.push_back(KillLeakedProcesses{stuck ? std::chrono::milliseconds(0)
+                                               : options_.leaked_processes_timeout});
+  if (is_among_others()) return begin_rendezvous(now, stuck);
   if (restart_is_due() && !stuck && (!run_deadline_ || now < *run_deadline_)) {
     actions_.push_back(TellFailedAttempt{run_end_});
     reset_to(run_end_.attempt + 1);
@@ -334,19 +334,19 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
 
 // Nothing of the attempt is left here.  Where something is, the others get no such word, and
 // make no other attempt.
-void Supervisor::meet(TimePoint now, bool stuck) {
+void Supervisor::begin_rendezvous(TimePoint now, bool stuck) {
   if (phase_ == Phase::kRunning) {
     actions_.push_back(TellNodesSucceeded{run_end_.attempt});
   } else if (!stuck) {
     actions_.push_back(TellNodesStopped{run_end_.attempt});
   }
-  phase_ = Phase::kMeeting;
-  go_on_meeting(now);
+  phase_ = Phase::kRendezvous;
+  continue_rendezvous(now);
 }
 
 // Of waits, that for node 0 to say what it has made of a failure is the only one with a bound here:
 // the others end with the other nodes, or with the connection to them.
-void Supervisor::go_on_meeting(TimePoint now) {
+void Supervisor::continue_rendezvous(TimePoint now) {
   if (may_leave_) return finish();
   deadline_ = run_deadline_;
   if (verdict_is_last_) deadline_.reset();

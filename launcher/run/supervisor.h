@@ -19,20 +19,20 @@
 //      ▼                                                    │      │
 //     finished ◀──────────── all have ended, or cannot be killed ──┘
 //
-// What the workers have left behind is ended before an attempt begins and before the run is over.
+// Processes that the workers leak are killed before an attempt begins and before the run is over.
 //
 // A worker's end and the end of its output are two events.  One that has exited is
 // not reaped until its output has ended too, so that what it left in its process
 // group can still be signalled; output that stays open for longer than `leak_grace`
-// is held by something left behind: that is noted, the output closed, and the
+// is held by a leaked process: that is noted, the output closed, and the
 // group killed as the worker is reaped.
 //
 // The first failure is the cause; ends that come later are consequences.
 //
-// Of several nodes (nodes.h) each has a supervisor.  Then there is a further phase, meeting: before
-// an attempt, and after it until all other nodes are done too.  The nodes tell when an attempt
-// begins, and how the run ended; a failure, a signal or a time-out here ends the attempt here at
-// once, and is told to them.  Their verdict is waited for, but not for longer than
+// Of several nodes (nodes.h) each has a supervisor.  Then there is one more phase, rendezvous:
+// before an attempt, and after it until all other nodes are done too.  The nodes tell when an
+// attempt begins, and how the run ended; a failure, a signal or a time-out here ends the attempt
+// here at once, and is told to them.  Their verdict is waited for, but not for longer than
 // `verdict_timeout`, nor against a further signal.
 #pragma once
 
@@ -92,9 +92,9 @@ struct FinishOrdered {  // Every node is done.
   RunVerdict verdict;
 };
 struct Tick {};
-using RunEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, Forwarded,
-                              PauseAsked, Resumed, GuardGone, ReaderGone, OutputLost, StartOrdered,
-                              StopOrdered, FinishOrdered, Tick>;
+using SupervisorEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted,
+                                     Forwarded, PauseAsked, Resumed, GuardGone, ReaderGone,
+                                     OutputLost, StartOrdered, StopOrdered, FinishOrdered, Tick>;
 
 // Actions: what is to be done.
 struct BeginAttempt {  // A fresh store, fresh folders.  Every worker of the one before is reaped.
@@ -118,7 +118,7 @@ struct CloseOutput {  // Read what is there, then no more.  Answered by OutputCl
 struct Reap {  // Kill what is left of its process group, then take its end from the kernel.
   LocalRank worker;
 };
-struct EndLeftovers {  // Every process that is still there of the attempt, with SIGKILL.
+struct KillLeakedProcesses {  // Every process that is still there of the attempt, with SIGKILL.
   std::chrono::milliseconds timeout;
 };
 struct TellFailedAttempt {  // Another one follows.
@@ -137,9 +137,9 @@ struct TellNodesStopped {  // Nothing of the attempt is left here.
 struct Finish {  // Comes once, and last.
   RunEnd run_end;
 };
-using Action =
-    std::variant<BeginAttempt, Spawn, SendSignal, Forward, Pause, CloseOutput, Reap, EndLeftovers,
-                 TellFailedAttempt, TellNodesFailed, TellNodesSucceeded, TellNodesStopped, Finish>;
+using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Pause, CloseOutput, Reap,
+                            KillLeakedProcesses, TellFailedAttempt, TellNodesFailed,
+                            TellNodesSucceeded, TellNodesStopped, Finish>;
 using Actions = std::vector<Action>;
 
 class Supervisor {
@@ -167,13 +167,13 @@ class Supervisor {
   Actions start(TimePoint now);
 
   // What `event` leads to.  An event that makes no sense (a worker exits twice) changes nothing.
-  Actions step(const RunEvent& event, TimePoint now);
+  Actions step(const SupervisorEvent& event, TimePoint now);
 
   // When step(Tick{}, now) is to be called, if nothing happens before.
   std::optional<TimePoint> next_deadline() const;
 
  private:
-  enum class Phase { kMeeting, kRunning, kStopping, kKilling, kFinished };
+  enum class Phase { kRendezvous, kRunning, kStopping, kKilling, kFinished };
   enum class State {
     kWaiting,   // Not started yet.
     kStarting,  // Spawn has been asked for.
@@ -210,8 +210,8 @@ class Supervisor {
   bool restart_is_due() const;
   bool decides_the_end() const;
   void tell_nodes();
-  void meet(TimePoint now, bool stuck);
-  void go_on_meeting(TimePoint now);
+  void begin_rendezvous(TimePoint now, bool stuck);
+  void continue_rendezvous(TimePoint now);
   void finish();
   void pause(TimePoint now);
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);

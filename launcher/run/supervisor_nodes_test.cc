@@ -29,7 +29,7 @@ std::string nodes_action_text(const Action& action) {
       return fmt::format("{} to {}", signal_name(a.signal), a.worker.value());
     }
     std::string operator()(const Reap& a) { return fmt::format("reap {}", a.worker.value()); }
-    std::string operator()(const EndLeftovers&) { return "end leftovers"; }
+    std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
     std::string operator()(const TellFailedAttempt& a) {
       return fmt::format("failed attempt {}", a.end.attempt);
     }
@@ -66,7 +66,7 @@ class SupervisorAmongNodesTest : public ::testing::Test {
     step(Spawned{LocalRank(0)});
   }
 
-  std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
+  std::vector<std::string> step(const SupervisorEvent& event, seconds after = seconds(1)) {
     std::vector<std::string> lines;
     for (const Action& action : supervisor_->step(event, kNodesStart + after)) {
       lines.push_back(nodes_action_text(action));
@@ -91,7 +91,7 @@ class SupervisorAmongNodesTest : public ::testing::Test {
 TEST_F(SupervisorAmongNodesTest, ItsFailureIsToldAtOnceAndTheVerdictWaitedFor) {
   start(1);
   EXPECT_THAT(exits(ExitedWith{7}), ElementsAre("tell failed 7", "SIGTERM to 0", "reap 0",
-                                                "end leftovers", "tell stopped 0"));
+                                                "kill leaked processes", "tell stopped 0"));
   EXPECT_THAT(step(StopOrdered{verdict(1, 7)}), ElementsAre("tell stopped 0", "finish 7"));
   EXPECT_EQ(run_end_.cause, RunEnd::Cause::kWorkerFailed);
   EXPECT_EQ(run_end_.culprit, LocalRank(0));
@@ -109,13 +109,14 @@ TEST_F(SupervisorAmongNodesTest, AFailureElsewhereEndsItsWorkers) {
   start(1);
   EXPECT_THAT(step(StopOrdered{verdict(2, 9)}), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(exits(KilledBy{SIGTERM}),
-              ElementsAre("reap 0", "end leftovers", "tell stopped 0", "finish 9"));
+              ElementsAre("reap 0", "kill leaked processes", "tell stopped 0", "finish 9"));
 }
 
 TEST_F(SupervisorAmongNodesTest, Node0GoesLast) {
   start(0);
   step(StopOrdered{verdict(2, 9)});
-  EXPECT_THAT(exits(KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "tell stopped 0"));
+  EXPECT_THAT(exits(KilledBy{SIGTERM}),
+              ElementsAre("reap 0", "kill leaked processes", "tell stopped 0"));
   RunVerdict noted = verdict(2, 9);
   noted.notes = "  node 1 is lost too\n";
   EXPECT_THAT(step(FinishOrdered{noted}), ElementsAre("finish 9"));
@@ -124,7 +125,7 @@ TEST_F(SupervisorAmongNodesTest, Node0GoesLast) {
 
 TEST_F(SupervisorAmongNodesTest, SuccessWaitsForTheOthers) {
   start(1);
-  EXPECT_THAT(exits(kNodesOk), ElementsAre("reap 0", "end leftovers", "tell succeeded 0"));
+  EXPECT_THAT(exits(kNodesOk), ElementsAre("reap 0", "kill leaked processes", "tell succeeded 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(FinishOrdered{RunVerdict{}}), ElementsAre("finish 0"));
 }
@@ -148,7 +149,7 @@ TEST_F(SupervisorAmongNodesTest, AVerdictThatDoesNotComeIsNotWaitedForForEver) {
 TEST_F(SupervisorAmongNodesTest, AnotherAttemptBeginsWhenItIsOrdered) {
   start(1, {.max_restarts = 1});
   EXPECT_THAT(exits(ExitedWith{7}), ElementsAre("tell failed 7", "SIGTERM to 0", "reap 0",
-                                                "end leftovers", "tell stopped 0"));
+                                                "kill leaked processes", "tell stopped 0"));
   EXPECT_THAT(step(StopOrdered{verdict(1, 7), /*is_last=*/false}), ElementsAre("tell stopped 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(StartOrdered{1}), ElementsAre("failed attempt 0", "attempt 1", "spawn 0"));
@@ -200,14 +201,14 @@ TEST_F(SupervisorAmongNodesTest, TheLossOfNode0BehindTheVerdictChangesNothing) {
   step(StopOrdered{verdict(2, 9)});
   step(StopOrdered{verdict(0, 125)});
   EXPECT_THAT(exits(KilledBy{SIGTERM}),
-              ElementsAre("reap 0", "end leftovers", "tell stopped 0", "finish 9"));
+              ElementsAre("reap 0", "kill leaked processes", "tell stopped 0", "finish 9"));
 }
 
 TEST_F(SupervisorAmongNodesTest, NoOtherAttemptIsMadeBesideAWorkerThatCannotBeKilled) {
   start(1, {.max_restarts = 1, .shutdown_timeout = seconds(5), .kill_timeout = seconds(5)});
   step(StopOrdered{verdict(2, 9), /*is_last=*/false}, seconds(10));
   step(Tick{}, seconds(15));
-  EXPECT_THAT(step(Tick{}, seconds(20)), ElementsAre("close output", "end leftovers"));
+  EXPECT_THAT(step(Tick{}, seconds(20)), ElementsAre("close output", "kill leaked processes"));
   EXPECT_THAT(step(FinishOrdered{verdict(2, 9)}, seconds(90)), ElementsAre("finish 9"));
 }
 
@@ -258,7 +259,7 @@ class RandomNodesRun {
   struct Node {
     std::optional<Supervisor> supervisor;
     std::deque<NodeOrder> orders;
-    std::deque<RunEvent> answers;
+    std::deque<SupervisorEvent> answers;
     std::vector<Process> workers;
     int attempt = -1;
     bool told = false, lost = false;
@@ -298,7 +299,7 @@ class RandomNodesRun {
     }
   }
 
-  void happens(int node, const RunEvent& event) {
+  void happens(int node, const SupervisorEvent& event) {
     for (const Action& action : at(node).supervisor->step(event, kNodesStart)) {
       std::visit([&](const auto& what) { perform(node, what); }, action);
     }
@@ -360,7 +361,7 @@ class RandomNodesRun {
       node.orders.pop_front();
       std::visit([&](const auto& what) { obey(index, what); }, order);
     } else if (choice < 70 && !node.answers.empty()) {
-      const RunEvent answer = node.answers.front();
+      const SupervisorEvent answer = node.answers.front();
       node.answers.pop_front();
       happens(index, answer);
     } else if (!node.workers.empty()) {

@@ -25,7 +25,7 @@ std::string action_text(const Action& action) {
       return signal_name(a.signal) + " on to " + of(a.worker);
     }
     std::string operator()(const Pause&) { return "pause"; }
-    std::string operator()(const EndLeftovers&) { return "end leftovers"; }
+    std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
     std::string operator()(const TellFailedAttempt& a) {
       return "attempt " + std::to_string(a.end.attempt) + " failed";
     }
@@ -62,7 +62,7 @@ class SupervisorTest : public ::testing::Test {
     for (int i = 0; i < options.workers; ++i) step(Spawned{LocalRank(i)});
   }
 
-  std::vector<std::string> step(const RunEvent& event, seconds after = seconds(1)) {
+  std::vector<std::string> step(const SupervisorEvent& event, seconds after = seconds(1)) {
     const Actions actions = supervisor_->step(event, kRunStart + after);
     for (const Action& action : actions) {
       if (const auto* finish = std::get_if<Finish>(&action)) run_end_ = finish->run_end;
@@ -90,7 +90,7 @@ TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
 TEST_F(SupervisorTest, FinishesWithSuccessWhenAllHaveExitedWithZero) {
   start({.workers = 2});
   EXPECT_THAT(exits(1, kOk), ElementsAre("reap 1"));
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 0"));
 }
 
 TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
@@ -98,7 +98,8 @@ TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
   EXPECT_THAT(exits(1, ExitedWith{3}),
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGTERM to 2", "reap 1"));
   EXPECT_THAT(exits(0, ExitedWith{9}), ElementsAre("reap 0"));
-  EXPECT_THAT(exits(2, KilledBy{SIGTERM}), ElementsAre("reap 2", "end leftovers", "finish 3"));
+  EXPECT_THAT(exits(2, KilledBy{SIGTERM}),
+              ElementsAre("reap 2", "kill leaked processes", "finish 3"));
   EXPECT_EQ(run_end_->cause, RunEnd::Cause::kWorkerFailed);
   EXPECT_EQ(run_end_->culprit, LocalRank(1));
   EXPECT_EQ(run_end_->workers[0].end, ProcessEnd(ExitedWith{9}));
@@ -117,7 +118,7 @@ TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
   EXPECT_THAT(step(Tick{}, seconds(14)), IsEmpty());
   EXPECT_THAT(step(Tick{}, seconds(15)), ElementsAre("SIGKILL to 1"));
   EXPECT_THAT(exits(1, KilledBy{SIGKILL}, seconds(16)),
-              ElementsAre("reap 1", "end leftovers", "finish 1"));
+              ElementsAre("reap 1", "kill leaked processes", "finish 1"));
 }
 
 TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
@@ -126,7 +127,7 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
   step(Tick{}, seconds(15));
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(22));
   EXPECT_THAT(step(Tick{}, seconds(22)),
-              ElementsAre("close output of 1", "end leftovers", "finish 1"));
+              ElementsAre("close output of 1", "kill leaked processes", "finish 1"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_EQ(run_end_->workers[1].end, std::nullopt);
   EXPECT_TRUE(run_end_->workers[1].started);
@@ -137,7 +138,8 @@ TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
   EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0", "SIGINT to 1"));
   EXPECT_THAT(step(Interrupted{SIGINT}, seconds(2)), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
   exits(0, KilledBy{SIGKILL});
-  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "end leftovers", "finish 130"));
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}),
+              ElementsAre("reap 1", "kill leaked processes", "finish 130"));
 }
 
 // As `timeout` and session managers signal: the process, then its group.
@@ -151,43 +153,47 @@ TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceIsOne) {
   EXPECT_THAT(again(milliseconds(0)), IsEmpty());
   EXPECT_THAT(again(milliseconds(99)), IsEmpty());
   EXPECT_THAT(again(milliseconds(100)), ElementsAre("SIGKILL to 0"));
-  EXPECT_THAT(exits(0, KilledBy{SIGKILL}), ElementsAre("reap 0", "end leftovers", "finish 143"));
+  EXPECT_THAT(exits(0, KilledBy{SIGKILL}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 143"));
 }
 
 TEST_F(SupervisorTest, AnInterruptedRunIsNotASuccessEvenIfItsWorkersEndWell) {
   start({.workers = 1});
   step(Interrupted{SIGTERM});
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 143"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 143"));
 }
 
 TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
   start({.workers = 1, .timeout = seconds(60)});
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
   EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
-  EXPECT_THAT(exits(0, kOk, seconds(61)), ElementsAre("reap 0", "end leftovers", "finish 124"));
+  EXPECT_THAT(exits(0, kOk, seconds(61)),
+              ElementsAre("reap 0", "kill leaked processes", "finish 124"));
 }
 
 TEST_F(SupervisorTest, OutputThatCannotBeWrittenEndsTheRun) {
   start({.workers = 1});
   EXPECT_THAT(step(OutputLost{{ErrorKind::kSystem, "no space"}}), ElementsAre("SIGTERM to 0"));
-  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "finish 125"));
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 125"));
 }
 
 TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
-  const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kNotExecutable, "no"}};
+  const SupervisorEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kNotExecutable, "no"}};
   EXPECT_THAT(texts(supervisor.step(failed, kRunStart)), ElementsAre("SIGTERM to 0"));
   supervisor.step(OutputClosed{LocalRank(0)}, kRunStart);
   EXPECT_THAT(texts(supervisor.step(Exited{LocalRank(0), KilledBy{SIGTERM}}, kRunStart)),
-              ElementsAre("reap 0", "end leftovers", "finish 126"));
+              ElementsAre("reap 0", "kill leaked processes", "finish 126"));
 }
 
 TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
   start({.workers = 1});
   EXPECT_THAT(step(Exited{LocalRank(0), kOk}), IsEmpty());
-  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 0"));
   EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
@@ -198,7 +204,7 @@ TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(OutputClosed{LocalRank(0), /*held=*/true}),
-              ElementsAre("reap 0", "end leftovers", "finish 0"));
+              ElementsAre("reap 0", "kill leaked processes", "finish 0"));
   EXPECT_TRUE(run_end_->workers[0].leaked);
 }
 
@@ -206,7 +212,8 @@ TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
-  EXPECT_THAT(step(OutputClosed{LocalRank(0)}), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_THAT(step(OutputClosed{LocalRank(0)}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 0"));
   EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
@@ -215,7 +222,7 @@ TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
   EXPECT_THAT(step(ReaderGone{}), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(step(ReaderGone{}), IsEmpty());
   EXPECT_THAT(step(Interrupted{SIGINT}), IsEmpty());
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 141"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 141"));
 }
 
 TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
@@ -229,13 +236,14 @@ TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
 TEST_F(SupervisorTest, AFailedAttemptIsFollowedByAnotherAsLongAsRestartsAreLeft) {
   start({.workers = 2, .max_restarts = 1});
   EXPECT_THAT(exits(1, ExitedWith{3}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 1"));
-  EXPECT_THAT(
-      exits(0, KilledBy{SIGTERM}),
-      ElementsAre("reap 0", "end leftovers", "attempt 0 failed", "begin attempt 1", "spawn 0"));
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
+              ElementsAre("reap 0", "kill leaked processes", "attempt 0 failed", "begin attempt 1",
+                          "spawn 0"));
   EXPECT_THAT(step(Spawned{LocalRank(0)}), ElementsAre("spawn 1"));
   EXPECT_THAT(step(Spawned{LocalRank(1)}), IsEmpty());
   EXPECT_THAT(exits(0, ExitedWith{4}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 0"));
-  EXPECT_THAT(exits(1, KilledBy{SIGTERM}), ElementsAre("reap 1", "end leftovers", "finish 4"));
+  EXPECT_THAT(exits(1, KilledBy{SIGTERM}),
+              ElementsAre("reap 1", "kill leaked processes", "finish 4"));
   EXPECT_EQ(run_end_->attempt, 1);
   EXPECT_EQ(run_end_->culprit, LocalRank(0));
 }
@@ -244,7 +252,7 @@ TEST_F(SupervisorTest, AnAttemptThatSucceedsAfterAFailedOneIsASuccess) {
   start({.workers = 1, .max_restarts = 3});
   exits(0, ExitedWith{3});
   step(Spawned{LocalRank(0)});
-  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "end leftovers", "finish 0"));
+  EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 0"));
   EXPECT_EQ(run_end_->culprit, std::nullopt);
   EXPECT_THAT(run_end_->failures, IsEmpty());
 }
@@ -253,7 +261,8 @@ TEST_F(SupervisorTest, WhoInterruptsAFailedAttemptEndsTheRun) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
   EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0"));
-  EXPECT_THAT(exits(0, KilledBy{SIGINT}), ElementsAre("reap 0", "end leftovers", "finish 130"));
+  EXPECT_THAT(exits(0, KilledBy{SIGINT}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 130"));
   EXPECT_EQ(run_end_->culprit, std::nullopt);
 }
 
@@ -261,7 +270,8 @@ TEST_F(SupervisorTest, OutputThatIsLostWhileAnAttemptFailsEndsTheRun) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
   step(OutputLost{{ErrorKind::kSystem, "no space"}});
-  EXPECT_THAT(exits(0, KilledBy{SIGTERM}), ElementsAre("reap 0", "end leftovers", "finish 125"));
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 125"));
 }
 
 TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
@@ -269,7 +279,7 @@ TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
   exits(1, ExitedWith{3}, seconds(1));
   step(Tick{}, seconds(31));
   EXPECT_THAT(step(Tick{}, seconds(61)),
-              ElementsAre("close output of 0", "end leftovers", "finish 3"));
+              ElementsAre("close output of 0", "kill leaked processes", "finish 3"));
 }
 
 TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
@@ -278,15 +288,15 @@ TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
   step(Spawned{LocalRank(0)}, seconds(50));
   EXPECT_THAT(exits(0, ExitedWith{3}, seconds(60)),
-              ElementsAre("SIGTERM to 0", "reap 0", "end leftovers", "finish 3"));
+              ElementsAre("SIGTERM to 0", "reap 0", "kill leaked processes", "finish 3"));
 }
 
 TEST_F(SupervisorTest, AWorkerThatCouldNotBeStartedIsNotTriedAgain) {
   Supervisor supervisor({.workers = 1, .max_restarts = 5});
   supervisor.start(kRunStart);
-  const RunEvent failed = SpawnFailed{LocalRank(0), {ErrorKind::kNotExecutable, "no"}};
+  const SupervisorEvent failed = SpawnFailed{LocalRank(0), {ErrorKind::kNotExecutable, "no"}};
   EXPECT_THAT(texts(supervisor.step(failed, kRunStart)),
-              ElementsAre("end leftovers", "finish 126"));
+              ElementsAre("kill leaked processes", "finish 126"));
 }
 
 TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
@@ -333,7 +343,7 @@ TEST_F(SupervisorTest, APauseComesAlsoWhereTheStartFails) {
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
   supervisor.step(PauseAsked{}, kRunStart);
-  const RunEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kSystem, "no"}};
+  const SupervisorEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kSystem, "no"}};
   EXPECT_THAT(texts(supervisor.step(failed, kRunStart)),
               ElementsAre("SIGSTOP to 0", "pause", "SIGTERM to 0"));
 }
@@ -351,14 +361,16 @@ TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
   EXPECT_THAT(step(GuardGone{}),
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGKILL to 0", "SIGKILL to 1"));
   exits(0, KilledBy{SIGKILL});
-  EXPECT_THAT(exits(1, KilledBy{SIGKILL}), ElementsAre("reap 1", "end leftovers", "finish 137"));
+  EXPECT_THAT(exits(1, KilledBy{SIGKILL}),
+              ElementsAre("reap 1", "kill leaked processes", "finish 137"));
 }
 
 TEST_F(SupervisorTest, WithoutItsGuardAnAttemptThatFailsIsTheLast) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
   EXPECT_THAT(step(GuardGone{}), ElementsAre("SIGTERM to 0", "SIGKILL to 0"));
-  EXPECT_THAT(exits(0, KilledBy{SIGKILL}), ElementsAre("reap 0", "end leftovers", "finish 137"));
+  EXPECT_THAT(exits(0, KilledBy{SIGKILL}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 137"));
 }
 
 TEST_F(SupervisorTest, WhoFailedIsToldInTheOrderOfTheirEnds) {
@@ -409,9 +421,10 @@ class RandomRun {
   void happen(Supervisor& supervisor) {
     if (chance(60)) {
       interrupted_ = true;
-      const RunEvent event = chance(2)   ? RunEvent(Interrupted{SIGINT})
-                             : chance(2) ? RunEvent(ReaderGone{})
-                                         : RunEvent(OutputLost{{ErrorKind::kSystem, "full"}});
+      const SupervisorEvent event = chance(2) ? SupervisorEvent(Interrupted{SIGINT})
+                                    : chance(2)
+                                        ? SupervisorEvent(ReaderGone{})
+                                        : SupervisorEvent(OutputLost{{ErrorKind::kSystem, "full"}});
       return perform(supervisor.step(event, now_), supervisor);
     }
     if (starting_ && chance(2)) {
@@ -420,7 +433,7 @@ class RandomRun {
     if (!closing_.empty() && chance(2)) {
       const LocalRank worker = closing_.back();
       closing_.pop_back();
-      const RunEvent event = OutputClosed{worker, /*held=*/at(worker).leaks};
+      const SupervisorEvent event = OutputClosed{worker, /*held=*/at(worker).leaks};
       return perform(supervisor.step(event, now_), supervisor);
     }
     const std::size_t index = random_() % workers_.size();
@@ -461,7 +474,7 @@ class RandomRun {
         ASSERT_FALSE(at(reap->worker).running || at(reap->worker).reaped);
         ASSERT_FALSE(at(reap->worker).output_open);
         at(reap->worker).reaped = true;
-      } else if (std::holds_alternative<EndLeftovers>(action)) {
+      } else if (std::holds_alternative<KillLeakedProcesses>(action)) {
         for (const SimulatedWorker& worker : workers_) {
           ASSERT_FALSE(worker.running && worker.can_be_killed) << "not ended before";
         }

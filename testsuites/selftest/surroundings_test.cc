@@ -115,7 +115,7 @@ TEST_F(SurroundingsTest, AMainThreadThatTakesNoSignalIsNotAwaited) {
   EXPECT_THAT(result.attempts.at(0).ranks.at(0).stands_at, HasSubstr("takes no signal"));
 }
 
-// It is found when the run is over: the fixture's end_descendants().
+// It is found when the run is over: the fixture's kill_leaked_processes().
 TEST_F(SurroundingsTest, WhoRemovesItsTraceOutlivesItsTestAndNotTheRun) {
   left_expected_ = 1;
   EXPECT_EQ(run_one("surroundings.Rank.test_runs_away").status, TestStatus::kPassed);
@@ -174,7 +174,7 @@ class TestHostTest : public ::testing::Test {
   }
 
   UniqueFd here_;
-  SpawnedProcess host_;
+  WorkerProcess host_;
 };
 
 TEST_F(TestHostTest, EndsWhenTheRunnerIsGone) {

@@ -4,15 +4,15 @@
 
 namespace distrun {
 
-std::vector<std::string> lines_about(const EndedDescendants& left, WasInterrupted interrupted) {
+std::vector<std::string> lines_about(const KilledProcesses& left, WasInterrupted interrupted) {
   std::vector<std::string> lines;
   if (interrupted == WasInterrupted::kNo) {
-    for (const Leftover& one : left.ended) {
+    for (const LeakedProcess& one : left.killed) {
       lines.push_back(
           fmt::format("ended a process that tests have left behind: {} ({})", one.pid, one.name));
     }
   }
-  for (const Leftover& one : left.survivors) {
+  for (const LeakedProcess& one : left.survivors) {
     lines.push_back(
         fmt::format("could not end a process: {} ({}) is stuck in the kernel, and still there",
                     one.pid, one.name));

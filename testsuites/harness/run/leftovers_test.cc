@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
-const EndedDescendants kSome{.ended = {{4711, "sleep"}}, .survivors = {{4712, "cp"}}};
+const KilledProcesses kSome{.killed = {{4711, "sleep"}}, .survivors = {{4712, "cp"}}};
 constexpr const char* kEnded = "ended a process that tests have left behind: 4711 (sleep)";
 constexpr const char* kSurvivor =
     "could not end a process: 4712 (cp) is stuck in the kernel, and still there";

@@ -13,7 +13,7 @@
 
 #include "common/os/proc.h"
 #include "common/os/unique_fd.h"
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 
 namespace distrun {
 

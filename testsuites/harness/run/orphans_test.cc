@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "common/os/proc.h"
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 
 namespace distrun {
 namespace {
@@ -82,11 +82,11 @@ TEST(OrphansTest, WhenTheTimeIsOverNobodyIsEnded) {
 }
 
 TEST(OrphansTest, WhatBecomesAChildByThatIsEndedToo) {
-  ASSERT_TRUE(adopt_descendants());
+  ASSERT_TRUE(become_subreaper());
   start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
   EXPECT_THAT(Orphans().end("RANK_KEY=8", seconds(10)), SizeIs(2));
   EXPECT_THAT(Orphans().end("RANK_KEY=8", seconds(10)), IsEmpty());
-  EXPECT_THAT(end_descendants(seconds(10)).ended, IsEmpty());
+  EXPECT_THAT(kill_leaked_processes(seconds(10)).killed, IsEmpty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 

@@ -68,7 +68,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
 
   asio::io_context& io;
   Handlers handlers;
-  SpawnedProcess process;
+  WorkerProcess process;
   asio::posix::stream_descriptor socket, exit;
   asio::steady_timer patience;
   CapturedText printed;
@@ -77,7 +77,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   std::set<std::uint64_t> never_sent;
   bool sending = false, lost = false;
 
-  void begin(SpawnedProcess started, UniqueFd control, UniqueFd output,
+  void begin(WorkerProcess started, UniqueFd control, UniqueFd output,
              std::chrono::milliseconds ready_timeout) {
     process = std::move(started);
     ::fcntl(control.get(), F_SETFL, O_NONBLOCK);

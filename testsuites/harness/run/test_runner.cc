@@ -10,7 +10,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
-#include "launcher/process/orphan_reaper.h"
+#include "launcher/process/child_reaper.h"
 #include "testsuites/harness/run/attempt_run.h"
 #include "testsuites/harness/run/orphans.h"
 #include "testsuites/harness/run/schedule.h"
@@ -67,7 +67,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   std::function<void()> on_end, on_paused;
   Schedule schedule;
   std::vector<Host> hosts;
-  OrphanReaper orphans;
+  ChildReaper orphans;
   Orphans left_behind;
   std::vector<PlannedTest> planned;
   std::vector<Item> items;

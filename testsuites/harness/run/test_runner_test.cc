@@ -210,7 +210,7 @@ TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
 }
 
 TEST_F(TestRunnerTest, WhatRanksLeaveIsReapedWhileOthersRun) {
-  EXPECT_TRUE(adopt_descendants());
+  EXPECT_TRUE(become_subreaper());
   boost::asio::io_context io;
   pid_t left = -1;
   bool has_come_to_an_end = false;

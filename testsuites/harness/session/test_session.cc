@@ -16,7 +16,7 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/protocol/test_list_json.h"
 #include "testsuites/harness/report/junit_xml.h"
@@ -233,7 +233,7 @@ class Session {
       if (before.sa_handler != SIG_IGN) signals_.add(signal);
     }
     wait_for_signal();
-    ::pthread_sigmask(SIG_SETMASK, &context_.tie.blocked, nullptr);
+    ::pthread_sigmask(SIG_SETMASK, &context_.lifeline.blocked, nullptr);
   }
 
   // The first one ends the tests that run, and all is told; the second ends the run.
@@ -259,8 +259,8 @@ class Session {
   }
 
   void watch_guard() {
-    if (context_.tie.fd < 0) return;
-    guard_.assign(::dup(context_.tie.fd));
+    if (context_.lifeline.fd < 0) return;
+    guard_.assign(::dup(context_.lifeline.fd));
     guard_.async_wait(asio::posix::stream_descriptor::wait_read, [this](error_code error) {
       if (!error) io_.stop();
     });
@@ -280,7 +280,8 @@ class Session {
 
   void end_what_is_left() {
     const auto interrupted = signal_ != 0 ? WasInterrupted::kYes : WasInterrupted::kNo;
-    for (const auto& line : lines_about(end_descendants(std::chrono::seconds(30)), interrupted)) {
+    for (const auto& line :
+         lines_about(kill_leaked_processes(std::chrono::seconds(30)), interrupted)) {
       if (status_ == 0) status_ = kExitTestFailed;
       tell(line);
     }

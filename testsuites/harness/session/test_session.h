@@ -39,7 +39,7 @@ struct TestSessionOptions {
 };
 
 struct TestSessionContext {
-  GuardTie tie;
+  GuardLifeline lifeline;
   std::string host;
   std::function<void(std::string_view)> out;  // Console and lists.
   std::function<void(std::string_view)> err;  // What went wrong beside the tests.

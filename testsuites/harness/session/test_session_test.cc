@@ -23,7 +23,7 @@ using ::testing::StartsWith;
 class TestSessionTest : public testing::FakeHostFixture {
  protected:
   TestSessionTest() {
-    EXPECT_TRUE(adopt_descendants());
+    EXPECT_TRUE(become_subreaper());
     ::setenv("FAKE_RUNNER", std::to_string(::getpid()).c_str(), 1);
     options_.runner = options();
     options_.plan.timeout = seconds(60);
@@ -34,7 +34,7 @@ class TestSessionTest : public testing::FakeHostFixture {
   Result<TestSessionEnd> run(const std::vector<std::string>& tests) {
     options_.selection.names.clear();
     for (const std::string& test : tests) options_.selection.names.push_back("fake.Rank." + test);
-    const TestSessionContext context{.tie = tie_,
+    const TestSessionContext context{.lifeline = lifeline_,
                                      .host = "here",
                                      .out =
                                          [this](std::string_view text) {
@@ -77,7 +77,7 @@ class TestSessionTest : public testing::FakeHostFixture {
   }
 
   TestSessionOptions options_;
-  GuardTie tie_;
+  GuardLifeline lifeline_;
   std::string out_, err_;
   std::function<void(std::string_view)> on_out_;
   std::function<void()> on_err_;
@@ -197,10 +197,10 @@ TEST_F(TestSessionTest, OneEndsItAlsoBeforeTheTestsAreKnown) {
   sigset_t term;
   ::sigemptyset(&term);
   ::sigaddset(&term, SIGTERM);
-  ::sigprocmask(SIG_BLOCK, &term, &tie_.blocked);
+  ::sigprocmask(SIG_BLOCK, &term, &lifeline_.blocked);
   ::raise(SIGTERM);
   EXPECT_EQ(status_of({}), 128 + SIGTERM);
-  ::sigprocmask(SIG_SETMASK, &tie_.blocked, nullptr);
+  ::sigprocmask(SIG_SETMASK, &lifeline_.blocked, nullptr);
 }
 
 TEST_F(TestSessionTest, TheEndOfTheGuardEndsTheRun) {
@@ -208,7 +208,7 @@ TEST_F(TestSessionTest, TheEndOfTheGuardEndsTheRun) {
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd from(ends[0]);
   ::close(ends[1]);
-  tie_.fd = from.get();
+  lifeline_.fd = from.get();
   options_.plan.timeout = seconds(20);
   status_of({"hangs_for_ever"});
   EXPECT_EQ(out_.find("failed"), std::string::npos) << out_;

@@ -19,7 +19,7 @@
 #include <unistd.h>
 
 #include "common/test/folder.h"
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 #include "testsuites/harness/run/test_runner.h"
 
 namespace distrun::testing {
@@ -57,7 +57,7 @@ class RunnerFixture : public ::testing::Test {
 
   using Choose = std::function<std::vector<PlannedTest>(const std::vector<LoadedTest>& tests)>;
   std::vector<TestResult> run(const Choose& choose, const TestRunner::Options& options) {
-    EXPECT_TRUE(adopt_descendants());
+    EXPECT_TRUE(become_subreaper());
     boost::asio::io_context io;
     std::vector<TestResult> results;
     TestRunner runner(io, options, [&](const TestEvent& event) {
@@ -80,8 +80,8 @@ class RunnerFixture : public ::testing::Test {
     if (hosts_are_started_) hosts_are_started_();
     io.run_for(std::chrono::seconds(100));
     EXPECT_TRUE(io.stopped()) << "the run has not ended";
-    const auto left = end_descendants(std::chrono::seconds(10));
-    EXPECT_THAT(left.ended, ::testing::SizeIs(left_expected_)) << "processes that are left";
+    const auto left = kill_leaked_processes(std::chrono::seconds(10));
+    EXPECT_THAT(left.killed, ::testing::SizeIs(left_expected_)) << "processes that are left";
     return results;
   }
 

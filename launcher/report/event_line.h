@@ -7,12 +7,12 @@
 
 #include <string>
 
-#include "launcher/outcome/run_news.h"
+#include "launcher/outcome/run_event.h"
 #include "launcher/plan/plan.h"
 
 namespace distrun {
 
-// A whole line, or nothing where the news is not worth one.
-std::string news_line(const LaunchPlan& plan, const RunNews& news);
+// A whole line, or nothing if the event is not worth one.
+std::string event_line(const LaunchPlan& plan, const RunEvent& event);
 
 }  // namespace distrun

@@ -1,6 +1,6 @@
 // Where the workers of a run meet, out of torchrun's flags for it.
 //
-//     const MeetingPlace place = meeting_place({.master_port = 29500});
+//     const RunRendezvous place = run_rendezvous({.master_port = 29500});
 //     // {"127.0.0.1", 29500, "none"}
 //
 // torchrun (torch/distributed/run.py) has two ways. *static*: the address and port that were given,
@@ -48,7 +48,7 @@ Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text);
 enum class RdzvBackend { kStatic, kC10d };
 Result<RdzvBackend> parse_rdzv_backend(std::string_view text);
 
-struct MeetingFlags {
+struct RendezvousFlags {
   RdzvBackend backend = RdzvBackend::kStatic;
   bool standalone = false;
   std::optional<Endpoint> endpoint;
@@ -58,13 +58,13 @@ struct MeetingFlags {
   std::string local_addr;
 };
 
-struct MeetingPlace {
+struct RunRendezvous {
   std::string address;     // Numeric: the store listens there.
   std::uint16_t port = 0;  // 0: a free one.
   std::string run_id;      // Empty: a random one.
 };
 
 // Of a run on one node.
-MeetingPlace meeting_place(const MeetingFlags& flags);
+RunRendezvous run_rendezvous(const RendezvousFlags& flags);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-#include "launcher/report/news_json.h"
+#include "launcher/report/event_json.h"
 
 #include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
@@ -45,16 +45,16 @@ const char* name_of(RunEnd::Cause cause) {
   return "unknown";
 }
 
-const char* event_of(const RunBegan&) { return "run_began"; }
-const char* event_of(const NodesNoticed&) { return "nodes_noticed"; }
-const char* event_of(const AttemptBegan&) { return "attempt_began"; }
-const char* event_of(const WorkerBegan&) { return "worker_began"; }
+const char* event_of(const RunStarted&) { return "run_started"; }
+const char* event_of(const NodeNotice&) { return "node_notice"; }
+const char* event_of(const AttemptStarted&) { return "attempt_started"; }
+const char* event_of(const WorkerStarted&) { return "worker_started"; }
 const char* event_of(const WorkerEnded&) { return "worker_ended"; }
-const char* event_of(const OutputHeld&) { return "output_held"; }
-const char* event_of(const LeftoversEnded&) { return "leftovers_ended"; }
-const char* event_of(const Signalled&) { return "signalled"; }
-const char* event_of(const Suspended&) { return "suspended"; }
-const char* event_of(const Continued&) { return "continued"; }
+const char* event_of(const OutputLeaked&) { return "output_leaked"; }
+const char* event_of(const LeakedProcessesKilled&) { return "leaked_processes_killed"; }
+const char* event_of(const SignalReceived&) { return "signal_received"; }
+const char* event_of(const RunSuspended&) { return "run_suspended"; }
+const char* event_of(const RunContinued&) { return "run_continued"; }
 const char* event_of(const AttemptFailed&) { return "attempt_failed"; }
 const char* event_of(const RunEnded&) { return "run_ended"; }
 
@@ -90,60 +90,60 @@ void add(Json& json, const LaunchPlan& plan, const RunEnd& end) {
   if (end.error) json["error"] = end.error->message;
 }
 
-void add(Json& json, const LaunchPlan& plan, const RunBegan& news) {
-  json["launcher_pid"] = news.launcher_pid;
-  json["store"] = news.store;
+void add(Json& json, const LaunchPlan& plan, const RunStarted& event) {
+  json["launcher_pid"] = event.launcher_pid;
+  json["store"] = event.store;
   json["workers"] = plan.workers.size();
 }
-void add(Json& json, const LaunchPlan&, const NodesNoticed& news) { json["text"] = news.text; }
-void add(Json& json, const LaunchPlan&, const AttemptBegan& news) {
-  json["attempt"] = news.attempt;
+void add(Json& json, const LaunchPlan&, const NodeNotice& event) { json["text"] = event.text; }
+void add(Json& json, const LaunchPlan&, const AttemptStarted& event) {
+  json["attempt"] = event.attempt;
 }
-void add(Json& json, const LaunchPlan& plan, const WorkerBegan& news) {
-  json["attempt"] = news.attempt;
-  add(json, plan, news.worker);
-  json["pid"] = news.pid;
+void add(Json& json, const LaunchPlan& plan, const WorkerStarted& event) {
+  json["attempt"] = event.attempt;
+  add(json, plan, event.worker);
+  json["pid"] = event.pid;
 }
-void add(Json& json, const LaunchPlan& plan, const WorkerEnded& news) {
-  json["attempt"] = news.attempt;
-  add(json, plan, news.worker);
-  json["pid"] = news.pid;
-  add(json, news.end);
-  json["run_time_s"] = seconds(news.run_time);
+void add(Json& json, const LaunchPlan& plan, const WorkerEnded& event) {
+  json["attempt"] = event.attempt;
+  add(json, plan, event.worker);
+  json["pid"] = event.pid;
+  add(json, event.end);
+  json["run_time_s"] = seconds(event.run_time);
 }
-void add(Json& json, const LaunchPlan& plan, const OutputHeld& news) {
-  add(json, plan, news.worker);
+void add(Json& json, const LaunchPlan& plan, const OutputLeaked& event) {
+  add(json, plan, event.worker);
 }
-void add(Json& json, const LaunchPlan&, const LeftoversEnded& news) {
+void add(Json& json, const LaunchPlan&, const LeakedProcessesKilled& event) {
   Json processes = Json::array();
-  for (const Leftover& process : news.processes) {
+  for (const LeakedProcess& process : event.processes) {
     processes.push_back({{"pid", process.pid}, {"name", process.name}});
   }
   json["processes"] = std::move(processes);
 }
-void add(Json& json, const LaunchPlan&, const Signalled& news) {
-  json["signal"] = signal_name(news.signal);
-  json["forwarded"] = news.forwarded;
+void add(Json& json, const LaunchPlan&, const SignalReceived& event) {
+  json["signal"] = signal_name(event.signal);
+  json["forwarded"] = event.forwarded;
 }
-void add(Json&, const LaunchPlan&, const Suspended&) {}
-void add(Json&, const LaunchPlan&, const Continued&) {}
-void add(Json& json, const LaunchPlan& plan, const AttemptFailed& news) {
-  json["attempt"] = news.attempt;
-  add(json, plan, news.end);
+void add(Json&, const LaunchPlan&, const RunSuspended&) {}
+void add(Json&, const LaunchPlan&, const RunContinued&) {}
+void add(Json& json, const LaunchPlan& plan, const AttemptFailed& event) {
+  json["attempt"] = event.attempt;
+  add(json, plan, event.end);
 }
-void add(Json& json, const LaunchPlan& plan, const RunEnded& news) { add(json, plan, news.end); }
+void add(Json& json, const LaunchPlan& plan, const RunEnded& event) { add(json, plan, event.end); }
 
 }  // namespace
 
-std::string news_json(const RunNews& news, const LaunchPlan& plan, const std::string& host,
-                      std::chrono::system_clock::time_point at) {
+std::string event_json(const RunEvent& event, const LaunchPlan& plan, const std::string& host,
+                       std::chrono::system_clock::time_point at) {
   Json json;
   json["time"] = rfc3339(at);
-  json["event"] = std::visit([](const auto& what) { return event_of(what); }, news);
+  json["event"] = std::visit([](const auto& what) { return event_of(what); }, event);
   json["run_id"] = plan.options.run_id;
   json["host"] = host;
   json["node_rank"] = plan.options.node_rank;
-  std::visit([&](const auto& what) { add(json, plan, what); }, news);
+  std::visit([&](const auto& what) { add(json, plan, what); }, event);
   // Names of processes and files are bytes; JSON is UTF-8.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }

@@ -1,4 +1,4 @@
-#include "launcher/report/news_line.h"
+#include "launcher/report/event_line.h"
 
 #include <fmt/format.h>
 
@@ -6,12 +6,12 @@
 
 namespace distrun {
 
-std::string news_line(const LaunchPlan& plan, const RunNews& news) {
-  if (const auto* failed = std::get_if<AttemptFailed>(&news)) {
+std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
+  if (const auto* failed = std::get_if<AttemptFailed>(&event)) {
     return fmt::format("distrun: {}; restarting ({} of {})\n", headline(plan, failed->end),
                        failed->attempt + 1, plan.options.max_restarts);
   }
-  if (const auto* noticed = std::get_if<NodesNoticed>(&news)) {
+  if (const auto* noticed = std::get_if<NodeNotice>(&event)) {
     return fmt::format("distrun: {}\n", noticed->text);
   }
   return "";

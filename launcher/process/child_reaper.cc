@@ -1,19 +1,19 @@
-#include "launcher/process/orphan_reaper.h"
+#include "launcher/process/child_reaper.h"
 
 #include <chrono>
 #include <csignal>
 #include <utility>
 
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 
 namespace distrun {
 
 using boost::system::error_code;
 
-OrphanReaper::OrphanReaper(boost::asio::io_context& io, std::function<bool(pid_t)> is_kept)
+ChildReaper::ChildReaper(boost::asio::io_context& io, std::function<bool(pid_t)> is_kept)
     : is_kept_(std::move(is_kept)), child_ended_(io, SIGCHLD), pause_(io) {}
 
-void OrphanReaper::begin() {
+void ChildReaper::begin() {
   child_ended_.async_wait([this](error_code error, int) {
     if (error || ended_) return;  // Both: what is on its way is not canceled any more.
     pause_.expires_after(std::chrono::seconds(1));
@@ -25,7 +25,7 @@ void OrphanReaper::begin() {
   });
 }
 
-void OrphanReaper::end() {
+void ChildReaper::end() {
   ended_ = true;
   child_ended_.cancel();
   pause_.cancel();

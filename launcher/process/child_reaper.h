@@ -1,7 +1,7 @@
-// OrphanReaper reaps what ends of a run and is nobody else's: orphans become children of a process
-// that adopts descendants (descendants.h), and one that ends is a zombie until it is reaped.
+// ChildReaper reaps children that nothing else reaps: a subreaper (leaked_processes.h) becomes the
+// parent of leaked processes, and one that ends is a zombie until its parent reaps it.
 //
-//     OrphanReaper reaper(io, [&](pid_t child) { return … a worker …; });   // those are kept
+//     ChildReaper reaper(io, [&](pid_t child) { return … a worker …; });   // those are kept
 //     reaper.begin();
 //     …
 //     reaper.end();
@@ -19,9 +19,9 @@
 
 namespace distrun {
 
-class OrphanReaper {
+class ChildReaper {
  public:
-  OrphanReaper(boost::asio::io_context& io, std::function<bool(pid_t)> is_kept);
+  ChildReaper(boost::asio::io_context& io, std::function<bool(pid_t)> is_kept);
 
   void begin();
   void end();

@@ -1,4 +1,4 @@
-#include "launcher/report/news_json.h"
+#include "launcher/report/event_json.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -20,7 +20,7 @@ LaunchPlan plan() {
   return plan;
 }
 
-std::string line(const RunNews& news) { return news_json(news, plan(), "node7", kTime); }
+std::string line(const RunEvent& event) { return event_json(event, plan(), "node7", kTime); }
 
 const std::string kLineStart = R"({"time":"2026-03-01T12:00:00.250Z","event":")";
 const std::string kFrom = R"(","run_id":"r1","host":"node7","node_rank":1)";
@@ -31,22 +31,22 @@ RunEnd failed_by(const ProcessEnd& end) {
           .workers = {{KilledBy{SIGTERM}, true}, {end, true}}};
 }
 
-TEST(NewsJsonTest, TheBeginningNamesTheLauncherAndTheStore) {
-  EXPECT_EQ(line(RunBegan{.launcher_pid = 42, .store = "127.0.0.1:29500"}),
-            kLineStart + "run_began" + kFrom +
+TEST(EventJsonTest, TheBeginningNamesTheLauncherAndTheStore) {
+  EXPECT_EQ(line(RunStarted{.launcher_pid = 42, .store = "127.0.0.1:29500"}),
+            kLineStart + "run_started" + kFrom +
                 R"(,"launcher_pid":42,"store":"127.0.0.1:29500","workers":2})");
-  EXPECT_EQ(line(AttemptBegan{3}), kLineStart + "attempt_began" + kFrom + R"(,"attempt":3})");
+  EXPECT_EQ(line(AttemptStarted{3}), kLineStart + "attempt_started" + kFrom + R"(,"attempt":3})");
 }
 
-TEST(NewsJsonTest, AWorkerIsNamedByRankAndLocalRank) {
-  EXPECT_EQ(
-      line(WorkerBegan{.attempt = 1, .worker = LocalRank(1), .pid = 4711}),
-      kLineStart + "worker_began" + kFrom + R"(,"attempt":1,"rank":3,"local_rank":1,"pid":4711})");
-  EXPECT_EQ(line(OutputHeld{LocalRank(0)}),
-            kLineStart + "output_held" + kFrom + R"(,"rank":2,"local_rank":0})");
+TEST(EventJsonTest, AWorkerIsNamedByRankAndLocalRank) {
+  EXPECT_EQ(line(WorkerStarted{.attempt = 1, .worker = LocalRank(1), .pid = 4711}),
+            kLineStart + "worker_started" + kFrom +
+                R"(,"attempt":1,"rank":3,"local_rank":1,"pid":4711})");
+  EXPECT_EQ(line(OutputLeaked{LocalRank(0)}),
+            kLineStart + "output_leaked" + kFrom + R"(,"rank":2,"local_rank":0})");
 }
 
-TEST(NewsJsonTest, AnEndIsAnExitCodeOrASignal) {
+TEST(EventJsonTest, AnEndIsAnExitCodeOrASignal) {
   WorkerEnded ended{
       .worker = LocalRank(0), .pid = 7, .end = ExitedWith{3}, .run_time = milliseconds(3250)};
   const std::string worker = R"(,"attempt":0,"rank":2,"local_rank":0,"pid":7)";
@@ -57,20 +57,20 @@ TEST(NewsJsonTest, AnEndIsAnExitCodeOrASignal) {
                              R"(,"signal":"SIGSEGV","run_time_s":3.25})");
 }
 
-TEST(NewsJsonTest, WhatHappensToTheLauncherIsToldToo) {
-  EXPECT_EQ(line(Signalled{SIGUSR2, true}),
-            kLineStart + "signalled" + kFrom + R"(,"signal":"SIGUSR2","forwarded":true})");
-  EXPECT_EQ(line(Suspended{}), kLineStart + "suspended" + kFrom + "}");
-  EXPECT_EQ(line(Continued{}), kLineStart + "continued" + kFrom + "}");
+TEST(EventJsonTest, WhatHappensToTheLauncherIsToldToo) {
+  EXPECT_EQ(line(SignalReceived{SIGUSR2, true}),
+            kLineStart + "signal_received" + kFrom + R"(,"signal":"SIGUSR2","forwarded":true})");
+  EXPECT_EQ(line(RunSuspended{}), kLineStart + "run_suspended" + kFrom + "}");
+  EXPECT_EQ(line(RunContinued{}), kLineStart + "run_continued" + kFrom + "}");
 }
 
-TEST(NewsJsonTest, LeftoversAreAListAlsoWhereTheirNamesAreNoText) {
-  EXPECT_EQ(line(LeftoversEnded{{{5, "a \"b\"\n"}, {6, "\xff"}}}),
-            kLineStart + "leftovers_ended" + kFrom +
+TEST(EventJsonTest, LeftoversAreAListAlsoWhereTheirNamesAreNoText) {
+  EXPECT_EQ(line(LeakedProcessesKilled{{{5, "a \"b\"\n"}, {6, "\xff"}}}),
+            kLineStart + "leaked_processes_killed" + kFrom +
                 R"(,"processes":[{"pid":5,"name":"a \"b\"\n"},{"pid":6,"name":"�"}]})");
 }
 
-TEST(NewsJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {
+TEST(EventJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {
   EXPECT_EQ(line(AttemptFailed{.attempt = 0, .end = failed_by(ExitedWith{7})}),
             kLineStart + "attempt_failed" + kFrom +
                 R"(,"attempt":0,"cause":"worker_failed","exit_status":7,)"
@@ -81,7 +81,7 @@ TEST(NewsJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {
                 R"("culprit":{"rank":3,"local_rank":1,"signal":"SIGKILL"}})");
 }
 
-TEST(NewsJsonTest, AnEndWithoutACulpritTellsItsReason) {
+TEST(EventJsonTest, AnEndWithoutACulpritTellsItsReason) {
   EXPECT_EQ(line(RunEnded{{}}),
             kLineStart + "run_ended" + kFrom + R"(,"cause":"succeeded","exit_status":0})");
   EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT}}),
@@ -99,7 +99,7 @@ TEST(NewsJsonTest, AnEndWithoutACulpritTellsItsReason) {
 }
 
 // A worker that could not be started has no end.
-TEST(NewsJsonTest, ACulpritThatNeverRanHasNoEnd) {
+TEST(EventJsonTest, ACulpritThatNeverRanHasNoEnd) {
   const auto json = nlohmann::json::parse(
       line(RunEnded{{.cause = RunEnd::Cause::kSpawnFailed,
                      .culprit = LocalRank(0),
@@ -109,9 +109,9 @@ TEST(NewsJsonTest, ACulpritThatNeverRanHasNoEnd) {
   EXPECT_EQ(json["exit_status"], 127);
 }
 
-TEST(NewsJsonTest, TimesBefore1970AreNoBug) {
+TEST(EventJsonTest, TimesBefore1970AreNoBug) {
   const auto before = system_clock::time_point(milliseconds(-1));
-  EXPECT_EQ(nlohmann::json::parse(news_json(Continued{}, plan(), "h", before))["time"],
+  EXPECT_EQ(nlohmann::json::parse(event_json(RunContinued{}, plan(), "h", before))["time"],
             "1969-12-31T23:59:59.999Z");
 }
 

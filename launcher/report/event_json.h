@@ -1,6 +1,6 @@
-// What happens in a run as JSON, one object for each news: the lines of `--events`.
+// What happens in a run as JSON, one object for each event: the lines of `--events`.
 //
-//     news_json(WorkerEnded{.worker = LocalRank(1), .pid = 4711, .end = ExitedWith{3}}, plan,
+//     event_json(WorkerEnded{.worker = LocalRank(1), .pid = 4711, .end = ExitedWith{3}}, plan,
 //               "node7", std::chrono::system_clock::now())
 //     // {"time":"2026-03-01T12:00:00.250Z","event":"worker_ended","run_id":…,"rank":1,…}
 //
@@ -10,13 +10,13 @@
 #include <chrono>
 #include <string>
 
-#include "launcher/outcome/run_news.h"
+#include "launcher/outcome/run_event.h"
 #include "launcher/plan/plan.h"
 
 namespace distrun {
 
 // One line, without its end.  `host` is this node's name, `at` the time when it happened.
-std::string news_json(const RunNews& news, const LaunchPlan& plan, const std::string& host,
-                      std::chrono::system_clock::time_point at);
+std::string event_json(const RunEvent& event, const LaunchPlan& plan, const std::string& host,
+                       std::chrono::system_clock::time_point at);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-#include "launcher/process/descendants.h"
+#include "launcher/process/leaked_processes.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -72,8 +72,8 @@ std::vector<pid_t> children() {
   return {std::istream_iterator<pid_t>(list), {}};
 }
 
-Result<void> adopt_descendants() {
-  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return Error::from_errno("adopt orphans");
+Result<void> become_subreaper() {
+  if (::prctl(PR_SET_CHILD_SUBREAPER, 1) != 0) return Error::from_errno("become a subreaper");
   return {};
 }
 
@@ -82,16 +82,16 @@ bool has_children() {
   return ::waitid(P_ALL, 0, &info, WEXITED | WNOWAIT | WNOHANG) == 0;
 }
 
-EndedDescendants end_descendants(std::chrono::milliseconds timeout) {
+KilledProcesses kill_leaked_processes(std::chrono::milliseconds timeout) {
   const auto deadline = std::chrono::steady_clock::now() + timeout;
   const ChildSignalBlocked signals;
-  EndedDescendants result;
+  KilledProcesses result;
   std::set<pid_t> signalled;
   while (reap_all_that_ended()) {
     for (const pid_t child : children()) {
       // A pid that was reaped and comes again is another process: its name is told again.
       if (!has_ended(child) && signalled.insert(child).second) {
-        result.ended.push_back({child, process_name(child)});
+        result.killed.push_back({child, process_name(child)});
       }
       ::kill(child, SIGKILL);
     }
@@ -103,13 +103,13 @@ EndedDescendants end_descendants(std::chrono::milliseconds timeout) {
   for (const pid_t child : children()) {
     if (has_ended(child)) continue;
     result.survivors.push_back({child, process_name(child)});
-    std::erase_if(result.ended, [&](const Leftover& one) { return one.pid == child; });
+    std::erase_if(result.killed, [&](const LeakedProcess& one) { return one.pid == child; });
   }
   return result;
 }
 
-std::vector<Leftover> members_of_group(pid_t group) {
-  std::vector<Leftover> members;
+std::vector<LeakedProcess> members_of_group(pid_t group) {
+  std::vector<LeakedProcess> members;
   for (const pid_t pid : all_processes()) {
     const auto stat = read_process_stat(pid);
     if (pid != group && stat && stat->group == group) members.push_back({pid, process_name(pid)});

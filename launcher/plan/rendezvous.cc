@@ -1,4 +1,4 @@
-#include "launcher/plan/meeting_place.h"
+#include "launcher/plan/rendezvous.h"
 
 #include <algorithm>
 
@@ -91,7 +91,7 @@ Result<RdzvBackend> parse_rdzv_backend(std::string_view text) {
   return bad_endpoint(fmt::format("'{}' is neither static nor c10d", text));
 }
 
-MeetingPlace meeting_place(const MeetingFlags& flags) {
+RunRendezvous run_rendezvous(const RendezvousFlags& flags) {
   const auto numeric = [](const std::string& host) {
     return is_numeric(host) ? host : std::string(kLoopback);
   };
@@ -105,7 +105,7 @@ MeetingPlace meeting_place(const MeetingFlags& flags) {
             flags.run_id.empty() ? "none" : flags.run_id};
   }
   // Without a word of a place the id is a new one; torchrun has "none" for c10d that was asked for.
-  MeetingPlace place{kLoopback, 0, flags.run_id};
+  RunRendezvous place{kLoopback, 0, flags.run_id};
   if (!flags.local_addr.empty()) {
     place.address = numeric(flags.local_addr);
   } else if (as_static) {

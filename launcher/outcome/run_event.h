@@ -1,0 +1,74 @@
+// RunEvent is something that has happened in a run, for its listeners: the lines that distrun
+// prints (event_line.h) and the file of --events (event_json.h).  What the supervisor gets is a
+// SupervisorEvent (supervisor.h).
+//
+//     run_launch(plan, files, {.on_event = [&](const RunEvent& event) {
+//       if (const auto* failed = std::get_if<AttemptFailed>(&event)) return …;
+//       return std::string();
+//     }});
+//
+// In the order in which things happened, RunStarted first and RunEnded last.  A listener is called
+// on the run's thread, between two events: it must neither block nor call back.
+#pragma once
+
+#include <chrono>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "common/rank.h"
+#include "distrun/process_end.h"
+#include "launcher/outcome/run_end.h"
+#include "launcher/process/leaked_processes.h"
+
+namespace distrun {
+
+struct RunStarted {
+  pid_t launcher_pid = -1;
+  std::string store;  // "127.0.0.1:29500", or the file's URL.
+};
+struct NodeNotice {  // Of several nodes: who is waited for, who has been turned away.
+  std::string text;
+};
+struct AttemptStarted {
+  int attempt = 0;
+};
+struct WorkerStarted {
+  int attempt = 0;
+  LocalRank worker;
+  pid_t pid = -1;
+};
+struct WorkerEnded {
+  int attempt = 0;
+  LocalRank worker;
+  pid_t pid = -1;
+  ProcessEnd end;
+  std::chrono::milliseconds run_time{0};
+};
+struct OutputLeaked {  // The worker has ended; something else still held its output open.
+  LocalRank worker;
+};
+struct LeakedProcessesKilled {
+  std::vector<LeakedProcess> processes;
+};
+struct SignalReceived {  // distrun got a signal.
+  int signal = 0;
+  bool forwarded = false;  // To the workers; else it ends the run.
+};
+struct RunSuspended {};  // Ctrl-Z.
+struct RunContinued {};
+struct AttemptFailed {  // Another one follows.
+  int attempt = 0;
+  RunEnd end;
+};
+struct RunEnded {
+  RunEnd end;
+};
+
+using RunEvent = std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded,
+                              OutputLeaked, LeakedProcessesKilled, SignalReceived, RunSuspended,
+                              RunContinued, AttemptFailed, RunEnded>;
+
+}  // namespace distrun

@@ -1,0 +1,85 @@
+#include "launcher/plan/rendezvous.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using ::testing::HasSubstr;
+
+std::string place_text(const RunRendezvous& place) {
+  return place.address + " " + std::to_string(place.port) + " " + place.run_id;
+}
+
+TEST(RendezvousTest, WithoutAPortItIsAFreeOneAndTheIdRandom) {
+  EXPECT_EQ(place_text(run_rendezvous({})), "127.0.0.1 0 ");
+  EXPECT_EQ(place_text(run_rendezvous({.run_id = "mine"})), "127.0.0.1 0 mine");
+}
+
+TEST(RendezvousTest, StaticIsWhatWasGiven) {
+  EXPECT_EQ(place_text(run_rendezvous({.master_port = 29600})), "127.0.0.1 29600 none");
+  EXPECT_EQ(place_text(run_rendezvous({.run_id = "mine", .master_addr = "::1", .master_port = 0})),
+            "::1 0 mine");
+  EXPECT_EQ(place_text(run_rendezvous({.endpoint = Endpoint{"127.0.0.2", 7}, .master_port = 8})),
+            "127.0.0.2 7 none");
+}
+
+TEST(RendezvousTest, ANameIsThisMachine) {
+  EXPECT_EQ(place_text(run_rendezvous({.master_addr = "node7", .master_port = 5})),
+            "127.0.0.1 5 none");
+  EXPECT_EQ(place_text(run_rendezvous({.endpoint = Endpoint{"localhost", 6}})), "127.0.0.1 6 none");
+}
+
+TEST(RendezvousTest, UnderC10dThePortIsFreeWhateverTheEndpointSays) {
+  EXPECT_EQ(place_text(run_rendezvous({.backend = RdzvBackend::kC10d,
+                                       .endpoint = Endpoint{"10.0.0.1", 29400},
+                                       .master_addr = "10.0.0.2",
+                                       .master_port = 5})),
+            "127.0.0.1 0 none");
+  EXPECT_EQ(place_text(run_rendezvous({.backend = RdzvBackend::kC10d, .local_addr = "127.0.0.3"})),
+            "127.0.0.3 0 none");
+}
+
+TEST(RendezvousTest, StandaloneWins) {
+  EXPECT_EQ(place_text(run_rendezvous({.standalone = true,
+                                       .endpoint = Endpoint{"10.0.0.1", 29400},
+                                       .master_addr = "10.0.0.2",
+                                       .master_port = 5})),
+            "127.0.0.1 0 ");
+}
+
+TEST(RendezvousTest, EndpointsAreReadAsTorchReadsThem) {
+  const auto read = [](std::string_view given) {
+    const Endpoint endpoint = parse_endpoint(given).value();
+    return endpoint.host + " " + (endpoint.port ? std::to_string(*endpoint.port) : "-");
+  };
+  EXPECT_EQ(read("node7:29500"), "node7 29500");
+  EXPECT_EQ(read(" node7 "), "node7 -");
+  EXPECT_EQ(read("[::1]:0"), "::1 0");
+  EXPECT_EQ(read("[::1]"), "::1 -");
+  EXPECT_EQ(read("fe80::1"), "fe80::1 -");
+  for (const auto* given :
+       {"node7:", "node7:65536", "node7:x", ":29500", "a b", "http://a:1", "[]"}) {
+    EXPECT_TRUE(parse_endpoint(given).has_error()) << given;
+  }
+}
+
+TEST(RendezvousTest, TheConfigurationIsAListOfKeysAndValues) {
+  for (const auto* good : {"", " ", "timeout=900", "a=1, b = x=y"}) {
+    EXPECT_FALSE(parse_rdzv_conf(good).has_error()) << good;
+  }
+  for (const auto* bad : {"timeout", "timeout=", "=900", "a=1,", "a=1,,b=2"}) {
+    EXPECT_TRUE(parse_rdzv_conf(bad).has_error()) << bad;
+  }
+}
+
+TEST(RendezvousTest, OfTheBackendsTwoAreTaken) {
+  EXPECT_EQ(parse_rdzv_backend("static").value(), RdzvBackend::kStatic);
+  EXPECT_EQ(parse_rdzv_backend("c10d").value(), RdzvBackend::kC10d);
+  EXPECT_THAT(parse_rdzv_backend("etcd-v2").error().message, HasSubstr("say static or c10d"));
+  EXPECT_THAT(parse_rdzv_backend("zeus").error().message, HasSubstr("neither static nor c10d"));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,50 @@
+// NodeLink connects the driver to the other nodes of a run: it gives the nodes' orders to the
+// supervisor as events, and sends reports.  With one node it does nothing.
+//
+//     NodeLink nodes(io, plan, "gpu-7", handlers);
+//     store.open(nodes.take_node());
+//     nodes.join();
+//     nodes.report(NodeSucceeded{0});
+//
+// Thread safety: every method runs on the thread of `io`.
+#pragma once
+
+#include <functional>
+#include <string>
+
+#include <boost/asio/io_context.hpp>
+
+#include "launcher/nodes/make_nodes.h"
+#include "launcher/plan/plan.h"
+#include "launcher/run/supervisor.h"
+
+namespace distrun {
+
+class NodeLink {
+ public:
+  // As NodesHandlers.
+  struct Handlers {
+    std::function<void(SupervisorEvent event)> on_order;
+    std::function<void()> on_renew_store;
+    std::function<void(const Error& error)> on_error;
+    std::function<void(const std::string& text)> on_notice;
+  };
+
+  // `plan` gets its ranks when node 0 starts an attempt.  `host` is the name of this node.
+  NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::string& host,
+           Handlers handlers);
+
+  bool has_others() const { return made_.nodes != nullptr; }
+
+  // On node 0: what the store does with the connection of a node.
+  const auto& take_node() const { return made_.take; }
+
+  void join();
+  void report(const NodeReport& report);
+  void close();
+
+ private:
+  MadeNodes made_;
+};
+
+}  // namespace distrun

@@ -1,0 +1,95 @@
+#include "launcher/run/run_reporter.h"
+
+#include <csignal>
+#include <utility>
+
+#include <fmt/format.h>
+
+#include "launcher/outcome/worker_error.h"
+#include "launcher/report/summary.h"
+
+namespace distrun {
+
+RunReporter::RunReporter(const LaunchPlan& plan, const LaunchContext& context, RunOutput& output)
+    : plan_(plan), context_(context), output_(output) {
+  report_.workers.resize(plan.workers.size());
+}
+
+void RunReporter::tell(const RunEvent& event) {
+  if (context_.on_event) output_.say(context_.on_event(event));
+}
+
+void RunReporter::attempt_started(int attempt) {
+  report_.workers.assign(plan_.workers.size(), {});
+  tell(AttemptStarted{attempt});
+}
+
+void RunReporter::worker_started(const WorkerStarted& event) {
+  at(event.worker).pid = event.pid;
+  tell(event);
+}
+
+void RunReporter::worker_ended(const WorkerEnded& event, const RunPlace& place) {
+  WorkerReport& report = at(event.worker);
+  report.run_time = event.run_time;
+  tell(event);
+  if (succeeded(event.end)) return;
+  const auto index = static_cast<std::size_t>(event.worker.value());
+  WorkerError error = read_worker_error(error_file(plan_, place, plan_.workers[index]));
+  report.error = std::move(error.text);
+  report.callstack = std::move(error.callstack);
+}
+
+void RunReporter::leaked_processes_killed(KilledProcesses leaked) {
+  report_.leaked_processes = std::move(leaked);
+  const auto& killed = report_.leaked_processes.killed;
+  if (!killed.empty()) tell(LeakedProcessesKilled{killed});
+}
+
+RunVerdict RunReporter::verdict_so_far(const RunEnd& run_end) {
+  if (run_end.culprit) {
+    output_.take(*run_end.culprit);
+    take_output(*run_end.culprit);
+  }
+  look_for_memory(run_end);
+  RunReport so_far = report_;
+  so_far.run_end = run_end;
+  return verdict_of(plan_, so_far, context_.host);
+}
+
+void RunReporter::begin_finish(const RunEnd& run_end, const RunPlace& place) {
+  report_.run_end = run_end;
+  look_for_memory(run_end);
+  if (run_end.cause == RunEnd::Cause::kWorkerFailed) {
+    const auto culprit = static_cast<std::size_t>(run_end.culprit->value());
+    const auto copied = hand_on_worker_error(error_file(plan_, place, plan_.workers[culprit]),
+                                             *run_end.workers[culprit].end, plan_.environment);
+    if (!copied) report_.error_not_copied = copied.error().message;
+  }
+  for (const WorkerPlan& worker : plan_.workers) take_output(worker.local_rank);
+}
+
+void RunReporter::finish(std::vector<std::string> refusals) {
+  report_.refusals = std::move(refusals);
+  tell(RunEnded{report_.run_end});
+  if (context_.summary) output_.say(context_.summary(report_));
+}
+
+void RunReporter::print_workers(int attempt, const std::vector<WorkerRow>& rows) {
+  output_.say(fmt::format("distrun: the workers of attempt {}:\n", attempt) + worker_table(rows));
+}
+
+void RunReporter::take_output(LocalRank worker) {
+  at(worker).last_output = output_.last_output(worker);
+  at(worker).log_folder = output_.log_folder(worker);
+}
+
+void RunReporter::look_for_memory(const RunEnd& run_end) {
+  for (const WorkerOutcome& worker : run_end.workers) {
+    if (worker.end != ProcessEnd(KilledBy{SIGKILL})) continue;
+    report_.out_of_memory = oom_evidence(oom_kills_, OomKills::read());
+    break;
+  }
+}
+
+}  // namespace distrun

@@ -1,0 +1,59 @@
+// StoreHost makes the store of a run available to its workers: it runs the server, or takes the
+// file of `--store file:`.  On nodes other than node 0 it does nothing, as node 0 has the server.
+//
+//     StoreHost store(io, plan, file);
+//     if (auto opened = store.open(take_node); !opened) return opened.error();
+//     store.set_place(place);          // the port or the URL for the workers' environment
+//     …
+//     store.start_over();              // for the next attempt
+//     store.close();
+//
+// Thread safety: every method runs on the thread of `io`.
+#pragma once
+
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "distrun/result.h"
+#include "distrun/store_server.h"
+#include "launcher/plan/plan.h"
+#include "launcher/plan/worker_environment.h"
+#include "launcher/run/store_file.h"
+#include "store/server/store_server_internals.h"
+
+namespace distrun {
+
+class StoreHost {
+ public:
+  // `file` is null unless the store is a file.
+  StoreHost(boost::asio::io_context& io, const LaunchPlan& plan, StoreFile* file);
+
+  // Opens the server.  `take_node` gets the connections of other nodes.
+  Result<void> open(StoreServerInternals::TakeNode take_node);
+
+  // Empties the store.  Requires that no worker of the previous attempt runs.
+  Result<void> start_over();
+
+  // Tells `place` where the store is.
+  void set_place(RunPlace& place) const;
+
+  // The address of the store, or the URL of its file, for people.
+  std::string text() const;
+
+  // Why the server has refused clients: the last few, latest first.
+  std::vector<std::string> refusals() const;
+
+  // Stops the server.
+  void close() { server_.reset(); }
+
+ private:
+  boost::asio::io_context& io_;
+  const LaunchOptions& options_;
+  StoreFile* file_;
+  std::unique_ptr<StoreServer> server_;
+};
+
+}  // namespace distrun

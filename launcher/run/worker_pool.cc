@@ -1,0 +1,128 @@
+#include "launcher/run/worker_pool.h"
+
+#include <algorithm>
+#include <csignal>
+#include <memory>
+#include <utility>
+
+#include <boost/asio/post.hpp>
+
+#include "launcher/outcome/run_end.h"
+#include "launcher/process/process_stat.h"
+
+namespace distrun {
+
+using boost::asio::posix::stream_descriptor;
+using std::chrono::steady_clock;
+
+namespace {
+
+std::chrono::milliseconds time_since(steady_clock::time_point start) {
+  return std::chrono::duration_cast<std::chrono::milliseconds>(steady_clock::now() - start);
+}
+
+}  // namespace
+
+WorkerPool::WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, OnExit on_exit)
+    : io_(io), plan_(plan), on_exit_(std::move(on_exit)) {}
+
+void WorkerPool::begin_attempt() {
+  // An event of theirs may still be in the loop.
+  auto retired = std::make_shared<std::vector<Member>>(std::exchange(members_, {}));
+  boost::asio::post(io_, [retired] {});
+  members_.resize(plan_.workers.size());
+}
+
+Result<pid_t> WorkerPool::start(LocalRank local_rank, const RunPlace& place, const Stdio& stdio) {
+  const WorkerPlan& planned = plan_.workers[static_cast<std::size_t>(local_rank.value())];
+  auto process = spawn_process({.executable = plan_.executable,
+                                .arguments = planned.arguments,
+                                .environment = worker_environment(plan_, planned, place),
+                                .in = stdio.in,
+                                .out = stdio.out,
+                                .err = stdio.err});
+  if (!process) return process.error();
+  Member& member = at(local_rank);
+  member.process = std::move(*process);
+  member.started = steady_clock::now();
+  return member.process.pid;
+}
+
+void WorkerPool::watch(LocalRank local_rank) {
+  Member& member = at(local_rank);
+  member.exit.emplace(io_, member.process.pidfd.release());
+  member.exit->async_wait(
+      stream_descriptor::wait_read, [this, local_rank](boost::system::error_code error) {
+        if (error) return;
+        Member& ended = at(local_rank);
+        ended.run_time = time_since(ended.started);
+        // Only another part of this process could have reaped it; there is none.
+        ended.end = look_at_end(ended.process).value_or(ExitedWith{kExitInternal});
+        on_exit_(local_rank, *ended.end, ended.run_time);
+      });
+}
+
+void WorkerPool::signal(LocalRank local_rank, int signal) {
+  signal_group(at(local_rank).process, signal);
+  const bool stops = signal == SIGSTOP || signal == SIGKILL;
+  if (!stops) signal_group(at(local_rank).process, SIGCONT);
+}
+
+void WorkerPool::forward(LocalRank local_rank, int signal) {
+  signal_process(at(local_rank).process, signal);
+}
+
+void WorkerPool::note_leaked(LocalRank local_rank) {
+  for (const LeakedProcess& one : members_of_group(at(local_rank).process.pid)) {
+    noted_leaks_.push_back(one);
+  }
+}
+
+void WorkerPool::reap(LocalRank local_rank) {
+  Member& member = at(local_rank);
+  end_group(member.process);
+  member.reaped = true;
+  member.exit.reset();
+}
+
+KilledProcesses WorkerPool::kill_leaked(std::chrono::milliseconds timeout) {
+  // A worker that SIGKILL could not end is still watched.
+  for (Member& member : members_) member.exit.reset();
+  KilledProcesses leaked = kill_leaked_processes(timeout);
+  // A process that was killed with its group, and is not gone yet, is in both lists.
+  for (const LeakedProcess& one : std::exchange(noted_leaks_, {})) {
+    const auto same = [&](const LeakedProcess& other) { return other.pid == one.pid; };
+    if (std::none_of(leaked.killed.begin(), leaked.killed.end(), same)) {
+      leaked.killed.push_back(one);
+    }
+  }
+  return leaked;
+}
+
+bool WorkerPool::has_dumped_core(LocalRank local_rank) const {
+  return distrun::has_dumped_core(at(local_rank).process);
+}
+
+bool WorkerPool::has(pid_t pid) const {
+  return std::any_of(members_.begin(), members_.end(), [pid](const Member& member) {
+    return !member.reaped && member.process.pid == pid;
+  });
+}
+
+std::vector<WorkerRow> WorkerPool::rows() const {
+  const auto sessions = count_sessions();
+  std::vector<WorkerRow> rows;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    WorkerRow row{.rank = plan_.workers[i].rank, .pid = member.process.pid, .end = member.end};
+    row.run_time = member.end ? member.run_time : time_since(member.started);
+    row.output_open = member.end && !member.reaped;
+    if (row.pid > 0 && !row.end) row.stat = read_process_stat(row.pid);
+    const auto session = member.reaped ? sessions.end() : sessions.find(row.pid);
+    if (session != sessions.end()) row.processes = session->second;
+    rows.push_back(row);
+  }
+  return rows;
+}
+
+}  // namespace distrun
