@@ -17,7 +17,7 @@
 #include <string_view>
 #include <vector>
 
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/protocol/test_facts.h"
 
 namespace distrun {
 

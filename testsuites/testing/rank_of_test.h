@@ -11,7 +11,7 @@
 #include <pthread.h>
 
 #include "common/os/unique_fd.h"
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/protocol/test_facts.h"
 
 namespace distrun {
 

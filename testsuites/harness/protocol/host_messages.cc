@@ -8,38 +8,38 @@ namespace distrun {
 
 namespace {
 
-using nlohmann::json;
-
 // Bytes of another encoding, in a variable or a path, must come through as they are.
-json to_json(const std::string& text) { return json::binary_t({text.begin(), text.end()}); }
+nlohmann::json to_json(const std::string& text) {
+  return nlohmann::json::binary_t({text.begin(), text.end()});
+}
 
-std::string text_from(const json& value) {
+std::string text_from(const nlohmann::json& value) {
   const auto& bytes = value.get_binary();
   return {bytes.begin(), bytes.end()};
 }
 
-ProcessEnd end_from(const json& value) {
+ProcessEnd end_from(const nlohmann::json& value) {
   if (value.contains("signal")) return KilledBy{value.at("signal").get<int>()};
   return ExitedWith{value.at("exit_code").get<int>()};
 }
 
-std::string packet_of(const json& message) {
-  const auto bytes = json::to_cbor(message);
+std::string packet_of(const nlohmann::json& message) {
+  const auto bytes = nlohmann::json::to_cbor(message);
   return {bytes.begin(), bytes.end()};
 }
 
-json to_json(const HostReady&) { return {{"message", "ready"}}; }
-json to_json(const RankForked& forked) {
+nlohmann::json to_json(const HostReady&) { return {{"message", "ready"}}; }
+nlohmann::json to_json(const RankForked& forked) {
   return {{"message", "forked"}, {"key", forked.key}, {"pid", forked.pid}};
 }
-json to_json(const RankNotForked& not_forked) {
+nlohmann::json to_json(const RankNotForked& not_forked) {
   return {{"message", "not_forked"}, {"key", not_forked.key}, {"problem", not_forked.problem}};
 }
-json to_json(const RankEnded& ended) {
+nlohmann::json to_json(const RankEnded& ended) {
   return {{"message", "ended"}, {"key", ended.key}, {"end", end_json(ended.end)}};
 }
 
-FromHost from_host(const json& message) {
+FromHost from_host(const nlohmann::json& message) {
   const auto what = message.at("message").get<std::string>();
   if (what == "ready") return HostReady{};
   const auto key = message.at("key").get<std::uint64_t>();
@@ -49,16 +49,16 @@ FromHost from_host(const json& message) {
   throw std::runtime_error("there is no message '" + what + "'");
 }
 
-ToHost to_host(const json& message) {
+ToHost to_host(const nlohmann::json& message) {
   ForkRank fork{.key = message.at("key").get<std::uint64_t>(),
                 .test = message.at("test").get<std::string>(),
                 .mark = message.at("mark").get<std::string>(),
                 .folder = text_from(message.at("folder")),
                 .fresh = message.at("fresh").get<bool>()};
-  for (const json& variable : message.at("variables")) {
+  for (const nlohmann::json& variable : message.at("variables")) {
     fork.variables[text_from(variable.at(0))] = text_from(variable.at(1));
   }
-  for (const json& word : message.at("under")) fork.under.push_back(text_from(word));
+  for (const nlohmann::json& word : message.at("under")) fork.under.push_back(text_from(word));
   return fork;
 }
 
@@ -68,9 +68,9 @@ Error not_understood(const std::string& why) {
 
 template <class Parse>
 auto parse_packet(const std::string& packet, std::size_t descriptors, const Parse& parse)
-    -> Result<decltype(parse(json()))> {
+    -> Result<decltype(parse(nlohmann::json()))> {
   try {
-    auto message = parse(json::from_cbor(packet));
+    auto message = parse(nlohmann::json::from_cbor(packet));
     return message;
   } catch (const std::exception& error) {
     return not_understood(error.what() + std::string(", with ") + std::to_string(descriptors) +
@@ -81,10 +81,13 @@ auto parse_packet(const std::string& packet, std::size_t descriptors, const Pars
 }  // namespace
 
 std::string to_packet(const ToHost& message) {
-  json fork = {{"key", message.key},     {"test", message.test},
-               {"mark", message.mark},   {"folder", to_json(message.folder)},
-               {"fresh", message.fresh}, {"variables", json::array()},
-               {"under", json::array()}};
+  nlohmann::json fork = {{"key", message.key},
+                         {"test", message.test},
+                         {"mark", message.mark},
+                         {"folder", to_json(message.folder)},
+                         {"fresh", message.fresh},
+                         {"variables", nlohmann::json::array()},
+                         {"under", nlohmann::json::array()}};
   for (const auto& [name, value] : message.variables) {
     fork["variables"].push_back({to_json(name), to_json(value)});
   }

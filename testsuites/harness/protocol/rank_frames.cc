@@ -11,8 +11,6 @@ namespace distrun {
 
 namespace {
 
-using nlohmann::json;
-
 constexpr std::uint32_t kMark = 0xD157F4A3;
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
@@ -26,16 +24,20 @@ std::string cut(std::string text) {
   return text;
 }
 
-json to_json(const AssertionFailed& failed) {
+nlohmann::json to_json(const AssertionFailed& failed) {
   return {{"frame", "failure"},
           {"file", failed.failure.file},
           {"line", failed.failure.line},
           {"message", cut(failed.failure.message)}};
 }
-json to_json(const SkipAsked& skip) { return {{"frame", "skip"}, {"reason", cut(skip.reason)}}; }
-json to_json(const PlaceTold& place) { return {{"frame", "place"}, {"text", cut(place.text)}}; }
-json to_json(const TestDone& done) {
-  json collectives = json::array();
+nlohmann::json to_json(const SkipAsked& skip) {
+  return {{"frame", "skip"}, {"reason", cut(skip.reason)}};
+}
+nlohmann::json to_json(const PlaceTold& place) {
+  return {{"frame", "place"}, {"text", cut(place.text)}};
+}
+nlohmann::json to_json(const TestDone& done) {
+  nlohmann::json collectives = nlohmann::json::array();
   for (const Collective& one : done.collectives) {
     collectives.push_back(
         {{"op", one.op}, {"sizes", one.sizes}, {"dtype", one.dtype}, {"count", one.count}});
@@ -44,9 +46,9 @@ json to_json(const TestDone& done) {
       {"frame", "done"}, {"assertions", done.assertions}, {"collectives", std::move(collectives)}};
 }
 
-TestDone done_from(const json& payload) {
+TestDone done_from(const nlohmann::json& payload) {
   TestDone done{.assertions = payload.at("assertions").get<int>(), .collectives = {}};
-  for (const json& one : payload.at("collectives")) {
+  for (const nlohmann::json& one : payload.at("collectives")) {
     done.collectives.push_back(
         {.op = one.at("op").get<std::string>(),
          .sizes = one.at("sizes").get<std::vector<std::vector<std::int64_t>>>(),
@@ -56,7 +58,7 @@ TestDone done_from(const json& payload) {
   return done;
 }
 
-RankFrame frame_from(const json& payload) {
+RankFrame frame_from(const nlohmann::json& payload) {
   const auto kind = payload.at("frame").get<std::string>();
   if (kind == "failure") {
     return AssertionFailed{{.file = payload.at("file").get<std::string>(),
@@ -74,7 +76,7 @@ RankFrame frame_from(const json& payload) {
 std::string to_frame(const RankFrame& frame) {
   // A message may hold any bytes: what is no UTF-8 is replaced.
   const std::string payload = std::visit([](const auto& some) { return to_json(some); }, frame)
-                                  .dump(-1, ' ', false, json::error_handler_t::replace);
+                                  .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto size = static_cast<std::uint32_t>(payload.size());
   std::string bytes(kHeaderBytes, '\0');
   std::memcpy(bytes.data(), &kMark, sizeof(kMark));
@@ -94,7 +96,7 @@ std::optional<RankFrame> RankFrames::next() {
   if (mark != kMark || size > kPayloadBytesMax) return refuse();
   if (bytes_.size() < kHeaderBytes + size) return std::nullopt;
   try {
-    auto frame = frame_from(json::parse(bytes_.substr(kHeaderBytes, size)));
+    auto frame = frame_from(nlohmann::json::parse(bytes_.substr(kHeaderBytes, size)));
     bytes_.erase(0, kHeaderBytes + size);
     return frame;
   } catch (const std::exception&) {

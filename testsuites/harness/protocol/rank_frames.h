@@ -18,7 +18,7 @@
 #include <variant>
 #include <vector>
 
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/protocol/test_facts.h"
 
 namespace distrun {
 

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-constexpr std::size_t kShownBytes = 200;
+constexpr std::size_t kShownListBytes = 200;
 
 Json json_of(const TestInfo& test) {
   Json ends = Json::object();
@@ -142,7 +142,7 @@ class TestReader {
     const auto rank = parse_number<int>(rank_text, 0, std::max(needs.ranks, needs.ranks_max) - 1);
     if (!rank)
       return require(false, "expected_ends",
-                     "rank " + printable(rank.error().message, kShownBytes));
+                     "rank " + printable(rank.error().message, kShownListBytes));
     const bool is_signal = end.is_object() && end.contains("signal");
     const bool is_code = end.is_object() && end.contains("exit_code");
     if (is_signal == is_code) {
@@ -160,7 +160,7 @@ class TestReader {
 std::string name_of(const Json& test, std::size_t index) {
   const auto id = test.is_object() ? test.find("id") : test.end();
   if (id == test.end() || !id->is_string()) return fmt::format("test {}", index + 1);
-  return fmt::format("test {}", printable(id->get_ref<const std::string&>(), kShownBytes));
+  return fmt::format("test {}", printable(id->get_ref<const std::string&>(), kShownListBytes));
 }
 
 }  // namespace

@@ -21,14 +21,14 @@ TestInfo every_field() {
           .line = 12};
 }
 
-std::string problem(const std::string& json) {
+std::string list_problem(const std::string& json) {
   const auto tests = parse_test_list(json);
   return tests ? "none" : tests.error().message;
 }
 
 // Of a test that is whole but for one field.
 std::string problem_of(const std::string& field) {
-  return problem(R"({"tests": [{"id": "s.C.t", )" + field + "}]}");
+  return list_problem(R"({"tests": [{"id": "s.C.t", )" + field + "}]}");
 }
 
 TEST(TestListJsonTest, WritesEveryField) {
@@ -93,20 +93,20 @@ TEST(TestListJsonTest, BytesThatAreNoTextDoNotThrow) {
 }
 
 TEST(TestListJsonTest, WhatIsNoListIsAnError) {
-  EXPECT_EQ(problem("{\"tests\": ["), "the list of tests is no JSON (cut off, perhaps)");
-  EXPECT_EQ(problem(""), "the list of tests is no JSON (cut off, perhaps)");
-  EXPECT_EQ(problem("[]"), "the list of tests has no \"tests\"");
-  EXPECT_EQ(problem("{}"), "the list of tests has no \"tests\"");
-  EXPECT_EQ(problem("{\"tests\": {}}"), "the list of tests has no \"tests\"");
+  EXPECT_EQ(list_problem("{\"tests\": ["), "the list of tests is no JSON (cut off, perhaps)");
+  EXPECT_EQ(list_problem(""), "the list of tests is no JSON (cut off, perhaps)");
+  EXPECT_EQ(list_problem("[]"), "the list of tests has no \"tests\"");
+  EXPECT_EQ(list_problem("{}"), "the list of tests has no \"tests\"");
+  EXPECT_EQ(list_problem("{\"tests\": {}}"), "the list of tests has no \"tests\"");
   EXPECT_EQ(parse_test_list("{}").error().kind, ErrorKind::kProtocol);
 }
 
 TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
-  EXPECT_EQ(problem(R"({"tests": [{"id": "s.C.t"}, 7]})"), "test 2: it is no object");
-  EXPECT_EQ(problem(R"({"tests": [{"id": "s.C.t"}, {"ranks": 2}]})"),
+  EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, 7]})"), "test 2: it is no object");
+  EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, {"ranks": 2}]})"),
             "test 2: \"id\": it is not written suite.Class.test");
-  EXPECT_EQ(problem(R"({"tests": [{"id": 7}]})"), "test 1: \"id\": it is no text");
-  EXPECT_EQ(problem(R"({"tests": [{"id": "s.C.t"}, {"id": "s.C.t"}]})"),
+  EXPECT_EQ(list_problem(R"({"tests": [{"id": 7}]})"), "test 1: \"id\": it is no text");
+  EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, {"id": "s.C.t"}]})"),
             "test s.C.t: it is listed twice");
   EXPECT_EQ(problem_of(R"("ranks": 0)"), "test s.C.t: \"ranks\": 0 is less than 1");
   EXPECT_EQ(problem_of(R"("ranks": 4096, "ranks_max": 4096)"), "none");
@@ -133,7 +133,7 @@ TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
 
 TEST(TestListJsonTest, AnIdHasThreePartsWithoutSpaces) {
   for (const char* id : {"", "s", "s.C", "s.C.", "s..t", ".C.t", "s.C.a b", "s.C.a\\n"}) {
-    EXPECT_NE(problem(fmt::format(R"({{"tests": [{{"id": "{}"}}]}})", id))
+    EXPECT_NE(list_problem(fmt::format(R"({{"tests": [{{"id": "{}"}}]}})", id))
                   .find("it is not written suite.Class.test"),
               std::string::npos)
         << id;

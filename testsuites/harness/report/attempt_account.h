@@ -17,7 +17,7 @@
 
 #include <string>
 
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

@@ -14,11 +14,6 @@ namespace {
 
 constexpr std::string_view kErase = "\r\x1b[K";
 
-// Nothing was known of it when the run was ended.
-bool was_not_run(const TestResult& result) {
-  return result.status == TestStatus::kInterrupted && result.attempts.empty();
-}
-
 std::string_view colour_of(TestStatus status) {
   switch (status) {
     case TestStatus::kPassed:

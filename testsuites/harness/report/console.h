@@ -28,7 +28,7 @@
 #include <string_view>
 
 #include "testsuites/harness/report/status_line.h"
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

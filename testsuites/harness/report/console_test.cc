@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const StatusLine::Time kStart{std::chrono::hours(5)};
+const StatusLine::Time kConsoleStart{std::chrono::hours(5)};
 
 // What a console writes, call by call.
 class Written {
@@ -23,7 +23,7 @@ class Written {
     return take();
   }
   std::string after_tick(milliseconds since_start) {
-    console.tick(kStart + since_start);
+    console.tick(kConsoleStart + since_start);
     return take();
   }
   std::string take() { return std::exchange(text_, ""); }

@@ -93,11 +93,6 @@ std::vector<AttemptResult> attempts_of(const TestResult& result) {
   return {{.status = result.status, .reason = result.reason}};
 }
 
-// The run was ended before: nothing is wrong with it as far as is known.
-bool was_not_run(const TestResult& result) {
-  return result.status == TestStatus::kInterrupted && result.attempts.empty();
-}
-
 bool is_error(const TestResult& result) {
   if (!has_failed(result.status) || was_not_run(result)) return false;
   return result.attempts.empty() || verdict_of(result.attempts.front()).is_error;

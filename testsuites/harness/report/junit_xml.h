@@ -22,7 +22,7 @@
 #include <chrono>
 #include <string>
 
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

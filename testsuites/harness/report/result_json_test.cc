@@ -9,12 +9,11 @@
 namespace distrun {
 namespace {
 
-using nlohmann::json;
 using ::testing::ContainsRegex;
 
 // The one test of a run.
-json written(TestResult result) {
-  return json::parse(result_json({}, {.results = {std::move(result)}}))["tests"][0];
+nlohmann::json written(TestResult result) {
+  return nlohmann::json::parse(result_json({}, {.results = {std::move(result)}}))["tests"][0];
 }
 
 TEST(ResultJsonTest, BeginsWithTheSummaryAndTheRun) {
@@ -33,7 +32,7 @@ TEST(ResultJsonTest, BeginsWithTheSummaryAndTheRun) {
 
 TEST(ResultJsonTest, ATestIsALine) {
   const std::string text = result_json({}, {.results = {passed_test("a"), failed_test("b")}});
-  EXPECT_EQ(json::parse(text)["tests"].size(), 2U);
+  EXPECT_EQ(nlohmann::json::parse(text)["tests"].size(), 2U);
   EXPECT_THAT(text, ContainsRegex("\n  [{]\"id\":\"gloo.CommTest.a\",.*[}],\n"
                                   "  [{]\"id\":\"gloo.CommTest.b\",.*[}]\n ]\n}\n$"));
 }
@@ -47,7 +46,7 @@ TEST(ResultJsonTest, TellsAllOfATest) {
   rank.stands_at = "#0 here";
   rank.left_behind = {"77 (sleep)"};
   rank.collectives = {{.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3}};
-  EXPECT_EQ(written(result), json::parse(R"-({
+  EXPECT_EQ(written(result), nlohmann::json::parse(R"-({
     "id": "gloo.CommTest.test_x", "status": "failed", "seconds": 1.204,
     "reason": "rank 1 failed: comm.cc:14", "file": "suites/comm.cc", "line": 12, "repetition": 2,
     "backend": "gloo", "repeat_command": "distrun test gloo.CommTest.test_x",
@@ -65,7 +64,7 @@ TEST(ResultJsonTest, TellsAllOfATest) {
 }
 
 TEST(ResultJsonTest, TheRanksAreThoseOfTheLastAttempt) {
-  const json test = written(flaky_test("test_x"));
+  const nlohmann::json test = written(flaky_test("test_x"));
   EXPECT_EQ(test["status"], "flaky");
   EXPECT_EQ(test["attempt"], 2);
   EXPECT_EQ(test["ranks"][1]["status"], "passed");
@@ -73,16 +72,16 @@ TEST(ResultJsonTest, TheRanksAreThoseOfTheLastAttempt) {
   EXPECT_EQ(test["earlier_attempts"][0]["attempt"], 1);
   EXPECT_EQ(test["earlier_attempts"][0]["status"], "failed");
   EXPECT_EQ(test["earlier_attempts"][0]["seconds"], 1.204);
-  EXPECT_EQ(test["earlier_attempts"][0]["culprits"], json({1}));
+  EXPECT_EQ(test["earlier_attempts"][0]["culprits"], nlohmann::json({1}));
   EXPECT_EQ(test["earlier_attempts"][0]["ranks"][1]["status"], "failed");
 }
 
 TEST(ResultJsonTest, ATestThatWasNotStartedHasNoRanks) {
-  const json test = written(skipped_test("test_x", "needs 2 GPUs"));
+  const nlohmann::json test = written(skipped_test("test_x", "needs 2 GPUs"));
   EXPECT_EQ(test["status"], "skipped");
   EXPECT_EQ(test["reason"], "needs 2 GPUs");
   EXPECT_EQ(test["attempt"], 0);
-  EXPECT_EQ(test["ranks"], json::array());
+  EXPECT_EQ(test["ranks"], nlohmann::json::array());
 }
 
 TEST(ResultJsonTest, OutputThatIsNoTextDoesNotThrow) {

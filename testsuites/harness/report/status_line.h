@@ -15,7 +15,7 @@
 #include <utility>
 #include <vector>
 
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

@@ -10,7 +10,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-const StatusLine::Time kStart{std::chrono::hours(5)};
+const StatusLine::Time kLineStart{std::chrono::hours(5)};
 
 class StatusLineTest : public ::testing::Test {
  protected:
@@ -24,7 +24,7 @@ class StatusLineTest : public ::testing::Test {
     end_attempt(result.test.id, result.repetition);
     line_.happened(TestEnded{std::move(result)});
   }
-  void tick(milliseconds since_start) { line_.tick(kStart + since_start); }
+  void tick(milliseconds since_start) { line_.tick(kLineStart + since_start); }
   std::string text(int columns = 200) { return line_.text(columns); }
 
   StatusLine line_;

@@ -23,7 +23,7 @@
 
 #include "testsuites/harness/run/attempt_supervisor.h"
 #include "testsuites/harness/run/orphans.h"
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 #include "testsuites/harness/run/test_host_process.h"
 
 namespace distrun {

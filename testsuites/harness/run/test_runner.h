@@ -27,7 +27,7 @@
 #include "common/os/environment.h"
 #include "distrun/result.h"
 #include "testsuites/harness/run/attempt_supervisor.h"
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

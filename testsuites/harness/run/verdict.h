@@ -22,7 +22,7 @@
 #include <vector>
 
 #include "distrun/process_end.h"
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

@@ -9,7 +9,7 @@ bool matches(std::string_view expression, std::string_view id) {
   return NameExpression::parse(expression).value().matches(id);
 }
 
-std::string problem(std::string_view expression) {
+std::string expression_problem(std::string_view expression) {
   const auto parsed = NameExpression::parse(expression);
   return parsed ? "none" : parsed.error().message;
 }
@@ -47,17 +47,19 @@ TEST(NameExpressionTest, ParenthesesNeedNoSpaces) {
 TEST(NameExpressionTest, OperatorsAreWholeWordsInSmallLetters) {
   EXPECT_TRUE(matches("android", "android"));
   EXPECT_TRUE(matches("nothing or origin", "origin"));
-  EXPECT_EQ(problem("a AND b"), "-k 'a AND b': at 3, 'AND': 'and', 'or' or the end is missing");
+  EXPECT_EQ(expression_problem("a AND b"),
+            "-k 'a AND b': at 3, 'AND': 'and', 'or' or the end is missing");
 }
 
 TEST(NameExpressionTest, ErrorsNameThePlace) {
-  EXPECT_EQ(problem("a and"), "-k 'a and': at 6, where it ends: a word, 'not' or '(' is missing");
-  EXPECT_EQ(problem("or a"), "-k 'or a': at 1, 'or': a word, 'not' or '(' is missing");
-  EXPECT_EQ(problem("a b"), "-k 'a b': at 3, 'b': 'and', 'or' or the end is missing");
-  EXPECT_EQ(problem("(a or b"), "-k '(a or b': at 8, where it ends: ')' is missing");
-  EXPECT_EQ(problem("a)"), "-k 'a)': at 2, ')': 'and', 'or' or the end is missing");
-  EXPECT_EQ(problem("()"), "-k '()': at 2, ')': a word, 'not' or '(' is missing");
-  EXPECT_EQ(problem(""), "-k '': at 1, where it ends: a word, 'not' or '(' is missing");
+  EXPECT_EQ(expression_problem("a and"),
+            "-k 'a and': at 6, where it ends: a word, 'not' or '(' is missing");
+  EXPECT_EQ(expression_problem("or a"), "-k 'or a': at 1, 'or': a word, 'not' or '(' is missing");
+  EXPECT_EQ(expression_problem("a b"), "-k 'a b': at 3, 'b': 'and', 'or' or the end is missing");
+  EXPECT_EQ(expression_problem("(a or b"), "-k '(a or b': at 8, where it ends: ')' is missing");
+  EXPECT_EQ(expression_problem("a)"), "-k 'a)': at 2, ')': 'and', 'or' or the end is missing");
+  EXPECT_EQ(expression_problem("()"), "-k '()': at 2, ')': a word, 'not' or '(' is missing");
+  EXPECT_EQ(expression_problem(""), "-k '': at 1, where it ends: a word, 'not' or '(' is missing");
 }
 
 TEST(NameExpressionTest, DepthAndLengthHaveABound) {
@@ -66,10 +68,13 @@ TEST(NameExpressionTest, DepthAndLengthHaveABound) {
     for (std::size_t i = 0; i < count; ++i) all += text;
     return all;
   };
-  EXPECT_NE(problem(times(100'000, "(") + "a" + times(100'000, ")")).find("nested too deeply"),
+  EXPECT_NE(
+      expression_problem(times(100'000, "(") + "a" + times(100'000, ")")).find("nested too deeply"),
+      std::string::npos);
+  EXPECT_NE(expression_problem(times(100'000, "not ") + "a").find("nested too deeply"),
             std::string::npos);
-  EXPECT_NE(problem(times(100'000, "not ") + "a").find("nested too deeply"), std::string::npos);
-  EXPECT_NE(problem("a" + times(100'000, " or a")).find("it is too long"), std::string::npos);
+  EXPECT_NE(expression_problem("a" + times(100'000, " or a")).find("it is too long"),
+            std::string::npos);
   EXPECT_TRUE(matches("a" + times(90, " or a"), "a"));
 }
 

@@ -14,7 +14,6 @@ namespace distrun {
 
 namespace {
 
-using nlohmann::json;
 using std::chrono::microseconds;
 
 constexpr std::size_t kFileBytesMax = 16 * kMiB;
@@ -48,9 +47,9 @@ void forget_oldest(History& history) {
   for (const auto& [run, id] : by_run) history.tests.erase(id);
 }
 
-std::optional<PastTest> past_test_of(const json& entry, std::int64_t runs) {
-  const json none;
-  const auto field = [&](const char* name) -> const json& {
+std::optional<PastTest> past_test_of(const nlohmann::json& entry, std::int64_t runs) {
+  const nlohmann::json none;
+  const auto field = [&](const char* name) -> const nlohmann::json& {
     const auto found = entry.find(name);
     return found == entry.end() ? none : *found;
   };
@@ -90,19 +89,19 @@ History updated(History history, const TestsEnded& ended) {
 }
 
 std::string to_json(const History& history) {
-  json tests = json::object();
+  nlohmann::json tests = nlohmann::json::object();
   for (const auto& [id, past] : history.tests) {
-    json& entry = tests[id] = {{"run", past.run}, {"failed", past.failed}};
+    nlohmann::json& entry = tests[id] = {{"run", past.run}, {"failed", past.failed}};
     if (past.time) entry["time_us"] = past.time->count();
   }
-  return json{{"runs", history.runs}, {"tests", std::move(tests)}}.dump(
-             1, ' ', false, json::error_handler_t::replace) +
+  return nlohmann::json{{"runs", history.runs}, {"tests", std::move(tests)}}.dump(
+             1, ' ', false, nlohmann::json::error_handler_t::replace) +
          '\n';
 }
 
 Result<History> parse_history(std::string_view text) {
   const auto wrong = [](const char* why) { return Error{ErrorKind::kInvalidArgument, why}; };
-  const json document = json::parse(text, nullptr, /*allow_exceptions=*/false);
+  const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
   if (document.is_discarded()) return wrong("it is no JSON (cut off, perhaps)");
   const auto runs = document.is_object() ? document.find("runs") : document.end();
   const auto tests = document.is_object() ? document.find("tests") : document.end();

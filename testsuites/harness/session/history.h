@@ -25,7 +25,7 @@
 #include <string_view>
 
 #include "distrun/result.h"
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

@@ -3,7 +3,7 @@
 
 #include <utility>
 
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 

@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/report.h"
+#include "testsuites/harness/run/test_events.h"
 
 #include <fmt/format.h>
 
@@ -40,6 +40,10 @@ const char* text_of(TestStatus status) {
 
 bool has_failed(TestStatus status) {
   return status == TestStatus::kFailed || status == TestStatus::kInterrupted;
+}
+
+bool was_not_run(const TestResult& result) {
+  return result.status == TestStatus::kInterrupted && result.attempts.empty();
 }
 
 double seconds(std::chrono::milliseconds time) {

@@ -16,6 +16,7 @@
 #include <vector>
 
 #include "distrun/test_info.h"
+#include "testsuites/harness/protocol/test_facts.h"
 
 namespace distrun {
 
@@ -35,20 +36,6 @@ enum class TestStatus {
   kSkipped,
   kFlaky,        // Passed, but not at the first attempt.
   kInterrupted,  // The run was ended before it was.
-};
-
-struct AssertionFailure {
-  std::string file;  // Empty where it is not known.
-  int line = 0;
-  std::string message;  // GoogleTest's, of several lines.
-};
-
-// Collectives of one kind that a rank has made, as c10d's flight recorder saw them.
-struct Collective {
-  std::string op;                                // "allreduce"
-  std::vector<std::vector<std::int64_t>> sizes;  // Of the inputs.
-  std::string dtype;                             // "Float"
-  int count = 0;
 };
 
 struct RankResult {
@@ -137,6 +124,9 @@ const char* text_of(TestStatus status);
 
 // So does a test that was interrupted.
 bool has_failed(TestStatus status);
+
+// The run ended before the test started: nothing is known to be wrong with it.
+bool was_not_run(const TestResult& result);
 
 double seconds(std::chrono::milliseconds time);
 
