@@ -35,6 +35,7 @@ PUBLIC = {
     "store_limits.h": "store/protocol",
     "work.h": "backends/group",
     "ddp_options.h": "parallel/ddp",
+    "ddp_model.h": "parallel/ddp",
     "visit_packed_sequence.h": "parallel/ddp",
     "visit_tensors.h": "parallel/ddp",
     "detail/move_arguments.h": "parallel/ddp",
