@@ -1,7 +1,5 @@
 #include "cli/launch_command.h"
 
-#include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -12,15 +10,10 @@
 
 #include "cli/flags.h"
 #include "common/os/host_name.h"
-#include "common/os/signal_list.h"
-#include "common/text/parse_number.h"
 #include "distrun/process_end.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
 #include "launcher/plan/plan.h"
-#include "launcher/plan/rendezvous.h"
-#include "launcher/plan/several_nodes.h"
-#include "launcher/plan/store_choice.h"
 #include "launcher/plan/worker_count.h"
 #include "launcher/process/guard.h"
 #include "launcher/report/dry_run.h"
@@ -60,14 +53,6 @@ constexpr const char* kTorchrunsProgram =
     R"(PROGRAM runs with python3 -u (PYTHON_EXEC names another); with --no-python it is executed
 as it is.)";
 
-StoreChoice store_from(const std::string& text) {
-  std::error_code error;  // Where there is none, an absolute path is asked for.
-  const std::string folder = std::filesystem::current_path(error).string();
-  auto store = parse_store_choice(text, folder);
-  if (!store) throw CLI::ValidationError("--store", store.error().message);
-  return std::move(*store);
-}
-
 // A UUID, as torchrun makes one.
 std::string random_run_id() {
   std::random_device random;
@@ -105,42 +90,42 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
 
 LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun)
     : command_(app.add_subcommand("launch", "Start the workers of a run and watch them.")),
-      name_(name),
-      as_torchrun_(as_torchrun) {
+      name_(name) {
+  flags_.as_torchrun = as_torchrun;
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));
   command_->footer(
       fmt::format(fmt::runtime(kLaunchHelp), name, as_torchrun ? kTorchrunsProgram : kProgram));
-  bind_flag(*command_, "nproc-per-node", nproc_per_node_);
-  bind_flag(*command_, "nnodes", nnodes_);
-  bind_flag(*command_, "node-rank", node_rank_);
-  bind_flag(*command_, "standalone", standalone_);
-  bind_flag(*command_, "rdzv-backend", rdzv_backend_);
-  bind_flag(*command_, "rdzv-endpoint", rdzv_endpoint_);
-  bind_flag(*command_, "rdzv-id", options_.run_id);
-  bind_flag(*command_, "rdzv-conf", rdzv_conf_);
-  bind_flag(*command_, "local-addr", local_addr_);
-  bind_flag(*command_, "master-addr", master_addr_);
-  bind_flag(*command_, "master-port", master_port_);
-  bind_flag(*command_, "store", store_);
-  bind_flag(*command_, "same-user", options_.same_user);
-  bind_flag(*command_, "role", options_.role);
-  bind_flag(*command_, "max-restarts", max_restarts_);
-  bind_flag(*command_, "timeout", timeout_);
-  bind_flag(*command_, "shutdown-timeout", shutdown_timeout_);
-  bind_flag(*command_, "signals-to-handle", signals_to_handle_);
-  bind_flag(*command_, "forward-signals", forward_signals_);
-  bind_flag(*command_, "module", options_.module);
-  bind_flag(*command_, "no-python", options_.no_python);
-  bind_flag(*command_, "run-path", run_path_);
-  bind_flag(*command_, "virtual-local-rank", options_.virtual_local_rank);
-  log_flags_.add_to(*command_);
-  bind_flag(*command_, "events", events_);
-  bind_flag(*command_, "dry-run", dry_run_);
-  bind_flag(*command_, "start-method", start_method_);
-  bind_flag(*command_, "monitor-interval", monitor_interval_);
-  bind_flag(*command_, "event-log-handler", event_log_handler_);
-  bind_flag(*command_, "logs-specs", logs_specs_);
-  bind_flag(*command_, "numa-binding", numa_binding_);
+  bind_flag(*command_, "nproc-per-node", flags_.nproc_per_node);
+  bind_flag(*command_, "nnodes", flags_.nnodes);
+  bind_flag(*command_, "node-rank", flags_.node_rank);
+  bind_flag(*command_, "standalone", flags_.standalone);
+  bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
+  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
+  bind_flag(*command_, "rdzv-id", flags_.run_id);
+  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
+  bind_flag(*command_, "local-addr", flags_.local_addr);
+  bind_flag(*command_, "master-addr", flags_.master_addr);
+  bind_flag(*command_, "master-port", flags_.master_port);
+  bind_flag(*command_, "store", flags_.store);
+  bind_flag(*command_, "same-user", flags_.same_user);
+  bind_flag(*command_, "role", flags_.role);
+  bind_flag(*command_, "max-restarts", flags_.max_restarts);
+  bind_flag(*command_, "timeout", flags_.timeout);
+  bind_flag(*command_, "shutdown-timeout", flags_.shutdown_timeout);
+  bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
+  bind_flag(*command_, "forward-signals", flags_.forward_signals);
+  bind_flag(*command_, "module", flags_.module);
+  bind_flag(*command_, "no-python", flags_.no_python);
+  bind_flag(*command_, "run-path", flags_.run_path);
+  bind_flag(*command_, "virtual-local-rank", flags_.virtual_local_rank);
+  flags_.log.add_to(*command_);
+  bind_flag(*command_, "events", flags_.events);
+  bind_flag(*command_, "dry-run", flags_.dry_run);
+  bind_flag(*command_, "start-method", flags_.start_method);
+  bind_flag(*command_, "monitor-interval", flags_.monitor_interval);
+  bind_flag(*command_, "event-log-handler", flags_.event_log_handler);
+  bind_flag(*command_, "logs-specs", flags_.logs_specs);
+  bind_flag(*command_, "numa-binding", flags_.numa_binding);
 }
 
 std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
@@ -153,169 +138,17 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
   std::vector<std::string> words{command_->get_name()};
   for (const auto& [name, given] : line_.flags) {
     const CLI::Option* option = command_->get_option_no_throw("--" + name);
-    if (option == nullptr) refuse(name, "not supported yet: leave it out");
+    if (option == nullptr) {
+      throw CLI::ValidationError(given.said, "not supported yet: leave it out");
+    }
     words.push_back("--" + name);
     if (option->get_items_expected_max() > 0) words.push_back(given.value);
   }
   return words;
 }
 
-void LaunchCommand::refuse(std::string_view name, const std::string& message) const {
-  const GivenFlag* given = line_.find(name);
-  throw CLI::ValidationError(given != nullptr ? given->said : fmt::format("--{}", name), message);
-}
-
-template <class Value>
-Value LaunchCommand::taken(std::string_view name, Result<Value> value) const {
-  if (!value) refuse(name, value.error().message);
-  return std::move(*value);
-}
-
 void LaunchCommand::check(const Environment& environment) {
-  take_program();
-  options_.nproc_per_node =
-      taken("nproc-per-node", parse_worker_count(nproc_per_node_, this_machine(environment)));
-  options_.max_restarts = taken("max-restarts", parse_number<int>(max_restarts_, 0));
-  take_nodes();
-  take_store();
-  take_rendezvous();
-  take_log(environment);
-  take_signals();
-  take_times(environment);
-  check_what_is_not_used();
-}
-
-void LaunchCommand::take_program() {
-  if (line_.program.empty()) throw CLI::RequiredError("PROGRAM");
-  options_.program = line_.program.front();
-  options_.arguments.assign(line_.program.begin() + 1, line_.program.end());
-  if (run_path_) {  // It wins over the two others, as under torchrun.
-    options_.module = options_.no_python = false;
-  }
-  if (options_.module && options_.no_python) {
-    refuse("module", "cannot be combined with --no-python");
-  }
-  options_.python = run_path_ || as_torchrun_;
-}
-
-void LaunchCommand::take_nodes() {
-  const auto colon = nnodes_.find(':');
-  const int min = taken("nnodes", parse_number<int>(nnodes_.substr(0, colon), 1));
-  const int max = colon == std::string::npos
-                      ? min
-                      : taken("nnodes", parse_number<int>(nnodes_.substr(colon + 1), 1));
-  if (min > max) refuse("nnodes", "'" + nnodes_ + "' is not MIN:MAX");
-  if (min < max) refuse("nnodes", "elastic is not there yet: say how many nodes there are");
-  options_.nnodes = max;
-  options_.node_rank = taken("node-rank", parse_number<int>(node_rank_, 0));
-  if (options_.node_rank >= options_.nnodes) {
-    refuse("node-rank", fmt::format("there is no node {} among --nnodes {}: the first is 0",
-                                    options_.node_rank, options_.nnodes));
-  }
-}
-
-void LaunchCommand::take_rendezvous() {
-  RendezvousFlags flags{.backend = taken("rdzv-backend", parse_rdzv_backend(rdzv_backend_)),
-                        .standalone = standalone_,
-                        .run_id = options_.run_id,
-                        .master_addr = taken("master-addr", parse_host(master_addr_))};
-  if (!rdzv_endpoint_.empty())
-    flags.endpoint = taken("rdzv-endpoint", parse_endpoint(rdzv_endpoint_));
-  if (flags.backend == RdzvBackend::kStatic && !standalone_ && flags.endpoint &&
-      !flags.endpoint->port) {
-    refuse("rdzv-endpoint", "'" + rdzv_endpoint_ + "' has no port: HOST:PORT");
-  }
-  const auto port = taken("master-port", parse_number<std::uint16_t>(master_port_));
-  if (line_.find("master-port") != nullptr) flags.master_port = port;
-  if (!local_addr_.empty()) flags.local_addr = taken("local-addr", parse_host(local_addr_));
-  const auto conf = parse_rdzv_conf(rdzv_conf_);
-  if (!conf) refuse("rdzv-conf", conf.error().message);
-  if (options_.nnodes > 1) return take_nodes_rendezvous(flags);
-
-  RunRendezvous place = run_rendezvous(flags);
-  options_.master_addr = std::move(place.address);
-  options_.master_port = place.port;
-  options_.run_id = std::move(place.run_id);
-}
-
-void LaunchCommand::take_nodes_rendezvous(const RendezvousFlags& flags) {
-  if (standalone_) refuse("standalone", "is one node: leave it out, or --nnodes");
-  if (flags.backend == RdzvBackend::kC10d) {
-    refuse(
-        "rdzv-backend",
-        "c10d gives nodes their ranks, which is not there yet: leave it out, and say --node-rank");
-  }
-  options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
-  const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
-  if (port == 0) {
-    refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
-           "0: several nodes need a port that all of them know");
-  }
-  options_.master_port = port.value_or(0);  // Then its default for several nodes.
-  if (const auto settled = settle_several_nodes(options_); !settled) {
-    throw CLI::ParseError(settled.error().message, kExitUsage);
-  }
-  options_.join_timeout =
-      taken("rdzv-conf", join_timeout_of(rdzv_conf_)).value_or(options_.join_timeout);
-}
-
-void LaunchCommand::take_log(const Environment& environment) {
-  options_.log = log_flags_.choice(line_, environment, options_.nproc_per_node);
-  options_.log.host = host_name();
-  if (line_.find("events") != nullptr && events_.empty()) refuse("events", "names no file");
-}
-
-void LaunchCommand::take_store() {
-  options_.store = store_from(store_);
-  if (options_.store.kind != StoreChoice::Kind::kFile) return;
-  for (const std::string_view name : {"master-addr", "master-port", "rdzv-endpoint", "same-user"}) {
-    if (line_.find(name) != nullptr) refuse(name, "cannot be combined with --store " + store_);
-  }
-}
-
-void LaunchCommand::take_signals() {
-  options_.end_signals = taken("signals-to-handle", parse_signals(signals_to_handle_));
-  options_.forward_signals = taken("forward-signals", parse_signals(forward_signals_));
-  for (const int signal : options_.forward_signals) {
-    const auto& ends = options_.end_signals;
-    if (std::find(ends.begin(), ends.end(), signal) == ends.end()) continue;
-    refuse("forward-signals",
-           signal_name(signal) +
-               " ends the run: leave it out, or name the signals that are to end "
-               "it in --signals-to-handle");
-  }
-}
-
-void LaunchCommand::take_times(const Environment& environment) {
-  constexpr const char* kTorchsVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
-  const auto variable = environment.get(kTorchsVariable);
-  if (line_.find("shutdown-timeout") == nullptr && variable) {
-    options_.shutdown_timeout = seconds_from(kTorchsVariable, *variable);
-  } else {
-    options_.shutdown_timeout = seconds_from("--shutdown-timeout", shutdown_timeout_);
-  }
-  const auto timeout = seconds_from("--timeout", timeout_);
-  if (timeout.count() > 0) options_.timeout = timeout;
-}
-
-// What makes no sense without Python is taken where it would change nothing.
-void LaunchCommand::check_what_is_not_used() const {
-  constexpr auto kStartMethods = std::to_array<std::string_view>({"spawn", "fork", "forkserver"});
-  if (std::find(kStartMethods.begin(), kStartMethods.end(), start_method_) == kStartMethods.end()) {
-    refuse("start-method", "'" + start_method_ + "' is neither spawn nor fork nor forkserver");
-  }
-  seconds_from("--monitor-interval", monitor_interval_);
-  if (event_log_handler_ != "null") {
-    refuse("event-log-handler", "'" + event_log_handler_ +
-                                    "' is a handler in Python: leave it out; --events FILE writes "
-                                    "what happens in a run");
-  }
-  if (!logs_specs_.empty()) {
-    refuse("logs-specs", "'" + logs_specs_ + "' is a plug-in in Python: leave it out");
-  }
-  if (!numa_binding_.empty()) {
-    refuse("numa-binding", "not supported yet: leave it out, or start PROGRAM with numactl");
-  }
+  options_ = launch_options(flags_, line_, this_machine(environment), environment);
 }
 
 int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
@@ -328,13 +161,13 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   if (!command) return fail(command.error());
   auto plan = make_plan(options_, *command, environment);
   if (!plan) return fail(plan.error());
-  if (dry_run_) {
+  if (flags_.dry_run) {
     out << dry_run_text(*plan) << std::flush;
     return 0;
   }
   std::optional<EventFile> events;
-  if (!events_.empty()) {
-    auto file = EventFile::open(events_);
+  if (!flags_.events.empty()) {
+    auto file = EventFile::open(flags_.events);
     if (!file) return fail(file.error());
     events.emplace(std::move(*file));
   }

@@ -3,17 +3,14 @@
 
 #include <iosfwd>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
 #include "cli/command_line.h"
-#include "cli/log_flags.h"
-#include "distrun/result.h"
+#include "cli/launch_options.h"
 #include "launcher/plan/options.h"
-#include "launcher/plan/rendezvous.h"
 #include "launcher/run/driver.h"
 
 namespace distrun {
@@ -35,39 +32,14 @@ class LaunchCommand : public CliCommand {
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  private:
-  // Throws CLI::ValidationError, naming the flag or the variable that gave the value.
-  [[noreturn]] void refuse(std::string_view name, const std::string& message) const;
-  template <class Value>
-  Value taken(std::string_view name, Result<Value> value) const;
-
-  void take_program();
-  void take_nodes();
-  void take_store();
-  void take_rendezvous();
-  void take_nodes_rendezvous(const RendezvousFlags& flags);
-  void take_log(const Environment& environment);
-  void take_signals();
-  void take_times(const Environment& environment);
-  void check_what_is_not_used() const;
-
   // In the launcher, the guard's child.
   int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context, std::ostream& err);
 
   CLI::App* command_;
   const std::string name_;
-  const bool as_torchrun_;
   CommandLine line_;
+  LaunchFlags flags_;
   LaunchOptions options_;
-  LogFlags log_flags_;
-  bool dry_run_ = false, standalone_ = false, run_path_ = false;
-  // Flags whose text needs a second look.
-  std::string nproc_per_node_ = "1", nnodes_ = "1", node_rank_ = "0", max_restarts_ = "0";
-  std::string rdzv_backend_ = "static", rdzv_endpoint_, rdzv_conf_;
-  std::string local_addr_, master_addr_ = "127.0.0.1", master_port_ = "0", store_ = "tcp";
-  std::string shutdown_timeout_ = "30", timeout_ = "0", monitor_interval_ = "0.1";  // Seconds.
-  std::string signals_to_handle_ = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals_;
-  std::string events_;  // A path; empty: none.
-  std::string start_method_ = "spawn", event_log_handler_ = "null", logs_specs_, numa_binding_;
 };
 
 }  // namespace distrun

@@ -17,7 +17,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {"nnodes", 0, kValue, kVariable, kBetter, "Nodes; on each one distrun is started."},
     {"node-rank", 0, kValue, kVariable, kBetter, "This node among them, from 0 on; node 0 has --master-addr."},
     {"standalone", 0, kNoValue, kVariable, kSame, "One node, at a free port whatever else is said."},
-    {"rdzv-backend", 0, kValue, kVariable, kRefused, "How nodes meet: 'static', or 'c10d' for one node."},
+    {"rdzv-backend", 0, kValue, kVariable, kRefused, "Rendezvous of nodes: 'static', or 'c10d' for one node."},
     {"rdzv-endpoint", 0, kValue, kVariable, kBetter, "HOST:PORT for --master-addr and --master-port."},
     {"rdzv-id", 0, kValue, kVariable, kBetter, "TORCHELASTIC_RUN_ID; random by default."},
     {"rdzv-conf", 0, kValue, kVariable, kBetter, "timeout=S: how many seconds nodes wait for each other, 900 by default."},

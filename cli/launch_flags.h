@@ -3,8 +3,8 @@
 //
 //     for (const LaunchFlag& flag : launch_flags()) …
 //
-// To add one: a line in launch_flags.cc, a member that LaunchCommand binds to it, a line in
-// docs/torchrun.md.
+// To add one: a line in launch_flags.cc, a member of LaunchFlags (launch_options.h) that
+// LaunchCommand binds to it, a line in docs/torchrun.md.
 #pragma once
 
 #include <span>

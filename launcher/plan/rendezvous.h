@@ -1,4 +1,4 @@
-// Where the workers of a run meet, out of torchrun's flags for it.
+// The rendezvous of a run: its address, port and id, from torchrun's flags.
 //
 //     const RunRendezvous place = run_rendezvous({.master_port = 29500});
 //     // {"127.0.0.1", 29500, "none"}

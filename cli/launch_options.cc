@@ -1,0 +1,236 @@
+#include "cli/launch_options.h"
+
+#include <algorithm>
+#include <array>
+#include <filesystem>
+#include <string_view>
+#include <utility>
+
+#include <CLI/CLI.hpp>
+#include <fmt/format.h>
+
+#include "cli/flags.h"
+#include "common/os/host_name.h"
+#include "common/os/signal_list.h"
+#include "common/text/parse_number.h"
+#include "launcher/outcome/run_end.h"
+#include "launcher/plan/rendezvous.h"
+#include "launcher/plan/several_nodes.h"
+#include "launcher/plan/store_choice.h"
+
+namespace distrun {
+
+namespace {
+
+StoreChoice store_from(const std::string& text) {
+  std::error_code error;  // Where there is none, an absolute path is asked for.
+  const std::string folder = std::filesystem::current_path(error).string();
+  auto store = parse_store_choice(text, folder);
+  if (!store) throw CLI::ValidationError("--store", store.error().message);
+  return std::move(*store);
+}
+
+class OptionsBuilder {
+ public:
+  OptionsBuilder(const LaunchFlags& flags, const CommandLine& line, const Machine& machine,
+                 const Environment& environment)
+      : flags_(flags), line_(line), machine_(machine), environment_(environment) {}
+
+  LaunchOptions build();
+
+ private:
+  // Throws CLI::ValidationError, naming the flag or the variable that gave the value.
+  [[noreturn]] void refuse(std::string_view name, const std::string& message) const {
+    const GivenFlag* given = line_.find(name);
+    throw CLI::ValidationError(given != nullptr ? given->said : fmt::format("--{}", name), message);
+  }
+
+  template <class Value>
+  Value taken(std::string_view name, Result<Value> value) const {
+    if (!value) refuse(name, value.error().message);
+    return std::move(*value);
+  }
+
+  void take_program();
+  void take_nodes();
+  void take_store();
+  void take_rendezvous();
+  void take_nodes_rendezvous(const RendezvousFlags& flags);
+  void take_log();
+  void take_signals();
+  void take_times();
+  void check_what_is_not_used() const;
+
+  const LaunchFlags& flags_;
+  const CommandLine& line_;
+  const Machine& machine_;
+  const Environment& environment_;
+  LaunchOptions options_;
+};
+
+LaunchOptions OptionsBuilder::build() {
+  options_.same_user = flags_.same_user;
+  options_.role = flags_.role;
+  options_.run_id = flags_.run_id;
+  options_.virtual_local_rank = flags_.virtual_local_rank;
+  take_program();
+  options_.nproc_per_node =
+      taken("nproc-per-node", parse_worker_count(flags_.nproc_per_node, machine_));
+  options_.max_restarts = taken("max-restarts", parse_number<int>(flags_.max_restarts, 0));
+  take_nodes();
+  take_store();
+  take_rendezvous();
+  take_log();
+  take_signals();
+  take_times();
+  check_what_is_not_used();
+  return std::move(options_);
+}
+
+void OptionsBuilder::take_program() {
+  if (line_.program.empty()) throw CLI::RequiredError("PROGRAM");
+  options_.program = line_.program.front();
+  options_.arguments.assign(line_.program.begin() + 1, line_.program.end());
+  options_.module = flags_.module;
+  options_.no_python = flags_.no_python;
+  if (flags_.run_path) {  // It wins over the two others, as under torchrun.
+    options_.module = options_.no_python = false;
+  }
+  if (options_.module && options_.no_python) {
+    refuse("module", "cannot be combined with --no-python");
+  }
+  options_.python = flags_.run_path || flags_.as_torchrun;
+}
+
+void OptionsBuilder::take_nodes() {
+  const auto colon = flags_.nnodes.find(':');
+  const int min = taken("nnodes", parse_number<int>(flags_.nnodes.substr(0, colon), 1));
+  const int max = colon == std::string::npos
+                      ? min
+                      : taken("nnodes", parse_number<int>(flags_.nnodes.substr(colon + 1), 1));
+  if (min > max) refuse("nnodes", "'" + flags_.nnodes + "' is not MIN:MAX");
+  if (min < max) refuse("nnodes", "elastic is not there yet: say how many nodes there are");
+  options_.nnodes = max;
+  options_.node_rank = taken("node-rank", parse_number<int>(flags_.node_rank, 0));
+  if (options_.node_rank >= options_.nnodes) {
+    refuse("node-rank", fmt::format("there is no node {} among --nnodes {}: the first is 0",
+                                    options_.node_rank, options_.nnodes));
+  }
+}
+
+void OptionsBuilder::take_rendezvous() {
+  RendezvousFlags flags{.backend = taken("rdzv-backend", parse_rdzv_backend(flags_.rdzv_backend)),
+                        .standalone = flags_.standalone,
+                        .run_id = flags_.run_id,
+                        .master_addr = taken("master-addr", parse_host(flags_.master_addr))};
+  if (!flags_.rdzv_endpoint.empty())
+    flags.endpoint = taken("rdzv-endpoint", parse_endpoint(flags_.rdzv_endpoint));
+  if (flags.backend == RdzvBackend::kStatic && !flags_.standalone && flags.endpoint &&
+      !flags.endpoint->port) {
+    refuse("rdzv-endpoint", "'" + flags_.rdzv_endpoint + "' has no port: HOST:PORT");
+  }
+  const auto port = taken("master-port", parse_number<std::uint16_t>(flags_.master_port));
+  if (line_.find("master-port") != nullptr) flags.master_port = port;
+  if (!flags_.local_addr.empty())
+    flags.local_addr = taken("local-addr", parse_host(flags_.local_addr));
+  const auto conf = parse_rdzv_conf(flags_.rdzv_conf);
+  if (!conf) refuse("rdzv-conf", conf.error().message);
+  if (options_.nnodes > 1) return take_nodes_rendezvous(flags);
+
+  RunRendezvous place = run_rendezvous(flags);
+  options_.master_addr = std::move(place.address);
+  options_.master_port = place.port;
+  options_.run_id = std::move(place.run_id);
+}
+
+void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
+  if (flags_.standalone) refuse("standalone", "is one node: leave it out, or --nnodes");
+  if (flags.backend == RdzvBackend::kC10d) {
+    refuse(
+        "rdzv-backend",
+        "c10d gives nodes their ranks, which is not there yet: leave it out, and say --node-rank");
+  }
+  options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
+  const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
+  if (port == 0) {
+    refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
+           "0: several nodes need a port that all of them know");
+  }
+  options_.master_port = port.value_or(0);  // Then its default for several nodes.
+  if (const auto settled = settle_several_nodes(options_); !settled) {
+    throw CLI::ParseError(settled.error().message, kExitUsage);
+  }
+  options_.join_timeout =
+      taken("rdzv-conf", join_timeout_of(flags_.rdzv_conf)).value_or(options_.join_timeout);
+}
+
+void OptionsBuilder::take_log() {
+  options_.log = flags_.log.choice(line_, environment_, options_.nproc_per_node);
+  options_.log.host = host_name();
+  if (line_.find("events") != nullptr && flags_.events.empty()) refuse("events", "names no file");
+}
+
+void OptionsBuilder::take_store() {
+  options_.store = store_from(flags_.store);
+  if (options_.store.kind != StoreChoice::Kind::kFile) return;
+  for (const std::string_view name : {"master-addr", "master-port", "rdzv-endpoint", "same-user"}) {
+    if (line_.find(name) != nullptr)
+      refuse(name, "cannot be combined with --store " + flags_.store);
+  }
+}
+
+void OptionsBuilder::take_signals() {
+  options_.end_signals = taken("signals-to-handle", parse_signals(flags_.signals_to_handle));
+  options_.forward_signals = taken("forward-signals", parse_signals(flags_.forward_signals));
+  for (const int signal : options_.forward_signals) {
+    const auto& ends = options_.end_signals;
+    if (std::find(ends.begin(), ends.end(), signal) == ends.end()) continue;
+    refuse("forward-signals",
+           signal_name(signal) +
+               " ends the run: leave it out, or name the signals that are to end "
+               "it in --signals-to-handle");
+  }
+}
+
+void OptionsBuilder::take_times() {
+  constexpr const char* kTorchsVariable = "TORCH_ELASTIC_SHUTDOWN_TIMEOUT";
+  const auto variable = environment_.get(kTorchsVariable);
+  if (line_.find("shutdown-timeout") == nullptr && variable) {
+    options_.shutdown_timeout = seconds_from(kTorchsVariable, *variable);
+  } else {
+    options_.shutdown_timeout = seconds_from("--shutdown-timeout", flags_.shutdown_timeout);
+  }
+  const auto timeout = seconds_from("--timeout", flags_.timeout);
+  if (timeout.count() > 0) options_.timeout = timeout;
+}
+
+// What makes no sense without Python is taken where it would change nothing.
+void OptionsBuilder::check_what_is_not_used() const {
+  constexpr auto kStartMethods = std::to_array<std::string_view>({"spawn", "fork", "forkserver"});
+  if (std::find(kStartMethods.begin(), kStartMethods.end(), flags_.start_method) ==
+      kStartMethods.end()) {
+    refuse("start-method",
+           "'" + flags_.start_method + "' is neither spawn nor fork nor forkserver");
+  }
+  seconds_from("--monitor-interval", flags_.monitor_interval);
+  if (flags_.event_log_handler != "null") {
+    refuse("event-log-handler", "'" + flags_.event_log_handler +
+                                    "' is a handler in Python: leave it out; --events FILE writes "
+                                    "what happens in a run");
+  }
+  if (!flags_.logs_specs.empty()) {
+    refuse("logs-specs", "'" + flags_.logs_specs + "' is a plug-in in Python: leave it out");
+  }
+  if (!flags_.numa_binding.empty()) {
+    refuse("numa-binding", "not supported yet: leave it out, or start PROGRAM with numactl");
+  }
+}
+
+}  // namespace
+
+LaunchOptions launch_options(const LaunchFlags& flags, const CommandLine& line,
+                             const Machine& machine, const Environment& environment) {
+  return OptionsBuilder(flags, line, machine, environment).build();
+}
+
+}  // namespace distrun

@@ -1,0 +1,45 @@
+// From the flags of `distrun launch` to LaunchOptions: CLI11 fills in LaunchFlags, and
+// launch_options() says what they mean.
+//
+//     LaunchFlags flags;
+//     bind_flag(launch, "nnodes", flags.nnodes);
+//     …
+//     const LaunchOptions options = launch_options(flags, line, this_machine(environment),
+//     environment);
+#pragma once
+
+#include <string>
+
+#include "cli/command_line.h"
+#include "cli/log_flags.h"
+#include "common/os/environment.h"
+#include "launcher/plan/options.h"
+#include "launcher/plan/worker_count.h"
+
+namespace distrun {
+
+// The value of each flag as text, or whether it is given.
+struct LaunchFlags {
+  bool as_torchrun = false;  // distrun runs under the name torchrun.
+  std::string nproc_per_node = "1", nnodes = "1", node_rank = "0", max_restarts = "0";
+  bool standalone = false;
+  std::string rdzv_backend = "static", rdzv_endpoint, rdzv_conf;
+  std::string run_id;  // --rdzv-id.
+  std::string local_addr, master_addr = "127.0.0.1", master_port = "0", store = "tcp";
+  bool same_user = false;
+  std::string role = "default";
+  std::string shutdown_timeout = "30", timeout = "0", monitor_interval = "0.1";  // Seconds.
+  std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
+  bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
+  LogFlags log;
+  std::string events;  // A path; empty: none.
+  bool dry_run = false;
+  std::string start_method = "spawn", event_log_handler = "null", logs_specs, numa_binding;
+};
+
+// `line` has the program, and says which flags were given.  Throws CLI::ParseError, naming the flag
+// or the variable that gave a wrong value.
+LaunchOptions launch_options(const LaunchFlags& flags, const CommandLine& line,
+                             const Machine& machine, const Environment& environment);
+
+}  // namespace distrun
