@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/leftovers.h"
+#include "testsuites/harness/session/leaked_process_lines.h"
 
 #include <fmt/format.h>
 

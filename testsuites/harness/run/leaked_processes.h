@@ -2,8 +2,8 @@
 // process that adopts (launcher/process/descendants.h), and are known by a variable that the rank
 // was given.
 //
-//     Orphans orphans;
-//     const auto left = orphans.end("DISTRUN_TEST_RANK=k3kQ2a.17", 2s);     // {"4711 (sleep)"}
+//     LeakedProcesses leaked;
+//     const auto left = leaked.end("DISTRUN_TEST_RANK=k3kQ2a.17", 2s);     // {"4711 (sleep)"}
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace distrun {
 
-class Orphans {
+class LeakedProcesses {
  public:
   // Sends SIGKILL to each child of this process that has `variable`, "NAME=value", in its
   // environment, waits for its end, and goes on with those that have become children by that,
