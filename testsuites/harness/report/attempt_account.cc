@@ -64,7 +64,7 @@ std::string body_of(const RankResult& rank) {
   if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
   if (!rank.leaked.empty()) {
-    text += fmt::format("  left behind, and killed: {}\n", fmt::join(rank.leaked, ", "));
+    text += fmt::format("  leaked, and killed: {}\n", fmt::join(rank.leaked, ", "));
   }
   return shown(text);
 }

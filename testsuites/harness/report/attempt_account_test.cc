@@ -37,7 +37,7 @@ TEST(AttemptAccountTest, TellsAllOfARank) {
             "  stood at:\n"
             "    #0 wait()\n"
             "    #1 test()\n"
-            "  left behind, and killed: 77 (sleep), 78 (sh)\n"
+            "  leaked, and killed: 77 (sleep), 78 (sh)\n"
             "  output:\n"
             "    [rank 2] hello\n"
             "    [rank 2] world\n"

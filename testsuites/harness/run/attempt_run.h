@@ -1,5 +1,5 @@
 // AttemptRun runs one attempt of a test on a test host: one process for each rank, what these print
-// and tell, their ends, and what they leave behind.
+// and tell, their ends, and what they leak.
 //
 //     AttemptRun run(io, host, leaked, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();

@@ -88,7 +88,7 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   if (end.status != RankStatus::kPassed) return end;
   if (!facts.leaked.empty()) {
     return {RankStatus::kFailed,
-            fmt::format("left processes behind: {}", fmt::join(facts.leaked, ", "))};
+            fmt::format("leaked processes: {}", fmt::join(facts.leaked, ", "))};
   }
   if (is_to_end) return {};
   if (facts.skip_reason) return {RankStatus::kSkipped, ""};

@@ -99,8 +99,7 @@ TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
 TEST(VerdictTest, OneThatLeavesProcessesBehind) {
   RankFacts facts = passed();
   facts.leaked = {"12 (sleep)", "13 (sh)"};
-  expect_fails(facts, RankStatus::kFailed,
-               "rank 1 failed: left processes behind: 12 (sleep), 13 (sh)");
+  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: leaked processes: 12 (sleep), 13 (sh)");
 }
 
 TEST(VerdictTest, OneThatCouldNotBeStarted) {
@@ -165,7 +164,7 @@ TEST(VerdictTest, ASkipExcusesNothing) {
   leaves.leaked = {"12 (sleep)"};
   EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 not 2");
   EXPECT_EQ(reason_of(crashes), "rank 0 crashed: signal SIGSEGV (11)");
-  EXPECT_EQ(reason_of(leaves), "rank 0 failed: left processes behind: 12 (sleep)");
+  EXPECT_EQ(reason_of(leaves), "rank 0 failed: leaked processes: 12 (sleep)");
 }
 
 TEST(VerdictTest, DivergedWhereOnlySomeDo) {

@@ -9,7 +9,7 @@ std::vector<std::string> lines_about(const EndedDescendants& left, WasInterrupte
   if (interrupted == WasInterrupted::kNo) {
     for (const Leftover& one : left.ended) {
       lines.push_back(
-          fmt::format("ended a process that tests have left behind: {} ({})", one.pid, one.name));
+          fmt::format("killed a process that tests leaked: {} ({})", one.pid, one.name));
     }
   }
   for (const Leftover& one : left.survivors) {

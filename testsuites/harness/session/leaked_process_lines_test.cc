@@ -10,7 +10,7 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 const EndedDescendants kSome{.ended = {{4711, "sleep"}}, .survivors = {{4712, "cp"}}};
-constexpr const char* kEnded = "ended a process that tests have left behind: 4711 (sleep)";
+constexpr const char* kEnded = "killed a process that tests leaked: 4711 (sleep)";
 constexpr const char* kSurvivor =
     "could not end a process: 4712 (cp) is stuck in the kernel, and still there";
 
