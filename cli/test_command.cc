@@ -19,7 +19,7 @@
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/worker_count.h"
 #include "testsuites/harness/report/result_file.h"
-#include "testsuites/harness/run/leftovers.h"
+#include "testsuites/harness/session/leaked_process_lines.h"
 
 namespace distrun {
 

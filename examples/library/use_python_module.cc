@@ -1,4 +1,5 @@
-// A shared library that has distrun inside, and that Python loads beside its own torch: use_python_module.py.
+// A shared library that has distrun inside, and that Python loads beside its own torch:
+// use_python_module.py.
 #include <exception>
 #include <iostream>
 #include <memory>

@@ -2,9 +2,9 @@
 // own, and that pass where all ranks pass.
 //
 //     #include <ATen/ops/full.h>
-//     #include "distrun/collectives.h"
-//     #include "distrun/process_group.h"
-//     #include "distrun/testing.h"
+//     #include <distrun/collectives.h>
+//     #include <distrun/process_group.h>
+//     #include <distrun/testing.h>
 //
 //     struct SumTest : distrun::DistributedTest {};
 //
@@ -28,11 +28,11 @@
 // differs from TestNeeds' defaults.  Files of tests are sources of the program itself, or of an
 // object library: those of a static library the linker leaves out, for nobody calls a test.
 //
-// EXPECT_*, ASSERT_*, SCOPED_TRACE, GTEST_SKIP work as everywhere; tensors.h and throws.h, which
-// this includes, have more of them.  A rank that makes no assertion fails: include this header, or
-// counted_assertions.h, rather than <gtest/gtest.h>, because it counts them.  A skip is all ranks'
-// or it is an error; what the runner can know (GPUs, backends) belongs into the needs, which it
-// looks at before anything is started.
+// EXPECT_*, ASSERT_*, SCOPED_TRACE, GTEST_SKIP work as everywhere; testing/tensors.h and
+// testing/throws.h, which this header includes, have more of them.  A rank that makes no assertion
+// fails: a file that asserts includes this header, not <gtest/gtest.h> alone, which does not count.
+// A skip is all ranks' or it is an error; what the runner can know (GPUs, backends) belongs into
+// the needs, which it looks at before anything is started.
 //
 // A test of faults says in its needs how ranks are to end, and in its body what the others are to
 // notice, and when:
@@ -62,8 +62,8 @@
 #include <ATen/core/Tensor.h>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
+#include "distrun/detail/counted_assertions.h"
 #include "distrun/test_info.h"
-#include "distrun/testing/counted_assertions.h"
 #include "distrun/testing/tensors.h"
 #include "distrun/testing/throws.h"
 

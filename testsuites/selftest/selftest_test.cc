@@ -232,7 +232,7 @@ TEST_F(SelfTest, ClosedDescriptorsAreAFailure) {
 TEST_F(SelfTest, ADaemonIsFoundNamedAndEnded) {
   const auto result = run_one("Fails.test_leaves_a_daemon");
   EXPECT_THAT(result.reason,
-              ContainsRegex("^rank 1 failed: left processes behind: [0-9]+ \\(the_daemon\\)$"));
+              ContainsRegex("^rank 1 failed: leaked processes: [0-9]+ \\(the_daemon\\)$"));
 }
 
 TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {

@@ -15,8 +15,8 @@
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/collectives.h"
 #include "testsuites/testing/early_operations.h"
-#include "testsuites/testing/place_teller.h"
 #include "testsuites/testing/result_channel.h"
+#include "testsuites/testing/stack_reporter.h"
 
 namespace distrun {
 
@@ -68,7 +68,7 @@ int run_here(int, char**) {
   delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new ToRunner(*rank.channel));
   record_collectives();
-  const PlaceTeller teller(*rank.channel);
+  const StackReporter reporter(*rank.channel);
   at::manual_seed(seed());
   const bool passed = RUN_ALL_TESTS() == 0;
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {

@@ -43,7 +43,7 @@
 
 #include <ATen/core/Tensor.h>
 
-#include "distrun/testing/counted_assertions.h"
+#include "distrun/detail/counted_assertions.h"
 
 namespace distrun {
 

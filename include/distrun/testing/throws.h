@@ -27,7 +27,7 @@
 #include <string>
 #include <type_traits>
 
-#include "distrun/testing/counted_assertions.h"
+#include "distrun/detail/counted_assertions.h"
 
 namespace distrun::internal {
 

@@ -7,7 +7,7 @@
 
 namespace distrun {
 
-// By it processes are known that a rank has left behind.  A test host has it from its start on,
+// Processes that a rank leaked are known by it.  A test host has it from its start on,
 // with rank_mark("") as its value, and a rank writes its own over that: only what was there at the
 // start of a program shows in /proc/PID/environ, which forks inherit.
 inline constexpr const char* kRankMarkVariable = "DISTRUN_TEST_RANK";

@@ -63,8 +63,8 @@ std::string body_of(const RankResult& rank) {
   for (const AssertionFailure& failure : rank.failures) text += lines_of(failure);
   if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
-  if (!rank.left_behind.empty()) {
-    text += fmt::format("  left behind, and killed: {}\n", fmt::join(rank.left_behind, ", "));
+  if (!rank.leaked.empty()) {
+    text += fmt::format("  leaked, and killed: {}\n", fmt::join(rank.leaked, ", "));
   }
   return shown(text);
 }

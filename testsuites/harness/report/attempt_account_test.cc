@@ -26,7 +26,7 @@ TEST(AttemptAccountTest, TellsAllOfARank) {
       .end = "signal SIGSEGV (11)",
       .stands_at = "#0 wait()\n#1 test()\n",
       .output = "hello\nworld",
-      .left_behind = {"77 (sleep)", "78 (sh)"}};
+      .leaked = {"77 (sleep)", "78 (sh)"}};
   EXPECT_EQ(told(result),
             "rank 2: crashed\n"
             "  suites/comm.cc:14: Expected equality:\n"
@@ -37,7 +37,7 @@ TEST(AttemptAccountTest, TellsAllOfARank) {
             "  stood at:\n"
             "    #0 wait()\n"
             "    #1 test()\n"
-            "  left behind, and killed: 77 (sleep), 78 (sh)\n"
+            "  leaked, and killed: 77 (sleep), 78 (sh)\n"
             "  output:\n"
             "    [rank 2] hello\n"
             "    [rank 2] world\n"

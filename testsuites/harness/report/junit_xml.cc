@@ -59,7 +59,7 @@ Verdict verdict_of(const AttemptResult& attempt) {
         return !attempt.culprits.empty() && rank.rank == attempt.culprits.front();
       });
   // Where no rank is to blame, nothing could be started; one that skipped or passed differs from
-  // the others, or left something behind.
+  // the others, or leaked a process.
   if (culprit == attempt.ranks.end()) return {true, text_of(attempt.status)};
   if (culprit->status == RankStatus::kSkipped) return {false, "diverged"};
   if (culprit->status == RankStatus::kPassed) return {false, text_of(attempt.status)};

@@ -15,9 +15,10 @@
 //                 "earlier_attempts": [{"attempt": 1, "status": "failed", "seconds": 0.1,
 //                                       "reason": "…", "culprits": [], "ranks": []}]}]}
 //
-// Each test is one line.  The meaning of the fields is that of test_events.h, and the words for a status
-// are its text_of(). "attempt", "culprits" and "ranks" are those of the last attempt; where nothing
-// was started, "attempt" is 0 and there are no ranks.  Bytes that are no UTF-8 become U+FFFD. Pure.
+// Each test is one line.  The meaning of the fields is that of test_events.h, and the words for a
+// status are its text_of(). "attempt", "culprits" and "ranks" are those of the last attempt; where
+// nothing was started, "attempt" is 0 and there are no ranks.  Bytes that are no UTF-8 become
+// U+FFFD. Pure.
 #pragma once
 
 #include <string>

@@ -44,7 +44,7 @@ TEST(ResultJsonTest, TellsAllOfATest) {
   rank.skip_reason = "why";
   rank.end = "signal SIGSEGV (11)";
   rank.stands_at = "#0 here";
-  rank.left_behind = {"77 (sleep)"};
+  rank.leaked = {"77 (sleep)"};
   rank.collectives = {{.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3}};
   EXPECT_EQ(written(result), nlohmann::json::parse(R"-({
     "id": "gloo.CommTest.test_x", "status": "failed", "seconds": 1.204,

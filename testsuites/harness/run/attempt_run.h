@@ -1,7 +1,7 @@
 // AttemptRun runs one attempt of a test on a test host: one process for each rank, what these print
-// and tell, their ends, and what they leave behind.
+// and tell, their ends, and what they leak.
 //
-//     AttemptRun run(io, host, orphans, {.test = test, .ranks = 4, …}, on_end);
+//     AttemptRun run(io, host, leaked, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
 //     run.interrupt();                     // on_end comes all the same
 //     run.pause();  …;  run.resume();      // what lies between does not count as time
@@ -22,7 +22,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "testsuites/harness/run/attempt_supervisor.h"
-#include "testsuites/harness/run/orphans.h"
+#include "testsuites/harness/run/leaked_processes.h"
 #include "testsuites/harness/run/test_events.h"
 #include "testsuites/harness/run/test_host_process.h"
 
@@ -45,8 +45,8 @@ class AttemptRun {
     AttemptSupervisor::Options limits;
   };
 
-  AttemptRun(boost::asio::io_context& io, TestHostProcess& host, Orphans& orphans, Options options,
-             std::function<void(AttemptResult)> on_end);
+  AttemptRun(boost::asio::io_context& io, TestHostProcess& host, LeakedProcesses& leaked,
+             Options options, std::function<void(AttemptResult)> on_end);
   ~AttemptRun();
   AttemptRun(const AttemptRun&) = delete;
   AttemptRun& operator=(const AttemptRun&) = delete;

@@ -110,7 +110,7 @@ TEST_F(RankTest, OutputThatSomebodyHoldsOpenIsNotAwaited) {
   left_expected_ = 1;
   EXPECT_EQ(rank("leaves_its_output_open").output, "printed\n");
   EXPECT_EQ(result_.reason,
-            "rank 0 failed: left processes behind: one that holds its output, and could not be "
+            "rank 0 failed: leaked processes: one that holds its output, and could not be "
             "found");
 }
 

@@ -48,8 +48,7 @@ struct RankResult {
   std::string stands_at;  // Of a rank that did not end: where it was, several lines; else empty.
   std::string output;     // What it wrote to stdout and stderr, in the order of arrival; shortened.
   std::vector<Collective> collectives;
-  std::vector<std::string>
-      left_behind;  // Processes that outlived it and were killed: "1234 (sleep)".
+  std::vector<std::string> leaked;  // Processes that outlived it and were killed: "1234 (sleep)".
 };
 
 struct AttemptResult {

@@ -113,7 +113,7 @@ TEST_F(HostTest, WhatItSaysOfUnknownRanksIsNotBelieved) {
 TEST_F(HostTest, WhatItSaysTwiceIsTrueOnce) {
   const auto results = run(the({"leaves_its_output_open"}), options_with("says_ends_twice"));
   ASSERT_THAT(results, SizeIs(1));
-  EXPECT_THAT(results[0].reason, StartsWith("rank 0 failed: left processes behind: "));
+  EXPECT_THAT(results[0].reason, StartsWith("rank 0 failed: leaked processes: "));
   EXPECT_THAT(results[0].reason, EndsWith(" (says_ends_twice)"));
 }
 

@@ -12,9 +12,10 @@
 
 #include "launcher/process/child_reaper.h"
 #include "testsuites/harness/run/attempt_run.h"
-#include "testsuites/harness/run/orphans.h"
+#include "testsuites/harness/run/host_pool.h"
+#include "testsuites/harness/run/leaked_processes.h"
+#include "testsuites/harness/run/result_ledger.h"
 #include "testsuites/harness/run/schedule.h"
-#include "testsuites/harness/run/test_host_process.h"
 
 namespace distrun {
 
@@ -30,13 +31,6 @@ constexpr std::chrono::seconds kPauseTimeout{2};
 struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   using Clock = std::chrono::steady_clock;
 
-  struct Host {
-    std::unique_ptr<TestHostProcess> process;
-    bool ready = false;
-    int losses = 0;
-    std::string given_up;  // Why it is not started again.
-    std::vector<TestInfo> tests;
-  };
   // There may be hundreds of thousands, of a few tests.
   struct Item {
     const PlannedTest& plan;
@@ -54,9 +48,16 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         options(std::move(given)),
         on_event(std::move(to)),
         schedule(options.jobs),
-        hosts(options.programs.size()),
-        orphans(io, [this](pid_t child) { return is_host(child); }) {
-    orphans.begin();
+        ledger({.no_skips = options.no_skips, .keeps_all_results = options.keeps_all_results}),
+        hosts(io,
+              {.programs = options.programs,
+               .environment = options.environment,
+               .keeps_terminal = options.rank_under >= 0,
+               .ready_timeout = options.host_timeout,
+               .losses_max = options.host_losses_max},
+              handlers()),
+        reaper(io, [this](pid_t child) { return hosts.has(child); }) {
+    reaper.begin();
     if (options.keeps_order) schedule.keep_order();
   }
 
@@ -66,76 +67,51 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   std::function<void(Result<std::vector<LoadedTest>>)> on_loaded;
   std::function<void()> on_end, on_paused;
   Schedule schedule;
-  std::vector<Host> hosts;
-  ChildReaper orphans;
-  Orphans left_behind;
+  ResultLedger ledger;
+  HostPool hosts;
+  ChildReaper reaper;
+  LeakedProcesses leaked;
   std::vector<PlannedTest> planned;
   std::vector<Item> items;
   std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
   std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
   std::uint64_t next_key = 1;
-  std::map<std::size_t, TestResult> results;                  // By item.
-  std::map<const PlannedTest*, std::size_t> passed_the_last;  // Items; unless all are kept.
-  TestsSummary summary;
   Clock::time_point begun;
   std::string why_not_run;  // Once it is stopping.
   asio::steady_timer pause_timer{io};
   bool paused = false;
   bool running = false, stopping = false, interrupted = false, ended = false;
 
-  bool is_host(pid_t child) const {
-    return std::any_of(hosts.begin(), hosts.end(), [child](const Host& host) {
-      return host.process && host.process->pid() == child;
-    });
+  HostPool::Handlers handlers() {
+    return {.on_ready = [this](std::size_t program) { host_ready(program); },
+            .on_forked =
+                [this](const RankForked& forked, UniqueFd pidfd) {
+                  if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
+                  if (on_paused) look_whether_paused();
+                },
+            .on_not_forked =
+                [this](const RankNotForked& not_forked) {
+                  if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
+                  if (on_paused) look_whether_paused();
+                },
+            .on_ended =
+                [this](const RankEnded& rank) {
+                  if (auto* run = run_of(rank.key)) run->ended(rank);
+                },
+            .on_lost = [this](std::size_t program,
+                              const std::string& text) { host_lost(program, text); }};
   }
 
   void load() {
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (const auto started = start_host(i); !started) return loaded(started.error());
-    }
+    if (const auto started = hosts.start_all(); !started) loaded(started.error());
   }
 
-  Result<void> start_host(std::size_t index) {
-    hosts[index].ready = false;
-    TestHostProcess::Handlers handlers{
-        .on_ready = [this,
-                     index](std::vector<TestInfo> tests) { host_ready(index, std::move(tests)); },
-        .on_forked =
-            [this](const RankForked& forked, UniqueFd pidfd) {
-              if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
-              if (on_paused) look_whether_paused();
-            },
-        .on_not_forked =
-            [this](const RankNotForked& not_forked) {
-              if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
-              if (on_paused) look_whether_paused();
-            },
-        .on_ended =
-            [this](const RankEnded& rank) {
-              if (auto* run = run_of(rank.key)) run->ended(rank);
-            },
-        .on_lost = [this, index](const std::string& reason) { host_lost(index, reason); }};
-    auto host =
-        TestHostProcess::start(io, options.programs[index], options.environment,
-                               options.rank_under >= 0, std::move(handlers), options.host_timeout);
-    if (!host) return host.error().with_context("start " + options.programs[index]);
-    hosts[index].process = std::move(*host);
-    return {};
-  }
-
-  void host_ready(std::size_t index, std::vector<TestInfo> tests) {
-    hosts[index].ready = true;
-    hosts[index].tests = std::move(tests);
+  void host_ready(std::size_t program) {
     if (running) {
-      for (const std::size_t test : take_waiting(index)) begin(test);
-      return;
+      for (const std::size_t test : take_waiting(program)) begin(test);
+    } else if (auto all = hosts.tests()) {
+      loaded(std::move(*all));
     }
-    std::vector<LoadedTest> all;
-    for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (!hosts[i].ready) return;
-      for (const TestInfo& test : hosts[i].tests) all.push_back({test, i});
-    }
-    loaded(std::move(all));
   }
 
   void loaded(Result<std::vector<LoadedTest>> tests) {
@@ -144,47 +120,37 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     });
   }
 
-  void host_lost(std::size_t index, const std::string& reason) {
-    const std::string text =
-        fmt::format("the test host {} is lost: {}", options.programs[index], reason);
-    hosts[index].ready = false;
+  void host_lost(std::size_t program, const std::string& text) {
     if (!running) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
     std::vector<std::size_t> there;
     for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i].run && items[i].plan.program == index) there.push_back(i);
+      if (items[i].run && items[i].plan.program == program) there.push_back(i);
     }
     for (const std::size_t i : there) {
       items[i].again = there.size() > 1 || !items[i].run->has_reached_host();
       items[i].run->host_lost();
     }
     // Not from within its handler.
-    asio::post(io, [self = shared_from_this(), index] { self->replace_host(index); });
+    asio::post(io, [self = shared_from_this(), program] { self->replace_host(program); });
   }
 
-  void replace_host(std::size_t index) {
+  void replace_host(std::size_t program) {
     if (ended) return;
-    hosts[index].process.reset();
-    if (stopping) return;
-    const bool broken = ++hosts[index].losses > options.host_losses_max;
-    const auto started = broken ? Result<void>(Error{ErrorKind::kSystem, "it ends again and again"})
-                                : start_host(index);
-    if (!started) give_up(index, started.error().message);
+    if (stopping) return hosts.end(program);
+    if (!hosts.replace(program)) give_up(program);
   }
 
   // The tests of other programs go on.
-  void give_up(std::size_t index, const std::string& problem) {
-    Host& host = hosts[index];
-    host.given_up =
-        fmt::format("the test host {} is not there: {}", options.programs[index], problem);
-    on_event(TestsNoticed{host.given_up});
-    for (const std::size_t test : take_waiting(index)) fail_without_host(test);
+  void give_up(std::size_t program) {
+    on_event(TestsNoticed{hosts.given_up(program)});
+    for (const std::size_t test : take_waiting(program)) fail_without_host(test);
     go_on();
   }
 
   void fail_without_host(std::size_t index) {
     schedule.done(index);
-    finish(index, TestStatus::kFailed, hosts[items[index].plan.program].given_up);
+    finish(index, TestStatus::kFailed, hosts.given_up(items[index].plan.program));
   }
 
   void run(TestPlan plan_of_all) {
@@ -208,7 +174,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       }
     }
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (!hosts[i].ready) replace_host(i);  // It has ended since it was loaded.
+      if (!hosts.is_ready(i)) replace_host(i);  // It has ended since it was loaded.
     }
     go_on();
   }
@@ -223,10 +189,10 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void go_on() {
     while (const auto test = stopping || paused ? std::nullopt : schedule.take()) {
-      const Host& host = hosts[items[test->id].plan.program];
-      if (host.ready) {
+      const std::size_t program = items[test->id].plan.program;
+      if (hosts.is_ready(program)) {
         begin(test->id);
-      } else if (!host.given_up.empty()) {
+      } else if (!hosts.given_up(program).empty()) {
         fail_without_host(test->id);
       } else {
         waiting_for_host.push_back(test->id);
@@ -273,7 +239,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     its.limits.timeout = plan.timeout;
     its.limits.looked_at = options.rank_under;
     item.run = std::make_unique<AttemptRun>(
-        io, *hosts[plan.program].process, left_behind, std::move(its),
+        io, hosts.process(plan.program), leaked, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     item.run->begin();
     if (paused) item.run->pause();
@@ -300,7 +266,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       return go_on();
     }
     item.alone = false;
-    if (result.status != TestStatus::kFailed) hosts[item.plan.program].losses = 0;
+    if (result.status != TestStatus::kFailed) hosts.passed_a_test(item.plan.program);
     const bool tried_again =
         result.status == TestStatus::kFailed && !stopping && result.attempt < options.attempts_max;
     on_event(AttemptEnded{item.plan.test.id, item.repetition, result, !tried_again});
@@ -317,51 +283,16 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void finish(std::size_t index, TestStatus status, std::string reason) {
     Item& item = items[index];
-    if (status == TestStatus::kSkipped && options.no_skips) {
-      status = TestStatus::kFailed;
-      reason = "skipped, which --no-skips forbids: " + reason;
-    }
     item.done = true;
-    TestResult result{.test = item.plan.test,
-                      .status = status,
-                      .reason = reason,
-                      .attempts = std::move(item.attempts),
-                      .repetition = item.repetition,
-                      .backend = item.plan.backend,
-                      .repeat_command = item.plan.repeat_command};
-    for (const AttemptResult& attempt : result.attempts) result.time += attempt.time;
+    TestResult result = ledger.result_of(item.plan, item.repetition, std::move(item.attempts),
+                                         status, std::move(reason));
     on_event(TestEnded{result});
-    count(status);
-    keep(index, std::move(result));
+    status = result.status;
+    ledger.add(index, item.plan, std::move(result));
     if (status == TestStatus::kFailed && options.fail_fast && !stopping) {
       on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
       stop("a test had failed before it was started (--fail-fast)");
     }
-  }
-
-  void count(TestStatus status) {
-    switch (status) {
-      case TestStatus::kFlaky:
-        ++summary.flaky;
-        [[fallthrough]];
-      case TestStatus::kPassed:
-        ++summary.passed;
-        break;
-      case TestStatus::kSkipped:
-        ++summary.skipped;
-        break;
-      default:
-        ++summary.failed;
-    }
-  }
-
-  void keep(std::size_t index, TestResult result) {
-    if (result.status == TestStatus::kPassed && !options.keeps_all_results) {
-      for (AttemptResult& attempt : result.attempts) attempt.ranks = {};
-      const auto [before, first] = passed_the_last.try_emplace(&items[index].plan, index);
-      if (!first) results.erase(std::exchange(before->second, index));
-    }
-    results.emplace(index, std::move(result));
   }
 
   // Those that run come to their end.
@@ -419,13 +350,10 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     for (std::size_t i = 0; i < items.size(); ++i) {
       if (!items[i].done) finish(i, TestStatus::kInterrupted, why_not_run);
     }
-    TestsEnded all;
-    for (auto& [index, result] : results) all.results.push_back(std::move(result));
-    all.summary = summary;
-    all.summary.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
-    on_event(TestEvent(std::move(all)));
-    orphans.end();
-    hosts.clear();
+    on_event(
+        ledger.take(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun)));
+    reaper.end();
+    hosts.end_all();
     on_end();
   }
 };
@@ -435,9 +363,9 @@ TestRunner::TestRunner(asio::io_context& io, Options options,
     : impl_(std::make_shared<Impl>(io, std::move(options), std::move(on_event))) {}
 
 TestRunner::~TestRunner() {
-  impl_->orphans.end();
+  impl_->reaper.end();
   impl_->items.clear();
-  impl_->hosts.clear();
+  impl_->hosts.end_all();
 }
 
 void TestRunner::load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded) {

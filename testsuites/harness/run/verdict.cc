@@ -86,9 +86,9 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   const bool is_to_end = expected != needs.expected_ends.end();
   Finding end = is_to_end ? find_expected(expected->second, facts) : find_end(facts);
   if (end.status != RankStatus::kPassed) return end;
-  if (!facts.left_behind.empty()) {
+  if (!facts.leaked.empty()) {
     return {RankStatus::kFailed,
-            fmt::format("left processes behind: {}", fmt::join(facts.left_behind, ", "))};
+            fmt::format("leaked processes: {}", fmt::join(facts.leaked, ", "))};
   }
   if (is_to_end) return {};
   if (facts.skip_reason) return {RankStatus::kSkipped, ""};
@@ -123,7 +123,7 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
                     .stands_at = std::move(facts.stands_at),
                     .output = std::move(facts.output),
                     .collectives = std::move(facts.collectives),
-                    .left_behind = std::move(facts.left_behind)};
+                    .leaked = std::move(facts.leaked)};
   if (finding.status == RankStatus::kPassed || finding.status == RankStatus::kSkipped)
     return result;
   if (result.failures.empty()) result.failures.push_back({.message = finding.text});

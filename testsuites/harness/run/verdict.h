@@ -42,7 +42,7 @@ struct RankFacts {
   std::string stands_at;
   std::string output;
   std::vector<Collective> collectives;
-  std::vector<std::string> left_behind;
+  std::vector<std::string> leaked;
   int order = 0;  // When it ended, or was seen to have failed: 1 for the first.
 };
 

@@ -98,9 +98,8 @@ TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
 
 TEST(VerdictTest, OneThatLeavesProcessesBehind) {
   RankFacts facts = passed();
-  facts.left_behind = {"12 (sleep)", "13 (sh)"};
-  expect_fails(facts, RankStatus::kFailed,
-               "rank 1 failed: left processes behind: 12 (sleep), 13 (sh)");
+  facts.leaked = {"12 (sleep)", "13 (sh)"};
+  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: leaked processes: 12 (sleep), 13 (sh)");
 }
 
 TEST(VerdictTest, OneThatCouldNotBeStarted) {
@@ -162,10 +161,10 @@ TEST(VerdictTest, ASkipExcusesNothing) {
   RankFacts fails = skips, crashes = skips, leaves = skips;
   fails.failures = failed(1).failures;
   crashes.end = KilledBy{SIGSEGV};
-  leaves.left_behind = {"12 (sleep)"};
+  leaves.leaked = {"12 (sleep)"};
   EXPECT_EQ(reason_of(fails), "rank 0 failed: a_test.cc:7: x is 1 not 2");
   EXPECT_EQ(reason_of(crashes), "rank 0 crashed: signal SIGSEGV (11)");
-  EXPECT_EQ(reason_of(leaves), "rank 0 failed: left processes behind: 12 (sleep)");
+  EXPECT_EQ(reason_of(leaves), "rank 0 failed: leaked processes: 12 (sleep)");
 }
 
 TEST(VerdictTest, DivergedWhereOnlySomeDo) {
@@ -232,7 +231,7 @@ TEST(VerdictTest, WhatHappensBeforeAnExpectedEndCountsToo) {
   EXPECT_EQ(judged({facts}, needs).reason, "rank 0 failed: a_test.cc:7: x is 1 not 2");
   facts = {.end = KilledBy{SIGKILL}, .sent_garbage = true};
   EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
-  facts = {.end = KilledBy{SIGKILL}, .left_behind = {"12 (sleep)"}};
+  facts = {.end = KilledBy{SIGKILL}, .leaked = {"12 (sleep)"}};
   EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
 }
 

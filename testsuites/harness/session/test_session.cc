@@ -22,7 +22,7 @@
 #include "testsuites/harness/report/junit_xml.h"
 #include "testsuites/harness/report/result_file.h"
 #include "testsuites/harness/report/result_json.h"
-#include "testsuites/harness/run/leftovers.h"
+#include "testsuites/harness/session/leaked_process_lines.h"
 
 namespace distrun {
 

@@ -218,7 +218,7 @@ TEST_F(TestSessionTest, TheEndOfTheGuardEndsTheRun) {
 TEST_F(TestSessionTest, WhatTestsLeaveBehindIsEndedAndAFailure) {
   EXPECT_EQ(status_of({"leaves_a_process_that_is_not_found"}), 1);
   EXPECT_THAT(out_, EndsWith("\n1 passed, 0 failed, 0 skipped\n"));
-  EXPECT_THAT(err_, StartsWith("distrun test: ended a process that tests have left behind: "));
+  EXPECT_THAT(err_, StartsWith("distrun test: killed a process that tests leaked: "));
   EXPECT_FALSE(has_children());
 }
 

@@ -5,7 +5,7 @@
 //
 // Its ranks have no parent-death signal as soon as the runner knows of them: whatever becomes of
 // them is its doing.  They do not write their mark over the host's, unless that says all ends
-// twice: what they leave behind is not found.
+// twice: what they leak is not found.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

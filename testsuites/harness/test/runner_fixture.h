@@ -6,7 +6,7 @@
 //     };
 //     TEST_F(MyTest, …) { EXPECT_EQ(run_one("Well.test_passes").status, TestStatus::kPassed); }
 //
-// Whatever the run has left behind is a failure of the test.
+// A process that the run leaks is a failure of the test.
 #pragma once
 
 #include <functional>

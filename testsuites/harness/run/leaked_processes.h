@@ -1,9 +1,9 @@
-// Processes that a rank has left behind: its descendants that outlive it become children of the
-// process that adopts (launcher/process/leaked_processes.h), and are known by a variable that the
-// rank was given.
+// LeakedProcesses finds and kills the processes that a rank leaked: its descendants that outlive it
+// become children of the process that adopts (launcher/process/leaked_processes.h), and are known by a
+// variable that the rank was given.
 //
-//     Orphans orphans;
-//     const auto left = orphans.end("DISTRUN_TEST_RANK=k3kQ2a.17", 2s);     // {"4711 (sleep)"}
+//     LeakedProcesses leaked;
+//     const auto left = leaked.end("DISTRUN_TEST_RANK=k3kQ2a.17", 2s);     // {"4711 (sleep)"}
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace distrun {
 
-class Orphans {
+class LeakedProcesses {
  public:
   // Sends SIGKILL to each child of this process that has `variable`, "NAME=value", in its
   // environment, waits for its end, and goes on with those that have become children by that,

@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/leftovers.h"
+#include "testsuites/harness/session/leaked_process_lines.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -10,16 +10,16 @@ using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
 const KilledProcesses kSome{.killed = {{4711, "sleep"}}, .survivors = {{4712, "cp"}}};
-constexpr const char* kEnded = "ended a process that tests have left behind: 4711 (sleep)";
+constexpr const char* kEnded = "killed a process that tests leaked: 4711 (sleep)";
 constexpr const char* kSurvivor =
     "could not end a process: 4712 (cp) is stuck in the kernel, and still there";
 
-TEST(LeftoversTest, WhatCouldNotBeEndedIsToldToo) {
+TEST(LeakedProcessLinesTest, WhatCouldNotBeEndedIsToldToo) {
   EXPECT_THAT(lines_about(kSome, WasInterrupted::kNo), ElementsAre(kEnded, kSurvivor));
   EXPECT_THAT(lines_about({}, WasInterrupted::kNo), IsEmpty());
 }
 
-TEST(LeftoversTest, WhatAnInterruptHasEndedIsNobodysFault) {
+TEST(LeakedProcessLinesTest, WhatAnInterruptHasEndedIsNobodysFault) {
   EXPECT_THAT(lines_about(kSome, WasInterrupted::kYes), ElementsAre(kSurvivor));
 }
 

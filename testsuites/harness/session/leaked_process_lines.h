@@ -1,10 +1,9 @@
-// What is said of processes that tests have left behind, and that were found when nothing of the
-// run was to be there any more.
+// What distrun says of leaked processes that it finds after the last test has ended.
 //
 //     for (const std::string& line : lines_about(kill_leaked_processes(30s), WasInterrupted::kNo))
 //     …
 //
-//     "ended a process that tests have left behind: 4711 (sleep)"
+//     "killed a process that tests leaked: 4711 (sleep)"
 //     "could not end a process: 4712 (cp) is stuck in the kernel, and still there"
 //
 // Pure.

@@ -1,7 +1,7 @@
-// PlaceTeller says where a rank stands when the runner asks, because the rank hangs: what its main
-// thread is doing, and which collective it waits in.
+// StackReporter says where a rank stands when the runner asks, because the rank hangs: what its
+// main thread is doing, and which collective it waits in.
 //
-//     PlaceTeller teller(channel);       // in the main thread, before the test
+//     StackReporter reporter(channel);       // in the main thread, before the test
 //
 // The question is the signal where_signal(), which a thread of its own takes; that one has the main
 // thread look at its own stack.  A rank that is stopped cannot answer.
@@ -15,15 +15,15 @@
 
 namespace distrun {
 
-class PlaceTeller {
+class StackReporter {
  public:
   // From here on the signal is blocked in every thread that is started.  `channel` must live for as
   // long as the process.
-  explicit PlaceTeller(ResultChannel& channel);
+  explicit StackReporter(ResultChannel& channel);
 };
 
 // The same of a thread of this process: the collectives under way, then the stack, in lines.  Needs
-// a PlaceTeller, and another thread than that one.
+// a StackReporter, and another thread than that one.
 std::string place_of(pthread_t thread);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/leftovers.h"
+#include "testsuites/harness/session/leaked_process_lines.h"
 
 #include <fmt/format.h>
 
@@ -9,7 +9,7 @@ std::vector<std::string> lines_about(const KilledProcesses& left, WasInterrupted
   if (interrupted == WasInterrupted::kNo) {
     for (const LeakedProcess& one : left.killed) {
       lines.push_back(
-          fmt::format("ended a process that tests have left behind: {} ({})", one.pid, one.name));
+          fmt::format("killed a process that tests leaked: {} ({})", one.pid, one.name));
     }
   }
   for (const LeakedProcess& one : left.survivors) {

@@ -1,4 +1,4 @@
-#include "testsuites/testing/place_teller.h"
+#include "testsuites/testing/stack_reporter.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -64,7 +64,7 @@ std::string place_of(pthread_t thread) {
   return last_collective() + "\n" + stack_of(thread);
 }
 
-PlaceTeller::PlaceTeller(ResultChannel& channel) {
+StackReporter::StackReporter(ResultChannel& channel) {
   Backtrace::prepare();
   ::sem_init(&stack_is_taken, 0, 0);
   ::signal(stack_signal(), take_stack);

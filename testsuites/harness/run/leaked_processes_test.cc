@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/orphans.h"
+#include "testsuites/harness/run/leaked_processes.h"
 
 #include <chrono>
 #include <csignal>
@@ -48,10 +48,10 @@ void end(pid_t child) {
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
+TEST(LeakedProcessesTest, OnlyThoseWithTheVariableAreEnded) {
   const pid_t mine = start("RANK_KEY=7", kSleeps);
   const pid_t other = start("RANK_KEY=77", kSleeps), another = start("A_RANK_KEY=7", kSleeps);
-  const auto ended = Orphans().end("RANK_KEY=7", seconds(10));
+  const auto ended = LeakedProcesses().end("RANK_KEY=7", seconds(10));
   ASSERT_THAT(ended, SizeIs(1));
   EXPECT_EQ(ended[0].substr(0, ended[0].find(' ')), std::to_string(mine));
   int status = 0;
@@ -63,44 +63,44 @@ TEST(OrphansTest, OnlyThoseWithTheVariableAreEnded) {
   }
 }
 
-TEST(OrphansTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
+TEST(LeakedProcessesTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
   const pid_t bare = start(nullptr, kSleeps);
   const pid_t ended = ::fork();
   if (ended == 0) ::_exit(0);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(Orphans().end("RANK_KEY=9", seconds(20)), IsEmpty());
+  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=9", seconds(20)), IsEmpty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   end(bare);
   end(ended);
 }
 
-TEST(OrphansTest, WhenTheTimeIsOverNobodyIsEnded) {
+TEST(LeakedProcessesTest, WhenTheTimeIsOverNobodyIsEnded) {
   const pid_t mine = start("RANK_KEY=10", kSleeps);
-  EXPECT_THAT(Orphans().end("RANK_KEY=10", seconds(0)), IsEmpty());
+  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=10", seconds(0)), IsEmpty());
   EXPECT_EQ(::waitpid(mine, nullptr, WNOHANG), 0);
   end(mine);
 }
 
-TEST(OrphansTest, WhatBecomesAChildByThatIsEndedToo) {
+TEST(LeakedProcessesTest, WhatBecomesAChildByThatIsEndedToo) {
   ASSERT_TRUE(become_subreaper());
   start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
-  EXPECT_THAT(Orphans().end("RANK_KEY=8", seconds(10)), SizeIs(2));
-  EXPECT_THAT(Orphans().end("RANK_KEY=8", seconds(10)), IsEmpty());
+  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=8", seconds(10)), SizeIs(2));
+  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=8", seconds(10)), IsEmpty());
   EXPECT_THAT(kill_leaked_processes(seconds(10)).killed, IsEmpty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // It is met again and again as long as the run goes on: looking at it must cost time only once.
-TEST(OrphansTest, OneWithoutAnEnvironmentIsAStrangerFromThenOn) {
+TEST(LeakedProcessesTest, OneWithoutAnEnvironmentIsAStrangerFromThenOn) {
   const pid_t stranger = start("RANK_KEY=9", "echo; exec env -i sleep 1000 >/dev/null");
   while (process_name(stranger) != "sleep") ::sched_yield();
-  Orphans orphans;
-  EXPECT_THAT(orphans.end("RANK_KEY=9", seconds(10)), IsEmpty());
-  EXPECT_EQ(orphans.strangers(), std::set<pid_t>{stranger});
+  LeakedProcesses leaked;
+  EXPECT_THAT(leaked.end("RANK_KEY=9", seconds(10)), IsEmpty());
+  EXPECT_EQ(leaked.strangers(), std::set<pid_t>{stranger});
   ::kill(stranger, SIGKILL);
   ::waitpid(stranger, nullptr, 0);
-  orphans.end("RANK_KEY=9", seconds(10));
-  EXPECT_THAT(orphans.strangers(), IsEmpty());
+  leaked.end("RANK_KEY=9", seconds(10));
+  EXPECT_THAT(leaked.strangers(), IsEmpty());
 }
 
 }  // namespace

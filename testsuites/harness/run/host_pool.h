@@ -1,0 +1,95 @@
+// HostPool keeps a test host running for each program of tests.
+//
+//     HostPool hosts(io, {.programs = {"build/distrun-suites"}, …}, handlers);
+//     const auto started = hosts.start_all();
+//     …                                        // on_ready, and then:
+//     hosts.process(0).fork(…);
+//     …                                        // on_lost, and then, not from within it:
+//     if (!hosts.replace(0)) … hosts.given_up(0) …
+//
+// It does not know which tests run where: its owner decides what a lost host means for them.
+// Threads: all on that of `io`.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+
+#include "common/os/environment.h"
+#include "distrun/result.h"
+#include "testsuites/harness/run/planned_test.h"
+#include "testsuites/harness/run/test_host_process.h"
+
+namespace distrun {
+
+class HostPool {
+ public:
+  struct Options {
+    std::vector<std::string> programs;
+    Environment environment;
+    bool keeps_terminal = false;  // A rank may be given it.
+    std::chrono::milliseconds ready_timeout{0};
+    int losses_max = 0;  // In a row, with no passed_a_test() between: more, and it is given up.
+  };
+  struct Handlers {
+    std::function<void(std::size_t program)> on_ready;
+    std::function<void(const RankForked&, UniqueFd pidfd)> on_forked;
+    std::function<void(const RankNotForked&)> on_not_forked;
+    std::function<void(const RankEnded&)> on_ended;
+    // "the test host build/my_tests is lost: …"
+    std::function<void(std::size_t program, const std::string& text)> on_lost;
+  };
+
+  HostPool(boost::asio::io_context& io, Options options, Handlers handlers);
+  HostPool(const HostPool&) = delete;
+  HostPool& operator=(const HostPool&) = delete;
+
+  Result<void> start_all();
+
+  // Ends the host, and starts it again.  False if that is not possible, or was done too often: then
+  // it is given up.
+  bool replace(std::size_t program);
+
+  // Ends the host of the program, or all of them.
+  void end(std::size_t program) { hosts_[program].process.reset(); }
+  void end_all() { hosts_.clear(); }
+
+  // REQUIRES: is_ready(program).
+  TestHostProcess& process(std::size_t program) { return *hosts_[program].process; }
+  bool is_ready(std::size_t program) const { return hosts_[program].ready; }
+
+  // Why it is not started again; empty if it may be.
+  const std::string& given_up(std::size_t program) const { return hosts_[program].given_up; }
+
+  void passed_a_test(std::size_t program) { hosts_[program].losses = 0; }
+
+  // The tests of all programs, in their order, once all hosts are ready.
+  std::optional<std::vector<LoadedTest>> tests() const;
+
+  bool has(pid_t child) const;
+  std::size_t size() const { return hosts_.size(); }
+
+ private:
+  struct Host {
+    std::unique_ptr<TestHostProcess> process;
+    bool ready = false;
+    int losses = 0;
+    std::string given_up;
+    std::vector<TestInfo> tests;
+  };
+
+  Result<void> start(std::size_t program);
+
+  boost::asio::io_context& io_;
+  const Options options_;
+  const Handlers handlers_;
+  std::vector<Host> hosts_;
+};
+
+}  // namespace distrun

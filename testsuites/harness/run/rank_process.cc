@@ -1,0 +1,216 @@
+#include "testsuites/harness/run/rank_process.h"
+
+#include <csignal>
+#include <string_view>
+#include <utility>
+#include <variant>
+
+#include <fcntl.h>
+#include <fmt/format.h>
+#include <poll.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "launcher/process/process_stat.h"
+#include "testsuites/harness/protocol/where_signal.h"
+
+namespace distrun {
+
+namespace {
+
+// What is still in the pipes of a rank that has ended is there at once, unless a process that was
+// not found holds them.
+constexpr std::chrono::seconds kPipesTimeout{1};
+
+struct RankPipe {
+  UniqueFd from, to;
+};
+
+Result<RankPipe> make_rank_pipe() {
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return Error::from_errno("open a pipe for a rank");
+  return RankPipe{UniqueFd(ends[0]), UniqueFd(ends[1])};
+}
+
+bool has_exited(const UniqueFd& pidfd) {
+  if (!pidfd) return false;
+  pollfd exit{pidfd.get(), POLLIN, 0};
+  return ::poll(&exit, 1, 0) == 1;
+}
+
+// Of a rank that has not answered.
+std::string place_from_outside(pid_t pid) {
+  const auto stat = read_process_stat(pid);
+  if (!stat) return "it does not answer\n";
+  if (stat->state == 'T' || stat->state == 't') return "it is stopped (SIGSTOP)\n";
+  if (stat->state == 'D') return "it does not answer: it waits in the kernel\n";
+  return "it does not answer: all its threads are busy, or block signals\n";
+}
+
+}  // namespace
+
+Result<std::vector<UniqueFd>> RankProcess::open(bool has_terminal) {
+  auto result = make_rank_pipe();
+  if (!result) return result.error();
+  std::vector<UniqueFd> fds;
+  if (has_terminal) {
+    for (const int fd : {0, 1, 2}) fds.emplace_back(::fcntl(fd, F_DUPFD_CLOEXEC, 3));
+  } else {
+    auto out = make_rank_pipe(), err = make_rank_pipe();
+    if (!out) return out.error();
+    if (!err) return err.error();
+    fds.emplace_back(::open("/dev/null", O_RDONLY | O_CLOEXEC));
+    fds.push_back(std::move(out->to));
+    fds.push_back(std::move(err->to));
+    read_output(std::move(out->from));
+    read_output(std::move(err->from));
+  }
+  read_results(std::move(result->from));
+  fds.push_back(std::move(result->to));
+  for (const UniqueFd& fd : fds) {
+    if (!fd) return Error{ErrorKind::kSystem, "open its descriptors: too many are open"};
+  }
+  return fds;
+}
+
+void RankProcess::read_output(UniqueFd pipe) {
+  read(std::move(pipe), [this](std::string_view bytes) { output_.add(bytes); });
+}
+
+void RankProcess::read_results(UniqueFd pipe) {
+  read(std::move(pipe), [this](std::string_view bytes) {
+    frames_.add(bytes);
+    while (const auto frame = frames_.next()) {
+      std::visit([this](const auto& what) { take(what); }, *frame);
+    }
+  });
+  results_ = pipes_.back().get();
+}
+
+void RankProcess::read(UniqueFd pipe, std::function<void(std::string_view)> on_bytes) {
+  pipes_.push_back(std::make_unique<PipeReader>(io_, std::move(pipe), std::move(on_bytes),
+                                                [this] { look_whether_over(); }));
+}
+
+void RankProcess::take(const AssertionFailed& failed) {
+  constexpr std::size_t kFailuresMax = 100;
+  if (facts_.was_late) return;
+  note_order();
+  if (facts_.failures.size() < kFailuresMax) {
+    facts_.failures.push_back(failed.failure);
+  } else if (facts_.failures.size() == kFailuresMax) {
+    facts_.failures.push_back(
+        {.file = "", .line = 0, .message = "more have failed, which are not kept"});
+  }
+}
+
+void RankProcess::take(const SkipAsked& skip) {
+  if (!facts_.was_late) facts_.skip_reason = skip.reason;
+}
+
+void RankProcess::take(const PlaceTold& place) {
+  facts_.stands_at = place.text;
+  handlers_.on_answered();
+}
+
+void RankProcess::take(const TestDone& done) {
+  if (facts_.was_late) return;
+  facts_.is_done = true;
+  facts_.assertions = done.assertions;
+  facts_.collectives = done.collectives;
+}
+
+void RankProcess::note_order() {
+  if (facts_.order == 0) facts_.order = handlers_.next_order();
+}
+
+void RankProcess::forked(pid_t pid, UniqueFd pidfd) {
+  pid_ = pid;
+  pidfd_ = std::move(pidfd);
+  if (to_be_ended_) end();
+}
+
+void RankProcess::not_started(const std::string& problem, const EndLeaked& end_leaked) {
+  facts_.not_started = problem;
+  see_end(end_leaked);
+}
+
+void RankProcess::ended(const std::optional<ProcessEnd>& how, const EndLeaked& end_leaked) {
+  facts_.end = how;
+  see_end(end_leaked);
+}
+
+void RankProcess::host_lost(const EndLeaked& end_leaked) {
+  if (end_seen_) return;
+  facts_.host_lost = true;
+  send(SIGKILL);
+  see_end(end_leaked);
+}
+
+void RankProcess::see_end(const EndLeaked& end_leaked) {
+  if (std::exchange(end_seen_, true)) return;
+  note_order();
+  facts_.leaked = end_leaked();
+  // The rank itself is among them if its host has gone.
+  std::erase_if(facts_.leaked, [this](const std::string& one) {
+    return one.starts_with(fmt::format("{} (", pid_));
+  });
+  pipes_timer_ = std::make_unique<boost::asio::steady_timer>(io_, kPipesTimeout);
+  pipes_timer_->async_wait([self = shared_from_this()](boost::system::error_code error) {
+    if (!error) self->drain();
+  });
+  look_whether_over();
+}
+
+void RankProcess::drain() {
+  for (const auto& pipe : pipes_) {
+    // It may have ended, and this process may have had no time to see that.
+    if (pipe->drain()) continue;
+    if (facts_.leaked.empty()) {
+      facts_.leaked.emplace_back("one that holds its output, and could not be found");
+    }
+    pipe->give_up();
+  }
+}
+
+void RankProcess::look_whether_over() {
+  if (!end_seen_ || is_over_) return;
+  for (const auto& pipe : pipes_) {
+    if (!pipe->has_ended()) return;
+  }
+  is_over_ = true;
+  pipes_timer_->cancel();
+  facts_.sent_garbage = frames_.is_garbage() || (frames_.is_within_frame() && facts_.end &&
+                                                 std::holds_alternative<ExitedWith>(*facts_.end));
+  handlers_.on_over();
+}
+
+// What it has reported before is evidence, though this process may not have come to read it.
+void RankProcess::ask() {
+  asked_ = true;
+  if (results_ != nullptr) results_->read_what_is_there();
+  facts_.was_late = !end_seen_ && !facts_.is_done && !has_exited(pidfd_);
+  send(where_signal());
+}
+
+void RankProcess::end() {
+  to_be_ended_ = true;
+  if (!pidfd_ || end_seen_) return;
+  facts_.was_ended = true;
+  if (asked_ && facts_.stands_at.empty()) facts_.stands_at = place_from_outside(pid_);
+  send(SIGKILL);
+}
+
+void RankProcess::send(int signal) const {
+  if (pidfd_) ::syscall(SYS_pidfd_send_signal, pidfd_.get(), signal, nullptr, 0);
+}
+
+bool RankProcess::is_silent() const { return !end_seen_ && (!pidfd_ || has_exited(pidfd_)); }
+
+RankFacts RankProcess::take_facts() {
+  facts_.output = output_.text();
+  facts_.was_ended = facts_.was_ended || !end_seen_;
+  return std::move(facts_);
+}
+
+}  // namespace distrun

@@ -1,0 +1,103 @@
+// RankProcess is one rank of an attempt as the runner sees it: its process, what that prints and
+// reports, and its end.
+//
+//     auto rank = std::make_shared<RankProcess>(io, std::move(handlers));
+//     auto descriptors = rank->open(/*has_terminal=*/false);        // For the host, which forks.
+//     rank->forked(pid, std::move(pidfd));
+//     rank->ended(how, [&] { return leaked.end(mark, timeout); });
+//     …                                                             // on_over
+//     rank->take_facts();
+//
+// Handlers are not called after close().  Threads: all on that of `io`.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+#include <sys/types.h>
+
+#include "common/os/unique_fd.h"
+#include "distrun/result.h"
+#include "testsuites/harness/protocol/rank_frames.h"
+#include "testsuites/harness/run/captured_text.h"
+#include "testsuites/harness/run/pipe_reader.h"
+#include "testsuites/harness/run/verdict.h"
+
+namespace distrun {
+
+class RankProcess : public std::enable_shared_from_this<RankProcess> {
+ public:
+  struct Handlers {
+    std::function<int()> next_order;    // 1 for the first rank that ends or fails.
+    std::function<void()> on_answered;  // It has reported where it stands.
+    std::function<void()> on_over;      // Its process has ended, and so has all that it wrote.
+  };
+  // Ends the processes that the rank leaked, and returns them: "1234 (sleep)".
+  using EndLeaked = std::function<std::vector<std::string>()>;
+
+  RankProcess(boost::asio::io_context& io, Handlers handlers)
+      : io_(io), handlers_(std::move(handlers)) {}
+
+  // Its descriptors: in, out, err and the result channel.  With the terminal, the first three are
+  // this process's.
+  Result<std::vector<UniqueFd>> open(bool has_terminal);
+
+  void forked(pid_t pid, UniqueFd pidfd);
+
+  // Its process has ended, or was never there.  Only the first of these calls counts.
+  void ended(const std::optional<ProcessEnd>& how, const EndLeaked& end_leaked);
+  void not_started(const std::string& problem, const EndLeaked& end_leaked);
+  void host_lost(const EndLeaked& end_leaked);
+
+  // Asks where it stands.  From then on nothing that it does is evidence: the signal ends a sleep()
+  // or a poll() early.
+  void ask();
+  // Ends it, as soon as its process is known.
+  void end();
+  void send(int signal) const;
+
+  bool has_ended() const { return end_seen_; }
+  // Its process is known, or has ended.
+  bool is_known() const { return end_seen_ || pidfd_; }
+  // The host should have said something of it, and has not.
+  bool is_silent() const;
+
+  const RankFacts& facts() const { return facts_; }
+  RankFacts take_facts();
+  void close() { pipes_.clear(); }
+
+ private:
+  void read(UniqueFd pipe, std::function<void(std::string_view)> on_bytes);
+  void read_output(UniqueFd pipe);
+  void read_results(UniqueFd pipe);
+  void take(const AssertionFailed& failed);
+  void take(const SkipAsked& skip);
+  void take(const PlaceTold& place);
+  void take(const TestDone& done);
+  void note_order();
+  void see_end(const EndLeaked& end_leaked);
+  void drain();
+  void look_whether_over();
+
+  boost::asio::io_context& io_;
+  const Handlers handlers_;
+  RankFacts facts_;
+  pid_t pid_ = -1;
+  UniqueFd pidfd_;
+  RankFrames frames_;
+  CapturedText output_;
+  std::vector<std::unique_ptr<PipeReader>> pipes_;
+  PipeReader* results_ = nullptr;  // One of them.
+  std::unique_ptr<boost::asio::steady_timer> pipes_timer_;
+  bool end_seen_ = false;  // Its process has ended; its pipes may not have.
+  bool is_over_ = false;
+  bool to_be_ended_ = false;
+  bool asked_ = false;  // Where it stands.
+};
+
+}  // namespace distrun
