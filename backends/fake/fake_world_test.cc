@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 
 #include "distrun/fake.h"
+#include "distrun/fake_options.h"
 
 namespace distrun {
 namespace {
