@@ -7,6 +7,7 @@
 
 #include "backends/fake/fake_tensors.h"
 #include "backends/fake/fake_work.h"
+#include "distrun/fake.h"
 
 namespace distrun::internal {
 

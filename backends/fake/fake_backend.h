@@ -20,7 +20,7 @@
 #include "backends/fake/wire_traffic.h"
 #include "backends/group/backend_traits.h"
 #include "distrun/backend_registry.h"
-#include "distrun/fake.h"
+#include "distrun/fake_options.h"
 #include "distrun/group.h"
 
 namespace distrun::internal {

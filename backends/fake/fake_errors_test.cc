@@ -8,6 +8,7 @@
 
 #include "backends/fake/test/fake_world.h"
 #include "distrun/fake.h"
+#include "distrun/fake_options.h"
 #include "distrun/point_to_point.h"
 
 namespace distrun {

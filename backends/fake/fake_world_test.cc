@@ -12,6 +12,7 @@
 #include <torch/csrc/distributed/c10d/debug.h>
 
 #include "distrun/fake.h"
+#include "distrun/fake_options.h"
 
 namespace distrun {
 namespace {
@@ -118,7 +119,7 @@ TEST_F(FakeInitTest, AStoreNeedsAPlaceAndNoInitMethod) {
   const Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   for (const std::string backend : {"fake", "gloo"}) {
     EXPECT_THAT(refusal({.backend = backend, .rank = 0, .store = store}),
-                HasSubstr("the rank is 0 and the world size -1; expected both to be given"));
+                HasSubstr("the rank is 0 and the world size not given; expected both to be given"));
     EXPECT_THAT(refusal({.backend = backend, .world_size = 1, .store = store}),
                 HasSubstr("expected both to be given"));
     EXPECT_THAT(refusal({.backend = backend,

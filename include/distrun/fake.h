@@ -56,22 +56,11 @@
 #include <string>
 #include <vector>
 
-#include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 
 #include "distrun/group.h"
 
 namespace distrun {
-
-// What "fake" is told, as InitOptions::backend_options or GroupOptions::backend_options.  They are
-// copied.
-struct FakeOptions : c10d::Backend::Options {
-  FakeOptions() : Options("fake") {}
-
-  // Every collective throws, barriers and the end of coalescing included, send() and recv() apart:
-  // for tests of what a program does then, or of code that is to make none.
-  bool error_on_collective = false;
-};
 
 // A store in which nothing is kept and nobody is met: for "fake" alone.  What is set is dropped, so
 // that to get a key, which would be waited for for ever, is a c10d::DistStoreError at once.  wait()

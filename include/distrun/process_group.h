@@ -67,9 +67,9 @@ struct InitOptions {
   std::string init_method = "";
   // How long the rendezvous and each collective may take.  The default is torch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // The backend's own, c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake.h) for "fake";
-  // none: its defaults.  Their timeout is the one above.  Both copy them: groups may be made from
-  // the same.  Two backends in one group, as in "cpu:gloo,cuda:fake", take none.
+  // The backend's own, c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h) for
+  // "fake"; none: its defaults.  Their timeout is the one above.  Both copy them: groups may be
+  // made from the same.  Two backends in one group, as in "cpu:gloo,cuda:fake", take none.
   BackendOptions backend_options = {};
   // Who this process is, and of how many.  Not given: as the variables RANK and WORLD_SIZE say.
   std::optional<int> rank = std::nullopt;
