@@ -41,7 +41,7 @@ struct Options {
   Words launchers;
 };
 
-// Where the workers of one run meet us: bench_worker.cc.
+// Lets the workers of one run start together: the other side is bench_worker.cc.
 class WorkerBarrier {
  public:
   WorkerBarrier() {
@@ -93,20 +93,20 @@ double launch_ms(const Launcher& launcher, int workers) {
 
 // From a worker's failure to the launcher's end, in ms.
 double failure_ms(const Launcher& launcher) {
-  WorkerBarrier meeting;
-  LauncherProcess run(launcher.command(kFailing, {BENCH_WORKER, "fail", meeting.folder()}));
-  meeting.wait_for(kFailing);
-  meeting.go();
+  WorkerBarrier barrier;
+  LauncherProcess run(launcher.command(kFailing, {BENCH_WORKER, "fail", barrier.folder()}));
+  barrier.wait_for(kFailing);
+  barrier.go();
   if (run.wait() == 0) throw std::runtime_error(launcher.name + " has not seen the failure");
-  return Ms(run.ended_at() - meeting.failed_at()).count();
+  return Ms(run.ended_at() - barrier.failed_at()).count();
 }
 
 LauncherProcess::Memory peak_memory(const Launcher& launcher) {
-  WorkerBarrier meeting;
-  LauncherProcess run(launcher.command(kHeld, {BENCH_WORKER, "hold", meeting.folder()}));
-  meeting.wait_for(kHeld);
+  WorkerBarrier barrier;
+  LauncherProcess run(launcher.command(kHeld, {BENCH_WORKER, "hold", barrier.folder()}));
+  barrier.wait_for(kHeld);
   const auto memory = run.peak_memory("bench_worker");
-  meeting.go();
+  barrier.go();
   run.wait();
   return memory;
 }

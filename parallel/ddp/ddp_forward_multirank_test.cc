@@ -3,7 +3,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/modules/embedding.h>
 
-#include "parallel/ddp/test/ddp_fixture.h"
+#include "parallel/ddp/test/ddp_ranks_fixture.h"
 
 namespace distrun {
 

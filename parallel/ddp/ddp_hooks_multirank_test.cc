@@ -1,7 +1,7 @@
 // Communication hooks, as every rank of a real run sees them.
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "parallel/ddp/test/ddp_fixture.h"
+#include "parallel/ddp/test/ddp_ranks_fixture.h"
 
 namespace distrun {
 namespace {

@@ -5,7 +5,7 @@
 #include <torch/nn/modules/embedding.h>
 
 #include "distrun/join.h"
-#include "parallel/ddp/test/ddp_fixture.h"
+#include "parallel/ddp/test/ddp_ranks_fixture.h"
 
 namespace distrun {
 namespace {

@@ -3,7 +3,7 @@
 //     distrun launch --nproc-per-node 2 build/tests/ddp_multirank_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
-#include "parallel/ddp/test/ddp_fixture.h"
+#include "parallel/ddp/test/ddp_ranks_fixture.h"
 
 namespace distrun {
 namespace {

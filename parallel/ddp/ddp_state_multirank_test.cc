@@ -7,7 +7,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/serialize.h>
 
-#include "parallel/ddp/test/ddp_fixture.h"
+#include "parallel/ddp/test/ddp_ranks_fixture.h"
 
 namespace distrun {
 namespace {

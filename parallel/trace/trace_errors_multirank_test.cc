@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "distrun/point_to_point.h"
-#include "parallel/trace/test/trace_multirank.h"
+#include "parallel/trace/test/trace_ranks_fixture.h"
 
 namespace distrun {
 namespace {

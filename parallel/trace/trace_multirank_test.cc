@@ -3,8 +3,6 @@
 //     distrun launch --nproc-per-node 3 build/tests/trace_multirank_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
-#include "parallel/trace/test/trace_multirank.h"
-
 #include <optional>
 #include <string>
 #include <vector>
@@ -20,6 +18,7 @@
 
 #include "distrun/functional.h"
 #include "distrun/point_to_point.h"
+#include "parallel/trace/test/trace_ranks_fixture.h"
 
 namespace distrun {
 namespace {

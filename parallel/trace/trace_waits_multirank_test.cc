@@ -9,7 +9,7 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/testing/file_check.h>
 
-#include "parallel/trace/test/trace_multirank.h"
+#include "parallel/trace/test/trace_ranks_fixture.h"
 
 namespace distrun {
 namespace {

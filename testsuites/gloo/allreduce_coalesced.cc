@@ -43,13 +43,13 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_basics, {.
 }
 
 // Of iteration i, in which a rank gives i + rank twice.
-TensorVector twice(std::int64_t value) { return {at::full({1}, value), at::full({1}, value)}; }
-TensorVector expected_output(int i, int size) { return twice(i * size + size * (size - 1) / 2); }
+TensorVector two_of(std::int64_t value) { return {at::full({1}, value), at::full({1}, value)}; }
+TensorVector expected_output(int i, int size) { return two_of(i * size + size * (size - 1) / 2); }
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_stress, {.ranks = 4}) {
   const auto group = create_gloo(/*threads=*/8);
   std::vector<WorkPtr> works;
-  for (int i = 0; i < 1000; ++i) works.push_back(allreduce_coalesced(*group, twice(i + rank())));
+  for (int i = 0; i < 1000; ++i) works.push_back(allreduce_coalesced(*group, two_of(i + rank())));
   for (int i = 0; i < 1000; ++i) {
     ASSERT_TENSORS_EQUAL(result_of(works[i]), expected_output(i, world_size()))
         << "iteration " << i;
@@ -60,7 +60,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_async, {.r
   const auto group = create_process_group();
   std::vector<WorkPtr> works;
   for (int i = 0; i < 2; ++i) {
-    TensorVector tensors = twice(i + rank());
+    TensorVector tensors = two_of(i + rank());
     works.push_back(group->allreduce_coalesced(tensors));
   }
   for (int i = 0; i < 2; ++i) {

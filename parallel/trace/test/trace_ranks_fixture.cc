@@ -1,4 +1,4 @@
-#include "parallel/trace/test/trace_multirank.h"
+#include "parallel/trace/test/trace_ranks_fixture.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
