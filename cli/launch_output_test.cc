@@ -35,7 +35,7 @@ using ::testing::UnorderedElementsAre;
 
 const ProcessEnd kSuccess = ExitedWith{0};
 
-std::string contents(const std::string& path) {
+std::string log_contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
   EXPECT_TRUE(file.is_open()) << path;
   return {std::istreambuf_iterator<char>(file), {}};
@@ -78,7 +78,7 @@ class LaunchOutputTest : public ::testing::Test {
     std::map<std::string, std::string> found;
     for (const auto& file : std::filesystem::recursive_directory_iterator(run_folder())) {
       if (!file.is_regular_file()) continue;
-      found[std::filesystem::relative(file.path(), run_folder())] = contents(file.path());
+      found[std::filesystem::relative(file.path(), run_folder())] = log_contents(file.path());
     }
     return found;
   }
@@ -182,7 +182,7 @@ TEST_F(LaunchOutputTest, WithoutALogDirFilesAreKeptAndItIsSaidWhere) {
   ASSERT_THAT(result.err, StartsWith(said));
   const std::string run =
       result.err.substr(result.err.find('/'), result.err.size() - 1 - result.err.find('/'));
-  EXPECT_EQ(contents(run + "/attempt_0/0/stdout.log"), "hello\n");
+  EXPECT_EQ(log_contents(run + "/attempt_0/0/stdout.log"), "hello\n");
 }
 
 TEST_F(LaunchOutputTest, DevNullMeansNoFilesAndNoErrorFile) {
@@ -265,7 +265,7 @@ TEST_F(OutputOnATerminalTest, ASingleWorkerHasNone) {
 TEST_F(OutputOnATerminalTest, OnlyTheStreamThatIsShownThereHasOne) {
   options_.environment.set("OUT", folder_.path() + "/out");
   shown("--nproc-per-node 2 echo x >$OUT");
-  EXPECT_EQ(contents(folder_.path() + "/out"), "x\nx\n");
+  EXPECT_EQ(log_contents(folder_.path() + "/out"), "x\nx\n");
 }
 
 TEST_F(LaunchOutputTest, ThePrefixOfTeedLinesIsTorchrunsTemplate) {
@@ -384,7 +384,7 @@ TEST_F(LaunchOutputTest, WithAPrefixALongLineGoesOnBehindAMark) {
 TEST_F(LaunchOutputTest, BytesThatAreNoTextArriveUnchanged) {
   options_.environment.set("BYTES", folder_.path() + "/bytes");
   run_script("head -c 3000000 /dev/urandom >$BYTES");
-  const std::string bytes = contents(folder_.path() + "/bytes");
+  const std::string bytes = log_contents(folder_.path() + "/bytes");
   EXPECT_TRUE(launch({"sh", "-c", "cat $BYTES"}, options_).out == bytes);
   EXPECT_TRUE(
       launch({"--nproc-per-node", "2", "sh", "-c", "[ $RANK = 1 ] || cat $BYTES"}, options_).out ==
