@@ -36,6 +36,7 @@ PUBLIC = {
     "work.h": "backends/group",
     "ddp_options.h": "parallel/ddp",
     "ddp_model.h": "parallel/ddp",
+    "fake_options.h": "backends/fake",
     "visit_packed_sequence.h": "parallel/ddp",
     "visit_tensors.h": "parallel/ddp",
     "detail/move_arguments.h": "parallel/ddp",
