@@ -11,7 +11,7 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
 faults=${FAULT_TRIALS:-100} spawns=${DISTRUN_SPAWNS:-1000} patterns=${DISTRUN_JOIN_PATTERNS:-200}
-tests='cli_test|multirank_test|selftest_test|OrphansTest|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
+tests='cli_test|multirank_test|selftest_test|LeakedProcesses|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
 
 # What earlier runs have taken is the user's, not this one's.
 XDG_CACHE_HOME=$(mktemp -d)
