@@ -108,8 +108,8 @@ check: packages libtorch
 	@cmake/setup.sh packages check
 	@cmake/check.sh
 
-check-quick:
-	@cmake/setup.sh packages launcher libtorch check
+check-quick: packages libtorch
+	@cmake/setup.sh packages check
 	@cmake/check.sh quick
 
 format:
