@@ -195,8 +195,8 @@ TEST_F(LaunchFaultTest, ProcessesThatWereThereBeforeAreLeftAlone) {
   }
 }
 
-TEST_F(LaunchFaultTest, OrphansThatEndAreReaped) {
-  // The parent of an orphan of the run is the launcher, as it is the worker's.
+TEST_F(LaunchFaultTest, LeakedProcessesThatEndAreReaped) {
+  // The parent of a leaked process is the launcher, as it is the worker's.
   const auto result =
       launch_shell(1,
                    "for i in 1 2 3; do sh -c 'setsid true &'; done;"

@@ -43,14 +43,8 @@ endfunction()
 
 # distrun_multirank_test(NAME PROGRAM program FILTER filter…)
 # A story of that program, by GoogleTest's filters: CTest's tests NAME.1, NAME.2 and NAME.3, on that many ranks.
-# distrun_multirank_test(NAME SOURCES files… DEPENDS targets…): the same with a program of its own.
 function(distrun_multirank_test name)
-  cmake_parse_arguments(arg "" "PROGRAM" "FILTER;SOURCES;DEPENDS" ${ARGN})
-  if(NOT arg_PROGRAM)
-    distrun_multirank_program(${name} SOURCES ${arg_SOURCES} DEPENDS ${arg_DEPENDS})
-    set(arg_PROGRAM ${name})
-    set(arg_FILTER "*")
-  endif()
+  cmake_parse_arguments(arg "" "PROGRAM" "FILTER" ${ARGN})
   list(JOIN arg_FILTER ":" filter)
   set_property(TARGET ${arg_PROGRAM} APPEND PROPERTY DISTRUN_FILTERS "${filter}")
   foreach(ranks 1 2 3)

@@ -8,7 +8,7 @@ from check_includes import Tree
 
 class IncludeRule(unittest.TestCase):
     def setUp(self):
-        self.tree = Tree(["common/rank.h", "common/os/proc.h", "store/wire.h", "launcher/process/guard.h", "launcher/plan/plan.h",
+        self.tree = Tree(["common/rank.h", "common/os/proc.h", "store/protocol/wire.h", "launcher/process/guard.h", "launcher/plan/plan.h",
                           "launcher/run/driver.h", "launcher/test/terminal.h", "include/distrun/result.h", "backends/group/group_state.h",
                           "testsuites/testing/registry.h"])
         self.tree.public = {"result.h": "common"}
@@ -20,7 +20,7 @@ class IncludeRule(unittest.TestCase):
         self.assertEqual(check_includes.main([]), 0)
 
     def test_an_include_of_a_higher_folder_points_up(self):
-        self.assertIn("points up", self.problem("store/table.cc", "launcher/plan/plan.h"))
+        self.assertIn("points up", self.problem("store/table/table.cc", "launcher/plan/plan.h"))
         self.assertEqual(self.problem("launcher/plan/plan.cc", "common/rank.h"), "")
 
     def test_an_include_of_a_higher_room_points_up(self):

@@ -40,7 +40,7 @@
 //     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
 //                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
 //       distrun::init_process_group();
-//       meet();  // Or rank 1 may be gone while the others still connect.
+//       rendezvous();  // Or rank 1 may be gone while the others still connect.
 //       if (rank() == 1) ::raise(SIGKILL);
 //       at::Tensor x = at::ones({3});
 //       EXPECT_THROWS_WITHIN(distrun::all_reduce(x), std::chrono::seconds(5), c10::Error, "");
@@ -88,7 +88,7 @@ class DistributedTest : public ::testing::Test {
 
   // Returns when every rank has come to `place`.  Unlike a barrier() it is by a file: whoever has
   // returned from it can die, and the others return all the same.
-  static void meet(const std::string& place = "here");
+  static void rendezvous(const std::string& place = "here");
 };
 
 namespace internal {

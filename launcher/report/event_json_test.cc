@@ -64,7 +64,7 @@ TEST(EventJsonTest, WhatHappensToTheLauncherIsToldToo) {
   EXPECT_EQ(line(RunContinued{}), kLineStart + "run_continued" + kFrom + "}");
 }
 
-TEST(EventJsonTest, LeftoversAreAListAlsoWhereTheirNamesAreNoText) {
+TEST(EventJsonTest, LeakedProcessesAreAListAlsoIfTheirNamesAreNotText) {
   EXPECT_EQ(line(LeakedProcessesKilled{{{5, "a \"b\"\n"}, {6, "\xff"}}}),
             kLineStart + "leaked_processes_killed" + kFrom +
                 R"(,"processes":[{"pid":5,"name":"a \"b\"\n"},{"pid":6,"name":"�"}]})");

@@ -38,14 +38,14 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
   EXPECT_EQ(get_process_group_ranks(with), (std::vector<int>{low, low + 2}));
   EXPECT_EQ(get_rank(with), rank() / 2);
   EXPECT_EQ(get_group_rank(with, rank()), rank() / 2);
-  meet("connected");  // Who drops a group at once spoils it for peers that still connect.
+  rendezvous("connected");  // Who drops a group at once spoils it for peers that still connect.
 }
 
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.ranks = 4}) {
   const int index = rank() / 2;
   const Group pair = new_local_group({2 * index, 2 * index + 1});
   gather_in_pair(pair, index);
-  meet("gathered");
+  rendezvous("gathered");
 }
 
 // Groups of the same members, of which ranks 0 and 1 have made others before.
@@ -59,7 +59,7 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg, {.
   EXPECT_NE(first->getGroupName(), second->getGroupName());
   gather_in_pair(first, index);
   gather_in_pair(second, index);
-  meet("gathered");
+  rendezvous("gathered");
 }
 
 }  // namespace

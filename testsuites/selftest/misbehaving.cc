@@ -45,7 +45,7 @@ DISTRIBUTED_TEST(selftest, Well, test_passes, {.ranks = 4}) {
 DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
   const auto sign_of = [](int who) { return shared_path("sign_" + std::to_string(who)); };
   std::ofstream(sign_of(rank())) << "here";
-  meet();
+  rendezvous();
   for (int who = 0; who < world_size(); ++who) {
     EXPECT_TRUE(std::filesystem::exists(sign_of(who))) << who << " has not come";
   }
@@ -81,7 +81,7 @@ DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {
-  meet();
+  rendezvous();
   EXPECT_EQ(world_size(), 32);
 }
 
@@ -98,7 +98,7 @@ DISTRIBUTED_TEST(selftest, Well, test_dies_as_expected,
 DISTRIBUTED_TEST(selftest, Well, test_peers_of_the_dead_are_told,
                  {.ranks = 3, .expected_ends = {{1, KilledBy{SIGKILL}}}}) {
   init_process_group();
-  meet();
+  rendezvous();
   if (rank() == 1) ::raise(SIGKILL);
   at::Tensor x = at::ones({3});
   EXPECT_THROWS_WITHIN(all_reduce(x), seconds(10), c10::DistBackendError, "all_reduce");
@@ -128,7 +128,7 @@ struct Dies : DistributedTest {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
     if (rank() == 1) ::raise(signal);
-    meet("never");
+    rendezvous("never");
   }
 };
 

@@ -16,7 +16,7 @@ void DefaultGroupTest::SetUp() {
 
 void DefaultGroupTest::TearDown() {
   if (HasFailure() || !is_initialized()) return;
-  meet("the end");  // Who is still in a collective is not to lose its peers.
+  rendezvous("the end");  // Who is still in a collective is not to lose its peers.
   destroy_process_group();
 }
 

@@ -74,7 +74,7 @@ c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) 
   return store;
 }
 
-void DistributedTest::meet(const std::string& place) {
+void DistributedTest::rendezvous(const std::string& place) {
   const auto key = [&](int rank) { return place + "/" + std::to_string(rank); };
   const auto places = store("places");
   places->set(key(rank()), "here");

@@ -40,7 +40,7 @@ Json json_of(const RankResult& rank) {
           {"end", rank.end},
           {"stands_at", rank.stands_at},
           {"output", rank.output},
-          {"left_behind", rank.leaked},
+          {"leaked_processes", rank.leaked},
           {"collectives", list_of(rank.collectives)}};
 }
 

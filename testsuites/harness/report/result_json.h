@@ -9,7 +9,7 @@
 //                 "ranks": [{"rank": 0, "status": "passed", "assertions": 12,
 //                            "failures": [{"file": "comm.cc", "line": 14, "message": "…"}],
 //                            "skip_reason": "", "end": "", "stands_at": "", "output": "",
-//                            "left_behind": ["77 (sleep)"],
+//                            "leaked_processes": ["77 (sleep)"],
 //                            "collectives": [{"op": "allreduce", "sizes": [[4]],
 //                                             "dtype": "Float", "count": 3}]}],
 //                 "earlier_attempts": [{"attempt": 1, "status": "failed", "seconds": 0.1,

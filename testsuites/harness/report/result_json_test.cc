@@ -53,12 +53,12 @@ TEST(ResultJsonTest, TellsAllOfATest) {
     "attempt": 1, "culprits": [1],
     "ranks": [
       {"rank": 0, "status": "passed", "assertions": 3, "failures": [], "skip_reason": "", "end": "",
-       "stands_at": "", "output": "hello\n", "left_behind": [], "collectives": []},
+       "stands_at": "", "output": "hello\n", "leaked_processes": [], "collectives": []},
       {"rank": 1, "status": "failed", "assertions": 3,
        "failures": [{"file": "suites/comm.cc", "line": 14,
                      "message": "Expected equality:\n  1\n  2"}],
        "skip_reason": "why", "end": "signal SIGSEGV (11)", "stands_at": "#0 here",
-       "output": "hello\nworld", "left_behind": ["77 (sleep)"],
+       "output": "hello\nworld", "leaked_processes": ["77 (sleep)"],
        "collectives": [{"op": "allreduce", "sizes": [[4, 2], []], "dtype": "Float", "count": 3}]}],
     "earlier_attempts": []})-"));
 }
