@@ -17,14 +17,14 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-# "." is the folder itself.
+# "." is the folder itself; rooms in a tuple are siblings, which do not include each other.
 FOLDERS = {
     "common": [".", "text", "os", "crash"],
     "store": ["protocol", "network", "table", "server", "client"],
     "launcher": ["process", "output", "plan", "outcome", "nodes", "report", "run"],
-    "backends": ["group", "gloo", "fake", "round_robin", "."],
-    "sharing": [".", "memory", "queue", "spawn"],
-    "parallel": ["functional", "join", "ddp", "shard", "trace"],
+    "backends": ["group", ("gloo", "fake", "round_robin"), "."],
+    "sharing": ["memory", "queue", "spawn"],
+    "parallel": ["join", ("ddp", "functional", "shard", "trace")],
     "testsuites": ["harness/protocol", "harness/select", "harness/run", "harness/report", "harness/session", "testing",
                    "mutation", "gloo", "join", "spawn", "fake", "selftest"],
     "cli": ["."],
@@ -46,14 +46,15 @@ PUBLIC = {
 TOP = ["examples", "bench", "cmake"]
 # Linked into distrun: nothing of LibTorch here, and of testsuites/ only the harness.
 WITHOUT_LIBTORCH = ("common/", "store/", "launcher/", "cli/", "testsuites/harness/")
-LIBTORCH = re.compile(r"(torch|ATen|c10)/")
-INCLUDE = re.compile(r'\s*#\s*include\s*(["<])([^">]+)[">]')
+LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2|gloo)/")
+INCLUDE = re.compile(r'\s*#\s*(?:include|import)\s*(["<])([^">]+)[">]')
 
 
 def levels() -> dict[str, int]:
     """Each room's place, lowest first: "common" and "common/text" are names of rooms."""
-    names = [folder if room == "." else f"{folder}/{room}" for folder, rooms in FOLDERS.items() for room in rooms]
-    return {name: i for i, name in enumerate(names)}
+    places = [(folder, room if isinstance(room, tuple) else (room,)) for folder, rooms in FOLDERS.items() for room in rooms]
+    return {folder if room == "." else f"{folder}/{room}": place
+            for place, (folder, siblings) in enumerate(places) for room in siblings}
 
 
 def is_of_tests(file: str) -> bool:
@@ -106,8 +107,8 @@ class Tree:
         room = self.room_of(file)
         if LIBTORCH.match(target):
             return f"brings LibTorch into {room}/" if f"{room}/".startswith(WITHOUT_LIBTORCH) else ""
-        if not quoted and not target.startswith("distrun/"):
-            return ""
+        if not quoted and not target.startswith("distrun/") and target not in self.files:
+            return ""  # The system's, or a library's.
         path = f"include/{target}" if target.startswith("distrun/") else target
         if file.startswith("examples/library/") and f"examples/library/{target}" in self.files:
             return ""  # A user's project.
@@ -126,6 +127,8 @@ class Tree:
         # A test may use its whole folder.
         if self.level_of(other) > self.level_of(room) and not (is_of_tests(file) and folder == of_folder):
             return f"points up: {room}/ is below {other}/"
+        if self.level_of(other) == self.level_of(room) and other != room and not is_of_tests(file):
+            return f"points sideways: {room}/ and {other}/ are siblings"
         return ""
 
 

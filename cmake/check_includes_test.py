@@ -44,6 +44,15 @@ class IncludeRule(unittest.TestCase):
         self.assertIn("for tests only", self.problem("launcher/run/driver.cc", "launcher/test/terminal.h"))
         self.assertEqual(self.problem("cli/launch_test.cc", "launcher/test/terminal.h"), "")
 
+    def test_brackets_hide_nothing(self):
+        self.assertIn("points up", self.problem("launcher/plan/plan.cc", "launcher/run/driver.h", quoted=False))
+        self.assertIn("not public", self.problem("include/distrun/result.h", "common/rank.h", quoted=False))
+        self.assertEqual(self.problem("launcher/plan/plan.cc", "sys/types.h", quoted=False), "")
+
+    def test_an_include_of_a_sibling_points_sideways(self):
+        tree = Tree(["backends/gloo/gloo.h"])
+        self.assertIn("sideways", tree.problem_with("backends/fake/fake_backend.h", True, "backends/gloo/gloo.h"))
+
     def test_an_include_that_is_not_from_the_root_is_found(self):
         self.assertIn("neither", self.problem("launcher/run/driver.cc", "plan.h"))
 

@@ -24,7 +24,7 @@ std::string cut_to_lines(const std::string& text, std::size_t bytes_max) {
   return kept.size() == text.size() ? kept : kept.substr(0, kept.rfind('\n') + 1);
 }
 
-MessageJson json_of(const RunVerdict& verdict) {
+MessageJson json_of(const NodesVerdict& verdict) {
   return {{"status", verdict.status},
           {"node", verdict.node},
           {"host", cut(verdict.host, kNodeNameBytesMax)},
@@ -96,7 +96,7 @@ std::string text(const MessageJson& object, const char* name) {
   return object.at(name).get<std::string>();
 }
 
-RunVerdict verdict_from(const MessageJson& message) {
+NodesVerdict verdict_from(const MessageJson& message) {
   const MessageJson& object = message.at("verdict");
   return {.status = number(object, "status", 0, 255),
           .node = number(object, "node", 0),

@@ -26,7 +26,7 @@
 
 #include "common/units.h"
 #include "distrun/result.h"
-#include "launcher/outcome/run_verdict.h"
+#include "launcher/outcome/nodes_verdict.h"
 
 namespace distrun {
 
@@ -61,7 +61,7 @@ struct JoinRefused {
 struct NodeFailed {  // Or was told to end: it is already ending its workers.
   int attempt = 0;
   bool may_restart = false;  // Another attempt may help: a worker has failed.
-  RunVerdict verdict;        // Its node and host are filled in by node 0.
+  NodesVerdict verdict;      // Its node and host are filled in by node 0.
   friend bool operator==(const NodeFailed&, const NodeFailed&) = default;
 };
 struct NodeSucceeded {  // All of its workers exited with 0, and none is left.
@@ -83,11 +83,11 @@ struct StartNode {
 struct StopNode {
   int attempt = 0;
   bool is_last = true;  // No other attempt follows, whatever happens.
-  RunVerdict verdict;
+  NodesVerdict verdict;
   friend bool operator==(const StopNode&, const StopNode&) = default;
 };
 struct FinishNode {  // Every node is done.
-  RunVerdict verdict;
+  NodesVerdict verdict;
   friend bool operator==(const FinishNode&, const FinishNode&) = default;
 };
 

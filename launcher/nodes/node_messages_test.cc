@@ -8,12 +8,12 @@ namespace {
 
 using ::testing::HasSubstr;
 
-const RunVerdict kVerdict{.status = 7,
-                          .node = 1,
-                          .host = "gpu-7",
-                          .headline = "rank 3 failed: exit code 7",
-                          .details = "  pid 4711\n",
-                          .notes = "  node 2 is lost too\n"};
+const NodesVerdict kVerdict{.status = 7,
+                            .node = 1,
+                            .host = "gpu-7",
+                            .headline = "rank 3 failed: exit code 7",
+                            .details = "  pid 4711\n",
+                            .notes = "  node 2 is lost too\n"};
 
 NodeMessage sent(const NodeMessage& message) {
   std::string line = to_line(message);
@@ -49,23 +49,23 @@ TEST(NodeMessagesTest, AVerdictNamesItsNode) {
 
 TEST(NodeMessagesTest, WhatAWorkerWroteCannotMakeAMessageTooLong) {
   // Each byte becomes six in JSON.
-  RunVerdict verdict{.host = std::string(100'000, '\x01'),
-                     .headline = std::string(100'000, '\x02'),
-                     .details = std::string(1'000'000, '\x03'),
-                     .notes = std::string(100'000, '\x04')};
+  NodesVerdict verdict{.host = std::string(100'000, '\x01'),
+                       .headline = std::string(100'000, '\x02'),
+                       .details = std::string(1'000'000, '\x03'),
+                       .notes = std::string(100'000, '\x04')};
   EXPECT_LE(to_line(StopNode{.verdict = verdict}).size(), kNodeMessageBytesMax);
 }
 
 TEST(NodeMessagesTest, WhatIsCutEndsWithALine) {
   std::string lines;
   for (int i = 0; i < 2000; ++i) lines += "line\n";
-  const auto got = std::get<FinishNode>(sent(FinishNode{RunVerdict{.details = lines}}));
+  const auto got = std::get<FinishNode>(sent(FinishNode{NodesVerdict{.details = lines}}));
   EXPECT_LT(got.verdict.details.size(), lines.size());
   EXPECT_TRUE(got.verdict.details.ends_with("line\n"));
 }
 
 TEST(NodeMessagesTest, WhatIsNoUtf8IsReplaced) {
-  const auto got = std::get<FinishNode>(sent(FinishNode{RunVerdict{.details = "a\xff z"}}));
+  const auto got = std::get<FinishNode>(sent(FinishNode{NodesVerdict{.details = "a\xff z"}}));
   EXPECT_THAT(got.verdict.details, HasSubstr(" z"));
 }
 

@@ -94,7 +94,7 @@ void NodesCoordinator::handle(const NodeReported& event, TimePoint now) {
 }
 
 void NodesCoordinator::handle(Node& node, const NodeFailed& report, TimePoint now) {
-  RunVerdict verdict = report.verdict;
+  NodesVerdict verdict = report.verdict;
   verdict.node = number(node);
   verdict.host = node.request.host;
   // Who tells a run to end while it stops for another attempt does not want that attempt.
@@ -168,7 +168,7 @@ void NodesCoordinator::handle(const NodesTick&, TimePoint now) {
   finish();
 }
 
-void NodesCoordinator::stop(const RunVerdict& verdict, bool may_restart, TimePoint now) {
+void NodesCoordinator::stop(const NodesVerdict& verdict, bool may_restart, TimePoint now) {
   phase_ = Phase::kStopping;
   verdict_ = verdict;
   deadline_ = now + options_.stop_timeout;

@@ -122,7 +122,7 @@ class NodesCoordinator {
 
   std::string reason_to_refuse(const JoinRequest& request) const;
   void begin_attempt();
-  void stop(const RunVerdict& verdict, bool may_restart, TimePoint now);
+  void stop(const NodesVerdict& verdict, bool may_restart, TimePoint now);
   void send_stop();
   void stop_if_all_have_succeeded();
   void go_on_if_all_have_stopped();
@@ -141,7 +141,7 @@ class NodesCoordinator {
   std::vector<Node> nodes_;
   int attempt_ = 0;
   bool restarts_ = false;  // While stopping: another attempt is to follow.
-  RunVerdict verdict_;
+  NodesVerdict verdict_;
   std::optional<TimePoint> deadline_;  // Of the phase.
   NodeActions actions_;                // Of the step under way.
 };

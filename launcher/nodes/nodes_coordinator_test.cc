@@ -87,7 +87,7 @@ class NodesCoordinatorTest : public ::testing::Test {
 
   int nodes_ = 2;
   std::optional<NodesCoordinator> coordinator_;
-  RunVerdict verdict_;
+  NodesVerdict verdict_;
 };
 
 TEST_F(NodesCoordinatorTest, StartsWhenAllHaveComeWithRanksInTheOrderOfTheNodes) {

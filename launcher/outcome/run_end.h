@@ -10,7 +10,7 @@
 #include "common/rank.h"
 #include "distrun/process_end.h"
 #include "distrun/result.h"
-#include "launcher/outcome/run_verdict.h"
+#include "launcher/outcome/nodes_verdict.h"
 
 namespace distrun {
 
@@ -37,9 +37,9 @@ struct RunEnd {
   std::optional<LocalRank> culprit;
   std::optional<Error> error;
   int signal = 0;
-  std::vector<WorkerOutcome> workers;  // By local rank.
-  std::vector<LocalRank> failures;     // Who did not succeed, in the order of their ends.
-  std::optional<RunVerdict> verdict;   // Of all nodes, where there are several.
+  std::vector<WorkerOutcome> workers;   // By local rank.
+  std::vector<LocalRank> failures;      // Who did not succeed, in the order of their ends.
+  std::optional<NodesVerdict> verdict;  // Of all nodes, where there are several.
 };
 
 // The statuses that distrun itself gives; docs/exit-codes.md lists all.

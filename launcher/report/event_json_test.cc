@@ -92,7 +92,7 @@ TEST(EventJsonTest, AnEndWithoutACulpritTellsItsReason) {
             kLineStart + "run_ended" + kFrom +
                 R"(,"cause":"output_lost","exit_status":125,"error":"write: no space"})");
   EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kOtherNode,
-                           .verdict = RunVerdict{7, 1, "gpu-1", "rank 3 failed", "", ""}}}),
+                           .verdict = NodesVerdict{7, 1, "gpu-1", "rank 3 failed", "", ""}}}),
             kLineStart + "run_ended" + kFrom +
                 R"(,"cause":"other_node","exit_status":7,)"
                 R"("verdict":{"node_rank":1,"host":"gpu-1","headline":"rank 3 failed"}})");

@@ -243,7 +243,7 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
   return Summary(plan, report, host).text();
 }
 
-RunVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {
+NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {
   const Summary summary(plan, report, host);
   return {.status = exit_status(report.run_end),
           .node = plan.options.node_rank,

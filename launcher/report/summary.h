@@ -37,6 +37,6 @@ std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
 std::string headline(const LaunchPlan& plan, const RunEnd& run_end);
 
 // What the other nodes of a run are told when this one ends it: `report` is so far.
-RunVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host);
+NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host);
 
 }  // namespace distrun

@@ -135,7 +135,7 @@ TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   place_ranks(plan_, {.rank_base = 4, .world_size = 7});
-  RunVerdict verdict = verdict_of(plan_, report_, "node7");
+  NodesVerdict verdict = verdict_of(plan_, report_, "node7");
   EXPECT_EQ(verdict.status, 139);
   verdict.node = 1;
   verdict.notes = "  node 2 (node8) is lost too: its connection has ended\n";

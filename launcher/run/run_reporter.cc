@@ -46,7 +46,7 @@ void RunReporter::leaked_processes_killed(KilledProcesses leaked) {
   if (!killed.empty()) tell(LeakedProcessesKilled{killed});
 }
 
-RunVerdict RunReporter::verdict_so_far(const RunEnd& run_end) {
+NodesVerdict RunReporter::verdict_so_far(const RunEnd& run_end) {
   if (run_end.culprit) {
     output_.take(*run_end.culprit);
     take_output(*run_end.culprit);

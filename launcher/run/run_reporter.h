@@ -41,7 +41,7 @@ class RunReporter {
   void leaked_processes_killed(KilledProcesses leaked);
 
   // What the other nodes are told when this one ends the attempt.
-  RunVerdict verdict_so_far(const RunEnd& run_end);
+  NodesVerdict verdict_so_far(const RunEnd& run_end);
 
   // The run is over.  Copies the culprit's error file for a launcher around this one.
   void begin_finish(const RunEnd& run_end, const RunPlace& place);

@@ -85,11 +85,11 @@ struct StartOrdered {  // Of several nodes: all are there.
   int attempt = 0;
 };
 struct StopOrdered {  // Of several nodes: one has ended the attempt, this one or another.
-  RunVerdict verdict;
+  NodesVerdict verdict;
   bool is_last = true;  // No attempt follows.
 };
 struct FinishOrdered {  // Every node is done.
-  RunVerdict verdict;
+  NodesVerdict verdict;
 };
 struct Tick {};
 using SupervisorEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted,
@@ -233,11 +233,11 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::vector<Worker> workers_;
   RunEnd run_end_;
-  std::optional<RunVerdict> verdict_;  // Of the nodes, on this attempt …
-  bool verdict_is_last_ = false;       // … and no other follows.
-  bool may_leave_ = false;             // Nobody needs this node any more.
-  bool told_nodes_ = false;            // What ends the attempt here; their verdict is to come.
-  int stop_signal_ = SIGTERM;          // What workers get in kStopping.
+  std::optional<NodesVerdict> verdict_;  // Of the nodes, on this attempt …
+  bool verdict_is_last_ = false;         // … and no other follows.
+  bool may_leave_ = false;               // Nobody needs this node any more.
+  bool told_nodes_ = false;              // What ends the attempt here; their verdict is to come.
+  int stop_signal_ = SIGTERM;            // What workers get in kStopping.
   int interrupts_ = 0;
   std::optional<TimePoint> last_interrupt_;
   std::optional<TimePoint> run_deadline_;  // Of all attempts.

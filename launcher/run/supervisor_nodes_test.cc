@@ -80,7 +80,7 @@ class SupervisorAmongNodesTest : public ::testing::Test {
     return lines;
   }
 
-  static RunVerdict verdict(int node, int status) {
+  static NodesVerdict verdict(int node, int status) {
     return {.status = status, .node = node, .host = "there", .headline = "oh"};
   }
 
@@ -117,7 +117,7 @@ TEST_F(SupervisorAmongNodesTest, Node0GoesLast) {
   step(StopOrdered{verdict(2, 9)});
   EXPECT_THAT(exits(KilledBy{SIGTERM}),
               ElementsAre("reap 0", "kill leaked processes", "tell stopped 0"));
-  RunVerdict noted = verdict(2, 9);
+  NodesVerdict noted = verdict(2, 9);
   noted.notes = "  node 1 is lost too\n";
   EXPECT_THAT(step(FinishOrdered{noted}), ElementsAre("finish 9"));
   EXPECT_EQ(run_end_.verdict, noted);
@@ -127,7 +127,7 @@ TEST_F(SupervisorAmongNodesTest, SuccessWaitsForTheOthers) {
   start(1);
   EXPECT_THAT(exits(kNodesOk), ElementsAre("reap 0", "kill leaked processes", "tell succeeded 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
-  EXPECT_THAT(step(FinishOrdered{RunVerdict{}}), ElementsAre("finish 0"));
+  EXPECT_THAT(step(FinishOrdered{NodesVerdict{}}), ElementsAre("finish 0"));
 }
 
 TEST_F(SupervisorAmongNodesTest, SuccessHereIsNoneOfTheRunWhereAnotherNodeFails) {

@@ -13,7 +13,7 @@
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
-#include "sharing/memory/presence.h"
+#include "sharing/memory/holder_presence.h"
 
 namespace distrun::internal {
 
@@ -22,13 +22,13 @@ namespace {
 // What this process has given out: the allocator's pointer, and who else uses it.
 struct Given {
   at::DataPtr memory;
-  Presence presence;
+  HolderPresence presence;
 };
 
 // What this process has from another.
 struct Taken {
   std::shared_ptr<void> block;
-  Presence presence;
+  HolderPresence presence;
   c10::Device device;
 };
 
@@ -106,7 +106,7 @@ bool is_cuda_memory_shared(const c10::StorageImpl& storage) {
 void share_cuda_memory(c10::StorageImpl& storage) {
   Kept::instance().look_again();
   if (is_cuda_memory_shared(storage)) return;
-  Presence presence = Presence::make({.can_put = true});
+  HolderPresence presence = HolderPresence::make({.can_put = true});
   void* const data = storage.mutable_data();
   const c10::Device device = storage.device();
   auto given = std::make_unique<Given>(Given{at::DataPtr(), std::move(presence)});
@@ -126,7 +126,7 @@ nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, MessageDescriptor
     handle = c10::cuda::CUDACachingAllocator::shareIpcHandle(const_cast<void*>(storage.data()));
   }
   const auto* given = static_cast<const Given*>(storage.data_ptr().get_context());
-  Presence presence = given->presence.another({.can_get = true});
+  HolderPresence presence = given->presence.another({.can_get = true});
   const int place = presence.places().get;
   const std::size_t descriptor = descriptors.all.size();
   descriptors.owned.push_back(presence.release());
@@ -144,10 +144,11 @@ c10::Storage take_over_cuda(const nlohmann::json& fields, std::vector<UniqueFd>&
                     fields.dump());
   const c10::Device device(c10::kCUDA, index);
   const c10::DeviceGuard guard(device);
-  auto taken = std::make_unique<Taken>(Taken{
-      nullptr,
-      Presence::taken_over(std::move(descriptors[at]), {.put = -1, .get = fields.at(3).get<int>()}),
-      device});
+  auto taken = std::make_unique<Taken>(
+      Taken{nullptr,
+            HolderPresence::taken_over(std::move(descriptors[at]),
+                                       {.put = -1, .get = fields.at(3).get<int>()}),
+            device});
   char* data = nullptr;
   if (bytes > 0) {
     taken->block =

@@ -6,8 +6,8 @@
 //     c10::Storage same = take_over_cuda(fields, descriptors);      // In another process.
 //
 // The memory is the first process's, and goes back to its allocator when neither that process nor
-// another one uses it: those that do are known by a Presence, which ends with a process that is
-// killed.  What the first process has dropped earlier is kept until then, and looked at whenever
+// another one uses it: those that do are known by a HolderPresence, which ends with a process that
+// is killed.  What the first process has dropped earlier is kept until then, and looked at whenever
 // memory is shared or dropped.  It has to live as long as the others use its memory.
 //
 // What its current stream has been given is done before the memory is handed over, and what the

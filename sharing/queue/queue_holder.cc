@@ -70,7 +70,7 @@ UniqueFd watch(std::optional<pid_t> process) {
 
 class PutLock {
  public:
-  explicit PutLock(const Presence& presence)
+  explicit PutLock(const HolderPresence& presence)
       : presence_(presence), is_held_(presence.try_lock_put()) {}
   ~PutLock() {
     if (is_held_) presence_.unlock_put();
@@ -81,7 +81,7 @@ class PutLock {
   bool is_held() const { return is_held_; }
 
  private:
-  const Presence& presence_;
+  const HolderPresence& presence_;
   bool is_held_;
 };
 
@@ -164,7 +164,7 @@ std::shared_ptr<const QueueHolder> QueueHolder::make(std::size_t capacity, std::
                        .sender = std::move(sockets->first),
                        .receiver = std::move(sockets->second),
                        .places = std::move(places),
-                       .presence = Presence::make({.can_put = true, .can_get = true})}));
+                       .presence = HolderPresence::make({.can_put = true, .can_get = true})}));
 }
 
 std::shared_ptr<const QueueHolder> QueueHolder::taken_over(Parts parts) {
@@ -181,7 +181,7 @@ std::shared_ptr<const QueueHolder> QueueHolder::taken_over(Parts parts) {
 }
 
 std::shared_ptr<const QueueHolder> QueueHolder::another(Abilities abilities) const {
-  Presence presence = parts_.presence.another(abilities);
+  HolderPresence presence = parts_.presence.another(abilities);
   presence.announce();
   had_others_ = true;
   return std::shared_ptr<const QueueHolder>(new QueueHolder({.name = parts_.name,
@@ -193,7 +193,7 @@ std::shared_ptr<const QueueHolder> QueueHolder::another(Abilities abilities) con
                                                              .had_others = true}));
 }
 
-Presence QueueHolder::presence_for_another() const {
+HolderPresence QueueHolder::presence_for_another() const {
   had_others_ = true;
   return parts_.presence.another(abilities());
 }

@@ -24,7 +24,7 @@
 
 #include "common/os/packet_socket.h"
 #include "common/os/unique_fd.h"
-#include "sharing/memory/presence.h"
+#include "sharing/memory/holder_presence.h"
 
 namespace distrun::internal {
 
@@ -41,7 +41,7 @@ class QueueHolder {
     std::string name;
     std::size_t capacity = 0;
     UniqueFd sender, receiver, places;
-    Presence presence;
+    HolderPresence presence;
     bool had_others = false;
   };
 
@@ -55,7 +55,7 @@ class QueueHolder {
   std::shared_ptr<const QueueHolder> another(Abilities abilities) const;
 
   // A presence for a process that this queue is sent to.
-  Presence presence_for_another() const;
+  HolderPresence presence_for_another() const;
 
   ~QueueHolder();
   QueueHolder(const QueueHolder&) = delete;
@@ -94,7 +94,7 @@ class QueueHolder {
   Parts parts_;
   mutable std::mutex put_mutex_;
   mutable std::atomic<bool> had_others_;
-  std::optional<Presence> for_child_;  // While fork() is at work.
+  std::optional<HolderPresence> for_child_;  // While fork() is at work.
 };
 
 }  // namespace distrun::internal

@@ -1,4 +1,4 @@
-#include "sharing/memory/presence.h"
+#include "sharing/memory/holder_presence.h"
 
 #include <c10/util/Exception.h>
 #include <fcntl.h>
@@ -10,15 +10,15 @@
 namespace distrun::internal {
 namespace {
 
-TEST(PresenceTest, OneAloneSeesNobody) {
-  const Presence alone = Presence::make({.can_put = true, .can_get = true});
+TEST(HolderPresenceTest, OneAloneSeesNobody) {
+  const HolderPresence alone = HolderPresence::make({.can_put = true, .can_get = true});
   EXPECT_FALSE(alone.other(Ability::kPut));
   EXPECT_FALSE(alone.other(Ability::kGet));
 }
 
-TEST(PresenceTest, OthersAreSeenByWhatTheyCanDo) {
-  const Presence first = Presence::make({.can_put = true, .can_get = true});
-  const Presence reader = first.another({.can_get = true});
+TEST(HolderPresenceTest, OthersAreSeenByWhatTheyCanDo) {
+  const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
+  const HolderPresence reader = first.another({.can_get = true});
   reader.announce();
   EXPECT_FALSE(first.other(Ability::kPut));
   EXPECT_EQ(first.other(Ability::kGet), ::getpid());
@@ -26,38 +26,38 @@ TEST(PresenceTest, OthersAreSeenByWhatTheyCanDo) {
   EXPECT_EQ(reader.other(Ability::kGet), ::getpid());
 }
 
-TEST(PresenceTest, OneThatIsGoneIsNotSeenAndItsPlaceIsFree) {
-  const Presence first = Presence::make({.can_put = true, .can_get = true});
+TEST(HolderPresenceTest, OneThatIsGoneIsNotSeenAndItsPlaceIsFree) {
+  const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   for (int i = 0; i < 5000; ++i) {
-    const Presence other = first.another({.can_put = true});
+    const HolderPresence other = first.another({.can_put = true});
     ASSERT_EQ(other.places().put, 1);
     ASSERT_TRUE(first.other(Ability::kPut));
   }
   EXPECT_FALSE(first.other(Ability::kPut));
 }
 
-TEST(PresenceTest, OneOnItsWayIsSeenWithoutAProcess) {
-  const Presence first = Presence::make({.can_put = true, .can_get = true});
+TEST(HolderPresenceTest, OneOnItsWayIsSeenWithoutAProcess) {
+  const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   auto sockets = make_packet_sockets().value();
   {
-    Presence other = first.another({.can_put = true});
+    HolderPresence other = first.another({.can_put = true});
     const UniqueFd sent = other.release();
     ASSERT_TRUE(send_packet(sockets.first.get(), "x", {sent.get()}));
   }
   EXPECT_EQ(first.other(Ability::kPut), 0);
   auto packet = receive_packet(sockets.second.get()).value();
   {
-    const Presence taken =
-        Presence::taken_over(std::move(packet.descriptors.at(0)), {.put = 1, .get = -1});
+    const HolderPresence taken =
+        HolderPresence::taken_over(std::move(packet.descriptors.at(0)), {.put = 1, .get = -1});
     EXPECT_EQ(first.other(Ability::kPut), ::getpid());
   }
   EXPECT_FALSE(first.other(Ability::kPut));
 }
 
-TEST(PresenceTest, AKilledProcessIsNotSeen) {
-  const Presence first = Presence::make({.can_put = true, .can_get = true});
+TEST(HolderPresenceTest, AKilledProcessIsNotSeen) {
+  const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   testing::ChildProcess child([&](int socket) {
-    const Presence own = first.another(first.abilities());
+    const HolderPresence own = first.another(first.abilities());
     own.announce();
     testing::say(socket);
     return receive_packet(socket).value().has_ended;
@@ -68,10 +68,10 @@ TEST(PresenceTest, AKilledProcessIsNotSeen) {
   EXPECT_FALSE(first.other(Ability::kPut));
 }
 
-TEST(PresenceTest, TheLockIsTakenFromTheDead) {
-  const Presence first = Presence::make({.can_put = true, .can_get = true});
+TEST(HolderPresenceTest, TheLockIsTakenFromTheDead) {
+  const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   testing::ChildProcess child([&](int socket) {
-    const Presence own = first.another(first.abilities());
+    const HolderPresence own = first.another(first.abilities());
     const bool is_held = own.try_lock_put();
     testing::say(socket);
     return is_held && receive_packet(socket).value().has_ended;
@@ -83,10 +83,10 @@ TEST(PresenceTest, TheLockIsTakenFromTheDead) {
   first.unlock_put();
 }
 
-TEST(PresenceTest, AnotherFileIsRefused) {
-  EXPECT_THROW(Presence::taken_over(UniqueFd(::open("/dev/null", O_RDWR)), {.put = 0}),
+TEST(HolderPresenceTest, AnotherFileIsRefused) {
+  EXPECT_THROW(HolderPresence::taken_over(UniqueFd(::open("/dev/null", O_RDWR)), {.put = 0}),
                c10::ValueError);
-  EXPECT_THROW(Presence::taken_over(UniqueFd(), {.put = 0}), c10::ValueError);
+  EXPECT_THROW(HolderPresence::taken_over(UniqueFd(), {.put = 0}), c10::ValueError);
 }
 
 }  // namespace

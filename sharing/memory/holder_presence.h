@@ -1,10 +1,11 @@
-// Presence is a holder's part in a file that all holders of a queue, or of a GPU's memory, share:
-// who is there, and what can they do.  The kernel takes a holder out when it is gone, however it
-// ends.
+// HolderPresence is a holder's part in a file that all holders of a queue, or of a GPU's memory,
+// share: who is there, and what can they do.  The kernel takes a holder out when it is gone,
+// however it ends.
 //
-//     Presence mine = Presence::make({.can_put = true, .can_get = true});
-//     Presence theirs = mine.another({.can_get = true});      // To be sent: theirs.descriptor(), …
-//     if (auto who = mine.other(Ability::kGet)) …             // Somebody else who can get.
+//     HolderPresence mine = HolderPresence::make({.can_put = true, .can_get = true});
+//     HolderPresence theirs = mine.another({.can_get = true});      // To be sent:
+//     theirs.descriptor(), … if (auto who = mine.other(Ability::kGet)) …             // Somebody
+//     else who can get.
 //
 // The file is a memfd.  Each holder has it open by a description of its own, and through that keeps
 // locks (F_OFD_SETLK) on a place for each thing that it can do:
@@ -38,7 +39,7 @@ struct Abilities {
   bool can_get = false;
 };
 
-class Presence {
+class HolderPresence {
  public:
   // Numbers of places; -1: none.
   struct Places {
@@ -47,13 +48,13 @@ class Presence {
   };
 
   // The first in a new file, of this process.
-  static Presence make(Abilities abilities);
+  static HolderPresence make(Abilities abilities);
 
   // What another process has sent.
-  static Presence taken_over(UniqueFd file, Places places);
+  static HolderPresence taken_over(UniqueFd file, Places places);
 
   // Of nobody yet, as long as nobody calls announce().
-  Presence another(Abilities abilities) const;
+  HolderPresence another(Abilities abilities) const;
 
   // Tells the others which process this is, where that can be written.
   void announce() const noexcept;
@@ -74,8 +75,8 @@ class Presence {
   void unlock_put() const noexcept;
 
  private:
-  Presence(UniqueFd file, Places places) : file_(std::move(file)), places_(places) {}
-  static Presence join(UniqueFd file, Abilities abilities);
+  HolderPresence(UniqueFd file, Places places) : file_(std::move(file)), places_(places) {}
+  static HolderPresence join(UniqueFd file, Abilities abilities);
 
   UniqueFd file_;
   Places places_;

@@ -1,4 +1,4 @@
-#include "sharing/memory/presence.h"
+#include "sharing/memory/holder_presence.h"
 
 #include <cerrno>
 #include <cstdint>
@@ -60,23 +60,23 @@ void write_pid(int fd, Ability ability, int place, std::int32_t pid) noexcept {
 
 }  // namespace
 
-Presence Presence::make(Abilities abilities) {
-  Presence presence = join(make_memory_file("distrun presence", 0, kDoing), abilities);
+HolderPresence HolderPresence::make(Abilities abilities) {
+  HolderPresence presence = join(make_memory_file("distrun presence", 0, kDoing), abilities);
   presence.announce();
   return presence;
 }
 
-Presence Presence::taken_over(UniqueFd file, Places places) {
+HolderPresence HolderPresence::taken_over(UniqueFd file, Places places) {
   TORCH_CHECK_VALUE(places.put >= -1 && places.put < kPlacesMax && places.get >= -1 &&
                         places.get < kPlacesMax && ::fcntl(file.get(), F_GET_SEALS) >= 0,
                     "take over what is shared: places ", places.put, " and ", places.get,
                     " of descriptor ", file.get());
-  Presence presence(std::move(file), places);
+  HolderPresence presence(std::move(file), places);
   presence.announce();
   return presence;
 }
 
-Presence Presence::join(UniqueFd file, Abilities abilities) {
+HolderPresence HolderPresence::join(UniqueFd file, Abilities abilities) {
   Places places;
   if (abilities.can_put) places.put = take_place(file.get(), Ability::kPut);
   if (abilities.can_get) places.get = take_place(file.get(), Ability::kGet);
@@ -85,19 +85,19 @@ Presence Presence::join(UniqueFd file, Abilities abilities) {
   return {std::move(file), places};
 }
 
-Presence Presence::another(Abilities abilities) const {
+HolderPresence HolderPresence::another(Abilities abilities) const {
   const std::string path = "/proc/self/fd/" + std::to_string(file_.get());
   UniqueFd file(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   check_lock(static_cast<bool>(file), path.c_str());
   return join(std::move(file), abilities);
 }
 
-void Presence::announce() const noexcept {
+void HolderPresence::announce() const noexcept {
   write_pid(file_.get(), Ability::kPut, places_.put, ::getpid());
   write_pid(file_.get(), Ability::kGet, places_.get, ::getpid());
 }
 
-std::optional<pid_t> Presence::other(Ability ability) const {
+std::optional<pid_t> HolderPresence::other(Ability ability) const {
   struct flock request {};
   check_lock(lock(file_.get(), F_OFD_GETLK, F_WRLCK, first_place(ability), kPlacesMax * kPlaceBytes,
                   request) == 0,
@@ -108,14 +108,14 @@ std::optional<pid_t> Presence::other(Ability ability) const {
   return pid;
 }
 
-bool Presence::try_lock_put() const {
+bool HolderPresence::try_lock_put() const {
   struct flock request {};
   if (lock(file_.get(), F_OFD_SETLK, F_WRLCK, 0, kPlaceBytes, request) == 0) return true;
   check_lock(errno == EAGAIN || errno == EACCES, "lock it for a put");
   return false;
 }
 
-void Presence::unlock_put() const noexcept {
+void HolderPresence::unlock_put() const noexcept {
   struct flock request {};
   lock(file_.get(), F_OFD_SETLK, F_UNLCK, 0, kPlaceBytes, request);
 }

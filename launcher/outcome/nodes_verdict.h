@@ -1,5 +1,5 @@
-// RunVerdict says how a run of several nodes ended: every node prints the same headline, and exits
-// with the same status.
+// NodesVerdict says how a run of several nodes ended: every node prints the same headline, and
+// exits with the same status.
 //
 //     describe(verdict)        // "node 1 (gpu-7): rank 3 failed: exit code 7"
 //
@@ -10,7 +10,7 @@
 
 namespace distrun {
 
-struct RunVerdict {
+struct NodesVerdict {
   int status = 0;
   int node = 0;          // Whose worker failed, who got the signal, …
   std::string host;      // … and its name.
@@ -18,9 +18,9 @@ struct RunVerdict {
   std::string details;   // Further lines, each with its end: of the worker, what it wrote last.
   std::string notes;     // Likewise, of what came after it: "  node 2 (gpu-8) is lost too: …".
 
-  friend bool operator==(const RunVerdict&, const RunVerdict&) = default;
+  friend bool operator==(const NodesVerdict&, const NodesVerdict&) = default;
 };
 
-std::string describe(const RunVerdict& verdict);
+std::string describe(const NodesVerdict& verdict);
 
 }  // namespace distrun

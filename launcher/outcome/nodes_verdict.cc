@@ -1,10 +1,10 @@
-#include "launcher/outcome/run_verdict.h"
+#include "launcher/outcome/nodes_verdict.h"
 
 #include <fmt/format.h>
 
 namespace distrun {
 
-std::string describe(const RunVerdict& verdict) {
+std::string describe(const NodesVerdict& verdict) {
   return fmt::format("node {} ({}): {}", verdict.node, verdict.host, verdict.headline);
 }
 
