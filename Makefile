@@ -26,14 +26,16 @@ ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | se
 
 help:
 	@printf '%s\n' \
-	  'make demo      train a real model on two workers, in C++ and in Python' \
+	  'make demo      train a real model on two workers, in Python and in C++' \
 	  'make build     build everything into $(BUILD)/' \
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
+	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
 	  'make check     format, lint, the include rule, sanitizers' \
+	  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \

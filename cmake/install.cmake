@@ -3,7 +3,7 @@
 #
 #   bin/distrun, bin/distrun-suites
 #   lib/libdistrun_*.a       or .so, with BUILD_SHARED_LIBS
-#   include/distrun/         beneath it as here: #include "include/distrun/store_client.h"
+#   include/distrun/         the public headers: #include <distrun/store_client.h>
 #   lib/cmake/distrun/       find_package(distrun): cmake/distrunConfig.cmake.in
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
