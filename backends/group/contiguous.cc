@@ -4,9 +4,9 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
+#include <set>
 #include <typeindex>
 #include <typeinfo>
-#include <unordered_set>
 #include <utility>
 
 #include <ATen/MemoryOverlap.h>
@@ -212,32 +212,35 @@ class WaitedOnce : public c10d::Work {
   std::atomic<int> source_rank_ = -1;
 };
 
-// The classes of works that were seen to have no future: asking one costs an exception.
+// The kinds of works that were seen to have no future: asking one costs an exception.  A class may
+// have one for some operations only.
 class FuturelessWorks {
  public:
-  bool has(const std::type_info& type) const {
+  using Kind = std::pair<std::type_index, c10d::OpType>;
+
+  bool has(const Kind& kind) const {
     const std::lock_guard lock(mutex_);
-    return types_.contains(type);
+    return kinds_.contains(kind);
   }
-  void add(const std::type_info& type) {
+  void add(const Kind& kind) {
     const std::lock_guard lock(mutex_);
-    types_.insert(type);
+    kinds_.insert(kind);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::unordered_set<std::type_index> types_;
+  std::set<Kind> kinds_;
 };
 
 // None: the backend has none for its works.
 FuturePtr future_of(c10d::Work& work) {
   static auto* const futureless = new FuturelessWorks();
-  const std::type_info& type = typeid(work);
-  if (futureless->has(type)) return {};
+  const FuturelessWorks::Kind kind{typeid(work), work.retrieveOpType()};
+  if (futureless->has(kind)) return {};
   try {
     return work.getFuture();
   } catch (const c10::Error&) {
-    futureless->add(type);
+    futureless->add(kind);
     return {};
   }
 }
