@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <memory>
 #include <mutex>
+#include <vector>
 
 #include <c10/util/Exception.h>
 
@@ -28,9 +30,14 @@ Registry& registry() {
 // What `ask` answers first for the traits of a backend.
 template <class Ask>
 auto first_answer(const Ask& ask) -> decltype(ask(std::declval<const BackendTraits&>())) {
-  const std::lock_guard lock(registry().mutex);
-  for (const auto& [name, backend] : registry().backends.by_name) {
-    if (const auto answer = ask(*backend.traits)) return answer;
+  // Asked without the lock: an answer may take a backend's time.
+  std::vector<std::shared_ptr<const BackendTraits>> all;
+  {
+    const std::lock_guard lock(registry().mutex);
+    for (const auto& [name, backend] : registry().backends.by_name) all.push_back(backend.traits);
+  }
+  for (const auto& traits : all) {
+    if (const auto answer = ask(*traits)) return answer;
   }
   return {};
 }
