@@ -26,7 +26,7 @@
 // it too.  It inherits the environment and descriptors 1 and 2, a fork all descriptors; what is
 // closed of 0 to 2 is /dev/null there.
 //
-// MessageDescriptors: a process costs the parent three while it lives, and another one until it has
+// Descriptors: a process costs the parent three while it lives, and another one until it has
 // been handed its arguments; each call costs one.  A process has two of its own, and those of its
 // tensors and queues (shared_tensor.h, tensor_queue.h).  What is on its way to a process counts for
 // the user, too: where spawn() says so, raise `ulimit -n`.

@@ -27,7 +27,7 @@
 // not there yet, and the sender's tensor and the receiver's have the same memory from then on. What
 // cannot be shared is refused as there, and nothing is put.
 //
-// MessageDescriptors: a queue holds four, each storage on its way and each one received another
+// Descriptors: a queue holds four, each storage on its way and each one received another
 // one; the kernel allows a user as many under way as `ulimit -n` says.
 //
 // Threads: any, at the same time.  fork(): the child is a holder of its own.  A child that another

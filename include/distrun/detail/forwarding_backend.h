@@ -1,8 +1,7 @@
 // For backends that pass on what they are asked to other backends: the overrides of c10d::Backend,
 // in one place.  Of a base class, override what is to be different.
 //
-//     class Counted : public internal::ForwardingBackend { … };      // One backend has all the
-//     rest.
+//     class Counted : public internal::ForwardingBackend { … };  // One backend has the rest.
 //
 // Threads: those of the backends behind it.
 #pragma once
@@ -63,7 +62,9 @@ class ForwardingCollectives : public c10d::Backend {
   virtual c10d::Backend& for_collective() = 0;
 };
 
-// Passes on everything, to one backend.
+// Passes on to one backend: collectives, point to point, barriers, coalescing, options, abort and
+// shutdown.  Everything else is as in c10d::Backend: completion hooks, eager connections,
+// getError(), memory allocators, suspend(), shrink(), time estimates.
 class ForwardingBackend : public ForwardingCollectives {
  public:
   explicit ForwardingBackend(BackendPtr inner);
