@@ -34,7 +34,7 @@ def files_changed(*diff: str) -> list[str]:
     fields = git(*diff, "-M", "-z", "--numstat", "-I", r"^\s*#\s*include").split("\0")
     files = []
     while fields:
-        counts = fields.pop(0).strip().split("\t")
+        counts = fields.pop(0).strip("\n").split("\t")
         if len(counts) != 3:
             continue
         # The name of a renamed file is empty: its old and new names are the next two fields.
