@@ -11,9 +11,12 @@ run() {
 }
 
 build_log=$(mktemp)
-trap 'rm -f "$build_log"; kill "$builder" 2>/dev/null || true' EXIT
+builder=
+trap 'rm -f "$build_log"; [ -z "$builder" ] || kill -- -"$builder" 2>/dev/null || true' EXIT
+set -m  # The build is a process group, which ends with this script.
 { make --no-print-directory configured && ninja -C "$build" distrun train_digits; } >"$build_log" 2>&1 &
 builder=$!
+set +m
 
 if [ -n "$python" ]; then
   PYTHON_EXEC=$python run "$build/distrun" launch --nproc-per-node 2 examples/train_digits.py examples/data/digits.csv
@@ -24,8 +27,6 @@ fi
 # "[12/34] Building …", as far as it is.
 printf '\ndistrun: building the C++ half\n' >&2
 tail -n 1 -f --pid="$builder" "$build_log" | sed -nuE 's/^\[([0-9]+\/[0-9]+)\].* ([^ ]+)$/\1 \2/p' >&2 || true
-if ! wait "$builder"; then
-  cat "$build_log" >&2
-  exit 1
-fi
+wait "$builder" || { builder=; cat "$build_log" >&2; exit 1; }
+builder=
 run "$build/distrun" launch --nproc-per-node 2 "$build/examples/train_digits" examples/data/digits.csv
