@@ -4,7 +4,7 @@
 #   cmake/check.sh         everything
 #   cmake/check.sh quick   without sanitizers, and clang-tidy only for what has changed lately
 #
-# Environment: BUILD (build), whose LibTorch is used.
+# Environment: LIBTORCH (that of .deps/venv).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -27,8 +27,6 @@ if [ "${1-}" = quick ]; then
 fi
 python3 -B cmake/tidy.py all
 
-# Folders without LibTorch whole, those with it as libraries and tests: the suites take their time, and find what
-# these find.
 say "running the tests under the address and undefined-behaviour sanitizers"
 cmake/configure.sh asan build-asan "DISTRUN_LIBTORCH=$torch"
 ninja -C build-asan --quiet

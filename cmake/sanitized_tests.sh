@@ -12,6 +12,8 @@ here=$PWD/cmake
 
 case $kind in
   asan)
+    # Not those that link an installed distrun into programs without sanitizers.
+    tests=(-E '^(install\.|subproject)')
     # LibTorch is not instrumented: a vector that it fills and that our code reads looks as if it overflowed, and a
     # global of a header is in it and in the program.
     export ASAN_OPTIONS=detect_container_overflow=0:detect_odr_violation=0
@@ -19,8 +21,9 @@ case $kind in
     export UBSAN_OPTIONS=print_stacktrace=1
     ;;
   tsan)
+    tests=(-R '^(store_test|launcher_test|sharing_test|spawn_test|ddp_multirank_test)\.')
     # Forks of a process with threads are what the test host and spawn() do on purpose, before any thread.
     export TSAN_OPTIONS=suppressions=$here/tsan.supp:die_after_fork=0
     ;;
 esac
-ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" "$@"
+ctest --test-dir "$folder" --output-on-failure -j "$(nproc)" "${tests[@]}" "$@"
