@@ -1,5 +1,6 @@
 #include "testsuites/testing/default_group.h"
 
+#include <algorithm>
 #include <cstdlib>
 
 #include <torch/cuda.h>
@@ -21,7 +22,7 @@ void DefaultGroupTest::TearDown() {
 }
 
 std::vector<c10::Device> DefaultGroupTest::gpus(std::size_t count) {
-  const std::size_t all = torch::cuda::device_count();
+  const auto all = static_cast<std::size_t>(std::max(0, int{torch::cuda::device_count()}));
   std::vector<c10::Device> mine;
   for (std::size_t i = 0; i < count; ++i) {
     const std::size_t number = static_cast<std::size_t>(rank()) * count + i;
