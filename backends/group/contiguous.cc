@@ -257,7 +257,7 @@ WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
   if (!ended || (begun != nullptr && is_copied)) {
     Tensors outputs;
     for (const CopyBack& copy : copies) outputs.push_back(copy.to);
-    const WorkPtr waited = c10::make_intrusive<WaitedOnce>(work, ended, std::move(copies));
+    WorkPtr waited = c10::make_intrusive<WaitedOnce>(work, ended, std::move(copies));
     if (begun != nullptr) begun->listener().ends_by(waited, std::move(outputs));
     return waited;
   }
@@ -281,6 +281,7 @@ at::Tensor Contiguous::input(const at::Tensor& tensor, Sizes sizes) {
 
 std::vector<at::Tensor> Contiguous::inputs(const std::vector<at::Tensor>& tensors) {
   std::vector<at::Tensor> all;
+  all.reserve(tensors.size());
   for (const at::Tensor& tensor : tensors) all.push_back(input(tensor));
   return all;
 }
@@ -289,7 +290,7 @@ at::Tensor Contiguous::output(const Name& name, const at::Tensor& tensor, Sizes 
   if (!is_strided(tensor)) return tensor;
   check_writable(name, tensor);
   const at::Tensor copy = is_plain(tensor) ? at::Tensor() : plain(tensor);
-  const at::Tensor sent = as_sent(copy.defined() ? copy : tensor, sizes);
+  at::Tensor sent = as_sent(copy.defined() ? copy : tensor, sizes);
   if (!sent.is_same(tensor)) copies_.push_back({.to = tensor, .sent = sent, .from = copy});
   return sent;
 }
