@@ -29,8 +29,9 @@ foreach(list distrunTargets distrunBackendsTargets distrunTestingTargets)
     install(EXPORT ${list} NAMESPACE distrun:: DESTINATION "${package}")
   endif()
 endforeach()
-# For shared libraries: they are in lib/.
-set_property(TARGET distrun APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+if(NOT DISTRUN_STATIC)
+  set_property(TARGET distrun APPEND PROPERTY INSTALL_RPATH "$ORIGIN/../${CMAKE_INSTALL_LIBDIR}")
+endif()
 install(TARGETS distrun RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}")
 
 configure_package_config_file(cmake/distrunConfig.cmake.in
