@@ -4,8 +4,8 @@
 //     LaunchFlags flags;
 //     bind_flag(launch, "nnodes", flags.nnodes);
 //     …
-//     const LaunchOptions options = launch_options(flags, line, this_machine(environment),
-//     environment);
+//     const auto machine = this_machine(environment);
+//     const LaunchOptions options = launch_options(flags, line, machine, environment);
 #pragma once
 
 #include <string>

@@ -2,8 +2,8 @@
 // took.
 //
 //     const Sample sample = measure(server, 64, [&](int client) {
-//       auto connection = std::make_shared<BenchStoreClient>(server.port());   // before the start
-//       line return [connection] { connection->send(…); … };                  // what is measured
+//       auto connection = std::make_shared<BenchStoreClient>(server.port());  // Not measured.
+//       return [connection] { connection->send(…); … };                       // Measured.
 //     });
 //
 // The processes are forked: call it before any thread exists.  A client is prepared, waits at the

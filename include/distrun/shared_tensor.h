@@ -57,7 +57,7 @@ class SharedTensor {
   // Shares its storage in place, as share_memory_() does.
   explicit SharedTensor(const at::Tensor& tensor);
 
-  // For sharing/memory/tensor_fields.h: one whose memory another process has shared.
+  // Used by distrun itself: one whose memory another process has shared.
   SharedTensor(internal::TakenOver, at::Tensor tensor) : tensor_(std::move(tensor)) {}
 
   // The tensor that was given; in another process one on the same memory.

@@ -100,7 +100,7 @@ class TensorQueue {
   TensorQueue reader() const;
   TensorQueue writer() const;
 
-  // For sharing/queue/queue_fields.h.
+  // Used by distrun itself.
   const internal::QueueHolder& holder() const;
   explicit TensorQueue(std::shared_ptr<const internal::QueueHolder> holder);
 

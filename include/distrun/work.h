@@ -41,7 +41,8 @@ class Work {
 
   // Returns when the result is there.  Throws what the collective would have thrown without
   // `async_op`, and when `timeout` is over: the collective is still under way then.  Without a
-  // `timeout` it waits as long as the group's says; with zero it does not wait.
+  // `timeout` it waits as long as the group's says; with zero it does not wait.  So zero always
+  // throws for a send or a receive in "gloo", which only wait() ends.
   //
   // With a send or a receive in "gloo" the group cannot be used any more after a `timeout` other
   // than zero; a reduce_scatter there has the group's instead.  Of other backends a work without a

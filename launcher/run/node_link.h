@@ -17,6 +17,7 @@
 #include "launcher/nodes/make_nodes.h"
 #include "launcher/plan/plan.h"
 #include "launcher/run/supervisor.h"
+#include "store/server/store_server_internals.h"
 
 namespace distrun {
 
@@ -37,7 +38,7 @@ class NodeLink {
   bool has_others() const { return made_.nodes != nullptr; }
 
   // On node 0: what the store does with the connection of a node.
-  const auto& take_node() const { return made_.take; }
+  const StoreServerInternals::TakeNode& take_node() const { return made_.take; }
 
   void join();
   void report(const NodeReport& report);

@@ -232,8 +232,8 @@ struct AllToAllSingle : Function<AllToAllSingle> {
 };
 
 // What the collectives would not refuse, and there is no gradient of.
-Call checked(const char* function, const Group& group, const Tensors& tensors,
-             const ReduceOp& op = ReduceOp::SUM) {
+Call checked_call(const char* function, const Group& group, const Tensors& tensors,
+                  const ReduceOp& op = ReduceOp::SUM) {
   const CallSite site{function, group};
   site.check(group.is_member(), "it is not in ", internal::Described{group});
   bool wants_gradient = false;
@@ -282,39 +282,40 @@ void check_of_one_size(const char* function, const Group& group, const char* nam
 
 at::Tensor broadcast(const at::Tensor& tensor, AnyRank src, const Group& group) {
   return Broadcast::apply(tensor,
-                          with_root("broadcast", checked("broadcast", group, {tensor}), src));
+                          with_root("broadcast", checked_call("broadcast", group, {tensor}), src));
 }
 
 at::Tensor all_reduce(const at::Tensor& tensor, ReduceOp op, const Group& group) {
-  return AllReduce::apply(tensor, checked("all_reduce", group, {tensor}, op));
+  return AllReduce::apply(tensor, checked_call("all_reduce", group, {tensor}, op));
 }
 
 at::Tensor reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op, const Group& group) {
-  return Reduce::apply(tensor, with_root("reduce", checked("reduce", group, {tensor}, op), dst));
+  return Reduce::apply(tensor,
+                       with_root("reduce", checked_call("reduce", group, {tensor}, op), dst));
 }
 
 Tensors all_gather(const at::Tensor& tensor, const Group& group) {
-  return AllGather::apply(tensor, checked("all_gather", group, {tensor}));
+  return AllGather::apply(tensor, checked_call("all_gather", group, {tensor}));
 }
 
 Tensors gather(const at::Tensor& tensor, AnyRank dst, const Group& group) {
-  return Gather::apply(tensor, with_root("gather", checked("gather", group, {tensor}), dst));
+  return Gather::apply(tensor, with_root("gather", checked_call("gather", group, {tensor}), dst));
 }
 
 at::Tensor scatter(const Tensors& tensors, AnyRank src, const Group& group) {
-  const Call call = with_root("scatter", checked("scatter", group, tensors), src);
+  const Call call = with_root("scatter", checked_call("scatter", group, tensors), src);
   check_of_one_size("scatter", group, "tensors", tensors);
   return Scatter::apply(at::TensorList(tensors), call);
 }
 
 at::Tensor reduce_scatter(const Tensors& inputs, ReduceOp op, const Group& group) {
-  const Call call = checked("reduce_scatter", group, inputs, op);
+  const Call call = checked_call("reduce_scatter", group, inputs, op);
   check_of_one_size("reduce_scatter", group, "inputs", inputs);
   return ReduceScatter::apply(at::TensorList(inputs), call);
 }
 
 Tensors all_to_all(const Tensors& outputs, const Tensors& inputs, const Group& group) {
-  Call call = checked("all_to_all", group, inputs);
+  Call call = checked_call("all_to_all", group, inputs);
   check_for_ranks("all_to_all", group, "inputs", inputs);
   check_for_ranks("all_to_all", group, "outputs", outputs);
   check_dtype({"all_to_all", group}, "outputs", outputs[0], "inputs", inputs[0]);
@@ -325,7 +326,7 @@ Tensors all_to_all(const Tensors& outputs, const Tensors& inputs, const Group& g
 at::Tensor all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                              std::vector<std::int64_t> output_split_sizes,
                              std::vector<std::int64_t> input_split_sizes, const Group& group) {
-  Call call = checked("all_to_all_single", group, {output, input});
+  Call call = checked_call("all_to_all_single", group, {output, input});
   check_dtype({"all_to_all_single", group}, "output", output, "input", input);
   call.sizes = {output.sizes().vec()};
   call.output_splits = std::move(output_split_sizes);

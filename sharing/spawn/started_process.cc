@@ -126,8 +126,8 @@ bool arm(int lifeline, pid_t pid) {
 }
 
 // What the parent keeps of a process that has just been started.
-StartedProcess watch(int index, pid_t pid, UniqueFd control, UniqueFd lifeline,
-                     UniqueFd lifeline_of_worker) {
+StartedProcess watched(int index, pid_t pid, UniqueFd control, UniqueFd lifeline,
+                       UniqueFd lifeline_of_worker) {
   StartedProcess process{index,
                          pid,
                          UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, pid, 0))),
@@ -215,7 +215,8 @@ StartedProcess start_fresh(int index) {
   const int error_number = ::posix_spawn(&pid, "/proc/self/exe", actions.get(), attributes.get(),
                                          argv.data(), const_cast<char* const*>(block.pointers()));
   if (error_number != 0) fail(index, "execute /proc/self/exe", error_number);
-  return watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
+  return watched(index, pid, std::move(control), std::move(lifeline),
+                 std::move(lifeline_of_worker));
 }
 
 StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run) {
@@ -238,7 +239,7 @@ StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   if (pid < 0) fail(index, "fork", error_number);
   StartedProcess process =
-      watch(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
+      watched(index, pid, std::move(control), std::move(lifeline), std::move(lifeline_of_worker));
   const auto sent = send_packet(process.control.get(), "go", {});
   if (!sent && sent.error().kind != ErrorKind::kNotFound) {
     kill_and_reap(pid);

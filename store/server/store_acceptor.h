@@ -1,7 +1,8 @@
 // StoreAcceptor accepts clients, one after the other, and hands over their sockets.
 //
-//     auto acceptor = std::make_shared<StoreAcceptor>(std::move(socket), [&](tcp::socket client)
-//     {…}); acceptor->start();
+//     const auto hand_over = [&](tcp::socket client) { … };
+//     auto acceptor = std::make_shared<StoreAcceptor>(std::move(socket), hand_over);
+//     acceptor->start();
 //
 // When descriptors or memory run out, it pauses: the clients wait in the kernel's queue.
 // Threads: that of the socket's event loop.  Handlers that the loop still holds keep it alive.

@@ -38,7 +38,7 @@ std::string behind_colon(const std::string& reason) {
   return reason.empty() ? "" : ": " + one_line(reason);
 }
 
-std::string count_of(int count, const char* what) {
+std::string counted(int count, const char* what) {
   return fmt::format("{} {}{}", count, what, count == 1 ? "" : "s");
 }
 
@@ -82,8 +82,8 @@ void Console::show(std::string_view lines) {
 std::string Console::lines_of(const TestsBegun& event) {
   begun_ = event;
   running_ = true;
-  return fmt::format("running {}, at most {} at a time, seed {}\n", count_of(event.tests, "test"),
-                     count_of(event.jobs, "rank"), event.seed);
+  return fmt::format("running {}, at most {} at a time, seed {}\n", counted(event.tests, "test"),
+                     counted(event.jobs, "rank"), event.seed);
 }
 
 std::string Console::lines_of(const AttemptEnded& event) const {
@@ -127,7 +127,7 @@ std::string Console::lines_of(const TestsEnded& event) {
     }
   }
   const int tests = event.summary.passed + event.summary.failed + event.summary.skipped;
-  text += fmt::format("\n{} in {:.3f} s", count_of(tests, "test"), seconds(event.summary.time));
+  text += fmt::format("\n{} in {:.3f} s", counted(tests, "test"), seconds(event.summary.time));
   if (not_run > 0) text += fmt::format("; {} of them did not run, which counts as failed", not_run);
   return text + '\n' + last_line(event.summary);
 }

@@ -11,7 +11,7 @@ namespace {
 using std::chrono::milliseconds;
 
 // "5 s", "2 min 05 s".
-std::string text_of(milliseconds time) {
+std::string duration_text(milliseconds time) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time).count();
   if (seconds < 60) return fmt::format("{} s", seconds);
   return fmt::format("{} min {:02} s", seconds / 60, seconds % 60);
@@ -82,13 +82,13 @@ std::string StatusLine::text(int columns) const {
   std::string text = fmt::format("{}/{}", done_, begun_.tests);
   if (failed_ > 0) text += fmt::format(", {} failed", failed_);
   if (const auto time = left(); time && *time >= seconds(1)) {
-    text += fmt::format(", about {} left", text_of(*time));
+    text += fmt::format(", about {} left", duration_text(*time));
   }
   std::string_view separator = ": ";
   for (const Running& test : running_) {
     text += separator;
     text += name_of(test.id, test.repetition, begun_);
-    if (const auto age = age_of(test.since); age >= seconds(1)) text += ' ' + text_of(age);
+    if (const auto age = age_of(test.since); age >= seconds(1)) text += ' ' + duration_text(age);
     separator = ", ";
   }
   return cut(std::move(text), columns);

@@ -8,7 +8,8 @@
 //     …                                                             // on_over
 //     rank->take_facts();
 //
-// Handlers are not called after close().  Threads: all on that of `io`.
+// close() drops its pipes: what it writes after that is not read.  Its end is still reported.
+// Threads: all on that of `io`.
 #pragma once
 
 #include <functional>
@@ -49,7 +50,7 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
 
   void forked(pid_t pid, UniqueFd pidfd);
 
-  // Its process has ended, or was never there.  Only the first of these calls counts.
+  // Its process has ended, or was never there.  The first of these calls decides when it ended.
   void ended(const std::optional<ProcessEnd>& how, const EndLeaked& end_leaked);
   void not_started(const std::string& problem, const EndLeaked& end_leaked);
   void host_lost(const EndLeaked& end_leaked);

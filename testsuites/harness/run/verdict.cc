@@ -35,7 +35,7 @@ std::string in_one_line(const std::string& text) {
   return std::string(whole_utf8(std::string_view(line).substr(0, kBytesMax))) + "…";
 }
 
-std::string text_of(const AssertionFailure& failure) {
+std::string failure_text(const AssertionFailure& failure) {
   const auto slash = failure.file.rfind('/');
   const std::string file =
       slash == std::string::npos ? failure.file : failure.file.substr(slash + 1);
@@ -78,7 +78,7 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   if (facts.not_started) {
     return {RankStatus::kFailed, "could not be started: " + *facts.not_started};
   }
-  if (!facts.failures.empty()) return {RankStatus::kFailed, text_of(facts.failures.front())};
+  if (!facts.failures.empty()) return {RankStatus::kFailed, failure_text(facts.failures.front())};
   if (facts.sent_garbage) {
     return {RankStatus::kFailed, "wrote into the channel that its results come through"};
   }

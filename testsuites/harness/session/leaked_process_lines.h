@@ -1,7 +1,7 @@
 // What distrun says of leaked processes that it finds after the last test has ended.
 //
-//     for (const std::string& line : lines_about(kill_leaked_processes(30s), WasInterrupted::kNo))
-//     …
+//     const KilledProcesses left = kill_leaked_processes(30s);
+//     for (const std::string& line : lines_about(left, WasInterrupted::kNo)) …
 //
 //     "killed a process that tests leaked: 4711 (sleep)"
 //     "could not end a process: 4712 (cp) is stuck in the kernel, and still there"
