@@ -20,7 +20,7 @@ python3 -B cmake/check_includes.py
 say "checking shell scripts' syntax"
 git ls-files -z '*.sh' .ci/run | xargs -0 -n 1 bash -n
 
-say "running clang-tidy"
+say "reading each file alone (clang-tidy; tests: the compiler)"
 cmake/configure.sh dev build-tidy "DISTRUN_LIBTORCH=$torch"
 if [ "${1-}" = quick ]; then
   exec python3 -B cmake/tidy.py changed

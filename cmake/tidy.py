@@ -1,19 +1,22 @@
 #!/usr/bin/env python3
-"""Runs clang-tidy, each file alone: so it also finds includes that a file lacks and its neighbours in a unity build have.
+"""Reads each file alone, so that none comes to depend on the includes of its neighbours in a unity build.
 
     cmake/tidy.py changed    what is not committed, and what the commits since the last tag, or the 20 last, have changed
     cmake/tidy.py all        every source
 
-Tests are left out: what they write on purpose is what the checks look for.  What only moved, or changed only in its
-includes, counts as unchanged.  TIDY_SECONDS (600; `all`: no bound) bounds how
-long new files are begun; those left out are counted, and the most recent changes come first.  Needs build-tidy/ with
-a compile_commands.json.
+clang-tidy reads the sources.  Tests are only compiled, as what they write on purpose is what the checks look for; so
+is a source in which only the includes have changed.  What only moved counts as unchanged.
+
+TIDY_SECONDS (600; `all`: no bound) bounds how long new files are begun; those left out are counted, and the most recent
+changes come first.  Needs build-tidy/ with a compile_commands.json.
 """
 
 import concurrent.futures
+import json
 import os
 import pathlib
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -30,8 +33,8 @@ def git(*arguments: str) -> str:
 
 
 def files_changed(*diff: str) -> list[str]:
-    """The files whose lines a diff changes, includes apart."""
-    fields = git(*diff, "-M", "-z", "--numstat", "-I", r"^\s*#\s*include").split("\0")
+    """The files whose lines a diff changes."""
+    fields = git(*diff, "-M", "-z", "--numstat").split("\0")
     files = []
     while fields:
         counts = fields.pop(0).strip("\n").split("\t")
@@ -50,40 +53,51 @@ def recent_commits() -> list[str]:
     return git("log", "--no-merges", "--format=%H", *which).split()
 
 
-def changed_sources() -> list[str]:
-    files = files_changed("diff", "HEAD")
+def recently_changed(*options: str) -> list[str]:
+    files = files_changed("diff", "HEAD", *options)
     for commit in recent_commits():
-        files += files_changed("show", "--format=", commit)
-    return [file for file in dict.fromkeys(files) if file.endswith(".cc") and (ROOT / file).exists()]
+        files += files_changed("show", "--format=", commit, *options)
+    return list(dict.fromkeys(files))
+
+
+def to_read(what: str) -> list[tuple[str, bool]]:
+    """Files, and whether clang-tidy reads them."""
+    if what == "all":
+        return [(file, not OF_TESTS.search(file)) for file in git("ls-files", "*.cc").split()]
+    apart_from_includes = recently_changed("-I", r"^\s*#\s*include")
+    first = [(file, not OF_TESTS.search(file)) for file in apart_from_includes]
+    return first + [(file, False) for file in recently_changed() if file not in apart_from_includes]
+
+
+def compile_command(command: str) -> list[str]:
+    # Without the code generator GCC takes OpenMP's pragmas, in LibTorch's headers, for unknown ones.
+    return [*shlex.split(command), "-fsyntax-only", "-Wno-unknown-pragmas"]
 
 
 def main() -> int:
     what = sys.argv[1]
-    files = changed_sources()
-    seconds = float(os.environ.get("TIDY_SECONDS", 600))
-    if what == "all":
-        files = git("ls-files", "*.cc").split()
-        seconds = float("inf")
-    files = [file for file in files if not OF_TESTS.search(file)]
-    known = (ROOT / FOLDER / "compile_commands.json").read_text()
-    files = [file for file in files if f"{ROOT}/{file}\"" in known]
+    seconds = float("inf") if what == "all" else float(os.environ.get("TIDY_SECONDS", 600))
+    commands = {entry["file"]: entry for entry in json.loads((ROOT / FOLDER / "compile_commands.json").read_text())}
+    files = [(file, tidied) for file, tidied in to_read(what) if str(ROOT / file) in commands]
 
     end = time.monotonic() + seconds
     left_out, with_findings = [], []
 
-    def run(file: str) -> None:
+    def run(file: str, tidied: bool) -> None:
         if time.monotonic() >= end:
             left_out.append(file)
             return
-        done = subprocess.run([*CLANG_TIDY, file], cwd=ROOT, capture_output=True, text=True)
+        entry = commands[str(ROOT / file)]
+        command = [*CLANG_TIDY, file] if tidied else compile_command(entry["command"])
+        done = subprocess.run(command, cwd=ROOT if tidied else entry["directory"], capture_output=True, text=True)
         if done.returncode != 0:
             with_findings.append(file)
             lines = (done.stdout + done.stderr).splitlines()
             print("\n".join(line for line in lines if not NOISE.search(line)), flush=True)
 
     with concurrent.futures.ThreadPoolExecutor(os.cpu_count()) as pool:
-        list(pool.map(run, files))
-    print(f"clang-tidy: {len(files) - len(left_out)} files read, {len(with_findings)} with findings"
+        list(pool.map(run, *zip(*files)) if files else [])
+    print(f"{len(files) - len(left_out)} files read alone, {len(with_findings)} with findings"
           + (f"; {len(left_out)} left out after {seconds:.0f} s (make check reads them)" if left_out else ""), file=sys.stderr)
     return 1 if with_findings else 0
 

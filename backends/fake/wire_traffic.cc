@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "distrun/fake.h"
-
 namespace distrun::internal {
 
 WireBytes WireModel::all_reduce(std::int64_t bytes) const {

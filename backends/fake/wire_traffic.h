@@ -23,11 +23,9 @@
 #include <string>
 #include <vector>
 
-namespace distrun {
+#include "distrun/fake.h"
 
-struct WireTraffic;
-
-namespace internal {
+namespace distrun::internal {
 
 struct WireBytes {
   std::int64_t sent = 0;
@@ -73,5 +71,4 @@ class WireCount {
 // Adds `more` to what there is of its operation, or puts it to the end.
 void add_to(std::vector<WireTraffic>& counts, const WireTraffic& more);
 
-}  // namespace internal
-}  // namespace distrun
+}  // namespace distrun::internal

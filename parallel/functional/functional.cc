@@ -233,7 +233,7 @@ struct AllToAllSingle : Function<AllToAllSingle> {
 
 // What the collectives would not refuse, and there is no gradient of.
 Call checked_call(const char* function, const Group& group, const Tensors& tensors,
-                  const ReduceOp& op = ReduceOp::SUM) {
+                  ReduceOp op = ReduceOp::SUM) {
   const CallSite site{function, group};
   site.check(group.is_member(), "it is not in ", internal::Described{group});
   bool wants_gradient = false;
@@ -244,7 +244,7 @@ Call checked_call(const char* function, const Group& group, const Tensors& tenso
   site.check(!wants_gradient || op == ReduceOp::SUM || op == ReduceOp::AVG, internal::name_of(op),
              " has no gradient; expected SUM or AVG, or tensors that require "
              "none");
-  return {.group = internal::pinned(group), .op = op};
+  return {.group = internal::pinned(group), .op = std::move(op)};
 }
 
 Call with_root(const char* function, Call call, AnyRank root) {
@@ -286,12 +286,12 @@ at::Tensor broadcast(const at::Tensor& tensor, AnyRank src, const Group& group) 
 }
 
 at::Tensor all_reduce(const at::Tensor& tensor, ReduceOp op, const Group& group) {
-  return AllReduce::apply(tensor, checked_call("all_reduce", group, {tensor}, op));
+  return AllReduce::apply(tensor, checked_call("all_reduce", group, {tensor}, std::move(op)));
 }
 
 at::Tensor reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op, const Group& group) {
-  return Reduce::apply(tensor,
-                       with_root("reduce", checked_call("reduce", group, {tensor}, op), dst));
+  return Reduce::apply(
+      tensor, with_root("reduce", checked_call("reduce", group, {tensor}, std::move(op)), dst));
 }
 
 Tensors all_gather(const at::Tensor& tensor, const Group& group) {
@@ -309,7 +309,7 @@ at::Tensor scatter(const Tensors& tensors, AnyRank src, const Group& group) {
 }
 
 at::Tensor reduce_scatter(const Tensors& inputs, ReduceOp op, const Group& group) {
-  const Call call = checked_call("reduce_scatter", group, inputs, op);
+  const Call call = checked_call("reduce_scatter", group, inputs, std::move(op));
   check_of_one_size("reduce_scatter", group, "inputs", inputs);
   return ReduceScatter::apply(at::TensorList(inputs), call);
 }
