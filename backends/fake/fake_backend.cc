@@ -111,7 +111,8 @@ FakeBackend::WorkPtr FakeBackend::endCoalescing() {
 namespace {
 
 void check_fake_options(const BackendOptions& options) {
-  TORCH_CHECK_TYPE(!options || dynamic_cast<const FakeOptions*>(options.get()) != nullptr,
+  const auto* given = options.pointer().get();
+  TORCH_CHECK_TYPE(given == nullptr || dynamic_cast<const FakeOptions*>(given) != nullptr,
                    "the options of a fake group are distrun::FakeOptions");
 }
 

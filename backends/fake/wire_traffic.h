@@ -1,6 +1,6 @@
 // What collectives would cost on a network: the bytes that one rank sends and receives, by a model
-// of how they are usually done.  Pure arithmetic: no tensors, no groups.  What a user sees of it is
-// in fake.h.
+// of how they are usually done.  Pure arithmetic: no tensors, no groups.  Users read the result by
+// fake.h.
 //
 //     const WireModel model(/*rank=*/3, /*size=*/8);
 //     model.all_reduce(1024);                       // {.sent = 1792, .received = 1792}

@@ -95,7 +95,8 @@ class CheckedBackend : public c10d::ProcessGroupWrapper {
 }  // namespace
 
 void check_gloo_options(const BackendOptions& options) {
-  TORCH_CHECK_TYPE(!options || dynamic_cast<const Options*>(options.get()) != nullptr,
+  const auto* given = options.pointer().get();
+  TORCH_CHECK_TYPE(given == nullptr || dynamic_cast<const Options*>(given) != nullptr,
                    "the options of a gloo group are c10d::ProcessGroupGloo::Options");
 }
 

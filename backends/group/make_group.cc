@@ -42,7 +42,8 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
                                                const DeviceBackend& which,
                                                const c10::intrusive_ptr<c10d::Store>& store) {
   using Options = c10d::Backend::Options;
-  const auto options = c10::dynamic_intrusive_pointer_cast<Options>(group.backend_options);
+  const auto options =
+      c10::dynamic_intrusive_pointer_cast<Options>(group.backend_options.pointer());
   const BackendRequest request{
       .store = c10::make_intrusive<PrefixStore>(device_name(which.device) + "/", store),
       .rank = group.rank,
@@ -96,8 +97,6 @@ c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
 }  // namespace
 
 void check_backends(const std::string& backends, const BackendOptions& options) {
-  TORCH_CHECK_TYPE(!options || dynamic_cast<c10d::Backend::Options*>(options.get()) != nullptr,
-                   "the options of a backend are c10d::Backend::Options");
   std::set<std::string> registered;
   for (const DeviceBackend& one : parse_device_backends(backends)) {
     find_backend(one.backend).traits->check_options(options);

@@ -3,6 +3,7 @@
 
 #include <cstdlib>
 #include <filesystem>
+#include <type_traits>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -61,6 +62,14 @@ TEST(ProcessGroupTest, AnUnknownBackendIsNamed) {
               HasSubstr("unknown backend 'carrier pigeon'"));
   EXPECT_FALSE(is_initialized());
 }
+
+// What is no backend's options does not compile.
+struct OwnOptions : c10d::Backend::Options {};
+static_assert(std::is_convertible_v<c10::intrusive_ptr<OwnOptions>, BackendOptions>);
+static_assert(std::is_convertible_v<c10::intrusive_ptr<c10d::Backend::Options>, BackendOptions>);
+static_assert(!std::is_constructible_v<BackendOptions, c10::intrusive_ptr<c10d::Backend>>);
+static_assert(
+    !std::is_constructible_v<BackendOptions, c10::intrusive_ptr<c10::intrusive_ptr_target>>);
 
 // Before the others are waited for: no variable is set.
 TEST(ProcessGroupTest, OptionsOfAnotherBackendAreRefused) {

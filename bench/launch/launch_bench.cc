@@ -16,12 +16,13 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "bench/launch/launcher_process.h"
 #include "bench/launch/launchers.h"
-#include "bench/scratch_folder.h"
 #include "bench/statistics.h"
 #include "bench/store/pipe.h"
+#include "common/os/temporary_folder.h"
 
 namespace distrun::bench {
 
@@ -78,7 +79,7 @@ class WorkerBarrier {
   }
 
  private:
-  ScratchFolder folder_;
+  TemporaryFolder folder_ = TemporaryFolder::make(Environment::from(environ)).value();
   UniqueFd ready_, go_;
 };
 

@@ -7,9 +7,10 @@
 
 #include <fmt/format.h>
 #include <pugixml.hpp>
+#include <unistd.h>
 
 #include "bench/launch/launcher_process.h"
-#include "bench/scratch_folder.h"
+#include "common/os/temporary_folder.h"
 
 namespace distrun::bench {
 
@@ -69,7 +70,7 @@ void PythonHarness::pytest(const Words& arguments, const fs::path& output,
 }
 
 std::set<std::string> PythonHarness::ids(const fs::path& file, const std::string& suite) const {
-  const ScratchFolder folder;
+  const TemporaryFolder folder = TemporaryFolder::make(Environment::from(environ)).value();
   const fs::path list = fs::path(folder.path()) / "list";
   pytest({"--collect-only", file.string()}, list, kCollectMax);
   std::set<std::string> ids;
@@ -82,7 +83,7 @@ std::set<std::string> PythonHarness::ids(const fs::path& file, const std::string
 
 std::map<std::string, double> PythonHarness::run(const fs::path& file, const std::string& suite,
                                                  const std::set<std::string>& ids) const {
-  const ScratchFolder folder;
+  const TemporaryFolder folder = TemporaryFolder::make(Environment::from(environ)).value();
   const fs::path results = fs::path(folder.path()) / "results.xml";
   Words arguments = {"--timeout=" + std::to_string(kTestMax.count()),
                      "--junitxml=" + results.string()};

@@ -14,11 +14,12 @@
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "bench/launch/launcher_process.h"
 #include "bench/runner/python_harness.h"
-#include "bench/scratch_folder.h"
 #include "bench/statistics.h"
+#include "common/os/temporary_folder.h"
 
 namespace distrun::bench {
 
@@ -53,7 +54,7 @@ struct Run {
 };
 
 Run run_tests(const Words& arguments) {
-  const ScratchFolder folder;
+  const TemporaryFolder folder = TemporaryFolder::make(Environment::from(environ)).value();
   const std::string file = folder.path() + "/results.json";
   Words words = {DISTRUN_PROGRAM, "test", "--json", file};
   words.insert(words.end(), arguments.begin(), arguments.end());

@@ -16,21 +16,30 @@
 // from one thread at a time.
 #pragma once
 
+#include <concepts>
 #include <memory>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <c10/util/intrusive_ptr.h>
 
 namespace c10d {
+class Backend;
 class ProcessGroup;
-}
+}  // namespace c10d
 
 namespace distrun {
 
 namespace internal {
+
 struct GroupState;
-}
+
+// A parameter of the concept, so that Backend may be incomplete until somebody has options.
+template <class T, class Backend = c10d::Backend>
+concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
+
+}  // namespace internal
 
 class Group {
  public:
@@ -60,9 +69,28 @@ class Group {
   std::shared_ptr<internal::GroupState> state_;
 };
 
-// What a backend is told when a group is made: a c10d::Backend::Options.  This header does without
-// its.
-using BackendOptions = c10::intrusive_ptr<c10::intrusive_ptr_target>;
+// What a backend is told when a group is made: the options of that backend, a class derived from
+// c10d::Backend::Options, or nothing.
+//
+//     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
+//
+// What is no c10d::Backend::Options does not compile.  Options of another backend throw
+// c10::TypeError when the group is made.  This header does without the one of the base class,
+// which takes seconds to compile: whoever has options has included it.
+class BackendOptions {
+ public:
+  BackendOptions() = default;
+
+  template <internal::IsBackendOptions Options>
+  BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT: is written without its type.
+      : options_(std::move(options)) {}
+
+  // Null where there are none.
+  const c10::intrusive_ptr<c10::intrusive_ptr_target>& pointer() const { return options_; }
+
+ private:
+  c10::intrusive_ptr<c10::intrusive_ptr_target> options_;
+};
 
 // The number of a rank within its group; a plain int is a global one, as it is in torch.distributed
 // (there: group_src and group_dst).

@@ -26,7 +26,7 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 using Lengths = std::vector<std::int64_t>;
 
-// What a backward has to know of its forward.
+// The arguments of a forward pass that its backward pass needs.
 struct Call {
   Group group;
   GroupRank root = GroupRank(0);
@@ -84,7 +84,7 @@ variable_list and_none(variable_list gradients) {
   return gradients;
 }
 
-// What the collective makes of a copy of the tensor.
+// Runs the collective on a copy of the tensor, and returns the copy.
 template <class Collective>
 at::Tensor on_copy(AutogradContext* ctx, const at::Tensor& tensor, const Call& call,
                    const Collective& collective) {
@@ -201,7 +201,7 @@ struct Gather : Function<Gather> {
 struct Scatter : Function<Scatter> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
     keep(ctx, call);
-    // What comes from another root may never come, as with "fake".
+    // With "fake" no part arrives from another root: it stays zero then.
     at::Tensor part = call.is_root() ? room_for(tensors[0]) : zeros_for(tensors[0]);
     distrun::scatter(part, call.is_root() ? tensors.vec() : Tensors(), call.root, call.options());
     return part;
@@ -231,7 +231,7 @@ struct AllToAllSingle : Function<AllToAllSingle> {
   }
 };
 
-// What the collectives would not refuse, and there is no gradient of.
+// Refuses calls that the collectives accept and that have no gradient.
 Call checked_call(const char* function, const Group& group, const Tensors& tensors,
                   ReduceOp op = ReduceOp::SUM) {
   const CallSite site{function, group};
@@ -252,7 +252,7 @@ Call with_root(const char* function, Call call, AnyRank root) {
   return call;
 }
 
-// The same dtype, where the collectives would take a complex number's parts for it.
+// Requires one dtype.  The collectives accept a complex tensor beside a real one.
 void check_dtype(const CallSite& site, const internal::Name& name, const at::Tensor& tensor,
                  const internal::Name& other_name, const at::Tensor& other) {
   check_like(site, name, tensor, other_name, other);

@@ -16,10 +16,10 @@
 namespace distrun {
 namespace {
 
-// A function that makes a collective of its input is recorded: what it goes on with has been waited
-// for, and its graph makes of other inputs what it does.
+// Records a function that runs a collective on its input.  Its graph waits for the collective
+// before it uses the result, and replays it on other inputs.
 struct CompilerTest : DefaultGroupTest {
-  // What is begun on a tensor, and the tensor in which the result is to be.
+  // A collective that has been started on a tensor, and the tensor that receives its result.
   using Begun = std::pair<Work, at::Tensor>;
   using Collective = std::function<Begun(const at::Tensor&)>;
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <limits>
+#include <optional>
 #include <set>
 
 #include <fmt/format.h>
@@ -19,6 +20,10 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownListBytes = 200;
 
+Json json_of(const std::optional<std::chrono::milliseconds>& timeout) {
+  return timeout ? Json(timeout->count()) : Json(nullptr);
+}
+
 Json json_of(const TestInfo& test) {
   Json ends = Json::object();
   for (const auto& [rank, end] : test.needs.expected_ends) {
@@ -29,7 +34,7 @@ Json json_of(const TestInfo& test) {
           {"ranks_max", test.needs.ranks_max},
           {"min_gpus", test.needs.min_gpus},
           {"backends", test.needs.backends},
-          {"timeout_ms", test.needs.timeout.count()},
+          {"timeout_ms", json_of(test.needs.timeout)},
           {"exclusive", test.needs.exclusive},
           {"expected_ends", std::move(ends)},
           {"file", test.file},
@@ -54,9 +59,7 @@ class TestReader {
             fmt::format("{} is less than \"ranks\", {}", needs.ranks_max, needs.ranks));
     read_number("min_gpus", needs.min_gpus, 0);
     read_backends(needs.backends);
-    std::int64_t timeout_ms = 0;
-    read_number("timeout_ms", timeout_ms, std::int64_t{0});
-    needs.timeout = std::chrono::milliseconds(timeout_ms);
+    read_timeout(needs.timeout);
     read_truth("exclusive", needs.exclusive);
     read_ends(needs);
     read_text("file", test.file);
@@ -118,6 +121,12 @@ class TestReader {
     require(is >= min, name, fmt::format("{} is less than {}", is, min));
     require(is <= max, name, fmt::format("{} is more than {}", is, max));
     return is;
+  }
+
+  void read_timeout(std::optional<std::chrono::milliseconds>& into) {
+    const Json* value = field("timeout_ms");
+    if (value == nullptr || value->is_null()) return;
+    into = std::chrono::milliseconds(number("timeout_ms", *value, std::int64_t{1}));
   }
 
   void read_backends(std::vector<std::string>& into) {

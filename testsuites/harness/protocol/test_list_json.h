@@ -1,7 +1,7 @@
 // The tests of a binary as JSON: what a test host says of itself, and what `--list --json` prints.
 //
 //     {"tests": [{"id": "gloo.CommTest.test_sum", "ranks": 4, "ranks_max": 0, "min_gpus": 0,
-//                 "backends": ["gloo"], "timeout_ms": 0, "exclusive": false,
+//                 "backends": ["gloo"], "timeout_ms": null, "exclusive": false,
 //                 "expected_ends": {"1": {"signal": 9}, "2": {"exit_code": 3}},
 //                 "file": "testsuites/gloo/comm.cc", "line": 12}]}
 //

@@ -77,6 +77,7 @@ TEST(TestListJsonTest, ReadsWhatItWrites) {
   EXPECT_EQ(tests[0].file, wanted.file);
   EXPECT_EQ(tests[0].line, wanted.line);
   EXPECT_EQ(tests[1].id, "a.B.c");
+  EXPECT_EQ(tests[1].needs.timeout, std::nullopt);
 }
 
 TEST(TestListJsonTest, AnIdIsEnoughAndWhatIsNotKnownIsPassedOver) {
@@ -120,6 +121,8 @@ TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
   EXPECT_EQ(problem_of(R"("min_gpus": 3000000000)"),
             "test s.C.t: \"min_gpus\": it is no whole number, or too large");
   EXPECT_EQ(problem_of(R"("ranks_max": -1)"), "test s.C.t: \"ranks_max\": -1 is less than 0");
+  EXPECT_EQ(problem_of(R"("timeout_ms": 0)"), "test s.C.t: \"timeout_ms\": 0 is less than 1");
+  EXPECT_EQ(problem_of(R"("timeout_ms": null)"), "none");
   EXPECT_EQ(problem_of(R"("timeout_ms": 1.5)"),
             "test s.C.t: \"timeout_ms\": it is no whole number, or too large");
   EXPECT_EQ(problem_of(R"("exclusive": 1)"),

@@ -39,7 +39,7 @@ std::string reason_to_skip(const TestNeeds& needs, const PlanOptions& options) {
 }
 
 std::chrono::milliseconds timeout_of(const TestNeeds& needs, const PlanOptions& options) {
-  return needs.timeout.count() > 0 ? needs.timeout : options.timeout;
+  return needs.timeout.value_or(options.timeout);
 }
 
 std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options) {

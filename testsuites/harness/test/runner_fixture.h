@@ -46,7 +46,7 @@ class RunnerFixture : public ::testing::Test {
                       .program = loaded.program,
                       .ranks = needs.ranks,
                       .backend = needs.backends.front(),
-                      .timeout = needs.timeout.count() > 0 ? needs.timeout : timeout_});
+                      .timeout = needs.timeout.value_or(timeout_)});
     }
     return plan;
   }
