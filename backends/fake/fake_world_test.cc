@@ -294,16 +294,16 @@ TEST(FakeStoreTest, WhatNobodyWillSetIsAnErrorAtOnce) {
 }
 
 TEST(FakeStoreTest, TheOthersSeemToHaveBeenThere) {
-  FakeStore store;
-  store.wait({"key"});
-  store.wait({"key"}, std::chrono::hours(1));
-  EXPECT_EQ(store.add("count", 3), 3);
-  EXPECT_EQ(store.compareSet("key", "", "mine"), "mine");
-  EXPECT_EQ(store.compareSet("key", "another's", "mine"), "another's");
-  EXPECT_FALSE(store.check({"key"}));
-  EXPECT_FALSE(store.deleteKey("key"));
-  EXPECT_EQ(store.getNumKeys(), 0);
-  store.clone()->set("key", "value");
+  const auto store = c10::make_intrusive<FakeStore>();
+  store->wait({"key"});
+  store->wait({"key"}, std::chrono::hours(1));
+  EXPECT_EQ(store->add("count", 3), 3);
+  EXPECT_EQ(store->compareSet("key", "", "mine"), "mine");
+  EXPECT_EQ(store->compareSet("key", "another's", "mine"), "another's");
+  EXPECT_FALSE(store->check({"key"}));
+  EXPECT_FALSE(store->deleteKey("key"));
+  EXPECT_EQ(store->getNumKeys(), 0);
+  store->clone()->set("key", "value");
 }
 
 }  // namespace

@@ -51,13 +51,13 @@ void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 }
 
 void have_operators_recorded() {
-  // Never destroyed: the dispatcher may be gone by then.
-  static auto* const library = [] {
+  // Never destroyed, because the dispatcher may be gone by then.  Without `used` the compiler drops
+  // the pointer that nobody reads, and the library counts as leaked.
+  [[gnu::used]] static auto* const library = [] {
     auto* its = new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
     its->fallback(torch::CppFunction::makeFromBoxedFunction<&record>());
     return its;
   }();
-  static_cast<void>(library);
 }
 
 bool is_written(const c10::Argument& argument) {

@@ -57,8 +57,8 @@ View view_of(const nlohmann::json& fields) {
 // The bytes of storage that are used; less than 0 where they cannot be counted.
 std::int64_t bytes_used(const View& view) {
   if (view.offset < 0 || view.sizes.size() != view.strides.size()) return -1;
-  std::int64_t elements = 1, end = view.offset + 1, bytes = 0;
-  bool is_empty = false, overflows = view.offset == INT64_MAX;
+  std::int64_t elements = 1, end = 0, bytes = 0;
+  bool is_empty = false, overflows = __builtin_add_overflow(view.offset, 1, &end);
   for (std::size_t i = 0; i < view.sizes.size(); ++i) {
     std::int64_t reach = 0;
     if (view.sizes[i] < 0 || view.strides[i] < 0) return -1;
