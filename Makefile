@@ -15,6 +15,8 @@ TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
 # Flags of the benchmarks, as --quick.
 BENCH ?=
+# Slices of the soak, as 'ranks ranks-busy': all of them if empty.  cmake/soak.sh lists them.
+SOAK ?=
 # A folder with PyTorch's own distributed tests (test_c10d_gloo.py, …), to compare `distrun test` with.
 AGAINST_PYTHON ?=
 
@@ -30,7 +32,7 @@ help:
 	  'make build     build everything into $(BUILD)/' \
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
 	  'make test      build everything and run every test' \
-	  'make soak      what starts processes, many times over; random requests and bytes to the store' \
+	  'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
@@ -69,7 +71,7 @@ test: build
 
 soak: build
 	@cmake/setup.sh packages soak
-	@cmake/soak.sh
+	@cmake/soak.sh $(SOAK)
 
 mutation: build
 	@cmake/mutation.sh

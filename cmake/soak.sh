@@ -1,66 +1,100 @@
 #!/usr/bin/env bash
-# `make soak`: everything that starts processes or opens sockets, and the suites, many times over,
-# first on a quiet machine and then with every core kept busy; between the two, a hundred thousand
-# random requests to our store and to LibTorch's, random bytes to ours, a hundred runs in which a rank
-# fails at random, uneven inputs in 200 random patterns, a thousand spawns in which processes are
-# killed, the command lines held against torchrun, and accelerate's own tests.  A test that fails once is a bug.
+# `make soak`: what starts processes or opens sockets, many times over.  A test that fails once is a bug.
+#
+#   cmake/soak.sh [SLICE…]     all slices, one after the other, if none is named; each takes half an hour at most
+#
+#   launcher   the launcher and its processes              runner    `distrun test`, and all suites
+#   ranks      tests on several ranks, and the backends    sharing   shared tensors, queues and spawn
+#   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
+#   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
+#   store      random requests to our store and LibTorch's fuzz      random bytes to our store
+#
+# With `-busy` behind its name (`ranks-busy`) a slice runs while every core is kept busy.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
 # DISTRUN_JOIN_PATTERNS (200), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
-build=${BUILD:-build} times=${TIMES:-20} sequences=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000}
-faults=${FAULT_TRIALS:-100} spawns=${DISTRUN_SPAWNS:-1000} patterns=${DISTRUN_JOIN_PATTERNS:-200}
-tests='cli_test|multirank_test|selftest_test|LeakedProcesses|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder|backends_test|sharing_test|spawn_test|TrainDigits'
+build=${BUILD:-build} times=${TIMES:-20}
+python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
+say() { printf 'distrun: %s\n' "$*" >&2; }
 
 # What earlier runs have taken is the user's, not this one's.
 XDG_CACHE_HOME=$(mktemp -d)
 export XDG_CACHE_HOME
 busy=()
-trap 'rm -rf "$XDG_CACHE_HOME"; [ -z "${busy[*]}" ] || kill "${busy[@]}"' EXIT
+rest() {
+  [ -z "${busy[*]}" ] || kill "${busy[@]}"
+  busy=()
+}
+trap 'rm -rf "$XDG_CACHE_HOME"; rest' EXIT
 
-soak() {
-  printf 'distrun: %s times, %s\n' "$times" "$1" >&2
-  ctest --test-dir "$build" -R "$tests" --repeat "until-fail:$times" --output-on-failure -j "$(nproc)" |
+repeat() {
+  ctest --test-dir "$build" -R "$1" --repeat "until-fail:$times" --no-tests=error --output-on-failure -j "$(nproc)" |
     grep -v -e ' Start ' -e ' Passed '
-  if [ -x "$build/distrun-suites" ]; then
-    printf 'distrun: the suites, %s times, %s\n' "$times" "$1" >&2
-    "$build/distrun" test --repeat "$times" | grep -v '^PASS '
-  fi
 }
 
-soak 'the machine quiet'
+launcher() {
+  repeat '^cli_test|LeakedProcesses|RecordTest|NodesTest|NodesTogether|NodeChannel|NameLookUp|EventFile|RunOutput|OutputRelay|OutputSink|WorkerProcess|StoreServerTest|HostileClients|StoreClient|LocalPeer|PortHolder'
+}
+runner() {
+  repeat '^selftest_test'
+  [ ! -x "$build/distrun-suites" ] || "$build/distrun" test --repeat "$times" | grep -v '^PASS '
+}
+ranks() { repeat 'multirank_test|^backends_test'; }
+sharing() { repeat '^sharing_test|^spawn_test'; }
 
-printf 'distrun: %s sequences of requests to both stores\n' "$sequences" >&2
-DISTRUN_DIFFERENTIAL_SEQUENCES=$sequences "$build/tests/backends_test" --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
-
-printf 'distrun: %s runs in which a rank fails\n' "$faults" >&2
-DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((faults + 9) / 10)) --gtest_brief=1
-
-printf 'distrun: ranks with uneven inputs in %s random patterns\n' "$patterns" >&2
-for ranks in 2 3 4; do
-  DISTRUN_SEED=random DISTRUN_JOIN_PATTERNS=$patterns "$build/distrun" launch --nproc-per-node "$ranks" \
-    "$build/tests/parallel_multirank_test" --gtest_filter='JoinPatternsRanksTest.*' --gtest_brief=1
-done
-
-printf 'distrun: %s spawns in which processes are killed\n' "$spawns" >&2
-DISTRUN_SPAWNS=$spawns "$build/tests/spawn_test" --gtest_filter='SpawnLeaksTest.*' --gtest_brief=1
-
-python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
-if [ -n "$python" ]; then
-  printf 'distrun: every command line that is held against torchrun\n' >&2
+faults() {
+  local trials=${FAULT_TRIALS:-100}
+  DISTRUN_SEED=random "$build/tests/faults_test" --gtest_repeat=$(((trials + 9) / 10)) --gtest_brief=1
+}
+joins() {
+  for ranks in 2 3 4; do
+    DISTRUN_SEED=random DISTRUN_JOIN_PATTERNS=${DISTRUN_JOIN_PATTERNS:-200} "$build/distrun" launch \
+      --nproc-per-node "$ranks" "$build/tests/parallel_multirank_test" --gtest_filter='JoinPatternsRanksTest.*' --gtest_brief=1
+  done
+}
+spawns() {
+  DISTRUN_SPAWNS=${DISTRUN_SPAWNS:-1000} "$build/tests/spawn_test" --gtest_filter='SpawnLeaksTest.*' --gtest_brief=1
+}
+python() {
+  if [ -z "$python" ]; then
+    say 'skipped: the build has no Python that can import torch'
+    return
+  fi
+  repeat 'TrainDigits'
   "$python" cli/torchrun_parity_test.py "$build/distrun" --all
-fi
-if [ "$python" = "$PWD/.deps/venv/bin/python3" ]; then
-  printf "distrun: accelerate's own tests\n" >&2
-  cmake/setup.sh accelerate
-  cli/accelerate_test.sh "$build/distrun" "$python" .deps/accelerate
-fi
+  if [ "$python" = "$PWD/.deps/venv/bin/python3" ]; then
+    cmake/setup.sh accelerate
+    cli/accelerate_test.sh "$build/distrun" "$python" .deps/accelerate
+  fi
+}
+store() {
+  DISTRUN_DIFFERENTIAL_SEQUENCES=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000} "$build/tests/backends_test" \
+    --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
+}
+fuzz() { cmake/fuzz.sh; }
 
-cmake/fuzz.sh
-
-for _ in $(seq "$(nproc)"); do
-  bash -c 'while :; do :; done' &
-  busy+=($!)
+slices=("$@")
+[ $# -gt 0 ] || slices=(launcher runner ranks sharing store faults joins spawns python fuzz
+  launcher-busy runner-busy ranks-busy sharing-busy)
+for slice in "${slices[@]}"; do
+  case ${slice%-busy} in
+    launcher | runner | ranks | sharing | store | faults | joins | spawns | python | fuzz) ;;
+    *)
+      say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
+      exit 2
+      ;;
+  esac
 done
-soak 'every core busy'
+for slice in "${slices[@]}"; do
+  say "soak: $slice"
+  if [ "$slice" != "${slice%-busy}" ]; then
+    for _ in $(seq "$(nproc)"); do
+      bash -c 'while :; do :; done' &
+      busy+=($!)
+    done
+  fi
+  "${slice%-busy}"
+  rest
+done

@@ -53,7 +53,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
       .group_name = group.name,
       .options = options};
   const RegisteredBackend& registered = find_backend(which.backend);
-  const auto backend = registered.make(request);
+  auto backend = registered.make(request);
   TORCH_CHECK(backend, "the maker of the backend '", which.backend, "' has made none");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
   if (!registered.traits->needs_rendezvous()) return backend;  // It has no rank to compare with.
