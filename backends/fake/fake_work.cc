@@ -22,7 +22,7 @@ std::vector<c10::Device> devices_of(const TensorLists& lists) {
 c10::intrusive_ptr<c10::ivalue::Future> completed_with(const TensorLists& lists) {
   const c10::TypePtr list = c10::ListType::create(c10::TensorType::get());
   const bool has_several = lists.size() > 1;
-  const auto future = c10::make_intrusive<c10::ivalue::Future>(
+  auto future = c10::make_intrusive<c10::ivalue::Future>(
       has_several ? c10::ListType::create(list) : list, devices_of(lists));
   if (has_several) {
     future->markCompleted(c10::IValue(lists));

@@ -63,7 +63,7 @@ class ShardedTensor {
   const at::Tensor& local_tensor() const;
 
  private:
-  friend ShardedTensor init_from_local_shards(std::vector<Shard>, std::vector<std::int64_t>,
+  friend ShardedTensor init_from_local_shards(std::vector<Shard>, const std::vector<std::int64_t>&,
                                               const ShardedTensorOptions&);
   ShardedTensor(std::vector<Shard> local_shards, ShardedTensorMetadata metadata, Group group);
 
@@ -82,7 +82,7 @@ class ShardedTensor {
 // requires_grad, or ranks in global_size; where a shard reaches beyond that, two overlap, or some
 // elements of the whole are in none.  And on a rank that is not in the group, which does not wait.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
-                                     std::vector<std::int64_t> global_size,
+                                     const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});
 
 }  // namespace distrun

@@ -12,7 +12,7 @@ namespace distrun::internal {
 namespace {
 
 // As in Python: of as many bytes several tensors are sent as one.
-constexpr std::size_t kBroadcastBytes = 250 * 1024 * 1024;
+constexpr std::size_t kBroadcastBytes = std::size_t{250} * 1024 * 1024;
 
 template <class Named>
 void remove_ignored_and_repeated(std::vector<Named>& all, const std::set<std::string>& ignored) {

@@ -110,6 +110,7 @@ std::vector<NamedShard> named_shards(const std::vector<RankShards>& all) {
 // Each element of the whole is in one shard.  Requires that all lie within.
 void check_partition(const std::vector<NamedShard>& shards, SizesRef global_size) {
   std::vector<ShardMetadata> places;
+  places.reserve(shards.size());
   for (const NamedShard& one : shards) places.push_back(one.facts.metadata);
   if (const auto pair = find_overlap(places)) {
     const auto& [a, b] = *pair;

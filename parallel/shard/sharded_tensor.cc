@@ -60,7 +60,7 @@ const at::Tensor& ShardedTensor::local_tensor() const {
 }
 
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
-                                     std::vector<std::int64_t> global_size,
+                                     const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options) {
   const Group& group = options.process_group;
   TORCH_CHECK_VALUE(group.is_member(), "init_from_local_shards: rank ", get_rank(),

@@ -57,9 +57,9 @@ concept IsComplete = requires {
 };
 
 template <class T, template <class...> class Template>
-constexpr bool is_specialization = false;
+inline constexpr bool is_specialization = false;
 template <template <class...> class Template, class... T>
-constexpr bool is_specialization<Template<T...>, Template> = true;
+inline constexpr bool is_specialization<Template<T...>, Template> = true;
 
 template <class T>
 concept IsPointer = is_specialization<std::remove_const_t<T>, std::optional> || requires(T& value) {
@@ -76,11 +76,11 @@ concept IsItem = requires(T& value) {
 };
 
 template <class T>
-constexpr bool is_container = std::is_array_v<T>;
+inline constexpr bool is_container = std::is_array_v<T>;
 template <template <class...> class Template, class... T>
-constexpr bool is_container<Template<T...>> = true;
+inline constexpr bool is_container<Template<T...>> = true;
 template <template <class, auto> class Template, class T, auto size>
-constexpr bool is_container<Template<T, size>> = true;
+inline constexpr bool is_container<Template<T, size>> = true;
 
 // A container of a library's: one that a user has derived from it may have more than its elements.
 // These are there, and not made as they are asked for: what is put in their place stays.
@@ -181,9 +181,8 @@ constexpr bool knows_all(Types<T...>) {
 
 template <class T, class... Outer>
 constexpr bool knows_tensors() {
-  if constexpr ((std::same_as<std::remove_const_t<T>, Outer> || ...)) {
-    return false;
-  } else if constexpr (value_kind<T>() == ValueKind::kUnknown) {
+  constexpr bool is_within_itself = (std::same_as<std::remove_const_t<T>, Outer> || ...);
+  if constexpr (is_within_itself || value_kind<T>() == ValueKind::kUnknown) {
     return false;
   } else {
     return knows_all<std::remove_const_t<T>, Outer...>(types_within<T>());
