@@ -46,7 +46,7 @@ std::string text_of_complex(c10::complex<double> number) {
     const std::string text = text_of_double(its);
     return text.ends_with(".0") ? text.substr(0, text.size() - 2) : text;
   };
-  const std::string imaginary = part(number.imag()) + "j";
+  std::string imaginary = part(number.imag()) + "j";
   if (number.real() == 0 && !std::signbit(number.real())) return imaginary;
   return "(" + part(number.real()) + (imaginary.front() == '-' ? "" : "+") + imaginary + ")";
 }
@@ -116,6 +116,7 @@ std::string text_of(const Argument& argument);
 
 std::string text_of_items(const std::vector<Argument>& items) {
   std::vector<std::string> parts;
+  parts.reserve(items.size());
   for (const Argument& one : items) parts.push_back(text_of(one));
   return joined(parts);
 }
@@ -146,6 +147,7 @@ std::string text_of_call(const Node& node) {
 std::string text_of_output(const Node& node) {
   const auto& results = node.args.at(0).items();
   std::vector<std::string> parts;
+  parts.reserve(results.size());
   for (const Argument& one : results) {
     parts.push_back(one.node() == nullptr ? text_of(one) : one.node()->name);
   }

@@ -47,8 +47,9 @@ std::optional<std::size_t> memory_left(const std::string& root) {
   const std::size_t swap = named_number(facts, "SwapFree:").value_or(0) * kKiB;
   std::optional<std::size_t> left;
   if (const auto available = named_number(facts, "MemAvailable:")) left = *available * kKiB + swap;
+  const std::string groups = root + "/sys/fs/cgroup";
   for (std::string group = group_of_this_process(root);; group.resize(group.rfind('/'))) {
-    const auto in_group = left_in_group(root + "/sys/fs/cgroup" + group, swap);
+    const auto in_group = left_in_group(groups + group, swap);
     if (in_group) left = std::min(left.value_or(*in_group), *in_group);
     if (group.empty()) return left;
   }
