@@ -44,10 +44,4 @@ class SpawnFunction {
   Function function_;
 };
 
-namespace internal {
-
-// Throws c10::ValueError where none has that name, or several have.
-const SpawnFunction& registered_function(const std::string& name);
-
-}  // namespace internal
 }  // namespace distrun

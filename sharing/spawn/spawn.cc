@@ -13,6 +13,7 @@
 #include "distrun/shared_tensor.h"
 #include "sharing/queue/deadline.h"
 #include "sharing/spawn/process_set.h"
+#include "sharing/spawn/registered_function.h"
 #include "sharing/spawn/spawn_call.h"
 #include "sharing/spawn/spawn_worker.h"
 

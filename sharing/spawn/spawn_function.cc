@@ -6,6 +6,8 @@
 
 #include <c10/util/Exception.h>
 
+#include "sharing/spawn/registered_function.h"
+
 namespace distrun {
 
 namespace {

@@ -16,6 +16,7 @@
 
 #include "common/os/packet_socket.h"
 #include "common/text/demangle.h"
+#include "sharing/spawn/registered_function.h"
 #include "sharing/spawn/spawn_call.h"
 #include "sharing/spawn/worker_message.h"
 
