@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Configures a build folder where that is needed: on the first call, and when a value changes.
+# Configures a build folder where that is needed: on the first call, and when a value or the presets change.
 #
 #   cmake/configure.sh PRESET FOLDER [NAME=VALUE]…
 #
@@ -12,7 +12,7 @@ shift 2
 [ "$preset" != release ] || set -- "DISTRUN_WERROR=$([ "${CI-}" = true ] && echo ON || echo OFF)" "$@"
 
 args=() changed=
-[ -e "$folder/build.ninja" ] || changed=yes
+[ -e "$folder/build.ninja" ] && [ "$folder/configure.log" -nt CMakePresets.json ] || changed=yes
 for setting in "$@"; do
   args+=("-D$setting")
   # A line of the cache reads NAME:TYPE=VALUE.

@@ -113,6 +113,14 @@ class Ranks {
     std::ifstream file("/proc/self/fd/" + std::to_string(of(rank).err.get()));
     return std::string(std::istreambuf_iterator<char>(file), {});
   }
+  std::string texts() const {
+    std::string all;
+    for (int rank = 0; rank < static_cast<int>(all_.size()); ++rank) {
+      all += "rank " + std::to_string(rank) + ":\n";
+      all += text_of(rank);
+    }
+    return all;
+  }
 
  private:
   struct Rank {
@@ -204,10 +212,10 @@ TEST_P(FaultsTest, EveryOtherRankEndsInTimeWithAnErrorThatNamesAPeerOrTheTimeOut
 
   {
     Ranks ranks(plan);
-    ASSERT_TRUE(ranks.have_told(plan.ranks)) << "a rank has not been loaded";
+    ASSERT_TRUE(ranks.have_told(plan.ranks)) << "a rank has not been loaded:\n" << ranks.texts();
     ranks.go();
     ASSERT_TRUE(ranks.have_told(1)) << "the one that is to fail has not come so far:\n"
-                                    << ranks.text_of(plan.victim);
+                                    << ranks.texts();
     const auto deadline = steady_clock::now() + 2 * kFaultTimeout;
     for (int rank = 0; rank < plan.ranks; ++rank) {
       if (rank != plan.victim) expect_a_noticed_failure(ranks, rank, deadline);
