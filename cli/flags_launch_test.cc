@@ -1,11 +1,11 @@
 // Real launches: flags and their variables, the name torchrun, --dry-run.
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/test/folder.h"
 #include "launcher/test/run_program.h"
 
 namespace distrun {
@@ -22,12 +22,10 @@ using Words = std::vector<std::string>;
 
 class FlagsLaunchTest : public ::testing::Test {
  public:
-  FlagsLaunchTest() : folder_(::testing::TempDir() + "flags_launch_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  FlagsLaunchTest() {
     std::filesystem::create_symlink(DISTRUN_PROGRAM, folder_ + "/torchrun");
     options_.environment.set("CUDA_VISIBLE_DEVICES", "");
   }
-  ~FlagsLaunchTest() override { std::filesystem::remove_all(folder_); }
 
  protected:
   ProgramResult run(Words program, const Words& arguments) {
@@ -49,7 +47,8 @@ class FlagsLaunchTest : public ::testing::Test {
     return result.out;
   }
 
-  std::string folder_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
   ProgramOptions options_;
 };
 

@@ -165,14 +165,14 @@ TEST_F(LaunchFaultTest, ProcessesThatWereThereBeforeAreLeftAlone) {
   const std::string strangers =
       "setsid sh -c 'echo $$ >$FOLDER/child; exec sleep 1000' >/dev/null 2>&1 &"
       "setsid sh -c 'echo $$ >$FOLDER/parent;"
-      "  sh -c \"echo \\$\\$ >$FOLDER/orphan; exec sleep 1000\" &"
+      "  sh -c \"echo \\$\\$ >$FOLDER/leaked; exec sleep 1000\" &"
       "  until [ -e $FOLDER/go ]; do sleep 0.01; done' >/dev/null 2>&1 &";
   for (const std::string end : {"exit 0", "kill -KILL $PPID; sleep 1000"}) {
     const auto result = run_program(
         {"bash", "-c",
          strangers +
              "exec $DISTRUN launch sh -c 'cd $FOLDER;"
-             "until [ -s child ] && [ -s parent ] && [ -s orphan ]; do :; done; touch go;"
+             "until [ -s child ] && [ -s parent ] && [ -s leaked ]; do :; done; touch go;"
              "while grep -qs State:.[RSDT] /proc/$(cat parent)/status; do :; done;" +
              end + "'"},
         options_);
@@ -180,7 +180,7 @@ TEST_F(LaunchFaultTest, ProcessesThatWereThereBeforeAreLeftAlone) {
     const bool killed = end != "exit 0";
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{killed ? 128 + SIGKILL : 0}));
     EXPECT_EQ(result.err.find("the launcher") != std::string::npos, killed) << result.err;
-    for (const std::string name : {"child", "orphan"}) {
+    for (const std::string name : {"child", "leaked"}) {
       std::string pid;
       std::ifstream(folder_.path() + "/" + name) >> pid;
       pollfd ended{.fd = -1, .events = POLLIN, .revents = 0};
@@ -189,7 +189,7 @@ TEST_F(LaunchFaultTest, ProcessesThatWereThereBeforeAreLeftAlone) {
       EXPECT_TRUE(process && ::poll(&ended, 1, 0) == 0) << name << " was ended";
       ::kill(std::stoi(pid), SIGKILL);
     }
-    for (const auto* name : {"child", "parent", "orphan", "go"}) {
+    for (const auto* name : {"child", "parent", "leaked", "go"}) {
       std::filesystem::remove(folder_.path() + "/" + name);
     }
   }

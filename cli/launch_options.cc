@@ -200,8 +200,8 @@ void OptionsBuilder::take_times() {
   } else {
     options_.shutdown_timeout = seconds_from("--shutdown-timeout", flags_.shutdown_timeout);
   }
-  const auto timeout = seconds_from("--timeout", flags_.timeout);
-  if (timeout.count() > 0) options_.timeout = timeout;
+  const bool has_timeout = line_.find("timeout") != nullptr || !flags_.timeout.empty();
+  if (has_timeout) options_.timeout = some_seconds_from("--timeout", flags_.timeout);
 }
 
 // What makes no sense without Python is taken where it would change nothing.

@@ -28,7 +28,8 @@ struct LaunchFlags {
   std::string local_addr, master_addr = "127.0.0.1", master_port = "0", store = "tcp";
   bool same_user = false;
   std::string role = "default";
-  std::string shutdown_timeout = "30", timeout = "0", monitor_interval = "0.1";  // Seconds.
+  std::string shutdown_timeout = "30", monitor_interval = "0.1";  // Seconds.
+  std::string timeout;                                            // Seconds; empty: none.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   LogFlags log;

@@ -345,6 +345,8 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
                                              {"--master-port", "0x50", "echo", "x"},
                                              {"--timeout", "nan", "echo", "x"},
                                              {"--timeout", "-1", "echo", "x"},
+                                             {"--timeout", "0", "echo", "x"},
+                                             {"--timeout=", "echo", "x"},
                                              {"--shutdown-timeout", "1s", "echo", "x"},
                                              {"--master-addr", "no address", "echo", "x"},
                                              {"--store", "etcd", "echo", "x"},
@@ -418,10 +420,10 @@ TEST_F(FileStoreLaunchTest, ARunWithinItHasAStoreOfItsOwn) {
 TEST_F(FileStoreLaunchTest, APathMayBeRelativeAndGivenByVariable) {
   const std::string folder = std::filesystem::path(path()).parent_path().string();
   ProgramOptions options;
-  options.environment.set("PET_STORE", "file:a meeting");
+  options.environment.set("PET_STORE", "file:a rendezvous");
   const std::string script = "cd '" + folder + "' && exec " + DISTRUN_PROGRAM +
                              " launch sh -c 'cd / && test -f \"${DISTRUN_INIT_METHOD#file://}\" &&"
-                             " test -f \"$0/a meeting\"' '" +
+                             " test -f \"$0/a rendezvous\"' '" +
                              folder + "'";
   const auto result = run_program({"bash", "-c", script}, options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;

@@ -8,6 +8,7 @@
 #include <unordered_set>
 
 #include <CLI/CLI.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -384,7 +385,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   auto status = store_status_from_json(*text);
   if (!status) return status.error();
   // The one that asks is not of interest.
-  const std::string own = text_of(store.own_endpoint());
+  const std::string own = store.own_address();
   status->connections -=
       std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own; });
   out << text_of(*status, processes_of(*status));

@@ -14,6 +14,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/test/folder.h"
 #include "distrun/store_client.h"
 #include "distrun/store_status.h"
 #include "launcher/test/run_program.h"
@@ -40,11 +41,6 @@ int exit_code(const ProgramResult& result) {
 
 class StoreCommandTest : public ::testing::Test {
  protected:
-  StoreCommandTest() : folder_(::testing::TempDir() + "store_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-  }
-  ~StoreCommandTest() override { std::filesystem::remove_all(folder_); }
-
   // Serves until `use` returns, which is given the address, and ends the store then.
   ProgramResult serve(const std::vector<std::string>& flags,
                       const std::function<void(const std::string& address, int pid)>& use) {
@@ -83,7 +79,8 @@ class StoreCommandTest : public ::testing::Test {
     return result;
   }
 
-  std::string folder_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
 };
 
 TEST_F(StoreCommandTest, AScriptUsesEveryCommand) {
@@ -144,9 +141,9 @@ TEST_F(StoreCommandTest, AWaitEndsWhenAnotherSets) {
   serve({}, [&](const std::string& address, int) {
     const auto result = script(R"(
 distrun store wait --timeout 30 ready & waiting=$!
-distrun store barrier --timeout 30 both 2 & meeting=$!
+distrun store barrier --timeout 30 both 2 & other=$!
 distrun store barrier --timeout 30 both 2 && distrun store set ready yes
-wait $waiting && wait $meeting && echo done)",
+wait $waiting && wait $other && echo done)",
                                address);
     EXPECT_EQ(result.out, "done\n");
     EXPECT_EQ(result.err, "");
@@ -157,7 +154,7 @@ TEST_F(StoreCommandTest, StatusSaysWhoIsMissing) {
   serve({}, [&](const std::string& address, int) {
     const auto result = script(R"(
 RANK=1 WORLD_SIZE=3 distrun store wait --timeout 30 ready/0 & waiting=$!
-RANK=2 WORLD_SIZE=3 distrun store barrier --timeout 30 meet 3 & meeting=$!
+RANK=2 WORLD_SIZE=3 distrun store barrier --timeout 30 meet 3 & other=$!
 for i in $(seq 500); do
   status=$(distrun store status) || exit
   case $status in *'for ready/0'*'meet: 1 of 3'*|*'meet: 1 of 3'*'for ready/0'*) break;; esac
@@ -165,7 +162,7 @@ done
 echo "$status"
 distrun store status --json > json
 distrun store set ready/0 yes; distrun store add meet 1 > /dev/null
-distrun store barrier meet 3 && wait $waiting && wait $meeting && echo done)",
+distrun store barrier meet 3 && wait $waiting && wait $other && echo done)",
                                address);
     EXPECT_THAT(result.out, MatchesRegex("store at [0-9.:]+: 2 connections, .*\nwaiting:\n(.*\n)+"
                                          "not connected: rank 0\ndone\n"));

@@ -230,7 +230,7 @@ void TestCommand::check_result_files() {
 }
 
 void TestCommand::check_rank_under() {
-  if (options_.runner.rank_under < 0) return;
+  if (!options_.runner.rank_under) return;
   if (options_.runner.under.empty()) refuse("rank-under", "a command is to follow: gdb --args");
   options_.plan.jobs = 1;
   std::string& program = options_.runner.under.front();
@@ -250,7 +250,7 @@ Result<void> TestCommand::complete(const Environment& environment) {
   options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const int console = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;
   options_.console.terminal =
-      ::isatty(console) != 0 && environment.get("TERM") != "dumb" && options_.runner.rank_under < 0;
+      ::isatty(console) != 0 && environment.get("TERM") != "dumb" && !options_.runner.rank_under;
   options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
   options_.console.columns = columns_of_terminal(console);
   return {};
@@ -272,7 +272,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(url.error().with_context("set TMPDIR to another folder"), err);
   }
   options_.runner.folder = folder->path();
-  if (options_.runner.rank_under >= 0) {  // What is typed is the debugger's.
+  if (options_.runner.rank_under) {  // What is typed is the debugger's.
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }
 

@@ -6,8 +6,8 @@
 #   BUILD_DEPENDS …     packages of headers that no header of the folder includes: users do without
 #   TEST_DEPENDS …      what only the tests need
 # )
-# A folder of the architecture: one static library, one test program whose
-# GoogleTest cases are CTest's tests.
+# A folder of the architecture: one library, one test program whose GoogleTest cases are CTest's tests.  A thing_test.cc
+# is a test and nothing else: the checks of sources leave it out.
 include(GoogleTest)
 
 add_library(distrun_warnings INTERFACE)
@@ -61,6 +61,11 @@ endfunction()
 
 function(distrun_folder name)
   cmake_parse_arguments(arg "" "" "SOURCES;HEADERS;TESTS;DEPENDS;BUILD_DEPENDS;TEST_DEPENDS" ${ARGN})
+  set(tests "${arg_SOURCES}")
+  list(FILTER tests INCLUDE REGEX "_test\\.cc$")
+  if(tests)
+    message(FATAL_ERROR "${tests} among the SOURCES of ${name}: name it otherwise, or move it to TESTS")
+  endif()
   # What users link is static or shared, as BUILD_SHARED_LIBS says.
   set(kind STATIC)
   if(arg_HEADERS)

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# `make check`: format, the include rule, clang-tidy, and the tests under sanitizers.
+# `make check`: format, the include rule, clang-tidy, installed shared libraries, and the tests under sanitizers.
 #
 #   cmake/check.sh         everything
-#   cmake/check.sh quick   without sanitizers, and clang-tidy only for what has changed lately
+#   cmake/check.sh quick   format, the include rule, and clang-tidy for what has changed lately
 #
-# Environment: LIBTORCH (that of .deps/venv).
+# Environment: LIBTORCH (that of .deps/venv), TORCH_PYTHON (a Python that can import torch).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -26,6 +26,13 @@ if [ "${1-}" = quick ]; then
   exec python3 -B cmake/tidy.py changed
 fi
 python3 -B cmake/tidy.py all
+
+say "installing shared libraries, and building programs with them"
+cmake/configure.sh release build-shared "DISTRUN_LIBTORCH=$torch" BUILD_SHARED_LIBS=ON BUILD_TESTING=OFF
+ninja -C build-shared --quiet
+for use in store own_common backends sharing parallel testing ${TORCH_PYTHON:+python_module}; do
+  cmake/install_test.sh build-shared "$use" "$torch" "${TORCH_PYTHON-}"
+done
 
 say "running the tests under the address and undefined-behaviour sanitizers"
 cmake/configure.sh asan build-asan "DISTRUN_LIBTORCH=$torch"

@@ -5,12 +5,14 @@
     cmake/tidy.py all        every source
 
 clang-tidy reads the sources.  Tests are only compiled, as what they write on purpose is what the checks look for; so
-is a source in which only the includes have changed.  What only moved counts as unchanged.
+is a source in which only the includes have changed.  What only moved counts as unchanged.  A header is read with the
+source of its name, or else with one that includes it.
 
 TIDY_SECONDS (600; `all`: no bound) bounds how long new files are begun; those left out are counted, and the most recent
 changes come first.  Needs build-tidy/ with a compile_commands.json.
 """
 
+import collections
 import concurrent.futures
 import json
 import os
@@ -60,12 +62,42 @@ def recently_changed(*options: str) -> list[str]:
     return list(dict.fromkeys(files))
 
 
+def is_of_tests(file: str) -> bool:
+    return bool(OF_TESTS.search(file))
+
+
+def included_by() -> dict[str, list[str]]:
+    """For each header, as it is included, the files that include it."""
+    users = collections.defaultdict(list)
+    for file in git("ls-files", "*.cc", "*.h").split():
+        for header in re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / file).read_text(), re.MULTILINE):
+            users[header].append(file)
+    return users
+
+
+def reader_of(file: str, users: dict[str, list[str]]) -> str:
+    """The source that is read for a file: itself, unless it is a header."""
+    test, seen, frontier = None, {file}, [file]
+    while frontier and file.endswith(".h"):
+        above = [user for header in frontier for user in users[header.removeprefix("include/")] if user not in seen]
+        sources = [user for user in above if user.endswith(".cc")]
+        sources.sort(key=lambda source: pathlib.PurePath(source).stem != pathlib.PurePath(file).stem)
+        tidied = [source for source in sources if not is_of_tests(source)]
+        if tidied:
+            return tidied[0]
+        test = test or next(iter(sources), None)
+        seen.update(above)
+        frontier = [user for user in above if user.endswith(".h")]
+    return test or file
+
+
 def to_read(what: str) -> list[tuple[str, bool]]:
     """Files, and whether clang-tidy reads them."""
     if what == "all":
-        return [(file, not OF_TESTS.search(file)) for file in git("ls-files", "*.cc").split()]
-    apart_from_includes = recently_changed("-I", r"^\s*#\s*include")
-    first = [(file, not OF_TESTS.search(file)) for file in apart_from_includes]
+        return [(file, not is_of_tests(file)) for file in git("ls-files", "*.cc").split()]
+    users = included_by()
+    apart_from_includes = [reader_of(file, users) for file in recently_changed("-I", r"^\s*#\s*include")]
+    first = [(file, not is_of_tests(file)) for file in dict.fromkeys(apart_from_includes)]
     return first + [(file, False) for file in recently_changed() if file not in apart_from_includes]
 
 

@@ -1,5 +1,6 @@
 // BackendTraits says what the code that serves every backend (backends/group/) needs to know about
-// one of them, beyond what c10d::Backend can do.  That code asks the traits: it compares no names.
+// one of them, beyond what c10d::Backend can do.  That code asks the traits.  It compares no
+// names but c10d's own "nccl", where c10d's group, or Python, decides by it.
 //
 //     class GlooTraits : public BackendTraits { … };          // backends/gloo/
 //     find_backend("gloo").traits->check_options(options);    // registered_backends.h

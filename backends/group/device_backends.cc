@@ -1,23 +1,18 @@
 #include "backends/group/device_backends.h"
 
 #include <algorithm>
-#include <cctype>
 #include <sstream>
+#include <string_view>
 
 #include <c10/core/Device.h>
 #include <c10/util/Exception.h>
 
 #include "backends/group/registered_backends.h"
+#include "common/text/words.h"
 
 namespace distrun {
 
 namespace {
-
-std::string trimmed(const std::string& text) {
-  const auto first = text.find_first_not_of(' ');
-  if (first == std::string::npos) return "";
-  return text.substr(first, text.find_last_not_of(' ') - first + 1);
-}
 
 c10::DeviceType device_of(const std::string& name, const std::string& text) {
   try {
@@ -35,21 +30,16 @@ DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
   TORCH_CHECK_VALUE(colon != std::string::npos && pair.find(':', colon + 1) == std::string::npos,
                     "'", pair, "' in the backend '", text,
                     "' is no DEVICE:BACKEND, as in cpu:gloo,cuda:nccl");
-  const std::string backend = trimmed(pair.substr(colon + 1));
+  const std::string backend(trimmed(std::string_view(pair).substr(colon + 1)));
   internal::find_backend(backend);
-  return {device_of(trimmed(pair.substr(0, colon)), text), backend};
+  const std::string device(trimmed(std::string_view(pair).substr(0, colon)));
+  return {device_of(device, text), backend};
 }
 
 }  // namespace
 
-std::string lower_case(std::string text) {
-  std::transform(text.begin(), text.end(), text.begin(),
-                 [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
-  const std::string all = lower_case(text);
+  const std::string all = ascii_lower(text);
   std::vector<DeviceBackend> found;
   if (all.find(':') == std::string::npos) {
     for (const auto device : internal::find_backend(all).devices) found.push_back({device, all});

@@ -15,9 +15,6 @@ struct DeviceBackend {
   friend bool operator==(const DeviceBackend&, const DeviceBackend&) = default;
 };
 
-// As names of backends are.
-std::string lower_case(std::string text);
-
 // "gloo": that one for each of its devices.  "cpu:gloo,cuda:nccl": as it says.  Upper and lower
 // case are the same (torch/distributed/distributed_c10d.py: BackendConfig).
 // Throws where a backend or a device is not known, a device is named twice, or a pair is malformed.

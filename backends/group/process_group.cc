@@ -15,6 +15,7 @@
 #include "backends/group/group_state.h"
 #include "backends/group/init_rendezvous.h"
 #include "backends/group/make_group.h"
+#include "common/text/words.h"
 
 namespace distrun {
 
@@ -120,7 +121,7 @@ void abort_group(GroupState& state) {
 void init_process_group(const InitOptions& options) {
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
   check_timeout("init_process_group", options.timeout);
-  const std::string backend = lower_case(options.backend);
+  const std::string backend = ascii_lower(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
   const auto [found, is_dry_run] = internal::init_rendezvous(options, Environment::from(environ));
@@ -204,7 +205,7 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
       .description = options.name,
       .ranks = ranks ? checked_ranks(std::move(*ranks), rank, get_world_size())
                      : all_ranks(get_world_size()),
-      .backend = options.backend.empty() ? all.group->backend : lower_case(options.backend),
+      .backend = options.backend.empty() ? all.group->backend : ascii_lower(options.backend),
       .timeout = options.timeout.value_or(all.group->timeout),
       .backend_options = options.backend_options,
       .store = all.store};

@@ -11,6 +11,7 @@
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
 #include "backends/group/rendezvous.h"
+#include "common/test/folder.h"
 #include "distrun/collectives.h"
 
 namespace distrun {
@@ -113,11 +114,6 @@ TEST(RendezvousTest, AFileInNoFolderIsNamedAtOnce) {
 
 class FileRendezvousTest : public ::testing::Test {
  protected:
-  FileRendezvousTest() : folder_(::testing::TempDir() + "rendezvous_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-  }
-  ~FileRendezvousTest() override { std::filesystem::remove_all(folder_); }
-
   // Where no store listens: what does not meet in a file fails.
   static Rendezvous rendezvous_by(const std::string& variable, const std::string& init_method) {
     Environment environment = environment_with("DISTRUN_INIT_METHOD", variable);
@@ -127,7 +123,8 @@ class FileRendezvousTest : public ::testing::Test {
   std::string path(const std::string& name = "meet") const { return folder_ + "/" + name; }
   bool is_there(const std::string& name) const { return std::filesystem::exists(path(name)); }
 
-  std::string folder_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
 };
 
 TEST_F(FileRendezvousTest, RanksMeetInTheFileThatTheVariableNames) {

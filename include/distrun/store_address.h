@@ -1,4 +1,4 @@
-// Where a store is, or a client of one, as text and as an endpoint.
+// Where a store is, or a client of one.
 //
 //     auto address = parse_store_address("[::1]:29500");     // {"::1", 29500}
 //     address->text()                                        // "[::1]:29500"
@@ -9,8 +9,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-
-#include <boost/asio/ip/tcp.hpp>
 
 #include "distrun/result.h"
 
@@ -25,11 +23,5 @@ struct StoreAddress {
 
 // "HOST:PORT"; an IPv6 address is in brackets.  Fails with kInvalidArgument.
 Result<StoreAddress> parse_store_address(std::string_view text);
-
-// An IPv4 address that is written as IPv6, as a socket has it that takes both, becomes what it is.
-boost::asio::ip::tcp::endpoint unmapped(const boost::asio::ip::tcp::endpoint& endpoint);
-
-// As StoreAddress::text(), unmapped.
-std::string text_of(const boost::asio::ip::tcp::endpoint& endpoint);
 
 }  // namespace distrun

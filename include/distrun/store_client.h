@@ -27,8 +27,6 @@
 #include <string_view>
 #include <vector>
 
-#include <boost/asio/ip/tcp.hpp>
-
 #include "distrun/result.h"
 #include "distrun/store_address.h"
 
@@ -82,8 +80,8 @@ class StoreClient {
   // ends the connection.
   Result<std::string> status();
 
-  // This end of the connection.
-  boost::asio::ip::tcp::endpoint own_endpoint() const;
+  // This end of the connection, as the store's status has it: "127.0.0.1:40312".
+  std::string own_address() const;
 
  private:
   struct Impl;

@@ -10,7 +10,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 #include "store/protocol/request.h"
 
 namespace distrun {

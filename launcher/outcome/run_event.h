@@ -48,9 +48,11 @@ struct WorkerEnded {
   std::chrono::milliseconds run_time{0};
 };
 struct OutputLeaked {  // The worker has ended; something else still held its output open.
+  int attempt = 0;
   LocalRank worker;
 };
 struct LeakedProcessesKilled {
+  int attempt = 0;
   std::vector<LeakedProcess> processes;
 };
 struct SignalReceived {  // distrun got a signal.

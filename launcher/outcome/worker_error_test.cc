@@ -1,14 +1,13 @@
 #include "launcher/outcome/worker_error.h"
 
 #include <csignal>
-#include <cstdlib>
-#include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include "common/crash/error_file.h"
+#include "common/test/folder.h"
 
 namespace distrun {
 namespace {
@@ -17,16 +16,16 @@ using ::testing::HasSubstr;
 
 class WorkerErrorTest : public ::testing::Test {
  protected:
-  WorkerErrorTest() : folder_(::testing::TempDir() + "worker_error_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  WorkerErrorTest() {
     path_ = folder_ + "/error.json";
     environment_.set("TORCHELASTIC_ERROR_FILE", folder_ + "/own.json");
   }
-  ~WorkerErrorTest() override { std::filesystem::remove_all(folder_); }
 
   std::optional<ErrorReport> own() const { return read_error_file(folder_ + "/own.json").value(); }
 
-  std::string folder_, path_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
+  std::string path_;
   Environment environment_;
 };
 

@@ -1,12 +1,13 @@
 #include "launcher/plan/command.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
+
+#include "common/test/folder.h"
 
 namespace distrun {
 namespace {
@@ -17,12 +18,9 @@ using ::testing::HasSubstr;
 class CommandTest : public ::testing::Test {
  protected:
   CommandTest() {
-    std::string pattern = ::testing::TempDir() + "command_test.XXXXXX";
-    folder_ = ::mkdtemp(pattern.data());
     environment_.set("PATH", folder_ + "/bin");
     std::filesystem::create_directory(folder_ + "/bin");
   }
-  ~CommandTest() override { std::filesystem::remove_all(folder_); }
 
   std::string make_file(const std::string& name, mode_t mode) {
     const std::string path = folder_ + "/" + name;
@@ -33,7 +31,8 @@ class CommandTest : public ::testing::Test {
 
   Result<Command> resolve(LaunchOptions options) { return resolve_command(options, environment_); }
 
-  std::string folder_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
   Environment environment_;
 };
 

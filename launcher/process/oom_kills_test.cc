@@ -1,10 +1,11 @@
 #include "launcher/process/oom_kills.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
+
+#include "common/test/folder.h"
 
 namespace distrun {
 namespace {
@@ -12,17 +13,13 @@ namespace {
 // A folder with what is looked at of /proc and /sys.
 class OomKillsTest : public ::testing::Test {
  protected:
-  OomKillsTest() : root_(::testing::TempDir() + "oom_kills_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(root_.data()), nullptr);
-  }
-  ~OomKillsTest() override { std::filesystem::remove_all(root_); }
-
   void put(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
     std::ofstream(root_ + path) << text;
   }
 
-  std::string root_;
+  const testing::Folder own_;
+  const std::string root_ = own_.path();
 };
 
 TEST_F(OomKillsTest, ReadsTheCountersOfCgroupVersion2AndOfTheMachine) {

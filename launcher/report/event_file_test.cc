@@ -2,7 +2,6 @@
 
 #include <array>
 #include <csignal>
-#include <filesystem>
 #include <fstream>
 #include <iterator>
 
@@ -12,6 +11,8 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
+#include "common/test/folder.h"
+
 namespace distrun {
 namespace {
 
@@ -20,13 +21,11 @@ using ::testing::HasSubstr;
 
 class EventFileTest : public ::testing::Test {
  protected:
-  EventFileTest() : folder_(::testing::TempDir() + "event_file_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  EventFileTest() {
     path_ = folder_ + "/events";
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGXFSZ, SIG_IGN);
   }
-  ~EventFileTest() override { std::filesystem::remove_all(folder_); }
 
   std::string content() const {
     std::ifstream file(path_);
@@ -39,7 +38,9 @@ class EventFileTest : public ::testing::Test {
     return UniqueFd(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   }
 
-  std::string folder_, path_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
+  std::string path_;
 };
 
 // All that is in the pipe now.

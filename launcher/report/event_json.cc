@@ -112,9 +112,11 @@ void add(Json& json, const LaunchPlan& plan, const WorkerEnded& event) {
   json["run_time_s"] = seconds(event.run_time);
 }
 void add(Json& json, const LaunchPlan& plan, const OutputLeaked& event) {
+  json["attempt"] = event.attempt;
   add(json, plan, event.worker);
 }
 void add(Json& json, const LaunchPlan&, const LeakedProcessesKilled& event) {
+  json["attempt"] = event.attempt;
   Json processes = Json::array();
   for (const LeakedProcess& process : event.processes) {
     processes.push_back({{"pid", process.pid}, {"name", process.name}});

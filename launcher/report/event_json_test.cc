@@ -42,8 +42,8 @@ TEST(EventJsonTest, AWorkerIsNamedByRankAndLocalRank) {
   EXPECT_EQ(line(WorkerStarted{.attempt = 1, .worker = LocalRank(1), .pid = 4711}),
             kLineStart + "worker_started" + kFrom +
                 R"(,"attempt":1,"rank":3,"local_rank":1,"pid":4711})");
-  EXPECT_EQ(line(OutputLeaked{LocalRank(0)}),
-            kLineStart + "output_leaked" + kFrom + R"(,"rank":2,"local_rank":0})");
+  EXPECT_EQ(line(OutputLeaked{1, LocalRank(0)}),
+            kLineStart + "output_leaked" + kFrom + R"(,"attempt":1,"rank":2,"local_rank":0})");
 }
 
 TEST(EventJsonTest, AnEndIsAnExitCodeOrASignal) {
@@ -65,9 +65,9 @@ TEST(EventJsonTest, WhatHappensToTheLauncherIsToldToo) {
 }
 
 TEST(EventJsonTest, LeakedProcessesAreAListAlsoIfTheirNamesAreNotText) {
-  EXPECT_EQ(line(LeakedProcessesKilled{{{5, "a \"b\"\n"}, {6, "\xff"}}}),
+  EXPECT_EQ(line(LeakedProcessesKilled{2, {{5, "a \"b\"\n"}, {6, "\xff"}}}),
             kLineStart + "leaked_processes_killed" + kFrom +
-                R"(,"processes":[{"pid":5,"name":"a \"b\"\n"},{"pid":6,"name":"�"}]})");
+                R"(,"attempt":2,"processes":[{"pid":5,"name":"a \"b\"\n"},{"pid":6,"name":"�"}]})");
 }
 
 TEST(EventJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {

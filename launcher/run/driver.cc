@@ -138,8 +138,8 @@ class Driver {
     } else if (meaning == Meaning::kForward) {
       reporter_.tell(SignalReceived{signal, /*forwarded=*/true});
       happened(Forwarded{signal});
-    } else if (meaning == Meaning::kPause) {
-      happened(PauseAsked{});
+    } else if (meaning == Meaning::kSuspend) {
+      happened(SuspendAsked{});
     } else {
       reporter_.print_workers(place_.attempt, workers_.rows());
     }
@@ -151,7 +151,7 @@ class Driver {
     if (lifeline < 0) return;
     guard_.emplace(io_, lifeline);
     guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
-      if (!error && !finished_) happened(GuardGone{});
+      if (!error && !finished_) happened(GuardLost{});
     });
   }
 
@@ -229,24 +229,24 @@ class Driver {
   void perform(const Forward& action) { workers_.forward(action.worker, action.signal); }
   void perform(const Reap& action) { workers_.reap(action.worker); }
 
-  void perform(const Pause&) {
+  void perform(const Suspend&) {
     reporter_.tell(RunSuspended{});
     ::raise(kSelfStop);  // Until the guard, which waits for this, continues it.
     reporter_.tell(RunContinued{});
-    happened(Resumed{});
+    happened(Continued{});
   }
 
   void perform(const CloseOutput& action) {
     const bool held = output_.close(action.worker);
     if (held) {
-      reporter_.tell(OutputLeaked{action.worker});
+      reporter_.tell(OutputLeaked{place_.attempt, action.worker});
       workers_.note_leaked(action.worker);
     }
     happened(OutputClosed{action.worker, held});
   }
 
   void perform(const KillLeakedProcesses& action) {
-    reporter_.leaked_processes_killed(workers_.kill_leaked(action.timeout));
+    reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
   void perform(const TellFailedAttempt& action) {

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "common/test/folder.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -29,12 +30,10 @@ void write(const UniqueFd& to, const std::string& bytes) {
 // Two workers, played by the test; distrun's stdout and stderr are files.
 class RunOutputTest : public ::testing::Test {
  protected:
-  RunOutputTest() : folder_(::testing::TempDir() + "run_output_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
+  RunOutputTest() {
     out_ = open_file("out");
     err_ = open_file("err");
   }
-  ~RunOutputTest() override { std::filesystem::remove_all(folder_); }
 
   UniqueFd open_file(const std::string& name) const {
     const std::string path = folder_ + "/" + name;
@@ -54,7 +53,8 @@ class RunOutputTest : public ::testing::Test {
     io_.poll();
   }
 
-  std::string folder_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
   boost::asio::io_context io_;
   UniqueFd out_, err_;
   LaunchPlan plan_;

@@ -40,10 +40,10 @@ void RunReporter::worker_ended(const WorkerEnded& event, const RunPlace& place) 
   report.callstack = std::move(error.callstack);
 }
 
-void RunReporter::leaked_processes_killed(KilledProcesses leaked) {
+void RunReporter::leaked_processes_killed(int attempt, KilledProcesses leaked) {
   report_.leaked_processes = std::move(leaked);
   const auto& killed = report_.leaked_processes.killed;
-  if (!killed.empty()) tell(LeakedProcessesKilled{killed});
+  if (!killed.empty()) tell(LeakedProcessesKilled{attempt, killed});
 }
 
 NodesVerdict RunReporter::verdict_so_far(const RunEnd& run_end) {

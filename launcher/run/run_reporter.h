@@ -38,7 +38,7 @@ class RunReporter {
   // `place` says where its error file is, which is read if it failed.
   void worker_ended(const WorkerEnded& event, const RunPlace& place);
   void core_dumped(LocalRank worker) { at(worker).core_dumped = true; }
-  void leaked_processes_killed(KilledProcesses leaked);
+  void leaked_processes_killed(int attempt, KilledProcesses leaked);
 
   // What the other nodes are told when this one ends the attempt.
   NodesVerdict verdict_so_far(const RunEnd& run_end);

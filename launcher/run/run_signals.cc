@@ -41,7 +41,7 @@ RunSignals::Meaning RunSignals::meaning_of(int signal) const {
   };
   if (is_in(options_.end_signals)) return Meaning::kEnd;
   if (is_in(options_.forward_signals)) return Meaning::kForward;
-  return signal == SIGTSTP ? Meaning::kPause : Meaning::kShow;
+  return signal == SIGTSTP ? Meaning::kSuspend : Meaning::kShow;
 }
 
 }  // namespace distrun

@@ -24,7 +24,7 @@ class RunSignals {
   enum class Meaning {
     kEnd,      // LaunchOptions::end_signals.
     kForward,  // Its forward_signals.
-    kPause,    // SIGTSTP.
+    kSuspend,  // SIGTSTP.
     kShow,     // SIGUSR1.
   };           // The first that fits.
   using Handler = std::function<void(Meaning meaning, int signal)>;

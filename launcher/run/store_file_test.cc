@@ -1,6 +1,5 @@
 #include "launcher/run/store_file.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
@@ -9,6 +8,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/test/folder.h"
+
 namespace distrun {
 namespace {
 
@@ -16,11 +17,6 @@ using ::testing::HasSubstr;
 
 class StoreFileTest : public ::testing::Test {
  protected:
-  StoreFileTest() : folder_(::testing::TempDir() + "store_file_test.XXXXXX") {
-    EXPECT_NE(::mkdtemp(folder_.data()), nullptr);
-  }
-  ~StoreFileTest() override { std::filesystem::remove_all(folder_); }
-
   std::string path() const { return folder_ + "/meet"; }
   bool is_there() const { return std::filesystem::exists(path()); }
   void write(const std::string& text) const { std::ofstream(path()) << text; }
@@ -32,7 +28,8 @@ class StoreFileTest : public ::testing::Test {
     EXPECT_TRUE(std::filesystem::exists(std::filesystem::symlink_status(path())));
   }
 
-  std::string folder_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
 };
 
 TEST_F(StoreFileTest, IsTheUsersAloneAndGoneAfterwards) {

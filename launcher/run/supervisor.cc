@@ -29,7 +29,7 @@ Actions Supervisor::step(const SupervisorEvent& event, TimePoint now) {
 }
 
 std::optional<TimePoint> Supervisor::next_deadline() const {
-  if (phase_ == Phase::kFinished || paused_) return std::nullopt;
+  if (phase_ == Phase::kFinished || suspended_) return std::nullopt;
   std::optional<TimePoint> next = deadline_;
   for (const Worker& worker : workers_) {
     if (!worker.output_deadline) continue;
@@ -49,7 +49,7 @@ void Supervisor::handle(const Spawned& event, TimePoint now) {
   for (const int signal : std::exchange(worker.forwards, {})) {
     actions_.push_back(Forward{event.worker, signal});
   }
-  if (pause_is_due_) pause(now);
+  if (suspension_is_due_) suspend(now);
   if (phase_ != Phase::kRunning) {  // The run was stopped while this one was started.
     actions_.push_back(
         SendSignal{event.worker, phase_ == Phase::kStopping ? stop_signal_ : SIGKILL});
@@ -63,7 +63,7 @@ void Supervisor::handle(const SpawnFailed& event, TimePoint now) {
   Worker& worker = at(event.worker);
   if (worker.state != State::kStarting) return;
   worker.state = State::kGone;
-  if (pause_is_due_) pause(now);
+  if (suspension_is_due_) suspend(now);
   if (phase_ != Phase::kRunning) return;
   run_end_.culprit = event.worker;
   run_end_.error = event.error;
@@ -115,27 +115,27 @@ void Supervisor::handle(const Forwarded& event, TimePoint) {
 }
 
 // A worker that is about to be there would go on: it is waited for.
-void Supervisor::handle(const PauseAsked&, TimePoint now) {
-  if (paused_ || (last_pause_ && now - *last_pause_ < options_.same_signal)) return;
-  pause_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
+void Supervisor::handle(const SuspendAsked&, TimePoint now) {
+  if (suspended_ || (last_suspension_ && now - *last_suspension_ < options_.same_signal)) return;
+  suspension_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.state == State::kStarting;
   });
-  if (!pause_is_due_) pause(now);
+  if (!suspension_is_due_) suspend(now);
 }
 
-void Supervisor::pause(TimePoint now) {
-  pause_is_due_ = false;
-  paused_ = now;
+void Supervisor::suspend(TimePoint now) {
+  suspension_is_due_ = false;
+  suspended_ = now;
   signal_all(SIGSTOP);
-  actions_.push_back(Pause{});
+  actions_.push_back(Suspend{});
 }
 
-// Time that was spent paused counts for nothing.
-void Supervisor::handle(const Resumed&, TimePoint now) {
-  if (!paused_) return;
-  const auto spent = now - *paused_;
-  paused_.reset();
-  last_pause_ = now;  // Another that came before it is the same one.
+// Time that was spent suspended counts for nothing.
+void Supervisor::handle(const Continued&, TimePoint now) {
+  if (!suspended_) return;
+  const auto spent = now - *suspended_;
+  suspended_.reset();
+  last_suspension_ = now;  // Another that came before it is the same one.
   for (auto* deadline : {&run_deadline_, &deadline_}) {
     if (*deadline) **deadline += spent;
   }
@@ -145,7 +145,7 @@ void Supervisor::handle(const Resumed&, TimePoint now) {
   signal_all(SIGCONT);
 }
 
-void Supervisor::handle(const GuardGone&, TimePoint now) {
+void Supervisor::handle(const GuardLost&, TimePoint now) {
   if (decides_the_end()) stop(RunEnd::Cause::kGuardLost, now);
   if (phase_ == Phase::kStopping) kill(now);
 }
@@ -316,7 +316,7 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
   const bool all_gone = std::all_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
     return worker.state == State::kGone;
   });
-  if (!all_gone || paused_) return;
+  if (!all_gone || suspended_) return;
   // Who could not be killed has had its time.
   const bool stuck =
       std::any_of(run_end_.workers.begin(), run_end_.workers.end(),

@@ -74,11 +74,11 @@ struct Interrupted {
 struct Forwarded {  // A signal that is the workers' to handle.
   int signal;
 };
-struct PauseAsked {};  // Ctrl-Z.
-struct Resumed {};     // After Pause.
-struct GuardGone {};   // Nobody would see to what a killed launcher leaves.
-struct ReaderGone {};  // Nobody reads what the workers print any more.
-struct OutputLost {    // What the workers write can be passed on no more.
+struct SuspendAsked {};  // Ctrl-Z.
+struct Continued {};     // After Suspend.
+struct GuardLost {};     // Nobody would see to what a killed launcher leaves.
+struct ReaderGone {};    // Nobody reads what the workers print any more.
+struct OutputLost {      // What the workers write can be passed on no more.
   Error error;
 };
 struct StartOrdered {  // Of several nodes: all are there.
@@ -93,7 +93,7 @@ struct FinishOrdered {  // Every node is done.
 };
 struct Tick {};
 using SupervisorEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted,
-                                     Forwarded, PauseAsked, Resumed, GuardGone, ReaderGone,
+                                     Forwarded, SuspendAsked, Continued, GuardLost, ReaderGone,
                                      OutputLost, StartOrdered, StopOrdered, FinishOrdered, Tick>;
 
 // Actions: what is to be done.
@@ -111,7 +111,7 @@ struct Forward {  // To the worker itself: its children have not asked for the s
   LocalRank worker;
   int signal;
 };
-struct Pause {};      // Stop this process.  Answered by Resumed, when it has been continued.
+struct Suspend {};    // Stop this process.  Answered by Continued, when it has been continued.
 struct CloseOutput {  // Read what is there, then no more.  Answered by OutputClosed.
   LocalRank worker;
 };
@@ -137,7 +137,7 @@ struct TellNodesStopped {  // Nothing of the attempt is left here.
 struct Finish {  // Comes once, and last.
   RunEnd run_end;
 };
-using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Pause, CloseOutput, Reap,
+using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Suspend, CloseOutput, Reap,
                             KillLeakedProcesses, TellFailedAttempt, TellNodesFailed,
                             TellNodesSucceeded, TellNodesStopped, Finish>;
 using Actions = std::vector<Action>;
@@ -194,9 +194,9 @@ class Supervisor {
   void handle(const OutputClosed& event, TimePoint now);
   void handle(const Interrupted& event, TimePoint now);
   void handle(const Forwarded& event, TimePoint now);
-  void handle(const PauseAsked& event, TimePoint now);
-  void handle(const Resumed& event, TimePoint now);
-  void handle(const GuardGone& event, TimePoint now);
+  void handle(const SuspendAsked& event, TimePoint now);
+  void handle(const Continued& event, TimePoint now);
+  void handle(const GuardLost& event, TimePoint now);
   void handle(const ReaderGone& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
   void handle(const StartOrdered& event, TimePoint now);
@@ -213,7 +213,7 @@ class Supervisor {
   void begin_rendezvous(TimePoint now, bool stuck);
   void continue_rendezvous(TimePoint now);
   void finish();
-  void pause(TimePoint now);
+  void suspend(TimePoint now);
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
   void kill(TimePoint now);
   void give_up();
@@ -240,12 +240,12 @@ class Supervisor {
   int stop_signal_ = SIGTERM;            // What workers get in kStopping.
   int interrupts_ = 0;
   std::optional<TimePoint> last_interrupt_;
-  std::optional<TimePoint> run_deadline_;  // Of all attempts.
-  std::optional<TimePoint> deadline_;      // Of the phase.
-  std::optional<TimePoint> paused_;        // Since.
-  std::optional<TimePoint> last_pause_;    // Its end.
-  bool pause_is_due_ = false;              // When the worker that is being started is there.
-  Actions actions_;                        // Of the step under way.
+  std::optional<TimePoint> run_deadline_;     // Of all attempts.
+  std::optional<TimePoint> deadline_;         // Of the phase.
+  std::optional<TimePoint> suspended_;        // Since.
+  std::optional<TimePoint> last_suspension_;  // Its end.
+  bool suspension_is_due_ = false;            // When the worker that is being started is there.
+  Actions actions_;                           // Of the step under way.
 };
 
 }  // namespace distrun

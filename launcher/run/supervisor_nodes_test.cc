@@ -46,7 +46,7 @@ std::string nodes_action_text(const Action& action) {
       return fmt::format("finish {}", exit_status(a.run_end));
     }
     std::string operator()(const Forward&) { return "forward"; }
-    std::string operator()(const Pause&) { return "pause"; }
+    std::string operator()(const Suspend&) { return "suspend"; }
     std::string operator()(const CloseOutput&) { return "close output"; }
   };
   return std::visit(Text{}, action);

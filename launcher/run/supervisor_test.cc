@@ -24,7 +24,7 @@ std::string action_text(const Action& action) {
     std::string operator()(const Forward& a) {
       return signal_name(a.signal) + " on to " + of(a.worker);
     }
-    std::string operator()(const Pause&) { return "pause"; }
+    std::string operator()(const Suspend&) { return "suspend"; }
     std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
     std::string operator()(const TellFailedAttempt& a) {
       return "attempt " + std::to_string(a.end.attempt) + " failed";
@@ -307,23 +307,23 @@ TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
 
 TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
   start({.workers = 1, .shutdown_timeout = seconds(5), .timeout = seconds(60)});
-  EXPECT_THAT(step(PauseAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "pause"));
+  EXPECT_THAT(step(SuspendAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "suspend"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
-  EXPECT_THAT(step(Resumed{}, seconds(110)), ElementsAre("SIGCONT to 0"));
+  EXPECT_THAT(step(Continued{}, seconds(110)), ElementsAre("SIGCONT to 0"));
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(160));
   step(Interrupted{SIGTERM}, seconds(120));
-  step(PauseAsked{}, seconds(121));
-  step(Resumed{}, seconds(131));
+  step(SuspendAsked{}, seconds(121));
+  step(Continued{}, seconds(131));
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(135));
 }
 
 // They have been on their way together: the run would stop again as it is resumed.
 TEST_F(SupervisorTest, TwoPausesAtOnceAreOne) {
   start({.workers = 1});
-  step(PauseAsked{}, seconds(10));
-  step(Resumed{}, seconds(20));
-  EXPECT_THAT(step(PauseAsked{}, seconds(20)), IsEmpty());
-  EXPECT_THAT(step(PauseAsked{}, seconds(21)), ElementsAre("SIGSTOP to 0", "pause"));
+  step(SuspendAsked{}, seconds(10));
+  step(Continued{}, seconds(20));
+  EXPECT_THAT(step(SuspendAsked{}, seconds(20)), IsEmpty());
+  EXPECT_THAT(step(SuspendAsked{}, seconds(21)), ElementsAre("SIGSTOP to 0", "suspend"));
 }
 
 // Its process is there already, and would go on.
@@ -331,10 +331,10 @@ TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
-  EXPECT_THAT(texts(supervisor.step(PauseAsked{}, kRunStart)), IsEmpty());
+  EXPECT_THAT(texts(supervisor.step(SuspendAsked{}, kRunStart)), IsEmpty());
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)),
-              ElementsAre("SIGSTOP to 0", "SIGSTOP to 1", "pause", "spawn 2"));
-  EXPECT_THAT(texts(supervisor.step(Resumed{}, kRunStart)),
+              ElementsAre("SIGSTOP to 0", "SIGSTOP to 1", "suspend", "spawn 2"));
+  EXPECT_THAT(texts(supervisor.step(Continued{}, kRunStart)),
               ElementsAre("SIGCONT to 0", "SIGCONT to 1"));
 }
 
@@ -342,10 +342,10 @@ TEST_F(SupervisorTest, APauseComesAlsoWhereTheStartFails) {
   Supervisor supervisor({.workers = 2});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
-  supervisor.step(PauseAsked{}, kRunStart);
+  supervisor.step(SuspendAsked{}, kRunStart);
   const SupervisorEvent failed = SpawnFailed{LocalRank(1), {ErrorKind::kSystem, "no"}};
   EXPECT_THAT(texts(supervisor.step(failed, kRunStart)),
-              ElementsAre("SIGSTOP to 0", "pause", "SIGTERM to 0"));
+              ElementsAre("SIGSTOP to 0", "suspend", "SIGTERM to 0"));
 }
 
 TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
@@ -358,7 +358,7 @@ TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
 
 TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
   start({.workers = 2, .max_restarts = 1});
-  EXPECT_THAT(step(GuardGone{}),
+  EXPECT_THAT(step(GuardLost{}),
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGKILL to 0", "SIGKILL to 1"));
   exits(0, KilledBy{SIGKILL});
   EXPECT_THAT(exits(1, KilledBy{SIGKILL}),
@@ -368,7 +368,7 @@ TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
 TEST_F(SupervisorTest, WithoutItsGuardAnAttemptThatFailsIsTheLast) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
-  EXPECT_THAT(step(GuardGone{}), ElementsAre("SIGTERM to 0", "SIGKILL to 0"));
+  EXPECT_THAT(step(GuardLost{}), ElementsAre("SIGTERM to 0", "SIGKILL to 0"));
   EXPECT_THAT(exits(0, KilledBy{SIGKILL}),
               ElementsAre("reap 0", "kill leaked processes", "finish 137"));
 }

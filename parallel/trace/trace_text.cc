@@ -1,7 +1,6 @@
 #include "parallel/trace/trace_text.h"
 
 #include <array>
-#include <cctype>
 #include <charconv>
 #include <cmath>
 #include <map>
@@ -15,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "backends/group/collective_checks.h"
+#include "common/text/words.h"
 
 namespace distrun::internal {
 
@@ -51,11 +51,6 @@ std::string text_of_complex(c10::complex<double> number) {
   return "(" + part(number.real()) + (imaginary.front() == '-' ? "" : "+") + imaginary + ")";
 }
 
-std::string in_lower_case(std::string text) {
-  for (char& c : text) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
-  return text;
-}
-
 std::string text_of_dtype(c10::ScalarType type) {
   static const std::map<c10::ScalarType, const char*> names = {{c10::kByte, "uint8"},
                                                                {c10::kChar, "int8"},
@@ -70,13 +65,13 @@ std::string text_of_dtype(c10::ScalarType type) {
                                                                {c10::kComplexDouble, "complex128"}};
   // "BFloat16", "Bool", "Float8_e5m2", … have Python's names but for the case.
   const auto found = names.find(type);
-  return "torch." + (found == names.end() ? in_lower_case(c10::toString(type)) : found->second);
+  return "torch." + (found == names.end() ? ascii_lower(c10::toString(type)) : found->second);
 }
 
 std::string text_of_layout(c10::Layout layout) {
   std::ostringstream text;
   text << layout;  // "Strided"
-  return "torch." + in_lower_case(text.str());
+  return "torch." + ascii_lower(text.str());
 }
 
 std::string text_of_format(c10::MemoryFormat format) {

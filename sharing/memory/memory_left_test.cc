@@ -1,11 +1,11 @@
 #include "sharing/memory/memory_left.h"
 
-#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 
 #include <gtest/gtest.h>
 
+#include "common/test/folder.h"
 #include "common/units.h"
 
 namespace distrun::internal {
@@ -15,13 +15,10 @@ namespace {
 class MemoryLeftTest : public ::testing::Test {
  protected:
   MemoryLeftTest() {
-    std::string path = ::testing::TempDir() + "distrun_memory_left_XXXXXX";
-    root_ = ::mkdtemp(path.data());
     write("/proc/meminfo",
           "MemTotal: 900 kB\nMemFree: 1 kB\nMemAvailable: 500 kB\nSwapFree: 20 kB\n");
     write("/proc/self/cgroup", "1:cpu:/\n0::/a/b\n");
   }
-  ~MemoryLeftTest() override { std::filesystem::remove_all(root_); }
 
   void write(const std::string& path, const std::string& text) const {
     std::filesystem::create_directories(std::filesystem::path(root_ + path).parent_path());
@@ -35,7 +32,8 @@ class MemoryLeftTest : public ::testing::Test {
 
   std::size_t kibibytes_left() const { return memory_left(root_).value() / kKiB; }
 
-  std::string root_;
+  const testing::Folder own_;
+  const std::string root_ = own_.path();
 };
 
 TEST_F(MemoryLeftTest, WithoutGroupsItIsTheMachines) {

@@ -9,6 +9,7 @@
 
 #include <boost/asio/connect.hpp>
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/ip/tcp.hpp>
 #include <boost/asio/read.hpp>
 #include <boost/asio/steady_timer.hpp>
 #include <boost/asio/write.hpp>
@@ -16,6 +17,7 @@
 #include <netdb.h>
 
 #include "common/units.h"
+#include "store/network/endpoint_text.h"
 #include "store/network/look_up.h"
 #include "store/protocol/request.h"
 #include "store/protocol/wire.h"
@@ -383,6 +385,6 @@ Result<std::string> StoreClient::status() {
   return impl_->receive_text(impl_->soon());
 }
 
-tcp::endpoint StoreClient::own_endpoint() const { return impl_->own; }
+std::string StoreClient::own_address() const { return text_of(impl_->own); }
 
 }  // namespace distrun

@@ -12,7 +12,7 @@
 #include <netinet/tcp.h>
 #include <sys/socket.h>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 
 namespace distrun {
 

@@ -6,8 +6,6 @@
 
 namespace distrun {
 
-using boost::asio::ip::tcp;
-
 std::string StoreAddress::text() const {
   const bool v6 = host.find(':') != std::string::npos;
   return v6 ? fmt::format("[{}]:{}", host, port) : fmt::format("{}:{}", host, port);
@@ -28,17 +26,6 @@ Result<StoreAddress> parse_store_address(std::string_view text) {
   const auto port = parse_number<std::uint16_t>(text.substr(colon + 1), 1);
   if (host.empty() || !port) return malformed;
   return StoreAddress{std::string(host), *port};
-}
-
-tcp::endpoint unmapped(const tcp::endpoint& endpoint) {
-  if (!endpoint.address().is_v6() || !endpoint.address().to_v6().is_v4_mapped()) return endpoint;
-  return {boost::asio::ip::make_address_v4(boost::asio::ip::v4_mapped, endpoint.address().to_v6()),
-          endpoint.port()};
-}
-
-std::string text_of(const tcp::endpoint& endpoint) {
-  const tcp::endpoint plain = unmapped(endpoint);
-  return StoreAddress{plain.address().to_string(), plain.port()}.text();
 }
 
 }  // namespace distrun

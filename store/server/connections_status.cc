@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 
 namespace distrun {
 

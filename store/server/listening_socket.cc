@@ -6,7 +6,7 @@
 #include <fmt/format.h>
 #include <sys/socket.h>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 #include "store/network/port_holder.h"
 
 namespace distrun {

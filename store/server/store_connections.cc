@@ -6,7 +6,7 @@
 #include <boost/asio/post.hpp>
 #include <fmt/format.h>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 #include "store/protocol/wire.h"
 #include "store/server/connections_status.h"
 #include "store/server/request_turn.h"

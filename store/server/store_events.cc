@@ -3,7 +3,7 @@
 #include <cstddef>
 #include <utility>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 
 namespace distrun {
 

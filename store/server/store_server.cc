@@ -2,7 +2,7 @@
 
 #include <utility>
 
-#include "distrun/store_address.h"
+#include "store/network/endpoint_text.h"
 #include "store/server/listening_socket.h"
 #include "store/server/store_acceptor.h"
 #include "store/server/store_admission.h"

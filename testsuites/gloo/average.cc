@@ -1,5 +1,5 @@
 // Beyond PyTorch's own tests: 2.13's Gloo averages, which release 2.4's refused.
-#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/gloo/process_group_gloo_fixture.h"
 
 namespace distrun {
 namespace {

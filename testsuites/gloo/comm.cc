@@ -12,7 +12,7 @@
 
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
-#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/gloo/process_group_gloo_fixture.h"
 #include "testsuites/gloo/warnings.h"
 #include "testsuites/testing/default_group.h"
 

@@ -3,7 +3,7 @@
 #include "distrun/testing/tensors.h"
 #include "distrun/testing/throws.h"
 #include "testsuites/gloo/collectives.h"
-#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/gloo/process_group_gloo_fixture.h"
 #include "testsuites/gloo/reduce_inputs.h"
 
 namespace distrun {

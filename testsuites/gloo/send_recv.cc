@@ -2,7 +2,7 @@
 
 #include "distrun/testing/tensors.h"
 #include "testsuites/gloo/collectives.h"
-#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/gloo/process_group_gloo_fixture.h"
 
 namespace distrun {
 namespace {

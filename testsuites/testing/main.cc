@@ -7,8 +7,8 @@
 
 #include "distrun/spawn.h"
 #include "testsuites/harness/protocol/host_messages.h"
-#include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/registry.h"
+#include "testsuites/testing/run_rank.h"
 #include "testsuites/testing/test_host.h"
 
 namespace {

@@ -14,7 +14,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest-spi.h>
 
-#include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/run_rank.h"
 
 namespace distrun {
 namespace {

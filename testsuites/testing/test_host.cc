@@ -26,8 +26,8 @@
 #include "testsuites/harness/protocol/test_list_json.h"
 #include "testsuites/harness/protocol/where_signal.h"
 #include "testsuites/testing/early_operations.h"
-#include "testsuites/testing/rank_of_test.h"
 #include "testsuites/testing/registry.h"
+#include "testsuites/testing/run_rank.h"
 
 namespace distrun {
 

@@ -12,7 +12,7 @@
 
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/deadline.h"
-#include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/run_rank.h"
 
 namespace distrun::internal {
 

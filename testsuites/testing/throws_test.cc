@@ -11,7 +11,7 @@
 #include <unistd.h>
 
 #include "testsuites/harness/protocol/rank_variables.h"
-#include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/run_rank.h"
 
 namespace distrun {
 namespace {

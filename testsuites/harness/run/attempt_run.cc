@@ -83,7 +83,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
                                                   .folder = options.folder,
                                                   .backend = options.backend,
                                                   .seed = options.seed,
-                                                  .is_debugged = options.rank_under >= 0}),
+                                                  .is_debugged = options.rank_under.has_value()}),
                      .folder = folder,
                      .fresh = options.fresh};
     const bool has_terminal = rank == options.rank_under;

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -39,9 +40,9 @@ class AttemptRun {
     std::string folder;         // For this attempt alone; it is made, and removed at the end.
     std::string nonce;          // Of the run: processes are known by it and their key.
     std::uint64_t first_key = 0;
-    bool fresh = false;              // Ranks are programs executed again, not forks.
-    int rank_under = -1;             // That rank runs under the command, with the terminal.
-    std::vector<std::string> under;  // {"gdb", "--args"}
+    bool fresh = false;                  // Ranks are programs executed again, not forks.
+    std::optional<int> rank_under = {};  // That rank runs under the command, with the terminal.
+    std::vector<std::string> under;      // {"gdb", "--args"}
     AttemptSupervisor::Options limits;
   };
 

@@ -87,8 +87,8 @@ void AttemptSupervisor::finish() {
 }
 
 bool AttemptSupervisor::is_looked_at() const {
-  const int rank = options_.looked_at;
-  return rank >= 0 && !ranks_[static_cast<std::size_t>(rank)].ended;
+  const auto rank = options_.looked_at;
+  return rank && !ranks_[static_cast<std::size_t>(*rank)].ended;
 }
 
 bool AttemptSupervisor::all_have_ended() const {

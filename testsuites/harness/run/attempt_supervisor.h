@@ -64,7 +64,8 @@ class AttemptSupervisor {
     std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // To skip, too.
     std::chrono::milliseconds answer = std::chrono::seconds(1);      // To say where one stands.
     std::chrono::milliseconds ending = std::chrono::seconds(20);     // What SIGKILL may take.
-    int looked_at = -1;  // Somebody looks at this rank: there is no haste before it has ended.
+    std::optional<int> looked_at =
+        {};  // Somebody looks at this rank: there is no haste before it has ended.
   };
 
   AttemptSupervisor(const Options& options, int ranks, TimePoint now);

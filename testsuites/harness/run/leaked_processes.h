@@ -1,6 +1,6 @@
-// LeakedProcesses finds and kills the processes that a rank leaked: its descendants that outlive it
-// become children of the process that adopts (launcher/process/leaked_processes.h), and are known
-// by a variable that the rank was given.
+// LeakedProcesses finds and kills the processes that a rank leaked.  Those that outlive it become
+// children of the process that adopts (launcher/process/leaked_processes.h), and are known by a
+// variable that the rank was given.
 //
 //     LeakedProcesses leaked;
 //     const auto left = leaked.end("DISTRUN_TEST_RANK=k3kQ2a.17", 2s);     // {"4711 (sleep)"}

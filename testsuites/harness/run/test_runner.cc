@@ -52,7 +52,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         hosts(io,
               {.programs = options.programs,
                .environment = options.environment,
-               .keeps_terminal = options.rank_under >= 0,
+               .keeps_terminal = options.rank_under.has_value(),
                .ready_timeout = options.host_timeout,
                .losses_max = options.host_losses_max},
               handlers()),

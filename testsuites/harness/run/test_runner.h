@@ -19,6 +19,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -47,8 +48,9 @@ class TestRunner {
     // TestsEnded has all results.  Else, of the repetitions of a test that have passed, it has the
     // last one, without its ranks: many of them take little memory.
     bool keeps_all_results = true;
-    bool fresh = false;   // Ranks are programs executed again, not forks.
-    int rank_under = -1;  // That rank runs under the command `under`, with the terminal.
+    bool fresh = false;  // Ranks are programs executed again, not forks.
+    std::optional<int> rank_under =
+        {};  // That rank runs under the command `under`, with the terminal.
     std::vector<std::string> under;
     AttemptSupervisor::Options limits;  // Its timeout is the plan's.
     // For a host to load and to say what tests it has.

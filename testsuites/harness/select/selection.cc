@@ -130,7 +130,7 @@ struct Sieve {
 
 }  // namespace
 
-Result<Shard> parse_shard(std::string_view text) {
+Result<TestShard> parse_shard(std::string_view text) {
   constexpr int kCountMax = 1'000'000;
   const std::size_t slash = text.find('/');
   const auto context = fmt::format("--shard {}", printable(text, kShownBytes));
@@ -141,7 +141,7 @@ Result<Shard> parse_shard(std::string_view text) {
   if (!count) return count.error().with_context(context);
   const auto index = parse_number<int>(text.substr(0, slash), 1, *count);
   if (!index) return index.error().with_context(context);
-  return Shard{*index, *count};
+  return TestShard{*index, *count};
 }
 
 int shard_of(std::string_view id, int count) {
@@ -162,7 +162,7 @@ Result<SelectedTests> select_tests(std::vector<TestInfo> tests, const TestSelect
   if (selection.ids) {
     sieve.keep("--failed", [&](const TestInfo& test) { return selection.ids->contains(test.id); });
   }
-  const Shard& shard = selection.shard;
+  const TestShard& shard = selection.shard;
   sieve.keep(fmt::format("--shard {}/{}", shard.index, shard.count),
              [&](const TestInfo& test) { return shard_of(test.id, shard.count) == shard.index; });
   return std::move(sieve.selected);

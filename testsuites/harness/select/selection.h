@@ -34,7 +34,7 @@
 
 namespace distrun {
 
-struct Shard {
+struct TestShard {
   int index = 1;  // From 1 to count.
   int count = 1;
 };
@@ -45,7 +45,7 @@ struct TestSelection {
   std::vector<std::string> names;
   std::string expression;                    // name_expression.h; empty: all tests.
   std::optional<std::set<std::string>> ids;  // --failed: only these.
-  Shard shard;
+  TestShard shard;
 };
 
 struct SelectedTests {
@@ -54,7 +54,7 @@ struct SelectedTests {
 };
 
 // "2/3".  Fails with kInvalidArgument.
-Result<Shard> parse_shard(std::string_view text);
+Result<TestShard> parse_shard(std::string_view text);
 
 // In [1, count].
 int shard_of(std::string_view id, int count);

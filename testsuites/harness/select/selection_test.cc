@@ -126,7 +126,7 @@ TEST(ShardTest, EachTestIsInOneShardAndNoneIsMovedByAnother) {
   for (int i = 0; i < 300; ++i) ids.push_back("gloo.T.test_" + std::to_string(i));
   std::vector<std::string> all;
   for (int index = 1; index <= 3; ++index) {
-    const Shard shard{index, 3};
+    const TestShard shard{index, 3};
     const auto mine = selected({.shard = shard}, tests(ids));
     EXPECT_GT(mine.size(), 70U);
     all.insert(all.end(), mine.begin(), mine.end());

@@ -7,6 +7,7 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "common/test/folder.h"
 #include "testsuites/harness/test/results.h"
 
 namespace distrun {
@@ -162,14 +163,11 @@ TEST(HistoryJsonTest, WhatIsNoHistoryIsAnError) {
 
 class HistoryFileTest : public ::testing::Test {
  protected:
-  HistoryFileTest() {
-    std::string folder = ::testing::TempDir() + "history_XXXXXX";
-    folder_ = ::mkdtemp(folder.data());
-    path_ = folder_ + "/history.json";
-  }
-  ~HistoryFileTest() override { std::filesystem::remove_all(folder_); }
+  HistoryFileTest() { path_ = folder_ + "/history.json"; }
 
-  std::string folder_, path_;
+  const testing::Folder own_;
+  const std::string folder_ = own_.path();
+  std::string path_;
 };
 
 TEST_F(HistoryFileTest, RunsAddUpInTheFile) {

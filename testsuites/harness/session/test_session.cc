@@ -131,8 +131,8 @@ class Session {
   }
 
   Result<void> look_at_rank_under(const TestPlan& plan) const {
-    const int rank = options_.runner.rank_under;
-    if (rank < 0) return {};
+    if (!options_.runner.rank_under) return {};
+    const int rank = *options_.runner.rank_under;
     const auto refuse = [&](const std::string& why) {
       return Error{ErrorKind::kInvalidArgument, fmt::format("--rank-under {}: {}", rank, why)};
     };

@@ -1,4 +1,4 @@
-#include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/run_rank.h"
 
 #include <cstdio>
 #include <cstdlib>
@@ -49,18 +49,18 @@ std::uint64_t seed() {
   return value ? *value : 0;
 }
 
-struct Rank {
+struct RunningRank {
   std::string id;
   std::unique_ptr<ResultChannel> channel;
 };
-Rank* rank_here = nullptr;
+RunningRank* rank_here = nullptr;
 
 void tell_end(ResultChannel& channel) {
   channel.send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
 }
 
 int run_here(int, char**) {
-  Rank& rank = *rank_here;
+  RunningRank& rank = *rank_here;
   GTEST_FLAG_SET(filter, rank.id);
   GTEST_FLAG_SET(repeat, 1);
   GTEST_FLAG_SET(also_run_disabled_tests, true);
@@ -81,7 +81,7 @@ int run_here(int, char**) {
 }  // namespace
 
 void run_rank(const std::string& id, UniqueFd result) {
-  rank_here = new Rank{id, std::make_unique<ResultChannel>(std::move(result))};
+  rank_here = new RunningRank{id, std::make_unique<ResultChannel>(std::move(result))};
   char name[] = "rank";
   char* argv[] = {name, nullptr};
   const int status = record(run_here, 1, argv);

@@ -9,7 +9,7 @@
 #include "common/text/parse_number.h"
 #include "distrun/testing.h"
 #include "testsuites/harness/protocol/rank_variables.h"
-#include "testsuites/testing/rank_of_test.h"
+#include "testsuites/testing/run_rank.h"
 
 namespace distrun {
 

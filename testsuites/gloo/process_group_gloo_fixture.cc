@@ -1,4 +1,4 @@
-#include "testsuites/gloo/process_group_gloo_test.h"
+#include "testsuites/gloo/process_group_gloo_fixture.h"
 
 #include <chrono>
 #include <csignal>
