@@ -5,6 +5,7 @@
 #include <iterator>
 #include <set>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <fmt/format.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -14,7 +15,6 @@
 #include <sys/time.h>
 
 #include "cli/test/launch.h"
-#include "distrun/store_address.h"
 #include "store/protocol/request.h"
 
 namespace distrun {
