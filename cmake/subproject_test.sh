@@ -34,5 +34,5 @@ cmake -S "$folder" -B "$folder/build" -DBUILD_SHARED_LIBS=ON -DDISTRUN_UNITY=ON 
   cmake --build "$folder/build" --target program >>"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }
 said=$("$program" launch --timeout 60 --nproc-per-node 2 "$folder/build/program")
 printf '%s\n' "$said"
-ldd "$folder/build/program" | grep -q libdistrun_store.so
+[[ $(ldd "$folder/build/program") == *libdistrun_store.so* ]]
 [ "$(sort <<<"$said")" = $'rank 0: 2 ranks have come\nrank 1: 2 ranks have come' ]
