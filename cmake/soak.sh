@@ -4,10 +4,11 @@
 #   cmake/soak.sh [SLICE…]     all slices, one after the other, if none is named; each takes half an hour at most
 #
 #   launcher   the launcher and its processes              runner    `distrun test`, and all suites
-#   ranks      tests on several ranks, and the backends    sharing   shared tensors, queues and spawn
+#   ranks      tests on several ranks                      backends  groups, collectives, the store and its clients
+#   sharing    shared tensors, queues and spawn            fuzz      random bytes to our store
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
-#   store      random requests to our store and LibTorch's fuzz      random bytes to our store
+#   store      random requests to our store and LibTorch's
 #
 # With `-busy` behind its name (`ranks-busy`) a slice runs while every core is kept busy.
 #
@@ -41,7 +42,8 @@ runner() {
   repeat '^selftest_test'
   [ ! -x "$build/distrun-suites" ] || "$build/distrun" test --repeat "$times" | grep -v '^PASS '
 }
-ranks() { repeat 'multirank_test|^backends_test'; }
+ranks() { repeat 'multirank_test'; }
+backends() { repeat '^backends_test'; }
 sharing() { repeat '^sharing_test|^spawn_test'; }
 
 faults() {
@@ -76,11 +78,11 @@ store() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks sharing store faults joins spawns python fuzz
-  launcher-busy runner-busy ranks-busy sharing-busy)
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python fuzz
+  launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | sharing | store | faults | joins | spawns | python | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2
