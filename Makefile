@@ -36,7 +36,7 @@ help:
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
-	  'make check     format, lint, the include rule, sanitizers' \
+	  'make check     format, the include rule, lint of everything, an installed shared build, sanitizers' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
