@@ -22,6 +22,7 @@ git ls-files -z '*.sh' .ci/run | xargs -0 -n 1 bash -n
 
 say "reading each file alone (clang-tidy; tests: the compiler)"
 cmake/configure.sh dev build-tidy "DISTRUN_LIBTORCH=$torch"
+ninja -C build-tidy --quiet build.ninja  # The list of sources, if a CMakeLists.txt has changed.
 if [ "${1-}" = quick ]; then
   exec python3 -B cmake/tidy.py changed
 fi

@@ -69,7 +69,7 @@ def is_of_tests(file: str) -> bool:
 def included_by() -> dict[str, list[str]]:
     """For each header, as it is included, the files that include it."""
     users = collections.defaultdict(list)
-    for file in git("ls-files", "*.cc", "*.h").split():
+    for file in [file for file in git("ls-files", "*.cc", "*.h").split() if (ROOT / file).exists()]:
         for header in re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / file).read_text(), re.MULTILINE):
             users[header].append(file)
     return users
@@ -98,7 +98,8 @@ def to_read(what: str) -> list[tuple[str, bool]]:
     users = included_by()
     apart_from_includes = [reader_of(file, users) for file in recently_changed("-I", r"^\s*#\s*include")]
     first = [(file, not is_of_tests(file)) for file in dict.fromkeys(apart_from_includes)]
-    return first + [(file, False) for file in recently_changed() if file not in apart_from_includes]
+    others = dict.fromkeys(reader_of(file, users) for file in recently_changed())
+    return first + [(file, False) for file in others if file not in apart_from_includes]
 
 
 def compile_command(command: str) -> list[str]:

@@ -1,7 +1,6 @@
 #include "backends/group/collective_checks.h"
 
 #include <algorithm>
-#include <numeric>
 #include <string>
 
 #include <c10/core/Device.h>
@@ -170,11 +169,14 @@ void check_splits(const CallSite& site, const Name& name, const at::Tensor& tens
   }
   site.check(sizes.size() == static_cast<std::size_t>(ranks), name, " has ", sizes.size(),
              " split sizes; expected ", ranks, ", one for each rank of ", Described{site.group});
+  std::int64_t sum = 0;
+  bool is_number = true;
   for (const std::int64_t size : sizes) {
     site.check(size >= 0, "the split sizes of ", name, " have ", size, "; expected 0 or more");
+    is_number = is_number && !__builtin_add_overflow(sum, size, &sum);
   }
-  const auto sum = std::accumulate(sizes.begin(), sizes.end(), std::int64_t{0});
-  site.check(sum == rows, "the split sizes of ", name, " add up to ", sum, "; expected ", rows,
+  site.check(is_number && sum == rows, "the split sizes of ", name, " add up to ",
+             is_number ? std::to_string(sum) : "2^63 or more", "; expected ", rows,
              ", its first dimension");
 }
 

@@ -6,6 +6,7 @@
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <functional>
 #include <future>
+#include <limits>
 #include <numeric>
 #include <thread>
 
@@ -435,6 +436,13 @@ TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
                     x, x, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), -1), {});
               }),
               HasSubstr("the split sizes of output have -1; expected 0 or more"));
+  if (ranks == 3) {  // Added up with an overflow, they would be 2.
+    constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
+    EXPECT_THAT(error_of([&] {
+                  all_to_all_single(x, x, {kMost, kMost, 4}, {});
+                }),
+                HasSubstr("the split sizes of output add up to 2^63 or more; expected 2"));
+  }
   EXPECT_THAT(error_of([&] { all_to_all_single(at::zeros({ranks}), at::zeros({2 * ranks})); }),
               HasSubstr("has 1 numbers for what this rank sends itself"));
   EXPECT_THAT(error_of([&] {
