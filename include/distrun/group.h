@@ -35,7 +35,7 @@ namespace internal {
 
 struct GroupState;
 
-// A parameter of the concept, so that Backend may be incomplete until somebody has options.
+// Backend is a parameter so that it may be incomplete here.
 template <class T, class Backend = c10d::Backend>
 concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
 
@@ -69,14 +69,14 @@ class Group {
   std::shared_ptr<internal::GroupState> state_;
 };
 
-// What a backend is told when a group is made: the options of that backend, a class derived from
-// c10d::Backend::Options, or nothing.
+// Options for one backend: an object of its class derived from c10d::Backend::Options, or nothing.
 //
 //     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
 //
-// What is no c10d::Backend::Options does not compile.  Options of another backend throw
-// c10::TypeError when the group is made.  This header does without the one of the base class,
-// which takes seconds to compile: whoever has options has included it.
+// Other types do not compile.  The backends gloo and fake throw c10::TypeError for the options of
+// another backend when the group is made; a backend of your own checks BackendRequest::options
+// itself.  This header does not include Backend.hpp, which takes seconds to compile; code that has
+// options already includes it.
 class BackendOptions {
  public:
   BackendOptions() = default;
@@ -85,7 +85,7 @@ class BackendOptions {
   BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT: is written without its type.
       : options_(std::move(options)) {}
 
-  // Null where there are none.
+  // Null if there are no options.
   const c10::intrusive_ptr<c10::intrusive_ptr_target>& pointer() const { return options_; }
 
  private:

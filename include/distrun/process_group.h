@@ -92,8 +92,8 @@ struct InitOptions {
 //
 // Throws where a group exists already, the backend or the init_method is not known, a
 // variable is missing or malformed, or the others do not come in time; c10::ValueError where rank,
-// world_size, store and init_method make no sense together.  After the others did not come
-// end the run: what this rank has left in the store would be found by a second attempt.
+// world_size, store and init_method make no sense together.  If the others time out, end the run:
+// a second attempt would find the keys that this rank left.
 void init_process_group(const InitOptions& options = {});
 
 // The same, with the backend first: init_process_group("gloo", {.timeout =

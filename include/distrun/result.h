@@ -54,7 +54,7 @@ struct Error {
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-// What `result.value()` does for an error.  Only tests and examples call
+// What `result.value()` does for an error.  Only tests, examples and benches call
 // value() without having looked; code returns the error instead.
 [[noreturn]] inline void throw_exception_from_error(const Error& error,
                                                     const boost::source_location&) {

@@ -77,7 +77,7 @@ ProcessSet::~ProcessSet() {
   try {
     end_rest();
   } catch (...) {
-    // Then the lifelines end them.
+    // The lifelines, which close with this object, end the processes.
   }
   LiveSets::get().erase(this);
 }

@@ -6,7 +6,7 @@
 
 namespace distrun::internal {
 
-// Throws c10::ValueError where none has that name, or several have.
+// Throws c10::ValueError unless exactly one function has that name.
 const SpawnFunction& registered_function(const std::string& name);
 
 }  // namespace distrun::internal

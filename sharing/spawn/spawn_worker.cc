@@ -30,7 +30,7 @@ void try_to(const Call& call) noexcept {
   try {
     call();
   } catch (...) {
-    // The next step has to be made.
+    // The steps after it must still run.
   }
 }
 

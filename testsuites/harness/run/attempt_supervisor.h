@@ -64,8 +64,8 @@ class AttemptSupervisor {
     std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // To skip, too.
     std::chrono::milliseconds answer = std::chrono::seconds(1);      // To say where one stands.
     std::chrono::milliseconds ending = std::chrono::seconds(20);     // What SIGKILL may take.
-    std::optional<int> looked_at =
-        {};  // Somebody looks at this rank: there is no haste before it has ended.
+    // The rank under a debugger: no deadline before it ends.
+    std::optional<int> looked_at = {};
   };
 
   AttemptSupervisor(const Options& options, int ranks, TimePoint now);

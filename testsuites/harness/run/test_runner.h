@@ -49,8 +49,8 @@ class TestRunner {
     // last one, without its ranks: many of them take little memory.
     bool keeps_all_results = true;
     bool fresh = false;  // Ranks are programs executed again, not forks.
-    std::optional<int> rank_under =
-        {};  // That rank runs under the command `under`, with the terminal.
+    // This rank runs under the command `under`, with the terminal.
+    std::optional<int> rank_under = {};
     std::vector<std::string> under;
     AttemptSupervisor::Options limits;  // Its timeout is the plan's.
     // For a host to load and to say what tests it has.
