@@ -53,7 +53,7 @@ faults() {
 joins() {
   for ranks in 2 3 4; do
     DISTRUN_SEED=random DISTRUN_JOIN_PATTERNS=${DISTRUN_JOIN_PATTERNS:-200} "$build/distrun" launch \
-      --nproc-per-node "$ranks" "$build/tests/parallel_multirank_test" --gtest_filter='JoinPatternsRanksTest.*' --gtest_brief=1
+      --nproc-per-node "$ranks" "$build/tests/parallel_multirank_test" --gtest_filter='JoinPatternsMultirankTest.*' --gtest_brief=1
   done
 }
 spawns() {

@@ -37,7 +37,7 @@ FakePtr backend_of(const char* function, const Group& group) {
 
 std::vector<FakePtr> all_backends() {
   std::vector<std::shared_ptr<GroupState>> groups = {
-      internal::pinned(Group()).state()};  // Throws where there is none.
+      internal::GroupAccess::state(internal::pinned(Group()))};  // Throws where there is none.
   for (const auto& each : internal::world()->groups) {
     if (auto state = each.lock()) groups.push_back(std::move(state));
   }

@@ -9,6 +9,7 @@
 #include <c10/util/Exception.h>
 
 #include "backends/group/registered_backends.h"
+#include "common/text/words.h"
 
 namespace distrun {
 
@@ -96,6 +97,12 @@ void register_backend(const std::string& name, BackendMaker maker,
           .try_emplace(name, internal::RegisteredBackend{std::move(maker), std::move(devices)})
           .second;
   TORCH_CHECK_VALUE(is_new, "register_backend: there is a backend '", name, "' already");
+}
+
+bool is_backend_available(const std::string& name) {
+  internal::Registry& registry = internal::registry();
+  const std::lock_guard lock(registry.mutex);
+  return registry.backends.by_name.contains(ascii_lower(name));
 }
 
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,

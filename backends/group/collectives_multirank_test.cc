@@ -1,7 +1,7 @@
 // Every collective, as every rank of a real run sees it:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
-//         --gtest_filter='CollectivesRanksTest.*'
+//         --gtest_filter='CollectivesMultirankTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <functional>
@@ -33,7 +33,7 @@ using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-class CollectivesRanksTest : public RanksTest {
+class CollectivesMultirankTest : public MultirankTest {
  protected:
   static Tensors empties() {
     return of_all_ranks([](int) { return at::full({2, 3}, -1.0); });
@@ -53,11 +53,11 @@ class CollectivesRanksTest : public RanksTest {
 
   template <class Act>
   static std::string error_of(const Act& act) {
-    return RanksTest::error_of<c10::ValueError>(act);
+    return MultirankTest::error_of<c10::ValueError>(act);
   }
 };
 
-TEST_F(CollectivesRanksTest, ReduceGivesTheResultToOneRank) {
+TEST_F(CollectivesMultirankTest, ReduceGivesTheResultToOneRank) {
   for (int dst = 0; dst < get_world_size(); ++dst) {
     const at::Tensor tensor = input();
     reduce(tensor, dst);
@@ -67,7 +67,7 @@ TEST_F(CollectivesRanksTest, ReduceGivesTheResultToOneRank) {
   }
 }
 
-TEST_F(CollectivesRanksTest, AllGatherGivesEveryRankEveryRanksTensor) {
+TEST_F(CollectivesMultirankTest, AllGatherGivesEveryRankEveryRanksTensor) {
   const Tensors got = empties();
   all_gather(got, input());
   expect_equal(got, inputs());
@@ -76,7 +76,7 @@ TEST_F(CollectivesRanksTest, AllGatherGivesEveryRankEveryRanksTensor) {
   EXPECT_TRUE(one.equal(at::cat(inputs()))) << one;
 }
 
-TEST_F(CollectivesRanksTest, AllGatherCoalescedTakesListsOfDifferentSizes) {
+TEST_F(CollectivesMultirankTest, AllGatherCoalescedTakesListsOfDifferentSizes) {
   const Tensors first = empties(), second = of_all_ranks([](int) { return at::zeros({1}); });
   const at::Tensor number = at::full({1}, 1.0 * get_rank());
   all_gather_coalesced({first, second}, {input(), number});
@@ -84,7 +84,7 @@ TEST_F(CollectivesRanksTest, AllGatherCoalescedTakesListsOfDifferentSizes) {
   expect_equal(second, of_all_ranks([](int rank) { return at::full({1}, 1.0 * rank); }));
 }
 
-TEST_F(CollectivesRanksTest, GatherAndScatterHaveARoot) {
+TEST_F(CollectivesMultirankTest, GatherAndScatterHaveARoot) {
   for (int root = 0; root < get_world_size(); ++root) {
     const Tensors got = get_rank() == root ? empties() : Tensors();
     gather(input(), got, root);
@@ -95,7 +95,7 @@ TEST_F(CollectivesRanksTest, GatherAndScatterHaveARoot) {
   }
 }
 
-TEST_F(CollectivesRanksTest, ReduceScatterGivesEachRankItsPartOfTheResult) {
+TEST_F(CollectivesMultirankTest, ReduceScatterGivesEachRankItsPartOfTheResult) {
   const auto part_of = [](int rank) { return [rank](int part) { return input_of(rank) * part; }; };
   const at::Tensor expected = sum() * get_rank();
   at::Tensor got = at::zeros({2, 3});
@@ -106,7 +106,7 @@ TEST_F(CollectivesRanksTest, ReduceScatterGivesEachRankItsPartOfTheResult) {
   EXPECT_TRUE(got.equal(expected)) << got;
 }
 
-TEST_F(CollectivesRanksTest, WhatIsReducedAndScatteredIsReducedAsToldTo) {
+TEST_F(CollectivesMultirankTest, WhatIsReducedAndScatteredIsReducedAsToldTo) {
   const at::Tensor got = at::zeros({2, 3});
   reduce_scatter(got, of_all_ranks([](int) { return input(); }), ReduceOp::MAX);
   EXPECT_TRUE(got.equal(inputs().back())) << got;
@@ -116,7 +116,7 @@ TEST_F(CollectivesRanksTest, WhatIsReducedAndScatteredIsReducedAsToldTo) {
 }
 
 // Whatever the backend works on.
-TEST_F(CollectivesRanksTest, ResultsAreTheTensorsThatWereGiven) {
+TEST_F(CollectivesMultirankTest, ResultsAreTheTensorsThatWereGiven) {
   const int ranks = get_world_size();
   const auto result_of = [](const Work& work) {
     work.wait();
@@ -135,7 +135,7 @@ TEST_F(CollectivesRanksTest, ResultsAreTheTensorsThatWereGiven) {
 }
 
 // As many elements are enough.
-TEST_F(CollectivesRanksTest, TheFormsWithOneTensorTakeOtherSizes) {
+TEST_F(CollectivesMultirankTest, TheFormsWithOneTensorTakeOtherSizes) {
   const int ranks = get_world_size();
   const at::Tensor stacked = at::zeros({ranks, 2, 3});
   all_gather_into_tensor(stacked, input());
@@ -148,7 +148,7 @@ TEST_F(CollectivesRanksTest, TheFormsWithOneTensorTakeOtherSizes) {
   EXPECT_EQ(number.item<double>(), ranks);
 }
 
-TEST_F(CollectivesRanksTest, AllToAllGivesEachRankWhatIsForIt) {
+TEST_F(CollectivesMultirankTest, AllToAllGivesEachRankWhatIsForIt) {
   const auto sent = [](int from, int to) { return at::full({2, 3}, 10.0 * from + to); };
   const Tensors got = empties();
   all_to_all(got, of_all_ranks([&](int to) { return sent(get_rank(), to); }));
@@ -156,7 +156,7 @@ TEST_F(CollectivesRanksTest, AllToAllGivesEachRankWhatIsForIt) {
 }
 
 // Rank r sends r + 1 rows to every rank, and by turns floats, complex numbers and columns.
-TEST_F(CollectivesRanksTest, AllToAllTakesTensorsOfDifferentSizes) {
+TEST_F(CollectivesMultirankTest, AllToAllTakesTensorsOfDifferentSizes) {
   const auto sent = [](int from, int to) { return at::full({from + 1, 3}, 10.0 * from + to); };
   const auto inputs_of = [&](int from) {
     return of_all_ranks([&](int to) { return sent(from, to); });
@@ -177,7 +177,7 @@ TEST_F(CollectivesRanksTest, AllToAllTakesTensorsOfDifferentSizes) {
 }
 
 // What the last rank sends itself is larger, and nobody else knows.
-TEST_F(CollectivesRanksTest, AllToAllTakesOneSizeHereAndOthersThere) {
+TEST_F(CollectivesMultirankTest, AllToAllTakesOneSizeHereAndOthersThere) {
   if (c10d::debug_level() == c10d::DebugLevel::Detail) {
     GTEST_SKIP()
         << "ranks then make two kinds of collectives, which is what LibTorch's check is for";
@@ -194,7 +194,7 @@ TEST_F(CollectivesRanksTest, AllToAllTakesOneSizeHereAndOthersThere) {
 }
 
 // Rank r sends r + 1 rows to every rank.
-TEST_F(CollectivesRanksTest, AllToAllSingleTakesUnevenParts) {
+TEST_F(CollectivesMultirankTest, AllToAllSingleTakesUnevenParts) {
   const int ranks = get_world_size();
   const at::Tensor input = at::full({ranks * (get_rank() + 1), 2}, 1.0 * get_rank());
   const std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), get_rank() + 1);
@@ -206,14 +206,14 @@ TEST_F(CollectivesRanksTest, AllToAllSingleTakesUnevenParts) {
   EXPECT_TRUE(output.equal(at::cat(of_all_ranks(from)))) << output;
 }
 
-TEST_F(CollectivesRanksTest, AllReduceCoalescedReducesEach) {
+TEST_F(CollectivesMultirankTest, AllReduceCoalescedReducesEach) {
   const Tensors tensors = {input(), input().slice(0, 0, 1).clone()};
   all_reduce_coalesced(tensors, ReduceOp::MAX);
   EXPECT_TRUE(tensors[0].equal(inputs().back())) << tensors[0];
   EXPECT_TRUE(tensors[1].equal(inputs().back().slice(0, 0, 1))) << tensors[1];
 }
 
-TEST_F(CollectivesRanksTest, SparseTensorsAreAddedWhereverTheirIndicesAre) {
+TEST_F(CollectivesMultirankTest, SparseTensorsAreAddedWhereverTheirIndicesAre) {
   const at::Tensor index = at::full({1, 1}, get_rank(), at::kLong);
   const at::Tensor sparse =
       at::sparse_coo_tensor(index, at::ones({1}), {get_world_size()}, at::kFloat);
@@ -221,7 +221,7 @@ TEST_F(CollectivesRanksTest, SparseTensorsAreAddedWhereverTheirIndicesAre) {
   EXPECT_TRUE(sparse.to_dense().equal(at::ones({get_world_size()}))) << sparse;
 }
 
-TEST_F(CollectivesRanksTest, ComplexNumbersAreAddedAndMoved) {
+TEST_F(CollectivesMultirankTest, ComplexNumbersAreAddedAndMoved) {
   const auto number = [](int rank) { return at::complex(input_of(rank), -input_of(rank)); };
   const at::Tensor added = number(get_rank());
   all_reduce(added);
@@ -233,7 +233,7 @@ TEST_F(CollectivesRanksTest, ComplexNumbersAreAddedAndMoved) {
               HasSubstr("complex numbers have no PRODUCT"));
 }
 
-TEST_F(CollectivesRanksTest, HalfAndBoolAreTaken) {
+TEST_F(CollectivesMultirankTest, HalfAndBoolAreTaken) {
   const at::Tensor half = input().to(at::kHalf);
   all_reduce(half);
   EXPECT_TRUE(half.equal(sum().to(at::kHalf))) << half;
@@ -242,7 +242,7 @@ TEST_F(CollectivesRanksTest, HalfAndBoolAreTaken) {
   EXPECT_TRUE(yes.all().item<bool>());
 }
 
-TEST_F(CollectivesRanksTest, AnAsynchronousOneIsWaitedFor) {
+TEST_F(CollectivesMultirankTest, AnAsynchronousOneIsWaitedFor) {
   const at::Tensor tensor = input();
   const Work work = all_reduce(tensor, ReduceOp::SUM, {.async_op = true});
   ASSERT_TRUE(work);
@@ -252,7 +252,7 @@ TEST_F(CollectivesRanksTest, AnAsynchronousOneIsWaitedFor) {
   EXPECT_FALSE(all_reduce(tensor)) << "of one that has waited nothing is under way";
 }
 
-TEST_F(CollectivesRanksTest, TensorsAndGroupsAreHeldWhileTheyAreUsed) {
+TEST_F(CollectivesMultirankTest, TensorsAndGroupsAreHeldWhileTheyAreUsed) {
   Work work;
   {
     const Group group = new_group();
@@ -261,7 +261,7 @@ TEST_F(CollectivesRanksTest, TensorsAndGroupsAreHeldWhileTheyAreUsed) {
   EXPECT_NO_THROW(work.wait());
 }
 
-TEST_F(CollectivesRanksTest, BytesOfAnyLengthArriveWhole) {
+TEST_F(CollectivesMultirankTest, BytesOfAnyLengthArriveWhole) {
   const auto bytes_of = [](int rank) {
     return std::string(static_cast<std::size_t>(rank), 'a') + '\0';
   };
@@ -275,7 +275,7 @@ TEST_F(CollectivesRanksTest, BytesOfAnyLengthArriveWhole) {
   EXPECT_EQ(all_gather_bytes(""), of_all_ranks([](int) { return std::string(); }));
 }
 
-TEST_F(CollectivesRanksTest, WhatOneSendsTheOtherReceives) {
+TEST_F(CollectivesMultirankTest, WhatOneSendsTheOtherReceives) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor got = at::zeros({2, 3});
   const Work sent = isend(input(), next());
@@ -284,7 +284,7 @@ TEST_F(CollectivesRanksTest, WhatOneSendsTheOtherReceives) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-TEST_F(CollectivesRanksTest, AReceiveFromAnyTellsWhoHasSent) {
+TEST_F(CollectivesMultirankTest, AReceiveFromAnyTellsWhoHasSent) {
   if (c10d::debug_level() == c10d::DebugLevel::Detail) {
     GTEST_SKIP() << "LibTorch numbers a receive from any as a collective, so that its wrapper "
                     "finds this rank a number ahead at the next barrier";
@@ -301,7 +301,7 @@ TEST_F(CollectivesRanksTest, AReceiveFromAnyTellsWhoHasSent) {
   }
 }
 
-TEST_F(CollectivesRanksTest, TagsKeepMessagesApart) {
+TEST_F(CollectivesMultirankTest, TagsKeepMessagesApart) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor first = at::zeros({1}), second = at::zeros({1});
   const Work one = isend(at::full({1}, 1.0), next(), {.tag = 1});
@@ -314,7 +314,7 @@ TEST_F(CollectivesRanksTest, TagsKeepMessagesApart) {
   EXPECT_EQ(second.item<double>(), 2);
 }
 
-TEST_F(CollectivesRanksTest, ABatchIsBegunTogether) {
+TEST_F(CollectivesMultirankTest, ABatchIsBegunTogether) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor got = at::zeros({2, 3});
   const auto begun =
@@ -327,7 +327,7 @@ TEST_F(CollectivesRanksTest, ABatchIsBegunTogether) {
 
 // The last of them is the one that the future has called on a thread of the group's own, where the
 // last rank comes when the others have gone.
-TEST_F(CollectivesRanksTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBackend) {
+TEST_F(CollectivesMultirankTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBackend) {
   const auto called = std::make_shared<std::promise<void>>();
   std::function<void()> leaves;
   {
@@ -346,7 +346,7 @@ TEST_F(CollectivesRanksTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBac
 }
 
 // As large as sockets do not hold: the rest would never be sent.
-TEST_F(CollectivesRanksTest, WhatIsSentArrivesAlsoIfNobodyKeepsTheWork) {
+TEST_F(CollectivesMultirankTest, WhatIsSentArrivesAlsoIfNobodyKeepsTheWork) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const auto large = [](int rank) { return at::full({4 << 20}, 1.0 * rank); };
   isend(large(get_rank()), next());
@@ -359,7 +359,7 @@ TEST_F(CollectivesRanksTest, WhatIsSentArrivesAlsoIfNobodyKeepsTheWork) {
   EXPECT_TRUE(second.equal(input_of(previous()))) << second;
 }
 
-TEST_F(CollectivesRanksTest, ABatchThatIsRefusedHasNotBegun) {
+TEST_F(CollectivesMultirankTest, ABatchThatIsRefusedHasNotBegun) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor got = at::zeros({2, 3});
   const auto batch_with = [&](const P2POp& second) {
@@ -375,7 +375,7 @@ TEST_F(CollectivesRanksTest, ABatchThatIsRefusedHasNotBegun) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-TEST_F(CollectivesRanksTest, AWorkThatHasEndedIsWaitedForAgainAtOnce) {
+TEST_F(CollectivesMultirankTest, AWorkThatHasEndedIsWaitedForAgainAtOnce) {
   const at::Tensor got = at::zeros({2, 3});
   const Work work =
       reduce_scatter_tensor(got, at::cat(inputs()), ReduceOp::SUM, {.async_op = true});
@@ -395,7 +395,7 @@ TEST_F(CollectivesRanksTest, AWorkThatHasEndedIsWaitedForAgainAtOnce) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-TEST_F(CollectivesRanksTest, WhatComesAfterAnAbortFails) {
+TEST_F(CollectivesMultirankTest, WhatComesAfterAnAbortFails) {
   const Group group = new_group();
   barrier({.group = group});
   abort_process_group(group);
@@ -408,7 +408,7 @@ TEST_F(CollectivesRanksTest, WhatComesAfterAnAbortFails) {
   barrier();
 }
 
-TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
+TEST_F(CollectivesMultirankTest, WhatMakesNoSenseIsRefusedWithBothValues) {
   const std::string here = " on rank " + std::to_string(get_rank()) + ": ";
   const int ranks = get_world_size();
   const at::Tensor x = input();
@@ -476,7 +476,7 @@ TEST_F(CollectivesRanksTest, WhatMakesNoSenseIsRefusedWithBothValues) {
 }
 
 // The last rank does not come.
-TEST_F(CollectivesRanksTest, AMonitoredBarrierNamesWhoIsMissing) {
+TEST_F(CollectivesMultirankTest, AMonitoredBarrierNamesWhoIsMissing) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
   barrier({.group = group});
@@ -497,7 +497,7 @@ TEST_F(CollectivesRanksTest, AMonitoredBarrierNamesWhoIsMissing) {
 }
 
 // The others wait for it as long as the group says.
-TEST_F(CollectivesRanksTest, AMonitoredBarrierWithoutRank0TimesOutAsTheGroupDoes) {
+TEST_F(CollectivesMultirankTest, AMonitoredBarrierWithoutRank0TimesOutAsTheGroupDoes) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(2)});
   barrier({.group = group});
@@ -509,7 +509,7 @@ TEST_F(CollectivesRanksTest, AMonitoredBarrierWithoutRank0TimesOutAsTheGroupDoes
 }
 
 // The last rank comes late, after the others have given up.
-TEST_F(CollectivesRanksTest, ATimeOutIsAnErrorThatNamesTheFunction) {
+TEST_F(CollectivesMultirankTest, ATimeOutIsAnErrorThatNamesTheFunction) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
   barrier({.group = group});
@@ -526,12 +526,12 @@ TEST_F(CollectivesRanksTest, ATimeOutIsAnErrorThatNamesTheFunction) {
   barrier();
 }
 
-TEST_F(CollectivesRanksTest, AWaitOfZeroDoesNotWait) {
+TEST_F(CollectivesMultirankTest, AWaitOfZeroDoesNotWait) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(2)});
   barrier({.group = group});
   if (!is_last()) {
-    EXPECT_THAT(RanksTest::error_of<c10::DistBackendError>([&] {
+    EXPECT_THAT(MultirankTest::error_of<c10::DistBackendError>([&] {
                   all_reduce(input(), ReduceOp::SUM, {.group = group, .async_op = true})
                       .wait(milliseconds(0));
                 }),
@@ -540,13 +540,13 @@ TEST_F(CollectivesRanksTest, AWaitOfZeroDoesNotWait) {
   barrier();
 }
 
-TEST_F(CollectivesRanksTest, AReceiveHasTheTimeoutThatTheGroupHas) {
+TEST_F(CollectivesMultirankTest, AReceiveHasTheTimeoutThatTheGroupHas) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
   barrier({.group = group});
   set_timeout(milliseconds(300), group);
   if (get_rank() == 0) {
-    EXPECT_THAT(RanksTest::error_of<c10::DistBackendError>(
+    EXPECT_THAT(MultirankTest::error_of<c10::DistBackendError>(
                     [&] { recv(input(), next(), {.group = group}); }),
                 HasSubstr("recv on rank 0 in group 1 of ranks 0"));
   }
@@ -555,7 +555,7 @@ TEST_F(CollectivesRanksTest, AReceiveHasTheTimeoutThatTheGroupHas) {
 
 // The last rank does not come.  With TORCH_DISTRIBUTED_DEBUG=DETAIL it is missed by the check
 // before the collective.
-TEST_F(CollectivesRanksTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) {
+TEST_F(CollectivesMultirankTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
   if (!is_last()) {

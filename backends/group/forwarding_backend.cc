@@ -1,4 +1,4 @@
-#include "distrun/detail/forwarding_backend.h"
+#include "backends/group/forwarding_backend.h"
 
 #include <utility>
 

@@ -60,13 +60,13 @@ void GroupState::free() {
 }
 
 GroupState& state_of(const Group& group) {
-  if (!group.is_default()) return *group.state();
+  if (!group.is_default()) return *GroupAccess::state(group);
   TORCH_CHECK(world() != nullptr, "no process group: call init_process_group() first");
   return *world()->group;
 }
 
 std::string describe(const Group& group) {
-  if (group.is_default() || (world() != nullptr && group.state() == world()->group)) {
+  if (group.is_default() || (world() != nullptr && GroupAccess::state(group) == world()->group)) {
     return "the default group";
   }
   const GroupState& state = state_of(group);

@@ -4,9 +4,11 @@
 #include <atomic>
 #include <chrono>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
@@ -20,7 +22,7 @@ namespace distrun::internal {
 struct GroupState {
   std::string name;        // "0" is the default group, others have the next numbers.
   std::vector<int> ranks;  // Global ones, by group rank.
-  std::string backend;     // "gloo", or "cpu:gloo,cuda:nccl"
+  std::string backend;     // "gloo", or "cpu:gloo,cuda:fake"
   // None: this rank is not in the group, or it has been destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
@@ -44,6 +46,12 @@ struct GroupState {
 
   // Idempotent.
   void free();
+};
+
+// What a Group holds; null in that of the default group.
+struct GroupAccess {
+  static Group make(std::shared_ptr<GroupState> state) { return Group(std::move(state)); }
+  static const std::shared_ptr<GroupState>& state(const Group& group) { return group.state_; }
 };
 
 // The default group and what subgroups are made from.

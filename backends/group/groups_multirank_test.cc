@@ -1,7 +1,7 @@
 // Groups of some of the ranks, as every rank of a real run sees them:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
-//         --gtest_filter='GroupsRanksTest.*'
+//         --gtest_filter='GroupsMultirankTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <functional>
@@ -26,7 +26,11 @@ using std::chrono::seconds;
 using ::testing::HasSubstr;
 using ::testing::SizeIs;
 
-class GroupsRanksTest : public RanksTest {
+struct OptionsOfMine : c10d::Backend::Options {
+  OptionsOfMine() : Options("mine") {}
+};
+
+class GroupsMultirankTest : public MultirankTest {
  protected:
   static double sum_of_ranks(const Group& group) {
     const at::Tensor tensor = at::full({1}, 1.0 * get_rank());
@@ -47,14 +51,14 @@ class GroupsRanksTest : public RanksTest {
   }
 };
 
-TEST_F(GroupsRanksTest, TheDefaultGroupHasAllRanks) {
+TEST_F(GroupsMultirankTest, TheDefaultGroupHasAllRanks) {
   EXPECT_THAT(all(), SizeIs(get_world_size()));
   EXPECT_TRUE(Group().is_member());
   EXPECT_EQ(sum_of_ranks({}), sum_of(all()));
   EXPECT_EQ(get_backend(), "gloo");
 }
 
-TEST_F(GroupsRanksTest, AGroupHasRanksOfItsOwn) {
+TEST_F(GroupsMultirankTest, AGroupHasRanksOfItsOwn) {
   const auto ranks = but_the_first();
   const Group group = new_group(ranks);
   EXPECT_EQ(get_process_group_ranks(group), ranks);
@@ -80,7 +84,7 @@ TEST_F(GroupsRanksTest, AGroupHasRanksOfItsOwn) {
 }
 
 // Ranks have other numbers in it, and every function that is told one, or tells one, maps it.
-TEST_F(GroupsRanksTest, RootsAndPeersAreGlobalRanks) {
+TEST_F(GroupsMultirankTest, RootsAndPeersAreGlobalRanks) {
   const auto ranks = but_the_first();
   const Group group = new_group(ranks);
   if (!group.is_member()) return;
@@ -111,7 +115,7 @@ TEST_F(GroupsRanksTest, RootsAndPeersAreGlobalRanks) {
   }
 }
 
-TEST_F(GroupsRanksTest, RanksAreInOrderHoweverTheyAreGiven) {
+TEST_F(GroupsMultirankTest, RanksAreInOrderHoweverTheyAreGiven) {
   auto ranks = all();
   std::reverse(ranks.begin(), ranks.end());
   const Group group = new_group(ranks);
@@ -121,7 +125,7 @@ TEST_F(GroupsRanksTest, RanksAreInOrderHoweverTheyAreGiven) {
   rendezvous_at("connected");  // Who drops a group takes its connections from who still connects.
 }
 
-TEST_F(GroupsRanksTest, WhatMakesNoGroupIsRefusedByAll) {
+TEST_F(GroupsMultirankTest, WhatMakesNoGroupIsRefusedByAll) {
   const int ranks = get_world_size();
   EXPECT_THAT(error_of([] { new_group(std::vector<int>()); }), HasSubstr("a group needs a rank"));
   EXPECT_THAT(error_of([&] {
@@ -136,7 +140,7 @@ TEST_F(GroupsRanksTest, WhatMakesNoGroupIsRefusedByAll) {
   EXPECT_EQ(sum_of_ranks(new_group()), sum_of(all()));
 }
 
-TEST_F(GroupsRanksTest, SubgroupsAreNeighbours) {
+TEST_F(GroupsMultirankTest, SubgroupsAreNeighbours) {
   const Subgroups alone = new_subgroups(1);
   EXPECT_THAT(alone.all, SizeIs(get_world_size()));
   ASSERT_TRUE(alone.own);
@@ -149,7 +153,7 @@ TEST_F(GroupsRanksTest, SubgroupsAreNeighbours) {
   EXPECT_THAT(error_of([] { new_subgroups(0); }), HasSubstr("do not divide"));
 }
 
-TEST_F(GroupsRanksTest, SubgroupsByEnumerationHaveNoRankInCommon) {
+TEST_F(GroupsMultirankTest, SubgroupsByEnumerationHaveNoRankInCommon) {
   const Subgroups first = new_subgroups_by_enumeration({{0}});
   EXPECT_EQ(first.own.has_value(), get_rank() == 0);
   EXPECT_THAT(error_of([] {
@@ -161,7 +165,7 @@ TEST_F(GroupsRanksTest, SubgroupsByEnumerationHaveNoRankInCommon) {
 }
 
 // Ranks that are not in it do not even know.
-TEST_F(GroupsRanksTest, LocalGroupsAreTheirMembersAlone) {
+TEST_F(GroupsMultirankTest, LocalGroupsAreTheirMembersAlone) {
   const auto ranks = but_the_first();
   const bool is_member = get_rank() >= ranks.front();
   if (!is_member) return;
@@ -171,7 +175,14 @@ TEST_F(GroupsRanksTest, LocalGroupsAreTheirMembersAlone) {
   EXPECT_EQ(sum_of_ranks(again), sum_of(ranks));
 }
 
-TEST_F(GroupsRanksTest, OneThatNobodyHasAnyMoreIsFreed) {
+TEST_F(GroupsMultirankTest, ALocalGroupIsNamedAlsoToWhoIsNotInIt) {
+  const auto ranks = but_the_first();
+  if (get_rank() >= ranks.front()) return;
+  const Group others = new_group(ranks, {.use_local_synchronization = true});
+  EXPECT_THAT(error_of([&] { others.process_group(); }), HasSubstr("is not in group local_1"));
+}
+
+TEST_F(GroupsMultirankTest, OneThatNobodyHasAnyMoreIsFreed) {
   std::string name;
   c10::weak_intrusive_ptr<c10d::ProcessGroup> group(c10::intrusive_ptr<c10d::ProcessGroup>{});
   {
@@ -186,7 +197,7 @@ TEST_F(GroupsRanksTest, OneThatNobodyHasAnyMoreIsFreed) {
   EXPECT_THROW(c10d::resolve_process_group(name), c10::Error);
 }
 
-TEST_F(GroupsRanksTest, OneThatIsDestroyedSaysSo) {
+TEST_F(GroupsMultirankTest, OneThatIsDestroyedSaysSo) {
   const Group group = new_group();
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   destroy_process_group(group);
@@ -196,7 +207,7 @@ TEST_F(GroupsRanksTest, OneThatIsDestroyedSaysSo) {
   EXPECT_TRUE(is_initialized());
 }
 
-TEST_F(GroupsRanksTest, AllEndWithTheDefaultGroup) {
+TEST_F(GroupsMultirankTest, AllEndWithTheDefaultGroup) {
   const Group group = new_group();
   barrier();
   destroy_process_group();
@@ -207,7 +218,7 @@ TEST_F(GroupsRanksTest, AllEndWithTheDefaultGroup) {
   EXPECT_EQ(sum_of_ranks(new_group()), sum_of(all()));
 }
 
-TEST_F(GroupsRanksTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
+TEST_F(GroupsMultirankTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
   const Group same = new_group(), own = new_group(std::nullopt, {.timeout = seconds(7)});
   EXPECT_EQ(timeout_of(same), seconds(30));
   EXPECT_EQ(timeout_of(own), seconds(7));
@@ -219,7 +230,7 @@ TEST_F(GroupsRanksTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
   rendezvous_at("connected");
 }
 
-TEST_F(GroupsRanksTest, GroupsMayBeMadeFromTheSameOptions) {
+TEST_F(GroupsMultirankTest, GroupsMayBeMadeFromTheSameOptions) {
   const auto options = c10d::ProcessGroupGloo::Options::create_default(seconds(9));
   const Group one = new_group(std::nullopt, {.timeout = seconds(5), .backend_options = options});
   const Group other = new_group(std::nullopt, {.timeout = seconds(6), .backend_options = options});
@@ -230,7 +241,7 @@ TEST_F(GroupsRanksTest, GroupsMayBeMadeFromTheSameOptions) {
 }
 
 // Each waits for the last, which makes no such group.
-TEST_F(GroupsRanksTest, MembersThatDoNotComeAreAnErrorThatNamesTheGroup) {
+TEST_F(GroupsMultirankTest, MembersThatDoNotComeAreAnErrorThatNamesTheGroup) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const int last = get_world_size() - 1;
   if (get_rank() == last) return;
@@ -239,27 +250,39 @@ TEST_F(GroupsRanksTest, MembersThatDoNotComeAreAnErrorThatNamesTheGroup) {
   EXPECT_THAT(error, HasSubstr("rank " + std::to_string(get_rank()) + " makes group 1 of ranks 0"));
 }
 
-TEST_F(GroupsRanksTest, DevicesMayHaveBackendsOfTheirOwn) {
+TEST_F(GroupsMultirankTest, DevicesMayHaveBackendsOfTheirOwn) {
   const Group group = new_group(std::nullopt, {.backend = "CPU:gloo"});
   EXPECT_EQ(get_backend(group), "cpu:gloo");
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   EXPECT_FALSE(group->hasBackendForDeviceType(c10::DeviceType::CUDA));
 }
 
-TEST_F(GroupsRanksTest, ABackendCanBeRegistered) {
+TEST_F(GroupsMultirankTest, ABackendCanBeRegistered) {
   static bool registered = false;
-  static std::vector<int> ranks_seen;
+  static BackendRequest seen;
   if (!std::exchange(registered, true)) {
     register_backend("mine",
                      [](const BackendRequest& request) {
-                       ranks_seen = request.ranks;
-                       return make_backend("gloo", request);
+                       seen = request;
+                       BackendRequest without_options = request;
+                       without_options.options = {};
+                       return make_backend("gloo", without_options);
                      },
                      {c10::DeviceType::CPU});
+    EXPECT_TRUE(is_backend_available("mine"));
   }
-  const Group group = new_group(std::nullopt, {.backend = "mine"});
+  const auto options = c10::make_intrusive<OptionsOfMine>();
+  const Group group = new_group(
+      std::nullopt,
+      {.timeout = std::chrono::minutes(1), .backend = "mine", .backend_options = options});
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
-  EXPECT_EQ(ranks_seen, all());
+  EXPECT_EQ(seen.ranks, all());
+  EXPECT_EQ(seen.rank, get_rank());
+  EXPECT_EQ(seen.size, get_world_size());
+  EXPECT_EQ(seen.timeout, std::chrono::minutes(1));
+  EXPECT_EQ(seen.group_name, group->getGroupName());
+  EXPECT_EQ(seen.options.get(), options.get());
+  seen = {};
   static const bool another =
       (register_backend("theirs", std::bind_front(make_backend, "gloo"), {c10::DeviceType::CUDA}),
        true);

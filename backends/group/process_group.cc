@@ -21,6 +21,7 @@ namespace distrun {
 
 namespace {
 
+using internal::GroupAccess;
 using internal::GroupRequest;
 using internal::GroupState;
 using internal::World;
@@ -154,7 +155,7 @@ void destroy_process_group() {
 
 void destroy_process_group(const Group& group) {
   if (group.is_default()) return destroy_process_group();
-  GroupState& state = *group.state();
+  GroupState& state = *GroupAccess::state(group);
   const auto error = shut_down(state);
   state.free();
   if (error) std::rethrow_exception(error);
@@ -166,7 +167,7 @@ void abort_process_group() {
 
 void abort_process_group(const Group& group) {
   if (group.is_default()) return abort_process_group();
-  abort_group(*group.state());
+  abort_group(*GroupAccess::state(group));
 }
 
 bool is_initialized() { return world() != nullptr; }
@@ -214,14 +215,13 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
   internal::check_backends(request.backend, request.backend_options);
   const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
   const bool is_member = place != request.ranks.end();
-  if (!is_member && options.use_local_synchronization) return Group(not_a_member(request));
   request.name = next_group_name(all, request.ranks, options.use_local_synchronization);
-  if (!is_member) return Group(not_a_member(request));
+  if (!is_member) return GroupAccess::make(not_a_member(request));
   request.rank = static_cast<int>(place - request.ranks.begin());
   auto state = internal::make_group(request);
   std::erase_if(all.groups, [](const auto& group) { return group.expired(); });
   all.groups.push_back(state);
-  return Group(std::move(state));
+  return GroupAccess::make(std::move(state));
 }
 
 Group new_group(std::initializer_list<int> ranks, const GroupOptions& options) {

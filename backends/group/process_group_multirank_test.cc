@@ -1,7 +1,7 @@
 // Collectives, as every rank of a real run sees them:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
-//         --gtest_filter='ProcessGroupRanksTest.*'
+//         --gtest_filter='ProcessGroupMultirankTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <ATen/ops/empty.h>
@@ -19,20 +19,20 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-class ProcessGroupRanksTest : public RanksTest {};
+class ProcessGroupMultirankTest : public MultirankTest {};
 
-TEST_F(ProcessGroupRanksTest, RanksAreThoseOfTheEnvironment) {
+TEST_F(ProcessGroupMultirankTest, RanksAreThoseOfTheEnvironment) {
   EXPECT_EQ(get_rank(), std::stoi(std::getenv("RANK")));
   EXPECT_EQ(get_world_size(), std::stoi(std::getenv("WORLD_SIZE")));
 }
 
-TEST_F(ProcessGroupRanksTest, AGroupIsMadeOnce) {
+TEST_F(ProcessGroupMultirankTest, AGroupIsMadeOnce) {
   EXPECT_TRUE(is_initialized());
   EXPECT_ANY_THROW(init_process_group());
   EXPECT_TRUE(is_initialized());
 }
 
-TEST_F(ProcessGroupRanksTest, AllReduceCombinesTheValuesOfAllRanks) {
+TEST_F(ProcessGroupMultirankTest, AllReduceCombinesTheValuesOfAllRanks) {
   at::Tensor sum = at::zeros({2, 3}), most = input_of(get_world_size() - 1);
   for (int rank = 0; rank < get_world_size(); ++rank) sum += input_of(rank);
   at::Tensor tensor = input();
@@ -43,7 +43,7 @@ TEST_F(ProcessGroupRanksTest, AllReduceCombinesTheValuesOfAllRanks) {
   EXPECT_TRUE(tensor.equal(most)) << tensor;
 }
 
-TEST_F(ProcessGroupRanksTest, AllReduceTakesScalarsAndNothing) {
+TEST_F(ProcessGroupMultirankTest, AllReduceTakesScalarsAndNothing) {
   at::Tensor scalar = at::full({}, 2.0);
   all_reduce(scalar);
   EXPECT_EQ(scalar.item<double>(), 2.0 * get_world_size());
@@ -52,7 +52,7 @@ TEST_F(ProcessGroupRanksTest, AllReduceTakesScalarsAndNothing) {
   EXPECT_EQ(nothing.numel(), 0);
 }
 
-TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
+TEST_F(ProcessGroupMultirankTest, BroadcastGivesEveryRankTheSourcesValues) {
   for (int src = 0; src < get_world_size(); ++src) {
     at::Tensor tensor = input();
     broadcast(tensor, src);
@@ -61,7 +61,7 @@ TEST_F(ProcessGroupRanksTest, BroadcastGivesEveryRankTheSourcesValues) {
 }
 
 // The last rank leaves; the others are in the middle of a collective with it.
-TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
+TEST_F(ProcessGroupMultirankTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   barrier();  // Until then a rank may not have connected to the one that leaves.
   if (get_rank() == get_world_size() - 1) return destroy_process_group();
@@ -72,7 +72,7 @@ TEST_F(ProcessGroupRanksTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
 }
 
 // Of a group in which ranks have other numbers than in the whole.
-TEST_F(ProcessGroupRanksTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRun) {
+TEST_F(ProcessGroupMultirankTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRun) {
   if (get_world_size() != 3) GTEST_SKIP() << "is for three ranks";
   const Group pair = new_group({1, 2});
   if (pair.is_member()) barrier({.group = pair});
@@ -86,7 +86,7 @@ TEST_F(ProcessGroupRanksTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRun) {
 }
 
 // The last rank does not come to a collective; whoever waits for it would do so for an hour.
-TEST_F(ProcessGroupRanksTest, AbortEndsWhatIsUnderWayInEveryGroup) {
+TEST_F(ProcessGroupMultirankTest, AbortEndsWhatIsUnderWayInEveryGroup) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group slow = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
   barrier({.group = slow});  // All have connected.
@@ -109,7 +109,7 @@ TEST_F(ProcessGroupRanksTest, AbortEndsWhatIsUnderWayInEveryGroup) {
   destroy_process_group();
 }
 
-TEST_F(ProcessGroupRanksTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {
+TEST_F(ProcessGroupMultirankTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {
   EXPECT_ANY_THROW(broadcast(at::ones({1}), get_world_size()));
   EXPECT_ANY_THROW(broadcast(at::ones({1}), -1));
 }

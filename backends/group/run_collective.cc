@@ -40,7 +40,7 @@ using internal::CollectiveCall;
 CollectiveCall call_at(const internal::CallSite& site) {
   internal::state_of(Group());  // Throws where there is none.
   const auto& everybody = internal::world()->group;
-  const auto& state = site.group.is_default() ? everybody : site.group.state();
+  const auto& state = site.group.is_default() ? everybody : GroupAccess::state(site.group);
   return {site.function, state, get_rank(), state == everybody};
 }
 
@@ -174,7 +174,7 @@ bool is_of_a_backend(const std::exception_ptr& exception) {
 
 Group pinned(const Group& group) {
   state_of(group);  // Throws where there is none.
-  return group.is_default() ? Group(world()->group) : group;
+  return group.is_default() ? GroupAccess::make(world()->group) : group;
 }
 
 bool is_for_this_rank(const char* function, const Group& group) {

@@ -2,7 +2,7 @@
 // sees them:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
-//         --gtest_filter='StridedRanksTest.*'
+//         --gtest_filter='StridedMultirankTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
 #include <ATen/ops/cat.h>
@@ -50,7 +50,7 @@ class Maker {
   Tensors beside_;
 };
 
-class StridedRanksTest : public RanksTest {
+class StridedMultirankTest : public MultirankTest {
  protected:
   using Collective = std::function<Work(Maker&, Tensors& outputs, const CollectiveOptions&)>;
 
@@ -88,28 +88,28 @@ class StridedRanksTest : public RanksTest {
   }
 };
 
-TEST_F(StridedRanksTest, Broadcast) {
+TEST_F(StridedMultirankTest, Broadcast) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(input())};
     return broadcast(out[0], last(), options);
   });
 }
 
-TEST_F(StridedRanksTest, AllReduce) {
+TEST_F(StridedMultirankTest, AllReduce) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(input())};
     return all_reduce(out[0], ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedRanksTest, AllReduceCoalesced) {
+TEST_F(StridedMultirankTest, AllReduceCoalesced) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = make.like(Tensors{input(), input().sum(0, /*keepdim=*/true)});
     return all_reduce_coalesced(out, ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedRanksTest, Reduce) {
+TEST_F(StridedMultirankTest, Reduce) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     const at::Tensor tensor = make.like(input());
     if (is_last()) out = {tensor};
@@ -117,21 +117,21 @@ TEST_F(StridedRanksTest, Reduce) {
   });
 }
 
-TEST_F(StridedRanksTest, AllGather) {
+TEST_F(StridedMultirankTest, AllGather) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = make.like(empties());
     return all_gather(out, make.like(input()), options);
   });
 }
 
-TEST_F(StridedRanksTest, AllGatherIntoTensor) {
+TEST_F(StridedMultirankTest, AllGatherIntoTensor) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::cat(empties()))};
     return all_gather_into_tensor(out[0], make.like(input()), options);
   });
 }
 
-TEST_F(StridedRanksTest, AllGatherCoalesced) {
+TEST_F(StridedMultirankTest, AllGatherCoalesced) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     const std::vector<Tensors> lists = {make.like(empties()), make.like(empties())};
     for (const Tensors& list : lists) out.insert(out.end(), list.begin(), list.end());
@@ -139,49 +139,49 @@ TEST_F(StridedRanksTest, AllGatherCoalesced) {
   });
 }
 
-TEST_F(StridedRanksTest, Gather) {
+TEST_F(StridedMultirankTest, Gather) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     if (is_last()) out = make.like(empties());
     return gather(make.like(input()), out, last(), options);
   });
 }
 
-TEST_F(StridedRanksTest, Scatter) {
+TEST_F(StridedMultirankTest, Scatter) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::zeros({2, 3}))};
     return scatter(out[0], is_last() ? make.like(inputs()) : Tensors(), last(), options);
   });
 }
 
-TEST_F(StridedRanksTest, ReduceScatter) {
+TEST_F(StridedMultirankTest, ReduceScatter) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::zeros({2, 3}))};
     return reduce_scatter(out[0], make.like(inputs()), ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedRanksTest, ReduceScatterTensor) {
+TEST_F(StridedMultirankTest, ReduceScatterTensor) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::zeros({2, 3}))};
     return reduce_scatter_tensor(out[0], make.like(at::cat(inputs())), ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedRanksTest, AllToAll) {
+TEST_F(StridedMultirankTest, AllToAll) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = make.like(empties());
     return all_to_all(out, make.like(inputs()), options);
   });
 }
 
-TEST_F(StridedRanksTest, AllToAllSingle) {
+TEST_F(StridedMultirankTest, AllToAllSingle) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::cat(empties()))};
     return all_to_all_single(out[0], make.like(at::cat(inputs())), {}, {}, options);
   });
 }
 
-TEST_F(StridedRanksTest, SendAndReceive) {
+TEST_F(StridedMultirankTest, SendAndReceive) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const int next = (get_rank() + 1) % get_world_size();
   const int previous = (get_rank() + last()) % get_world_size();
@@ -195,14 +195,14 @@ TEST_F(StridedRanksTest, SendAndReceive) {
   }
 }
 
-TEST_F(StridedRanksTest, ConjugatedNumbersAreSentAsWhatTheyAre) {
+TEST_F(StridedMultirankTest, ConjugatedNumbersAreSentAsWhatTheyAre) {
   const at::Tensor numbers = at::complex(input(), input() + 1), conjugated = numbers.conj();
   all_reduce(conjugated);
   const at::Tensor parts = at::stack(of_all_ranks(input_of)).sum(0);
   EXPECT_TRUE(numbers.equal(at::complex(parts, parts + get_world_size()))) << numbers;
 }
 
-TEST_F(StridedRanksTest, TheFutureIsCompletedWithTheCallersTensors) {
+TEST_F(StridedMultirankTest, TheFutureIsCompletedWithTheCallersTensors) {
   const at::Tensor tensor = input().t();
   const auto sum =
       all_reduce(tensor, ReduceOp::SUM, {.async_op = true})
@@ -214,7 +214,7 @@ TEST_F(StridedRanksTest, TheFutureIsCompletedWithTheCallersTensors) {
   EXPECT_TRUE(tensor.t().equal(at::stack(of_all_ranks(input_of)).sum(0))) << tensor;
 }
 
-TEST_F(StridedRanksTest, WhatSharesMemoryCannotBeWrittenTo) {
+TEST_F(StridedMultirankTest, WhatSharesMemoryCannotBeWrittenTo) {
   const at::Tensor expanded = at::zeros({1}).expand({4});
   try {
     all_reduce(expanded);

@@ -12,8 +12,10 @@ namespace distrun {
 namespace {
 
 using ::testing::HasSubstr;
-using Tensors = RoundRobin::Tensors;
-using TensorLists = RoundRobin::TensorLists;
+using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
+using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+using Tensors = std::vector<at::Tensor>;
+using TensorLists = std::vector<Tensors>;
 
 // A group that says no to every collective, as c10d::Backend does by itself: with the group's name
 // and the collective's.
@@ -32,7 +34,7 @@ class Keeper : public c10d::Backend {
  public:
   Keeper() : Backend(0, 2) {}
   const std::string getBackendName() const override { return "keeper"; }
-  RoundRobin::WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
     tensors_ = &tensors;
     op_ = options.reduceOp;
     return work_;
@@ -46,7 +48,7 @@ class Keeper : public c10d::Backend {
   std::string ends_;
   Tensors* tensors_ = nullptr;
   c10d::ReduceOp op_;
-  RoundRobin::WorkPtr work_ = c10::make_intrusive<c10d::Work>();
+  WorkPtr work_ = c10::make_intrusive<c10d::Work>();
 };
 
 std::string refusal(const std::function<void()>& act) {
@@ -58,43 +60,44 @@ std::string refusal(const std::function<void()>& act) {
   return "no exception";
 }
 
-RoundRobin of_refusers() {
-  return RoundRobin({c10::make_intrusive<Refuser>("first"), c10::make_intrusive<Refuser>("second"),
-                     c10::make_intrusive<Refuser>("third")});
+BackendPtr of_refusers() {
+  return make_round_robin({c10::make_intrusive<Refuser>("first"),
+                           c10::make_intrusive<Refuser>("second"),
+                           c10::make_intrusive<Refuser>("third")});
 }
 
 TEST(RoundRobinTest, TheGroupsTakeTurns) {
-  RoundRobin group = of_refusers();
+  const BackendPtr group = of_refusers();
   Tensors tensors;
   for (const std::string name : {"first", "second", "third", "first", "second"}) {
-    EXPECT_EQ(refusal([&] { group.allreduce(tensors); }),
+    EXPECT_EQ(refusal([&] { group->allreduce(tensors); }),
               "Backend " + name + " does not support allreduce");
   }
 }
 
 TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
-  RoundRobin group = of_refusers();
+  const BackendPtr group = of_refusers();
   Tensors xs;
   TensorLists lists;
   at::Tensor a, b;
   std::vector<std::int64_t> sizes;
   const std::vector<std::pair<std::string, std::function<void()>>> calls = {
-      {"broadcast", [&] { group.broadcast(xs); }},
-      {"allreduce", [&] { group.allreduce(xs); }},
-      {"allreduce sparse", [&] { group.allreduce_sparse(xs); }},
-      {"allreduce_coalesced", [&] { group.allreduce_coalesced(xs); }},
-      {"reduce", [&] { group.reduce(xs); }},
-      {"allgather", [&] { group.allgather(lists, xs); }},
-      {"_allgather_base", [&] { group._allgather_base(a, b); }},
-      {"allgather_coalesced", [&] { group.allgather_coalesced(lists, xs); }},
-      {"allgather_into_tensor_coalesced", [&] { group.allgather_into_tensor_coalesced(xs, xs); }},
-      {"gather", [&] { group.gather(lists, xs); }},
-      {"scatter", [&] { group.scatter(xs, lists); }},
-      {"reduce_scatter", [&] { group.reduce_scatter(xs, lists); }},
-      {"_reduce_scatter_base", [&] { group._reduce_scatter_base(a, b); }},
-      {"reduce_scatter_tensor_coalesced", [&] { group.reduce_scatter_tensor_coalesced(xs, xs); }},
-      {"alltoall_base", [&] { group.alltoall_base(a, b, sizes, sizes); }},
-      {"alltoall", [&] { group.alltoall(xs, xs); }},
+      {"broadcast", [&] { group->broadcast(xs); }},
+      {"allreduce", [&] { group->allreduce(xs); }},
+      {"allreduce sparse", [&] { group->allreduce_sparse(xs); }},
+      {"allreduce_coalesced", [&] { group->allreduce_coalesced(xs); }},
+      {"reduce", [&] { group->reduce(xs); }},
+      {"allgather", [&] { group->allgather(lists, xs); }},
+      {"_allgather_base", [&] { group->_allgather_base(a, b); }},
+      {"allgather_coalesced", [&] { group->allgather_coalesced(lists, xs); }},
+      {"allgather_into_tensor_coalesced", [&] { group->allgather_into_tensor_coalesced(xs, xs); }},
+      {"gather", [&] { group->gather(lists, xs); }},
+      {"scatter", [&] { group->scatter(xs, lists); }},
+      {"reduce_scatter", [&] { group->reduce_scatter(xs, lists); }},
+      {"_reduce_scatter_base", [&] { group->_reduce_scatter_base(a, b); }},
+      {"reduce_scatter_tensor_coalesced", [&] { group->reduce_scatter_tensor_coalesced(xs, xs); }},
+      {"alltoall_base", [&] { group->alltoall_base(a, b, sizes, sizes); }},
+      {"alltoall", [&] { group->alltoall(xs, xs); }},
   };
   const std::vector<std::string> names = {"first", "second", "third"};
   for (std::size_t i = 0; i < calls.size(); ++i) {
@@ -105,19 +108,19 @@ TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
 
 TEST(RoundRobinTest, TensorsOptionsAndWorkAreHandedThrough) {
   const auto keeper = c10::make_intrusive<Keeper>();
-  RoundRobin group({keeper});
+  const BackendPtr group = make_round_robin({keeper});
   Tensors tensors;
-  EXPECT_EQ(group.allreduce(tensors, {.reduceOp = c10d::ReduceOp::MAX}), keeper->work_);
+  EXPECT_EQ(group->allreduce(tensors, {.reduceOp = c10d::ReduceOp::MAX}), keeper->work_);
   EXPECT_EQ(keeper->tensors_, &tensors);
   EXPECT_EQ(keeper->op_, c10d::ReduceOp::MAX);
 }
 
 TEST(RoundRobinTest, WhatConcernsAllCollectivesIsToldToEveryGroup) {
   const auto first = c10::make_intrusive<Keeper>(), second = c10::make_intrusive<Keeper>();
-  RoundRobin group({first, second});
-  group.setTimeout(std::chrono::seconds(7));
-  group.shutdown();
-  group.abort();
+  const BackendPtr group = make_round_robin({first, second});
+  group->setTimeout(std::chrono::seconds(7));
+  group->shutdown();
+  group->abort();
   for (const auto& keeper : {first, second}) {
     EXPECT_EQ(keeper->timeout_, std::chrono::seconds(7));
     EXPECT_EQ(keeper->ends_, "shutdown abort ");
@@ -125,31 +128,31 @@ TEST(RoundRobinTest, WhatConcernsAllCollectivesIsToldToEveryGroup) {
 }
 
 TEST(RoundRobinTest, WhatOnlySomeRanksCallIsRefused) {
-  RoundRobin group = of_refusers();
+  const BackendPtr group = of_refusers();
   Tensors tensors;
   for (const auto& message :
-       {refusal([&] { group.send(tensors, 1, 0); }), refusal([&] { group.recv(tensors, 1, 0); }),
-        refusal([&] { group.recvAnysource(tensors, 0); }), refusal([&] { group.barrier(); })}) {
+       {refusal([&] { group->send(tensors, 1, 0); }), refusal([&] { group->recv(tensors, 1, 0); }),
+        refusal([&] { group->recvAnysource(tensors, 0); }), refusal([&] { group->barrier(); })}) {
     EXPECT_THAT(message, HasSubstr("Backend round_robin does not support"));
   }
 }
 
 TEST(RoundRobinTest, ItIsTheRankThatItsGroupsSay) {
-  const RoundRobin group({c10::make_intrusive<Refuser>("", 2, 3)});
-  EXPECT_EQ(group.getRank(), 2);
-  EXPECT_EQ(group.getSize(), 3);
+  const BackendPtr group = make_round_robin({c10::make_intrusive<Refuser>("", 2, 3)});
+  EXPECT_EQ(group->getRank(), 2);
+  EXPECT_EQ(group->getSize(), 3);
 }
 
 TEST(RoundRobinTest, GroupsOfOtherRanksAreRefused) {
-  EXPECT_THAT(refusal([] { RoundRobin({}); }), HasSubstr("no group to pass collectives to"));
+  EXPECT_THAT(refusal([] { make_round_robin({}); }), HasSubstr("no group to pass collectives to"));
   EXPECT_THAT(refusal([] {
-                RoundRobin({c10::make_intrusive<Refuser>(""), nullptr});
+                make_round_robin({c10::make_intrusive<Refuser>(""), nullptr});
               }),
               HasSubstr("group 1 of 2 is null"));
   for (const auto& [rank, size] : {std::pair(1, 2), std::pair(0, 3)}) {
     const auto other = c10::make_intrusive<Refuser>("", rank, size);
     EXPECT_THAT(refusal([&] {
-                  RoundRobin({c10::make_intrusive<Refuser>(""), other});
+                  make_round_robin({c10::make_intrusive<Refuser>(""), other});
                 }),
                 HasSubstr("the groups are not of the same ranks: this is rank 0 of 2 in the first "
                           "and rank " +

@@ -17,7 +17,7 @@
 
 namespace distrun {
 
-class RanksTest : public ::testing::Test {
+class MultirankTest : public ::testing::Test {
  protected:
   // Short, so that a rank that fails does not keep the others for long.
   void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }

@@ -1,4 +1,5 @@
-// The backends that groups can be made of, by name: "gloo", "fake", and what a program registers.
+// The backends that groups can be made of, by name: "gloo" and "fake", which are built in, and
+// what a program registers.
 //
 //     register_backend("mine", [](const BackendRequest& request) {
 //       return c10::make_intrusive<MyBackend>(request.store, request.rank, request.size);
@@ -27,8 +28,9 @@ struct BackendRequest {
   c10::intrusive_ptr<c10d::Store> store;  // Its own part: keys need no prefix.
   int rank = 0;                           // Of this process within the group.
   int size = 1;                           // Ranks in the group.
-  std::chrono::milliseconds timeout{0};   // Of the making, and of each collective.
-  std::vector<int> ranks;                 // Global ones, by group rank.
+  // Of the making, and of each collective.  The default is torch's.
+  std::chrono::milliseconds timeout = std::chrono::minutes(30);
+  std::vector<int> ranks;  // Global ones, by group rank.
   std::string group_name;
   // What the user gave; none: the backend's defaults.
   c10::intrusive_ptr<c10d::Backend::Options> options;
@@ -41,6 +43,10 @@ using BackendMaker = std::function<c10::intrusive_ptr<c10d::Backend>(const Backe
 // Throws where the name is taken or not lower case, or there is no device.
 void register_backend(const std::string& name, BackendMaker maker,
                       std::vector<c10::DeviceType> devices);
+
+// Whether a backend of that name can be used: it is built in or registered.  As in
+// torch.distributed.
+bool is_backend_available(const std::string& name);
 
 // Calls the maker of that name: for a backend that wraps another one.  Throws c10::ValueError if
 // there is none; the text lists those that exist.

@@ -19,15 +19,15 @@
 // are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations refuse them.
 // Gradients do not flow through: for that there is distrun/functional.h.
 //
-// What this rank can see to be wrong is a c10::ValueError before anything is sent: it names the
-// function, this rank, what was given and what was expected.  Other ranks then wait for this one:
-// end, or call it again as it should be.  What ranks give differently, each of which would do, is
-// not seen: results are wrong then, or the group's connections are lost.  Where that may be, run
-// once with TORCH_DISTRIBUTED_DEBUG=DETAIL (process_group.h), which finds it.  A peer that is gone
-// and a time-out are a c10::DistBackendError that names the function and this rank, and which peer
-// is gone; the group is of no use any more then.  The peer need not be the one that failed first:
-// one that ends because of it is gone, too.  A rank that is not in the group is warned, and nothing
-// happens.
+// An argument that this rank can see to be wrong is a c10::ValueError before anything is sent.  Its
+// text names the function, this rank, what was given and what was expected.  Other ranks then wait
+// for this one: end it, or repeat the call with valid arguments.  Arguments that are valid on each
+// rank but differ between ranks are not detected: results are wrong, or the group loses its
+// connections.  To find such a difference, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL
+// (process_group.h).  A lost peer and a time-out are a c10::DistBackendError, which names the
+// function, this rank and the peer; the group cannot be used any more.  The peer need not be the
+// one that failed first: one that ends because of it is lost, too.  A rank that is not in the group
+// gets a warning, and nothing happens.
 //
 // Threads: from one thread at a time for a group, for the order is what matches them.
 #pragma once

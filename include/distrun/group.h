@@ -34,6 +34,7 @@ namespace distrun {
 namespace internal {
 
 struct GroupState;
+struct GroupAccess;
 
 // Backend is a parameter so that it may be incomplete here.
 template <class T, class Backend = c10d::Backend>
@@ -61,11 +62,10 @@ class Group {
   // The same group.
   friend bool operator==(const Group&, const Group&) = default;
 
-  // For the functions of process_group.h.
-  explicit Group(std::shared_ptr<internal::GroupState> state) : state_(std::move(state)) {}
-  const std::shared_ptr<internal::GroupState>& state() const { return state_; }
-
  private:
+  friend struct internal::GroupAccess;
+  explicit Group(std::shared_ptr<internal::GroupState> state) : state_(std::move(state)) {}
+
   std::shared_ptr<internal::GroupState> state_;
 };
 

@@ -24,6 +24,7 @@
 
 #include <chrono>
 #include <memory>
+#include <optional>
 #include <vector>
 
 #include <sys/types.h>
@@ -34,7 +35,8 @@ namespace distrun {
 
 namespace internal {
 class ProcessSet;
-}
+struct ProcessContextAccess;
+}  // namespace internal
 
 class ProcessContext {
  public:
@@ -44,12 +46,10 @@ class ProcessContext {
   // them, which may take as long.
   ~ProcessContext();
 
-  // Waits for all.  Throws ProcessException for the first that fails, also when called again.
-  void join();
-
-  // The same, waiting for at most `timeout`, which may be 0.  True: all have ended well; false:
-  // some are still at work, and stay so.
-  bool join(std::chrono::milliseconds timeout);
+  // Waits for all, for at most `timeout`; none: until they have ended, 0: not at all.  True: all
+  // have ended well; false: some are still at work, and stay so.  Throws ProcessException for the
+  // first that fails, also when called again.
+  bool join(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
   // As join(), but who is still alive when `timeout` is over has failed: all are ended, and it
   // throws ProcessTimedOut.
@@ -58,9 +58,9 @@ class ProcessContext {
   // By index, also of those that have ended.
   std::vector<pid_t> pids() const;
 
-  explicit ProcessContext(std::unique_ptr<internal::ProcessSet> set);
-
  private:
+  friend struct internal::ProcessContextAccess;
+  explicit ProcessContext(std::unique_ptr<internal::ProcessSet> set);
   internal::ProcessSet& set() const;
 
   std::unique_ptr<internal::ProcessSet> set_;

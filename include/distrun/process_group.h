@@ -59,7 +59,8 @@
 namespace distrun {
 
 struct InitOptions {
-  // One that is registered (backend_registry.h), for all of its devices, or "cpu:gloo,cuda:nccl".
+  // One that is built in or registered (backend_registry.h), for all of its devices, or one for
+  // each kind of device: "cpu:gloo,cuda:fake".  "nccl" is not built in: register it.
   std::string backend = "gloo";
   // Where the ranks meet: "env://" or "file:///absolute/path", as in Python.  Empty: as the
   // variable DISTRUN_INIT_METHOD says, which `distrun launch --store file:PATH` sets, or else
@@ -69,7 +70,8 @@ struct InitOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // The backend's own, c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h) for
   // "fake"; none: its defaults.  Their timeout is the one above.  Both copy them: groups may be
-  // made from the same.  Two backends in one group, as in "cpu:gloo,cuda:fake", take none.
+  // made from the same.  "cpu:gloo,cuda:fake" takes none: they would be handed to both, and each of
+  // these two refuses the other's.
   BackendOptions backend_options = {};
   // Who this process is, and of how many.  Not given: as the variables RANK and WORLD_SIZE say.
   std::optional<int> rank = std::nullopt;
@@ -134,7 +136,7 @@ c10d::ProcessGroup& default_group();
 int get_rank(const Group& group = {});
 // How many ranks the group has; -1 where this rank is not in it, as in Python.
 int get_world_size(const Group& group = {});
-// "gloo", or "cpu:gloo,cuda:nccl": as it was asked for, in lower case.
+// "gloo", or "cpu:gloo,cuda:fake": as it was asked for, in lower case.
 std::string get_backend(const Group& group = {});
 
 // The global ranks of the group, by group rank.

@@ -1,8 +1,7 @@
 // A backend that spreads collectives over several groups of the same ranks: the first goes to the
 // first group, the second to the second, and so on in a circle.
 //
-//     const auto group = c10::make_intrusive<distrun::RoundRobin>(
-//         std::vector<c10::intrusive_ptr<c10d::Backend>>{gloo_a, gloo_b});
+//     const auto group = make_round_robin({gloo_a, gloo_b});
 //     group->allreduce(xs)->wait();  // by gloo_a
 //     group->allreduce(ys)->wait();  // by gloo_b
 //
@@ -21,31 +20,16 @@
 // Threads: collectives from one thread at a time.
 #pragma once
 
-#include <chrono>
-#include <cstddef>
-#include <string>
 #include <vector>
 
-#include "distrun/detail/forwarding_backend.h"
+#include <torch/csrc/distributed/c10d/Backend.hpp>
 
 namespace distrun {
 
-class RoundRobin : public internal::ForwardingCollectives {
- public:
-  // Throws c10::Error where there is no group, one is null, or they differ in this rank or in size.
-  explicit RoundRobin(std::vector<BackendPtr> groups);
-
-  const std::string getBackendName() const override { return "round_robin"; }
-
-  void setTimeout(std::chrono::milliseconds timeout) override;
-  void abort() override;
-  void shutdown() override;
-
- private:
-  c10d::Backend& for_collective() override;
-
-  const std::vector<BackendPtr> groups_;
-  std::size_t turn_ = 0;  // Of the group that the next collective goes to.
-};
+// Its getBackendName() is "round_robin".  Keeps the groups.
+//
+// Throws c10::Error where there is no group, one is null, or they differ in this rank or in size.
+c10::intrusive_ptr<c10d::Backend> make_round_robin(
+    std::vector<c10::intrusive_ptr<c10d::Backend>> groups);
 
 }  // namespace distrun

@@ -3,9 +3,6 @@
 //     at::Tensor weights = at::randn({1024, 1024});
 //     share_memory_(weights);                       // Its storage is in shared memory now.
 //
-//     SharedTensor shared(weights);                 // To be handed to other processes,
-//     at::Tensor same = shared.tensor();            // and there: no copy, the same memory.
-//
 // TensorQueue and spawn() hand tensors over.  Any dtype, sizes, strides (those of expand() too) and
 // storage offset; views of one storage that go together share a storage again.  A leaf that
 // requires a gradient is one in the other process as well; gradients stay where they are.
@@ -35,8 +32,6 @@
 // sends.
 #pragma once
 
-#include <utility>
-
 #include <ATen/core/Tensor.h>
 
 namespace distrun {
@@ -46,25 +41,5 @@ namespace distrun {
 at::Tensor share_memory_(const at::Tensor& tensor);
 
 bool is_shared(const at::Tensor& tensor);
-
-namespace internal {
-struct TakenOver {};
-}  // namespace internal
-
-// A tensor that can be handed to another process.
-class SharedTensor {
- public:
-  // Shares its storage in place, as share_memory_() does.
-  explicit SharedTensor(const at::Tensor& tensor);
-
-  // Used by distrun itself: one whose memory another process has shared.
-  SharedTensor(internal::TakenOver, at::Tensor tensor) : tensor_(std::move(tensor)) {}
-
-  // The tensor that was given; in another process one on the same memory.
-  const at::Tensor& tensor() const { return tensor_; }
-
- private:
-  at::Tensor tensor_;
-};
 
 }  // namespace distrun

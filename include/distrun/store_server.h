@@ -21,6 +21,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include <boost/asio/io_context.hpp>
@@ -36,8 +37,9 @@ class StoreServer {
   struct Options {
     std::string host = "127.0.0.1";  // A numeric address, IPv4 or IPv6.  "::" takes both.
     std::uint16_t port = 0;          // 0: the kernel chooses.
-    int listen_fd = -1;  // A TCP socket that listens already, instead of host and port; the
-                         // server closes it, unless listen() fails.
+    // A TCP socket that listens already, instead of host and port; the server closes it, unless
+    // listen() fails.
+    std::optional<int> listen_fd = {};
     // Refuses clients that are not processes of the server's user, or root's, on this machine.
     bool same_user = false;
     StoreLimits limits;

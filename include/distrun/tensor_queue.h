@@ -63,7 +63,8 @@ class QueueTimeout : public c10::DistError {
 
 namespace internal {
 class QueueHolder;
-}
+struct TensorQueueAccess;
+}  // namespace internal
 
 class TensorQueue {
  public:
@@ -100,11 +101,11 @@ class TensorQueue {
   TensorQueue reader() const;
   TensorQueue writer() const;
 
-  // Used by distrun itself.
-  const internal::QueueHolder& holder() const;
-  explicit TensorQueue(std::shared_ptr<const internal::QueueHolder> holder);
-
  private:
+  friend struct internal::TensorQueueAccess;
+  explicit TensorQueue(std::shared_ptr<const internal::QueueHolder> holder);
+  const internal::QueueHolder& holder() const;
+
   std::shared_ptr<const internal::QueueHolder> holder_;
 };
 

@@ -305,7 +305,7 @@ TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
   EXPECT_THAT(step(Forwarded{SIGUSR2}), ElementsAre("SIGUSR2 on to 0", "SIGUSR2 on to 2"));
 }
 
-TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
+TEST_F(SupervisorTest, SuspendingStopsTheWorkersAndTheClocks) {
   start({.workers = 1, .shutdown_timeout = seconds(5), .timeout = seconds(60)});
   EXPECT_THAT(step(SuspendAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "suspend"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
@@ -318,7 +318,7 @@ TEST_F(SupervisorTest, APauseStopsTheWorkersAndTheClocks) {
 }
 
 // They have been on their way together: the run would stop again as it is resumed.
-TEST_F(SupervisorTest, TwoPausesAtOnceAreOne) {
+TEST_F(SupervisorTest, TwoSuspensionsAtOnceAreOne) {
   start({.workers = 1});
   step(SuspendAsked{}, seconds(10));
   step(Continued{}, seconds(20));
@@ -327,7 +327,7 @@ TEST_F(SupervisorTest, TwoPausesAtOnceAreOne) {
 }
 
 // Its process is there already, and would go on.
-TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
+TEST_F(SupervisorTest, ASuspensionWaitsForTheWorkerThatIsBeingStarted) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
@@ -338,7 +338,7 @@ TEST_F(SupervisorTest, APauseWaitsForTheWorkerThatIsBeingStarted) {
               ElementsAre("SIGCONT to 0", "SIGCONT to 1"));
 }
 
-TEST_F(SupervisorTest, APauseComesAlsoWhereTheStartFails) {
+TEST_F(SupervisorTest, ASuspensionComesAlsoWhereTheStartFails) {
   Supervisor supervisor({.workers = 2});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);

@@ -3,7 +3,7 @@
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/modules/embedding.h>
 
-#include "parallel/ddp/test/ddp_ranks_fixture.h"
+#include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
 
@@ -23,13 +23,13 @@ namespace {
 
 using ::testing::HasSubstr;
 
-class DdpForwardRanksTest : public DdpRanksTest {};
+class DdpForwardMultirankTest : public DdpMultirankTest {};
 
 struct WithWeight : torch::nn::Module {
   at::Tensor weight = register_parameter("weight", at::ones({2}));
 };
 
-TEST_F(DdpForwardRanksTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
+TEST_F(DdpForwardMultirankTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
   struct Net : WithWeight {
     Scores forward() { return {weight * 2, {weight * 3, weight * 4}, 7}; }
   };
@@ -43,7 +43,7 @@ TEST_F(DdpForwardRanksTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
   }
 }
 
-TEST_F(DdpForwardRanksTest, MayReturnNothingOrAReference) {
+TEST_F(DdpForwardMultirankTest, MayReturnNothingOrAReference) {
   struct Net : WithWeight {
     at::Tensor last;
     void forward() { last = weight * 2; }
@@ -56,7 +56,7 @@ TEST_F(DdpForwardRanksTest, MayReturnNothingOrAReference) {
   EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({2}, 5.0)));
 }
 
-TEST_F(DdpForwardRanksTest, ArgumentsArePassedOnAsTheyAre) {
+TEST_F(DdpForwardMultirankTest, ArgumentsArePassedOnAsTheyAre) {
   struct Net : WithWeight {
     at::Tensor forward(std::unique_ptr<int> factor, int& calls, const std::string& name,
                        double more = 1) {
@@ -71,7 +71,7 @@ TEST_F(DdpForwardRanksTest, ArgumentsArePassedOnAsTheyAre) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(DdpForwardRanksTest, WithoutGradientsNothingIsReduced) {
+TEST_F(DdpForwardMultirankTest, WithoutGradientsNothingIsReduced) {
   DistributedDataParallel ddp{TwoLayers()};
   {
     const at::NoGradGuard no_grad;
@@ -83,14 +83,14 @@ TEST_F(DdpForwardRanksTest, WithoutGradientsNothingIsReduced) {
   expect_gradients(*ddp.module(), expected);
 }
 
-TEST_F(DdpForwardRanksTest, AHolderAndItsModuleAreTheSame) {
+TEST_F(DdpForwardMultirankTest, AHolderAndItsModuleAreTheSame) {
   const TwoLayers holder;
   DistributedDataParallel of_holder(holder);
   DistributedDataParallel<TwoLayersImpl> of_module(holder.ptr());
   EXPECT_EQ(of_holder.module(), of_module.module());
 }
 
-TEST_F(DdpForwardRanksTest, SparseGradientsOfEmbeddingsStaySparse) {
+TEST_F(DdpForwardMultirankTest, SparseGradientsOfEmbeddingsStaySparse) {
   struct Net : torch::nn::Module {
     torch::nn::Embedding words{register_module(
         "words", torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 2).sparse(true)))};
@@ -106,7 +106,7 @@ TEST_F(DdpForwardRanksTest, SparseGradientsOfEmbeddingsStaySparse) {
 }
 
 // Two tensors and a function.
-TEST_F(DdpForwardRanksTest, AModelNeedsNoModule) {
+TEST_F(DdpForwardMultirankTest, AModelNeedsNoModule) {
   at::Tensor weight = at::full({2}, 1.0 + get_rank()), unused = at::ones({3});
   weight.requires_grad_();
   unused.requires_grad_();
@@ -128,7 +128,7 @@ TEST_F(DdpForwardRanksTest, AModelNeedsNoModule) {
   EXPECT_EQ(ddp.get_ddp_logging_data().strs_map.at("module_name"), "line");
 }
 
-TEST_F(DdpForwardRanksTest, ParametersThatCannotBeTrainedAreRefusedByName) {
+TEST_F(DdpForwardMultirankTest, ParametersThatCannotBeTrainedAreRefusedByName) {
   const at::Tensor good = at::ones({1}).requires_grad_();
   const auto make = [&](const at::Tensor& bad) {
     return error_of([&] { DdpReducer({.parameters = {{"good", good}, {"bad", bad}}}); });
@@ -139,7 +139,7 @@ TEST_F(DdpForwardRanksTest, ParametersThatCannotBeTrainedAreRefusedByName) {
               HasSubstr("parameter 'bad' is on meta and 'good' on cpu"));
 }
 
-TEST_F(DdpForwardRanksTest, BucketsAreToldAsTheyAre) {
+TEST_F(DdpForwardMultirankTest, BucketsAreToldAsTheyAre) {
   DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
   EXPECT_EQ(ddp.get_ddp_logging_data().ints_map.at("bucket_cap_bytes"), 0);
   EXPECT_EQ(ddp.get_ddp_logging_data().strs_map.at("bucket_sizes"), "104");

@@ -1,7 +1,7 @@
 // Communication hooks, as every rank of a real run sees them.
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
-#include "parallel/ddp/test/ddp_ranks_fixture.h"
+#include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
 namespace {
@@ -9,7 +9,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-class DdpHooksRanksTest : public DdpRanksTest {
+class DdpHooksMultirankTest : public DdpMultirankTest {
  protected:
   // The text of what backward() throws with this hook.
   static std::string error_with(const CommHook& hook) {
@@ -25,7 +25,7 @@ class DdpHooksRanksTest : public DdpRanksTest {
   }
 };
 
-TEST_F(DdpHooksRanksTest, TheBuiltInOnesLeaveTheMean) {
+TEST_F(DdpHooksMultirankTest, TheBuiltInOnesLeaveTheMean) {
   for (const auto hook : {BuiltinCommHook::ALLREDUCE, BuiltinCommHook::FP16_COMPRESS}) {
     DistributedDataParallel ddp{TwoLayers()};
     ddp.register_builtin_comm_hook(hook);
@@ -40,7 +40,7 @@ TEST_F(DdpHooksRanksTest, TheBuiltInOnesLeaveTheMean) {
   }
 }
 
-TEST_F(DdpHooksRanksTest, WhatAHookReturnsBecomesTheGradients) {
+TEST_F(DdpHooksMultirankTest, WhatAHookReturnsBecomesTheGradients) {
   DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
   std::vector<std::size_t> buckets;
   bool last = false;
@@ -60,7 +60,7 @@ TEST_F(DdpHooksRanksTest, WhatAHookReturnsBecomesTheGradients) {
   EXPECT_TRUE(last);
 }
 
-TEST_F(DdpHooksRanksTest, AListOfOneTensorWillDo) {
+TEST_F(DdpHooksMultirankTest, AListOfOneTensorWillDo) {
   DistributedDataParallel ddp{TwoLayers()};
   ddp.register_comm_hook([](c10d::GradBucket& bucket) {
     return all_reduce(bucket.getBuffer(), ReduceOp::SUM, {.async_op = true}).get_future();
@@ -71,7 +71,7 @@ TEST_F(DdpHooksRanksTest, AListOfOneTensorWillDo) {
   expect_gradients(*ddp.module(), expected);
 }
 
-TEST_F(DdpHooksRanksTest, WhatIsNoGradientIsRefusedByTheHooksName) {
+TEST_F(DdpHooksMultirankTest, WhatIsNoGradientIsRefusedByTheHooksName) {
   EXPECT_THAT(error_with([](c10d::GradBucket&) { return Future(); }),
               HasSubstr("communication hook odd: it has returned a null Future"));
   EXPECT_THAT(error_with([](c10d::GradBucket&) { return future_of(c10::IntType::get(), 1); }),
@@ -89,7 +89,7 @@ TEST_F(DdpHooksRanksTest, WhatIsNoGradientIsRefusedByTheHooksName) {
               HasSubstr("Double"));
 }
 
-TEST_F(DdpHooksRanksTest, WhatAHookThrowsBackwardThrows) {
+TEST_F(DdpHooksMultirankTest, WhatAHookThrowsBackwardThrows) {
   const auto fails = [](c10d::GradBucket&) -> Future { throw std::runtime_error("no mood"); };
   EXPECT_THAT(error_with(fails), HasSubstr("no mood"));
   EXPECT_THAT(error_with([](c10d::GradBucket&) {
@@ -100,7 +100,7 @@ TEST_F(DdpHooksRanksTest, WhatAHookThrowsBackwardThrows) {
               HasSubstr("too late"));
 }
 
-TEST_F(DdpHooksRanksTest, ThereIsOneForEachModel) {
+TEST_F(DdpHooksMultirankTest, ThereIsOneForEachModel) {
   DistributedDataParallel ddp{TwoLayers()};
   const auto hook = [](c10d::GradBucket& bucket) { return completed_future(bucket.getBuffer()); };
   ddp.register_comm_hook(hook, "mine");

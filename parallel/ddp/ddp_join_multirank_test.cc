@@ -5,7 +5,7 @@
 #include <torch/nn/modules/embedding.h>
 
 #include "distrun/join.h"
-#include "parallel/ddp/test/ddp_ranks_fixture.h"
+#include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
 namespace {
@@ -13,7 +13,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::Not;
 
-struct DdpJoinRanksTest : DdpRanksTest {
+struct DdpJoinMultirankTest : DdpMultirankTest {
   static void expect_the_same_everywhere(const torch::nn::Module& net) {
     for (const at::Tensor& one : net.parameters()) {
       const at::Tensor own = one.detach().clone();
@@ -68,7 +68,7 @@ struct DdpJoinRanksTest : DdpRanksTest {
   }
 };
 
-TEST_F(DdpJoinRanksTest, UnevenInputsTrainToTheEndAndLeaveOneModel) {
+TEST_F(DdpJoinMultirankTest, UnevenInputsTrainToTheEndAndLeaveOneModel) {
   for (const bool unused : {false, true}) {
     for (const bool view : {false, true}) {
       DistributedDataParallel ddp(
@@ -82,7 +82,7 @@ TEST_F(DdpJoinRanksTest, UnevenInputsTrainToTheEndAndLeaveOneModel) {
 }
 
 // The last step of the last rank, alone: divided by all ranks, or by one.
-TEST_F(DdpJoinRanksTest, GradientsAreDividedByTheRanksThatAreLeftWhereThatIsWanted) {
+TEST_F(DdpJoinMultirankTest, GradientsAreDividedByTheRanksThatAreLeftWhereThatIsWanted) {
   const int last = get_world_size() - 1;
   for (const bool initial : {true, false}) {
     DistributedDataParallel ddp{TwoLayers()};
@@ -105,7 +105,7 @@ TEST_F(DdpJoinRanksTest, GradientsAreDividedByTheRanksThatAreLeftWhereThatIsWant
   }
 }
 
-TEST_F(DdpJoinRanksTest, StepsWithoutReductionAreShadowedAsSuch) {
+TEST_F(DdpJoinMultirankTest, StepsWithoutReductionAreShadowedAsSuch) {
   DistributedDataParallel ddp{TwoLayers()};
   const auto start = copy_of(*ddp.module());
   Join({ddp}).run([&] {
@@ -131,7 +131,7 @@ struct CountingImpl : torch::nn::Module {
   }
 };
 
-TEST_F(DdpJoinRanksTest, BuffersAreThoseOfARankThatHasNotJoined) {
+TEST_F(DdpJoinMultirankTest, BuffersAreThoseOfARankThatHasNotJoined) {
   DistributedDataParallel ddp(std::make_shared<CountingImpl>());
   Join({ddp}).run([&] {
     for (int i = 0; i < 2 + get_rank(); ++i) {
@@ -142,7 +142,7 @@ TEST_F(DdpJoinRanksTest, BuffersAreThoseOfARankThatHasNotJoined) {
   EXPECT_EQ(ddp.module()->count.item<int>(), 1 + get_world_size());
 }
 
-TEST_F(DdpJoinRanksTest, ABodyThatThrowsIsToldToRanksThatWaitInBackward) {
+TEST_F(DdpJoinMultirankTest, ABodyThatThrowsIsToldToRanksThatWaitInBackward) {
   const int last = get_world_size() - 1;
   DistributedDataParallel ddp{TwoLayers()};
   std::string text;
@@ -165,7 +165,7 @@ TEST_F(DdpJoinRanksTest, ABodyThatThrowsIsToldToRanksThatWaitInBackward) {
   destroy_process_group();
 }
 
-TEST_F(DdpJoinRanksTest, AStaticGraphAndAHookAreShadowedToo) {
+TEST_F(DdpJoinMultirankTest, AStaticGraphAndAHookAreShadowedToo) {
   for (const bool unused : {false, true}) {
     DistributedDataParallel fixed(TwoLayers(),
                                   {.find_unused_parameters = unused, .static_graph = true});
@@ -181,7 +181,7 @@ TEST_F(DdpJoinRanksTest, AStaticGraphAndAHookAreShadowedToo) {
 }
 
 // What a static graph uses is learnt in the first backward, at which a rank may be through already.
-TEST_F(DdpJoinRanksTest, ARankWithoutAnyInputTakesPartInLearningAStaticGraph) {
+TEST_F(DdpJoinMultirankTest, ARankWithoutAnyInputTakesPartInLearningAStaticGraph) {
   DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});
   const auto start = copy_of(*ddp.module());
   const auto inputs = [](int rank) { return rank == 0 && get_world_size() > 1 ? 0 : 3; };
@@ -200,7 +200,7 @@ TEST_F(DdpJoinRanksTest, ARankWithoutAnyInputTakesPartInLearningAStaticGraph) {
   destroy_process_group();
 }
 
-TEST_F(DdpJoinRanksTest, AfterTheJoinGradientsAreDividedByAllRanks) {
+TEST_F(DdpJoinMultirankTest, AfterTheJoinGradientsAreDividedByAllRanks) {
   DistributedDataParallel ddp{TwoLayers()};
   Join({ddp}, {.arguments = {{"divide_by_initial_world_size", false}}}).run([&] {
     train(ddp, 1 + get_rank());
@@ -209,7 +209,7 @@ TEST_F(DdpJoinRanksTest, AfterTheJoinGradientsAreDividedByAllRanks) {
   expect_gradients(*ddp.module(), mean_gradients(*ddp.module()));
 }
 
-TEST_F(DdpJoinRanksTest, ForwardsWithoutGradientsAreShadowedAsSuch) {
+TEST_F(DdpJoinMultirankTest, ForwardsWithoutGradientsAreShadowedAsSuch) {
   DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
   const auto start = copy_of(*ddp.module());
   Join({ddp}).run([&] {
@@ -224,7 +224,7 @@ TEST_F(DdpJoinRanksTest, ForwardsWithoutGradientsAreShadowedAsSuch) {
   expect_trained(*ddp.module(), *start, [](int rank) { return 1 + 2 * rank; });
 }
 
-TEST_F(DdpJoinRanksTest, SeveralModulesTrainInOneJoin) {
+TEST_F(DdpJoinMultirankTest, SeveralModulesTrainInOneJoin) {
   DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
   const auto start_of_one = copy_of(*one.module()), start_of_other = copy_of(*other.module());
   Join({one, other}).run([&] {
@@ -238,7 +238,7 @@ TEST_F(DdpJoinRanksTest, SeveralModulesTrainInOneJoin) {
   expect_trained(*other.module(), *start_of_other, inputs);
 }
 
-TEST_F(DdpJoinRanksTest, TheNumberOfRanksThatAreLeftIsTheFirstJoinablesToKnow) {
+TEST_F(DdpJoinMultirankTest, TheNumberOfRanksThatAreLeftIsTheFirstJoinablesToKnow) {
   DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
   Join join({one, other}, {.arguments = {{"divide_by_initial_world_size", false}}});
   EXPECT_THAT(error_of([&] {
@@ -251,7 +251,7 @@ TEST_F(DdpJoinRanksTest, TheNumberOfRanksThatAreLeftIsTheFirstJoinablesToKnow) {
   destroy_process_group();
 }
 
-TEST_F(DdpJoinRanksTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted) {
+TEST_F(DdpJoinMultirankTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted) {
   DistributedDataParallel ddp{TwoLayers()};
   Join join({ddp}, {.throw_on_early_termination = true});
   const std::string error = error_of([&] { join.run([&] { train(ddp, 1 + get_rank()); }); });
@@ -268,7 +268,7 @@ TEST_F(DdpJoinRanksTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted) {
 }
 
 // The forward of another rank has gradients, and its backward would wait for this one's.
-TEST_F(DdpJoinRanksTest, ForwardsOfDifferentKindsAreAnErrorOnEveryRank) {
+TEST_F(DdpJoinMultirankTest, ForwardsOfDifferentKindsAreAnErrorOnEveryRank) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   DistributedDataParallel ddp{TwoLayers()};
   const std::string error = error_of([&] {
@@ -285,7 +285,7 @@ TEST_F(DdpJoinRanksTest, ForwardsOfDifferentKindsAreAnErrorOnEveryRank) {
 }
 
 // It has no gradient then, also where it had one before a rank joined.
-TEST_F(DdpJoinRanksTest, AParameterThatNoRankUsesIsNotTouched) {
+TEST_F(DdpJoinMultirankTest, AParameterThatNoRankUsesIsNotTouched) {
   DistributedDataParallel ddp(std::make_shared<PartsImpl>(1), {.find_unused_parameters = true});
   const at::Tensor& first = ddp.module()->parts[0];
   Join({ddp}).run([&] {
@@ -297,13 +297,13 @@ TEST_F(DdpJoinRanksTest, AParameterThatNoRankUsesIsNotTouched) {
   });
 }
 
-TEST_F(DdpJoinRanksTest, WhatARankThatHasJoinedCouldNotDoIsRefused) {
+TEST_F(DdpJoinMultirankTest, WhatARankThatHasJoinedCouldNotDoIsRefused) {
   DistributedDataParallel skips(
       TwoLayers(), {.find_unused_parameters = true, .skip_all_reduce_unused_params = true});
   EXPECT_THAT(error_of([&] { Join({skips}).run([] {}); }),
               HasSubstr("with skip_all_reduce_unused_params cannot take part"));
   destroy_process_group();
-  RanksTest::SetUp();
+  MultirankTest::SetUp();
   DistributedDataParallel sparse(
       std::make_shared<torch::nn::EmbeddingImpl>(torch::nn::EmbeddingOptions(4, 2).sparse(true)));
   EXPECT_THAT(error_of([&] { Join({sparse}).run([] {}); }),
@@ -312,7 +312,7 @@ TEST_F(DdpJoinRanksTest, WhatARankThatHasJoinedCouldNotDoIsRefused) {
 }
 
 // What one Join is told is not another's.
-TEST_F(DdpJoinRanksTest, EachJoinHasItsOwnArguments) {
+TEST_F(DdpJoinMultirankTest, EachJoinHasItsOwnArguments) {
   DistributedDataParallel ddp{TwoLayers()};
   const auto alone = copy_of(*ddp.module());
   loss(alone->forward(data())).backward();

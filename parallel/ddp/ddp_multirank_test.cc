@@ -3,14 +3,14 @@
 //     distrun launch --nproc-per-node 2 build/tests/ddp_multirank_test
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
-#include "parallel/ddp/test/ddp_ranks_fixture.h"
+#include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
 namespace {
 
 using ::testing::HasSubstr;
 
-class DdpGradientsRanksTest : public DdpRanksTest {
+class DdpGradientsMultirankTest : public DdpMultirankTest {
  protected:
   static void expect_mean_gradients(const DdpOptions& options) {
     DistributedDataParallel ddp(TwoLayers(), options);
@@ -26,27 +26,27 @@ class DdpGradientsRanksTest : public DdpRanksTest {
   }
 };
 
-TEST_F(DdpGradientsRanksTest, AreTheMeanOfAllRanks) { expect_mean_gradients({}); }
-TEST_F(DdpGradientsRanksTest, AreSoInABucketForEachParameter) {
+TEST_F(DdpGradientsMultirankTest, AreTheMeanOfAllRanks) { expect_mean_gradients({}); }
+TEST_F(DdpGradientsMultirankTest, AreSoInABucketForEachParameter) {
   expect_mean_gradients({.bucket_cap_mb = 0});
 }
-TEST_F(DdpGradientsRanksTest, AreSoInBucketsThatAreNotBuiltAgain) {
+TEST_F(DdpGradientsMultirankTest, AreSoInBucketsThatAreNotBuiltAgain) {
   expect_mean_gradients({.bucket_cap_mb = 0.0001, .find_unused_parameters = true});
 }
-TEST_F(DdpGradientsRanksTest, AreSoAsViewsOfBuckets) {
+TEST_F(DdpGradientsMultirankTest, AreSoAsViewsOfBuckets) {
   expect_mean_gradients({.gradient_as_bucket_view = true});
 }
-TEST_F(DdpGradientsRanksTest, AreSoAfterAWalkThroughTheGraph) {
+TEST_F(DdpGradientsMultirankTest, AreSoAfterAWalkThroughTheGraph) {
   expect_mean_gradients({.find_unused_parameters = true});
 }
-TEST_F(DdpGradientsRanksTest, AreSoOfAStaticGraph) {
+TEST_F(DdpGradientsMultirankTest, AreSoOfAStaticGraph) {
   expect_mean_gradients({.static_graph = true});
 }
-TEST_F(DdpGradientsRanksTest, AreSoOfAStaticGraphWithViews) {
+TEST_F(DdpGradientsMultirankTest, AreSoOfAStaticGraphWithViews) {
   expect_mean_gradients({.gradient_as_bucket_view = true, .static_graph = true});
 }
 
-TEST_F(DdpGradientsRanksTest, OfAGroupAreItsRanksOnly) {
+TEST_F(DdpGradientsMultirankTest, OfAGroupAreItsRanksOnly) {
   const Group first = new_group({{0}});
   if (get_rank() != 0) {
     EXPECT_THAT(error_of([&] { DistributedDataParallel(TwoLayers(), {.process_group = first}); }),
@@ -61,7 +61,7 @@ TEST_F(DdpGradientsRanksTest, OfAGroupAreItsRanksOnly) {
   EXPECT_TRUE(got.allclose(ddp.parameters()[0].grad()));
 }
 
-TEST_F(DdpGradientsRanksTest, AddUpWithoutSynchronizationUntilTheNextForward) {
+TEST_F(DdpGradientsMultirankTest, AddUpWithoutSynchronizationUntilTheNextForward) {
   DistributedDataParallel ddp{TwoLayers()};
   Tensors expected = mean_gradients(*ddp.module());
   auto outer = std::unique_ptr<DdpReducer::NoSync>(new DdpReducer::NoSync(ddp.no_sync()));
@@ -80,7 +80,7 @@ TEST_F(DdpGradientsRanksTest, AddUpWithoutSynchronizationUntilTheNextForward) {
   EXPECT_EQ(own.allclose(expected[0] / 2), get_world_size() == 1);
 }
 
-TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesAreLeftAlone) {
+TEST_F(DdpGradientsMultirankTest, OfWhatNobodyUsesAreLeftAlone) {
   const int ranks = get_world_size();
   for (const bool skip : {false, true}) {
     DistributedDataParallel ddp(
@@ -98,7 +98,7 @@ TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesAreLeftAlone) {
   }
 }
 
-TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesNeedNoCollective) {
+TEST_F(DdpGradientsMultirankTest, OfWhatNobodyUsesNeedNoCollective) {
   const auto collectives = [](bool skip) {
     DistributedDataParallel ddp(std::make_shared<PartsImpl>(get_world_size()),
                                 {.bucket_cap_mb = 0,
@@ -111,7 +111,7 @@ TEST_F(DdpGradientsRanksTest, OfWhatNobodyUsesNeedNoCollective) {
   EXPECT_GT(collectives(false), collectives(true)) << "one part is nobody's";
 }
 
-TEST_F(DdpGradientsRanksTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
+TEST_F(DdpGradientsMultirankTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
   struct Both : PartsImpl {
     using PartsImpl::PartsImpl;
     std::pair<at::Tensor, at::Tensor> forward() { return {parts[0].sum(), parts[1].sum()}; }
@@ -122,7 +122,7 @@ TEST_F(DdpGradientsRanksTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
   EXPECT_FALSE(ddp.module()->parts[1].grad().defined());
 }
 
-TEST_F(DdpGradientsRanksTest, ThatDoNotComeAreAnErrorThatNamesTheParameter) {
+TEST_F(DdpGradientsMultirankTest, ThatDoNotComeAreAnErrorThatNamesTheParameter) {
   DistributedDataParallel ddp(std::make_shared<PartsImpl>(get_world_size()));
   ddp(0).backward();
   const std::string text = error_of([&] { ddp(0); });
@@ -131,7 +131,7 @@ TEST_F(DdpGradientsRanksTest, ThatDoNotComeAreAnErrorThatNamesTheParameter) {
   EXPECT_THAT(ddp.get_ddp_logging_data().strs_map.at("error"), HasSubstr("part1"));
 }
 
-TEST_F(DdpGradientsRanksTest, OfAParameterThatIsUsedTwiceAreReducedOnce) {
+TEST_F(DdpGradientsMultirankTest, OfAParameterThatIsUsedTwiceAreReducedOnce) {
   struct Tied : torch::nn::Module {
     at::Tensor weight = register_parameter("weight", at::ones({2}));
     at::Tensor same = register_parameter("same", weight);
@@ -144,7 +144,7 @@ TEST_F(DdpGradientsRanksTest, OfAParameterThatIsUsedTwiceAreReducedOnce) {
   }
 }
 
-TEST_F(DdpGradientsRanksTest, MayBeOfSeveralTypes) {
+TEST_F(DdpGradientsMultirankTest, MayBeOfSeveralTypes) {
   struct Mixed : torch::nn::Module {
     at::Tensor single = register_parameter("single", at::ones({3}));
     at::Tensor twice = register_parameter("twice", at::ones({3}, at::kDouble));
@@ -161,7 +161,7 @@ TEST_F(DdpGradientsRanksTest, MayBeOfSeveralTypes) {
   }
 }
 
-TEST_F(DdpGradientsRanksTest, OfAGraphThatOutlivesItsModelAreStillComputed) {
+TEST_F(DdpGradientsMultirankTest, OfAGraphThatOutlivesItsModelAreStillComputed) {
   at::Tensor output, weight;
   {
     DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});

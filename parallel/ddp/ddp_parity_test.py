@@ -3,7 +3,7 @@ data, step by step, and must end with the same parameters and buffers:
 
     ddp_parity_test.py DISTRUN RANKS_PROGRAM
 
-RANKS_PROGRAM is parity_ranks, here test/ddp_parity_ranks.cc.  The ranks of a run train each variant of VARIANTS; what they
+RANKS_PROGRAM is parity_worker, here test/ddp_parity_worker.cc.  The ranks of a run train each variant of VARIANTS; what they
 leave is in files, and compared here.
 """
 
@@ -19,7 +19,7 @@ import torch
 sys.path[:0] = [str(Path(__file__).parents[1] / "test"), str(Path(__file__).parent / "test")]
 
 import mixed_ranks  # noqa: E402
-from ddp_parity_ranks import Net  # noqa: E402
+from ddp_parity_worker import Net  # noqa: E402
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 STEPS, RANKS_MAX, BATCH, WORDS = 20, 3, 12, 6
@@ -62,7 +62,7 @@ def is_compared(key):
 
 
 def python(ranks=1):
-    return [[sys.executable, "-u", str(Path(__file__).parent / "test" / "ddp_parity_ranks.py")]] * ranks
+    return [[sys.executable, "-u", str(Path(__file__).parent / "test" / "ddp_parity_worker.py")]] * ranks
 
 
 def cxx(ranks=1):

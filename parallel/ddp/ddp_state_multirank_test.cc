@@ -7,7 +7,7 @@
 #include <torch/nn/modules/batchnorm.h>
 #include <torch/serialize.h>
 
-#include "parallel/ddp/test/ddp_ranks_fixture.h"
+#include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
 namespace {
@@ -35,9 +35,9 @@ struct TiedImpl : torch::nn::Module {
   at::Tensor forward(double x) { return (first * x).sum() + (second * x).sum(); }
 };
 
-class DdpStateRanksTest : public DdpRanksTest {};
+class DdpStateMultirankTest : public DdpMultirankTest {};
 
-TEST_F(DdpStateRanksTest, AllBeginWithWhatTheFirstHas) {
+TEST_F(DdpStateMultirankTest, AllBeginWithWhatTheFirstHas) {
   DistributedDataParallel ddp{TwoLayers()};
   for (const at::Tensor& one : ddp.parameters()) expect_same_everywhere(one);
   DistributedDataParallel counter(std::make_shared<CounterImpl>());
@@ -45,7 +45,7 @@ TEST_F(DdpStateRanksTest, AllBeginWithWhatTheFirstHas) {
   EXPECT_TRUE(counter.module()->count.equal(at::zeros({2})));
 }
 
-TEST_F(DdpStateRanksTest, WhatIsIgnoredStaysAsItIs) {
+TEST_F(DdpStateMultirankTest, WhatIsIgnoredStaysAsItIs) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>(),
                               {.parameters_to_ignore = {"frozen", "count"}});
   ddp();
@@ -58,7 +58,7 @@ TEST_F(DdpStateRanksTest, WhatIsIgnoredStaysAsItIs) {
               HasSubstr("parameters_to_ignore has 'weigth'"));
 }
 
-TEST_F(DdpStateRanksTest, AWeightUnderTwoNamesIsReducedOnce) {
+TEST_F(DdpStateMultirankTest, AWeightUnderTwoNamesIsReducedOnce) {
   DistributedDataParallel ddp(std::make_shared<TiedImpl>());
   for (int step = 1; step <= 2; ++step) {
     ddp(1.0 + get_rank()).backward();
@@ -67,33 +67,33 @@ TEST_F(DdpStateRanksTest, AWeightUnderTwoNamesIsReducedOnce) {
   }
 }
 
-TEST_F(DdpStateRanksTest, WithoutInitialSynchronizationAllIsAsItWas) {
+TEST_F(DdpStateMultirankTest, WithoutInitialSynchronizationAllIsAsItWas) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>(), {.init_sync = false});
   EXPECT_TRUE(ddp.module()->frozen.equal(at::full({2}, 1.0 * get_rank())));
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
 }
 
-TEST_F(DdpStateRanksTest, BuffersAreTheFirstRanksBeforeEachForward) {
+TEST_F(DdpStateMultirankTest, BuffersAreTheFirstRanksBeforeEachForward) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp.module()->count.fill_(7.0 + get_rank());
   ddp();
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 7.0)));
 }
 
-TEST_F(DdpStateRanksTest, ABufferThatIsReplacedIsFound) {
+TEST_F(DdpStateMultirankTest, ABufferThatIsReplacedIsFound) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp.module()->named_buffers()["count"].set_data(at::full({2}, 3.0 + get_rank()));
   ddp();
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 3.0)));
 }
 
-TEST_F(DdpStateRanksTest, BuffersAreEachRanksOwnWhereThatIsAsked) {
+TEST_F(DdpStateMultirankTest, BuffersAreEachRanksOwnWhereThatIsAsked) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>(), {.broadcast_buffers = false});
   ddp();
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
 }
 
-TEST_F(DdpStateRanksTest, BuffersAreLeftAloneAfterAForwardWithoutSynchronization) {
+TEST_F(DdpStateMultirankTest, BuffersAreLeftAloneAfterAForwardWithoutSynchronization) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   {
     const auto alone = ddp.no_sync();
@@ -105,14 +105,14 @@ TEST_F(DdpStateRanksTest, BuffersAreLeftAloneAfterAForwardWithoutSynchronization
 }
 
 // The broadcast of the second forward must not spoil what the first has kept for its backward.
-TEST_F(DdpStateRanksTest, TwoForwardsMayComeBeforeABackward) {
+TEST_F(DdpStateMultirankTest, TwoForwardsMayComeBeforeABackward) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   const at::Tensor first = ddp();
   const at::Tensor both = first + ddp();
   EXPECT_EQ(error_of([&] { both.backward(); }), "no error");
 }
 
-TEST_F(DdpStateRanksTest, ModulesThatDifferAreRefusedByRankAndParameter) {
+TEST_F(DdpStateMultirankTest, ModulesThatDifferAreRefusedByRankAndParameter) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   struct Odd : torch::nn::Module {
     explicit Odd(int parameters, int64_t size) {
@@ -137,7 +137,7 @@ void leave() {
   destroy_process_group();
 }
 
-TEST_F(DdpStateRanksTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
+TEST_F(DdpStateMultirankTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   rendezvous_at("connected");
   if (get_rank() == get_world_size() - 1) return leave();
@@ -147,7 +147,7 @@ TEST_F(DdpStateRanksTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
   leave();
 }
 
-TEST_F(DdpStateRanksTest, APeerThatIsGoneEndsTheTraining) {
+TEST_F(DdpStateMultirankTest, APeerThatIsGoneEndsTheTraining) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   bool is_gone = false;
   {
@@ -166,7 +166,7 @@ TEST_F(DdpStateRanksTest, APeerThatIsGoneEndsTheTraining) {
   destroy_process_group();
 }
 
-TEST_F(DdpStateRanksTest, AModelOutlivesItsGroup) {
+TEST_F(DdpStateMultirankTest, AModelOutlivesItsGroup) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   destroy_process_group();
   for (int step = 1; step <= 2; ++step) {
@@ -176,7 +176,7 @@ TEST_F(DdpStateRanksTest, AModelOutlivesItsGroup) {
   }
 }
 
-TEST_F(DdpStateRanksTest, AModelIsNotOfTheGroupThatIsTheDefaultOneLater) {
+TEST_F(DdpStateMultirankTest, AModelIsNotOfTheGroupThatIsTheDefaultOneLater) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp().backward();
   destroy_process_group();
@@ -187,7 +187,7 @@ TEST_F(DdpStateRanksTest, AModelIsNotOfTheGroupThatIsTheDefaultOneLater) {
   destroy_process_group();
 }
 
-TEST_F(DdpStateRanksTest, ModulesWithNothingToTrainAreRefused) {
+TEST_F(DdpStateMultirankTest, ModulesWithNothingToTrainAreRefused) {
   struct Nothing : torch::nn::Module {
     at::Tensor forward() { return {}; }
   };
@@ -201,7 +201,7 @@ TEST_F(DdpStateRanksTest, ModulesWithNothingToTrainAreRefused) {
               HasSubstr("bucket_cap_mb is -1"));
 }
 
-TEST_F(DdpStateRanksTest, TheModuleIsSavedAndLoadedAsIfItHadTrainedAlone) {
+TEST_F(DdpStateMultirankTest, TheModuleIsSavedAndLoadedAsIfItHadTrainedAlone) {
   DistributedDataParallel ddp{TwoLayers()};
   std::stringstream file;
   torch::save(ddp.module(), file);

@@ -3,7 +3,7 @@ data, and they must end with the same parameters, buffers and losses:
 
     join_parity_test.py DISTRUN RANKS_PROGRAM
 
-RANKS_PROGRAM is parity_ranks, here test/join_parity_ranks.cc.
+RANKS_PROGRAM is parity_worker, here test/join_parity_worker.cc.
 """
 
 import itertools
@@ -26,7 +26,7 @@ CLOSE = 1e-6
 # when a rank has joined: Python's optimizer goes on with it, for its gradient is zero there and not None.
 SEEDS = {2: ["0", "10", "19"], 3: ["5", "12", "16"], 4: ["5", "19", "20", "24"]}
 
-PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "join_parity_ranks.py")]
+PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "join_parity_worker.py")]
 CXX = [CXX_RANKS, "join"]
 
 

@@ -25,7 +25,7 @@ using testing::JoinTraining;
 using ::testing::Not;
 using testing::TensorDict;
 
-struct JoinPatternsRanksTest : RanksTest {
+struct JoinPatternsMultirankTest : MultirankTest {
   static std::uint64_t patterns() {
     const char* count = std::getenv("DISTRUN_JOIN_PATTERNS");
     return count == nullptr ? 20 : std::stoull(count);
@@ -83,7 +83,7 @@ struct JoinPatternsRanksTest : RanksTest {
   }
 };
 
-TEST_F(JoinPatternsRanksTest, EndWithTheSameModelEverywhere) {
+TEST_F(JoinPatternsMultirankTest, EndWithTheSameModelEverywhere) {
   const std::uint64_t first = first_seed();
   for (std::uint64_t seed = first; seed < first + patterns(); ++seed) {
     const JoinPattern pattern = join_pattern(seed, get_world_size());
@@ -92,7 +92,7 @@ TEST_F(JoinPatternsRanksTest, EndWithTheSameModelEverywhere) {
   }
 }
 
-TEST_F(JoinPatternsRanksTest, AFaultOfOneRankEndsAllWithItsText) {
+TEST_F(JoinPatternsMultirankTest, AFaultOfOneRankEndsAllWithItsText) {
   if (get_world_size() == 1) GTEST_SKIP() << "there is nobody else";
   const std::uint64_t first = first_seed();
   for (std::uint64_t seed = first; seed < first + patterns(); ++seed) {

@@ -25,9 +25,9 @@ namespace {
 namespace F = functional;
 using ::testing::HasSubstr;
 
-class FunctionalRanksTest : public RanksTest {
+class FunctionalMultirankTest : public MultirankTest {
  protected:
-  static at::Tensor input() { return RanksTest::input().requires_grad_(); }
+  static at::Tensor input() { return MultirankTest::input().requires_grad_(); }
 
   static double weight(int rank) { return rank + 1; }
   static double weight() { return weight(get_rank()); }
@@ -50,15 +50,15 @@ class FunctionalRanksTest : public RanksTest {
   }
 };
 
-TEST_F(FunctionalRanksTest, AllReduceReducesTheGradients) {
+TEST_F(FunctionalMultirankTest, AllReduceReducesTheGradients) {
   const at::Tensor x = input(), y = F::all_reduce(x);
   expect_close(y, sum_of_inputs());
-  EXPECT_TRUE(x.equal(RanksTest::input())) << "the input stays as it is";
+  EXPECT_TRUE(x.equal(MultirankTest::input())) << "the input stays as it is";
   loss(y).backward();
   expect_close(x.grad(), 2 * sum_of_weights() * sum_of_inputs());
 }
 
-TEST_F(FunctionalRanksTest, AMeanHasTheMeanOfTheGradients) {
+TEST_F(FunctionalMultirankTest, AMeanHasTheMeanOfTheGradients) {
   const double ranks = get_world_size();
   const at::Tensor mean = sum_of_inputs() / ranks, gradient = 2 * sum_of_weights() / ranks * mean;
   const at::Tensor x = input();
@@ -76,7 +76,7 @@ TEST_F(FunctionalRanksTest, AMeanHasTheMeanOfTheGradients) {
   }
 }
 
-TEST_F(FunctionalRanksTest, ABroadcastGivesAllGradientsToTheSource) {
+TEST_F(FunctionalMultirankTest, ABroadcastGivesAllGradientsToTheSource) {
   for (int src = 0; src < get_world_size(); ++src) {
     const at::Tensor x = input(), y = F::broadcast(x, src);
     expect_close(y, input_of(src));
@@ -86,7 +86,7 @@ TEST_F(FunctionalRanksTest, ABroadcastGivesAllGradientsToTheSource) {
   }
 }
 
-TEST_F(FunctionalRanksTest, AReductionHasTheGradientOfWhoGotIt) {
+TEST_F(FunctionalMultirankTest, AReductionHasTheGradientOfWhoGotIt) {
   for (int dst = 0; dst < get_world_size(); ++dst) {
     const at::Tensor x = input(), y = F::reduce(x, dst);
     if (get_rank() == dst) expect_close(y, sum_of_inputs());
@@ -95,7 +95,7 @@ TEST_F(FunctionalRanksTest, AReductionHasTheGradientOfWhoGotIt) {
   }
 }
 
-TEST_F(FunctionalRanksTest, WhatAllHaveGatheredGetsGradientsFromAll) {
+TEST_F(FunctionalMultirankTest, WhatAllHaveGatheredGetsGradientsFromAll) {
   const at::Tensor x = input();
   const Tensors y = F::all_gather(x);
   for (int rank = 0; rank < get_world_size(); ++rank) {
@@ -105,7 +105,7 @@ TEST_F(FunctionalRanksTest, WhatAllHaveGatheredGetsGradientsFromAll) {
   expect_close(x.grad(), 2 * sum_of_weights() * x.detach());
 }
 
-TEST_F(FunctionalRanksTest, WhatOneHasGatheredGetsItsGradients) {
+TEST_F(FunctionalMultirankTest, WhatOneHasGatheredGetsItsGradients) {
   const at::Tensor x = input();
   const Tensors y = F::gather(x, last());
   ASSERT_EQ(y.size(), static_cast<std::size_t>(get_world_size()));
@@ -116,7 +116,7 @@ TEST_F(FunctionalRanksTest, WhatOneHasGatheredGetsItsGradients) {
   expect_close(x.grad(), 2 * weight(last()) * x.detach());
 }
 
-TEST_F(FunctionalRanksTest, WhatIsScatteredGetsAGradientFromEach) {
+TEST_F(FunctionalMultirankTest, WhatIsScatteredGetsAGradientFromEach) {
   const Tensors x = of_all_ranks([](int rank) { return (input_of(rank) + 1).requires_grad_(); });
   const at::Tensor y = F::scatter(x, last());
   expect_close(y, input_of(get_rank()) + 1);
@@ -127,7 +127,7 @@ TEST_F(FunctionalRanksTest, WhatIsScatteredGetsAGradientFromEach) {
   }
 }
 
-TEST_F(FunctionalRanksTest, WhatIsReducedAndScatteredGetsAGradientFromEach) {
+TEST_F(FunctionalMultirankTest, WhatIsReducedAndScatteredGetsAGradientFromEach) {
   const Tensors x =
       of_all_ranks([](int rank) { return (input_of(rank) + get_rank()).requires_grad_(); });
   const auto sum = [](int rank) {
@@ -142,7 +142,7 @@ TEST_F(FunctionalRanksTest, WhatIsReducedAndScatteredGetsAGradientFromEach) {
 }
 
 // Rank r sends r + 1 rows to every rank.
-TEST_F(FunctionalRanksTest, AllToAllSendsTheGradientsBack) {
+TEST_F(FunctionalMultirankTest, AllToAllSendsTheGradientsBack) {
   const auto rows = [](int rank) { return at::ones({rank + 1, 2}); };
   const Tensors x = of_all_ranks([&](int) { return (rows(get_rank()) * 3).requires_grad_(); });
   const Tensors room = of_all_ranks(rows), y = F::all_to_all(room, x);
@@ -157,7 +157,7 @@ TEST_F(FunctionalRanksTest, AllToAllSendsTheGradientsBack) {
   }
 }
 
-TEST_F(FunctionalRanksTest, AllToAllSingleSendsTheGradientsBack) {
+TEST_F(FunctionalMultirankTest, AllToAllSingleSendsTheGradientsBack) {
   const int ranks = get_world_size();
   const std::vector<std::int64_t> sent(static_cast<std::size_t>(ranks), get_rank() + 1);
   const auto received = of_all_ranks([](int rank) { return std::int64_t{rank} + 1; });
@@ -170,7 +170,7 @@ TEST_F(FunctionalRanksTest, AllToAllSingleSendsTheGradientsBack) {
   expect_close(x.grad(), at::cat(of_all_ranks(part)));
 }
 
-TEST_F(FunctionalRanksTest, OfWhatTheLossDoesNotUseTheGradientsAreZeros) {
+TEST_F(FunctionalMultirankTest, OfWhatTheLossDoesNotUseTheGradientsAreZeros) {
   const at::Tensor x = input();
   const Tensors y = F::all_gather(x);
   loss(y[0]).backward();
@@ -178,7 +178,7 @@ TEST_F(FunctionalRanksTest, OfWhatTheLossDoesNotUseTheGradientsAreZeros) {
 }
 
 // Of one call the backward waits for the other ranks in that of another.
-TEST_F(FunctionalRanksTest, BackwardsOfSeveralCallsComeInTheSameOrder) {
+TEST_F(FunctionalMultirankTest, BackwardsOfSeveralCallsComeInTheSameOrder) {
   const at::Tensor x = input(), sum = F::all_reduce(x), first = F::broadcast(x, 0);
   const Tensors all = F::all_gather(x);
   const at::Tensor losses = get_rank() % 2 == 0 ? loss(sum) + loss(first) + loss(all)
@@ -189,7 +189,7 @@ TEST_F(FunctionalRanksTest, BackwardsOfSeveralCallsComeInTheSameOrder) {
 }
 
 // The gradient of every rank is 2 w s, of s the sum: its square has 8 w² s for each rank.
-TEST_F(FunctionalRanksTest, AGradientHasAGradient) {
+TEST_F(FunctionalMultirankTest, AGradientHasAGradient) {
   const at::Tensor x = input();
   const auto gradient = torch::autograd::grad({loss(F::all_reduce(x))}, {x}, {},
                                               /*retain_graph=*/true, /*create_graph=*/true)[0];
@@ -198,7 +198,7 @@ TEST_F(FunctionalRanksTest, AGradientHasAGradient) {
   expect_close(x.grad(), 8 * weights * weights * get_world_size() * sum_of_inputs());
 }
 
-TEST_F(FunctionalRanksTest, AGroupOfSomeDoesWithoutTheOthers) {
+TEST_F(FunctionalMultirankTest, AGroupOfSomeDoesWithoutTheOthers) {
   const Group group = new_group({last()});
   if (!is_last()) {
     EXPECT_THAT(error_of<c10::ValueError>([&] { F::all_reduce(input(), ReduceOp::SUM, group); }),
@@ -210,7 +210,7 @@ TEST_F(FunctionalRanksTest, AGroupOfSomeDoesWithoutTheOthers) {
   expect_close(x.grad(), 2 * weight() * x.detach());
 }
 
-TEST_F(FunctionalRanksTest, WhatHasNoGradientIsRefusedWhereOneIsWanted) {
+TEST_F(FunctionalMultirankTest, WhatHasNoGradientIsRefusedWhereOneIsWanted) {
   const auto most = [](const at::Tensor& x) { return F::all_reduce(x, ReduceOp::MAX); };
   EXPECT_THAT(error_of<c10::ValueError>([&] { most(input()); }),
               HasSubstr("all_reduce on rank " + std::to_string(get_rank()) +

@@ -2,7 +2,7 @@
 
     functional_parity_test.py DISTRUN RANKS_PROGRAM
 
-RANKS_PROGRAM is parity_ranks, here test/functional_parity_ranks.cc.
+RANKS_PROGRAM is parity_worker, here test/functional_parity_worker.cc.
 """
 
 import sys
@@ -19,7 +19,7 @@ import mixed_ranks  # noqa: E402
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-12  # All is in doubles.
 CXX = [CXX_RANKS, "functional"]
-PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "functional_parity_ranks.py")]
+PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "functional_parity_worker.py")]
 COLLECTIVES = {"all_reduce", "mean", "broadcast", "reduce", "all_gather", "gather", "scatter",
                "reduce_scatter", "all_to_all", "all_to_all_single"}
 

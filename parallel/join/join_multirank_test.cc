@@ -16,7 +16,7 @@ using ::testing::Not;
 
 using Counter = testing::CountingJoinable;
 
-struct JoinRanksTest : RanksTest {
+struct JoinMultirankTest : MultirankTest {
   static bool has_one_rank() { return get_world_size() == 1; }
   // Of `inputs`, as many as this rank has, the sums.
   static std::vector<int> steps(Counter& counter, int inputs) {
@@ -32,7 +32,7 @@ struct JoinRanksTest : RanksTest {
   }
 };
 
-TEST_F(JoinRanksTest, ARankWithFewerInputsWorksForTheOthers) {
+TEST_F(JoinMultirankTest, ARankWithFewerInputsWorksForTheOthers) {
   Counter counter;
   std::vector<int> sums;
   Join({counter}).run([&] { sums = steps(counter, 2 + get_rank()); });
@@ -43,19 +43,19 @@ TEST_F(JoinRanksTest, ARankWithFewerInputsWorksForTheOthers) {
   EXPECT_THAT(counter.post_hooks, ElementsAre(get_rank() == get_world_size() - 1));
 }
 
-TEST_F(JoinRanksTest, WithEvenInputsAllJoinLast) {
+TEST_F(JoinMultirankTest, WithEvenInputsAllJoinLast) {
   Counter counter;
   Join({counter}).run([&] { steps(counter, 2); });
   EXPECT_THAT(counter.post_hooks, ElementsAre(true));
 }
 
-TEST_F(JoinRanksTest, ARankMayHaveNoInputAtAll) {
+TEST_F(JoinMultirankTest, ARankMayHaveNoInputAtAll) {
   Counter counter;
   Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 3); });
   EXPECT_THAT(counter.post_hooks, ElementsAre(has_one_rank() || get_rank() != 0));
 }
 
-TEST_F(JoinRanksTest, HooksOfSeveralRunInTheOrderOfTheList) {
+TEST_F(JoinMultirankTest, HooksOfSeveralRunInTheOrderOfTheList) {
   std::vector<std::string> log;
   Counter a, b;
   a.in_main_hook = [&] { log.push_back("a main"); };
@@ -75,7 +75,7 @@ TEST_F(JoinRanksTest, HooksOfSeveralRunInTheOrderOfTheList) {
   }
 }
 
-TEST_F(JoinRanksTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
+TEST_F(JoinMultirankTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
   Counter counter;
   Join join({counter});
   for (int i = 0; i < 2; ++i) join.run([&] { steps(counter, 1 + get_rank()); });
@@ -85,7 +85,7 @@ TEST_F(JoinRanksTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
   EXPECT_EQ(get_sequence_number(), before + 1);
 }
 
-TEST_F(JoinRanksTest, WhereItIsNotEnabledTheBodyJustRuns) {
+TEST_F(JoinMultirankTest, WhereItIsNotEnabledTheBodyJustRuns) {
   Counter counter;
   int sum = 0;
   Join({counter}, {.enable = false}).run([&] {
@@ -96,7 +96,7 @@ TEST_F(JoinRanksTest, WhereItIsNotEnabledTheBodyJustRuns) {
   EXPECT_TRUE(counter.post_hooks.empty());
 }
 
-TEST_F(JoinRanksTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGood) {
+TEST_F(JoinMultirankTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGood) {
   Counter a, b;
   Join join({a, b}, {.throw_on_early_termination = true});
   const std::string error = error_of<UnevenInputsError>([&] {
@@ -119,7 +119,7 @@ TEST_F(JoinRanksTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGoo
   barrier();
 }
 
-TEST_F(JoinRanksTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood) {
+TEST_F(JoinMultirankTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood) {
   Counter counter;
   Join join({counter}, {.throw_on_early_termination = true});
   const std::string error = error_of<UnevenInputsError>([&] {
@@ -140,7 +140,7 @@ TEST_F(JoinRanksTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood) {
   EXPECT_EQ(counter.step(), get_world_size());
 }
 
-TEST_F(JoinRanksTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
+TEST_F(JoinMultirankTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
   Counter counter;
   EXPECT_THROW(Join({counter}).run([&] {
     counter.step();
@@ -150,7 +150,7 @@ TEST_F(JoinRanksTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
   destroy_process_group();
 }
 
-TEST_F(JoinRanksTest, EvenInputsAreNoEarlyTermination) {
+TEST_F(JoinMultirankTest, EvenInputsAreNoEarlyTermination) {
   Counter counter;
   Join join({counter}, {.throw_on_early_termination = true});
   EXPECT_NO_THROW(join.run([&] { steps(counter, 3); }));
@@ -158,7 +158,7 @@ TEST_F(JoinRanksTest, EvenInputsAreNoEarlyTermination) {
 }
 
 // A body that throws after so many steps, on the last rank; returns what each rank has to say.
-TEST_F(JoinRanksTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
+TEST_F(JoinMultirankTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
   const int last = get_world_size() - 1;
   Counter counter;
   std::string text;
@@ -183,7 +183,7 @@ TEST_F(JoinRanksTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
   expect_all_are_told("body", text);
 }
 
-TEST_F(JoinRanksTest, AHookThatThrowsEndsItToo) {
+TEST_F(JoinMultirankTest, AHookThatThrowsEndsItToo) {
   Counter counter;
   counter.in_main_hook = [] {
     if (get_rank() == 0) throw std::runtime_error("the hook is broken");
@@ -206,7 +206,7 @@ TEST_F(JoinRanksTest, AHookThatThrowsEndsItToo) {
 }
 
 // Its uneven inputs are known to its own ranks alone.
-TEST_F(JoinRanksTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank) {
+TEST_F(JoinMultirankTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank) {
   if (get_world_size() < 3) GTEST_SKIP() << "needs three ranks";
   const Group pair = new_group({0, 1});
   Counter outer, inner(pair);
@@ -225,7 +225,7 @@ TEST_F(JoinRanksTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank)
   expect_all_are_told("uneven", text);
 }
 
-TEST_F(JoinRanksTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
+TEST_F(JoinMultirankTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
   const bool leaves = get_rank() == 0;
   Counter counter;
   std::string text;
@@ -252,7 +252,7 @@ TEST_F(JoinRanksTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
   destroy_process_group();
 }
 
-TEST_F(JoinRanksTest, WorksInAGroupOfSomeRanks) {
+TEST_F(JoinMultirankTest, WorksInAGroupOfSomeRanks) {
   if (get_world_size() < 3) GTEST_SKIP() << "needs three ranks";
   const Group group = new_group({1, 2});
   if (group.is_member()) {
@@ -264,7 +264,7 @@ TEST_F(JoinRanksTest, WorksInAGroupOfSomeRanks) {
   barrier();
 }
 
-TEST_F(JoinRanksTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
+TEST_F(JoinMultirankTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
   Counter a, b;
   EXPECT_EQ(error_of<c10::TypeError>([&] {
               a.join_hook({{"weight", "seven"}});
@@ -276,7 +276,7 @@ TEST_F(JoinRanksTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
   destroy_process_group();
 }
 
-TEST_F(JoinRanksTest, ACopyOfAJoinableIsInNoJoin) {
+TEST_F(JoinMultirankTest, ACopyOfAJoinableIsInNoJoin) {
   Counter counter;
   Join({counter}).run([&] {
     const Counter copy = counter;
@@ -286,7 +286,7 @@ TEST_F(JoinRanksTest, ACopyOfAJoinableIsInNoJoin) {
   });
 }
 
-TEST_F(JoinRanksTest, WhatMakesNoSenseIsRefused) {
+TEST_F(JoinMultirankTest, WhatMakesNoSenseIsRefused) {
   Counter a, b;
   EXPECT_EQ(error_of<c10::ValueError>([] { Join({}); }), "join: expected at least one joinable");
   EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is there twice");

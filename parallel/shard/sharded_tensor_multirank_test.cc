@@ -37,7 +37,7 @@ Shard own_shard() {
 bool is_last() { return get_rank() == get_world_size() - 1; }
 std::string last() { return std::to_string(get_world_size() - 1); }
 
-class ShardedTensorRanksTest : public RanksTest {
+class ShardedTensorMultirankTest : public MultirankTest {
  protected:
   // What this rank is told: no rank is left waiting, and all are told the same.
   static std::string complaint(const std::vector<Shard>& shards,
@@ -58,7 +58,7 @@ class ShardedTensorRanksTest : public RanksTest {
   }
 };
 
-TEST_F(ShardedTensorRanksTest, EveryRankKnowsWhatLiesWhere) {
+TEST_F(ShardedTensorMultirankTest, EveryRankKnowsWhatLiesWhere) {
   const Shard own = own_shard();
   const ShardedTensor whole = init_from_local_shards({own}, whole_size());
   EXPECT_EQ(whole.size(), whole_size());
@@ -74,7 +74,7 @@ TEST_F(ShardedTensorRanksTest, EveryRankKnowsWhatLiesWhere) {
             }));
 }
 
-TEST_F(ShardedTensorRanksTest, OneRankMayHaveThemAll) {
+TEST_F(ShardedTensorMultirankTest, OneRankMayHaveThemAll) {
   std::vector<Shard> shards;
   for (int rank = 0; is_last() && rank < 3; ++rank) {
     shards.push_back(Shard::from_tensor_and_offsets(at::ones({2, 4}, at::kHalf), {2 * rank, 0}));
@@ -86,7 +86,7 @@ TEST_F(ShardedTensorRanksTest, OneRankMayHaveThemAll) {
   EXPECT_THROW(whole.local_tensor(), c10::ValueError);
 }
 
-TEST_F(ShardedTensorRanksTest, AGroupOfSomeDoesWithoutTheOthers) {
+TEST_F(ShardedTensorMultirankTest, AGroupOfSomeDoesWithoutTheOthers) {
   const Group group = new_group({{get_world_size() - 1}});
   const Shard shard = Shard::from_tensor_and_offsets(at::ones({2}), {0});
   const auto make = [&] { return init_from_local_shards({shard}, {2}, {.process_group = group}); };
@@ -98,35 +98,35 @@ TEST_F(ShardedTensorRanksTest, AGroupOfSomeDoesWithoutTheOthers) {
   EXPECT_TRUE(make().process_group() == group);
 }
 
-TEST_F(ShardedTensorRanksTest, AShardThatIsWrongOnOneRankIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, AShardThatIsWrongOnOneRankIsAnErrorOnAll) {
   Shard wrong = own_shard();
   wrong.tensor = at::ones({7, 4});
   EXPECT_THAT(complaint_of_last(wrong),
               HasSubstr("shard 0 of rank " + last() + " has sizes [7, 4]; expected ["));
 }
-TEST_F(ShardedTensorRanksTest, ATensorThatIsNotThereIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ATensorThatIsNotThereIsAnErrorOnAll) {
   EXPECT_THAT(complaint_of_last({at::Tensor(), own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " has no tensor of use: it is not defined"));
 }
-TEST_F(ShardedTensorRanksTest, ATensorWithoutSizesIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ATensorWithoutSizesIsAnErrorOnAll) {
   const at::Tensor nested = at::_nested_tensor_from_tensor_list({at::ones({1}), at::ones({2})});
   EXPECT_THAT(complaint_of_last({nested, own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " has no tensor of use: "));
 }
-TEST_F(ShardedTensorRanksTest, ASparseTensorIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ASparseTensorIsAnErrorOnAll) {
   EXPECT_THAT(complaint_of_last({own_shard().tensor.to_sparse(), own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " is Sparse; expected a dense tensor"));
 }
-TEST_F(ShardedTensorRanksTest, ATransposedTensorIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ATransposedTensorIsAnErrorOnAll) {
   EXPECT_THAT(complaint_of_last({at::ones({4, 5}).t(), own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " is not contiguous"));
 }
-TEST_F(ShardedTensorRanksTest, APlacementThatIsNoneIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, APlacementThatIsNoneIsAnErrorOnAll) {
   Shard wrong = own_shard();
   wrong.metadata.placement = "\xff";
   EXPECT_THAT(complaint_of_last(wrong), HasSubstr("expected a rank and a device"));
 }
-TEST_F(ShardedTensorRanksTest, AnotherDtypeIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, AnotherDtypeIsAnErrorOnAll) {
   Shard other = own_shard();
   other.tensor = other.tensor.to(at::kDouble);
   if (get_world_size() == 1) {
@@ -135,12 +135,12 @@ TEST_F(ShardedTensorRanksTest, AnotherDtypeIsAnErrorOnAll) {
   }
   EXPECT_THAT(complaint_of_last(other), HasSubstr("is of Double; expected Float, as shard 0 of"));
 }
-TEST_F(ShardedTensorRanksTest, AnotherGlobalSizeIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, AnotherGlobalSizeIsAnErrorOnAll) {
   if (get_world_size() == 1) return;
   EXPECT_THAT(complaint({own_shard()}, is_last() ? std::vector<std::int64_t>{9} : whole_size()),
               HasSubstr("rank " + last() + " gives the global size [9]; expected ["));
 }
-TEST_F(ShardedTensorRanksTest, AGapIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, AGapIsAnErrorOnAll) {
   auto size = whole_size();
   ++size[0];
   EXPECT_THAT(complaint({own_shard()}, size), HasSubstr("some are in no shard"));
@@ -157,7 +157,7 @@ struct WithShardImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return linear(x).sum() + (st * x.sum()).sum(); }
 };
 
-TEST_F(ShardedTensorRanksTest, DdpLeavesAnIgnoredShardAlone) {
+TEST_F(ShardedTensorMultirankTest, DdpLeavesAnIgnoredShardAlone) {
   const ShardedTensor whole = init_from_local_shards({own_shard()}, whole_size());
   DistributedDataParallel ddp(std::make_shared<WithShardImpl>(whole),
                               {.parameters_to_ignore = {"st"}});

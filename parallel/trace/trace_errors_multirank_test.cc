@@ -10,7 +10,7 @@
 #include <gmock/gmock.h>
 
 #include "distrun/point_to_point.h"
-#include "parallel/trace/test/trace_ranks_fixture.h"
+#include "parallel/trace/test/trace_multirank_fixture.h"
 
 namespace distrun {
 namespace {
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST_F(TraceRanksTest, CopiesOfAnotherThreadAreRefused) {
+TEST_F(TraceMultirankTest, CopiesOfAnotherThreadAreRefused) {
   const auto error = error_of([&] {
     trace(
         [](const Tensors& x) -> Tensors {
@@ -32,7 +32,7 @@ TEST_F(TraceRanksTest, CopiesOfAnotherThreadAreRefused) {
   EXPECT_THAT(error, HasSubstr("%allreduce_ has been waited for on a thread that is not recorded"));
 }
 
-TEST_F(TraceRanksTest, MessagesHaveTheGroupsTimeoutInAReplay) {
+TEST_F(TraceMultirankTest, MessagesHaveTheGroupsTimeoutInAReplay) {
   if (size() == 1) return;
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(20)});
   const Trace its = trace(
@@ -54,7 +54,7 @@ TEST_F(TraceRanksTest, MessagesHaveTheGroupsTimeoutInAReplay) {
   abort_process_group(group);
 }
 
-TEST_F(TraceRanksTest, WhatABarrierThrowsInAReplayNamesTheNode) {
+TEST_F(TraceMultirankTest, WhatABarrierThrowsInAReplayNamesTheNode) {
   if (size() == 1) return;
   const Group group = new_group();
   const Trace its = trace(
@@ -71,7 +71,7 @@ TEST_F(TraceRanksTest, WhatABarrierThrowsInAReplayNamesTheNode) {
   abort_process_group(group);
 }
 
-TEST_F(TraceRanksTest, AnErrorInTheFunctionLeavesTheGroupAsItWas) {
+TEST_F(TraceMultirankTest, AnErrorInTheFunctionLeavesTheGroupAsItWas) {
   EXPECT_THROW(trace(
                    [](const Tensors& x) -> Tensors {
                      const at::Tensor sum = x[0] + 1;
@@ -86,7 +86,7 @@ TEST_F(TraceRanksTest, AnErrorInTheFunctionLeavesTheGroupAsItWas) {
 }
 
 // Nobody has called a function of ours that would say more.
-TEST_F(TraceRanksTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
+TEST_F(TraceMultirankTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
   if (size() == 1) return;
   const Group group = new_group();
   if (get_rank() == 0) {
@@ -106,7 +106,7 @@ TEST_F(TraceRanksTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
   abort_process_group(group);
 }
 
-TEST_F(TraceRanksTest, WhatABackendThrowsInAReplayNamesTheNode) {
+TEST_F(TraceMultirankTest, WhatABackendThrowsInAReplayNamesTheNode) {
   if (size() == 1) return;
   const Group group = new_group();
   const Trace its = trace(

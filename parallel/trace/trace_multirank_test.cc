@@ -18,7 +18,7 @@
 
 #include "distrun/functional.h"
 #include "distrun/point_to_point.h"
-#include "parallel/trace/test/trace_ranks_fixture.h"
+#include "parallel/trace/test/trace_multirank_fixture.h"
 
 namespace distrun {
 namespace {
@@ -26,7 +26,7 @@ namespace {
 namespace F = functional;
 using ::testing::HasSubstr;
 
-TEST_F(TraceRanksTest, EveryCollectiveIsRecordedAndReplayed) {
+TEST_F(TraceMultirankTest, EveryCollectiveIsRecordedAndReplayed) {
   for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     const Trace its =
@@ -36,7 +36,7 @@ TEST_F(TraceRanksTest, EveryCollectiveIsRecordedAndReplayed) {
   }
 }
 
-TEST_F(TraceRanksTest, TensorsOfAnyStridesAreCopiedInTheReplayToo) {
+TEST_F(TraceMultirankTest, TensorsOfAnyStridesAreCopiedInTheReplayToo) {
   const auto run = [](bool async_op, bool waits) {
     return [=](const Tensors& x) -> Tensors {
       const at::Tensor columns = (x[0] + 1).t(), all = at::zeros({3, 2 * size()}).t();
@@ -55,7 +55,7 @@ TEST_F(TraceRanksTest, TensorsOfAnyStridesAreCopiedInTheReplayToo) {
   expect_equal(forgotten.replay({input() * 7}), run(false, false)({input() * 7}));
 }
 
-TEST_F(TraceRanksTest, ComplexNumbersAreReplayed) {
+TEST_F(TraceMultirankTest, ComplexNumbersAreReplayed) {
   expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = x[0] * c10::complex<float>(1, 2), other = sum.clone();
     all_reduce(sum);
@@ -64,7 +64,7 @@ TEST_F(TraceRanksTest, ComplexNumbersAreReplayed) {
   });
 }
 
-TEST_F(TraceRanksTest, MessagesAndBarriersAreReplayed) {
+TEST_F(TraceMultirankTest, MessagesAndBarriersAreReplayed) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor from = x[0] + 1, to = at::zeros_like(from);
     barrier();
@@ -96,7 +96,7 @@ TEST_F(TraceRanksTest, MessagesAndBarriersAreReplayed) {
   EXPECT_TRUE(comes_from(its, "c10d.recv_")) << its.str();
 }
 
-TEST_F(TraceRanksTest, GroupsAreThoseOfTheRecording) {
+TEST_F(TraceMultirankTest, GroupsAreThoseOfTheRecording) {
   Group own = new_group({last()}), all = new_group();
   const Trace its = expect_replays([&](const Tensors& x) -> Tensors {
     const at::Tensor one = x[0] + 1, other = x[0] + 2;
@@ -112,7 +112,7 @@ TEST_F(TraceRanksTest, GroupsAreThoseOfTheRecording) {
   EXPECT_THAT(error, HasSubstr("that the trace was made in has been destroyed"));
 }
 
-TEST_F(TraceRanksTest, AutogradCollectivesAndTheirBackwardAreReplayed) {
+TEST_F(TraceMultirankTest, AutogradCollectivesAndTheirBackwardAreReplayed) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor y = x[0].detach().requires_grad_();
     const at::Tensor sum = F::all_reduce(y * y);
@@ -134,7 +134,7 @@ at::Tensor call_functional(const std::string& name, std::vector<c10::IValue> arg
   return arguments.at(0).toTensor();
 }
 
-TEST_F(TraceRanksTest, FunctionalOperatorsAreNodes) {
+TEST_F(TraceMultirankTest, FunctionalOperatorsAreNodes) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor all = call_functional("all_gather_into_tensor", {x[0] + 1, size()});
     return {call_functional("wait_tensor", {all}) * 2};
@@ -149,7 +149,7 @@ TEST_F(TraceRanksTest, FunctionalOperatorsAreNodes) {
   EXPECT_TRUE(comes_from(its, "_c10d_functional.all_gather_into_tensor"));
 }
 
-TEST_F(TraceRanksTest, FunctionalOperatorsThatAreNotWaitedForAreBeforeTheyAreUsed) {
+TEST_F(TraceMultirankTest, FunctionalOperatorsThatAreNotWaitedForAreBeforeTheyAreUsed) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
       at::Tensor sum = call_functional("all_reduce", {x[0] + 1, "sum"});
@@ -163,7 +163,7 @@ TEST_F(TraceRanksTest, FunctionalOperatorsThatAreNotWaitedForAreBeforeTheyAreUse
 }
 
 // They call no operator of _c10d_functional, but those of c10d.
-TEST_F(TraceRanksTest, FunctionalHelpersOfLibTorchAreReplayed) {
+TEST_F(TraceMultirankTest, FunctionalHelpersOfLibTorchAreReplayed) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = c10d::all_reduce(x[0] + 1, "sum", default_group().getGroupName());
     return {c10d::wait_tensor(sum) * 2};
@@ -171,7 +171,7 @@ TEST_F(TraceRanksTest, FunctionalHelpersOfLibTorchAreReplayed) {
   EXPECT_TRUE(comes_from(its, "c10d.allreduce_")) << its.str();
 }
 
-TEST_F(TraceRanksTest, CollectivesOfTheGroupItselfAreReplayed) {
+TEST_F(TraceMultirankTest, CollectivesOfTheGroupItselfAreReplayed) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     Tensors outputs = {at::empty_like(x[0])};
     std::vector<Tensors> inputs = {of_all_ranks([&](int rank) { return x[0] * rank; })};

@@ -9,12 +9,12 @@
 #include <c10/core/InferenceMode.h>
 #include <torch/csrc/jit/testing/file_check.h>
 
-#include "parallel/trace/test/trace_ranks_fixture.h"
+#include "parallel/trace/test/trace_multirank_fixture.h"
 
 namespace distrun {
 namespace {
 
-TEST_F(TraceRanksTest, AWaitIsWhereTheWorkIsWaitedFor) {
+TEST_F(TraceMultirankTest, AWaitIsWhereTheWorkIsWaitedFor) {
   for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     const Trace its = expect_replays([&](const Tensors& x) {
@@ -36,7 +36,7 @@ TEST_F(TraceRanksTest, AWaitIsWhereTheWorkIsWaitedFor) {
   }
 }
 
-TEST_F(TraceRanksTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
+TEST_F(TraceMultirankTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
   for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     // Eagerly nobody may use it so.
@@ -54,7 +54,7 @@ TEST_F(TraceRanksTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
   }
 }
 
-TEST_F(TraceRanksTest, WhatIsStillUnderWayIsWaitedForAtTheEnd) {
+TEST_F(TraceMultirankTest, WhatIsStillUnderWayIsWaitedForAtTheEnd) {
   Work work;
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
@@ -72,7 +72,7 @@ TEST_F(TraceRanksTest, WhatIsStillUnderWayIsWaitedForAtTheEnd) {
 }
 
 // An input that is copied first: contiguous() is called below autograd.
-TEST_F(TraceRanksTest, WhatIsUnderWayIsWaitedForBeforeItIsCopied) {
+TEST_F(TraceMultirankTest, WhatIsUnderWayIsWaitedForBeforeItIsCopied) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
       const at::Tensor sum = x[0] + 1;
@@ -93,7 +93,7 @@ TEST_F(TraceRanksTest, WhatIsUnderWayIsWaitedForBeforeItIsCopied) {
   expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
 }
 
-TEST_F(TraceRanksTest, WhatIsUnderWayIsWaitedForInInferenceMode) {
+TEST_F(TraceMultirankTest, WhatIsUnderWayIsWaitedForInInferenceMode) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
       const c10::InferenceMode mode;
@@ -108,7 +108,7 @@ TEST_F(TraceRanksTest, WhatIsUnderWayIsWaitedForInInferenceMode) {
   expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
 }
 
-TEST_F(TraceRanksTest, FuturesAndResultsOfCopiedTensorsAreThere) {
+TEST_F(TraceMultirankTest, FuturesAndResultsOfCopiedTensorsAreThere) {
   for (const bool is_complex : {false, true}) {
     expect_replays([&](const Tensors& x) -> Tensors {
       const at::Tensor sum = is_complex ? x[0] * c10::complex<float>(1, 2) : (x[0] * 1).t();
@@ -122,7 +122,7 @@ TEST_F(TraceRanksTest, FuturesAndResultsOfCopiedTensorsAreThere) {
   }
 }
 
-TEST_F(TraceRanksTest, WhatIsCompletedHasBeenCopied) {
+TEST_F(TraceMultirankTest, WhatIsCompletedHasBeenCopied) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = (x[0] * 0 + 1).t();
     const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
@@ -133,7 +133,7 @@ TEST_F(TraceRanksTest, WhatIsCompletedHasBeenCopied) {
   EXPECT_EQ(waits_of(its), 1U);
 }
 
-TEST_F(TraceRanksTest, ConsecutiveCollectivesWaitForEachOther) {
+TEST_F(TraceMultirankTest, ConsecutiveCollectivesWaitForEachOther) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = x[0] + x[0];
     all_reduce(sum, ReduceOp::SUM, {.async_op = true}).wait();
@@ -152,7 +152,7 @@ TEST_F(TraceRanksTest, ConsecutiveCollectivesWaitForEachOther) {
 }
 
 // What is sent from one memory at a time need not be waited for in between.
-TEST_F(TraceRanksTest, PartsOfATensorAreUnderWayTogether) {
+TEST_F(TraceMultirankTest, PartsOfATensorAreUnderWayTogether) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor all = x[0].clone();
     const Work first = all_reduce(all.select(0, 0), ReduceOp::SUM, {.async_op = true});
@@ -169,7 +169,7 @@ TEST_F(TraceRanksTest, PartsOfATensorAreUnderWayTogether) {
       ->run(its.str());
 }
 
-TEST_F(TraceRanksTest, AWorkIsWaitedForAfterTheTrace) {
+TEST_F(TraceMultirankTest, AWorkIsWaitedForAfterTheTrace) {
   Work work;
   const at::Tensor kept = input();
   const auto make = [&]() -> Tensors {

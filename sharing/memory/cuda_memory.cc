@@ -14,6 +14,7 @@
 #include <nlohmann/json.hpp>
 
 #include "sharing/memory/holder_presence.h"
+#include "sharing/memory/number_field.h"
 
 namespace distrun::internal {
 
@@ -136,10 +137,10 @@ nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, MessageDescriptor
 }
 
 c10::Storage take_over_cuda(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors) {
-  const auto at = fields.at(0).get<std::size_t>();
-  const auto bytes = fields.at(1).get<std::size_t>();
-  const auto index = fields.at(2).get<c10::DeviceIndex>();
-  const auto offset = fields.at(5).get<std::ptrdiff_t>();
+  const auto at = number_field<std::size_t>(fields.at(0));
+  const auto bytes = number_field<std::size_t>(fields.at(1));
+  const auto index = number_field<c10::DeviceIndex>(fields.at(2));
+  const auto offset = number_field<std::ptrdiff_t>(fields.at(5));
   TORCH_CHECK_VALUE(at < descriptors.size() && index >= 0 && offset >= 0, "CUDA memory ",
                     fields.dump());
   const c10::Device device(c10::kCUDA, index);
@@ -147,7 +148,7 @@ c10::Storage take_over_cuda(const nlohmann::json& fields, std::vector<UniqueFd>&
   auto taken = std::make_unique<Taken>(
       Taken{nullptr,
             HolderPresence::taken_over(std::move(descriptors[at]),
-                                       {.put = -1, .get = fields.at(3).get<int>()}),
+                                       {.put = -1, .get = number_field<int>(fields.at(3))}),
             device});
   char* data = nullptr;
   if (bytes > 0) {

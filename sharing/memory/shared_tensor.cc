@@ -70,12 +70,4 @@ bool is_shared(const at::Tensor& tensor) {
   return internal::shared_memory_of(storage) >= 0;
 }
 
-SharedTensor::SharedTensor(const at::Tensor& tensor) : tensor_(tensor) {
-  check_can_be_shared(tensor);
-  TORCH_CHECK_VALUE(tensor.is_leaf(),
-                    "share a tensor: it is the result of a computation with gradients, which stays "
-                    "in this process: share its detach()");
-  share_storage(*tensor.storage().unsafeGetStorageImpl());
-}
-
 }  // namespace distrun

@@ -22,6 +22,7 @@
 namespace distrun {
 namespace {
 
+using internal::SharedTensor;
 using testing::ChildProcess;
 using testing::error_of;
 using ::testing::HasSubstr;

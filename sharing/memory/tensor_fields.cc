@@ -14,6 +14,8 @@
 #include <c10/util/Exception.h>
 #include <nlohmann/json.hpp>
 
+#include "distrun/shared_tensor.h"
+#include "sharing/memory/number_field.h"
 #include "sharing/memory/shared_memory.h"
 #ifdef DISTRUN_CUDA
 #include "sharing/memory/cuda_memory.h"
@@ -39,19 +41,27 @@ struct View {
 };
 
 std::int64_t index(const nlohmann::json& field, std::size_t count) {
-  const auto value = field.get<std::int64_t>();
+  const auto value = number_field<std::int64_t>(field);
   TORCH_CHECK_VALUE(value >= 0 && static_cast<std::size_t>(value) < count, "number ", value, " of ",
                     count);
   return value;
 }
 
+std::vector<std::int64_t> numbers_in(const nlohmann::json& fields) {
+  TORCH_CHECK_VALUE(fields.is_array(), fields.type_name(), " instead of a list of numbers");
+  std::vector<std::int64_t> numbers;
+  numbers.reserve(fields.size());
+  for (const auto& field : fields) numbers.push_back(number_field<std::int64_t>(field));
+  return numbers;
+}
+
 View view_of(const nlohmann::json& fields) {
   return {.type = static_cast<at::ScalarType>(
               index(fields.at(1), static_cast<std::size_t>(at::ScalarType::Undefined))),
-          .offset = fields.at(2).get<std::int64_t>(),
-          .bits = fields.at(3).get<std::int64_t>(),
-          .sizes = fields.at(4).get<std::vector<std::int64_t>>(),
-          .strides = fields.at(5).get<std::vector<std::int64_t>>()};
+          .offset = number_field<std::int64_t>(fields.at(2)),
+          .bits = number_field<std::int64_t>(fields.at(3)),
+          .sizes = numbers_in(fields.at(4)),
+          .strides = numbers_in(fields.at(5))};
 }
 
 // The bytes of storage that are used; less than 0 where they cannot be counted.
@@ -107,11 +117,9 @@ c10::Storage map_storage(const nlohmann::json& fields, std::vector<UniqueFd>& de
   if (fields.size() > 2) return take_over_cuda(fields, descriptors);
 #endif
   const auto at = static_cast<std::size_t>(index(fields.at(0), descriptors.size()));
-  const auto bytes = fields.at(1).get<std::int64_t>();
-  TORCH_CHECK_VALUE(bytes >= 0, bytes, " bytes");
-  auto count = static_cast<std::size_t>(bytes);
-  return c10::Storage(c10::Storage::use_byte_size_t(), count,
-                      map_shared_memory(std::move(descriptors[at]), count));
+  const auto bytes = number_field<std::size_t>(fields.at(1));
+  return c10::Storage(c10::Storage::use_byte_size_t(), bytes,
+                      map_shared_memory(std::move(descriptors[at]), bytes));
 }
 
 nlohmann::json storage_fields(const c10::StorageImpl& storage, MessageDescriptors& descriptors) {
@@ -126,6 +134,13 @@ nlohmann::json storage_fields(const c10::StorageImpl& storage, MessageDescriptor
 }
 
 }  // namespace
+
+SharedTensor::SharedTensor(const at::Tensor& tensor) : tensor_(tensor) {
+  TORCH_CHECK_VALUE(!tensor.defined() || tensor.is_leaf(),
+                    "share a tensor: it is the result of a computation with gradients, which stays "
+                    "in this process: share its detach()");
+  share_memory_(tensor);
+}
 
 nlohmann::json hand_over(const std::vector<SharedTensor>& tensors,
                          MessageDescriptors& descriptors) {
@@ -144,20 +159,20 @@ nlohmann::json hand_over(const std::vector<SharedTensor>& tensors,
   return {{"storages", std::move(storages)}, {"tensors", std::move(views)}};
 }
 
-std::vector<SharedTensor> taken_over(const nlohmann::json& fields,
-                                     std::vector<UniqueFd>& descriptors) {
+std::vector<at::Tensor> taken_over(const nlohmann::json& fields,
+                                   std::vector<UniqueFd>& descriptors) {
   try {
     std::vector<c10::Storage> storages;
     for (const auto& storage : fields.at("storages")) {
       storages.push_back(map_storage(storage, descriptors));
     }
-    std::vector<SharedTensor> tensors;
+    std::vector<at::Tensor> tensors;
     for (const auto& tensor : fields.at("tensors")) {
       const c10::Storage& storage =
           storages[static_cast<std::size_t>(index(tensor.at(0), storages.size()))];
       const View view = view_of(tensor);
       check_bounds(view, storage);
-      tensors.emplace_back(TakenOver(), make_tensor(view, storage));
+      tensors.push_back(make_tensor(view, storage));
     }
     return tensors;
   } catch (const nlohmann::json::exception& error) {

@@ -19,10 +19,10 @@
 
 #include <vector>
 
+#include <ATen/core/Tensor.h>
 #include <nlohmann/json_fwd.hpp>
 
 #include "common/os/unique_fd.h"
-#include "distrun/shared_tensor.h"
 
 namespace distrun::internal {
 
@@ -33,12 +33,25 @@ struct MessageDescriptors {
   std::vector<UniqueFd> owned;
 };
 
+// A tensor that can be handed over: its storage is shared memory.
+class SharedTensor {
+ public:
+  // Shares it in place, as share_memory_() does, and throws what that throws; c10::ValueError, too,
+  // where the tensor requires a gradient and is no leaf.
+  explicit SharedTensor(const at::Tensor& tensor);
+
+  const at::Tensor& tensor() const { return tensor_; }
+
+ private:
+  at::Tensor tensor_;
+};
+
 // Tensors of one storage go with one descriptor, and share a storage again where they are taken
 // over.
 nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, MessageDescriptors& descriptors);
 
 // Takes the descriptors that it uses: they are empty afterwards.
-std::vector<SharedTensor> taken_over(const nlohmann::json& fields,
-                                     std::vector<UniqueFd>& descriptors);
+std::vector<at::Tensor> taken_over(const nlohmann::json& fields,
+                                   std::vector<UniqueFd>& descriptors);
 
 }  // namespace distrun::internal

@@ -35,7 +35,7 @@ std::vector<UniqueFd> duplicates(const std::vector<int>& descriptors) {
 struct Message {
   json fields;
   internal::MessageDescriptors descriptors;
-  std::vector<SharedTensor> tensors;
+  std::vector<internal::SharedTensor> tensors;
 };
 
 Message handed_over(const std::vector<at::Tensor>& tensors) {
@@ -47,11 +47,7 @@ Message handed_over(const std::vector<at::Tensor>& tensors) {
 
 std::vector<at::Tensor> taken_over(const json& fields, const std::vector<int>& descriptors) {
   auto received = duplicates(descriptors);
-  std::vector<at::Tensor> tensors;
-  for (const auto& tensor : internal::taken_over(fields, received)) {
-    tensors.push_back(tensor.tensor());
-  }
-  return tensors;
+  return internal::taken_over(fields, received);
 }
 
 at::Tensor through(const at::Tensor& tensor) {
@@ -198,6 +194,9 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
       {"/storages/0/0", "x"},
       {"/storages/0/1", 25},
       {"/storages/0/1", -1},
+      {"/storages/0/1", 24.5},
+      {"/storages/0/1", 1e300},
+      {"/storages/0/0", 0.5},
       {"/storages/1/0", 0},  // The descriptor is taken.
       {"/tensors/0/0", 2},
       {"/tensors/0/0", -1},
@@ -207,14 +206,23 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
       {"/tensors/0/2", 1},
       {"/tensors/0/2", -1},
       {"/tensors/0/2", INT64_MAX},
+      {"/tensors/0/2", 0.5},
+      {"/tensors/0/2", 1e300},
+      {"/tensors/0/2", std::uint64_t{1} << 63},
+      {"/tensors/0/3", 0.5},
       {"/tensors/0/3", 2},  // No conjugate of a float.
       {"/tensors/1/3", 1},  // No gradient of an int.
       {"/tensors/0/4/0", 3},
       {"/tensors/0/4/0", -1},
       {"/tensors/0/4", {INT64_MAX, INT64_MAX}},
+      {"/tensors/0/4", {{"size", 2}}},
+      {"/tensors/0/4/0", 1.5},
+      {"/tensors/0/4/0", 1e300},
+      {"/tensors/0/4/0", std::uint64_t{1} << 63},
       {"/tensors/0/5/0", 4},
       {"/tensors/0/5/0", -3},
       {"/tensors/0/5/0", INT64_MAX},
+      {"/tensors/0/5/0", 1e300},
       {"/tensors/0/5", {3}},
       {"/tensors/0", {0}},
   };
@@ -228,6 +236,33 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
   EXPECT_THROW(taken_over(json::object(), message.descriptors.all), c10::ValueError);
   EXPECT_THROW(taken_over(message.fields, {}), c10::ValueError);
   EXPECT_EQ(open_descriptors(), before);
+}
+
+// Each of these overflows in one computation of the bounds, and would be within the memory if that
+// one wrapped around.
+TEST(TensorFieldsTest, BoundsThatOverflowAreErrors) {
+  const Message message = handed_over({at::ones({2, 3})});
+  struct Case {
+    json sizes, strides;
+    std::int64_t offset = 0;
+  };
+  constexpr std::int64_t k2To32 = std::int64_t{1} << 32, k2To62 = std::int64_t{1} << 62;
+  const std::vector<Case> cases = {
+      {.sizes = {k2To32, k2To32}, .strides = {0, 0}},             // The count of elements.
+      {.sizes = {k2To32 + 1, 1}, .strides = {k2To32, 0}},         // How far a dimension reaches.
+      {.sizes = {3, 3}, .strides = {k2To62, k2To62}},             // How far they reach together.
+      {.sizes = {1, 1}, .strides = {0, 0}, .offset = INT64_MAX},  // The end of the first one.
+      {.sizes = {1, 1}, .strides = {0, 0}, .offset = k2To62},     // The same in bytes.
+  };
+  for (const Case& bad : cases) {
+    json fields = message.fields;
+    json& tensor = fields["tensors"][0];
+    tensor[4] = bad.sizes;
+    tensor[5] = bad.strides;
+    tensor[2] = bad.offset;
+    SCOPED_TRACE(tensor.dump());
+    EXPECT_THROW(taken_over(fields, message.descriptors.all), c10::ValueError);
+  }
 }
 
 TEST(TensorFieldsTest, WhateverComesIsAnErrorOrWithinTheMemory) {

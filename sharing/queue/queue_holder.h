@@ -20,10 +20,12 @@
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "common/os/packet_socket.h"
 #include "common/os/unique_fd.h"
+#include "distrun/tensor_queue.h"
 #include "sharing/memory/holder_presence.h"
 
 namespace distrun::internal {
@@ -95,6 +97,14 @@ class QueueHolder {
   mutable std::mutex put_mutex_;
   mutable std::atomic<bool> had_others_;
   std::optional<HolderPresence> for_child_;  // While fork() is at work.
+};
+
+// What a TensorQueue holds.
+struct TensorQueueAccess {
+  static TensorQueue make(std::shared_ptr<const QueueHolder> holder) {
+    return TensorQueue(std::move(holder));
+  }
+  static const QueueHolder& holder(const TensorQueue& queue) { return queue.holder(); }
 };
 
 }  // namespace distrun::internal

@@ -13,6 +13,7 @@
 
 #include "distrun/result.h"
 #include "sharing/memory/memory_file.h"
+#include "sharing/memory/number_field.h"
 #include "sharing/queue/queue_holder.h"
 
 namespace distrun::internal {
@@ -102,7 +103,7 @@ void move_out_of_packet(PackedItem& packed) {
 }
 
 UniqueFd take(std::vector<UniqueFd>& descriptors, const Json& field) {
-  const auto at = field.get<std::size_t>();
+  const auto at = number_field<std::size_t>(field);
   TORCH_CHECK_VALUE(at < descriptors.size(), "there is no descriptor ", at);
   return std::move(descriptors[at]);
 }
@@ -138,9 +139,7 @@ TensorQueue::Item unpack(Packet packet) {
   try {
     auto [fields, descriptors] = open(std::move(packet));
     TensorQueue::Item item;
-    for (const SharedTensor& shared : taken_over(fields.at("tensors"), descriptors)) {
-      item.tensors.push_back(shared.tensor());
-    }
+    item.tensors = taken_over(fields.at("tensors"), descriptors);
     const auto& text = fields.at("text").get_binary();
     item.text.assign(text.begin(), text.end());
     return item;

@@ -18,7 +18,6 @@
 #include <vector>
 
 #include "common/os/packet_socket.h"
-#include "distrun/shared_tensor.h"
 #include "distrun/tensor_queue.h"
 #include "sharing/memory/tensor_fields.h"
 

@@ -4,7 +4,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "sharing/queue/deadline.h"
+#include "common/deadline.h"
 #include "sharing/queue/queue_holder.h"
 #include "sharing/queue/queue_item.h"
 
@@ -14,7 +14,6 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using internal::Ability;
-using internal::deadline_after;
 
 template <class Thrown, class... Parts>
 [[noreturn]] void throw_queue_error(const Parts&... parts) {

@@ -150,7 +150,7 @@ TEST(TensorQueueProcessesTest, ManyProcessesNeverPutMoreThanThereIsRoomFor) {
 
 // A child that is putting, until it is told to end that.
 bool hold_up(const TensorQueue& queue, int socket) {
-  const internal::HolderPresence& own = queue.holder().parts().presence;
+  const internal::HolderPresence& own = internal::TensorQueueAccess::holder(queue).parts().presence;
   const bool is_held = own.try_lock_put();
   say(socket);
   const bool is_told = !receive_packet(socket).value().has_ended;

@@ -4,7 +4,7 @@
 
 #include <c10/util/Exception.h>
 
-#include "sharing/queue/deadline.h"
+#include "common/deadline.h"
 #include "sharing/spawn/process_set.h"
 
 namespace distrun {
@@ -19,14 +19,12 @@ internal::ProcessSet& ProcessContext::set() const {
   return *set_;
 }
 
-void ProcessContext::join() { set().join(); }
-
-bool ProcessContext::join(std::chrono::milliseconds timeout) {
-  return set().join(internal::deadline_after(timeout));
+bool ProcessContext::join(std::optional<std::chrono::milliseconds> timeout) {
+  return timeout ? set().join(deadline_after(*timeout)) : set().join();
 }
 
 void ProcessContext::finish(std::chrono::milliseconds timeout) {
-  set().finish(internal::deadline_after(timeout), timeout);
+  set().finish(deadline_after(timeout), timeout);
 }
 
 std::vector<pid_t> ProcessContext::pids() const { return set().pids(); }

@@ -15,9 +15,9 @@
 #include <pthread.h>
 #include <sys/epoll.h>
 
+#include "common/deadline.h"
 #include "common/os/packet_socket.h"
 #include "distrun/result.h"
-#include "sharing/queue/deadline.h"
 
 namespace distrun::internal {
 

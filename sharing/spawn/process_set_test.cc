@@ -11,8 +11,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "common/os/packet_socket.h"
-#include "sharing/queue/deadline.h"
 #include "sharing/spawn/worker_message.h"
 
 namespace distrun::internal {

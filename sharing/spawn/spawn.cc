@@ -9,15 +9,21 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "common/deadline.h"
 #include "common/text/parse_number.h"
 #include "distrun/shared_tensor.h"
-#include "sharing/queue/deadline.h"
 #include "sharing/spawn/process_set.h"
 #include "sharing/spawn/registered_function.h"
 #include "sharing/spawn/spawn_call.h"
 #include "sharing/spawn/spawn_worker.h"
 
 namespace distrun {
+
+struct internal::ProcessContextAccess {
+  static ProcessContext make(std::unique_ptr<ProcessSet> set) {
+    return ProcessContext(std::move(set));
+  }
+};
 
 namespace {
 
@@ -40,7 +46,7 @@ void check_call(bool is_function, int nprocs, const SpawnOptions& options) {
 
 // Of the time that a call has, from its entry on.
 struct Limit {
-  explicit Limit(milliseconds time) : timeout(time), until(internal::deadline_after(time)) {}
+  explicit Limit(milliseconds time) : timeout(time), until(deadline_after(time)) {}
 
   milliseconds timeout;
   ProcessSet::Clock::time_point until;
@@ -131,12 +137,13 @@ void spawn(const std::function<void(int)>& function, int nprocs, const SpawnOpti
 
 ProcessContext start_processes(const SpawnFunction& function, int nprocs, SpawnOptions options) {
   const Limit limit(kStartTimeout);
-  return ProcessContext(start_registered(function, nprocs, std::move(options), limit));
+  return internal::ProcessContextAccess::make(
+      start_registered(function, nprocs, std::move(options), limit));
 }
 
 ProcessContext start_processes(const std::function<void(int)>& function, int nprocs,
                                const SpawnOptions& options) {
-  return ProcessContext(start_unregistered(function, nprocs, options));
+  return internal::ProcessContextAccess::make(start_unregistered(function, nprocs, options));
 }
 
 }  // namespace distrun

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/os/packet_socket.h"
+#include "sharing/memory/number_field.h"
 #include "sharing/queue/queue_fields.h"
 
 namespace distrun::internal {
@@ -105,10 +106,10 @@ std::optional<ReceivedCall> receive_call(int control) {
   TORCH_CHECK_VALUE(head->descriptors.size() == 1, "take over arguments: no lifeline");
   const Json sizes = checked([&] { return Json::parse(head->bytes); });
   const auto size = [&](const char* what) {
-    return checked([&] { return sizes.at(what).get<std::size_t>(); });
+    return checked([&] { return number_field<std::size_t>(sizes.at(what)); });
   };
   const auto bytes = size("bytes"), descriptors = size("descriptors");
-  ReceivedCall call{.index = checked([&] { return sizes.at("index").get<int>(); }),
+  ReceivedCall call{.index = checked([&] { return number_field<int>(sizes.at("index")); }),
                     .lifeline = std::move(head->descriptors[0]),
                     .queue_bytes = size("queue bytes")};
   while (call.bytes.size() < bytes || call.descriptors.size() < descriptors) {
@@ -130,9 +131,7 @@ SpawnCall ReceivedCall::unpack() {
     const Json fields = Json::from_cbor(bytes.begin(), queues_begin);
     const Json queues = Json::from_cbor(queues_begin, bytes.end());
     SpawnCall call{.function = fields.at("function").get<std::string>(), .index = index};
-    for (const SharedTensor& shared : taken_over(fields.at("tensors"), descriptors)) {
-      call.arguments.tensors.push_back(shared.tensor());
-    }
+    call.arguments.tensors = taken_over(fields.at("tensors"), descriptors);
     for (const Json& queue : queues) {
       call.arguments.queues.push_back(taken_over_queue(queue, descriptors));
     }

@@ -16,6 +16,7 @@
 #include <fmt/format.h>
 #include <netdb.h>
 
+#include "common/deadline.h"
 #include "common/units.h"
 #include "store/network/endpoint_text.h"
 #include "store/network/look_up.h"
@@ -79,7 +80,7 @@ struct StoreClient::Impl {
   tcp::endpoint own;
   bool broken = false;  // Where in the stream of answers this is, is not known any more.
 
-  Clock::time_point soon() const { return Clock::now() + reply_timeout; }
+  Clock::time_point soon() const { return deadline_after(reply_timeout); }
 
   std::string name() const { return "store at " + address.text(); }
 
@@ -98,7 +99,7 @@ struct StoreClient::Impl {
   }
 
   Result<void> connect(milliseconds timeout) {
-    const auto begin = Clock::now(), deadline = begin + timeout;
+    const auto begin = Clock::now(), deadline = deadline_after(timeout, begin);
     ResolvedAddresses endpoints;
     error_code not_numeric;
     const auto numeric = asio::ip::make_address(address.host, not_numeric);
@@ -244,7 +245,7 @@ struct StoreClient::Impl {
 
   // Of a request that the store answers when it sees fit.
   Result<void> wait(const std::string& bytes, std::optional<milliseconds> timeout) {
-    const auto deadline = timeout ? Clock::now() + *timeout : Clock::time_point::max();
+    const auto deadline = timeout ? deadline_after(*timeout) : Clock::time_point::max();
     if (const auto sent = send(bytes); !sent) return sent.error();
     auto answer = receive_until(1, deadline);
     if (answer && answer->front() == kStopWaiting) return {};

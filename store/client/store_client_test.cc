@@ -68,6 +68,16 @@ TEST_F(StoreClientTest, AWaitMayHaveNoTimeOut) {
   EXPECT_TRUE(waits.get());
 }
 
+TEST_F(StoreClientTest, TheLongestTimeOutIsNotOverAtOnce) {
+  constexpr auto kLongest = milliseconds::max();
+  auto store = StoreClient::connect({"127.0.0.1", port_}, kLongest, kLongest);
+  ASSERT_TRUE(store);
+  auto waits = std::async(std::launch::async, [&] { return store->wait({"a"}, kLongest); });
+  ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
+  ASSERT_TRUE(client().set("a", ""));
+  EXPECT_TRUE(waits.get());
+}
+
 TEST_F(StoreClientTest, ATimeOutLeavesTheConnectionUsable) {
   StoreClient store = client();
   const auto waited = store.wait({"never"}, milliseconds(20));

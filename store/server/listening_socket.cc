@@ -66,8 +66,8 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
 Result<tcp::acceptor> listening_socket(boost::asio::io_context& io,
                                        const StoreServer::Options& options) {
   tcp::acceptor acceptor(io);
-  const auto listens = options.listen_fd >= 0 ? take_over(acceptor, options.listen_fd)
-                                              : bind_and_listen(acceptor, options);
+  const auto listens = options.listen_fd ? take_over(acceptor, *options.listen_fd)
+                                         : bind_and_listen(acceptor, options);
   if (!listens) return listens.error();
   // Accepted sockets inherit these.  Without the first replies are late, not wrong; by the second
   // a machine that has gone without a word is noticed in the end.

@@ -109,7 +109,7 @@ TEST_F(StoreServerTest, TakesOverADescriptorThatListens) {
 TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
   const UniqueFd unix_socket(::socket(AF_UNIX, SOCK_STREAM, 0)),
       udp(::socket(AF_INET, SOCK_DGRAM, 0)), idle(::socket(AF_INET, SOCK_STREAM, 0));
-  for (const int fd : {0, 1 << 20, unix_socket.get(), udp.get(), idle.get()}) {
+  for (const int fd : {-1, 0, 1 << 20, unix_socket.get(), udp.get(), idle.get()}) {
     asio::io_context io;
     const auto server = StoreServer::listen(io, {.listen_fd = fd});
     ASSERT_TRUE(server.has_error());

@@ -14,11 +14,11 @@ namespace {
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
   const auto first = connect_gloo("0", options()), second = connect_gloo("1", options());
-  RoundRobin group({first, second});
+  const auto group = make_round_robin({first, second});
   // One more than there are groups: the first has its turn again.
   for (int i = 0; i < 3; ++i) {
     const at::Tensor tensor = at::full({100, 100}, float(rank()));
-    broadcast(group, {tensor}, /*root=*/0)->wait();
+    broadcast(*group, {tensor}, /*root=*/0)->wait();
     EXPECT_TENSORS_EQUAL(tensor, at::zeros({100, 100})) << "collective " << i;
   }
   EXPECT_EQ(first->getSequenceNumberForGroup(), 2u);
@@ -27,10 +27,11 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin_create_destroy, {.ranks = 4}) {
   for (const std::string life : {"first", "second"}) {
-    RoundRobin group({connect_gloo(life + "0", options()), connect_gloo(life + "1", options())});
+    const auto group = make_round_robin(
+        {connect_gloo(life + "0", options()), connect_gloo(life + "1", options())});
     for (int i = 0; i < 3; ++i) {
       const at::Tensor tensor = at::ones({10, 10});
-      allreduce(group, {tensor})->wait();
+      allreduce(*group, {tensor})->wait();
       EXPECT_TENSORS_EQUAL(tensor, at::full({10, 10}, float(world_size())))
           << life << " life, collective " << i;
     }

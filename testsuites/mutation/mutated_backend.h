@@ -4,7 +4,7 @@
 
 #include <vector>
 
-#include "distrun/detail/forwarding_backend.h"
+#include "backends/group/forwarding_backend.h"
 #include "testsuites/mutation/lost_output.h"
 #include "testsuites/mutation/mutation.h"
 

@@ -5,12 +5,15 @@
 
 #include <torch/cuda.h>
 
+#include "distrun/backend_registry.h"
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
 
 namespace distrun {
 
 void DefaultGroupTest::SetUp() {
+  if (!is_backend_available(backend()))
+    GTEST_SKIP() << "no backend " << backend() << " is registered";
   ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   init_process_group(backend(), {.timeout = std::chrono::seconds(30)});
 }

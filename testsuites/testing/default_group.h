@@ -10,7 +10,8 @@
 
 namespace distrun {
 
-// Every rank is in the default group, "gloo" on the loopback, when the test begins.
+// Every rank is in the default group, "gloo" on the loopback, when the test begins.  A test whose
+// backend is not registered is skipped.
 class DefaultGroupTest : public DistributedTest {
  protected:
   void SetUp() override;

@@ -32,7 +32,7 @@ class UnwrittenMemoryIsSeen {
 };
 
 // A test of ranks who enters worlds by itself.
-class FakeWorldTest : public RanksTest {
+class FakeWorldTest : public MultirankTest {
  protected:
   void SetUp() override {}
   void TearDown() override { leave(); }

@@ -1,4 +1,4 @@
-// For the tests of Join: a rank that trains as a pattern says.  join_parity_ranks.py does the same
+// For the tests of Join: a rank that trains as a pattern says.  join_parity_worker.py does the same
 // in Python.
 #pragma once
 

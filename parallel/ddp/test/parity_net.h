@@ -26,7 +26,7 @@ struct NetParts {
 };
 
 // Small and large parameters, two dtypes, buffers, and parts that not every forward uses.
-// In ddp_parity_ranks.py it is Net.
+// In ddp_parity_worker.py it is Net.
 struct ParityNetImpl : torch::nn::Module {
   torch::nn::Embedding words{nullptr};
   torch::nn::Linear hidden{nullptr};

@@ -36,13 +36,10 @@ inline constexpr std::chrono::seconds kLong{50};
 
 inline std::vector<at::Tensor> receive_tensors(int socket) {
   auto packet = receive_packet(socket).value();
-  std::vector<at::Tensor> tensors;
-  for (auto& shared :
-       internal::taken_over(nlohmann::json::parse(packet.bytes), packet.descriptors)) {
-    tensors.push_back(shared.tensor());
-  }
-  return tensors;
+  return internal::taken_over(nlohmann::json::parse(packet.bytes), packet.descriptors);
 }
+
+using internal::SharedTensor;
 
 inline void send_to(int socket, const std::vector<SharedTensor>& tensors) {
   internal::MessageDescriptors descriptors;

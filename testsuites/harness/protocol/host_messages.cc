@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/text/json_number.h"
 #include "testsuites/harness/protocol/process_end_json.h"
 
 namespace distrun {
@@ -19,8 +20,8 @@ std::string text_from(const nlohmann::json& value) {
 }
 
 ProcessEnd end_from(const nlohmann::json& value) {
-  if (value.contains("signal")) return KilledBy{value.at("signal").get<int>()};
-  return ExitedWith{value.at("exit_code").get<int>()};
+  if (value.contains("signal")) return KilledBy{required_number<int>(value.at("signal"))};
+  return ExitedWith{required_number<int>(value.at("exit_code"))};
 }
 
 std::string packet_of(const nlohmann::json& message) {
@@ -42,15 +43,15 @@ nlohmann::json to_json(const RankEnded& ended) {
 FromHost from_host(const nlohmann::json& message) {
   const auto what = message.at("message").get<std::string>();
   if (what == "ready") return HostReady{};
-  const auto key = message.at("key").get<std::uint64_t>();
-  if (what == "forked") return RankForked{key, message.at("pid").get<pid_t>()};
+  const auto key = required_number<std::uint64_t>(message.at("key"));
+  if (what == "forked") return RankForked{key, required_number<pid_t>(message.at("pid"))};
   if (what == "not_forked") return RankNotForked{key, message.at("problem").get<std::string>()};
   if (what == "ended") return RankEnded{key, end_from(message.at("end"))};
   throw std::runtime_error("there is no message '" + what + "'");
 }
 
 ToHost to_host(const nlohmann::json& message) {
-  ForkRank fork{.key = message.at("key").get<std::uint64_t>(),
+  ForkRank fork{.key = required_number<std::uint64_t>(message.at("key")),
                 .test = message.at("test").get<std::string>(),
                 .mark = message.at("mark").get<std::string>(),
                 .folder = text_from(message.at("folder")),

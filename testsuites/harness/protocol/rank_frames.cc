@@ -5,6 +5,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "common/text/json_number.h"
 #include "common/units.h"
 
 namespace distrun {
@@ -47,13 +48,13 @@ nlohmann::json to_json(const TestDone& done) {
 }
 
 TestDone done_from(const nlohmann::json& payload) {
-  TestDone done{.assertions = payload.at("assertions").get<int>(), .collectives = {}};
+  TestDone done{.assertions = required_number<int>(payload.at("assertions")), .collectives = {}};
   for (const nlohmann::json& one : payload.at("collectives")) {
     done.collectives.push_back(
         {.op = one.at("op").get<std::string>(),
          .sizes = one.at("sizes").get<std::vector<std::vector<std::int64_t>>>(),
          .dtype = one.at("dtype").get<std::string>(),
-         .count = one.at("count").get<int>()});
+         .count = required_number<int>(one.at("count"))});
   }
   return done;
 }
@@ -62,7 +63,7 @@ RankFrame frame_from(const nlohmann::json& payload) {
   const auto kind = payload.at("frame").get<std::string>();
   if (kind == "failure") {
     return AssertionFailed{{.file = payload.at("file").get<std::string>(),
-                            .line = payload.at("line").get<int>(),
+                            .line = required_number<int>(payload.at("line")),
                             .message = payload.at("message").get<std::string>()}};
   }
   if (kind == "skip") return SkipAsked{payload.at("reason").get<std::string>()};

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
+#include "common/text/json_number.h"
 #include "common/text/parse_number.h"
 #include "common/text/printable.h"
 #include "testsuites/harness/protocol/process_end_json.h"
@@ -19,6 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownListBytes = 200;
+constexpr std::int64_t kTimeoutMsMax = 1'000'000'000'000;  // As of --timeout.
 
 Json json_of(const std::optional<std::chrono::milliseconds>& timeout) {
   return timeout ? Json(timeout->count()) : Json(nullptr);
@@ -111,22 +113,18 @@ class TestReader {
   template <class Number>
   Number number(std::string_view name, const Json& value, Number min,
                 Number max = std::numeric_limits<Number>::max()) {
-    const bool fits =
-        value.is_number_integer() &&
-        (value.is_number_unsigned() ? std::in_range<Number>(value.get<std::uint64_t>())
-                                    : std::in_range<Number>(value.get<std::int64_t>()));
-    require(fits, name, "it is no whole number, or too large");
-    if (!fits) return min;
-    const auto is = value.get<Number>();
-    require(is >= min, name, fmt::format("{} is less than {}", is, min));
-    require(is <= max, name, fmt::format("{} is more than {}", is, max));
-    return is;
+    const auto is = whole_number<Number>(value);
+    require(is.has_value(), name, "it is no whole number, or too large");
+    if (!is) return min;
+    require(*is >= min, name, fmt::format("{} is less than {}", *is, min));
+    require(*is <= max, name, fmt::format("{} is more than {}", *is, max));
+    return *is;
   }
 
   void read_timeout(std::optional<std::chrono::milliseconds>& into) {
     const Json* value = field("timeout_ms");
     if (value == nullptr || value->is_null()) return;
-    into = std::chrono::milliseconds(number("timeout_ms", *value, std::int64_t{1}));
+    into = std::chrono::milliseconds(number("timeout_ms", *value, std::int64_t{1}, kTimeoutMsMax));
   }
 
   void read_backends(std::vector<std::string>& into) {

@@ -122,6 +122,8 @@ TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
             "test s.C.t: \"min_gpus\": it is no whole number, or too large");
   EXPECT_EQ(problem_of(R"("ranks_max": -1)"), "test s.C.t: \"ranks_max\": -1 is less than 0");
   EXPECT_EQ(problem_of(R"("timeout_ms": 0)"), "test s.C.t: \"timeout_ms\": 0 is less than 1");
+  EXPECT_EQ(problem_of(R"("timeout_ms": 1000000000001)"),
+            "test s.C.t: \"timeout_ms\": 1000000000001 is more than 1000000000000");
   EXPECT_EQ(problem_of(R"("timeout_ms": null)"), "none");
   EXPECT_EQ(problem_of(R"("timeout_ms": 1.5)"),
             "test s.C.t: \"timeout_ms\": it is no whole number, or too large");

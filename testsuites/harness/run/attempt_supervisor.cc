@@ -3,10 +3,14 @@
 #include <algorithm>
 #include <utility>
 
+#include "common/deadline.h"
+
 namespace distrun {
 
 AttemptSupervisor::AttemptSupervisor(const Options& options, int ranks, TimePoint now)
-    : options_(options), ranks_(static_cast<std::size_t>(ranks)), deadline_(now + options.timeout) {
+    : options_(options),
+      ranks_(static_cast<std::size_t>(ranks)),
+      deadline_(deadline_after(options.timeout, now)) {
   if (is_looked_at()) deadline_.reset();
 }
 
@@ -24,7 +28,7 @@ void AttemptSupervisor::handle(const RankSeenToEnd& event, TimePoint now) {
   if (phase_ == Phase::kAsking) return handle(RankAnswered{event.rank}, now);
   worst_ = std::max(worst_, event.outcome);
   if (phase_ != Phase::kRunning || is_looked_at()) return;
-  if (!deadline_) deadline_ = now + options_.timeout;
+  if (!deadline_) deadline_ = deadline_after(options_.timeout, now);
   if (event.rank != options_.looked_at && event.outcome == RankOutcome::kPassed) return;
   if (worst_ == RankOutcome::kPassed) return;
   const bool failed = worst_ == RankOutcome::kFailed;
@@ -48,7 +52,7 @@ void AttemptSupervisor::handle(const AttemptInterrupted&, TimePoint now) {
 }
 
 void AttemptSupervisor::handle(const AttemptPaused& event, TimePoint) {
-  if (deadline_) *deadline_ += event.how_long;
+  if (deadline_) deadline_ = postponed(*deadline_, event.how_long);
 }
 
 void AttemptSupervisor::handle(const AttemptTick&, TimePoint now) {

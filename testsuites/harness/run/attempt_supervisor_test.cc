@@ -43,6 +43,12 @@ TEST_F(AttemptSupervisorTest, FinishesWhenAllHaveEnded) {
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
 }
 
+TEST_F(AttemptSupervisorTest, ATimeOutOfAnyLengthEndsInTheFuture) {
+  const AttemptSupervisor patient({.timeout = milliseconds::max()}, 1,
+                                  start_ + std::chrono::hours(1));
+  EXPECT_EQ(patient.next_deadline(), AttemptSupervisor::TimePoint::max());
+}
+
 TEST_F(AttemptSupervisorTest, PeersOfOneThatSkipsHaveSomeSecondsToSkipToo) {
   step(RankSeenToEnd{1, kSkipped}, seconds(1));
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(6));

@@ -6,48 +6,31 @@
 #include <utility>
 
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <fmt/format.h>
-#include <unistd.h>
 
 #include "launcher/process/child_reaper.h"
 #include "testsuites/harness/run/attempt_run.h"
 #include "testsuites/harness/run/host_pool.h"
 #include "testsuites/harness/run/leaked_processes.h"
 #include "testsuites/harness/run/result_ledger.h"
-#include "testsuites/harness/run/schedule.h"
+#include "testsuites/harness/run/run_pause.h"
+#include "testsuites/harness/run/test_queue.h"
 
 namespace distrun {
 
 namespace asio = boost::asio;
 
-namespace {
-
-// A host that hangs is not waited for: its ranks go on until it is replaced.
-constexpr std::chrono::seconds kPauseTimeout{2};
-
-}  // namespace
-
 struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   using Clock = std::chrono::steady_clock;
-
-  // There may be hundreds of thousands, of a few tests.
-  struct Item {
-    const PlannedTest& plan;
-    int repetition = 0;
-    std::vector<AttemptResult> attempts;
-    std::unique_ptr<AttemptRun> run;
-    std::uint64_t first_key = 0;
-    bool alone = false;  // It was there when a host died.
-    bool again = false;  // Another test may have been the cause: this attempt does not count.
-    bool done = false;
-  };
+  enum class Phase { kLoading, kRunning, kEnded };
 
   Impl(asio::io_context& loop, Options given, std::function<void(const TestEvent&)> to)
       : io(loop),
         options(std::move(given)),
         on_event(std::move(to)),
-        schedule(options.jobs),
+        queue({.jobs = options.jobs,
+               .attempts_max = options.attempts_max,
+               .keeps_order = options.keeps_order}),
         ledger({.no_skips = options.no_skips, .keeps_all_results = options.keeps_all_results}),
         hosts(io,
               {.programs = options.programs,
@@ -56,43 +39,39 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                .ready_timeout = options.host_timeout,
                .losses_max = options.host_losses_max},
               handlers()),
-        reaper(io, [this](pid_t child) { return hosts.has(child); }) {
+        reaper(io, [this](pid_t child) { return hosts.has(child); }),
+        pause(std::make_shared<RunPause>(io, [this] { return all_are_known(); })) {
     reaper.begin();
-    if (options.keeps_order) schedule.keep_order();
   }
 
   asio::io_context& io;
   const Options options;
   std::function<void(const TestEvent&)> on_event;
   std::function<void(Result<std::vector<LoadedTest>>)> on_loaded;
-  std::function<void()> on_end, on_paused;
-  Schedule schedule;
+  std::function<void()> on_end;
+  TestQueue queue;
   ResultLedger ledger;
   HostPool hosts;
   ChildReaper reaper;
   LeakedProcesses leaked;
-  std::vector<PlannedTest> planned;
-  std::vector<Item> items;
-  std::vector<std::size_t> waiting_for_host;         // Taken from the schedule already.
-  std::map<std::uint64_t, std::size_t> item_of_key;  // By the first key of its attempt.
-  std::uint64_t next_key = 1;
+  std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item of the queue.
+  std::shared_ptr<RunPause> pause;
   Clock::time_point begun;
-  std::string why_not_run;  // Once it is stopping.
-  asio::steady_timer pause_timer{io};
-  bool paused = false;
-  bool running = false, stopping = false, interrupted = false, ended = false;
+  std::optional<std::string> why_not_run;  // Once it is stopping.
+  Phase phase = Phase::kLoading;
+  bool interrupted = false;
 
   HostPool::Handlers handlers() {
     return {.on_ready = [this](std::size_t program) { host_ready(program); },
             .on_forked =
                 [this](const RankForked& forked, UniqueFd pidfd) {
                   if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
-                  if (on_paused) look_whether_paused();
+                  pause->look();
                 },
             .on_not_forked =
                 [this](const RankNotForked& not_forked) {
                   if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
-                  if (on_paused) look_whether_paused();
+                  pause->look();
                 },
             .on_ended =
                 [this](const RankEnded& rank) {
@@ -107,8 +86,8 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void host_ready(std::size_t program) {
-    if (running) {
-      for (const std::size_t test : take_waiting(program)) begin(test);
+    if (phase != Phase::kLoading) {
+      for (const std::size_t test : queue.take_waiting(program)) begin(test);
     } else if (auto all = hosts.tests()) {
       loaded(std::move(*all));
     }
@@ -121,57 +100,45 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void host_lost(std::size_t program, const std::string& text) {
-    if (!running) return loaded(Error{ErrorKind::kSystem, text});
+    if (phase == Phase::kLoading) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
-    std::vector<std::size_t> there;
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (items[i].run && items[i].plan.program == program) there.push_back(i);
+    std::vector<TestQueue::OnLostHost> there;
+    for (const auto& [item, run] : runs) {
+      if (queue.at(item).plan.program == program) there.push_back({item, run->has_reached_host()});
     }
-    for (const std::size_t i : there) {
-      items[i].again = there.size() > 1 || !items[i].run->has_reached_host();
-      items[i].run->host_lost();
-    }
+    queue.host_lost(there);
+    for_each_run([&](std::size_t item, AttemptRun& run) {
+      if (queue.at(item).plan.program == program) run.host_lost();
+    });
     // Not from within its handler.
     asio::post(io, [self = shared_from_this(), program] { self->replace_host(program); });
   }
 
   void replace_host(std::size_t program) {
-    if (ended) return;
-    if (stopping) return hosts.end(program);
+    if (phase == Phase::kEnded) return;
+    if (why_not_run) return hosts.end(program);
     if (!hosts.replace(program)) give_up(program);
   }
 
   // The tests of other programs go on.
   void give_up(std::size_t program) {
     on_event(TestsNoticed{hosts.given_up(program)});
-    for (const std::size_t test : take_waiting(program)) fail_without_host(test);
+    for (const std::size_t item : queue.take_waiting(program)) fail_without_host(item);
     go_on();
   }
 
-  void fail_without_host(std::size_t index) {
-    schedule.done(index);
-    finish(index, TestStatus::kFailed, hosts.given_up(items[index].plan.program));
+  void fail_without_host(std::size_t item) {
+    queue.give_up(item);
+    finish(item, TestStatus::kFailed, hosts.given_up(queue.at(item).plan.program));
   }
 
-  void run(TestPlan plan_of_all) {
-    running = true;
+  void run(TestPlan plan) {
+    phase = Phase::kRunning;
     begun = Clock::now();
-    if (plan_of_all.jobs > 0) schedule.set_jobs(plan_of_all.jobs);
-    planned = std::move(plan_of_all.tests);
-    items.reserve(std::max(planned.size(), plan_of_all.turns.size()));
-    for (const auto& turn : plan_of_all.turns) {
-      items.push_back({.plan = planned[turn.test], .repetition = turn.repetition});
-    }
-    if (items.empty()) {
-      for (const PlannedTest& test : planned) items.push_back({.plan = test});
-    }
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      const PlannedTest& plan = items[i].plan;
-      if (plan.skip_reason.empty()) {
-        add_to_schedule(i);
-      } else {
-        finish(i, TestStatus::kSkipped, plan.skip_reason);
-      }
+    queue.fill(std::move(plan));
+    for (std::size_t item = 0; item < queue.size(); ++item) {
+      const std::string& reason = queue.at(item).plan.skip_reason;
+      if (!reason.empty()) finish(item, TestStatus::kSkipped, reason);
     }
     for (std::size_t i = 0; i < hosts.size(); ++i) {
       if (!hosts.is_ready(i)) replace_host(i);  // It has ended since it was loaded.
@@ -179,48 +146,25 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     go_on();
   }
 
-  void add_to_schedule(std::size_t index) {
-    const Item& item = items[index];
-    schedule.add({.id = index,
-                  .ranks = item.plan.ranks,
-                  .exclusive = item.plan.test.needs.exclusive || item.alone,
-                  .expected = item.plan.expected});
-  }
-
   void go_on() {
-    while (const auto test = stopping || paused ? std::nullopt : schedule.take()) {
-      const std::size_t program = items[test->id].plan.program;
+    while (const auto item = pause->is_on() ? std::nullopt : queue.take()) {
+      const std::size_t program = queue.at(*item).plan.program;
       if (hosts.is_ready(program)) {
-        begin(test->id);
+        begin(*item);
       } else if (!hosts.given_up(program).empty()) {
-        fail_without_host(test->id);
+        fail_without_host(*item);
       } else {
-        waiting_for_host.push_back(test->id);
+        queue.wait_for_host(*item);
       }
     }
-    const bool all_are_done = stopping ? std::none_of(items.begin(), items.end(),
-                                                      [](const Item& item) { return !!item.run; })
-                                       : schedule.is_empty();
-    if (all_are_done && !std::exchange(ended, true)) end();
-  }
-
-  // Those that wait for this host, and do so no longer.
-  std::vector<std::size_t> take_waiting(std::size_t host) {
-    const auto others =
-        std::stable_partition(waiting_for_host.begin(), waiting_for_host.end(),
-                              [&](std::size_t index) { return items[index].plan.program != host; });
-    std::vector<std::size_t> taken(others, waiting_for_host.end());
-    waiting_for_host.erase(others, waiting_for_host.end());
-    return taken;
+    if (phase == Phase::kRunning && queue.is_empty()) end();
   }
 
   void begin(std::size_t index) {
-    Item& item = items[index];
+    const std::uint64_t first_key = queue.begin(index);
+    const TestQueue::Item& item = queue.at(index);
     const PlannedTest& plan = item.plan;
     const int attempt = static_cast<int>(item.attempts.size()) + 1;
-    item.first_key = next_key;
-    next_key += static_cast<std::uint64_t>(plan.ranks);
-    item_of_key[item.first_key] = index;
     if (!item.alone) {
       on_event(AttemptBegun{plan.test.id, item.repetition, attempt, plan.ranks});
     }
@@ -229,67 +173,64 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                             .attempt = attempt,
                             .backend = plan.backend,
                             .seed = options.seed,
-                            .folder = fmt::format("{}/{}", options.folder, item.first_key),
+                            .folder = fmt::format("{}/{}", options.folder, first_key),
                             .nonce = options.folder.substr(options.folder.rfind('/') + 1),
-                            .first_key = item.first_key,
+                            .first_key = first_key,
                             .fresh = options.fresh,
                             .rank_under = options.rank_under,
                             .under = options.under,
                             .limits = options.limits};
     its.limits.timeout = plan.timeout;
     its.limits.looked_at = options.rank_under;
-    item.run = std::make_unique<AttemptRun>(
+    auto& run = runs[index] = std::make_unique<AttemptRun>(
         io, hosts.process(plan.program), leaked, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
-    item.run->begin();
-    if (paused) item.run->pause();
-    if (interrupted) item.run->interrupt();  // By who was told of its begin.
+    run->begin();
+    if (pause->is_on()) run->pause();
+    if (interrupted) run->interrupt();  // By who was told of its begin.
   }
 
   AttemptRun* run_of(std::uint64_t key) {
-    auto found = item_of_key.upper_bound(key);
-    if (found == item_of_key.begin()) return nullptr;
-    const Item& item = items[std::prev(found)->second];
-    // Of an attempt that was given up, something may still come.
-    const bool is_its = key < item.first_key + static_cast<std::uint64_t>(item.plan.ranks);
-    return is_its ? item.run.get() : nullptr;
+    const auto item = queue.of_key(key);
+    const auto found = item ? runs.find(*item) : runs.end();
+    return found == runs.end() ? nullptr : found->second.get();
   }
 
-  void attempt_ended(std::size_t index, AttemptResult result) {
-    Item& item = items[index];
-    item.run.reset();
-    item_of_key.erase(item.first_key);
-    schedule.done(index);
-    if (std::exchange(item.again, false) && !stopping) {
-      item.alone = true;
-      add_to_schedule(index);
-      return go_on();
+  // Each that runs now; `act` may end any of them.
+  template <class Act>
+  void for_each_run(const Act& act) {
+    std::vector<std::size_t> items;
+    for (const auto& [item, run] : runs) items.push_back(item);
+    for (const std::size_t item : items) {
+      if (const auto found = runs.find(item); found != runs.end()) act(item, *found->second);
     }
-    item.alone = false;
+  }
+
+  void attempt_ended(std::size_t index, AttemptResult ended) {
+    runs.erase(index);
+    const AfterAttempt after = queue.attempt_ended(index, std::move(ended));
+    if (after == AfterAttempt::kNotCounted) return go_on();
+    const TestQueue::Item& item = queue.at(index);
+    const AttemptResult& result = item.attempts.back();
+    const bool is_last = after == AfterAttempt::kLast;
     if (result.status != TestStatus::kFailed) hosts.passed_a_test(item.plan.program);
-    const bool tried_again =
-        result.status == TestStatus::kFailed && !stopping && result.attempt < options.attempts_max;
-    on_event(AttemptEnded{item.plan.test.id, item.repetition, result, !tried_again});
-    item.attempts.push_back(std::move(result));
-    if (tried_again) {
-      add_to_schedule(index);
-    } else {
-      const AttemptResult& last = item.attempts.back();
-      const bool flaky = last.status == TestStatus::kPassed && item.attempts.size() > 1;
-      finish(index, flaky ? TestStatus::kFlaky : last.status, last.reason);
+    on_event(AttemptEnded{item.plan.test.id, item.repetition, result, is_last});
+    if (is_last) {
+      const bool flaky = result.status == TestStatus::kPassed && item.attempts.size() > 1;
+      finish(index, flaky ? TestStatus::kFlaky : result.status, result.reason);
     }
     go_on();
   }
 
   void finish(std::size_t index, TestStatus status, std::string reason) {
-    Item& item = items[index];
+    TestQueue::Item& item = queue.at(index);
     item.done = true;
     TestResult result = ledger.result_of(item.plan, item.repetition, std::move(item.attempts),
                                          status, std::move(reason));
     on_event(TestEnded{result});
     status = result.status;
     ledger.add(index, item.plan, std::move(result));
-    if (status == TestStatus::kFailed && options.fail_fast && !stopping) {
+    if (status == TestStatus::kFailed && options.fail_fast && !why_not_run) {
       on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
       stop("a test had failed before it was started (--fail-fast)");
     }
@@ -297,58 +238,40 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   // Those that run come to their end.
   void stop(std::string why) {
-    if (!std::exchange(stopping, true)) why_not_run = std::move(why);
-    waiting_for_host.clear();
+    if (!why_not_run) why_not_run = std::move(why);
+    queue.stop();
     asio::post(io, [self = shared_from_this()] {
-      if (self->running && !self->ended) self->go_on();
+      if (self->phase == Phase::kRunning) self->go_on();
     });
   }
 
   void interrupt() {
     interrupted = true;
     stop("the run was ended before it was started");
-    for (Item& item : items) {
-      if (item.run) item.run->interrupt();
-    }
+    for_each_run([](std::size_t, AttemptRun& run) { run.interrupt(); });
   }
 
   // Of a rank that is being forked, nothing is known yet that could be stopped.
-  void pause(std::function<void()> when_paused) {
-    paused = true;
-    on_paused = std::move(when_paused);
-    for (const Item& item : items) {
-      if (item.run) item.run->pause();
-    }
-    asio::post(io, [self = shared_from_this()] { self->look_whether_paused(); });
-    pause_timer.expires_after(kPauseTimeout);
-    pause_timer.async_wait([self = shared_from_this()](boost::system::error_code error) {
-      if (!error) self->tell_paused();
-    });
+  void begin_pause(std::function<void()> on_paused) {
+    for_each_run([](std::size_t, AttemptRun& run) { run.pause(); });
+    pause->begin(std::move(on_paused));
   }
 
-  void look_whether_paused() {
-    const bool all = std::all_of(items.begin(), items.end(), [](const Item& item) {
-      return !item.run || item.run->all_are_known();
-    });
-    if (all) tell_paused();
-  }
-
-  void tell_paused() {
-    pause_timer.cancel();
-    if (on_paused) asio::post(io, std::exchange(on_paused, nullptr));
+  bool all_are_known() const {
+    return std::all_of(runs.begin(), runs.end(),
+                       [](const auto& run) { return run.second->all_are_known(); });
   }
 
   void resume() {
-    paused = false;
-    for (const Item& item : items) {
-      if (item.run) item.run->resume();
-    }
-    if (running && !ended) go_on();
+    pause->end();
+    for_each_run([](std::size_t, AttemptRun& run) { run.resume(); });
+    if (phase == Phase::kRunning) go_on();
   }
 
   void end() {
-    for (std::size_t i = 0; i < items.size(); ++i) {
-      if (!items[i].done) finish(i, TestStatus::kInterrupted, why_not_run);
+    phase = Phase::kEnded;
+    for (std::size_t item = 0; item < queue.size(); ++item) {
+      if (!queue.at(item).done) finish(item, TestStatus::kInterrupted, why_not_run.value_or(""));
     }
     on_event(
         ledger.take(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun)));
@@ -364,7 +287,7 @@ TestRunner::TestRunner(asio::io_context& io, Options options,
 
 TestRunner::~TestRunner() {
   impl_->reaper.end();
-  impl_->items.clear();
+  impl_->runs.clear();
   impl_->hosts.end_all();
 }
 
@@ -380,7 +303,9 @@ void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
 
 void TestRunner::interrupt() { impl_->interrupt(); }
 
-void TestRunner::pause(std::function<void()> on_paused) { impl_->pause(std::move(on_paused)); }
+void TestRunner::pause(std::function<void()> on_paused) {
+  impl_->begin_pause(std::move(on_paused));
+}
 void TestRunner::resume() { impl_->resume(); }
 
 }  // namespace distrun

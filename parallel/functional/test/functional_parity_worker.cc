@@ -1,4 +1,4 @@
-// The ranks in C++ of functional_parity_test.py: what functional_parity_ranks.py does, with ours.
+// The ranks in C++ of functional_parity_test.py: what functional_parity_worker.py does, with ours.
 #include <fstream>
 #include <ios>
 #include <numeric>
@@ -15,7 +15,7 @@
 
 #include "distrun/functional.h"
 #include "distrun/process_group.h"
-#include "parallel/test/parity_ranks.h"
+#include "parallel/test/parity_worker.h"
 
 namespace distrun {
 namespace {

@@ -1,7 +1,7 @@
 """The ranks in Python of functional_parity_test.py: autograd collectives, and what their outputs,
 gradients and gradients of gradients are.
 
-    distrun launch --nproc-per-node 2 functional_parity_ranks.py FOLDER RUN
+    distrun launch --nproc-per-node 2 functional_parity_worker.py FOLDER RUN
 """
 
 import os

@@ -1,6 +1,6 @@
-"""The ranks in Python of join_parity_test.py: what join_parity_ranks.cc does, with torch's own Join.
+"""The ranks in Python of join_parity_test.py: what join_parity_worker.cc does, with torch's own Join.
 
-    distrun launch --nproc-per-node 2 join_parity_ranks.py FOLDER RUN SEED…
+    distrun launch --nproc-per-node 2 join_parity_worker.py FOLDER RUN SEED…
 
 The patterns, the weights and the data are those that ranks in C++ have left in the folder.
 """
@@ -17,7 +17,7 @@ import torch.distributed as dist
 from torch.distributed.algorithms.join import Join, Joinable, JoinHook
 from torch.nn.parallel import DistributedDataParallel
 
-from ddp_parity_ranks import Net, parts_used
+from ddp_parity_worker import Net, parts_used
 
 
 class CounterHook(JoinHook):

@@ -1,8 +1,8 @@
-// What the ranks in C++ of the parity tests do: parity_ranks is one program for all of them.
+// What the ranks in C++ of the parity tests do: parity_worker is one program for all of them.
 //
-//     distrun launch --nproc-per-node 2 parity_ranks ddp FOLDER RUN
-//     distrun launch --nproc-per-node 2 parity_ranks functional FOLDER RUN
-//     distrun launch --nproc-per-node 2 parity_ranks join FOLDER RUN SEED…
+//     distrun launch --nproc-per-node 2 parity_worker ddp FOLDER RUN
+//     distrun launch --nproc-per-node 2 parity_worker functional FOLDER RUN
+//     distrun launch --nproc-per-node 2 parity_worker join FOLDER RUN SEED…
 //
 // Each rank writes its results to files in FOLDER, whose names begin with RUN.
 #pragma once

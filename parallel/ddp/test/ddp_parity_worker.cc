@@ -1,4 +1,4 @@
-// The ranks in C++ of ddp_parity_test.py: what ddp_parity_ranks.py does, with our DDP.
+// The ranks in C++ of ddp_parity_test.py: what ddp_parity_worker.py does, with our DDP.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -15,7 +15,7 @@
 #include "distrun/distributed_data_parallel.h"
 #include "distrun/process_group.h"
 #include "parallel/ddp/test/parity_net.h"
-#include "parallel/test/parity_ranks.h"
+#include "parallel/test/parity_worker.h"
 
 namespace distrun {
 namespace {

@@ -1,4 +1,4 @@
-#include "parallel/test/parity_ranks.h"
+#include "parallel/test/parity_worker.h"
 
 #include <cstdio>
 #include <functional>
@@ -17,7 +17,7 @@ int main(int count, char** argv) {
       {"join", distrun::testing::run_join_parity}};
   const std::vector<std::string> arguments(argv + 1, argv + count);
   if (arguments.size() < 3 || !kinds.contains(arguments[0])) {
-    std::fprintf(stderr, "usage: parity_ranks ddp|functional|join FOLDER RUN [SEED…]\n");
+    std::fprintf(stderr, "usage: parity_worker ddp|functional|join FOLDER RUN [SEED…]\n");
     return 2;
   }
   at::set_num_threads(1);

@@ -1,11 +1,11 @@
-#include "parallel/trace/test/trace_ranks_fixture.h"
+#include "parallel/trace/test/trace_multirank_fixture.h"
 
 #include <ATen/ops/cat.h>
 #include <ATen/ops/empty.h>
 
 namespace distrun {
 
-std::vector<TraceRanksTest::CollectiveCase> TraceRanksTest::cases() {
+std::vector<TraceMultirankTest::CollectiveCase> TraceMultirankTest::cases() {
   using Begun = std::pair<Work, Tensors>;
   using Options = CollectiveOptions;
   const auto whole = [](const at::Tensor& x) {

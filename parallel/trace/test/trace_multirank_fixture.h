@@ -16,7 +16,7 @@
 
 namespace distrun {
 
-class TraceRanksTest : public RanksTest {
+class TraceMultirankTest : public MultirankTest {
  protected:
   using Function = std::function<Tensors(const Tensors&)>;
 

@@ -43,11 +43,11 @@ struct PartsImpl : torch::nn::Module {
   at::Tensor forward(int part) { return parts[static_cast<std::size_t>(part)].sum(); }
 };
 
-class DdpRanksTest : public RanksTest {
+class DdpMultirankTest : public MultirankTest {
  protected:
   // Other weights on each rank, so that who does not get the first's is seen.
   void SetUp() override {
-    RanksTest::SetUp();
+    MultirankTest::SetUp();
     torch::manual_seed(static_cast<uint64_t>(get_rank()));
   }
 
@@ -86,7 +86,7 @@ class DdpRanksTest : public RanksTest {
   template <class Act>
   static std::string error_of(const Act& act) {
     try {
-      return RanksTest::error_of(act);
+      return MultirankTest::error_of(act);
     } catch (const std::runtime_error& error) {
       return error.what();
     }

@@ -1,4 +1,4 @@
-// The ranks in C++ of join_parity_test.py: what join_parity_ranks.py does, with our Join.
+// The ranks in C++ of join_parity_test.py: what join_parity_worker.py does, with our Join.
 //
 // They draw the patterns, and leave them in the folder for those in Python.
 #include <filesystem>
@@ -9,7 +9,7 @@
 
 #include "distrun/process_group.h"
 #include "parallel/ddp/test/join_training.h"
-#include "parallel/test/parity_ranks.h"
+#include "parallel/test/parity_worker.h"
 
 namespace distrun {
 namespace {

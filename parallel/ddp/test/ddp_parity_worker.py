@@ -1,6 +1,6 @@
-"""The ranks in Python of ddp_parity_test.py: what ddp_parity_ranks.cc does, with torch's own DDP.
+"""The ranks in Python of ddp_parity_test.py: what ddp_parity_worker.cc does, with torch's own DDP.
 
-    distrun launch --nproc-per-node 2 ddp_parity_ranks.py FOLDER RUN
+    distrun launch --nproc-per-node 2 ddp_parity_worker.py FOLDER RUN
 """
 
 import contextlib

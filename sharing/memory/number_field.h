@@ -1,0 +1,25 @@
+// number_field reads a number from the fields of a message that another process has sent.
+//
+//     const auto bytes = number_field<std::size_t>(fields.at("bytes"));
+//
+// Throws c10::ValueError where the field is no whole number that Number holds: the message is
+// malformed.
+#pragma once
+
+#include <c10/util/Exception.h>
+#include <nlohmann/json.hpp>
+
+#include "common/text/json_number.h"
+
+namespace distrun::internal {
+
+template <std::integral Number>
+Number number_field(const nlohmann::json& field) {
+  const auto number = whole_number<Number>(field);
+  TORCH_CHECK_VALUE(number, "a malformed message: ",
+                    field.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace),
+                    " is not a whole number within its bounds");
+  return *number;
+}
+
+}  // namespace distrun::internal

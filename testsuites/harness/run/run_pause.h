@@ -1,0 +1,41 @@
+// RunPause is a pause of a run of tests: it tells when every rank is known, and so has been told to
+// stop, or at the latest after two seconds, for a host that hangs is not waited for.
+//
+//     const auto pause = std::make_shared<RunPause>(io, [&] { return … all ranks are known …; });
+//     pause->begin(on_paused);
+//     pause->look();                      // whenever a rank has become known
+//     pause->end();
+//
+// Held by a shared_ptr: when it is gone, nothing is told any more.  Threads: all on that of `io`.
+#pragma once
+
+#include <functional>
+#include <memory>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace distrun {
+
+class RunPause : public std::enable_shared_from_this<RunPause> {
+ public:
+  RunPause(boost::asio::io_context& io, std::function<bool()> all_are_known);
+
+  // `on_paused` is called once, from the event loop.
+  void begin(std::function<void()> on_paused);
+  void look();
+  void end() { is_on_ = false; }
+
+  bool is_on() const { return is_on_; }
+
+ private:
+  void tell();
+
+  boost::asio::io_context& io_;
+  const std::function<bool()> all_are_known_;
+  boost::asio::steady_timer timer_;
+  std::function<void()> on_paused_;
+  bool is_on_ = false;
+};
+
+}  // namespace distrun
