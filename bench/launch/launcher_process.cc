@@ -10,12 +10,12 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/store/pipe.h"
+#include "common/os/die_with_parent.h"
 #include "common/text/parse_number.h"
 
 namespace distrun::bench {
@@ -54,8 +54,7 @@ LauncherProcess::LauncherProcess(const std::vector<std::string>& command) : name
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid_ == 0) {
     ::setpgid(0, 0);
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
+    if (!die_with_parent(parent)) ::_exit(1);
     const int null = ::open("/dev/null", O_RDWR);
     for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::dup2(null, fd);
     ::execv(words[0], const_cast<char* const*>(words.data()));

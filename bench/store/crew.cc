@@ -11,11 +11,11 @@
 #include <vector>
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/store/pipe.h"
+#include "common/os/die_with_parent.h"
 
 namespace distrun::bench {
 
@@ -62,8 +62,7 @@ class Crew {
       const pid_t pid = ::fork();
       if (pid < 0) throw std::system_error(errno, std::generic_category(), "fork a client");
       if (pid == 0) {
-        ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-        if (::getppid() == parent) work(client, program);
+        if (die_with_parent(parent)) work(client, program);
         ::_exit(0);
       }
       pids_.push_back(pid);

@@ -9,12 +9,12 @@
 #include <thread>
 
 #include <fmt/format.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "bench/store/pipe.h"
+#include "common/os/die_with_parent.h"
 
 namespace distrun::bench {
 
@@ -46,8 +46,7 @@ ServerProcess::ServerProcess(const std::string& program) {
   pid_ = ::fork();
   if (pid_ < 0) throw std::system_error(errno, std::generic_category(), "fork");
   if (pid_ == 0) {
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-    if (::getppid() != parent) ::_exit(1);
+    if (!die_with_parent(parent)) ::_exit(1);
     ::dup2(input.read.get(), STDIN_FILENO);
     ::dup2(output.write.get(), STDOUT_FILENO);
     ::execl(program.c_str(), program.c_str(), nullptr);

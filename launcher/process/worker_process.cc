@@ -6,7 +6,6 @@
 #include <vector>
 
 #include <fcntl.h>
-#include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -15,6 +14,8 @@
 #define BOOST_PROCESS_V2_HEADER_ONLY
 #include <boost/process/v2/posix/default_launcher.hpp>
 #include <boost/process/v2/stdio.hpp>
+
+#include "common/os/die_with_parent.h"
 
 namespace distrun {
 
@@ -34,14 +35,6 @@ std::vector<int> caught_signals() {
     if (action.sa_handler != SIG_DFL && action.sa_handler != SIG_IGN) caught.push_back(signal);
   }
   return caught;
-}
-
-// The kernel kills this process when `parent` ends.  Fails, with errno, if it has ended already.
-bool die_with_parent(pid_t parent) {
-  if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
-  if (::getppid() == parent) return true;
-  errno = ESRCH;
-  return false;
 }
 
 // What a worker is besides a program with descriptors.  Runs between vfork and exec,

@@ -1,7 +1,6 @@
 #include "launcher/run/driver.h"
 
 #include <csignal>
-#include <deque>
 #include <optional>
 #include <utility>
 
@@ -21,7 +20,7 @@
 #include "launcher/run/run_reporter.h"
 #include "launcher/run/run_signals.h"
 #include "launcher/run/store_host.h"
-#include "launcher/run/supervisor.h"
+#include "launcher/run/supervisor_loop.h"
 #include "launcher/run/worker_pool.h"
 
 namespace distrun {
@@ -42,12 +41,14 @@ class Driver {
         reporter_(plan, context, output_),
         nodes_(io_, plan, context.host, node_handlers()),
         store_(io_, plan, files.store ? &*files.store : nullptr),
-        supervisor_({.workers = static_cast<int>(plan.workers.size()),
-                     .max_restarts = plan.options.max_restarts,
-                     .nodes = plan.options.nnodes,
-                     .node = plan.options.node_rank,
-                     .shutdown_timeout = plan.options.shutdown_timeout,
-                     .timeout = plan.options.timeout}) {
+        loop_(io_,
+              {.workers = static_cast<int>(plan.workers.size()),
+               .max_restarts = plan.options.max_restarts,
+               .nodes = plan.options.nnodes,
+               .node = plan.options.node_rank,
+               .shutdown_timeout = plan.options.shutdown_timeout,
+               .timeout = plan.options.timeout},
+              [this](const Actions& actions) { perform(actions); }) {
     place_.error_folder = files.folder;
   }
 
@@ -68,8 +69,7 @@ class Driver {
     if (!null_) return Error::from_errno("open /dev/null");
     reporter_.tell(RunStarted{::getpid(), store_.text()});
     started_ = true;
-    perform(supervisor_.start(now()));
-    wait_for_deadline();
+    loop_.start();
     nodes_.join();
     io_.run();
     if (not_joined_) return *not_joined_;
@@ -82,49 +82,17 @@ class Driver {
   }
 
  private:
-  static TimePoint now() { return std::chrono::steady_clock::now(); }
-
   // Events.
-
-  // An event that comes while the actions of another are performed waits for its turn.
-  void happened(SupervisorEvent event) {
-    if (not_joined_) return;
-    events_.push_back(std::move(event));
-    if (std::exchange(performing_, true)) return;
-    while (!events_.empty()) {
-      const SupervisorEvent next = std::move(events_.front());
-      events_.pop_front();
-      perform(supervisor_.step(next, now()));
-    }
-    performing_ = false;
-    wait_for_deadline();
-  }
-
-  void wait_for_deadline() {
-    const auto next = supervisor_.next_deadline();
-    if (!next) {
-      deadline_.cancel();
-      waiting_ = false;
-    } else if (deadline_.expiry() != *next || !waiting_) {
-      waiting_ = true;
-      deadline_.expires_at(*next);
-      deadline_.async_wait([this](error_code error) {
-        if (error) return;
-        waiting_ = false;
-        happened(Tick{});
-      });
-    }
-  }
 
   void worker_exited(LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
     if (!succeeded(end) && workers_.has_dumped_core(worker)) reporter_.core_dumped(worker);
     reporter_.worker_ended({place_.attempt, worker, workers_.pid(worker), end, run_time}, place_);
-    happened(Exited{worker, end});
+    loop_.happened(Exited{worker, end});
   }
 
   void output_lost(const RunOutput::Lost& lost) {
-    if (lost.reader_gone) return happened(ReaderGone{});
-    happened(OutputLost{lost.error});
+    if (lost.reader_gone) return loop_.happened(ReaderGone{});
+    loop_.happened(OutputLost{lost.error});
   }
 
   void signalled(RunSignals::Meaning meaning, int signal) {
@@ -134,12 +102,12 @@ class Driver {
       if (meaning == Meaning::kEnd && !was_told_to_end()) io_.stop();
     } else if (meaning == Meaning::kEnd) {
       reporter_.tell(SignalReceived{signal, /*forwarded=*/false});
-      happened(Interrupted{signal});
+      loop_.happened(Interrupted{signal});
     } else if (meaning == Meaning::kForward) {
       reporter_.tell(SignalReceived{signal, /*forwarded=*/true});
-      happened(Forwarded{signal});
+      loop_.happened(Forwarded{signal});
     } else if (meaning == Meaning::kSuspend) {
-      happened(SuspendAsked{});
+      loop_.happened(SuspendAsked{});
     } else {
       reporter_.print_workers(place_.attempt, workers_.rows());
     }
@@ -151,12 +119,12 @@ class Driver {
     if (lifeline < 0) return;
     guard_.emplace(io_, lifeline);
     guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
-      if (!error && !finished_) happened(GuardLost{});
+      if (!error && !finished_) loop_.happened(GuardLost{});
     });
   }
 
   NodeLink::Handlers node_handlers() {
-    return {.on_order = [this](SupervisorEvent event) { happened(std::move(event)); },
+    return {.on_order = [this](SupervisorEvent event) { loop_.happened(std::move(event)); },
             .on_renew_store = [this] { static_cast<void>(store_.start_over()); },
             .on_error = [this](const Error& error) { end_alone(error); },
             .on_notice = [this](const std::string& text) { reporter_.tell(NodeNotice{text}); }};
@@ -166,6 +134,7 @@ class Driver {
   void end_alone(const Error& error) {
     if (finished_ || not_joined_) return;
     not_joined_ = error;
+    loop_.end();
     RunEnd end;
     end.cause = RunEnd::Cause::kNotJoined;
     end.error = error;
@@ -202,14 +171,14 @@ class Driver {
     const auto pid = start(worker);
     if (!pid) {
       asio::post(io_, [this, worker, error = pid.error()] {
-        happened(SpawnFailed{worker, error});
+        loop_.happened(SpawnFailed{worker, error});
       });
       return;
     }
     reporter_.worker_started({place_.attempt, worker, *pid});
     asio::post(io_, [this, worker] {
-      happened(Spawned{worker});
-      output_.watch(worker, [this, worker] { happened(OutputClosed{worker}); });
+      loop_.happened(Spawned{worker});
+      output_.watch(worker, [this, worker] { loop_.happened(OutputClosed{worker}); });
       workers_.watch(worker);
     });
   }
@@ -233,7 +202,7 @@ class Driver {
     reporter_.tell(RunSuspended{});
     ::raise(kSelfStop);  // Until the guard, which waits for this, continues it.
     reporter_.tell(RunContinued{});
-    happened(Continued{});
+    loop_.happened(Continued{});
   }
 
   void perform(const CloseOutput& action) {
@@ -242,7 +211,7 @@ class Driver {
       reporter_.tell(OutputLeaked{place_.attempt, action.worker});
       workers_.note_leaked(action.worker);
     }
-    happened(OutputClosed{action.worker, held});
+    loop_.happened(OutputClosed{action.worker, held});
   }
 
   void perform(const KillLeakedProcesses& action) {
@@ -305,12 +274,9 @@ class Driver {
                         signalled(meaning, signal);
                       }};
   ChildReaper reaper_{io_, [this](pid_t pid) { return workers_.has(pid); }};
-  asio::steady_timer deadline_{io_}, reading_{io_};
-  bool waiting_ = false;                    // For deadline_.
+  asio::steady_timer reading_{io_};
   std::optional<stream_descriptor> guard_;  // The lifeline.
-  Supervisor supervisor_;
-  std::deque<SupervisorEvent> events_;
-  bool performing_ = false;
+  SupervisorLoop loop_;
   WorkerPool workers_{
       io_, plan_,
       [this](LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {

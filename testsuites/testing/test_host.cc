@@ -15,11 +15,11 @@
 #include <poll.h>
 #include <sched.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/os/die_with_parent.h"
 #include "common/os/packet_socket.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/protocol/rank_variables.h"
@@ -64,8 +64,7 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
   } else {
     join_foreground(descriptors.in.get());
   }
-  ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-  if (::getppid() != host) ::_exit(125);
+  if (!die_with_parent(host)) ::_exit(125);
   // It may be asked before it can answer, and what it executes never can.
   ::signal(where_signal(), SIG_IGN);
   sigset_t none;

@@ -27,7 +27,7 @@ constexpr std::chrono::seconds kLeakedTimeout{5};
 struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   using Clock = std::chrono::steady_clock;
 
-  Impl(asio::io_context& loop, TestHostProcess& from, LeakedProcesses& left, Options given,
+  Impl(asio::io_context& loop, TestHostProcess& from, LeakedRankProcesses& left, Options given,
        std::function<void(AttemptResult)> to)
       : io(loop),
         host(from),
@@ -47,7 +47,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   asio::io_context& io;
   TestHostProcess& host;
-  LeakedProcesses& leaked;
+  LeakedRankProcesses& leaked;
   const Options options;
   std::function<void(AttemptResult)> on_end;
   Clock::time_point begun, paused;
@@ -209,7 +209,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 };
 
-AttemptRun::AttemptRun(asio::io_context& io, TestHostProcess& host, LeakedProcesses& leaked,
+AttemptRun::AttemptRun(asio::io_context& io, TestHostProcess& host, LeakedRankProcesses& leaked,
                        Options options, std::function<void(AttemptResult)> on_end)
     : impl_(std::make_shared<Impl>(io, host, leaked, std::move(options), std::move(on_end))) {}
 

@@ -23,7 +23,7 @@
 #include <boost/asio/io_context.hpp>
 
 #include "testsuites/harness/run/attempt_supervisor.h"
-#include "testsuites/harness/run/leaked_processes.h"
+#include "testsuites/harness/run/leaked_rank_processes.h"
 #include "testsuites/harness/run/test_events.h"
 #include "testsuites/harness/run/test_host_process.h"
 
@@ -46,7 +46,7 @@ class AttemptRun {
     AttemptSupervisor::Options limits;
   };
 
-  AttemptRun(boost::asio::io_context& io, TestHostProcess& host, LeakedProcesses& leaked,
+  AttemptRun(boost::asio::io_context& io, TestHostProcess& host, LeakedRankProcesses& leaked,
              Options options, std::function<void(AttemptResult)> on_end);
   ~AttemptRun();
   AttemptRun(const AttemptRun&) = delete;

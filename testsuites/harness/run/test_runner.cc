@@ -11,7 +11,7 @@
 #include "launcher/process/child_reaper.h"
 #include "testsuites/harness/run/attempt_run.h"
 #include "testsuites/harness/run/host_pool.h"
-#include "testsuites/harness/run/leaked_processes.h"
+#include "testsuites/harness/run/leaked_rank_processes.h"
 #include "testsuites/harness/run/result_ledger.h"
 #include "testsuites/harness/run/run_pause.h"
 #include "testsuites/harness/run/test_queue.h"
@@ -53,7 +53,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   ResultLedger ledger;
   HostPool hosts;
   ChildReaper reaper;
-  LeakedProcesses leaked;
+  LeakedRankProcesses leaked;
   std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item of the queue.
   std::shared_ptr<RunPause> pause;
   Clock::time_point begun;

@@ -22,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/os/die_with_parent.h"
 #include "common/os/packet_socket.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/protocol/rank_variables.h"
@@ -136,8 +137,7 @@ class Host {
     UniqueFd from(ends[0]), to(ends[1]);
     const pid_t host = ::getpid(), child = ::fork();
     if (child == 0) {
-      ::prctl(PR_SET_PDEATHSIG, SIGKILL);
-      if (::getppid() != host) ::_exit(125);
+      if (!die_with_parent(host)) ::_exit(125);
       to.reset();
       char byte = 0;  // The runner knows of it then, and can end it whatever becomes of this one.
       if (::read(from.get(), &byte, 1) != 1) ::_exit(125);

@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/leaked_processes.h"
+#include "testsuites/harness/run/leaked_rank_processes.h"
 
 #include <chrono>
 #include <csignal>
@@ -48,10 +48,10 @@ void end(pid_t child) {
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-TEST(LeakedProcessesTest, OnlyThoseWithTheVariableAreEnded) {
+TEST(LeakedRankProcessesTest, OnlyThoseWithTheVariableAreEnded) {
   const pid_t mine = start("RANK_KEY=7", kSleeps);
   const pid_t other = start("RANK_KEY=77", kSleeps), another = start("A_RANK_KEY=7", kSleeps);
-  const auto ended = LeakedProcesses().end("RANK_KEY=7", seconds(10));
+  const auto ended = LeakedRankProcesses().end("RANK_KEY=7", seconds(10));
   ASSERT_THAT(ended, SizeIs(1));
   EXPECT_EQ(ended[0].substr(0, ended[0].find(' ')), std::to_string(mine));
   int status = 0;
@@ -63,38 +63,38 @@ TEST(LeakedProcessesTest, OnlyThoseWithTheVariableAreEnded) {
   }
 }
 
-TEST(LeakedProcessesTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
+TEST(LeakedRankProcessesTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
   const pid_t bare = start(nullptr, kSleeps);
   const pid_t ended = ::fork();
   if (ended == 0) ::_exit(0);
   const auto begin = std::chrono::steady_clock::now();
-  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=9", seconds(20)), IsEmpty());
+  EXPECT_THAT(LeakedRankProcesses().end("RANK_KEY=9", seconds(20)), IsEmpty());
   EXPECT_LT(std::chrono::steady_clock::now() - begin, seconds(15));
   end(bare);
   end(ended);
 }
 
-TEST(LeakedProcessesTest, WhenTheTimeIsOverNobodyIsEnded) {
+TEST(LeakedRankProcessesTest, WhenTheTimeIsOverNobodyIsEnded) {
   const pid_t mine = start("RANK_KEY=10", kSleeps);
-  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=10", seconds(0)), IsEmpty());
+  EXPECT_THAT(LeakedRankProcesses().end("RANK_KEY=10", seconds(0)), IsEmpty());
   EXPECT_EQ(::waitpid(mine, nullptr, WNOHANG), 0);
   end(mine);
 }
 
-TEST(LeakedProcessesTest, WhatBecomesAChildByThatIsEndedToo) {
+TEST(LeakedRankProcessesTest, WhatBecomesAChildByThatIsEndedToo) {
   ASSERT_TRUE(become_subreaper());
   start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
-  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=8", seconds(10)), SizeIs(2));
-  EXPECT_THAT(LeakedProcesses().end("RANK_KEY=8", seconds(10)), IsEmpty());
+  EXPECT_THAT(LeakedRankProcesses().end("RANK_KEY=8", seconds(10)), SizeIs(2));
+  EXPECT_THAT(LeakedRankProcesses().end("RANK_KEY=8", seconds(10)), IsEmpty());
   EXPECT_THAT(kill_leaked_processes(seconds(10)).killed, IsEmpty());
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
 // It is met again and again as long as the run goes on: looking at it must cost time only once.
-TEST(LeakedProcessesTest, OneWithoutAnEnvironmentIsAStrangerFromThenOn) {
+TEST(LeakedRankProcessesTest, OneWithoutAnEnvironmentIsAStrangerFromThenOn) {
   const pid_t stranger = start("RANK_KEY=9", "echo; exec env -i sleep 1000 >/dev/null");
   while (process_name(stranger) != "sleep") ::sched_yield();
-  LeakedProcesses leaked;
+  LeakedRankProcesses leaked;
   EXPECT_THAT(leaked.end("RANK_KEY=9", seconds(10)), IsEmpty());
   EXPECT_EQ(leaked.strangers(), std::set<pid_t>{stranger});
   ::kill(stranger, SIGKILL);

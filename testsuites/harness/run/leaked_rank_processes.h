@@ -1,8 +1,8 @@
-// LeakedProcesses finds and kills the processes that a rank leaked.  Those that outlive it become
-// children of the process that adopts (launcher/process/leaked_processes.h), and are known by a
-// variable that the rank was given.
+// LeakedRankProcesses finds and kills the processes that a rank leaked.  Those that outlive it
+// become children of the process that adopts (launcher/process/leaked_processes.h), and are known
+// by a variable that the rank was given.
 //
-//     LeakedProcesses leaked;
+//     LeakedRankProcesses leaked;
 //     const auto left = leaked.end("DISTRUN_TEST_RANK=k3kQ2a.17", 2s);     // {"4711 (sleep)"}
 #pragma once
 
@@ -15,7 +15,7 @@
 
 namespace distrun {
 
-class LeakedProcesses {
+class LeakedRankProcesses {
  public:
   // Sends SIGKILL to each child of this process that has `variable`, "NAME=value", in its
   // environment, waits for its end, and goes on with those that have become children by that,

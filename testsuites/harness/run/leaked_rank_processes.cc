@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/leaked_processes.h"
+#include "testsuites/harness/run/leaked_rank_processes.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -47,8 +47,8 @@ bool wait_for_end(pid_t child, Clock::time_point deadline) {
 
 }  // namespace
 
-std::vector<std::string> LeakedProcesses::end(const std::string& variable,
-                                              std::chrono::milliseconds timeout) {
+std::vector<std::string> LeakedRankProcesses::end(const std::string& variable,
+                                                  std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
   constexpr int kLooksMax = 20;  // At one that seems to have no environment.
   std::vector<std::string> ended;

@@ -1,0 +1,57 @@
+#include "launcher/run/supervisor_loop.h"
+
+#include <utility>
+
+namespace distrun {
+
+namespace {
+
+TimePoint now() { return std::chrono::steady_clock::now(); }
+
+}  // namespace
+
+SupervisorLoop::SupervisorLoop(boost::asio::io_context& io, const Supervisor::Options& options,
+                               std::function<void(const Actions&)> perform)
+    : supervisor_(options), perform_(std::move(perform)), deadline_(io) {}
+
+void SupervisorLoop::start() {
+  perform_(supervisor_.start(now()));
+  wait_for_deadline();
+}
+
+void SupervisorLoop::happened(SupervisorEvent event) {
+  if (ended_) return;
+  events_.push_back(std::move(event));
+  if (std::exchange(performing_, true)) return;
+  while (!events_.empty()) {
+    const SupervisorEvent next = std::move(events_.front());
+    events_.pop_front();
+    perform_(supervisor_.step(next, now()));
+  }
+  performing_ = false;
+  wait_for_deadline();
+}
+
+void SupervisorLoop::end() {
+  ended_ = true;
+  events_.clear();
+  deadline_.cancel();
+}
+
+void SupervisorLoop::wait_for_deadline() {
+  const auto next = ended_ ? std::nullopt : supervisor_.next_deadline();
+  if (!next) {
+    deadline_.cancel();
+    waiting_ = false;
+  } else if (deadline_.expiry() != *next || !waiting_) {
+    waiting_ = true;
+    deadline_.expires_at(*next);
+    deadline_.async_wait([this](boost::system::error_code error) {
+      if (error) return;
+      waiting_ = false;
+      happened(Tick{});
+    });
+  }
+}
+
+}  // namespace distrun

@@ -1,0 +1,48 @@
+// SupervisorLoop tells a supervisor what happens, in order, with the time, and has its actions
+// performed.
+//
+//     SupervisorLoop loop(io, options, [&](const Actions& actions) { … });
+//     loop.start();
+//     loop.happened(Exited{worker, end});      // also while actions are performed
+//     io.run();                                // deadlines come by themselves, as a Tick
+//
+// Threads: that of `io`.
+#pragma once
+
+#include <deque>
+#include <functional>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "launcher/run/supervisor.h"
+
+namespace distrun {
+
+class SupervisorLoop {
+ public:
+  SupervisorLoop(boost::asio::io_context& io, const Supervisor::Options& options,
+                 std::function<void(const Actions&)> perform);
+
+  // Performs the first actions.
+  void start();
+
+  // Performs what follows from the event.  One that comes while actions are performed waits until
+  // they are.
+  void happened(SupervisorEvent event);
+
+  // No event is heard from now on.
+  void end();
+
+ private:
+  void wait_for_deadline();
+
+  Supervisor supervisor_;
+  const std::function<void(const Actions&)> perform_;
+  std::deque<SupervisorEvent> events_;
+  bool performing_ = false, ended_ = false;
+  boost::asio::steady_timer deadline_;
+  bool waiting_ = false;  // For deadline_.
+};
+
+}  // namespace distrun

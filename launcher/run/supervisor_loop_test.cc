@@ -1,0 +1,109 @@
+#include "launcher/run/supervisor_loop.h"
+
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using std::chrono::milliseconds;
+using std::chrono::minutes;
+using ::testing::ElementsAre;
+using ::testing::IsEmpty;
+
+const LocalRank kZero(0), kOne(1);
+
+std::string text_of(const Action& action) {
+  return std::visit(
+      [](const auto& what) -> std::string {
+        using What = std::decay_t<decltype(what)>;
+        if constexpr (std::is_same_v<What, Spawn>) {
+          return "spawn " + std::to_string(what.worker.value());
+        }
+        if constexpr (std::is_same_v<What, SendSignal>) {
+          return "signal " + std::to_string(what.signal);
+        }
+        if constexpr (std::is_same_v<What, BeginAttempt>) return "begin";
+        if constexpr (std::is_same_v<What, Finish>) return "finish";
+        return "other";
+      },
+      action);
+}
+
+class SupervisorLoopTest : public ::testing::Test {
+ protected:
+  boost::asio::io_context io_;
+  std::vector<std::string> performed_;
+  std::function<void(const Action&)> while_performing_ = [](const Action&) {};
+  SupervisorLoop loop_{
+      io_, {.workers = 2, .shutdown_timeout = milliseconds(1)}, [this](const Actions& actions) {
+        for (const Action& action : actions) {
+          performed_.push_back(text_of(action));
+          while_performing_(action);
+        }
+        if (!actions.empty()) performed_.emplace_back(".");
+      }};
+};
+
+TEST_F(SupervisorLoopTest, PerformsWhatFollowsFromTheStartAndFromEvents) {
+  loop_.start();
+  loop_.happened(Spawned{kZero});
+  EXPECT_THAT(performed_, ElementsAre("begin", "spawn 0", ".", "spawn 1", "."));
+}
+
+TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheActionsOfAnotherArePerformed) {
+  loop_.start();
+  performed_.clear();
+  // While worker 1 is to be started, worker 0 fails and a signal comes.
+  while_performing_ = [this](const Action& action) {
+    if (!std::holds_alternative<Spawn>(action)) return;
+    loop_.happened(Spawned{kOne});
+    loop_.happened(Interrupted{SIGINT});
+    performed_.emplace_back("still spawning");
+  };
+  loop_.happened(Spawned{kZero});
+  EXPECT_THAT(performed_,
+              ElementsAre("spawn 1", "still spawning", ".", "signal 2", "signal 2", "."));
+}
+
+TEST_F(SupervisorLoopTest, DeadlinesComeByThemselves) {
+  loop_.start();
+  loop_.happened(Spawned{kZero});
+  loop_.happened(Spawned{kOne});
+  loop_.happened(Interrupted{SIGINT});
+  performed_.clear();
+  while_performing_ = [this](const Action&) { io_.stop(); };
+  io_.run_for(minutes(1));
+  EXPECT_THAT(performed_, ElementsAre("signal 9", "signal 9", "."));
+}
+
+TEST_F(SupervisorLoopTest, AfterItsEndNothingIsPerformed) {
+  loop_.start();
+  loop_.happened(Spawned{kZero});
+  loop_.happened(Spawned{kOne});
+  loop_.happened(Interrupted{SIGINT});
+  performed_.clear();
+  loop_.end();
+  loop_.happened(Interrupted{SIGTERM});
+  EXPECT_GT(io_.run_for(minutes(1)), 0u) << "the wait for the deadline is cancelled";
+  EXPECT_THAT(performed_, IsEmpty());
+}
+
+TEST_F(SupervisorLoopTest, TheEndMayComeWhileActionsArePerformed) {
+  loop_.start();
+  performed_.clear();
+  while_performing_ = [this](const Action&) {
+    loop_.happened(Spawned{kOne});
+    loop_.happened(Interrupted{SIGINT});
+    loop_.end();
+  };
+  loop_.happened(Spawned{kZero});
+  EXPECT_THAT(performed_, ElementsAre("spawn 1", "."));
+}
+
+}  // namespace
+}  // namespace distrun
