@@ -55,8 +55,12 @@ endfunction()
 # distrun_launched_test(NAME ARGUMENT…)
 # CTest's test NAME: what `distrun launch ARGUMENT…` runs, bounded.
 function(distrun_launched_test name)
+  set(processors 2)
+  if("${ARGN}" MATCHES "--nproc-per-node;1;")
+    set(processors 1)
+  endif()
   add_test(NAME ${name} COMMAND distrun launch --timeout 100 ${ARGN})
-  set_tests_properties(${name} PROPERTIES TIMEOUT 120 PROCESSORS 2)
+  set_tests_properties(${name} PROPERTIES TIMEOUT 120 PROCESSORS ${processors})
 endfunction()
 
 function(distrun_folder name)

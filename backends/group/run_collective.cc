@@ -40,7 +40,8 @@ using internal::CollectiveCall;
 CollectiveCall call_at(const internal::CallSite& site) {
   internal::state_of(Group());  // Throws where there is none.
   const auto& everybody = internal::world()->group;
-  const auto& state = site.group.is_default() ? everybody : GroupAccess::state(site.group);
+  const auto& state =
+      site.group.is_default() ? everybody : internal::GroupAccess::state(site.group);
   return {site.function, state, get_rank(), state == everybody};
 }
 

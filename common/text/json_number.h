@@ -19,8 +19,8 @@
 
 namespace distrun {
 
-// Nothing where the field is of another type, a number with a fraction or exponent included, or
-// outside what Number holds.
+// Returns nothing if the field has another type (1.0 and 1e3 are floating-point numbers) or its
+// value does not fit into Number.
 template <std::integral Number, class Json>
 std::optional<Number> whole_number(const Json& field) {
   if (!field.is_number_integer()) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<Number> whole_number(const Json& field) {
   return static_cast<Number>(value);
 }
 
-// The same, in place of nothing an exception with the field in its text.
+// The same, but throws std::out_of_range, with the field in its text, instead of returning nothing.
 template <std::integral Number, class Json>
 Number required_number(const Json& field) {
   const auto number = whole_number<Number>(field);

@@ -1,5 +1,5 @@
-// SupervisorLoop tells a supervisor what happens, in order, with the time, and has its actions
-// performed.
+// SupervisorLoop passes events to a supervisor, one after the other, with the time, and has its
+// actions performed.
 //
 //     SupervisorLoop loop(io, options, [&](const Actions& actions) { … });
 //     loop.start();

@@ -2,7 +2,7 @@
 //
 //     const auto bytes = number_field<std::size_t>(fields.at("bytes"));
 //
-// Throws c10::ValueError where the field is no whole number that Number holds: the message is
+// Throws c10::ValueError if the field is not a whole number that Number holds: the message is
 // malformed.
 #pragma once
 

@@ -37,7 +37,7 @@ struct MessageDescriptors {
 class SharedTensor {
  public:
   // Shares it in place, as share_memory_() does, and throws what that throws; c10::ValueError, too,
-  // where the tensor requires a gradient and is no leaf.
+  // if the tensor requires a gradient and is not a leaf.
   explicit SharedTensor(const at::Tensor& tensor);
 
   const at::Tensor& tensor() const { return tensor_; }

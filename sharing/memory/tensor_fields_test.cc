@@ -238,8 +238,8 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// Each of these overflows in one computation of the bounds, and would be within the memory if that
-// one wrapped around.
+// In each case one computation overflows.  If it wrapped around, the tensor would lie within the
+// memory.
 TEST(TensorFieldsTest, BoundsThatOverflowAreErrors) {
   const Message message = handed_over({at::ones({2, 3})});
   struct Case {

@@ -1,12 +1,12 @@
-// RunPause is a pause of a run of tests: it tells when every rank is known, and so has been told to
-// stop, or at the latest after two seconds, for a host that hangs is not waited for.
+// RunPause is a pause of a run of tests.  It calls back when every rank is known, and so has been
+// told to stop, and after two seconds at the latest: a host that hangs is not waited for.
 //
 //     const auto pause = std::make_shared<RunPause>(io, [&] { return … all ranks are known …; });
 //     pause->begin(on_paused);
 //     pause->look();                      // whenever a rank has become known
 //     pause->end();
 //
-// Held by a shared_ptr: when it is gone, nothing is told any more.  Threads: all on that of `io`.
+// Held by a shared_ptr: when it is gone, it calls back no more.  Threads: all on that of `io`.
 #pragma once
 
 #include <functional>
