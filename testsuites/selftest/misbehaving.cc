@@ -22,6 +22,7 @@
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
 #include "distrun/testing.h"
+#include "testsuites/testing/default_group.h"
 
 namespace distrun {
 namespace {
@@ -87,6 +88,13 @@ DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {
 
 DISTRIBUTED_TEST(selftest, Well, test_is_skipped_by_all, {.ranks = 3}) {
   GTEST_SKIP() << "not today";
+}
+
+class NeedsAnotherBackend : public DefaultGroupTest {};
+
+DISTRIBUTED_TEST(selftest, NeedsAnotherBackend, test_is_skipped,
+                 {.ranks = 2, .backends = {"another"}}) {
+  ADD_FAILURE() << "the backend is not registered";
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_dies_as_expected,

@@ -91,6 +91,12 @@ TEST_F(SelfTest, ASkipOfAllIsASkip) {
   EXPECT_EQ(summary_.skipped, 1);
 }
 
+TEST_F(SelfTest, ATestWhoseBackendIsNotRegisteredIsSkipped) {
+  const auto result = run_one("NeedsAnotherBackend.test_is_skipped");
+  EXPECT_EQ(result.status, TestStatus::kSkipped);
+  EXPECT_THAT(result.reason, HasSubstr("no backend another is registered"));
+}
+
 TEST_F(SelfTest, ASkipOfOneIsADivergence) {
   const auto result = run_one("Fails.test_skips_alone");
   EXPECT_EQ(result.status, TestStatus::kFailed);
