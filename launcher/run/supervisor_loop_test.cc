@@ -81,14 +81,23 @@ TEST_F(SupervisorLoopTest, DeadlinesComeByThemselves) {
   EXPECT_THAT(performed_, ElementsAre("signal 9", "signal 9", "."));
 }
 
-TEST_F(SupervisorLoopTest, AfterItsEndNothingIsPerformed) {
+TEST_F(SupervisorLoopTest, AfterItsEndNoEventIsHeard) {
+  loop_.start();
+  loop_.happened(Spawned{kZero});
+  loop_.happened(Spawned{kOne});
+  performed_.clear();
+  loop_.end();
+  loop_.happened(Interrupted{SIGINT});
+  EXPECT_THAT(performed_, IsEmpty());
+}
+
+TEST_F(SupervisorLoopTest, AfterItsEndNoDeadlineComes) {
   loop_.start();
   loop_.happened(Spawned{kZero});
   loop_.happened(Spawned{kOne});
   loop_.happened(Interrupted{SIGINT});
   performed_.clear();
   loop_.end();
-  loop_.happened(Interrupted{SIGTERM});
   EXPECT_GT(io_.run_for(minutes(1)), 0u) << "the wait for the deadline is cancelled";
   EXPECT_THAT(performed_, IsEmpty());
 }

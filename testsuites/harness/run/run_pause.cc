@@ -1,6 +1,5 @@
 #include "testsuites/harness/run/run_pause.h"
 
-#include <chrono>
 #include <utility>
 
 #include <boost/asio/post.hpp>
@@ -9,15 +8,9 @@ namespace distrun {
 
 namespace asio = boost::asio;
 
-namespace {
-
-// A host that hangs is not waited for: its ranks go on until it is replaced.
-constexpr std::chrono::seconds kPauseTimeout{2};
-
-}  // namespace
-
-RunPause::RunPause(asio::io_context& io, std::function<bool()> all_are_known)
-    : io_(io), all_are_known_(std::move(all_are_known)), timer_(io) {}
+RunPause::RunPause(asio::io_context& io, std::function<bool()> all_are_known,
+                   std::chrono::milliseconds timeout)
+    : io_(io), all_are_known_(std::move(all_are_known)), timeout_(timeout), timer_(io) {}
 
 void RunPause::begin(std::function<void()> on_paused) {
   is_on_ = true;
@@ -25,7 +18,7 @@ void RunPause::begin(std::function<void()> on_paused) {
   asio::post(io_, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->look();
   });
-  timer_.expires_after(kPauseTimeout);
+  timer_.expires_after(timeout_);
   timer_.async_wait([weak = weak_from_this()](boost::system::error_code error) {
     const auto self = weak.lock();
     if (self && !error) self->tell();

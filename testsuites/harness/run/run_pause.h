@@ -1,5 +1,6 @@
 // RunPause is a pause of a run of tests.  It calls back when every rank is known, and so has been
-// told to stop, and after two seconds at the latest: a host that hangs is not waited for.
+// told to stop, and when its time-out is over at the latest: a host that hangs is not waited for,
+// and its ranks go on until it is replaced.
 //
 //     const auto pause = std::make_shared<RunPause>(io, [&] { return … all ranks are known …; });
 //     pause->begin(on_paused);
@@ -9,6 +10,7 @@
 // Held by a shared_ptr: when it is gone, it calls back no more.  Threads: all on that of `io`.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 
@@ -19,7 +21,8 @@ namespace distrun {
 
 class RunPause : public std::enable_shared_from_this<RunPause> {
  public:
-  RunPause(boost::asio::io_context& io, std::function<bool()> all_are_known);
+  RunPause(boost::asio::io_context& io, std::function<bool()> all_are_known,
+           std::chrono::milliseconds timeout = std::chrono::seconds(2));
 
   // `on_paused` is called once, from the event loop.
   void begin(std::function<void()> on_paused);
@@ -33,6 +36,7 @@ class RunPause : public std::enable_shared_from_this<RunPause> {
 
   boost::asio::io_context& io_;
   const std::function<bool()> all_are_known_;
+  const std::chrono::milliseconds timeout_;
   boost::asio::steady_timer timer_;
   std::function<void()> on_paused_;
   bool is_on_ = false;
