@@ -270,6 +270,7 @@ TEST_F(JoinMultirankTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
               a.join_hook({{"weight", "seven"}});
             }),
             "join: the argument weight is of the type str, which is not what its joinable takes");
+  rendezvous_at("connected");  // The join fails before any collective, and ends the group.
   Join join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
   EXPECT_THAT(error_of([&] { join.run([] {}); }),
               HasSubstr("join: no joinable knows the argument num_allreduce"));
