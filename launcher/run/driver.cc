@@ -7,15 +7,12 @@
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
-#include <boost/asio/steady_timer.hpp>
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "common/os/unique_fd.h"
-#include "launcher/process/child_reaper.h"
-#include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/run/node_link.h"
+#include "launcher/run/output_drain.h"
 #include "launcher/run/run_output.h"
 #include "launcher/run/run_reporter.h"
 #include "launcher/run/run_signals.h"
@@ -34,13 +31,15 @@ namespace {
 class Driver {
  public:
   Driver(LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
-      : plan_(plan),
-        context_(context),
+      : context_(context),
         output_(io_, plan, files.folder, {.out = context.out, .err = context.err},
                 [this](const RunOutput::Lost& lost) { output_lost(lost); }),
+        drain_(io_, output_, plan.options.shutdown_timeout),
         reporter_(plan, context, output_),
         nodes_(io_, plan, context.host, node_handlers()),
         store_(io_, plan, files.store ? &*files.store : nullptr),
+        signals_(io_, plan.options,
+                 [this](RunSignals::Meaning meaning, int signal) { signalled(meaning, signal); }),
         loop_(io_,
               {.workers = static_cast<int>(plan.workers.size()),
                .max_restarts = plan.options.max_restarts,
@@ -48,32 +47,32 @@ class Driver {
                .node = plan.options.node_rank,
                .shutdown_timeout = plan.options.shutdown_timeout,
                .timeout = plan.options.timeout},
-              [this](const Actions& actions) { perform(actions); }) {
+              [this](const Actions& actions) { perform(actions); }),
+        workers_(
+            io_, plan, context.in,
+            [this](LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
+              worker_exited(worker, end, run_time);
+            }) {
     place_.error_folder = files.folder;
   }
 
-  // If an exception ends the run, none of its processes may stay.
-  ~Driver() {
-    if (started_ && !finished_) kill_leaked_processes(std::chrono::seconds(5));
-  }
   Driver(const Driver&) = delete;
   Driver& operator=(const Driver&) = delete;
 
   Result<RunEnd> run() {
     signals_.begin(context_.lifeline.blocked);  // Before there is a process that could leak.
-    reaper_.begin();
     watch_guard();
     if (const auto opened = store_.open(nodes_.take_node()); !opened) return opened.error();
     store_.set_place(place_);
-    null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
-    if (!null_) return Error::from_errno("open /dev/null");
+    if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
-    started_ = true;
     loop_.start();
     nodes_.join();
     io_.run();
     if (not_joined_) return *not_joined_;
-    if (!finished_) return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
+    if (!drain_.has_begun()) {
+      return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
+    }
     // A signal that comes now comes too late, and must not end this process in another way.
     sigset_t all;
     ::sigfillset(&all);
@@ -97,9 +96,9 @@ class Driver {
 
   void signalled(RunSignals::Meaning meaning, int signal) {
     using Meaning = RunSignals::Meaning;
-    if (finished_ || not_joined_) {
+    if (drain_.has_begun()) {
       // The first signal to end: do not wait for slow readers.  Otherwise the time is set already.
-      if (meaning == Meaning::kEnd && !was_told_to_end()) io_.stop();
+      if (meaning == Meaning::kEnd && !was_told_to_end()) drain_.stop();
     } else if (meaning == Meaning::kEnd) {
       reporter_.tell(SignalReceived{signal, /*forwarded=*/false});
       loop_.happened(Interrupted{signal});
@@ -119,7 +118,7 @@ class Driver {
     if (lifeline < 0) return;
     guard_.emplace(io_, lifeline);
     guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
-      if (!error && !finished_) loop_.happened(GuardLost{});
+      if (!error) loop_.happened(GuardLost{});
     });
   }
 
@@ -132,15 +131,15 @@ class Driver {
 
   // No worker was started: all that is left to do is to say so.
   void end_alone(const Error& error) {
-    if (finished_ || not_joined_) return;
+    if (drain_.has_begun()) return;
     not_joined_ = error;
     loop_.end();
     RunEnd end;
     end.cause = RunEnd::Cause::kNotJoined;
     end.error = error;
     reporter_.tell(RunEnded{end});
-    stop_after_shutdown_timeout();
-    output_.when_drained([this] { io_.stop(); });
+    drain_.stop_after_timeout();
+    drain_.begin([this] { drain_.stop(); });
   }
 
   // Actions.
@@ -187,11 +186,7 @@ class Driver {
     if (attempt_error_) return *attempt_error_;
     const auto output = output_.open(worker);
     if (!output) return output.error();
-    const bool reads = worker == LocalRank(0) && context_.in >= 0;
-    return workers_.start(worker, place_,
-                          {.in = reads ? context_.in : null_.get(),
-                           .out = output->out.get(),
-                           .err = output->err.get()});
+    return workers_.start(worker, place_, {.out = output->out.get(), .err = output->err.get()});
   }
 
   void perform(const SendSignal& action) { workers_.signal(action.worker, action.signal); }
@@ -232,20 +227,14 @@ class Driver {
   // The run is over: what is left to do is to write its output.
   void perform(const Finish& action) {
     reporter_.begin_finish(action.run_end, place_);
-    finished_ = true;
-    reaper_.end();
+    workers_.close();
     guard_.reset();
     const auto refusals = store_.refusals();
     nodes_.close();
     store_.close();
     reporter_.finish(refusals);
-    // The reader of the output may be slow, as with any program; but a run that was told to end
-    // must end, even if the terminal hangs.
-    if (was_told_to_end()) stop_after_shutdown_timeout();
-    output_.when_drained([this] {
-      reading_.cancel();
-      signals_.end();
-    });
+    if (was_told_to_end()) drain_.stop_after_timeout();
+    drain_.begin([this] { signals_.end(); });
   }
 
   bool was_told_to_end() const {
@@ -254,37 +243,20 @@ class Driver {
            cause == RunEnd::Cause::kGuardLost;
   }
 
-  void stop_after_shutdown_timeout() {
-    reading_.expires_after(plan_.options.shutdown_timeout);
-    reading_.async_wait([this](error_code error) {
-      if (!error) io_.stop();
-    });
-  }
-
-  LaunchPlan& plan_;
   const LaunchContext& context_;
   RunPlace place_;
   asio::io_context io_{1};
   RunOutput output_;
+  OutputDrain drain_;  // The end of the run.
   RunReporter reporter_;
   NodeLink nodes_;
   StoreHost store_;
-  UniqueFd null_;
-  RunSignals signals_{io_, plan_.options, [this](RunSignals::Meaning meaning, int signal) {
-                        signalled(meaning, signal);
-                      }};
-  ChildReaper reaper_{io_, [this](pid_t pid) { return workers_.has(pid); }};
-  asio::steady_timer reading_{io_};
+  RunSignals signals_;
   std::optional<stream_descriptor> guard_;  // The lifeline.
   SupervisorLoop loop_;
-  WorkerPool workers_{
-      io_, plan_,
-      [this](LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
-        worker_exited(worker, end, run_time);
-      }};
   std::optional<Error> attempt_error_;  // Why the attempt cannot start its workers.
   std::optional<Error> not_joined_;     // Why the nodes have not come together.
-  bool started_ = false, finished_ = false;
+  WorkerPool workers_;                  // Last: its processes end before anything else does.
 };
 
 }  // namespace

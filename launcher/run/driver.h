@@ -10,8 +10,8 @@
 //
 // The driver only connects: it turns what happens into the supervisor's events (supervisor_loop.h),
 // and has the supervisor's actions done by the worker pool (worker_pool.h), the store host
-// (store_host.h), the output (run_output.h), the link to other nodes (node_link.h) and the reporter
-// (run_reporter.h).
+// (store_host.h), the output (run_output.h, output_drain.h), the link to other nodes (node_link.h)
+// and the reporter (run_reporter.h).
 //
 // One thread, that of the caller: workers get SIGKILL when it ends, however that
 // comes about.  While it runs, LaunchOptions::end_signals end the run, its forward_signals

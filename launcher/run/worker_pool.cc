@@ -6,6 +6,7 @@
 #include <utility>
 
 #include <boost/asio/post.hpp>
+#include <fcntl.h>
 
 #include "launcher/outcome/run_end.h"
 #include "launcher/process/process_stat.h"
@@ -23,8 +24,27 @@ std::chrono::milliseconds time_since(steady_clock::time_point start) {
 
 }  // namespace
 
-WorkerPool::WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, OnExit on_exit)
-    : io_(io), plan_(plan), on_exit_(std::move(on_exit)) {}
+WorkerPool::WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, int in, OnExit on_exit)
+    : io_(io), plan_(plan), in_(in), on_exit_(std::move(on_exit)), reaper_(io, [this](pid_t pid) {
+        return has(pid);
+      }) {}
+
+WorkerPool::~WorkerPool() {
+  if (open_) kill_leaked_processes(std::chrono::seconds(5));
+}
+
+Result<void> WorkerPool::open() {
+  null_.reset(::open("/dev/null", O_RDWR | O_CLOEXEC));
+  if (!null_) return Error::from_errno("open /dev/null");
+  reaper_.begin();
+  open_ = true;
+  return {};
+}
+
+void WorkerPool::close() {
+  reaper_.end();
+  open_ = false;
+}
 
 void WorkerPool::begin_attempt() {
   // An event of theirs may still be in the loop.
@@ -33,14 +53,15 @@ void WorkerPool::begin_attempt() {
   members_.resize(plan_.workers.size());
 }
 
-Result<pid_t> WorkerPool::start(LocalRank local_rank, const RunPlace& place, const Stdio& stdio) {
+Result<pid_t> WorkerPool::start(LocalRank local_rank, const RunPlace& place, const Output& output) {
   const WorkerPlan& planned = plan_.workers[static_cast<std::size_t>(local_rank.value())];
+  const bool reads = local_rank == LocalRank(0) && in_ >= 0;
   auto process = spawn_process({.executable = plan_.executable,
                                 .arguments = planned.arguments,
                                 .environment = worker_environment(plan_, planned, place),
-                                .in = stdio.in,
-                                .out = stdio.out,
-                                .err = stdio.err});
+                                .in = reads ? in_ : null_.get(),
+                                .out = output.out,
+                                .err = output.err});
   if (!process) return process.error();
   Member& member = at(local_rank);
   member.process = std::move(*process);

@@ -1,13 +1,15 @@
-// WorkerPool has the processes of an attempt: it starts, signals and reaps workers, sees their
-// exits, and kills the processes that they leak.
+// WorkerPool has the processes of a run: it starts, signals and reaps workers, sees their exits,
+// and kills and reaps the processes that they leak.
 //
-//     WorkerPool workers(io, plan, on_exit);
+//     WorkerPool workers(io, plan, /*in=*/0, on_exit);
+//     if (auto opened = workers.open(); !opened) return opened.error();
 //     workers.begin_attempt();
-//     auto started = workers.start(LocalRank(0), place, stdio);
+//     auto started = workers.start(LocalRank(0), place, {.out = out, .err = err});
 //     workers.watch(LocalRank(0));             // from here on on_exit may be called
 //     …
 //     workers.reap(LocalRank(0));              // after its exit
 //     workers.kill_leaked(std::chrono::seconds(10));
+//     workers.close();
 //
 // A worker's process group is signalled only until the worker is reaped, so no signal can hit a
 // stranger.  Thread safety: every method runs on the thread of `io`.
@@ -22,11 +24,13 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <sys/types.h>
 
+#include "common/os/unique_fd.h"
 #include "common/rank.h"
 #include "distrun/process_end.h"
 #include "distrun/result.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_environment.h"
+#include "launcher/process/child_reaper.h"
 #include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/report/worker_table.h"
@@ -39,17 +43,29 @@ class WorkerPool {
   using OnExit =
       std::function<void(LocalRank worker, ProcessEnd end, std::chrono::milliseconds run_time)>;
 
-  struct Stdio {
-    int in = -1, out = -1, err = -1;  // The caller's.
+  struct Output {
+    int out = -1, err = -1;  // The caller's.
   };
 
-  WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, OnExit on_exit);
+  // `in` is what local rank 0 reads; -1: nothing.
+  WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, int in, OnExit on_exit);
+
+  // If an exception ends the run before close(), none of its processes may stay: kills them.
+  ~WorkerPool();
+  WorkerPool(const WorkerPool&) = delete;
+  WorkerPool& operator=(const WorkerPool&) = delete;
+
+  // Before the first attempt.  From here on leaked processes that have ended are reaped.
+  Result<void> open();
+
+  // After the last attempt.  Requires that none of its processes is left.
+  void close();
 
   // Forgets the workers of the previous attempt.
   void begin_attempt();
 
   // Starts the process.  Returns its pid.
-  Result<pid_t> start(LocalRank local_rank, const RunPlace& place, const Stdio& stdio);
+  Result<pid_t> start(LocalRank local_rank, const RunPlace& place, const Output& output);
 
   // Calls `on_exit`, from the loop, when the worker ends.
   void watch(LocalRank local_rank);
@@ -99,9 +115,13 @@ class WorkerPool {
 
   boost::asio::io_context& io_;
   const LaunchPlan& plan_;
+  int in_;
   OnExit on_exit_;
   std::vector<Member> members_;             // By local rank.
   std::vector<LeakedProcess> noted_leaks_;  // Of note_leaked().
+  UniqueFd null_;                           // From open() on: what the other workers read.
+  ChildReaper reaper_;
+  bool open_ = false;
 };
 
 }  // namespace distrun
