@@ -15,14 +15,25 @@ SupervisorLoop::SupervisorLoop(boost::asio::io_context& io, const Supervisor::Op
     : supervisor_(options), perform_(std::move(perform)), deadline_(io) {}
 
 void SupervisorLoop::start() {
+  performing_ = true;
   perform_(supervisor_.start(now()));
-  wait_for_deadline();
+  handle_events();
 }
 
 void SupervisorLoop::happened(SupervisorEvent event) {
   if (ended_) return;
   events_.push_back(std::move(event));
-  if (std::exchange(performing_, true)) return;
+  if (!performing_) handle_events();
+}
+
+void SupervisorLoop::end() {
+  ended_ = true;
+  events_.clear();
+  deadline_.cancel();
+}
+
+void SupervisorLoop::handle_events() {
+  performing_ = true;
   while (!events_.empty()) {
     const SupervisorEvent next = std::move(events_.front());
     events_.pop_front();
@@ -30,12 +41,6 @@ void SupervisorLoop::happened(SupervisorEvent event) {
   }
   performing_ = false;
   wait_for_deadline();
-}
-
-void SupervisorLoop::end() {
-  ended_ = true;
-  events_.clear();
-  deadline_.cancel();
 }
 
 void SupervisorLoop::wait_for_deadline() {

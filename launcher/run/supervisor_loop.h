@@ -24,7 +24,7 @@ class SupervisorLoop {
   SupervisorLoop(boost::asio::io_context& io, const Supervisor::Options& options,
                  std::function<void(const Actions&)> perform);
 
-  // Performs the first actions.
+  // Performs the first actions.  Called once, before happened().
   void start();
 
   // Performs what follows from the event.  One that comes while actions are performed waits until
@@ -35,6 +35,7 @@ class SupervisorLoop {
   void end();
 
  private:
+  void handle_events();
   void wait_for_deadline();
 
   Supervisor supervisor_;

@@ -55,6 +55,17 @@ TEST_F(SupervisorLoopTest, PerformsWhatFollowsFromTheStartAndFromEvents) {
   EXPECT_THAT(performed_, ElementsAre("begin", "spawn 0", ".", "spawn 1", "."));
 }
 
+TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheFirstActionsArePerformed) {
+  while_performing_ = [this](const Action& action) {
+    const auto* spawn = std::get_if<Spawn>(&action);
+    if (spawn == nullptr || spawn->worker != kZero) return;
+    loop_.happened(Spawned{kZero});
+    performed_.emplace_back("still spawning");
+  };
+  loop_.start();
+  EXPECT_THAT(performed_, ElementsAre("begin", "spawn 0", "still spawning", ".", "spawn 1", "."));
+}
+
 TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheActionsOfAnotherArePerformed) {
   loop_.start();
   performed_.clear();
