@@ -215,7 +215,7 @@ TEST_F(LaunchFaultTest, TheFirstToEndIsTheCulpritWhateverItsRank) {
       "trap '' TERM;"
       "case $RANK in"
       "  0) state 2 Z; exit 9;;"
-      "  1) state 0 Z; kill -CONT $PPID; trap - TERM; exec sleep 1000;;"
+      "  1) state 0 Z; trap - TERM; kill -CONT $PPID; exec sleep 1000;;"
       "  2) state 0 '[RS]'; state 1 '[RS]'; kill -STOP $PPID;"
       "     until grep -q '^State:.T' /proc/$PPID/status; do :; done; exit 5;;"
       "esac";
