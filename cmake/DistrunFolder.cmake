@@ -56,7 +56,7 @@ endfunction()
 # CTest's test NAME: what `distrun launch ARGUMENT…` runs, bounded.
 function(distrun_launched_test name)
   set(processors 2)
-  if("${ARGN}" MATCHES "--nproc-per-node;1;")
+  if("${ARGN}" MATCHES "--nproc-per-node[;=]1;")
     set(processors 1)
   endif()
   add_test(NAME ${name} COMMAND distrun launch --timeout 100 ${ARGN})

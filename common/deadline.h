@@ -21,7 +21,8 @@ inline std::chrono::steady_clock::time_point deadline_after(
   return begin + std::max(time, std::chrono::milliseconds(0));
 }
 
-// The deadline after a pause of `time`, which is not to count.  Never stays never.
+// The deadline after a pause of `time`, which does not count and is not negative.  Never stays
+// never.
 inline std::chrono::steady_clock::time_point postponed(
     std::chrono::steady_clock::time_point deadline, std::chrono::steady_clock::duration time) {
   constexpr auto kNever = std::chrono::steady_clock::time_point::max();

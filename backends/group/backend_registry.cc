@@ -50,7 +50,7 @@ c10::intrusive_ptr<c10d::Store> BackendTraits::store_without_rendezvous() const 
 const RegisteredBackend& find_backend(const std::string& name) {
   const std::lock_guard lock(registry().mutex);
   const auto& backends = registry().backends.by_name;
-  const auto found = backends.find(name);
+  const auto found = backends.find(ascii_lower(name));
   if (found != backends.end()) return found->second;
   std::string known;
   for (const auto& [each, backend] : backends) known += (known.empty() ? "" : ", ") + each;

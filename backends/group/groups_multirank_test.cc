@@ -261,15 +261,18 @@ TEST_F(GroupsMultirankTest, ABackendCanBeRegistered) {
   static bool registered = false;
   static BackendRequest seen;
   if (!std::exchange(registered, true)) {
+    EXPECT_FALSE(is_backend_available("mine"));
     register_backend("mine",
                      [](const BackendRequest& request) {
                        seen = request;
                        BackendRequest without_options = request;
                        without_options.options = {};
-                       return make_backend("gloo", without_options);
+                       return make_backend("Gloo", without_options);
                      },
                      {c10::DeviceType::CPU});
     EXPECT_TRUE(is_backend_available("mine"));
+    EXPECT_TRUE(is_backend_available("GLOO"));
+    EXPECT_FALSE(is_backend_available("theirs"));
   }
   const auto options = c10::make_intrusive<OptionsOfMine>();
   const Group group = new_group(

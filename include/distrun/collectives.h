@@ -24,10 +24,10 @@
 // for this one: end it, or repeat the call with valid arguments.  Arguments that are valid on each
 // rank but differ between ranks are not detected: results are wrong, or the group loses its
 // connections.  To find such a difference, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL
-// (process_group.h).  A lost peer and a time-out are a c10::DistBackendError, which names the
-// function, this rank and the peer; the group cannot be used any more.  The peer need not be the
-// one that failed first: one that ends because of it is lost, too.  A rank that is not in the group
-// gets a warning, and nothing happens.
+// (process_group.h).  A lost peer and a time-out are a c10::DistBackendError.  It names the
+// function and this rank, and the peer that was lost; the group cannot be used any more.  The peer
+// need not be the one that failed first: one that ends because of it is lost, too.  A rank that is
+// not in the group gets a warning, and nothing happens.
 //
 // Threads: from one thread at a time for a group, for the order is what matches them.
 #pragma once

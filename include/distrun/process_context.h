@@ -46,13 +46,13 @@ class ProcessContext {
   // them, which may take as long.
   ~ProcessContext();
 
-  // Waits for all, for at most `timeout`; none: until they have ended, 0: not at all.  True: all
-  // have ended well; false: some are still at work, and stay so.  Throws ProcessException for the
-  // first that fails, also when called again.
+  // Waits until all have ended, for at most `timeout`; without one, as long as it takes; 0 does not
+  // wait.  Returns true if all have ended well, false if some are still at work; they stay so.
+  // Throws ProcessException for the first that fails, also when called again.
   bool join(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
-  // As join(), but who is still alive when `timeout` is over has failed: all are ended, and it
-  // throws ProcessTimedOut.
+  // As join(), but a process that is still alive when `timeout` is over counts as failed: all are
+  // ended, and it throws ProcessTimedOut.
   void finish(std::chrono::milliseconds timeout);
 
   // By index, also of those that have ended.

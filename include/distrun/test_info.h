@@ -26,8 +26,9 @@ struct TestNeeds {
   int ranks_max = 0;
   int min_gpus = 0;  // Fewer, and it is skipped before anything is started.
   std::vector<std::string> backends = {"gloo"};  // It runs with the first, unless --backend says.
-  std::optional<std::chrono::milliseconds> timeout = {};  // Above 0; none: the runner's.
-  bool exclusive = false;                                 // No other test beside it.
+  std::optional<std::chrono::milliseconds> timeout =
+      {};                  // Above 0, at most 1e12 ms; none: the runner's.
+  bool exclusive = false;  // No other test beside it.
   // How ranks are to end that are not to pass: rank 1 of a fault test is to be killed.
   std::map<int, ProcessEnd> expected_ends = {};
 };

@@ -4,6 +4,8 @@
 #include <csignal>
 #include <utility>
 
+#include "common/deadline.h"
+
 namespace distrun {
 
 Supervisor::Supervisor(const Options& options)
@@ -16,7 +18,7 @@ Actions Supervisor::start(TimePoint now) {
     phase_ = Phase::kRendezvous;
     return {};
   }
-  if (options_.timeout) run_deadline_ = now + *options_.timeout;
+  if (options_.timeout) run_deadline_ = deadline_after(*options_.timeout, now);
   begin_attempt();
   return std::exchange(actions_, {});
 }
@@ -175,7 +177,7 @@ void Supervisor::handle(const StartOrdered& event, TimePoint now) {
   run_end_.verdict = verdict_;
   if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
   // Waiting for the others to come counts for nothing.
-  if (options_.timeout && !run_deadline_) run_deadline_ = now + *options_.timeout;
+  if (options_.timeout && !run_deadline_) run_deadline_ = deadline_after(*options_.timeout, now);
   reset_to(event.attempt);
   begin_attempt();
 }
@@ -262,7 +264,7 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   if (phase_ == Phase::kKilling) return;
   phase_ = Phase::kStopping;
   stop_signal_ = signal;
-  deadline_ = now + options_.shutdown_timeout;
+  deadline_ = deadline_after(options_.shutdown_timeout, now);
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });

@@ -23,6 +23,8 @@ class SupervisorLoop {
  public:
   SupervisorLoop(boost::asio::io_context& io, const Supervisor::Options& options,
                  std::function<void(const Actions&)> perform);
+  SupervisorLoop(const SupervisorLoop&) = delete;
+  SupervisorLoop& operator=(const SupervisorLoop&) = delete;
 
   // Performs the first actions.  Called once, before happened().
   void start();
@@ -31,7 +33,7 @@ class SupervisorLoop {
   // they are.
   void happened(SupervisorEvent event);
 
-  // No event is heard from now on.
+  // From now on events are ignored.
   void end();
 
  private:

@@ -69,7 +69,7 @@ TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheFirstActionsArePerformed) {
 TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheActionsOfAnotherArePerformed) {
   loop_.start();
   performed_.clear();
-  // While worker 1 is to be started, worker 0 fails and a signal comes.
+  // While worker 1 is being started, a signal comes.
   while_performing_ = [this](const Action& action) {
     if (!std::holds_alternative<Spawn>(action)) return;
     loop_.happened(Spawned{kOne});
@@ -102,15 +102,33 @@ TEST_F(SupervisorLoopTest, AfterItsEndNoEventIsHeard) {
   EXPECT_THAT(performed_, IsEmpty());
 }
 
-TEST_F(SupervisorLoopTest, AfterItsEndNoDeadlineComes) {
-  loop_.start();
-  loop_.happened(Spawned{kZero});
-  loop_.happened(Spawned{kOne});
-  loop_.happened(Interrupted{SIGINT});
-  performed_.clear();
-  loop_.end();
-  EXPECT_GT(io_.run_for(minutes(1)), 0u) << "the wait for the deadline is cancelled";
-  EXPECT_THAT(performed_, IsEmpty());
+TEST_F(SupervisorLoopTest, AfterItsEndNoDeadlineIsWaitedFor) {
+  SupervisorLoop loop(io_, {.workers = 1, .shutdown_timeout = std::chrono::hours(1)},
+                      [](const Actions&) {});
+  loop.start();
+  loop.happened(Spawned{kZero});
+  loop.happened(Interrupted{SIGINT});
+  io_.poll();
+  EXPECT_FALSE(io_.stopped()) << "there is a deadline";
+  loop.end();
+  io_.poll();
+  EXPECT_TRUE(io_.stopped());
+}
+
+TEST_F(SupervisorLoopTest, NorIsOneThatTheLastActionsLeave) {
+  SupervisorLoop* its = nullptr;
+  SupervisorLoop loop(io_, {.workers = 1, .shutdown_timeout = std::chrono::hours(1)},
+                      [&its](const Actions& actions) {
+                        for (const Action& action : actions) {
+                          if (std::holds_alternative<SendSignal>(action)) its->end();
+                        }
+                      });
+  its = &loop;
+  loop.start();
+  loop.happened(Spawned{kZero});
+  loop.happened(Interrupted{SIGINT});
+  io_.poll();
+  EXPECT_TRUE(io_.stopped());
 }
 
 TEST_F(SupervisorLoopTest, TheEndMayComeWhileActionsArePerformed) {

@@ -1,6 +1,10 @@
 #include "distrun/store_status.h"
 
+#include <exception>
+
 #include <nlohmann/json.hpp>
+
+#include "common/text/json_number.h"
 
 namespace distrun {
 
@@ -56,11 +60,18 @@ json json_of(const std::vector<Item>& items) {
   return array;
 }
 
+template <class Number>
+void read_number(const json& object, const char* name, Number& into) {
+  into = required_number<Number>(object.at(name));
+}
+
 void read(const json& object, StoreWait& wait) {
   object.at("keys").get_to(wait.keys);
-  object.at("keys_left").get_to(wait.keys_left);
-  wait.arrived = object.value("arrived", std::int64_t{0});
-  wait.arrivals_wanted = object.value("arrivals_wanted", std::int64_t{0});
+  read_number(object, "keys_left", wait.keys_left);
+  if (object.contains("arrived")) read_number(object, "arrived", wait.arrived);
+  if (object.contains("arrivals_wanted")) {
+    read_number(object, "arrivals_wanted", wait.arrivals_wanted);
+  }
 }
 
 void read(const json& object, StoreStatus::Peer& peer) {
@@ -112,16 +123,16 @@ Result<StoreStatus> store_status_from_json(std::string_view text) {
     StoreStatus status;
     object.at("address").get_to(status.address);
     object.at("up_s").get_to(status.up_s);
-    object.at("keys").get_to(status.keys);
-    object.at("bytes").get_to(status.bytes);
-    object.at("connections").get_to(status.connections);
-    object.at("waiting").get_to(status.waiting);
-    object.at("refused").get_to(status.refused);
+    read_number(object, "keys", status.keys);
+    read_number(object, "bytes", status.bytes);
+    read_number(object, "connections", status.connections);
+    read_number(object, "waiting", status.waiting);
+    read_number(object, "refused", status.refused);
     read(object.at("peers"), status.peers);
     read(object.at("gave_up"), status.gave_up);
     read(object.at("closed"), status.closed);
     return status;
-  } catch (const json::exception& error) {
+  } catch (const std::exception& error) {
     return Error{ErrorKind::kProtocol, std::string("status: ") + error.what()};
   }
 }

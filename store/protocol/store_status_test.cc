@@ -1,5 +1,8 @@
 #include "distrun/store_status.h"
 
+#include <regex>
+#include <string>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -44,6 +47,17 @@ TEST(StoreStatusTest, KeysOfAnyBytesAndLengthAreShown) {
   const auto back = store_status_from_json(to_json(status)).value();
   EXPECT_EQ(back.peers[0].wait->keys[0], "\xEF\xBF\xBD\xEF\xBF\xBD\"\n");
   EXPECT_EQ(back.peers[0].wait->keys[1], std::string(200, 'k') + "…");
+}
+
+TEST(StoreStatusTest, NumbersThatDoNotFitAreRefused) {
+  for (const char* number : {"-1", "1.5", "1e300", "18446744073709551616", "\"7\""}) {
+    const std::string text = std::regex_replace(to_json(example()), std::regex(R"("refused":\d+)"),
+                                                std::string(R"("refused":)") + number);
+    ASSERT_NE(text, to_json(example()));
+    const auto status = store_status_from_json(text);
+    ASSERT_TRUE(status.has_error()) << number;
+    EXPECT_EQ(status.error().kind, ErrorKind::kProtocol);
+  }
 }
 
 TEST(StoreStatusTest, WhatIsNoStatusIsRefused) {

@@ -90,10 +90,9 @@ DISTRIBUTED_TEST(selftest, Well, test_is_skipped_by_all, {.ranks = 3}) {
   GTEST_SKIP() << "not today";
 }
 
-class NeedsAnotherBackend : public DefaultGroupTest {};
+class NeedsNccl : public DefaultGroupTest {};
 
-DISTRIBUTED_TEST(selftest, NeedsAnotherBackend, test_is_skipped,
-                 {.ranks = 2, .backends = {"another"}}) {
+DISTRIBUTED_TEST(selftest, NeedsNccl, test_is_skipped, {.ranks = 2, .backends = {"nccl"}}) {
   ADD_FAILURE() << "the backend is not registered";
 }
 

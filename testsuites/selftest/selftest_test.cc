@@ -91,10 +91,10 @@ TEST_F(SelfTest, ASkipOfAllIsASkip) {
   EXPECT_EQ(summary_.skipped, 1);
 }
 
-TEST_F(SelfTest, ATestWhoseBackendIsNotRegisteredIsSkipped) {
-  const auto result = run_one("NeedsAnotherBackend.test_is_skipped");
+TEST_F(SelfTest, ATestOfNcclIsSkippedWhereThatIsNotRegistered) {
+  const auto result = run_one("NeedsNccl.test_is_skipped");
   EXPECT_EQ(result.status, TestStatus::kSkipped);
-  EXPECT_THAT(result.reason, HasSubstr("no backend another is registered"));
+  EXPECT_THAT(result.reason, HasSubstr("no backend nccl is registered"));
 }
 
 TEST_F(SelfTest, ASkipOfOneIsADivergence) {

@@ -11,9 +11,17 @@
 
 namespace distrun {
 
+namespace {
+
+// The one backend that torch.distributed comes with and that may be missing here.
+constexpr const char* kNccl = "nccl";
+
+}  // namespace
+
 void DefaultGroupTest::SetUp() {
-  if (!is_backend_available(backend()))
-    GTEST_SKIP() << "no backend " << backend() << " is registered";
+  if (backend() == kNccl && !is_backend_available(kNccl)) {
+    GTEST_SKIP() << "no backend " << kNccl << " is registered";
+  }
   ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   init_process_group(backend(), {.timeout = std::chrono::seconds(30)});
 }

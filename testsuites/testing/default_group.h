@@ -10,8 +10,8 @@
 
 namespace distrun {
 
-// Every rank is in the default group, "gloo" on the loopback, when the test begins.  A test whose
-// backend is not registered is skipped.
+// Every rank is in the default group, "gloo" on the loopback, when the test begins.  A test of
+// NCCL is skipped where that is not registered.
 class DefaultGroupTest : public DistributedTest {
  protected:
   void SetUp() override;

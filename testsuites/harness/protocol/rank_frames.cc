@@ -47,14 +47,24 @@ nlohmann::json to_json(const TestDone& done) {
       {"frame", "done"}, {"assertions", done.assertions}, {"collectives", std::move(collectives)}};
 }
 
+std::vector<std::vector<std::int64_t>> sizes_from(const nlohmann::json& lists) {
+  std::vector<std::vector<std::int64_t>> sizes;
+  for (const nlohmann::json& list : lists) {
+    auto& numbers = sizes.emplace_back();
+    for (const nlohmann::json& number : list) {
+      numbers.push_back(required_number<std::int64_t>(number));
+    }
+  }
+  return sizes;
+}
+
 TestDone done_from(const nlohmann::json& payload) {
   TestDone done{.assertions = required_number<int>(payload.at("assertions")), .collectives = {}};
   for (const nlohmann::json& one : payload.at("collectives")) {
-    done.collectives.push_back(
-        {.op = one.at("op").get<std::string>(),
-         .sizes = one.at("sizes").get<std::vector<std::vector<std::int64_t>>>(),
-         .dtype = one.at("dtype").get<std::string>(),
-         .count = required_number<int>(one.at("count"))});
+    done.collectives.push_back({.op = one.at("op").get<std::string>(),
+                                .sizes = sizes_from(one.at("sizes")),
+                                .dtype = one.at("dtype").get<std::string>(),
+                                .count = required_number<int>(one.at("count"))});
   }
   return done;
 }

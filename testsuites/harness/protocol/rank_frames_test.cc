@@ -42,8 +42,10 @@ TEST(RankFramesTest, GarbageIsSeenAndWhatFollowsIsNotLookedAt) {
   no_json[8] = '?';
   no_mark[0] ^= 1;
   no_kind.replace(no_kind.find("skip"), 4, "skim");
+  std::string no_size = to_frame(TestDone{.assertions = 1, .collectives = {{.sizes = {{123}}}}});
+  no_size.replace(no_size.find("123"), 3, "1.5");
   for (const std::string& garbage : {std::string("hello, I am a test"), no_json, no_mark, no_kind,
-                                     whole.substr(0, 4) + std::string(4, '\xff')}) {
+                                     no_size, whole.substr(0, 4) + std::string(4, '\xff')}) {
     RankFrames frames;
     frames.add(whole + garbage + whole);
     EXPECT_TRUE(frames.next());

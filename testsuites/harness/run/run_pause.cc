@@ -29,9 +29,18 @@ void RunPause::look() {
   if (on_paused_ && all_are_known_()) tell();
 }
 
+void RunPause::end() {
+  is_on_ = false;
+  on_paused_ = nullptr;
+  timer_.cancel();
+}
+
 void RunPause::tell() {
   timer_.cancel();
-  if (on_paused_) asio::post(io_, std::exchange(on_paused_, nullptr));
+  asio::post(io_, [weak = weak_from_this()] {
+    const auto self = weak.lock();
+    if (self && self->on_paused_) std::exchange(self->on_paused_, nullptr)();
+  });
 }
 
 }  // namespace distrun

@@ -1,6 +1,6 @@
 // RunPause is a pause of a run of tests.  It calls back when every rank is known, and so has been
-// told to stop, and when its time-out is over at the latest: a host that hangs is not waited for,
-// and its ranks go on until it is replaced.
+// told to stop: its pid has come, or it could not be forked.  When the time-out is over it calls
+// back all the same: the ranks of a host that hangs go on until the host is replaced.
 //
 //     const auto pause = std::make_shared<RunPause>(io, [&] { return … all ranks are known …; });
 //     pause->begin(on_paused);
@@ -27,7 +27,8 @@ class RunPause : public std::enable_shared_from_this<RunPause> {
   // `on_paused` is called once, from the event loop.
   void begin(std::function<void()> on_paused);
   void look();
-  void end() { is_on_ = false; }
+  // Nothing is called back any more.
+  void end();
 
   bool is_on() const { return is_on_; }
 

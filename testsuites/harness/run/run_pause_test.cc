@@ -69,10 +69,29 @@ TEST_F(RunPauseTest, MayBeginAgain) {
   }
 }
 
-TEST_F(RunPauseTest, NothingIsToldWhenItIsGone) {
-  all_are_known_ = true;
+TEST_F(RunPauseTest, NothingIsToldWhenItHasEndedOrIsGone) {
+  for (const bool is_gone : {false, true}) {
+    for (const bool is_seen : {false, true}) {
+      SCOPED_TRACE(::testing::Message() << is_gone << is_seen);
+      all_are_known_ = false;
+      auto its = pause(std::chrono::milliseconds(1));
+      its->begin(on_paused_);
+      all_are_known_ = true;
+      if (is_seen) its->look();
+      its->end();
+      if (is_gone) its.reset();
+      io_.restart();
+      io_.run_for(std::chrono::minutes(1));
+      EXPECT_EQ(told_, 0);
+    }
+  }
+}
+
+TEST_F(RunPauseTest, NothingIsToldWhenItIsGoneWithoutAnEnd) {
   auto its = pause(std::chrono::milliseconds(1));
   its->begin(on_paused_);
+  all_are_known_ = true;
+  its->look();
   its.reset();
   io_.run_for(std::chrono::minutes(1));
   EXPECT_EQ(told_, 0);

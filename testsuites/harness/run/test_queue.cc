@@ -92,6 +92,11 @@ AfterAttempt TestQueue::attempt_ended(std::size_t item, AttemptResult result) {
   return AfterAttempt::kTriedAgain;
 }
 
+std::vector<AttemptResult> TestQueue::finish(std::size_t item) {
+  items_[item].done = true;
+  return std::move(items_[item].attempts);
+}
+
 void TestQueue::stop() {
   stopped_ = true;
   waiting_for_host_.clear();

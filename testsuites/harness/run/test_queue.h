@@ -50,12 +50,12 @@ class TestQueue {
   };
 
   explicit TestQueue(const Options& options);
+  TestQueue(TestQueue&&) = default;  // Not to be copied: items refer to their plans.
 
   // Once.  Tests with a reason to be skipped are items, and are not taken.
   void fill(TestPlan plan);
 
   std::size_t size() const { return items_.size(); }
-  Item& at(std::size_t item) { return items_[item]; }
   const Item& at(std::size_t item) const { return items_[item]; }
 
   // What may begin now; nothing once the queue has been stopped.
@@ -82,6 +82,9 @@ class TestQueue {
 
   // Keeps the result, if it counts; whatever is to run again waits to be taken.
   AfterAttempt attempt_ended(std::size_t item, AttemptResult result);
+
+  // It is done.  The results of its attempts move out.
+  std::vector<AttemptResult> finish(std::size_t item);
 
   // Nothing is taken, or tried again, from now on.
   void stop();

@@ -110,7 +110,9 @@ TEST(TestQueueTest, AFailedTestIsTriedAgainWhileItHasAttempts) {
   EXPECT_EQ(queue.attempt_ended(0, result_of(TestStatus::kFailed, 2)), AfterAttempt::kLast);
   EXPECT_THAT(take_all(queue), IsEmpty());
   EXPECT_TRUE(queue.is_empty());
-  EXPECT_EQ(queue.at(0).attempts.size(), 2u);
+  EXPECT_FALSE(queue.at(0).done);
+  EXPECT_EQ(queue.finish(0).size(), 2u);
+  EXPECT_TRUE(queue.at(0).done);
 }
 
 TEST(TestQueueTest, WhatPassedOrSkippedIsNotTriedAgain) {

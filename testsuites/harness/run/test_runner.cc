@@ -187,7 +187,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     run->begin();
     if (pause->is_on()) run->pause();
-    if (interrupted) run->interrupt();  // By who was told of its begin.
+    if (interrupted) run->interrupt();  // The handler of AttemptBegun may have interrupted the run.
   }
 
   AttemptRun* run_of(std::uint64_t key) {
@@ -223,10 +223,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void finish(std::size_t index, TestStatus status, std::string reason) {
-    TestQueue::Item& item = queue.at(index);
-    item.done = true;
-    TestResult result = ledger.result_of(item.plan, item.repetition, std::move(item.attempts),
-                                         status, std::move(reason));
+    const TestQueue::Item& item = queue.at(index);
+    TestResult result = ledger.result_of(item.plan, item.repetition, queue.finish(index), status,
+                                         std::move(reason));
     on_event(TestEnded{result});
     status = result.status;
     ledger.add(index, item.plan, std::move(result));
