@@ -11,6 +11,7 @@
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
 #include "cli/test_command.h"
+#include "cli/usage_error.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -42,21 +43,6 @@ Examples:
   distrun store wait --timeout 30 ready/0 ready/1
   distrun store status)";
 
-// The command that was meant, as far as it was understood: "distrun store get".
-std::string command_name(const CLI::App& app) {
-  std::string name = app.get_name();
-  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
-    at = at->get_subcommands().front();
-    name += " " + at->get_name();
-  }
-  return name;
-}
-
-const CLI::App& innermost(const CLI::App& app) {
-  const auto chosen = app.get_subcommands();
-  return chosen.empty() ? app : innermost(*chosen.front());
-}
-
 }  // namespace
 
 int run(const std::vector<std::string>& words, const Environment& environment, std::ostream& out,
@@ -68,14 +54,16 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   if (as_torchrun) arguments.insert(arguments.begin(), "launch");
 
   CLI::App app(kDescription, "distrun");
+  app.set_help_flag("-h,--help", "Show this help");
   app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] …"));
-  app.set_version_flag("--version", "distrun " DISTRUN_VERSION);
+  app.set_version_flag("--version", "distrun " DISTRUN_VERSION, "Show the version");
   app.footer(kAppExamples);
   app.require_subcommand(1);
   const std::string launch_name = as_torchrun ? "torchrun" : "distrun launch";
   LaunchCommand launch(app, launch_name, as_torchrun);
 
-  CLI::App& store = *app.add_subcommand("store", "The store in which workers meet, by itself.");
+  CLI::App& store =
+      *app.add_subcommand("store", "Run the store in which workers meet, and use it from scripts.");
   store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] …"));
   store.footer(kStoreExamples);
   store.require_subcommand(1);
@@ -106,17 +94,13 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     app.parse(std::move(reversed));
     chosen()->check(environment);
   } catch (const CLI::CallForHelp&) {
-    out << innermost(app).help();
+    out << innermost_command(app).help();
     return 0;
   } catch (const CLI::CallForVersion& version) {
     out << version.what() << '\n';
     return 0;
   } catch (const CLI::ParseError& error) {
-    const std::string whole = command_name(app);
-    const auto depth = static_cast<std::size_t>(std::count(whole.begin(), whole.end(), ' '));
-    const bool unknown = depth < arguments.size() && !innermost(app).get_subcommands({}).empty() &&
-                         !arguments[depth].starts_with('-');
-    return wrong_usage(name(), unknown ? "there is no command " + arguments[depth] : error.what());
+    return wrong_usage(name(), usage_problem(app, arguments, error));
   }
   try {
     return chosen()->run(environment, out, err);

@@ -7,7 +7,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include "common/text/edit_distance.h"
+#include "common/text/near_miss.h"
 #include "common/text/parse_number.h"
 
 namespace distrun {
@@ -60,7 +60,7 @@ class Splitter {
       const LaunchFlag* flag = find(word[i]);
       const std::string rest = word.substr(i + 1);
       if (flag == nullptr) return unknown(word, word.substr(1));
-      if (flag->takes_value) {
+      if (flag->takes_value()) {
         if (rest.empty()) return take(*flag, std::nullopt);
         return take(*flag, rest[0] == '=' ? rest.substr(1) : rest);
       }
@@ -83,11 +83,10 @@ class Splitter {
 
   Result<void> take(const LaunchFlag& flag, std::optional<std::string> value) {
     const std::string said = fmt::format("--{}", flag.name);
-    if (!flag.takes_value && value) return wrong(fmt::format("{}: takes no value", said));
-    if (flag.takes_value && !value) {
+    if (!flag.takes_value() && value) return wrong(fmt::format("{}: takes no value", said));
+    if (flag.takes_value() && !value) {
       if (at_ == arguments_.size() || looks_like_flag(arguments_[at_])) {
-        return wrong(
-            fmt::format("{0}: needs a value (where that begins with a dash: {0}=VALUE)", said));
+        return wrong(fmt::format("{0}: needs a value ({0}=VALUE if it begins with a dash)", said));
       }
       value = arguments_[at_++];
     }
@@ -123,19 +122,13 @@ class Splitter {
   }
 
   Error unknown(const std::string& word, const std::string& name) const {
-    std::string text = fmt::format("there is no flag {}", word);
-    const auto far = [&](const LaunchFlag& flag) {
-      // -nproc lacks a dash, and the end.
-      const bool begins = name.size() >= 3 && flag.name.starts_with(name);
-      return begins ? 0 : edit_distance(name, flag.name);
-    };
-    const auto nearest =
-        std::min_element(flags_.begin(), flags_.end(),
-                         [&](const LaunchFlag& a, const LaunchFlag& b) { return far(a) < far(b); });
-    if (nearest != flags_.end() && far(*nearest) <= std::max<std::size_t>(1, name.size() / 4)) {
-      text += fmt::format(": did you mean --{}?", nearest->name);
+    // mpirun's and srun's.
+    if (name == "n" || name == "np") {
+      return wrong(fmt::format("unknown flag {}: did you mean --nproc-per-node?", word));
     }
-    return wrong(text);
+    std::vector<std::string> names;
+    for (const LaunchFlag& flag : flags_) names.emplace_back(flag.name);
+    return wrong(fmt::format("unknown flag {}{}", word, did_you_mean(name, names, "--")));
   }
 
   void arguments_end_flags() {
@@ -156,12 +149,12 @@ Result<void> take_variables(std::span<const LaunchFlag> flags, const Environment
     const std::string variable = variable_of(flag);
     const auto value = variable.empty() ? std::nullopt : environment.get(variable);
     if (!value || value->empty() || line.find(flag.name) != nullptr) continue;
-    if (!flag.takes_value) {
+    if (!flag.takes_value()) {
       const auto number = parse_number<int>(*value);
       if (!number) return wrong(fmt::format("{}: '{}' is neither 0 nor 1", variable, *value));
       if (*number == 0) continue;
     }
-    line.flags[std::string(flag.name)] = {flag.takes_value ? *value : "", variable};
+    line.flags[std::string(flag.name)] = {flag.takes_value() ? *value : "", variable};
   }
   return {};
 }

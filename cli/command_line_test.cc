@@ -82,9 +82,9 @@ TEST(CommandLineTest, TheBeginningOfANameIsEnoughWhereItIsThatOfOneFlag) {
 
 TEST(CommandLineTest, OurOwnFlagsDoNotMakeTorchrunsAmbiguous) {
   const std::vector<LaunchFlag> flags = {
-      {.name = "event-log-handler"},
-      {.name = "events", .worth = FlagWorth::kOwn},
-      {.name = "timeout", .worth = FlagWorth::kOwn},
+      {.name = "event-log-handler", .value = "NAME"},
+      {.name = "events", .value = "FILE", .worth = FlagWorth::kOwn},
+      {.name = "timeout", .value = "SECONDS", .worth = FlagWorth::kOwn},
   };
   const auto found = [&](const std::string& word) {
     const auto line = split_command_line(flags, {word, "p"}, {});
@@ -100,14 +100,15 @@ TEST(CommandLineTest, TheLastValueCounts) {
 }
 
 TEST(CommandLineTest, AFlagThatIsNotKnownIsNamedWithTheOneThatWasMeant) {
-  EXPECT_EQ(problem({"--bogus", "p"}), "there is no flag --bogus");
+  EXPECT_EQ(problem({"--bogus", "p"}), "unknown flag --bogus");
   EXPECT_EQ(problem({"--nproc_per_nodes=2", "p"}),
-            "there is no flag --nproc_per_nodes: did you mean --nproc-per-node?");
+            "unknown flag --nproc_per_nodes: did you mean --nproc-per-node?");
   EXPECT_EQ(problem({"--max-restrats", "2", "p"}),
-            "there is no flag --max-restrats: did you mean --max-restarts?");
-  EXPECT_EQ(problem({"-nproc", "2", "p"}),
-            "there is no flag -nproc: did you mean --nproc-per-node?");
-  EXPECT_EQ(problem({"-x", "p"}), "there is no flag -x");
+            "unknown flag --max-restrats: did you mean --max-restarts?");
+  EXPECT_EQ(problem({"-nproc", "2", "p"}), "unknown flag -nproc: did you mean --nproc-per-node?");
+  EXPECT_EQ(problem({"-x", "p"}), "unknown flag -x");
+  EXPECT_EQ(problem({"-np", "2", "p"}), "unknown flag -np: did you mean --nproc-per-node?");
+  EXPECT_EQ(problem({"-n", "2", "p"}), "unknown flag -n: did you mean --nproc-per-node?");
 }
 
 TEST(CommandLineTest, AValueThatIsMissingOrTooMuchIsAnError) {

@@ -83,7 +83,7 @@ TEST(EventsTest, AFileThatCannotBeOpenedIsAnErrorBeforeAnythingStarts) {
   EXPECT_THAT(result.err, EndsWith("/no/such: no such file or directory\n"));
   result = launch({"--events", fifo, "touch", marker});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(result.err, EndsWith("nobody reads it: start its reader first\n"));
+  EXPECT_THAT(result.err, EndsWith("no process reads it; start the reader first\n"));
   EXPECT_FALSE(std::filesystem::exists(marker));
 }
 

@@ -42,6 +42,22 @@ std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::
                              "'" + text + "' is not a number of seconds above 0 and up to 1e9");
 }
 
+CLI::Validator whole_number(int min, int max) {
+  const auto check = [min, max](const std::string& text) {
+    const auto number = parse_number(text, min, max);
+    return number ? "" : number.error().message;
+  };
+  return {check, ""};
+}
+
+CLI::Validator one_of(const std::string& first, const std::string& second) {
+  const auto check = [first, second](const std::string& text) {
+    const bool known = text == first || text == second;
+    return known ? "" : "'" + text + "' is neither " + first + " nor " + second;
+  };
+  return {check, ""};
+}
+
 std::string bytes_text(std::size_t bytes) {
   for (const auto& [unit, letter] : {std::pair(kGiB, "G"), {kMiB, "M"}, {kKiB, "K"}}) {
     if (bytes > 0 && bytes % unit == 0) return std::to_string(bytes / unit) + letter;

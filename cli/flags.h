@@ -1,10 +1,8 @@
 // How distrun's flags look: torchrun's spellings, one line each in the help.
 //
-//     flag(app, "nproc-per-node", options.workers, "Workers on this node.");
+//     add_flag(app, "port-file FILE", path, "Write the port to FILE.");
 //
-// The flag is then `--nproc-per-node` and `--nproc_per_node`, and its default can
-// come from the variable PET_NPROC_PER_NODE, all as torchrun has it.  own_flag() makes
-// one of a command that torchrun does not have: without the variable.
+// The flag is then `--port-file` and `--port_file`, and the help shows FILE as its value.
 #pragma once
 
 #include <algorithm>
@@ -37,23 +35,26 @@ inline std::string pet_variable(const std::string& name) {
   return variable;
 }
 
+// `name` is "same-user", or "port-file FILE" for a flag with a value.  The help shows the value
+// that `into` has now as the default, unless it is empty.
 template <class Value>
-CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
+CLI::Option* add_flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
                       const std::string& letter = "") {
-  CLI::Option* option;
+  const std::size_t space = name.find(' ');
+  const std::string spelled = spellings(letter, name.substr(0, space));
   if constexpr (std::is_same_v<Value, bool>) {
-    option = app.add_flag(spellings(letter, name), into, help);
+    return app.add_flag(spelled, into, help);
   } else {
-    option = app.add_option(spellings(letter, name), into, help)->capture_default_str();
+    return app.add_option(spelled, into, help)
+        ->capture_default_str()
+        ->take_last()
+        ->type_name(name.substr(space + 1));
   }
-  return option;
 }
 
-template <class Value>
-CLI::Option* flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
-                  const std::string& letter = "") {
-  return own_flag(app, name, into, help, letter)->envname(pet_variable(name));
-}
+// Checks of a flag's value, with errors that name the value.
+CLI::Validator whole_number(int min, int max);
+CLI::Validator one_of(const std::string& first, const std::string& second);
 
 // Seconds, whole or not, in decimal: the value of `flag`.  Throws CLI::ValidationError.
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
@@ -67,13 +68,22 @@ std::size_t bytes_from(const std::string& flag, const std::string& text);
 // As bytes_from() reads it: "8M".
 std::string bytes_text(std::size_t bytes);
 
-// The help of one command: its usage as given, a flag by one of its spellings.
+// The help of one command: its usage as given, one spelling of each flag, its value's name, and its
+// default behind the text.
 class HelpFormatter : public CLI::Formatter {
  public:
   explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(34); }
 
   std::string make_usage(const CLI::App*, std::string) const override {
     return "Usage: " + usage_ + "\n";
+  }
+
+  // CLI11 puts two empty lines between groups of flags.
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override {
+    std::string help = CLI::Formatter::make_help(app, std::move(name), mode);
+    for (std::size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
+    return help;
   }
 
   std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
@@ -85,9 +95,12 @@ class HelpFormatter : public CLI::Formatter {
 
   std::string make_option_opts(const CLI::Option* option) const override {
     if (option->get_type_size() == 0) return "";
-    std::string text = " " + option->get_type_name();
-    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
-    return text;
+    return " " + option->get_type_name();
+  }
+
+  std::string make_option_desc(const CLI::Option* option) const override {
+    const std::string standard = option->get_default_str();
+    return option->get_description() + (standard.empty() ? "" : " (default " + standard + ")");
   }
 
  private:

@@ -78,25 +78,27 @@ TEST_F(FlagsLaunchTest, FlagsForPythonAreTakenWhereTheyChangeNothing) {
 
 TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--nnodes=1:2", "--nnodes: elastic is not there yet: say how many"},
+      {"--nnodes=1:2", "--nnodes: elastic runs (MIN:MAX) are not supported yet"},
       {"--nnodes=2:1", "--nnodes: '2:1' is not MIN:MAX"},
       {"--nnodes=0", "--nnodes: 0 is not between"},
-      {"--node-rank=1", "--node-rank: there is no node 1 among --nnodes 1"},
-      {"--rdzv-backend=etcd", "--rdzv-backend: 'etcd' is not taken"},
+      {"--node-rank=1", "--node-rank: node 1 does not exist with --nnodes 1"},
+      {"--rdzv-backend=etcd", "--rdzv-backend: 'etcd' is not supported"},
       {"--rdzv-endpoint=node7", "--rdzv-endpoint: 'node7' has no port"},
       {"--rdzv-conf=timeout", "--rdzv-conf: 'timeout' is not KEY=VALUE"},
-      {"--start-method=thread", "--start-method: 'thread' is neither"},
+      {"--rdzv-conf=timout=3", "--rdzv-conf: unknown key 'timout': did you mean timeout?"},
+      {"--start-method=thread", "--start-method: 'thread' is not spawn"},
       {"--monitor-interval=often", "--monitor-interval: 'often' is not a number of seconds"},
       {"--event-log-handler=console", "--events FILE"},
-      {"--logs-specs=mine", "--logs-specs: 'mine' is a plug-in in Python"},
+      {"--logs-specs=mine", "--logs-specs: 'mine' is a Python plug-in"},
       {"--numa-binding=node", "numactl"},
       {"--max-restarts=-1", "--max-restarts: -1 is not between"},
-      {"--signals-to-handle=SIGKILL", "--signals-to-handle: SIGKILL cannot be taken up"},
-      {"--signals-to-handle=32", "--signals-to-handle: SIG32 cannot be taken up"},
-      {"--forward-signals=PIPE", "--forward-signals: SIGPIPE cannot be taken up"},
+      {"--signals-to-handle=SIGKILL",
+       "--signals-to-handle: SIGKILL cannot be handled or forwarded"},
+      {"--signals-to-handle=32", "--signals-to-handle: SIG32 cannot be handled or forwarded"},
+      {"--forward-signals=PIPE", "--forward-signals: SIGPIPE cannot be handled or forwarded"},
       {"--forward-signals=USR1,TERM", "--forward-signals: SIGTERM ends the run"},
-      {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': there is no GPU"},
-      {"--bogus", "there is no flag --bogus"},
+      {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': no GPU is visible"},
+      {"--bogus", "unknown flag --bogus"},
   };
   for (const auto& [flag, message] : cases) {
     const auto result = launch({flag, "echo", "started"});
@@ -108,14 +110,15 @@ TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
 
 TEST_F(FlagsLaunchTest, WhatIsForOneNodeIsRefusedForSeveral) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"--standalone", "--standalone: is one node"},
-      {"--rdzv-backend=c10d", "--rdzv-backend: c10d gives nodes their ranks"},
-      {"--master-port=0", "--master-port: 0: several nodes need a port"},
-      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: 0: several nodes need a port"},
+      {"--role=x", "--master-addr: several nodes need the address of node 0"},
+      {"--standalone", "--standalone: runs one node only; remove it or --nnodes"},
+      {"--rdzv-backend=c10d", "--rdzv-backend: c10d is not supported with several nodes"},
+      {"--master-port=0", "--master-port: several nodes need a fixed port"},
+      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: several nodes need a fixed port"},
       {"--rdzv-conf=timeout=soon", "--rdzv-conf: "},
-      {"--same-user", "--same-user: it would keep the other nodes out"},
-      {"--store=file:meet", "--store: several nodes meet in a TCP store"},
-      {"--node-rank=2", "--node-rank: there is no node 2 among --nnodes 2"},
+      {"--same-user", "--same-user: would keep the other nodes out"},
+      {"--store=file:meet", "--store: several nodes need the TCP store"},
+      {"--node-rank=2", "--node-rank: node 2 does not exist with --nnodes 2"},
   };
   for (const auto& [flag, message] : cases) {
     const auto result = launch({"--nnodes=2", flag, "echo", "started"});
@@ -127,7 +130,7 @@ TEST_F(FlagsLaunchTest, WhatIsForOneNodeIsRefusedForSeveral) {
 
 TEST_F(FlagsLaunchTest, AVariableWithAWrongValueIsNamedItself) {
   options_.environment.set("PET_NODE_RANK", "1");
-  EXPECT_THAT(launch({"echo"}).err, StartsWith("distrun launch: PET_NODE_RANK: there is no node"));
+  EXPECT_THAT(launch({"echo"}).err, StartsWith("distrun launch: PET_NODE_RANK: node"));
   EXPECT_EQ(launch({"--node-rank=0", "echo", "x"}).out, "x\n") << "the command line wins";
 }
 
@@ -160,10 +163,10 @@ TEST_F(FlagsLaunchTest, UnderTheNameTorchrunAProgramIsAScriptUnlessToldOtherwise
 }
 
 TEST_F(FlagsLaunchTest, UnderTheNameTorchrunItIsCalledSo) {
-  EXPECT_THAT(torchrun({"--help"}).out, StartsWith("Start the workers of a run and watch them.\n"
+  EXPECT_THAT(torchrun({"--help"}).out, StartsWith("Start the workers of a run, and watch them.\n"
                                                    "Usage: torchrun [flags] PROGRAM"));
   EXPECT_THAT(torchrun({"--bogus", "x"}).err,
-              StartsWith("torchrun: there is no flag --bogus\nTry 'torchrun --help'.\n"));
+              StartsWith("torchrun: unknown flag --bogus\nTry 'torchrun --help'.\n"));
   EXPECT_THAT(torchrun({"--role=x"}).err, StartsWith("torchrun: PROGRAM is required\n"));
   EXPECT_THAT(torchrun({"--no-python", "no-such-program"}).err,
               StartsWith("torchrun: no-such-program: not found"));

@@ -31,14 +31,15 @@ namespace {
 // {0}: the command's name.
 constexpr const char* kLaunchHelp =
     R"({1}
-Every flag can also be given as PET_<FLAG>, with underscores for dashes, and by the beginning of its
-name.  docs/torchrun.md holds each against torchrun's.
 
-SIGUSR1 has distrun print where each worker stands.
+A variable PET_<FLAG>, as PET_NPROC_PER_NODE, sets a flag that is not given.  A flag may be
+shortened as long as it stays unique: --nproc 4.  docs/torchrun.md compares every flag with torchrun.
 
-Exit status: 0; that of the first worker to fail, or 128 + its signal; 2 wrong usage;
-124 --timeout; 125 distrun itself failed; 126 PROGRAM cannot be executed; 127 not found;
-128 + signal where a signal told distrun to end.
+SIGUSR1 prints where each worker stands.
+
+Exit status: 0; that of the first worker to fail, or 128 + its signal; 2 wrong usage; 124 --timeout;
+125 distrun itself failed; 126 PROGRAM cannot be executed; 127 PROGRAM not found; 128 + the signal
+that ended distrun.
 
 Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
@@ -47,11 +48,11 @@ Examples:
   {0} --nproc-per-node 2 --dry-run train.py)";
 
 constexpr const char* kProgram =
-    R"(PROGRAM is executed as it is; a .py file, or a module with -m, runs with python3 -u
-(PYTHON_EXEC names another).)";
+    R"(A .py file and a module (-m) run with python3 -u, or the Python that PYTHON_EXEC names;
+any other PROGRAM is executed directly.)";
 constexpr const char* kTorchrunsProgram =
-    R"(PROGRAM runs with python3 -u (PYTHON_EXEC names another); with --no-python it is executed
-as it is.)";
+    R"(PROGRAM runs with python3 -u, or the Python that PYTHON_EXEC names; with --no-python it is
+executed directly.)";
 
 // A UUID, as torchrun makes one.
 std::string random_run_id() {
@@ -78,10 +79,10 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
   std::string text = fmt::format("distrun: the launcher (pid {}) was killed: {}\n",
                                  guarded.launcher_pid, describe(by));
   if (!guarded.left.survivors.empty()) {
-    text += fmt::format("  {} of its processes are stuck in the kernel, and still there\n",
+    text += fmt::format("  {} of its processes are stuck in the kernel\n",
                         guarded.left.survivors.size());
   } else {
-    text += "  every process of the run has been ended\n";
+    text += "  all processes of the run were killed\n";
   }
   return text;
 }
@@ -89,38 +90,40 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
 }  // namespace
 
 LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun)
-    : command_(app.add_subcommand("launch", "Start the workers of a run and watch them.")),
+    : command_(app.add_subcommand("launch", "Start the workers of a run, and watch them.")),
       name_(name) {
   flags_.as_torchrun = as_torchrun;
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));
   command_->footer(
       fmt::format(fmt::runtime(kLaunchHelp), name, as_torchrun ? kTorchrunsProgram : kProgram));
+  command_->set_help_flag();
   bind_flag(*command_, "nproc-per-node", flags_.nproc_per_node);
+  bind_flag(*command_, "module", flags_.module);
+  bind_flag(*command_, "no-python", flags_.no_python);
+  bind_flag(*command_, "run-path", flags_.run_path);
+  bind_flag(*command_, "role", flags_.role);
+  bind_flag(*command_, "virtual-local-rank", flags_.virtual_local_rank);
   bind_flag(*command_, "nnodes", flags_.nnodes);
   bind_flag(*command_, "node-rank", flags_.node_rank);
+  bind_flag(*command_, "master-addr", flags_.master_addr);
+  bind_flag(*command_, "master-port", flags_.master_port);
+  bind_flag(*command_, "local-addr", flags_.local_addr);
   bind_flag(*command_, "standalone", flags_.standalone);
   bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
   bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
   bind_flag(*command_, "rdzv-id", flags_.run_id);
   bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
-  bind_flag(*command_, "local-addr", flags_.local_addr);
-  bind_flag(*command_, "master-addr", flags_.master_addr);
-  bind_flag(*command_, "master-port", flags_.master_port);
   bind_flag(*command_, "store", flags_.store);
   bind_flag(*command_, "same-user", flags_.same_user);
-  bind_flag(*command_, "role", flags_.role);
   bind_flag(*command_, "max-restarts", flags_.max_restarts);
   bind_flag(*command_, "timeout", flags_.timeout);
   bind_flag(*command_, "shutdown-timeout", flags_.shutdown_timeout);
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);
-  bind_flag(*command_, "module", flags_.module);
-  bind_flag(*command_, "no-python", flags_.no_python);
-  bind_flag(*command_, "run-path", flags_.run_path);
-  bind_flag(*command_, "virtual-local-rank", flags_.virtual_local_rank);
   flags_.log.add_to(*command_);
   bind_flag(*command_, "events", flags_.events);
   bind_flag(*command_, "dry-run", flags_.dry_run);
+  command_->set_help_flag("-h,--help", "Show this help")->group("Output");
   bind_flag(*command_, "start-method", flags_.start_method);
   bind_flag(*command_, "monitor-interval", flags_.monitor_interval);
   bind_flag(*command_, "event-log-handler", flags_.event_log_handler);
@@ -139,7 +142,7 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
   for (const auto& [name, given] : line_.flags) {
     const CLI::Option* option = command_->get_option_no_throw("--" + name);
     if (option == nullptr) {
-      throw CLI::ValidationError(given.said, "not supported yet: leave it out");
+      throw CLI::ValidationError(given.said, "not supported yet; remove it");
     }
     words.push_back("--" + name);
     if (option->get_items_expected_max() > 0) words.push_back(given.value);

@@ -67,8 +67,8 @@ TEST(LaunchErrorTest, OthersWhoLeaveAnErrorFailedByThemselves) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{3}));
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("  also failed: rank 0: exit code 4\n"
-                              "    error: its error file cannot be read: "),
-                    HasSubstr("  ended in consequence: rank 2 (signal SIGTERM (15))\n")));
+                              "    error: cannot read its error file: "),
+                    HasSubstr("  stopped because of this: rank 2 (signal SIGTERM (15))\n")));
 }
 
 // Whatever it is, it is read in bounded time and memory.
@@ -79,7 +79,7 @@ TEST(LaunchErrorTest, AnErrorFileThatIsNoneDoesNotHoldUpTheRun) {
     const auto result = launch_shell(1, "F=$TORCHELASTIC_ERROR_FILE;" + made + "; exit 5",
                                      without_own_error_file());
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5})) << made;
-    EXPECT_THAT(result.err, HasSubstr("  error: its error file cannot be read: ")) << made;
+    EXPECT_THAT(result.err, HasSubstr("  error: cannot read its error file: ")) << made;
   }
 }
 
@@ -89,7 +89,7 @@ TEST(LaunchErrorTest, TheBacktraceOfASignalHasTheNamesOfTheSource) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("distrun: rank 1 failed: signal SIGSEGV (11)\n"),
                                 HasSubstr("\n  error: SIGSEGV: no memory at 0x0\n"
                                           "    #0 (anonymous namespace)::touch()+0x"),
-                                HasSubstr("ended in consequence: rank 0")));
+                                HasSubstr("stopped because of this: rank 0")));
 }
 
 TEST(LaunchErrorTest, AnExceptionIsToldWithWhereItWasThrown) {
@@ -141,7 +141,7 @@ TEST(LaunchErrorTest, WhereTheErrorCannotBeHandedOnTheSummarySaysSo) {
   options.environment.set("TORCHELASTIC_ERROR_FILE", folder.path() + "/no/such/own.json");
   const auto result = launch_shell(1, std::string(kOneError) + "exit 3", options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{3}));
-  EXPECT_THAT(result.err, HasSubstr("its error file could not be handed on: write "));
+  EXPECT_THAT(result.err, HasSubstr("could not forward its error file: write "));
 }
 
 // ---- with Python's torch

@@ -121,7 +121,7 @@ TEST_F(LaunchFaultTest, AChildThatHoldsTheOutputIsEndedAndNamed) {
   once_printed(1, [](int) {});
   const auto result = launch_shell(1, "sleep 1000 & echo $!", options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
-  EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that held the output open"));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that kept the output open"));
   // It may not have become `sleep` yet.
   EXPECT_THAT(result.err, HasSubstr("leaked: pid " + lines(result.out).front() + " (s"));
   expect_all_ended(1);

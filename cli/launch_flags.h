@@ -24,12 +24,15 @@ enum class FlagWorth {
 };
 
 struct LaunchFlag {
-  std::string_view name;  // With dashes; underscores are taken too.
-  char letter = '\0';     // "-m"; '\0' where it has none.
-  bool takes_value = true;
+  std::string_view name;     // With dashes; underscores are taken too.
+  char letter = '\0';        // 'm' of "-m"; '\0' if it has none.
+  std::string_view value;    // What the help calls its value; empty for a flag without one.
   bool has_variable = true;  // Its default may come from PET_<NAME>.
   FlagWorth worth = FlagWorth::kSame;
+  std::string_view group;  // Its heading in the help.
   std::string_view help;
+
+  bool takes_value() const { return !value.empty(); }
 };
 
 // In the order of the help.
@@ -40,8 +43,11 @@ template <class Value>
 void bind_flag(CLI::App& launch, std::string_view name, Value& into) {
   for (const LaunchFlag& flag : launch_flags()) {
     if (flag.name != name) continue;
-    own_flag(launch, std::string(name), into, std::string(flag.help),
-             flag.letter == 0 ? "" : std::string(1, flag.letter));
+    const std::string spelled =
+        std::string(name) + (flag.takes_value() ? " " + std::string(flag.value) : "");
+    add_flag(launch, spelled, into, std::string(flag.help),
+             flag.letter == 0 ? "" : std::string(1, flag.letter))
+        ->group(std::string(flag.group));
   }
 }
 

@@ -241,8 +241,7 @@ TEST_F(LaunchNodesTest, ANodeThatDoesNotComeIsNamedOnAllThatHave) {
     EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
     EXPECT_EQ(end.out, "");
     EXPECT_THAT(end.err, AllOf(StartsWith("distrun: node 0 ("),
-                               HasSubstr("not all nodes have come within 2 s: missing are node 1 "
-                                         "of 3; here are node 0 ("),
+                               HasSubstr("node 1 did not join within 2 s; only node 0 ("),
                                HasSubstr("), node 2 (")));
   }
 }
@@ -262,10 +261,10 @@ TEST_F(LaunchNodesTest, ANode0ThatDoesNotComeIsNamed) {
   const auto end = result(second);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
   EXPECT_EQ(end.out, "");
-  EXPECT_THAT(end.err, AllOf(StartsWith("distrun launch: node 0 at " + address_ +
-                                        ":29500 has not "
-                                        "been reached within 1 s: connect: connection refused"),
-                             HasSubstr("--node-rank 0")));
+  EXPECT_THAT(end.err,
+              AllOf(StartsWith("distrun launch: node 0 at " + address_ +
+                               ":29500 did not answer within 1 s: connect: connection refused"),
+                    HasSubstr("--node-rank 0")));
   std::ifstream file(events);
   const std::string all{std::istreambuf_iterator<char>(file), {}};
   EXPECT_THAT(all, HasSubstr(R"("event":"run_ended")"));
@@ -305,7 +304,7 @@ TEST_F(LaunchNodesTest, WhoDoesNotBelongToTheRunIsToldWhyAndTheRunGoesOn) {
     EXPECT_EQ(end.out, "");
     return end.err;
   };
-  EXPECT_THAT(refused(1, 3, {}), HasSubstr("does not let this node in: it has --rdzv-id 'none', "
+  EXPECT_THAT(refused(1, 3, {}), HasSubstr("refused this node: it has --rdzv-id 'none', "
                                            "node 0 has 'ours'"));
   EXPECT_THAT(refused(1, 2, {"--rdzv-id", "ours"}), HasSubstr("it has --nnodes 2, node 0 has 3"));
   Node second = node(1, 3, "echo ran", {"--rdzv-id", "ours"});
@@ -344,7 +343,7 @@ TEST_F(LaunchNodesTest, AnotherServerAtThePortIsAnErrorOnEveryNode) {
   const auto end = result(second);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
   EXPECT_THAT(end.err, StartsWith("distrun launch: what listens at " + address_ +
-                                  ":29500 is not node 0 of this run: it sends what is no message"));
+                                  ":29500 is not node 0 of this run: it does not speak"));
 }
 
 TEST_F(LaunchNodesTest, AStrayClientIsDroppedAndTheRunGoesOn) {
@@ -360,7 +359,7 @@ TEST_F(LaunchNodesTest, AStrayClientIsDroppedAndTheRunGoesOn) {
   const auto end = result(first);
   EXPECT_EQ(end.out, "ran\n");
   EXPECT_THAT(end.err, AllOf(StartsWith("distrun: a client at 127.0.0.1:"),
-                             HasSubstr("is no node: it sends what is no message of a node")));
+                             HasSubstr("is not a node of this run: it does not speak")));
   EXPECT_EQ(result(second).end, ProcessEnd(ExitedWith{0}));
 }
 
@@ -398,6 +397,14 @@ TEST_F(LaunchNodesTest, MeetOverIpv6AndByName) {
   }
 }
 
+TEST_F(LaunchNodesTest, SeveralNodesNeedTheAddressOfNode0) {
+  const auto end = run_program({DISTRUN_PROGRAM, "launch", "--nnodes", "2", "echo", "started"});
+  EXPECT_EQ(end.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_EQ(end.err,
+            "distrun launch: --master-addr: several nodes need the address of node 0, the same on "
+            "every node\nTry 'distrun launch --help'.\n");
+}
+
 TEST_F(LaunchNodesTest, WhatSeveralNodesCannotHaveIsWrongUsage) {
   for (const Words& flags : std::vector<Words>{{"--same-user"},
                                                {"--node-rank", "2"},
@@ -407,7 +414,7 @@ TEST_F(LaunchNodesTest, WhatSeveralNodesCannotHaveIsWrongUsage) {
     Words words = {DISTRUN_PROGRAM, "launch"};
     if (flags[0] != "--nnodes") words.insert(words.end(), {"--nnodes", "2"});
     words.insert(words.end(), flags.begin(), flags.end());
-    words.insert(words.end(), {"echo", "started"});
+    words.insert(words.end(), {"--master-addr", address_, "echo", "started"});
     const auto end = run_program(words);
     EXPECT_EQ(end.end, ProcessEnd(ExitedWith{2})) << flags[0];
     EXPECT_THAT(end.err, HasSubstr(flags[0])) << flags[0];

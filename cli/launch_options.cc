@@ -109,11 +109,12 @@ void OptionsBuilder::take_nodes() {
                       ? min
                       : taken("nnodes", parse_number<int>(flags_.nnodes.substr(colon + 1), 1));
   if (min > max) refuse("nnodes", "'" + flags_.nnodes + "' is not MIN:MAX");
-  if (min < max) refuse("nnodes", "elastic is not there yet: say how many nodes there are");
+  if (min < max)
+    refuse("nnodes", "elastic runs (MIN:MAX) are not supported yet; give a fixed number of nodes");
   options_.nnodes = max;
   options_.node_rank = taken("node-rank", parse_number<int>(flags_.node_rank, 0));
   if (options_.node_rank >= options_.nnodes) {
-    refuse("node-rank", fmt::format("there is no node {} among --nnodes {}: the first is 0",
+    refuse("node-rank", fmt::format("node {} does not exist with --nnodes {}; nodes count from 0",
                                     options_.node_rank, options_.nnodes));
   }
 }
@@ -144,21 +145,24 @@ void OptionsBuilder::take_rendezvous() {
 }
 
 void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
-  if (flags_.standalone) refuse("standalone", "is one node: leave it out, or --nnodes");
+  if (flags_.standalone) refuse("standalone", "runs one node only; remove it or --nnodes");
   if (flags.backend == RdzvBackend::kC10d) {
     refuse(
         "rdzv-backend",
-        "c10d gives nodes their ranks, which is not there yet: leave it out, and say --node-rank");
+        "c10d is not supported with several nodes; remove it and give each node its --node-rank");
   }
   options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
   const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
   if (port == 0) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
-           "0: several nodes need a port that all of them know");
+           "several nodes need a fixed port, not 0");
   }
   options_.master_port = port.value_or(0);  // Then its default for several nodes.
   if (const auto settled = settle_several_nodes(options_); !settled) {
     throw CLI::ParseError(settled.error().message, kExitUsage);
+  }
+  if (!flags.endpoint && line_.find("master-addr") == nullptr) {
+    refuse("master-addr", "several nodes need the address of node 0, the same on every node");
   }
   options_.join_timeout =
       taken("rdzv-conf", join_timeout_of(flags_.rdzv_conf)).value_or(options_.join_timeout);
@@ -167,7 +171,8 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
 void OptionsBuilder::take_log() {
   options_.log = flags_.log.choice(line_, environment_, options_.nproc_per_node);
   options_.log.host = host_name();
-  if (line_.find("events") != nullptr && flags_.events.empty()) refuse("events", "names no file");
+  if (line_.find("events") != nullptr && flags_.events.empty())
+    refuse("events", "the file name is empty");
 }
 
 void OptionsBuilder::take_store() {
@@ -185,10 +190,9 @@ void OptionsBuilder::take_signals() {
   for (const int signal : options_.forward_signals) {
     const auto& ends = options_.end_signals;
     if (std::find(ends.begin(), ends.end(), signal) == ends.end()) continue;
-    refuse("forward-signals",
-           signal_name(signal) +
-               " ends the run: leave it out, or name the signals that are to end "
-               "it in --signals-to-handle");
+    refuse(
+        "forward-signals",
+        signal_name(signal) + " ends the run; remove it, or give --signals-to-handle without it");
   }
 }
 
@@ -209,20 +213,20 @@ void OptionsBuilder::check_what_is_not_used() const {
   constexpr auto kStartMethods = std::to_array<std::string_view>({"spawn", "fork", "forkserver"});
   if (std::find(kStartMethods.begin(), kStartMethods.end(), flags_.start_method) ==
       kStartMethods.end()) {
-    refuse("start-method",
-           "'" + flags_.start_method + "' is neither spawn nor fork nor forkserver");
+    refuse("start-method", "'" + flags_.start_method + "' is not spawn, fork or forkserver");
   }
   seconds_from("--monitor-interval", flags_.monitor_interval);
   if (flags_.event_log_handler != "null") {
     refuse("event-log-handler", "'" + flags_.event_log_handler +
-                                    "' is a handler in Python: leave it out; --events FILE writes "
-                                    "what happens in a run");
+                                    "' is a Python handler, which is not supported; --events FILE "
+                                    "records the run's events");
   }
   if (!flags_.logs_specs.empty()) {
-    refuse("logs-specs", "'" + flags_.logs_specs + "' is a plug-in in Python: leave it out");
+    refuse("logs-specs",
+           "'" + flags_.logs_specs + "' is a Python plug-in, which is not supported; remove it");
   }
   if (!flags_.numa_binding.empty()) {
-    refuse("numa-binding", "not supported yet: leave it out, or start PROGRAM with numactl");
+    refuse("numa-binding", "not supported yet; remove it, or start PROGRAM with numactl");
   }
 }
 

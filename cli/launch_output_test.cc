@@ -133,7 +133,7 @@ TEST_F(LaunchOutputTest, ARedirectedStreamIsTheFileItself) {
 TEST_F(LaunchOutputTest, TheFolderIsTorchrunsAndErrorFilesStayInIt) {
   const auto result =
       launch_logged({"--nproc-per-node", "2", "--rdzv-id", "a/b", "--max-restarts", "1", "sh", "-c",
-                     // Who is ended in consequence has either written or not begun to.
+                     // Who is stopped because of this has either written or not begun to.
                      "trap '' TERM; echo $TORCHELASTIC_RESTART_COUNT >$TORCHELASTIC_ERROR_FILE;"
                      "[ $TORCHELASTIC_RESTART_COUNT = 1 ]"});
   EXPECT_EQ(result.end, kSuccess) << result.err;
@@ -303,14 +303,14 @@ TEST_F(LaunchOutputTest, WrongUsageNamesWhatIsKnownAndStartsNothing) {
     EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(text)));
     EXPECT_EQ(result.out, "");
   };
-  expect_usage({"--prefix", "$rnak"}, "--prefix: there is no ${rnak}; known are ${role_name}");
+  expect_usage({"--prefix", "$rnak"}, "--prefix: unknown ${rnak}; use ${role_name}");
   expect_usage({"-t", "4"}, "--tee: '4' is neither 0 (none)");
   expect_usage({"-r", "0:1,2:3", "--nproc-per-node", "2"},
-               "--redirects: there is no local rank 2: the last of this node is 1");
+               "--redirects: local rank 2 does not exist; the last on this node is 1");
   expect_usage({"--local-ranks-filter", "1"},
-               "--local-ranks-filter: '1': there is no local rank 1");
+               "--local-ranks-filter: '1': local rank 1 does not exist");
   options_.environment.set("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rnak}");
-  expect_usage({}, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: there is no ${rnak}");
+  expect_usage({}, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: unknown ${rnak}");
 }
 
 // Their letters, torchrun's variables, and "--" behind them.

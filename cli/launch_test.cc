@@ -61,7 +61,7 @@ TEST(LaunchTest, TheFirstFailureEndsTheRunWithItsStatus) {
   const auto result = launch_shell(3, "[ $RANK != 1 ] || exit 7; exec sleep 1000");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{7}));
   EXPECT_THAT(result.err, StartsWith("distrun: rank 1 failed: exit code 7\n"));
-  EXPECT_THAT(result.err, HasSubstr("ended in consequence: ranks 0, 2 (signal SIGTERM (15))"));
+  EXPECT_THAT(result.err, HasSubstr("stopped because of this: ranks 0, 2 (signal SIGTERM (15))"));
 }
 
 TEST(LaunchTest, ASignalIsReportedByNameAndStatus) {
@@ -101,7 +101,7 @@ TEST(LaunchTest, AStoppedWorkerIsEndedToo) {
 TEST(LaunchTest, TheRunsTimeCanBeBounded) {
   const auto result = launch({"--timeout", "0.2", "sleep", "1000"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
-  EXPECT_THAT(result.err, StartsWith("distrun: not finished after 0.2 s (--timeout)\n"));
+  EXPECT_THAT(result.err, StartsWith("distrun: stopped after 0.2 s (--timeout)\n"));
 }
 
 TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
@@ -163,7 +163,7 @@ TEST(LaunchTest, AProcessLeftBehindIsEndedAndReported) {
   };
   const auto result = launch_shell(1, "sleep 1000 & echo $!", options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
-  EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that held the output open"));
+  EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that kept the output open"));
   EXPECT_TRUE(ends(left_behind));
 }
 
@@ -212,7 +212,7 @@ TEST(LaunchTest, ATerminalThatNobodyReadsDoesNotStopTheClock) {
       "print(subprocess.run(sys.argv[1:], stdout=slave, timeout=50).returncode)\n";
   const auto result = run_program({"python3", "-c", program, DISTRUN_PROGRAM, "launch", "--timeout",
                                    "0.5", "--shutdown-timeout", "1", "yes"});
-  EXPECT_THAT(result.err, StartsWith("distrun: not finished after 0.5 s (--timeout)"));
+  EXPECT_THAT(result.err, StartsWith("distrun: stopped after 0.5 s (--timeout)"));
   EXPECT_EQ(result.out, "124\n");
 }
 
@@ -363,7 +363,7 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
 TEST(LaunchTest, AnUnknownCommandIsNamed) {
   const auto result = run_program({DISTRUN_PROGRAM, "lunch", "echo"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
-  EXPECT_THAT(result.err, StartsWith("distrun: there is no command lunch\n"));
+  EXPECT_THAT(result.err, StartsWith("distrun: unknown command lunch: did you mean launch?\n"));
 }
 
 TEST(LaunchTest, AProgramThatCannotRunHasTheShellsStatus) {

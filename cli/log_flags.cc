@@ -27,6 +27,7 @@ void LogFlags::add_to(CLI::App& launch) {
   bind_flag(launch, "duplicate-stdout-filters", out_filters_);
   bind_flag(launch, "duplicate-stderr-filters", err_filters_);
   bind_flag(launch, "prefix", prefix_);
+  bind_flag(launch, "log-line-prefix-template", tee_prefix_);
 }
 
 LogChoice LogFlags::choice(const CommandLine& line, const Environment& environment,
@@ -52,7 +53,11 @@ LogChoice LogFlags::choice(const CommandLine& line, const Environment& environme
     choice.prefix = given(said("prefix"), PrefixTemplate::parse(prefix_));
   }
   const std::string text = environment.get(kVariable).value_or("");
-  if (!text.empty()) choice.tee_prefix = given(kVariable, PrefixTemplate::parse(text));
+  if (!tee_prefix_.empty()) {
+    choice.tee_prefix = given(said("log-line-prefix-template"), PrefixTemplate::parse(tee_prefix_));
+  } else if (!text.empty()) {
+    choice.tee_prefix = given(kVariable, PrefixTemplate::parse(text));
+  }
   return choice;
 }
 

@@ -18,12 +18,13 @@ class LogFlags {
  public:
   void add_to(CLI::App& launch);
 
-  // `workers` of this node.  Without --prefix, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE of the
-  // environment says what stands before lines that are teed, as under torchrun.
+  // `workers` of this node.  Without --prefix, --log-line-prefix-template or else the variable
+  // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE begins lines that are teed, as under torchrun.
   LogChoice choice(const CommandLine& line, const Environment& environment, int workers) const;
 
  private:
   std::string folder_, redirects_ = "0", tees_ = "0", shown_, out_filters_, err_filters_, prefix_;
+  std::string tee_prefix_;
 };
 
 }  // namespace distrun

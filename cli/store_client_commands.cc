@@ -31,49 +31,49 @@ constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kValueHelp =
-    R"help(VALUE is stdin, to its end and byte for byte, where it is not given.
+    R"help(Without VALUE, the value is read from stdin, byte for byte.
 
 Examples:
   distrun store set --store 127.0.0.1:29500 master "$(hostname)"
   distrun store set config < config.json          # the store that DISTRUN_STORE names)help";
 constexpr const char* kGetHelp =
-    R"help(Writes the value byte for byte; on a terminal, a newline after it.
-Exit status: 4 where there is no such key; 3 where --wait has waited in vain.
+    R"help(Prints the value byte for byte, with a newline after it on a terminal.
+Exit status: 4 if the key does not exist; 3 if --wait timed out.
 
 Examples:
   master=$(distrun store get --wait master)
   distrun store get config > config.json)help";
 constexpr const char* kAddHelp =
-    R"help(A key that is not there counts as 0.  Prints the sum.
+    R"help(Prints the sum.  A key that does not exist counts as 0.
 
 Examples:
   rank=$(( $(distrun store add workers 1) - 1 ))
   distrun store add workers -- -1)help";
 constexpr const char* kWaitHelp =
-    R"help(Exit status: 3 where a key is not there in time; stderr says which.
+    R"help(Exit status: 3 on a timeout; stderr names the missing keys.
 
 Examples:
   distrun store wait --timeout 30 ready/0 ready/1
-  distrun store wait --timeout 0 ready/0          # is it there?)help";
+  distrun store wait --timeout 0 ready/0          # does it exist?)help";
 constexpr const char* kCompareSetHelp =
-    R"help(Sets KEY to WANTED where its value is EXPECTED, or where it is not there and EXPECTED is
-empty.  Prints the value it has then.  Exit status: 1 where that is not WANTED; so let WANTED be
-one that no other caller has.
+    R"help(Sets KEY to WANTED if its value is EXPECTED; an empty EXPECTED also matches a missing key.
+Prints the resulting value.  Exit status: 1 if that is not WANTED, so give each caller its own
+WANTED.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
-constexpr const char* kDeleteHelp = "Exit status: 4 where there was no such key.";
-constexpr const char* kKeysHelp = "One a line, sorted.";
+constexpr const char* kDeleteHelp = "Exit status: 4 if the key did not exist.";
+constexpr const char* kKeysHelp = "Prints one key a line, sorted.";
 constexpr const char* kBarrierHelp =
-    R"help(Returns when COUNT clients have called it for KEY.  A KEY serves for one barrier; who has
-given up still counts.  Exit status: 3 where the others have not come in time.
+    R"help(Returns when COUNT clients have called it for KEY.  Use a new KEY for each barrier: a client
+that timed out still counts.  Exit status: 3 on a timeout.
 
 Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
-    R"help(Who is connected, who waits for what and for how long, who gave up, who was refused: the answer
-to "who is missing?" when a run hangs.  Peers on this machine are shown by rank and pid, others by
-address.  Works with a store of distrun's own: of `distrun store serve`, and of a run.
+    R"help(When a run hangs, this shows which rank is missing: who is connected, who waits for what and for
+how long, who gave up, who was refused.  Clients on this machine are shown by rank and pid, others
+by address.  Works with the store of `distrun store serve` and of `distrun launch`, not with torch's.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";
@@ -149,7 +149,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& get =
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
-  own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout.");
+  add_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout");
 
   CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
@@ -165,7 +165,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
 
   CLI::App& compare =
       add_command(store, "compare-set", "KEY EXPECTED WANTED",
-                  "Set a key if it has a certain value.", kCompareSetHelp, &Self::compare_set);
+                  "Set a key if it has the expected value.", kCompareSetHelp, &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
   compare.add_option("WANTED", value_)->required();
@@ -175,16 +175,18 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   remove.add_option("KEY", key_)->required();
 
   CLI::App& list = add_command(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
-  own_flag(list, "null", null_, "A zero byte after each key instead of a newline.", "0");
+  add_flag(list, "null", null_, "End each key with a zero byte, not a newline", "0");
 
-  CLI::App& barrier = add_command(store, "barrier", "KEY COUNT", "Wait until all have come.",
-                                  kBarrierHelp, &Self::barrier);
+  CLI::App& barrier =
+      add_command(store, "barrier", "KEY COUNT", "Wait until all clients are there.", kBarrierHelp,
+                  &Self::barrier);
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
-  CLI::App& status = add_command(store, "status", "", "Who is there and who waits for what.",
-                                 kStatusHelp, &Self::status);
-  own_flag(status, "json", json_, "As the store answers it.");
+  CLI::App& status =
+      add_command(store, "status", "", "Show who is connected, and who waits for what.",
+                  kStatusHelp, &Self::status);
+  add_flag(status, "json", json_, "Print the store's answer, as JSON");
 }
 
 CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& name,
@@ -194,16 +196,16 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
   command.formatter(std::make_shared<HelpFormatter>("distrun store " + name + " [flags]" +
                                                     (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
-  own_flag(command, "store", store_,
-           "HOST:PORT; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.");
+  add_flag(command, "store HOST:PORT", store_,
+           "The store (default $DISTRUN_STORE, or $MASTER_ADDR and $MASTER_PORT)");
   if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
       act == &StoreClientCommands::barrier) {
-    own_flag(command, "timeout", timeout_, "Seconds to wait for keys or for others.");
+    add_flag(command, "timeout SECONDS", timeout_, "How long to wait");
   }
-  own_flag(command, "connect-timeout", connect_timeout_,
-           "Seconds to go on trying where nobody listens there yet, and to wait for an answer.");
+  add_flag(command, "connect-timeout SECONDS", connect_timeout_,
+           "How long to retry until the store listens, and to wait for an answer");
   if (act != &StoreClientCommands::status) {
-    own_flag(command, "raw", raw_, "Keys as on the wire: without the '/' of torch's TCPStore.");
+    add_flag(command, "raw", raw_, "Do not put the '/' of torch's TCPStore before keys");
   }
   entries_.push_back({&command, act});
   return command;
@@ -220,7 +222,7 @@ void StoreClientCommands::check(const Environment& environment) {
     const auto store = store_of(environment);
     if (!store) {
       throw CLI::ParseError(
-          "which store? Give --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
+          "no store given; use --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
           "MASTER_PORT",
           kExitUsage);
     }
@@ -320,9 +322,11 @@ Result<int> StoreClientCommands::wait(StoreClient& store, std::ostream&) {
     if (!there) return there.error();
     if (!*there) missing += (missing.empty() ? "" : ", ") + shown_key(keys[i]);
   }
-  return Error{ErrorKind::kTimedOut,
-               fmt::format("after {} still missing: {} ('distrun store status' tells who is there)",
-                           seconds_text(wait_for_), missing)};
+  return Error{
+      ErrorKind::kTimedOut,
+      fmt::format(
+          "timed out after {}; missing keys: {} ('distrun store status' shows who is connected)",
+          seconds_text(wait_for_), missing)};
 }
 
 Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& out) {
@@ -365,10 +369,10 @@ Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
   if (passed.error().kind != ErrorKind::kTimedOut) return passed.error();
   const auto arrived = store.get(on_wire(key_));
   if (!arrived) return arrived.error();
-  return Error{
-      ErrorKind::kTimedOut,
-      fmt::format("after {} {} of {} have come ('distrun store status' tells who is there)",
-                  seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
+  return Error{ErrorKind::kTimedOut,
+               fmt::format("timed out after {}; {} of {} clients arrived ('distrun store status' "
+                           "shows who is connected)",
+                           seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
 }
 
 Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {

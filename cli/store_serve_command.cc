@@ -26,19 +26,18 @@ namespace distrun {
 namespace {
 
 constexpr const char* kStoreServeHelp =
-    R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM or SIGHUP end it, with status 0.
+    R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM and SIGHUP end it, with exit status 0.
 
-There is no authentication: who can connect can read and change every key.  On a loopback
-address that is every user of the machine, unless --same-user is given; on another,
-every machine that can reach it.  A client that goes beyond a limit is refused: its
-connection is closed, no other, and a line on stderr says why.  Sizes are in bytes; K, M and
-G are 1024, 1024^2 and 1024^3 of them.
+There is no authentication: everyone who can connect can read and change every key.  On a loopback
+address that is every user of the machine, unless --same-user is given; on any other address it is
+every machine that can reach it.  A client that exceeds a limit is disconnected, and a line on
+stderr says why; other clients are not affected.  Sizes are bytes, or 64K, 8M, 4G (times 1,024).
 
 Exit status: 0; 2 wrong usage; 125 the address is taken, or another failure.
 
 Examples:
   distrun store serve --port 29500
-  distrun store serve --port-file /tmp/port &     # a free port; the file is there when it listens
+  distrun store serve --port-file /tmp/port &     # a free port; the file appears when it listens
   distrun store serve --host :: --port 29500      # every address, IPv4 and IPv6)";
 
 constexpr int kRefusalsPrinted = 100;
@@ -51,7 +50,7 @@ class PortFile {
     struct stat there {};
     if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
       return Error{ErrorKind::kSystem,
-                   "write --port-file " + path + ": it is there, and not a regular file"};
+                   "write --port-file " + path + ": exists and is not a regular file"};
     }
     std::string unfinished = path + ".XXXXXX";
     UniqueFd fd(::mkostemp(unfinished.data(), O_CLOEXEC));
@@ -91,20 +90,20 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
   CLI::App& serve = *command_;
   serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
   serve.footer(kStoreServeHelp);
-  own_flag(serve, "host", options_.host, "Numeric address at which it listens, IPv4 or IPv6.");
-  own_flag(serve, "port", port_, "Its port; 0: a free one.");
-  own_flag(serve, "port-file", port_file_,
-           "Write the port to this file, whole at once; removed at the end.");
-  own_flag(serve, "listen-fd", listen_fd_,
-           "Descriptor of a TCP socket that listens, instead of --host and --port.");
-  own_flag(serve, "same-user", options_.same_user,
-           "Refuse clients that are not processes of this user, or root, on this machine.");
-  own_flag(serve, "max-connections", max_connections_, "At a time.");
-  own_flag(serve, "max-key", max_key_, "Size of a key.");
-  own_flag(serve, "max-value", max_value_, "Size of a value, at most 1G.");
-  own_flag(serve, "max-unread", max_unread_,
-           "Answers that a client has not read; then it is not served further until it reads.");
-  own_flag(serve, "max-memory", max_memory_, "All keys, values, waits, requests and answers.");
+  add_flag(serve, "host ADDRESS", options_.host, "Numeric address to listen on, IPv4 or IPv6");
+  add_flag(serve, "port PORT", port_, "Port to listen on; 0: a free one");
+  add_flag(serve, "port-file FILE", port_file_,
+           "Write the port to FILE, complete at once; removed at the end");
+  add_flag(serve, "listen-fd FD", listen_fd_,
+           "A listening TCP socket to use instead of --host and --port");
+  add_flag(serve, "same-user", options_.same_user,
+           "Refuse clients of other users (except root) and of other machines");
+  add_flag(serve, "max-connections N", max_connections_, "Clients at a time");
+  add_flag(serve, "max-key SIZE", max_key_, "Size of a key");
+  add_flag(serve, "max-value SIZE", max_value_, "Size of a value, at most 1G");
+  add_flag(serve, "max-unread SIZE", max_unread_,
+           "Replies that a client has not read; the store waits until it reads");
+  add_flag(serve, "max-memory SIZE", max_memory_, "Memory for all keys, values, waits and replies");
 }
 
 void StoreServeCommand::check(const Environment&) {
@@ -116,7 +115,7 @@ void StoreServeCommand::check(const Environment&) {
   if (options_.host == "localhost") options_.host = "127.0.0.1";
   options_.port = number("--port", port_, std::uint16_t{0}, std::uint16_t{65535});
   if (command_->count("--port-file") > 0 && port_file_.empty()) {
-    throw CLI::ValidationError("--port-file", "names no file");
+    throw CLI::ValidationError("--port-file", "the file name is empty");
   }
   if (command_->count("--listen-fd") > 0) {
     options_.listen_fd = number("--listen-fd", listen_fd_, 0, 1 << 30);

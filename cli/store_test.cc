@@ -129,9 +129,10 @@ greeting
 leader
 some
 /all /binary /greeting /leader /some )");
-    EXPECT_THAT(result.err, HasSubstr("wait: after 0.05 s still missing: never, also-never ("));
-    EXPECT_THAT(result.err, HasSubstr("get: after 0.05 s still missing: never ("));
-    EXPECT_THAT(result.err, HasSubstr("barrier: after 0.05 s 1 of 2 have come ("));
+    EXPECT_THAT(result.err,
+                HasSubstr("wait: timed out after 0.05 s; missing keys: never, also-never ("));
+    EXPECT_THAT(result.err, HasSubstr("get: timed out after 0.05 s; missing keys: never ("));
+    EXPECT_THAT(result.err, HasSubstr("barrier: timed out after 0.05 s; 1 of 2 clients arrived ("));
   });
   EXPECT_EQ(served.end, ProcessEnd(ExitedWith{0}));
   EXPECT_EQ(served.err, "");
@@ -309,8 +310,7 @@ mkfifo fifo; ln -s nowhere link; mkdir folder
 for place in fifo link folder; do distrun store serve --port-file $place; echo $?; done
 test -p fifo && test -h link && test -d folder && echo there)");
   EXPECT_EQ(result.out, "125\n125\n125\nthere\n");
-  EXPECT_THAT(result.err,
-              HasSubstr("write --port-file fifo: it is there, and not a regular file\n"));
+  EXPECT_THAT(result.err, HasSubstr("write --port-file fifo: exists and is not a regular file\n"));
 }
 
 TEST_F(StoreCommandTest, CompareSetOfAKeyThatIsNotThereSetsItOnlyForNothing) {
@@ -331,7 +331,7 @@ distrun store set '[a,b]' 1 && distrun store wait --timeout 10 '[a,b]' && echo t
 distrun store wait --timeout 0 '[a]' || echo $?)",
                                address);
     EXPECT_EQ(result.out, "there\n3\n");
-    EXPECT_THAT(result.err, HasSubstr("still missing: [a] "));
+    EXPECT_THAT(result.err, HasSubstr("missing keys: [a] "));
   });
 }
 
@@ -385,10 +385,10 @@ TEST_F(StoreCommandTest, ARunCanKeepOthersOutOfItsStore) {
 
 TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"distrun store", "distrun store: A subcommand is required"},
-      {"distrun store foo", "distrun store: there is no command foo"},
+      {"distrun store", "distrun store: no command given"},
+      {"distrun store foo", "distrun store: unknown command foo"},
       {"distrun store get", "distrun store get: KEY is required"},
-      {"distrun store get k", "distrun store get: which store? Give --store HOST:PORT"},
+      {"distrun store get k", "distrun store get: no store given; use --store HOST:PORT"},
       {"distrun store get k --store here", "'here' is not HOST:PORT"},
       {"distrun store get k --store ::1:80", "'::1:80' is not HOST:PORT"},
       {"distrun store add k one --store h:1", "NUMBER: 'one' is not a whole number"},

@@ -26,12 +26,12 @@ namespace distrun {
 namespace {
 
 constexpr const char* kTestHelp =
-    R"(A test is a GoogleTest test that all its ranks run, each in a process of its own; it passes where
-every rank passes, with at least one assertion made.  Its id is SUITE.CLASS.TEST: a part of it that
-ends at a dot means all that begin so.  Without a name all tests are run.
+    R"(NAME is a suite, SUITE.CLASS, or a test, SUITE.CLASS.TEST; without a name all tests run.
+Each rank of a test is a process of its own.  A test passes if every rank passes and at least one
+assertion ran.
 
-Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun's own failure,
-or results could not be written; 128 + a signal that ended it.
+Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun itself failed
+or could not write results; 128 + the signal that ended it.
 
 Examples:
   distrun test gloo
@@ -46,9 +46,10 @@ Result<std::string> find_suites() {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto program = self / "distrun-suites";
   if (::access(program.c_str(), X_OK) == 0) return program.string();
-  return Error{ErrorKind::kNotFound, "there is no " + program.string() +
-                                         ", which has the suites: build distrun with LibTorch, or "
-                                         "name a program of tests by --binary"};
+  return Error{ErrorKind::kNotFound,
+               program.string() +
+                   " does not exist; build distrun with LibTorch to get the suites, "
+                   "or give a program of tests with --binary"};
 }
 
 std::string history_file(const Environment& environment, const std::vector<std::string>& programs) {
@@ -86,7 +87,7 @@ int fail(const Error& error, std::ostream& err) {
 Result<void> look_at_program(const std::string& path) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) {
-    return Error{ErrorKind::kInvalidArgument, path + ": it is a folder"};
+    return Error{ErrorKind::kInvalidArgument, path + ": is a folder"};
   }
   if (::access(path.c_str(), X_OK) != 0) return Error::from_errno(path);
   return {};
@@ -104,11 +105,11 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 }  // namespace
 
 TestCommand::TestCommand(CLI::App& app)
-    : command_(app.add_subcommand("test", "Runs suites of distributed tests.")) {
+    : command_(app.add_subcommand("test", "Run suites of distributed tests.")) {
   command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME]…"));
   command_->footer(kTestHelp);
   command_->add_option("name", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST")
-      ->type_name("");
+      ->group("");
   add_selection();
   add_ways_to_run();
   add_results();
@@ -116,56 +117,79 @@ TestCommand::TestCommand(CLI::App& app)
 
 void TestCommand::add_selection() {
   CLI::App& app = *command_;
-  app.add_option("-k,--keyword", options_.selection.expression,
-                 "only ids that hold these words: 'a and not (b or c)'");
-  own_flag(app, "shard", shard_, "I/N: the Ith of N parts of the tests");
-  own_flag(app, "failed", failed_,
-           "only those that failed, or were not run, and have not passed since");
-  own_flag(app, "list", options_.list, "print the ids and run nothing; with --json as JSON");
+  constexpr const char* kGroup = "Selection";
+  add_flag(app, "keyword EXPRESSION", options_.selection.expression,
+           "Tests whose id contains these words: 'a and not (b or c)'", "k")
+      ->group(kGroup);
+  add_flag(app, "shard I/N", shard_, "The Ith of N parts of the tests")->group(kGroup);
+  add_flag(app, "failed", failed_, "Tests that failed or did not run, and have not passed since")
+      ->group(kGroup);
+  add_flag(app, "list", options_.list, "Print the ids and run nothing; with --json, as JSON")
+      ->group(kGroup);
   app.add_option("--binary", binaries_,
-                 "a program of tests instead of distrun-suites; may be repeated")
-      ->allow_extra_args(false);
+                 "A program of tests instead of distrun-suites; may be repeated")
+      ->type_name("PROGRAM")
+      ->allow_extra_args(false)
+      ->group(kGroup);
 }
 
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
-  own_flag(app, "jobs", options_.plan.jobs,
-           "ranks at a time (0: twice the cores, or those of the largest test)", "j")
-      ->check(CLI::Range(0, kRanksMax));
-  own_flag(app, "timeout", timeout_, "seconds that a test may take, unless it has its own");
-  own_flag(app, "repeat", options_.plan.repeat, "how often each test is run")
-      ->check(CLI::Range(1, 1'000'000));
-  own_flag(app, "retries", retries_, "how often a failed test is tried again; then it is flaky")
-      ->check(CLI::Range(0, 1000));
-  own_flag(app, "fail-fast", options_.runner.fail_fast, "start no more after a failure");
-  own_flag(app, "shuffle", options_.plan.shuffle, "in an order made from --seed");
+  constexpr const char* kGroup = "Run";
+  add_flag(app, "jobs N", options_.plan.jobs,
+           "Ranks at a time; 0: twice the cores, or the ranks of the largest test", "j")
+      ->check(whole_number(0, kRanksMax))
+      ->group(kGroup);
+  add_flag(app, "timeout SECONDS", timeout_, "Time limit of a test that sets none")->group(kGroup);
+  add_flag(app, "repeat N", options_.plan.repeat, "Run each test N times")
+      ->check(whole_number(1, 1'000'000))
+      ->group(kGroup);
+  add_flag(app, "retries N", retries_,
+           "Run a failed test again, up to N times; if it passes, it is flaky")
+      ->check(whole_number(0, 1000))
+      ->group(kGroup);
+  add_flag(app, "fail-fast", options_.runner.fail_fast, "Start no more tests after a failure")
+      ->group(kGroup);
+  add_flag(app, "shuffle", options_.plan.shuffle, "Run in a random order, made from --seed")
+      ->group(kGroup);
   seed_ = std::to_string(options_.plan.seed);
-  own_flag(app, "seed", seed_, "of --shuffle, and of every rank")->type_name("UINT");
-  own_flag(app, "nproc", options_.plan.nproc,
-           "ranks of tests that have a range; skipped where it is outside")
-      ->check(CLI::Range(0, kRanksMax));
-  own_flag(app, "backend", options_.plan.backend,
-           "run this one; tests that do not have it are skipped");
-  own_flag(app, "isolation", isolation_,
-           "fork: ranks are forks of a process that has loaded LibTorch; exec: fresh programs")
-      ->check(CLI::IsMember({"fork", "exec"}));
-  own_flag(app, "no-skips", options_.runner.no_skips, "a skip is a failure");
-  own_flag(app, "require-gpus", required_gpus_, "fail where there are fewer")
-      ->check(CLI::Range(0, 4096));
-  // Is taken out of the arguments before they are parsed.
+  add_flag(app, "seed N", seed_, "Seed of --shuffle and of every rank")->group(kGroup);
+  add_flag(app, "nproc N", options_.plan.nproc,
+           "Ranks of tests that allow a range; other tests are skipped")
+      ->check(whole_number(0, kRanksMax))
+      ->group(kGroup);
+  add_flag(app, "backend NAME", options_.plan.backend,
+           "Run this backend; tests that do not support it are skipped")
+      ->group(kGroup);
+  add_flag(app, "isolation HOW", isolation_,
+           "fork: fork ranks from a process that has loaded LibTorch; exec: start fresh programs")
+      ->check(one_of("fork", "exec"))
+      ->group(kGroup);
+  add_flag(app, "no-skips", options_.runner.no_skips, "Count a skipped test as a failure")
+      ->group(kGroup);
+  add_flag(app, "require-gpus N", required_gpus_, "Fail if there are fewer GPUs")
+      ->check(whole_number(0, 4096))
+      ->group(kGroup);
+  // read() takes COMMAND out of the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "R COMMAND…, last: rank R is started by COMMAND, with the terminal")
-      ->check(CLI::Range(0, kRanksMax - 1));
+                 "Start rank R by COMMAND, on the terminal; last on the line")
+      ->type_name("R COMMAND...")
+      ->check(whole_number(0, kRanksMax - 1))
+      ->group(kGroup);
 }
 
 void TestCommand::add_results() {
   CLI::App& app = *command_;
+  constexpr const char* kGroup = "Results";
   json_flag_ = app.add_option("--json", options_.json,
-                              "write results to FILE; -: to stdout, all else goes to stderr then")
-                   ->expected(0, 1);
-  own_flag(app, "junit", options_.junit, "the same, as CI systems read them");
-  own_flag(app, "show-output", options_.console.show_output,
-           "what ranks print, also of tests that pass");
+                              "Write results to FILE; -: to stdout, and all other output to stderr")
+                   ->type_name("FILE")
+                   ->expected(0, 1)
+                   ->group(kGroup);
+  add_flag(app, "junit FILE", options_.junit, "Write results as JUnit XML")->group(kGroup);
+  add_flag(app, "show-output", options_.console.show_output,
+           "Show what ranks print, also of tests that pass")
+      ->group(kGroup);
 }
 
 void TestCommand::read(std::vector<std::string>& arguments) {
@@ -211,27 +235,28 @@ void TestCommand::check_result_files() {
   options_.list_as_json = json_flag_->count() > 0;
   if (options_.list && json == "-") json.clear();  // It goes there without.
   if (options_.list_as_json && json.empty() && !options_.list) {
-    refuse("json", "name a file (with --list none is needed)");
+    refuse("json", "needs a FILE, except with --list");
   }
   if (options_.list && !json.empty()) {
     refuse("json",
-           fmt::format("with --list it takes no file: is {} a test? Name it before --json", json));
+           fmt::format("takes no file with --list; put the test name {} before --json", json));
   }
   if (options_.list && !junit.empty()) {
-    refuse("junit", "with --list nothing is run: leave one of them out");
+    refuse("junit", "cannot be combined with --list, which runs nothing");
   }
   for (std::string* path : {&json, &junit}) {
     if (*path == "-") *path = "/dev/stdout";
     if (is_stdout(*path)) stdout_has_results_ = true;
   }
   if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
-    refuse("junit", junit + " is the file of --json, too: name another one");
+    refuse("junit", junit + " is also the file of --json; give another");
   }
 }
 
 void TestCommand::check_rank_under() {
   if (!options_.runner.rank_under) return;
-  if (options_.runner.under.empty()) refuse("rank-under", "a command is to follow: gdb --args");
+  if (options_.runner.under.empty())
+    refuse("rank-under", "needs a rank and a command: --rank-under 1 gdb --args");
   options_.plan.jobs = 1;
   std::string& program = options_.runner.under.front();
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
@@ -261,7 +286,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(completed.error(), err);
   }
   if (required_gpus_ > options_.plan.gpus) {
-    err << fmt::format("distrun test: --require-gpus {}: there are {}\n", required_gpus_,
+    err << fmt::format("distrun test: --require-gpus {}: {} are available\n", required_gpus_,
                        options_.plan.gpus);
     return kExitTestFailed;
   }

@@ -80,19 +80,19 @@ TEST_F(TestCommandTest, WhatMakesNoSenseIsWrongUsage) {
       {{"--seed", "18446744073709551616"}, "--seed: 18446744073709551616 is not between 0 and"},
       {{"--require-gpus", "-1"}, "--require-gpus"},
       {{"--rank-under", "-1", "gdb"}, "--rank-under"},
-      {{"--json", "a", "--junit", "./a"}, "--junit: ./a is the file of --json, too"},
-      {{"--json", "-", "--junit", "-"}, "--junit: /dev/stdout is the file of --json, too"},
+      {{"--json", "a", "--junit", "./a"}, "--junit: ./a is also the file of --json"},
+      {{"--json", "-", "--junit", "-"}, "--junit: /dev/stdout is also the file of --json"},
       {{"--binary", file("none")}, "--binary: " + file("none") + ": no such file or directory\n"},
-      {{"--binary", folder_.path()}, "--binary: " + folder_.path() + ": it is a folder\n"},
+      {{"--binary", folder_.path()}, "--binary: " + folder_.path() + ": is a folder\n"},
       {{"--binary", "/dev/null"}, "--binary: /dev/null: permission denied\n"},
       {{"--isolation", "none"}, "none"},
-      {{"--json"}, "--json: name a file"},
-      {{"--rank-under", "1"}, "--rank-under: a command is to follow"},
+      {{"--json"}, "--json: needs a FILE"},
+      {{"--rank-under", "1"}, "--rank-under: needs a rank and a command"},
       {{"-k", "and"}, "and"},
       {{"--jobs", "-1"}, "--jobs"},
       {{"--repeat", "0"}, "--repeat"},
-      {{"--list", "--json", "fake.Rank"}, "--json: with --list it takes no file"},
-      {{"--list", "--junit", "a.xml"}, "--junit: with --list nothing is run"},
+      {{"--list", "--json", "fake.Rank"}, "--json: takes no file with --list"},
+      {{"--list", "--junit", "a.xml"}, "--junit: cannot be combined with --list"},
       {{"--no-such-flag"}, "--no-such-flag"},
   };
   for (const auto& [arguments, problem] : wrong) {
@@ -140,7 +140,7 @@ TEST_F(TestCommandTest, ASkipIsAFailureWhereSkipsAreForbidden) {
 TEST_F(TestCommandTest, MissingGpusAreAFailureWhereTheyAreRequired) {
   const auto result = test({"fake.Rank.passes", "--require-gpus", "64"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(result.err, HasSubstr("--require-gpus 64: there are 0"));
+  EXPECT_THAT(result.err, HasSubstr("--require-gpus 64: 0 are available"));
 }
 
 TEST_F(TestCommandTest, OutputOfTestsThatPassIsShownOnDemand) {

@@ -56,7 +56,7 @@ Result<std::string> listen_address(const std::string& host, std::chrono::millise
   }
   if (!found) {
     return Error{ErrorKind::kTimedOut,
-                 fmt::format("--master-addr {}: the name is not resolved in time", host)};
+                 fmt::format("--master-addr {}: looking up the name timed out", host)};
   }
   if (!*found) return found->error().with_context("--master-addr");
 

@@ -30,7 +30,7 @@ NameLookUp::NameLookUp(boost::asio::io_context& io, const std::string& host, std
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   std::thread([answer = answer_, host, port] {
     auto found = look_up(host, port);
-    if (!found) found = found.error().with_context("the name " + host + " has no address");
+    if (!found) found = found.error().with_context("look up " + host);
     {
       const std::lock_guard lock(answer->mutex);
       answer->found = std::move(found);

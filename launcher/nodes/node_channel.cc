@@ -74,7 +74,7 @@ void NodeChannel::send(const NodeMessage& message) { send(to_line(message)); }
 void NodeChannel::send(const std::string& bytes) {
   if (!socket_.is_open() || closing_) return;
   if (to_send_.size() + bytes.size() > kUnsentBytesMax) {
-    return end(broken("it does not read what it is told"));
+    return end(broken("it does not read its messages"));
   }
   to_send_ += bytes;
   if (sending_.empty()) write();
@@ -104,7 +104,7 @@ void NodeChannel::read_messages() {
   std::size_t line_end;
   while (handlers_.on_message && (line_end = unread_.find('\n')) != std::string::npos) {
     const auto message = node_message_from(std::string_view(unread_).substr(0, line_end));
-    if (!message) return end(broken("it sends " + message.error().message));
+    if (!message) return end(broken("it does not speak distrun's protocol (is it HTTP?)"));
     unread_.erase(0, line_end + 1);
     const auto handle = handlers_.on_message;  // Which may close this channel.
     handle(*message);

@@ -147,7 +147,7 @@ NodeMessage message_from(const MessageJson& object) {
     return StopNode{attempt(), object.at("is_last").get<bool>(), verdict_from(object)};
   }
   if (type == "finish") return FinishNode{verdict_from(object)};
-  throw std::out_of_range("no message has the type '" + type + "'");
+  throw std::out_of_range("unknown message type '" + type + "'");
 }
 
 template <class Variant>
@@ -170,8 +170,7 @@ Result<NodeMessage> node_message_from(std::string_view line) {
   try {
     return message_from(MessageJson::parse(line));
   } catch (const std::exception& error) {
-    return Error{ErrorKind::kProtocol,
-                 std::string("what is no message of a node: ") + error.what()};
+    return Error{ErrorKind::kProtocol, std::string("not a message of a node: ") + error.what()};
   }
 }
 

@@ -48,8 +48,8 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
     return fmt::format("it has --nnodes {}, node 0 has {}", request.nodes, options_.nodes);
   }
   if (request.node < 0 || request.node >= options_.nodes) {
-    return fmt::format("it has --node-rank {}: with --nnodes {} these go from 0 to {}",
-                       request.node, options_.nodes, options_.nodes - 1);
+    return fmt::format("it has --node-rank {}: with --nnodes {} it is 0 to {}", request.node,
+                       options_.nodes, options_.nodes - 1);
   }
   if (request.max_restarts != options_.max_restarts) {
     return fmt::format("it has --max-restarts {}, node 0 has {}", request.max_restarts,
@@ -155,14 +155,14 @@ void NodesCoordinator::handle(const NodesTick&, TimePoint now) {
     return stop({.status = kExitInternal,
                  .node = 0,
                  .host = nodes_.front().request.host,
-                 .headline = fmt::format("not all nodes have come within {:g} s: missing are {}",
-                                         limit, missing())},
+                 .headline = fmt::format("{} did not join within {:g} s; {}", absent_nodes(), limit,
+                                         present_nodes())},
                 /*may_restart=*/false, now);
   }
   if (phase_ != Phase::kStopping) return;
   for (const Node& node : nodes_) {
     if (is_there(node) && node.state != State::kStopped) {
-      note(node, "has not said that its workers are gone");
+      note(node, "did not report that its workers ended");
     }
   }
   finish();
@@ -213,20 +213,28 @@ std::string NodesCoordinator::name(const Node& node) const {
   return fmt::format("node {} ({})", number(node), node.request.host);
 }
 
-std::string NodesCoordinator::missing() const {
-  std::vector<std::string> here;
+std::string NodesCoordinator::absent_nodes() const {
   std::vector<int> absent;
   for (const Node& node : nodes_) {
-    if (node.state == State::kMissing) {
-      absent.push_back(number(node));
-    } else {
-      here.push_back(name(node));
-    }
+    if (node.state == State::kMissing) absent.push_back(number(node));
   }
   if (absent.empty()) return "";
-  return fmt::format("node{} {} of {}; here {} {}", absent.size() == 1 ? "" : "s",
-                     fmt::join(absent, ", "), nodes_.size(), here.size() == 1 ? "is" : "are",
-                     here.empty() ? "none" : fmt::format("{}", fmt::join(here, ", ")));
+  return fmt::format("node{} {}", absent.size() == 1 ? "" : "s", fmt::join(absent, ", "));
+}
+
+std::string NodesCoordinator::present_nodes() const {
+  std::vector<std::string> present;
+  for (const Node& node : nodes_) {
+    if (node.state != State::kMissing) present.push_back(name(node));
+  }
+  if (present.empty()) return "no node is here";
+  return fmt::format("only {} {} here", fmt::join(present, ", "),
+                     present.size() == 1 ? "is" : "are");
+}
+
+std::string NodesCoordinator::missing() const {
+  const std::string absent = absent_nodes();
+  return absent.empty() ? "" : absent + "; " + present_nodes();
 }
 
 std::string NodesCoordinator::awaited() const {

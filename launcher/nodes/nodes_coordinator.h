@@ -94,7 +94,7 @@ class NodesCoordinator {
   // When step(NodesTick{}, now) is to be called, if nothing happens before.
   std::optional<TimePoint> next_deadline() const { return deadline_; }
 
-  // "nodes 1, 3 of 4; here are node 0 (gpu-0), node 2 (gpu-2)"; empty where all have come.
+  // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) are here"; empty when all nodes are here.
   std::string missing() const;
 
   // For whom the present phase waits: missing(), or "node 1 (gpu-1) to end its workers"; empty for
@@ -104,6 +104,8 @@ class NodesCoordinator {
   bool is_finished() const { return phase_ == Phase::kFinished; }
 
  private:
+  std::string absent_nodes() const;   // "nodes 1, 3"; empty when all nodes are here.
+  std::string present_nodes() const;  // "only node 0 (gpu-0) is here".
   enum class Phase { kJoining, kRunning, kStopping, kFinished };
   enum class State { kMissing, kHere, kRunning, kSucceeded, kStopped, kLost };
   struct Node {

@@ -133,12 +133,12 @@ TEST_F(NodesCoordinatorTest, RefusesWhoDoesNotBelongToTheRunAndSaysWhy) {
   EXPECT_THAT(refused([](auto& r) { r.run_id = "other"; }),
               HasSubstr("it has --rdzv-id 'other', node 0 has 'run'"));
   EXPECT_THAT(refused([](auto& r) { r.nodes = 2; }), HasSubstr("it has --nnodes 2, node 0 has 3"));
-  EXPECT_THAT(refused([](auto& r) { r.node = 3; }), HasSubstr("these go from 0 to 2"));
+  EXPECT_THAT(refused([](auto& r) { r.node = 3; }), HasSubstr("with --nnodes 3 it is 0 to 2"));
   EXPECT_THAT(refused([](auto& r) { r.max_restarts = 1; }), HasSubstr("it has --max-restarts 1"));
   EXPECT_THAT(refused([](auto& r) { r.node = 1; }),
               HasSubstr("--node-rank 1 is taken: host1 has it"));
   // None of these has changed who is missing.
-  EXPECT_EQ(coordinator_->missing(), "nodes 0, 2 of 3; here is node 1 (host1)");
+  EXPECT_EQ(coordinator_->missing(), "nodes 0, 2; only node 1 (host1) is here");
 }
 
 TEST_F(NodesCoordinatorTest, WhoGoesBeforeTheStartMayComeAgain) {
@@ -160,8 +160,8 @@ TEST_F(NodesCoordinatorTest, WhoDoesNotComeInTimeIsNamed) {
   reports(2, NodeStopped{});
   EXPECT_THAT(reports(0, NodeStopped{}), ElementsAre("finish 125 to 0", "finish 125 to 2"));
   EXPECT_EQ(describe(verdict_),
-            "node 0 (host0): not all nodes have come within 60 s: missing are nodes 1, 3 of 4; "
-            "here are node 0 (host0), node 2 (host2)");
+            "node 0 (host0): nodes 1, 3 did not join within 60 s; "
+            "only node 0 (host0), node 2 (host2) are here");
 }
 
 TEST_F(NodesCoordinatorTest, FinishesWhenAllHaveSucceeded) {
@@ -248,7 +248,7 @@ TEST_F(NodesCoordinatorTest, WhoNeverStopsIsNotWaitedForForEver) {
   EXPECT_THAT(step(NodesTick{}, seconds(90)), IsEmpty());
   EXPECT_EQ(coordinator_->awaited(), "node 0 (host0) to end its workers");
   EXPECT_THAT(step(NodesTick{}, seconds(91)), ElementsAre("finish 7 to 0", "finish 7 to 1"));
-  EXPECT_EQ(verdict_.notes, "  node 0 (host0) has not said that its workers are gone\n");
+  EXPECT_EQ(verdict_.notes, "  node 0 (host0) did not report that its workers ended\n");
 }
 
 TEST_F(NodesCoordinatorTest, AnotherAttemptBeginsWhenAllAreGoneWithAFreshStore) {

@@ -96,7 +96,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     }
     auto refused = strangers.extract(action.peer);
     not_let_in("a node at " + refused.mapped().channel->remote() +
-               " is not let in: " + action.reason);
+               " was refused: " + action.reason);
     refused.mapped().channel->close_with(JoinRefused{action.reason});
   }
 
@@ -146,7 +146,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     stranger.timer = std::make_unique<asio::steady_timer>(io, options.request_timeout);
     stranger.timer->async_wait([self = shared_from_this(), peer](error_code error) {
       if (error || self->strangers.count(peer) == 0) return;
-      self->drop_stranger(peer, "it has not said in time which node it is");
+      self->drop_stranger(peer, "it did not ask to join in time");
     });
     stranger.channel = NodeChannel::open(
         std::move(socket), std::move(received),
@@ -170,7 +170,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
             step(NodeReported{peer, some});
           } else {
             joined.at(peer).channel->close();
-            ended(peer, "it sends what only node 0 sends");
+            ended(peer, "it sends messages of node 0");
           }
         },
         message);
@@ -184,7 +184,8 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
   void drop_stranger(NodePeer peer, const std::string& reason) {
     auto dropped = strangers.extract(peer);
     dropped.mapped().channel->close();
-    not_let_in("a client at " + dropped.mapped().channel->remote() + " is no node: " + reason);
+    not_let_in("a client at " + dropped.mapped().channel->remote() +
+               " is not a node of this run: " + reason);
   }
 
   // After that time it is said for whom node 0 waits.

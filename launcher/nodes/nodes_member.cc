@@ -81,8 +81,8 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
 
   void give_up() {
     fail(ErrorKind::kTimedOut,
-         fmt::format("{} has not been reached within {:g} s: {}; is distrun running there, with "
-                     "--node-rank 0, and is that its --master-addr?",
+         fmt::format("{} did not answer within {:g} s: {}; is distrun running there with "
+                     "--node-rank 0 and this --master-addr?",
                      node_0(), std::chrono::duration<double>(options.join_timeout).count(),
                      last_reason.empty() ? "no answer" : last_reason));
   }
@@ -159,10 +159,9 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     if (phase == Phase::kAsking) {
       if (const auto* accepted = std::get_if<JoinAccepted>(&message)) return accept(*accepted);
       if (const auto* refused = std::get_if<JoinRefused>(&message)) {
-        return fail(ErrorKind::kProtocol,
-                    node_0() + " does not let this node in: " + refused->reason);
+        return fail(ErrorKind::kProtocol, node_0() + " refused this node: " + refused->reason);
       }
-      return not_node_0("it answers with something else");
+      return not_node_0("it sends unexpected messages");
     }
     if (const auto* start = std::get_if<StartNode>(&message)) {
       phase = Phase::kStarted;
@@ -175,7 +174,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
       handlers.on_order(*finish);
     } else {
       channel->close();
-      ended({ErrorKind::kProtocol, "it sends what node 0 does not send"});
+      ended({ErrorKind::kProtocol, "it sends messages that node 0 does not send"});
     }
   }
 

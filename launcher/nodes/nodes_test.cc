@@ -153,7 +153,7 @@ TEST_F(NodesTest, Node0CanGoAndComeAgainBeforeTheStart) {
   const std::uint16_t port = port_;
   Log log;
   member(request(1, 3), log);
-  ASSERT_TRUE(comes_to([&] { return host_->missing().starts_with("node 2 of 3"); }));
+  ASSERT_TRUE(comes_to([&] { return host_->missing().starts_with("node 2;"); }));
   unhost();
   ASSERT_TRUE(comes_to([&] { return !log.notices.empty(); }));
   EXPECT_THAT(log.notices[0], HasSubstr("again: its connection has ended"));
@@ -186,10 +186,10 @@ TEST_F(NodesTest, Node0NamesWhoIsMissing) {
   member(request(2, 3), log_);
   ASSERT_TRUE(comes_to([&] { return !host_log_.notices.empty(); }));
   EXPECT_EQ(host_log_.notices[0],
-            "waiting for node 1 of 3; here are node 0 (host0), node 2 (host2)");
+            "waiting for node 1; only node 0 (host0), node 2 (host2) are here");
   ASSERT_TRUE(comes_to([&] { return log_.orders.size() == 1 && host_log_.orders.size() == 1; }));
   EXPECT_THAT(std::get<StopNode>(log_.orders[0]).verdict.headline,
-              HasSubstr("missing are node 1 of 3"));
+              HasSubstr("node 1 did not join within 0.5 s; only "));
 }
 
 TEST_F(NodesTest, Node0NamesWhoDoesNotEndItsWorkers) {
@@ -210,8 +210,8 @@ TEST_F(NodesTest, WhoIsRefusedLearnsWhyAndNode0SaysIt) {
   Log log, second;
   member(wrong, log);
   ASSERT_TRUE(comes_to([&] { return !log.errors.empty(); }));
-  EXPECT_THAT(log.errors[0], HasSubstr("does not let this node in: it has --rdzv-id 'another'"));
-  EXPECT_THAT(host_log_.notices.back(), HasSubstr("is not let in: it has --rdzv-id 'another'"));
+  EXPECT_THAT(log.errors[0], HasSubstr("refused this node: it has --rdzv-id 'another'"));
+  EXPECT_THAT(host_log_.notices.back(), HasSubstr("was refused: it has --rdzv-id 'another'"));
   member(request(1, 3), second);
   ASSERT_TRUE(comes_to([&] { return !second.errors.empty(); }));
   EXPECT_THAT(second.errors[0], HasSubstr("--node-rank 1 is taken: host1 has it"));
@@ -257,11 +257,12 @@ TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
   EXPECT_TRUE(is_dropped(std::string(100'000, 'x')));
   EXPECT_TRUE(is_dropped(R"({"type": "join")")) << "it never says the rest";
   EXPECT_EQ(host_log_.notices.size(), 4u);
-  EXPECT_THAT(host_log_.notices[0], AllOf(HasSubstr("a client at 127.0.0.1:"),
-                                          HasSubstr(" is no node: it sends what is no message")));
+  EXPECT_THAT(host_log_.notices[0],
+              AllOf(HasSubstr("a client at 127.0.0.1:"),
+                    HasSubstr(" is not a node of this run: it does not speak")));
   EXPECT_THAT(host_log_.notices[1], HasSubstr("does not begin with a request to join"));
   EXPECT_THAT(host_log_.notices[2], HasSubstr("it sends more than 65536 bytes without an end"));
-  EXPECT_THAT(host_log_.notices[3], HasSubstr("has not said in time which node it is"));
+  EXPECT_THAT(host_log_.notices[3], HasSubstr("did not ask to join in time"));
   member(request(1), log_);
   EXPECT_TRUE(both_start());
 }

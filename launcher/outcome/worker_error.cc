@@ -20,7 +20,7 @@ std::string both_ends(const std::string& text) {
 
 WorkerError read_worker_error(const std::string& path) {
   const auto report = read_error_file(path);
-  if (!report) return {.text = "its error file cannot be read: " + report.error().message};
+  if (!report) return {.text = "cannot read its error file: " + report.error().message};
   if (!*report) return {};
   return {.text = (*report)->message.substr(0, kTextBytesMax),
           .callstack = demangled_backtrace(both_ends((*report)->callstack))};

@@ -26,7 +26,8 @@ std::string_view leading_name(std::string_view text) {
 const std::vector<std::pair<std::string_view, PrefixTemplate::Name>>& PrefixTemplate::names() {
   static const std::vector<std::pair<std::string_view, Name>> all = {
       {"role_name", Name::kRoleName}, {"rank", Name::kRank},     {"local_rank", Name::kLocalRank},
-      {"host", Name::kHost},          {"stream", Name::kStream}, {"time", Name::kTime},
+      {"host", Name::kHost},          {"hostname", Name::kHost}, {"stream", Name::kStream},
+      {"time", Name::kTime},
   };
   return all;
 }
@@ -36,7 +37,7 @@ Result<PrefixTemplate> PrefixTemplate::parse(std::string_view text) {
     std::string known;
     for (const auto& [name, value] : names()) known += fmt::format(" ${{{}}}", name);
     return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("{}; known are{}, and $$ for a dollar", problem, known)};
+                 fmt::format("{}; use{}, or $$ for a dollar", problem, known)};
   };
   PrefixTemplate parsed;
   std::string literal;
@@ -50,11 +51,11 @@ Result<PrefixTemplate> PrefixTemplate::parse(std::string_view text) {
       continue;
     }
     if (braced && (name.empty() || !rest.substr(2 + name.size()).starts_with('}'))) {
-      return fail("${ without a name and }");
+      return fail("'${' needs a name and a '}'");
     }
     const auto known = std::find_if(names().begin(), names().end(),
                                     [&](const auto& entry) { return entry.first == name; });
-    if (known == names().end()) return fail(fmt::format("there is no ${{{}}}", name));
+    if (known == names().end()) return fail(fmt::format("unknown ${{{}}}", name));
     if (!literal.empty()) parsed.parts_.push_back({Name::kLiteral, std::exchange(literal, "")});
     parsed.parts_.push_back({known->second, ""});
     at += name.size() + (braced ? 3 : 1);

@@ -1,7 +1,7 @@
 // PrefixTemplate makes what stands before a worker's lines on the console.
 //
 //     auto prefix = PrefixTemplate::parse("[${role_name}${local_rank}]:");
-//     if (!prefix) return prefix.error();     // "there is no ${rnak}: known are …"
+//     if (!prefix) return prefix.error();     // "unknown ${rnak}; use …"
 //     prefix->text({.role_name = "default", .local_rank = 3}, "")      // [default3]:
 //
 // A template is written as for Python's string.Template, which torchrun uses: `$name` or

@@ -39,15 +39,15 @@ TEST(PrefixTemplateTest, TorchrunsHasNoSpace) {
 
 TEST(PrefixTemplateTest, AnUnknownNameIsToldThoseKnown) {
   for (const std::string wrong : {"${rnak}", "$rnak", "x ${rank} $rnak"}) {
-    EXPECT_THAT(error_of(wrong), AllOf(StartsWith("there is no ${rnak}; known are ${role_name}"),
-                                       HasSubstr(" ${time}")));
+    EXPECT_THAT(error_of(wrong),
+                AllOf(StartsWith("unknown ${rnak}; use ${role_name}"), HasSubstr(" ${time}")));
   }
-  EXPECT_THAT(error_of("$ranks"), StartsWith("there is no ${ranks}"));
+  EXPECT_THAT(error_of("$ranks"), StartsWith("unknown ${ranks}; use ${role_name}"));
 }
 
 TEST(PrefixTemplateTest, ABraceNeedsANameAndItsEnd) {
   for (const std::string wrong : {"${", "${}", "${rank", "${ra nk}", "${5}"}) {
-    EXPECT_THAT(error_of(wrong), StartsWith("${ without a name and }; known are")) << wrong;
+    EXPECT_THAT(error_of(wrong), StartsWith("'${' needs a name and a '}'; use")) << wrong;
   }
 }
 

@@ -35,7 +35,7 @@ Error not_executable(const std::string& path) {
 
 Result<std::string> find_program(std::string_view name, const Environment& environment) {
   const std::string program(name);
-  if (program.empty()) return Error{ErrorKind::kNotFound, "the program's name is empty"};
+  if (program.empty()) return Error{ErrorKind::kNotFound, "PROGRAM is empty"};
   if (program.find('/') != std::string::npos) {
     switch (look_at(program)) {
       case Runnable::kYes:
@@ -63,9 +63,10 @@ Result<std::string> find_program(std::string_view name, const Environment& envir
   }
   if (!unusable.empty()) return not_executable(unusable);
   const bool is_here = look_at("./" + program) != Runnable::kNotThere;
-  return Error{ErrorKind::kNotFound,
-               program + ": not found on PATH" +
-                   (is_here ? " (there is one here: did you mean ./" + program + "?)" : "")};
+  return Error{
+      ErrorKind::kNotFound,
+      program + ": not found on PATH" +
+          (is_here ? "; the current folder has one: did you mean ./" + program + "?" : "")};
 }
 
 Result<Command> resolve_command(const LaunchOptions& options, const Environment& environment) {

@@ -46,7 +46,7 @@ TEST(ParseStreamsTest, WhatIsWrongIsNamed) {
         << wrong;
   }
   EXPECT_EQ(parse_streams("0:1,11:1", 11).error().message,
-            "there is no local rank 11: the last of this node is 10");
+            "local rank 11 does not exist; the last on this node is 10");
   EXPECT_FALSE(parse_streams("-1:1", 11));
 }
 

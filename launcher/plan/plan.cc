@@ -25,9 +25,8 @@ std::string with_local_rank(std::string text, LocalRank local_rank) {
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment) {
   if (options.nproc_per_node < 1) {
-    return Error{
-        ErrorKind::kInvalidArgument,
-        fmt::format("--nproc-per-node {}: at least one worker is needed", options.nproc_per_node)};
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("--nproc-per-node {}: must be at least 1", options.nproc_per_node)};
   }
   if (options.virtual_local_rank) {
     const auto last = device_of(LocalRank(options.nproc_per_node - 1), environment);

@@ -5,6 +5,7 @@
 #include <boost/asio/ip/address.hpp>
 #include <fmt/format.h>
 
+#include "common/text/near_miss.h"
 #include "common/text/parse_number.h"
 #include "common/text/words.h"
 
@@ -38,7 +39,7 @@ Result<std::string> parse_host(std::string_view text) {
   std::string_view host = trimmed(text);
   if (host.starts_with('[') && host.ends_with(']')) host = host.substr(1, host.size() - 2);
   if (!is_host(host))
-    return bad_endpoint(fmt::format("'{}' is neither a name nor an address", text));
+    return bad_endpoint(fmt::format("'{}' is not a host name or an address", text));
   return std::string(host);
 }
 
@@ -63,6 +64,31 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return parsed;
 }
 
+// torchrun's rendezvous reads these; distrun needs `timeout` and `join_timeout` alone.
+const std::vector<std::string>& rdzv_conf_keys() {
+  static const std::vector<std::string> keys = {"timeout",
+                                                "join_timeout",
+                                                "last_call_timeout",
+                                                "close_timeout",
+                                                "read_timeout",
+                                                "heartbeat_timeout",
+                                                "keep_alive_interval",
+                                                "keep_alive_max_attempt",
+                                                "store_type",
+                                                "is_host",
+                                                "use_agent_store",
+                                                "rank",
+                                                "protocol",
+                                                "cert",
+                                                "key",
+                                                "cacert",
+                                                "etcd_prefix",
+                                                "min_nodes",
+                                                "max_nodes",
+                                                "local_addr"};
+  return keys;
+}
+
 Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text) {
   std::vector<RdzvConfEntry> entries;
   if (trimmed(text).empty()) return entries;
@@ -76,6 +102,10 @@ Result<std::vector<RdzvConfEntry>> parse_rdzv_conf(std::string_view text) {
     if (key.empty() || value.empty()) {
       return bad_endpoint(fmt::format("'{}' is not KEY=VALUE, as in timeout=900", entry));
     }
+    const std::vector<std::string>& known = rdzv_conf_keys();
+    if (std::find(known.begin(), known.end(), key) == known.end()) {
+      return bad_endpoint(fmt::format("unknown key '{}'{}", key, did_you_mean(key, known)));
+    }
     entries.push_back({key, value});
   }
   return entries;
@@ -85,8 +115,7 @@ Result<RdzvBackend> parse_rdzv_backend(std::string_view text) {
   if (text == "static") return RdzvBackend::kStatic;
   if (text == "c10d") return RdzvBackend::kC10d;
   if (text.starts_with("etcd")) {
-    return bad_endpoint(
-        fmt::format("'{}' is not taken: distrun needs no server; say static or c10d", text));
+    return bad_endpoint(fmt::format("'{}' is not supported; use static or c10d", text));
   }
   return bad_endpoint(fmt::format("'{}' is neither static nor c10d", text));
 }

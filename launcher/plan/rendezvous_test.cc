@@ -66,18 +66,24 @@ TEST(RendezvousTest, EndpointsAreReadAsTorchReadsThem) {
 }
 
 TEST(RendezvousTest, TheConfigurationIsAListOfKeysAndValues) {
-  for (const auto* good : {"", " ", "timeout=900", "a=1, b = x=y"}) {
+  for (const auto* good : {"", " ", "timeout=900", "is_host=1, rank = x=y"}) {
     EXPECT_FALSE(parse_rdzv_conf(good).has_error()) << good;
   }
-  for (const auto* bad : {"timeout", "timeout=", "=900", "a=1,", "a=1,,b=2"}) {
+  for (const auto* bad : {"timeout", "timeout=", "=900", "rank=1,", "rank=1,,rank=2"}) {
     EXPECT_TRUE(parse_rdzv_conf(bad).has_error()) << bad;
   }
+}
+
+TEST(RendezvousTest, NamesTheKeyThatWasMeant) {
+  EXPECT_EQ(parse_rdzv_conf("timout=3").error().message,
+            "unknown key 'timout': did you mean timeout?");
+  EXPECT_EQ(parse_rdzv_conf("a=1").error().message, "unknown key 'a'");
 }
 
 TEST(RendezvousTest, OfTheBackendsTwoAreTaken) {
   EXPECT_EQ(parse_rdzv_backend("static").value(), RdzvBackend::kStatic);
   EXPECT_EQ(parse_rdzv_backend("c10d").value(), RdzvBackend::kC10d);
-  EXPECT_THAT(parse_rdzv_backend("etcd-v2").error().message, HasSubstr("say static or c10d"));
+  EXPECT_THAT(parse_rdzv_backend("etcd-v2").error().message, HasSubstr("use static or c10d"));
   EXPECT_THAT(parse_rdzv_backend("zeus").error().message, HasSubstr("neither static nor c10d"));
 }
 

@@ -15,22 +15,23 @@ Error bad_flag(std::string message) { return {ErrorKind::kInvalidArgument, std::
 
 Result<void> settle_several_nodes(LaunchOptions& options) {
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
-    return bad_flag(fmt::format("--node-rank {}: with --nnodes {} these go from 0 to {}",
-                                options.node_rank, options.nnodes, options.nnodes - 1));
+    return bad_flag(fmt::format("--node-rank {}: with --nnodes {} it is 0 to {}", options.node_rank,
+                                options.nnodes, options.nnodes - 1));
   }
   if (options.nnodes == 1) return {};
   if (options.store.kind == StoreChoice::Kind::kFile) {
-    return bad_flag("--store: several nodes meet in a TCP store; leave it out");
+    return bad_flag("--store: several nodes need the TCP store; remove it");
   }
   if (options.same_user) {
-    return bad_flag("--same-user: it would keep the other nodes out; leave it out");
+    return bad_flag("--same-user: would keep the other nodes out; remove it");
   }
   if (options.run_id.size() > kNodeNameBytesMax) {
     return bad_flag(
-        fmt::format("--rdzv-id: of several nodes, at most {} bytes", kNodeNameBytesMax));
+        fmt::format("--rdzv-id: too long; at most {} bytes with several nodes", kNodeNameBytesMax));
   }
   if (options.role.size() > kNodeNameBytesMax) {
-    return bad_flag(fmt::format("--role: of several nodes, at most {} bytes", kNodeNameBytesMax));
+    return bad_flag(
+        fmt::format("--role: too long; at most {} bytes with several nodes", kNodeNameBytesMax));
   }
   if (options.master_port == 0) options.master_port = kDefaultNodesPort;
   if (options.run_id.empty()) options.run_id = "none";

@@ -51,7 +51,7 @@ TEST(SeveralNodesTest, JoinTimeoutIsTorchruns) {
   EXPECT_EQ(join_timeout_of("read_timeout=5").value(), std::nullopt);
   EXPECT_EQ(join_timeout_of("timeout=60").value(), seconds(60));
   EXPECT_EQ(join_timeout_of("read_timeout=5,join_timeout=7").value(), seconds(7));
-  EXPECT_EQ(join_timeout_of("a=1, timeout = 60 ").value(), seconds(60));
+  EXPECT_EQ(join_timeout_of("rank=1, timeout = 60 ").value(), seconds(60));
   for (const std::string text : {"timeout=", "timeout", "timeout=0", "timeout=1.5", "timeout=-1"}) {
     EXPECT_FALSE(join_timeout_of(text)) << text;
   }

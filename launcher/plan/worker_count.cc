@@ -41,11 +41,11 @@ Result<int> parse_worker_count(std::string_view text, const Machine& machine) {
   if (text == "gpu") {
     if (machine.gpus > 0) return machine.gpus;
     return Error{ErrorKind::kInvalidArgument,
-                 "'gpu': there is no GPU that programs here may see (/dev/nvidia0, "
-                 "CUDA_VISIBLE_DEVICES): give a number, or 'cpu'"};
+                 "'gpu': no GPU is visible (/dev/nvidia0, CUDA_VISIBLE_DEVICES); give a number "
+                 "or 'cpu'"};
   }
   if (text == "xpu") {
-    return Error{ErrorKind::kInvalidArgument, "'xpu' cannot be counted here: give a number"};
+    return Error{ErrorKind::kInvalidArgument, "'xpu' devices cannot be counted; give a number"};
   }
   auto workers = parse_number<int>(text, 1, kWorkersMax);
   if (!workers && text.find_first_not_of("+-0123456789") != std::string_view::npos) {

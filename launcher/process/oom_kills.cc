@@ -33,9 +33,8 @@ OomKills OomKills::read(const std::string& root) {
 
 std::string oom_evidence(const OomKills& before, const OomKills& after) {
   const auto text = [](std::uint64_t count, const char* where) {
-    return fmt::format(
-        "out of memory, it seems: meanwhile the kernel's OOM killer ended {} process{} of {}",
-        count, count == 1 ? "" : "es", where);
+    return fmt::format("probably out of memory: the kernel's OOM killer killed {} process{} of {}",
+                       count, count == 1 ? "" : "es", where);
   };
   if (const auto count = grown(before.cgroup, after.cgroup)) return text(count, "this cgroup");
   if (const auto count = grown(before.machine, after.machine)) return text(count, "this machine");

@@ -47,11 +47,10 @@ TEST_F(OomKillsTest, WhatCannotBeKnownIsNotMadeUp) {
 }
 
 TEST(OomEvidenceTest, ThereIsEvidenceOnlyWhereACounterHasGrown) {
-  EXPECT_EQ(
-      oom_evidence({1, 5}, {2, 6}),
-      "out of memory, it seems: meanwhile the kernel's OOM killer ended 1 process of this cgroup");
+  EXPECT_EQ(oom_evidence({1, 5}, {2, 6}),
+            "probably out of memory: the kernel's OOM killer killed 1 process of this cgroup");
   EXPECT_EQ(oom_evidence({{}, 5}, {{}, 7}),
-            "out of memory, it seems: meanwhile the kernel's OOM killer ended 2 processes of this "
+            "probably out of memory: the kernel's OOM killer killed 2 processes of this "
             "machine");
   EXPECT_EQ(oom_evidence({1, 5}, {1, 5}), "");
   EXPECT_EQ(oom_evidence({5, 5}, {2, 2}), "");

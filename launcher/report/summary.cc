@@ -44,7 +44,7 @@ std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
                         list_of_processes(leaked_processes.killed));
   }
   if (!leaked_processes.survivors.empty()) {
-    text += fmt::format("distrun: still there after SIGKILL, stuck in the kernel: {}\n",
+    text += fmt::format("distrun: stuck in the kernel, even after SIGKILL: {}\n",
                         list_of_processes(leaked_processes.survivors));
   }
   return text;
@@ -72,12 +72,12 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
     case RunEnd::Cause::kInterrupted:
       return fmt::format("ended by signal {} ({})", signal_name(run_end.signal), run_end.signal);
     case RunEnd::Cause::kTimedOut:
-      return fmt::format("not finished after {:g} s (--timeout)",
+      return fmt::format("stopped after {:g} s (--timeout)",
                          std::chrono::duration<double>(*plan.options.timeout).count());
     case RunEnd::Cause::kOutputLost:
       return run_end.error->message;
     case RunEnd::Cause::kGuardLost:
-      return "ended, because distrun's guard process was killed";
+      return "stopped because distrun's guard process was killed";
   }
   return "";
 }
@@ -147,7 +147,7 @@ class Summary {
     if (!report_.out_of_memory.empty()) text += fmt::format("  {}\n", report_.out_of_memory);
     text += account(culprit, {}, "  ");
     if (!report_.error_not_copied.empty()) {
-      text += fmt::format("  its error file could not be handed on: {}\n",
+      text += fmt::format("  could not forward its error file: {}\n",
                           printable(report_.error_not_copied, 1000));
     }
     return text + fmt::format("  command: {}\n", command_line(planned));
@@ -156,7 +156,9 @@ class Summary {
   std::string account(std::size_t worker, const AccountBounds& bounds,
                       const std::string& indent) const {
     WorkerReport told = report_.workers[worker];
-    const bool stands_above = plan_.workers.size() == 1 && told.log_folder.empty();
+    // The other nodes have not seen it.
+    const bool is_alone = plan_.workers.size() == 1 && plan_.options.nnodes == 1;
+    const bool stands_above = is_alone && told.log_folder.empty();
     if (stands_above) told.last_output.clear();
     return worker_account(told, bounds, indent);
   }
@@ -185,7 +187,7 @@ class Summary {
     std::string text = also_failed(by_themselves);
     for (auto& [end, ranks] : consequences) {
       std::sort(ranks.begin(), ranks.end());
-      text += fmt::format("  ended in consequence: {} ({})\n", list_of_ranks(ranks), end);
+      text += fmt::format("  stopped because of this: {} ({})\n", list_of_ranks(ranks), end);
     }
     return text;
   }
@@ -219,12 +221,12 @@ class Summary {
     }
     std::string text;
     if (!survivors.empty()) {
-      text += fmt::format("  still there after SIGKILL, stuck in the kernel: {}\n",
-                          list_of_ranks(survivors));
+      text +=
+          fmt::format("  stuck in the kernel, even after SIGKILL: {}\n", list_of_ranks(survivors));
     }
     if (!leaking.empty()) {
       text +=
-          fmt::format("distrun: {} leaked a process that held the output open; it was cut off\n",
+          fmt::format("distrun: {} leaked a process that kept the output open; distrun closed it\n",
                       list_of_ranks(leaking));
     }
     return text;

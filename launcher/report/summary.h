@@ -12,7 +12,7 @@
 //       also failed: rank 3: exit code 1
 //         last lines:
 //           connection closed by peer
-//       ended in consequence: ranks 0, 2 (signal SIGTERM (15))
+//       stopped because of this: ranks 0, 2 (signal SIGTERM (15))
 //       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
 //
 // Also failed has who ended otherwise than by the signals that end a run, after the culprit: four

@@ -46,7 +46,7 @@ TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
             "distrun: rank 1 failed: signal SIGSEGV (11)\n"
             "  local rank 1 on node7, pid 101, after 3.2 s\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
-            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+            "  stopped because of this: ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
 TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
@@ -70,9 +70,9 @@ TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
             "  last lines:\n"
             "    epoch 3\n"
             "  log: /logs/attempt_1/1\n"
-            "  its error file could not be handed on: write /own.json: permission denied\n"
+            "  could not forward its error file: write /own.json: permission denied\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
-            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+            "  stopped because of this: ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
 TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
@@ -84,6 +84,9 @@ TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
   EXPECT_EQ(summary().find("epoch 3"), std::string::npos);
   report_.workers[0].log_folder = "/logs";
   EXPECT_NE(summary().find("last lines:\n    epoch 3\n  log: /logs\n"), std::string::npos);
+  report_.workers[0].log_folder = "";
+  plan_.options.nnodes = 2;  // The other node prints this summary too.
+  EXPECT_NE(summary().find("last lines:\n    epoch 3\n"), std::string::npos);
 }
 
 TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank) {
@@ -114,9 +117,9 @@ TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank
             "  also failed: rank 1: exit code 1\n"
             "  also failed: rank 8: exit code 1\n"
             "  and 3 more failed: ranks 3, 10, 11\n"
-            "  ended in consequence: rank 6 (exit code 143)\n"
-            "  ended in consequence: rank 4 (signal SIGKILL (9))\n"
-            "  ended in consequence: rank 5 (signal SIGTERM (15))\n");
+            "  stopped because of this: rank 6 (exit code 143)\n"
+            "  stopped because of this: rank 4 (signal SIGKILL (9))\n"
+            "  stopped because of this: rank 5 (signal SIGTERM (15))\n");
 }
 
 // Where the run was told to end, everything after that is a consequence.
@@ -127,7 +130,7 @@ TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
   report_.run_end.workers.resize(1);
   EXPECT_EQ(summary(),
             "distrun: ended by signal SIGINT (2)\n"
-            "  ended in consequence: rank 0 (exit code 1)\n");
+            "  stopped because of this: rank 0 (exit code 1)\n");
 }
 
 // On the culprit's own node, and on another.
@@ -145,13 +148,13 @@ TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
       "  local rank 1 on node7, pid 101, after 3.2 s\n"
       "  command: sh -c 'it'\\''s $RANK' a=b\n"
       "  node 2 (node8) is lost too: its connection has ended\n";
-  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 4, 6 (signal SIGTERM (15))\n");
+  EXPECT_EQ(summary(), begin + "  stopped because of this: ranks 4, 6 (signal SIGTERM (15))\n");
 
   report_.run_end.cause = RunEnd::Cause::kOtherNode;
   report_.run_end.culprit.reset();
   report_.run_end.workers.assign(3, {.end = KilledBy{SIGTERM}, .started = true});
   place_ranks(plan_, {.rank_base = 0, .world_size = 7});
-  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 0-2 (signal SIGTERM (15))\n");
+  EXPECT_EQ(summary(), begin + "  stopped because of this: ranks 0-2 (signal SIGTERM (15))\n");
   EXPECT_EQ(exit_status(report_.run_end), 139);
 }
 
@@ -172,7 +175,7 @@ TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
   report_.run_end.signal = SIGINT;
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
-  EXPECT_EQ(summary(), "distrun: not finished after 1.5 s (--timeout)\n");
+  EXPECT_EQ(summary(), "distrun: stopped after 1.5 s (--timeout)\n");
 }
 
 TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
@@ -180,7 +183,7 @@ TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
   EXPECT_EQ(summary(), "");
   report_.run_end.workers[2].leaked = true;
   EXPECT_EQ(summary(),
-            "distrun: rank 2 leaked a process that held the output open; it was cut off\n");
+            "distrun: rank 2 leaked a process that kept the output open; distrun closed it\n");
 }
 
 TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
@@ -189,7 +192,7 @@ TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(250);
   report_.run_end.workers.assign(500, {.end = KilledBy{SIGTERM}, .started = true});
-  EXPECT_NE(summary().find("ended in consequence: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
+  EXPECT_NE(summary().find("stopped because of this: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
             std::string::npos)
       << summary();
 }
@@ -198,8 +201,7 @@ TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   report_.run_end.workers[2].end.reset();
-  EXPECT_NE(summary().find("still there after SIGKILL, stuck in the kernel: rank 2\n"),
-            std::string::npos);
+  EXPECT_NE(summary().find("stuck in the kernel, even after SIGKILL: rank 2\n"), std::string::npos);
 }
 
 TEST_F(SummaryTest, SaysWhomTheStoreRefusedOnlyWhereTheRunFailed) {

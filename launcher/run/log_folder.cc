@@ -27,7 +27,7 @@ Result<std::string> make_log_folder(const LogChoice& choice, const std::string& 
   auto folder = make_unique_folder(base + "/" + folder_name(run_id));
   if (folder) return folder;
   Error error = folder.error();
-  error.message += "; --log-dir names where the log files go";
+  error.message += "; choose another folder with --log-dir";
   return error;
 }
 
