@@ -30,9 +30,11 @@ def blanked(line):
 
 
 def split_comment(line):
-    """The code of a line, and where its // comment starts, or -1."""
+    """The code of a line, and where its // comment for readers starts, or -1."""
     at = blanked(line).find("//")
-    return (line, -1) if at < 0 else (line[:at], at)
+    if at < 0:
+        return line, -1
+    return line[:at], -1 if line[at:].startswith(("// NOLINT", "// namespace")) else at
 
 
 def escaped(text):
@@ -89,6 +91,14 @@ def name_of(declaration):
     return match.group(1) if match else None
 
 
+def is_function_head(statement):
+    """What stands before a brace is a function's head, and not a value's or a requirement's."""
+    outside = statement
+    while (shorter := re.sub(r"\([^()]*\)", "@", outside)) != outside:
+        outside = shorter
+    return "(" not in outside and " = " not in outside and re.search(r"(?:[@}]|\b(?:const|noexcept|override))$", outside) is not None
+
+
 def is_data_member(declaration):
     return name_of(declaration.split("=")[0]) is None and not re.match(r"\s*(?:using|friend|class|struct|enum|namespace|template)\b", declaration)
 
@@ -108,7 +118,7 @@ class Filter:
         self.header = header  # As users include it.
         self.lines = lines
         self.out = []
-        self.scopes = []  # "scope", "struct", "body", "hidden"
+        self.scopes = []  # "scope", "hidden", "body", "body of a value"
         self.statement = ""
         self.comment = []  # Of the declaration that is being read, or was just read.
         self.name, self.is_member = None, False
@@ -118,7 +128,7 @@ class Filter:
         return "hidden" in self.scopes
 
     def in_body(self):
-        return "body" in self.scopes
+        return any(scope.startswith("body") for scope in self.scopes)
 
     def preamble(self):
         """Marks up the first comment; returns the number of its lines."""
@@ -150,16 +160,15 @@ class Filter:
                 elif SCOPE.match(bare) and not self.in_body():
                     kind = "scope"
                 else:
-                    kind = "body"
+                    kind = "body" if self.in_body() or is_function_head(bare) else "body of a value"
                 self.scopes.append(kind)
-                if kind != "body":
+                if kind in ("scope", "hidden"):
                     self.statement = ""
             elif letter == "}":
                 was_hidden = self.hidden()
                 kind = self.scopes.pop()
                 closed = closed or (was_hidden and not self.hidden())
-                if kind != "body" or not re.search(r"=|\(.*\(|,", self.statement):
-                    self.statement = ""
+                self.statement = self.statement + "}" if kind == "body of a value" and not self.in_body() else ""
             elif letter == ";" and not self.in_body():
                 self.statement = ""
             elif not self.in_body():
@@ -250,7 +259,7 @@ class Filter:
             self.out.append(code + " /** \\endcond */")
             return i + 1
         self.fresh = visible and not self.in_body() and not self.statement.strip()
-        if at < 0 or not visible or line[at:].startswith(("// NOLINT", "// namespace")):
+        if at < 0 or not visible:
             self.out.append(prefix + code)
             return i + 1
         end = i + 1  # The comment behind goes on below.

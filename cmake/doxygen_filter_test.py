@@ -55,6 +55,11 @@ class DoxygenFilter(unittest.TestCase):
     def test_a_comment_in_a_body_documents_nothing(self):
         self.assertEqual(filtered("void f() {", "  // Why.", "  g();  // Because.", "}"), ["void f() {", "", "  g();  ", "}"])
 
+    def test_a_body_ends_its_declaration(self):
+        for head in ("void f(int a = 1, A b = {})", "A() : a{1}, b(2)", "int f(A a) const"):
+            shown = filtered("// Does.", head + " {", "  a();", "}", "", "// Does more.", "void g();")
+            self.assertEqual(shown[5], "/// Does more.", head)
+
     def test_the_namespace_internal_is_hidden(self):
         shown = filtered("namespace internal {", "// A detail.", "void f();", "}  // namespace internal")
         self.assertIn("cond", shown[0])
