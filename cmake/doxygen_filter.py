@@ -103,6 +103,12 @@ def is_data_member(declaration):
     return name_of(declaration.split("=")[0]) is None and not re.match(r"\s*(?:using|friend|class|struct|enum|namespace|template)\b", declaration)
 
 
+def split_members(declaration):
+    """`int a = 0, b = 0;` as a list of declarations, of which Doxygen would document the first alone."""
+    match = re.fullmatch(r"(\s*[\w:<>, ]*[\w>]) (\w+(?: = [^,;]+)?(?:, \w+(?: = [^,;]+)?)+);\s*", declaration)
+    return [f"{match.group(1)} {one};" for one in match.group(2).split(", ")] if match else [declaration]
+
+
 def documented_class(lines, word):
     """`class` or `struct` if the header defines one of that name without a comment of its own, else None."""
     for i, line in enumerate(lines if word else []):
@@ -259,6 +265,13 @@ class Filter:
             self.out.append(code + " /** \\endcond */")
             return i + 1
         self.fresh = visible and not self.in_body() and not self.statement.strip()
+        members = split_members(code) if starts and visible else [code]
+        if len(members) > 1:
+            comment = self.comment if at < 0 else marked_up([line[at:].lstrip("/ ")])
+            shared = "/** " + " ".join(comment) + " */" if comment else ""
+            first = shared if prefix or at >= 0 else ""
+            self.out.append(" ".join([first + members[0]] + [shared + member for member in members[1:]]))
+            return i + 1
         if at < 0 or not visible:
             self.out.append(prefix + code)
             return i + 1

@@ -39,6 +39,10 @@ class DoxygenFilter(unittest.TestCase):
         self.assertIn("/** Sizes. */", filtered("struct A {", "  // Sizes.", "  int width = 0;", "  int height = 0;", "};")[3])
         self.assertNotIn("/**", filtered("struct A {", "  // Sizes.", "  int width = 0;", "", "  int height = 0;", "};")[4])
 
+    def test_data_members_of_one_declaration_share_a_comment(self):
+        self.assertEqual(filtered("struct A {", "  // Sizes.", "  int a = 0, b = 1;", "};")[2], "  int a = 0; /** Sizes. */  int b = 1;")
+        self.assertEqual(filtered("struct A {", "  int a, b;  // Sizes.", "};")[1], "/** Sizes. */  int a; /** Sizes. */  int b;")
+
     def test_a_contract_is_a_section(self):
         self.assertEqual(filtered("// Waits.", "// Throws: c10::Error.", "void wait();")[1], r"/// \contract{Throws} c10::Error.")
 
