@@ -9,12 +9,13 @@ Headers stay plain manual pages.  The output has the same number of lines, so wa
 - `namespace internal`, other libraries' namespaces, macros whose names end with an underscore, comments in function bodies,
   and destructors, copies and moves are left out.
 
-A contract out of order becomes a command that Doxygen does not know, and so an error at its line."""
+A contract out of order, or one that does not start its line, becomes a command that Doxygen does not know, and so an error there."""
 import re
 import sys
 
 CONTRACTS = ["Shapes", "Blocks", "Throws", "Thread safety", "Cost", "PyTorch source"]
 CONTRACT = re.compile(r"(" + "|".join(CONTRACTS) + r"): +(.*)")
+CONTRACT_IN_TEXT = re.compile(r"[.:;)] +(?:" + "|".join(CONTRACTS) + r"):(?: |$)")
 COMMENT_LINE = re.compile(r"\s*//")
 HIDDEN_NAMESPACE = re.compile(r"namespace (?:c10d|c10|torch|at|distrun::internal|internal)\b")
 SCOPE = re.compile(r"(?:template |inline |friend |typedef )*(?:namespace|class|struct|enum|union)\b[^(]*$")
@@ -69,9 +70,12 @@ def marked_up(texts):
                 marked.append("\\code{.cpp} " + text[4:])
         elif contract := CONTRACT.match(text):
             order = CONTRACTS.index(contract.group(1))
-            wrong = "" if order > last else f"\\contract_out_of_order_see_CONTRACTS_in_doxygen_filter "
+            wrong = "" if order > last else "\\contract_out_of_order "
             last = order
+            wrong += "\\contract_must_start_its_line " if CONTRACT_IN_TEXT.search(text) else ""
             marked.append(f"\\contract{{{contract.group(1)}}} {wrong}{escaped(contract.group(2))}")
+        elif CONTRACT_IN_TEXT.search(text):
+            marked.append("\\contract_must_start_its_line " + escaped(text))
         else:
             marked.append(escaped(text))
     if in_code:

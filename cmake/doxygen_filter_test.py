@@ -49,6 +49,10 @@ class DoxygenFilter(unittest.TestCase):
     def test_a_contract_out_of_order_is_an_unknown_command(self):
         self.assertIn("contract_out_of_order", filtered("// Waits.", "// Throws: e.", "// Blocks: no.", "void wait();")[2])
 
+    def test_a_contract_within_a_line_is_an_unknown_command(self):
+        self.assertIn("must_start_its_line", filtered("// Waits. Throws: e.", "void wait();")[0])
+        self.assertIn("must_start_its_line", filtered("// Blocks: no. Throws: e.", "void wait();")[0])
+
     def test_indented_lines_are_code(self):
         self.assertEqual(filtered("// Example:", "//", "//     f<int>();", "//", "// Done.", "void f();")[:5],
                          ["/// Example:", r"/// \code{.cpp}", "/// f<int>();", r"/// \endcode", "/// Done."])

@@ -42,7 +42,7 @@ struct Future;
 
 namespace distrun {
 
-// What a hook returns.
+// A future of the reduced gradients: the result of a hook.
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
 // `T` can be called with a bucket.

@@ -17,8 +17,9 @@
 // lost peer, c10::Error for ranks that differ.  backward() is LibTorch's and throws what the
 // backend throws: "gloo" a std::runtime_error for a lost peer; under TORCH_DISTRIBUTED_DEBUG=DETAIL
 // a c10::Error.  get_ddp_logging_data() has errors under "error", except those of the constructor
-// and of the backend in backward(). Thread safety: one thread at a time. PyTorch source:
-// torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.hpp.
+// and of the backend in backward().
+// Thread safety: one thread at a time.
+// PyTorch source: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.hpp.
 #pragma once
 
 #include <memory>
@@ -112,7 +113,7 @@ class DdpReducer : public Joinable {
   const std::optional<c10::Device>& input_device() const;
 
   // Returns what c10d::Logger recorded: options, bucket sizes, times of sampled iterations,
-  // "error". In Python: _get_ddp_logging_data().
+  // "error".  In Python: _get_ddp_logging_data().
   c10::DDPLoggingData get_ddp_logging_data() const;
 
   // Returns LibTorch's object.  Include <torch/csrc/distributed/c10d/reducer.hpp>.

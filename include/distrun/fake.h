@@ -11,8 +11,8 @@
 // runs tests that do not look at values (docs/testing.md).
 //
 // Every operation returns at once: collectives, point-to-point and coalesced operations, with and
-// without `async_op`, with gradients (distrun/functional.h) and in DistributedDataParallel. Outputs
-// depend on this rank's inputs only, so values are wrong, and the same in each run:
+// without `async_op`, with gradients (distrun/functional.h) and in DistributedDataParallel.
+// Outputs depend on this rank's inputs only, so values are wrong, and the same in each run:
 //
 //     broadcast, all_reduce, reduce, all_reduce_coalesced       the tensors do not change
 //     all_gather and variants; gather, on the root              each output is a copy of the input

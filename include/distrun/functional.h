@@ -19,10 +19,10 @@
 //
 // So every rank that calls one must call backward() on a result of it, in the same order.  Several
 // in one graph run backward in the reverse order of their calls, which must be the same on every
-// rank. Unused parts of an output count as zeros; an output that is not used at all makes the other
-// ranks wait.  An input requires a gradient on every rank or on none, even if its values do not
-// matter (the inputs of scatter and broadcast on other ranks).  Every rank needs a loss, if only 0
-// * y.sum(); otherwise the others' backward() waits until the timeout.
+// rank.  Unused parts of an output count as zeros; an output that is not used at all makes the
+// other ranks wait.  An input requires a gradient on every rank or on none, even if its values do
+// not matter (the inputs of scatter and broadcast on other ranks).  Every rank needs a loss, if
+// only 0 * y.sum(); otherwise the others' backward() waits until the timeout.
 //
 // A backward can be differentiated again (create_graph) if on every rank its gradient depends on
 // the input; for reduce and gather also on ranks other than dst.

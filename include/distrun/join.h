@@ -45,7 +45,7 @@
 
 namespace distrun {
 
-// What a joined rank does while its joinable still trains on other ranks.
+// The part of a joined rank while its joinable still trains on other ranks.
 class JoinHook {
  public:
   virtual ~JoinHook() = default;

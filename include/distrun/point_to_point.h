@@ -58,7 +58,7 @@ struct P2POp {
 
   // Its direction.
   Kind kind = Kind::kSend;
-  // What is sent or received.
+  // Sent or received.
   at::Tensor tensor;
   // The other rank.
   AnyRank peer = 0;

@@ -8,14 +8,15 @@
 // for a disk or a driver, is abandoned.  The kernel's order decides which process failed first; of
 // exceptions that are known by then, the first one thrown.
 //
-// Children of these processes, other children of the caller and its signal handlers are left alone.
-// If SIGCHLD is ignored, a process counts as ended normally once its function has returned, and
-// otherwise ends in a way that is not known.
+// It leaves alone the children of its processes, the caller's other children and its signal
+// handlers.  If SIGCHLD is ignored, a process counts as ended normally once its function has
+// returned, and otherwise ends in a way that is not known.
 //
 // Methods of a moved-from object throw c10::Error.
 //
 // Thread safety: one thread at a time.  In a fork of the owning process it is unusable and
-// harmless. PyTorch source: torch/multiprocessing/spawn.py (ProcessContext).
+// harmless.
+// PyTorch source: torch/multiprocessing/spawn.py (ProcessContext).
 #pragma once
 
 #include <chrono>
@@ -46,9 +47,9 @@ class ProcessContext {
   // Waits for the processes.  Returns true if all have ended well, false if some are still running.
   //
   // Blocks: until all have ended or one has failed, at most `timeout`; std::nullopt is no timeout,
-  // 0 does not wait.  After a failure, up to the grace period and ten seconds more. Throws:
-  // ProcessException for the first process that failed, after the others have ended; again when
-  // called again.
+  // 0 does not wait.  After a failure, up to the grace period and ten seconds more.
+  // Throws: ProcessException for the first process that failed, after the others have ended; again
+  // when called again.
   bool join(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
   // Waits for the processes and ends all of them at the timeout.

@@ -91,8 +91,7 @@ struct InitOptions {
 // keys.
 void init_process_group(const InitOptions& options = {});
 
-// Does the same with the backend as the first argument:
-// init_process_group("gloo", {.timeout = std::chrono::minutes(1)}).
+// Does the same with the backend first: init_process_group("gloo", {.timeout = timeout}).
 template <std::convertible_to<std::string> Text>
 void init_process_group(const Text& backend, InitOptions options = {}) {
   options.backend = backend;
@@ -169,8 +168,8 @@ struct GroupOptions {
   std::string name = "undefined";
 };
 
-// Creates a group of global ranks, in ascending order; std::nullopt means all.  Every rank
-// must call it, members or not, in the same order, unless `use_local_synchronization` is set.
+// Creates a group of global ranks, in ascending order; std::nullopt means all.  Every rank must
+// call it, members or not, in the same order, unless `use_local_synchronization` is set.
 //
 // Blocks: members, until all of them have connected.  Other ranks return at once.
 // Throws: c10::ValueError if a rank is out of range or listed twice, or the list is empty; what the

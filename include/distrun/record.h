@@ -12,9 +12,9 @@
 //     SIGSEGV SIGBUS SIGFPE SIGILL SIGSYS      "SIGSEGV: no memory at 0x8"    that signal, and
 //       SIGABRT (assert, abort), any thread                                   its core
 //
-// The text and a backtrace go to stderr.  If TORCHELASTIC_ERROR_FILE names a file, as under
-// `distrun launch` and torchrun, which show the text in their summary, they replace its contents
-// too.
+// The text and a backtrace go to stderr, and replace the contents of the file that
+// TORCHELASTIC_ERROR_FILE names.  `distrun launch` and torchrun set it, and show the text in their
+// summary.
 //
 // The backtrace of an exception starts at the throw, because an exception that nothing catches ends
 // the process before the stack is unwound.  Therefore

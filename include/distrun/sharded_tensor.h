@@ -89,11 +89,11 @@ class ShardedTensor {
 // Creates the tensor of size `global_size` from the shards of all ranks.  A rank may have none.
 //
 // Shapes: tensors are dense and contiguous and have their shard_sizes.  All shards have one dtype
-// and requires_grad; together they cover `global_size` without overlaps. Blocks: until every rank
-// of the group has called it. Throws: c10::ValueError, the same on every rank, with the rank, the
-// shard and both values, for a violation of these, a malformed placement, one that is not the
-// tensor's rank and device, or another `global_size` on some rank.  A rank outside the group throws
-// at once.
+// and requires_grad; together they cover `global_size` without overlaps.
+// Blocks: until every rank of the group has called it.
+// Throws: c10::ValueError, the same on every rank, with the rank, the shard and both values, for a
+// violation of these, a malformed placement, one that is not the tensor's rank and device, or
+// another `global_size` on some rank.  A rank outside the group throws at once.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});

@@ -31,8 +31,9 @@ namespace distrun {
 // Throws: c10::ValueError for an undefined or meta tensor; c10::NotImplementedError for sparse,
 // nested and quantized tensors, other devices, and storage that maps a file; c10::Error if there is
 // no memory (of the machine or of a cgroup v2; cgroup v1 limits are not seen) or no descriptor
-// left. Thread safety: no other thread may use the storage meanwhile. Cost: one copy; nothing if it
-// is shared already.
+// left.
+// Thread safety: no other thread may use the storage meanwhile.
+// Cost: one copy; nothing if it is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);
 
 // Returns whether the tensor's storage is shared.

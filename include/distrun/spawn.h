@@ -22,7 +22,8 @@
 // When its function returns or throws, a process flushes stdout and stderr and calls _exit():
 // static objects are not destroyed.  It is killed when its parent ends.  stdin is /dev/null;
 // environment, process group (Ctrl-C) and descriptors 1 and 2 are the parent's, and a fork has all
-// descriptors. Descriptors 0 to 2 that are closed become /dev/null.  The function may call spawn().
+// descriptors.  Descriptors 0 to 2 that are closed become /dev/null.  The function may call
+// spawn().
 //
 // Throws: c10::ValueError for invalid arguments, c10::Error if a process cannot be started, and for
 // processes that fail the exceptions of process_exception.h.
@@ -30,8 +31,8 @@
 // Cost: a third of a second per process to load LibTorch, and almost nothing for a fork.  The
 // parent holds three descriptors per process, another until its arguments are delivered, and one
 // per call; a process holds two, and those of its tensors and queues.  Descriptors in transit count
-// for the user: raise `ulimit -n` if spawn() says so. PyTorch source:
-// torch/multiprocessing/spawn.py.
+// for the user: raise `ulimit -n` if spawn() says so.
+// PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
 #include <chrono>

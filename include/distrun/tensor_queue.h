@@ -24,8 +24,9 @@
 //
 // Thread safety: any thread, at the same time.
 // Cost: four descriptors per queue, and one per storage in transit or received.  The kernel limits
-// a user's descriptors in transit to `ulimit -n`. PyTorch source: torch/multiprocessing/queue.py,
-// where get() hangs if the other processes have died.
+// a user's descriptors in transit to `ulimit -n`.
+// PyTorch source: torch/multiprocessing/queue.py, where get() hangs if the other processes have
+// died.
 #pragma once
 
 #include <chrono>

@@ -20,7 +20,7 @@ namespace distrun {
 // The most ranks that a test may have.
 inline constexpr int kRanksMax = 4096;
 
-// What a test needs.  Name the fields that differ from their defaults.
+// The needs of a test.  Name the fields that differ from their defaults.
 struct TestNeeds {
   int ranks = 1;  // At most kRanksMax.
   // 0, or at least `ranks`: the test runs with any number of ranks up to this one (--nproc).
@@ -37,7 +37,7 @@ struct TestNeeds {
 // A test.
 struct TestInfo {
   std::string id;    // "suite.Class.test"
-  TestNeeds needs;   // What it needs.
+  TestNeeds needs;   // Its needs.
   std::string file;  // The source file that defines it,
   int line = 0;      // and the line.
 };

@@ -19,18 +19,17 @@
 //
 // Collectives are operators of c10d, whether called through distrun/collectives.h or a
 // c10d::ProcessGroup: all_reduce is c10d.allreduce_, all_gather_into_tensor c10d._allgather_base_.
-// The items of such a node are the tensors that it writes on this rank, or those it reads if it
-// writes none.  Each passes through a node "wait_tensor" where the function waits for it, even
-// without `async_op`; if the function uses a tensor without waiting, the wait is added there, and
-// at the end for the rest.  So what is sent in the function must be received while it runs.
-// Operators of _c10d_functional are nodes if they are called through the dispatcher.
+// Such a node's items are the tensors that it writes on this rank, or those it reads if it writes
+// none.  Each passes through a node "wait_tensor" where the function waits for it, even without
+// `async_op`; if the function uses a tensor without waiting, the wait is added there, and at the
+// end for the rest.  So what is sent in the function must be received while it runs.  Operators of
+// _c10d_functional are nodes if they are called through the dispatcher.
 //
 // A replay issues the same calls in the same order, on memory shared in the same way; every rank of
 // the groups must replay.  It differs from the function in what is not an operator call:
 //   - Branches, sizes and numbers (item()) are those of the recording.
 //   - Tensors from outside the function are constants, kept and not copied: what the function does
-//   to
-//     them and to its inputs, a replay does again.  Those that do not own their memory
+//     to them and to its inputs, a replay does again.  Those that do not own their memory
 //     (from_blob()) are copied at their first use.
 //   - If an outside leaf's grad() was undefined before the function's backward(), a replay does not
 //     set it.  Later gradients are added to an existing one.
@@ -88,7 +87,8 @@ class Trace {
 //
 // Throws: what the function throws, which ends the recording; c10::ValueError if inputs share
 // memory; c10::Error within another trace; c10::NotImplementedError for an operator that takes a
-// storage. Thread safety: records this thread and those that run its backward() or have its
+// storage.
+// Thread safety: records this thread and those that run its backward() or have its
 // at::ThreadLocalState.  Other threads may trace at the same time.
 Trace trace(const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& function,
             const std::vector<at::Tensor>& inputs);

@@ -82,7 +82,7 @@ struct TensorFacts {
 
 // A value in the graph, and how it is computed.
 struct Node {
-  // What a node stands for.
+  // The kinds of nodes.
   enum class Kind {
     kPlaceholder,   // An input.
     kGetAttr,       // A tensor from outside the function.
@@ -90,7 +90,7 @@ struct Node {
     kOutput         // The result.
   };
 
-  Kind kind = Kind::kCallFunction;  // What it stands for.
+  Kind kind = Kind::kCallFunction;  // Its kind.
   std::string name;                 // "mul_1": unique in the graph.
   // A call: "torch.ops.aten.mul.Scalar", or "operator.getitem" for one of several results.  Other
   // kinds: "arg0_1", "_tensor_constant0", "output".

@@ -1,5 +1,5 @@
 // Lets for_each_tensor() (visit_tensors.h) find the tensors of
-// torch::nn::utils::rnn::PackedSequence. Include it where DistributedDataParallel runs a module
+// torch::nn::utils::rnn::PackedSequence.  Include it where DistributedDataParallel runs a module
 // that takes or returns one.
 #pragma once
 

@@ -25,7 +25,7 @@
 // So Python's assertEqual(x, y) is EXPECT_TENSORS_CLOSE(x, y), with three differences: NaN equals
 // NaN only with .equal_nan (assertEqual always equates them, assert_close does not); layouts and
 // kinds of device are compared; sparse tensors may store their elements in another order.
-// Infinities equal only themselves.  To compare exact values that may be NaN, use CLOSE with
+// Infinities equal only themselves.  For equal values that may be NaN, use CLOSE with
 // {.rtol = 0, .atol = 0, .equal_nan = true}.
 //
 // A failure names this rank, the first wrong element and its values, the number of wrong elements,
