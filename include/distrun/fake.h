@@ -28,7 +28,7 @@
 //
 // Without InitOptions::store and init_method the group has a FakeStore and waits for no rank, even
 // if DISTRUN_INIT_METHOD is set: under a launcher each rank stays alone with its RANK of
-// WORLD_SIZE. TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks.  With "cpu:gloo,cuda:fake" the ranks
+// WORLD_SIZE.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks.  With "cpu:gloo,cuda:fake" the ranks
 // connect for Gloo, and GPU operations are faked; backend options are then not possible.  If the
 // CPU has no backend, as in "cuda:fake", the first device's is used for barriers.
 //

@@ -30,7 +30,7 @@
 // EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual; testing/tensors.h and
 // testing/throws.h, which this header includes, add more.  A rank without any assertion fails.
 // Include this header wherever a test asserts: assertions with <gtest/gtest.h> alone are not
-// counted. A skip on some ranks only is an error.  Put what the runner can check (GPUs, backends)
+// counted.  A skip on some ranks only is an error.  Put what the runner can check (GPUs, backends)
 // into the needs, so that it skips the test before it starts processes.
 //
 // A fault test says in its needs how ranks end, and in its body what the others notice, and when:
