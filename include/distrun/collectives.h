@@ -6,9 +6,9 @@
 //     work.wait();
 //
 // Every rank of the group must call the same collectives in the same order, with tensors of the
-// same sizes and dtype; only all_to_all, all_to_all_single and sparse tensors may differ in size.
-// An int names a global rank, GroupRank(n) a rank within the group.  On a rank outside the group a
-// collective warns and does nothing.
+// same sizes and dtype; only all_to_all and all_to_all_single allow other sizes.  An int names a
+// global rank, GroupRank(n) a rank within the group.  On a rank outside the group a collective
+// warns and does nothing.
 //
 // Shapes: dense tensors of any strides and sizes, including zero; non-contiguous ones are copied.
 // Outputs are written in place and must have their final sizes; they must not overlap themselves or

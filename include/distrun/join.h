@@ -180,7 +180,7 @@ class Join {
   // if the failing rank hosts that store and exits.
   //
   // Blocks: until every rank has run its body and all are in the same state.
-  // Throws: on the failing rank its own exception; on the others a c10::DistError with that rank
+  // Throws: on a failing rank its own exception; on the others a c10::DistError with the first rank
   // and its text.  A peer that vanished is a c10::DistError with the report of the first rank that
   // noticed.  c10::ValueError if no joinable reads an argument; and if a joinable is in another
   // running join, on this rank only, without a word to the others.

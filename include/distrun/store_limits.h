@@ -27,8 +27,8 @@ struct StoreLimits {
   std::size_t connections_max = 16'384;
 
   // About 4 GiB for everything: keys, values, queues, waits, partial requests and unread replies.
-  // The request that exceeds it is refused, and so is the connection whose buffers do.  The first 4
-  // KiB of buffers are always granted, so a full store still answers queries.
+  // The request that exceeds it is refused, and so is the connection whose buffers do.  A
+  // connection's first 4 KiB are always granted, so a full store still answers queries.
   std::size_t memory_bytes_max = std::size_t{4} << 30;
 };
 
