@@ -5,6 +5,7 @@
 set -euo pipefail
 folder=$(realpath -m "$1")
 cd "$(dirname "$0")/.."
+rm -rf "$folder/html"
 mkdir -p "$folder"
 # Doxygen would take a filter that fails for an empty header.
 find include/distrun -name '*.h' -print0 | xargs -0 -n 1 python3 -B cmake/doxygen_filter.py >/dev/null

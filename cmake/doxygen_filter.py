@@ -143,6 +143,8 @@ class Filter:
     def preamble(self):
         """Marks up the first comment; returns the number of its lines."""
         count = next(i for i, line in enumerate(self.lines) if not COMMENT_LINE.match(line))
+        if count == 0:
+            raise SystemExit(f"{self.header}:1: expected a comment that says what the header is for")
         texts = comment_texts(self.lines[:count])
         word = re.match(r"(\w*)", texts[0]).group(1)
         kind = documented_class(self.lines, word)

@@ -78,6 +78,10 @@ class DoxygenFilter(unittest.TestCase):
         self.assertEqual(filtered("class A {", "  ~A();", "  A(const A&) = delete;", "};")[1:3], ["", ""])
         self.assertEqual(filtered("class A {", "  // Waits.", "  ~A();", "};")[2], "  ~A();")
 
+    def test_a_header_without_a_preamble_is_refused(self):
+        with self.assertRaisesRegex(SystemExit, "expected a comment"):
+            Filter("distrun/a.h", ["#pragma once"]).run()
+
     def test_the_preamble_documents_the_class_that_it_begins_with(self):
         shown = Filter("distrun/a.h", ["// Thing is one.", "#pragma once", "class Thing {", "};"]).run()
         self.assertEqual(shown[0], r"/// \class distrun::Thing distrun/a.h <distrun/a.h> Thing is one.")
