@@ -24,7 +24,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build build-times launcher test soak mutation bench check check-quick format clean packages libtorch configured
+.PHONY: help demo build build-times launcher test soak mutation bench check check-quick docs format clean packages libtorch configured
 
 help:
 	@printf '%s\n' \
@@ -37,7 +37,8 @@ help:
 	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
 	  'make check     format, the include rule, lint of everything, an installed shared build, sanitizers' \
-	  'make build-times  what a build costs from nothing, by target and by file' \
+	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
+  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -115,6 +116,10 @@ check: packages libtorch
 check-quick: packages libtorch
 	@cmake/setup.sh packages check
 	@cmake/check.sh quick
+
+docs:
+	@cmake/setup.sh packages docs
+	@cmake/docs.sh '$(BUILD)/docs'
 
 format:
 	@cmake/setup.sh packages check

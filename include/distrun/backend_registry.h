@@ -1,15 +1,16 @@
-// The backends that groups can be made of, by name: "gloo" and "fake", which are built in, and
-// what a program registers.
+// The backends that groups can use, by name: "gloo" and "fake", which are built in, and those that
+// a program registers.
 //
 //     register_backend("mine", [](const BackendRequest& request) {
 //       return c10::make_intrusive<MyBackend>(request.store, request.rank, request.size);
 //     }, {c10::DeviceType::CPU});
 //     init_process_group("mine");
 //
-// MyBackend is derived from c10d::Backend; what it does not override is an error where it is
-// called.  Register before the group is made, on every rank.
+// MyBackend derives from c10d::Backend; calls to what it does not override are errors.  Register it
+// on every rank before the group is created.
 //
-// Threads: any; a maker is called on the thread that makes the group.
+// Thread safety: any thread; a maker runs on the thread that creates the group.
+// PyTorch source: torch/distributed/distributed_c10d.py (Backend.register_backend).
 #pragma once
 
 #include <chrono>
@@ -23,33 +24,35 @@
 
 namespace distrun {
 
-// What a backend is made from.
+// The arguments of a maker.
 struct BackendRequest {
-  c10::intrusive_ptr<c10d::Store> store;  // Its own part: keys need no prefix.
-  int rank = 0;                           // Of this process within the group.
-  int size = 1;                           // Ranks in the group.
-  // Of the making, and of each collective.  The default is torch's.
+  c10::intrusive_ptr<c10d::Store> store;  // For this backend alone: keys need no prefix.
+  int rank = 0;                           // This process's rank in the group.
+  int size = 1;                           // The number of ranks in the group.
+  // Limits the creation and each collective.  The default is PyTorch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  std::vector<int> ranks;  // Global ones, by group rank.
-  std::string group_name;
-  // What the user gave; none: the backend's defaults.
+  std::vector<int> ranks;  // The global ranks, by group rank.
+  std::string group_name;  // The group's name in LibTorch.
+  // The user's options; null: the backend's defaults.
   c10::intrusive_ptr<c10d::Backend::Options> options;
 };
 
+// Creates a backend.
 using BackendMaker = std::function<c10::intrusive_ptr<c10d::Backend>(const BackendRequest&)>;
 
-// Names are lower case.  `devices`: those whose tensors the backend takes, and for which it is
-// meant where a group's backend is given by that name alone.
-// Throws where the name is taken or not lower case, or there is no device.
+// Registers a backend.  `devices` are those whose tensors it takes, and that it serves in a group
+// given by this name alone.
+//
+// Throws: c10::ValueError if the name exists or is not lower case, or there is no maker or device.
 void register_backend(const std::string& name, BackendMaker maker,
                       std::vector<c10::DeviceType> devices);
 
-// Whether a backend of that name can be used: it is built in or registered.  As in
-// torch.distributed.
+// Returns whether a backend of that name is built in or registered.
 bool is_backend_available(const std::string& name);
 
-// Calls the maker of that name: for a backend that wraps another one.  Throws c10::ValueError if
-// there is none; the text lists those that exist.
+// Calls the maker of that name, for a backend that wraps another one.
+//
+// Throws: c10::ValueError, with a list of known backends, if there is none.
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
                                                const BackendRequest& request);
 

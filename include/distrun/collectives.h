@@ -1,35 +1,30 @@
-// Collectives, under the names and with the meanings that they have in torch.distributed
-// (torch/distributed/distributed_c10d.py).
+// Collectives of a group of ranks, as in torch.distributed.
 //
-//     all_reduce(tensor);                                              // all ranks, the sum
-//     all_reduce(tensor, ReduceOp::MAX, {.group = pair});              // the ranks of a group
-//     Work work = broadcast(tensor, /*src=*/0, {.async_op = true});    // returns at once
+//     all_reduce(tensor);                                              // The sum over all ranks.
+//     all_reduce(tensor, ReduceOp::MAX, {.group = pair});              // The maximum in a group.
+//     Work work = broadcast(tensor, /*src=*/0, {.async_op = true});    // Returns at once.
 //     work.wait();
 //
-// A collective is called by every rank of the group, in the same order, with tensors of the same
-// shapes and dtype; all_to_all_single and sparse tensors apart.  It returns when the result is
-// there, or with `async_op` at once, with a Work to wait for.  Tensors stay the caller's; outputs
-// are written in place, and have to be there with their sizes.  Where a function names a rank, an
-// int is a global one and GroupRank(n) the group's own.
+// Every rank of the group must call the same collectives in the same order, with tensors of the
+// same sizes and dtype; only all_to_all and all_to_all_single allow other sizes.  An int names a
+// global rank, GroupRank(n) a rank within the group.  On a rank outside the group a collective
+// warns and does nothing.
 //
-// Tensors are dense and lie on a device that the group has a backend for: with "gloo" on the CPU,
-// or on a GPU by way of the CPU, but for all_reduce_coalesced, all_gather_coalesced, send and recv,
-// which it does on the CPU alone.  Size zero, a group of one and all strides are fine (what is not
-// contiguous is copied), but outputs that share memory in themselves or with inputs.  Complex ones
-// are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations refuse them.
-// Gradients do not flow through: for that there is distrun/functional.h.
-//
-// An argument that this rank can see to be wrong is a c10::ValueError before anything is sent.  Its
-// text names the function, this rank, what was given and what was expected.  Other ranks then wait
-// for this one: end it, or repeat the call with valid arguments.  Arguments that are valid on each
-// rank but differ between ranks are not detected: results are wrong, or the group loses its
-// connections.  To find such a difference, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL
-// (process_group.h).  A lost peer and a time-out are a c10::DistBackendError.  It names the
-// function and this rank, and the peer that was lost; the group cannot be used any more.  The peer
-// need not be the one that failed first: one that ends because of it is lost, too.  A rank that is
-// not in the group gets a warning, and nothing happens.
-//
-// Threads: from one thread at a time for a group, for the order is what matches them.
+// Shapes: dense tensors of any strides and sizes, including zero; non-contiguous ones are copied.
+// Outputs are written in place and must have their final sizes; they must not overlap themselves or
+// inputs.  Tensors stay the caller's.  They are on a device that the group has a backend for.
+// "gloo" takes CPU tensors; it copies GPU tensors through the CPU, and refuses them in coalesced
+// and point-to-point operations.  Complex tensors support SUM and AVG only.  Gradients do not flow
+// through: see distrun/functional.h.
+// Blocks: until the result is available; with `async_op` not at all: wait for the Work.
+// Throws: c10::ValueError, before anything is sent, if this rank's arguments are invalid.  The
+// other ranks then wait: exit, or repeat the call with valid arguments.  c10::DistBackendError for
+// a timeout or a lost peer, which it names; the group is then unusable.  The peer need not be the
+// first that failed: it may have exited because another did.  Arguments that are valid on each rank
+// but inconsistent across ranks are not detected: results are wrong, or connections break.  Run
+// with TORCH_DISTRIBUTED_DEBUG=DETAIL to find them (process_group.h).
+// Thread safety: one thread at a time per group, because the order matches the calls.
+// PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
 #include <chrono>
@@ -46,100 +41,142 @@
 
 namespace distrun {
 
-// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and makePreMulSum() of c10d.  "gloo" has no AVG for
-// integers, no BAND, BOR and BXOR for floating types, and no PREMUL_SUM.
+// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and c10d::makePreMulSum().  "gloo" supports AVG for
+// floating types only, BAND, BOR and BXOR for integers and bool only, and not PREMUL_SUM.
 using c10d::ReduceOp;
 
+// A list of tensors.
 using Tensors = std::vector<at::Tensor>;
 
+// Options of every collective.
 struct CollectiveOptions {
+  // The ranks that take part.
   Group group = {};
+  // Return at once with a Work.
   bool async_op = false;
 };
 
-// Every rank gets the values that rank `src` has.
+// Copies the tensor of rank `src` to every rank.
 Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& options = {});
 
-// Combines the tensors of all ranks element by element; every rank gets the result.  Sparse (COO)
-// tensors too, with SUM: the ranks may have different indices then.
+// Reduces the tensors of all ranks element by element, in place; every rank gets the result.
+//
+// Shapes: dense, or sparse (COO) with SUM; sparse tensors may have different indices on each rank.
 Work all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::SUM,
                 const CollectiveOptions& options = {});
-// Several at once, of one dtype.
+// Reduces several tensors at once.
+//
+// Shapes: at least one tensor, all of one dtype.
 Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op = ReduceOp::SUM,
                           const CollectiveOptions& options = {});
 
-// The result goes to rank `dst` alone; what the other ranks' tensors hold then is not defined.
+// Reduces the tensors of all ranks to rank `dst`.  The other ranks' tensors have undefined values
+// afterwards.
 Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
             const CollectiveOptions& options = {});
 
-// Every rank gets every rank's tensor: `tensors` has one for each rank of the group, by group rank.
+// Copies every rank's tensor to every rank.
+//
+// Shapes: tensors[i] is for group rank i and has the sizes of `tensor`.
 Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
                 const CollectiveOptions& options = {});
-// The same in one tensor: `output` has as many elements as all inputs; they lie one after the
-// other. all_gather_single is its newer name in PyTorch.
+// Does the same into one tensor, one input after another.  PyTorch's newer name is
+// all_gather_single.
+//
+// Shapes: `output` has as many elements as the inputs of all ranks together.
 Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options = {});
-// Several at once: lists[i] gets every rank's inputs[i].
+// Gathers several tensors at once: lists[i] gets every rank's inputs[i].
+//
+// Shapes: lists[i][j] is for group rank j and has the sizes of inputs[i].
 Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inputs,
                           const CollectiveOptions& options = {});
 
-// Rank `dst` gets every rank's tensor; on the other ranks `tensors` is empty.
+// Copies every rank's tensor to rank `dst`.
+//
+// Shapes: on `dst`, tensors[i] is for group rank i and has the sizes of `tensor`; on other ranks
+// `tensors` is empty.
 Work gather(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank dst = GroupRank(0),
             const CollectiveOptions& options = {});
 
-// The rank `src` has a tensor for each rank, by group rank; on the others `tensors` is empty.
+// Copies one tensor of rank `src` to each rank.
+//
+// Shapes: on `src`, tensors[i] is for group rank i and has the sizes of `tensor`; on other ranks
+// `tensors` is empty.
 Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src = GroupRank(0),
              const CollectiveOptions& options = {});
 
-// Each rank has a tensor for each rank; they are combined, and each rank gets its own.
+// Reduces inputs[i] of all ranks and gives the result to group rank i.
+//
+// Shapes: one input per rank, each with the sizes of `output`.
 Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
                     const CollectiveOptions& options = {});
-// The same in one tensor: `input` has as many elements as all outputs.
-// reduce_scatter_single is its newer name in PyTorch.
+// Does the same from one tensor.  PyTorch's newer name is reduce_scatter_single.
+//
+// Shapes: `input` has as many elements as the outputs of all ranks together.
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 
-// Each rank sends inputs[i] to rank i and gets outputs[j] from rank j.  Their sizes may differ, as
-// long as what is sent is what is expected; in "gloo" those are copied into one, and under DETAIL
-// they have to differ on every rank, or on none.
+// Sends inputs[i] to group rank i and receives outputs[j] from group rank j.
+//
+// Shapes: one tensor per rank.  Sizes may differ if each output matches the input sent to it.  With
+// "gloo" and TORCH_DISTRIBUTED_DEBUG=DETAIL they must differ on every rank or on none.
+// Cost: "gloo" copies tensors of different sizes into one.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
-// The same in one tensor, divided along its first dimension: evenly, or as the sizes say, one for
-// each rank of the group.
+// Does the same with parts of one tensor.
+//
+// Shapes: input and output are split along the first dimension, evenly or by the split sizes, one
+// per rank.
 Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        std::vector<std::int64_t> output_split_sizes = {},
                        std::vector<std::int64_t> input_split_sizes = {},
                        const CollectiveOptions& options = {});
 
-// Returns when every rank has called it.
+// Waits for all ranks.
+//
+// Blocks: until every rank has called it; with `async_op` not at all.
 Work barrier(const CollectiveOptions& options = {});
 
+// Options of monitored_barrier().
 struct MonitoredBarrierOptions {
+  // The ranks that take part.
   Group group = {};
-  // Not given: the group's.  It must be positive: the others cannot have come in no time.
+  // Not set: the group's.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // Rank 0 names all ranks that have not come, and not just the first.
+  // Rank 0 names all missing ranks, not only the first.
   bool wait_all_ranks = false;
 };
 
-// A barrier that says who has not come: rank 0 of the group throws an error that names the missing,
-// after the timeout, and the others one because rank 0 has.  They wait for rank 0 itself as long as
-// the timeout says that the group was made with.  "gloo" and "fake" alone.
+// Waits for all ranks and names those that are missing.  Only "gloo" and "fake" support it.
+//
+// Blocks: until every rank has called it.  Group rank 0 waits for `timeout`; the others wait for
+// rank 0 as long as the timeout that the group was created with.
+// Throws: on group rank 0 an error that names the missing ranks; on the others an error because
+// rank 0 failed; c10::ValueError if the timeout is not positive.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// How many collectives the group has begun on this rank, barriers included: where ranks disagree,
-// one of them has left one out.  In "gloo" sends and receives count, too, and a collective that it
-// makes of others counts as those.
+// Returns how many collectives, including barriers, this rank has started in the group.  If ranks
+// disagree, one of them skipped a collective.  "gloo" also counts sends and receives, and counts a
+// collective that it builds from others as those.
 std::uint64_t get_sequence_number(const Group& group = {});
 
-// Bytes of any length, which may differ: what objects are in Python (all_gather_object, …).  They
-// wait.  Of a rank that is not in the group the result is empty.
-
-// What rank `src` has.
+// Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:
+// broadcast_object_list().
+//
+// Blocks: until the result is available.
 std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& group = {});
-// What each rank has, by group rank.
+// Returns the bytes of each rank, by group rank.  Lengths may differ.  Empty on a rank outside the
+// group.  In Python: all_gather_object().
+//
+// Blocks: until the result is available.
+// Cost: every rank sends as many bytes as the longest has.
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group = {});
-// The same on rank `dst`; empty on the others.
+// Returns the bytes of each rank on rank `dst`, and an empty list on the others.  In Python:
+// gather_object().
+//
+// Blocks: until the result is available.
+// Cost: every rank sends as many bytes as the longest has.
 std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst = GroupRank(0),
                                       const Group& group = {});
 

@@ -1,5 +1,4 @@
-// Communication hooks: how DistributedDataParallel reduces its gradients, where that is not to be
-// the mean of all ranks.
+// Communication hooks replace the way DistributedDataParallel reduces gradients.
 //
 //     #include <ATen/core/ivalue.h>
 //     #include <torch/csrc/distributed/c10d/comm.hpp>       // GradBucket
@@ -17,14 +16,15 @@
 //           c10::TensorType::get());
 //     });
 //
-// A hook is called once for each bucket in each backward, in the same order on all ranks, while
-// gradients of other buckets are still computed: on the thread that computes them, which of a
-// module on a GPU is one of autograd's, and of one on the CPU that which has called backward().  It
-// returns a Future of the tensor that is to become the bucket's gradients, or of a list of one:
-// same shape and dtype as the buffer, which it may have changed in place.  Nothing is divided
-// afterwards. What it needs to know from call to call it captures (Python's `state`).
+// A hook is called once per bucket in each backward, in the same order on all ranks, while other
+// buckets' gradients are still being computed.  It returns a Future of the tensor, or a list of one
+// tensor, that becomes the bucket's gradients; nothing is divided afterwards.  It may change the
+// bucket's buffer in place.  State is captured (`state` in Python).
 //
-// From torch/csrc/distributed/c10d/comm.hpp and torch/nn/parallel/distributed.py.
+// Shapes: the returned tensor has the sizes, dtype and device of the bucket's buffer.
+// Thread safety: for a module on a GPU the hook runs on a thread of autograd; on the CPU on the
+// thread that calls backward().
+// PyTorch source: torch/csrc/distributed/c10d/comm.hpp, torch/nn/parallel/distributed.py.
 #pragma once
 
 #include <concepts>
@@ -42,26 +42,30 @@ struct Future;
 
 namespace distrun {
 
+// A future of the reduced gradients: the result of a hook.
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
+// `T` can be called with a bucket.
 template <class T>
 concept TakesGradBucket = std::invocable<T&, c10d::GradBucket&>;
+// `T`, called with a bucket, returns a Future.
 template <class T>
 concept ReturnsFuture = std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>, Future>;
 
-// Anything that can be called with a bucket, returns a Future, and can be copied.
+// A hook: it takes a bucket, returns a Future and can be copied.
 template <class T>
 concept CommHookFunction = TakesGradBucket<T> && ReturnsFuture<T> && std::copy_constructible<T>;
 
+// Any hook.
 using CommHook = std::function<Future(c10d::GradBucket&)>;
 
-// Those that LibTorch has: BuiltinCommHookType.
+// LibTorch's hooks: BuiltinCommHookType.
 enum class BuiltinCommHook {
   ALLREDUCE,      // The mean, as without a hook.
-  FP16_COMPRESS,  // The mean, of gradients sent as half: half the bytes.
+  FP16_COMPRESS,  // The mean of gradients sent as half, which saves half of the traffic.
 };
 
-// A Future that is there already: for hooks that do not communicate.
+// Returns a completed Future, for hooks that do not communicate.
 Future completed_future(const at::Tensor& tensor);
 
 }  // namespace distrun

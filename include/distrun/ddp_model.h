@@ -1,4 +1,4 @@
-// The tensors of a model that ranks train together, by name: what DdpReducer (ddp_reducer.h) takes.
+// A model as DdpReducer (ddp_reducer.h) takes it: named tensors.
 #pragma once
 
 #include <functional>
@@ -9,21 +9,25 @@
 
 namespace distrun {
 
+// A parameter of the model.
 struct DdpParameter {
-  std::string name;
-  at::Tensor tensor;             // A leaf.  One that requires no gradient is synchronized only.
+  std::string name;              // For messages and DdpOptions::parameters_to_ignore.
+  at::Tensor tensor;             // A leaf.  Without requires_grad it is synchronized, not reduced.
   bool sparse_gradient = false;  // Its gradients are sparse (COO).
 };
 
+// A buffer of the model.
 struct DdpBuffer {
-  std::string name;
-  at::Tensor tensor;
+  std::string name;   // For DdpOptions::parameters_to_ignore.
+  at::Tensor tensor;  // Skipped while undefined.
 };
 
+// The tensors of a model.
 struct DdpModel {
-  std::string name = "model";  // For logging data.
-  std::vector<DdpParameter> parameters;
-  // Asked before each forward, for a buffer may be another tensor each time; none: no buffers.
+  std::string name = "model";            // For messages and logging data.
+  std::vector<DdpParameter> parameters;  // At least one requires a gradient.
+  // Called before each forward, because a buffer may be another tensor each time.  Null: no
+  // buffers.
   std::function<std::vector<DdpBuffer>()> buffers = nullptr;
 };
 

@@ -1,5 +1,5 @@
-// How DistributedDataParallel works: the arguments of torch.nn.parallel.DistributedDataParallel,
-// under their names and with their defaults.
+// Options of DistributedDataParallel and DdpReducer: the arguments of
+// torch.nn.parallel.DistributedDataParallel, with the same names and defaults.
 #pragma once
 
 #include <optional>
@@ -13,12 +13,13 @@
 
 namespace distrun {
 
-// A device, or the number of one of those that the module lies on: {0}, {at::Device("cuda:0")}.
+// A device, or the index of one of the module's type: {0}, {at::Device("cuda:0")}.
 class DeviceId {
  public:
+  // Converts from either.
   DeviceId(int index) : index_(index) {}             // NOLINT: is written {0}.
   DeviceId(c10::Device device) : device_(device) {}  // NOLINT: as is {device}.
-  // The device meant, of a module that lies on devices of this type.
+  // Returns the device, for a module on devices of this type.
   c10::Device of_type(c10::DeviceType type) const {
     return device_ ? *device_ : c10::Device(type, static_cast<c10::DeviceIndex>(index_));
   }
@@ -28,45 +29,46 @@ class DeviceId {
   std::optional<c10::Device> device_;
 };
 
+// Options of DistributedDataParallel and DdpReducer.
 struct DdpOptions {
   // The ranks that train together.  Default: all.
   Group process_group = {};
 
-  // Of a module on one GPU, that GPU: the tensors among the arguments of forward() are moved there,
-  // those that visit_tensors.h finds.  Empty: they stay where they are.
+  // For a module on one GPU: that GPU.  forward() moves the tensors in its arguments there, as far
+  // as visit_tensors.h finds them.  Empty: they are not moved.
   std::vector<DeviceId> device_ids = {};
 
-  // When it is made, and before each forward, the ranks get the buffers (running means, …) that the
-  // group's rank 0 has.
+  // Broadcast buffers (running means, …) from the group's rank 0 at construction and before each
+  // forward.
   bool broadcast_buffers = true;
 
-  // When it is made, parameters are checked to have the same shapes on all ranks, and get the
-  // values that the group's rank 0 has.  Without, that is up to the caller.
+  // At construction, check that parameters have the same sizes on all ranks, and broadcast them
+  // from the group's rank 0.  If false, the caller does this.
   bool init_sync = true;
 
-  // Gradients are reduced in buckets of about this size in MiB, each as soon as its last gradient
-  // is there.  Not given: 25, the first 1.  0: a bucket for each parameter.
+  // The approximate size in MiB of the buckets in which gradients are reduced, each as soon as its
+  // last gradient is ready.  Not set: 25, and 1 for the first.  0: one bucket per parameter.
   std::optional<double> bucket_cap_mb = std::nullopt;
 
-  // Some parameters take no part in some forwards: those are found, by a walk through the graph.
-  // Without it, such a forward makes the next one an error that names the parameters.
+  // Search each forward's graph for parameters that it does not use.  If false, such a forward
+  // makes the next one throw an error that names them.
   bool find_unused_parameters = false;
 
-  // Gradients are views of the buckets: saves a copy, and memory as large as the parameters.
-  // Zero them by ddp.zero_grad(), not by the optimizer's zero_grad(): that detaches them first,
-  // which a view refuses.
+  // Make gradients views of the buckets, which saves a copy and as much memory as the parameters
+  // take.  Zero them with ddp.zero_grad(): the optimizer's zero_grad() detaches them first, which a
+  // view refuses.
   bool gradient_as_bucket_view = false;
 
-  // The graph is the same in every iteration: which parameters are used, and how often, is learned
-  // in the first.  Allows checkpointing and parameters that are used several times.
+  // Assume that every iteration has the same graph, and learn in the first which parameters it
+  // uses.  Allows checkpointing and parameters that are used several times.
   bool static_graph = false;
 
-  // With find_unused_parameters: no communication for buckets that no rank has used.  Not for ranks
-  // with uneven inputs (join.h).
+  // With find_unused_parameters: do not reduce buckets that no rank used.  Not supported with
+  // uneven inputs (join.h).
   bool skip_all_reduce_unused_params = false;
 
-  // Names, as named_parameters() and named_buffers() have them, of what is neither synchronized nor
-  // reduced.
+  // Parameters and buffers that are neither synchronized nor reduced, named as in
+  // named_parameters() and named_buffers().
   std::set<std::string> parameters_to_ignore = {};
 };
 

@@ -1,29 +1,25 @@
-// DdpReducer is DistributedDataParallel for modules that are not torch::nn::Module: it knows
-// parameters and buffers by name, and nothing of the calls that use them.
+// DdpReducer is DistributedDataParallel for models that are not a torch::nn::Module.  It takes
+// named parameters and buffers; the caller marks where each forward starts and ends.
 //
 //     DdpReducer ddp({.name = "Net", .parameters = {{"w", w}, {"b", b}}}, {.bucket_cap_mb = 10});
 //     for (…) {
 //       ddp.before_forward();
 //       at::Tensor out = ddp.after_forward({net(input)})[0];
-//       loss(out).backward();                  // w.grad(), b.grad(): the mean of all ranks
+//       loss(out).backward();                  // w.grad(), b.grad(): the mean over all ranks.
 //       optimizer.step();
 //     }
 //
-// Every rank makes it, with the same parameters in the same order.  When it is made, they get the
-// values of the group's rank 0.  From then on backward() reduces gradients, by c10d::Reducer.
+// Every rank constructs it with the same parameters in the same order; they take the values of the
+// group's rank 0.  It holds these tensors: change their values, do not replace them.  It also keeps
+// the group's connections, even after destroy_process_group().
 //
-// The parameters' tensors are held, and stay the same tensors: change their values, not them.
-//
-// Errors: c10::ValueError for what this rank can see to be wrong, c10::DistBackendError for a peer
-// that is gone, c10::Error for ranks that differ: that is what the constructor and before_forward()
-// throw.  backward() is LibTorch's own, and throws what the backend throws: for a peer that is gone
-// "gloo" has a std::runtime_error.  With TORCH_DISTRIBUTED_DEBUG=DETAIL it is what LibTorch's check
-// says, a c10::Error.  Errors are in get_ddp_logging_data() under "error", too, but
-// for the constructor's and the backend's in backward().
-//
-// The group's connections live as long as this does, also after destroy_process_group().
-//
-// Threads: one at a time.
+// Throws: c10::ValueError for arguments that are wrong on this rank, c10::DistBackendError for a
+// lost peer, c10::Error for ranks that differ.  backward() is LibTorch's and throws what the
+// backend throws: "gloo" a std::runtime_error for a lost peer; under TORCH_DISTRIBUTED_DEBUG=DETAIL
+// a c10::Error.  get_ddp_logging_data() has errors under "error", except those of the constructor
+// and of the backend in backward().
+// Thread safety: one thread at a time.
+// PyTorch source: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.hpp.
 #pragma once
 
 #include <memory>
@@ -50,20 +46,27 @@ namespace distrun {
 
 class DdpReducer : public Joinable {
  public:
-  // A collective: returns when the others have come.
+  // Checks the parameters and broadcasts their values from the group's rank 0.
+  //
+  // Blocks: until every rank of the group has constructed it, unless init_sync is off.
+  // Throws: c10::ValueError for a parameter that is undefined, not a leaf or on another kind of
+  // device; if none requires a gradient; for invalid options; if this rank is not in the group.
   explicit DdpReducer(DdpModel model, const DdpOptions& options = {});
   ~DdpReducer() override;
   DdpReducer(DdpReducer&&) noexcept;
   DdpReducer& operator=(DdpReducer&&) noexcept;
 
-  // Around each forward.  after_forward() takes the tensors that forward has returned, all of them,
-  // and returns what is to be used in their place: with find_unused_parameters, and in the first
-  // iteration of static_graph, the graph is continued there.
+  // Call it before each forward.
+  //
+  // Blocks: it may wait for the group's rank 0, whose buffers and order of buckets it takes.
+  // Throws: c10::Error, naming the parameters, if the last forward left some unused without
+  // find_unused_parameters.
   void before_forward();
+  // Call it after each forward, with all tensors that the forward returned.  Returns the tensors to
+  // use in their place, which extend the graph for find_unused_parameters and static_graph.
   std::vector<at::Tensor> after_forward(std::vector<at::Tensor> outputs);
 
-  // While a guard lives, forwards do without synchronization: their gradients add up on this
-  // rank, and the first backward of a later forward reduces them all.
+  // While one exists, gradients accumulate on this rank: see no_sync().
   class NoSync {
    public:
     ~NoSync();
@@ -75,41 +78,49 @@ class DdpReducer : public Joinable {
     explicit NoSync(std::shared_ptr<int> living);
     std::shared_ptr<int> living_;
   };
+  // Forwards under the guard are not synchronized: their gradients accumulate on this rank, and the
+  // first backward of a later forward reduces them all.
   [[nodiscard]] NoSync no_sync();
 
-  // One hook for each model, before its first backward: a second one is a c10::Error.  A hook that
-  // returns a null Future, or one of something else than a tensor like its bucket's, makes
-  // backward() throw a c10::ValueError that names it.
+  // Replaces the mean by a hook (comm_hook.h).  Call it before the first backward.  backward()
+  // throws a c10::ValueError that names the hook if it returns a null Future or one whose tensor
+  // does not match the bucket.
+  //
+  // Throws: c10::Error if the model has a hook already; c10::ValueError for an empty function.
   void register_comm_hook(CommHook hook, const std::string& name = "comm_hook");
+  // Does the same with one of LibTorch's hooks.
   void register_builtin_comm_hook(BuiltinCommHook hook);
 
-  // For Join (join.h): ranks that have joined reduce zeros in the others' backward().  In a join a
-  // forward with gradients is followed by its backward before the next forward of any joinable, and
-  // the n-th forward is of one kind on all ranks: with gradients, without, or under no_sync();
-  // where one rank has gradients and another has not, it is an error on all.  Refused are sparse
-  // gradients, and skip_all_reduce_unused_params.  Of a static graph a rank that had no input in
-  // the first join cannot train later.
+  // Lets Join (join.h) shadow this model: joined ranks contribute zeros to the others' backward().
   //
-  // In the end every rank has the parameters of a rank that joined last, and with
-  // broadcast_buffers its buffers.  Of the arguments it knows one, "divide_by_initial_world_size":
-  // if true, gradients are divided by the number of all ranks; if false, by that of those that have
-  // not joined.
+  // In a join each forward with gradients is followed by its backward before the next forward of
+  // any joinable.  The n-th forward is of one kind on all ranks: with gradients, without, or under
+  // no_sync(); a difference is an error on all ranks.  At the end every rank has the parameters,
+  // and with broadcast_buffers the buffers, of a rank that joined last.
+  //
+  // It reads the argument "divide_by_initial_world_size": if true, the default, gradients are
+  // divided by the number of all ranks; if false, by the number of those that have not joined.
+  //
+  // Throws: c10::ValueError for sparse gradients or skip_all_reduce_unused_params.  A rank that had
+  // no input in the first join of a static graph throws a c10::Error when it trains later.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override;
+  // Returns the device of the first parameter.
   c10::Device join_device() const override;
+  // Returns the group that trains.
   Group join_process_group() const override;
 
-  // Where the tensors among forward's arguments belong; none: where they are.
+  // Returns the device to which forward's arguments should be moved; nothing if they stay.
   const std::optional<c10::Device>& input_device() const;
 
-  // What c10d::Logger knows: options, sizes of buckets, times of sampled iterations, "error".
-  // Python's _get_ddp_logging_data().
+  // Returns what c10d::Logger recorded: options, bucket sizes, times of sampled iterations,
+  // "error".  In Python: _get_ddp_logging_data().
   c10::DDPLoggingData get_ddp_logging_data() const;
 
-  // LibTorch's own: include <torch/csrc/distributed/c10d/reducer.hpp>.
+  // Returns LibTorch's object.  Include <torch/csrc/distributed/c10d/reducer.hpp>.
   c10d::Reducer& reducer() const;
 
  private:
-  // Reports, in a running join, that this rank has not joined.
+  // Reports in a running join that this rank has not joined.
   void notify_join();
 
   std::unique_ptr<internal::DdpCore> core_;

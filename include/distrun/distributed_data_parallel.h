@@ -1,39 +1,37 @@
-// DistributedDataParallel trains one module on several ranks: each computes the gradients of its
-// own share of the data, backward() makes them the mean of all, and so all take the same step.
+// DistributedDataParallel trains one module on several ranks.  Each rank computes gradients from
+// its share of the data; backward() averages them over all ranks, so every rank takes the same
+// step.
 //
 //     init_process_group("gloo");
-//     DistributedDataParallel ddp(std::make_shared<Net>());     // a copy of rank 0's, on each rank
+//     DistributedDataParallel ddp(std::make_shared<Net>());     // Rank 0's values, on each rank.
 //     torch::optim::SGD optimizer(ddp.parameters(), 0.1);
 //     for (const auto& [images, digits] : share_of(get_rank())) {
 //       optimizer.zero_grad();
-//       loss(ddp(images), digits).backward();                   // reduced as they are computed
+//       loss(ddp(images), digits).backward();                   // Reduces while it computes.
 //       optimizer.step();
 //     }
-//     if (get_rank() == 0) torch::save(ddp.module(), "net.pt"); // what trained alone could have
+//     if (get_rank() == 0) torch::save(ddp.module(), "net.pt");
 //
-// The module is any torch::nn::Module, or its holder (TORCH_MODULE), with any forward(): arguments
-// are passed on, and what it returns is returned.  Which tensors are in that, and in the
-// arguments, visit_tensors.h says; a type of your own needs a function there.
+// Net is a torch::nn::Module or its holder (TORCH_MODULE), with any forward(): its arguments and
+// result are passed through.  visit_tensors.h says in which types the tensors are found; add a
+// function there for a type of your own.  If ranks have uneven inputs, run the loop in a Join
+// (join.h).
 //
-// Every rank makes it, with the same module, and calls it and backward() equally often; no_sync()
-// and Join apart.  It takes the parameters' values of the group's rank 0, and the buffers before
-// each forward.  Parameters that are replaced, frozen or thawed later are not noticed: make another
-// one. A weight that is registered in two modules is reduced once.
+// Every rank constructs it with the same module, and calls it and backward() equally often, except
+// in no_sync() and Join.  Parameters start with the values of the group's rank 0; buffers take them
+// before each forward.  Parameters that are replaced, frozen or unfrozen later are not noticed:
+// construct another one.  A weight registered in two modules is reduced once.
 //
-// Where ranks have uneven inputs, the loop is run by a Join (join.h).
+// It is a torch::nn::Module whose child "module" is the user's, so its parameters are "module.…";
+// save and load ddp.module().  It cannot be copied or put into torch::nn::Sequential.
 //
-// ddp is a torch::nn::Module whose child is called "module", so its parameters are "module.…"; save
-// and load ddp.module().  It cannot be copied, and does not fit into torch::nn::Sequential.
-//
-// Errors: as those of DdpReducer (ddp_reducer.h), in the constructor, forward() and backward().
-// Of modules that differ between ranks LibTorch sees some, as in Python: another number of
-// parameters is an error on every rank, other sizes one on the ranks that differ from the first.
-// Other names, orders, dtypes, buffers or options are not compared; they may train on wrong values,
-// or end by the timeout.  Where that may be, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL.
-//
-// Threads: one at a time.
-//
-// From torch/nn/parallel/distributed.py; gradients are reduced by c10d::Reducer.
+// Throws: the constructor, forward() and backward() throw as DdpReducer's (ddp_reducer.h).
+// LibTorch detects some differences between the ranks' modules: another number of parameters is an
+// error on every rank, other sizes on the ranks that differ from the first.  Different names,
+// orders, dtypes, buffers or options are not detected: training uses wrong values or times out.
+// Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find them.
+// Thread safety: one thread at a time.
+// PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
 
 #include <memory>
@@ -52,8 +50,9 @@
 
 namespace distrun {
 
-// The tensors of a module, for a DdpReducer: names as in named_parameters(); gradients of
-// torch::nn::Embedding and EmbeddingBag are sparse where their options say so.  The module is kept.
+// Returns the tensors of a module for a DdpReducer, named as in named_parameters().  Gradients of
+// torch::nn::Embedding and EmbeddingBag are sparse if their options say so.  The result keeps the
+// module.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
 
 namespace internal {
@@ -70,21 +69,24 @@ struct ModuleOf<Holder> {
 
 }  // namespace internal
 
-// `Module` has a forward() that takes these.
+// `Module` has a forward() that takes these arguments.
 template <class Module, class... Arguments>
 concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
   module.forward(std::forward<Arguments>(arguments)...);
 };
 
-// Net: derived from torch::nn::Module, or a holder of one.
 template <class Net>
 class DistributedDataParallel : public torch::nn::Module {
  public:
+  // The module's own class, also if Net is a holder.
   using ModuleType = typename internal::ModuleOf<Net>::Type;
   static_assert(std::is_base_of_v<torch::nn::Module, ModuleType>,
                 "DistributedDataParallel wants a torch::nn::Module; see DdpReducer for others");
 
-  // A collective: returns when the group's ranks have come.  The module is shared with the caller.
+  // Shares the module with the caller.
+  //
+  // Blocks: until every rank of the group has constructed it, unless init_sync is off.
+  // Throws: as the constructor of DdpReducer.
   explicit DistributedDataParallel(std::shared_ptr<ModuleType> module,
                                    const DdpOptions& options = {})
       : torch::nn::Module("DistributedDataParallel"),
@@ -92,13 +94,17 @@ class DistributedDataParallel : public torch::nn::Module {
         reducer_(ddp_model(module_), options) {
     register_module("module", module_);
   }
+  // Does the same for the module of a holder.
   explicit DistributedDataParallel(const Net& holder,
                                    const DdpOptions& options = {}) requires requires {
     holder.ptr();
   } : DistributedDataParallel(holder.ptr(), options) {
   }
 
-  // The module's forward(), with what is to be done before and after it.
+  // Calls the module's forward() and prepares the reduction in backward().
+  //
+  // Blocks: it may wait for the group's rank 0, whose buffers and order of buckets it takes.
+  // Throws: as DdpReducer::before_forward(), and what the module's forward() throws.
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>
   auto forward(Arguments&&... arguments) {
@@ -116,15 +122,17 @@ class DistributedDataParallel : public torch::nn::Module {
       return output;
     }
   }
+  // Does the same as forward().
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>
   auto operator()(Arguments&&... arguments) {
     return forward(std::forward<Arguments>(arguments)...);
   }
 
+  // Returns the user's module.
   const std::shared_ptr<ModuleType>& module() const { return module_; }
 
-  // While the guard lives, gradients add up on this rank: see DdpReducer.
+  // Accumulates gradients on this rank while the guard exists: see DdpReducer::no_sync().
   //
   //     {
   //       const auto alone = ddp.no_sync();
@@ -133,20 +141,22 @@ class DistributedDataParallel : public torch::nn::Module {
   //     loss(ddp(second)).backward();                          // Reduces the sum of both.
   [[nodiscard]] DdpReducer::NoSync no_sync() { return reducer_.no_sync(); }
 
-  // See comm_hook.h.  One for each model, before its first backward.
+  // Replaces the mean by a hook (comm_hook.h): see DdpReducer::register_comm_hook().
   template <CommHookFunction Hook>
   void register_comm_hook(Hook hook, const std::string& name = "comm_hook") {
     reducer_.register_comm_hook(std::move(hook), name);
   }
+  // Does the same with one of LibTorch's hooks.
   void register_builtin_comm_hook(BuiltinCommHook hook) {
     reducer_.register_builtin_comm_hook(hook);
   }
 
-  // See DdpReducer.
+  // Returns DdpReducer::get_ddp_logging_data().
   c10::DDPLoggingData get_ddp_logging_data() const { return reducer_.get_ddp_logging_data(); }
 
+  // Returns the part that reduces gradients.
   DdpReducer& reducer() { return reducer_; }
-  // Join({ddp}), see join.h.
+  // Allows Join({ddp}): see join.h.
   operator Joinable&() { return reducer_; }  // NOLINT: Python's is one, too.
 
  private:
@@ -179,6 +189,7 @@ class DistributedDataParallel : public torch::nn::Module {
   DdpReducer reducer_;
 };
 
+// Deduces Net from a pointer to a module.
 template <class Net>
 DistributedDataParallel(std::shared_ptr<Net>, DdpOptions = {}) -> DistributedDataParallel<Net>;
 

@@ -1,55 +1,50 @@
-// The backend "fake": one process stands for a rank of a world of any size, and nobody is met.
+// The backend "fake": one process acts as a rank of a world of any size, without other ranks.
 //
 //     init_process_group({.backend = "fake", .rank = 0, .world_size = 1024});
-//     train_one_step();                                   // as in the real run
-//     for (const WireTraffic& one : wire_traffic()) {     // what would it have sent?
+//     train_one_step();                                   // As in the real run.
+//     for (const WireTraffic& one : wire_traffic()) {     // What it would have sent.
 //       std::cout << one.operation << ": " << one.sent << " bytes\n";
 //     }
 //
-// What it is for: to find out on one machine whether a program runs at all with so many ranks, what
-// shapes its tensors have there, and what a step costs on the network (examples/dry_run.cc).
-// `distrun test --backend fake` runs tests that way which do not look at values
-// (docs/testing.md).
+// Use it to find out on one machine whether a program runs with so many ranks, which shapes its
+// tensors have, and how much a step sends (examples/dry_run.cc).  `distrun test --backend fake`
+// runs tests that do not look at values (docs/testing.md).
 //
-// Every collective, point-to-point and coalesced operation, synchronous or not, with gradients
-// (distrun/functional.h) and in DistributedDataParallel, returns at once.  Its outputs hold what
-// can be made of this rank's inputs:
+// Every operation returns at once: collectives, point-to-point and coalesced operations, with and
+// without `async_op`, with gradients (distrun/functional.h) and in DistributedDataParallel.
+// Outputs depend on this rank's inputs only, so values are wrong, and the same in each run:
 //
-//     broadcast, all_reduce, reduce, all_reduce_coalesced       the tensors stay as they are
-//     all_gather and its kin; gather, on the root               each output is a copy of the input
-//     reduce_scatter and its kin; scatter, on the root          this rank's part of the input
-//     scatter, on the others; recv                              the output stays as it is
-//     all_to_all, all_to_all_single      outputs[i] is inputs[i]; where they are of different sizes
-//                                        its numbers, again and again, or zeros where it has none
+//     broadcast, all_reduce, reduce, all_reduce_coalesced       the tensors do not change
+//     all_gather and variants; gather, on the root              each output is a copy of the input
+//     reduce_scatter and variants; scatter, on the root         this rank's part of the input
+//     scatter, on other ranks; recv                             the output does not change
+//     all_to_all, all_to_all_single      outputs[i] is inputs[i]; if sizes differ, the input's
+//                                        values repeated, or zeros if it has none
 //     send, barrier, monitored_barrier                          nothing
 //
-// So values are wrong, and the same in each run.  recv() from any rank says it was the next one.
-// broadcast_bytes() from another rank gives this rank's own bytes.
+// recv() from any rank reports the next rank as the sender.  broadcast_bytes() from another rank
+// returns this rank's bytes.  Invalid arguments are errors as usual, and so is any use of an
+// aborted group.  A Work has a future with the outputs, and a sequence number.
 //
-// Arguments that make no sense are errors as ever; a group that was aborted refuses what comes
-// after.  Works have a future with the outputs, and a sequence number.
+// Without InitOptions::store and init_method the group has a FakeStore and waits for no rank, even
+// if DISTRUN_INIT_METHOD is set: under a launcher each rank stays alone with its RANK of
+// WORLD_SIZE.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks.  With "cpu:gloo,cuda:fake" the ranks
+// connect for Gloo, and GPU operations are faked; backend options are then not possible.  If the
+// CPU has no backend, as in "cuda:fake", the first device's is used for barriers.
 //
-// Without a store (InitOptions::store) and an init_method the group has a FakeStore, and nobody is
-// waited for, whatever DISTRUN_INIT_METHOD says: started by a launcher, each rank stays alone, with
-// its RANK of WORLD_SIZE.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks: there is nobody to
-// compare with.  In "cpu:gloo,cuda:fake" the ranks meet for Gloo, and what is on GPUs is faked;
-// there no options of a backend are possible, for each would be given the other's.  Where the CPU
-// has no backend, as in "cuda:fake", barriers are those of the first device.
+// Limits:
 //
-// What it cannot do:
+//   - Ranks cannot exchange information: each seems to send what this one sends, so a ShardedTensor
+//     (distrun/sharded_tensor.h) in a world of two or more takes this rank's shards for all ranks'.
+//   - The sum over all groups loses a group's counts when the group is freed.
+//   - A loop that polls a FakeStore for a key never ends: check() is always false and add(key, 0)
+//     always 0.  wait() returns.
+//   - `distrun test --json` does not list its collectives.
+//   - Meta tensors are not supported: LibTorch has no collectives for them.
 //
-//   - stand for ranks that tell each other what they have: each seems to say what this one says, so
-//     that a ShardedTensor (distrun/sharded_tensor.h) in a world of two or more takes this rank's
-//     shards for those of every rank;
-//   - remember: what a group has sent is gone from the sum of all groups when the group is;
-//   - end a poll: in a FakeStore check() is false and add(key, 0) is 0 for ever, so that code which
-//     asks for a key until it is there never ends.  wait() does;
-//   - be watched: `distrun test --json` lists none of its collectives;
-//   - take meta tensors: LibTorch has no collectives for them.
-//
-// Threads: any for what is asked here, but not while groups are made or destroyed; collectives as
-// everywhere.
-// From torch/testing/_internal/distributed/fake_pg.py.
+// Thread safety: any thread may call the functions here, except while groups are created or
+// destroyed.
+// PyTorch source: torch/testing/_internal/distributed/fake_pg.py.
 #pragma once
 
 #include <cstdint>
@@ -62,73 +57,83 @@
 
 namespace distrun {
 
-// A store in which nothing is kept and nobody is met: for "fake" alone.  What is set is dropped, so
-// that to get a key, which would be waited for for ever, is a c10d::DistStoreError at once.  wait()
-// and barrier() return, as if the others had been there; add() and compareSet() answer as to the
-// first that comes.
-//
-// Threads: any.
+// A store that keeps nothing, for "fake" only.
 class FakeStore : public c10d::Store {
  public:
   using c10d::Store::compareSet;
   using c10d::Store::set;
 
+  // Returns this object.
   c10::intrusive_ptr<c10d::Store> clone() override;
+  // Does nothing.
   void set(const std::string& key, const std::vector<std::uint8_t>& value) override;
+  // Returns `desired` if `expected` is empty, else `expected`.
   std::vector<std::uint8_t> compareSet(const std::string& key,
                                        const std::vector<std::uint8_t>& expected,
                                        const std::vector<std::uint8_t>& desired) override;
+  // Never returns a value.
+  //
+  // Throws: c10::DistStoreError, because no rank will ever set the key.
   std::vector<std::uint8_t> get(const std::string& key) override;
+  // Returns `value`.
   std::int64_t add(const std::string& key, std::int64_t value) override;
+  // Returns false.
   bool deleteKey(const std::string& key) override;
+  // Returns true only for an empty list.
   bool check(const std::vector<std::string>& keys) override;
+  // Returns 0.
   std::int64_t getNumKeys() override;
+  // Returns at once.
   void wait(const std::vector<std::string>& keys) override;
   void wait(const std::vector<std::string>& keys,
             const std::chrono::milliseconds& timeout) override;
 };
 
-// What the calls of one operation come to on this rank, in bytes.
+// The traffic of one operation on this rank, in bytes.
 //
-// `sent` and `received` are what would pass between this rank and others, by a model of a network
-// on which all ranks work at once.  With n ranks, and S bytes in the tensor or tensors:
+// `sent` and `received` follow a model in which all ranks communicate at once.  With n ranks, and S
+// bytes in the tensors:
 //
 //     operation                                payload       sent
 //     all_reduce, …_coalesced                  S             2 · (n - 1) / n · S, in a ring
 //     all_gather, …_into_tensor, …_coalesced   S, the input  (n - 1) · S, in a ring
 //     reduce_scatter, …_tensor, …_coalesced    S, the input  (n - 1) / n · S, in a ring
-//     broadcast                                S             S; 0 on the last, before the root
-//     reduce                                   S             S; 0 on the root, where it ends
-//     gather                                   S, the input  S; 0 on the root, which gets them
-//     scatter                                  S             0; on the root what is not its own
-//     all_to_all, all_to_all_single            S, the input  what is not for this rank itself
-//     send, recv                               S             S, or 0
+//     broadcast                                S             S; 0 on the last rank before the root
+//     reduce                                   S             S; 0 on the root
+//     gather                                   S, the input  S; 0 on the root
+//     scatter                                  S             on the root all but its own; else 0
+//     all_to_all, all_to_all_single            S, the input  all but this rank's own part
+//     send, recv                               S             S for send, 0 for recv
 //     barrier, monitored_barrier               0             0
 //
-// (broadcast and reduce are passed on from rank to rank, as they come; the payload of a scatter is
-// that of all inputs on its root, and of the output elsewhere.)
-//
-// A rank receives as much as it sends, but for what has a root, messages, and all_to_all of
-// different sizes.  Where n does not divide S, each of the two parts of an all_reduce is rounded up
-// to a whole byte.  A sparse tensor counts with its indices and values, as if these were dense.  A
-// group of one sends nothing.
+// broadcast and reduce pass through the ranks one by one.  The payload of a scatter is that of all
+// inputs on the root, and of the output elsewhere.  A rank receives as much as it sends, except
+// with a root, in point-to-point operations, and in all_to_all of different sizes.  If n does not
+// divide S, each of the two parts of an all_reduce is rounded up to a byte.  A sparse tensor counts
+// as its indices and values.  A group of one sends nothing.
 struct WireTraffic {
-  std::string operation;  // As collectives.h and point_to_point.h call it.
-  std::int64_t calls = 0;
-  std::int64_t payload = 0;
-  std::int64_t sent = 0;
-  std::int64_t received = 0;
+  std::string operation;      // Named as in collectives.h and point_to_point.h.
+  std::int64_t calls = 0;     // The number of calls.
+  std::int64_t payload = 0;   // Bytes in the tensors.
+  std::int64_t sent = 0;      // Bytes to other ranks.
+  std::int64_t received = 0;  // Bytes from other ranks.
 
   friend bool operator==(const WireTraffic&, const WireTraffic&) = default;
 };
 
-// Of the group, since it was made or reset, in the order of the first calls.  An operation that was
-// refused does not count.  Throws c10::ValueError where the group's backends are others.
+// Returns the group's traffic since it was created or reset, in the order of first calls.  Refused
+// operations do not count.
+//
+// Throws: c10::ValueError if the group has no "fake" backend.
 std::vector<WireTraffic> wire_traffic(const Group& group = {});
+// Sets the group's counts to 0.
+//
+// Throws: c10::ValueError if the group has no "fake" backend.
 void reset_wire_traffic(const Group& group = {});
 
-// Of all "fake" groups that this rank is in and that are there, added up.
+// Returns the sum over all "fake" groups that exist on this rank.
 std::vector<WireTraffic> wire_traffic_of_all_groups();
+// Sets the counts of all groups to 0.
 void reset_wire_traffic_of_all_groups();
 
 }  // namespace distrun

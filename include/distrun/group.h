@@ -1,19 +1,18 @@
-// Group names a group of ranks, for the functions that take one: the default group, which has all
-// ranks of the run, or one that new_group() made.
+// Group is a handle to the ranks that a call concerns: the default group, which has all ranks of
+// the run, or one that new_group() created.
 //
 //     Group pair = new_group({0, 1});
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
-//     all_reduce(tensor);                                  // Group(), the default group
+//     all_reduce(tensor);                                  // Group(), the default group.
 //
-// A Group is cheap to copy; all copies are the same group.  It is freed, and its connections with
-// it, when the last copy is gone, or at once by destroy_process_group(group), or with the default
-// group.  What is used after that is an error that says so.  Keep it until the other members are
-// through: who drops a group that nothing was done in may do so while a peer still connects, which
-// gets an error then; barrier({.group = pair}) is enough.  As in torch.distributed, a rank that
-// is not in the group has a Group all the same: with it collectives warn and do nothing.
+// Copies are cheap and refer to the same group.  The group and its connections are freed with the
+// last copy, or earlier by destroy_process_group(); later use throws.  Keep a copy until all
+// members have connected, or a peer that is still connecting gets an error: barrier({.group =
+// pair}) makes sure.  As in torch.distributed, a rank outside the group has a Group too, with which
+// collectives warn and do nothing.
 //
-// Threads: copies may be made, used and dropped on any thread; a group's own collectives are called
-// from one thread at a time.
+// Thread safety: any thread may copy, use and drop a Group; run a group's collectives on one thread
+// at a time.
 #pragma once
 
 #include <concepts>
@@ -44,22 +43,26 @@ concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
 
 class Group {
  public:
-  // The default group: the one there is when this is used.
+  // Stands for the default group that exists when this object is used.
   Group() = default;
 
+  // Returns whether it stands for the default group.
   bool is_default() const { return !state_; }
 
-  // This rank is in the group, or was before it was destroyed.  Of the default group, every rank
-  // is.
+  // Returns whether this rank is in the group, even after the group was destroyed.
+  //
+  // Throws: c10::Error if this is the default group and none exists.
   bool is_member() const;
 
-  // The group that LibTorch has, for what has no function here: include
-  // <torch/csrc/distributed/c10d/ProcessGroup.hpp>.  Throws where there is no default group, where
-  // this rank is not a member, and where the group has been destroyed.
+  // Returns LibTorch's group, for functions that distrun lacks.  Include
+  // <torch/csrc/distributed/c10d/ProcessGroup.hpp>.
+  //
+  // Throws: c10::Error if the group does not exist any more, or this rank is not a member.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
+  // Accesses process_group().
   c10d::ProcessGroup* operator->() const { return process_group().get(); }
 
-  // The same group.
+  // Returns whether both are the same group.
   friend bool operator==(const Group&, const Group&) = default;
 
  private:
@@ -69,48 +72,53 @@ class Group {
   std::shared_ptr<internal::GroupState> state_;
 };
 
-// Options for one backend: an object of its class derived from c10d::Backend::Options, or nothing.
+// The options of one backend: an object of its class derived from c10d::Backend::Options, or
+// nothing.
 //
 //     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
 //
-// Other types do not compile.  The backends gloo and fake throw c10::TypeError for the options of
-// another backend when the group is made; a backend of your own checks BackendRequest::options
-// itself.  This header does not include Backend.hpp, which takes seconds to compile; code that has
-// options already includes it.
+// Other types do not compile.  "gloo" and "fake" throw c10::TypeError for another backend's options
+// when the group is created; your own backend checks BackendRequest::options itself.
 class BackendOptions {
  public:
   BackendOptions() = default;
 
+  // Holds these options.
   template <internal::IsBackendOptions Options>
   BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT: is written without its type.
       : options_(std::move(options)) {}
 
-  // Null if there are no options.
+  // Returns the options, or null.
   const c10::intrusive_ptr<c10::intrusive_ptr_target>& pointer() const { return options_; }
 
  private:
   c10::intrusive_ptr<c10::intrusive_ptr_target> options_;
 };
 
-// The number of a rank within its group; a plain int is a global one, as it is in torch.distributed
-// (there: group_src and group_dst).
+// A rank within its group: group_src and group_dst in torch.distributed.  A plain int is a global
+// rank.
 //
 //     broadcast(tensor, GroupRank(0), {.group = pair});
 class GroupRank {
  public:
+  // Does not check the value.
   constexpr explicit GroupRank(int value) : value_(value) {}
+  // Returns the number.
   constexpr int value() const { return value_; }
 
  private:
   int value_;
 };
 
-// A rank, named in either way.
+// A global rank or a group rank.
 class AnyRank {
  public:
+  // Converts from either.
   constexpr AnyRank(int global) : value_(global), of_group_(false) {}           // NOLINT
   constexpr AnyRank(GroupRank rank) : value_(rank.value()), of_group_(true) {}  // NOLINT
+  // Returns the number.
   constexpr int value() const { return value_; }
+  // Returns whether it is a group rank.
   constexpr bool is_of_group() const { return of_group_; }
 
  private:

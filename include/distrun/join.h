@@ -1,42 +1,29 @@
-// Join lets ranks with uneven inputs train together: a rank that has none left goes on with the
-// collectives that the others still need of it, until every rank is through.
+// Join trains with uneven inputs: a rank that has used up its inputs takes part in the collectives
+// of the others until every rank is done.
 //
 //     DistributedDataParallel ddp(std::make_shared<Net>());
 //     Join({ddp}).run([&] {
-//       for (const auto& [images, digits] : share_of(get_rank())) {   // as many as this rank has
+//       for (const auto& [images, digits] : share_of(get_rank())) {   // More on some ranks.
 //         optimizer.zero_grad();
 //         loss(ddp(images), digits).backward();
 //         optimizer.step();
 //       }
-//     });                                                     // the same model on every rank
+//     });                                                     // The same model on every rank.
 //
-// What takes part is a Joinable.  It tells before each of its iterations' collectives that this
-// rank has not joined; a rank whose body has returned makes, with its JoinHook, the collectives
-// that the iteration of the others has (it shadows them).  When every rank has joined, post hooks
-// bring all to the same state.
+// Each participant is a Joinable.  Before the collectives of an iteration it announces that this
+// rank has not joined.  A rank whose body has returned has joined: its JoinHook issues the
+// collectives of the others' iterations.  When every rank has joined, post hooks bring all to the
+// same state.
 //
-// Every rank of the group runs it with the same joinables in the same order, and no other
-// collective of that group in the body than those of the joinables.  Several joinables go through
-// an iteration together, in the order of the list: the first one's turn begins it.
+// Every rank of the group runs it with the same joinables in the same order.  The body issues no
+// other collectives in that group.  Each iteration uses all joinables, in the order of the list.
 //
-// What is the same at the end is what the joinables bring to the same state: of a
-// DistributedDataParallel parameters and buffers, but not what an optimizer has of them, momentum
-// and the like.  Ranks that have taken different numbers of steps have different ones: where
-// training goes on, make a new optimizer.
+// Only what the joinables synchronize is equal at the end: for DistributedDataParallel parameters
+// and buffers, but not an optimizer's momentum.  To train on, make a new optimizer.
 //
-// Errors: a body or a hook that throws ends the join on every rank, and the group with it
-// (abort_process_group()): that rank's exception goes on to its caller, and so does another's own;
-// who was waiting for them throws a c10::DistError that names the first, with its text.  They see
-// it at their next collective in the group: a rank that has its last post hook behind it goes on
-// until then, one that waits for that rank in another group waits until its timeout, and backends
-// other than Gloo may see an abort only then.  A peer that is gone without a word is a
-// c10::DistError on every rank, with what the first that noticed has said of it.  Texts go by the
-// group's store, and are lost with it where the failing rank hosts it and ends.
-//
-// Threads: one at a time; body and hooks run on the caller's.
-//
-// From torch/distributed/algorithms/join.py, which is a context manager: there the exception of one
-// rank leaves the others waiting.
+// Thread safety: one thread at a time; body and hooks run on the caller's thread.
+// PyTorch source: torch/distributed/algorithms/join.py, where an exception on one rank leaves the
+// others waiting.
 #pragma once
 
 #include <cstddef>
@@ -58,27 +45,29 @@
 
 namespace distrun {
 
-// What a rank that has joined does in place of what its joinable does on the others.
+// The part of a joined rank while its joinable still trains on other ranks.
 class JoinHook {
  public:
   virtual ~JoinHook() = default;
 
-  // Called again and again while some rank has not joined: makes the collectives of one iteration.
+  // Issues the collectives of one iteration.  Called repeatedly until every rank has joined.
   virtual void main_hook() {}
 
-  // Called once, when every rank has joined.  `is_last_joiner`: this rank was one of the last.
+  // Called once, when every rank has joined; `is_last_joiner` if this rank was among the last.
   virtual void post_hook(bool is_last_joiner) { static_cast<void>(is_last_joiner); }
 };
 
-// Named values for the hooks, in Python the keyword arguments of Join: each joinable reads those
-// that it knows.  One that none reads is an error.
+// Named values for the joinables: the keyword arguments of Join in Python.
 class JoinArguments {
  public:
   JoinArguments() = default;
+  // Takes the values by name.
   JoinArguments(std::initializer_list<std::pair<const std::string, c10::IValue>> values)
       : values_(values) {}
 
-  // Throws c10::TypeError where the value is of another type.
+  // Returns the value of that name, or `otherwise` if there is none.
+  //
+  // Throws: c10::TypeError if the value has another type.
   template <class T>
   T get(const std::string& name, T otherwise) const {
     read_.insert(name);
@@ -91,6 +80,7 @@ class JoinArguments {
     }
   }
 
+  // Returns the names that get() has not been called for.
   std::vector<std::string> unread() const;
 
  private:
@@ -100,7 +90,7 @@ class JoinArguments {
   mutable std::set<std::string> read_;
 };
 
-// Something with collectives in each iteration that can be shadowed.
+// An object that issues collectives in each iteration and can take part in a Join.
 //
 //     at::Tensor step(const at::Tensor& tensor) {
 //       notify_join_context();
@@ -111,14 +101,15 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Asked at the beginning of each Join::run().
+  // Returns the hook for one Join::run(), which calls it at its start.
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
-  // Where the tensors of Join's own collectives lie, and the group they are made in.
+  // Returns the device for the tensors of Join's own collectives.
   virtual c10::Device join_device() const = 0;
+  // Returns the group in which it issues its collectives.
   virtual Group join_process_group() const = 0;
 
-  // A Join is running whose ranks may have uneven inputs.
+  // Returns whether an enabled Join is running with it.
   bool is_joining() const { return part_.is_joining; }
 
  protected:
@@ -128,15 +119,17 @@ class Joinable {
   Joinable& operator=(const Joinable&) = default;
   Joinable& operator=(Joinable&&) = default;
 
-  // Before the collectives of an iteration.  For the first joinable of a Join it makes an
-  // all_reduce whose sum is the number of ranks that have not joined, and returns it when it has
-  // ended (Python leaves it under way); else there is nothing.  Throws UnevenInputsError where Join
-  // is to throw on early termination and a rank has joined.
+  // Call it before the collectives of each iteration.  For the first joinable of a Join it sums up
+  // the ranks that have not joined and returns that finished all_reduce; for others it does nothing
+  // and returns Work().
+  //
+  // Blocks: the first joinable, until every rank takes part.  (Python does not wait.)
+  // Throws: UnevenInputsError if a rank has joined and the Join throws on early termination.
   Work notify_join_context();
 
  private:
   friend class Join;
-  // Its part in a running join.  It is the object's: a copy has none.
+  // Its part in a running join.  A copy of the object has none.
   struct Part {
     bool is_joining = false;
     bool is_first = false;
@@ -150,35 +143,47 @@ class Joinable {
   Part part_;
 };
 
-// That ranks have uneven inputs, where Join was to throw then: on all of them, the group stays
-// good.
+// Thrown on every rank if inputs are uneven and JoinConfig::throw_on_early_termination is set.  The
+// group stays usable.
 class UnevenInputsError : public c10::Error {
  public:
   using Error::Error;
 };
 
+// Options of Join.
 struct JoinConfig {
-  // Off: the body just runs.  For who knows that inputs are even.
+  // If false, run() only runs the body: for inputs that are known to be even.
   bool enable = true;
-  // The first rank without inputs makes all throw an UnevenInputsError: "Rank 0 exhausted all
+  // Throw UnevenInputsError on all ranks when the first has no inputs left: "Rank 0 exhausted all
   // inputs." there, "Detected at least one rank that exhausted inputs. Throwing across all ranks."
-  // on those in the middle of theirs.
+  // on the others.
   bool throw_on_early_termination = false;
+  // Values for the joinables.
   JoinArguments arguments = {};
 };
 
 class Join {
  public:
-  // The joinables outlive it, and stay where they are while it runs.  Throws c10::ValueError where
-  // there are none, they are of several groups, or one is there twice.
+  // The joinables must outlive it, and must not be moved while it runs.
+  //
+  // Throws: c10::ValueError if there is no joinable, one is listed twice, or they are of several
+  // groups.
   explicit Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig config = {});
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
-  // A collective: returns when every rank has run its body, and all are in the same state.  The
-  // body is run even where the join is not enabled.  Can be called again.  Throws c10::ValueError
-  // where an argument is none of the joinables', and, telling nobody, where one of these is in
-  // another join already.
+  // Runs the body, then shadows the other ranks.  May be called again.
+  //
+  // An exception of the body or a hook ends the join on every rank and aborts the group.  The other
+  // ranks see it at their next collective in the group; a rank that waits for the failing rank in
+  // another group waits until its timeout.  The text travels through the group's store, and is lost
+  // if the failing rank hosts that store and exits.
+  //
+  // Blocks: until every rank has run its body and all are in the same state.
+  // Throws: on a failing rank its own exception; on the others a c10::DistError with the first rank
+  // and its text.  A peer that vanished is a c10::DistError with the report of the first rank that
+  // noticed.  c10::ValueError if no joinable reads an argument; and if a joinable is in another
+  // running join, on this rank only, without a word to the others.
   void run(const std::function<void()>& body);
 
  private:
@@ -192,7 +197,7 @@ class Join {
   std::vector<std::reference_wrapper<Joinable>> joinables_;
   JoinConfig config_;
   Group group_;
-  int rank_ = 0;  // The global one, to be told when the groups may be gone.
+  int rank_ = 0;  // Global, for messages after the groups are gone.
 };
 
 }  // namespace distrun

@@ -1,11 +1,15 @@
-// Sending from one rank to another, under the names of torch.distributed.
+// Sends tensors from one rank to another, as in torch.distributed.
 //
 //     if (get_rank() == 0) send(tensor, /*dst=*/1);
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
-// A send meets a receive of the same tag, in the order in which they are called; shape and dtype
-// are those of both.  What collectives.h says of tensors, errors, ranks and threads holds here;
-// "gloo" takes any dtype, and tensors on the CPU alone.
+// A send matches the receive with the same tag, in the order of calls.
+//
+// Shapes: sender and receiver give the same sizes and dtype, which may be any; "gloo" takes CPU
+// tensors only.
+// Throws: as collectives.h; also c10::ValueError if the peer is this rank or a tag is negative.
+// Thread safety: one thread at a time per group.
+// PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
 #include <optional>
@@ -18,36 +22,54 @@
 
 namespace distrun {
 
+// Options of all functions here.
 struct PointToPointOptions {
+  // The group that both ranks are in.
   Group group = {};
+  // At least 0.
   int tag = 0;
 };
 
-// Returns when the tensor may be changed again: it need not have arrived.
+// Sends the tensor.
+//
+// Blocks: until the tensor may be changed; it need not have arrived.
 void send(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
 
-// Returns when the tensor has arrived.  Without `src`, from whichever rank sends first.
-// The result is the global rank that has sent it; -1 on a rank that is not in the group.
+// Receives a tensor, from any rank if `src` is not set.  Returns the sender's global rank, or -1 on
+// a rank outside the group.
+//
+// Blocks: until the tensor has arrived.
 int recv(const at::Tensor& tensor, std::optional<AnyRank> src = std::nullopt,
          const PointToPointOptions& options = {});
 
-// The same without waiting.
+// Sends without waiting.
 Work isend(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
+// Receives without waiting; Work::source_rank() is the sender.
 Work irecv(const at::Tensor& tensor, std::optional<AnyRank> src = std::nullopt,
            const PointToPointOptions& options = {});
 
-// One of several operations that are begun together.
+// An operation for batch_isend_irecv().
 struct P2POp {
-  enum class Kind { kSend, kReceive };
+  // The direction.
+  enum class Kind {
+    kSend,    // To the peer.
+    kReceive  // From the peer.
+  };
 
+  // Its direction.
   Kind kind = Kind::kSend;
+  // Sent or received.
   at::Tensor tensor;
+  // The other rank.
   AnyRank peer = 0;
+  // All operations of a batch must have the same group.
   PointToPointOptions options = {};
 };
 
-// Begins them all, in this order, when each has been found to make sense, and returns what to wait
-// for.  They are of one group, and peers are named: it is not for receives from any rank.
+// Starts all operations, in order, after it has checked each of them.  Receives must name their
+// peer.
+//
+// Throws: c10::ValueError if there is no operation, or they are of different groups.
 std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations);
 
 }  // namespace distrun

@@ -1,25 +1,22 @@
-// ProcessContext has the processes that start_processes() has started, and ends with them.
+// ProcessContext owns the processes that start_processes() started.
 //
 //     ProcessContext context = start_processes(kWorker, 2, {.arguments = {.tensors = {x}}});
 //     while (!context.join(std::chrono::seconds(1))) std::cout << "still at work\n";
 //
-// The first process that fails decides: the others get SIGTERM, and what is left of them after the
-// grace period SIGKILL; SIGCONT wakes those that are stopped.  So join() may take the grace period
-// and ten seconds more from the failure on, also where its own timeout is shorter.  What SIGKILL
-// has not ended by then, since it waits for a disk or a driver, is given up; of all others none is
-// left when join() throws.  Which was first is the kernel's word, in whose order they are looked
-// at, however late that is; of exceptions that are known by then it is the one thrown first.
+// When a process fails, the others get SIGTERM, after the grace period SIGKILL; stopped processes
+// are woken by SIGCONT.  A process that has not ended ten seconds after SIGKILL, because it waits
+// for a disk or a driver, is abandoned.  The kernel's order decides which process failed first; of
+// exceptions that are known by then, the first one thrown.
 //
-// What a process has started itself is that process's to end.  Other children of the caller are
-// left alone, and so are its signal handlers.  Where SIGCHLD is ignored, a process that has
-// returned from its function is taken at its word, and of another one nobody knows how it ended.
+// It leaves alone the children of its processes, the caller's other children and its signal
+// handlers.  If SIGCHLD is ignored, a process counts as ended normally once its function has
+// returned, and otherwise ends in a way that is not known.
 //
-// One that has been moved from has no processes: its calls throw c10::Error.
+// Methods of a moved-from object throw c10::Error.
 //
-// Threads: one at a time.  In a fork of the process that has it, a ProcessContext is of no use and
-// does no harm.
-//
-// PyTorch: ProcessContext in torch/multiprocessing/spawn.py.
+// Thread safety: one thread at a time.  In a fork of the owning process it is unusable and
+// harmless.
+// PyTorch source: torch/multiprocessing/spawn.py (ProcessContext).
 #pragma once
 
 #include <chrono>
@@ -42,20 +39,26 @@ class ProcessContext {
  public:
   ProcessContext(ProcessContext&&) noexcept;
   ProcessContext& operator=(ProcessContext&&) noexcept;
-  // Ends the processes that are still alive, as join() ends the others of one that fails, and reaps
-  // them, which may take as long.
+  // Ends and reaps the processes that are still alive.
+  //
+  // Blocks: at most the grace period and ten seconds.
   ~ProcessContext();
 
-  // Waits until all have ended, for at most `timeout`; without one, as long as it takes; 0 does not
-  // wait.  Returns true if all have ended well, false if some are still at work; they stay so.
-  // Throws ProcessException for the first that fails, also when called again.
+  // Waits for the processes.  Returns true if all have ended well, false if some are still running.
+  //
+  // Blocks: until all have ended or one has failed, at most `timeout`; std::nullopt is no timeout,
+  // 0 does not wait.  After a failure, up to the grace period and ten seconds more.
+  // Throws: ProcessException for the first process that failed, after the others have ended; again
+  // when called again.
   bool join(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
-  // As join(), but a process that is still alive when `timeout` is over counts as failed: all are
-  // ended, and it throws ProcessTimedOut.
+  // Waits for the processes and ends all of them at the timeout.
+  //
+  // Blocks: as join().
+  // Throws: as join(); ProcessTimedOut if a process was still running at the timeout.
   void finish(std::chrono::milliseconds timeout);
 
-  // By index, also of those that have ended.
+  // Returns the process ids by index, including those of processes that have ended.
   std::vector<pid_t> pids() const;
 
  private:

@@ -1,11 +1,8 @@
-// ProcessEnd says how a process ended: by itself with a code, or by a signal.
+// ProcessEnd says how a process ended: with an exit code or by a signal.
 //
 //     ProcessEnd end = KilledBy{SIGSEGV};
 //     describe(end);       // "signal SIGSEGV (11)"
 //     exit_status(end);    // 139, as a shell reports it
-//
-// It is kept in this form everywhere; 128+n is only for the status that distrun
-// itself ends with.
 #pragma once
 
 #include <string>
@@ -13,28 +10,31 @@
 
 namespace distrun {
 
+// The process exited.
 struct ExitedWith {
-  int code;
+  int code;  // Its exit code.
   friend bool operator==(const ExitedWith&, const ExitedWith&) = default;
 };
 
+// A signal ended the process.
 struct KilledBy {
-  int signal;
+  int signal;  // The signal's number.
   friend bool operator==(const KilledBy&, const KilledBy&) = default;
 };
 
+// One of both.
 using ProcessEnd = std::variant<ExitedWith, KilledBy>;
 
-// Exit code 0 is success; everything else is not.
+// Returns whether the exit code is 0.
 bool succeeded(const ProcessEnd& end);
 
-// "exit code 3", "signal SIGSEGV (11)".
+// Returns "exit code 3" or "signal SIGSEGV (11)".
 std::string describe(const ProcessEnd& end);
 
-// The status a shell would report: the code, or 128 + signal.
+// Returns the status that a shell reports: the code, or 128 + signal.
 int exit_status(const ProcessEnd& end);
 
-// "SIGTERM"; "SIG77" for a number that has no name.
+// Returns "SIGTERM", or "SIG77" for a number without a name.
 std::string signal_name(int signal);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// What spawn() and ProcessContext::join() throw where a process has not ended well.
+// The exceptions of spawn() and ProcessContext::join() for processes that fail.
 //
 //     try {
 //       spawn(kWorker, 2);
@@ -8,13 +8,13 @@
 //       … exited.index(), exited.end() …
 //     }
 //
-// All are c10::Error, and their text is for a user:
+// All are c10::Error with a text for users:
 //
 //     process 1 (pid 4711) raised c10::ValueError: the learning rate is -1
 //     process 0 (pid 4710) ended by signal SIGKILL (9)
 //     processes 0 and 2 have not ended within 500 ms
 //
-// PyTorch: torch/multiprocessing/spawn.py.
+// PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
 #include <optional>
@@ -29,12 +29,16 @@
 
 namespace distrun {
 
+// A process failed.
 class ProcessException : public c10::Error {
  public:
+  // Returns the process's index.
   int index() const { return index_; }
+  // Returns the process's id.
   pid_t pid() const { return pid_; }
 
  protected:
+  // Takes the whole text.
   ProcessException(int index, pid_t pid, const std::string& what);
 
  private:
@@ -42,13 +46,14 @@ class ProcessException : public c10::Error {
   pid_t pid_;
 };
 
-// The function has thrown.
+// The function threw an exception.
 class ProcessRaisedException : public ProcessException {
  public:
+  // For spawn().
   ProcessRaisedException(int index, pid_t pid, std::string type, std::string text);
 
-  const std::string& type() const { return type_; }  // "c10::ValueError"
-  // Its what(), of a c10::Error without the backtrace; at most 64 KiB of it.
+  const std::string& type() const { return type_; }  // Returns its type: "c10::ValueError".
+  // Returns its what(), without the backtrace of a c10::Error; at most 64 KiB.
   const std::string& text() const { return text_; }
 
  private:
@@ -56,18 +61,22 @@ class ProcessRaisedException : public ProcessException {
   std::string text_;
 };
 
-// The process has ended otherwise than by returning from the function, or could not end well after
-// that.
+// The process ended before its function returned, or with a failure after that.
 class ProcessExitedException : public ProcessException {
  public:
-  // How far it had come.
-  enum class Stage { kStarted, kBegun, kReturned };
+  // How far the process came.
+  enum class Stage {
+    kStarted,  // It did not reach run_if_spawned().
+    kBegun,    // It called the function.
+    kReturned  // The function returned.
+  };
 
+  // For spawn().
   ProcessExitedException(int index, pid_t pid, std::optional<ProcessEnd> end, Stage stage);
 
-  // Nothing where somebody else has reaped the process, or SIGCHLD is ignored: nobody knows then.
+  // Returns how the process ended; nothing if SIGCHLD is ignored or other code reaped the process.
   const std::optional<ProcessEnd>& end() const { return end_; }
-  // kStarted: main() has not called run_if_spawned(), or the process ended on its way there.
+  // Returns how far the process came.
   Stage stage() const { return stage_; }
 
  private:
@@ -75,11 +84,13 @@ class ProcessExitedException : public ProcessException {
   Stage stage_;
 };
 
-// Some were still alive when the time was over.  They have been ended.
+// Processes were still running at the timeout, and have been ended.
 class ProcessTimedOut : public c10::Error {
  public:
+  // For spawn().
   ProcessTimedOut(std::vector<int> indices, long long milliseconds);
 
+  // Returns their indices.
   const std::vector<int>& indices() const { return indices_; }
 
  private:

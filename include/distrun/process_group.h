@@ -1,47 +1,44 @@
-// Process groups for C++ programs, under the names they have in torch.distributed.
+// Process groups: the ranks that run collectives together, as in torch.distributed.
 //
 //     #include <ATen/Functions.h>
 //     #include "distrun/collectives.h"
 //     #include "distrun/process_group.h"
 //
-//     distrun::init_process_group("gloo");               // once, by every rank
+//     distrun::init_process_group("gloo");               // Once, on every rank.
 //     at::Tensor sum = at::ones({3});
-//     distrun::all_reduce(sum);                          // {n, n, n} on n ranks
+//     distrun::all_reduce(sum);                          // {n, n, n} on n ranks.
 //
-//     distrun::Group low = distrun::new_group({0, 1});   // by every rank, also by 2, 3, …
+//     distrun::Group low = distrun::new_group({0, 1});   // On every rank, including 2, 3, …
 //     distrun::all_reduce(sum, distrun::ReduceOp::MAX, {.group = low});
 //     distrun::destroy_process_group();
 //
-// Started by `distrun launch` or torchrun, a program finds its rank, the world size and the store
-// by itself, by environment variables that these set:
+// A program started by `distrun launch` or torchrun needs no options: these set the variables.
 //
-//     RANK WORLD_SIZE                 who this is, and how many there are
-//     DISTRUN_INIT_METHOD             the init_method, where the program names none
+//     RANK WORLD_SIZE                 this process's rank, and the number of ranks
+//     DISTRUN_INIT_METHOD             the init_method, if the program names none
+//     MASTER_ADDR MASTER_PORT         with env://: where the TCP store listens
+//     TORCHELASTIC_USE_AGENT_STORE    with env://: True if the launcher hosts the store;
+//                                     otherwise rank 0 hosts it
 //
-// With env://, and without any init_method, ranks meet in a TCP store:
+// With file:///absolute/path the ranks meet in a file that all of them can write.  The file must be
+// empty or absent when a run starts, and stays in use until the process exits.  The last rank to
+// exit normally removes it; after a crash it remains.  `distrun launch --store file:PATH` always
+// removes it.
 //
-//     MASTER_ADDR MASTER_PORT         where the store listens
-//     TORCHELASTIC_USE_AGENT_STORE    True: the launcher hosts the store, every rank is
-//                                     its client; otherwise rank 0 hosts it
-//
-// With file:///absolute/path they meet in a file that all ranks can write.  For every run it must
-// be empty or not exist yet.  It stays in use until the process ends: the last rank that ends well
-// removes it.  After a crash it stays, unless the launcher made it (`distrun launch --store
-// file:PATH`), which removes it in any case.
-//
-// Ranks written in C++ and in Python may meet in one group: keys and order of calls are those of
-// torch.distributed 2.13 (torch/distributed/distributed_c10d.py, rendezvous.py).  Python does not
-// know DISTRUN_INIT_METHOD; hand it over:
+// Ranks in C++ and in Python can share a group: store keys and the order of calls are those of
+// torch.distributed 2.13.  Python does not read DISTRUN_INIT_METHOD, so pass it on:
 //
 //     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
 //                             rank=int(os.environ["RANK"]),
 //                             world_size=int(os.environ["WORLD_SIZE"]))
 //
-// Errors are exceptions of type c10::Error: a function called without a group, an argument that
-// makes no sense (its subclass c10::ValueError).  what_without_backtrace() is the text for a user.
+// Every exception is a c10::Error; what_without_backtrace() is the text to show.  Functions that
+// take a group throw one if that group does not exist.
 //
-// Threads: the functions that make and destroy groups are called on one thread, with no collective
-// under way; what only asks, on any.
+// Thread safety: create and destroy groups on one thread, with no collective in progress.  Query
+// groups on any thread.
+//
+// PyTorch source: torch/distributed/distributed_c10d.py, torch/distributed/rendezvous.py.
 #pragma once
 
 #include <chrono>
@@ -58,134 +55,149 @@
 
 namespace distrun {
 
+// Options of init_process_group().
 struct InitOptions {
-  // One that is built in or registered (backend_registry.h), for all of its devices, or one for
-  // each kind of device: "cpu:gloo,cuda:fake".  "nccl" is not built in: register it.
+  // A backend for all of its devices, built in or registered (backend_registry.h), or one per kind
+  // of device: "cpu:gloo,cuda:fake".  "nccl" is not built in: register it.
   std::string backend = "gloo";
-  // Where the ranks meet: "env://" or "file:///absolute/path", as in Python.  Empty: as the
-  // variable DISTRUN_INIT_METHOD says, which `distrun launch --store file:PATH` sets, or else
-  // env://.
+  // "env://" or "file:///absolute/path".  Empty: DISTRUN_INIT_METHOD, or else env://.
   std::string init_method = "";
-  // How long the rendezvous and each collective may take.  The default is torch's.
+  // Limits the rendezvous and each collective.  The default is PyTorch's.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // The backend's own, c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h) for
-  // "fake"; none: its defaults.  Their timeout is the one above.  Both copy them: groups may be
-  // made from the same.  "cpu:gloo,cuda:fake" takes none: they would be handed to both, and each of
-  // these two refuses the other's.
+  // c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h) for "fake"; empty: the
+  // backend's defaults.  They are copied, and `timeout` replaces theirs.  Must be empty for
+  // "cpu:gloo,cuda:fake": both backends would get them, and each refuses the other's.
   BackendOptions backend_options = {};
-  // Who this process is, and of how many.  Not given: as the variables RANK and WORLD_SIZE say.
+  // This process's rank.  Not set: the variable RANK.
   std::optional<int> rank = std::nullopt;
+  // The number of ranks.  Not set: the variable WORLD_SIZE.
   std::optional<int> world_size = std::nullopt;
-  // Where the ranks meet, if they have a store already, c10d::HashStore or another: then there is
-  // no init_method, and rank and world_size are required.  Its own timeout stays.
+  // A store that the ranks share already, such as a c10d::HashStore.  It keeps its own timeout, and
+  // requires rank, world_size and an empty init_method.
   c10::intrusive_ptr<c10d::Store> store = {};
 };
 
-// Joins the group of all ranks, as the options, the variables RANK and WORLD_SIZE, and those of the
-// init_method, describe it.  Returns when every rank has come; with "fake" (fake.h)
-// at once: it waits for no other rank, also where a store or an init_method is given.  After
-// destroy_process_group() it can be called again, by all ranks, also in the same file; the group
-// has other keys in the store then, which ranks in Python do not know.
+// Creates the default group, which has all ranks.  After destroy_process_group() all ranks may call
+// it again, with the same file too; its new store keys are unknown to ranks in Python.
 //
-// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment every collective, of this group and of
-// others, is preceded by a check that all ranks call the same one with the same shapes: a mismatch
-// is an error on all of them (c10d::ProcessGroupWrapper).  That costs a second group of
-// connections.
+// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment each collective of every group first
+// checks that all ranks call the same one with the same sizes and dtypes.  A mismatch is an error
+// on every rank.  The check needs a second set of connections.
 //
-// Throws where a group exists already, the backend or the init_method is not known, a
-// variable is missing or malformed, or the others do not come in time; c10::ValueError where rank,
-// world_size, store and init_method make no sense together.  If the others time out, end the run:
-// a second attempt would find the keys that this rank left.
+// Blocks: until every rank has called it; with "fake" (fake.h) not at all.
+// Throws: c10::Error if a group exists, a variable is missing or malformed, or the other ranks do
+// not join within the timeout; c10::ValueError for an unknown backend or init_method, or for
+// options that contradict each other.  If peers time out, exit: a retry would see this rank's stale
+// keys.
 void init_process_group(const InitOptions& options = {});
 
-// The same, with the backend first: init_process_group("gloo", {.timeout =
-// std::chrono::minutes(1)}).
+// Does the same with the backend first: init_process_group("gloo", {.timeout = timeout}).
 template <std::convertible_to<std::string> Text>
 void init_process_group(const Text& backend, InitOptions options = {}) {
   options.backend = backend;
   init_process_group(std::as_const(options));
 }
 
-// Leaves the default group and frees it, and every other.  Requires that every rank has finished
-// its collectives: end with barrier() where that is not certain.  One that is under way is waited
-// for, up to the group's timeout.  What still has LibTorch's own group, as a
-// DistributedDataParallel has, keeps its connections until it is gone.  What a backend's shutdown()
-// throws is thrown when all has been freed.
+// Frees the default group and all others.  Every rank must have finished its collectives: call
+// barrier() first if in doubt.  LibTorch's group keeps its connections while another object, such
+// as a DistributedDataParallel, holds it.
+//
+// Blocks: until collectives in progress on this rank end, at most the group's timeout.
+// Throws: after everything is freed, what a backend's shutdown() threw.
 void destroy_process_group();
-// Leaves that group, if this rank is in it, and frees it.  Peers still in new_group() get an error.
+// Frees this group, if this rank is a member.  Peers that are still in new_group() get an error.
+//
+// Blocks: until collectives in progress on this rank end, at most the group's timeout.
+// Throws: after the group is freed, what the backend's shutdown() threw.
 void destroy_process_group(const Group& group);
 
-// Ends the collectives that are under way, in every group, with an error, and makes those to come
-// fail, on this rank; other ranks see a peer that is gone.  For a rank that has found that it
-// cannot go on: destroy_process_group() then has nothing to wait for.  A receive from any rank is
-// not ended: it has the group's timeout.
+// Makes collectives in progress and later ones fail on this rank, in every group.  Peers see a lost
+// connection.  For a rank that cannot continue: destroy_process_group() then returns at once.  A
+// recv() from any rank is not aborted; it ends with the group's timeout.
 //
-// On any thread, also while others wait for collectives; not while groups are made or destroyed.
+// Thread safety: any thread, even while others wait for collectives, but not while groups are
+// created or destroyed.
 void abort_process_group();
-// The same in that group.  It is of no use any more: destroy it.  Nothing where this rank is not in
-// it.
+// Does the same in one group, if this rank is a member.  The group can then only be destroyed.
+//
+// Thread safety: as above.
 void abort_process_group(const Group& group);
 
+// Returns whether the default group exists.
 bool is_initialized();
 
-// The default group itself, for its store and for what has no function here: include
-// <torch/csrc/distributed/c10d/ProcessGroup.hpp>.  It lives until destroy_process_group().
+// Returns LibTorch's default group, for its store and for functions that distrun lacks.  Include
+// <torch/csrc/distributed/c10d/ProcessGroup.hpp>.  Valid until destroy_process_group().
 c10d::ProcessGroup& default_group();
 
-// This rank's number within the group, 0 … get_world_size(group) - 1; -1 where it is not in it.
+// Returns this rank's number in the group, from 0; -1 if it is not a member.
 int get_rank(const Group& group = {});
-// How many ranks the group has; -1 where this rank is not in it, as in Python.
+// Returns the number of ranks in the group; -1 if this rank is not a member, as in Python.
 int get_world_size(const Group& group = {});
-// "gloo", or "cpu:gloo,cuda:fake": as it was asked for, in lower case.
+// Returns the backend as requested, in lower case: "gloo", "cpu:gloo,cuda:fake".
 std::string get_backend(const Group& group = {});
 
-// The global ranks of the group, by group rank.
+// Returns the group's global ranks, by group rank.
 std::vector<int> get_process_group_ranks(const Group& group = {});
-// From a global rank to that within the group, and back.  Throw where there is no such rank.
+// Converts a global rank to a group rank.
+//
+// Throws: c10::ValueError if the rank is not in the group.
 int get_group_rank(const Group& group, int global_rank);
+// Converts a group rank to a global rank.
+//
+// Throws: c10::ValueError if the rank is not in the group.
 int get_global_rank(const Group& group, int group_rank);
 
-// How long each collective of the group may take from now on, on this rank.
+// Sets the timeout of the group's future collectives on this rank.
+//
+// Throws: c10::ValueError unless the timeout is positive.
 void set_timeout(std::chrono::milliseconds timeout, const Group& group = {});
 
+// Options of new_group() and its relatives.
 struct GroupOptions {
-  // Only the group's members call new_group(), and only they wait for each other.  Each of them
-  // makes its groups in the same order, as far as they have ranks in common.
+  // Only members call new_group() and wait for each other.  Two groups with members in common must
+  // be created in the same order by these members.
   bool use_local_synchronization = false;
-  // Not given: the one that the default group has then.  (In Python: half an hour, whatever the
-  // default group has.)
+  // Not set: the default group's current timeout.  (In Python: 30 minutes.)
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // Empty: the default group's.
   std::string backend = "";
+  // As InitOptions::backend_options.
   BackendOptions backend_options = {};
-  // What LibTorch's traces call it ("group_desc" there).
+  // The group's name in LibTorch's traces ("group_desc").
   std::string name = "undefined";
 };
 
-// A group of these global ranks, in ascending order; nothing: all.  Every rank calls it, also one
-// that is not in the group, in the same order as its other groups, unless
-// use_local_synchronization.  Returns when the members have met.
+// Creates a group of global ranks, in ascending order; std::nullopt means all.  Every rank must
+// call it, members or not, in the same order, unless `use_local_synchronization` is set.
 //
-// Throws c10::ValueError where a rank is not one of the default group's, or is there twice, or the
-// list is empty; and where the others do not come in time what the backend throws, with the
-// group's number and ranks: ranks that make different groups see there who has made which.
+// Blocks: members, until all of them have connected.  Other ranks return at once.
+// Throws: c10::ValueError if a rank is out of range or listed twice, or the list is empty; what the
+// backend throws if members do not join in time, with the group's number and ranks.
 Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,
                 const GroupOptions& options = {});
-// new_group({0, 1})
+// Does the same for a list in braces: new_group({0, 1}).
 Group new_group(std::initializer_list<int> ranks, const GroupOptions& options = {});
 
-// The groups that ranks were divided into, and the one that this rank is in, if it is in one.
+// The groups that ranks were divided into.
 struct Subgroups {
+  // This rank's group, if it is in one.
   std::optional<Group> own;
+  // All of them, in order.
   std::vector<Group> all;
 };
 
-// Divides the ranks of `group` into groups of `group_size`, neighbours together.  Called by every
-// rank.  Throws c10::ValueError where the ranks do not divide evenly.
+// Divides the ranks of `group` into groups of `group_size` consecutive ranks.  Every rank must call
+// it.
+//
+// Blocks: as new_group(), for the subgroup that this rank is in.
+// Throws: c10::ValueError if the ranks do not divide evenly; as new_group().
 Subgroups new_subgroups(int group_size, const Group& group = {}, const GroupOptions& options = {});
 
-// Groups of these global ranks.  Called by every rank.  Throws c10::ValueError where two of them
-// have a rank in common, or there are none.
+// Creates a group for each list of global ranks.  Every rank must call it.
+//
+// Blocks: as new_group(), for the subgroup that this rank is in.
+// Throws: c10::ValueError if two lists share a rank or there is no list; as new_group().
 Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
                                        const GroupOptions& options = {});
 

@@ -1,53 +1,46 @@
-// record runs the main function of a worker and, where it fails, leaves behind why: what Python's
-// @record (torch/distributed/elastic/multiprocessing/errors) is to a Python program.
+// Reports why a worker crashed: the @record of Python, for a C++ program's main function.
 //
 //     int train(int argc, char** argv);
 //
 //     int main(int argc, char** argv) { return distrun::record(train, argc, argv); }
 //
-// Three ends count as failures; returning, whatever the value, and exit() do not.
+// These three count as failures; returning any value and calling exit() do not.
 //
-//     what happens                             text                           ends with
-//     an exception that nobody catches,        "std::runtime_error: …"        exit status 1
-//       in any thread
+//     failure                                  text                           process ends with
+//     an uncaught exception, any thread        "std::runtime_error: …"        exit status 1
 //     std::terminate() without an exception    "std::terminate: …"            SIGABRT
 //     SIGSEGV SIGBUS SIGFPE SIGILL SIGSYS      "SIGSEGV: no memory at 0x8"    that signal, and
 //       SIGABRT (assert, abort), any thread                                   its core
 //
-// The text and a backtrace go to stderr and, where the variable TORCHELASTIC_ERROR_FILE names a
-// file, into that, replacing what is there: `distrun launch` and torchrun set it, and show the text
-// in their summary.  Nothing is needed of distrun for that: a program that is run without a
-// launcher only writes to stderr.
+// The text and a backtrace go to stderr, and replace the contents of the file that
+// TORCHELASTIC_ERROR_FILE names.  `distrun launch` and torchrun set it, and show the text in their
+// summary.
 //
-// The backtrace of an exception is that of the throw.  It is there because nobody catches: an
-// exception that finds no handler ends the process where it is thrown, before the stack is unwound.
-// So
-// - call record() outside of any try block and noexcept function: one that catches takes the
-//   exception away, and record() never sees it;
-// - no destructor runs, nor what atexit() was told, as whenever an exception leaves main(): other
-//   threads still run, and would find their world gone.  stdout and std::cout are flushed.
+// The backtrace of an exception starts at the throw, because an exception that nothing catches ends
+// the process before the stack is unwound.  Therefore
+// - call record() outside any try block and noexcept function, which would hide the exception;
+// - no destructor and no atexit() function runs.  stdout and std::cout are flushed.
 //
-// Names: functions are named, static ones too, with neither -g nor -rdynamic; a program that has
-// been stripped (`strip`, `-s`) names only what it exports (-rdynamic).  For lines, build with -g
-// and give `addr2line -Cfe FILE` the number behind the file's name.
-// After a signal, stderr has the names as the linker knows them (`c++filt`); the summary of
-// `distrun launch` has them in C++.
+// Functions are named without -g or -rdynamic, including static ones; a stripped program names only
+// what it exports (-rdynamic).  For lines, build with -g and pass the number behind the file's name
+// to `addr2line -Cfe FILE`.  After a signal, stderr has mangled names (`c++filt`); the summary of
+// `distrun launch` has them demangled.
 //
-// Signals: a handler that is there when record() is called stays (a sanitizer's, for one), and one
-// that is installed later replaces record()'s.  SIGTERM and SIGINT are left alone.  The handlers
-// stay in place after record() has returned, for what the end of the program does.  While it
-// handles a signal, the process takes no memory and waits for no lock; the report is written
-// before the stack is looked at, which may be damaged, and again with it; a crash in the midst of
-// that, or ten seconds that are over, end the process by the first signal with what has been
-// written.  A stack that has overflowed is reported for the thread that called record(); another
-// thread's end by SIGSEGV then leaves no text.
+// A signal handler that exists when record() is called stays (a sanitizer's, for example), and a
+// later one replaces record()'s.  SIGTERM and SIGINT are left alone.  The handlers remain after
+// record() returns.  In a handler record() allocates no memory and takes no lock.  It writes the
+// report before it reads the stack, which may be damaged, and again with the stack; if that crashes
+// or takes ten seconds, the process ends by the first signal.  A stack overflow is reported for the
+// thread that called record(); in other threads it leaves no text.
 //
-// Threads: call it once, in the main thread, before others are started.
+// PyTorch source: torch/distributed/elastic/multiprocessing/errors/__init__.py.
 #pragma once
 
 namespace distrun {
 
-// What `main_fn` returns.  Reads TORCHELASTIC_ERROR_FILE and RANK.
+// Runs `main_fn` and returns its result.  Reads TORCHELASTIC_ERROR_FILE and RANK.
+//
+// Thread safety: call it once, in the main thread, before other threads start.
 int record(int (*main_fn)(int argc, char** argv), int argc, char** argv);
 
 }  // namespace distrun

@@ -1,5 +1,5 @@
-// Result and Error: how an operating error (port taken, peer gone, file not
-// there) is returned.  A bug is not an Error: it is a failed assertion.
+// Result and Error return operating errors: port taken, peer gone, file missing.  Bugs are failed
+// assertions instead.
 //
 //     Result<Endpoint> parse_endpoint(std::string_view text);
 //
@@ -7,9 +7,8 @@
 //     if (!endpoint) return endpoint.error().with_context("--rdzv-endpoint");
 //     connect(*endpoint);
 //
-// A message is a fragment in lower case that names the object and gains context
-// on the left: "launch rank 3: exec ./worker: no such file or directory".  It
-// says what to do where that is known.
+// A message is a fragment in lower case that names the object and gains context on the left:
+// "launch rank 3: exec ./worker: no such file or directory".  It says what to do if that is known.
 #pragma once
 
 #include <cerrno>
@@ -23,27 +22,28 @@
 
 namespace distrun {
 
-// What a caller may want to tell apart; everything else is in the message.
+// The kinds of errors that callers may handle differently.
 enum class ErrorKind {
-  kInvalidArgument,  // The user asked for something that makes no sense.
-  kNotFound,         // A program or file is not there.
-  kNotExecutable,    // A program is there and cannot be run.
-  kAddressInUse,     // Another process has the port.
-  kProtocol,         // A peer sent what the protocol does not allow.
-  kTimedOut,         // What was waited for did not come in time.
-  kSystem,           // A system call failed otherwise.
+  kInvalidArgument,  // An argument is invalid.
+  kNotFound,         // A program or file does not exist.
+  kNotExecutable,    // A program exists but cannot be run.
+  kAddressInUse,     // Another process uses the port.
+  kProtocol,         // A peer violated the protocol.
+  kTimedOut,         // A wait timed out.
+  kSystem,           // A system call failed in another way.
 };
 
+// An operating error.
 struct Error {
-  ErrorKind kind = ErrorKind::kSystem;
-  std::string message;
+  ErrorKind kind = ErrorKind::kSystem;  // For callers.
+  std::string message;                  // For users.
 
-  // The same error, seen from one level up.
+  // Returns the error with "CONTEXT: " before its message.
   [[nodiscard]] Error with_context(std::string_view context) const {
     return {kind, std::string(context) + ": " + message};
   }
 
-  // For a system call that has just failed with `error_number`: "WHAT: no such file or directory".
+  // Returns the error of a system call that just failed: "WHAT: no such file or directory".
   [[nodiscard]] static Error from_errno(std::string_view what, int error_number = errno) {
     std::string reason = std::generic_category().message(error_number);
     if (!reason.empty() && reason[0] >= 'A' && reason[0] <= 'Z') reason[0] += 'a' - 'A';
@@ -51,11 +51,11 @@ struct Error {
   }
 };
 
+// A T or an Error.
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-// What `result.value()` does for an error.  Only tests, examples and benches call
-// value() without having looked; code returns the error instead.
+// Throws std::runtime_error with the message: what `result.value()` does if there is an error.
 [[noreturn]] inline void throw_exception_from_error(const Error& error,
                                                     const boost::source_location&) {
   throw std::runtime_error(error.message);

@@ -1,23 +1,21 @@
-// A backend that spreads collectives over several groups of the same ranks: the first goes to the
-// first group, the second to the second, and so on in a circle.
+// A backend that spreads collectives over several groups of the same ranks, in turn.
 //
 //     const auto group = make_round_robin({gloo_a, gloo_b});
-//     group->allreduce(xs)->wait();  // by gloo_a
-//     group->allreduce(ys)->wait();  // by gloo_b
+//     group->allreduce(xs)->wait();  // In gloo_a.
+//     group->allreduce(ys)->wait();  // In gloo_b.
 //
-// What it is for: groups with a connection, a thread or a stream each can work side by side.
-// Older releases of torch.distributed had it, as _round_robin_process_groups.
+// Groups with their own connections, threads or streams can then work in parallel.
 //
-// Every rank makes the same collectives in the same order, as for any group: so every rank passes
-// each one to the same group.  One that is refused has taken its turn all the same.
+// Every rank issues the same collectives in the same order, and so uses the same group for each.  A
+// refused collective takes its turn too.
 //
-// send() and recv() are not there, because only two of the ranks would move on; nor is barrier(),
-// which on one group says nothing of the others.  They throw c10::Error.
+// send(), recv() and barrier() throw c10::Error: with the first two only two ranks would move to
+// the next group, and a barrier of one group says nothing about the others.  setTimeout(), abort()
+// and shutdown() apply to all groups.  Call the groups for everything else that c10d::Backend has
+// (timing, errors, hooks, splitting).
 //
-// setTimeout(), abort() and shutdown() are for all groups; what else c10d::Backend has (timing,
-// errors, hooks, splitting) is not there either: ask the groups.
-//
-// Threads: collectives from one thread at a time.
+// Thread safety: one thread at a time.
+// PyTorch source: torch/csrc/distributed/c10d/ProcessGroupRoundRobin.hpp in older releases.
 #pragma once
 
 #include <vector>
@@ -26,9 +24,9 @@
 
 namespace distrun {
 
-// Its getBackendName() is "round_robin".  Keeps the groups.
+// Returns a backend that keeps the groups.  Its getBackendName() is "round_robin".
 //
-// Throws c10::Error where there is no group, one is null, or they differ in this rank or in size.
+// Throws: c10::Error if there is no group, one is null, or their ranks or sizes differ.
 c10::intrusive_ptr<c10d::Backend> make_round_robin(
     std::vector<c10::intrusive_ptr<c10d::Backend>> groups);
 

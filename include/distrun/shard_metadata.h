@@ -1,8 +1,8 @@
-// Where a shard of a tensor lies: within the whole, and on which rank and device.
+// The place of a shard: its part of the whole tensor, its rank and its device.
 //
 //     ShardMetadata{.shard_offsets = {5, 0}, .shard_sizes = {5, 10}, .placement = "rank:1/cuda:1"}
 //
-// From torch/distributed/_shard/metadata.py and torch/distributed/remote_device.py.
+// PyTorch source: torch/distributed/_shard/metadata.py, torch/distributed/remote_device.py.
 #pragma once
 
 #include <cstdint>
@@ -16,21 +16,22 @@
 
 namespace distrun {
 
-// Not checked before init_from_local_shards(), where all ranks learn of what is wrong on one.
+// The place of a shard.  init_from_local_shards() checks it, on all ranks.
 struct ShardMetadata {
-  std::vector<std::int64_t> shard_offsets;  // Of its first element, by dimension of the whole.
-  std::vector<std::int64_t> shard_sizes;
-  std::string placement;  // "rank:0/cpu", "rank:1/cuda:1": the rank is a global one.
+  std::vector<std::int64_t> shard_offsets;  // The first element's index in each dimension.
+  std::vector<std::int64_t> shard_sizes;    // The sizes in each dimension.
+  std::string placement;                    // Global rank and device: "rank:1/cuda:1".
 
   friend bool operator==(const ShardMetadata&, const ShardMetadata&) = default;
 };
 
+// A parsed placement.
 struct ShardPlacement {
-  int rank;
-  c10::Device device;
+  int rank;            // The global rank.
+  c10::Device device;  // The device there.
 };
 
-// What `placement` says; "rank:0" alone is on the CPU.  Fails with kInvalidArgument.  Pure.
+// Parses a placement; "rank:0" alone is on the CPU.  Fails with kInvalidArgument.
 Result<ShardPlacement> parse_placement(std::string_view placement);
 
 }  // namespace distrun

@@ -1,19 +1,19 @@
-// ShardedTensor is a tensor that lies in pieces on several ranks, each of which has its own and
-// knows where the others' are.
+// ShardedTensor is a tensor whose shards are on several ranks.  Each rank holds its own shards and
+// knows where the others are.
 //
-//     // Of 10 x 4, five rows on each of two ranks.
+//     // 10 x 4, five rows on each of two ranks.
 //     const Shard mine = Shard::from_tensor_and_offsets(at::randn({5, 4}), {5 * get_rank(), 0});
 //     ShardedTensor whole = init_from_local_shards({mine}, {10, 4});
 //     whole.size();                                    // {10, 4}
-//     whole.local_tensor();                            // {5, 4}, the tensor that was given
-//     whole.metadata().shards_metadata[1].placement;   // "rank:1/cpu", on every rank
+//     whole.local_tensor();                            // {5, 4}, the tensor given above.
+//     whole.metadata().shards_metadata[1].placement;   // "rank:1/cpu", on every rank.
 //
-// It says what lies where, and computes nothing: work on the local shards.  A parameter made of one
-// is none that all ranks have: name it in DdpOptions::parameters_to_ignore.
+// It describes the layout and computes nothing: work on the local shards.  Name parameters that are
+// shards in DdpOptions::parameters_to_ignore, because ranks do not have them in common.  Copies
+// share the shards' tensors.
 //
-// A value: copies share the shards' tensors.  Threads: as for tensors.
-//
-// From torch/distributed/_shard/sharded_tensor.
+// Thread safety: as a tensor.
+// PyTorch source: torch/distributed/_shard/sharded_tensor.
 #pragma once
 
 #include <cstdint>
@@ -26,40 +26,53 @@
 
 namespace distrun {
 
+// A shard on this rank.
 struct Shard {
-  at::Tensor tensor;
-  ShardMetadata metadata;
+  at::Tensor tensor;       // The elements.
+  ShardMetadata metadata;  // Their place in the whole.
 
-  // Its sizes, its device and this rank from what there is.  Throws without a default group.
+  // Returns a shard with the tensor's sizes and device, and this rank.
+  //
+  // Throws: c10::Error without a default group.
   static Shard from_tensor_and_offsets(const at::Tensor& tensor,
                                        std::vector<std::int64_t> shard_offsets);
 };
 
-// The same on all ranks.
+// The layout of the whole, the same on all ranks.
 struct ShardedTensorMetadata {
-  std::vector<ShardMetadata> shards_metadata;  // By group rank, and there as they were given.
-  std::vector<std::int64_t> size;              // Of the whole.
-  at::ScalarType dtype;
-  bool requires_grad;
+  std::vector<ShardMetadata> shards_metadata;  // By group rank, then in the order given.
+  std::vector<std::int64_t> size;              // The whole's sizes.
+  at::ScalarType dtype;                        // Every shard's.
+  bool requires_grad;                          // Every shard's.
 };
 
+// Options of init_from_local_shards().
 struct ShardedTensorOptions {
-  Group process_group = {};  // The ranks that have shards, or may.  Default: all.
+  Group process_group = {};  // The ranks that may have shards.  Default: all.
 };
 
 class ShardedTensor {
  public:
+  // Returns the layout of the whole.
   const ShardedTensorMetadata& metadata() const { return metadata_; }
+  // Returns the whole's sizes.
   at::IntArrayRef size() const { return metadata_.size; }
+  // Returns the number of dimensions.
   std::int64_t dim() const { return static_cast<std::int64_t>(metadata_.size.size()); }
+  // Returns the whole's number of elements.
   std::int64_t numel() const { return numel_; }
+  // Returns the dtype of every shard.
   at::ScalarType dtype() const { return metadata_.dtype; }
+  // Returns whether every shard requires a gradient.
   bool requires_grad() const { return metadata_.requires_grad; }
+  // Returns the group that was given.
   const Group& process_group() const { return group_; }
 
-  // Those that this rank has given, which may be none.
+  // Returns this rank's shards, possibly none.
   const std::vector<Shard>& local_shards() const { return local_shards_; }
-  // The tensor of the only one.  Throws c10::ValueError where there are none or several.
+  // Returns the tensor of this rank's only shard.
+  //
+  // Throws: c10::ValueError if there are none or several.
   const at::Tensor& local_tensor() const;
 
  private:
@@ -73,14 +86,14 @@ class ShardedTensor {
   Group group_;
 };
 
-// Makes the tensor of size `global_size` from the shards that the ranks of the group have.  A
-// collective: returns when all have come.  A rank may come without a shard.
+// Creates the tensor of size `global_size` from the shards of all ranks.  A rank may have none.
 //
-// Throws c10::ValueError, the same on every rank, naming rank, shard and both values: where a
-// tensor is not dense and contiguous, or has other sizes than its shard_sizes; where a placement is
-// malformed, or another rank or device than the tensor's; where shards differ in dtype or
-// requires_grad, or ranks in global_size; where a shard reaches beyond that, two overlap, or some
-// elements of the whole are in none.  And on a rank that is not in the group, which does not wait.
+// Shapes: tensors are dense and contiguous and have their shard_sizes.  All shards have one dtype
+// and requires_grad; together they cover `global_size` without overlaps.
+// Blocks: until every rank of the group has called it.
+// Throws: c10::ValueError, the same on every rank, with the rank, the shard and both values, for a
+// violation of these, a malformed placement, one that is not the tensor's rank and device, or
+// another `global_size` on some rank.  A rank outside the group throws at once.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});

@@ -1,45 +1,42 @@
-// Tensors in memory that processes share: what one writes, the others see.
+// Tensors in memory that processes share: each sees what another writes.
 //
 //     at::Tensor weights = at::randn({1024, 1024});
-//     share_memory_(weights);                       // Its storage is in shared memory now.
+//     share_memory_(weights);                       // Its storage is now in shared memory.
 //
-// TensorQueue and spawn() hand tensors over.  Any dtype, sizes, strides (those of expand() too) and
-// storage offset; views of one storage that go together share a storage again.  A leaf that
-// requires a gradient is one in the other process as well; gradients stay where they are.
+// TensorQueue and spawn() hand tensors over, with any dtype, sizes, strides (including those of
+// expand()) and storage offset.  Views of one storage in one message share a storage again; a
+// tensor in two messages becomes two storages of the same memory.  A leaf that requires a gradient
+// still does; gradients are not handed over.  A tensor that requires a gradient and is not a leaf
+// is refused with c10::ValueError: detach() it.
 //
-// Refused with c10::ValueError: a tensor that requires a gradient and is no leaf (detach() it), one
-// that is undefined or on the meta device.  With c10::NotImplementedError: sparse, nested and
-// quantized ones, other devices, storage that maps a file.
+// Shared memory is anonymous (memfd_create): it has no name in /dev/shm, and the kernel frees it
+// when the last process that maps it ends.  Each storage holds a descriptor (`ulimit -n`).  Shared
+// storage cannot grow: resize_() beyond its size throws a c10::Error.
 //
-// Where distrun is built with CUDA, tensors on a GPU are shared by CUDA's IPC handles: the process
-// that has made one has to live as long as others use it, cannot take it back from a queue, and it
-// alone can hand it over (else c10::NotImplementedError: hand its clone() over).  A forked process
-// can use CUDA only where the parent has not.
+// In a build with CUDA, GPU tensors are shared by CUDA IPC: the process that created one must
+// outlive its users, cannot get it back from a queue, and is the only one that can hand it over
+// (others get c10::NotImplementedError: hand over a clone()).  A forked process can use CUDA only
+// if its parent has not.
 //
-// A storage that is shared cannot be resized: resize_() to more than it holds throws a c10::Error.
-//
-// Memory is anonymous (memfd_create): no name in /dev/shm, and nothing is left when the last
-// process that maps it is gone, however it ends.  It is taken when it is shared; where there is
-// none left (of the machine, or of a cgroup v2; limits of a cgroup v1 are not seen), or no
-// descriptor (each storage holds one; `ulimit -n`), a c10::Error says so.
-//
-// A tensor that is handed over twice, in two messages, is two storages of the same memory.
-//
-// Threads: as tensors.  Sharing moves the storage: nobody else may use it meanwhile, and pointers
-// to its data are no longer valid.
-//
-// As Tensor.share_memory_() in torch/_tensor.py, and what torch/multiprocessing/reductions.py
-// sends.
+// PyTorch source: torch/_tensor.py (share_memory_), torch/multiprocessing/reductions.py.
 #pragma once
 
 #include <ATen/core/Tensor.h>
 
 namespace distrun {
 
-// Moves the storage of a CPU tensor into shared memory, with all that are views of it, and returns
-// the tensor (one on a GPU stays where it is).  One copy; nothing where it is shared already.
+// Moves the storage of a CPU tensor, and with it all its views, into shared memory.  Returns the
+// tensor.  A GPU tensor stays where it is.  Pointers to the data become invalid.
+//
+// Throws: c10::ValueError for an undefined or meta tensor; c10::NotImplementedError for sparse,
+// nested and quantized tensors, other devices, and storage that maps a file; c10::Error if there is
+// no memory (of the machine or of a cgroup v2; cgroup v1 limits are not seen) or no descriptor
+// left.
+// Thread safety: no other thread may use the storage meanwhile.
+// Cost: one copy; nothing if it is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);
 
+// Returns whether the tensor's storage is shared.
 bool is_shared(const at::Tensor& tensor);
 
 }  // namespace distrun

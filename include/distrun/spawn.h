@@ -1,4 +1,4 @@
-// Processes that run a function, with tensors that they share: torch.multiprocessing.spawn for C++.
+// Starts processes that run a function and share tensors: torch.multiprocessing.spawn for C++.
 //
 //     void worker(int index, SpawnArguments& arguments) {
 //       arguments.tensors.at(index).fill_(index);          // The parent sees it.
@@ -7,38 +7,32 @@
 //     const SpawnFunction kWorker("worker", worker);        // At namespace scope.
 //
 //     int main() {
-//       run_if_spawned();                                   // Before all else.
+//       run_if_spawned();                                   // First.
 //       std::vector<at::Tensor> tensors = {at::zeros({3}), at::zeros({3})};
 //       TensorQueue results(2, "results");
 //       spawn(kWorker, 2, {.arguments = {.tensors = tensors, .queues = {results}}});
 //     }
 //
-// A process is this program, executed again with the same arguments, as /proc/self/cmdline has
-// them: a main() that writes into the strings of its argv hands on what it has written.  Its file
-// may have been replaced meanwhile.  Loading LibTorch takes a third of a second.  It has no thread
-// and no lock of the parent's, and may use GPUs and threads.  With StartMethod::kFork it is a fork
-// instead, at once; but only a process with a single thread can be forked, and LibTorch starts
-// threads early.
+// A process executes this program again with the arguments in /proc/self/cmdline; if main() writes
+// into its argv strings, it passes on what it wrote.  The program's file may have been replaced
+// meanwhile.  The process shares no thread or lock with its parent and may use GPUs and threads.
+// With StartMethod::kFork it is a fork instead, which only a process with a single thread can make,
+// and LibTorch starts threads early.
 //
-// A process ends by _exit() when its function has returned or thrown, with stdout and stderr
-// flushed: static objects are not destroyed.  It gets SIGKILL when its parent ends, however that
-// comes about.  It reads /dev/null as stdin, and is in the parent's process group: Ctrl-C reaches
-// it too.  It inherits the environment and descriptors 1 and 2, a fork all descriptors; what is
-// closed of 0 to 2 is /dev/null there.
+// When its function returns or throws, a process flushes stdout and stderr and calls _exit():
+// static objects are not destroyed.  It is killed when its parent ends.  stdin is /dev/null;
+// environment, process group (Ctrl-C) and descriptors 1 and 2 are the parent's, and a fork has all
+// descriptors.  Descriptors 0 to 2 that are closed become /dev/null.  The function may call
+// spawn().
 //
-// Descriptors: a process costs the parent three while it lives, and another one until it has
-// been handed its arguments; each call costs one.  A process has two of its own, and those of its
-// tensors and queues (shared_tensor.h, tensor_queue.h).  What is on its way to a process counts for
-// the user, too: where spawn() says so, raise `ulimit -n`.
-//
-// The function may call spawn() itself.
-//
-// Errors: c10::ValueError for arguments that make no sense, c10::Error where a process cannot be
-// started, and of processes that fail what process_exception.h has.
-//
-// Threads: any; StartMethod::kFork wants that there is but one.
-//
-// PyTorch: torch/multiprocessing/spawn.py.
+// Throws: c10::ValueError for invalid arguments, c10::Error if a process cannot be started, and for
+// processes that fail the exceptions of process_exception.h.
+// Thread safety: any thread; StartMethod::kFork requires that there is only one.
+// Cost: a third of a second per process to load LibTorch, and almost nothing for a fork.  The
+// parent holds three descriptors per process, another until its arguments are delivered, and one
+// per call; a process holds two, and those of its tensors and queues.  Descriptors in transit count
+// for the user: raise `ulimit -n` if spawn() says so.
+// PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
 #include <chrono>
@@ -51,44 +45,52 @@
 
 namespace distrun {
 
-enum class StartMethod { kSpawn, kFork };
+// How processes are started.
+enum class StartMethod {
+  kSpawn,  // The program is executed again.
+  kFork    // The process is forked.
+};
 
+// Options of spawn() and start_processes().
 struct SpawnOptions {
-  // Every process gets these.  The tensors are shared in place, as share_memory_() does it.
+  // Passed to every process.  The tensors are moved into shared memory, as by share_memory_().
   SpawnArguments arguments = {};
+  // How processes are started.
   StartMethod start_method = StartMethod::kSpawn;
-  // Of spawn() as a whole, from its beginning: a process that is still alive then has failed.
-  // start_processes() does not heed it: see ProcessContext::finish().
+  // Limits spawn() as a whole: a process that is alive then has failed.  start_processes() ignores
+  // it: see ProcessContext::finish().
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // Between SIGTERM and SIGKILL, where processes have to be ended.
+  // The time between SIGTERM and SIGKILL for processes that must end.
   std::chrono::milliseconds grace_period = std::chrono::seconds(30);
 };
 
-// In a process that spawn() has started it runs the function and does not return.  In all others it
-// returns at once.  Call it first in main(): what stands before it runs in every process, as what
-// is at namespace scope does.
+// In a process that spawn() started, runs its function and does not return; elsewhere returns at
+// once.  Call it first in main(): code before it, and at namespace scope, runs in every process.
 void run_if_spawned();
 
-// Starts `nprocs` processes, which run the function with 0 … nprocs - 1 as their index, and waits
-// for all.  Throws for the first that fails; the others have been ended then.
+// Starts `nprocs` processes that run the function with the indices 0 to nprocs - 1.
 //
-// Throws c10::ValueError where the function is empty, or a number or a time makes no sense, and
-// c10::Error in a process that has been started so itself, and has not come to
-// run_if_spawned(): it would start itself without end.
+// Blocks: until all processes have ended, at most SpawnOptions::timeout and the time to end them.
+// Throws: for the first process that fails, after it has ended the others; ProcessTimedOut;
+// c10::ValueError for an empty function or an invalid number; c10::Error in a process that was
+// spawned itself and has not called run_if_spawned(), because it would spawn without end.
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 
-// A function that is not registered: with StartMethod::kFork alone.  It has all that the parent
-// has, but memory is a copy unless it is shared, as the tensors among the arguments are.
+// Does the same for any function, only with StartMethod::kFork.  Processes have all of the parent's
+// memory as a copy, except shared memory such as the tensors among the arguments.
 void spawn(const std::function<void(int index)>& function, int nprocs, const SpawnOptions& options);
 
-// The time for processes to take their arguments, where spawn() has none of its own.
+// The time that processes have to take their arguments, if spawn() has no timeout.
 inline constexpr std::chrono::minutes kStartTimeout{10};
 
-// The same without waiting.  Returns when the arguments are on their way: thousands of tensors are
-// when the processes have begun to take them.  Where one fails meanwhile it returns at once, and
-// join() throws.  Throws ProcessTimedOut where they are not on their way within kStartTimeout.
+// Starts processes without waiting for their end.
+//
+// Blocks: until the arguments are sent: with thousands of tensors, until processes have started to
+// take them.  It returns early if a process fails; join() then throws.
+// Throws: as spawn(); ProcessTimedOut if the arguments are not sent within kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});
+// Does the same for any function, only with StartMethod::kFork.
 ProcessContext start_processes(const std::function<void(int index)>& function, int nprocs,
                                const SpawnOptions& options);
 

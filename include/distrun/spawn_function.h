@@ -1,10 +1,10 @@
-// Functions that processes can be started for, by a name that is the same in parent and process.
+// Names functions for spawn(), so that a fresh process can find them.
 //
 //     void worker(int index, SpawnArguments& arguments) { … }
-//     const SpawnFunction kWorker("worker", worker);  // at namespace scope
+//     const SpawnFunction kWorker("worker", worker);  // At namespace scope.
 //
-// A fresh process is the same program from its beginning, so all that it has of the parent's is
-// what it is handed: the function's name, and the arguments.
+// A spawned process executes the program again: all that it gets from its parent is the function's
+// name and the arguments.
 #pragma once
 
 #include <functional>
@@ -17,26 +17,29 @@
 
 namespace distrun {
 
-// What every process is handed.  The tensors' memory is the parent's: what one writes the others
-// see.
+// The arguments of every process.
 struct SpawnArguments {
-  std::vector<at::Tensor> tensors = {};
-  std::vector<TensorQueue> queues = {};
-  std::string text = {};
+  std::vector<at::Tensor> tensors = {};  // In shared memory: all processes see every change.
+  std::vector<TensorQueue> queues = {};  // Each process becomes a holder.
+  std::string text = {};                 // Any bytes.
 };
 
+// A function with a name that is the same in every process of the program.
 class SpawnFunction {
  public:
-  // The function gets the index of its process, from 0 on.
+  // Takes the index of its process, from 0.
   using Function = std::function<void(int index, SpawnArguments& arguments)>;
 
-  // Registers it.  A name is one function's: where two have it, spawn() throws.
+  // Registers the function until this object is destroyed.  If two functions have one name, spawn()
+  // throws.
   SpawnFunction(std::string name, Function function);
   ~SpawnFunction();
   SpawnFunction(const SpawnFunction&) = delete;
   SpawnFunction& operator=(const SpawnFunction&) = delete;
 
+  // Returns the name.
   const std::string& name() const { return name_; }
+  // Returns the function.
   const Function& function() const { return function_; }
 
  private:

@@ -1,9 +1,7 @@
-// Where a store is, or a client of one.
+// The address of a store or of a client.
 //
 //     auto address = parse_store_address("[::1]:29500");     // {"::1", 29500}
 //     address->text()                                        // "[::1]:29500"
-//
-// Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,14 +12,15 @@
 
 namespace distrun {
 
+// A host and a port.
 struct StoreAddress {
-  std::string host;  // A name, or a numeric address without brackets.
-  std::uint16_t port = 0;
+  std::string host;        // A name, or a numeric address without brackets.
+  std::uint16_t port = 0;  // The TCP port.
 
-  std::string text() const;  // "node7:29500", "127.0.0.1:29500", "[::1]:29500".
+  std::string text() const;  // Returns "node7:29500", "127.0.0.1:29500" or "[::1]:29500".
 };
 
-// "HOST:PORT"; an IPv6 address is in brackets.  Fails with kInvalidArgument.
+// Parses "HOST:PORT"; IPv6 addresses are in brackets.  Fails with kInvalidArgument.
 Result<StoreAddress> parse_store_address(std::string_view text);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// StoreClient talks to a store, a request at a time: distrun's own, or any c10d TCPStore.
+// StoreClient sends requests, one at a time, to a store: distrun's or any c10d TCPStore.
 //
 //     auto store = StoreClient::connect({"127.0.0.1", 29500}, std::chrono::seconds(10));
 //     if (!store) return store.error();
@@ -6,17 +6,17 @@
 //     auto all = store->wait({"ready/0", "ready/1"}, std::chrono::seconds(30));
 //     if (!all && all.error().kind == ErrorKind::kTimedOut) …
 //
-// Keys are those on the wire: the TCPStore class of torch puts a '/' before a key of its
-// callers, and a PrefixStore "PREFIX/"; this client puts nothing.
+// Keys are sent as given.  torch's TCPStore class puts a '/' before each key, and a PrefixStore
+// "PREFIX/"; this client adds nothing.
 //
-// Every call blocks.  A time-out of zero means "do not wait", and std::nullopt, where a call takes
-// it, "no time-out".  An answer that the store gives at once is waited for as long as the reply
-// time-out of connect() says.
-// Errors are kTimedOut, which only connect(), wait() and barrier() have; kProtocol, if the other
-// side ends the connection or sends what no store does; kSystem.  After any but the kTimedOut of
-// wait() and barrier() the connection is of no use, and further calls fail.
+// Every call returns a Result and does not throw.  kTimedOut: connect(), wait() or barrier() took
+// too long.  kProtocol: the other side closed the connection or is not a store.  kSystem: anything
+// else, including no reply within the reply timeout of connect().  After an error the connection is
+// unusable and later calls fail, except after kTimedOut of wait() and barrier().
 //
-// One thread at a time.
+// Blocks: every call, until the store has replied.  A timeout of zero means do not wait,
+// std::nullopt no timeout.
+// Thread safety: one thread at a time.
 #pragma once
 
 #include <chrono>
@@ -34,9 +34,9 @@ namespace distrun {
 
 class StoreClient {
  public:
-  // Tries until `timeout` is over if nothing listens there yet; once if it is zero.  Every attempt
-  // may take five seconds.  A host that is not an address is looked up, within the same time.
-  // `reply_timeout` is how long the store may take for an answer that it does not have to wait for.
+  // Connects to a store.  If nothing listens there it retries until `timeout`; zero means one
+  // attempt.  An attempt may take five seconds, even past the timeout.  Host names are looked up.
+  // `reply_timeout` limits each reply that the store can give at once.
   static Result<StoreClient> connect(
       const StoreAddress& address, std::chrono::milliseconds timeout,
       std::chrono::milliseconds reply_timeout = std::chrono::seconds(30));
@@ -45,42 +45,49 @@ class StoreClient {
   StoreClient& operator=(StoreClient&&) noexcept;
   ~StoreClient();
 
-  // Returns when the store has applied it.
+  // Sets a value.
   Result<void> set(std::string_view key, std::string_view value);
+  // Appends to a value; a missing key counts as empty.
   Result<void> append(std::string_view key, std::string_view value);
 
-  // Nothing where there is no such key.
+  // Returns the value, or nothing if the key does not exist.  It does not wait for the key.
   Result<std::optional<std::string>> get(std::string_view key);
 
-  // A key that is not there counts as 0.  Returns the sum.
+  // Adds to the number stored at the key, or to 0 if it does not exist.  Returns the sum.
   Result<std::int64_t> add(std::string_view key, std::int64_t number);
 
-  // Sets the key to `wanted` where its value is `expected`, or where it is not there and
-  // `expected` is empty.  Returns the value it has then; where it is not there, `expected`.
+  // Sets the key to `wanted` if its value is `expected`, or if it does not exist and `expected` is
+  // empty.  Returns its value afterwards, or `expected` if it does not exist.
   Result<std::string> compare_set(std::string_view key, std::string_view expected,
                                   std::string_view wanted);
 
-  // Whether it was there.
+  // Deletes a key and returns whether it existed.
   Result<bool> delete_key(std::string_view key);
 
-  Result<std::vector<std::string>> keys();  // In no order.
+  // Returns all keys, in no order.
+  Result<std::vector<std::string>> keys();
 
-  Result<bool> check(const std::vector<std::string>& keys);  // Whether all are there.
+  // Returns whether all these keys exist.
+  Result<bool> check(const std::vector<std::string>& keys);
 
-  // Returns when all keys are there.
+  // Waits for keys.
+  //
+  // Blocks: until all of them exist, at most `timeout`.
   Result<void> wait(const std::vector<std::string>& keys,
                     std::optional<std::chrono::milliseconds> timeout);
 
-  // Returns when `count` clients, at least 1, have called it for this key.  A key serves for one
-  // barrier, and who has given up still counts.
+  // Waits for other clients.  Use a new key for each barrier.  A client that timed out still
+  // counts.
+  //
+  // Blocks: until `count` clients, at least 1, have called it with this key, at most `timeout`.
   Result<void> barrier(std::string_view key, std::int64_t count,
                        std::optional<std::chrono::milliseconds> timeout);
 
-  // A StoreStatus as JSON (store_status.h).  LibTorch's own server does not know this request, and
-  // ends the connection.
+  // Returns a StoreStatus as JSON (store_status.h).  LibTorch's server does not know this request
+  // and closes the connection.
   Result<std::string> status();
 
-  // This end of the connection, as the store's status has it: "127.0.0.1:40312".
+  // Returns this end of the connection, as the store's status names it: "127.0.0.1:40312".
   std::string own_address() const;
 
  private:

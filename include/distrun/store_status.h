@@ -1,9 +1,8 @@
-// StoreStatus is what a store knows of its clients: who is connected, who waits for
-// what and since when, who gave up, whose connection was closed and why.  It answers
-// the question of every hang at a rendezvous: who is missing?
+// StoreStatus is a store's view of its clients: who is connected, who waits for what and since
+// when, who timed out, whose connection was closed and why.  It shows which rank is missing when a
+// rendezvous hangs.
 //
-// It travels as JSON, the answer to the request status; `distrun store status --json`
-// prints it as it comes:
+// `distrun store status --json` prints it as the store sends it:
 //
 //     {"address": "127.0.0.1:29500", "up_s": 12.3, "keys": 7, "bytes": 1193,
 //      "connections": 3, "waiting": 2, "refused": 0,
@@ -13,10 +12,8 @@
 //      "gave_up": [{"address": …, "ago_s": 1.5, "waited_s": 30.0, "wait": {…}}, …],
 //      "closed": [{"address": …, "ago_s": 3.1, "reason": "set with a value of …"}, …]}
 //
-// A wait in a barrier has "arrived" and "arrivals_wanted" too.  Keys are shortened, and
-// bytes that are no UTF-8 replaced.  Durations are in seconds.
-//
-// Pure.
+// A wait in a barrier also has "arrived" and "arrivals_wanted".  Keys are shortened, and bytes that
+// are not UTF-8 are replaced.  Durations are in seconds.
 #pragma once
 
 #include <cstddef>
@@ -30,48 +27,55 @@
 
 namespace distrun {
 
-// What a peer waits for.
+// The keys that a client waits for.
 struct StoreWait {
-  std::vector<std::string> keys;  // Not all, where there are many: the first few that are missing.
+  std::vector<std::string> keys;  // The first few missing ones.
   std::size_t keys_left = 0;      // How many are missing.
-  // In a barrier: how many have come, of how many.
+  // In a barrier: how many clients have arrived, of how many.
   std::int64_t arrived = 0, arrivals_wanted = 0;
 };
 
+// The clients of a store.
 struct StoreStatus {
+  // A connected client.
   struct Peer {
-    std::string address;        // "127.0.0.1:51234", "[::1]:51234".
-    std::string store_address;  // At which of the store's addresses it connected.
-    double connected_s = 0;
+    std::string address;            // "127.0.0.1:51234", "[::1]:51234".
+    std::string store_address;      // The store's address that it connected to.
+    double connected_s = 0;         // Since it connected.
     double idle_s = 0;              // Since its last request, which may be a wait.
-    std::string last_request;       // Its name; empty where it has made none.
-    std::optional<StoreWait> wait;  // Then idle_s is how long it has waited.
+    std::string last_request;       // Its name; empty if there was none.
+    std::optional<StoreWait> wait;  // If set, it has waited for idle_s.
   };
-  struct GaveUp {  // A wait that its client ended, as clients do when their time-out is over, or
-                   // that ended with its connection.
-    std::string address;
+  // A wait that timed out, or ended with its connection.
+  struct GaveUp {
+    std::string address;  // The client's.
+    // How long ago it ended, and how long it took.
     double ago_s = 0, waited_s = 0;
-    StoreWait wait;
+    StoreWait wait;  // The keys.
   };
-  struct Closed {  // By the server, for a reason.
-    std::string address;
-    double ago_s = 0;
-    std::string reason;
+  // A connection that the server closed.
+  struct Closed {
+    std::string address;  // The client's.
+    double ago_s = 0;     // How long ago.
+    std::string reason;   // Why.
   };
 
-  std::string address;  // Of the store.
-  double up_s = 0;
+  std::string address;  // The store's.
+  double up_s = 0;      // Since it started.
+  // The number of keys, and the bytes in keys and values.
   std::uint64_t keys = 0, bytes = 0;
+  // Connected clients, and those that wait.
   std::uint64_t connections = 0, waiting = 0;
-  std::uint64_t refused = 0;    // Connections that it closed for a reason, ever.
-  std::vector<Peer> peers;      // Those that wait first; not all, where there are many.
-  std::vector<GaveUp> gave_up;  // The last few, latest first …
-  std::vector<Closed> closed;   // … and likewise.
+  std::uint64_t refused = 0;    // Connections that the server closed since it started.
+  std::vector<Peer> peers;      // Waiting ones first; only the first, if there are many.
+  std::vector<GaveUp> gave_up;  // The last few, latest first.
+  std::vector<Closed> closed;   // The last few, latest first.
 };
 
+// Returns the status as JSON.
 std::string to_json(const StoreStatus& status);
 
-// Fails with kProtocol where `text` is not what to_json() makes.
+// Parses the output of to_json().  Fails with kProtocol if the text is anything else.
 Result<StoreStatus> store_status_from_json(std::string_view text);
 
 }  // namespace distrun

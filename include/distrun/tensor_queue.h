@@ -1,5 +1,5 @@
-// TensorQueue carries tensors between processes, without a copy: a bounded queue into which any
-// number of processes may put, and from which any number may get.
+// TensorQueue carries tensors between processes without copying them: a bounded queue with any
+// number of senders and receivers.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
 //     auto processes =                                           // Each has the queue.
@@ -8,34 +8,25 @@
 //
 //     queue.put({{inputs, targets}, "batch 3"});                 // In the other process.
 //
-// An item that is put is in the queue as a whole or not at all, in the order of puts; one that a
-// process has got is its own.  A process that is killed in the middle leaves the queue as it was
-// before, or after.
+// Items arrive in the order of puts, each as a whole and at one receiver.  If a process is killed,
+// the queue is as before its call or as after it.  Tensors are shared as by share_memory_(): put()
+// moves their storage into shared memory, and sender and receiver then use the same memory.
 //
-// The end.  A holder is a queue and its copies in one process, or a queue that is on its way to
-// one. When no other holder is left that could put, get() takes what is still there, and then
-// throws QueueEnded, at once; so does put() when no other holder is left that could get.  A queue
-// that only its maker has held has not ended: its threads may use it.  Each holder can do both
-// unless it was given an end: with reader() and writer() a queue ends where the whole one would
-// have to take another reader for somebody who may put.
+// A holder is a queue and its copies in one process, or a queue in transit to one.  When no other
+// holder is left that could put, get() returns the remaining items and then throws QueueEnded;
+// put() throws it when no other holder is left that could get.  A queue that only its creator has
+// held does not end: its threads may use it.  A holder counts for both sides unless it has only an
+// end: give processes reader() or writer(), so that the queue ends when the last writer or reader
+// exits.
 //
-// Waiting is bounded: QueueTimeout after `timeout`, 5 minutes unless told otherwise; zero tries
-// once.  A process that is stopped in the middle of a put() holds up other puts until they time
-// out.
+// A fork is a holder too.  If another thread forks while a queue is handed over by spawn(), the
+// queue lasts until that child ends or executes a program.
 //
-// Tensors are shared as by share_memory_(): put() moves their storage into shared memory if it is
-// not there yet, and the sender's tensor and the receiver's have the same memory from then on. What
-// cannot be shared is refused as there, and nothing is put.
-//
-// Descriptors: a queue holds four, each storage on its way and each one received another
-// one; the kernel allows a user as many under way as `ulimit -n` says.
-//
-// Threads: any, at the same time.  fork(): the child is a holder of its own.  A child that another
-// thread forks while this one hands a queue over (spawn()) has that message too: the queue does not
-// end before the child has ended, or executed a program.
-//
-// As torch.multiprocessing.Queue (torch/multiprocessing/queue.py), where get() hangs when the
-// others have died.
+// Thread safety: any thread, at the same time.
+// Cost: four descriptors per queue, and one per storage in transit or received.  The kernel limits
+// a user's descriptors in transit to `ulimit -n`.
+// PyTorch source: torch/multiprocessing/queue.py, where get() hangs if the other processes have
+// died.
 #pragma once
 
 #include <chrono>
@@ -51,12 +42,12 @@
 
 namespace distrun {
 
-// Nobody is left at the other side of a queue.
+// No process is left at the other side of the queue.
 class QueueEnded : public c10::DistError {
   using DistError::DistError;
 };
 
-// A queue was empty, or full, for too long.
+// The queue was empty, or full, for too long.
 class QueueTimeout : public c10::DistError {
   using DistError::DistError;
 };
@@ -68,37 +59,58 @@ struct TensorQueueAccess;
 
 class TensorQueue {
  public:
+  // Zero tries once.
   using Timeout = std::chrono::milliseconds;
+  // The default timeout.
   static constexpr Timeout kTimeout = std::chrono::minutes(5);
 
+  // One message.
   struct Item {
     Item() = default;
+    // Converts from one tensor, or from a list of tensors with a text.
     Item(at::Tensor tensor) : tensors{std::move(tensor)} {}
     Item(std::initializer_list<at::Tensor> list) : tensors(list) {}
     Item(std::vector<at::Tensor> list, std::string bytes = "")
         : tensors(std::move(list)), text(std::move(bytes)) {}
 
-    std::vector<at::Tensor> tensors;
-    std::string text;  // Any bytes.
+    std::vector<at::Tensor> tensors;  // Shared, not copied.
+    std::string text;                 // Any bytes, which are copied.
   };
 
-  // 1 to 256 items; more where the kernel lets sockets have larger buffers (net.core.wmem_max),
-  // else c10::ValueError.  The name is for messages.
+  // Creates a queue for `capacity` items.  The name is for messages.
+  //
+  // Throws: c10::ValueError unless the capacity is 1 to 256, or more if the kernel allows larger
+  // socket buffers (net.core.wmem_max).
   explicit TensorQueue(std::size_t capacity, std::string name = "");
 
-  // Waits for a place.
+  // Adds an item.
+  //
+  // Blocks: while the queue is full or another process is putting, at most `timeout`.  A process
+  // that is stopped within put() blocks the others.
+  // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a reader(), and as share_memory_()
+  // if a tensor cannot be shared.  Nothing is added then.
   void put(const Item& item, Timeout timeout = kTimeout) const;
 
-  // Waits for an item.
+  // Takes the next item.
+  //
+  // Blocks: while the queue is empty, at most `timeout`.
+  // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a writer().
   Item get(Timeout timeout = kTimeout) const;
 
-  // The items that are in it now.
+  // Returns the number of items in the queue.
   std::size_t size() const;
+  // Returns the most items that it holds.
   std::size_t capacity() const;
+  // Returns its name.
   const std::string& name() const;
 
-  // A holder of its own that can only get, or only put; the other call is a c10::ValueError.
+  // Returns another holder that can only get.
+  //
+  // Throws: c10::ValueError if this is a writer().
   TensorQueue reader() const;
+  // Returns another holder that can only put.
+  //
+  // Throws: c10::ValueError if this is a reader().
   TensorQueue writer() const;
 
  private:

@@ -1,9 +1,9 @@
-// What a distributed test is to the runner: its id, how many ranks it has, and what it needs.
+// Describes a distributed test to the runner: its id, its ranks and its needs.
 //
 //     TestInfo test{.id = "gloo.CommTest.test_sum", .needs = {.ranks = 4}};
 //     parts_of(test.id).suite;  // "gloo"
 //
-// A test binary says what tests it has as a list of these, in JSON (test_list_json.h).
+// A test program prints a list of these as JSON.
 #pragma once
 
 #include <chrono>
@@ -17,34 +17,38 @@
 
 namespace distrun {
 
+// The most ranks that a test may have.
 inline constexpr int kRanksMax = 4096;
 
-// What a test needs, and what it promises.  Every field has a default: name those that differ.
+// The needs of a test.  Name the fields that differ from their defaults.
 struct TestNeeds {
   int ranks = 1;  // At most kRanksMax.
-  // 0, or not less than `ranks`: any number from `ranks` to this one will do (--nproc).
+  // 0, or at least `ranks`: the test runs with any number of ranks up to this one (--nproc).
   int ranks_max = 0;
-  int min_gpus = 0;  // Fewer, and it is skipped before anything is started.
-  std::vector<std::string> backends = {"gloo"};  // It runs with the first, unless --backend says.
-  std::optional<std::chrono::milliseconds> timeout =
-      {};                  // Above 0, at most 1e12 ms; none: the runner's.
-  bool exclusive = false;  // No other test beside it.
-  // How ranks are to end that are not to pass: rank 1 of a fault test is to be killed.
+  int min_gpus = 0;                              // With fewer GPUs the test is skipped.
+  std::vector<std::string> backends = {"gloo"};  // The first is used, unless --backend is given.
+  // Positive, at most 1e12 ms.  Not set: the runner's timeout.
+  std::optional<std::chrono::milliseconds> timeout = {};
+  bool exclusive = false;  // No other test runs at the same time.
+  // How these ranks end, if not normally, in a fault test.
   std::map<int, ProcessEnd> expected_ends = {};
 };
 
+// A test.
 struct TestInfo {
-  std::string id;  // "suite.Class.test"
-  TestNeeds needs;
-  std::string file;  // Where it is written.
-  int line = 0;
+  std::string id;    // "suite.Class.test"
+  TestNeeds needs;   // Its needs.
+  std::string file;  // The source file that defines it,
+  int line = 0;      // and the line.
 };
 
+// The parts of an id.
 struct TestIdParts {
+  // "suite", "Class", "test".
   std::string_view suite, test_class, name;
 };
 
-// Of "suite.Class.test"; what is not there is empty.
+// Splits an id; missing parts are empty.
 TestIdParts parts_of(std::string_view id);
 
 }  // namespace distrun

@@ -1,5 +1,5 @@
-// Distributed tests: GoogleTest tests that every rank of a group runs, each in a process of its
-// own, and that pass where all ranks pass.
+// Distributed tests: GoogleTest tests that every rank of a group runs in its own process.  A test
+// passes if every rank passes.
 //
 //     #include <ATen/ops/full.h>
 //     #include <distrun/collectives.h>
@@ -15,7 +15,7 @@
 //       EXPECT_TENSORS_EQUAL(sum, at::full({3}, 6));
 //     }
 //
-// Its id is "mine.SumTest.test_sum".  The program gets its main() from distrun::testing_main:
+// Its id is "mine.SumTest.test_sum".  distrun::testing_main has the program's main():
 //
 //     find_package(distrun REQUIRED COMPONENTS testing)
 //     add_executable(my_tests sum_test.cc)
@@ -23,36 +23,33 @@
 //
 //     distrun test --binary build/my_tests mine
 //
-// The class is a GoogleTest fixture: SetUp() and TearDown() run on every rank.  It is named without
-// namespaces, as its name becomes a part of others.  The needs have to be there: {} where nothing
-// differs from TestNeeds' defaults.  Files of tests are sources of the program itself, or of an
-// object library: those of a static library the linker leaves out, for nobody calls a test.
+// Tests are sources of the program or of an object library: a linker drops them from a static
+// library.  The fixture's SetUp() and TearDown() run on every rank.  Its name has no namespaces,
+// because it becomes part of other names.
 //
-// EXPECT_*, ASSERT_*, SCOPED_TRACE, GTEST_SKIP work as everywhere; testing/tensors.h and
-// testing/throws.h, which this header includes, have more of them.  A rank that makes no assertion
-// fails: a file that asserts includes this header, not <gtest/gtest.h> alone, which does not count.
-// A skip is all ranks' or it is an error; what the runner can know (GPUs, backends) belongs into
-// the needs, which it looks at before anything is started.
+// EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual; testing/tensors.h and
+// testing/throws.h, which this header includes, add more.  A rank without any assertion fails.
+// Include this header wherever a test asserts: assertions with <gtest/gtest.h> alone are not
+// counted.  A skip on some ranks only is an error.  Put what the runner can check (GPUs, backends)
+// into the needs, so that it skips the test before it starts processes.
 //
-// A test of faults says in its needs how ranks are to end, and in its body what the others are to
-// notice, and when:
+// A fault test says in its needs how ranks end, and in its body what the others notice, and when:
 //
 //     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
 //                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
 //       distrun::init_process_group();
-//       rendezvous();  // Or rank 1 may be gone while the others still connect.
+//       rendezvous();  // Otherwise rank 1 may die while the others still connect.
 //       if (rank() == 1) ::raise(SIGKILL);
 //       at::Tensor x = at::ones({3});
 //       EXPECT_THROWS_WITHIN(distrun::all_reduce(x), std::chrono::seconds(5), c10::Error, "");
 //     }
 //
-// Before its body a rank has: RANK, LOCAL_RANK, WORLD_SIZE, DISTRUN_INIT_METHOD (a file of its
-// test's own, so init_process_group() works), a current folder of its own, which is TMPDIR too and
-// empty, /dev/null as stdin, and torch::manual_seed(1234).  After it the process ends by _exit():
-// what static objects would do at the end does not happen.
+// Each rank starts with RANK, LOCAL_RANK, WORLD_SIZE and DISTRUN_INIT_METHOD (a file for this test,
+// so init_process_group() works), an empty folder as current folder and TMPDIR, /dev/null as stdin,
+// and torch::manual_seed(1234).  It ends with _exit(), so static objects are not destroyed.
 //
-// Nothing at namespace scope of a test program may start a thread, run a tensor operation or touch
-// a GPU: the processes are forks of one that has loaded LibTorch, and that refuses to go on then.
+// The processes are forks of one that has loaded LibTorch.  It refuses to run tests if code at
+// namespace scope starts a thread, runs a tensor operation or uses a GPU.
 #pragma once
 
 #include <string>
@@ -69,31 +66,35 @@
 
 namespace distrun {
 
-// What a rank of a test has at hand.
+// The base class of fixtures.
 class DistributedTest : public ::testing::Test {
  public:
-  // Of this rank, and of how many.
+  // Returns this rank's number.
   static int rank();
+  // Returns the number of ranks.
   static int world_size();
 
-  // "gloo", unless --backend said otherwise.
+  // Returns the backend to test: "gloo" unless --backend names another.
   static const std::string& backend();
 
-  // A path in the folder that all ranks of this test share; it is empty when the test begins.
+  // Returns a path in the folder that the ranks of this test share.  It is empty at the start.
   static std::string shared_path(const std::string& name);
 
-  // The store of the ranks of this test: a c10d::FileStore.  Another name, another store; the same
-  // name, the same object.
+  // Returns a c10d::FileStore that the ranks of this test share: one per name, always the same
+  // object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 
-  // Returns when every rank has come to `place`.  Unlike a barrier() it is by a file: whoever has
-  // returned from it can die, and the others return all the same.
+  // Waits for all ranks.  It uses a file, not a collective: a rank that has returned may die, and
+  // the others return all the same.
+  //
+  // Blocks: until every rank has called it with this `place`.
   static void rendezvous(const std::string& place = "here");
 };
 
 namespace internal {
 
-// "suite.Class", and into the list that the test host shows.  Lives as long as the program.
+// Adds a test to the list that the test host prints.  Returns "suite.Class", which lives as long as
+// the program.
 const char* note_test(const char* suite, const char* test_class, const char* name,
                       const TestNeeds& needs, const char* file, int line);
 
@@ -108,7 +109,8 @@ int register_test(const char* suite, const char* test_class, const char* name,
 }  // namespace internal
 }  // namespace distrun
 
-// (suite, Class, name, {needs}): the needs, a TestNeeds, may hold commas, so they come last.
+// Defines a test: (suite, Class, name, {needs}), where {needs} is a TestNeeds; {} if its defaults
+// fit.
 #define DISTRIBUTED_TEST(suite, Class, name, ...)                                      \
   class suite##_##Class##_##name##_Test : public Class {                               \
    private:                                                                            \

@@ -1,13 +1,14 @@
-// Graph is what trace() has recorded (distrun/trace.h): a list of nodes in the order in which they
-// ran, each with the values it was given and those who use its own.  As a torch.fx.Graph; it is
-// only read, and lives as long as its Trace.
+// The graph that trace() records (distrun/trace.h): a list of nodes in the order in which they ran,
+// each with its arguments and users, like a torch.fx.Graph.  It is read-only and lives as long as
+// its Trace.
 //
-//     const Node* from = graph.output().args[0].items()[0].node();    // what was returned first
+//     const Node* from = graph.output().args[0].items()[0].node();    // What was returned first.
 //     while (from->op_name() != "c10d.allreduce_") from = from->inputs().at(0);
 //
 //     for (const Node& node : graph.nodes()) names.push_back(node.name);
 //
-// Threads: any may read it.  From torch/fx/node.py and torch/fx/graph.py.
+// Thread safety: any thread may read it.
+// PyTorch source: torch/fx/node.py, torch/fx/graph.py.
 #pragma once
 
 #include <cstddef>
@@ -31,109 +32,127 @@ namespace distrun {
 
 struct Node;
 
-// What a node is given in one place: a literal, another node's value, or a list of those.
+// An argument of a node: a literal, another node's value, a list of those, or a group.
 class Argument {
  public:
-  // A number, a string, a dtype, …, and how torch.fx prints it.
+  // A number, a string, a dtype, ….
   struct Literal {
-    c10::IValue value;
-    std::string text = "None";
+    c10::IValue value;          // The value.
+    std::string text = "None";  // As torch.fx prints it.
   };
-  // A list that has values in it.
+  // A list that holds values of nodes.
   struct List {
-    std::vector<Argument> items;
-    c10::TypePtr element_type;
+    std::vector<Argument> items;  // The elements.
+    c10::TypePtr element_type;    // Their type.
   };
-  // A c10d::ProcessGroup: the trace does not keep it.
+  // A c10d::ProcessGroup, which the trace does not keep alive.
   struct Group {
-    std::string name;
-    c10::weak_intrusive_ptr<c10::intrusive_ptr_target> process_group;
+    std::string name;                                                  // LibTorch's name for it.
+    c10::weak_intrusive_ptr<c10::intrusive_ptr_target> process_group;  // The group.
   };
+  // One of these.
   using Value = std::variant<Literal, const Node*, List, Group>;
 
+  // Takes the value.
   explicit Argument(Value value) : value_(std::move(value)) {}
 
+  // Returns the value.
   const Value& value() const { return value_; }
-  // The node whose value it is; none: it is something else.
+  // Returns the node whose value it is, or null.
   const Node* node() const;
-  // What is in a list; empty: it is none.
+  // Returns the items of a list; empty for anything else.
   const std::vector<Argument>& items() const;
 
  private:
   Value value_;
 };
 
-// What a tensor is, but for its values.
+// The properties of a tensor, without its values.
 struct TensorFacts {
-  std::vector<std::int64_t> sizes, strides;  // Without strides: it is not strided.
-  c10::ScalarType dtype;
-  c10::Device device;
-  c10::Layout layout;
-  bool is_conj, is_neg;
+  std::vector<std::int64_t> sizes, strides;  // No strides if it is not strided.
+  c10::ScalarType dtype;                     // The element type.
+  c10::Device device;                        // The device.
+  c10::Layout layout;                        // Strided or a kind of sparse.
+  bool is_conj, is_neg;                      // Its conjugate and negative bits.
 
+  // Returns those of a tensor.
   static TensorFacts of(const at::Tensor& tensor);
   friend bool operator==(const TensorFacts&, const TensorFacts&) = default;
 };
 
+// A value in the graph, and how it is computed.
 struct Node {
-  // What runs, and what stands for a value: an input, and a tensor from outside of the function.
-  enum class Kind { kPlaceholder, kGetAttr, kCallFunction, kOutput };
+  // The kinds of nodes.
+  enum class Kind {
+    kPlaceholder,   // An input.
+    kGetAttr,       // A tensor from outside the function.
+    kCallFunction,  // A call.
+    kOutput         // The result.
+  };
 
-  Kind kind = Kind::kCallFunction;
-  std::string name;  // "mul_1": no other node's of the graph.
-  // Of a call "torch.ops.aten.mul.Scalar", or "operator.getitem": the n-th of several results.
-  // Of other kinds "arg0_1", "_tensor_constant0", "output".
+  Kind kind = Kind::kCallFunction;  // Its kind.
+  std::string name;                 // "mul_1": unique in the graph.
+  // A call: "torch.ops.aten.mul.Scalar", or "operator.getitem" for one of several results.  Other
+  // kinds: "arg0_1", "_tensor_constant0", "output".
   std::string target;
-  // As they were given, but for defaults at the end.  Of the output: a list, what is returned.
+  // The arguments as given, without trailing defaults.  The output's: a list of what is returned.
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;  // In the schema's order.
-  std::vector<const Node*> users;                        // Each once, in the order of the graph.
+  std::vector<const Node*> users;                        // Each once, in the graph's order.
 
-  // The operator that is called, none where that is no operator: {"aten::mul", "Scalar"}.
+  // The operator that is called, such as {"aten::mul", "Scalar"}, if any.
   std::optional<c10::OperatorName> op;
-  // Of a kGetAttr: the tensor.
+  // The tensor of a kGetAttr.
   at::Tensor constant;
-  // Of a placeholder: what the tensor was like that the trace was made with.
+  // The properties of a placeholder's tensor in the recording.
   std::optional<TensorFacts> like;
 
-  // The nodes whose values it is given, in the order in which they stand there.
+  // Returns the nodes among the arguments, in order.
   std::vector<const Node*> inputs() const;
-  // "aten.mul"; empty where there is no operator.
+  // Returns "aten.mul"; empty without an operator.
   std::string op_name() const;
 };
 
+// The nodes in the order in which they ran.
 class Graph {
  public:
   Graph() = default;
   Graph(const Graph&) = delete;
   Graph& operator=(const Graph&) = delete;
 
+  // Returns all nodes.
   const std::list<Node>& nodes() const { return nodes_; }
-  const Node& output() const { return nodes_.back(); }  // The last one.
-  const Node* find(const std::string& name) const;      // None: there is no such node.
+  // Returns the last node.
+  const Node& output() const { return nodes_.back(); }
+  // Returns the node of that name, or null.
+  const Node* find(const std::string& name) const;
 
-  // For the recorder.  Each adds a node at the end.
+  // For the recorder: appends an input.
   Node* add_placeholder(TensorFacts like);
+  // For the recorder: appends a tensor from outside.
   Node* add_constant(at::Tensor tensor);
+  // For the recorder: appends a call.
   Node* add_call(c10::OperatorName op, std::vector<Argument> args,
                  std::vector<std::pair<std::string, Argument>> kwargs = {});
+  // For the recorder: appends the index-th result of a node.
   Node* add_getitem(const Node* of, std::size_t index);
+  // For the recorder: appends the output.
   Node* add_output(std::vector<Argument> results);
 
-  // The call `node` becomes one that copies `tensor`, a constant.
+  // For the recorder: makes the call `node` copy the constant `tensor`.
   void become_copy_of(const Node* node, at::Tensor tensor);
 
  private:
   using Place = std::list<Node>::iterator;
 
   Node* insert(Place place, Node node, const std::string& name);
-  // As torch.fx makes one: "mul", "mul_1", …, and none that Python has for something else.
+  // As torch.fx names nodes: "mul", "mul_1", …, but not a name that Python reserves.
   std::string unused_name(const std::string& wanted);
 
   std::list<Node> nodes_;
   std::unordered_map<const Node*, Place> places_;
   std::set<std::string> names_;
-  std::map<std::string, int> last_numbers_;  // By what stands before the number.
+  std::map<std::string, int> last_numbers_;  // By the name before the number.
   int placeholders_ = 0, constants_ = 0;
 };
 

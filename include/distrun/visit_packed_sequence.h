@@ -1,7 +1,6 @@
-// Makes torch::nn::utils::rnn::PackedSequence known to for_each_tensor() (visit_tensors.h), for
-// modules that take or return one: include it where DistributedDataParallel is used with them.
-//
-// Its batch_sizes are left alone: they belong on the CPU.
+// Lets for_each_tensor() (visit_tensors.h) find the tensors of
+// torch::nn::utils::rnn::PackedSequence.  Include it where DistributedDataParallel runs a module
+// that takes or returns one.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -11,6 +10,7 @@
 
 namespace distrun {
 
+// Visits all tensors but batch_sizes, which belong on the CPU.
 template <class Visit>
 void visit_tensors(torch::nn::utils::rnn::PackedSequence& sequence, const Visit& visit) {
   at::Tensor data = sequence.data();

@@ -1,29 +1,29 @@
-// Finds the tensors in a value of any type: what a module's forward() takes and returns.
+// Finds the tensors in a value of any type, such as what a module's forward() takes and returns.
 //
 //     std::pair<at::Tensor, std::vector<at::Tensor>> output = …;
 //     for_each_tensor(output, [&](at::Tensor& tensor) { tensor = tensor.to(device); });
 //
-// Known are tensors, numbers, strings, std::optional, unique_ptr and shared_ptr (what they point
-// to), pair, tuple, variant, reference_wrapper, every range that holds its elements (array, vector,
-// map, …), torch::OrderedDict, and all of these within each other.  What is copied byte by byte
-// (durations, a struct of numbers) holds no tensor.  A type of your own becomes known by a function
-// beside it:
+// Supported are tensors, numbers, strings, std::optional, unique_ptr and shared_ptr (what they
+// point to), pair, tuple, variant, reference_wrapper, ranges that store their elements (array,
+// vector, map, …), torch::OrderedDict, and any nesting of these.  Trivially copyable types
+// (durations, a struct of numbers) hold no tensor.  To support your own type, write a function next
+// to it:
 //
 //     struct Output { at::Tensor logits; std::vector<at::Tensor> hidden; std::string name; };
 //
 //     template <class Visit>
 //     void visit_tensors(Output& output, const Visit& visit) {
 //       visit(output.logits);
-//       visit(output.hidden);                  // Anything that is known itself.
+//       visit(output.hidden);                  // Any supported type.
 //     }
 //
-// A type that holds none has an empty one.  For a type of somebody else's, the function is in
-// namespace distrun, as in visit_packed_sequence.h.
+// For a type without tensors the function is empty.  For a type from another library, put it into
+// namespace distrun, as visit_packed_sequence.h does.
 //
-// A type that is not known is an error of the compiler: KnowsTensors<Output> is false.  So it is
-// where a tensor could not be replaced: a const one, or those in a view that makes them.
+// Other types do not compile: KnowsTensors<Output> is false for them, and for types in which a
+// tensor cannot be replaced, such as a const one or a view that creates its elements.
 //
-// It is what torch.nn.parallel.distributed finds in lists, tuples, dicts and dataclasses.
+// PyTorch source: torch/nn/parallel/distributed.py (lists, tuples, dicts and dataclasses).
 #pragma once
 
 #include <concepts>
@@ -73,12 +73,11 @@ void TensorVisitor<Function>::operator()(Value& within) const {
   internal::visit(within, *function_);
 }
 
-// The tensors in a T can be found, and replaced.
+// The tensors in a T can be found and replaced.
 template <class T>
 concept KnowsTensors = internal::knows_tensors<std::remove_reference_t<T>>();
 
-// Calls function(tensor) for each, in the order in which they lie; undefined ones too.  It may
-// replace them.
+// Calls function(tensor) for each tensor in order, including undefined ones.  It may replace them.
 template <class Value, class Function>
 requires KnowsTensors<Value> && std::invocable<const Function&, at::Tensor&>
 void for_each_tensor(Value& value, const Function& function) { internal::visit(value, function); }

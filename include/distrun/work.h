@@ -1,16 +1,14 @@
-// Work is a collective under way: what a function returns that was called with `async_op`.
+// Work is a collective in progress: the result of a call with `async_op`.
 //
 //     Work work = all_reduce(tensor, ReduceOp::SUM, {.async_op = true});
-//     …                                     // the tensor is in use, on this and on other ranks
-//     work.wait();                          // the result is there, or an error is thrown
+//     …                                     // The tensor is in use, here and on other ranks.
+//     work.wait();                          // The result is available, or this throws.
 //
-// Dropping it abandons neither the collective nor its tensors: they are held until it has ended.
-// Cheap to copy; all copies are the same one.
+// Copies are cheap and refer to the same collective.  Dropping a Work does not cancel its
+// collective, which keeps its tensors until it ends.  In "gloo" only wait() completes a send, a
+// receive or a reduce_scatter: if nothing waits, the group keeps it and its tensors.
 //
-// In "gloo" nothing but wait() ends a send, a receive, and a reduce_scatter: it writes the output
-// of the last.  One that is dropped before is held, with its tensors, as long as the group.
-//
-// Threads: any.
+// Thread safety: any thread.
 #pragma once
 
 #include <chrono>
@@ -32,43 +30,48 @@ namespace distrun {
 
 class Work {
  public:
-  // Of a call that has waited by itself, or of a rank that is not in the group: nothing is under
-  // way, wait() returns at once.
+  // Nothing is in progress and wait() returns at once: the result of a blocking call, or of a rank
+  // outside the group.
   Work() = default;
 
-  // Something is, or was, under way.
+  // Returns whether this is the Work of a collective, in progress or ended.
   explicit operator bool() const { return static_cast<bool>(impl_); }
 
-  // Returns when the result is there.  Throws what the collective would have thrown without
-  // `async_op`, and when `timeout` is over: the collective is still under way then.  Without a
-  // `timeout` it waits as long as the group's says; with zero it does not wait.  So zero always
-  // throws for a send or a receive in "gloo", which only wait() ends.
+  // Waits for the result.
   //
-  // With a send or a receive in "gloo" the group cannot be used any more after a `timeout` other
-  // than zero; a reduce_scatter there has the group's instead.  Of other backends a work without a
-  // future is given up then.
+  // Blocks: for at most `timeout`, or the group's if it is not set.  Zero does not wait, and always
+  // throws for a send or a receive in "gloo", which only wait() completes.
+  // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.
+  // After a timeout the collective is still in progress, but a nonzero one makes the group unusable
+  // for a send or a receive in "gloo" and abandons a Work that has no future in other backends.  A
+  // reduce_scatter in "gloo" always has the group's timeout.
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
-  // It has ended, well or not: wait() returns or throws at once.  Of what only wait() ends: it has
-  // been waited for.
+  // Returns whether wait() would return or throw at once.  False for what only wait() completes,
+  // until it has been waited for.
   bool is_completed() const;
 
-  // The output tensors, where the backend tells them; wait() first.
+  // Returns the output tensors, if the backend provides them.  Call wait() first.
   std::vector<at::Tensor> result() const;
 
-  // What is there when the collective has ended: the list of its tensors, or its error.  Include
-  // <ATen/core/ivalue.h>.  For communication hooks (distrun/comm_hook.h), which go on with it.
-  // Throws where nothing is under way, and where the backend has none: "gloo" of what only wait()
-  // ends.
+  // Returns a future of the list of output tensors, for communication hooks (distrun/comm_hook.h).
+  // Include <ATen/core/ivalue.h>.
+  //
+  // Throws: c10::Error if nothing is in progress or the backend has no future, as "gloo" for what
+  // only wait() completes.
   c10::intrusive_ptr<c10::ivalue::Future> get_future() const;
 
-  // The global rank that a tensor has come from, of a receive from any; wait() first.
+  // Returns the global rank that a receive from any rank got its tensor from.  Call wait() first.
+  //
+  // Throws: c10::Error if nothing has been received.
   int source_rank() const;
 
-  // LibTorch's own: include <torch/csrc/distributed/c10d/Work.hpp>.  Null as of Work().
+  // Returns LibTorch's object, or null if nothing is in progress.  Include
+  // <torch/csrc/distributed/c10d/Work.hpp>.
   const c10::intrusive_ptr<c10d::Work>& c10d_work() const;
 
   struct Impl;
+  // For distrun's own use.
   explicit Work(std::shared_ptr<const Impl> impl) : impl_(std::move(impl)) {}
 
  private:

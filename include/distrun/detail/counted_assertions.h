@@ -1,4 +1,4 @@
-// <gtest/gtest.h>, whose assertions are counted.
+// Includes <gtest/gtest.h> and counts its assertions.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -7,7 +7,7 @@ namespace distrun::internal {
 int count_assertion();  // Returns 0.
 }
 
-// Every macro that asserts something begins with this one.
+// Every assertion macro of GoogleTest starts with this one.
 #undef GTEST_AMBIGUOUS_ELSE_BLOCKER_
 #define GTEST_AMBIGUOUS_ELSE_BLOCKER_             \
   switch (::distrun::internal::count_assertion()) \

@@ -1,4 +1,4 @@
-// Moves the tensors among a call's arguments to a device: for DistributedDataParallel.
+// Moves the tensors in a call's arguments to a device, for DistributedDataParallel.
 #pragma once
 
 #include <optional>
@@ -25,8 +25,8 @@ constexpr bool some_hold_tensors(Types<T...>) {
 template <class T>
 constexpr bool is_optional = is_specialization<std::remove_const_t<T>, std::optional>;
 
-// A copy of a T has tensors of its own, so that to move them leaves the caller's where they are.
-// What a pointer, a reference or a view leads to is the caller's.
+// A copy of a T has its own tensors: moving them leaves the caller's in place.  A pointer, a
+// reference or a view leads to the caller's.
 template <class T>
 constexpr bool holds_tensors() {
   constexpr ValueKind kind = value_kind<T>();
@@ -65,7 +65,7 @@ void move_tensors(T& value, const c10::Device& device) {
   }
 }
 
-// What is passed on for an argument: a copy where that has tensors to move, else the argument.
+// The type passed on for an argument: a copy if it has tensors to move, else the argument itself.
 template <class Argument>
 using Moved =
     std::conditional_t<holds_tensors<std::remove_cvref_t<Argument>>() &&

@@ -1,4 +1,4 @@
-// What a type is to for_each_tensor().  For visit_tensors.h.
+// Classifies types for for_each_tensor() (visit_tensors.h).
 #pragma once
 
 #include <concepts>
@@ -17,11 +17,13 @@
 
 namespace distrun {
 
-// What a visit_tensors() is given: called with anything within, it goes on there.
+// The second argument of a visit_tensors(): call it with each member that may hold tensors.
 template <class Function>
 class TensorVisitor {
  public:
+  // Will call `function` for each tensor.
   explicit TensorVisitor(const Function& function) : function_(&function) {}
+  // Visits the tensors within.
   template <class Value>
   void operator()(Value& within) const;
 
@@ -34,8 +36,8 @@ namespace internal {
 enum class ValueKind {
   kUnknown,
   kPlain,      // Holds no tensor.
-  kTensor,     // That may be replaced.
-  kOwn,        // Somebody has written visit_tensors() for it.
+  kTensor,     // May be replaced.
+  kOwn,        // Has a visit_tensors().
   kPointer,    // Optional or smart: may point to a value.
   kReference,  // std::reference_wrapper.
   kVariant,
@@ -72,7 +74,7 @@ template <class T>
 concept IsItem = requires(T& value) {
   value.key();
   value.pair();
-  {&value.value()};  // None that is made for the call.
+  {&value.value()};  // Not a temporary.
 };
 
 template <class T>
@@ -82,19 +84,19 @@ inline constexpr bool is_container<Template<T...>> = true;
 template <template <class, auto> class Template, class T, auto size>
 inline constexpr bool is_container<Template<T, size>> = true;
 
-// A container of a library's: one that a user has derived from it may have more than its elements.
-// These are there, and not made as they are asked for: what is put in their place stays.
+// A container of a library, not a user's class derived from one, which may hold more than its
+// elements.  It stores its elements, so replacing one lasts.
 template <class T>
 concept IsRange = is_container<std::remove_const_t<T>> && std::ranges::forward_range<T> &&
     std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
 
-// std::vector<bool>, std::views::iota: their elements are made, and are numbers.
+// std::vector<bool>, std::views::iota: their elements are temporary numbers.
 template <class T>
 concept IsRangeOfMadeNumbers =
     std::ranges::range<T> && !std::is_lvalue_reference_v<std::ranges::range_reference_t<T>> &&
     std::is_arithmetic_v<std::ranges::range_value_t<T>>;
 
-// Numbers, texts, and all that is copied byte by byte: a tensor counts its owners, and is not.
+// Numbers, strings and all trivially copyable types; a tensor counts its owners and is not one.
 template <class T>
 constexpr bool is_plain() {
   using Bare = std::remove_const_t<T>;
@@ -103,13 +105,13 @@ constexpr bool is_plain() {
   } else if constexpr (std::ranges::range<T>) {
     return IsRangeOfMadeNumbers<T>;
   } else {
-    // What cannot be assigned to has a reference within.
+    // A type that cannot be assigned to holds a reference.
     return std::is_trivially_copyable_v<Bare> && std::is_copy_assignable_v<Bare> &&
            !std::is_pointer_v<Bare>;
   }
 }
 
-// `T` may be const, and a tensor in it is then none that can be replaced.
+// `T` may be const; its tensors cannot be replaced then.
 template <class T>
 constexpr ValueKind value_kind() {
   using Bare = std::remove_const_t<T>;
@@ -149,7 +151,7 @@ constexpr auto element_types(std::index_sequence<i...>) {
   }
 }
 
-// Of what is within: const, or a reference, where that is.
+// The types within T, with their const and references.
 template <class T>
 constexpr auto types_within() {
   constexpr ValueKind kind = value_kind<T>();
@@ -170,7 +172,8 @@ constexpr auto types_within() {
   }
 }
 
-// `Outer`: what it is within.  A tree, a path of a file: those have no end here, and are not known.
+// `Outer` are the enclosing types.  A type within itself, such as a tree or a file's path, is not
+// supported.
 template <class T, class... Outer>
 constexpr bool knows_tensors();
 

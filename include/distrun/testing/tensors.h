@@ -4,17 +4,16 @@
 //     EXPECT_TENSORS_CLOSE(outputs, {a, b}) << "after " << n << " steps";
 //     EXPECT_TENSORS_CLOSE(x, y, {.rtol = 1e-3, .atol = 1e-3, .equal_nan = true});
 //
-// On either side stands a tensor or a list: std::vector<at::Tensor>, at::TensorList, vectors of
-// those, and on the right also {a, b} and {{a, b}, {c}}.  Lists are alike where they are of one
-// length and their members are alike, in order.  Undefined tensors are alike.
+// Each side is a tensor or a list: std::vector<at::Tensor>, at::TensorList, vectors of those, and
+// on the right also {a, b} and {{a, b}, {c}}.  Lists match if they have one length and their
+// members match in order.  Two undefined tensors match.
 //
-// Shape, dtype, layout and kind of device (not its number) have to be the same: nothing is
-// broadcast, promoted or moved.  Strides, requires_grad and whether a sparse tensor is coalesced
-// do not matter; sparse tensors are coalesced first, and then have the same indices, so that a zero
-// that is stored is not one that is left out.
+// Shape, dtype, layout and kind of device (not its index) must be the same: nothing is broadcast,
+// promoted or moved.  Strides and requires_grad do not matter.  Sparse tensors are coalesced first
+// and must then have the same indices: a stored zero differs from an absent one.
 //
-// EQUAL means equal values.  CLOSE means what torch.isclose does, by default with the tolerances of
-// TestCase.assertEqual, which are those of torch.testing.assert_close:
+// EQUAL compares values.  CLOSE compares as torch.isclose, by default with the tolerances of
+// torch.testing.assert_close, which TestCase.assertEqual uses too:
 //
 //     dtype                              rtol      atol
 //     Half, ComplexHalf                  1e-3      1e-5
@@ -23,16 +22,15 @@
 //     Double, ComplexDouble              1e-7      1e-7
 //     every other                        0         0
 //
-// So Python's assertEqual(x, y) is EXPECT_TENSORS_CLOSE(x, y), but that this one is stricter in
-// three things: NaN is not equal to NaN unless .equal_nan is given (assertEqual takes them for
-// equal, assert_close does not); layouts and kinds of device are compared; and two sparse tensors
-// that differ only in the order of what they store are alike here.  Infinities are close to
-// themselves alone.  For values that are equal and may be NaN: CLOSE with
+// So Python's assertEqual(x, y) is EXPECT_TENSORS_CLOSE(x, y), with three differences: NaN equals
+// NaN only with .equal_nan (assertEqual always equates them, assert_close does not); layouts and
+// kinds of device are compared; sparse tensors may store their elements in another order.
+// Infinities equal only themselves.  For equal values that may be NaN, use CLOSE with
 // {.rtol = 0, .atol = 0, .equal_nan = true}.
 //
-// A failure says which rank this is, where the first wrong element is and what stands there, how
-// many are wrong, and the largest absolute and relative error.  Each macro counts as one assertion
-// and takes << as GoogleTest's own do; ASSERT_* return from the function.
+// A failure names this rank, the first wrong element and its values, the number of wrong elements,
+// and the largest absolute and relative error.  Each macro counts as one assertion and takes << as
+// GoogleTest's do; ASSERT_* return from the function.
 #pragma once
 
 #include <initializer_list>
@@ -47,16 +45,19 @@
 
 namespace distrun {
 
-// Both of rtol and atol, or neither: then the defaults of the dtype.
+// The tolerances of CLOSE.
 struct TensorTolerance {
+  // Set both or neither: then the dtype's defaults apply.
   std::optional<double> rtol = std::nullopt;
   std::optional<double> atol = std::nullopt;
+  // Whether NaN equals NaN.
   bool equal_nan = false;
 };
 
-// A tensor, or a list of these.  Holds references to the tensors, as at::Tensor does.
+// One side of a comparison: a tensor, or a list of these.
 class ComparedTensors {
  public:
+  // Converts from a tensor or a list.
   ComparedTensors(const at::Tensor& tensor) : value_(tensor) {}
   ComparedTensors(at::TensorList list)
       : value_(std::vector<ComparedTensors>(list.begin(), list.end())) {}
@@ -66,8 +67,9 @@ class ComparedTensors {
   ComparedTensors(std::initializer_list<ComparedTensors> list)
       : value_(std::vector<ComparedTensors>(list)) {}
 
-  // Null where it is the other.
+  // Returns the tensor; null for a list.
   const at::Tensor* tensor() const { return std::get_if<at::Tensor>(&value_); }
+  // Returns the list; null for a tensor.
   const std::vector<ComparedTensors>* list() const {
     return std::get_if<std::vector<ComparedTensors>>(&value_);
   }
@@ -90,18 +92,20 @@ namespace internal {
 }  // namespace internal
 }  // namespace distrun
 
-// Braces do not hold a macro's argument together: what follows the first comma is all one.
+// Braces do not group a macro's argument, so everything after the first comma is one.
 #define DISTRUN_TENSORS_(compare, fail, actual, ...) \
   GTEST_ASSERT_(::distrun::internal::compare(#actual, #__VA_ARGS__, actual, __VA_ARGS__), fail)
 
-// (actual, expected)
+// (actual, expected): compares shapes, dtypes and values.
 #define EXPECT_TENSORS_EQUAL(actual, ...) \
   DISTRUN_TENSORS_(tensors_equal, GTEST_NONFATAL_FAILURE_, actual, __VA_ARGS__)
+// Does the same and returns from the function at a failure.
 #define ASSERT_TENSORS_EQUAL(actual, ...) \
   DISTRUN_TENSORS_(tensors_equal, GTEST_FATAL_FAILURE_, actual, __VA_ARGS__)
 
-// (actual, expected) or (actual, expected, TensorTolerance)
+// (actual, expected) or (actual, expected, TensorTolerance): compares within a tolerance.
 #define EXPECT_TENSORS_CLOSE(actual, ...) \
   DISTRUN_TENSORS_(tensors_close, GTEST_NONFATAL_FAILURE_, actual, __VA_ARGS__)
+// Does the same and returns from the function at a failure.
 #define ASSERT_TENSORS_CLOSE(actual, ...) \
   DISTRUN_TENSORS_(tensors_close, GTEST_FATAL_FAILURE_, actual, __VA_ARGS__)

@@ -4,21 +4,18 @@
 //     ASSERT_THROWS_WITH({ work->wait(); }, c10::Error, "^Timed out") << "rank 1 is gone";
 //     EXPECT_THROWS_WITHIN(all_reduce(x), std::chrono::seconds(5), c10::Error, "closed by peer");
 //
-// Holds where the statement throws a Type, or what is derived from it, and the regular expression
-// (ECMAScript) is found anywhere in its text, as with Python's assertRaisesRegex: ^ and $ anchor
-// it.  Type is std::exception or derived from it.  The text of a c10::Error is its message without
-// the C++ stack.
+// They pass if the statement throws a Type, which is std::exception or derived from it, and the
+// regular expression (ECMAScript) matches anywhere in its text, as in Python's assertRaisesRegex.
+// The text of a c10::Error is its message without the C++ stack.  A failure shows the type and text
+// of what was thrown instead.  Each macro counts as one assertion and takes << as GoogleTest's do.
 //
-// A failure tells the type and text of what was thrown instead.  Each macro counts as one assertion
-// and takes << as GoogleTest's own do.
-//
-// WITHIN is for tests of faults: a peer is gone, and this rank is to report an error in time.
-// A statement that has not returned then cannot be abandoned: so the rank ends at once, as one that
-// has failed this assertion, and tells where the statement stands.  What follows in the test is not
-// run, TearDown() neither, and what << has is not told.  The time is a bound on a time-out that has
-// to fire, not a measurement: be generous, and below the test's own time-out.  Time in which the
-// process is stopped counts.  Nothing bounds the statement where DISTRUN_TEST_DEBUGGED is set.  A
-// process that is no rank of `distrun test` ends with status 1.
+// WITHIN is for fault tests: this rank must report an error in time.  A statement that does not
+// return in time cannot be abandoned, so the rank ends at once with a failed assertion and a stack
+// that shows where the statement hangs.  The rest of the test, TearDown() and the text after << are
+// skipped.  The time bounds a timeout that must fire; it is not a measurement.  Choose it
+// generously, but below the test's own timeout; time in which the process is stopped counts.  It is
+// ignored if DISTRUN_TEST_DEBUGGED is set.  A process that is not a rank of `distrun test` exits
+// with status 1.
 #pragma once
 
 #include <chrono>
@@ -39,7 +36,7 @@ struct ThrowExpectation {
 
 ::testing::AssertionResult judge_thrown(const ThrowExpectation& expectation,
                                         const std::exception& thrown);
-// Is called in the handler of what was thrown.
+// Called in the handler of the exception.
 ::testing::AssertionResult judge_other(const ThrowExpectation& expectation);
 ::testing::AssertionResult judge_nothing(const ThrowExpectation& expectation);
 
@@ -63,7 +60,7 @@ struct TimeBound {
   int line;
 };
 
-// Calls `statement`, and passes on what it throws.  When the time is over the rank ends.
+// Calls `statement` and lets its exceptions pass.  Ends the rank when the time is over.
 void call_within(const TimeBound& bound, const ThrowExpectation& expectation,
                  const std::function<void()>& statement);
 
@@ -81,8 +78,10 @@ template <class Type>
       (::distrun::internal::throws_with<Type>([&] { statement; }, {#statement, #Type, regex})), \
       fail)
 
+// (statement, Type, regex): the statement throws a Type whose text matches.
 #define EXPECT_THROWS_WITH(statement, Type, regex) \
   DISTRUN_THROWS_WITH_(statement, Type, regex, GTEST_NONFATAL_FAILURE_)
+// Does the same and returns from the function at a failure.
 #define ASSERT_THROWS_WITH(statement, Type, regex) \
   DISTRUN_THROWS_WITH_(statement, Type, regex, GTEST_FATAL_FAILURE_)
 
@@ -91,8 +90,9 @@ template <class Type>
                     {time, __FILE__, __LINE__}, [&] { statement; }, {#statement, #Type, regex})), \
                 fail)
 
-// (statement, time, Type, regex): the time is a std::chrono duration.
+// (statement, time, Type, regex): it throws within a std::chrono duration.
 #define EXPECT_THROWS_WITHIN(statement, time, Type, regex) \
   DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_NONFATAL_FAILURE_)
+// Does the same and returns from the function at a failure.
 #define ASSERT_THROWS_WITHIN(statement, time, Type, regex) \
   DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_FATAL_FAILURE_)
