@@ -4,7 +4,7 @@
 //     AttemptRun run(io, host, leaked, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
 //     run.interrupt();                     // on_end comes all the same
-//     run.pause();  …;  run.resume();      // what lies between does not count as time
+//     run.suspend();  …;  run.continue_ranks();  // the time between them does not count
 //
 // A host that leaves it without an answer is given up (TestHostProcess::give_up).
 //
@@ -56,9 +56,9 @@ class AttemptRun {
   void interrupt();
   bool has_reached_host() const;  // It knows of a rank.
   // A rank that is being forked stops as soon as it is known.
-  void pause();
+  void suspend();
   bool all_are_known() const;
-  void resume();
+  void continue_ranks();
 
   // What the host says; the keys are this run's.
   void forked(const RankForked& forked, UniqueFd pidfd);

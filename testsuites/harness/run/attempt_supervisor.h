@@ -35,12 +35,12 @@ struct RankAnswered {
   int rank;
 };
 struct AttemptInterrupted {};
-struct AttemptPaused {  // Its ranks have been stopped for so long, and go on.
-  std::chrono::steady_clock::duration how_long;
+struct AttemptContinued {  // After its ranks were stopped.
+  std::chrono::steady_clock::duration suspended_for;
 };
 struct AttemptTick {};
 using AttemptEvent =
-    std::variant<RankSeenToEnd, RankAnswered, AttemptInterrupted, AttemptPaused, AttemptTick>;
+    std::variant<RankSeenToEnd, RankAnswered, AttemptInterrupted, AttemptContinued, AttemptTick>;
 
 // Actions, in this order.
 struct AskWhere {  // Its time is over.
@@ -83,7 +83,7 @@ class AttemptSupervisor {
   void handle(const RankSeenToEnd& event, TimePoint now);
   void handle(const RankAnswered& event, TimePoint now);
   void handle(const AttemptInterrupted& event, TimePoint now);
-  void handle(const AttemptPaused& event, TimePoint now);
+  void handle(const AttemptContinued& event, TimePoint now);
   void handle(const AttemptTick& event, TimePoint now);
   void ask(TimePoint now);
   void end_all(TimePoint now);

@@ -78,8 +78,8 @@ TEST_F(AttemptSupervisorTest, ThenThereIsTheTimeOutAgain) {
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(260));
 }
 
-TEST_F(AttemptSupervisorTest, APauseDoesNotCount) {
-  EXPECT_THAT(step(AttemptPaused{seconds(7)}), IsEmpty());
+TEST_F(AttemptSupervisorTest, TimeSuspendedDoesNotCount) {
+  EXPECT_THAT(step(AttemptContinued{seconds(7)}), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67));
   EXPECT_THAT(step(RankSeenToEnd{0, kFailed}, seconds(66) + milliseconds(500)), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67)) << "the time-out comes first";
@@ -157,7 +157,7 @@ TEST_F(AttemptSupervisorTest, AnAnswerOfOneThatIsNotAskedMeansNothing) {
 TEST_F(AttemptSupervisorTest, BehindTheEndNothingComes) {
   for (const int rank : {0, 1, 2}) step(RankSeenToEnd{rank, kPassed});
   const std::vector<AttemptEvent> late = {RankSeenToEnd{0, kFailed}, RankAnswered{0},
-                                          AttemptInterrupted{}, AttemptPaused{seconds(1)},
+                                          AttemptInterrupted{}, AttemptContinued{seconds(1)},
                                           AttemptTick{}};
   for (const AttemptEvent& event : late) EXPECT_THAT(step(event), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);

@@ -13,7 +13,7 @@
 #include "testsuites/harness/run/host_pool.h"
 #include "testsuites/harness/run/leaked_rank_processes.h"
 #include "testsuites/harness/run/result_ledger.h"
-#include "testsuites/harness/run/run_pause.h"
+#include "testsuites/harness/run/run_suspension.h"
 #include "testsuites/harness/run/test_queue.h"
 
 namespace distrun {
@@ -40,7 +40,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                .losses_max = options.host_losses_max},
               handlers()),
         reaper(io, [this](pid_t child) { return hosts.has(child); }),
-        pause(std::make_shared<RunPause>(io, [this] { return all_are_known(); })) {
+        suspension(std::make_shared<RunSuspension>(io, [this] { return all_are_known(); })) {
     reaper.begin();
   }
 
@@ -55,7 +55,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   ChildReaper reaper;
   LeakedRankProcesses leaked;
   std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item of the queue.
-  std::shared_ptr<RunPause> pause;
+  std::shared_ptr<RunSuspension> suspension;
   Clock::time_point begun;
   std::optional<std::string> why_not_run;  // Once it is stopping.
   Phase phase = Phase::kLoading;
@@ -66,12 +66,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
             .on_forked =
                 [this](const RankForked& forked, UniqueFd pidfd) {
                   if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
-                  pause->look();
+                  suspension->look();
                 },
             .on_not_forked =
                 [this](const RankNotForked& not_forked) {
                   if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
-                  pause->look();
+                  suspension->look();
                 },
             .on_ended =
                 [this](const RankEnded& rank) {
@@ -147,7 +147,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void go_on() {
-    while (const auto item = pause->is_on() ? std::nullopt : queue.take()) {
+    while (const auto item = suspension->is_on() ? std::nullopt : queue.take()) {
       const std::size_t program = queue.at(*item).plan.program;
       if (hosts.is_ready(program)) {
         begin(*item);
@@ -186,7 +186,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         io, hosts.process(plan.program), leaked, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     run->begin();
-    if (pause->is_on()) run->pause();
+    if (suspension->is_on()) run->suspend();
     if (interrupted) run->interrupt();  // The handler of AttemptBegun may have interrupted the run.
   }
 
@@ -251,9 +251,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   // Of a rank that is being forked, nothing is known yet that could be stopped.
-  void begin_pause(std::function<void()> on_paused) {
-    for_each_run([](std::size_t, AttemptRun& run) { run.pause(); });
-    pause->begin(std::move(on_paused));
+  void suspend(std::function<void()> on_suspended) {
+    for_each_run([](std::size_t, AttemptRun& run) { run.suspend(); });
+    suspension->begin(std::move(on_suspended));
   }
 
   bool all_are_known() const {
@@ -261,9 +261,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                        [](const auto& run) { return run.second->all_are_known(); });
   }
 
-  void resume() {
-    pause->end();
-    for_each_run([](std::size_t, AttemptRun& run) { run.resume(); });
+  void continue_run() {
+    suspension->end();
+    for_each_run([](std::size_t, AttemptRun& run) { run.continue_ranks(); });
     if (phase == Phase::kRunning) go_on();
   }
 
@@ -302,9 +302,9 @@ void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
 
 void TestRunner::interrupt() { impl_->interrupt(); }
 
-void TestRunner::pause(std::function<void()> on_paused) {
-  impl_->begin_pause(std::move(on_paused));
+void TestRunner::suspend(std::function<void()> on_suspended) {
+  impl_->suspend(std::move(on_suspended));
 }
-void TestRunner::resume() { impl_->resume(); }
+void TestRunner::continue_run() { impl_->continue_run(); }
 
 }  // namespace distrun

@@ -73,10 +73,10 @@ class TestRunner {
   // Nothing more is started, what runs is ended; on_end comes all the same.
   void interrupt();
 
-  // Stops the ranks that run, calls `on_paused` when they have been told to, and begins no test
-  // until resume(); what lies between the two does not count as their time.
-  void pause(std::function<void()> on_paused);
-  void resume();
+  // Sends SIGSTOP to every rank, then calls `on_suspended`.  Until continue_run() no test starts,
+  // and the time does not count.
+  void suspend(std::function<void()> on_suspended);
+  void continue_run();
 
  private:
   struct Impl;

@@ -89,23 +89,23 @@ bool stops(pid_t pid) {
   return false;
 }
 
-TEST_F(TestRunnerTest, APauseStopsAlsoARankThatWasBeingForked) {
-  int paused = 0;
+TEST_F(TestRunnerTest, SuspendStopsARankThatIsBeingForkedToo) {
+  int suspended = 0;
   also_ = [&](TestRunner& runner, const TestEvent& event) {
     if (!has_begun(event, "passes_when_let")) return;
-    runner.pause([&] {
-      ++paused;
+    runner.suspend([&] {
+      ++suspended;
       for (const pid_t host : children_of(::getpid())) {
         EXPECT_THAT(children_of(host), SizeIs(1));
         for (const pid_t rank : children_of(host)) EXPECT_TRUE(stops(rank));
       }
       passes_when_let_.let_one_go();
-      runner.resume();
+      runner.continue_run();
     });
   };
   EXPECT_THAT(texts(run(the({"passes_when_let", "passes"}), options())),
               ElementsAre("passes_when_let passed", "passes passed"));
-  EXPECT_EQ(paused, 1);
+  EXPECT_EQ(suspended, 1);
 }
 
 TEST_F(TestRunnerTest, WhoWasThereWhenAHostDiedIsRunAgainAloneAndToldOnce) {

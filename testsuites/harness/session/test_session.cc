@@ -241,7 +241,7 @@ class Session {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
       if (signal == SIGTSTP || signal == SIGWINCH) {
-        signal == SIGTSTP ? pause() : console_.resize(context_.columns());
+        signal == SIGTSTP ? suspend() : console_.resize(context_.columns());
         return wait_for_signal();
       }
       if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
@@ -251,10 +251,10 @@ class Session {
   }
 
   // Until the guard, who waits for this, or somebody else continues it.
-  void pause() {
-    runner_->pause([this] {
+  void suspend() {
+    runner_->suspend([this] {
       ::raise(kSelfStop);
-      runner_->resume();
+      runner_->continue_run();
     });
   }
 
