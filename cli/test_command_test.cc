@@ -256,9 +256,9 @@ TEST_F(TestCommandTest, WhyNoTestIsRunIsTold) {
             "distrun test: --failed: no test has failed in the last runs\n");
   test({"fake.Rank.fails"});
   EXPECT_EQ(why_none({"fake.Rank.passes", "--failed"}),
-            "distrun test: --failed means none of 1 test\n");
+            "distrun test: --failed matches none of 1 test\n");
   EXPECT_EQ(why_none({"fake.Rank.passes", "-k", "zzz"}),
-            "distrun test: -k zzz means none of 1 test\n");
+            "distrun test: -k zzz matches none of 1 test\n");
 }
 
 TEST_F(TestCommandTest, TheCommandThatRepeatsATestDoesSo) {
