@@ -54,7 +54,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<std::shared_ptr<RankProcess>> ranks;
-  int seen = 0;  // Ranks that have ended, or told of a failure.
+  int seen = 0;  // Ranks that have ended or reported a failure.
   bool waits_for_loss = false, finished = false, is_suspended = false;
 
   RankProcess& at(int rank) { return *ranks[static_cast<std::size_t>(rank)]; }
@@ -122,7 +122,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (waits_for_loss && !finished) finish(/*interrupted=*/false);
   }
 
-  // Not from within a pipe's handler: this may be the end of the attempt.
+  // Not from a pipe's handler: this may end the attempt.
   void rank_over(int rank) {
     const RankOutcome outcome = outcome_of(options.test.needs, rank, at(rank).facts());
     asio::post(io, [self = shared_from_this(), rank, outcome] {
@@ -141,7 +141,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void perform(const AskWhere& action) { at(action.rank).ask(); }
   void perform(const EndRank& action) { at(action.rank).end(); }
 
-  // One with the terminal is stopped by that.
+  // The terminal stops the rank that has it.
   void signal_ranks(int signal) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       if (rank != options.rank_under && !at(rank).has_ended()) at(rank).send(signal);
@@ -167,7 +167,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     step(AttemptContinued{suspended_for});
   }
 
-  // A host that does not answer may do so for another's sake: who has it knows what to do then.
+  // Another test may have blocked the host: its owner decides what follows.
   void perform(const FinishAttempt& action) {
     if (!action.interrupted && host_is_silent()) {
       waits_for_loss = true;

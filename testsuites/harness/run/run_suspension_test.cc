@@ -13,7 +13,7 @@ class RunSuspensionTest : public ::testing::Test {
         io_, [this] { return all_are_known_; }, timeout);
   }
 
-  // Handles what can be handled now.
+  // Runs the handlers that are ready.
   void poll() {
     io_.restart();
     io_.poll();
@@ -25,7 +25,7 @@ class RunSuspensionTest : public ::testing::Test {
   const std::function<void()> on_suspended_ = [this] { ++told_; };
 };
 
-TEST_F(RunSuspensionTest, IsToldFromTheLoopWhereAllAreKnown) {
+TEST_F(RunSuspensionTest, CallsBackFromTheLoopIfAllRanksAreKnown) {
   all_are_known_ = true;
   const auto its = suspension();
   its->begin(on_suspended_);
@@ -37,7 +37,7 @@ TEST_F(RunSuspensionTest, IsToldFromTheLoopWhereAllAreKnown) {
   EXPECT_FALSE(its->is_on());
 }
 
-TEST_F(RunSuspensionTest, IsToldOnceWhenTheLastIsKnown) {
+TEST_F(RunSuspensionTest, CallsBackOnceWhenTheLastRankIsKnown) {
   const auto its = suspension();
   its->begin(on_suspended_);
   poll();
@@ -52,14 +52,14 @@ TEST_F(RunSuspensionTest, IsToldOnceWhenTheLastIsKnown) {
   EXPECT_EQ(told_, 1);
 }
 
-TEST_F(RunSuspensionTest, DoesNotWaitLongerThanItsTimeOut) {
+TEST_F(RunSuspensionTest, CallsBackAfterTheTimeOut) {
   const auto its = suspension(std::chrono::milliseconds(1));
   its->begin(on_suspended_);
   io_.run_for(std::chrono::minutes(1));
   EXPECT_EQ(told_, 1);
 }
 
-TEST_F(RunSuspensionTest, MayBeginAgain) {
+TEST_F(RunSuspensionTest, CanBeginAgain) {
   all_are_known_ = true;
   const auto its = suspension();
   for (int round = 1; round <= 2; ++round) {
@@ -70,7 +70,7 @@ TEST_F(RunSuspensionTest, MayBeginAgain) {
   }
 }
 
-TEST_F(RunSuspensionTest, NothingIsToldWhenItHasEndedOrIsGone) {
+TEST_F(RunSuspensionTest, CallsNothingBackAfterEnd) {
   for (const bool is_gone : {false, true}) {
     for (const bool is_seen : {false, true}) {
       SCOPED_TRACE(::testing::Message() << is_gone << is_seen);
@@ -88,7 +88,7 @@ TEST_F(RunSuspensionTest, NothingIsToldWhenItHasEndedOrIsGone) {
   }
 }
 
-TEST_F(RunSuspensionTest, NothingIsToldWhenItIsGoneWithoutAnEnd) {
+TEST_F(RunSuspensionTest, CallsNothingBackAfterDestruction) {
   auto its = suspension(std::chrono::milliseconds(1));
   its->begin(on_suspended_);
   all_are_known_ = true;

@@ -54,10 +54,10 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   HostPool hosts;
   ChildReaper reaper;
   LeakedRankProcesses leaked;
-  std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item of the queue.
+  std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item in the queue.
   std::shared_ptr<RunSuspension> suspension;
   Clock::time_point begun;
-  std::optional<std::string> why_not_run;  // Once it is stopping.
+  std::optional<std::string> why_not_run;  // Set once the run stops.
   Phase phase = Phase::kLoading;
   bool interrupted = false;
 
@@ -110,7 +110,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     for_each_run([&](std::size_t item, AttemptRun& run) {
       if (queue.at(item).plan.program == program) run.host_lost();
     });
-    // Not from within its handler.
+    // Deferred: the host must not be destroyed in its own handler.
     asio::post(io, [self = shared_from_this(), program] { self->replace_host(program); });
   }
 
@@ -120,7 +120,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     if (!hosts.replace(program)) give_up(program);
   }
 
-  // The tests of other programs go on.
+  // Other programs' tests continue.
   void give_up(std::size_t program) {
     on_event(TestsNoticed{hosts.given_up(program)});
     for (const std::size_t item : queue.take_waiting(program)) fail_without_host(item);
@@ -141,7 +141,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       if (!reason.empty()) finish(item, TestStatus::kSkipped, reason);
     }
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (!hosts.is_ready(i)) replace_host(i);  // It has ended since it was loaded.
+      if (!hosts.is_ready(i)) replace_host(i);  // It has ended since load().
     }
     go_on();
   }
@@ -187,7 +187,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     run->begin();
     if (suspension->is_on()) run->suspend();
-    if (interrupted) run->interrupt();  // The handler of AttemptBegun may have interrupted the run.
+    if (interrupted) run->interrupt();  // AttemptBegun's handler may have interrupted.
   }
 
   AttemptRun* run_of(std::uint64_t key) {
@@ -196,7 +196,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     return found == runs.end() ? nullptr : found->second.get();
   }
 
-  // Each that runs now; `act` may end any of them.
+  // Calls `act` for each running attempt; `act` may end any of them.
   template <class Act>
   void for_each_run(const Act& act) {
     std::vector<std::size_t> items;
@@ -230,12 +230,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     status = result.status;
     ledger.add(index, item.plan, std::move(result));
     if (status == TestStatus::kFailed && options.fail_fast && !why_not_run) {
-      on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
-      stop("a test had failed before it was started (--fail-fast)");
+      on_event(TestsNoticed{"a test failed: no more tests start (--fail-fast)"});
+      stop("not started after a failure (--fail-fast)");
     }
   }
 
-  // Those that run come to their end.
+  // Running attempts finish.
   void stop(std::string why) {
     if (!why_not_run) why_not_run = std::move(why);
     queue.stop();
@@ -246,11 +246,11 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void interrupt() {
     interrupted = true;
-    stop("the run was ended before it was started");
+    stop("the run was interrupted before the test started");
     for_each_run([](std::size_t, AttemptRun& run) { run.interrupt(); });
   }
 
-  // Of a rank that is being forked, nothing is known yet that could be stopped.
+  // A rank that is being forked cannot be stopped yet.
   void suspend(std::function<void()> on_suspended) {
     for_each_run([](std::size_t, AttemptRun& run) { run.suspend(); });
     suspension->begin(std::move(on_suspended));
