@@ -1,4 +1,4 @@
-// What a rank reports about its test: failed assertions and the collectives it ran.
+// A rank's report about its test: failed assertions and collectives.
 #pragma once
 
 #include <cstdint>

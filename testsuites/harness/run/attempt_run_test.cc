@@ -113,7 +113,7 @@ TEST_F(RankTest, DoesNotWaitForOutputThatALeakedProcessHoldsOpen) {
             "found");
 }
 
-TEST_F(RankTest, ARankThatEndsDuringTheGraceWasNotKilled) {
+TEST_F(RankTest, ARankThatEndedBeforeItsPeerFailedWasNotKilled) {
   left_expected_ = 1;
   TestRunner::Options its = options();
   its.limits.grace = its.limits.answer = milliseconds(0);

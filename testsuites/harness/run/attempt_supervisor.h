@@ -9,7 +9,7 @@
 //        │ grace for the others has passed; or an interrupt                      │
 //        └──▶ asking ──all have answered, or a time limit passed──▶ ending ──────┘
 //
-// What a rank does after it was asked does not count: the signal may have woken it up.  An
+// Results after the question do not count: the signal may have woken the rank up.  An
 // interrupt in the asking phase goes on to ending at once.
 //
 // When a rank fails or skips, its peers, which may wait for it, get a short grace instead of the

@@ -51,7 +51,7 @@ TEST_F(PipeReaderTest, ReadsToTheEnd) {
 TEST_F(PipeReaderTest, DrainReadsUntilThePipeIsEmpty) {
   const std::string much(60'000, 'x');
   write(much);
-  EXPECT_FALSE(reader_->drain()) << "somebody holds it";
+  EXPECT_FALSE(reader_->drain()) << "this process holds its other end";
   EXPECT_EQ(text_, much);
   EXPECT_FALSE(reader_->has_ended());
   write("more");
@@ -72,7 +72,7 @@ TEST_F(PipeReaderTest, ReadWhatIsThereLeavesLaterBytes) {
   EXPECT_EQ(text_, "one");
   to_.reset();
   reader_->read_what_is_there();
-  EXPECT_FALSE(reader_->has_ended()) << "its end is told by the loop";
+  EXPECT_FALSE(reader_->has_ended()) << "the loop reports its end";
   io_.run();
   EXPECT_EQ(ended_, 1);
 }

@@ -164,7 +164,7 @@ TEST_F(TestRunnerTest, DoesNotRerunTestsOfADeadHostAfterFailFast) {
       texts(run(the({"fails", "kills_its_host_when_let", "hangs_for_ever"}), its)),
       ElementsAre("fails failed", "kills_its_host_when_let failed", "hangs_for_ever failed"));
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("--fail-fast"), HasSubstr("is lost")))
-      << "nobody needs it any more";
+      << "no test needs the host any more";
 }
 
 // The first program's host ends after the first test.  When the last test fails, the host is

@@ -6,7 +6,7 @@
 //   assertion, none failed, its process exited on its own with code 0, and it leaked no process.
 //   Another exit code may come from a failure that could not be reported, or from a tool that the
 //   rank runs under.
-// - What a rank does after its time is up does not count: it timed out.
+// - Results after the deadline do not count: the rank timed out.
 // - A rank in TestNeeds::expected_ends passes if it ends in that way before its test finishes,
 //   without a failed assertion.
 // - A test is skipped if every rank skips.  If only some do, the test fails as "diverged".
@@ -46,7 +46,7 @@ struct RankFacts {
 
 AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted);
 
-// What an ended rank means for the others, from harmless to grave.
+// The effect of an ended rank on the others, from harmless to grave.
 enum class RankOutcome { kPassed, kSkipped, kFailed };
 RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts);
 
