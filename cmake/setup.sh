@@ -76,7 +76,7 @@ install_libtorch() {
   local venv=.deps/venv log=.deps/pip.log
   local ready=$venv/.ready-torch-$version
   [ ! -e "$ready" ] || return 0
-  command -v "$python" >/dev/null || die "$python is not there" "make PYTHON=… names another Python 3 (3.10 or newer)"
+  command -v "$python" >/dev/null || die "$python does not exist" "make PYTHON=… names another Python 3 (3.10 or newer)"
   mkdir -p .deps
   need_space .deps 3000 "the torch wheel"
   say "fetching LibTorch: torch $version into $venv"

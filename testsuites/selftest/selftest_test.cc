@@ -279,7 +279,7 @@ TEST_F(SelfTest, OnlyTheTestThatKilledTheHostFails) {
   const auto results = run(
       [&](const auto& tests) {
         auto all = plan(tests, "");
-        // It takes seconds to be noticed, which the other tests would have to wait.
+        // It takes seconds to notice that, and the other tests would have to wait.
         std::erase_if(all, [](const PlannedTest& one) {
           return one.test.id == "selftest.Hangs.test_stops_the_host";
         });

@@ -174,7 +174,7 @@ class Host {
   static std::optional<std::string> what_forbids_a_fork() {
     const std::string remedy =
         ": move what is at namespace scope into the test, or run it with --isolation exec";
-    // First, because the other checks may start threads.
+    // First, because operations may start threads.
     if (operations_so_far() > 0) {
       return "the test host ran a tensor operation before main()" + remedy;
     }
