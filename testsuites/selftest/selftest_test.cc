@@ -148,11 +148,9 @@ TEST_F(SelfTest, ACrashPrintsItsStack) {
 
 TEST_F(SelfTest, ARankThatExitsDuringItsTestFailsWithAnyCode) {
   expect_fails("Exits.test_0_before", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 0");
-  expect_fails("Exits.test_5", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 5");
-  expect_fails("Forks.test_0", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 0");
+               "rank 1 exited during its test: exit code 0");
+  expect_fails("Exits.test_5", RankStatus::kExited, "rank 1 exited during its test: exit code 5");
+  expect_fails("Forks.test_0", RankStatus::kExited, "rank 1 exited during its test: exit code 0");
 }
 
 TEST_F(SelfTest, NamesHungRanksWithTheirStacks) {
@@ -232,7 +230,7 @@ TEST_F(SelfTest, GarbageInTheResultChannelIsAFailure) {
 
 TEST_F(SelfTest, ClosedDescriptorsAreAFailure) {
   expect_fails("Fails.test_closes", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 0");
+               "rank 1 exited during its test: exit code 0");
 }
 
 TEST_F(SelfTest, FindsNamesAndKillsADaemon) {

@@ -40,7 +40,7 @@ std::string headline_of(const RankResult& rank) {
     case RankStatus::kTimedOut:
       return "did not end";
     case RankStatus::kExited:
-      return "ended before its test did";
+      return "exited during its test";
   }
   return "";
 }

@@ -54,7 +54,7 @@ TEST(AttemptAccountTest, SaysHowEachRankEnded) {
             "rank 0: failed: made no assertion\n"
             "rank 1: skipped: no room\n"
             "rank 2: did not end\n"
-            "rank 3: ended before its test did\n"
+            "rank 3: exited during its test\n"
             "  ended: exit code 0\n");
 }
 

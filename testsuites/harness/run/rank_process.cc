@@ -68,7 +68,7 @@ Result<std::vector<UniqueFd>> RankProcess::open(bool has_terminal) {
   read_results(std::move(result->from));
   fds.push_back(std::move(result->to));
   for (const UniqueFd& fd : fds) {
-    if (!fd) return Error{ErrorKind::kSystem, "open its descriptors: too many are open"};
+    if (!fd) return Error{ErrorKind::kSystem, "open a rank's descriptors: too many are open"};
   }
   return fds;
 }

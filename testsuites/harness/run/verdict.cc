@@ -64,7 +64,7 @@ Finding find_end(const RankFacts& facts) {
     return {RankStatus::kCrashed, describe(*facts.end)};
   }
   if (!facts.is_done) {
-    return {RankStatus::kExited, "ended before its test did: " + describe(*facts.end)};
+    return {RankStatus::kExited, "exited during its test: " + describe(*facts.end)};
   }
   if (*facts.end != ProcessEnd(ExitedWith{0})) {  // A failure may not have been reported.
     return {RankStatus::kFailed, "its test finished, but it ended with " + describe(*facts.end)};

@@ -77,7 +77,7 @@ TEST(VerdictTest, FailsIfARankExitsDuringItsTestWithAnyCode) {
     facts.is_done = false;
     facts.end = ExitedWith{code};
     expect_fails(facts, RankStatus::kExited,
-                 "rank 1 ended before its test did: exit code " + std::to_string(code));
+                 "rank 1 exited during its test: exit code " + std::to_string(code));
   }
 }
 

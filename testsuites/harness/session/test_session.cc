@@ -83,8 +83,8 @@ class Session {
     waiting_.expires_after(options_.hosts_patience);
     waiting_.async_wait([this](error_code error) {
       if (error) return;
-      tell(fmt::format("waiting for {} to list their tests",
-                       fmt::join(options_.runner.programs, " and ")));
+      tell(
+          fmt::format("waiting for the tests of {}", fmt::join(options_.runner.programs, " and ")));
     });
   }
 
@@ -142,7 +142,7 @@ class Session {
     const PlannedTest& test = plan.tests.front();
     if (!test.skip_reason.empty()) return refuse("the test is skipped: " + test.skip_reason);
     if (rank < test.ranks) return {};
-    return refuse(fmt::format("{} has the ranks 0 to {}", test.test.id, test.ranks - 1));
+    return refuse(fmt::format("{} has ranks 0 to {}", test.test.id, test.ranks - 1));
   }
 
   Result<std::vector<LoadedTest>> choose(const std::vector<LoadedTest>& loaded) {
@@ -168,7 +168,7 @@ class Session {
     if (!selected.tests.empty()) return;
     if (selection.ids && selection.ids->empty()) {
       tell(history_.runs == 0 ? "--failed: no earlier run is recorded"
-                              : "--failed: no test has failed in the last runs");
+                              : "--failed: no test failed in earlier runs");
     } else if (!selected.why_none.empty()) {
       tell(selected.why_none);
     }

@@ -122,8 +122,7 @@ TEST_F(TestSessionTest, NamesTheHostItWaitsFor) {
   options_.hosts_patience = std::chrono::milliseconds(1);
   on_err_ = [] { ::raise(SIGTERM); };
   EXPECT_EQ(status_of({}), 128 + SIGTERM);
-  EXPECT_EQ(err_,
-            "distrun test: waiting for " + options_.runner.programs[0] + " to list their tests\n");
+  EXPECT_EQ(err_, "distrun test: waiting for the tests of " + options_.runner.programs[0] + "\n");
 }
 
 TEST_F(TestSessionTest, ListsTestsInTheOrderOfExecution) {
