@@ -65,7 +65,7 @@ TEST_F(TestCommandTest, TheExitStatusSaysHowItWent) {
   EXPECT_THAT(fails.out, EndsWith("\n1 passed, 1 failed, 0 skipped\n"));
   const auto skipped = test({"fake.Rank.needs_a_gpu"});
   EXPECT_EQ(skipped.end, ProcessEnd(ExitedWith{4}));
-  EXPECT_THAT(skipped.out, HasSubstr("needs 1000 GPUs, and there are 0"));
+  EXPECT_THAT(skipped.out, HasSubstr("needs 1000 GPUs; there are 0"));
   EXPECT_EQ(test({"-k", "nothing_is_called_so"}).end, ProcessEnd(ExitedWith{4}));
 }
 
@@ -106,9 +106,10 @@ TEST_F(TestCommandTest, WhatMakesNoSenseIsWrongUsage) {
 TEST_F(TestCommandTest, ABinaryThatIsNoTestHostIsSaidSo) {
   const auto other = test_with("/bin/true", {"--list"});
   EXPECT_EQ(other.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_EQ(other.err,
-            "distrun test: the test host /bin/true is lost: it ended: exit code 0: is it a program "
-            "of distributed tests? link distrun::testing_main\n");
+  EXPECT_EQ(
+      other.err,
+      "distrun test: the test host /bin/true is lost: it ended: exit code 0: is it a test program? "
+      "link distrun::testing_main\n");
 }
 
 TEST_F(TestCommandTest, ListsWhatIsMeant) {
@@ -161,7 +162,7 @@ TEST_F(TestCommandTest, TheNumberOfRanksIsReplacedWhereTheTestAllowsIt) {
   EXPECT_THAT(three.out, HasSubstr("[rank 2] rank 2 of 3"));
   const auto too_many = test({"fake.Rank.tells_its_place", "fake.Rank.passes", "--nproc", "5"});
   EXPECT_EQ(too_many.end, ProcessEnd(ExitedWith{0}));
-  EXPECT_THAT(too_many.out, HasSubstr("tells_its_place: has 2 to 4 ranks, and --nproc is 5\n"));
+  EXPECT_THAT(too_many.out, HasSubstr("tells_its_place: takes 2 to 4 ranks; --nproc is 5\n"));
   EXPECT_THAT(too_many.out, EndsWith("\n1 passed, 0 failed, 1 skipped\n"));
 }
 
@@ -170,7 +171,7 @@ TEST_F(TestCommandTest, TheBackendIsChosenOfThoseThatATestHas) {
       test({"fake.Rank.tells_its_place", "fake.Rank.passes", "--show-output", "--backend", "fake"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
   EXPECT_THAT(result.out, HasSubstr("[rank 1] rank 1 of 2, backend fake"));
-  EXPECT_THAT(result.out, HasSubstr("fake.Rank.passes: has no backend fake, but gloo"));
+  EXPECT_THAT(result.out, HasSubstr("fake.Rank.passes: does not support backend fake, only gloo"));
   EXPECT_THAT(result.out, EndsWith("\n1 passed, 0 failed, 1 skipped\n"));
 }
 
@@ -226,7 +227,7 @@ TEST_F(TestCommandTest, WhatPassesWhenItIsTriedAgainIsFlaky) {
 TEST_F(TestCommandTest, NothingIsStartedAfterAFailureWhereThatIsWanted) {
   const auto result = test({"fake.Rank.fails", "fake.Rank.is_alone", "--fail-fast"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
-  EXPECT_THAT(result.out, HasSubstr("1 of them did not run, which counts as failed\n"));
+  EXPECT_THAT(result.out, HasSubstr("1 did not run and count as failed\n"));
 }
 
 TEST_F(TestCommandTest, RunsWhatFailedAndHasNotPassedSince) {
@@ -250,15 +251,14 @@ TEST_F(TestCommandTest, WhyNoTestIsRunIsTold) {
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{4})) << arguments[0];
     return result.err;
   };
-  EXPECT_EQ(why_none({"--failed"}), "distrun test: --failed: nothing is known of earlier runs\n");
+  EXPECT_EQ(why_none({"--failed"}), "distrun test: --failed: no earlier run is recorded\n");
   test({"fake.Rank.passes"});
-  EXPECT_EQ(why_none({"--failed"}),
-            "distrun test: --failed: no test has failed in the last runs\n");
+  EXPECT_EQ(why_none({"--failed"}), "distrun test: --failed: no test failed in earlier runs\n");
   test({"fake.Rank.fails"});
   EXPECT_EQ(why_none({"fake.Rank.passes", "--failed"}),
-            "distrun test: --failed means none of 1 test\n");
+            "distrun test: --failed matches none of 1 test\n");
   EXPECT_EQ(why_none({"fake.Rank.passes", "-k", "zzz"}),
-            "distrun test: -k zzz means none of 1 test\n");
+            "distrun test: -k zzz matches none of 1 test\n");
 }
 
 TEST_F(TestCommandTest, TheCommandThatRepeatsATestDoesSo) {

@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""`make build-times`: what a build costs from nothing, without a compiler cache.
+"""`make build-times`: measures a build from scratch, without a compiler cache.
 
-Builds into build-times/, which it removes first, in the order in which a newcomer does: what `make launcher`,
-`make demo` and `make build` make.  Prints the CPU time (user + sys) and the wall time up to each of them against its
-aim, then the CPU time of each target, and the ten files that take longest.  Packages and LibTorch have to be there.
+Builds in build-times/, which it removes first, in a newcomer's order: `make launcher`, `make demo`, `make build`.
+Prints the CPU time (user + sys) and wall time up to each of them next to its aim, then the CPU time of each target and
+the ten slowest files.  Requires the packages and LibTorch.
 
     cmake/build_times.py [LIBTORCH [TORCH_PYTHON]]
 """
@@ -19,9 +19,9 @@ import sys
 import time
 
 FOLDER = "build-times"
-# Targets, and the aim: minutes of CPU from nothing.
+# Targets, and the aim in minutes of CPU from scratch.
 STEPS = [("make launcher", ["distrun"], 2), ("make demo", ["distrun", "train_digits"], 6), ("make build", ["all"], 20)]
-# The target that an object or unity file belongs to.
+# The target of an object or unity file.
 OF_TARGET = re.compile(r"(?:^|/)CMakeFiles/([^/]+)\.dir/")
 
 
@@ -47,10 +47,10 @@ def main() -> int:
     environment = os.environ | {"DISTRUN_BUILD_LOG": str(log), "CCACHE_DISABLE": "1"}
     begin, cpu_before = time.monotonic(), cpu_of_children()
     subprocess.run(["cmake", "--preset", "release", "-B", FOLDER, *settings], check=True, stdout=subprocess.DEVNULL)
-    print("CPU min  aim  wall min  from nothing")
+    print("CPU min  aim  wall min  from scratch")
     for step, targets, aim in STEPS:
         if step == "make demo" and len(sys.argv) < 2:
-            print("no LibTorch: what needs one is left out")
+            print("no LibTorch: skips what needs it")
             targets = ["all"]
         subprocess.run(["ninja", "-C", FOLDER, "--quiet", *targets], check=True, env=environment)
         cpu, wall = (cpu_of_children() - cpu_before) / 60, (time.monotonic() - begin) / 60
@@ -63,7 +63,7 @@ def main() -> int:
         by_target[found.group(1) if found else f"{pathlib.Path(output).name} (linking)"] += float(user) + float(system)
         by_file.append((float(user) + float(system), output))
     print_table([(seconds, name) for name, seconds in by_target.most_common() if seconds >= 1], "CPU s     target")
-    print_table(sorted(by_file, reverse=True)[:10], "CPU s     the ten dearest files")
+    print_table(sorted(by_file, reverse=True)[:10], "CPU s     the ten slowest files")
     return 0
 
 

@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# `make check`: format, the include rule, clang-tidy, installed shared libraries, and the tests under sanitizers.
+# `make check`: format, include rule, clang-tidy, installed shared libraries, and tests under sanitizers.
 #
 #   cmake/check.sh         everything
-#   cmake/check.sh quick   format, the include rule, and clang-tidy for what has changed lately
+#   cmake/check.sh quick   format, include rule, and clang-tidy for recent changes
 #
-# Environment: LIBTORCH (that of .deps/venv), TORCH_PYTHON (a Python that can import torch).
+# Environment: LIBTORCH (default: that of .deps/venv), TORCH_PYTHON (a Python that can import torch).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 jobs=$(nproc)
@@ -22,7 +22,7 @@ git ls-files -z '*.sh' .ci/run | xargs -0 -n 1 bash -n
 
 say "reading each file alone (clang-tidy; tests: the compiler)"
 cmake/configure.sh dev build-tidy "DISTRUN_LIBTORCH=$torch"
-ninja -C build-tidy --quiet build.ninja  # The list of sources, if a CMakeLists.txt has changed.
+ninja -C build-tidy --quiet build.ninja  # Updates the list of sources after a CMakeLists.txt changes.
 if [ "${1-}" = quick ]; then
   exec python3 -B cmake/tidy.py changed
 fi

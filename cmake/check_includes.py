@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
 """Checks every #include of the project against the architecture: an include only points down.
 
-FOLDERS lists the folders, lowest first, and each folder's rooms, lowest first.  A file may include what is in its own
-room and below it.  A header in include/distrun/ belongs to the folder whose CMakeLists.txt lists it under HEADERS, and
-there to the room that holds the .cc file of its name, or to the one that PUBLIC names.  `--rooms` prints each file's.
+FOLDERS lists the folders and their rooms, lowest first.  A file may include its own room and those below it.  A header
+in include/distrun/ belongs to the folder whose CMakeLists.txt lists it under HEADERS, and there to the room with
+the .cc file of its name, or to the room that PUBLIC names.  `--rooms` prints each file's.
 
 Besides:
 - public headers include public headers only, and every include/distrun/*.h is installed by a HEADERS list;
-- the folders that are linked into `distrun` include nothing of LibTorch;
-- files in test/ folders are included by tests only.
+- folders that `distrun` links include nothing of LibTorch;
+- only tests include files in test/ folders.
 """
 
 import pathlib
@@ -42,16 +42,16 @@ PUBLIC = {
     "detail/move_arguments.h": "parallel/ddp",
     "detail/value_kind.h": "parallel/ddp",
 }
-# They may use everything and nothing may use them.
+# Folders that may use everything and that nothing may use.
 TOP = ["examples", "bench", "cmake"]
-# Linked into distrun: nothing of LibTorch here, and of testsuites/ only the harness.
+# Linked into distrun, so without LibTorch; of testsuites/ only the harness.
 WITHOUT_LIBTORCH = ("common/", "store/", "launcher/", "cli/", "testsuites/harness/")
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2|gloo)/")
 INCLUDE = re.compile(r'\s*#\s*(?:include|import)\s*(["<])([^">]+)[">]')
 
 
 def levels() -> dict[str, int]:
-    """Each room's place, lowest first: "common" and "common/text" are names of rooms."""
+    """The level of each room, such as "common" or "common/text"; the lowest is 0."""
     places = [(folder, room if isinstance(room, tuple) else (room,)) for folder, rooms in FOLDERS.items() for room in rooms]
     return {folder if room == "." else f"{folder}/{room}": place
             for place, (folder, siblings) in enumerate(places) for room in siblings}
@@ -62,7 +62,7 @@ def is_of_tests(file: str) -> bool:
 
 
 def public_headers() -> dict[str, str]:
-    """Each public header that a CMakeLists.txt lists, and the folder of that."""
+    """The public headers in HEADERS lists, and the folders of those lists."""
     found = {}
     for lists in ROOT.glob("*/**/CMakeLists.txt"):
         for block in re.findall(r"^\s*HEADERS\b([^()]*?)(?=\n\s*[A-Z_]{4,}\b|\))", lists.read_text(), re.M):
@@ -77,13 +77,13 @@ class Tree:
         self.public = public_headers()
 
     def room_of(self, file: str) -> str | None:
-        """The room of a file by its path from the root; None if it has none."""
+        """The room of a file, by its path from the root; None if it has none."""
         if file.startswith("include/distrun/"):
             return self.room_of_public(file.removeprefix("include/distrun/"))
         folder = str(pathlib.PurePosixPath(file).parent)
         while folder not in self.levels:
             parent = str(pathlib.PurePosixPath(folder).parent)
-            # The folder's own level, where it has only rooms: that of its highest (its tests, its CMakeLists.txt).
+            # A folder's own files (tests, CMakeLists.txt) are at the level of its highest room.
             if parent == ".":
                 rooms = [name for name in self.levels if name.startswith(folder + "/")]
                 return max(rooms, key=self.levels.get) if rooms else (folder if folder in TOP else None)
@@ -108,7 +108,7 @@ class Tree:
         if LIBTORCH.match(target):
             return f"brings LibTorch into {room}/" if f"{room}/".startswith(WITHOUT_LIBTORCH) else ""
         if not quoted and not target.startswith("distrun/") and target not in self.files:
-            return ""  # The system's, or a library's.
+            return ""  # A system or library header.
         path = f"include/{target}" if target.startswith("distrun/") else target
         if file.startswith("examples/library/") and f"examples/library/{target}" in self.files:
             return ""  # A user's project.
@@ -120,7 +120,7 @@ class Tree:
             return "is for tests only"
         other = self.room_of(path)
         if other is None:
-            return ""  # Reported once, for the header itself.
+            return ""  # Reported for the header itself.
         folder, of_folder = room.split("/")[0], other.split("/")[0]
         if folder == "cli" and of_folder == "testsuites" and not other.startswith("testsuites/harness/"):
             return "is not of testsuites/harness/, which is all that distrun links"

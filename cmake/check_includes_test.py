@@ -1,4 +1,4 @@
-"""Tests the include rule: the tree keeps it, and includes that break it are found."""
+"""Tests the include rule: the tree obeys it, and violations are found."""
 
 import unittest
 

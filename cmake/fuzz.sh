@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Looks for bytes that break the store's parser or table, with libFuzzer and the sanitizers.
+# Searches for bytes that break the store's parser or table, with libFuzzer and sanitizers.
 #
-#   cmake/fuzz.sh             for FUZZ_SECONDS (600); what is found on the way is kept in build-fuzz/corpus
-#   cmake/fuzz.sh minimise    adds to store/fuzz/corpus what of that reaches code that it does not
+#   cmake/fuzz.sh             for FUZZ_SECONDS (600); keeps inputs that reach new code in build-fuzz/corpus
+#   cmake/fuzz.sh minimise    adds those of them to store/fuzz/corpus that reach code it does not reach yet
 #
-# An input that breaks it lies in build-fuzz/artifacts afterwards: put it into store/fuzz/corpus with the repair.
+# Inputs that break it are in build-fuzz/artifacts; add them to store/fuzz/corpus with the fix.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 seconds=${FUZZ_SECONDS:-600}
@@ -23,7 +23,7 @@ case ${1-} in
     say "fuzzing the store for $seconds s"
     if ! build-fuzz/store_fuzz "${options[@]}" -dict=store/fuzz/store.dict -max_total_time="$seconds" -print_final_stats=1 \
       build-fuzz/corpus store/fuzz/corpus >build-fuzz/fuzz.log 2>&1; then
-      # From the first word of what went wrong: behind it lies much that is of less use.
+      # Start at the first error; the output before it matters less.
       grep -a -m 1 -A 30 -e 'store_fuzz: it does' -e 'runtime error:' -e 'ERROR: ' build-fuzz/fuzz.log >&2 ||
         tail -n 30 build-fuzz/fuzz.log >&2
       say "error: an input breaks the store; again: build-fuzz/store_fuzz $(ls -t build-fuzz/artifacts/* 2>/dev/null | head -n 1)"

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Installs distrun into a folder of its own, builds a program of examples/library against that, and
-# runs it on two workers; the program of tests by `distrun test`, which has to have its own suites, too.
+# Installs distrun into a temporary folder, builds a program of examples/library against it, and runs the program on two
+# workers; the test program runs under `distrun test`, which must also list its own suites.
 #
 #   cmake/install_test.sh BUILD store|backends|sharing|parallel|testing|own_common|python_module [LIBTORCH [TORCH_PYTHON]]
 set -euo pipefail
@@ -12,15 +12,15 @@ trap 'rm -rf "$folder"' EXIT
 quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
 
 quietly cmake --install "$build" --prefix "$folder/prefix"
-# The public headers are one folder.
+# The public headers are in one folder.
 [ "$(ls "$folder/prefix/include")" = distrun ]
-# No CMAKE_BUILD_TYPE: it is to compile, to link and to run, not to be fast.
+# Without CMAKE_BUILD_TYPE: the program need not be fast.
 quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY="$library" -DDISTRUN_LIBTORCH="$libtorch"
 quietly cmake --build "$folder/build"
 
 if [ "$library" = testing ]; then
-  export XDG_CACHE_HOME="$folder"  # The history of tests is the user's.
+  export XDG_CACHE_HOME="$folder"  # Keeps the user's history of tests.
   said=$("$folder/prefix/bin/distrun" test --binary "$folder/build/use_testing") || { printf '%s\n' "$said"; exit 1; }
   printf '%s\n' "$said"
   [ "$(tail -n 1 <<<"$said")" = '1 passed, 0 failed, 0 skipped' ]
@@ -42,7 +42,7 @@ if [ "$library" = sharing ]; then
 fi
 if [ "$library" = parallel ]; then
   [ "$(sort <<<"$said")" = $'rank 0: 3.00 x + 1.00\nrank 1: 3.00 x + 1.00' ]
-  # README shows this program, without what it begins with.
+  # README shows this program from its first #include on.
   cmp <(sed '/^#include <cstdio>/,$!d' examples/library/use_parallel.cc) \
     <(sed -n '/^#include <cstdio>/,/^```/p' README.md | sed '$d')
   exit

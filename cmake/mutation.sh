@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make mutation`: runs the suite `gloo` on backends that misbehave on purpose
-# (testsuites/mutation/mutation.h).  Each has to be caught, by the tests that are named here at
-# least; without one, the suite has to pass.
+# (testsuites/mutation/mutation.h).  At least the tests named here must fail with each of them; without
+# one, the suite must pass.
 #
 # Environment: BUILD (build).
 set -euo pipefail
@@ -9,13 +9,13 @@ cd "$(dirname "$0")/.."
 build=${BUILD:-build}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
-# What earlier runs have taken is the user's, not this one's.
+# Keeps the user's history of tests.
 export XDG_CACHE_HOME=$folder
 
-# run MUTATION: its results are then in $folder/results.  Returns the exit status.
+# run MUTATION: runs the suite, writes results to $folder/results, returns the exit status.
 run() { DISTRUN_MUTATION=$1 "$build/distrun" test gloo --timeout 20 >"$folder/results" 2>&1; }
 
-run '' || { cat "$folder/results" >&2; printf 'the suite does not pass by itself\n' >&2; exit 1; }
+run '' || { cat "$folder/results" >&2; printf 'the suite fails without a mutation\n' >&2; exit 1; }
 
 missed=0
 # check MUTATION TEST…
@@ -25,17 +25,17 @@ check() {
   run "$mutation" || status=$?
   printf '%-18s %s\n' "$mutation" "$(grep -c '^FAIL \[' "$folder/results" || true)"
   if [ "$status" -ne 1 ]; then
-    printf '  distrun test has ended with status %s\n' "$status"
+    printf '  distrun test exited with status %s\n' "$status"
     missed=1
   fi
   for test in "$@"; do
     grep -q "^FAIL \[.*\] gloo\.ProcessGroupGlooTest\.$test:" "$folder/results" && continue
-    printf '  %s has not failed\n' "$test"
+    printf '  %s did not fail\n' "$test"
     missed=1
   done
 }
 
-printf '%-18s %s\n' mutation 'tests that have failed'
+printf '%-18s %s\n' mutation 'failed tests'
 check wrong_root test_broadcast_basics test_reduce_basics test_gather_basics test_scatter_basics
 check dropped_wait test_broadcast_basics test_allreduce_basics test_allgather_basics \
   test_gather_basics test_scatter_basics test_reduce_scatter_tensor test_send_recv_all_to_all
@@ -43,4 +43,4 @@ check missing_division test_allreduce_average
 check stale_output test_broadcast_basics test_allreduce_basics test_allgather_basics \
   test_scatter_basics test_reduce_scatter_tensor
 check wrong_reduce_op test_allreduce_basics test_reduce_basics test_reduce_scatter_tensor
-[ "$missed" -eq 0 ] || { printf 'not every mutation was caught as it should be\n' >&2; exit 1; }
+[ "$missed" -eq 0 ] || { printf 'some mutations were not caught\n' >&2; exit 1; }

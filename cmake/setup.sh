@@ -1,27 +1,27 @@
 #!/usr/bin/env bash
-# Installs what a build needs, once.  Safe to repeat and to interrupt.
+# Installs the requirements of a build, once.  Safe to repeat and to interrupt.
 #
 #   cmake/setup.sh packages GROUP…   Debian packages of those groups in cmake/packages.txt
 #   cmake/setup.sh accelerate        the package accelerate, whose tests `make soak` runs, in .deps/accelerate; needs .deps/venv
-#   cmake/setup.sh pytest            pytest and what PyTorch's own tests take besides, in .deps/pytest; needs .deps/venv
-#   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR only looks whether that is a LibTorch
+#   cmake/setup.sh pytest            pytest and what PyTorch's tests need, in .deps/pytest; needs .deps/venv
+#   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR, only checks that DIR is a LibTorch
 #
 # Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0).
-# pip's own settings (PIP_INDEX_URL, PIP_FIND_LINKS, …) decide where wheels come from.
+# pip's settings (PIP_INDEX_URL, PIP_FIND_LINKS, …) decide where wheels come from.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 say() { printf 'distrun: %s\n' "$*" >&2; }
 die() { say "error: $1"; shift; for line in "$@"; do printf '  %s\n' "$line" >&2; done; exit 1; }
 
-# need_space DIR MIB WHAT: fails before a step that would fill the disk half-way.
+# need_space DIR MIB WHAT: fails early instead of filling the disk halfway.
 need_space() {
   local free
   free=$(df -Pm "$1" | awk 'NR == 2 { print $4 }')
   [ "$free" -ge "$2" ] || die "$3 needs $2 MiB in $1, and $free MiB are free" "free some space, then run make again"
 }
 
-# Prints the packages of the groups named that dpkg does not know as installed.
+# Prints the packages of the named groups that are not installed.
 missing_packages() {
   local wanted installed
   wanted=$(awk -v groups=" $* " '$1 !~ /^#/ && index(groups, " " $1 " ") { print $2 }' cmake/packages.txt | sort -u)
@@ -46,12 +46,12 @@ install_packages() {
   mkdir -p .deps
   need_space /usr 1500 "installing packages"
   say "installing packages: $missing"
-  # Asks for the password before the output goes to a file.
+  # Asks for the password before output goes to a file.
   if [ ${#as_root[@]} -gt 0 ] && ! "${as_root[@]}" true; then
     die "sudo refused" "as root: apt-get install --no-install-recommends $missing" "then run make again"
   fi
   local apt=("${as_root[@]}" env DEBIAN_FRONTEND=noninteractive apt-get -y -q -o DPkg::Lock::Timeout=120)
-  # An interrupted dpkg refuses every later step until this has been run.
+  # After an interrupted dpkg, every other command fails until this has run.
   "${as_root[@]}" dpkg --configure -a >"$log" 2>&1 || true
   "${apt[@]}" update >>"$log" 2>&1 || say "apt-get update failed; going on with the package lists that are here"
   # shellcheck disable=SC2086  # one word a package
@@ -76,17 +76,17 @@ install_libtorch() {
   local venv=.deps/venv log=.deps/pip.log
   local ready=$venv/.ready-torch-$version
   [ ! -e "$ready" ] || return 0
-  command -v "$python" >/dev/null || die "$python is not there" "make PYTHON=… names another Python 3 (3.10 or newer)"
+  command -v "$python" >/dev/null || die "$python does not exist" "make PYTHON=… names another Python 3 (3.10 or newer)"
   mkdir -p .deps
   need_space .deps 3000 "the torch wheel"
   say "fetching LibTorch: torch $version into $venv"
-  # A half-made environment has no pip that works; --clear makes it anew, a whole one is kept with what it has fetched.
+  # --clear replaces a broken environment, which has no working pip; a working one keeps its packages.
   if ! "$venv/bin/python3" -m pip --version >/dev/null 2>&1; then
     "$python" -m venv --clear "$venv" >"$log" 2>&1 ||
-      { tail -n 3 "$log" >&2; die "no virtual environment could be made with $python" "Debian: apt-get install python3-venv"; }
+      { tail -n 3 "$log" >&2; die "could not create a virtual environment with $python" "Debian: apt-get install python3-venv"; }
   fi
-  rm -f "$venv"/.ready-torch-*  # From here on it may hold something else.
-  # NumPy only keeps `import torch` from warning that it is missing.
+  rm -f "$venv"/.ready-torch-*  # From here on the environment may change.
+  # With NumPy, `import torch` does not warn that it is missing.
   if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >"$log" 2>&1; then
     tail -n 5 "$log" >&2
     die "pip could not install torch $version" "the whole output is in $log" \
@@ -95,7 +95,7 @@ install_libtorch() {
   touch "$ready"
 }
 
-# Beside the environment, not in it: nothing else is to find these.
+# Next to the environment, not in it, so that nothing else finds these packages.
 install_accelerate() {
   local version=1.15.0 folder=.deps/accelerate log=.deps/pip_accelerate.log
   local ready=$folder/.ready-$version
@@ -103,7 +103,7 @@ install_accelerate() {
   need_space .deps 200 "accelerate"
   say "fetching accelerate $version into $folder"
   rm -rf "$folder"
-  # Its torch is the one that is there already.
+  # It uses the torch that is already installed.
   if ! { .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" --no-deps "accelerate==$version" &&
     .deps/venv/bin/python3 -m pip install --progress-bar off --target "$folder" packaging psutil pyyaml safetensors 'huggingface_hub>=0.21'; } >"$log" 2>&1; then
     tail -n 5 "$log" >&2
@@ -112,7 +112,7 @@ install_accelerate() {
   touch "$ready"
 }
 
-# Likewise: what PyTorch's own tests take, for the benchmark that runs them.
+# The same for the packages of PyTorch's tests, which a benchmark runs.
 install_pytest() {
   local folder=.deps/pytest log=.deps/pip_pytest.log
   local ready=$folder/.ready-1

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# `make soak`: what starts processes or opens sockets, many times over.  A test that fails once is a bug.
+# `make soak`: repeats tests that start processes or open sockets.  A test that fails once is a bug.
 #
-#   cmake/soak.sh [SLICE…]     all slices, one after the other, if none is named; each takes half an hour at most
+#   cmake/soak.sh [SLICE…]     the named slices, or all, one after the other; each takes half an hour at most
 #
 #   launcher   the launcher and its processes              runner    `distrun test`, and all suites
 #   ranks      tests on several ranks                      backends  groups, collectives, the store and its clients
@@ -10,7 +10,7 @@
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
 #   store      random requests to our store and LibTorch's
 #
-# With `-busy` behind its name (`ranks-busy`) a slice runs while every core is kept busy.
+# With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
 # DISTRUN_JOIN_PATTERNS (200), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600).
@@ -20,7 +20,7 @@ build=${BUILD:-build} times=${TIMES:-20}
 python=$(sed -n 's/^DISTRUN_TORCH_PYTHON:[A-Z]*=//p' "$build/CMakeCache.txt")
 say() { printf 'distrun: %s\n' "$*" >&2; }
 
-# What earlier runs have taken is the user's, not this one's.
+# Keeps the user's history of tests.
 XDG_CACHE_HOME=$(mktemp -d)
 export XDG_CACHE_HOME
 busy=()

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Configures a project that contains distrun, by add_subdirectory(), with GoogleTest and without: CMake must find every
-# target.  Then builds the project with shared libraries; its own folder common/ must not clash with distrun's.
+# Configures a project that contains distrun through add_subdirectory(), with and without GoogleTest: CMake must find
+# every target.  Then builds it with shared libraries; its own folder common/ must not clash with distrun's.
 #
-#   cmake/subproject_test.sh DISTRUN LIBTORCH     the built program; an empty LIBTORCH: none
+#   cmake/subproject_test.sh DISTRUN LIBTORCH     DISTRUN: the built program; LIBTORCH: may be empty
 set -euo pipefail
 distrun=$(cd "$(dirname "$0")/.." && pwd) program=$1 libtorch=$2
 
@@ -27,7 +27,7 @@ cp "$distrun/examples/library/use_own_common.cc" "$folder/program.cc"
 for gtest in OFF ON; do
   cmake -S "$folder" -B "$folder/build" -G Ninja -DCMAKE_DISABLE_FIND_PACKAGE_GTest=$gtest >"$folder/log" 2>&1 ||
     { cat "$folder/log"; exit 1; }
-  echo "configures where GoogleTest is $([ $gtest = ON ] && echo missing || echo there)"
+  echo "configures with GoogleTest $([ $gtest = ON ] && echo missing || echo installed)"
 done
 
 cmake -S "$folder" -B "$folder/build" -DBUILD_SHARED_LIBS=ON -DDISTRUN_UNITY=ON -DDISTRUN_LIBTORCH= >"$folder/log" 2>&1 &&

@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
-"""Reads each file alone, so that none comes to depend on the includes of its neighbours in a unity build.
+"""Compiles each file alone, so that none depends on its neighbours' includes in a unity build.
 
-    cmake/tidy.py changed    what is not committed, and what the commits since the last tag, or the 20 last, have changed
+    cmake/tidy.py changed    uncommitted changes, and those since the last tag or in the last 20 commits
     cmake/tidy.py all        every source
 
-clang-tidy reads the sources.  Tests are only compiled, as what they write on purpose is what the checks look for; so
-is a source in which only the includes have changed.  What only moved counts as unchanged.  A header is read with the
-source of its name, or else with one that includes it.
+clang-tidy checks the sources.  Tests are only compiled, because they do on purpose what clang-tidy rejects; so are
+sources in which only includes changed.  Moved lines count as unchanged.  A header is checked with the source of its
+name, or else with one that includes it.
 
-TIDY_SECONDS (600; `all`: no bound) bounds how long new files are begun; those left out are counted, and the most recent
-changes come first.  Needs build-tidy/ with a compile_commands.json.
+TIDY_SECONDS (600; no limit for `all`) limits the time in which files are started, latest changes first; it reports the
+number of files left out.  Requires build-tidy/compile_commands.json.
 """
 
 import collections
@@ -42,7 +42,7 @@ def files_changed(*diff: str) -> list[str]:
         counts = fields.pop(0).strip("\n").split("\t")
         if len(counts) != 3:
             continue
-        # The name of a renamed file is empty: its old and new names are the next two fields.
+        # A renamed file has an empty name, followed by its old and new names.
         name = counts[2] or (fields.pop(0), fields.pop(0))[1]
         if counts[:2] != ["0", "0"]:
             files.append(name)
@@ -67,7 +67,7 @@ def is_of_tests(file: str) -> bool:
 
 
 def included_by() -> dict[str, list[str]]:
-    """For each header, as it is included, the files that include it."""
+    """The files that include each header, by its name in #include."""
     users = collections.defaultdict(list)
     for file in [file for file in git("ls-files", "*.cc", "*.h").split() if (ROOT / file).exists()]:
         for header in re.findall(r'^#include ["<]([^">]+)[">]', (ROOT / file).read_text(), re.MULTILINE):
@@ -76,7 +76,7 @@ def included_by() -> dict[str, list[str]]:
 
 
 def reader_of(file: str, users: dict[str, list[str]]) -> str:
-    """The source that is read for a file: itself, unless it is a header."""
+    """The source to check for a file: itself, unless it is a header."""
     test, seen, frontier = None, {file}, [file]
     while frontier and file.endswith(".h"):
         above = [user for header in frontier for user in users[header.removeprefix("include/")] if user not in seen]
@@ -92,7 +92,7 @@ def reader_of(file: str, users: dict[str, list[str]]) -> str:
 
 
 def to_read(what: str) -> list[tuple[str, bool]]:
-    """Files, and whether clang-tidy reads them."""
+    """Files, and whether clang-tidy checks them."""
     if what == "all":
         return [(file, not is_of_tests(file)) for file in git("ls-files", "*.cc").split()]
     users = included_by()
@@ -103,7 +103,7 @@ def to_read(what: str) -> list[tuple[str, bool]]:
 
 
 def compile_command(command: str) -> list[str]:
-    # Without the code generator GCC takes OpenMP's pragmas, in LibTorch's headers, for unknown ones.
+    # Without the code generator, GCC reports the OpenMP pragmas in LibTorch's headers as unknown.
     return [*shlex.split(command), "-fsyntax-only", "-Wno-unknown-pragmas"]
 
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Runs a compiler or linker, and adds a line to $DISTRUN_BUILD_LOG: CPU seconds, then the file it made.
+# Runs a compiler or linker, and adds a line to $DISTRUN_BUILD_LOG: CPU seconds and the output file.
 # `make build-times` puts this before every command of a build.
 TIMEFORMAT='%U %S'
 output=

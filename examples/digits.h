@@ -1,4 +1,4 @@
-// Handwritten digits, and a small network that tells them apart: for the examples.
+// Handwritten digits and a small network that classifies them, for the examples.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,7 @@ struct Digits {
   Samples train, test;
 };
 
-// Every fifth sample is for the test.
+// Every fifth sample is a test sample.
 inline Digits load(const std::string& path) {
   std::ifstream file(path);
   if (!file) throw std::runtime_error("cannot open " + path);

@@ -1,5 +1,5 @@
-// What one step of data-parallel training would send on a thousand ranks, found out on one machine
-// and without a network:
+// Estimates, on one machine without a network, the traffic of one step of data-parallel training on
+// a thousand ranks:
 //
 //     build/examples/dry_run --world-size 1024 --bandwidth 25
 //
@@ -9,8 +9,8 @@
 //     all_gather_into_tensor            1                8             8184    0.000000
 //     total                             3          8437808         16867304    0.000675
 //
-// The backend "fake" (distrun/fake.h, which says how the bytes are counted) stands for the other
-// ranks: nothing is computed twice, and every collective returns at once.
+// The backend "fake" (distrun/fake.h says how it counts bytes) stands for the other ranks: it
+// computes nothing for them, and every collective returns at once.
 #include <algorithm>
 #include <cstdint>
 #include <cstdio>
@@ -39,7 +39,7 @@ struct Options {
   int64_t width = 1024;
   int64_t layers = 2;
   int64_t batch = 32;
-  double bandwidth = 25;  // GB/s, of one rank, in each direction.
+  double bandwidth = 25;  // GB/s per rank, in each direction.
 };
 
 Options parse(int argc, char** argv) {
@@ -89,7 +89,7 @@ struct Mlp : torch::nn::Module {
   }
 };
 
-// The second step arranges the gradients anew, in buckets: the third is like all that follow.
+// The second step rearranges the gradients in buckets; the third and all later ones are alike.
 int64_t take_a_step(const Options& options) {
   const auto net = std::make_shared<Mlp>(options.width, options.layers);
   distrun::DistributedDataParallel ddp(net);
@@ -104,7 +104,7 @@ int64_t take_a_step(const Options& options) {
     optimizer.step();
   }
 
-  // Every rank's loss and largest gradient, for whoever writes them down.
+  // Every rank's loss and largest gradient, for logging.
   at::Tensor largest = at::zeros({});
   int64_t parameters = 0;
   for (const at::Tensor& one : net->parameters()) {

@@ -1,4 +1,4 @@
-// The example that costs a step of training on ranks that there are not.
+// The example that estimates the traffic of a training step.
 #include <cstdint>
 #include <sstream>
 #include <string>
@@ -25,7 +25,7 @@ struct Row {
   double seconds = 0;
 };
 
-// The line that begins with that word; all zeros where there is none.
+// The row of that operation; zeros if there is none.
 Row row_of(const std::string& text, const std::string& operation) {
   std::istringstream stream(text);
   for (std::string line; std::getline(stream, line);) {
@@ -38,13 +38,13 @@ Row row_of(const std::string& text, const std::string& operation) {
   return {};
 }
 
-// Of a net with two layers of width² + width parameters, and one of 10 · width + 10.
+// For two layers of width² + width parameters and one of 10 · width + 10.
 constexpr std::int64_t gradient_bytes(std::int64_t width) {
   return 4 * (2 * (width * width + width) + 10 * width + 10);
 }
 
-// One bucket: each of the two parts of the ring passes on all but a 1,024th, rounded down.
-TEST(DryRunTest, TheGradientsOfAStepGoTwiceThroughTheRing) {
+// One bucket: each of the ring's two phases sends all but a 1,024th, rounded down.
+TEST(DryRunTest, GradientsPassTwiceThroughTheRing) {
   const auto result = dry_run({"--width", "256", "--bandwidth", "10"});
   ASSERT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   EXPECT_THAT(result.out, HasSubstr("rank 0 of 1024: one step of 134154 parameters\n"));
@@ -57,8 +57,8 @@ TEST(DryRunTest, TheGradientsOfAStepGoTwiceThroughTheRing) {
   EXPECT_NEAR(gradients.seconds, 2.0 * kBytes * 1023 / 1024 / 10e9, 1e-6);
 }
 
-// As the example's comment has it.
-TEST(DryRunTest, TheLayersOfTheDefaultNetGoInTwoBuckets) {
+// The figures in the example's comment.
+TEST(DryRunTest, DefaultNetFillsTwoBuckets) {
   const auto result = dry_run({});
   ASSERT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   EXPECT_EQ(row_of(result.out, "all_reduce").calls, 2);
@@ -68,7 +68,7 @@ TEST(DryRunTest, TheLayersOfTheDefaultNetGoInTwoBuckets) {
   EXPECT_EQ(row_of(result.out, "total").sent, 16'867'304);
 }
 
-TEST(DryRunTest, MetricsAreGatheredAndAllIsAddedUp) {
+TEST(DryRunTest, GathersMetricsAndAddsUpTheTraffic) {
   const auto result = dry_run({"--width", "256"});
   const Row metrics = row_of(result.out, "all_gather_into_tensor");
   EXPECT_EQ(metrics.payload, 8);
@@ -79,8 +79,8 @@ TEST(DryRunTest, MetricsAreGatheredAndAllIsAddedUp) {
   EXPECT_EQ(total.sent, gradients.sent + metrics.sent);
 }
 
-// More than a bucket of 25 MiB.
-TEST(DryRunTest, ALargeNetIsReducedInBuckets) {
+// Larger than one bucket of 25 MiB.
+TEST(DryRunTest, ReducesALargeNetInBuckets) {
   const auto result = dry_run({"--width", "2048", "--batch", "1", "--rank", "7"});
   ASSERT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   EXPECT_THAT(result.out, HasSubstr("rank 7 of 1024"));
@@ -96,7 +96,7 @@ TEST(DryRunTest, OneRankSendsNothing) {
   EXPECT_EQ(row_of(result.out, "total").sent, 0);
 }
 
-TEST(DryRunTest, ARankThatThereIsNotIsNamed) {
+TEST(DryRunTest, RejectsAnUnknownRank) {
   const auto result = dry_run({"--world-size", "4", "--rank", "4"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   EXPECT_THAT(result.err, HasSubstr("dry_run: rendezvous: the rank is 4; expected 0 to 3"));

@@ -2,9 +2,9 @@
 //
 //     distrun launch --nproc-per-node 2 build/examples/train_digits examples/data/digits.csv
 //
-// Each rank computes gradients on its share of every batch, DistributedDataParallel makes
-// them the mean of all, and all ranks take the same step.  train_digits.py is the same program in
-// Python: same model, split, seeds and order, so ranks of both kinds can train together.
+// Each rank computes gradients on its share of every batch.  DistributedDataParallel averages them,
+// so all ranks take the same step.  train_digits.py is the same program in Python: same model,
+// split, seeds and order, so ranks of both kinds can train together.
 #include <cstdint>
 #include <cstdio>
 #include <memory>
@@ -29,7 +29,7 @@ using examples::load;
 using examples::Net;
 
 constexpr int kEpochs = 10;
-constexpr int64_t kBatch = 32;  // Of each rank.
+constexpr int64_t kBatch = 32;  // Per rank.
 
 void train_and_test(const std::string& path) {
   const Digits data = load(path);
@@ -51,7 +51,7 @@ void train_and_test(const std::string& path) {
       optimizer.zero_grad();
       const at::Tensor loss = at::cross_entropy_loss(net(data.train.images.index_select(0, mine)),
                                                      data.train.digits.index_select(0, mine));
-      loss.backward();  // Each rank's gradients become the mean of all.
+      loss.backward();  // Averages the gradients of all ranks.
       optimizer.step();
       total += loss.detach();
     }
@@ -59,7 +59,7 @@ void train_and_test(const std::string& path) {
     if (rank == 0) {
       std::printf("epoch %d loss %.4f\n", epoch,
                   total.item<double>() / static_cast<double>(steps * world_size));
-      std::fflush(stdout);  // Through a pipe it would all come at the end.
+      std::fflush(stdout);  // A pipe would delay it to the end.
     }
   }
 
@@ -80,5 +80,5 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-// Where a rank fails, the launcher's summary says why.
+// If a rank fails, the launcher's summary says why.
 int main(int argc, char** argv) { return distrun::record(run, argc, argv); }

@@ -9,8 +9,8 @@ import sys
 
 import torch
 
-# Before the group exists: the optimizer would import it later, and then it keeps the group alive beyond
-# destroy_process_group() (torch 2.13).  A thread of Gloo that outlives the interpreter can end in SIGABRT.
+# Import it before the group exists.  Otherwise the optimizer imports it later, and then it keeps the group alive after
+# destroy_process_group() (torch 2.13): a Gloo thread that outlives the interpreter can end in SIGABRT.
 import torch._dynamo
 import torch.distributed as dist
 from torch.nn.functional import cross_entropy
@@ -21,7 +21,7 @@ BATCH = 32  # Of each rank.
 
 
 def load(path):
-    """Images (n × 64, 0 … 1) and digits for training and for the test: every fifth sample."""
+    """Images (n × 64, 0 … 1) and digits, for training and for the test, which gets every fifth sample."""
     parts = [], []
     with open(path, newline="") as file:
         for row, numbers in enumerate(csv.reader(file)):
@@ -73,7 +73,7 @@ def train_and_test(path):
 if __name__ == "__main__":
     if len(sys.argv) != 2:
         sys.exit("usage: train_digits.py DIGITS_CSV")
-    # The variable is there under `distrun launch --store file:PATH`; without it the ranks meet by MASTER_ADDR.
+    # `distrun launch --store file:PATH` sets this variable; without it ranks meet at MASTER_ADDR.
     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
                             rank=int(os.environ["RANK"]), world_size=int(os.environ["WORLD_SIZE"]))
     train_and_test(sys.argv[1])

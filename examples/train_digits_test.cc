@@ -1,5 +1,4 @@
-// The example and its Python twin, through `distrun launch`: alone, and as ranks of
-// one run.
+// The example and its Python twin under `distrun launch`: alone, and as ranks of one run.
 #include <cstdlib>
 #include <filesystem>
 #include <sstream>
@@ -21,7 +20,7 @@ constexpr const char* kCpp = TRAIN_DIGITS;
 constexpr const char* kPython = EXAMPLES_DIR "/train_digits.py";
 constexpr const char* kData = EXAMPLES_DIR "/data/digits.csv";
 
-// `lines` that begin with `prefix`, in their order.
+// The lines that start with `prefix`, in order.
 std::vector<std::string> with_prefix(const std::string& text, const std::string& prefix) {
   std::vector<std::string> found;
   std::istringstream stream(text);
@@ -40,7 +39,7 @@ ProgramResult launch(const std::vector<std::string>& program, const std::string&
   return run_program(arguments, options);
 }
 
-// Ten epochs whose loss falls, and the same accuracy on both ranks.
+// Expects ten epochs with falling loss, and equal accuracy on both ranks.
 void expect_trained(const ProgramResult& result) {
   ASSERT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.out << result.err;
   const auto epochs = with_prefix(result.out, "epoch ");
@@ -65,7 +64,7 @@ TEST(TrainDigitsTest, TrainsInPython) {
   expect_trained(launch({kPython, kData}));
 }
 
-// One rank is the C++ program and the other the Python one: one Gloo group.
+// One rank runs the C++ program and the other the Python one, in one Gloo group.
 ProgramResult launch_mixed(const std::string& cpp_rank, const std::string& store) {
   const std::string script =
       "if [ $RANK = " + cpp_rank +
@@ -89,7 +88,7 @@ TEST(TrainDigitsTest, CppAndPythonRanksMeetInAFile) {
   std::filesystem::remove_all(folder);
 }
 
-TEST(TrainDigitsTest, AMissingFileIsNamed) {
+TEST(TrainDigitsTest, NamesAMissingFile) {
   const auto result = launch({kCpp, "/no/such/file.csv"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   EXPECT_THAT(result.err,

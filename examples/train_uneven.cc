@@ -2,8 +2,8 @@
 //
 //     distrun launch --nproc-per-node 3 build/examples/train_uneven examples/data/digits.csv
 //
-// Who is through its share before the others goes on with the collectives that they still need, by
-// Join; without it they would wait for ever in backward().
+// A rank that finishes its share early joins in the collectives of the others through Join; without
+// it they would wait forever in backward().
 #include <cstdio>
 #include <memory>
 #include <stdexcept>
@@ -28,7 +28,7 @@ using examples::Samples;
 constexpr int kEpochs = 10;
 constexpr int64_t kBatch = 32;
 
-// Of parts 0, 1, … rank 0 has the first, rank 1 the next two, and so on.
+// Rank 0 has the first part, rank 1 the next two, and so on.
 Samples share_of(int rank, int world_size, const Samples& all) {
   const int64_t parts = world_size * (world_size + 1) / 2;
   const int64_t part = all.digits.size(0) / parts;
@@ -48,7 +48,7 @@ void train_and_test(const std::string& path) {
 
   int steps = 0;
   for (int epoch = 0; epoch < kEpochs; ++epoch) {
-    // Ranks that have taken different numbers of steps would go on with different momenta.
+    // A new optimizer: after different numbers of steps, ranks would have different momenta.
     torch::optim::SGD optimizer(net.parameters(), torch::optim::SGDOptions(0.1).momentum(0.9));
     join.run([&] {
       for (int64_t first = 0; first < mine.digits.size(0); first += kBatch, ++steps) {
@@ -79,5 +79,5 @@ int run(int argc, char** argv) {
 
 }  // namespace
 
-// Where a rank fails, the launcher's summary says why.
+// If a rank fails, the launcher's summary says why.
 int main(int argc, char** argv) { return distrun::record(run, argc, argv); }

@@ -1,4 +1,4 @@
-// The example of uneven inputs, through `distrun launch`.
+// The example of uneven inputs under `distrun launch`.
 #include <map>
 #include <set>
 #include <sstream>
@@ -34,7 +34,7 @@ TEST(TrainUnevenTest, RanksWithOneTwoAndThreePartsOfTheDataEndWithTheSameModel) 
       accuracies.insert(accuracy);
     }
   }
-  // Of 1,437 samples for training, in batches of 32, ten times.
+  // 1,437 training samples in batches of 32, ten times.
   EXPECT_THAT(steps, ElementsAre(Pair(0, 80), Pair(1, 150), Pair(2, 230))) << result.out;
   ASSERT_EQ(accuracies.size(), 1u) << result.out;
   EXPECT_GT(*accuracies.begin(), 0.9);

@@ -1,9 +1,8 @@
 #!/usr/bin/env python3
-"""Runs the suites and holds them against required_tests.tsv, the tests that must exist: each with its
-number of ranks and of GPUs, and those that need no GPU passed on every rank, with an assertion made.
-There each rank has made the collectives of the last column, which c10d's flight recorder has told of the
-same test in PyTorch's test suite: "1 barrier; 3 broadcast [2, 2] Float", or "none".  Where the column is
-empty, nothing is held.
+"""Runs the suites and compares them with required_tests.tsv.  Each test listed there must exist with its numbers of
+ranks and GPUs.  Tests that need no GPU must pass on every rank, each with an assertion.  Each rank must run the
+collectives of the last column, if there are any: c10d's flight recorder saw them in PyTorch's test of that name.
+For example: "1 barrier; 3 broadcast [2, 2] Float", or "none".
 
   required_tests.py build/distrun [FLAG OF `distrun test`]...
 """

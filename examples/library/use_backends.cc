@@ -1,4 +1,4 @@
-// Workers that count themselves with a collective:
+// Workers count themselves with a collective:
 //
 //     distrun launch --nproc-per-node 2 build-library/use_backends
 #include <exception>

@@ -1,4 +1,4 @@
-// A project whose folders and types have names that distrun has inside, too.
+// A project with folders and types named like distrun's internal ones.
 #include <cstdlib>
 #include <iostream>
 

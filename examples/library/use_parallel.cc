@@ -1,4 +1,4 @@
-// Ranks that fit one line through points that each of them has a part of:
+// Ranks fit one line through points, of which each has a part:
 //
 //     distrun launch --nproc-per-node 2 build-library/use_parallel
 #include <cstdio>

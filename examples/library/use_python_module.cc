@@ -1,5 +1,5 @@
-// A shared library that has distrun inside, and that Python loads beside its own torch:
-// use_python_module.py.
+// A shared library that contains distrun and that Python loads next to its own torch
+// (use_python_module.py).
 #include <exception>
 #include <iostream>
 #include <memory>
@@ -10,7 +10,7 @@
 #include <distrun/spawn.h>
 #include <torch/nn/modules/linear.h>
 
-// How many ranks there are, by a step of training; -1 where that failed.
+// The number of ranks, computed by a step of training; -1 if that failed.
 extern "C" int ranks_that_train() {
   try {
     distrun::init_process_group("gloo");

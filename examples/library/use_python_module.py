@@ -1,4 +1,4 @@
-"""Loads libuse_python_module.so beside torch:
+"""Loads libuse_python_module.so next to torch:
 
     distrun launch --nproc-per-node 2 use_python_module.py build-library/libuse_python_module.so
 """

@@ -1,4 +1,4 @@
-// Processes that write into a tensor of their parent's:
+// Processes write into a tensor of their parent's:
 //
 //     distrun launch --nproc-per-node 2 build-library/use_sharing
 #include <cstdlib>

@@ -1,11 +1,11 @@
-// Workers that count themselves in the store of their run, without LibTorch:
+// Workers count themselves in the store of their run, without LibTorch:
 //
 //     distrun launch --nproc-per-node 2 build-library/use_store
 #include <cstdlib>
 #include <iostream>
 
 #include <distrun/store_client.h>
-#include <distrun/store_server.h>  // A store of one's own; here the launcher has one.
+#include <distrun/store_server.h>  // To host a store; here the launcher does.
 
 int main() {
   using std::chrono::seconds;

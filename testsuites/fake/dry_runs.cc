@@ -16,7 +16,7 @@ namespace {
 
 namespace F = functional;
 
-// One process that is a rank of a thousand.
+// One process acts as a rank of a thousand.
 class DryRunTest : public DistributedTest {
  protected:
   static constexpr int kRanks = 1024;
@@ -28,7 +28,7 @@ class DryRunTest : public DistributedTest {
     if (is_initialized()) destroy_process_group();
   }
 
-  // Of one operation, in all groups.
+  // The traffic of one operation, in all groups.
   static WireTraffic traffic_of(const std::string& operation) {
     for (const WireTraffic& one : wire_traffic_of_all_groups()) {
       if (one.operation == operation) return one;
@@ -37,8 +37,8 @@ class DryRunTest : public DistributedTest {
   }
 };
 
-// All ranks seem to have the gradients that this one has, and their mean is a thousandth of these:
-// the sum of all is faked, the division is not.
+// Every rank seems to have this rank's gradients, but their mean is a thousandth of them: the
+// backend fakes the sum, and the division is real.
 DISTRIBUTED_TEST(fake, DryRunTest, test_ddp_step, {.backends = {"fake"}}) {
   const torch::nn::Linear net(8, 4);
   DistributedDataParallel ddp(net);
@@ -54,7 +54,7 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_ddp_step, {.backends = {"fake"}}) {
   }
   constexpr std::int64_t kGradients = 4 * (8 * 4 + 4);
   EXPECT_EQ(traffic_of("all_reduce").payload, 3 * kGradients);
-  EXPECT_EQ(traffic_of("all_reduce").sent, 3 * 2 * kGradients);  // Less than a byte of them stays.
+  EXPECT_EQ(traffic_of("all_reduce").sent, 3 * 2 * kGradients);  // Rounded: under a byte stays.
 }
 
 DISTRIBUTED_TEST(fake, DryRunTest, test_ddp_hooks, {.backends = {"fake"}}) {
@@ -78,7 +78,7 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_collectives, {.backends = {"fak
   EXPECT_EQ(x.grad().sizes(), x.sizes());
 }
 
-// Memory that nobody has written is NaN here.
+// In deterministic mode, unwritten memory is NaN.
 DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_with_another_root, {.backends = {"fake"}}) {
   at::globalContext().setDeterministicAlgorithms(true, false);
   const at::Tensor x = at::full({2, 3}, 2.0F).requires_grad_();
@@ -91,7 +91,7 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_with_another_root, {.backends =
   EXPECT_TENSORS_EQUAL(x.grad(), at::zeros({2, 3}));
 }
 
-// The root is as everybody else: its gradient comes from all of them.
+// The root gets a gradient from every rank, as do the others.
 DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_on_the_root, {.backends = {"fake"}}) {
   const at::Tensor x = at::full({2, 3}, 2.0F).requires_grad_();
   const at::Tensor part = F::scatter(Tensors(kRanks, x), /*src=*/5);
@@ -126,7 +126,7 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_async_and_futures, {.backends = {"fake"}
 
 DISTRIBUTED_TEST(fake, DryRunTest, test_trace_of_a_step, {.backends = {"fake"}}) {
   const auto step = [](const Tensors& x) -> Tensors {
-    const at::Tensor sum = (x[0] * 2).t();  // A copy is what goes to the backend.
+    const at::Tensor sum = (x[0] * 2).t();  // The backend gets a copy.
     all_reduce(sum);
     const at::Tensor parts = at::empty({kRanks, 4});
     const Work work =

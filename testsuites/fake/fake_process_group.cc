@@ -20,7 +20,7 @@ namespace {
 
 using torch::jit::testing::FileCheck;
 
-// One process that is a rank of two.  What it gets is what it gave, where it gets anything.
+// One process acts as a rank of two.  It receives, if anything, its own data.
 class TestFakePG : public DistributedTest {
  protected:
   void TearDown() override {
@@ -34,7 +34,7 @@ class TestFakePG : public DistributedTest {
                         .store = c10::make_intrusive<FakeStore>()});
   }
   static at::Tensor ones() { return at::ones({3, 3}); }
-  // One for each rank: zeros, ones.
+  // One tensor for each rank: zeros, ones.
   static Tensors of_both() { return {0 * ones(), ones()}; }
 
   static void trace_all_gather(c10::Device device);
@@ -89,7 +89,7 @@ DISTRIBUTED_TEST(fake, TestFakePG, test_alltoall, {.backends = {"fake"}}) {
   EXPECT_TENSORS_EQUAL(outputs, of_both());
 }
 
-// One row for each rank is not all of three.
+// Split sizes that do not add up to the three rows.
 DISTRIBUTED_TEST(fake, TestFakePG, test_alltoall_base, {.backends = {"fake"}}) {
   be_rank(0);
   const at::Tensor output = ones(), input = ones();
@@ -120,8 +120,8 @@ DISTRIBUTED_TEST(fake, TestFakePG, test_recv, {.backends = {"fake"}}) {
   EXPECT_TENSORS_EQUAL(output, ones());
 }
 
-// What Python's all_gather_tensor calls.  What a group is named by has not the same type in all
-// versions of LibTorch: so by the dispatcher.
+// The operator behind Python's all_gather_tensor, called through the dispatcher because the type of
+// its group name differs between versions of LibTorch.
 at::Tensor TestFakePG::all_gather_tensor(const at::Tensor& tensor) {
   const auto call = [](const char* name, std::vector<c10::IValue> stack) {
     c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);

@@ -10,7 +10,7 @@
 namespace distrun {
 namespace {
 
-// What looks at no value runs on Gloo, and with `--backend fake` on no network at all.
+// Tests that look at no values: they run on Gloo and, with `--backend fake`, without a network.
 class ShapesTest : public DefaultGroupTest {
  protected:
   static at::Tensor rows(int64_t count) { return at::ones({count, 3}); }
@@ -58,7 +58,7 @@ DISTRIBUTED_TEST(fake, ShapesTest, test_subgroups, {.ranks = 3, .backends = {"gl
   all_gather_into_tensor(both, rows(1), {.group = pair});
   barrier({.group = pair});
   EXPECT_EQ(get_world_size(pair), 2);
-  // Nobody was met where this is a dry run.
+  // A dry run has met no peer.
   if (backend() == "fake") {
     EXPECT_EQ(wire_traffic(pair).front().sent, 3 * 4);
   }

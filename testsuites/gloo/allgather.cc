@@ -8,7 +8,7 @@
 namespace distrun {
 namespace {
 
-// first, first + 1 …: a tensor each.
+// A tensor each for first, first + 1 …
 TensorVector counted(int first, int count, MakeTensor make) {
   TensorVector tensors;
   for (int i = first; i < first + count; ++i) tensors.push_back(make(at::full({1}, i)));
@@ -53,7 +53,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_checks, {.ranks = 4}
                      "invalid tensor size");
 }
 
-// With one tensor of each rank, with two, with three.
+// With one, two and three tensors per rank.
 void allgather_basics(c10d::Backend& group, MakeTensor make) {
   for (const int n : {1, 2, 3}) {
     const int all = n * group.getSize();

@@ -5,7 +5,7 @@
 #include "testsuites/gloo/collectives.h"
 #include "testsuites/gloo/process_group_gloo_fixture.h"
 
-// 2.13 gives these collectives new names, which 2.11 does not know.
+// 2.13 renames these collectives; 2.11 has only the old names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace distrun {
@@ -55,7 +55,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_coalesced_async, {.r
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allgather_into_tensor_coalesced, {.ranks = 4}) {
   const auto group = create_process_group();
-  at::manual_seed(42);  // Every rank has the same inputs.
+  at::manual_seed(42);  // The same inputs on every rank.
   TensorVector inputs, outputs, expected;
   for (const int n : {5, 10, 15}) {
     inputs.push_back(at::rand({n, n}));

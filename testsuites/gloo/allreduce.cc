@@ -29,7 +29,7 @@ void allreduce_basics(c10d::Backend& group, MakeTensor make) {
     const TensorVector result = result_of(allreduce(group, {make(inputs[0]), make(inputs[1])}, op));
     EXPECT_TENSORS_EQUAL(result, {make(expected), make(expected)}) << "op " << int(op);
   }
-  // The sum, where nothing else is said.
+  // SUM is the default.
   const TensorVector result = result_of(allreduce(group, {make(at::full({1}, rank + 1.0))}));
   EXPECT_TENSORS_EQUAL(result[0], make(at::full({1}, size * (size + 1) / 2.0)));
 }

@@ -1,4 +1,4 @@
-// Beyond PyTorch's own tests: 2.13's Gloo averages, which release 2.4's refused.
+// Not among PyTorch's tests: 2.13's Gloo averages; 2.4's rejected AVG.
 #include "testsuites/gloo/process_group_gloo_fixture.h"
 
 namespace distrun {

@@ -7,14 +7,13 @@
 namespace distrun {
 namespace {
 
-// A barrier completes behind all that this rank has begun before it, whether or not anybody waits
-// for that.
+// A barrier completes after every collective that this rank started before it, waited for or not.
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_barrier_implies_wait, {.ranks = 4}) {
   const auto group = create_gloo();
   TensorVector tensors;
   for (int i = 0; i < 16; ++i) {
     tensors.push_back(at::full({100, 100}, float(i)));
-    allreduce(*group, {tensors.back()});  // Its work is let go.
+    allreduce(*group, {tensors.back()});  // Its Work is dropped.
   }
   group->barrier()->getFuture()->waitAndThrow();
   for (int i = 0; i < 16; ++i) {

@@ -30,7 +30,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_broadcast_checks, {.ranks = 4}
   EXPECT_THROWS_WITH(broadcast(*group, {x, other_size}, rank()), c10::Error, "invalid tensor size");
 }
 
-// Every rank is the root once, with each of its tensors.
+// Each rank is root once with each of its tensors.
 void broadcast_basics(c10d::Backend& group, MakeTensor make) {
   const auto number = [&](double value) { return make(at::full({1}, value)); };
   const int rank = group.getRank();
@@ -46,7 +46,7 @@ void broadcast_basics(c10d::Backend& group, MakeTensor make) {
           << "root " << root << ", tensor " << root_tensor;
     }
   }
-  // In CPU memory whatever `make` says, as in the original: a group takes both.
+  // In CPU memory for any `make`, as in the original: a group takes both.
   const TensorVector result = result_of(broadcast(group, {at::full({1}, rank + 1.0)}, /*root=*/0));
   EXPECT_TENSORS_EQUAL(result[0], at::full({1}, 1.0));
 }

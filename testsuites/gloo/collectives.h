@@ -1,10 +1,10 @@
-// Collectives as the tests write them: tensors in braces, and the result of one.
+// Collectives in the form that tests write: tensors in braces, and a result.
 //
 //     const auto work = allreduce(group, {make(x)}, c10d::ReduceOp::MAX);
 //     EXPECT_TENSORS_EQUAL(result_of(work), …);
 //
-// A c10d::Backend takes its lists of tensors by reference; these take them by value, and the group
-// copies what it keeps.  Beyond that they do nothing: each is one collective.
+// Unlike c10d::Backend's methods, these take lists of tensors by value.  Each runs exactly one
+// collective.
 #pragma once
 
 #include <vector>
@@ -30,8 +30,8 @@ WorkPtr allgather_coalesced(c10d::Backend& group, TensorVectors outputs, TensorV
 WorkPtr gather(c10d::Backend& group, TensorVectors outputs, TensorVector inputs, int root);
 WorkPtr scatter(c10d::Backend& group, TensorVector outputs, TensorVectors inputs, int root);
 
-// Wait for the collective, then say what its future holds: one list of tensors, or several where
-// the collective was given several.  Throw what the collective failed with.
+// Wait for the collective and return its future's value: one list of tensors, or several if it
+// was given several.  Throw the collective's error.
 TensorVector result_of(const WorkPtr& work);
 TensorVectors results_of(const WorkPtr& work);
 

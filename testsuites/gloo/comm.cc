@@ -21,7 +21,7 @@ namespace {
 
 struct CommTest : DefaultGroupTest {};
 
-// Five pieces of each dtype in turn, so that no bucket is as the list is.
+// Five pieces of each dtype in turn, so that no bucket equals the list.
 Tensors pieces(MakeTensor make, at::ScalarType half) {
   Tensors all;
   for (const auto dtype : {half, at::kFloat, half, at::kDouble, half, at::kFloat}) {
@@ -51,7 +51,7 @@ DISTRIBUTED_TEST(gloo, CommTest, test_broadcast_coalesced_gloo_cuda, {.ranks = 2
   broadcast_coalesced(on_cuda, at::kHalf);
 }
 
-// The numbers of all ranks of `group`, told in another: to tell them counts as well.
+// The sequence numbers of `group` on all ranks, gathered in another group because gathering counts.
 std::vector<std::string> numbers(const Group& group, const Group& told_in) {
   return all_gather_bytes(std::to_string(get_sequence_number(group)), told_in);
 }
@@ -69,7 +69,7 @@ DISTRIBUTED_TEST(gloo, CommTest, test_sequence_num_set_gloo_new_group, {.ranks =
   EXPECT_EQ(numbers(group, group), each(2, 0));
 }
 
-// Each collective counts once, on every rank.
+// Each collective counts once on every rank.
 void count_collectives(const Group& group, const Group& told_in, MakeTensor make) {
   const std::uint64_t first = get_sequence_number(group);
   const at::Tensor one = make(at::ones({1}));
@@ -97,7 +97,7 @@ void count_in_subgroup(MakeTensor make) {
   if (!group.is_member()) return;
   count_collectives(group, told_in, make);
 
-  // Rank 1 is one ahead, until the others follow.
+  // Rank 1 is one ahead until the others follow.
   const at::Tensor one = make(at::ones({1}));
   Work ahead;
   if (get_rank() == 1) ahead = all_reduce(one, ReduceOp::SUM, {.group = group, .async_op = true});
@@ -177,7 +177,7 @@ DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_mismatch, {.ranks = 2}) {
   EXPECT_THROWS_WITH(all_to_all_single(half, x), c10::ValueError, text);
   EXPECT_THROWS_WITH(all_to_all(halves, xs), c10::ValueError, text);
   EXPECT_THROWS_WITH(all_to_all(xs, halves), c10::ValueError, text);
-  const auto here = GroupRank(get_rank());  // As the root, which has the list.
+  const auto here = GroupRank(get_rank());  // The root has the list.
   EXPECT_THROWS_WITH(scatter(x, halves, here), c10::ValueError, text);
   EXPECT_THROWS_WITH(scatter(half, xs, here), c10::ValueError, text);
   EXPECT_THROWS_WITH(gather(half, xs, here), c10::ValueError, text);

@@ -16,14 +16,14 @@
 namespace distrun {
 namespace {
 
-// Records a function that runs a collective on its input.  Its graph waits for the collective
-// before it uses the result, and replays it on other inputs.
+// Records a function that runs a collective on its input.  The graph must wait for the collective
+// before it uses the result, and must replay it on other inputs.
 struct CompilerTest : DefaultGroupTest {
-  // A collective that has been started on a tensor, and the tensor that receives its result.
+  // A started collective, and the tensor that receives its result.
   using Begun = std::pair<Work, at::Tensor>;
   using Collective = std::function<Begun(const at::Tensor&)>;
 
-  // From `node` back, by what each node was given first, to the collective: it was waited for.
+  // Follows first inputs back from `node` to the collective: the graph waits for it.
   static void expect_waits_for(const Node* node, const std::string& collective);
   static void expect_replays(const c10::Device& device, const std::string& name,
                              const Collective& collective);
@@ -131,8 +131,8 @@ DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_gpu, {.ranks = 2, .m
   expect_replays(gpu(), "c10d.scatter_", begin_scatter);
 }
 
-// In Python the tensor is wrapped into another, so that the collective is recorded.  In C++ nothing
-// is wrapped: this is another tensor with the same memory.
+// Python wraps the tensor in another so that the collective is recorded.  C++ wraps nothing: this
+// is another tensor with the same memory.
 CompilerTest::Begun begin_all_reduce_of_another(const at::Tensor& tensor) {
   return {all_reduce(tensor.variable_data(), ReduceOp::SUM, {.async_op = true}), tensor};
 }

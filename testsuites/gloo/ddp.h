@@ -1,4 +1,4 @@
-// What the tests of DistributedDataParallel have in common.
+// Common code of the tests of DistributedDataParallel.
 #pragma once
 
 #include <memory>
@@ -14,7 +14,7 @@ namespace distrun {
 
 class DistributedDataParallelTest : public DefaultGroupTest {
  protected:
-  // On the device, with its device_ids where that is a GPU.
+  // Moves the module to the device; sets device_ids for a GPU.
   template <class Module>
   static DistributedDataParallel<Module> ddp_on(c10::Device device, std::shared_ptr<Module> module,
                                                 DdpOptions options = {}) {
@@ -23,10 +23,10 @@ class DistributedDataParallelTest : public DefaultGroupTest {
     return DistributedDataParallel<Module>(std::move(module), options);
   }
 
-  // The input that scalars are in the originals.
+  // The input to which the originals pass a scalar.
   static at::Tensor eight(c10::Device device);
 
-  // "error" of the logging data has the text.
+  // Expects the text in the logging data's "error".
   static void expect_error_logged(const c10::DDPLoggingData& data, const std::string& text);
 };
 

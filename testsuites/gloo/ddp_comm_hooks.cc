@@ -6,7 +6,7 @@
 namespace distrun {
 namespace {
 
-// Ones, and one more when they are there: twos.
+// Ones, plus one once they are ready: twos.
 Future simple_hook(c10d::GradBucket& bucket) {
   return completed_future(at::ones_like(bucket.getBuffer()))
       ->then(
@@ -25,7 +25,7 @@ void expect_what_the_hook_returns(DistributedDataParallel<ModuleForDdpCommHookIm
                                   const at::Tensor& input) {
   ddp.register_comm_hook(simple_hook);
   backward(ddp, input);
-  // 1/4 without the hook.
+  // Without the hook it would be 1/4.
   EXPECT_TENSORS_EQUAL(ddp.parameters()[0].grad(), at::full_like(ddp.parameters()[0], 2.0));
 }
 
@@ -49,7 +49,7 @@ concept CanBeRegistered = requires(DistributedDataParallel<ModuleForDdpCommHookI
   ddp.register_comm_hook(hook);
 };
 
-// What is a TypeError or a ValueError of the annotations in Python does not compile.
+// Wrong hooks, a TypeError or ValueError in Python, do not compile.
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_init, {.ranks = 2}) {
   EXPECT_TRUE(CanBeRegistered<Future (*)(c10d::GradBucket&)>);
   EXPECT_FALSE(CanBeRegistered<int>);

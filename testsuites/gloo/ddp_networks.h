@@ -1,5 +1,4 @@
-// The networks that the tests of DistributedDataParallel train: those of PyTorch's
-// test_c10d_common.py and test_c10d_gloo.py.
+// The networks of PyTorch's test_c10d_common.py and test_c10d_gloo.py.
 #pragma once
 
 #include <memory>
@@ -13,22 +12,22 @@
 
 namespace distrun {
 
-// No bias, as all of them have here.
+// Without bias, like all layers here.
 torch::nn::Linear linear(int64_t inputs, int64_t outputs);
 
-// Three layers, and a parameter that takes no gradient and no part.  Each layer may lie on a device
-// of its own: Python's Net, DoubleGpuNet and QuadrupleGpuNet.
+// Three layers and an unused parameter without gradient.  Layers may be on different devices, as in
+// Python's Net, DoubleGpuNet and QuadrupleGpuNet.
 struct LayersImpl : torch::nn::Module {
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
   at::Tensor no_grad_param;
 
   LayersImpl();
-  // Layer i goes to devices[i], the last device takes the rest.
+  // Moves layer i to devices[i], the remaining layers to the last device.
   void spread(const std::vector<c10::Device>& devices);
   at::Tensor forward(at::Tensor x);
 };
 
-// Adds a parameter, of ones.
+// Adds its parameter, which starts as ones.
 struct TaskImpl : torch::nn::Module {
   at::Tensor p;
   TaskImpl();
@@ -41,7 +40,7 @@ struct ModuleForDdpCommHookImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x, int rank) { return t0->forward(x + rank); }
 };
 
-// Rank 0 does the first task, the others the second, nobody the third.
+// Rank 0 uses the first task, the others the second; the third is unused.
 struct GlobalLocalUnusedParamModuleImpl : torch::nn::Module {
   std::shared_ptr<TaskImpl> t0, t1, task_unused;
   GlobalLocalUnusedParamModuleImpl();
@@ -50,7 +49,7 @@ struct GlobalLocalUnusedParamModuleImpl : torch::nn::Module {
   }
 };
 
-// Rank 0 does both tasks, the others the second.
+// Rank 0 uses both tasks, the others the second.
 struct FindUnusedParamModuleImpl : torch::nn::Module {
   std::shared_ptr<TaskImpl> t0, t1;
   FindUnusedParamModuleImpl();
@@ -59,7 +58,7 @@ struct FindUnusedParamModuleImpl : torch::nn::Module {
   }
 };
 
-// Of the third layer no use is made.
+// The third layer is unused.
 struct IgnoredOutputImpl : torch::nn::Module {
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
   explicit IgnoredOutputImpl(bool with_unused_parameters);
@@ -72,7 +71,7 @@ struct SparseGradientModuleImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
 };
 
-// Gives `to` the parameters' values of `from`, a module of the same kind.
+// Copies the parameters of `from` to `to`, a module of the same kind.
 void copy_parameters(const torch::nn::Module& from, torch::nn::Module& to);
 
 }  // namespace distrun

@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-// What forward returns may be dropped, any number of times, before it is used.
+// forward() may be called, and its output dropped, any number of times before one is used.
 void ignore_outputs(bool with_unused_parameters) {
   constexpr int64_t kBatch = 4;
   DistributedDataParallel ddp(std::make_shared<IgnoredOutputImpl>(with_unused_parameters),
@@ -20,7 +20,7 @@ void ignore_outputs(bool with_unused_parameters) {
     at::cross_entropy_loss(ddp(input), target).backward();
     ASSERT_TRUE(weight.grad().defined());
     if (!first.defined()) first = weight.grad().clone();
-    EXPECT_TENSORS_CLOSE(weight.grad(), first * i);  // Each backward adds the same.
+    EXPECT_TENSORS_CLOSE(weight.grad(), first * i);  // Each backward() adds the same.
   }
   EXPECT_GT(first.abs().sum().item<double>(), 0);
 }
@@ -34,7 +34,7 @@ DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_output_with_unu
   ignore_outputs(/*with_unused_parameters=*/true);
 }
 
-// What Python's dataclass is: a type of the user's, with a tensor and more.
+// A user's type with a tensor and more, like Python's dataclass.
 struct Loss {
   at::Tensor o;
   int count = 0;
@@ -45,7 +45,7 @@ void visit_tensors(Loss& loss, const Visit& visit) {
   visit(loss.o);
 }
 
-// The second layer takes part where it is asked to.
+// Uses the second layer on demand.
 struct LossModuleImpl : torch::nn::Module {
   torch::nn::Linear relu_layer{register_module("relu_layer", linear(2, 2))};
   torch::nn::Linear other{register_module("other", linear(2, 2))};

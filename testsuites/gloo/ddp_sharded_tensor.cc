@@ -6,7 +6,7 @@
 namespace distrun {
 namespace {
 
-// A layer, and a parameter of which each rank has a part of its own.
+// A layer, and a parameter that is sharded over the ranks.
 struct ShardedModuleImpl : torch::nn::Module {
   torch::nn::Linear fc1{register_module("fc1", linear(2, 10))};
   at::Tensor st;
@@ -15,7 +15,7 @@ struct ShardedModuleImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return at::softmax(at::relu(fc1(x)), /*dim=*/1); }
 };
 
-// Five of ten rows lie on each rank.
+// Five of ten rows on each rank.
 ShardedTensor sharded(c10::Device device) {
   const int rank = get_rank();
   const at::Tensor part = at::full({5, 10}, 1.0 + rank, at::TensorOptions(device));

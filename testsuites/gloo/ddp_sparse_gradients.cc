@@ -10,7 +10,7 @@ namespace {
 
 using SparseDdp = DistributedDataParallel<SparseGradientModuleImpl>;
 
-// All samples on one network, and each rank's own on the other: the same gradients, both sparse.
+// One network gets all samples, the other each rank's: gradients are equal and sparse.
 void expect_sparse_gradients(SparseGradientModuleImpl& alone, SparseDdp& ddp) {
   constexpr int64_t kOwn = 2;
   const int64_t batch = kOwn * get_world_size();

@@ -6,7 +6,7 @@ namespace distrun {
 namespace {
 
 struct UnusedParametersTest : DistributedDataParallelTest {
-  // What one rank has used gets a gradient on all of them; what nobody has used is left alone.
+  // A parameter used on one rank gets a gradient on all; one used on none stays untouched.
   static void expect_gradients_of_used(c10::Device device, DdpOptions options) {
     options.find_unused_parameters = true;
     auto ddp = ddp_on(device, std::make_shared<GlobalLocalUnusedParamModuleImpl>(), options);
@@ -16,14 +16,14 @@ struct UnusedParametersTest : DistributedDataParallelTest {
     EXPECT_FALSE(module.t1->p.grad().defined());
     EXPECT_FALSE(module.task_unused->p.grad().defined());
     output.mean().backward();
-    // The mean of 1/4 on the rank that has it and nothing on the other.
+    // The mean of 1/4 on the rank that uses it and 0 on the other.
     const at::Tensor expected = at::full_like(module.t0->p, 0.125);
     EXPECT_TENSORS_EQUAL(module.t0->p.grad(), expected);
     EXPECT_TENSORS_EQUAL(module.t1->p.grad(), expected);
     EXPECT_FALSE(module.task_unused->p.grad().defined());
   }
 
-  // Rank 0 has nothing unused, and reduces what the others have not used.
+  // Rank 0 uses all parameters and reduces those that others do not use.
   static void expect_gradients_of_all(c10::Device device) {
     auto ddp = ddp_on(device, std::make_shared<FindUnusedParamModuleImpl>(),
                       {.find_unused_parameters = true});

@@ -12,7 +12,7 @@
 namespace distrun {
 namespace {
 
-// Every collective in a world of one, by way of the dispatcher.
+// Every collective in a world of one, through the dispatcher.
 struct GlooProcessGroupWithDispatchedCollectivesTests : DefaultGroupTest {};
 
 DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_collectives,
@@ -47,7 +47,7 @@ DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_all_
   const at::Tensor input = at::ones({2, 3}), output = at::zeros({2, 3});
   all_to_all_single(output, input);
   EXPECT_TENSORS_EQUAL(output, input);
-  // In Python, tensors that are not contiguous are refused.
+  // Python rejects tensors that are not contiguous.
   const at::Tensor columns = at::arange(6, at::kFloat).view({2, 3}).t(), taken = at::zeros({3, 2});
   all_to_all_single(taken, columns);
   EXPECT_TENSORS_EQUAL(taken, columns);
@@ -67,7 +67,7 @@ DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_moni
   EXPECT_NO_THROW(monitored_barrier());
 }
 
-// The backend that the group has for CPU tensors, of a group that is made anew.
+// The backend for CPU tensors of a new default group.
 std::string cpu_backend_of(const InitOptions& options) {
   destroy_process_group();
   init_process_group(options);
@@ -91,7 +91,7 @@ DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests,
   EXPECT_EQ(cpu_backend_of({}), "gloo");
 }
 
-// Where no GPU is to be seen.
+// For machines without a GPU.
 DISTRIBUTED_TEST(gloo, GlooProcessGroupWithDispatchedCollectivesTests, test_default_process_group,
                  {.ranks = 1}) {
   ::setenv("CUDA_VISIBLE_DEVICES", "", 1);

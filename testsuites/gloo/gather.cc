@@ -7,21 +7,21 @@
 namespace distrun {
 namespace {
 
-// As many tensors as there are ranks, to gather into.
+// One output tensor for each rank.
 TensorVector empty_outputs(const c10d::Backend& group, MakeTensor make) {
   TensorVector outputs;
   for (int i = 0; i < group.getSize(); ++i) outputs.push_back(make(at::full({1}, -1)));
   return outputs;
 }
 
-// This rank's part in a gather: only the root gives outputs.
+// This rank's part in a gather: only the root passes outputs.
 WorkPtr gather_to(c10d::Backend& group, int root, const TensorVector& outputs,
                   const at::Tensor& input) {
   if (root == group.getRank()) return gather(group, {outputs}, {input}, root);
   return gather(group, {}, {input}, root);
 }
 
-// base, base + 1 …: what rank 0, rank 1 … have given.
+// The inputs of all ranks: base, base + 1 …
 TensorVector gathered(const c10d::Backend& group, int base, MakeTensor make) {
   TensorVector all;
   for (int rank = 0; rank < group.getSize(); ++rank)
@@ -57,7 +57,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_gather_noncontiguous_input, {.
   gather_basics(*create_gloo(), as_column);
 }
 
-// A thousand times, each rank is the root once.
+// Each rank is root once in each of 1,000 rounds.
 void gather_stress(c10d::Backend& group, MakeTensor make) {
   const int rank = group.getRank(), size = group.getSize();
   std::vector<WorkPtr> works;

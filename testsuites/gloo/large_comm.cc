@@ -15,7 +15,7 @@ Group new_local_group(std::vector<int> ranks) {
   return new_group(std::move(ranks), {.use_local_synchronization = true});
 }
 
-// A group of two: each gets what both have.
+// In a group of two, each rank gets the tensors of both.
 void gather_in_pair(const Group& pair, int index) {
   ASSERT_TRUE(pair.is_member());
   const auto input_of = [&](int rank) { return at::tensor({index, rank}); };
@@ -27,7 +27,7 @@ void gather_in_pair(const Group& pair, int index) {
   EXPECT_TENSORS_EQUAL(got, expected);
 }
 
-// Each rank makes the group of two that it is in, and asks for the one that it is not in.
+// Each rank creates its own group of two and looks at the one it is not in.
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
   const int low = rank() % 2, other = 1 - low;
   const Group without = new_local_group({other + 2, other});
@@ -38,7 +38,7 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
   EXPECT_EQ(get_process_group_ranks(with), (std::vector<int>{low, low + 2}));
   EXPECT_EQ(get_rank(with), rank() / 2);
   EXPECT_EQ(get_group_rank(with, rank()), rank() / 2);
-  rendezvous("connected");  // Who drops a group at once spoils it for peers that still connect.
+  rendezvous("connected");  // Peers may still be connecting; do not drop the group yet.
 }
 
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.ranks = 4}) {
@@ -48,7 +48,7 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.
   rendezvous("gathered");
 }
 
-// Groups of the same members, of which ranks 0 and 1 have made others before.
+// Groups of the same members, after ranks 0 and 1 have created others.
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg, {.ranks = 4}) {
   const int index = rank() / 2;
   if (index == 0) {

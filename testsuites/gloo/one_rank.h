@@ -1,13 +1,13 @@
-// A world of one rank, for tests of how a group comes about.
+// A world of one rank.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 namespace distrun {
 
-// A TCP store that this process hosts at a port that was free, and the variables RANK, WORLD_SIZE,
-// MASTER_ADDR and MASTER_PORT, by which init_process_group() hosts the same one: to look for a
-// free port first would leave time for another process to take it.  Keep the store meanwhile.
+// Hosts a TCP store at a free port and sets RANK, WORLD_SIZE, MASTER_ADDR and MASTER_PORT, with
+// which init_process_group() shares that store.  Keep it: a port that is only looked up could be
+// taken by another process.
 c10::intrusive_ptr<c10d::TCPStore> become_the_only_rank();
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// What a group is made with.
+// Options of a group.
 #include <chrono>
 
 #include <ATen/ATen.h>
@@ -16,7 +16,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_multi_device_constructor, {.ra
   two_devices->devices.push_back(c10d::ProcessGroupGloo::createDeviceForInterface("lo"));
   const auto group = create_gloo(two_devices);
 
-  // Two for each device.
+  // Two collectives for each device.
   std::vector<WorkPtr> works;
   for (int i = 0; i < 4; ++i) works.push_back(allreduce(*group, {at::ones({i + 1})}));
   for (int i = 0; i < 4; ++i) {

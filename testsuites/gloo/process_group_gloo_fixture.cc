@@ -16,11 +16,11 @@ using c10d::ProcessGroupGloo;
 
 constexpr std::chrono::seconds kTimeout{50};
 
-// The one place where the suite makes a backend.
+// The only place where the suite creates a backend.
 c10::intrusive_ptr<c10d::Backend> make_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     const c10::intrusive_ptr<ProcessGroupGloo::Options>& options) {
-  std::signal(SIGPIPE, SIG_IGN);  // A peer that is gone is to be an error, as in Python.
+  std::signal(SIGPIPE, SIG_IGN);  // A lost peer becomes an error, as in Python.
   return mutated(c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options));
 }
 

@@ -1,4 +1,4 @@
-// What the tests of ProcessGroupGloo have in common: how their groups and their tensors are made.
+// Common code of the tests of ProcessGroupGloo: groups and tensors.
 //
 //     void sum(c10d::Backend& group, MakeTensor make) { … }
 //
@@ -9,8 +9,8 @@
 //       sum(*create_gloo(), on_cuda);
 //     }
 //
-// Each test makes the collectives that its original in PyTorch's test_c10d_gloo.py makes, and no
-// others: the barrier in create_gloo() is there too.
+// Each test runs exactly the collectives of its original in PyTorch's test_c10d_gloo.py, including
+// the barrier in create_gloo().
 #pragma once
 
 #include <string>
@@ -28,28 +28,28 @@ class ProcessGroupGlooTest : public DistributedTest {
  protected:
   using OptionsPtr = c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>;
 
-  // A time-out of 50 s, and a loopback device for each connection.
+  // A time-out of 50 s and a loopback device for each connection.
   static OptionsPtr options(int threads = 2);
 
-  // A group of all ranks, after a barrier on it.
+  // A group of all ranks that has passed a barrier.
   static c10::intrusive_ptr<c10d::Backend> create_gloo(const OptionsPtr& options);
   static c10::intrusive_ptr<c10d::Backend> create_gloo(int threads = 2);
 
-  // The same without the barrier.  Groups of one test have different names.
+  // Without the barrier.  Each group of a test needs its own name.
   static c10::intrusive_ptr<c10d::Backend> connect_gloo(const std::string& name,
                                                         const OptionsPtr& options);
 
-  // The group that init_process_group() makes in Python: it takes its backend by the tensors'
-  // device, and every collective goes by way of the dispatcher.  Without a barrier.
+  // The kind of group that init_process_group() makes in Python: it selects the backend by the
+  // tensors' device, and collectives go through the dispatcher.  Without a barrier.
   static c10::intrusive_ptr<c10d::ProcessGroup> create_process_group();
 };
 
-// How a test makes its tensors: from one in CPU memory, a copy that is as the test needs it.
+// Copies a CPU tensor into the form that a test needs.
 using MakeTensor = at::Tensor (*)(const at::Tensor&);
 
 at::Tensor on_cpu(const at::Tensor& tensor);
 at::Tensor on_cuda(const at::Tensor& tensor);  // GPU 0, which ranks may share.
-// A column of a matrix, two elements that do not lie side by side.  Of a tensor with one element.
+// A column of a 2x2 matrix, two elements that are not adjacent, from a tensor with one element.
 at::Tensor as_column(const at::Tensor& tensor);
 
 }  // namespace distrun

@@ -41,7 +41,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_basics_cuda, {.ranks = 
   reduce_basics(*create_gloo(), on_cuda);
 }
 
-// A thousand times, each rank is the root once.
+// Each rank is root once in each of 1,000 rounds.
 void reduce_stress(c10d::Backend& group, MakeTensor make) {
   const int rank = group.getRank(), size = group.getSize();
   std::vector<WorkPtr> works;

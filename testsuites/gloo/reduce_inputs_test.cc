@@ -32,7 +32,7 @@ at::Tensor combine(const ReduceOp& op, const at::Tensor& a, const at::Tensor& b)
   }
 }
 
-// All ranks' inputs, one after the other.
+// Reduces the inputs one after the other.
 at::Tensor reduced(const ReduceOp& op, const std::vector<at::Tensor>& inputs) {
   at::Tensor all = inputs[0];
   for (std::size_t i = 1; i < inputs.size(); ++i) all = combine(op, all, inputs[i]);
@@ -42,7 +42,7 @@ at::Tensor reduced(const ReduceOp& op, const std::vector<at::Tensor>& inputs) {
 class ReduceInputsTest : public ::testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(WorldSizes, ReduceInputsTest, ::testing::Values(2, 3, 4));
 
-TEST_P(ReduceInputsTest, WhatIsExpectedIsAllRanksInputsReduced) {
+TEST_P(ReduceInputsTest, ExpectedValuesAreReductionsOfAllInputs) {
   const int n = GetParam();
   const auto cases = reduce_cases(0, n);
   EXPECT_EQ(cases.size(), 16u);
@@ -53,7 +53,7 @@ TEST_P(ReduceInputsTest, WhatIsExpectedIsAllRanksInputsReduced) {
   }
 }
 
-TEST_P(ReduceInputsTest, CoalescedTensorsAreReducedApart) {
+TEST_P(ReduceInputsTest, CoalescedTensorsAreReducedSeparately) {
   const int n = GetParam();
   const auto cases = coalesced_reduce_cases(0, n);
   for (std::size_t i = 0; i < cases.size(); ++i) {

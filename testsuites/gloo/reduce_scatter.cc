@@ -4,19 +4,19 @@
 #include "testsuites/gloo/collectives.h"
 #include "testsuites/gloo/process_group_gloo_fixture.h"
 
-// 2.13 gives these collectives new names, which 2.11 does not know.
+// 2.13 renames these collectives; 2.11 has only the old names.
 #pragma GCC diagnostic ignored "-Wdeprecated-declarations"
 
 namespace distrun {
 namespace {
 
-// Every rank has the same input, of which this one gets its part, as often as there are ranks.
+// All ranks have the same input, so this rank's part is multiplied by their number.
 at::Tensor expected_of(const at::Tensor& input, const c10d::ProcessGroup& group) {
   return input.chunk(group.getSize())[group.getRank()] * group.getSize();
 }
 
-// What adding up a few floats may round.  The default for floats would let pass an error of 1e-5 in
-// a number however small, which torch.allclose, by which the original compares, does not.
+// Allows for rounding.  The default atol for floats, 1e-5, would hide errors in tiny numbers, which
+// torch.allclose in the original does not.
 constexpr TensorTolerance kRounding{.rtol = 1e-6, .atol = 0};
 
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_reduce_scatter_tensor, {.ranks = 4}) {

@@ -35,7 +35,7 @@ ReducerModule mixed_precision_model() {
 
 using Buckets = std::vector<std::vector<std::size_t>>;
 
-// Neighbours of one dtype together.
+// Adjacent parameters of one dtype share a bucket.
 Buckets buckets_by_dtype(const std::vector<at::Tensor>& parameters) {
   Buckets buckets;
   for (std::size_t i = 0; i < parameters.size(); ++i) {
@@ -102,7 +102,7 @@ DISTRIBUTED_TEST(gloo, ReducerTest, test_forward_backward_unused_parameters, {.r
   its->prepare_for_backward({output});
   output.backward();
   EXPECT_TRUE(model.fc1->weight.grad().defined());
-  // Nobody has used it, so it is left alone.
+  // No rank used it, so it stays untouched.
   EXPECT_FALSE(model.fc3->weight.grad().defined());
 }
 

@@ -41,8 +41,7 @@ std::string file_behind(int descriptor) {
   return c10::str(file.st_dev, ":", file.st_ino, " flags ", ::fcntl(descriptor, F_GETFL));
 }
 
-// What belongs to a program and not to a library: how much is logged, where to, what happens on
-// signals.
+// Settings that belong to the program, not to a library: logging and signal handlers.
 std::map<std::string, std::string> facts() {
   std::map<std::string, std::string> facts = {
       {"c10's log level", std::to_string(FLAGS_caffe2_log_level)},
@@ -55,13 +54,13 @@ std::map<std::string, std::string> facts() {
   return facts;
 }
 
-// Where a test's results go: counts those that reach it.
+// Counts the test results that reach it.
 struct Listener : ::testing::EmptyTestEventListener {
   int results = 0;
   void OnTestPartResult(const ::testing::TestPartResult&) override { ++results; }
 };
 
-// The listener, before and behind which others may have been put.
+// Expects that the listener still gets results, though others may have been added.
 void expect_heard(const Listener& listener) {
   const int before = listener.results;
   SUCCEED();
@@ -70,7 +69,7 @@ void expect_heard(const Listener& listener) {
 
 DISTRIBUTED_TEST(gloo, RendezvousEnvTest, test_logging_init, {.ranks = 1}) {
   const auto hosted = become_the_only_rank();
-  // As in Python.  Where it were not ignored or handled, init_process_group() would ignore it.
+  // As in Python.  If it were at its default, init_process_group() would change it.
   std::signal(SIGPIPE, SIG_IGN);
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   auto* listener = new Listener;

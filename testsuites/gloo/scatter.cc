@@ -7,7 +7,7 @@
 namespace distrun {
 namespace {
 
-// This rank's part in a scatter: only the root gives inputs.
+// This rank's part in a scatter: only the root passes inputs.
 WorkPtr scatter_from(c10d::Backend& group, int root, const at::Tensor& output,
                      const TensorVector& inputs) {
   if (root == group.getRank()) return scatter(group, {output}, {inputs}, root);
@@ -34,7 +34,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_scatter_basics_cuda,
   scatter_basics(*create_gloo(), on_cuda);
 }
 
-// A thousand times, each rank is the root once.
+// Each rank is root once in each of 1,000 rounds.
 void scatter_stress(c10d::Backend& group, MakeTensor make) {
   const int rank = group.getRank(), size = group.getSize();
   std::vector<WorkPtr> works;

@@ -14,8 +14,8 @@ namespace {
 
 struct TimeoutTest : DistributedTest {};
 
-// Who gives a group a time-out gives it to the store behind it.  Otherwise the store would wait for
-// its own, five minutes, and this test for the end of its time.
+// A group's time-out applies to its store too.  Otherwise the store would wait for its own default
+// of five minutes, and this test would time out.
 DISTRIBUTED_TEST(gloo, TimeoutTest, test_default_store_timeout_gloo, {.ranks = 1}) {
   const std::chrono::milliseconds timeout{500};
   const auto hosted = become_the_only_rank();

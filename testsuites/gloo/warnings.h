@@ -1,10 +1,10 @@
-// The warnings that LibTorch and libdistrun tell while this lives, in order.  They are not printed.
+// Collects, instead of printing, the warnings of LibTorch and libdistrun while it lives, in order.
 //
 //     const Warnings warnings;
 //     all_reduce(tensor, ReduceOp::SUM, {.group = not_ours});
 //     EXPECT_EQ(warnings.texts().size(), 1);
 //
-// Of the thread that has made it.
+// Collects only those of the thread that constructed it.
 #pragma once
 
 #include <string>

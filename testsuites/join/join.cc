@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kBefore = 41, kAfter = 42;
 
-// Makes some all_reduces in each iteration.  How many, and whether there is something to do at the
-// end, its hook learns from the arguments of the join.
+// Runs some all_reduces in each iteration.  The join's arguments tell its hook how many, and
+// whether its post hook does anything.
 class AllReducer : public Joinable {
  public:
   explicit AllReducer(c10::Device device)
@@ -50,7 +50,7 @@ class AllReducer : public Joinable {
       for (int64_t i = 0; i < all_reduces_; ++i) all_reduce(at::zeros({1}, its_.device_));
     }
 
-    // Of those who joined last, the greatest rank tells the others.
+    // The highest rank among the last to join sends to the others.
     void post_hook(bool is_last_joiner) override {
       if (!runs_at_the_end_) return;
       const at::Tensor source = at::full({1}, is_last_joiner ? get_rank() : -1,
@@ -127,7 +127,7 @@ class TestJoin : public DefaultGroupTest {
   }
 
 JOIN_TEST(test_single_joinable_main_hooks, JoinCase{})
-// The original of the next never runs a post hook; this one does, too.
+// PyTorch's original of the next test never runs a post hook; this one does.
 JOIN_TEST(test_single_joinable_post_hooks, JoinCase{.all_reduces = 0})
 JOIN_TEST(test_single_joinable, JoinCase{.post_hooks = true})
 JOIN_TEST(test_multiple_joinables, JoinCase{.joinables = 3, .post_hooks = true})

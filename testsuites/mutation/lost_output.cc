@@ -29,7 +29,7 @@ TensorLists lists_of(const TensorLists& lists) { return lists; }
 
 namespace {
 
-// ProcessGroupGloo::AsyncWork tells one list as it is.
+// Like ProcessGroupGloo::AsyncWork, a single list is not wrapped in another.
 c10::IValue value_of(const TensorLists& outputs) {
   return outputs.size() == 1 ? c10::IValue(outputs.front()) : c10::IValue(outputs);
 }
@@ -66,7 +66,7 @@ c10::intrusive_ptr<c10::ivalue::Future> LostOutput::getFuture() {
   if (!is_dropped()) {
     return work_->getFuture()->then(
         [outputs = outputs_](c10::ivalue::Future& done) {
-          done.value();  // Throws where it ended in an error.
+          done.value();  // Throws if it failed.
           return value_of(outputs);
         },
         type_of(outputs_));

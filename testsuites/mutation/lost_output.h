@@ -1,4 +1,4 @@
-// An operation whose outputs never reach the caller: it is made on copies of them.
+// An operation that runs on copies of its outputs, so that nothing reaches the caller.
 //
 //     auto copies = copies_of(outputs);
 //     return c10::make_intrusive<LostOutput>(inner->allgather(copies, inputs), flat(outputs), …);
@@ -18,12 +18,12 @@ at::Tensor copies_of(const at::Tensor& tensor);
 TensorList copies_of(const TensorList& tensors);
 TensorLists copies_of(const TensorLists& lists);
 
-// As the lists in which a Work tells its results.
+// In the form in which a Work returns its results.
 TensorLists lists_of(const at::Tensor& tensor);
 TensorLists lists_of(const TensorList& tensors);
 TensorLists lists_of(const TensorLists& lists);
 
-// The work of an operation on copies of `outputs`, which tells the caller's as its results.
+// The Work of an operation on copies of `outputs`; its results are the caller's tensors.
 class LostOutput : public c10d::Work {
  public:
   enum class Wait { kAsEver, kDropped };

@@ -1,5 +1,5 @@
-// The backend that mutation.h promises: one that stands before another and gives it changed
-// options, other tensors, or the caller another Work.
+// The backend of mutation.h: it forwards to another with changed options or tensors, or returns
+// another Work.
 #pragma once
 
 #include <vector>
@@ -51,19 +51,19 @@ class MutatedBackend : public internal::ForwardingBackend {
                         const c10d::AllToAllOptions& opts) override;
   WorkPtr alltoall(TensorList& outputs, TensorList& inputs,
                    const c10d::AllToAllOptions& opts) override;
-  // Not send(): one that nobody waits for would keep the receiver waiting, which is another fault.
+  // Not send(): a send without a wait would hang the receiver, which is another fault.
   WorkPtr recv(TensorList& tensors, int from, int tag) override;
   WorkPtr recvAnysource(TensorList& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
 
  private:
-  // The root to use instead; `root` itself where it is not to change, or is none.
+  // The root to use instead; unchanged if `root` is invalid or the mutation keeps it.
   std::int64_t other_root(std::int64_t root) const;
 
   template <class Opts>
   Opts with_other_op(Opts opts, const TensorList& tensors) const;
 
-  // Calls `act` with the outputs, or with copies where they are to be lost.
+  // Calls `act` with the outputs, or with copies if they are to be lost.
   template <class Outputs, class Act>
   WorkPtr on_outputs(Outputs& outputs, const Act& act);
   template <class Outputs, class Act>
@@ -73,7 +73,7 @@ class MutatedBackend : public internal::ForwardingBackend {
   WorkPtr scatter_elsewhere(TensorList& outputs, TensorLists& inputs, c10d::ScatterOptions opts);
 
   Mutation mutation_;
-  std::vector<WorkPtr> begun_;  // Whose waits were dropped: what they use has to live on.
+  std::vector<WorkPtr> begun_;  // With dropped waits: their tensors must stay alive.
 };
 
 }  // namespace distrun

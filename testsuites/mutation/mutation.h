@@ -1,24 +1,23 @@
-// Groups that misbehave on purpose, to see that a suite of tests notices.
+// Groups that misbehave on purpose, to check that a test suite notices.
 //
 //     c10::intrusive_ptr<c10d::Backend> group = mutated(make_gloo_backend(…));
 //
-//     $ DISTRUN_MUTATION=wrong_root distrun test gloo     # has to fail
+//     $ DISTRUN_MUTATION=wrong_root distrun test gloo     # must fail
 //
-// A suite makes its groups in one place, which passes them through mutated().  Without the variable
-// that is nothing: the group itself is returned.  With it the group is wrapped, so it is no longer
-// a c10d::ProcessGroupGloo; what can be done with it is what c10d::Backend declares.  Arguments are
-// still checked as ever.
+// A suite passes each group through mutated(), in one place.  Without the variable, that returns
+// the group itself; with it, a wrapper, which has the interface of c10d::Backend but is not a
+// c10d::ProcessGroupGloo.  Arguments are still checked.
 //
 //     wrong_root        broadcast, reduce, gather, scatter use the rank after the root; the true
-//                       root's outputs stay as they were
-//     dropped_wait      a collective and recv are complete as soon as they have begun, without
-//                       error, and what they bring never arrives
+//                       root's outputs keep their values
+//     dropped_wait      collectives and recv complete as soon as they start, without an error, and
+//                       their data never arrives
 //     missing_division  AVG is SUM
-//     stale_output      on rank 1 the outputs of every operation stay as they were
-//     wrong_reduce_op   SUM is PRODUCT, PRODUCT SUM, MIN MAX, MAX MIN, AVG MAX, BAND BOR, BOR BXOR,
-//                       BXOR BAND; sums of sparse tensors are left alone, for no other op has them
+//     stale_output      on rank 1 the outputs of every operation keep their values
+//     wrong_reduce_op   SUM becomes PRODUCT, PRODUCT SUM, MIN MAX, MAX MIN, AVG MAX, BAND BOR,
+//                       BOR BXOR, BXOR BAND; sparse tensors keep SUM, the only op they support
 //
-// In a group of one rank wrong_root and stale_output change nothing.
+// With one rank, wrong_root and stale_output change nothing.
 #pragma once
 
 #include <optional>
@@ -32,11 +31,11 @@ inline constexpr const char* kMutationVariable = "DISTRUN_MUTATION";
 
 enum class Mutation { kWrongRoot, kDroppedWait, kMissingDivision, kStaleOutput, kWrongReduceOp };
 
-// Nothing for a name that no mutation has.
+// nullopt for an unknown name.
 std::optional<Mutation> mutation_named(const std::string& name);
 
-// As DISTRUN_MUTATION says: `backend` itself where it is not set or empty.  Throws
-// std::invalid_argument where it names no mutation.
+// Applies the mutation that DISTRUN_MUTATION names; returns `backend` itself if it is unset or
+// empty.  Throws std::invalid_argument for an unknown name.
 c10::intrusive_ptr<c10d::Backend> mutated(c10::intrusive_ptr<c10d::Backend> backend);
 
 c10::intrusive_ptr<c10d::Backend> mutated(c10::intrusive_ptr<c10d::Backend> backend,

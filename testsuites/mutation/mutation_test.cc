@@ -21,7 +21,7 @@ constexpr auto kTimeout = std::chrono::seconds(30);
 
 at::Tensor tensor(double value) { return at::full({1}, value, at::kDouble); }
 
-// What `act` gives on each of two ranks, threads with a group between them.
+// The results of `act` on two ranks, which are threads with a group.
 template <class Act>
 std::vector<double> on_two_ranks(Mutation mutation, const Act& act) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -37,7 +37,7 @@ std::vector<double> on_two_ranks(Mutation mutation, const Act& act) {
   return {results[0].get(), results[1].get()};
 }
 
-// Rank 0 begins with 2, rank 1 with 4.
+// Rank 0 starts with 2, rank 1 with 4.
 double input_of(Group& group) { return group.getRank() == 0 ? 2 : 4; }
 
 double broadcast_from_0(Group& group) {
@@ -58,7 +58,7 @@ double reduce_to_0(Group& group, c10d::ReduceOp op = c10d::ReduceOp::SUM) {
   return x[0].item<double>();
 }
 
-// What stands in the second place of the root's list.
+// The second tensor in the root's list.
 double gather_at_0(Group& group) {
   TensorList x = {tensor(input_of(group))};
   std::vector<TensorList> out;
@@ -98,28 +98,28 @@ double send_to_the_other(Group& group) {
   return out[0].item<double>();
 }
 
-TEST(MutationTest, WithTheWrongRootTheNextRanksDataIsBroadcast) {
+TEST(MutationTest, WrongRootBroadcastsTheNextRanksData) {
   EXPECT_THAT(on_two_ranks(Mutation::kStaleOutput, broadcast_from_0), ElementsAre(2, 4));
   EXPECT_THAT(on_two_ranks(Mutation::kWrongRoot, broadcast_from_0), ElementsAre(4, 4));
 }
 
-TEST(MutationTest, WithTheWrongRootTheNextRankReduces) {
+TEST(MutationTest, WrongRootReducesToTheNextRank) {
   const auto reduce = [](Group& group) { return reduce_to_0(group); };
   EXPECT_EQ(on_two_ranks(Mutation::kMissingDivision, reduce).front(), 6);
   EXPECT_THAT(on_two_ranks(Mutation::kWrongRoot, reduce), ElementsAre(2, 6));
 }
 
-TEST(MutationTest, WithTheWrongRootNothingIsGathered) {
+TEST(MutationTest, WrongRootGathersNothing) {
   EXPECT_THAT(on_two_ranks(Mutation::kMissingDivision, gather_at_0), ElementsAre(4, 0));
   EXPECT_THAT(on_two_ranks(Mutation::kWrongRoot, gather_at_0), ElementsAre(-1, 0));
 }
 
-TEST(MutationTest, WithTheWrongRootZerosAreScattered) {
+TEST(MutationTest, WrongRootScattersZeros) {
   EXPECT_THAT(on_two_ranks(Mutation::kMissingDivision, scatter_from_0), ElementsAre(5, 6));
   EXPECT_THAT(on_two_ranks(Mutation::kWrongRoot, scatter_from_0), ElementsAre(0, 0));
 }
 
-TEST(MutationTest, ARootThatIsNoneIsRefusedAsEver) {
+TEST(MutationTest, AnInvalidRootIsStillRejected) {
   on_two_ranks(Mutation::kWrongRoot, [](Group& group) {
     TensorList x = {tensor(1)};
     try {
@@ -132,7 +132,7 @@ TEST(MutationTest, ARootThatIsNoneIsRefusedAsEver) {
   });
 }
 
-TEST(MutationTest, WithADroppedWaitNothingArrives) {
+TEST(MutationTest, WithADroppedWaitNoDataArrives) {
   const auto dropped = [](const auto& act) { return on_two_ranks(Mutation::kDroppedWait, act); };
   EXPECT_THAT(dropped([](Group& group) { return allreduce(group); }), ElementsAre(2, 4));
   EXPECT_THAT(dropped(allgather), ElementsAre(-1, -1));
@@ -157,7 +157,7 @@ TEST(MutationTest, ADroppedWaitDoesNotWaitForTheOtherRank) {
   });
 }
 
-TEST(MutationTest, WithoutTheDivisionAnAverageIsASum) {
+TEST(MutationTest, MissingDivisionTurnsAnAverageIntoASum) {
   const auto average = [](Mutation mutation, const auto& act) {
     return on_two_ranks(mutation, [&](Group& group) { return act(group, c10d::ReduceOp::AVG); });
   };
@@ -167,7 +167,7 @@ TEST(MutationTest, WithoutTheDivisionAnAverageIsASum) {
   EXPECT_THAT(average(Mutation::kMissingDivision, reduce_scatter), ElementsAre(6, 6));
 }
 
-TEST(MutationTest, StaleOutputIsRankOnesAlone) {
+TEST(MutationTest, OnlyRankOneHasStaleOutput) {
   const auto stale = [](const auto& act) { return on_two_ranks(Mutation::kStaleOutput, act); };
   EXPECT_THAT(stale([](Group& group) { return allreduce(group); }), ElementsAre(6, 4));
   EXPECT_THAT(stale(allgather), ElementsAre(4, -1));
@@ -175,7 +175,7 @@ TEST(MutationTest, StaleOutputIsRankOnesAlone) {
   EXPECT_THAT(stale(send_to_the_other), ElementsAre(4, -1));
 }
 
-TEST(MutationTest, StaleOutputIsInTheResultAndTheFutureToo) {
+TEST(MutationTest, ResultAndFutureAreStaleToo) {
   const auto results = on_two_ranks(Mutation::kStaleOutput, [](Group& group) {
     TensorList x = {tensor(input_of(group))};
     const auto work = group.allreduce(x);
@@ -189,7 +189,7 @@ TEST(MutationTest, StaleOutputIsInTheResultAndTheFutureToo) {
   EXPECT_THAT(results, ElementsAre(6, 4));
 }
 
-TEST(MutationTest, EveryReduceOpHasAWrongOne) {
+TEST(MutationTest, ReplacesEveryReduceOp) {
   const auto wrong = [](c10d::ReduceOp op) {
     return on_two_ranks(Mutation::kWrongReduceOp,
                         [&](Group& group) { return allreduce(group, op); })
@@ -202,7 +202,7 @@ TEST(MutationTest, EveryReduceOpHasAWrongOne) {
   EXPECT_EQ(wrong(c10d::ReduceOp::AVG), 4);
 }
 
-TEST(MutationTest, EveryBitwiseReduceOpHasAWrongOne) {
+TEST(MutationTest, ReplacesEveryBitwiseReduceOp) {
   const auto wrong = [](c10d::ReduceOp op) {
     return on_two_ranks(Mutation::kWrongReduceOp,
                         [&](Group& group) {
@@ -217,7 +217,7 @@ TEST(MutationTest, EveryBitwiseReduceOpHasAWrongOne) {
   EXPECT_EQ(wrong(c10d::ReduceOp::BXOR), 6 & 3);
 }
 
-TEST(MutationTest, SumsOfSparseTensorsAreLeftAlone) {
+TEST(MutationTest, LeavesSumsOfSparseTensorsAlone) {
   const auto results = on_two_ranks(Mutation::kWrongReduceOp, [](Group& group) {
     TensorList x = {tensor(input_of(group)).to_sparse()};
     const auto work = group.allreduce(x);
@@ -227,7 +227,7 @@ TEST(MutationTest, SumsOfSparseTensorsAreLeftAlone) {
   EXPECT_THAT(results, ElementsAre(6, 6));
 }
 
-// As DISTRUN_MUTATION says for a group of one; the error's text where it throws.
+// The effect of DISTRUN_MUTATION on a group of one, or the error's text.
 std::string chosen_by(const char* name) {
   const auto group =
       make_gloo_backend({.store = c10::make_intrusive<c10d::HashStore>(), .timeout = kTimeout});
@@ -242,13 +242,13 @@ std::string chosen_by(const char* name) {
   return said;
 }
 
-TEST(MutationTest, TheVariableChooses) {
+TEST(MutationTest, TheVariableSelectsTheMutation) {
   EXPECT_EQ(chosen_by("wrong_root"), "another");
   EXPECT_EQ(chosen_by(""), "itself");
   EXPECT_THAT(chosen_by("wrong_roof"), HasSubstr("no mutation is called 'wrong_roof'"));
 }
 
-TEST(MutationTest, WithoutTheVariableAGroupIsItself) {
+TEST(MutationTest, WithoutTheVariableReturnsTheGroupItself) {
   ASSERT_EQ(std::getenv(kMutationVariable), nullptr);
   const auto group =
       make_gloo_backend({.store = c10::make_intrusive<c10d::HashStore>(), .timeout = kTimeout});

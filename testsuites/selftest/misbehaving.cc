@@ -1,5 +1,4 @@
-// Tests that misbehave on purpose: what the runner is to see and say of each is in
-// selftest_test.cc.
+// Tests that misbehave on purpose; selftest_test.cc has the results that the runner must report.
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -30,7 +29,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Until somebody ends the process.
+// Waits until the process is killed.
 [[noreturn, gnu::noinline]] void wait_for_ever() {
   for (;;) ::pause();
 }
@@ -56,7 +55,7 @@ DISTRIBUTED_TEST(selftest, Well, test_meets, {.ranks = 4}) {
   std::ofstream("mine") << rank();
 }
 
-// Which nobody else has open meanwhile.
+// No other process has the store open meanwhile.
 DISTRIBUTED_TEST(selftest, Well, test_store_keeps_all, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() != 0) return;
@@ -65,7 +64,7 @@ DISTRIBUTED_TEST(selftest, Well, test_store_keeps_all, {.ranks = 2}) {
   EXPECT_TRUE(store()->check({"a", "b"}));
 }
 
-// A fork has variables that its program did not begin with.
+// A fork's variables differ from the initial environment of its program.
 DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
   std::ifstream file("/proc/self/environ");
   const std::string at_first(std::istreambuf_iterator<char>(file), {});
@@ -117,7 +116,7 @@ DISTRIBUTED_TEST(selftest, Well, test_prints_100_MB, {.ranks = 1}) {
   EXPECT_EQ(rank(), 0);
 }
 
-// Fails the first time, by a file that outlives the attempt.
+// Fails the first time; a file that outlives the attempt remembers that.
 DISTRIBUTED_TEST(selftest, Well, test_is_flaky, {.ranks = 2}) {
   const std::string file = std::string(std::getenv("SELFTEST_FOLDER")) + "/flaky";
   const bool first = rank() == 0 && std::filesystem::exists(file) == false;
@@ -171,7 +170,7 @@ DISTRIBUTED_TEST(selftest, Exits, test_5, {.ranks = 3}) {
   if (rank() == 1) std::exit(5);
 }
 
-// By bytes in a FIFO.
+// Bytes in a FIFO are the signs.
 DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = seconds(100)}) {
   const char* folder = std::getenv("SELFTEST_FOLDER");
   if (folder == nullptr) GTEST_SKIP() << "SELFTEST_FOLDER names none";
@@ -185,7 +184,7 @@ DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = 
 
 struct Forks : DistributedTest {};
 
-// Only a part of rank 1 comes to the end of the test.
+// Only a child of rank 1 finishes the test.
 DISTRIBUTED_TEST(selftest, Forks, test_0_while_a_fork_goes_on, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() != 1) return;
@@ -202,7 +201,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = millis
   if (rank() == 1) wait_for_ever();
 }
 
-// The question where it stands ends the sleep, and the test comes to its end: too late.
+// The question where it stands interrupts the sleep, so the test finishes, but too late.
 DISTRIBUTED_TEST(selftest, Hangs, test_asleep, {.ranks = 3, .timeout = milliseconds(500)}) {
   EXPECT_LT(rank(), 3);
   if (rank() == 1) ::sleep(1000);
@@ -223,7 +222,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_stopped, {.ranks = 2, .timeout = millisec
   if (rank() == 1) ::kill(::getpid(), SIGSTOP);
 }
 
-// It is time enough for the others to be in the collective then.
+// The time-out lets the other ranks reach the collective.
 DISTRIBUTED_TEST(selftest, Hangs, test_in_a_collective, {.ranks = 3, .timeout = seconds(3)}) {
   init_process_group();
   EXPECT_LT(rank(), 3);
@@ -232,14 +231,13 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_collective, {.ranks = 3, .timeout = 
   all_reduce(x);
 }
 
-// A rank that fails, and peers that wait for it: nobody waits for the time-out.
+// The peers of a failed rank must not wait for the time-out.
 DISTRIBUTED_TEST(selftest, Hangs, test_for_one_that_failed, {.ranks = 3}) {
   ASSERT_NE(rank(), 1) << "on purpose";
   wait_for_ever();
 }
 
-// For tests of what ends the runner: each rank says that it is there, and holds a pipe for as long
-// as it lives.
+// For tests that kill the runner: each rank reports that it runs, and holds a pipe until it ends.
 DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seconds(100)}) {
   const char* path = std::getenv("SELFTEST_PIPE");
   if (path == nullptr) GTEST_SKIP() << "SELFTEST_PIPE names none";
@@ -251,7 +249,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seco
 
 struct Fails : DistributedTest {};
 
-// The first of them: the others need another host then.
+// The first of these tests to run: the others then need a new host.
 DISTRIBUTED_TEST(selftest, Fails, test_kills_the_host, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) ::kill(::getppid(), SIGKILL);
@@ -291,7 +289,7 @@ DISTRIBUTED_TEST(selftest, Fails, test_survives_what_it_is_to_die_of,
   EXPECT_LT(rank(), 2);
 }
 
-// Into every pipe that it has, besides stdout and stderr.
+// Writes into each of its pipes except stdout and stderr.
 DISTRIBUTED_TEST(selftest, Fails, test_writes_garbage, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   for (int fd = 3; rank() == 1 && fd < 256; ++fd) {
@@ -306,8 +304,8 @@ DISTRIBUTED_TEST(selftest, Fails, test_closes_its_descriptors, {.ranks = 2}) {
   for (int fd = 0; rank() == 1 && fd < 256; ++fd) ::close(fd);
 }
 
-// A daemon: a session of its own, and no parent any more.  The rank ends when it is all that, and
-// the other one has ended before, whose daemon it is not.
+// A daemon with its own session and no parent.  The rank exits once the daemon runs; the other
+// rank, which must not be blamed for it, exits before.
 DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   const auto both = store();

@@ -1,4 +1,4 @@
-// The runner on tests that misbehave (misbehaving.cc): real test hosts, real ranks, real ends.
+// The runner with tests that misbehave (misbehaving.cc), on real test hosts and ranks.
 #include <csignal>
 #include <filesystem>
 
@@ -29,7 +29,7 @@ class SelfTest : public testing::RunnerFixture {
     ::setenv("SELFTEST_FOLDER", folder_.path().c_str(), 1);
   }
 
-  // Rank 1 has ended so, and the test has failed for that.
+  // Expects that the test failed because rank 1 ended in this way.
   void expect_fails(const std::string& id, RankStatus status, const std::string& reason) {
     const auto result = run_one(id);
     EXPECT_EQ(result.status, TestStatus::kFailed);
@@ -41,12 +41,12 @@ class SelfTest : public testing::RunnerFixture {
     EXPECT_EQ(summary_.failed, 1);
   }
 
-  // Each rank of its last attempt for itself: it has not died with its host.
+  // Whether the last attempt ran on its own, that is, its host did not die.
   static bool has_run(const TestResult& result) {
     const auto has = [&](const char* words) {
       return result.reason.find(words) != std::string::npos;
     };
-    return !has("the test host is lost") && !has("could not be started");
+    return !has("its test host is lost") && !has("could not be started");
   }
 };
 
@@ -60,18 +60,18 @@ TEST_F(SelfTest, GoodTestsPass) {
   EXPECT_THAT(result.attempts[0].ranks, Each(Field(&RankResult::output, "")));
 }
 
-TEST_F(SelfTest, RanksMeetAndHaveFoldersOfTheirOwnThatAreGoneThen) {
+TEST_F(SelfTest, RanksMeetAndHaveTemporaryFolders) {
   const auto result = run_one("Well.test_meets");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(SelfTest, AStoreKeepsWhatEachOfItsCallersHasSet) {
+TEST_F(SelfTest, AStoreKeepsItsKeysBetweenCalls) {
   const auto result = run_one("Well.test_store_keeps_all");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
 }
 
-TEST_F(SelfTest, GoogleTestsOwnOutputFilesAreNotWritten) {
+TEST_F(SelfTest, IgnoresGtestOutput) {
   TestRunner::Options its = options();
   its.environment.set("GTEST_OUTPUT", "xml:" + folder_.path() + "/");
   EXPECT_THAT(run("Well.test_passes", its),
@@ -84,20 +84,20 @@ TEST_F(SelfTest, ThirtyTwoRanksRunOnTwoCores) {
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
 }
 
-TEST_F(SelfTest, ASkipOfAllIsASkip) {
+TEST_F(SelfTest, IsSkippedIfAllRanksSkip) {
   const auto result = run_one("Well.test_is_skipped_by_all");
   EXPECT_EQ(result.status, TestStatus::kSkipped);
   EXPECT_THAT(result.reason, HasSubstr("not today"));
   EXPECT_EQ(summary_.skipped, 1);
 }
 
-TEST_F(SelfTest, ATestOfNcclIsSkippedWhereThatIsNotRegistered) {
+TEST_F(SelfTest, SkipsTestsOfNcclIfItIsNotRegistered) {
   const auto result = run_one("NeedsNccl.test_is_skipped");
   EXPECT_EQ(result.status, TestStatus::kSkipped);
-  EXPECT_THAT(result.reason, HasSubstr("no backend nccl is registered"));
+  EXPECT_THAT(result.reason, HasSubstr("backend nccl is not registered"));
 }
 
-TEST_F(SelfTest, ASkipOfOneIsADivergence) {
+TEST_F(SelfTest, DivergesIfOneRankSkips) {
   const auto result = run_one("Fails.test_skips_alone");
   EXPECT_EQ(result.status, TestStatus::kFailed);
   EXPECT_EQ(result.reason, "diverged: rank 1 skipped, ranks 0, 2 did not");
@@ -106,15 +106,15 @@ TEST_F(SelfTest, ASkipOfOneIsADivergence) {
 TEST_F(SelfTest, AnExpectedDeathPassesAndIsRequired) {
   EXPECT_EQ(run_one("Well.test_dies_as_expected").status, TestStatus::kPassed);
   EXPECT_EQ(run_one("Fails.test_survives_what").reason,
-            "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+            "rank 1 failed: expected signal SIGKILL (9), but it ended with exit code 0");
 }
 
-TEST_F(SelfTest, PeersOfADeadRankAreToBeToldInTime) {
+TEST_F(SelfTest, PeersOfADeadRankGetAnErrorInTime) {
   const auto result = run_one("Well.test_peers_of_the_dead");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
 }
 
-TEST_F(SelfTest, AnErrorThatDoesNotComeInTimeEndsItsRank) {
+TEST_F(SelfTest, ARankWithoutTheExpectedErrorEndsInTime) {
   const auto result = run_one("Fails.test_no_error");
   EXPECT_THAT(result.reason,
               ContainsRegex("^rank 1 failed: misbehaving.cc:[0-9]+: wait_for_ever\\(\\) "
@@ -124,10 +124,10 @@ TEST_F(SelfTest, AnErrorThatDoesNotComeInTimeEndsItsRank) {
   EXPECT_EQ(rank.status, RankStatus::kFailed);
   EXPECT_EQ(rank.assertions, 2);
   EXPECT_THAT(rank.stands_at,
-              AllOf(StartsWith("no collective was made"), HasSubstr("wait_for_ever")));
+              AllOf(StartsWith("no collective has run"), HasSubstr("wait_for_ever")));
 }
 
-TEST_F(SelfTest, EveryDeadlySignalIsNamedAndPeersAreNotAwaited) {
+TEST_F(SelfTest, NamesEveryDeadlySignalWithoutWaitingForPeers) {
   const auto results = run("Dies.", options());
   EXPECT_THAT(results, SizeIs(16));
   for (const TestResult& result : results) {
@@ -140,22 +140,20 @@ TEST_F(SelfTest, EveryDeadlySignalIsNamedAndPeersAreNotAwaited) {
   }
 }
 
-TEST_F(SelfTest, ACrashComesWithItsStack) {
+TEST_F(SelfTest, ACrashPrintsItsStack) {
   const auto result = run_one("Dies.test_of_SIGSEGV");
   ASSERT_THAT(result.attempts, SizeIs(1));
   EXPECT_THAT(result.attempts[0].ranks[1].output, HasSubstr("die_of"));
 }
 
-TEST_F(SelfTest, WhoEndsBeforeItsTestHasFailedWhateverTheCode) {
+TEST_F(SelfTest, ARankThatExitsDuringItsTestFailsWithAnyCode) {
   expect_fails("Exits.test_0_before", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 0");
-  expect_fails("Exits.test_5", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 5");
-  expect_fails("Forks.test_0", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 0");
+               "rank 1 exited during its test: exit code 0");
+  expect_fails("Exits.test_5", RankStatus::kExited, "rank 1 exited during its test: exit code 5");
+  expect_fails("Forks.test_0", RankStatus::kExited, "rank 1 exited during its test: exit code 0");
 }
 
-TEST_F(SelfTest, WhoHangsIsNamedWithItsPlace) {
+TEST_F(SelfTest, NamesHungRanksWithTheirStacks) {
   expect_fails("Hangs.test_in_a_wait", RankStatus::kTimedOut, "timed out: rank 1 hung");
   const auto waits = run_one("Hangs.test_in_a_wait");
   EXPECT_THAT(waits.attempts.at(0).ranks.at(1).stands_at, HasSubstr("wait_for_ever"));
@@ -166,11 +164,11 @@ TEST_F(SelfTest, WhoHangsIsNamedWithItsPlace) {
   EXPECT_EQ(stopped.attempts[0].ranks[0].stands_at, "");
 }
 
-TEST_F(SelfTest, WhoIsWokenByTheQuestionWasLateAllTheSame) {
+TEST_F(SelfTest, ARankWokenByTheQuestionIsStillLate) {
   expect_fails("Hangs.test_asleep", RankStatus::kTimedOut, "timed out: rank 1 hung");
 }
 
-TEST_F(SelfTest, WhoHangsInACollectiveIsToldWithItsName) {
+TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
   const auto result = run_one("Hangs.test_in_a_collective");
   EXPECT_EQ(result.reason, "timed out: ranks 0, 1, 2 hung");
   ASSERT_THAT(result.attempts, SizeIs(1));
@@ -186,7 +184,7 @@ TEST_F(SelfTest, WhoHangsInACollectiveIsToldWithItsName) {
               AllOf(Not(HasSubstr("allreduce")), HasSubstr("wait_for_ever")));
 }
 
-TEST_F(SelfTest, WhoWaitsForOneThatFailedIsAConsequence) {
+TEST_F(SelfTest, ARankThatWaitsForAFailedOneIsAConsequence) {
   const auto result = run_one("Hangs.test_for_one");
   EXPECT_THAT(result.reason, AllOf(StartsWith("rank 1 failed: misbehaving.cc:")));
   EXPECT_THAT(result.attempts.at(0).culprits, ElementsAre(1, 0, 2));
@@ -194,7 +192,7 @@ TEST_F(SelfTest, WhoWaitsForOneThatFailedIsAConsequence) {
   EXPECT_LT(result.time, seconds(30));
 }
 
-TEST_F(SelfTest, OneFailedExpectationIsToldWithItsPlaceAndOutput) {
+TEST_F(SelfTest, ReportsAFailedExpectationWithPlaceAndOutput) {
   const auto result = run_one("Fails.test_one_expect");
   EXPECT_THAT(result.reason, ContainsRegex("^rank 2 failed: misbehaving.cc:[0-9]+: Expected: "));
   ASSERT_THAT(result.attempts, SizeIs(1));
@@ -218,37 +216,37 @@ TEST_F(SelfTest, NoAssertionIsAFailure) {
                "rank 1 failed: made no assertion: a test that asserts nothing cannot fail");
 }
 
-TEST_F(SelfTest, MuchOutputIsShortenedAndHarmless) {
+TEST_F(SelfTest, ShortensMuchOutput) {
   const auto result = run_one("Well.test_prints_100_MB");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
-  EXPECT_THAT(result.attempts.at(0).ranks.at(0).output, HasSubstr("bytes are left out here"));
+  EXPECT_THAT(result.attempts.at(0).ranks.at(0).output, HasSubstr("bytes omitted"));
   EXPECT_LT(result.attempts[0].ranks[0].output.size(), 1'000'000u);
 }
 
-TEST_F(SelfTest, GarbageInTheChannelOfResultsIsAFailure) {
+TEST_F(SelfTest, GarbageInTheResultChannelIsAFailure) {
   expect_fails("Fails.test_writes_garbage", RankStatus::kFailed,
-               "rank 1 failed: wrote into the channel that its results come through");
+               "rank 1 failed: wrote into the result channel");
 }
 
 TEST_F(SelfTest, ClosedDescriptorsAreAFailure) {
   expect_fails("Fails.test_closes", RankStatus::kExited,
-               "rank 1 ended before its test did: exit code 0");
+               "rank 1 exited during its test: exit code 0");
 }
 
-TEST_F(SelfTest, ADaemonIsFoundNamedAndEnded) {
+TEST_F(SelfTest, FindsNamesAndKillsADaemon) {
   const auto result = run_one("Fails.test_leaves_a_daemon");
   EXPECT_THAT(result.reason,
               ContainsRegex("^rank 1 failed: leaked processes: [0-9]+ \\(the_daemon\\)$"));
 }
 
-TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {
+TEST_F(SelfTest, ReplacesADeadHostAndReportsTheTest) {
   TestRunner::Options its = options();
   its.keeps_order = true;
   its.jobs = 2;
   const auto results = run("Fails.", its);
   ASSERT_THAT(results, SizeIs(10));
   EXPECT_EQ(results[0].test.id, "selftest.Fails.test_kills_the_host");
-  EXPECT_THAT(results[0].reason, HasSubstr("the test host is lost"));
+  EXPECT_THAT(results[0].reason, HasSubstr("its test host is lost"));
   for (const TestResult& result : results) {
     const bool killer = result.test.id.ends_with("kills_the_host");
     EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
@@ -257,7 +255,7 @@ TEST_F(SelfTest, AHostThatDiesIsReplacedAndTheTestReported) {
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
 }
 
-TEST_F(SelfTest, AHostThatDoesNotAnswerIsReplacedToo) {
+TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
   TestRunner::Options its = options();
   its.keeps_order = true;
   its.jobs = 2;
@@ -265,21 +263,21 @@ TEST_F(SelfTest, AHostThatDoesNotAnswerIsReplacedToo) {
   const auto results = run("Hangs.test_stop", its);
   ASSERT_THAT(results, SizeIs(2));
   EXPECT_EQ(results[0].test.id, "selftest.Hangs.test_stops_the_host");
-  EXPECT_THAT(results[0].reason, EndsWith("crashed: the test host is lost, and this rank with it"));
+  EXPECT_THAT(results[0].reason, EndsWith("crashed: its test host is lost"));
   EXPECT_EQ(results[1].reason, "timed out: rank 1 hung");
   EXPECT_THAT(notices_, ElementsAre(EndsWith("is lost: it does not answer")));
 }
 
-// Of several that were there nobody knows who has killed it: each is run again, alone.
-TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
+// Any test that ran on the host may have killed it: each runs again, alone.
+TEST_F(SelfTest, OnlyTheTestThatKilledTheHostFails) {
   TestRunner::Options its = options();
   its.jobs = 100;
-  its.limits.grace = its.limits.answer = milliseconds(50);  // One after the other, they add up.
+  its.limits.grace = its.limits.answer = milliseconds(50);  // They add up.
   its.limits.ending = seconds(2);
   const auto results = run(
       [&](const auto& tests) {
         auto all = plan(tests, "");
-        // It needs time to come to that, which is here the others'.
+        // It takes seconds to notice that, and the other tests would have to wait.
         std::erase_if(all, [](const PlannedTest& one) {
           return one.test.id == "selftest.Hangs.test_stops_the_host";
         });
@@ -300,7 +298,7 @@ TEST_F(SelfTest, NobodyElseFailsForAHostThatOneHasKilled) {
                                     "Well.test_dies_as_expected", "Well.test_prints_100_MB"}));
 }
 
-TEST_F(SelfTest, AFailureIsTriedAgainAndFlakyWhereItPassesThen) {
+TEST_F(SelfTest, RetriesAFailureAndReportsItAsFlaky) {
   TestRunner::Options its = options();
   its.attempts_max = 3;
   const auto flaky = run("Well.test_is_flaky", its);
@@ -313,7 +311,7 @@ TEST_F(SelfTest, AFailureIsTriedAgainAndFlakyWhereItPassesThen) {
   EXPECT_THAT(fails[0].attempts, SizeIs(3));
 }
 
-TEST_F(SelfTest, FailFastStartsNoMore) {
+TEST_F(SelfTest, FailFastStartsNoMoreTests) {
   TestRunner::Options its = options();
   its.fail_fast = true;
   its.jobs = 1;
@@ -324,11 +322,11 @@ TEST_F(SelfTest, FailFastStartsNoMore) {
   for (std::size_t i = 1; i < results.size(); ++i) {
     EXPECT_EQ(results[i].status, TestStatus::kInterrupted);
     EXPECT_THAT(results[i].attempts, IsEmpty());
-    EXPECT_EQ(results[i].reason, "a test had failed before it was started (--fail-fast)");
+    EXPECT_EQ(results[i].reason, "not started after a failure (--fail-fast)");
   }
 }
 
-TEST_F(SelfTest, AnInterruptEndsWhatRuns) {
+TEST_F(SelfTest, AnInterruptEndsRunningTests) {
   on_event_ = [](TestRunner& runner, const TestEvent& event) {
     if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
   };
@@ -349,7 +347,7 @@ TEST_F(SelfTest, RanksCanBeFreshPrograms) {
   }
 }
 
-TEST_F(SelfTest, WhatIsNoTestHostIsSaidSo) {
+TEST_F(SelfTest, FailsIfTheProgramIsNotATestHost) {
   TestRunner::Options its = options();
   its.programs = {"/bin/true"};
   EXPECT_EQ(problem_of(its), "the test host /bin/true is lost: it ended: exit code 0");

@@ -1,5 +1,5 @@
-// Tests of what a rank of a test finds when it begins, and of what it may do: what the runner is to
-// see and say of them is in surroundings_test.cc.
+// Tests of a rank's initial state and of what it may do; surroundings_test.cc has the expected
+// results.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -38,7 +38,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// What a test program must not do at namespace scope, as SELFTEST_EARLY says.
+// Does, at namespace scope, the forbidden thing that SELFTEST_EARLY names.
 [[maybe_unused]] const int early = [] {
   const std::string what = variable("SELFTEST_EARLY");
   if (what == "operation") at::ones({1});
@@ -48,7 +48,7 @@ std::string variable(const char* name) {
     ::testing::RegisterTest("Plain", "test", nullptr, nullptr, __FILE__, __LINE__,
                             []() -> DistributedTest* { return nullptr; });
   }
-  if (what == "child" && ::fork() == 0) ::_exit(0);  // That may be done.
+  if (what == "child" && ::fork() == 0) ::_exit(0);  // This one is allowed.
   return 0;
 }();
 const pid_t loaded_by = ::getpid();
@@ -66,10 +66,10 @@ DISTRIBUTED_TEST(surroundings, Rank, test_process, {.ranks = 2}) {
   sigset_t blocked;
   ::sigprocmask(SIG_BLOCK, nullptr, &blocked);
   EXPECT_FALSE(::sigismember(&blocked, SIGCHLD));
-  EXPECT_FALSE(at::hasCallbacks()) << "nobody looks at operations";
+  EXPECT_FALSE(at::hasCallbacks()) << "nothing observes operations";
 }
 
-// 0, 1, 2, the way to the runner, and the folder that is listed here.
+// Expects 0, 1, 2, the result channel, and the folder that is being listed.
 DISTRIBUTED_TEST(surroundings, Rank, test_descriptors, {.ranks = 2}) {
   std::string all;
   int count = 0;
@@ -86,17 +86,17 @@ DISTRIBUTED_TEST(surroundings, Rank, test_has_half_a_second,
   EXPECT_EQ(rank(), 0);
 }
 
-// Who is asked where it stands is asked by a thread of its own: that is there then.
+// Asks for this process's stacks: once it returns, the thread that answers surely runs.
 void ask_myself() {
   sigset_t all, before;
   ::sigfillset(&all);
   ::sigprocmask(SIG_SETMASK, &all, &before);
   ::kill(::getpid(), where_signal());
-  ::sigsuspend(&before);  // Until it has this thread's stack.
+  ::sigsuspend(&before);  // Returns once the thread has this one's stack.
   ::sigprocmask(SIG_SETMASK, &before, nullptr);
 }
 
-// A signal to the process is the test's to take.
+// The test may take signals sent to its process.
 DISTRIBUTED_TEST(surroundings, Rank, test_signals, {.ranks = 1}) {
   ask_myself();
   sigset_t one;
@@ -114,14 +114,14 @@ DISTRIBUTED_TEST(surroundings, Rank, test_is_told, {.ranks = 2, .backends = {"gl
   EXPECT_LT(rank(), world_size());
 }
 
-// Nothing of it is flushed, and the process ends without the end of static objects.
+// Flushes nothing; the process ends without static destructors.
 DISTRIBUTED_TEST(surroundings, Rank, test_output, {.ranks = 1}) {
   struct Last {
     ~Last() { ::puts("destroyed"); }
   };
   static const Last last;
   std::ios::sync_with_stdio(false);
-  std::cerr.tie(nullptr);  // Or std::cout would be flushed with it.
+  std::cerr.tie(nullptr);  // Otherwise std::cerr would flush std::cout.
   std::cout << "on cout\n";
   std::clog << "on clog\n";
   std::printf("on stdout\n");
@@ -132,7 +132,7 @@ DISTRIBUTED_TEST(surroundings, Rank, DISABLED_test_that_is_run, {.ranks = 1}) {
   EXPECT_EQ(rank(), 0);
 }
 
-// More than the flight recorder keeps by itself.
+// More collectives than the flight recorder keeps by default.
 DISTRIBUTED_TEST(surroundings, Rank, test_collectives, {.ranks = 1}) {
   const auto group = make_gloo_backend(
       {.store = store(), .rank = rank(), .size = world_size(), .timeout = seconds(30)});
@@ -143,7 +143,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_collectives, {.ranks = 1}) {
   EXPECT_EQ(rank(), 0);
 }
 
-// Rank 1 does not join the collective in which rank 0 is; rank 2 has them asked.
+// Rank 1 does not join rank 0's collective; rank 2 fails, so that they are asked.
 DISTRIBUTED_TEST(surroundings, Rank, test_hang_in_a_collective, {.ranks = 3}) {
   const auto begun = store("begun");
   if (rank() == 2) {
@@ -166,14 +166,15 @@ DISTRIBUTED_TEST(surroundings, Rank, test_hang_without_signals,
   wait_in_vain();
 }
 
-// Without their death signal, and with its trace removed.
+// The child closes its descriptors and wipes the mark from its environment.
 DISTRIBUTED_TEST(surroundings, Rank, test_runs_away, {.ranks = 1}) {
   int there[2];
   ASSERT_EQ(::pipe(there), 0);
   if (::fork() != 0) {
     ::close(there[1]);
     char byte = 0;
-    EXPECT_EQ(::read(there[0], &byte, 1), 0);  // It has no trace and no descriptor any more.
+    EXPECT_EQ(::read(there[0], &byte, 1),
+              0);  // By now the mark is wiped and the descriptors closed.
     return;
   }
   ::setsid();

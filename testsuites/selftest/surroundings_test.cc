@@ -1,5 +1,4 @@
-// The runner on the tests of surroundings.cc: what a rank of a test host finds, and what the host
-// refuses.
+// The runner with the tests of surroundings.cc: a rank's initial state, and what the host rejects.
 #include <csignal>
 
 #include <poll.h>
@@ -33,7 +32,7 @@ class SurroundingsTest : public testing::RunnerFixture {
     return its;
   }
 
-  // All ranks have passed; what rank 0 has printed.
+  // Expects that all ranks pass, and returns the output of rank 0.
   std::string output_of(const std::string& id, const TestRunner::Options& options) {
     const auto result = run_one("surroundings.Rank." + id, options);
     EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
@@ -41,13 +40,13 @@ class SurroundingsTest : public testing::RunnerFixture {
   }
 };
 
-TEST_F(SurroundingsTest, ARankIsAProcessOfItsOwn) {
+TEST_F(SurroundingsTest, ARankIsItsOwnProcess) {
   EXPECT_EQ(output_of("test_process", options()), "");
   EXPECT_EQ(output_of("test_descriptors", options()), "");
   EXPECT_EQ(output_of("test_signals", options()), "");
 }
 
-TEST_F(SurroundingsTest, WhatOtherProgramsAreToldByVariablesIsNotItsBusiness) {
+TEST_F(SurroundingsTest, ARankIgnoresVariablesForOtherPrograms) {
   const auto result =
       run_one("selftest.Well.test_passes", options_with({{"RANK", "99"},
                                                          {"WORLD_SIZE", "1"},
@@ -61,7 +60,7 @@ TEST_F(SurroundingsTest, WhatOtherProgramsAreToldByVariablesIsNotItsBusiness) {
   EXPECT_EQ(output_of("DISABLED_test_that_is_run", options()), "");
 }
 
-TEST_F(SurroundingsTest, BackendSeedAndIsolationAreThoseOfTheRun) {
+TEST_F(SurroundingsTest, ARankHasTheRunsBackendSeedAndIsolation) {
   const auto output_with = [&](std::uint64_t seed, bool fresh, const std::string& backend) {
     TestRunner::Options its = options();
     its.seed = seed;
@@ -86,13 +85,13 @@ TEST_F(SurroundingsTest, BackendSeedAndIsolationAreThoseOfTheRun) {
               AllOf(HasSubstr("backend gloo,"), HasSubstr(", executed\n")));
 }
 
-TEST_F(SurroundingsTest, WhatWasNotFlushedIsThereAndStaticObjectsAreNotDestroyed) {
+TEST_F(SurroundingsTest, FlushesOutputAndSkipsStaticDestructors) {
   EXPECT_THAT(output_of("test_output", options()),
               AllOf(HasSubstr("on cout\n"), HasSubstr("on clog\n"), HasSubstr("on stdout\n"),
                     Not(HasSubstr("destroyed"))));
 }
 
-TEST_F(SurroundingsTest, CollectivesAreCounted) {
+TEST_F(SurroundingsTest, CountsCollectives) {
   const auto result = run_one("surroundings.Rank.test_collectives");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
   const auto& collectives = result.attempts.at(0).ranks.at(0).collectives;
@@ -101,7 +100,7 @@ TEST_F(SurroundingsTest, CollectivesAreCounted) {
   EXPECT_EQ(collectives[0].count, 2100);
 }
 
-TEST_F(SurroundingsTest, WhoHangsInACollectiveSaysInWhich) {
+TEST_F(SurroundingsTest, ReportsTheCollectiveThatARankHangsIn) {
   const auto result = run_one("surroundings.Rank.test_hang_in_a_collective");
   const std::string place = result.attempts.at(0).ranks.at(0).stands_at;
   EXPECT_THAT(place, AllOf(HasSubstr("allreduce, number "), HasSubstr("has not completed: Float"),
@@ -110,27 +109,27 @@ TEST_F(SurroundingsTest, WhoHangsInACollectiveSaysInWhich) {
   EXPECT_THAT(place, Not(HasSubstr("take_stack"))) << "how it was asked";
 }
 
-TEST_F(SurroundingsTest, AMainThreadThatTakesNoSignalIsNotAwaited) {
+TEST_F(SurroundingsTest, DoesNotWaitForAMainThreadThatBlocksSignals) {
   const auto result = run_one("surroundings.Rank.test_hang_without_signals");
-  EXPECT_THAT(result.attempts.at(0).ranks.at(0).stands_at, HasSubstr("takes no signal"));
+  EXPECT_THAT(result.attempts.at(0).ranks.at(0).stands_at, HasSubstr("does not take signals"));
 }
 
-// It is found when the run is over: the fixture's kill_leaked_processes().
-TEST_F(SurroundingsTest, WhoRemovesItsTraceOutlivesItsTestAndNotTheRun) {
+// The process is found after the run, by the fixture's kill_leaked_processes().
+TEST_F(SurroundingsTest, AProcessThatWipesItsMarkEndsWithTheRun) {
   left_expected_ = 1;
   EXPECT_EQ(run_one("surroundings.Rank.test_runs_away").status, TestStatus::kPassed);
 }
 
-TEST_F(SurroundingsTest, WhatAForkCannotTakeAlongIsRefused) {
+TEST_F(SurroundingsTest, RefusesToForkWithThreadsOrOperations) {
   const auto reason_with = [&](const std::string& early) {
     return run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", early}})).reason;
   };
-  EXPECT_THAT(reason_with("operation"), HasSubstr("has run a tensor operation before main()"));
-  EXPECT_THAT(reason_with("thread"), HasSubstr("has 2 threads, and a fork takes one"));
+  EXPECT_THAT(reason_with("operation"), HasSubstr("ran a tensor operation before main()"));
+  EXPECT_THAT(reason_with("thread"), HasSubstr("has 2 threads, but a fork copies only one"));
   EXPECT_EQ(reason_with("child"), "");
 }
 
-TEST_F(SurroundingsTest, WhatIsExecutedAfreshTakesNothingAlong) {
+TEST_F(SurroundingsTest, FreshRanksMayHaveThreadsAndOperations) {
   for (const char* early : {"operation", "thread"}) {
     auto its = options_with({{"SELFTEST_EARLY", early}});
     its.fresh = true;
@@ -139,14 +138,14 @@ TEST_F(SurroundingsTest, WhatIsExecutedAfreshTakesNothingAlong) {
   }
 }
 
-TEST_F(SurroundingsTest, NorCanItTakeAGpuAlong) {
+TEST_F(SurroundingsTest, RefusesToForkWithAGpuInUse) {
   if (::access("/dev/nvidiactl", F_OK) != 0) GTEST_SKIP() << "there is no GPU";
   const auto result =
       run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", "gpu"}}));
-  EXPECT_THAT(result.reason, HasSubstr("has touched a GPU"));
+  EXPECT_THAT(result.reason, HasSubstr("has used a GPU"));
 }
 
-// The host itself, at a socket of ours.
+// A test host whose socket this process holds.
 class TestHostTest : public ::testing::Test {
  protected:
   TestHostTest() {
@@ -166,7 +165,7 @@ class TestHostTest : public ::testing::Test {
     end_group(host_);
   }
 
-  // Nothing within half a minute.
+  // Nothing if it does not end within half a minute.
   std::optional<ProcessEnd> end() const {
     pollfd ended{host_.pidfd.get(), POLLIN, 0};
     ::poll(&ended, 1, 30'000);
@@ -177,24 +176,24 @@ class TestHostTest : public ::testing::Test {
   WorkerProcess host_;
 };
 
-TEST_F(TestHostTest, EndsWhenTheRunnerIsGone) {
+TEST_F(TestHostTest, EndsWhenTheRunnerCloses) {
   here_.reset();
   EXPECT_EQ(end(), ProcessEnd(ExitedWith{0}));
 }
 
-TEST_F(TestHostTest, EndsAtARequestThatItDoesNotUnderstand) {
+TEST_F(TestHostTest, EndsAtAMalformedRequest) {
   ASSERT_TRUE(send_packet(here_.get(), "rubbish", {}));
   EXPECT_EQ(end(), ProcessEnd(ExitedWith{0}));
 }
 
-// A program of tests that is executed as a rank; what it tells comes to stdout.
-TEST(TestHostProgramTest, HasNoTestThatNobodyWouldRun) {
+// A test program executed as a rank, which sends its results to stdout.
+TEST(TestHostProgramTest, RefusesTestsThatWouldNeverRun) {
   testing::ProgramOptions options;
   options.environment.set(kTestHostVariable, "1");
   options.environment.set("SELFTEST_EARLY", "plain test");
   const auto result = testing::run_program({SELFTEST_PROGRAM}, options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
-  EXPECT_THAT(result.err, HasSubstr("Plain.test is no DISTRIBUTED_TEST, so nobody would run it"));
+  EXPECT_THAT(result.err, HasSubstr("Plain.test is not a DISTRIBUTED_TEST and would never run"));
 }
 
 class RankProgramTest : public ::testing::Test {
@@ -209,19 +208,19 @@ class RankProgramTest : public ::testing::Test {
   }
 };
 
-TEST_F(RankProgramTest, SaysWhereThereIsNoSuchTest) {
+TEST_F(RankProgramTest, ReportsAnUnknownTest) {
   EXPECT_THAT(execute("selftest.Well.test_nothing", {}).out,
-              HasSubstr("there is no test selftest.Well.test_nothing"));
+              HasSubstr("unknown test selftest.Well.test_nothing"));
 }
 
-TEST_F(RankProgramTest, SaysWhatItIsNotTold) {
+TEST_F(RankProgramTest, ReportsMissingVariables) {
   const char* id = "selftest.Well.test_passes";
   EXPECT_THAT(execute(id, {{"RANK", "0"}}).out, HasSubstr("the variable WORLD_SIZE is not set"));
   EXPECT_THAT(execute(id, {{"RANK", "x"}, {"WORLD_SIZE", "4"}}).out,
               HasSubstr("RANK is not a number"));
 }
 
-TEST_F(RankProgramTest, EndsWith1WhereTheTestHasFailed) {
+TEST_F(RankProgramTest, ExitsWith1IfTheTestFails) {
   const char* id = "selftest.Fails.test_one_expect";
   EXPECT_EQ(execute(id, {{"RANK", "2"}, {"WORLD_SIZE", "3"}}).end, ProcessEnd(ExitedWith{1}));
   EXPECT_EQ(execute(id, {{"RANK", "0"}, {"WORLD_SIZE", "3"}}).end, ProcessEnd(ExitedWith{0}));

@@ -1,5 +1,4 @@
-// What `distrun test` does with processes, on a real test host (misbehaving.cc).  Its flags are
-// tested in cli/test_command_test.cc.
+// `distrun test` with a real test host (misbehaving.cc).  cli/test_command_test.cc tests its flags.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -41,15 +40,15 @@ class TestCommandTest : public ::testing::Test {
   testing::ProgramOptions options_;
 };
 
-TEST_F(TestCommandTest, ARankCanBeStartedByACommand) {
+TEST_F(TestCommandTest, RunsARankUnderACommand) {
   const auto result = test({"selftest.Well.test_passes", "--rank-under", "1", "env", "UNDER=1",
                             "sh", "-c", "echo under $UNDER; exec \"$0\""});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.out << result.err;
   EXPECT_THAT(result.out, HasSubstr("under 1\n"));
 }
 
-// Time-outs do not bite then, nor does the failure of another rank: somebody looks at this one.
-TEST_F(TestCommandTest, ARankThatIsStartedByACommandHasAllTheTimeItTakes) {
+// For a rank under a command, neither the time-out nor a peer's failure counts.
+TEST_F(TestCommandTest, ARankUnderACommandHasNoTimeLimit) {
   const auto run = [&](const char* id) {
     return test({id, "--rank-under", "0", "sh", "-c", "sleep 3; echo slowly; exec \"$0\""}).out;
   };
@@ -57,7 +56,7 @@ TEST_F(TestCommandTest, ARankThatIsStartedByACommandHasAllTheTimeItTakes) {
   EXPECT_THAT(run("selftest.Fails.test_throws"), HasSubstr("slowly\n"));
 }
 
-TEST_F(TestCommandTest, AndTheTerminal) {
+TEST_F(TestCommandTest, ARankUnderACommandHasTheTerminal) {
   testing::Terminal terminal({"env", "XDG_CACHE_HOME=" + folder_.path(), DISTRUN_PROGRAM, "test",
                               "--binary", SELFTEST_PROGRAM, "selftest.Well.test_passes",
                               "--rank-under", "1", "sh", "-c",
@@ -73,7 +72,7 @@ TEST_F(TestCommandTest, AndTheTerminal) {
   EXPECT_EQ(mask >> (SIGTTOU - 1) & 1, 0u);
 }
 
-// Ranks that hold a pipe: its end is seen when none of them is left.
+// Ranks hold a pipe, which ends when no rank is left.
 class RunnerEndTest : public TestCommandTest {
  protected:
   RunnerEndTest() {
@@ -82,7 +81,7 @@ class RunnerEndTest : public TestCommandTest {
     options_.environment.set("SELFTEST_PIPE", file("pipe"));
   }
 
-  // When all three ranks are there, `act` is called with the pid of distrun.
+  // Calls `act` with distrun's pid once all three ranks run.
   testing::ProgramResult run_and(const std::function<void(int pid)>& act) {
     options_.on_output = [&, done = false](const std::string&, int pid) mutable {
       if (std::exchange(done, true)) return;
@@ -92,7 +91,7 @@ class RunnerEndTest : public TestCommandTest {
     return test({"selftest.Hangs.test_with_a_pipe"});
   }
 
-  // 0 at the end; -1 where nothing comes within half a minute.
+  // A byte; 0 at the end of the pipe; -1 after half a minute without either.
   int read_byte() const {
     for (;;) {
       pollfd ready{pipe_.get(), POLLIN, 0};
@@ -114,27 +113,27 @@ class RunnerEndTest : public TestCommandTest {
   UniqueFd pipe_;
 };
 
-TEST_F(RunnerEndTest, NothingSurvivesTheRunner) {
+TEST_F(RunnerEndTest, NoRankSurvivesTheRunner) {
   const auto result = run_and([](int pid) { ::kill(launcher_of(pid), SIGKILL); });
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{137}));
   EXPECT_THAT(result.err, HasSubstr("it was killed: signal SIGKILL (9)"));
   EXPECT_EQ(read_byte(), 0);
 }
 
-TEST_F(RunnerEndTest, NorItsGuard) {
+TEST_F(RunnerEndTest, NoRankSurvivesTheGuard) {
   run_and([](int pid) { ::kill(pid, SIGKILL); });
   EXPECT_EQ(read_byte(), 0);
 }
 
-TEST_F(RunnerEndTest, AnInterruptEndsTheTestsAndAllIsTold) {
+TEST_F(RunnerEndTest, AnInterruptEndsTestsAndPrintsTheSummary) {
   const auto result = run_and([](int pid) { ::kill(pid, SIGINT); });
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{130}));
-  EXPECT_THAT(result.out, HasSubstr("the run was ended before it was over"));
+  EXPECT_THAT(result.out, HasSubstr("the run was interrupted before the test ended"));
   EXPECT_THAT(result.out, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
   EXPECT_EQ(read_byte(), 0);
 }
 
-TEST_F(TestCommandTest, WhatIsTypedIsForTheRankUnderACommand) {
+TEST_F(TestCommandTest, TypedInputGoesToTheRankUnderACommand) {
   testing::Terminal terminal(
       {"env", "XDG_CACHE_HOME=" + folder_.path(), DISTRUN_PROGRAM, "test", "--binary",
        SELFTEST_PROGRAM, "selftest.Well.test_passes", "--rank-under", "1", "sh", "-c",
@@ -148,7 +147,7 @@ TEST_F(TestCommandTest, WhatIsTypedIsForTheRankUnderACommand) {
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0})) << terminal.text();
 }
 
-TEST_F(TestCommandTest, ARankUnderACommandIsOneOfOneTest) {
+TEST_F(TestCommandTest, RejectsRankUnderForSeveralTestsOrAnUnknownRank) {
   for (const auto& arguments :
        {std::vector<std::string>{"selftest.Well", "--rank-under", "0", "sh"},
         {"selftest.Well.test_passes", "--rank-under", "4", "sh"}}) {
@@ -158,8 +157,8 @@ TEST_F(TestCommandTest, ARankUnderACommandIsOneOfOneTest) {
   }
 }
 
-// What a shell does with the run, while `script` looks on.
-TEST_F(TestCommandTest, CtrlZStopsTheRanksAndTheShellResumesThem) {
+// `script` watches what the shell's job control does.
+TEST_F(TestCommandTest, CtrlZSuspendsTheRanksAndTheShellContinuesThem) {
   ASSERT_EQ(::mkfifo(file("go").c_str(), 0600), 0);
   const std::string pids = "$(cat " + file("pid_0") + " " + file("pid_1") + ")";
   testing::Terminal terminal({"env", "SELFTEST_FOLDER=" + folder_.path(),

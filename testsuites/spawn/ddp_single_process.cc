@@ -9,7 +9,7 @@
 namespace distrun {
 namespace {
 
-// Three layers, whose loss forward() returns.
+// Three layers; forward() returns the loss.
 struct RecurrentNetImpl : torch::nn::Cloneable<RecurrentNetImpl> {
   static constexpr int64_t kWidth = 256;
   torch::nn::LSTM lstm{nullptr};
@@ -29,10 +29,10 @@ struct RecurrentNetImpl : torch::nn::Cloneable<RecurrentNetImpl> {
   }
 };
 
-// A group of one rank: what DDP makes of a network is what the network is.
+// In a group of one rank, DDP must not change the network's results.
 class DistributedDataParallelSingleProcessTest : public DefaultGroupTest {
  protected:
-  // Their gradients are never zeroed, as in the original.
+  // Gradients are never zeroed, as in the original.
   template <class Net, class... Inputs>
   static void train(const std::shared_ptr<Net>& net, c10::Device device, const Inputs&... inputs) {
     net->to(device);
@@ -57,7 +57,7 @@ class DistributedDataParallelSingleProcessTest : public DefaultGroupTest {
     train(torch::nn::Linear(2, 2).ptr(), device, at::randn({30, 2}));
   }
 
-  // By one thread: several wait for each other in a loop, for long where others have the cores.
+  // With one thread: several spin while they wait, which is slow on busy cores.
   static void train_recurrent(c10::Device device) {
     at::set_num_threads(1);
     constexpr int64_t kBatch = 12, kLength = 100, kWidth = RecurrentNetImpl::kWidth;
@@ -66,7 +66,7 @@ class DistributedDataParallelSingleProcessTest : public DefaultGroupTest {
   }
 };
 
-// Among one rank nothing is faked.
+// With one rank nothing is faked.
 DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_cpu,
                  {.ranks = 1, .backends = {"gloo", "fake"}}) {
   train_linear(cpu());

@@ -7,8 +7,8 @@
 namespace distrun {
 namespace {
 
-// Two ranks, of which each makes sin(y).sum() of what it gets.  Nobody can change another rank's
-// input by a little to see what becomes of it: the gradients are written down.
+// Two ranks each compute sin(y).sum() of their outputs.  Expected gradients are written down, since
+// no rank can vary another's input numerically.
 class TestDistributedNNFunctionsGloo : public DefaultGroupTest {
  protected:
   static at::Tensor ones(c10::Device device) { return at::ones({5, 5}, device); }

@@ -1,5 +1,5 @@
-// A parent owns tensors, and two processes that it spawns make a collective on them.  What they
-// have got comes back by one queue; by another the parent lets them go.
+// A parent owns tensors, and two processes that it spawns run a collective on them.  They return
+// results through one queue; through the other the parent lets them exit.
 #include <algorithm>
 #include <chrono>
 #include <cstdlib>
@@ -26,7 +26,7 @@ namespace {
 constexpr int kProcesses = 2;
 constexpr std::chrono::seconds kTimeout{30};
 
-// One of the two processes, in a group with the other.
+// One of the two processes, with its group.
 class Member {
  public:
   Member(int rank, SpawnArguments& arguments)
@@ -37,13 +37,13 @@ class Member {
     init_process_group("gloo", {.init_method = "file://" + arguments.text, .timeout = kTimeout});
   }
 
-  // Copies, for tensors in memory that is shared are what they are when the parent looks.
+  // Sends copies: shared tensors may change before the parent looks.
   void tell(const at::Tensor& expected, const at::Tensor& result) const {
     const auto copy = [](const at::Tensor& tensor) { return tensor.to(at::kCPU, false, true); };
     c2p_.put({{copy(expected), copy(result)}, std::to_string(rank_)}, kTimeout);
   }
 
-  // Until the parent has what it was told.
+  // Waits until the parent has the results.
   void wait() const { p2c_.get(kTimeout); }
 
  private:
@@ -76,7 +76,7 @@ void allreduce_shared(int rank, SpawnArguments& arguments) {
   destroy_process_group();
 }
 
-// What it has got of the other, it leaves in its own.
+// Each stores the other's data in its own tensor.
 void allgather_shared(int rank, SpawnArguments& arguments) {
   const Member member(rank, arguments);
   const at::Tensor x = arguments.tensors.at(static_cast<std::size_t>(rank));
@@ -89,7 +89,7 @@ void allgather_shared(int rank, SpawnArguments& arguments) {
   destroy_process_group();
 }
 
-// Each has a part of one tensor, and leaves the sum of all parts in it.
+// Each has a part of one tensor and stores the sum of all parts in it.
 void allgather_chunk_shared(int rank, SpawnArguments& arguments) {
   const Member member(rank, arguments);
   const std::vector<at::Tensor> chunks = arguments.tensors.at(0).chunk(kProcesses, 0);
@@ -110,7 +110,7 @@ class ProcessGroupShareTensorTest : public DistributedTest {
  protected:
   using Tensors = std::vector<at::Tensor>;
 
-  // `results` from each process.
+  // Each process returns `results` results.
   static void share(const SpawnFunction& function, const Tensors& tensors, int results) {
     const TensorQueue c2p(2, "c2p"), p2c(2, "p2c");
     ProcessContext context = start_processes(function, kProcesses,
@@ -123,7 +123,7 @@ class ProcessGroupShareTensorTest : public DistributedTest {
         EXPECT_TENSORS_CLOSE(item.tensors.at(1), item.tensors.at(0)) << "on rank " << item.text;
       }
       for (int i = 0; i < kProcesses; ++i) p2c.put({}, kTimeout);
-    } catch (const c10::DistError&) {  // QueueEnded or QueueTimeout: finish() says why.
+    } catch (const c10::DistError&) {  // QueueEnded or QueueTimeout; finish() throws the cause.
       context.finish(kTimeout);
       throw;
     }
@@ -135,7 +135,7 @@ class ProcessGroupShareTensorTest : public DistributedTest {
     return tensors;
   }
   static std::vector<c10::Device> cpu() { return {at::kCPU, at::kCPU}; }
-  // With DISTRUN_SHARE_GPUS=1 there may be one alone.
+  // With DISTRUN_SHARE_GPUS=1 there may be only one.
   static std::vector<c10::Device> gpus() {
     const auto last = static_cast<c10::DeviceIndex>(torch::cuda::device_count() - 1);
     return {{at::kCUDA, 0}, {at::kCUDA, std::min<c10::DeviceIndex>(1, last)}};

@@ -16,16 +16,16 @@ namespace {
 
 using nlohmann::json;
 
-// One entry of the trace: torch/csrc/distributed/c10d/FlightRecorderDetail.hpp.
+// An entry of the trace; see torch/csrc/distributed/c10d/FlightRecorderDetail.hpp.
 struct Entry {
   std::uint64_t id = 0;      // From 0 in each process.
   std::uint64_t number = 0;  // Within its group.
-  bool has_ended = false;    // "state" stays "scheduled" for Gloo, however it ended.
-  std::string group;         // Empty where it has no name.
+  bool has_ended = false;    // Gloo's "state" always stays "scheduled".
+  std::string group;         // Empty if it has no name.
   Collective collective;     // Without a count.
 };
 
-// Of a profiling name, "gloo:all_reduce": as c10d::Backend calls it.
+// The c10d::Backend method for a profiling name such as "gloo:all_reduce".
 std::string op_of(std::string name) {
   static const std::map<std::string, std::string> names = {
       {"all_reduce", "allreduce"},
@@ -37,13 +37,13 @@ std::string op_of(std::string name) {
   return found == names.end() ? name : found->second;
 }
 
-// One where all inputs have it.
+// One dtype if all inputs share it.
 std::string dtype_of(std::vector<std::string> dtypes) {
   dtypes.erase(std::unique(dtypes.begin(), dtypes.end()), dtypes.end());
   return fmt::format("{}", fmt::join(dtypes, ", "));
 }
 
-// A group is known by a description, or else by a name: ["0", "default_pg"].
+// A group's description, or else its name, from ["0", "default_pg"].
 std::string group_of(const json& name_and_description) {
   const auto words = name_and_description.get<std::vector<std::string>>();
   for (auto word = words.rbegin(); word != words.rend(); ++word) {
@@ -118,7 +118,7 @@ std::vector<Collective> collectives_in(std::string_view trace) {
 
 std::string last_collective_in(std::string_view trace) {
   const auto entries = entries_in(trace);
-  if (entries.empty()) return "no collective was made";
+  if (entries.empty()) return "no collective has run";
   std::string lines;
   for (const Entry& entry : entries) {
     if (entry.has_ended) continue;

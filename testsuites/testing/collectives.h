@@ -1,16 +1,15 @@
-// What collectives this process has made, as c10d's flight recorder tells it.
+// The collectives that this process has run, from c10d's flight recorder.
 //
-//     record_collectives();                                   // before the first group is made
+//     record_collectives();                                   // before the first group exists
 //     …
-//     std::vector<Collective> made = collectives_made();      // by op, sizes and dtype, counted
-//     std::string where = last_collective();                  // of a rank that does not end
+//     std::vector<Collective> made = collectives_made();      // counted by op, sizes and dtype
+//     std::string where = last_collective();                  // for a rank that hangs
 //
-// Gloo records each collective when it is begun, with no help from the caller.  It does not record
-// send and recv, nor a collective whose arguments it refuses; reduce_scatter is recorded as the
-// all-reduce that Gloo makes of it.  Python's records come from the same place, so the two can be
-// held against each other.
+// Gloo records each collective when it starts, without help from the caller.  It does not record
+// send, recv, or a collective whose arguments it rejects; reduce_scatter appears as the all-reduce
+// that implements it.  Python reads the same recorder, so results are comparable.
 //
-// Threads: any, at any time, also while another is inside a collective.  Not from a signal handler.
+// Thread safety: any thread, even while another is in a collective.  Not in a signal handler.
 #pragma once
 
 #include <string>
@@ -21,29 +20,27 @@
 
 namespace distrun {
 
-// More than that, and the oldest are forgotten.
+// Older records are dropped.
 inline constexpr int kCollectivesKept = 100'000;
 
-// Has the recorder keep kCollectivesKept, unless TORCH_FR_BUFFER_SIZE says otherwise.  The recorder
-// reads that once, when the first collective of the process begins: call this before, and while
-// the process has one thread, as it sets a variable.
+// Makes the recorder keep kCollectivesKept entries unless TORCH_FR_BUFFER_SIZE is set.  REQUIRES:
+// the process has one thread (this sets a variable) and has run no collective yet: the recorder
+// reads the variable at the first one.
 void record_collectives();
 
-// In the order of first appearance.  Where some were forgotten, the last is "(forgotten)", with
-// their number as its count.
+// In order of first appearance.  If records were dropped, the last entry is "(forgotten)" with
+// their number.
 std::vector<Collective> collectives_made();
 
-// What has been begun and has not completed, a line each; where there is no such thing, what
-// completed last.  Gloo tells the recorder of an end a moment after it lets the caller's wait()
-// return.  A collective that failed has completed too.
+// The unfinished collectives, one line each; if there are none, the last completed one.  Gloo
+// records an end shortly after wait() returns.  A failed collective counts as completed.
 //
 //     allreduce, number 3 of group default_pg, has not completed: Float [3, 2]
 //     nothing is under way; the last collective, broadcast, number 2, has completed: Float [4]
-//     no collective was made
+//     no collective has run
 std::string last_collective();
 
-// The two above, of a trace: what c10d::dump_fr_trace_json() gives.  One that cannot be read is
-// an exception.
+// The same for a given trace, as c10d::dump_fr_trace_json() returns it.  Throws if it is malformed.
 std::vector<Collective> collectives_in(std::string_view trace);
 std::string last_collective_in(std::string_view trace);
 

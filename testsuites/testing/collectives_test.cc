@@ -45,7 +45,7 @@ std::vector<std::string> texts(const std::vector<Collective>& collectives) {
   return lines;
 }
 
-TEST(CollectivesTest, TheSameOpSizesAndDtypeAreCountedInOrderOfFirstAppearance) {
+TEST(CollectivesTest, CountsEqualCollectivesInOrderOfFirstAppearance) {
   auto doubles = entry(5, "gloo:all_reduce", {{3}});
   doubles["input_dtypes"] = {"Double"};
   EXPECT_THAT(
@@ -57,7 +57,7 @@ TEST(CollectivesTest, TheSameOpSizesAndDtypeAreCountedInOrderOfFirstAppearance) 
                   "1 barrier  []", "1 allreduce Double [[3]]"));
 }
 
-TEST(CollectivesTest, OpsHaveTheNamesOfTheBackendsMethods) {
+TEST(CollectivesTest, OpsAreNamedAfterBackendMethods) {
   const auto op = [](const char* name) {
     return collectives_in(trace({entry(0, name, {{1}})})).at(0).op;
   };
@@ -68,28 +68,28 @@ TEST(CollectivesTest, OpsHaveTheNamesOfTheBackendsMethods) {
   EXPECT_EQ(op("nccl:_reduce_oop"), "_reduce_oop");
 }
 
-TEST(CollectivesTest, DtypesThatDifferAreAllNamed) {
+TEST(CollectivesTest, NamesAllDtypesIfTheyDiffer) {
   auto mixed = entry(0, "gloo:all_reduce", {{1}, {2}});
   mixed["input_dtypes"] = {"Float", "Int"};
   EXPECT_EQ(collectives_in(trace({mixed})).at(0).dtype, "Float, Int");
 }
 
-TEST(CollectivesTest, WhatTheRecorderForgotIsCounted) {
+TEST(CollectivesTest, CountsDroppedRecords) {
   EXPECT_THAT(texts(collectives_in(trace({entry(7, "gloo:barrier", {})}))),
               ElementsAre("1 barrier  []", "7 (forgotten)  []"));
 }
 
-TEST(CollectivesTest, WithoutAnyThereIsNothing) {
+TEST(CollectivesTest, AnEmptyTraceHasNoCollectives) {
   EXPECT_TRUE(collectives_in(R"({"version": "2.10"})").empty());
-  EXPECT_EQ(last_collective_in(R"({"version": "2.10"})"), "no collective was made");
+  EXPECT_EQ(last_collective_in(R"({"version": "2.10"})"), "no collective has run");
 }
 
-TEST(CollectivesTest, ATraceThatCannotBeReadIsAnException) {
+TEST(CollectivesTest, ThrowsForAMalformedTrace) {
   EXPECT_THROW(collectives_in("garbage"), std::exception);
   EXPECT_THROW(last_collective_in(R"({"entries": [{}]})"), std::exception);
 }
 
-TEST(CollectivesTest, WhatHasNotCompletedIsToldALineEach) {
+TEST(CollectivesTest, PrintsALineForEachUnfinishedCollective) {
   EXPECT_EQ(last_collective_in(
                 trace({entry(0, "gloo:barrier", {}, false), entry(1, "gloo:broadcast", {{3}}),
                        entry(2, "gloo:all_reduce", {{3, 2}, {}}, false)})),
@@ -97,19 +97,19 @@ TEST(CollectivesTest, WhatHasNotCompletedIsToldALineEach) {
             "allreduce, number 3 of group default_pg, has not completed: Float [3, 2] []");
 }
 
-TEST(CollectivesTest, WhereAllHaveCompletedTheLastIsTold) {
+TEST(CollectivesTest, PrintsTheLastCollectiveIfAllCompleted) {
   EXPECT_EQ(
       last_collective_in(trace({entry(0, "gloo:barrier", {}), entry(1, "gloo:broadcast", {{3}})})),
       "nothing is under way; the last collective, broadcast, number 2 of group default_pg, "
       "has completed: Float [3]");
 }
 
-// Ranks as threads: the recorder is the process's, so what both did is in one list.
+// Ranks are threads and share the process's recorder, so the list has the collectives of both.
 class RecordedGroupTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { record_collectives(); }
 
-  // Calls `act` on each rank, with a group of them all.
+  // Calls `act` on each rank with its group.
   template <class Act>
   static void on_ranks(int ranks, const Act& act) {
     const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -138,7 +138,7 @@ void all_reduce(c10d::Backend& group, at::IntArrayRef shape) {
   group.allreduce(tensors)->wait();
 }
 
-TEST_F(RecordedGroupTest, OneRanksCollectivesAreThere) {
+TEST_F(RecordedGroupTest, RecordsTheCollectivesOfOneRank) {
   on_ranks(1, [](c10d::Backend& group) {
     all_reduce(group, {11});
     all_reduce(group, {11});
@@ -148,20 +148,20 @@ TEST_F(RecordedGroupTest, OneRanksCollectivesAreThere) {
   EXPECT_EQ(count_of("allreduce Float [[11,2]]"), 1);
 }
 
-TEST_F(RecordedGroupTest, TwoRanksCollectivesAreThere) {
+TEST_F(RecordedGroupTest, RecordsTheCollectivesOfTwoRanks) {
   on_ranks(2, [](c10d::Backend& group) { all_reduce(group, {13}); });
   EXPECT_EQ(count_of("allreduce Float [[13]]"), 2);
   EXPECT_THAT(last_collective(), HasSubstr("nothing is under way"));
 }
 
-TEST_F(RecordedGroupTest, MoreThanTheRecordersOwnDefaultAreKept) {
+TEST_F(RecordedGroupTest, KeepsMoreThanTheRecordersDefault) {
   on_ranks(1, [](c10d::Backend& group) {
     for (int i = 0; i < 2100; ++i) all_reduce(group, {17});
   });
   EXPECT_EQ(count_of("allreduce Float [[17]]"), 2100);
 }
 
-TEST_F(RecordedGroupTest, ACollectiveThatOthersHaveNotJoinedIsUnderWay) {
+TEST_F(RecordedGroupTest, ACollectiveThatPeersHaveNotJoinedIsUnfinished) {
   std::promise<void> seen;
   on_ranks(2, [&](c10d::Backend& group) {
     if (group.getRank() == 1) {

@@ -8,7 +8,7 @@ namespace distrun {
 Deadline::Deadline(std::chrono::nanoseconds time, std::function<void()> when_missed) {
   const auto at = std::chrono::steady_clock::now() + time;
   sigset_t all, before;
-  ::sigfillset(&all);  // Signals are the test's.
+  ::sigfillset(&all);  // Leaves signals to the test.
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
   thread_ = std::thread([this, at, missed = std::move(when_missed)] {
     std::unique_lock lock(mutex_);

@@ -1,12 +1,11 @@
-// Deadline calls a function where it is not destroyed in time.
+// Deadline calls a function unless it is destroyed in time.
 //
 //     {
 //       const Deadline deadline(std::chrono::seconds(5), [] { …; std::abort(); });
 //       group->barrier()->wait();
 //     }
 //
-// The function runs on a thread of its own, and is to end the process: a destructor that comes too
-// late waits for it.
+// The function runs on its own thread and must end the process; a late destructor waits for it.
 #pragma once
 
 #include <chrono>

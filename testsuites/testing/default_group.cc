@@ -13,14 +13,14 @@ namespace distrun {
 
 namespace {
 
-// The one backend that torch.distributed comes with and that may be missing here.
+// The only backend of torch.distributed that may be missing.
 constexpr const char* kNccl = "nccl";
 
 }  // namespace
 
 void DefaultGroupTest::SetUp() {
   if (backend() == kNccl && !is_backend_available(kNccl)) {
-    GTEST_SKIP() << "no backend " << kNccl << " is registered";
+    GTEST_SKIP() << "backend " << kNccl << " is not registered";
   }
   ::setenv("GLOO_SOCKET_IFNAME", "lo", 1);
   init_process_group(backend(), {.timeout = std::chrono::seconds(30)});
@@ -28,7 +28,7 @@ void DefaultGroupTest::SetUp() {
 
 void DefaultGroupTest::TearDown() {
   if (HasFailure() || !is_initialized()) return;
-  rendezvous("the end");  // Who is still in a collective is not to lose its peers.
+  rendezvous("the end");  // A rank in a collective still needs its peers.
   destroy_process_group();
 }
 

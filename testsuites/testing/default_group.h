@@ -1,4 +1,4 @@
-// What tests have in common that run in the group of init_process_group().
+// The fixture of tests that use the group of init_process_group().
 #pragma once
 
 #include <cstddef>
@@ -10,19 +10,18 @@
 
 namespace distrun {
 
-// Every rank is in the default group, "gloo" on the loopback, when the test begins.  A test of
-// NCCL is skipped where that is not registered.
+// Starts each test with every rank in the default group, "gloo" on the loopback.  Skips tests of
+// NCCL if it is not registered.
 class DefaultGroupTest : public DistributedTest {
  protected:
   void SetUp() override;
-  // Where the test has failed, the group stays: a rank that still waits in it would hold this one.
+  // After a failure, keeps the group: destroying it would wait for ranks that still use it.
   void TearDown() override;
 
-  // The GPUs that are this rank's, of those that there are; with DISTRUN_SHARE_GPUS=1 it may have
-  // them together with others.
+  // This rank's GPUs; with DISTRUN_SHARE_GPUS=1 ranks may share them.
   static std::vector<c10::Device> gpus(std::size_t count);
 
-  // Where a test without a suffix has its tensors, and one with _cuda.
+  // The device of tests without a suffix, and of those with _cuda.
   static c10::Device cpu() { return c10::Device(at::kCPU); }
   static c10::Device gpu() { return gpus(1).front(); }
 };

@@ -21,7 +21,7 @@ std::string variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr) {
     throw std::runtime_error(std::string("the variable ") + name +
-                             " is not set: this test is to be run by `distrun test`");
+                             " is not set: run this test with `distrun test`");
   }
   return value;
 }
@@ -64,8 +64,7 @@ std::string DistributedTest::shared_path(const std::string& name) {
 }
 
 c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) {
-  // One for each name, for as long as the process lives: where every FileStore that was ever open
-  // is closed again, the last one takes the file with it.
+  // Stores live until exit: when the last open FileStore closes, it deletes the file.
   static std::mutex mutex;
   static std::map<std::string, c10::intrusive_ptr<c10d::Store>> stores;
   const std::lock_guard lock(mutex);

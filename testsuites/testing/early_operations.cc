@@ -8,7 +8,7 @@ namespace distrun {
 
 namespace {
 
-// Before any object is made: what follows runs before all that is at namespace scope.
+// Priority 101 runs before every namespace-scope initializer.
 std::atomic<int> operations;
 at::CallbackHandle watching;
 

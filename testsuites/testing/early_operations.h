@@ -1,12 +1,12 @@
-// Sees tensor operations that are run before main(): each would have been run once for all ranks.
+// Counts tensor operations before main(): they would run once for all ranks.
 #pragma once
 
 namespace distrun {
 
-// That have been dispatched since the program was loaded.
+// Operations dispatched since the program was loaded.
 int operations_so_far();
 
-// In a rank: they are not looked at any more.
+// Stops counting; called in ranks.
 void allow_operations();
 
 }  // namespace distrun

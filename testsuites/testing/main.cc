@@ -1,4 +1,4 @@
-// The main() of every program of distributed tests.
+// The main() of every test program.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -13,13 +13,13 @@
 
 namespace {
 
-// A test that is there and is not run would be taken for one that has passed.
+// A test that exists but never runs would seem to pass.
 bool has_distributed_tests_alone(const char* program) {
   const auto others = distrun::other_tests();
   for (const std::string& id : others) {
     std::fprintf(stderr,
-                 "%s: %s is no DISTRIBUTED_TEST, so nobody would run it: move it into a program of "
-                 "its own\n",
+                 "%s: %s is not a DISTRIBUTED_TEST and would never run: move it to "
+                 "another program\n",
                  program, id.c_str());
   }
   return others.empty();
@@ -28,8 +28,8 @@ bool has_distributed_tests_alone(const char* program) {
 }  // namespace
 
 int main(int, char** argv) {
-  distrun::run_if_spawned();  // A test may spawn processes, which are this program too.
-  // As a user may have set them for other programs: the runner chooses, repeats and reports.
+  distrun::run_if_spawned();  // Tests may spawn processes of this program.
+  // Ignores settings for other programs: the runner chooses, repeats and reports.
   for (const char* variable : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(variable);
   GTEST_FLAG_SET(output, "");  // Its variable was read before main().
   int count = 1;
@@ -40,7 +40,7 @@ int main(int, char** argv) {
     distrun::serve_tests(0);
   }
   std::fprintf(stderr,
-               "%s: a program of distributed tests: distrun test --binary %s\n"
+               "%s holds distributed tests; run them with: distrun test --binary %s\n"
                "Try 'distrun test --help'.\n",
                argv[0], argv[0]);
   return 2;

@@ -9,7 +9,7 @@ namespace distrun {
 
 namespace {
 
-// Made at the first use: tests are made known before main().
+// Created at first use: tests register before main().
 std::vector<TestInfo>& tests() {
   static std::vector<TestInfo> all;
   return all;

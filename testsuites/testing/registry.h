@@ -1,4 +1,4 @@
-// The distributed tests of this program: what DISTRIBUTED_TEST has made known.
+// The tests that DISTRIBUTED_TEST has registered in this program.
 #pragma once
 
 #include <string>
@@ -8,10 +8,10 @@
 
 namespace distrun {
 
-// In the order in which they were made known: within a file, from top to bottom.
+// In order of registration: within a file, from top to bottom.
 const std::vector<TestInfo>& registered_tests();
 
-// Ids of GoogleTest's other tests in this program, which nobody would run: TEST(), TEST_P(), …
+// Ids of other GoogleTest tests (TEST(), TEST_P(), …) in this program, which would never run.
 std::vector<std::string> other_tests();
 
 }  // namespace distrun

@@ -1,12 +1,11 @@
-// ResultChannel is the way from a rank to the runner: frames into a pipe (rank_frames.h).
+// ResultChannel sends frames (rank_frames.h) from a rank to the runner.
 //
 //     ResultChannel channel(fd);
 //     channel.send(AssertionFailed{…});
 //
-// Threads: any; a frame goes out whole.  One that finds the channel taken for a second gives up: it
-// is for the thread that says where a hanging rank stands.  Processes: of a fork of the one that
-// has made the channel only failures go out.  It is not the rank, so it cannot end the test, nor
-// skip it.
+// Thread safety: any thread; frames are not interleaved.  A frame that waits a second for the
+// channel is dropped, so that a hanging rank can still answer.  Forks of the process that created
+// the channel can send only failures: they must not end or skip the rank's test.
 #pragma once
 
 #include <mutex>

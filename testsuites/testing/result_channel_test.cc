@@ -19,8 +19,7 @@ using std::chrono::seconds;
 
 sem_t signals_taken;
 
-// A channel into a pipe that nobody reads yet, and a thread that is about to send more than it
-// holds.
+// A channel into a pipe that is not read yet, and a thread that sends more than the pipe holds.
 class ResultChannelTest : public ::testing::Test {
  protected:
   ResultChannelTest() {
@@ -32,7 +31,7 @@ class ResultChannelTest : public ::testing::Test {
   }
   ~ResultChannelTest() override { sender_.join(); }
 
-  // It holds the channel then.
+  // When this returns, the sender holds the channel.
   void wait_until_it_sends() const {
     pollfd some{from_.get(), POLLIN, 0};
     EXPECT_EQ(::poll(&some, 1, 30'000), 1);
@@ -59,20 +58,20 @@ class ResultChannelTest : public ::testing::Test {
   std::thread sender_;
 };
 
-TEST_F(ResultChannelTest, OneWhoFindsItTakenGivesUp) {
+TEST_F(ResultChannelTest, GivesUpIfTheChannelStaysTaken) {
   wait_until_it_sends();
   auto other = std::async(std::launch::async, [this] { channel_->send(PlaceTold{"here"}); });
   EXPECT_EQ(other.wait_for(seconds(30)), std::future_status::ready);
   read_what_it_sends();
 }
 
-TEST_F(ResultChannelTest, ASignalDoesNotCutAFrameOff) {
+TEST_F(ResultChannelTest, ASignalDoesNotTruncateAFrame) {
   ::sem_init(&signals_taken, 0, 0);
   struct sigaction action {};
   action.sa_handler = [](int) { ::sem_post(&signals_taken); };  // write() is not restarted.
   ::sigaction(SIGUSR1, &action, nullptr);
   wait_until_it_sends();
-  // What fits into the pipe is there soon: then each signal finds it waiting.
+  // The pipe fills quickly; from then on each signal finds the sender waiting.
   for (int i = 0; i < 1000; ++i) {
     ::pthread_kill(sender_.native_handle(), SIGUSR1);
     while (::sem_wait(&signals_taken) != 0) continue;
@@ -81,7 +80,7 @@ TEST_F(ResultChannelTest, ASignalDoesNotCutAFrameOff) {
   read_what_it_sends();
 }
 
-TEST(ClosedResultChannelTest, WhoSendsIntoOneDoesNotWait) {
+TEST(ClosedResultChannelTest, SendDoesNotBlock) {
   ResultChannel channel(UniqueFd{});
   channel.send(PlaceTold{"here"});
 }

@@ -22,7 +22,7 @@ namespace distrun {
 
 namespace {
 
-// What GoogleTest sees of the test goes to the runner.
+// Forwards GoogleTest's events to the runner.
 class ToRunner : public ::testing::EmptyTestEventListener {
  public:
   explicit ToRunner(ResultChannel& channel) : channel_(channel) {}
@@ -72,7 +72,7 @@ int run_here(int, char**) {
   at::manual_seed(seed());
   const bool passed = RUN_ALL_TESTS() == 0;
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
-    rank.channel->send(AssertionFailed{{.message = "there is no test " + rank.id}});
+    rank.channel->send(AssertionFailed{{.message = "unknown test " + rank.id}});
   }
   tell_end(*rank.channel);
   return passed ? 0 : 1;
@@ -88,7 +88,7 @@ void run_rank(const std::string& id, UniqueFd result) {
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
-  ::_exit(status);  // Static objects of LibTorch would wait for threads that a test has left.
+  ::_exit(status);  // LibTorch's static destructors would wait for leftover threads.
 }
 
 void run_rank_if_asked() {
@@ -97,7 +97,7 @@ void run_rank_if_asked() {
   const std::string id = asked;
   const char* text = std::getenv(kResultVariable);
   const auto fd = parse_number<int>(text == nullptr ? "" : text);
-  // None of this is for programs that the test runs.
+  // Programs that the test runs must not see these.
   ::unsetenv(kRankOfVariable);
   ::unsetenv(kResultVariable);
   if (fd) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);

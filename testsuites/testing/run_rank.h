@@ -1,9 +1,8 @@
-// Runs one rank of a test in this process: a fork of the test host, or the program executed afresh.
+// Runs one rank of a test in this process, a fork of the test host or a fresh execution.
 //
 //     run_rank("gloo.CommTest.test_sum", UniqueFd(result_fd));
 //
-// A test may fork: of its children only the failures are told, for only the rank itself can come to
-// the end of its test.
+// If the test forks, its children report only failures: only the rank can finish its test.
 #pragma once
 
 #include <string>
@@ -15,21 +14,21 @@
 
 namespace distrun {
 
-// The id, and the descriptor of its result channel, where the program has been executed afresh.
+// The id and the result channel's descriptor, for a fresh execution.
 inline constexpr const char* kRankOfVariable = "DISTRUN_TEST_RANK_OF";
 inline constexpr const char* kResultVariable = "DISTRUN_TEST_RESULT";
 
-// How many assertions this process has made so far.
+// The number of assertions in this process so far.
 int assertions_made();
 
-// Where the program has been executed afresh as a rank, run_rank(); else nothing.
+// Calls run_rank() if this process was executed as a rank.
 void run_rank_if_asked();
 
-// The test, then the end of the process.
+// Runs the test, then exits.
 [[noreturn]] void run_rank(const std::string& id, UniqueFd result);
 
-// The end of the rank, from any of its threads but `thread`: tells the failure, and where `thread`
-// stands.  In a process that is no rank the failure goes to stderr.
+// Ends the rank from any thread except `thread`, and reports the failure and `thread`'s stack.
+// In a process that is not a rank, the failure goes to stderr.
 [[noreturn]] void fail_rank(const AssertionFailure& failure, pthread_t thread);
 
 }  // namespace distrun

@@ -19,12 +19,12 @@ namespace distrun {
 
 namespace {
 
-// Of the thread that is asked; the signal handler fills it.
+// The stack of the asked thread, filled by the signal handler.
 Backtrace stack;
 sem_t stack_is_taken;
 
 void take_stack(int) {
-  const int before = errno;  // The thread may be about to look at it.
+  const int before = errno;  // The thread may be about to read errno.
   stack.capture();
   ::sem_post(&stack_is_taken);
   errno = before;
@@ -32,7 +32,7 @@ void take_stack(int) {
 
 int stack_signal() { return where_signal() + 1; }
 
-// Whoever asks has its signals blocked: nothing interrupts this.
+// Not interrupted: the caller has all signals blocked.
 bool wait_for_stack() {
   using std::chrono::seconds;
   const std::chrono::nanoseconds until =
@@ -43,14 +43,14 @@ bool wait_for_stack() {
 
 std::string stack_of(pthread_t thread) {
   ::pthread_kill(thread, stack_signal());
-  if (!wait_for_stack()) return "its thread takes no signal\n";
+  if (!wait_for_stack()) return "its thread does not take signals\n";
   static Backtrace::Text text;
   text.clear();
   stack.find_names();
   stack.begin_behind([](std::string_view name) { return name.find("take_stack") != name.npos; });
   stack.print(text);
   std::string lines = demangled_backtrace(text.view());
-  // What is above the test is the same for all.
+  // Frames above the test are the same for all tests.
   const std::size_t test = lines.find("::TestBody()");
   if (test != lines.npos) lines.erase(std::min(lines.find('\n', test), lines.size() - 1) + 1);
   return lines;
@@ -74,7 +74,7 @@ StackReporter::StackReporter(ResultChannel& channel) {
   ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);
   std::thread([&channel, asked, main_thread = ::pthread_self()] {
     sigset_t all;
-    ::sigfillset(&all);  // Signals are the test's.
+    ::sigfillset(&all);  // Leaves signals to the test.
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
       channel.send(PlaceTold{place_of(main_thread)});

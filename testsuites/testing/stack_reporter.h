@@ -1,10 +1,10 @@
-// StackReporter says where a rank stands when the runner asks, because the rank hangs: what its
-// main thread is doing, and which collective it waits in.
+// StackReporter answers when the runner asks a hanging rank where it stands: the main thread's
+// stack and the collective it waits in.
 //
 //     StackReporter reporter(channel);       // in the main thread, before the test
 //
-// The question is the signal where_signal(), which a thread of its own takes; that one has the main
-// thread look at its own stack.  A rank that is stopped cannot answer.
+// The runner sends where_signal(), which a dedicated thread takes; it makes the main thread capture
+// its own stack.  A stopped rank cannot answer.
 #pragma once
 
 #include <string>
@@ -17,13 +17,12 @@ namespace distrun {
 
 class StackReporter {
  public:
-  // From here on the signal is blocked in every thread that is started.  `channel` must live for as
-  // long as the process.
+  // Blocks the signal in every thread started later.  `channel` must outlive the process's threads.
   explicit StackReporter(ResultChannel& channel);
 };
 
-// The same of a thread of this process: the collectives under way, then the stack, in lines.  Needs
-// a StackReporter, and another thread than that one.
+// The running collectives and the stack of a thread.  REQUIRES: a StackReporter exists, and
+// `thread` is not the caller.
 std::string place_of(pthread_t thread);
 
 }  // namespace distrun

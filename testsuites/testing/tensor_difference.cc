@@ -30,17 +30,17 @@ Real distance(const Element& a, const Element& b) {
   return size_of({a.real - b.real, a.imaginary - b.imaginary});
 }
 
-// A number as its dtype would write it: a float's digits are not those of the double it widens to.
+// Prints a number in its dtype: a float widened to double would have other digits.
 std::string text_of_number(Real value, bool as_double) {
   return as_double ? fmt::format("{}", static_cast<double>(value))
                    : fmt::format("{}", static_cast<float>(value));
 }
 
-// The elements of a tensor, in row-major order, whatever its device, strides and dtype.
+// The elements in row-major order, for any device, strides and dtype.
 class Elements {
  public:
   explicit Elements(const at::Tensor& tensor) : dtype_(tensor.scalar_type()) {
-    // An element of the tensor as it is seen, not of what lies beneath a lazy conjugate.
+    // Resolved, so that lazily conjugated elements have their visible values.
     values_ = tensor.detach().cpu().resolve_conj().resolve_neg();
     values_ = values_.to(wide_type()).contiguous();
   }
@@ -73,7 +73,7 @@ class Elements {
   }
 
  private:
-  // The widest of its kind: holds every value of the dtype as it is.
+  // The widest type of its kind, which holds every value of the dtype exactly.
   at::ScalarType wide_type() const {
     if (dtype_ == at::kUInt64) return at::kUInt64;
     if (c10::isIntegralType(dtype_, /*includeBool=*/true)) return at::kLong;

@@ -1,10 +1,8 @@
-// Where two tensors differ, and by how much: arithmetic only, for EXPECT_TENSORS_CLOSE (tensors.h).
+// Compares the elements of two tensors, for EXPECT_TENSORS_CLOSE (tensors.h).
 //
-// An element is right where it equals the expected one, or is finite and within
-// atol + rtol * |expected| of it; with equal_nan also where both are NaN.  That is torch.isclose,
-// in an arithmetic that holds every value and every difference of two integers exactly: nothing
-// overflows, and two large integers are not taken for one another because a float cannot tell them
-// apart.
+// An element is right if it equals the expected one, or is finite and differs by at most
+// atol + rtol * |expected|, or, with equal_nan, if both are NaN.  This is torch.isclose in exact
+// arithmetic: nothing overflows, and large integers that a float cannot tell apart still differ.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +22,7 @@ struct ElementTolerance {
   bool equal_nan = false;
 };
 
-// An error of one element among those that are not right.  NaN is larger than any other.
+// The largest error among wrong elements; NaN exceeds any number.
 struct LargestError {
   long double value = -1;
   TensorIndex at;
@@ -33,19 +31,19 @@ struct LargestError {
 struct TensorDifference {
   std::int64_t elements = 0;
   std::int64_t wrong = 0;
-  TensorIndex first;             // The first wrong one, in row-major order.
-  std::string actual, expected;  // The values there.
+  TensorIndex first;             // The first wrong element in row-major order.
+  std::string actual, expected;  // The values at `first`.
   LargestError absolute;
-  LargestError relative;  // To the expected value; infinite where that is zero.
+  LargestError relative;  // To the expected value; infinite if that is zero.
 };
 
-// Nothing where every element is right, so also where there is none.
+// Nothing if every element is right or there are no elements.
 //
-// REQUIRES: both are strided, of the same shape and dtype; of any device.  Not quantized.
+// REQUIRES: both strided, of equal shape and dtype, not quantized; any device.
 std::optional<TensorDifference> difference_of(const at::Tensor& actual, const at::Tensor& expected,
                                               const ElementTolerance& tolerance);
 
-// "[1, 0]", of a tensor without dimensions "[]".
+// "[1, 0]"; "[]" for a tensor without dimensions.
 std::string text_of(const TensorIndex& index);
 
 }  // namespace distrun::internal

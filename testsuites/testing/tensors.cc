@@ -18,10 +18,10 @@ namespace distrun::internal {
 
 namespace {
 
-// What is wrong, in lines; nothing where all is as it should be.
+// The difference in lines; empty if there is none.
 using Complaint = std::optional<std::string>;
 
-// torch/testing/_comparison.py: _DTYPE_PRECISIONS.
+// From _DTYPE_PRECISIONS in torch/testing/_comparison.py.
 ElementTolerance tolerance_of(at::ScalarType dtype) {
   switch (dtype) {
     case at::kHalf:
@@ -55,7 +55,7 @@ Complaint compare_attribute(const char* name, const T& actual, const T& expected
 
 std::string shape_of(const at::Tensor& tensor) { return text_of(tensor.sizes().vec()); }
 
-// Refused rather than compared by halves.
+// Rejects tensors that could only be compared in part.
 Complaint refuse(const at::Tensor& tensor) {
   const auto layout = tensor.layout();
   if (tensor.is_quantized()) return "is quantized: compare what dequantize() gives";
@@ -67,7 +67,7 @@ Complaint refuse(const at::Tensor& tensor) {
 }
 
 Complaint compare_attributes(const at::Tensor& actual, const at::Tensor& expected) {
-  if (actual.is_nested() || expected.is_nested()) {  // It has no sizes().
+  if (actual.is_nested() || expected.is_nested()) {  // Nested tensors have no sizes().
     return "one of them is nested: compare what unbind() gives";
   }
   Complaint wrong = compare_attribute("shape", shape_of(actual), shape_of(expected));

@@ -1,7 +1,7 @@
 """Writes pairs of tensors with Python's verdict on each, as JSON: what tensors_parity_test.cc reads.
 
-Edge values of every dtype against one another, and random values with an error of some multiple of
-what is allowed.  Errors next to the bound itself are left out: there the verdict is one of rounding.
+Edge values of every dtype are compared with one another, and random values with errors of several multiples of the
+tolerance.  Errors at the bound itself are left out: rounding decides those.
 """
 
 import itertools

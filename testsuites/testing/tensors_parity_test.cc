@@ -1,5 +1,5 @@
-// Holds EXPECT_TENSORS_CLOSE against Python's verdict on the pairs that tensors_parity.py writes,
-// which come on stdin.
+// Compares EXPECT_TENSORS_CLOSE with Python's verdicts on pairs from tensors_parity.py, read from
+// stdin.
 #include <cstring>
 #include <iostream>
 #include <map>
@@ -48,7 +48,7 @@ TensorTolerance tolerance_of(const json& pair) {
   return tolerance;
 }
 
-TEST(TensorsParityTest, TheVerdictIsThatOfPythonsAssertClose) {
+TEST(TensorsParityTest, AgreesWithPythonsAssertClose) {
   const json pairs = json::parse(std::cin);
   ASSERT_GT(pairs.size(), 1000U);
   for (const auto& pair : pairs) {

@@ -27,7 +27,7 @@ constexpr float kInfinity = std::numeric_limits<float>::infinity();
 constexpr auto kLowest = std::numeric_limits<std::int64_t>::min();
 constexpr auto kHighest = std::numeric_limits<std::int64_t>::max();
 
-// What is said of them; "alike" where that is nothing.
+// The failure's text; "alike" if there is none.
 std::string equal_failure(const ComparedTensors& actual, const ComparedTensors& expected) {
   const auto result = internal::tensors_equal("actual", "expected", actual, expected);
   return result ? "alike" : result.message();
@@ -54,12 +54,12 @@ TEST(TensorsTest, AFailureNamesIndexValuesCountAndLargestErrors) {
             "allowed for Double: rtol 1e-07, atol 1e-07");
 }
 
-TEST(TensorsTest, AbsoluteAndRelativeErrorHaveTheirOwnPlaces) {
+TEST(TensorsTest, LocatesAbsoluteAndRelativeErrorsSeparately) {
   EXPECT_THAT(close_failure(at::tensor({2, 110}), at::tensor({1, 100})),
               AllOf(HasSubstr("absolute error 10 at [1]"), HasSubstr("relative error 1 at [0]")));
 }
 
-TEST(TensorsTest, TheRankComesFirst) {
+TEST(TensorsTest, StartsWithTheRank) {
   ::setenv("RANK", "3", 1);
   const std::string said = equal_failure(at::tensor({1}), at::tensor({2}));
   ::unsetenv("RANK");
@@ -76,7 +76,7 @@ TEST(TensorsTest, DtypeShapeAndLayoutAreStrict) {
   EXPECT_THAT(equal_failure(x, at::zeros({2}, at::kMeta)), HasSubstr("device cpu, expected meta"));
 }
 
-TEST(TensorsTest, WhatCannotBeComparedIsRefused) {
+TEST(TensorsTest, RejectsTensorsItCannotCompare) {
   const auto meta = at::zeros({2}, at::kMeta);
   EXPECT_THAT(equal_failure(meta, meta), HasSubstr("meta tensor"));
   const auto csr = at::zeros({2, 2}).to_sparse_csr();
@@ -118,7 +118,7 @@ TEST(TensorsTest, EveryDtypeHasItsTolerance) {
   EXPECT_NE(close_failure(at::tensor({1.1e-5f}), at::tensor({0.0f})), "alike");
 }
 
-TEST(TensorsTest, ATolerancePutsTheDefaultsAside) {
+TEST(TensorsTest, AToleranceReplacesTheDefaults) {
   const auto x = at::tensor({100});
   EXPECT_EQ(close_failure(x, at::tensor({110}), {.rtol = 0.1, .atol = 0}), "alike");
   EXPECT_EQ(close_failure(x, at::tensor({110}), {.rtol = 0, .atol = 10}), "alike");
@@ -136,12 +136,12 @@ TEST(TensorsTest, NanIsEqualOnDemand) {
   EXPECT_NE(close_failure(at::tensor({1.0f, 2.0f}), x, {.equal_nan = true}), "alike");
 }
 
-TEST(TensorsTest, NanIsTheLargestErrorWhereverItStands) {
+TEST(TensorsTest, NanIsTheLargestErrorAtAnyIndex) {
   EXPECT_THAT(close_failure(at::tensor({1.0f, kNan, 9.0f}), at::zeros({3})),
               HasSubstr("absolute error nan at [1]"));
 }
 
-TEST(TensorsTest, InfinitiesAreCloseToThemselvesAlone) {
+TEST(TensorsTest, InfinitiesAreCloseOnlyToThemselves) {
   const auto infinite = at::tensor({kInfinity});
   EXPECT_EQ(close_failure(infinite, infinite), "alike");
   EXPECT_NE(close_failure(infinite, infinite.neg()), "alike");
@@ -162,20 +162,20 @@ TEST(TensorsTest, IntegersDoNotOverflow) {
   EXPECT_THAT(equal_failure(bytes(0), bytes(255)), HasSubstr("absolute error 255"));
 }
 
-TEST(TensorsTest, UnsignedNumbersOf64BitsAreNotNegative) {
+TEST(TensorsTest, LargeUint64ValuesAreNotNegative) {
   const auto all_bits = at::tensor({std::int64_t{-1}}).view(at::kUInt64);
   EXPECT_THAT(equal_failure(all_bits, at::zeros({1}, at::kUInt64)),
               HasSubstr("18446744073709551615, expected 0"));
 }
 
-TEST(TensorsTest, BooleansAreWords) {
+TEST(TensorsTest, PrintsBooleansAsWords) {
   const auto yes = at::full({2}, true, at::kBool);
   EXPECT_EQ(equal_failure(yes, yes), "alike");
   EXPECT_THAT(equal_failure(yes, yes.logical_not()),
               HasSubstr("2 of 2 elements differ, the first at [0]: true, exp"));
 }
 
-TEST(TensorsTest, ComplexNumbersAreComparedByTheirDistance) {
+TEST(TensorsTest, ComparesComplexNumbersByDistance) {
   const auto z = at::full({1}, c10::complex<double>(3, -4), at::kComplexFloat);
   EXPECT_EQ(close_failure(z, z), "alike");
   EXPECT_EQ(close_failure(z, z.add(1), {.rtol = 0.2, .atol = 0.1}), "alike");
@@ -184,7 +184,7 @@ TEST(TensorsTest, ComplexNumbersAreComparedByTheirDistance) {
                     HasSubstr("relative error 1.6")));
 }
 
-TEST(TensorsTest, LazyConjugatesAndNegativesAreSeenAsTheyRead) {
+TEST(TensorsTest, ResolvesLazyConjugatesAndNegatives) {
   const auto z = at::full({1}, c10::complex<double>(3, -4), at::kComplexDouble);
   EXPECT_THAT(equal_failure(z.conj(), z), HasSubstr("3+4i, expected 3-4i"));
   const auto lazily_negative = at::imag(z.conj());
@@ -192,13 +192,13 @@ TEST(TensorsTest, LazyConjugatesAndNegativesAreSeenAsTheyRead) {
   EXPECT_EQ(equal_failure(lazily_negative, at::full({1}, 4.0, at::kDouble)), "alike");
 }
 
-TEST(TensorsTest, HalvesOverflowToNothing) {
+TEST(TensorsTest, HalfDifferencesDoNotOverflow) {
   const auto x = at::full({1}, 65504, at::kHalf);
   EXPECT_THAT(close_failure(x, x.neg()),
               HasSubstr("65504, expected -65504\nlargest absolute error 131008"));
 }
 
-TEST(TensorsTest, TensorsWithoutElementsAreAlikeIfTheirShapesAre) {
+TEST(TensorsTest, EmptyTensorsAreEqualIfTheirShapesAre) {
   EXPECT_EQ(equal_failure(at::empty({0}), at::empty({0})), "alike");
   EXPECT_NE(equal_failure(at::empty({0}), at::empty({0, 3})), "alike");
   EXPECT_NE(equal_failure(at::empty({0}), at::empty({0}, at::kInt)), "alike");
@@ -210,7 +210,7 @@ TEST(TensorsTest, ATensorWithoutDimensionsHasTheEmptyIndex) {
   EXPECT_NE(equal_failure(at::full({}, 1), at::full({1}, 1)), "alike");
 }
 
-TEST(TensorsTest, UndefinedTensorsAreAlike) {
+TEST(TensorsTest, UndefinedTensorsAreEqual) {
   EXPECT_EQ(equal_failure(at::Tensor(), at::Tensor()), "alike");
   EXPECT_THAT(equal_failure(at::Tensor(), at::zeros({1})), HasSubstr("is undefined"));
   EXPECT_THAT(equal_failure(at::zeros({1}), at::Tensor()), HasSubstr("expected an undefined one"));
@@ -227,7 +227,7 @@ TEST(TensorsTest, SparseTensorsAreCoalescedFirst) {
   EXPECT_EQ(close_failure(sparse({1}, {1.000001f}), sparse({1}, {1})), "alike");
 }
 
-TEST(TensorsTest, ListsAreComparedMemberByMember) {
+TEST(TensorsTest, ComparesListsByMember) {
   const auto a = at::tensor({1}), b = at::tensor({2});
   const std::vector<at::Tensor> list = {a, b};
   EXPECT_EQ(equal_failure(list, {a, b}), "alike");
@@ -239,14 +239,14 @@ TEST(TensorsTest, ListsAreComparedMemberByMember) {
   EXPECT_THAT(equal_failure(list, {}), HasSubstr("length 2, expected 0"));
 }
 
-TEST(TensorsTest, ListsMayBeNested) {
+TEST(TensorsTest, ComparesNestedLists) {
   const auto a = at::tensor({1}), b = at::tensor({2});
   const std::vector<std::vector<at::Tensor>> lists = {{a, b}, {b}};
   EXPECT_EQ(equal_failure(lists, {{a, b}, {b}}), "alike");
   EXPECT_THAT(equal_failure(lists, {{a, b}, {a}}), HasSubstr("member 1: member 0: 1 of 1"));
 }
 
-TEST(TensorsTest, TheMacrosAreStatementsAndTakeAMessage) {
+TEST(TensorsTest, MacrosAreStatementsAndAcceptAMessage) {
   const auto a = at::tensor({1.0f}), b = at::tensor({2.0f});
   const std::vector<at::Tensor> list = {a, b};
   EXPECT_TENSORS_EQUAL(a, a);
@@ -260,7 +260,7 @@ TEST(TensorsTest, TheMacrosAreStatementsAndTakeAMessage) {
   EXPECT_NONFATAL_FAILURE(EXPECT_TENSORS_CLOSE(a, b) << "step 4", "step 4");
 }
 
-TEST(TensorsTest, AnAssertingMacroLeavesTheFunction) {
+TEST(TensorsTest, AnAssertMacroReturnsFromTheFunction) {
   static bool went_on = false;
   EXPECT_FATAL_FAILURE(
       {

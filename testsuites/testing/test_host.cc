@@ -43,15 +43,15 @@ struct Descriptors {
   ::_exit(125);
 }
 
-// Ranks wake each other all the time.  Where there are more of them than cores, one that is woken
-// should wait for its turn rather than take the core of the one that woke it.
+// Ranks wake each other constantly.  With more ranks than cores, a woken rank should wait its turn
+// instead of preempting the one that woke it.
 void share_cores_well() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_BATCH, &none);
 }
 
-// A debugger reads the terminal, and takes what is typed: it is in the foreground with the shell's
-// job, which leaves Ctrl-C to it.
+// A debugger needs the terminal's input, so it joins the foreground group of the shell's job, which
+// leaves Ctrl-C to it.
 void join_foreground(int terminal) {
   if (const pid_t group = ::tcgetpgrp(terminal); group > 0) ::setpgid(0, group);
   for (const int signal : {SIGINT, SIGQUIT, SIGTTOU}) ::signal(signal, SIG_DFL);
@@ -65,7 +65,7 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
     join_foreground(descriptors.in.get());
   }
   if (!die_with_parent(host)) ::_exit(125);
-  // It may be asked before it can answer, and what it executes never can.
+  // The question may come before the rank can answer; programs it executes never can.
   ::signal(where_signal(), SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
@@ -81,7 +81,7 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
   for (const auto& [name, value] : fork.variables) ::setenv(name.c_str(), value.c_str(), 1);
 }
 
-// The same program again, alone or as the last argument of a debugger's command.
+// Executes this program again, alone or under a debugger's command.
 [[noreturn]] void execute_afresh(const ForkRank& fork, const UniqueFd& result) {
   std::array<char, 4096> path{};
   if (::readlink("/proc/self/exe", path.data(), path.size() - 1) < 0) fail_in_rank("find itself");
@@ -114,7 +114,7 @@ class Host {
  private:
   struct Rank {
     std::uint64_t key;
-    UniqueFd pidfd;  // Of a thread that somebody has started, SIGCHLD may be taken.
+    UniqueFd pidfd;  // Not SIGCHLD: a thread of the test program may take it.
   };
 
   bool say_ready() {
@@ -160,11 +160,11 @@ class Host {
       send(RankNotForked{fork.key, Error::from_errno("fork").message}, {});
       return;
     }
-    // It has not been reaped, so this is the rank's and nobody else's.
+    // The child is not reaped yet, so its pid is unambiguous.
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     if (!pidfd) {
       send(RankNotForked{fork.key, Error::from_errno("pidfd_open").message}, {});
-      ::kill(child, SIGKILL);  // Reaped with the others, and unknown.
+      ::kill(child, SIGKILL);  // The runner does not know it; it is reaped like others.
       return;
     }
     send(RankForked{fork.key, child}, {pidfd.get()});
@@ -174,19 +174,19 @@ class Host {
   static std::optional<std::string> what_forbids_a_fork() {
     const std::string remedy =
         ": move what is at namespace scope into the test, or run it with --isolation exec";
-    // First, for it may start threads.
+    // First, because operations may start threads.
     if (operations_so_far() > 0) {
-      return "the test host has run a tensor operation before main()" + remedy;
+      return "the test host ran a tensor operation before main()" + remedy;
     }
     std::error_code error;
     const std::filesystem::directory_iterator tasks("/proc/self/task", error);
     const auto threads = std::distance(begin(tasks), end(tasks));
     if (threads > 1) {
-      return "the test host has " + std::to_string(threads) + " threads, and a fork takes one" +
-             remedy;
+      return "the test host has " + std::to_string(threads) +
+             " threads, but a fork copies only one" + remedy;
     }
     if (has_touched_gpu()) {
-      return "the test host has touched a GPU, which a fork cannot use then" + remedy;
+      return "the test host has used a GPU, which its forks cannot use" + remedy;
     }
     return std::nullopt;
   }

@@ -30,7 +30,7 @@ std::string text_with_type(const std::exception& thrown) {
 ::testing::AssertionResult failure(const ThrowExpectation& expectation,
                                    const std::string& instead) {
   return ::testing::AssertionFailure()
-         << expectation.statement << " is to throw " << expectation.type << " matching \""
+         << expectation.statement << " must throw " << expectation.type << " matching \""
          << expectation.regex << "\"\n"
          << instead;
 }
@@ -44,7 +44,7 @@ std::string text_with_type(const std::exception& thrown) {
       return ::testing::AssertionSuccess();
     }
   } catch (const std::regex_error& error) {
-    return failure(expectation, std::string("that is no regular expression: ") + error.what());
+    return failure(expectation, std::string("invalid regular expression: ") + error.what());
   }
   return failure(expectation, "its text does not match: " + text_with_type(thrown));
 }
@@ -72,7 +72,7 @@ void call_within(const TimeBound& bound, const ThrowExpectation& expectation,
     fail_rank({.file = bound.file,
                .line = bound.line,
                .message = fmt::format(
-                   "{} has not returned within {} s; it is to throw {} matching \"{}\"",
+                   "{} has not returned within {} s; it must throw {} matching \"{}\"",
                    expectation.statement, std::chrono::duration<double>(bound.time).count(),
                    expectation.type, expectation.regex)},
               caller);

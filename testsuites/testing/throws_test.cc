@@ -22,7 +22,7 @@ using ::testing::Not;
 
 void refuse(const std::string& text) { throw std::invalid_argument(text); }
 
-// What is said of a statement that throws `thrown`; "right" where that is nothing.
+// The judgement on a statement that throws `thrown`; "right" if it passes.
 template <class Type, class Thrown>
 std::string judge(const Thrown& thrown, const std::string& regex) {
   const auto result =
@@ -30,13 +30,13 @@ std::string judge(const Thrown& thrown, const std::string& regex) {
   return result ? "right" : result.message();
 }
 
-TEST(ThrowsTest, TheTypeOrOneDerivedFromItWillDo) {
+TEST(ThrowsTest, AcceptsTheTypeOrADerivedOne) {
   EXPECT_THROWS_WITH(refuse("x"), std::invalid_argument, "x");
   EXPECT_THROWS_WITH(refuse("x"), std::logic_error, "x");
   EXPECT_THROWS_WITH(refuse("x"), std::exception, "x");
 }
 
-TEST(ThrowsTest, TheExpressionIsSearchedForAnywhere) {
+TEST(ThrowsTest, SearchesTheExpressionAnywhereInTheText) {
   const std::runtime_error error("invalid root rank: -1");
   EXPECT_EQ(judge<std::exception>(error, "root r.nk"), "right");
   EXPECT_EQ(judge<std::exception>(error, "^invalid.*-\\d$"), "right");
@@ -44,19 +44,19 @@ TEST(ThrowsTest, TheExpressionIsSearchedForAnywhere) {
               HasSubstr("does not match: std::runtime_error: invalid root rank: -1"));
 }
 
-TEST(ThrowsTest, AnotherTypeIsNamedWithItsText) {
+TEST(ThrowsTest, NamesAnotherTypeWithItsText) {
   EXPECT_THAT(judge<std::logic_error>(std::runtime_error("gone"), "gone"),
-              AllOf(HasSubstr("is to throw Type matching \"gone\""),
+              AllOf(HasSubstr("must throw Type matching \"gone\""),
                     HasSubstr("it threw std::runtime_error: gone")));
   EXPECT_THAT(judge<std::exception>(7, ""), HasSubstr("it threw a int"));
 }
 
-TEST(ThrowsTest, NothingThrownIsSaid) {
+TEST(ThrowsTest, ReportsThatNothingWasThrown) {
   EXPECT_NONFATAL_FAILURE(EXPECT_THROWS_WITH(static_cast<void>(0), std::exception, ""),
                           "it threw nothing");
 }
 
-TEST(ThrowsTest, ACppStackIsNotPartOfTheText) {
+TEST(ThrowsTest, ExcludesTheCppStackFromTheText) {
   const c10::Error error(
       "message", std::make_shared<c10::PrecomputedLazyValue<std::string>>("deep in the stack"));
   EXPECT_EQ(judge<c10::Error>(error, "message"), "right");
@@ -65,12 +65,12 @@ TEST(ThrowsTest, ACppStackIsNotPartOfTheText) {
   EXPECT_THAT(judge<std::exception>(error, "deep"), is_told);
 }
 
-TEST(ThrowsTest, AnExpressionThatIsNoneIsSaid) {
+TEST(ThrowsTest, ReportsAnInvalidExpression) {
   EXPECT_THAT(judge<std::exception>(std::runtime_error("x"), "("),
-              HasSubstr("is no regular expression"));
+              HasSubstr("invalid regular expression"));
 }
 
-TEST(ThrowsTest, TheMacrosAreStatementsAndTakeAMessage) {
+TEST(ThrowsTest, MacrosAreStatementsAndAcceptAMessage) {
   EXPECT_NONFATAL_FAILURE(EXPECT_THROWS_WITH(refuse("x"), std::exception, "y") << "step 4",
                           "step 4");
   EXPECT_FATAL_FAILURE(ASSERT_THROWS_WITH(refuse("x"), std::exception, "y"), "refuse(\"x\")");
@@ -81,7 +81,7 @@ TEST(ThrowsTest, TheMacrosAreStatementsAndTakeAMessage) {
   EXPECT_EQ(made, 2);
 }
 
-TEST(ThrowsTest, WithinATimeTheSameIsAsked) {
+TEST(ThrowsTest, WithinVariantsCheckTheSame) {
   using std::chrono::hours;
   EXPECT_THROWS_WITHIN(refuse("x"), hours(1), std::logic_error, "x");
   EXPECT_FATAL_FAILURE(ASSERT_THROWS_WITHIN(refuse("x"), hours(1), std::exception, "y"), "match");
@@ -95,7 +95,7 @@ std::ptrdiff_t threads() {
   return std::distance(std::filesystem::directory_iterator("/proc/self/task"), {});
 }
 
-TEST(ThrowsTest, NobodyWatchesTheTimeWhileSomebodyDebugs) {
+TEST(ThrowsTest, HasNoTimeLimitWhileDebugged) {
   const auto before = threads();
   const auto refuse_with_threads = [&] { refuse(std::to_string(threads() - before)); };
   EXPECT_THROWS_WITHIN(refuse_with_threads(), std::chrono::hours(1), std::exception, "^1$");
@@ -104,7 +104,7 @@ TEST(ThrowsTest, NobodyWatchesTheTimeWhileSomebodyDebugs) {
   ::unsetenv(kTestDebuggedVariable);
 }
 
-TEST(ThrowsDeathTest, AStatementThatDoesNotReturnInTimeEndsTheProcess) {
+TEST(ThrowsDeathTest, AHangingStatementEndsTheProcess) {
   EXPECT_EXIT(EXPECT_THROWS_WITHIN(::pause(), std::chrono::milliseconds(50), c10::Error, "gone"),
               ::testing::ExitedWithCode(1),
               "throws_test.cc:[0-9]+: ::pause\\(\\) has not returned within 0.05 s");

@@ -1,4 +1,4 @@
-// The user's own: distrun's headers are all in <distrun/…>, so folders may have any name.
+// The user's: distrun's headers are all in <distrun/…>, so other folders may have any name.
 #pragma once
 
 struct Result {

@@ -9,7 +9,7 @@ namespace distrun {
 
 namespace {
 
-// Bytes of another encoding, in a variable or a path, must come through as they are.
+// As bytes: variables and paths need not be UTF-8.
 nlohmann::json to_json(const std::string& text) {
   return nlohmann::json::binary_t({text.begin(), text.end()});
 }
@@ -47,7 +47,7 @@ FromHost from_host(const nlohmann::json& message) {
   if (what == "forked") return RankForked{key, required_number<pid_t>(message.at("pid"))};
   if (what == "not_forked") return RankNotForked{key, message.at("problem").get<std::string>()};
   if (what == "ended") return RankEnded{key, end_from(message.at("end"))};
-  throw std::runtime_error("there is no message '" + what + "'");
+  throw std::runtime_error("unknown message '" + what + "'");
 }
 
 ToHost to_host(const nlohmann::json& message) {
@@ -64,7 +64,7 @@ ToHost to_host(const nlohmann::json& message) {
 }
 
 Error not_understood(const std::string& why) {
-  return {ErrorKind::kInvalidArgument, "a message is not understood: " + why};
+  return {ErrorKind::kInvalidArgument, "malformed message: " + why};
 }
 
 template <class Parse>
@@ -102,7 +102,8 @@ std::string to_packet(const FromHost& message) {
 
 Result<ToHost> parse_to_host(const std::string& packet, std::size_t descriptors) {
   auto message = parse_packet(packet, descriptors, to_host);
-  if (message && descriptors != ForkRank::kDescriptors) return not_understood("its descriptors");
+  if (message && descriptors != ForkRank::kDescriptors)
+    return not_understood("wrong number of descriptors");
   return message;
 }
 
@@ -110,7 +111,7 @@ Result<FromHost> parse_from_host(const std::string& packet, std::size_t descript
   auto message = parse_packet(packet, descriptors, from_host);
   if (!message) return message;
   const auto wanted = std::visit([](const auto& some) { return some.kDescriptors; }, *message);
-  if (descriptors != wanted) return not_understood("its descriptors");
+  if (descriptors != wanted) return not_understood("wrong number of descriptors");
   return message;
 }
 

@@ -1,5 +1,5 @@
-// What the runner and a test host say to each other: messages, each a packet of JSON with some
-// descriptors (packet_socket.h).
+// Messages between the runner and a test host.  Each is a packet of CBOR with descriptors
+// (packet_socket.h).
 //
 //     runner                                 host (a program that links distrun::testing)
 //        ◀── HostReady [list of its tests] ──
@@ -7,9 +7,8 @@
 //        ◀── RankForked [pidfd] ──                or RankNotForked
 //        ◀── RankEnded ──
 //
-// A rank is known by the key that the runner has given it.  RankForked comes before the host reaps
-// the rank, so its pidfd is that of the rank and of nobody else.  The host ends when the socket
-// does.
+// The runner gives each rank a key.  The host sends RankForked before it reaps the rank, so the
+// pidfd is always that rank's.  The host exits when the socket closes.
 #pragma once
 
 #include <cstdint>
@@ -25,17 +24,17 @@
 
 namespace distrun {
 
-// Descriptor 0 of a test host is the socket, where this variable is set.
+// If this variable is set, descriptor 0 of a test host is the socket.
 inline constexpr const char* kTestHostVariable = "DISTRUN_TEST_HOST";
 
 struct ForkRank {
   std::uint64_t key = 0;
   std::string test;  // Its id.
-  std::string mark;  // rank_mark(), written over the host's.
+  std::string mark;  // rank_mark(), which replaces the host's.
   std::map<std::string, std::string> variables;
-  std::string folder;              // Becomes the current one.
-  bool fresh = false;              // Not a fork: the program executed again.
-  std::vector<std::string> under;  // Executed by this command: {"gdb", "--args"}.
+  std::string folder;              // The rank's current folder.
+  bool fresh = false;              // Execute the program again, do not fork.
+  std::vector<std::string> under;  // Run it under this command: {"gdb", "--args"}.
   static constexpr std::size_t kDescriptors = 4;
 };
 using ToHost = ForkRank;
@@ -63,7 +62,7 @@ using FromHost = std::variant<HostReady, RankForked, RankNotForked, RankEnded>;
 std::string to_packet(const ToHost& message);
 std::string to_packet(const FromHost& message);
 
-// Fail where the packet is none of these messages, or has another number of descriptors.
+// Fail if the packet is not such a message or has the wrong number of descriptors.
 Result<ToHost> parse_to_host(const std::string& packet, std::size_t descriptors);
 Result<FromHost> parse_from_host(const std::string& packet, std::size_t descriptors);
 

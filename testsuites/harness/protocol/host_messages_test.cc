@@ -12,7 +12,7 @@ using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Pair;
 
-TEST(HostMessagesTest, ARequestComesThroughAsItIs) {
+TEST(HostMessagesTest, PreservesRequests) {
   const ForkRank fork{.key = 1ULL << 60,
                       .test = "gloo.A.b",
                       .mark = "mark",
@@ -30,7 +30,7 @@ TEST(HostMessagesTest, ARequestComesThroughAsItIs) {
   EXPECT_THAT(parsed.under, ElementsAre("gdb", "--args"));
 }
 
-TEST(HostMessagesTest, AnAnswerComesThroughAsItIs) {
+TEST(HostMessagesTest, PreservesAnswers) {
   const auto forked = parse_from_host(to_packet(FromHost(RankForked{7, 4711})), 1).value();
   EXPECT_EQ(std::get<RankForked>(forked).key, 7u);
   EXPECT_EQ(std::get<RankForked>(forked).pid, 4711);
@@ -45,7 +45,7 @@ TEST(HostMessagesTest, AnAnswerComesThroughAsItIs) {
       parse_from_host(to_packet(FromHost(HostReady{})), 1).value()));
 }
 
-TEST(HostMessagesTest, WhatIsNoMessageIsRefused) {
+TEST(HostMessagesTest, RejectsMalformedPackets) {
   for (const std::string& packet : {std::string(), std::string("hello"), std::string(1000, '\0'),
                                     to_packet(FromHost(HostReady{})).substr(0, 5)}) {
     EXPECT_FALSE(parse_from_host(packet, 0)) << packet;
@@ -58,7 +58,7 @@ TEST(HostMessagesTest, WhatIsNoMessageIsRefused) {
   EXPECT_FALSE(parse_from_host(unknown, 1));
 }
 
-TEST(HostMessagesTest, SoIsOneWithoutItsDescriptors) {
+TEST(HostMessagesTest, RejectsMessagesWithoutTheirDescriptors) {
   EXPECT_FALSE(parse_from_host(to_packet(FromHost(RankForked{7, 4711})), 0));
   EXPECT_FALSE(parse_to_host(to_packet(ForkRank{.test = "a.b.c"}), 3));
 }

@@ -1,4 +1,4 @@
-// How a process ended, as JSON: {"exit_code": 3} or {"signal": 9}.
+// A process end as JSON: {"exit_code": 3} or {"signal": 9}.
 #pragma once
 
 #include <nlohmann/json.hpp>

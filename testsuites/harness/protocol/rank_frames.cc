@@ -79,13 +79,13 @@ RankFrame frame_from(const nlohmann::json& payload) {
   if (kind == "skip") return SkipAsked{payload.at("reason").get<std::string>()};
   if (kind == "place") return PlaceTold{payload.at("text").get<std::string>()};
   if (kind == "done") return done_from(payload);
-  throw std::runtime_error("there is no frame " + kind);
+  throw std::runtime_error("unknown frame " + kind);
 }
 
 }  // namespace
 
 std::string to_frame(const RankFrame& frame) {
-  // A message may hold any bytes: what is no UTF-8 is replaced.
+  // Messages may hold any bytes; invalid UTF-8 is replaced.
   const std::string payload = std::visit([](const auto& some) { return to_json(some); }, frame)
                                   .dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
   const auto size = static_cast<std::uint32_t>(payload.size());

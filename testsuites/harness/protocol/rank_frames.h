@@ -1,6 +1,6 @@
-// What a rank tells of its test, through a pipe: frames, each of eight bytes (a mark, then the
-// payload's size) and a payload of JSON.  The pipe is the test's too, as is everything in its
-// process: what is no frame is garbage, and fails it.
+// The frames in which a rank reports its test through a pipe: four bytes of mark, four of payload
+// size, a JSON payload.  The test can write to the pipe too; bytes that are not a frame are
+// garbage and fail the test.
 //
 //     ::write(fd, to_frame(AssertionFailed{…}));           // in the rank
 //
@@ -28,16 +28,16 @@ struct AssertionFailed {
 struct SkipAsked {
   std::string reason;
 };
-struct PlaceTold {  // Where it stands, as it was asked to say.
+struct PlaceTold {  // The answer to where_signal().
   std::string text;
 };
-struct TestDone {  // The last one.
+struct TestDone {  // The last frame.
   int assertions = 0;
   std::vector<Collective> collectives;
 };
 using RankFrame = std::variant<AssertionFailed, SkipAsked, PlaceTold, TestDone>;
 
-// A text that is too long for a frame is cut.
+// Cuts texts that are too long for a frame.
 std::string to_frame(const RankFrame& frame);
 
 class RankFrames {
@@ -46,10 +46,10 @@ class RankFrames {
 
   std::optional<RankFrame> next();
 
-  // Something else has come.  Nothing that follows is looked at.
+  // True once malformed bytes arrived; all later bytes are ignored.
   bool is_garbage() const { return garbage_; }
 
-  // A part of a frame is there, and the rest is not: garbage if the pipe has ended.
+  // True after part of a frame: garbage if the pipe has ended.
   bool is_within_frame() const { return !bytes_.empty(); }
 
  private:

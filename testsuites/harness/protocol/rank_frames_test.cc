@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-TEST(RankFramesTest, ComeAsTheyWereSentInWhateverPieces) {
+TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
   const std::string bytes =
       to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1"}}) +
       to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce"}) +
@@ -36,7 +36,7 @@ TEST(RankFramesTest, ComeAsTheyWereSentInWhateverPieces) {
   }
 }
 
-TEST(RankFramesTest, GarbageIsSeenAndWhatFollowsIsNotLookedAt) {
+TEST(RankFramesTest, IgnoreEverythingAfterGarbage) {
   const std::string whole = to_frame(SkipAsked{"x"});
   std::string no_json = whole, no_mark = whole, no_kind = whole;
   no_json[8] = '?';
@@ -57,7 +57,7 @@ TEST(RankFramesTest, GarbageIsSeenAndWhatFollowsIsNotLookedAt) {
   }
 }
 
-TEST(RankFramesTest, HalfAFrameIsKnown) {
+TEST(RankFramesTest, ReportAPartialFrame) {
   RankFrames frames;
   frames.add(to_frame(SkipAsked{"x"}).substr(0, 11));
   EXPECT_FALSE(frames.next());
@@ -65,7 +65,7 @@ TEST(RankFramesTest, HalfAFrameIsKnown) {
   EXPECT_TRUE(frames.is_within_frame());
 }
 
-TEST(RankFramesTest, TextsMayHoldAnyBytesAndAreCut) {
+TEST(RankFramesTest, AcceptAnyBytesAndCutLongTexts) {
   RankFrames frames;
   frames.add(to_frame(SkipAsked{"a\xff"
                                 "b"}) +

@@ -7,34 +7,34 @@
 
 namespace distrun {
 
-// Processes that a rank leaked are known by it.  A test host has it from its start on,
-// with rank_mark("") as its value, and a rank writes its own over that: only what was there at the
-// start of a program shows in /proc/PID/environ, which forks inherit.
+// Identifies the processes that a rank leaked.  /proc/PID/environ shows only the bytes of a
+// program's initial environment, which forks inherit.  So a test host starts with
+// rank_mark("") here, and each rank overwrites the value in place.
 inline constexpr const char* kRankMarkVariable = "DISTRUN_TEST_RANK";
 
-// Always as long.
+// Always of the same length.
 std::string rank_mark(const std::string& text);
 
-inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // All ranks share it.
+inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // Shared by all ranks.
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
-inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";        // The same for all.
-// Set where somebody debugs a rank of the test, and deadlines do not count.
+inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";  // The same on every rank.
+// Set if a debugger runs a rank of the test; then deadlines do not apply.
 inline constexpr const char* kTestDebuggedVariable = "DISTRUN_TEST_DEBUGGED";
 
 struct RankPlace {
   int rank = 0;
   int ranks = 1;
-  std::string folder;   // All ranks of the test share it.
+  std::string folder;   // Shared by all ranks.
   std::string backend;  // "gloo"
   std::uint64_t seed = 0;
-  bool is_debugged = false;  // This rank, or another of the test.
+  bool is_debugged = false;  // Any rank of the test.
 };
 
-// Those of a worker (RANK, WORLD_SIZE, …), those that make init_process_group() meet in a file, and
-// the test's own.
+// The variables of a worker (RANK, WORLD_SIZE, …), the file in which init_process_group() meets,
+// and the test's.
 std::map<std::string, std::string> rank_variables(const RankPlace& place);
 
-// "FOLDER/rank_3": its current folder and TMPDIR.
+// "FOLDER/rank_3": the rank's current folder and TMPDIR.
 std::string rank_folder(const std::string& folder, int rank);
 
 }  // namespace distrun

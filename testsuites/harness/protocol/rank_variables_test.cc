@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-TEST(RankVariablesTest, SayWhoTheRankIsAndWhereTheOthersAre) {
+TEST(RankVariablesTest, NameTheRankAndTheRendezvous) {
   auto its =
       rank_variables({.rank = 2, .ranks = 4, .folder = "/tmp/x", .backend = "gloo", .seed = 7});
   EXPECT_EQ(its["RANK"], "2");
@@ -17,7 +17,7 @@ TEST(RankVariablesTest, SayWhoTheRankIsAndWhereTheOthersAre) {
   EXPECT_EQ(its[kTestSeedVariable], "7");
 }
 
-TEST(RankVariablesTest, SayWhetherSomebodyDebugs) {
+TEST(RankVariablesTest, SayWhetherTheTestIsDebugged) {
   EXPECT_EQ(rank_variables({.folder = "/tmp/x"}).count(kTestDebuggedVariable), 0u);
   EXPECT_EQ(rank_variables({.folder = "/tmp/x", .is_debugged = true}).at(kTestDebuggedVariable),
             "1");

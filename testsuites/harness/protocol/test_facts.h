@@ -1,4 +1,4 @@
-// What a rank reports of its test: assertions that failed, collectives that it ran.
+// A rank's report about its test: failed assertions and collectives.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 namespace distrun {
 
 struct AssertionFailure {
-  std::string file;  // Empty where it is not known.
+  std::string file;  // Empty if unknown.
   int line = 0;
-  std::string message;  // GoogleTest's, of several lines.
+  std::string message;  // GoogleTest's, several lines.
 };
 
-// Collectives of one kind that a rank ran, as c10d's flight recorder saw them.
+// Collectives of one kind, as c10d's flight recorder saw them.
 struct Collective {
   std::string op;                                // "allreduce"
   std::vector<std::vector<std::int64_t>> sizes;  // Of the inputs.

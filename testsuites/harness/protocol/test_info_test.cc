@@ -12,7 +12,7 @@ TEST(TestIdTest, HasThreeParts) {
   EXPECT_EQ(parts.name, "test_bool.odd");
 }
 
-TEST(TestIdTest, WhatIsNotThereIsEmpty) {
+TEST(TestIdTest, MissingPartsAreEmpty) {
   EXPECT_EQ(parts_of("gloo").suite, "gloo");
   EXPECT_EQ(parts_of("gloo").test_class, "");
   EXPECT_EQ(parts_of("gloo.CommTest").name, "");

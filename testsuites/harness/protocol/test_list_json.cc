@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownListBytes = 200;
-constexpr std::int64_t kTimeoutMsMax = 1'000'000'000'000;  // As of --timeout.
+constexpr std::int64_t kTimeoutMsMax = 1'000'000'000'000;  // The limit of --timeout too.
 
 Json json_of(const std::optional<std::chrono::milliseconds>& timeout) {
   return timeout ? Json(timeout->count()) : Json(nullptr);
@@ -43,17 +43,16 @@ Json json_of(const TestInfo& test) {
           {"line", test.line}};
 }
 
-// Reads the fields of one test.  What is not there keeps the value it has; the first that is wrong
-// is `problem()`, and what is read after it does not count.
+// Reads one test.  Missing fields keep their defaults; the first error is kept in `problem_`.
 class TestReader {
  public:
   explicit TestReader(const Json& json) : json_(json) {}
 
   Result<TestInfo> read() {
     TestInfo test;
-    if (!json_.is_object()) return wrong("it is no object");
+    if (!json_.is_object()) return wrong("not an object");
     read_text("id", test.id);
-    require(is_an_id(test.id), "id", "it is not written suite.Class.test");
+    require(is_an_id(test.id), "id", "not of the form suite.Class.test");
     TestNeeds& needs = test.needs;
     read_number("ranks", needs.ranks, 1, kRanksMax);
     read_number("ranks_max", needs.ranks_max, 0, kRanksMax);
@@ -83,7 +82,7 @@ class TestReader {
     if (!holds && problem_.empty()) problem_ = fmt::format("\"{}\": {}", field, otherwise);
   }
 
-  // Null where there is none.
+  // Null if missing.
   const Json* field(const char* name) const {
     const auto found = json_.find(name);
     return found == json_.end() ? nullptr : &*found;
@@ -92,14 +91,14 @@ class TestReader {
   void read_text(const char* name, std::string& into) {
     const Json* value = field(name);
     if (value == nullptr) return;
-    require(value->is_string(), name, "it is no text");
+    require(value->is_string(), name, "not a string");
     if (value->is_string()) into = value->get<std::string>();
   }
 
   void read_truth(const char* name, bool& into) {
     const Json* value = field(name);
     if (value == nullptr) return;
-    require(value->is_boolean(), name, "it is neither true nor false");
+    require(value->is_boolean(), name, "not true or false");
     if (value->is_boolean()) into = value->get<bool>();
   }
 
@@ -114,7 +113,7 @@ class TestReader {
   Number number(std::string_view name, const Json& value, Number min,
                 Number max = std::numeric_limits<Number>::max()) {
     const auto is = whole_number<Number>(value);
-    require(is.has_value(), name, "it is no whole number, or too large");
+    require(is.has_value(), name, "not a whole number, or too large");
     if (!is) return min;
     require(*is >= min, name, fmt::format("{} is less than {}", *is, min));
     require(*is <= max, name, fmt::format("{} is more than {}", *is, max));
@@ -133,14 +132,14 @@ class TestReader {
     const bool good = value->is_array() && !value->empty() &&
                       std::all_of(value->begin(), value->end(),
                                   [](const Json& backend) { return backend.is_string(); });
-    require(good, "backends", "it is no list of names");
+    require(good, "backends", "not a list of names");
     if (good) into = value->get<std::vector<std::string>>();
   }
 
   void read_ends(TestNeeds& needs) {
     const Json* value = field("expected_ends");
     if (value == nullptr) return;
-    require(value->is_object(), "expected_ends", "it is no object");
+    require(value->is_object(), "expected_ends", "not an object");
     if (!value->is_object()) return;
     for (const auto& [rank, end] : value->items()) read_end(rank, end, needs);
   }
@@ -163,7 +162,7 @@ class TestReader {
   std::string problem_;
 };
 
-// "test gloo.CommTest.test_sum"; "test 3" where it has no name.
+// "test gloo.CommTest.test_sum", or "test 3" if it has no id.
 std::string name_of(const Json& test, std::size_t index) {
   const auto id = test.is_object() ? test.find("id") : test.end();
   if (id == test.end() || !id->is_string()) return fmt::format("test {}", index + 1);
@@ -182,7 +181,7 @@ std::string test_list_json(const std::vector<TestInfo>& tests) {
 Result<std::vector<TestInfo>> parse_test_list(std::string_view json) {
   const auto wrong = [](std::string what) { return Error{ErrorKind::kProtocol, std::move(what)}; };
   const Json document = Json::parse(json, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return wrong("the list of tests is no JSON (cut off, perhaps)");
+  if (document.is_discarded()) return wrong("the list of tests is not JSON (is it truncated?)");
   if (!document.is_object() || !document.contains("tests") || !document["tests"].is_array()) {
     return wrong("the list of tests has no \"tests\"");
   }
@@ -191,8 +190,7 @@ Result<std::vector<TestInfo>> parse_test_list(std::string_view json) {
   for (const Json& entry : document["tests"]) {
     auto test = TestReader(entry).read();
     if (!test) return test.error().with_context(name_of(entry, tests.size()));
-    if (!ids.insert(test->id).second)
-      return wrong(name_of(entry, tests.size()) + ": it is listed twice");
+    if (!ids.insert(test->id).second) return wrong(name_of(entry, tests.size()) + ": listed twice");
     tests.push_back(std::move(*test));
   }
   return tests;

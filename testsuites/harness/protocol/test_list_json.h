@@ -1,13 +1,12 @@
-// The tests of a binary as JSON: what a test host says of itself, and what `--list --json` prints.
+// A program's tests as JSON: sent by a test host, and printed by `--list --json`.
 //
 //     {"tests": [{"id": "gloo.CommTest.test_sum", "ranks": 4, "ranks_max": 0, "min_gpus": 0,
 //                 "backends": ["gloo"], "timeout_ms": null, "exclusive": false,
 //                 "expected_ends": {"1": {"signal": 9}, "2": {"exit_code": 3}},
 //                 "file": "testsuites/gloo/comm.cc", "line": 12}]}
 //
-// The meaning of the fields is that of test_info.h.  All of them are written; read, a test needs no
-// more than its id, and has test_info.h's defaults otherwise.  What is not known is passed over.
-// Pure.
+// test_info.h defines the fields.  All are written; when read, only the id is required, missing
+// fields take test_info.h's defaults, and unknown fields are ignored.  Pure.
 #pragma once
 
 #include <string>
@@ -19,11 +18,11 @@
 
 namespace distrun {
 
-// Bytes that are no UTF-8 become U+FFFD.
+// Invalid UTF-8 becomes U+FFFD.
 std::string test_list_json(const std::vector<TestInfo>& tests);
 
-// Fails with kProtocol, and names the test and the field: "test gloo.CommTest.test_sum: \"ranks\":
-// 0 is less than 1".  An id has three parts and occurs once.
+// Fails with kProtocol, naming the test and the field: "test gloo.CommTest.test_sum: \"ranks\":
+// 0 is less than 1".  An id has three parts and is unique.
 Result<std::vector<TestInfo>> parse_test_list(std::string_view json);
 
 }  // namespace distrun

@@ -26,7 +26,7 @@ std::string list_problem(const std::string& json) {
   return tests ? "none" : tests.error().message;
 }
 
-// Of a test that is whole but for one field.
+// The problem of a test with one more field.
 std::string problem_of(const std::string& field) {
   return list_problem(R"({"tests": [{"id": "s.C.t", )" + field + "}]}");
 }
@@ -80,7 +80,7 @@ TEST(TestListJsonTest, ReadsWhatItWrites) {
   EXPECT_EQ(tests[1].needs.timeout, std::nullopt);
 }
 
-TEST(TestListJsonTest, AnIdIsEnoughAndWhatIsNotKnownIsPassedOver) {
+TEST(TestListJsonTest, RequiresOnlyAnIdAndIgnoresUnknownFields) {
   const auto tests =
       parse_test_list(R"({"made_by": 7, "tests": [{"id": "s.C.t", "new": []}]})").value();
   ASSERT_EQ(tests.size(), 1U);
@@ -88,14 +88,14 @@ TEST(TestListJsonTest, AnIdIsEnoughAndWhatIsNotKnownIsPassedOver) {
   EXPECT_EQ(tests[0].needs.backends, std::vector<std::string>{"gloo"});
 }
 
-TEST(TestListJsonTest, BytesThatAreNoTextDoNotThrow) {
+TEST(TestListJsonTest, ReplacesInvalidUtf8) {
   EXPECT_NE(test_list_json({{.id = "s.C.t", .file = "\xFF.cc"}}).find("\uFFFD.cc"),
             std::string::npos);
 }
 
-TEST(TestListJsonTest, WhatIsNoListIsAnError) {
-  EXPECT_EQ(list_problem("{\"tests\": ["), "the list of tests is no JSON (cut off, perhaps)");
-  EXPECT_EQ(list_problem(""), "the list of tests is no JSON (cut off, perhaps)");
+TEST(TestListJsonTest, RejectsMalformedLists) {
+  EXPECT_EQ(list_problem("{\"tests\": ["), "the list of tests is not JSON (is it truncated?)");
+  EXPECT_EQ(list_problem(""), "the list of tests is not JSON (is it truncated?)");
   EXPECT_EQ(list_problem("[]"), "the list of tests has no \"tests\"");
   EXPECT_EQ(list_problem("{}"), "the list of tests has no \"tests\"");
   EXPECT_EQ(list_problem("{\"tests\": {}}"), "the list of tests has no \"tests\"");
@@ -103,12 +103,12 @@ TEST(TestListJsonTest, WhatIsNoListIsAnError) {
 }
 
 TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
-  EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, 7]})"), "test 2: it is no object");
+  EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, 7]})"), "test 2: not an object");
   EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, {"ranks": 2}]})"),
-            "test 2: \"id\": it is not written suite.Class.test");
-  EXPECT_EQ(list_problem(R"({"tests": [{"id": 7}]})"), "test 1: \"id\": it is no text");
+            "test 2: \"id\": not of the form suite.Class.test");
+  EXPECT_EQ(list_problem(R"({"tests": [{"id": 7}]})"), "test 1: \"id\": not a string");
   EXPECT_EQ(list_problem(R"({"tests": [{"id": "s.C.t"}, {"id": "s.C.t"}]})"),
-            "test s.C.t: it is listed twice");
+            "test s.C.t: listed twice");
   EXPECT_EQ(problem_of(R"("ranks": 0)"), "test s.C.t: \"ranks\": 0 is less than 1");
   EXPECT_EQ(problem_of(R"("ranks": 4096, "ranks_max": 4096)"), "none");
   EXPECT_EQ(problem_of(R"("ranks": 4097)"), "test s.C.t: \"ranks\": 4097 is more than 4096");
@@ -117,35 +117,33 @@ TEST(TestListJsonTest, ErrorsNameTheTestAndTheField) {
   EXPECT_EQ(problem_of(R"("ranks": 4, "ranks_max": 2)"),
             "test s.C.t: \"ranks_max\": 2 is less than \"ranks\", 4");
   EXPECT_EQ(problem_of(R"("ranks": "2")"),
-            "test s.C.t: \"ranks\": it is no whole number, or too large");
+            "test s.C.t: \"ranks\": not a whole number, or too large");
   EXPECT_EQ(problem_of(R"("min_gpus": 3000000000)"),
-            "test s.C.t: \"min_gpus\": it is no whole number, or too large");
+            "test s.C.t: \"min_gpus\": not a whole number, or too large");
   EXPECT_EQ(problem_of(R"("ranks_max": -1)"), "test s.C.t: \"ranks_max\": -1 is less than 0");
   EXPECT_EQ(problem_of(R"("timeout_ms": 0)"), "test s.C.t: \"timeout_ms\": 0 is less than 1");
   EXPECT_EQ(problem_of(R"("timeout_ms": 1000000000001)"),
             "test s.C.t: \"timeout_ms\": 1000000000001 is more than 1000000000000");
   EXPECT_EQ(problem_of(R"("timeout_ms": null)"), "none");
   EXPECT_EQ(problem_of(R"("timeout_ms": 1.5)"),
-            "test s.C.t: \"timeout_ms\": it is no whole number, or too large");
-  EXPECT_EQ(problem_of(R"("exclusive": 1)"),
-            "test s.C.t: \"exclusive\": it is neither true nor false");
-  EXPECT_EQ(problem_of(R"("backends": [])"), "test s.C.t: \"backends\": it is no list of names");
-  EXPECT_EQ(problem_of(R"("backends": [1])"), "test s.C.t: \"backends\": it is no list of names");
-  EXPECT_EQ(problem_of(R"("backends": "gloo")"),
-            "test s.C.t: \"backends\": it is no list of names");
-  EXPECT_EQ(problem_of(R"("file": null)"), "test s.C.t: \"file\": it is no text");
+            "test s.C.t: \"timeout_ms\": not a whole number, or too large");
+  EXPECT_EQ(problem_of(R"("exclusive": 1)"), "test s.C.t: \"exclusive\": not true or false");
+  EXPECT_EQ(problem_of(R"("backends": [])"), "test s.C.t: \"backends\": not a list of names");
+  EXPECT_EQ(problem_of(R"("backends": [1])"), "test s.C.t: \"backends\": not a list of names");
+  EXPECT_EQ(problem_of(R"("backends": "gloo")"), "test s.C.t: \"backends\": not a list of names");
+  EXPECT_EQ(problem_of(R"("file": null)"), "test s.C.t: \"file\": not a string");
 }
 
 TEST(TestListJsonTest, AnIdHasThreePartsWithoutSpaces) {
   for (const char* id : {"", "s", "s.C", "s.C.", "s..t", ".C.t", "s.C.a b", "s.C.a\\n"}) {
     EXPECT_NE(list_problem(fmt::format(R"({{"tests": [{{"id": "{}"}}]}})", id))
-                  .find("it is not written suite.Class.test"),
+                  .find("not of the form suite.Class.test"),
               std::string::npos)
         << id;
   }
 }
 
-TEST(TestListJsonTest, AnExpectedEndIsOfARankOfTheTestAndOfOneKind) {
+TEST(TestListJsonTest, AnExpectedEndNamesARankAndOneKind) {
   EXPECT_EQ(problem_of(R"("ranks": 2, "expected_ends": {"1": {"signal": 9}})"), "none");
   EXPECT_EQ(problem_of(R"("ranks_max": 2, "expected_ends": {"1": {"signal": 9}})"), "none");
   EXPECT_EQ(problem_of(R"("ranks": 2, "expected_ends": {"2": {"signal": 9}})"),
@@ -159,7 +157,7 @@ TEST(TestListJsonTest, AnExpectedEndIsOfARankOfTheTestAndOfOneKind) {
   EXPECT_EQ(problem_of(R"("expected_ends": {"0": {"signal": 9, "exit_code": 1}})"), either);
   EXPECT_EQ(problem_of(R"("expected_ends": {"0": {"signal": 0}})"),
             "test s.C.t: \"signal\": 0 is less than 1");
-  EXPECT_EQ(problem_of(R"("expected_ends": [])"), "test s.C.t: \"expected_ends\": it is no object");
+  EXPECT_EQ(problem_of(R"("expected_ends": [])"), "test s.C.t: \"expected_ends\": not an object");
 }
 
 }  // namespace

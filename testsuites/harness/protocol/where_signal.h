@@ -1,11 +1,11 @@
-// The signal that asks a rank where it stands.
+// The signal that asks a rank for its stack traces.
 #pragma once
 
 #include <csignal>
 
 namespace distrun {
 
-// And the one behind it is for the rank's own use.
+// The rank uses the next signal, where_signal() + 1, internally.
 inline int where_signal() { return SIGRTMIN + 9; }
 
 }  // namespace distrun

@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-// Without control characters, but for tabs and the end of lines, which may be "\r\n".
+// Escapes control characters except tabs and line ends; "\r\n" becomes "\n".
 std::string shown(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -32,8 +32,7 @@ std::string headline_of(const RankResult& rank) {
     case RankStatus::kPassed:
       return "passed";
     case RankStatus::kFailed:
-      return rank.assertions == 0 && rank.failures.empty() ? "failed: it made no assertion"
-                                                           : "failed";
+      return rank.assertions == 0 && rank.failures.empty() ? "failed: made no assertion" : "failed";
     case RankStatus::kSkipped:
       return rank.skip_reason.empty() ? "skipped" : "skipped: " + rank.skip_reason;
     case RankStatus::kCrashed:
@@ -41,12 +40,12 @@ std::string headline_of(const RankResult& rank) {
     case RankStatus::kTimedOut:
       return "did not end";
     case RankStatus::kExited:
-      return "ended before its test did";
+      return "exited during its test";
   }
   return "";
 }
 
-// Its first line beside its place, and the others below.
+// The first line follows the place; the others are indented below it.
 std::string lines_of(const AssertionFailure& failure) {
   const std::string place =
       failure.file.empty() ? "" : fmt::format("{}:{}: ", failure.file, failure.line);
@@ -57,7 +56,7 @@ std::string lines_of(const AssertionFailure& failure) {
              std::string_view(failure.message).substr(std::min(end + 1, failure.message.size())));
 }
 
-// All but who it is and what it wrote.
+// All text except the rank's number and its output.
 std::string body_of(const RankResult& rank) {
   std::string text = headline_of(rank) + '\n';
   for (const AssertionFailure& failure : rank.failures) text += lines_of(failure);
@@ -74,7 +73,7 @@ struct Account {
   std::string body, output;
 };
 
-// The ranks in the order in which they are told of.
+// Culprits first.
 std::vector<const RankResult*> in_order(const AttemptResult& attempt) {
   const auto place = [&](const RankResult* rank) {
     return std::find(attempt.culprits.begin(), attempt.culprits.end(), rank->rank);

@@ -1,4 +1,4 @@
-// What is told of an attempt, rank by rank, as lines of text: the console's and JUnit's.
+// The text that console and JUnit print about an attempt, rank by rank.
 //
 //     rank 2: crashed
 //       suites/comm.cc:14: Expected equality of these values:
@@ -11,8 +11,8 @@
 //       stood at:
 //         …
 //
-// The culprits come first, in their order, then the rest by rank.  Ranks of which the same is to be
-// told are told of once.  Control characters are escaped: "\x1b".  Pure.
+// Culprits come first, in order, then the other ranks; ranks with equal text share one entry.
+// Control characters are escaped: "\x1b".  Pure.
 #pragma once
 
 #include <string>
@@ -23,13 +23,13 @@ namespace distrun {
 
 enum class WithOutput { kNo, kYes };
 
-// Empty where nothing was started.
+// Empty if nothing was started.
 std::string account_of(const AttemptResult& attempt, WithOutput with_output);
 
-// Only what the ranks wrote: "[rank 0] hello\n[rank 1] hello\n", rank by rank.
+// Only the output, rank by rank: "[rank 0] hello\n[rank 1] hello\n".
 std::string output_of(const AttemptResult& attempt);
 
-// `text` with `prefix` before each of its lines; the last one is ended too.
+// Puts `prefix` before each line of `text`, and ends the last line.
 std::string with_prefix(std::string_view prefix, std::string_view text);
 
 }  // namespace distrun

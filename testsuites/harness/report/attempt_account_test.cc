@@ -7,7 +7,7 @@
 namespace distrun {
 namespace {
 
-// Of four ranks that passed.
+// Four ranks that passed.
 AttemptResult attempt() {
   AttemptResult result;
   for (int rank = 0; rank < 4; ++rank) result.ranks.push_back(passed_rank(rank));
@@ -16,7 +16,7 @@ AttemptResult attempt() {
 
 std::string told(const AttemptResult& result) { return account_of(result, WithOutput::kYes); }
 
-TEST(AttemptAccountTest, TellsAllOfARank) {
+TEST(AttemptAccountTest, ReportsEverythingAboutARank) {
   AttemptResult result = attempt();
   result.culprits = {2};
   result.ranks[2] = {
@@ -51,14 +51,14 @@ TEST(AttemptAccountTest, SaysHowEachRankEnded) {
   result.ranks[2] = {.rank = 2, .status = RankStatus::kTimedOut};
   result.ranks[3] = {.rank = 3, .status = RankStatus::kExited, .end = "exit code 0"};
   EXPECT_EQ(told(result),
-            "rank 0: failed: it made no assertion\n"
+            "rank 0: failed: made no assertion\n"
             "rank 1: skipped: no room\n"
             "rank 2: did not end\n"
-            "rank 3: ended before its test did\n"
+            "rank 3: exited during its test\n"
             "  ended: exit code 0\n");
 }
 
-TEST(AttemptAccountTest, TheCulpritsComeFirstInTheirOrder) {
+TEST(AttemptAccountTest, CulpritsComeFirstInTheirOrder) {
   AttemptResult result = attempt();
   for (RankResult& rank : result.ranks) rank.end = std::to_string(rank.rank);
   result.culprits = {3, 1};
@@ -67,7 +67,7 @@ TEST(AttemptAccountTest, TheCulpritsComeFirstInTheirOrder) {
             "rank 0: passed\n  ended: 0\nrank 2: passed\n  ended: 2\n");
 }
 
-TEST(AttemptAccountTest, RanksThatSayTheSameAreToldOfOnceWhereTheFirstOfThemIs) {
+TEST(AttemptAccountTest, EqualRanksShareOneEntryAtTheFirst) {
   AttemptResult result = attempt();
   result.culprits = {3, 2};
   for (const std::size_t rank : {0U, 1U, 3U}) result.ranks[rank].output = "same\n";
@@ -78,7 +78,7 @@ TEST(AttemptAccountTest, RanksThatSayTheSameAreToldOfOnceWhereTheFirstOfThemIs) 
             "rank 2: passed\n");
 }
 
-TEST(AttemptAccountTest, RanksThatWroteSomethingElseAreNotTheSame) {
+TEST(AttemptAccountTest, RanksWithDifferentOutputHaveSeparateEntries) {
   AttemptResult result = attempt();
   result.ranks.resize(2);
   result.ranks[1].output = "x";
@@ -99,14 +99,14 @@ TEST(AttemptAccountTest, ControlCharactersAreEscaped) {
   EXPECT_EQ(account_of(result, WithOutput::kNo), "rank 0: passed\n  a.cc:1: say \\x07\n");
 }
 
-TEST(AttemptAccountTest, OutputIsToldRankByRank) {
+TEST(AttemptAccountTest, OutputIsGroupedByRank) {
   AttemptResult result = attempt();
   result.ranks[0].output = "a\nb\n";
   result.ranks[3].output = "a\n";
   EXPECT_EQ(output_of(result), "[rank 0] a\n[rank 0] b\n[rank 3] a\n");
 }
 
-TEST(AttemptAccountTest, OfAnAttemptThatWasNotStartedThereIsNothingToTell) {
+TEST(AttemptAccountTest, AnAttemptThatWasNotStartedHasNoText) {
   EXPECT_EQ(told({}), "");
   EXPECT_EQ(output_of({}), "");
 }

@@ -28,7 +28,7 @@ std::string_view colour_of(TestStatus status) {
   return "";
 }
 
-// Reasons are one line, however they came to be.
+// Reasons print as one line.
 std::string one_line(const std::string& reason) {
   constexpr std::size_t kShownBytes = 400;
   return printable(reason, kShownBytes);
@@ -70,7 +70,7 @@ void Console::resize(int columns) {
 }
 
 void Console::show(std::string_view lines) {
-  // The last column stays free: some terminals go on in the next line as soon as it is taken.
+  // The last column stays free: some terminals wrap once it is taken.
   std::string status = options_.terminal && running_ ? status_.text(options_.columns - 1) : "";
   if (lines.empty() && status == drawn_) return;
   std::string text(drawn_.empty() ? "" : kErase);
@@ -97,7 +97,7 @@ std::string Console::lines_of(const AttemptEnded& event) const {
 
 std::string Console::lines_of(const TestEnded& event) const {
   const TestResult& result = event.result;
-  if (was_not_run(result)) return "";  // There may be hundreds: the end tells how many.
+  if (was_not_run(result)) return "";  // The summary counts them.
   std::string text =
       fmt::format("{} [{:8.3f}s] {}{}\n", word_of(result), seconds(result.time),
                   name_of(result.test.id, result.repetition, begun_),
@@ -128,11 +128,11 @@ std::string Console::lines_of(const TestsEnded& event) {
   }
   const int tests = event.summary.passed + event.summary.failed + event.summary.skipped;
   text += fmt::format("\n{} in {:.3f} s", counted(tests, "test"), seconds(event.summary.time));
-  if (not_run > 0) text += fmt::format("; {} of them did not run, which counts as failed", not_run);
+  if (not_run > 0) text += fmt::format("; {} did not run and count as failed", not_run);
   return text + '\n' + last_line(event.summary);
 }
 
-// A flaky test's last attempt passed: the one before it is told in full.
+// Of a flaky test, the last failed attempt is printed in full.
 std::string Console::block_of(const TestResult& result) const {
   const TestInfo& test = result.test;
   std::string text =

@@ -1,26 +1,26 @@
-// Console tells a run of tests as text, for people.
+// Console reports a run of tests as text, for people.
 //
 //     Console console({.terminal = true, .colours = true, .columns = 80}, write);
 //     console.happened(event);   // each, as it happens
 //     console.tick(now);         // a few times a second, on a terminal
 //
-// A line for each test as it ends:
+// It prints a line for each test that ends:
 //
 //     PASS [   0.123s] gloo.CommTest.test_a
 //     FAIL [   1.204s] gloo.CommTest.test_b: rank 1 failed: …
 //     SKIP [   0.000s] gloo.CommTest.test_c: needs 2 GPUs
 //     FLAKY 2/3 [   0.140s] gloo.CommTest.test_d
 //
-// (passed at the second attempt of three at most; each attempt before has a line, too).  At the end
-// the tests that were flaky and those that failed, in full: the reason, what there is to tell of
-// each rank (attempt_account.h), and the command that repeats it.  The last line is
+// (passed at the second of at most three attempts; each earlier attempt has a line too).  At the
+// end come the flaky and the failed tests in full: the reason, an account of each rank
+// (attempt_account.h) and the command that repeats the test.  The last line is
 //
 //     2 passed (1 flaky), 1 failed, 1 skipped
 //
-// On a terminal the status line (status_line.h) stands below; it is erased before anything else is
-// written, and drawn again after each event and tick that changes it.
+// On a terminal the status line (status_line.h) stands below.  It is erased before other output
+// and drawn again after each event or tick that changes it.
 //
-// It has no clock, and each call writes at most once.
+// Console has no clock; each call writes at most once.
 #pragma once
 
 #include <functional>
@@ -35,10 +35,10 @@ namespace distrun {
 class Console {
  public:
   struct Options {
-    bool terminal = false;     // There is a status line.
-    bool colours = false;      // Of the words that begin a line.
-    int columns = 80;          // Of the terminal.
-    bool show_output = false;  // Of tests that did not fail, too.
+    bool terminal = false;     // Show a status line.
+    bool colours = false;      // Colour the first word of a line.
+    int columns = 80;          // The terminal's width.
+    bool show_output = false;  // For tests that did not fail, too.
   };
 
   Console(Options options, std::function<void(std::string_view)> write);
@@ -46,7 +46,7 @@ class Console {
   void happened(const TestEvent& event);
   void tick(StatusLine::Time now);
 
-  // The terminal has another width now.
+  // Sets the terminal's width.
   void resize(int columns);
 
  private:
@@ -61,7 +61,7 @@ class Console {
   std::string word_of(const TestResult& result) const;
   std::string coloured(std::string word, TestStatus status) const;
 
-  // `lines` above the status line, which is drawn again.
+  // Writes `lines` above the status line and draws that again.
   void show(std::string_view lines);
 
   Options options_;
@@ -69,7 +69,7 @@ class Console {
   StatusLine status_;
   TestsBegun begun_;
   bool running_ = false;  // Between TestsBegun and TestsEnded.
-  std::string drawn_;     // The status line that is on the terminal.
+  std::string drawn_;     // The status line now on the terminal.
 };
 
 }  // namespace distrun

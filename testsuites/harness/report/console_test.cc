@@ -12,7 +12,7 @@ using std::chrono::seconds;
 
 const StatusLine::Time kConsoleStart{std::chrono::hours(5)};
 
-// What a console writes, call by call.
+// The text that each call writes.
 class Written {
  public:
   explicit Written(Console::Options options)
@@ -40,7 +40,7 @@ TestResult interrupted_test(std::string name) {
   return result;
 }
 
-TEST(ConsoleTest, BeginsWithWhatIsToBeRun) {
+TEST(ConsoleTest, StartsWithTestsRanksAndSeed) {
   Written plain({});
   EXPECT_EQ(plain.after(TestsBegun{.tests = 12, .jobs = 4, .seed = 7}),
             "running 12 tests, at most 4 ranks at a time, seed 7\n");
@@ -48,7 +48,7 @@ TEST(ConsoleTest, BeginsWithWhatIsToBeRun) {
             "running 1 test, at most 1 rank at a time, seed 0\n");
 }
 
-TEST(ConsoleTest, ATestIsALineAsItEnds) {
+TEST(ConsoleTest, PrintsALineForEachTestThatEnds) {
   Written plain({});
   plain.after(TestsBegun{.tests = 4, .attempts_max = 3});
   EXPECT_EQ(plain.after(AttemptBegun{.id = "gloo.CommTest.a"}), "");
@@ -73,19 +73,19 @@ TEST(ConsoleTest, RepetitionsAreNumbered) {
   EXPECT_EQ(plain.after(TestEnded{second}), "PASS [   0.123s] gloo.CommTest.a #2\n");
 }
 
-TEST(ConsoleTest, TheLastLineCounts) {
+TEST(ConsoleTest, LastLineCountsTheResults) {
   Written plain({});
   plain.after(TestsBegun{});
   const TestsSummary summary{3, 1, 2, 0, milliseconds(1250)};
   EXPECT_EQ(plain.after(TestsEnded{.summary = summary}),
             "\n6 tests in 1.250 s\n3 passed, 1 failed, 2 skipped\n");
-  // Whether their results are kept or not.
+  // Whether or not results were kept.
   EXPECT_EQ(plain.after(TestsEnded{.summary = {3, 1, 2, 1, milliseconds(0)},
                                    .results = {passed_test("a")}}),
             "\n6 tests in 0.000 s\n3 passed (1 flaky), 1 failed, 2 skipped\n");
 }
 
-TEST(ConsoleTest, FailuresAreToldInFullAtTheEnd) {
+TEST(ConsoleTest, PrintsFailuresInFullAtTheEnd) {
   Written plain({});
   plain.after(TestsBegun{.tests = 2});
   const TestsEnded ended{.summary = {1, 1, 0, 0, seconds(2)},
@@ -108,7 +108,7 @@ TEST(ConsoleTest, FailuresAreToldInFullAtTheEnd) {
             "1 passed, 1 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, OfSeveralAttemptsTheLastThatFailedIsToldInFullAndFlakyTestsComeFirst) {
+TEST(ConsoleTest, PrintsTheLastFailedAttemptInFullAndFlakyTestsFirst) {
   Written plain({});
   plain.after(TestsBegun{.tests = 2, .attempts_max = 2});
   TestResult failed = failed_test("b");
@@ -136,7 +136,7 @@ TEST(ConsoleTest, OfSeveralAttemptsTheLastThatFailedIsToldInFullAndFlakyTestsCom
       "1 passed (1 flaky), 1 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, ATestThatCouldNotBeStartedTellsWhy) {
+TEST(ConsoleTest, SaysWhyATestCouldNotStart) {
   Written plain({});
   plain.after(TestsBegun{});
   TestResult result = skipped_test("a", "fork: no\x1b room");
@@ -149,7 +149,7 @@ TEST(ConsoleTest, ATestThatCouldNotBeStartedTellsWhy) {
             "0 passed, 1 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, TestsThatDidNotRunAreCountedAndNotListed) {
+TEST(ConsoleTest, CountsTestsThatDidNotRunWithoutListingThem) {
   Written plain({});
   plain.after(TestsBegun{});
   EXPECT_EQ(plain.after(TestEnded{interrupted_test("a")}), "");
@@ -159,11 +159,11 @@ TEST(ConsoleTest, TestsThatDidNotRunAreCountedAndNotListed) {
             "INTERRUPTED [   1.204s] gloo.CommTest.b: rank 1 failed: comm.cc:14\n");
   EXPECT_EQ(plain.after(TestsEnded{.summary = {0, 2, 0, 0, {}},
                                    .results = {interrupted_test("a"), interrupted_test("c")}}),
-            "\n2 tests in 0.000 s; 2 of them did not run, which counts as failed\n"
+            "\n2 tests in 0.000 s; 2 did not run and count as failed\n"
             "0 passed, 2 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, OutputOfTestsThatPassedIsShownOnDemand) {
+TEST(ConsoleTest, ShowsOutputOfPassedTestsOnDemand) {
   TestResult loud = passed_test("a");
   loud.attempts[0].ranks = {passed_rank(0, "x\ny"), passed_rank(1, "z")};
   Written quiet({}), shown({.show_output = true});
@@ -176,7 +176,7 @@ TEST(ConsoleTest, OutputOfTestsThatPassedIsShownOnDemand) {
       << "its output follows at the end";
 }
 
-TEST(ConsoleTest, ColoursAreThoseOfTheFirstWord) {
+TEST(ConsoleTest, ColoursOnlyTheFirstWord) {
   Written colours({.colours = true});
   colours.after(TestsBegun{.attempts_max = 2});
   EXPECT_EQ(colours.after(TestEnded{passed_test("a")}),
@@ -188,7 +188,7 @@ TEST(ConsoleTest, ColoursAreThoseOfTheFirstWord) {
             "\n1 test in 0.000 s\n1 passed, 0 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTerminalTest, TheStatusLineStandsBelowAndIsErasedBeforeOtherLines) {
+TEST(ConsoleTerminalTest, ErasesTheStatusLineBeforeOtherLines) {
   Written terminal({.terminal = true, .columns = 80});
   EXPECT_EQ(terminal.after(TestsBegun{.tests = 2, .jobs = 4}),
             "running 2 tests, at most 4 ranks at a time, seed 0\n0/2");
@@ -202,7 +202,7 @@ TEST(ConsoleTerminalTest, TheStatusLineStandsBelowAndIsErasedBeforeOtherLines) {
   EXPECT_EQ(terminal.after_tick(seconds(9)), "") << "nothing follows the last line";
 }
 
-TEST(ConsoleTerminalTest, ATickDrawsOnlyWhatHasChanged) {
+TEST(ConsoleTerminalTest, ATickDrawsOnlyChanges) {
   Written terminal({.terminal = true, .columns = 80});
   terminal.after(TestsBegun{.tests = 1});
   terminal.after(AttemptBegun{.id = "s.C.a"});
@@ -219,7 +219,7 @@ TEST(ConsoleTerminalTest, TheStatusLineLeavesTheLastColumnFree) {
   EXPECT_EQ(terminal.take(), "\r\x1b[K0/1: s.C…");
 }
 
-TEST(ConsoleTerminalTest, ElsewhereThereIsNoStatusLine) {
+TEST(ConsoleTerminalTest, ShowsNoStatusLineWithoutATerminal) {
   Written plain({});
   plain.after(TestsBegun{.tests = 2});
   EXPECT_EQ(plain.after(AttemptBegun{.id = "s.C.a"}), "");

@@ -35,7 +35,7 @@ void set(pugi::xml_node& node, const char* name, milliseconds time) {
   set(node, name, fmt::format("{:.3f}", seconds(time)));
 }
 
-// Nothing where the text is empty.
+// Adds nothing if the text is empty.
 void add_text(pugi::xml_node& node, const char* name, const std::string& text) {
   if (!text.empty()) node.append_child(name).text().set(xml_text(text).c_str());
 }
@@ -46,7 +46,7 @@ void add_property(pugi::xml_node& properties, const char* name, const std::strin
   set(property, "value", value);
 }
 
-// Where the attempt was judged by: a rank's end, or what the ranks found.
+// Whether a rank's end (an error) or a rank's finding (a failure) decided the attempt.
 struct Verdict {
   bool is_error = false;
   std::string type;
@@ -58,8 +58,8 @@ Verdict verdict_of(const AttemptResult& attempt) {
       std::find_if(attempt.ranks.begin(), attempt.ranks.end(), [&](const RankResult& rank) {
         return !attempt.culprits.empty() && rank.rank == attempt.culprits.front();
       });
-  // Where no rank is to blame, nothing could be started; one that skipped or passed differs from
-  // the others, or leaked a process.
+  // With no rank to blame, nothing could be started.  A culprit that skipped disagrees with the
+  // other ranks; one that passed leaked a process.
   if (culprit == attempt.ranks.end()) return {true, text_of(attempt.status)};
   if (culprit->status == RankStatus::kSkipped) return {false, "diverged"};
   if (culprit->status == RankStatus::kPassed) return {false, text_of(attempt.status)};
@@ -86,8 +86,7 @@ void add_other_attempt(pugi::xml_node& test_case, const std::string& kind, const
   add_text(node, "system-out", output_of(attempt));
 }
 
-// A test that was not run to its end may have no attempt: it is as one of which only the reason is
-// known.
+// A test that did not finish may have no attempt; it gets one with only a reason.
 std::vector<AttemptResult> attempts_of(const TestResult& result) {
   if (!result.attempts.empty()) return result.attempts;
   return {{.status = result.status, .reason = result.reason}};
@@ -176,7 +175,7 @@ void add_suite(pugi::xml_node& root, const JUnitRun& run, const std::string& nam
   for (const TestResult* result : results) add_test_case(suite, run.begun, *result);
 }
 
-// By class, in the order in which they appear first.
+// Grouped by class, in order of first appearance.
 std::vector<std::pair<std::string, Results>> by_class(const std::vector<TestResult>& results) {
   std::vector<std::pair<std::string, Results>> classes;
   for (const TestResult& result : results) {

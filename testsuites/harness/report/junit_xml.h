@@ -1,4 +1,4 @@
-// What became of a run's tests, as JUnit's XML (--junit FILE), which CI systems read.
+// The results of a run as JUnit XML (--junit FILE), which CI systems read.
 //
 //     <testsuites name="distrun" tests="2" failures="1" errors="0" time="1.250">
 //       <testsuite name="gloo.CommTest" tests="2" failures="1" errors="0" skipped="0" …>
@@ -9,14 +9,14 @@
 //           <system-out>[rank 0] hello
 //     …
 //
-// A test suite is a class, "suite.Class".  What a test checked and found wrong is a <failure>; a
-// crash, a time-out, an end of a rank before its test's, or an interrupt is an <error>.  One that
-// was not started because the run was ended is <skipped>, though it counts as failed elsewhere.
+// A <testsuite> is a class, "suite.Class".  A failed check is a <failure>; a crash, a time-out, an
+// early exit of a rank or an interrupt is an <error>.  A test that had not started when the run was
+// interrupted is <skipped>, though it counts as failed elsewhere.
 //
-// Attempts are told as Maven's surefire does: of a flaky test those that failed are <flakyFailure>
-// and <flakyError>; of a failed one the first is the <failure>, and later ones are <rerunFailure>
-// and <rerunError>.  Each has its own output; a test's <system-out> is that of the attempt that it
-// is judged by.  Text that XML cannot hold is replaced (xml_text.h).  Pure.
+// Attempts follow Maven Surefire: a flaky test has <flakyFailure> and <flakyError> elements; a
+// failed one has its first attempt as <failure> and later ones as <rerunFailure> and <rerunError>.
+// Each has its own output; <system-out> belongs to the attempt that decided.  Text that XML cannot
+// hold is replaced (xml_text.h).  Pure.
 #pragma once
 
 #include <chrono>

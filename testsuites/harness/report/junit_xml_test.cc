@@ -18,7 +18,7 @@ TestsEnded with(std::vector<TestResult> results) {
   return {.summary = {.time = std::chrono::milliseconds(1250)}, .results = std::move(results)};
 }
 
-// What a CI system reads of it.
+// The parsed document.
 class Read {
  public:
   explicit Read(const TestsEnded& ended, const JUnitRun& run = a_run())
@@ -36,7 +36,7 @@ class Read {
   bool good_;
 };
 
-TEST(JUnitXmlTest, IsWrittenAsSurefireAndAntDo) {
+TEST(JUnitXmlTest, HasTheFormatOfSurefireAndAnt) {
   EXPECT_EQ(
       junit_xml(a_run(), with({failed_test("test_b"), skipped_test("test_c", "needs 2 GPUs")})),
       R"(<?xml version="1.0" encoding="UTF-8"?>
@@ -97,7 +97,7 @@ TEST(JUnitXmlTest, APassedTestHasOnlyItsOutput) {
   EXPECT_EQ(read.count("//testcase/*"), 2U) << "with its properties";
 }
 
-TEST(JUnitXmlTest, RepetitionsHaveNamesOfTheirOwn) {
+TEST(JUnitXmlTest, RepetitionsHaveTheirOwnNames) {
   TestResult second = passed_test("a");
   second.repetition = 1;
   JUnitRun run = a_run();
@@ -107,7 +107,7 @@ TEST(JUnitXmlTest, RepetitionsHaveNamesOfTheirOwn) {
   EXPECT_EQ(read.count("//testcase[@name='a #2']"), 1U);
 }
 
-TEST(JUnitXmlTest, WhatAFlakyTestFailedAtIsToldOfAPassedTest) {
+TEST(JUnitXmlTest, AFlakyTestPassesAndKeepsItsFailedAttempt) {
   const Read read(with({flaky_test("a")}));
   EXPECT_EQ(read.attribute("//testsuite", "failures"), "0");
   EXPECT_EQ(read.count("//failure") + read.count("//error"), 0U);
@@ -120,7 +120,7 @@ TEST(JUnitXmlTest, WhatAFlakyTestFailedAtIsToldOfAPassedTest) {
   EXPECT_EQ(read.count("//testcase/system-out"), 0U) << "the attempt that passed wrote nothing";
 }
 
-TEST(JUnitXmlTest, TheFirstAttemptOfAFailedTestIsTheFailureAndTheRestAreReruns) {
+TEST(JUnitXmlTest, TheFirstAttemptIsTheFailureAndTheRestAreReruns) {
   TestResult result = failed_test("a");
   result.attempts.push_back(failed_attempt(2));
   result.attempts.push_back(failed_attempt(3));
@@ -138,7 +138,7 @@ TEST(JUnitXmlTest, TheFirstAttemptOfAFailedTestIsTheFailureAndTheRestAreReruns) 
             std::string("[rank 0] hello\n[rank 1] hello\n[rank 1] world\n"));
 }
 
-TEST(JUnitXmlTest, HowTheCulpritEndedTellsAFailureFromAnError) {
+TEST(JUnitXmlTest, TheEndOfTheCulpritDecidesBetweenFailureAndError) {
   const auto outcome = [](RankStatus status) {
     TestResult result = failed_test("a");
     result.attempts[0].ranks[1].status = status;
@@ -158,7 +158,7 @@ TEST(JUnitXmlTest, HowTheCulpritEndedTellsAFailureFromAnError) {
   EXPECT_EQ(outcome(RankStatus::kPassed), "failure failed");
 }
 
-TEST(JUnitXmlTest, ATestThatWasNotStartedWhenTheRunWasEndedIsSkipped) {
+TEST(JUnitXmlTest, ATestNotStartedBeforeAnInterruptIsSkipped) {
   TestResult not_run = skipped_test("a", "the run was ended");
   not_run.status = TestStatus::kInterrupted;
   const Read read(with({not_run}));
@@ -168,7 +168,7 @@ TEST(JUnitXmlTest, ATestThatWasNotStartedWhenTheRunWasEndedIsSkipped) {
   EXPECT_EQ(read.attribute("//testcase[@name='a']/skipped", "message"), "the run was ended");
 }
 
-TEST(JUnitXmlTest, ATestThatWasInterruptedOrCouldNotBeStartedIsAnError) {
+TEST(JUnitXmlTest, AnInterruptedOrUnstartableTestIsAnError) {
   TestResult interrupted = failed_test("a");
   interrupted.status = interrupted.attempts[0].status = TestStatus::kInterrupted;
   interrupted.attempts[0].reason = "the run was ended";
@@ -181,7 +181,7 @@ TEST(JUnitXmlTest, ATestThatWasInterruptedOrCouldNotBeStartedIsAnError) {
   EXPECT_EQ(read.attribute("//testcase[@name='b']/error", "message"), "fork: no room");
 }
 
-TEST(JUnitXmlTest, WhateverIsWrittenItIsXml) {
+TEST(JUnitXmlTest, IsValidXmlForAnyBytes) {
   TestResult result = failed_test("a");
   std::string all;
   for (int byte = 0; byte < 256; ++byte) all += static_cast<char>(byte);

@@ -18,13 +18,13 @@ Error unusable(const std::string& path, int error_number) {
   Error error = Error::from_errno("write " + path, error_number);
   struct stat status {};
   if (error_number == ENXIO && ::stat(path.c_str(), &status) == 0 && S_ISFIFO(status.st_mode)) {
-    error.message = "write " + path + ": nobody reads it: start its reader first";
+    error.message = "write " + path + ": no process reads it; start the reader first";
   }
   error.kind = ErrorKind::kInvalidArgument;
   return error;
 }
 
-// Another file in its place would not be seen by who has it open.
+// Replacing such a file would hide it from processes that have it open.
 bool is_to_stay(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return true;
@@ -32,7 +32,7 @@ bool is_to_stay(const std::string& path) {
          path.starts_with("/proc/");
 }
 
-// What a symbolic link leads to, so that the link stays.
+// Resolves symbolic links, so that they survive.
 std::string target_of(const std::string& path) {
   std::error_code none;
   const auto target = std::filesystem::canonical(path, none);
@@ -80,7 +80,7 @@ Result<void> ResultFile::write(std::string_view text) const {
     if (done < 0 && errno == EINTR) continue;
     if (done < 0 && errno == EAGAIN) {
       if (wait_to_write(fd_.get())) continue;
-      return Error{ErrorKind::kTimedOut, "write " + path_ + ": its reader does not take it"};
+      return Error{ErrorKind::kTimedOut, "write " + path_ + ": its reader does not read"};
     }
     if (done < 0) return Error::from_errno("write " + path_);
     text.remove_prefix(static_cast<std::size_t>(done));

@@ -34,7 +34,7 @@ class ResultFileTest : public ::testing::Test {
   testing::Folder folder_;
 };
 
-TEST_F(ResultFileTest, AnOldFileStaysUntilTheNewOneIsThere) {
+TEST_F(ResultFileTest, KeepsTheOldFileUntilTheNewOneIsComplete) {
   std::ofstream(file("a")) << "old";
   const auto opened = ResultFile::open(file("a"));
   ASSERT_TRUE(opened) << opened.error().message;
@@ -49,7 +49,7 @@ TEST_F(ResultFileTest, AnOldFileStaysUntilTheNewOneIsThere) {
   EXPECT_EQ(text, "old");
 }
 
-TEST_F(ResultFileTest, WhatCannotBeWrittenIsKnownAtOnce) {
+TEST_F(ResultFileTest, OpenFailsIfTheFileCannotBeWritten) {
   const auto nowhere = ResultFile::open(file("no/a"));
   ASSERT_FALSE(nowhere);
   EXPECT_EQ(nowhere.error().kind, ErrorKind::kInvalidArgument);
@@ -85,7 +85,7 @@ TEST_F(ResultFileTest, AFullDeviceIsAnError) {
   EXPECT_EQ(written.error().message, "write /dev/full: no space left on device");
 }
 
-TEST_F(ResultFileTest, OneFileIsKnownUnderTwoNames) {
+TEST_F(ResultFileTest, RecognizesOneFileUnderTwoNames) {
   EXPECT_TRUE(are_same_file("/dev/stdout", "/dev/fd/1"));
   EXPECT_TRUE(are_same_file(file("a"), folder_.path() + "/./a")) << "before it is there";
   EXPECT_FALSE(are_same_file(file("a"), file("b")));
@@ -95,7 +95,7 @@ TEST_F(ResultFileTest, OneFileIsKnownUnderTwoNames) {
   EXPECT_FALSE(are_same_file("/dev/null", "/dev/null"));
 }
 
-TEST_F(ResultFileTest, ALinkStaysALink) {
+TEST_F(ResultFileTest, KeepsASymbolicLink) {
   std::ofstream(file("target")) << "old";
   std::filesystem::create_symlink("target", file("link"));
   const auto opened = ResultFile::open(file("link"));
@@ -105,12 +105,12 @@ TEST_F(ResultFileTest, ALinkStaysALink) {
   EXPECT_EQ(content(file("target")), "new");
 }
 
-TEST_F(ResultFileTest, APipeIsWrittenTo) {
+TEST_F(ResultFileTest, WritesToAPipe) {
   ASSERT_EQ(::mkfifo(file("pipe").c_str(), 0600), 0);
   const auto unread = ResultFile::open(file("pipe"));
   ASSERT_FALSE(unread);
   EXPECT_EQ(unread.error().message,
-            "write " + file("pipe") + ": nobody reads it: start its reader first");
+            "write " + file("pipe") + ": no process reads it; start the reader first");
   const UniqueFd reader(::open(file("pipe").c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
   const auto opened = ResultFile::open(file("pipe"));
   ASSERT_TRUE(opened) << opened.error().message;
@@ -120,8 +120,8 @@ TEST_F(ResultFileTest, APipeIsWrittenTo) {
   EXPECT_STREQ(text, "text");
 }
 
-// Who has it open, as distrun's stdout, would not see another file in its place.
-TEST_F(ResultFileTest, AnOpenDescriptorIsWrittenToWhateverItIs) {
+// A process with the file open, such as distrun's stdout, would not see a replacement.
+TEST_F(ResultFileTest, WritesToAnOpenDescriptorOfAnyKind) {
   const UniqueFd own(::open(file("a").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   ASSERT_EQ(::write(own.get(), "before ", 7), 7);
   const auto opened = ResultFile::open("/proc/self/fd/" + std::to_string(own.get()));

@@ -96,7 +96,7 @@ std::string result_json(const TestsBegun& begun, const TestsEnded& ended) {
   for (const auto& [name, value] : run.items())
     text += " \"" + name + "\": " + line_of(value) + ",\n";
   text += " \"tests\": [";
-  // One after the other: a tree of all of them would take several times as much memory.
+  // Test by test: a tree of all of them would take several times the memory.
   std::string_view separator = "\n  ";
   for (const TestResult& result : ended.results) {
     text.append(separator).append(line_of(json_of(result)));

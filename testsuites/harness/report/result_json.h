@@ -1,4 +1,4 @@
-// What became of a run's tests, as JSON (--json FILE).
+// The results of a run as JSON (--json FILE).
 //
 //     {"summary": {"passed": 1, "failed": 1, "skipped": 0, "flaky": 0, "seconds": 1.2},
 //      "seed": 7, "jobs": 4, "binaries": ["build/distrun-suites"],
@@ -15,10 +15,9 @@
 //                 "earlier_attempts": [{"attempt": 1, "status": "failed", "seconds": 0.1,
 //                                       "reason": "…", "culprits": [], "ranks": []}]}]}
 //
-// Each test is one line.  The meaning of the fields is that of test_events.h, and the words for a
-// status are its text_of(). "attempt", "culprits" and "ranks" are those of the last attempt; where
-// nothing was started, "attempt" is 0 and there are no ranks.  Bytes that are no UTF-8 become
-// U+FFFD. Pure.
+// Each test is one line.  test_events.h defines the fields; its text_of() gives the words for a
+// status.  "attempt", "culprits" and "ranks" describe the last attempt; if nothing was started,
+// "attempt" is 0 and there are no ranks.  Invalid UTF-8 becomes U+FFFD.  Pure.
 #pragma once
 
 #include <string>

@@ -11,12 +11,12 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// The one test of a run.
+// The only test of the document.
 nlohmann::json written(TestResult result) {
   return nlohmann::json::parse(result_json({}, {.results = {std::move(result)}}))["tests"][0];
 }
 
-TEST(ResultJsonTest, BeginsWithTheSummaryAndTheRun) {
+TEST(ResultJsonTest, StartsWithTheSummaryAndTheRun) {
   const TestsBegun begun{.jobs = 4, .binaries = {"a", "b"}, .seed = 18446744073709551615U};
   const TestsEnded ended{.summary = {3, 1, 2, 1, std::chrono::milliseconds(1250)}};
   EXPECT_EQ(result_json(begun, ended), R"({
@@ -30,14 +30,14 @@ TEST(ResultJsonTest, BeginsWithTheSummaryAndTheRun) {
 )");
 }
 
-TEST(ResultJsonTest, ATestIsALine) {
+TEST(ResultJsonTest, WritesEachTestOnOneLine) {
   const std::string text = result_json({}, {.results = {passed_test("a"), failed_test("b")}});
   EXPECT_EQ(nlohmann::json::parse(text)["tests"].size(), 2U);
   EXPECT_THAT(text, ContainsRegex("\n  [{]\"id\":\"gloo.CommTest.a\",.*[}],\n"
                                   "  [{]\"id\":\"gloo.CommTest.b\",.*[}]\n ]\n}\n$"));
 }
 
-TEST(ResultJsonTest, TellsAllOfATest) {
+TEST(ResultJsonTest, WritesEverythingAboutATest) {
   TestResult result = failed_test("test_x");
   result.repetition = 2;
   RankResult& rank = result.attempts[0].ranks[1];
@@ -63,7 +63,7 @@ TEST(ResultJsonTest, TellsAllOfATest) {
     "earlier_attempts": []})-"));
 }
 
-TEST(ResultJsonTest, TheRanksAreThoseOfTheLastAttempt) {
+TEST(ResultJsonTest, RanksBelongToTheLastAttempt) {
   const nlohmann::json test = written(flaky_test("test_x"));
   EXPECT_EQ(test["status"], "flaky");
   EXPECT_EQ(test["attempt"], 2);
@@ -84,7 +84,7 @@ TEST(ResultJsonTest, ATestThatWasNotStartedHasNoRanks) {
   EXPECT_EQ(test["ranks"], nlohmann::json::array());
 }
 
-TEST(ResultJsonTest, OutputThatIsNoTextDoesNotThrow) {
+TEST(ResultJsonTest, ReplacesInvalidUtf8InOutput) {
   TestResult result = passed_test("test_x");
   result.attempts[0].ranks[0].output = std::string("a\xFF\xC3\0b", 5);
   EXPECT_EQ(written(result)["ranks"][0]["output"], std::string("a\uFFFD\uFFFD\0b", 9));

@@ -19,11 +19,11 @@ std::string duration_text(milliseconds time) {
 
 bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
 
-// At most `columns` characters, of which the last is "…" where some are missing.
+// At most `columns` characters; the last one is "…" if the text was cut.
 std::string cut(std::string text, int columns) {
   if (columns < 1) return "";
   int characters = 0;
-  std::size_t last = 0;  // Where the last character begins that there is room for.
+  std::size_t last = 0;  // Start of the last character that fits.
   for (std::size_t i = 0; i < text.size(); ++i) {
     if (!begins_character(text[i])) continue;
     if (characters == columns) return text.substr(0, last) + "…";

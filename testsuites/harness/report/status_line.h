@@ -1,12 +1,11 @@
-// StatusLine is the one line of a terminal that says how far a run of tests has got.
+// StatusLine is the line on a terminal that shows the progress of a run of tests.
 //
 //     12/340, 1 failed, about 8 s left: gloo.CommTest.test_a 3 s, gloo.CommTest.test_b
 //
-// Done and all; then the tests that are running, the oldest first, with their ages from one second
-// on.  What is left is told as soon as it can be estimated: from earlier runs, or from the time
-// that the tests of this run have taken so far.
+// Tests done and all tests; then the running tests, oldest first, with their age from one second
+// on.  The time left is shown once it can be estimated, from earlier runs or from this run so far.
 //
-// Pure: it has no clock.  A test's age, and the run's, counts from the tick behind its beginning.
+// Pure: no clock.  The ages of a test and of the run count from the first tick after their start.
 #pragma once
 
 #include <chrono>
@@ -26,7 +25,7 @@ class StatusLine {
   void happened(const TestEvent& event);
   void tick(Time now);
 
-  // Without an end of line, and of at most `columns` characters.
+  // At most `columns` characters, without a line end.
   std::string text(int columns) const;
 
  private:

@@ -30,7 +30,7 @@ class StatusLineTest : public ::testing::Test {
   StatusLine line_;
 };
 
-TEST_F(StatusLineTest, TellsWhatIsDoneAndWhatIsRunningTheOldestFirst) {
+TEST_F(StatusLineTest, ShowsTestsDoneAndRunningOldestFirst) {
   line_.happened(TestsBegun{.tests = 3});
   tick(seconds(0));
   EXPECT_EQ(text(), "0/3");
@@ -47,7 +47,7 @@ TEST_F(StatusLineTest, TellsWhatIsDoneAndWhatIsRunningTheOldestFirst) {
   EXPECT_EQ(text(), "1/3, 1 failed: s.C.a 1 min 05 s");
 }
 
-TEST_F(StatusLineTest, AnAgeCountsFromTheTickBehindTheBeginning) {
+TEST_F(StatusLineTest, AnAgeCountsFromTheFirstTickAfterTheStart) {
   line_.happened(TestsBegun{.tests = 1});
   begin("s.C.a");
   EXPECT_EQ(text(), "0/1: s.C.a");
@@ -56,7 +56,7 @@ TEST_F(StatusLineTest, AnAgeCountsFromTheTickBehindTheBeginning) {
   EXPECT_EQ(text(), "0/1: s.C.a 2 s");
 }
 
-TEST_F(StatusLineTest, SkippedAndFlakyTestsAreDoneAndDidNotFail) {
+TEST_F(StatusLineTest, CountsSkippedAndFlakyTestsAsDoneNotFailed) {
   line_.happened(TestsBegun{.tests = 4});
   line_.happened(TestEnded{skipped_test("a", "")});
   line_.happened(TestEnded{flaky_test("b")});
@@ -68,7 +68,7 @@ TEST_F(StatusLineTest, SkippedAndFlakyTestsAreDoneAndDidNotFail) {
   EXPECT_EQ(text(), "4/4, 1 failed");
 }
 
-TEST_F(StatusLineTest, ANewAttemptIsYoungAgain) {
+TEST_F(StatusLineTest, ANewAttemptResetsTheAge) {
   line_.happened(TestsBegun{.tests = 1, .attempts_max = 2});
   begin("s.C.a");
   tick(seconds(0));
@@ -81,7 +81,7 @@ TEST_F(StatusLineTest, ANewAttemptIsYoungAgain) {
   EXPECT_EQ(text(), "0/1: s.C.a 1 s");
 }
 
-TEST_F(StatusLineTest, RepetitionsAreToldApart) {
+TEST_F(StatusLineTest, DistinguishesRepetitions) {
   line_.happened(TestsBegun{.tests = 2, .repetitions = 2});
   begin("s.C.a", 0);
   begin("s.C.a", 1);
@@ -90,7 +90,7 @@ TEST_F(StatusLineTest, RepetitionsAreToldApart) {
   EXPECT_EQ(text(), "0/2: s.C.a #1");
 }
 
-TEST_F(StatusLineTest, WhatIsLeftIsToldFromEarlierRuns) {
+TEST_F(StatusLineTest, EstimatesTimeLeftFromEarlierRuns) {
   line_.happened(TestsBegun{.tests = 100, .estimate = seconds(20)});
   tick(seconds(0));
   EXPECT_EQ(text(), "0/100, about 20 s left");
@@ -100,7 +100,7 @@ TEST_F(StatusLineTest, WhatIsLeftIsToldFromEarlierRuns) {
   EXPECT_EQ(text(), "0/100");
 }
 
-TEST_F(StatusLineTest, WhatIsLeftIsToldFromThisRunWhereEnoughHasEnded) {
+TEST_F(StatusLineTest, EstimatesTimeLeftFromThisRunOnceEnoughTestsEnded) {
   line_.happened(TestsBegun{.tests = 20});
   tick(seconds(0));
   tick(seconds(10));
@@ -112,7 +112,7 @@ TEST_F(StatusLineTest, WhatIsLeftIsToldFromThisRunWhereEnoughHasEnded) {
   EXPECT_EQ(text(), "20/20");
 }
 
-TEST_F(StatusLineTest, IsCutToTheColumns) {
+TEST_F(StatusLineTest, FitsTheColumns) {
   line_.happened(TestsBegun{.tests = 1});
   begin("s.C.\u00e9\u00e9\u00e9");
   EXPECT_EQ(text(12), "0/1: s.C.\u00e9\u00e9\u00e9");

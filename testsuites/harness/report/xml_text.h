@@ -1,10 +1,10 @@
-// Text of unknown origin, as XML 1.0 can hold it.
+// Makes any bytes valid text for XML 1.0.
 //
 //     xml_text("\x1b[31mred\xFF")    // "\uFFFD[31mred\uFFFD"
 //
-// XML has no way to write most control characters, not even escaped, and a file that holds one is
-// read by nobody.  Each byte that is not part of a character that XML allows becomes U+FFFD; tab,
-// line feed and carriage return stay, and so do < and &: escaping is the writer's.  Pure.
+// XML cannot represent most control characters, even escaped, and parsers reject files with them.
+// Each byte that is not part of an allowed character becomes U+FFFD.  Tab, line feed and carriage
+// return stay, and so do < and &: the writer escapes those.  Pure.
 #pragma once
 
 #include <string>

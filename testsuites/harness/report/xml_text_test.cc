@@ -7,17 +7,17 @@ namespace {
 
 using namespace std::string_view_literals;
 
-TEST(XmlTextTest, WhatIsTextStays) {
+TEST(XmlTextTest, ValidTextIsUnchanged) {
   const auto text = "a\tb\r\n <&> \u00e9 \u20ac \U0001F600 \uD7FF \uE000 \uFFFD \U0010FFFF ~"sv;
   EXPECT_EQ(xml_text(text), text);
   EXPECT_EQ(xml_text(""), "");
 }
 
-TEST(XmlTextTest, ControlCharactersAreReplaced) {
+TEST(XmlTextTest, ReplacesControlCharacters) {
   EXPECT_EQ(xml_text("\x1b[31m\0|\x08|\x0b|\x1f"sv), "\uFFFD[31m\uFFFD|\uFFFD|\uFFFD|\uFFFD");
 }
 
-TEST(XmlTextTest, EveryByteThatIsNoTextIsReplaced) {
+TEST(XmlTextTest, ReplacesEachInvalidByte) {
   EXPECT_EQ(xml_text("\xFF|\x80|\xF8"), "\uFFFD|\uFFFD|\uFFFD");
   EXPECT_EQ(xml_text("caf\xC3"), "caf\uFFFD") << "cut off";
   EXPECT_EQ(xml_text("\xE2\x82|"), "\uFFFD\uFFFD|") << "cut off";

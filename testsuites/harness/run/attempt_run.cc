@@ -50,12 +50,12 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   LeakedRankProcesses& leaked;
   const Options options;
   std::function<void(AttemptResult)> on_end;
-  Clock::time_point begun, paused;
+  Clock::time_point begun, suspended_since;
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<std::shared_ptr<RankProcess>> ranks;
-  int seen = 0;  // Ranks that have ended, or told of a failure.
-  bool waits_for_loss = false, finished = false, is_paused = false;
+  int seen = 0;  // Ranks that have ended or reported a failure.
+  bool waits_for_loss = false, finished = false, is_suspended = false;
 
   RankProcess& at(int rank) { return *ranks[static_cast<std::size_t>(rank)]; }
   int rank_of(std::uint64_t key) const { return static_cast<int>(key - options.first_key); }
@@ -106,7 +106,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   void forked(int rank, pid_t pid, UniqueFd pidfd) {
     at(rank).forked(pid, std::move(pidfd));
-    if (is_paused && rank != options.rank_under) at(rank).send(SIGSTOP);
+    if (is_suspended && rank != options.rank_under) at(rank).send(SIGSTOP);
   }
 
   void not_started(int rank, const std::string& problem) {
@@ -122,7 +122,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (waits_for_loss && !finished) finish(/*interrupted=*/false);
   }
 
-  // Not from within a pipe's handler: this may be the end of the attempt.
+  // Not from a pipe's handler: this may end the attempt.
   void rank_over(int rank) {
     const RankOutcome outcome = outcome_of(options.test.needs, rank, at(rank).facts());
     asio::post(io, [self = shared_from_this(), rank, outcome] {
@@ -141,7 +141,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void perform(const AskWhere& action) { at(action.rank).ask(); }
   void perform(const EndRank& action) { at(action.rank).end(); }
 
-  // One with the terminal is stopped by that.
+  // The terminal stops the rank that has it.
   void signal_ranks(int signal) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       if (rank != options.rank_under && !at(rank).has_ended()) at(rank).send(signal);
@@ -153,21 +153,21 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
                        [](const auto& rank) { return rank->is_known(); });
   }
 
-  void pause() {
-    is_paused = true;
-    paused = Clock::now();
+  void suspend() {
+    is_suspended = true;
+    suspended_since = Clock::now();
     signal_ranks(SIGSTOP);
   }
 
-  void resume() {
-    is_paused = false;
+  void continue_ranks() {
+    is_suspended = false;
     signal_ranks(SIGCONT);
-    const auto how_long = Clock::now() - paused;
-    begun += how_long;
-    step(AttemptPaused{how_long});
+    const auto suspended_for = Clock::now() - suspended_since;
+    begun += suspended_for;
+    step(AttemptContinued{suspended_for});
   }
 
-  // A host that does not answer may do so for another's sake: who has it knows what to do then.
+  // Another test may have blocked the host: its owner decides what follows.
   void perform(const FinishAttempt& action) {
     if (!action.interrupted && host_is_silent()) {
       waits_for_loss = true;
@@ -222,9 +222,9 @@ AttemptRun::~AttemptRun() {
 void AttemptRun::begin() { impl_->begin(); }
 void AttemptRun::interrupt() { impl_->step(AttemptInterrupted{}); }
 bool AttemptRun::has_reached_host() const { return !impl_->host.is_unsent(impl_->key_of(0)); }
-void AttemptRun::pause() { impl_->pause(); }
+void AttemptRun::suspend() { impl_->suspend(); }
 bool AttemptRun::all_are_known() const { return impl_->all_are_known(); }
-void AttemptRun::resume() { impl_->resume(); }
+void AttemptRun::continue_ranks() { impl_->continue_ranks(); }
 void AttemptRun::forked(const RankForked& forked, UniqueFd pidfd) {
   impl_->forked(impl_->rank_of(forked.key), forked.pid, std::move(pidfd));
 }

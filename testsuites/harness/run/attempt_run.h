@@ -1,15 +1,14 @@
-// AttemptRun runs one attempt of a test on a test host: one process for each rank, what these print
-// and tell, their ends, and what they leak.
+// AttemptRun runs one attempt of a test on a test host: a process for each rank, their output,
+// results, ends and leaked processes.
 //
 //     AttemptRun run(io, host, leaked, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
-//     run.interrupt();                     // on_end comes all the same
-//     run.pause();  …;  run.resume();      // what lies between does not count as time
+//     run.interrupt();                     // on_end still comes
+//     run.suspend();  …;  run.continue_ranks();  // the time between them does not count
 //
-// A host that leaves it without an answer is given up (TestHostProcess::give_up).
-//
-// To the host its ranks are keys, from `first_key` on; who has the host passes on what it says of
-// them.  on_end comes once, from the event loop.  Threads: all on that of `io`.
+// The host knows the ranks by keys, from `first_key` on; the owner of the host passes on its
+// messages about them.  A host that does not answer is given up (TestHostProcess::give_up).
+// on_end comes once, from the event loop.  Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>
@@ -36,12 +35,12 @@ class AttemptRun {
     int ranks = 1;
     int attempt = 1;
     std::string backend = "gloo";
-    std::uint64_t seed = 1234;  // PyTorch's own tests have this one.
-    std::string folder;         // For this attempt alone; it is made, and removed at the end.
-    std::string nonce;          // Of the run: processes are known by it and their key.
+    std::uint64_t seed = 1234;  // As in PyTorch's tests.
+    std::string folder;         // Created for this attempt, removed at its end.
+    std::string nonce;          // Of the run; with the key it identifies processes.
     std::uint64_t first_key = 0;
-    bool fresh = false;                  // Ranks are programs executed again, not forks.
-    std::optional<int> rank_under = {};  // That rank runs under the command, with the terminal.
+    bool fresh = false;                  // Ranks execute the program again, they are not forks.
+    std::optional<int> rank_under = {};  // Runs under `under`, with the terminal.
     std::vector<std::string> under;      // {"gdb", "--args"}
     AttemptSupervisor::Options limits;
   };
@@ -54,13 +53,13 @@ class AttemptRun {
 
   void begin();
   void interrupt();
-  bool has_reached_host() const;  // It knows of a rank.
-  // A rank that is being forked stops as soon as it is known.
-  void pause();
+  bool has_reached_host() const;
+  // A rank that is being forked stops once it is known.
+  void suspend();
   bool all_are_known() const;
-  void resume();
+  void continue_ranks();
 
-  // What the host says; the keys are this run's.
+  // Messages from the host; the keys are this run's.
   void forked(const RankForked& forked, UniqueFd pidfd);
   void not_forked(const RankNotForked& not_forked);
   void ended(const RankEnded& ended);

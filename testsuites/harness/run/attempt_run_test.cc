@@ -1,4 +1,4 @@
-// What becomes of one test, on ranks that misbehave (fake_ranks.h).
+// A test whose ranks misbehave (fake_ranks.h), and its result.
 #include "testsuites/harness/run/attempt_run.h"
 
 #include "testsuites/harness/test/fake_host.h"
@@ -15,7 +15,6 @@ using ::testing::SizeIs;
 using ::testing::StartsWith;
 using testing::texts;
 
-// One test whose ranks misbehave.
 class RankTest : public testing::FakeHostFixture {
  protected:
   RankResult rank(const std::string& id, const TestRunner::Options& options) {
@@ -30,7 +29,7 @@ class RankTest : public testing::FakeHostFixture {
   TestResult result_;
 };
 
-TEST_F(RankTest, PassesAndIsToldWhatItIsFor) {
+TEST_F(RankTest, PassesAndReceivesItsVariables) {
   TestRunner::Options its = options();
   its.seed = 77;
   const auto results = run(
@@ -47,31 +46,31 @@ TEST_F(RankTest, PassesAndIsToldWhatItIsFor) {
             HasSubstr("\nDISTRUN_TEST_SEED=77\n"), HasSubstr("\nDISTRUN_TEST_BACKEND=fake\n")));
 }
 
-TEST_F(RankTest, IsToldWhereSomebodyLooksAtAnother) {
+TEST_F(RankTest, LearnsThatAnotherRankIsDebugged) {
   TestRunner::Options its = options();
   EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "\n");
   its.rank_under = 1;
   EXPECT_EQ(rank("tells_whether_somebody_looks", its).output, "1\n");
 }
 
-TEST_F(RankTest, OfManyFailuresAHundredAreKept) {
+TEST_F(RankTest, KeepsAHundredFailures) {
   const auto failures = rank("fails_1000_times").failures;
   ASSERT_THAT(failures, SizeIs(101));
   EXPECT_EQ(failures[99].message, "on purpose");
-  EXPECT_EQ(failures[100].message, "more have failed, which are not kept");
+  EXPECT_EQ(failures[100].message, "further failures are not kept");
   EXPECT_EQ(result_.status, TestStatus::kFailed);
 }
 
-TEST_F(RankTest, HalfAFrameIsGarbage) {
+TEST_F(RankTest, APartialFrameFailsTheRank) {
   rank("tells_half_a_frame");
-  EXPECT_EQ(result_.reason, "rank 0 failed: wrote into the channel that its results come through");
+  EXPECT_EQ(result_.reason, "rank 0 failed: wrote into the result channel");
 }
 
-TEST_F(RankTest, ButNotOfOneThatASignalHasEnded) {
+TEST_F(RankTest, APartialFrameOfACrashedRankIsIgnored) {
   EXPECT_EQ(rank("is_killed_while_it_tells").status, RankStatus::kCrashed);
 }
 
-TEST_F(RankTest, WhoSaysWhereItHangsIsNotWaitedForAnyLonger) {
+TEST_F(RankTest, ARankThatAnsweredIsKilledAtOnce) {
   TestRunner::Options its = options();
   its.limits.grace = milliseconds(0);
   its.limits.answer = seconds(90);
@@ -79,42 +78,42 @@ TEST_F(RankTest, WhoSaysWhereItHangsIsNotWaitedForAnyLonger) {
   EXPECT_LT(result_.time, seconds(80));
 }
 
-TEST_F(RankTest, WhoDoesNotSayItIsLookedAtFromOutside) {
+TEST_F(RankTest, ARankThatDoesNotAnswerIsDescribedFromOutside) {
   TestRunner::Options its = options();
   its.limits.grace = its.limits.answer = milliseconds(0);
   EXPECT_EQ(rank("hangs_silently", its).stands_at,
             "it does not answer: all its threads are busy, or block signals\n");
 }
 
-TEST_F(RankTest, WhatItDoesAfterItsTimeCountsNoMore) {
+TEST_F(RankTest, ResultsAfterTheTimeOutDoNotCount) {
   timeout_ = milliseconds(200);
   TestRunner::Options its = options();
   its.limits.answer = seconds(90);
   for (const char* test : {"passes_when_asked", "fails_when_asked"}) {
     const RankResult late = rank(test, its);
     EXPECT_EQ(late.status, RankStatus::kTimedOut) << test;
-    EXPECT_EQ(late.end, "its end came when its time was over: exit code 0") << test;
+    EXPECT_EQ(late.end, "ended too late: exit code 0") << test;
     EXPECT_EQ(result_.reason, "timed out: rank 0 hung") << test;
   }
 }
 
-TEST_F(RankTest, WhoDoesNotEndHasItsTimeAndNoMore) {
+TEST_F(RankTest, ARankThatDoesNotEndTimesOut) {
   timeout_ = milliseconds(200);
   EXPECT_EQ(rank("is_done_and_hangs").status, RankStatus::kTimedOut);
-  EXPECT_EQ(result_.reason, "rank 0 did not exit when its test was over");
+  EXPECT_EQ(result_.reason, "rank 0 did not exit after its test finished");
   EXPECT_GE(result_.attempts.at(0).time, timeout_);
 }
 
-// It bears no mark, and is not looked for anywhere else.
-TEST_F(RankTest, OutputThatSomebodyHoldsOpenIsNotAwaited) {
+// The process has no mark and is not searched for elsewhere.
+TEST_F(RankTest, DoesNotWaitForOutputThatALeakedProcessHoldsOpen) {
   left_expected_ = 1;
   EXPECT_EQ(rank("leaves_its_output_open").output, "printed\n");
   EXPECT_EQ(result_.reason,
-            "rank 0 failed: leaked processes: one that holds its output, and could not be "
+            "rank 0 failed: leaked processes: a process that holds its output and was not "
             "found");
 }
 
-TEST_F(RankTest, WhoIsStillWaitedForWhenAnotherFailsHasEndedByItself) {
+TEST_F(RankTest, ARankThatEndedBeforeItsPeerFailedWasNotKilled) {
   left_expected_ = 1;
   TestRunner::Options its = options();
   its.limits.grace = its.limits.answer = milliseconds(0);
@@ -123,7 +122,7 @@ TEST_F(RankTest, WhoIsStillWaitedForWhenAnotherFailsHasEndedByItself) {
   EXPECT_EQ(first.end, "");
 }
 
-TEST_F(RankTest, WhoFailsFirstIsTheCulpritWheneverItEnds) {
+TEST_F(RankTest, TheFirstRankToFailIsTheCulpritWheneverItEnds) {
   TestRunner::Options its = options();
   its.limits.grace = its.limits.answer = milliseconds(0);
   rank("fails_first_and_hangs", its);
@@ -131,32 +130,32 @@ TEST_F(RankTest, WhoFailsFirstIsTheCulpritWheneverItEnds) {
   EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(1, 0));
 }
 
-TEST_F(RankTest, AndWhoeverEndsLaterWithoutAWord) {
+TEST_F(RankTest, TheFirstRankToFailIsTheCulpritWhenAnotherCrashes) {
   rank("is_killed_when_another_has_failed");
   EXPECT_EQ(result_.reason, "rank 0 failed: on purpose");
   EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(0, 1));
 }
 
-TEST_F(RankTest, ThatIsNeverStartedIsNotAwaitedAtTheEndOfTheRun) {
+TEST_F(RankTest, ThatNeverStartsDoesNotDelayTheEndOfTheRun) {
   TestRunner::Options its = options_with("never_forks");
   its.limits.ending = milliseconds(0);
   on_event_ = [](TestRunner& runner, const TestEvent& event) {
     if (std::holds_alternative<AttemptBegun>(event)) runner.interrupt();
   };
   const auto never_there = rank("passes", its);
-  EXPECT_EQ(never_there.end, "could not be ended by distrun");
+  EXPECT_EQ(never_there.end, "could not be killed by distrun");
   EXPECT_EQ(never_there.stands_at, "");
   EXPECT_EQ(result_.status, TestStatus::kInterrupted);
 }
 
-TEST_F(RankTest, WithoutAFolderIsNotStarted) {
+TEST_F(RankTest, DoesNotStartWithoutAFolder) {
   TestRunner::Options its = options();
   its.folder = "/proc/no_such_folder";
   rank("passes", its);
   EXPECT_THAT(result_.reason, StartsWith("rank 0 failed: could not be started: make the folder "));
 }
 
-TEST_F(RankTest, WhoseRequestIsTooLargeIsNotStarted) {
+TEST_F(RankTest, DoesNotStartIfItsRequestIsTooLarge) {
   const auto results = run(
       [&](const auto& tests) {
         auto chosen = plan(tests, "tells_its_variables");
@@ -169,15 +168,15 @@ TEST_F(RankTest, WhoseRequestIsTooLargeIsNotStarted) {
             "rank 0 failed: could not be started: send a packet: it is too large");
 }
 
-TEST_F(RankTest, ThatTheHostDoesNotStartHasFailed) {
+TEST_F(RankTest, FailsIfTheHostCannotFork) {
   rank("passes", options_with("refuses"));
   EXPECT_EQ(result_.reason, "rank 0 failed: could not be started: no memory");
 }
 
-// The host does not do it: these have no parent-death signal.
-TEST_F(RankTest, OfAHostThatDiesIsEnded) {
+// The runner does it: these ranks have no parent-death signal.
+TEST_F(RankTest, IsKilledIfItsHostDies) {
   EXPECT_EQ(rank("kills_its_host").status, RankStatus::kCrashed);
-  EXPECT_EQ(result_.reason, "rank 0 crashed: the test host is lost, and this rank with it");
+  EXPECT_EQ(result_.reason, "rank 0 crashed: its test host is lost");
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
 }
 

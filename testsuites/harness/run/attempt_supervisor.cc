@@ -51,8 +51,8 @@ void AttemptSupervisor::handle(const AttemptInterrupted&, TimePoint now) {
   }
 }
 
-void AttemptSupervisor::handle(const AttemptPaused& event, TimePoint) {
-  if (deadline_) deadline_ = postponed(*deadline_, event.how_long);
+void AttemptSupervisor::handle(const AttemptContinued& event, TimePoint) {
+  if (deadline_) deadline_ = postponed(*deadline_, event.suspended_for);
 }
 
 void AttemptSupervisor::handle(const AttemptTick&, TimePoint now) {

@@ -1,20 +1,20 @@
-// AttemptSupervisor decides when the ranks of one attempt are asked where they stand and ended.
+// AttemptSupervisor decides when to ask the ranks of an attempt for stack traces and to kill them.
 //
 //     AttemptSupervisor supervisor({.timeout = 60s}, /*ranks=*/4, now);
 //     for (const auto& action : supervisor.step(RankSeenToEnd{2, RankOutcome::kFailed}, now)) …
 //     timer.expires_at(*supervisor.next_deadline());
 //
-//     running ──all have ended──────────────────────────────────────────────▶ finished
-//        │ time-out, or a rank ended as a failure, or skipped,                    ▲
-//        │ and the grace for the others is over; or an interrupt                  │
-//        └──▶ asking ──all asked have answered, or some time is over──▶ ending ───┘
+//     running ──all ended───────────────────────────────────────────────────▶ finished
+//        │ time-out; or a rank failed or skipped and the                         ▲
+//        │ grace for the others has passed; or an interrupt                      │
+//        └──▶ asking ──all have answered, or a time limit passed──▶ ending ──────┘
 //
-// Who is asked has had its time: what it does then counts no more, for the question itself may have
-// woken it up.  An interrupt while it is asked ends it at once.
+// Results after the question do not count: the signal may have woken the rank up.  An
+// interrupt in the asking phase goes on to ending at once.
 //
-// No test waits for its time-out because another rank has failed, or has skipped what it waits for.
-// A rank that is stopped, or whose threads hold every lock, does not answer: asking is bounded, and
-// so is ending.  Pure.
+// When a rank fails or skips, its peers, which may wait for it, get a short grace instead of the
+// whole time-out.  A stopped or deadlocked rank cannot answer, and SIGKILL may take long, so both
+// phases have time limits.  Pure.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@
 namespace distrun {
 
 // Events.
-struct RankSeenToEnd {  // Or not to have been started.
+struct RankSeenToEnd {  // Or it could not be started.
   int rank;
   RankOutcome outcome;
 };
@@ -35,21 +35,21 @@ struct RankAnswered {
   int rank;
 };
 struct AttemptInterrupted {};
-struct AttemptPaused {  // Its ranks have been stopped for so long, and go on.
-  std::chrono::steady_clock::duration how_long;
+struct AttemptContinued {
+  std::chrono::steady_clock::duration suspended_for;
 };
 struct AttemptTick {};
 using AttemptEvent =
-    std::variant<RankSeenToEnd, RankAnswered, AttemptInterrupted, AttemptPaused, AttemptTick>;
+    std::variant<RankSeenToEnd, RankAnswered, AttemptInterrupted, AttemptContinued, AttemptTick>;
 
 // Actions, in this order.
-struct AskWhere {  // Its time is over.
+struct AskWhere {  // Ask for stack traces.
   int rank;
 };
 struct EndRank {
   int rank;
 };
-struct FinishAttempt {  // Who has not ended by now never will.
+struct FinishAttempt {  // Ranks that have not ended by now are given up.
   bool interrupted;
 };
 using AttemptAction = std::variant<AskWhere, EndRank, FinishAttempt>;
@@ -60,11 +60,11 @@ class AttemptSupervisor {
 
   struct Options {
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
-    std::chrono::milliseconds grace = std::chrono::seconds(1);       // For the peers of a failure.
-    std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // To skip, too.
-    std::chrono::milliseconds answer = std::chrono::seconds(1);      // To say where one stands.
-    std::chrono::milliseconds ending = std::chrono::seconds(20);     // What SIGKILL may take.
-    // The rank under a debugger: no deadline before it ends.
+    std::chrono::milliseconds grace = std::chrono::seconds(1);       // For peers, after a failure.
+    std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // For peers, after a skip.
+    std::chrono::milliseconds answer = std::chrono::seconds(1);      // To answer AskWhere.
+    std::chrono::milliseconds ending = std::chrono::seconds(20);     // For SIGKILL to work.
+    // The rank under a debugger: there is no deadline until it ends.
     std::optional<int> looked_at = {};
   };
 
@@ -77,13 +77,13 @@ class AttemptSupervisor {
   enum class Phase { kRunning, kAsking, kEnding, kFinished };
   struct Rank {
     bool ended = false;
-    bool asked = false;  // And has neither answered nor ended.
+    bool asked = false;  // Has neither answered nor ended yet.
   };
 
   void handle(const RankSeenToEnd& event, TimePoint now);
   void handle(const RankAnswered& event, TimePoint now);
   void handle(const AttemptInterrupted& event, TimePoint now);
-  void handle(const AttemptPaused& event, TimePoint now);
+  void handle(const AttemptContinued& event, TimePoint now);
   void handle(const AttemptTick& event, TimePoint now);
   void ask(TimePoint now);
   void end_all(TimePoint now);

@@ -35,7 +35,7 @@ class AttemptSupervisorTest : public ::testing::Test {
   }
 };
 
-TEST_F(AttemptSupervisorTest, FinishesWhenAllHaveEnded) {
+TEST_F(AttemptSupervisorTest, FinishesWhenAllRanksHaveEnded) {
   EXPECT_THAT(step(RankSeenToEnd{0, kPassed}), IsEmpty());
   EXPECT_THAT(step(RankSeenToEnd{2, kPassed}), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(60));
@@ -43,13 +43,13 @@ TEST_F(AttemptSupervisorTest, FinishesWhenAllHaveEnded) {
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
 }
 
-TEST_F(AttemptSupervisorTest, ATimeOutOfAnyLengthEndsInTheFuture) {
+TEST_F(AttemptSupervisorTest, AHugeTimeOutDoesNotOverflow) {
   const AttemptSupervisor patient({.timeout = milliseconds::max()}, 1,
                                   start_ + std::chrono::hours(1));
   EXPECT_EQ(patient.next_deadline(), AttemptSupervisor::TimePoint::max());
 }
 
-TEST_F(AttemptSupervisorTest, PeersOfOneThatSkipsHaveSomeSecondsToSkipToo) {
+TEST_F(AttemptSupervisorTest, PeersOfASkipHaveSecondsToSkipToo) {
   step(RankSeenToEnd{1, kSkipped}, seconds(1));
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(6));
   step(RankSeenToEnd{0, kSkipped}, seconds(2));
@@ -57,13 +57,13 @@ TEST_F(AttemptSupervisorTest, PeersOfOneThatSkipsHaveSomeSecondsToSkipToo) {
   EXPECT_THAT(step(AttemptTick{}, seconds(6)), ElementsAre("ask 2"));
 }
 
-TEST_F(AttemptSupervisorTest, AFailureBehindASkipShortensThat) {
+TEST_F(AttemptSupervisorTest, AFailureAfterASkipShortensTheGrace) {
   step(RankSeenToEnd{1, kSkipped}, seconds(1));
   step(RankSeenToEnd{0, kFailed}, seconds(2));
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(3));
 }
 
-TEST_F(AttemptSupervisorTest, ThereIsNoHasteWhileSomebodyLooksAtARank) {
+TEST_F(AttemptSupervisorTest, HasNoDeadlineWhileARankIsDebugged) {
   supervisor_ = AttemptSupervisor({.timeout = seconds(60), .looked_at = 1}, 3, start_);
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
   EXPECT_THAT(step(RankSeenToEnd{0, kFailed}, seconds(100)), IsEmpty());
@@ -72,20 +72,20 @@ TEST_F(AttemptSupervisorTest, ThereIsNoHasteWhileSomebodyLooksAtARank) {
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(201)) << "the grace for rank 2";
 }
 
-TEST_F(AttemptSupervisorTest, ThenThereIsTheTimeOutAgain) {
+TEST_F(AttemptSupervisorTest, TheTimeOutStartsWhenTheDebuggedRankEnds) {
   supervisor_ = AttemptSupervisor({.timeout = seconds(60), .looked_at = 1}, 3, start_);
   step(RankSeenToEnd{1, kPassed}, seconds(200));
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(260));
 }
 
-TEST_F(AttemptSupervisorTest, APauseDoesNotCount) {
-  EXPECT_THAT(step(AttemptPaused{seconds(7)}), IsEmpty());
+TEST_F(AttemptSupervisorTest, TimeSuspendedDoesNotCount) {
+  EXPECT_THAT(step(AttemptContinued{seconds(7)}), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67));
   EXPECT_THAT(step(RankSeenToEnd{0, kFailed}, seconds(66) + milliseconds(500)), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + seconds(67)) << "the time-out comes first";
 }
 
-TEST_F(AttemptSupervisorTest, PeersOfAFailureAreAskedAndEndedAfterAGrace) {
+TEST_F(AttemptSupervisorTest, AsksAndEndsPeersOfAFailureAfterAGrace) {
   EXPECT_THAT(step(RankSeenToEnd{1, kFailed}, milliseconds(100)), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(1100));
   EXPECT_THAT(step(AttemptTick{}, milliseconds(1099)), IsEmpty());
@@ -96,13 +96,13 @@ TEST_F(AttemptSupervisorTest, PeersOfAFailureAreAskedAndEndedAfterAGrace) {
   EXPECT_THAT(step(RankSeenToEnd{2, kFailed}, milliseconds(1104)), ElementsAre("finish"));
 }
 
-TEST_F(AttemptSupervisorTest, AnotherFailureDoesNotProlongTheGrace) {
+TEST_F(AttemptSupervisorTest, ASecondFailureDoesNotExtendTheGrace) {
   step(RankSeenToEnd{1, kFailed}, milliseconds(100));
   step(RankSeenToEnd{2, kFailed}, milliseconds(1000));
   EXPECT_THAT(step(AttemptTick{}, milliseconds(1100)), ElementsAre("ask 0"));
 }
 
-TEST_F(AttemptSupervisorTest, WithoutAFailureTheTimeOutIsTheLimit) {
+TEST_F(AttemptSupervisorTest, AsksAndEndsAllAfterTheTimeOut) {
   step(RankSeenToEnd{1, kPassed}, milliseconds(100));
   EXPECT_THAT(step(AttemptTick{}, seconds(59)), IsEmpty());
   EXPECT_THAT(step(AttemptTick{}, seconds(60)), ElementsAre("ask 0", "ask 2"));
@@ -112,26 +112,26 @@ TEST_F(AttemptSupervisorTest, WithoutAFailureTheTimeOutIsTheLimit) {
   EXPECT_THAT(step(RankSeenToEnd{2, kFailed}, seconds(61)), ElementsAre("finish"));
 }
 
-TEST_F(AttemptSupervisorTest, AFailureShortlyBeforeTheTimeOutGainsNoTime) {
+TEST_F(AttemptSupervisorTest, AFailureDoesNotExtendTheTimeOut) {
   step(RankSeenToEnd{1, kFailed}, milliseconds(59'900));
   EXPECT_THAT(step(AttemptTick{}, seconds(60)), ElementsAre("ask 0", "ask 2"));
 }
 
-TEST_F(AttemptSupervisorTest, WhoEndsWhileItIsAskedIsNotAwaited) {
+TEST_F(AttemptSupervisorTest, DoesNotWaitForAnAnswerOfAnEndedRank) {
   step(AttemptTick{}, seconds(60));
   step(RankAnswered{0}, seconds(60));
   step(RankSeenToEnd{1, kPassed}, seconds(60));
   EXPECT_THAT(step(RankSeenToEnd{2, kPassed}, seconds(60)), ElementsAre("end 0"));
 }
 
-TEST_F(AttemptSupervisorTest, WhoCannotBeEndedIsNotWaitedForForEver) {
+TEST_F(AttemptSupervisorTest, GivesUpRanksThatCannotBeKilled) {
   step(AttemptTick{}, seconds(60));
   step(AttemptTick{}, seconds(61));
   EXPECT_THAT(step(AttemptTick{}, seconds(80)), IsEmpty());
   EXPECT_THAT(step(AttemptTick{}, seconds(81)), ElementsAre("finish"));
 }
 
-TEST_F(AttemptSupervisorTest, AnInterruptAsksAndEndsAllAndTheSecondDoesNotWait) {
+TEST_F(AttemptSupervisorTest, AnInterruptAsksAllRanksAndASecondEndsThem) {
   step(RankSeenToEnd{1, kPassed});
   EXPECT_THAT(step(AttemptInterrupted{}), ElementsAre("ask 0", "ask 2"));
   EXPECT_THAT(step(AttemptInterrupted{}), ElementsAre("end 0", "end 2"));
@@ -140,30 +140,30 @@ TEST_F(AttemptSupervisorTest, AnInterruptAsksAndEndsAllAndTheSecondDoesNotWait) 
   EXPECT_THAT(step(RankSeenToEnd{2, kFailed}), ElementsAre("finish interrupted"));
 }
 
-TEST_F(AttemptSupervisorTest, AFailureOfOneThatIsBeingEndedIsNoReasonToEndTheOthersSooner) {
+TEST_F(AttemptSupervisorTest, AFailureWhileEndingDoesNotMoveTheDeadline) {
   step(AttemptInterrupted{});
   step(AttemptInterrupted{});
   step(RankSeenToEnd{0, kFailed});
   EXPECT_EQ(supervisor_.next_deadline(), start_ + milliseconds(20'001));
 }
 
-TEST_F(AttemptSupervisorTest, AnAnswerOfOneThatIsNotAskedMeansNothing) {
+TEST_F(AttemptSupervisorTest, IgnoresUnexpectedAnswers) {
   EXPECT_THAT(step(RankAnswered{0}), IsEmpty());
   step(AttemptInterrupted{});
   step(AttemptInterrupted{});
   EXPECT_THAT(step(RankAnswered{0}), IsEmpty());
 }
 
-TEST_F(AttemptSupervisorTest, BehindTheEndNothingComes) {
+TEST_F(AttemptSupervisorTest, IgnoresEventsAfterTheEnd) {
   for (const int rank : {0, 1, 2}) step(RankSeenToEnd{rank, kPassed});
   const std::vector<AttemptEvent> late = {RankSeenToEnd{0, kFailed}, RankAnswered{0},
-                                          AttemptInterrupted{}, AttemptPaused{seconds(1)},
+                                          AttemptInterrupted{}, AttemptContinued{seconds(1)},
                                           AttemptTick{}};
   for (const AttemptEvent& event : late) EXPECT_THAT(step(event), IsEmpty());
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
 }
 
-// Whatever comes, in whatever order: it finishes exactly once, and in bounded time.
+// Any order of events: it finishes exactly once, in bounded time.
 TEST(AttemptSupervisorRandomTest, FinishesOnceInBoundedTime) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);

@@ -10,7 +10,7 @@ void CapturedText::add(std::string_view bytes) {
   const std::size_t taken = std::min(bytes.size(), kHeadBytesMax - head_.size());
   head_ += bytes.substr(0, taken);
   tail_ += bytes.substr(taken);
-  if (tail_.size() <= 2 * kTailBytesMax) return;  // Cut seldom: each cut moves what is kept.
+  if (tail_.size() <= 2 * kTailBytesMax) return;  // Cut rarely: each cut moves the tail.
   left_out_ += tail_.size() - kTailBytesMax;
   tail_.erase(0, tail_.size() - kTailBytesMax);
 }
@@ -19,7 +19,7 @@ std::string CapturedText::text() const {
   const std::size_t surplus = tail_.size() - std::min(tail_.size(), kTailBytesMax);
   if (left_out_ + surplus == 0) return head_ + tail_;
   const char* newline = head_.ends_with('\n') ? "" : "\n";
-  return fmt::format("{}{}[{} bytes are left out here]\n{}", head_, newline, left_out_ + surplus,
+  return fmt::format("{}{}[{} bytes omitted]\n{}", head_, newline, left_out_ + surplus,
                      std::string_view(tail_).substr(surplus));
 }
 

@@ -1,9 +1,8 @@
-// CapturedText keeps what a process prints, as far as somebody will read it: the beginning and the
-// end.
+// CapturedText keeps the beginning and the end of a process's output.
 //
 //     CapturedText text;
 //     text.add(bytes);
-//     text.text()          // "…first lines…\n[104857600 bytes are left out here]\n…last lines…"
+//     text.text()          // "…first lines…\n[104857600 bytes omitted]\n…last lines…"
 //
 // Pure.
 #pragma once

@@ -10,7 +10,7 @@ using ::testing::EndsWith;
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST(CapturedTextTest, KeepsAllOfWhatIsShort) {
+TEST(CapturedTextTest, KeepsShortTextWhole) {
   CapturedText text;
   EXPECT_EQ(text.text(), "");
   text.add("one\n");
@@ -19,7 +19,7 @@ TEST(CapturedTextTest, KeepsAllOfWhatIsShort) {
   EXPECT_EQ(text.text(), "one\n" + std::string(CapturedText::kHeadBytesMax, 'a') + "two");
 }
 
-TEST(CapturedTextTest, OfMuchItKeepsBeginningAndEndAndSaysWhatIsMissing) {
+TEST(CapturedTextTest, KeepsBeginningAndEndOfLongText) {
   CapturedText text;
   text.add("begin");
   for (int i = 0; i < 100; ++i) text.add(std::string(100'000, 'x'));
@@ -29,16 +29,16 @@ TEST(CapturedTextTest, OfMuchItKeepsBeginningAndEndAndSaysWhatIsMissing) {
   EXPECT_THAT(kept, EndsWith("xxend"));
   const std::size_t missing =
       5 + 10'000'000 + 3 - CapturedText::kHeadBytesMax - CapturedText::kTailBytesMax;
-  const std::string told = "\n[" + std::to_string(missing) + " bytes are left out here]\n";
+  const std::string told = "\n[" + std::to_string(missing) + " bytes omitted]\n";
   EXPECT_THAT(kept, HasSubstr(told));
   EXPECT_EQ(kept.size(), CapturedText::kHeadBytesMax + told.size() + CapturedText::kTailBytesMax);
 }
 
-TEST(CapturedTextTest, ThereIsNoEmptyLineBeforeWhatIsMissing) {
+TEST(CapturedTextTest, PutsNoEmptyLineBeforeTheGap) {
   CapturedText text;
   text.add(std::string(CapturedText::kHeadBytesMax - 1, 'a') + '\n');
   text.add(std::string(CapturedText::kTailBytesMax + 1, 'b'));
-  EXPECT_THAT(text.text(), HasSubstr("a\n[1 bytes are left out here]\nb"));
+  EXPECT_THAT(text.text(), HasSubstr("a\n[1 bytes omitted]\nb"));
 }
 
 }  // namespace

@@ -50,9 +50,9 @@ bool HostPool::replace(std::size_t program) {
   end(program);
   const bool broken = ++host.losses > options_.losses_max;
   const auto started =
-      broken ? Result<void>(Error{ErrorKind::kSystem, "it ends again and again"}) : start(program);
+      broken ? Result<void>(Error{ErrorKind::kSystem, "it ended too often"}) : start(program);
   if (started) return true;
-  host.given_up = fmt::format("the test host {} is not there: {}", options_.programs[program],
+  host.given_up = fmt::format("the test host {} is unavailable: {}", options_.programs[program],
                               started.error().message);
   return false;
 }

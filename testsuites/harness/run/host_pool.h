@@ -1,14 +1,14 @@
-// HostPool keeps a test host running for each program of tests.
+// HostPool keeps a test host running for each test program.
 //
 //     HostPool hosts(io, {.programs = {"build/distrun-suites"}, …}, handlers);
 //     const auto started = hosts.start_all();
 //     …                                        // on_ready, and then:
 //     hosts.process(0).fork(…);
-//     …                                        // on_lost, and then, not from within it:
+//     …                                        // after on_lost has returned:
 //     if (!hosts.replace(0)) … hosts.given_up(0) …
 //
-// It does not know which tests run where: its owner decides what a lost host means for them.
-// Threads: all on that of `io`.
+// The pool does not know the tests: its owner decides what a lost host means for them.
+// Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>
@@ -33,9 +33,9 @@ class HostPool {
   struct Options {
     std::vector<std::string> programs;
     Environment environment;
-    bool keeps_terminal = false;  // A rank may be given it.
+    bool keeps_terminal = false;  // So that a rank can use it.
     std::chrono::milliseconds ready_timeout{0};
-    int losses_max = 0;  // In a row, with no passed_a_test() between: more, and it is given up.
+    int losses_max = 0;  // Consecutive losses, without a passed_a_test() between them.
   };
   struct Handlers {
     std::function<void(std::size_t program)> on_ready;
@@ -52,8 +52,7 @@ class HostPool {
 
   Result<void> start_all();
 
-  // Ends the host, and starts it again.  False if that is not possible, or was done too often: then
-  // it is given up.
+  // Restarts the host.  False if that fails or was tried too often; then it is given up.
   bool replace(std::size_t program);
 
   // Ends the host of the program, or all of them.
@@ -64,12 +63,12 @@ class HostPool {
   TestHostProcess& process(std::size_t program) { return *hosts_[program].process; }
   bool is_ready(std::size_t program) const { return hosts_[program].ready; }
 
-  // Why it is not started again; empty if it may be.
+  // Why the host is not started again; empty if it may be.
   const std::string& given_up(std::size_t program) const { return hosts_[program].given_up; }
 
   void passed_a_test(std::size_t program) { hosts_[program].losses = 0; }
 
-  // The tests of all programs, in their order, once all hosts are ready.
+  // The tests of all programs, in their order; nullopt until all hosts are ready.
   std::optional<std::vector<LoadedTest>> tests() const;
 
   bool has(pid_t child) const;

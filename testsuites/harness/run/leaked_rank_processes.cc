@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 enum class Mark { kThere, kNotThere, kUnknown };
 
-// Without its memory a process has no environment: on its way out, before its children become
-// somebody else's, and for a moment while it executes a program.
+// A process has no environment without memory: while it exits, before its children are reparented,
+// and for a moment during exec.
 Mark mark_of(pid_t pid, const std::string& variable) {
   const std::string environment = proc_file(pid, "environ");
   if (environment.empty()) return Mark::kUnknown;
@@ -32,7 +32,7 @@ Mark mark_of(pid_t pid, const std::string& variable) {
   return found ? Mark::kThere : Mark::kNotThere;
 }
 
-// Whether it ended in time.  It is not reaped by this.
+// Whether it exited in time.  Does not reap it.
 bool wait_for_end(pid_t child, Clock::time_point deadline) {
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd ended{pidfd.get(), POLLIN, 0};
@@ -50,10 +50,10 @@ bool wait_for_end(pid_t child, Clock::time_point deadline) {
 std::vector<std::string> LeakedRankProcesses::end(const std::string& variable,
                                                   std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
-  constexpr int kLooksMax = 20;  // At one that seems to have no environment.
+  constexpr int kLooksMax = 20;  // At a process without an environment.
   std::vector<std::string> ended;
   std::map<pid_t, int> looks;
-  std::set<pid_t> done, strangers;  // Who is no child any more is forgotten: pids come again.
+  std::set<pid_t> done, strangers;  // Only current children: pids are reused.
   for (bool found = true; found && Clock::now() < deadline;) {
     found = false;
     for (const pid_t child : children()) {
@@ -72,8 +72,8 @@ std::vector<std::string> LeakedRankProcesses::end(const std::string& variable,
       }
       done.insert(child);
       ended.push_back(fmt::format("{} ({})", child, process_name(child)));
-      ::kill(child, SIGKILL);  // A child that has not been reaped: nobody else can be meant.
-      if (!wait_for_end(child, deadline)) ended.back() += ", which could not be ended";
+      ::kill(child, SIGKILL);  // Safe: an unreaped child's pid is not reused.
+      if (!wait_for_end(child, deadline)) ended.back() += ", which could not be killed";
     }
   }
   strangers_ = std::move(strangers);

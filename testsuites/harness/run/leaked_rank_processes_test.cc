@@ -21,7 +21,7 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// A shell with `variable` and no other, which runs `script` and has told that it is there.
+// Starts a shell with only `variable`, which runs `script` and has printed a line.
 pid_t start(const char* variable, const char* script) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -48,7 +48,7 @@ void end(pid_t child) {
   EXPECT_EQ(::waitpid(child, nullptr, 0), child);
 }
 
-TEST(LeakedRankProcessesTest, OnlyThoseWithTheVariableAreEnded) {
+TEST(LeakedRankProcessesTest, EndsOnlyProcessesWithTheVariable) {
   const pid_t mine = start("RANK_KEY=7", kSleeps);
   const pid_t other = start("RANK_KEY=77", kSleeps), another = start("A_RANK_KEY=7", kSleeps);
   const auto ended = LeakedRankProcesses().end("RANK_KEY=7", seconds(10));
@@ -63,7 +63,7 @@ TEST(LeakedRankProcessesTest, OnlyThoseWithTheVariableAreEnded) {
   }
 }
 
-TEST(LeakedRankProcessesTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong) {
+TEST(LeakedRankProcessesTest, GivesUpQuicklyOnProcessesWithoutEnvironment) {
   const pid_t bare = start(nullptr, kSleeps);
   const pid_t ended = ::fork();
   if (ended == 0) ::_exit(0);
@@ -74,14 +74,14 @@ TEST(LeakedRankProcessesTest, WhoHasNoEnvironmentOrHasEndedIsNotLookedAtForLong)
   end(ended);
 }
 
-TEST(LeakedRankProcessesTest, WhenTheTimeIsOverNobodyIsEnded) {
+TEST(LeakedRankProcessesTest, EndsNothingAfterTheTimeOut) {
   const pid_t mine = start("RANK_KEY=10", kSleeps);
   EXPECT_THAT(LeakedRankProcesses().end("RANK_KEY=10", seconds(0)), IsEmpty());
   EXPECT_EQ(::waitpid(mine, nullptr, WNOHANG), 0);
   end(mine);
 }
 
-TEST(LeakedRankProcessesTest, WhatBecomesAChildByThatIsEndedToo) {
+TEST(LeakedRankProcessesTest, EndsOrphansOfEndedProcessesToo) {
   ASSERT_TRUE(become_subreaper());
   start("RANK_KEY=8", "sleep 1000 >/dev/null & echo; wait");
   EXPECT_THAT(LeakedRankProcesses().end("RANK_KEY=8", seconds(10)), SizeIs(2));
@@ -90,8 +90,8 @@ TEST(LeakedRankProcessesTest, WhatBecomesAChildByThatIsEndedToo) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-// It is met again and again as long as the run goes on: looking at it must cost time only once.
-TEST(LeakedRankProcessesTest, OneWithoutAnEnvironmentIsAStrangerFromThenOn) {
+// Such a process stays for the whole run, so it must cost time only once.
+TEST(LeakedRankProcessesTest, RemembersProcessesWithoutEnvironment) {
   const pid_t stranger = start("RANK_KEY=9", "echo; exec env -i sleep 1000 >/dev/null");
   while (process_name(stranger) != "sleep") ::sched_yield();
   LeakedRankProcesses leaked;

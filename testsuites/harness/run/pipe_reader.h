@@ -1,9 +1,9 @@
 // PipeReader reads a pipe to its end.
 //
 //     PipeReader reader(io, std::move(fd), [](std::string_view bytes) { … }, [] { … its end … });
-//     if (!reader.drain()) reader.give_up();         // somebody holds the pipe, and may for ever
+//     if (!reader.drain()) reader.give_up();         // another process holds the pipe open
 //
-// Neither handler is called after its destructor.  Threads: all on that of `io`.
+// After its destructor, no handler is called.  Threads: only the thread of `io`.
 #pragma once
 
 #include <functional>
@@ -24,13 +24,13 @@ class PipeReader {
   PipeReader(const PipeReader&) = delete;
   PipeReader& operator=(const PipeReader&) = delete;
 
-  // Reads what is there now, and not what comes meanwhile.
+  // Reads the bytes available now, not those that arrive meanwhile.
   void read_what_is_there();
 
-  // Reads until nothing more is there.  False where that is not all: somebody else holds the pipe.
+  // Reads until the pipe is empty.  False if it has not ended: another process holds it open.
   bool drain();
 
-  // Its end, whoever holds it.
+  // Reports the end even if another process holds the pipe open.
   void give_up();
 
   bool has_ended() const;

@@ -48,10 +48,10 @@ TEST_F(PipeReaderTest, ReadsToTheEnd) {
   EXPECT_EQ(ended_, 1);
 }
 
-TEST_F(PipeReaderTest, WhatIsThereCanBeReadAtOnce) {
+TEST_F(PipeReaderTest, DrainReadsUntilThePipeIsEmpty) {
   const std::string much(60'000, 'x');
   write(much);
-  EXPECT_FALSE(reader_->drain()) << "somebody holds it";
+  EXPECT_FALSE(reader_->drain()) << "this process holds its other end";
   EXPECT_EQ(text_, much);
   EXPECT_FALSE(reader_->has_ended());
   write("more");
@@ -64,7 +64,7 @@ TEST_F(PipeReaderTest, WhatIsThereCanBeReadAtOnce) {
   EXPECT_EQ(ended_, 1);
 }
 
-TEST_F(PipeReaderTest, OrOnlyThat) {
+TEST_F(PipeReaderTest, ReadWhatIsThereLeavesLaterBytes) {
   reader_->read_what_is_there();
   EXPECT_EQ(text_, "");
   write("one");
@@ -72,12 +72,12 @@ TEST_F(PipeReaderTest, OrOnlyThat) {
   EXPECT_EQ(text_, "one");
   to_.reset();
   reader_->read_what_is_there();
-  EXPECT_FALSE(reader_->has_ended()) << "its end is told by the loop";
+  EXPECT_FALSE(reader_->has_ended()) << "the loop reports its end";
   io_.run();
   EXPECT_EQ(ended_, 1);
 }
 
-TEST_F(PipeReaderTest, WhatSomebodyHoldsCanBeGivenUp) {
+TEST_F(PipeReaderTest, GivesUpAPipeThatIsHeldOpen) {
   reader_->give_up();
   EXPECT_TRUE(reader_->has_ended());
   EXPECT_TRUE(reader_->drain());
@@ -86,7 +86,7 @@ TEST_F(PipeReaderTest, WhatSomebodyHoldsCanBeGivenUp) {
   EXPECT_EQ(::write(to_.get(), "x", 1), -1) << "it is closed";
 }
 
-TEST_F(PipeReaderTest, WhenItIsGoneNobodyIsCalled) {
+TEST_F(PipeReaderTest, CallsNoHandlerAfterDestruction) {
   write("one");
   reader_.reset();
   io_.run();
@@ -94,7 +94,7 @@ TEST_F(PipeReaderTest, WhenItIsGoneNobodyIsCalled) {
   EXPECT_EQ(ended_, 0);
 }
 
-// Whom it calls may have had enough.
+// Its handler gives up the reader.
 class SatisfiedReaderTest : public PipeReaderTest {
  protected:
   void take(std::string_view bytes) override {
@@ -103,14 +103,14 @@ class SatisfiedReaderTest : public PipeReaderTest {
   }
 };
 
-TEST_F(SatisfiedReaderTest, ItMayBeGivenUpAsItTells) {
+TEST_F(SatisfiedReaderTest, CanBeGivenUpInItsHandler) {
   write("one");
   io_.run();
   EXPECT_EQ(text_, "one");
   EXPECT_EQ(ended_, 1);
 }
 
-TEST_F(SatisfiedReaderTest, AlsoWhenAllIsReadAtOnce) {
+TEST_F(SatisfiedReaderTest, CanBeGivenUpWhileDraining) {
   write("one");
   EXPECT_TRUE(reader_->drain());
   EXPECT_EQ(text_, "one");

@@ -1,4 +1,4 @@
-// Tests as the runner gets them: those that programs have, and those that it is to run.
+// The tests that programs have, and the tests that the runner is to run.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,6 @@
 
 namespace distrun {
 
-// A test of one of the programs.
 struct LoadedTest {
   TestInfo test;
   std::size_t program = 0;
@@ -23,19 +22,19 @@ struct PlannedTest {
   int ranks = 1;
   std::string backend;
   std::chrono::milliseconds timeout{0};
-  std::chrono::milliseconds expected{0};  // How long it will take; 0: not known.
-  std::string skip_reason;                // Not empty: it is not started.
+  std::chrono::milliseconds expected{0};  // Estimated time; 0 if unknown.
+  std::string skip_reason;                // If not empty, the test does not start.
   std::string repeat_command;
 };
 
 struct TestPlan {
   struct Turn {
-    std::uint32_t test = 0;  // Of `tests`.
+    std::uint32_t test = 0;  // Index into `tests`.
     int repetition = 0;
   };
   std::vector<PlannedTest> tests;
-  std::vector<Turn> turns;  // What is run, in this order; none: each test once.
-  int jobs = 0;             // Ranks at a time; 0: as many as the runner's options say.
+  std::vector<Turn> turns;  // The order of execution; if empty, each test runs once.
+  int jobs = 0;             // Ranks at a time; 0: the runner's option.
 };
 
 }  // namespace distrun

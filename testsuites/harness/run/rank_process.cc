@@ -18,8 +18,8 @@ namespace distrun {
 
 namespace {
 
-// What is still in the pipes of a rank that has ended is there at once, unless a process that was
-// not found holds them.
+// After a rank exits, its pipes are read within milliseconds, unless a process that was not found
+// holds them open.
 constexpr std::chrono::seconds kPipesTimeout{1};
 
 struct RankPipe {
@@ -38,7 +38,7 @@ bool has_exited(const UniqueFd& pidfd) {
   return ::poll(&exit, 1, 0) == 1;
 }
 
-// Of a rank that has not answered.
+// Describes a rank that did not answer.
 std::string place_from_outside(pid_t pid) {
   const auto stat = read_process_stat(pid);
   if (!stat) return "it does not answer\n";
@@ -68,7 +68,7 @@ Result<std::vector<UniqueFd>> RankProcess::open(bool has_terminal) {
   read_results(std::move(result->from));
   fds.push_back(std::move(result->to));
   for (const UniqueFd& fd : fds) {
-    if (!fd) return Error{ErrorKind::kSystem, "open its descriptors: too many are open"};
+    if (!fd) return Error{ErrorKind::kSystem, "open a rank's descriptors: too many are open"};
   }
   return fds;
 }
@@ -99,8 +99,7 @@ void RankProcess::take(const AssertionFailed& failed) {
   if (facts_.failures.size() < kFailuresMax) {
     facts_.failures.push_back(failed.failure);
   } else if (facts_.failures.size() == kFailuresMax) {
-    facts_.failures.push_back(
-        {.file = "", .line = 0, .message = "more have failed, which are not kept"});
+    facts_.failures.push_back({.file = "", .line = 0, .message = "further failures are not kept"});
   }
 }
 
@@ -151,7 +150,7 @@ void RankProcess::see_end(const EndLeaked& end_leaked) {
   if (std::exchange(end_seen_, true)) return;
   note_order();
   facts_.leaked = end_leaked();
-  // The rank itself is among them if its host has gone.
+  // If its host died, the rank itself is among them.
   std::erase_if(facts_.leaked, [this](const std::string& one) {
     return one.starts_with(fmt::format("{} (", pid_));
   });
@@ -164,10 +163,10 @@ void RankProcess::see_end(const EndLeaked& end_leaked) {
 
 void RankProcess::drain() {
   for (const auto& pipe : pipes_) {
-    // It may have ended, and this process may have had no time to see that.
+    // The pipe may have ended without this process having seen it.
     if (pipe->drain()) continue;
     if (facts_.leaked.empty()) {
-      facts_.leaked.emplace_back("one that holds its output, and could not be found");
+      facts_.leaked.emplace_back("a process that holds its output and was not found");
     }
     pipe->give_up();
   }
@@ -185,7 +184,7 @@ void RankProcess::look_whether_over() {
   handlers_.on_over();
 }
 
-// What it has reported before is evidence, though this process may not have come to read it.
+// Results sent before the question are evidence, so read them first.
 void RankProcess::ask() {
   asked_ = true;
   if (results_ != nullptr) results_->read_what_is_there();

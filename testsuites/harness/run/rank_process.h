@@ -1,15 +1,14 @@
-// RankProcess is one rank of an attempt as the runner sees it: its process, what that prints and
-// reports, and its end.
+// RankProcess is the runner's side of one rank of an attempt: its process, output, results and end.
 //
 //     auto rank = std::make_shared<RankProcess>(io, std::move(handlers));
-//     auto descriptors = rank->open(/*has_terminal=*/false);        // For the host, which forks.
+//     auto descriptors = rank->open(/*has_terminal=*/false);        // for the host, which forks
 //     rank->forked(pid, std::move(pidfd));
 //     rank->ended(how, [&] { return leaked.end(mark, timeout); });
 //     …                                                             // on_over
 //     rank->take_facts();
 //
-// close() drops its pipes: what it writes after that is not read.  Its end is still reported.
-// Threads: all on that of `io`.
+// After close() output is no longer read, but the end is still reported.
+// Threads: only the thread of `io`.
 #pragma once
 
 #include <functional>
@@ -34,38 +33,38 @@ namespace distrun {
 class RankProcess : public std::enable_shared_from_this<RankProcess> {
  public:
   struct Handlers {
-    std::function<int()> next_order;    // 1 for the first rank that ends or fails.
-    std::function<void()> on_answered;  // It has reported where it stands.
-    std::function<void()> on_over;      // Its process has ended, and so has all that it wrote.
+    std::function<int()> next_order;    // 1 for the first rank to end or fail.
+    std::function<void()> on_answered;  // It answered ask().
+    std::function<void()> on_over;      // Its process and its output have ended.
   };
-  // Ends the processes that the rank leaked, and returns them: "1234 (sleep)".
+  // Kills the processes that the rank leaked and returns them: "1234 (sleep)".
   using EndLeaked = std::function<std::vector<std::string>()>;
 
   RankProcess(boost::asio::io_context& io, Handlers handlers)
       : io_(io), handlers_(std::move(handlers)) {}
 
-  // Its descriptors: in, out, err and the result channel.  With the terminal, the first three are
-  // this process's.
+  // Returns the rank's stdin, stdout, stderr and result channel.  With the terminal, the first
+  // three are this process's.
   Result<std::vector<UniqueFd>> open(bool has_terminal);
 
   void forked(pid_t pid, UniqueFd pidfd);
 
-  // Its process has ended, or was never there.  The first of these calls decides when it ended.
+  // The process ended or never existed.  Only the first of these calls counts.
   void ended(const std::optional<ProcessEnd>& how, const EndLeaked& end_leaked);
   void not_started(const std::string& problem, const EndLeaked& end_leaked);
   void host_lost(const EndLeaked& end_leaked);
 
-  // Asks where it stands.  From then on nothing that it does is evidence: the signal ends a sleep()
-  // or a poll() early.
+  // Asks for stack traces.  Later results are not evidence: the signal may interrupt a sleep() or
+  // poll().
   void ask();
-  // Ends it, as soon as its process is known.
+  // Kills the process, once it is known.
   void end();
   void send(int signal) const;
 
   bool has_ended() const { return end_seen_; }
-  // Its process is known, or has ended.
+
   bool is_known() const { return end_seen_ || pidfd_; }
-  // The host should have said something of it, and has not.
+  // The host owes a message about this rank.
   bool is_silent() const;
 
   const RankFacts& facts() const { return facts_; }
@@ -93,12 +92,12 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   RankFrames frames_;
   CapturedText output_;
   std::vector<std::unique_ptr<PipeReader>> pipes_;
-  PipeReader* results_ = nullptr;  // One of them.
+  PipeReader* results_ = nullptr;  // Points into pipes_.
   std::unique_ptr<boost::asio::steady_timer> pipes_timer_;
-  bool end_seen_ = false;  // Its process has ended; its pipes may not have.
+  bool end_seen_ = false;  // Its pipes may still be open.
   bool is_over_ = false;
   bool to_be_ended_ = false;
-  bool asked_ = false;  // Where it stands.
+  bool asked_ = false;  // ask() was called.
 };
 
 }  // namespace distrun

@@ -1,5 +1,4 @@
-// ResultLedger keeps the results of a run: it counts them, and holds what TestsEnded has at the
-// end.
+// ResultLedger counts and keeps the results of a run, for TestsEnded.
 //
 //     ResultLedger ledger({.no_skips = true});
 //     const TestResult result = ledger.result_of(plan, repetition, attempts, status, reason);
@@ -32,10 +31,10 @@ class ResultLedger {
   TestResult result_of(const PlannedTest& plan, int repetition, std::vector<AttemptResult> attempts,
                        TestStatus status, std::string reason) const;
 
-  // `index` orders the results.  `plan` must outlive the ledger: its address is the test's.
+  // `index` orders the results.  `plan` identifies the test by address and must outlive the ledger.
   void add(std::size_t index, const PlannedTest& plan, TestResult result);
 
-  // The results move out.
+  // Moves the results out.
   TestsEnded take(std::chrono::milliseconds time);
 
  private:
@@ -43,8 +42,9 @@ class ResultLedger {
 
   const Options options_;
   TestsSummary summary_;
-  std::map<std::size_t, TestResult> results_;              // By index.
-  std::map<const PlannedTest*, std::size_t> last_passed_;  // Indices; unless all are kept.
+  std::map<std::size_t, TestResult> results_;  // By index.
+  std::map<const PlannedTest*, std::size_t>
+      last_passed_;  // Indices; empty if all results are kept.
 };
 
 }  // namespace distrun

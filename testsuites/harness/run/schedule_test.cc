@@ -19,7 +19,7 @@ std::vector<std::size_t> take_all(Schedule& schedule) {
   return ids;
 }
 
-TEST(ScheduleTest, TheLongestGoFirst) {
+TEST(ScheduleTest, LongestTestsGoFirst) {
   Schedule schedule(100);
   schedule.add({.id = 0, .ranks = 2});
   schedule.add({.id = 1, .ranks = 4});
@@ -28,7 +28,7 @@ TEST(ScheduleTest, TheLongestGoFirst) {
   EXPECT_THAT(take_all(schedule), ElementsAre(3, 2, 1, 0));
 }
 
-TEST(ScheduleTest, ThoseThatAreAlikeGoAsTheyCame) {
+TEST(ScheduleTest, EqualTestsKeepTheirOrder) {
   Schedule schedule(1000);
   std::vector<std::size_t> all(100);
   std::iota(all.begin(), all.end(), 0);
@@ -36,7 +36,7 @@ TEST(ScheduleTest, ThoseThatAreAlikeGoAsTheyCame) {
   EXPECT_EQ(take_all(schedule), all);
 }
 
-TEST(ScheduleTest, OrInTheOrderGiven) {
+TEST(ScheduleTest, KeepsTheGivenOrderOnDemand) {
   Schedule schedule(100);
   schedule.keep_order();
   schedule.add({.id = 0, .ranks = 2});
@@ -44,7 +44,7 @@ TEST(ScheduleTest, OrInTheOrderGiven) {
   EXPECT_THAT(take_all(schedule), ElementsAre(0, 1));
 }
 
-TEST(ScheduleTest, NoMoreRanksThanJobs) {
+TEST(ScheduleTest, RunsNoMoreRanksThanJobs) {
   Schedule schedule(4);
   for (std::size_t id = 0; id < 3; ++id) schedule.add({.id = id, .ranks = 2});
   EXPECT_THAT(take_all(schedule), ElementsAre(0, 1));
@@ -52,7 +52,7 @@ TEST(ScheduleTest, NoMoreRanksThanJobs) {
   EXPECT_THAT(take_all(schedule), ElementsAre(2));
 }
 
-TEST(ScheduleTest, SmallerOnesFillTheGap) {
+TEST(ScheduleTest, SmallerTestsFillTheGap) {
   Schedule schedule(4);
   schedule.add({.id = 0, .ranks = 3});
   schedule.add({.id = 1, .ranks = 2});
@@ -60,7 +60,7 @@ TEST(ScheduleTest, SmallerOnesFillTheGap) {
   EXPECT_THAT(take_all(schedule), ElementsAre(0, 2));
 }
 
-TEST(ScheduleTest, TheyDoSoAgainAndAgain) {
+TEST(ScheduleTest, SmallerTestsFillGapsRepeatedly) {
   Schedule schedule(4);
   schedule.keep_order();
   for (int round = 0; round < 2 * Schedule::kPassedMax; ++round) {
@@ -75,7 +75,7 @@ TEST(ScheduleTest, TheyDoSoAgainAndAgain) {
   }
 }
 
-TEST(ScheduleTest, ALargeOneRunsAlone) {
+TEST(ScheduleTest, ATestLargerThanTheJobsRunsAlone) {
   Schedule schedule(4);
   schedule.add({.id = 0, .ranks = 32});
   schedule.add({.id = 1, .ranks = 1});
@@ -84,7 +84,7 @@ TEST(ScheduleTest, ALargeOneRunsAlone) {
   EXPECT_THAT(take_all(schedule), ElementsAre(1));
 }
 
-TEST(ScheduleTest, AnExclusiveOneIsAlone) {
+TEST(ScheduleTest, AnExclusiveTestRunsAlone) {
   Schedule schedule(8);
   schedule.add({.id = 0, .exclusive = true});
   schedule.add({.id = 1});
@@ -97,7 +97,7 @@ TEST(ScheduleTest, AnExclusiveOneIsAlone) {
   EXPECT_THAT(take_all(schedule), ElementsAre(2));
 }
 
-TEST(ScheduleTest, NobodyIsPassedForEver) {
+TEST(ScheduleTest, NoTestStarves) {
   Schedule schedule(4);
   schedule.keep_order();
   schedule.add({.id = 1000, .ranks = 2});
@@ -115,9 +115,8 @@ TEST(ScheduleTest, NobodyIsPassedForEver) {
   EXPECT_LE(before, 2u * Schedule::kPassedMax);
 }
 
-// One that does not fit is not looked for among all the others: with a cost that grows with their
-// number for each start, this would take longer than a test may.
-TEST(ScheduleTest, HalfAMillionOfOneSizeAreNoTrouble) {
+// Finding a test that fits must not scan all tests: this test would then time out.
+TEST(ScheduleTest, SchedulesHalfAMillionTestsQuickly) {
   constexpr std::size_t kTests = 500'000;
   Schedule schedule(4);
   for (std::size_t id = 0; id < kTests; ++id) schedule.add({.id = id, .ranks = 3});
@@ -128,7 +127,7 @@ TEST(ScheduleTest, HalfAMillionOfOneSizeAreNoTrouble) {
   EXPECT_TRUE(schedule.is_empty());
 }
 
-TEST(ScheduleTest, WhatIsAddedLaterTakesItsPlace) {
+TEST(ScheduleTest, TestsAddedLaterTakeTheirPlace) {
   Schedule schedule(4);
   schedule.add({.id = 0, .ranks = 4, .expected = milliseconds(5)});
   schedule.add({.id = 1, .ranks = 4, .expected = milliseconds(1)});
@@ -141,7 +140,7 @@ TEST(ScheduleTest, WhatIsAddedLaterTakesItsPlace) {
   EXPECT_THAT(take_all(schedule), ElementsAre(2));
 }
 
-// Any mix of tests: all run, within the jobs, and exclusive ones alone.
+// Any mix of tests: all run, within the jobs, exclusive ones alone.
 TEST(ScheduleRandomTest, AllRunWithinTheJobs) {
   for (unsigned seed = 0; seed < 300; ++seed) {
     std::mt19937 random(seed);

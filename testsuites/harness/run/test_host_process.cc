@@ -33,7 +33,7 @@ namespace {
 
 constexpr std::chrono::seconds kEndTimeout{20};
 
-// One that is stuck in the kernel is left to the end of the run.
+// A host that is stuck in the kernel is left unreaped.
 bool ends_soon(const UniqueFd& pidfd) {
   const auto deadline = std::chrono::steady_clock::now() + kEndTimeout;
   for (;;) {
@@ -88,7 +88,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     patience.expires_after(ready_timeout);
     patience.async_wait([self = shared_from_this(), ready_timeout](error_code error) {
       if (error) return;
-      self->lose(fmt::format("it has not said within {:g} s what tests it has",
+      self->lose(fmt::format("it did not list its tests within {:g} s",
                              std::chrono::duration<double>(ready_timeout).count()));
     });
     receive();
@@ -107,13 +107,12 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
                       });
   }
 
-  // All that are there.
   void take_packets() {
     while (!lost && socket.is_open()) {
       auto packet = receive_packet(socket.native_handle());
       if (!packet && packet.error().kind == ErrorKind::kTimedOut) return;
       if (!packet) return lose(packet.error().message);
-      if (packet->has_ended) {  // Its exit says more.
+      if (packet->has_ended) {  // Its exit tells more.
         error_code ignored;
         socket.close(ignored);
         return;
@@ -141,14 +140,14 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   void take(const RankEnded& ended, std::vector<UniqueFd>&) { handlers.on_ended(ended); }
 
   void exited() {
-    take_packets();  // What it has said before may be seen together with its end.
+    take_packets();  // Packets and exit may be seen together.
     const auto end = look_at_end(process);
     lose(end ? "it ended: " + describe(*end) : "it ended");
   }
 
   void lose(const std::string& reason) {
     if (std::exchange(lost, true)) return;
-    printing->drain();  // What it has printed last may be seen after its end.
+    printing->drain();  // Its last output may arrive after its exit.
     const std::string text = printed.text();
     close();
     handlers.on_lost(text.empty() ? reason : reason + "\n" + text);
@@ -160,8 +159,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
       for (const UniqueFd& fd : unsent.front().descriptors) fds.push_back(fd.get());
       const auto sent = send_packet(socket.native_handle(), unsent.front().packet, fds);
       if (!sent && sent.error().kind == ErrorKind::kTimedOut) return wait_to_send();
-      if (!sent && sent.error().kind == ErrorKind::kNotFound)
-        return;  // Its exit is about to be seen.
+      if (!sent && sent.error().kind == ErrorKind::kNotFound) return;  // Its exit follows.
       if (!sent) not_sent(unsent.front().key, sent.error());
       unsent.pop_front();
     }
@@ -169,13 +167,13 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
 
   void not_sent(std::uint64_t key, const Error& error) {
     asio::post(io, [self = shared_from_this(), key, problem = error.message] {
-      // Whoever is told may be gone.
+      // The caller may be gone by now.
       if (!self->lost) self->handlers.on_not_forked({key, problem});
     });
   }
 
   void wait_to_send() {
-    if (std::exchange(sending, true)) return;  // Once is enough for all.
+    if (std::exchange(sending, true)) return;
     socket.async_wait(asio::posix::stream_descriptor::wait_write,
                       [self = shared_from_this()](error_code error) {
                         self->sending = false;

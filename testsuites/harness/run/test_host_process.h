@@ -1,11 +1,10 @@
-// TestHostProcess is a test host (host_messages.h) as the runner has it: a process, and the socket
-// to it.
+// TestHostProcess is the runner's side of a test host (host_messages.h): its process and socket.
 //
 //     auto host = TestHostProcess::start(io, "build/distrun-suites", environment, handlers);
 //     host->fork({.key = 7, .test = "gloo.CommTest.test_sum", …}, std::move(descriptors));
 //
-// After on_lost nothing more comes of it: every rank that was running has gone with it.
-// Threads: all on that of `io`.
+// on_lost comes last; every running rank is lost with the host.
+// Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>
@@ -34,24 +33,24 @@ class TestHostProcess {
     std::function<void(const std::string& reason)> on_lost;  // "it ended: signal SIGSEGV (11)\n…"
   };
 
-  // Fails where the program cannot be started; one that is no test host is lost, as is one that
-  // does not say within `ready_timeout` what tests it has.  `keeps_terminal`: a rank may be given
-  // it (ForkRank::under).
+  // Fails if the program cannot be started.  A program that is not a test host, or does not list
+  // its tests within `ready_timeout`, is lost.  With `keeps_terminal` a rank can use the terminal
+  // (ForkRank::under).
   static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
                                                         const std::string& program,
                                                         const Environment& environment,
                                                         bool keeps_terminal, Handlers handlers,
                                                         std::chrono::milliseconds ready_timeout);
-  // Ends the process, and reaps it.
+  // Kills the process and reaps it.
   ~TestHostProcess();
 
-  // `descriptors` are in, out, err and the result channel.
+  // `descriptors` are stdin, stdout, stderr and the result channel.
   void fork(const ForkRank& request, std::vector<UniqueFd> descriptors);
 
-  // Whether the host has not been given the request with that key, and never will be if it is lost.
+  // Whether the request with that key has not reached the host, and cannot if the host is lost.
   bool is_unsent(std::uint64_t key) const;
 
-  // It is lost: to be called where it does not answer.  on_lost comes from the event loop.
+  // Declares the host lost because it does not answer.  on_lost comes from the event loop.
   void give_up(const std::string& reason);
 
   pid_t pid() const;

@@ -1,4 +1,4 @@
-// Test hosts that misbehave (fake_test_host.cc), as the runner sees them.
+// Test hosts that misbehave (fake_test_host.cc).
 #include "testsuites/harness/run/test_host_process.h"
 
 #include "launcher/process/worker_process.h"
@@ -19,34 +19,34 @@ using testing::texts;
 
 class HostTest : public testing::FakeHostFixture {};
 
-TEST_F(HostTest, WhoSaysWhatCannotBeUnderstoodIsNone) {
+TEST_F(HostTest, LosesAHostThatSendsMalformedMessages) {
   const auto problem = [&](const char* name) { return problem_of(options_with(name)); };
-  EXPECT_THAT(problem("says_rubbish"), HasSubstr("is lost: a message is not understood"));
+  EXPECT_THAT(problem("says_rubbish"), HasSubstr("is lost: malformed message"));
   EXPECT_THAT(problem("says_too_much"), HasSubstr("is lost: receive a packet: it is too large"));
-  EXPECT_THAT(problem("forgets_a_descriptor"), HasSubstr("is not understood: its descriptors"));
+  EXPECT_THAT(problem("forgets_a_descriptor"),
+              HasSubstr("malformed message: wrong number of descriptors"));
   EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("is lost: "));
   EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("is lost: read the list of tests: "));
   EXPECT_THAT(problem("prints_and_ends"), EndsWith("it ended: exit code 3\nno memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
 
-TEST_F(HostTest, NorIsWhatCannotBeStarted) {
+TEST_F(HostTest, FailsIfTheProgramCannotStart) {
   TestRunner::Options its = options();
   its.programs = {"/no/such/program"};
   EXPECT_THAT(problem_of(its), StartsWith("start /no/such/program: "));
 }
 
-TEST_F(HostTest, WhoDoesNotSayWhatItHasIsNotAwaitedForEver) {
+TEST_F(HostTest, TimesOutIfTheHostDoesNotListItsTests) {
   for (const char* name : {"says_nothing", "closes_its_socket"}) {
     TestRunner::Options its = options_with(name);
     its.host_timeout = milliseconds(100);
-    EXPECT_THAT(problem_of(its), EndsWith("it has not said within 0.1 s what tests it has"))
-        << name;
+    EXPECT_THAT(problem_of(its), EndsWith("it did not list its tests within 0.1 s")) << name;
   }
   EXPECT_FALSE(has_children()) << "it has been ended and reaped";
 }
 
-TEST_F(HostTest, ButItsTestsMayTakeLonger) {
+TEST_F(HostTest, TestsMayTakeLongerThanTheHostTimeOut) {
   TestRunner::Options its = options();
   its.host_timeout = seconds(1);
   timeout_ = milliseconds(1200);
@@ -54,7 +54,7 @@ TEST_F(HostTest, ButItsTestsMayTakeLonger) {
   EXPECT_THAT(notices_, IsEmpty());
 }
 
-TEST_F(HostTest, WhoEndsBeforeTheFirstTestIsReplaced) {
+TEST_F(HostTest, ReplacesAHostThatEndsBeforeTheFirstTest) {
   hosts_are_started_ = [] {
     siginfo_t ended{};
     EXPECT_EQ(::waitid(P_ALL, 0, &ended, WEXITED | WNOWAIT), 0);
@@ -63,7 +63,7 @@ TEST_F(HostTest, WhoEndsBeforeTheFirstTestIsReplaced) {
   EXPECT_THAT(texts(results), ElementsAre("passes passed"));
 }
 
-TEST_F(HostTest, WhoHasEndedWhenItIsAskedIsReplacedAndNoFaultOfTheTest) {
+TEST_F(HostTest, AHostThatEndsBeforeARequestDoesNotFailTheTest) {
   const auto results = run(
       [&](const auto& tests) {
         host_.let_one_go();
@@ -76,7 +76,7 @@ TEST_F(HostTest, WhoHasEndedWhenItIsAskedIsReplacedAndNoFaultOfTheTest) {
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: exit code 3")));
 }
 
-TEST_F(HostTest, WhoEndsAgainAndAgainIsGivenUpAndItsTestsHaveFailed) {
+TEST_F(HostTest, GivesUpAHostThatEndsTooOften) {
   TestRunner::Options its = options();
   its.programs = {host("ends_when_asked"), FAKE_TEST_HOST};
   its.jobs = 1;
@@ -88,13 +88,13 @@ TEST_F(HostTest, WhoEndsAgainAndAgainIsGivenUpAndItsTestsHaveFailed) {
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(results[i].status, TestStatus::kFailed);
     EXPECT_THAT(results[i].reason,
-                HasSubstr(i < 3 ? "the test host is lost" : "it ends again and again"));
+                HasSubstr(i < 3 ? "its test host is lost" : "it ended too often"));
   }
   EXPECT_EQ(results[5].status, TestStatus::kPassed) << "of another host";
   EXPECT_EQ(summary_.failed, 5);
 }
 
-TEST_F(HostTest, OnlyLossesInARowAreTooMany) {
+TEST_F(HostTest, CountsOnlyConsecutiveLosses) {
   TestRunner::Options its = options();
   its.jobs = 1;
   its.keeps_order = true;
@@ -105,26 +105,26 @@ TEST_F(HostTest, OnlyLossesInARowAreTooMany) {
                           "kills_its_host failed", "kills_its_host failed", "passes passed"));
 }
 
-TEST_F(HostTest, WhatItSaysOfUnknownRanksIsNotBelieved) {
+TEST_F(HostTest, IgnoresMessagesAboutUnknownRanks) {
   const auto results = run(the({"passes", "passes"}), options_with("tells_of_strangers"));
   EXPECT_THAT(texts(results), ElementsAre("passes passed", "passes passed"));
 }
 
-TEST_F(HostTest, WhatItSaysTwiceIsTrueOnce) {
+TEST_F(HostTest, IgnoresRepeatedMessages) {
   const auto results = run(the({"leaves_its_output_open"}), options_with("says_ends_twice"));
   ASSERT_THAT(results, SizeIs(1));
   EXPECT_THAT(results[0].reason, StartsWith("rank 0 failed: leaked processes: "));
   EXPECT_THAT(results[0].reason, EndsWith(" (says_ends_twice)"));
 }
 
-TEST_F(HostTest, SeveralProgramsHaveOneEach) {
+TEST_F(HostTest, StartsAHostForEachProgram) {
   TestRunner::Options its = options();
   its.programs = {FAKE_TEST_HOST, FAKE_TEST_HOST};
   const auto results = run(the({"passes", "passes@1"}), its);
   EXPECT_THAT(texts(results), ElementsAre("passes passed", "passes passed"));
 }
 
-TEST_F(HostTest, TheEndOfOneIsNothingToTheTestsOfAnother) {
+TEST_F(HostTest, ALostHostDoesNotAffectOtherPrograms) {
   TestRunner::Options its = options();
   its.programs = {FAKE_TEST_HOST, host("ends_when_asked")};
   on_event_ = [&](TestRunner&, const TestEvent& event) {
@@ -136,8 +136,8 @@ TEST_F(HostTest, TheEndOfOneIsNothingToTheTestsOfAnother) {
   EXPECT_THAT(notices_, SizeIs(1)) << "nothing had to be run again";
 }
 
-// Both have ended, and one of them is there again.
-TEST_F(HostTest, TestsWaitForTheirOwn) {
+// Both hosts have ended, and only one is ready again.
+TEST_F(HostTest, TestsWaitForTheirOwnHost) {
   TestRunner::Options its = options();
   its.programs = {FAKE_TEST_HOST, host("says_nothing_the_second_time")};
   its.host_timeout = milliseconds(500);
@@ -149,7 +149,7 @@ TEST_F(HostTest, TestsWaitForTheirOwn) {
                                           "passes failed 0"));
 }
 
-TEST_F(HostTest, MoreRequestsThanItsSocketHoldsAreAllSent) {
+TEST_F(HostTest, SendsMoreRequestsThanTheSocketHolds) {
   allow_many_descriptors();
   TestRunner::Options its = options_with("waits_before_it_reads");
   its.jobs = 300;

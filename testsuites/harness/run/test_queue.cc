@@ -63,7 +63,7 @@ std::optional<std::size_t> TestQueue::of_key(std::uint64_t key) const {
   const auto after = item_of_key_.upper_bound(key);
   if (after == item_of_key_.begin()) return std::nullopt;
   const auto& [first_key, item] = *std::prev(after);
-  // Of an attempt that was given up, something may still come.
+  // A lost attempt may still send messages.
   if (key >= first_key + static_cast<std::uint64_t>(items_[item].plan.ranks)) return std::nullopt;
   return item;
 }

@@ -1,5 +1,5 @@
-// TestQueue has the tests of a run, each repetition an item of its own: which one begins next,
-// whose ranks have which keys, and whether an attempt that has ended is the last.
+// TestQueue holds the tests of a run, one item per repetition.  It decides which item starts next,
+// gives keys to ranks, and decides whether an attempt was the last.
 //
 //     TestQueue queue({.jobs = 8});
 //     queue.fill(plan);
@@ -9,8 +9,8 @@
 //     }
 //     if (queue.attempt_ended(*test, result) == AfterAttempt::kLast) …      // then take() again
 //
-// Items have numbers, in the order of the plan.  There may be hundreds of thousands, of a few
-// tests. Pure.
+// Items are numbered in the order of the plan.  A few tests may have hundreds of thousands of
+// them.  Pure.
 #pragma once
 
 #include <cstddef>
@@ -26,67 +26,67 @@
 namespace distrun {
 
 enum class AfterAttempt {
-  kNotCounted,  // Another test may have been the cause: it runs again, alone.
-  kTriedAgain,  // It failed, and has another attempt.
+  kNotCounted,  // Another test may be the cause; it runs again, alone.
+  kTriedAgain,  // It failed and has another attempt.
   kLast,
 };
 
 class TestQueue {
  public:
   struct Options {
-    int jobs = 1;  // Ranks at a time; a plan may say otherwise.
+    int jobs = 1;  // Ranks at a time, unless the plan has another number.
     int attempts_max = 1;
-    bool keeps_order = false;  // Tests begin in the order of the plan.
+    bool keeps_order = false;  // Start tests in the order of the plan.
   };
 
   struct Item {
     const PlannedTest& plan;
     int repetition = 0;
     std::vector<AttemptResult> attempts;  // Those that count.
-    std::uint64_t first_key = 0;          // Of the attempt that runs: its ranks have one each.
-    bool alone = false;                   // It was there when a host died.
-    bool is_not_counted = false;          // The attempt that runs.
+    std::uint64_t first_key = 0;          // Of the running attempt's first rank.
+    bool alone = false;                   // Because it was running when a host died.
+    bool is_not_counted = false;          // The running attempt.
     bool done = false;
   };
 
   explicit TestQueue(const Options& options);
-  TestQueue(TestQueue&&) = default;  // Not to be copied: items refer to their plans.
+  TestQueue(TestQueue&&) = default;  // No copy: items refer to their plans.
 
-  // Once.  Tests with a reason to be skipped are items, and are not taken.
+  // REQUIRES: called once.  Tests with a skip_reason become items but are never taken.
   void fill(TestPlan plan);
 
   std::size_t size() const { return items_.size(); }
   const Item& at(std::size_t item) const { return items_[item]; }
 
-  // What may begin now; nothing once the queue has been stopped.
+  // The next item to start; none after stop().
   std::optional<std::size_t> take();
 
-  // One that was taken begins an attempt; returns the key of its first rank.
+  // After take(), do one of these.  begin() starts an attempt and returns its first rank's key.
   std::uint64_t begin(std::size_t item);
-  // Or it waits for the test host of its program, and then those that wait are taken together.
+  // Waits for the program's test host; take_waiting() returns all waiting items.
   void wait_for_host(std::size_t item);
   std::vector<std::size_t> take_waiting(std::size_t program);
-  // Or it can never begin.
+  // The item can never start.
   void give_up(std::size_t item) { schedule_.done(item); }
 
-  // Whose rank it is, of the attempts that run.
+  // The item whose running attempt has the key.
   std::optional<std::size_t> of_key(std::uint64_t key) const;
 
-  // These attempts ran on a host that died.  Where one of them was alone there, it is the cause.
-  // Those that were not, and those that had not reached the host, do not count.
+  // Reports the attempts on a host that died.  A single one is the cause; of several, none counts.
+  // Those that had not reached the host do not count either.
   struct OnLostHost {
     std::size_t item;
     bool has_reached_host;
   };
   void host_lost(const std::vector<OnLostHost>& there);
 
-  // Keeps the result, if it counts; whatever is to run again waits to be taken.
+  // Keeps the result if it counts.  An item that runs again must be taken again.
   AfterAttempt attempt_ended(std::size_t item, AttemptResult result);
 
-  // It is done.  The results of its attempts move out.
+  // Marks the item as done and moves its results out.
   std::vector<AttemptResult> finish(std::size_t item);
 
-  // Nothing is taken, or tried again, from now on.
+  // From now on nothing is taken or retried.
   void stop();
 
   // Nothing runs and nothing is left to take.
@@ -99,7 +99,7 @@ class TestQueue {
   Schedule schedule_;
   std::vector<PlannedTest> planned_;
   std::vector<Item> items_;
-  std::vector<std::size_t> waiting_for_host_;         // Taken from the schedule already.
+  std::vector<std::size_t> waiting_for_host_;         // Already taken from the schedule.
   std::map<std::uint64_t, std::size_t> item_of_key_;  // By the first key of its attempt.
   std::uint64_t next_key_ = 1;
   bool stopped_ = false;

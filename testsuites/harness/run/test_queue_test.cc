@@ -39,7 +39,7 @@ std::vector<std::size_t> take_all(TestQueue& queue) {
   return taken;
 }
 
-TEST(TestQueueTest, EachTestIsAnItemUnlessTurnsSayOtherwise) {
+TEST(TestQueueTest, HasAnItemForEachTestOrTurn) {
   const TestQueue once = filled({.tests = {planned("a", 1), planned("b", 1)}});
   ASSERT_EQ(once.size(), 2u);
   EXPECT_EQ(once.at(1).plan.test.id, "b");
@@ -53,7 +53,7 @@ TEST(TestQueueTest, EachTestIsAnItemUnlessTurnsSayOtherwise) {
   EXPECT_EQ(twice.at(2).repetition, 1);
 }
 
-TEST(TestQueueTest, SkippedTestsAreNotTaken) {
+TEST(TestQueueTest, DoesNotTakeSkippedTests) {
   TestPlan plan{.tests = {planned("a", 1), planned("b", 1)}};
   plan.tests[0].skip_reason = "no GPU";
   TestQueue queue = filled(std::move(plan));
@@ -61,7 +61,7 @@ TEST(TestQueueTest, SkippedTestsAreNotTaken) {
   EXPECT_THAT(take_all(queue), ElementsAre(1));
 }
 
-TEST(TestQueueTest, AsManyAreTakenAsTheirRanksFitIntoTheJobs) {
+TEST(TestQueueTest, TakesTestsWhileTheirRanksFit) {
   TestQueue queue =
       filled({.tests = {planned("a", 2), planned("b", 2), planned("c", 2)}}, {.jobs = 4});
   EXPECT_THAT(take_all(queue), ElementsAre(0, 1));
@@ -70,12 +70,12 @@ TEST(TestQueueTest, AsManyAreTakenAsTheirRanksFitIntoTheJobs) {
   EXPECT_THAT(take_all(queue), ElementsAre(2));
 }
 
-TEST(TestQueueTest, ThePlanMaySayHowManyJobsThereAre) {
+TEST(TestQueueTest, ThePlanOverridesTheNumberOfJobs) {
   TestQueue queue = filled({.tests = {planned("a", 2), planned("b", 2)}, .jobs = 2}, {.jobs = 4});
   EXPECT_THAT(take_all(queue), ElementsAre(0));
 }
 
-TEST(TestQueueTest, EachRankOfAnAttemptHasAKeyOfItsOwn) {
+TEST(TestQueueTest, GivesEachRankItsOwnKey) {
   TestQueue queue = filled({.tests = {planned("a", 2), planned("b", 3)}});
   take_all(queue);
   const auto first = queue.begin(0), second = queue.begin(1);
@@ -87,7 +87,7 @@ TEST(TestQueueTest, EachRankOfAnAttemptHasAKeyOfItsOwn) {
   EXPECT_EQ(queue.of_key(second + 3), std::nullopt);
 }
 
-TEST(TestQueueTest, TheKeysOfAnAttemptThatHasEndedAreNobodys) {
+TEST(TestQueueTest, ForgetsTheKeysOfEndedAttempts) {
   TestQueue queue =
       filled({.tests = {planned("a", 2), planned("b", 2)}}, {.jobs = 100, .attempts_max = 2});
   take_all(queue);
@@ -99,7 +99,7 @@ TEST(TestQueueTest, TheKeysOfAnAttemptThatHasEndedAreNobodys) {
   EXPECT_GT(queue.begin(1), second + 1);
 }
 
-TEST(TestQueueTest, AFailedTestIsTriedAgainWhileItHasAttempts) {
+TEST(TestQueueTest, RetriesAFailedTestWhileItHasAttempts) {
   TestQueue queue = filled({.tests = {planned("a", 1)}}, {.jobs = 100, .attempts_max = 2});
   take_all(queue);
   queue.begin(0);
@@ -115,7 +115,7 @@ TEST(TestQueueTest, AFailedTestIsTriedAgainWhileItHasAttempts) {
   EXPECT_TRUE(queue.at(0).done);
 }
 
-TEST(TestQueueTest, WhatPassedOrSkippedIsNotTriedAgain) {
+TEST(TestQueueTest, DoesNotRetryPassedOrSkippedTests) {
   for (const auto status : {TestStatus::kPassed, TestStatus::kSkipped, TestStatus::kInterrupted}) {
     TestQueue queue = filled({.tests = {planned("a", 1)}}, {.jobs = 100, .attempts_max = 2});
     take_all(queue);
@@ -124,7 +124,7 @@ TEST(TestQueueTest, WhatPassedOrSkippedIsNotTriedAgain) {
   }
 }
 
-TEST(TestQueueTest, OfSeveralOnAHostThatDiedEachRunsAgainAlone) {
+TEST(TestQueueTest, RerunsTestsAloneIfTheirHostDied) {
   TestQueue queue = filled({.tests = {planned("a", 1), planned("b", 1), planned("c", 1, 1)}});
   take_all(queue);
   for (std::size_t item = 0; item < 3; ++item) queue.begin(item);
@@ -145,7 +145,7 @@ TEST(TestQueueTest, OfSeveralOnAHostThatDiedEachRunsAgainAlone) {
   EXPECT_THAT(take_all(queue), ElementsAre(1));
 }
 
-TEST(TestQueueTest, OneThatNeverReachedTheHostIsNotTheCause) {
+TEST(TestQueueTest, RerunsATestThatNeverReachedItsHost) {
   TestQueue queue = filled({.tests = {planned("a", 1)}});
   take_all(queue);
   queue.begin(0);
@@ -153,7 +153,7 @@ TEST(TestQueueTest, OneThatNeverReachedTheHostIsNotTheCause) {
   EXPECT_EQ(queue.attempt_ended(0, result_of(TestStatus::kFailed)), AfterAttempt::kNotCounted);
 }
 
-TEST(TestQueueTest, ThoseThatWaitForAHostAreTakenTogether) {
+TEST(TestQueueTest, TakesAllTestsThatWaitForAHost) {
   TestQueue queue = filled({.tests = {planned("a", 1), planned("b", 1, 1), planned("c", 1)}});
   for (const std::size_t item : take_all(queue)) queue.wait_for_host(item);
   EXPECT_FALSE(queue.is_empty());
@@ -162,7 +162,7 @@ TEST(TestQueueTest, ThoseThatWaitForAHostAreTakenTogether) {
   EXPECT_THAT(queue.take_waiting(1), ElementsAre(1));
 }
 
-TEST(TestQueueTest, WhatIsGivenUpIsNotWaitedFor) {
+TEST(TestQueueTest, DoesNotWaitForTestsGivenUp) {
   TestQueue queue = filled({.tests = {planned("a", 1)}});
   take_all(queue);
   EXPECT_FALSE(queue.is_empty());
@@ -170,7 +170,7 @@ TEST(TestQueueTest, WhatIsGivenUpIsNotWaitedFor) {
   EXPECT_TRUE(queue.is_empty());
 }
 
-TEST(TestQueueTest, StoppedItOnlyWaitsForWhatRuns) {
+TEST(TestQueueTest, WaitsOnlyForRunningTestsAfterStop) {
   TestQueue queue = filled({.tests = {planned("a", 1), planned("b", 1), planned("c", 50)}},
                            {.jobs = 2, .attempts_max = 2});
   EXPECT_THAT(take_all(queue), ElementsAre(0, 1));

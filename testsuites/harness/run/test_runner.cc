@@ -13,7 +13,7 @@
 #include "testsuites/harness/run/host_pool.h"
 #include "testsuites/harness/run/leaked_rank_processes.h"
 #include "testsuites/harness/run/result_ledger.h"
-#include "testsuites/harness/run/run_pause.h"
+#include "testsuites/harness/run/run_suspension.h"
 #include "testsuites/harness/run/test_queue.h"
 
 namespace distrun {
@@ -40,7 +40,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                .losses_max = options.host_losses_max},
               handlers()),
         reaper(io, [this](pid_t child) { return hosts.has(child); }),
-        pause(std::make_shared<RunPause>(io, [this] { return all_are_known(); })) {
+        suspension(std::make_shared<RunSuspension>(io, [this] { return all_are_known(); })) {
     reaper.begin();
   }
 
@@ -54,10 +54,10 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   HostPool hosts;
   ChildReaper reaper;
   LeakedRankProcesses leaked;
-  std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item of the queue.
-  std::shared_ptr<RunPause> pause;
+  std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item in the queue.
+  std::shared_ptr<RunSuspension> suspension;
   Clock::time_point begun;
-  std::optional<std::string> why_not_run;  // Once it is stopping.
+  std::optional<std::string> why_not_run;  // Set once the run stops.
   Phase phase = Phase::kLoading;
   bool interrupted = false;
 
@@ -66,12 +66,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
             .on_forked =
                 [this](const RankForked& forked, UniqueFd pidfd) {
                   if (auto* run = run_of(forked.key)) run->forked(forked, std::move(pidfd));
-                  pause->look();
+                  suspension->look();
                 },
             .on_not_forked =
                 [this](const RankNotForked& not_forked) {
                   if (auto* run = run_of(not_forked.key)) run->not_forked(not_forked);
-                  pause->look();
+                  suspension->look();
                 },
             .on_ended =
                 [this](const RankEnded& rank) {
@@ -110,7 +110,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     for_each_run([&](std::size_t item, AttemptRun& run) {
       if (queue.at(item).plan.program == program) run.host_lost();
     });
-    // Not from within its handler.
+    // Deferred: the host must not be destroyed in its own handler.
     asio::post(io, [self = shared_from_this(), program] { self->replace_host(program); });
   }
 
@@ -120,7 +120,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     if (!hosts.replace(program)) give_up(program);
   }
 
-  // The tests of other programs go on.
+  // Other programs' tests continue.
   void give_up(std::size_t program) {
     on_event(TestsNoticed{hosts.given_up(program)});
     for (const std::size_t item : queue.take_waiting(program)) fail_without_host(item);
@@ -141,13 +141,13 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
       if (!reason.empty()) finish(item, TestStatus::kSkipped, reason);
     }
     for (std::size_t i = 0; i < hosts.size(); ++i) {
-      if (!hosts.is_ready(i)) replace_host(i);  // It has ended since it was loaded.
+      if (!hosts.is_ready(i)) replace_host(i);  // It has ended since load().
     }
     go_on();
   }
 
   void go_on() {
-    while (const auto item = pause->is_on() ? std::nullopt : queue.take()) {
+    while (const auto item = suspension->is_on() ? std::nullopt : queue.take()) {
       const std::size_t program = queue.at(*item).plan.program;
       if (hosts.is_ready(program)) {
         begin(*item);
@@ -186,8 +186,8 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         io, hosts.process(plan.program), leaked, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     run->begin();
-    if (pause->is_on()) run->pause();
-    if (interrupted) run->interrupt();  // The handler of AttemptBegun may have interrupted the run.
+    if (suspension->is_on()) run->suspend();
+    if (interrupted) run->interrupt();  // AttemptBegun's handler may have interrupted.
   }
 
   AttemptRun* run_of(std::uint64_t key) {
@@ -196,7 +196,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     return found == runs.end() ? nullptr : found->second.get();
   }
 
-  // Each that runs now; `act` may end any of them.
+  // Calls `act` for each running attempt; `act` may end any of them.
   template <class Act>
   void for_each_run(const Act& act) {
     std::vector<std::size_t> items;
@@ -230,12 +230,12 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     status = result.status;
     ledger.add(index, item.plan, std::move(result));
     if (status == TestStatus::kFailed && options.fail_fast && !why_not_run) {
-      on_event(TestsNoticed{"a test has failed: no more are started (--fail-fast)"});
-      stop("a test had failed before it was started (--fail-fast)");
+      on_event(TestsNoticed{"a test failed: no more tests start (--fail-fast)"});
+      stop("not started after a failure (--fail-fast)");
     }
   }
 
-  // Those that run come to their end.
+  // Running attempts finish.
   void stop(std::string why) {
     if (!why_not_run) why_not_run = std::move(why);
     queue.stop();
@@ -246,14 +246,14 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void interrupt() {
     interrupted = true;
-    stop("the run was ended before it was started");
+    stop("the run was interrupted before the test started");
     for_each_run([](std::size_t, AttemptRun& run) { run.interrupt(); });
   }
 
-  // Of a rank that is being forked, nothing is known yet that could be stopped.
-  void begin_pause(std::function<void()> on_paused) {
-    for_each_run([](std::size_t, AttemptRun& run) { run.pause(); });
-    pause->begin(std::move(on_paused));
+  // A rank that is being forked cannot be stopped yet.
+  void suspend(std::function<void()> on_suspended) {
+    for_each_run([](std::size_t, AttemptRun& run) { run.suspend(); });
+    suspension->begin(std::move(on_suspended));
   }
 
   bool all_are_known() const {
@@ -261,9 +261,9 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
                        [](const auto& run) { return run.second->all_are_known(); });
   }
 
-  void resume() {
-    pause->end();
-    for_each_run([](std::size_t, AttemptRun& run) { run.resume(); });
+  void continue_run() {
+    suspension->end();
+    for_each_run([](std::size_t, AttemptRun& run) { run.continue_ranks(); });
     if (phase == Phase::kRunning) go_on();
   }
 
@@ -302,9 +302,9 @@ void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
 
 void TestRunner::interrupt() { impl_->interrupt(); }
 
-void TestRunner::pause(std::function<void()> on_paused) {
-  impl_->begin_pause(std::move(on_paused));
+void TestRunner::suspend(std::function<void()> on_suspended) {
+  impl_->suspend(std::move(on_suspended));
 }
-void TestRunner::resume() { impl_->resume(); }
+void TestRunner::continue_run() { impl_->continue_run(); }
 
 }  // namespace distrun

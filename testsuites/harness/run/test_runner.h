@@ -1,19 +1,18 @@
 // TestRunner runs tests: it keeps a test host for each program, starts attempts as their ranks fit,
-// tries again what failed where it may, and tells what happens.
+// retries failed tests and reports events.
 //
 //     TestRunner runner(io, {.programs = {"build/distrun-suites"}, …}, on_event);
 //     runner.load([&](Result<std::vector<LoadedTest>> tests) {
 //       …
-//       runner.run({.tests = chosen}, [&] { … the last event has been told … });
+//       runner.run({.tests = chosen}, [&] { … after the last event … });
 //     });
 //     io.run();
 //
-// A host that dies, or does not answer any more, is replaced.  If one test was running there, that
-// one has failed; of several nobody knows which it was, so each of them is run again, alone, as is
-// one that it had not heard of.  One that dies again and again is
-// given up, and what was left of its tests has failed.
+// A host that dies or stops answering is replaced.  If one test was running there, it fails.  If
+// several were, any may be the cause, so each runs again, alone; so does a test that had not
+// reached the host.  A host that dies too often is given up, and its remaining tests fail.
 //
-// Threads: all on that of `io`.
+// Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>
@@ -38,24 +37,24 @@ class TestRunner {
   struct Options {
     std::vector<std::string> programs;
     Environment environment;
-    std::string folder;  // For what is temporary.
+    std::string folder;  // For temporary files.
     int jobs = 1;        // Ranks at a time.
     int attempts_max = 1;
-    std::uint64_t seed = 1234;  // That every rank begins with.
+    std::uint64_t seed = 1234;  // The initial seed of every rank.
     bool fail_fast = false;
     bool no_skips = false;     // A skip is a failure.
-    bool keeps_order = false;  // Tests begin in the order of the plan.
-    // TestsEnded has all results.  Else, of the repetitions of a test that have passed, it has the
-    // last one, without its ranks: many of them take little memory.
+    bool keeps_order = false;  // Start tests in the order of the plan.
+    // TestsEnded has all results.  If false, it has only the last of a test's passed repetitions,
+    // without ranks, to save memory.
     bool keeps_all_results = true;
-    bool fresh = false;  // Ranks are programs executed again, not forks.
+    bool fresh = false;  // Ranks execute the program again, they are not forks.
     // This rank runs under the command `under`, with the terminal.
     std::optional<int> rank_under = {};
     std::vector<std::string> under;
-    AttemptSupervisor::Options limits;  // Its timeout is the plan's.
-    // For a host to load and to say what tests it has.
+    AttemptSupervisor::Options limits;  // The plan overrides its timeout.
+    // For a host to load and to list its tests.
     std::chrono::milliseconds host_timeout = std::chrono::minutes(2);
-    int host_losses_max = 20;  // In a row, with no test that passes: more, and it is given up.
+    int host_losses_max = 20;  // Consecutive, with no test that passes between them.
   };
 
   TestRunner(boost::asio::io_context& io, Options options,
@@ -64,19 +63,19 @@ class TestRunner {
   TestRunner(const TestRunner&) = delete;
   TestRunner& operator=(const TestRunner&) = delete;
 
-  // Starts the hosts.  Fails where one cannot be started, or is none.
+  // Starts the hosts.  Fails if one cannot start or is not a test host.
   void load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded);
 
-  // Tells events from AttemptBegun to TestsEnded, then calls on_end.
+  // Reports events from AttemptBegun to TestsEnded, then calls on_end.
   void run(TestPlan plan, std::function<void()> on_end);
 
-  // Nothing more is started, what runs is ended; on_end comes all the same.
+  // Starts no more tests and ends those that run; on_end still comes.
   void interrupt();
 
-  // Stops the ranks that run, calls `on_paused` when they have been told to, and begins no test
-  // until resume(); what lies between the two does not count as their time.
-  void pause(std::function<void()> on_paused);
-  void resume();
+  // Sends SIGSTOP to every rank, then calls `on_suspended`.  Until continue_run() no test starts,
+  // and the time does not count.
+  void suspend(std::function<void()> on_suspended);
+  void continue_run();
 
  private:
   struct Impl;

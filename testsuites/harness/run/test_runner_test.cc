@@ -1,4 +1,4 @@
-// The runner: what is run when, and what is told of it.
+// The order of execution, and the events of the runner.
 #include "testsuites/harness/run/test_runner.h"
 
 #include <fstream>
@@ -51,7 +51,7 @@ class TestRunnerTest : public testing::FakeHostFixture {
   std::function<void(TestRunner&, const TestEvent&)> also_;
 };
 
-TEST_F(TestRunnerTest, LargerTestsGoFirstUnlessTheOrderIsKept) {
+TEST_F(TestRunnerTest, StartsLargerTestsFirstUnlessItKeepsTheOrder) {
   TestRunner::Options its = options();
   run(the({"passes", "has_two_ranks"}), its);
   EXPECT_THAT(begun_, ElementsAre("has_two_ranks", "passes"));
@@ -61,7 +61,7 @@ TEST_F(TestRunnerTest, LargerTestsGoFirstUnlessTheOrderIsKept) {
   EXPECT_THAT(begun_, ElementsAre("passes", "has_two_ranks"));
 }
 
-TEST_F(TestRunnerTest, AnExclusiveTestIsAlone) {
+TEST_F(TestRunnerTest, RunsAnExclusiveTestAlone) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     if (has_begun(event, "is_alone")) {
       EXPECT_THAT(running_, ElementsAre("is_alone"));
@@ -79,7 +79,7 @@ std::vector<pid_t> children_of(pid_t pid) {
   return {std::istream_iterator<pid_t>(file), {}};
 }
 
-// Within 20 s.
+// Waits up to 20 s.
 bool stops(pid_t pid) {
   for (const auto until = std::chrono::steady_clock::now() + seconds(20);
        std::chrono::steady_clock::now() < until;) {
@@ -89,26 +89,26 @@ bool stops(pid_t pid) {
   return false;
 }
 
-TEST_F(TestRunnerTest, APauseStopsAlsoARankThatWasBeingForked) {
-  int paused = 0;
+TEST_F(TestRunnerTest, SuspendStopsARankThatIsBeingForkedToo) {
+  int suspended = 0;
   also_ = [&](TestRunner& runner, const TestEvent& event) {
     if (!has_begun(event, "passes_when_let")) return;
-    runner.pause([&] {
-      ++paused;
+    runner.suspend([&] {
+      ++suspended;
       for (const pid_t host : children_of(::getpid())) {
         EXPECT_THAT(children_of(host), SizeIs(1));
         for (const pid_t rank : children_of(host)) EXPECT_TRUE(stops(rank));
       }
       passes_when_let_.let_one_go();
-      runner.resume();
+      runner.continue_run();
     });
   };
   EXPECT_THAT(texts(run(the({"passes_when_let", "passes"}), options())),
               ElementsAre("passes_when_let passed", "passes passed"));
-  EXPECT_EQ(paused, 1);
+  EXPECT_EQ(suspended, 1);
 }
 
-TEST_F(TestRunnerTest, WhoWasThereWhenAHostDiedIsRunAgainAloneAndToldOnce) {
+TEST_F(TestRunnerTest, RerunsTestsOfADeadHostAloneAndReportsThemOnce) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     if (std::holds_alternative<TestsNoticed>(event)) kills_its_host_when_let_.let_one_go();
   };
@@ -122,7 +122,7 @@ TEST_F(TestRunnerTest, WhoWasThereWhenAHostDiedIsRunAgainAloneAndToldOnce) {
   EXPECT_THAT(notices_, SizeIs(3));
 }
 
-TEST_F(TestRunnerTest, TheTimeOfATestIsThatOfAllItsAttempts) {
+TEST_F(TestRunnerTest, TheTimeOfATestIncludesAllItsAttempts) {
   TestRunner::Options its = options();
   its.attempts_max = 2;
   timeout_ = milliseconds(50);
@@ -132,7 +132,7 @@ TEST_F(TestRunnerTest, TheTimeOfATestIsThatOfAllItsAttempts) {
   EXPECT_GE(results[0].time, 2 * timeout_);
 }
 
-TEST_F(TestRunnerTest, OnlyAFailureIsAReasonToFailFast) {
+TEST_F(TestRunnerTest, OnlyAFailureTriggersFailFast) {
   TestRunner::Options its = options();
   its.fail_fast = true;
   its.jobs = 1;
@@ -142,7 +142,7 @@ TEST_F(TestRunnerTest, OnlyAFailureIsAReasonToFailFast) {
       ElementsAre("passes passed", "skips skipped", "fails failed", "passes interrupted 0"));
 }
 
-TEST_F(TestRunnerTest, WhatRunsWhenOneFailsFastIsNotTriedAgain) {
+TEST_F(TestRunnerTest, DoesNotRetryRunningTestsAfterFailFast) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     if (has_ended(event, "fails")) fails_when_let_.let_one_go();
   };
@@ -153,7 +153,7 @@ TEST_F(TestRunnerTest, WhatRunsWhenOneFailsFastIsNotTriedAgain) {
               ElementsAre("fails failed 2", "fails_when_let failed"));
 }
 
-TEST_F(TestRunnerTest, NorIfItsHostDies) {
+TEST_F(TestRunnerTest, DoesNotRerunTestsOfADeadHostAfterFailFast) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     if (has_ended(event, "fails")) kills_its_host_when_let_.let_one_go();
   };
@@ -164,12 +164,12 @@ TEST_F(TestRunnerTest, NorIfItsHostDies) {
       texts(run(the({"fails", "kills_its_host_when_let", "hangs_for_ever"}), its)),
       ElementsAre("fails failed", "kills_its_host_when_let failed", "hangs_for_ever failed"));
   EXPECT_THAT(notices_, ElementsAre(HasSubstr("--fail-fast"), HasSubstr("is lost")))
-      << "nobody needs it any more";
+      << "no test needs the host any more";
 }
 
-// The first program's host ends behind the first test.  When the last one fails, it is on its way
-// again, and a test waits for it.
-TEST_F(TestRunnerTest, WhatWaitsForAHostWhenOneFailsFastIsNotStarted) {
+// The first program's host ends after the first test.  When the last test fails, the host is
+// starting again and a test waits for it.
+TEST_F(TestRunnerTest, DoesNotStartTestsThatWaitForAHostAfterFailFast) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     const auto* notice = std::get_if<TestsNoticed>(&event);
     if (notice && notice->text.ends_with("exit code 3")) passes_when_let_.let_one_go();
@@ -188,7 +188,7 @@ TEST_F(TestRunnerTest, WhatWaitsForAHostWhenOneFailsFastIsNotStarted) {
   EXPECT_THAT(begun_, Not(Contains("has_two_ranks")));
 }
 
-TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
+TEST_F(TestRunnerTest, AfterAnInterruptNothingStartsAndTheLoopEnds) {
   boost::asio::io_context io;
   std::vector<TestEvent> events;
   TestRunner runner(io, options(), [&](const TestEvent& event) { events.push_back(event); });
@@ -209,7 +209,7 @@ TEST_F(TestRunnerTest, AfterAnInterruptNothingIsStartedAndTheLoopEndsByItself) {
   EXPECT_TRUE(std::holds_alternative<TestsEnded>(events[1]));
 }
 
-TEST_F(TestRunnerTest, WhatRanksLeaveIsReapedWhileOthersRun) {
+TEST_F(TestRunnerTest, ReapsOrphansOfRanksDuringTheRun) {
   EXPECT_TRUE(become_subreaper());
   boost::asio::io_context io;
   pid_t left = -1;
@@ -237,8 +237,8 @@ TEST_F(TestRunnerTest, WhatRanksLeaveIsReapedWhileOthersRun) {
   EXPECT_TRUE(has_come_to_an_end);
 }
 
-// A test that runs again and again, and whose results nobody asks for in full.
-TEST_F(TestRunnerTest, OfManyThatPassTheLastStandsForAll) {
+// A test repeated many times, whose results are not kept.
+TEST_F(TestRunnerTest, KeepsOnlyTheLastPassedRepetition) {
   boost::asio::io_context io;
   TestsEnded end;
   TestRunner::Options its = options();

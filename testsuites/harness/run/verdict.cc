@@ -11,14 +11,14 @@ namespace distrun {
 
 namespace {
 
-// What is wrong with a rank: its status, and what to say.
+// A rank's status and the reason.
 struct Finding {
   RankStatus status = RankStatus::kPassed;
-  std::string text;  // "made no assertion"; empty where nothing is wrong.
+  std::string text;  // "made no assertion"; empty if nothing is wrong.
   bool is_consequence = false;
 };
 
-// The lines of a message after one another, as far as they fit into one.
+// Joins the lines of a message into one and shortens it.
 std::string in_one_line(const std::string& text) {
   constexpr std::size_t kBytesMax = 160;
   std::string line;
@@ -48,28 +48,26 @@ Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
   const bool is_too_late = exits && facts.is_done;
   const bool is_by_itself = facts.end && !facts.was_ended && !facts.was_late;
   if (is_by_itself && facts.end == expected && !facts.host_lost && !is_too_late) return {};
-  const std::string became = !is_by_itself ? "it did not end by itself"
-                             : is_too_late ? "its test came to its end before"
-                                           : "its end was " + describe(*facts.end);
-  return {RankStatus::kFailed,
-          fmt::format("was to end with {}, and {}", describe(expected), became)};
+  const std::string became = !is_by_itself ? "it did not end on its own"
+                             : is_too_late ? "its test finished first"
+                                           : "it ended with " + describe(*facts.end);
+  return {RankStatus::kFailed, fmt::format("expected {}, but {}", describe(expected), became)};
 }
 
 Finding find_end(const RankFacts& facts) {
-  if (facts.host_lost)
-    return {RankStatus::kCrashed, "the test host is lost, and this rank with it"};
+  if (facts.host_lost) return {RankStatus::kCrashed, "its test host is lost"};
   if (facts.was_ended || facts.was_late || !facts.end) {
-    return {RankStatus::kTimedOut, facts.is_done ? "did not exit when its test was over" : "hung",
+    return {RankStatus::kTimedOut, facts.is_done ? "did not exit after its test finished" : "hung",
             /*is_consequence=*/!facts.is_done};
   }
   if (std::holds_alternative<KilledBy>(*facts.end)) {
     return {RankStatus::kCrashed, describe(*facts.end)};
   }
   if (!facts.is_done) {
-    return {RankStatus::kExited, "ended before its test did: " + describe(*facts.end)};
+    return {RankStatus::kExited, "exited during its test: " + describe(*facts.end)};
   }
-  if (*facts.end != ProcessEnd(ExitedWith{0})) {  // What has failed it has not come through.
-    return {RankStatus::kFailed, "its test was over, and it ended with " + describe(*facts.end)};
+  if (*facts.end != ProcessEnd(ExitedWith{0})) {  // A failure may not have been reported.
+    return {RankStatus::kFailed, "its test finished, but it ended with " + describe(*facts.end)};
   }
   return {};
 }
@@ -80,7 +78,7 @@ Finding find(const TestNeeds& needs, int rank, const RankFacts& facts) {
   }
   if (!facts.failures.empty()) return {RankStatus::kFailed, failure_text(facts.failures.front())};
   if (facts.sent_garbage) {
-    return {RankStatus::kFailed, "wrote into the channel that its results come through"};
+    return {RankStatus::kFailed, "wrote into the result channel"};
   }
   const auto expected = needs.expected_ends.find(rank);
   const bool is_to_end = expected != needs.expected_ends.end();
@@ -128,9 +126,9 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
     return result;
   if (result.failures.empty()) result.failures.push_back({.message = finding.text});
   if (facts.was_ended) {
-    result.end = facts.end ? "ended by distrun" : "could not be ended by distrun";
+    result.end = facts.end ? "killed by distrun" : "could not be killed by distrun";
   } else if (facts.was_late && facts.end) {
-    result.end = "its end came when its time was over: " + describe(*facts.end);
+    result.end = "ended too late: " + describe(*facts.end);
   } else if (facts.end && *facts.end != ProcessEnd(ExitedWith{0}) &&
              *facts.end != ProcessEnd(ExitedWith{1})) {
     result.end = describe(*facts.end);
@@ -159,7 +157,7 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     const auto& its = facts[static_cast<std::size_t>(rank)];
     findings.push_back(find(needs, rank, its));
     if (interrupted && findings.back().status == RankStatus::kTimedOut) {
-      findings.back().text = "was running when the run was ended";
+      findings.back().text = "was running when the run was interrupted";
     }
     const RankStatus status = findings.back().status;
     if (status == RankStatus::kSkipped) {
@@ -183,7 +181,7 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   const bool diverged = !somebody_failed && !skipped.empty() && !not_skipped.empty();
   if (interrupted) {
     result.status = TestStatus::kInterrupted;
-    result.reason = "the run was ended before it was over";
+    result.reason = "the run was interrupted before the test ended";
   } else if (somebody_failed) {
     result.status = TestStatus::kFailed;
     const Finding& first = at(failed.front());

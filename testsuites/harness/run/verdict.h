@@ -1,18 +1,17 @@
-// The verdict on one attempt of a test, from what became of each of its ranks.
+// The verdict on one attempt of a test, from the facts about its ranks.
 //
 //     judge(test, facts, /*interrupted=*/false)
 //
-// - A test passes where every rank passes, and a rank passes where its test came to its end without
-//   a failed assertion, with at least one that was made, and left no process behind.
-// - Its process has to end by itself then, with exit code 0: the failure may be one that could not
-//   be told, or a tool's that it runs under.
-// - What a rank does after its time is over changes nothing: it has not ended in time.
-// - A rank that is expected to end before its test does (TestNeeds::expected_ends) passes where it
-//   does so, with no failed assertion before.
-// - A test is skipped where every rank skips.  Where only some do, the ranks disagree about what
-//   they have in common: the test has failed, as "diverged".
-// - The culprit is the first rank that failed.  A rank that had to be ended after another had
-//   failed, or skipped, is a consequence.
+// - A test passes if every rank passes.  A rank passes if its test finished with at least one
+//   assertion, none failed, its process exited on its own with code 0, and it leaked no process.
+//   Another exit code may come from a failure that could not be reported, or from a tool that the
+//   rank runs under.
+// - Results after the deadline do not count: the rank timed out.
+// - A rank in TestNeeds::expected_ends passes if it ends in that way before its test finishes,
+//   without a failed assertion.
+// - A test is skipped if every rank skips.  If only some do, the test fails as "diverged".
+// - The culprit is the first rank that failed.  A rank that was killed after another failed or
+//   skipped is a consequence.
 //
 // Pure.
 #pragma once
@@ -26,15 +25,14 @@
 
 namespace distrun {
 
-// What became of a rank.
 struct RankFacts {
   std::optional<std::string> not_started;  // Why.
-  std::optional<ProcessEnd> end;           // Nothing: it could not be ended.
-  bool host_lost = false;                  // The test host went, or does not answer any more.
-  bool was_ended = false;                  // By the runner.
-  // It had not come to its end when its time, or the grace after another's failure, was over.
+  std::optional<ProcessEnd> end;           // Empty if it could not be killed.
+  bool host_lost = false;                  // The test host died or stopped answering.
+  bool was_ended = false;                  // Killed by the runner.
+  // It had not finished when its time, or the grace after a peer's failure, was up.
   bool was_late = false;
-  bool is_done = false;  // Its test came to its end.
+  bool is_done = false;  // Its test finished.
   int assertions = 0;
   std::vector<AssertionFailure> failures;
   std::optional<std::string> skip_reason;
@@ -43,12 +41,12 @@ struct RankFacts {
   std::string output;
   std::vector<Collective> collectives;
   std::vector<std::string> leaked;
-  int order = 0;  // When it ended, or was seen to have failed: 1 for the first.
+  int order = 0;  // In which ranks ended or failed: 1 for the first.
 };
 
 AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted);
 
-// What a rank that has ended means for the others, from harmless to grave.
+// The effect of an ended rank on the others, from harmless to grave.
 enum class RankOutcome { kPassed, kSkipped, kFailed };
 RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts);
 

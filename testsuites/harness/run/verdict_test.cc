@@ -30,7 +30,7 @@ AttemptResult judged(std::vector<RankFacts> facts, const TestNeeds& needs = {}) 
   return judge(needs, std::move(facts), /*interrupted=*/false);
 }
 
-// One of three ranks is `odd`: the test is not passed, and that rank says why.
+// With one rank `odd` of three, the test fails and that rank has the reason.
 void expect_fails(const RankFacts& odd, RankStatus status, const std::string& reason) {
   const auto result = judged({passed(), odd, passed()});
   EXPECT_EQ(result.status, TestStatus::kFailed) << reason;
@@ -41,7 +41,7 @@ void expect_fails(const RankFacts& odd, RankStatus status, const std::string& re
   EXPECT_FALSE(result.ranks[1].failures.empty()) << reason;
 }
 
-TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
+TEST(VerdictTest, PassesIfEveryRankPasses) {
   const auto result = judged({passed(), passed()});
   EXPECT_EQ(result.status, TestStatus::kPassed);
   EXPECT_EQ(result.reason, "");
@@ -51,97 +51,95 @@ TEST(VerdictTest, ATestPassesWhereEveryRankDoes) {
   EXPECT_THAT(result.ranks[1].failures, IsEmpty());
 }
 
-TEST(VerdictTest, OneRankThatFailsFailsIt) {
+TEST(VerdictTest, FailsIfOneRankFails) {
   expect_fails(failed(1), RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 not 2");
   RankFacts throws = failed(1);
   throws.failures = {{.file = "", .line = 0, .message = "an exception"}};
   expect_fails(throws, RankStatus::kFailed, "rank 1 failed: an exception");
 }
 
-TEST(VerdictTest, OneThatMakesNoAssertionDoesToo) {
+TEST(VerdictTest, FailsIfARankMakesNoAssertion) {
   RankFacts facts = passed();
   facts.assertions = 0;
   expect_fails(facts, RankStatus::kFailed,
                "rank 1 failed: made no assertion: a test that asserts nothing cannot fail");
 }
 
-TEST(VerdictTest, AsDoesOneThatASignalEndsAlsoAfterItsTest) {
+TEST(VerdictTest, FailsIfASignalKillsARankEvenAfterItsTest) {
   RankFacts facts = passed();
   facts.end = KilledBy{SIGSEGV};
   expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: signal SIGSEGV (11)");
 }
 
-TEST(VerdictTest, OneThatExitsBeforeItsTestIsOverWhateverTheCode) {
+TEST(VerdictTest, FailsIfARankExitsDuringItsTestWithAnyCode) {
   for (const int code : {0, 5}) {
     RankFacts facts = passed();
     facts.is_done = false;
     facts.end = ExitedWith{code};
     expect_fails(facts, RankStatus::kExited,
-                 "rank 1 ended before its test did: exit code " + std::to_string(code));
+                 "rank 1 exited during its test: exit code " + std::to_string(code));
   }
 }
 
-// What its test has failed by may not have come through.
-TEST(VerdictTest, OneThatExitsWithAnotherCodeThan0AfterIt) {
+// A failure may not have been reported.
+TEST(VerdictTest, FailsIfARankExitsWithANonzeroCode) {
   RankFacts facts = passed();
   facts.end = ExitedWith{1};
   expect_fails(facts, RankStatus::kFailed,
-               "rank 1 failed: its test was over, and it ended with exit code 1");
+               "rank 1 failed: its test finished, but it ended with exit code 1");
 }
 
-TEST(VerdictTest, OneThatWritesIntoTheChannelOfResults) {
+TEST(VerdictTest, FailsIfARankWritesToTheResultChannel) {
   RankFacts facts = passed();
   facts.sent_garbage = true;
-  expect_fails(facts, RankStatus::kFailed,
-               "rank 1 failed: wrote into the channel that its results come through");
+  expect_fails(facts, RankStatus::kFailed, "rank 1 failed: wrote into the result channel");
 }
 
-TEST(VerdictTest, OneThatLeavesProcessesBehind) {
+TEST(VerdictTest, FailsIfARankLeaksProcesses) {
   RankFacts facts = passed();
   facts.leaked = {"12 (sleep)", "13 (sh)"};
   expect_fails(facts, RankStatus::kFailed, "rank 1 failed: leaked processes: 12 (sleep), 13 (sh)");
 }
 
-TEST(VerdictTest, OneThatCouldNotBeStarted) {
+TEST(VerdictTest, FailsIfARankCannotStart) {
   expect_fails({.not_started = "no memory"}, RankStatus::kFailed,
                "rank 1 failed: could not be started: no memory");
 }
 
-TEST(VerdictTest, OneWhoseHostIsGone) {
+TEST(VerdictTest, FailsIfTheHostIsLost) {
   RankFacts facts = passed();
   facts.host_lost = true;
   facts.is_done = false;
-  expect_fails(facts, RankStatus::kCrashed,
-               "rank 1 crashed: the test host is lost, and this rank with it");
+  expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: its test host is lost");
 }
 
-TEST(VerdictTest, OneThatDoesNotExitWhenItsTestIsOver) {
+TEST(VerdictTest, FailsIfARankDoesNotExitAfterItsTest) {
   RankFacts facts = hung(1);
   facts.is_done = true;
-  expect_fails(facts, RankStatus::kTimedOut, "rank 1 did not exit when its test was over");
+  expect_fails(facts, RankStatus::kTimedOut, "rank 1 did not exit after its test finished");
 }
 
-TEST(VerdictTest, TheFirstToFailIsTheCulpritAndWhoHangsThenIsAConsequence) {
+TEST(VerdictTest, TheFirstRankToFailIsTheCulpritAndHangsAreConsequences) {
   const auto result = judged({hung(2), failed(4), failed(3), hung(1)});
   EXPECT_EQ(result.reason, "rank 2 failed: a_test.cc:7: x is 1 not 2");
   EXPECT_THAT(result.culprits, ElementsAre(2, 1, 0, 3));
   EXPECT_EQ(result.ranks[0].status, RankStatus::kTimedOut);
-  EXPECT_EQ(result.ranks[0].end, "ended by distrun");
+  EXPECT_EQ(result.ranks[0].end, "killed by distrun");
 }
 
-TEST(VerdictTest, WhereNobodyFailsWhoHangsIsNamed) {
+TEST(VerdictTest, NamesHungRanksIfNoneFails) {
   const auto result = judge({}, {hung(2), passed(), hung(1)}, /*interrupted=*/false);
   EXPECT_EQ(result.status, TestStatus::kFailed);
   EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
 }
 
-TEST(VerdictTest, AFailureThatWasToldCountsAlsoWhereTheRankHangsThen) {
+TEST(VerdictTest, AReportedFailureCountsThoughTheRankHangs) {
   RankFacts facts = hung(1);
   facts.failures = failed(1).failures;
   expect_fails(facts, RankStatus::kFailed, "rank 1 failed: a_test.cc:7: x is 1 not 2");
 }
 
-TEST(VerdictTest, SkippedWhereAllSkip) {
+TEST(VerdictTest, IsSkippedIfAllRanksSkip) {
   RankFacts skips = passed();
   skips.assertions = 0;
   skips.skip_reason = "no network";
@@ -167,7 +165,7 @@ TEST(VerdictTest, ASkipExcusesNothing) {
   EXPECT_EQ(reason_of(leaves), "rank 0 failed: leaked processes: 12 (sleep)");
 }
 
-TEST(VerdictTest, DivergedWhereOnlySomeDo) {
+TEST(VerdictTest, DivergesIfOnlySomeRanksSkip) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
   const auto result = judged({passed(), skips, passed()});
@@ -176,7 +174,7 @@ TEST(VerdictTest, DivergedWhereOnlySomeDo) {
   EXPECT_THAT(result.culprits, ElementsAre(1));
 }
 
-TEST(VerdictTest, AlsoWhereTheOthersWaitForWhoSkipped) {
+TEST(VerdictTest, DivergesIfOthersWaitForARankThatSkipped) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
   const auto result = judged({hung(2), skips, passed()});
@@ -185,28 +183,28 @@ TEST(VerdictTest, AlsoWhereTheOthersWaitForWhoSkipped) {
   EXPECT_THAT(result.culprits, ElementsAre(1, 0));
 }
 
-TEST(VerdictTest, AFailureIsMoreThanADivergence) {
+TEST(VerdictTest, AFailureOutranksADivergence) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
   EXPECT_EQ(judged({skips, failed(2)}).reason, "rank 1 failed: a_test.cc:7: x is 1 not 2");
 }
 
-TEST(VerdictTest, ARankThatIsToDieHasToDieSo) {
+TEST(VerdictTest, AnExpectedEndMustHappen) {
   const TestNeeds needs{.ranks = 2, .expected_ends = {{1, KilledBy{SIGKILL}}}};
   const RankFacts killed{.end = KilledBy{SIGKILL}};
   EXPECT_EQ(judged({passed(), killed}, needs).status, TestStatus::kPassed);
   EXPECT_EQ(judged({passed(), passed()}, needs).reason,
-            "rank 1 failed: was to end with signal SIGKILL (9), and its end was exit code 0");
+            "rank 1 failed: expected signal SIGKILL (9), but it ended with exit code 0");
   RankFacts with_its_host = killed;
   with_its_host.host_lost = true;
   EXPECT_EQ(judged({passed(), with_its_host}, needs).status, TestStatus::kFailed);
-  // By the runner's signal is not by itself.
+  // Killed by the runner does not count.
   EXPECT_EQ(judged({passed(), hung(1)}, needs).reason,
-            "rank 1 failed: was to end with signal SIGKILL (9), and it did not end by itself");
+            "rank 1 failed: expected signal SIGKILL (9), but it did not end on its own");
   EXPECT_EQ(judged({killed, killed}, needs).status, TestStatus::kFailed);
 }
 
-TEST(VerdictTest, WhoIsLateHasNotEndedByItself) {
+TEST(VerdictTest, ALateEndIsNotAnExpectedEnd) {
   RankFacts late = passed();
   late.was_late = true;
   late.is_done = false;
@@ -214,7 +212,7 @@ TEST(VerdictTest, WhoIsLateHasNotEndedByItself) {
   late.end = KilledBy{SIGKILL};
   const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
   EXPECT_EQ(judged({late}, needs).reason,
-            "rank 0 failed: was to end with signal SIGKILL (9), and it did not end by itself");
+            "rank 0 failed: expected signal SIGKILL (9), but it did not end on its own");
 }
 
 TEST(VerdictTest, AReasonIsOneLineOfBoundedLength) {
@@ -224,7 +222,7 @@ TEST(VerdictTest, AReasonIsOneLineOfBoundedLength) {
             "rank 0 failed: a_test.cc:7: Expected: " + std::string(150, 'x') + "…");
 }
 
-TEST(VerdictTest, WhatHappensBeforeAnExpectedEndCountsToo) {
+TEST(VerdictTest, FailuresBeforeAnExpectedEndCount) {
   const TestNeeds needs{.expected_ends = {{0, KilledBy{SIGKILL}}}};
   RankFacts facts{.end = KilledBy{SIGKILL}};
   facts.failures = failed(1).failures;
@@ -235,21 +233,21 @@ TEST(VerdictTest, WhatHappensBeforeAnExpectedEndCountsToo) {
   EXPECT_EQ(judged({facts}, needs).status, TestStatus::kFailed);
 }
 
-TEST(VerdictTest, AnExpectedExitIsOneBeforeTheTestIsOver) {
+TEST(VerdictTest, AnExpectedExitMustComeBeforeTheTestFinishes) {
   const TestNeeds needs{.expected_ends = {{0, ExitedWith{0}}}};
   EXPECT_EQ(judged({{.end = ExitedWith{0}}}, needs).status, TestStatus::kPassed);
   EXPECT_EQ(judged({passed()}, needs).reason,
-            "rank 0 failed: was to end with exit code 0, and its test came to its end before");
+            "rank 0 failed: expected exit code 0, but its test finished first");
 }
 
-TEST(VerdictTest, ARunThatIsEndedHasNoVerdict) {
+TEST(VerdictTest, AnInterruptedRunHasNoVerdict) {
   const auto result = judge({}, {hung(1), passed()}, /*interrupted=*/true);
   EXPECT_EQ(result.status, TestStatus::kInterrupted);
-  EXPECT_EQ(result.reason, "the run was ended before it was over");
-  EXPECT_EQ(result.ranks[0].failures.at(0).message, "was running when the run was ended");
+  EXPECT_EQ(result.reason, "the run was interrupted before the test ended");
+  EXPECT_EQ(result.ranks[0].failures.at(0).message, "was running when the run was interrupted");
 }
 
-TEST(VerdictTest, HowARankEndedIsToldWhereItIsOutOfTheOrdinary) {
+TEST(VerdictTest, ReportsUnusualEndsOfRanks) {
   const auto end_of = [](const RankFacts& facts) { return judged({facts}).ranks[0].end; };
   RankFacts crashes = passed(), exits = passed();
   crashes.end = KilledBy{SIGSEGV};
@@ -260,11 +258,11 @@ TEST(VerdictTest, HowARankEndedIsToldWhereItIsOutOfTheOrdinary) {
   EXPECT_EQ(end_of(passed()), "");
 }
 
-TEST(VerdictTest, WhoCouldNotBeEndedIsToldSo) {
+TEST(VerdictTest, ReportsRanksThatCouldNotBeKilled) {
   RankFacts stuck = hung(1);
   stuck.end.reset();
   EXPECT_EQ(judged({{.assertions = 3}}).reason, "timed out: rank 0 hung");
-  EXPECT_EQ(judged({stuck}).ranks[0].end, "could not be ended by distrun");
+  EXPECT_EQ(judged({stuck}).ranks[0].end, "could not be killed by distrun");
 }
 
 }  // namespace

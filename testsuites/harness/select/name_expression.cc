@@ -9,20 +9,20 @@ namespace distrun {
 
 namespace {
 
-constexpr int kDepthMax = 100;  // Each level takes stack.
+constexpr int kDepthMax = 100;  // Each level takes stack space.
 
 bool is_space(char letter) { return letter == ' ' || letter == '\t' || letter == '\n'; }
 
 }  // namespace
 
-// By recursive descent; `token_` is what comes next, empty at the end.
+// A recursive-descent parser.  `token_` is the next token, empty at the end.
 class NameExpressionParser {
  public:
   explicit NameExpressionParser(std::string_view text) : text_(text) { step(); }
 
   Result<NameExpression> parse() {
     auto expression = either(0);
-    if (expression && !token_.empty()) return wrong("'and', 'or' or the end is missing");
+    if (expression && !token_.empty()) return wrong("expected 'and', 'or' or the end");
     return expression;
   }
 
@@ -48,7 +48,7 @@ class NameExpressionParser {
     if (token_ == "not") return negated(depth);
     if (token_ == "(") return in_parentheses(depth);
     if (token_.empty() || token_ == ")" || token_ == "and" || token_ == "or") {
-      return wrong("a word, 'not' or '(' is missing");
+      return wrong("expected a word, 'not' or '('");
     }
     NameExpression word;
     word.word_ = ascii_lower(token_);
@@ -70,12 +70,12 @@ class NameExpressionParser {
     step();
     auto expression = either(depth + 1);
     if (!expression) return expression;
-    if (token_ != ")") return wrong("')' is missing");
+    if (token_ != ")") return wrong("expected ')'");
     step();
     return expression;
   }
 
-  // "a and b and c" becomes ((a and b) and c): as deep as it is long, so that has a bound too.
+  // "a and b and c" becomes ((a and b) and c), as deep as it is long, so length is bounded too.
   Result<NameExpression> joined(Kind kind, NameExpression& left,
                                 Result<NameExpression> (NameExpressionParser::*next)(int),
                                 int depth) {
@@ -104,13 +104,13 @@ class NameExpressionParser {
   Error wrong(std::string_view what) const {
     constexpr std::size_t kShown = 200;
     const std::string place =
-        token_.empty() ? "where it ends" : fmt::format("'{}'", printable(token_, kShown));
+        token_.empty() ? "the end" : fmt::format("'{}'", printable(token_, kShown));
     return {ErrorKind::kInvalidArgument,
             fmt::format("-k '{}': at {}, {}: {}", printable(text_, kShown), at_ + 1, place, what)};
   }
 
   std::string_view text_;
-  std::size_t at_ = 0;  // Of the token.
+  std::size_t at_ = 0;  // Where the token starts.
   std::string_view token_;
   int joints_ = 0;
 };

@@ -1,17 +1,17 @@
-// NameExpression is what `-k` takes: which ids are meant, by words that occur in them.
+// NameExpression is the argument of `-k`: it selects ids by the words they contain.
 //
 //     auto expression = NameExpression::parse("allreduce and not (cuda or sparse)");
 //     if (!expression) return expression.error();
 //     expression->matches("gloo.ProcessGroupGlooTest.test_allreduce_basics")   // true
 //
-// As pytest's -k:
+// The grammar is pytest's:
 //
 //     either := both { "or" both }
 //     both   := one { "and" one }
 //     one    := "not" one | "(" either ")" | WORD
 //
-// A WORD is everything up to a space or a parenthesis; it matches where it occurs in the id, large
-// or small letters alike.  Pure.
+// A WORD extends to the next space or parenthesis; it matches any id that contains it, ignoring
+// case.  Pure.
 #pragma once
 
 #include <string>
@@ -24,8 +24,8 @@ namespace distrun {
 
 class NameExpression {
  public:
-  // Fails with kInvalidArgument, and names the place: "-k 'a and': at 6, where it ends: a word,
-  // 'not' or '(' is missing".
+  // Fails with kInvalidArgument, naming the place: "-k 'a and': at 6, the end: expected a word,
+  // 'not' or '('".
   static Result<NameExpression> parse(std::string_view text);
 
   bool matches(std::string_view id) const;
@@ -35,12 +35,12 @@ class NameExpression {
 
   enum class Kind { kWord, kNot, kAnd, kOr };
 
-  // Of `id`, all of it in small letters.
+  // `id` is in lower case.
   bool holds_for(std::string_view id) const;
 
   Kind kind_ = Kind::kWord;
-  std::string word_;                   // In small letters.
-  std::vector<NameExpression> parts_;  // One of kNot, two of kAnd and kOr.
+  std::string word_;                   // In lower case.
+  std::vector<NameExpression> parts_;  // One for kNot, two for kAnd and kOr.
 };
 
 }  // namespace distrun

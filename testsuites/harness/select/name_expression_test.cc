@@ -14,18 +14,18 @@ std::string expression_problem(std::string_view expression) {
   return parsed ? "none" : parsed.error().message;
 }
 
-TEST(NameExpressionTest, AWordMatchesWhereItOccurs) {
+TEST(NameExpressionTest, AWordMatchesAnyIdThatContainsIt) {
   EXPECT_TRUE(matches("allreduce", "gloo.T.test_allreduce_basics"));
   EXPECT_TRUE(matches("T.test_all", "gloo.T.test_allreduce_basics"));
   EXPECT_FALSE(matches("gather", "gloo.T.test_allreduce_basics"));
 }
 
-TEST(NameExpressionTest, LargeAndSmallLettersAreAlike) {
+TEST(NameExpressionTest, IgnoresCase) {
   EXPECT_TRUE(matches("PROCESSGROUP", "gloo.ProcessGroupGlooTest.x"));
   EXPECT_TRUE(matches("processgroup", "gloo.ProcessGroupGlooTest.x"));
 }
 
-TEST(NameExpressionTest, AndBindsTighterThanOrAndNotTighterThanBoth) {
+TEST(NameExpressionTest, NotBindsTighterThanAndWhichBindsTighterThanOr) {
   EXPECT_TRUE(matches("a or b and c", "a"));
   EXPECT_FALSE(matches("(a or b) and c", "a"));
   EXPECT_TRUE(matches("b and c or a", "a"));
@@ -44,25 +44,25 @@ TEST(NameExpressionTest, ParenthesesNeedNoSpaces) {
   EXPECT_FALSE(matches("not(a)and(b or c)", "ac"));
 }
 
-TEST(NameExpressionTest, OperatorsAreWholeWordsInSmallLetters) {
+TEST(NameExpressionTest, OperatorsAreWholeLowerCaseWords) {
   EXPECT_TRUE(matches("android", "android"));
   EXPECT_TRUE(matches("nothing or origin", "origin"));
   EXPECT_EQ(expression_problem("a AND b"),
-            "-k 'a AND b': at 3, 'AND': 'and', 'or' or the end is missing");
+            "-k 'a AND b': at 3, 'AND': expected 'and', 'or' or the end");
 }
 
-TEST(NameExpressionTest, ErrorsNameThePlace) {
+TEST(NameExpressionTest, ErrorsNameTheColumn) {
   EXPECT_EQ(expression_problem("a and"),
-            "-k 'a and': at 6, where it ends: a word, 'not' or '(' is missing");
-  EXPECT_EQ(expression_problem("or a"), "-k 'or a': at 1, 'or': a word, 'not' or '(' is missing");
-  EXPECT_EQ(expression_problem("a b"), "-k 'a b': at 3, 'b': 'and', 'or' or the end is missing");
-  EXPECT_EQ(expression_problem("(a or b"), "-k '(a or b': at 8, where it ends: ')' is missing");
-  EXPECT_EQ(expression_problem("a)"), "-k 'a)': at 2, ')': 'and', 'or' or the end is missing");
-  EXPECT_EQ(expression_problem("()"), "-k '()': at 2, ')': a word, 'not' or '(' is missing");
-  EXPECT_EQ(expression_problem(""), "-k '': at 1, where it ends: a word, 'not' or '(' is missing");
+            "-k 'a and': at 6, the end: expected a word, 'not' or '('");
+  EXPECT_EQ(expression_problem("or a"), "-k 'or a': at 1, 'or': expected a word, 'not' or '('");
+  EXPECT_EQ(expression_problem("a b"), "-k 'a b': at 3, 'b': expected 'and', 'or' or the end");
+  EXPECT_EQ(expression_problem("(a or b"), "-k '(a or b': at 8, the end: expected ')'");
+  EXPECT_EQ(expression_problem("a)"), "-k 'a)': at 2, ')': expected 'and', 'or' or the end");
+  EXPECT_EQ(expression_problem("()"), "-k '()': at 2, ')': expected a word, 'not' or '('");
+  EXPECT_EQ(expression_problem(""), "-k '': at 1, the end: expected a word, 'not' or '('");
 }
 
-TEST(NameExpressionTest, DepthAndLengthHaveABound) {
+TEST(NameExpressionTest, BoundsDepthAndLength) {
   const auto times = [](std::size_t count, const std::string& text) {
     std::string all;
     for (std::size_t i = 0; i < count; ++i) all += text;

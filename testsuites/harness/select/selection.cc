@@ -27,7 +27,7 @@ bool means(std::string_view name, std::string_view id) {
          (id.size() == name.size() || id[name.size()] == '.' || name.ends_with('.'));
 }
 
-// What could have been named: suites, classes, ids; in the order of the list.
+// Every name that selects tests: suites, classes, ids, in the order of the list.
 std::vector<std::string_view> names_in(const std::vector<TestInfo>& tests) {
   std::vector<std::string_view> names;
   std::set<std::string_view> known;
@@ -42,7 +42,7 @@ std::vector<std::string_view> names_in(const std::vector<TestInfo>& tests) {
   return names;
 }
 
-// Small where `candidate` may have been meant: it holds the name, or is nearly spelt so.
+// Small if `candidate` contains the name or is spelt nearly the same; nullopt if far.
 std::optional<std::size_t> distance(const std::string& name, std::string_view candidate) {
   const std::string other = ascii_lower(candidate);
   if (other.find(name) != std::string::npos) return 0;
@@ -51,7 +51,7 @@ std::optional<std::size_t> distance(const std::string& name, std::string_view ca
   return far;
 }
 
-// The nearest; of as near ones the shortest, which mean the most.
+// The nearest names; among equally near ones the shortest, which select the most tests.
 std::vector<std::string_view> near_matches(std::string_view name,
                                            const std::vector<TestInfo>& tests) {
   constexpr std::size_t kShown = 3;
@@ -70,7 +70,7 @@ std::vector<std::string_view> near_matches(std::string_view name,
   return nearest;
 }
 
-// Some write "gloo.*", as in a shell, where "gloo" is enough.
+// "gloo.*", written as in a shell, means "gloo".
 std::string_view without_stars(std::string_view name) {
   const auto last = name.find_last_not_of(".*");
   return last == std::string_view::npos ? name : name.substr(0, last + 1);
@@ -85,7 +85,7 @@ std::vector<std::string_view> meant_by(std::string_view name, const std::vector<
 
 Error unknown(const std::string& name, const std::vector<TestInfo>& tests) {
   const auto near = meant_by(name, tests);
-  const std::string hint = near.empty() ? "--list shows what there is"
+  const std::string hint = near.empty() ? "--list shows all tests"
                                         : fmt::format("did you mean {}?", fmt::join(near, " or "));
   return wrong(fmt::format("no test is called '{}': {}", printable(name, kShownBytes), hint));
 }
@@ -113,7 +113,7 @@ std::uint64_t hash_of(std::string_view id) {
   return hash ^ (hash >> 33);
 }
 
-// The first filter that lets nothing through is told.
+// Keeps the first filter that leaves no test, as why_none.
 struct Sieve {
   SelectedTests selected;
 
@@ -124,7 +124,7 @@ struct Sieve {
     std::erase_if(tests, [&](const TestInfo& test) { return !means(test); });
     if (before == 0 || !tests.empty()) return;
     selected.why_none =
-        fmt::format("{} means none of {} test{}", filter, before, before == 1 ? "" : "s");
+        fmt::format("{} matches none of {} test{}", filter, before, before == 1 ? "" : "s");
   }
 };
 
@@ -135,7 +135,7 @@ Result<TestShard> parse_shard(std::string_view text) {
   const std::size_t slash = text.find('/');
   const auto context = fmt::format("--shard {}", printable(text, kShownBytes));
   if (slash == std::string_view::npos) {
-    return wrong(context + ": it is written I/N: the first of three is 1/3");
+    return wrong(context + ": expected I/N, for example 1/3");
   }
   const auto count = parse_number<int>(text.substr(slash + 1), 1, kCountMax);
   if (!count) return count.error().with_context(context);
@@ -151,7 +151,7 @@ int shard_of(std::string_view id, int count) {
 Result<SelectedTests> select_tests(std::vector<TestInfo> tests, const TestSelection& selection) {
   if (const auto kept = keep_named(tests, selection.names); !kept) return kept.error();
   Sieve sieve;
-  sieve.selected.why_none = tests.empty() ? "there is no test to choose" : "";
+  sieve.selected.why_none = tests.empty() ? "there are no tests" : "";
   sieve.selected.tests = std::move(tests);
   if (!selection.expression.empty()) {
     const auto expression = NameExpression::parse(selection.expression);

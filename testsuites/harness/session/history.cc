@@ -17,7 +17,7 @@ namespace {
 using std::chrono::microseconds;
 
 constexpr std::size_t kFileBytesMax = 16 * kMiB;
-// So that no sum of them overflows: a day.
+// A day, so that sums do not overflow.
 constexpr microseconds kTimeMax = std::chrono::hours(24);
 
 void add_time(PastTest& past, microseconds latest) {
@@ -102,7 +102,7 @@ std::string to_json(const History& history) {
 Result<History> parse_history(std::string_view text) {
   const auto wrong = [](const char* why) { return Error{ErrorKind::kInvalidArgument, why}; };
   const nlohmann::json document = nlohmann::json::parse(text, nullptr, /*allow_exceptions=*/false);
-  if (document.is_discarded()) return wrong("it is no JSON (cut off, perhaps)");
+  if (document.is_discarded()) return wrong("not JSON (is it truncated?)");
   const auto runs = document.is_object() ? document.find("runs") : document.end();
   const auto tests = document.is_object() ? document.find("tests") : document.end();
   if (runs == document.end() || !runs->is_number_integer() || tests == document.end() ||
@@ -110,7 +110,7 @@ Result<History> parse_history(std::string_view text) {
     return wrong("it has no \"runs\" or no \"tests\"");
   }
   History history;
-  // It only grows, so one that is close to the end is as wrong as one below zero.
+  // Run numbers only grow, so a value near the maximum is as wrong as a negative one.
   history.runs = runs->get<std::int64_t>();
   if (history.runs < 0 || history.runs > INT64_MAX / 2)
     return wrong("its \"runs\" is out of bounds");
@@ -123,7 +123,7 @@ Result<History> parse_history(std::string_view text) {
 HistoryFile read_history(const std::string& path) {
   const auto ignored = [](const Error& error) {
     return HistoryFile{{},
-                       fmt::format("the history of earlier runs is not used: {}", error.message)};
+                       fmt::format("the history of earlier runs is ignored: {}", error.message)};
   };
   const auto text = read_whole_file(path, kFileBytesMax);
   if (!text) return ignored(text.error());

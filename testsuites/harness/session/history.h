@@ -1,8 +1,8 @@
-// What earlier runs have taken, and which tests have failed and not passed since: for the order in
-// which tests are started, for the estimate of what is left, and for --failed.
+// Times and failures of tests in earlier runs, for the order of tests, the estimate of the time
+// left, and --failed.
 //
 //     auto [history, notice] = read_history(path);
-//     history.time_of("gloo.CommTest.test_sum")   // 35 ms, or nothing
+//     history.time_of("gloo.CommTest.test_sum")   // 35 ms, or nullopt
 //     history.failed()                            // ids
 //     …
 //     auto added = add_to_history(path, ended);   // at the end of a run
@@ -12,8 +12,8 @@
 //     {"runs": 12,
 //      "tests": {"gloo.CommTest.test_sum": {"time_us": 35000, "run": 12, "failed": true}}}
 //
-// It is worth little and may be removed at any time: what cannot be read counts as not there.  It
-// has a bound, too: tests that have not been run for the longest time are forgotten.
+// The file may be removed at any time; a file that cannot be read counts as missing.  Beyond
+// kTestsMax, the tests that have not run for longest are dropped.
 #pragma once
 
 #include <chrono>
@@ -30,10 +30,10 @@
 namespace distrun {
 
 struct PastTest {
-  // Of attempts that passed: a later one counts for three tenths, all before it for the rest.
+  // A moving average over passed attempts: the latest counts three tenths.
   std::optional<std::chrono::microseconds> time;
-  std::int64_t run = 0;  // The last one that it was part of, from 1.
-  bool failed = false;   // And has not passed since.
+  std::int64_t run = 0;  // The last run it was part of, from 1.
+  bool failed = false;   // It failed and has not passed since.
   friend bool operator==(const PastTest&, const PastTest&) = default;
 };
 
@@ -47,24 +47,24 @@ struct History {
   std::set<std::string> failed() const;
 };
 
-// With one run more.  A test that failed stays so until it passes, or skips itself; that it was not
-// selected, or skipped before it was started, changes nothing.  One that the run was to run, and
-// was ended before, has failed.  A run without tests is none.
+// Adds a run; one without tests changes nothing.  A failed test stays failed until it passes or
+// skips itself, not if it is deselected or skipped before its start.  A test that an interrupt
+// prevented or ended has failed.
 History updated(History history, const TestsEnded& ended);
 
-// Pure, as updated() is.  Fails with kInvalidArgument where `json` is no history; an entry that
-// makes no sense is passed over.
+// Pure, as is updated().  Fails with kInvalidArgument if `json` is not a history; invalid entries
+// are ignored.
 std::string to_json(const History& history);
 Result<History> parse_history(std::string_view json);
 
 struct HistoryFile {
   History history;
-  std::string notice;  // One line where there was a file that could not be used; else empty.
+  std::string notice;  // One line if the file could not be used, else empty.
 };
 HistoryFile read_history(const std::string& path);
 
-// Reads the file again, so that what another run has written meanwhile stays, updates and replaces
-// it.  Its folder is there.
+// Reads the file again, to keep what another run has written meanwhile, then replaces it.
+// REQUIRES: its folder exists.
 Result<void> add_to_history(const std::string& path, const TestsEnded& ended);
 
 }  // namespace distrun

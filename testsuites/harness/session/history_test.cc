@@ -47,19 +47,19 @@ TEST(HistoryTest, TimesAreAnExponentialAverage) {
   EXPECT_EQ(after({{took(100)}, {took(200)}, {took(130)}}).time_of(kId), milliseconds(130));
 }
 
-TEST(HistoryTest, ATimeIsBetweenNothingAndADay) {
+TEST(HistoryTest, ClampsTimesToADay) {
   EXPECT_EQ(after({{took(-1)}}).time_of(kId), milliseconds(0));
   EXPECT_EQ(after({{took(1'000'000'000)}}).time_of(kId), std::chrono::hours(24));
 }
 
-TEST(HistoryTest, OnlyAttemptsThatPassedCountForTheTime) {
+TEST(HistoryTest, OnlyPassedAttemptsCountForTheTime) {
   EXPECT_EQ(after({{took(100)}, {failed_test("test_x")}}).time_of(kId), milliseconds(100));
   EXPECT_EQ(after({{failed_test("test_x")}}).time_of(kId), std::nullopt);
   EXPECT_EQ(after({{flaky_test("test_x")}}).time_of(kId), milliseconds(123)) << "of the last one";
   EXPECT_EQ(after({{took(100)}, {skipped_test("test_x", "")}}).time_of(kId), milliseconds(100));
 }
 
-TEST(HistoryTest, WhatFailedStaysFailedUntilItPasses) {
+TEST(HistoryTest, AFailedTestStaysFailedUntilItPasses) {
   EXPECT_THAT(after({{failed_test("a"), took(1, "b")}}).failed(), ElementsAre("gloo.CommTest.a"));
   EXPECT_THAT(after({{failed_test("a")}, {took(1, "b")}, {failed_test("c")}}).failed(),
               ElementsAre("gloo.CommTest.a", "gloo.CommTest.c"));
@@ -67,7 +67,7 @@ TEST(HistoryTest, WhatFailedStaysFailedUntilItPasses) {
   EXPECT_THAT(after({{failed_test("a")}, {flaky_test("a")}}).failed(), IsEmpty());
 }
 
-TEST(HistoryTest, ASkipOfItsOwnEndsAFailureAndOneOfTheRunnersDoesNot) {
+TEST(HistoryTest, OnlyASkipByTheTestItselfEndsAFailure) {
   TestResult by_itself = skipped_test("a", "");
   by_itself.attempts = {{.status = TestStatus::kSkipped}};
   EXPECT_THAT(after({{failed_test("a")}, {by_itself}}).failed(), IsEmpty());
@@ -76,13 +76,13 @@ TEST(HistoryTest, ASkipOfItsOwnEndsAFailureAndOneOfTheRunnersDoesNot) {
   EXPECT_THAT(after({{skipped_test("a", "")}}).failed(), IsEmpty());
 }
 
-TEST(HistoryTest, ARunThatForgetsNothingMergesWhatEachRunHasSeen) {
+TEST(HistoryTest, MergesTheTestsOfAllRuns) {
   const History history = after({{took(100, "a")}, {took(50, "b")}});
   EXPECT_EQ(history.time_of("gloo.CommTest.a"), milliseconds(100));
   EXPECT_EQ(history.time_of("gloo.CommTest.b"), milliseconds(50));
 }
 
-TEST(HistoryTest, WhatWasNotRunToItsEndHasFailed) {
+TEST(HistoryTest, AnInterruptedTestHasFailed) {
   for (const bool started : {false, true}) {
     const History history =
         after({{took(1, "b")}, {interrupted("a", started), interrupted("b", started)}});
@@ -90,16 +90,16 @@ TEST(HistoryTest, WhatWasNotRunToItsEndHasFailed) {
   }
 }
 
-TEST(HistoryTest, OneFailureOfARepeatedTestIsEnough) {
+TEST(HistoryTest, OneFailedRepetitionIsAFailure) {
   EXPECT_THAT(after({{took(1), failed_test("test_x"), took(1)}}).failed(), ElementsAre(kId));
   EXPECT_THAT(after({{failed_test("test_x")}, {took(1), took(1)}}).failed(), IsEmpty());
 }
 
-TEST(HistoryTest, ARunWithoutTestsIsNone) {
+TEST(HistoryTest, ARunWithoutTestsChangesNothing) {
   EXPECT_THAT(after({{failed_test("test_x")}, {}}).failed(), ElementsAre(kId));
 }
 
-TEST(HistoryTest, TestsThatWereNotRunForTheLongestTimeAreForgotten) {
+TEST(HistoryTest, ForgetsTestsThatHaveNotRunForLongest) {
   std::vector<TestResult> most(History::kTestsMax - 1), two = {took(1, "new"), took(1, "newer")};
   for (std::size_t i = 0; i < most.size(); ++i) most[i].test.id = "s.C.t" + std::to_string(i);
   const History history = after({{took(1, "oldest")}, most, two});
@@ -109,7 +109,7 @@ TEST(HistoryTest, TestsThatWereNotRunForTheLongestTimeAreForgotten) {
   EXPECT_TRUE(history.tests.contains("gloo.CommTest.newer"));
 }
 
-TEST(HistoryJsonTest, IsWrittenAndReadAgain) {
+TEST(HistoryJsonTest, SurvivesWritingAndReading) {
   const History history = after({{took(100), failed_test("a")}, {failed_test("a")}});
   EXPECT_EQ(to_json(history), R"({
  "runs": 2,
@@ -131,11 +131,11 @@ TEST(HistoryJsonTest, IsWrittenAndReadAgain) {
   EXPECT_EQ(read.tests, history.tests);
 }
 
-TEST(HistoryJsonTest, AnIdMayBeAnyBytes) {
+TEST(HistoryJsonTest, AcceptsIdsOfAnyBytes) {
   EXPECT_TRUE(parse_history(to_json(after({{took(1, "\xff")}}))));
 }
 
-TEST(HistoryJsonTest, AnEntryThatMakesNoSenseIsPassedOver) {
+TEST(HistoryJsonTest, IgnoresInvalidEntries) {
   const History history = parse_history(R"({"runs": 3, "tests": {
       "a": 7, "a2": [], "a3": null, "b": {}, "c": {"run": 4}, "d": {"run": 0}, "e": {"run": "1"},
       "f": {"run": 1, "time_us": -1}, "g": {"run": 1, "time_us": 1e300, "failed": "yes"},
@@ -147,9 +147,9 @@ TEST(HistoryJsonTest, AnEntryThatMakesNoSenseIsPassedOver) {
   EXPECT_EQ(history.tests.at("h"), (PastTest{microseconds(5), 3, true}));
 }
 
-TEST(HistoryJsonTest, WhatIsNoHistoryIsAnError) {
+TEST(HistoryJsonTest, RejectsMalformedHistories) {
   const auto said = [](std::string_view json) { return parse_history(json).error().message; };
-  EXPECT_EQ(said(""), "it is no JSON (cut off, perhaps)");
+  EXPECT_EQ(said(""), "not JSON (is it truncated?)");
   for (const char* json : {"[]", "{}", R"({"runs": 1})", R"({"runs": 1.5, "tests": {}})",
                            R"({"runs": 1, "tests": []})"}) {
     EXPECT_EQ(said(json), "it has no \"runs\" or no \"tests\"") << json;
@@ -170,7 +170,7 @@ class HistoryFileTest : public ::testing::Test {
   std::string path_;
 };
 
-TEST_F(HistoryFileTest, RunsAddUpInTheFile) {
+TEST_F(HistoryFileTest, AddsRunsToTheFile) {
   EXPECT_EQ(read_history(path_).notice, "");
   ASSERT_TRUE(add_to_history(path_, {.results = {failed_test("a")}}).has_value());
   ASSERT_TRUE(add_to_history(path_, {.results = {took(5), failed_test("b")}}).has_value());
@@ -181,23 +181,23 @@ TEST_F(HistoryFileTest, RunsAddUpInTheFile) {
   EXPECT_THAT(history.failed(), ElementsAre("gloo.CommTest.a", "gloo.CommTest.b"));
 }
 
-TEST_F(HistoryFileTest, ABrokenFileIsAsNoneAndIsReplaced) {
+TEST_F(HistoryFileTest, ReplacesABrokenFile) {
   std::ofstream(path_) << "{\"runs\": 1, \"te";
   EXPECT_EQ(read_history(path_).history.runs, 0);
-  EXPECT_EQ(read_history(path_).notice, "the history of earlier runs is not used: " + path_ +
-                                            ": it is no JSON (cut off, perhaps)");
+  EXPECT_EQ(read_history(path_).notice,
+            "the history of earlier runs is ignored: " + path_ + ": not JSON (is it truncated?)");
   ASSERT_TRUE(add_to_history(path_, {.results = {took(5)}}).has_value());
   EXPECT_EQ(read_history(path_).notice, "");
   EXPECT_EQ(read_history(path_).history.runs, 1);
 }
 
-TEST_F(HistoryFileTest, WhatCannotBeReadIsTold) {
+TEST_F(HistoryFileTest, ReportsAnUnreadableFile) {
   std::filesystem::create_directory(path_);
   EXPECT_THAT(read_history(path_).notice,
-              StartsWith("the history of earlier runs is not used: " + path_));
+              StartsWith("the history of earlier runs is ignored: " + path_));
 }
 
-TEST_F(HistoryFileTest, WhatCannotBeWrittenIsAnError) {
+TEST_F(HistoryFileTest, FailsIfTheFileCannotBeWritten) {
   EXPECT_EQ(add_to_history(folder_ + "/no/x", {.results = {took(5)}}).error().message,
             "write " + folder_ + "/no/x: no such file or directory");
 }

@@ -14,8 +14,7 @@ std::vector<std::string> lines_about(const KilledProcesses& left, WasInterrupted
   }
   for (const LeakedProcess& one : left.survivors) {
     lines.push_back(
-        fmt::format("could not end a process: {} ({}) is stuck in the kernel, and still there",
-                    one.pid, one.name));
+        fmt::format("could not kill a process: {} ({}) is stuck in the kernel", one.pid, one.name));
   }
   return lines;
 }

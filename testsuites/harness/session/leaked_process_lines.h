@@ -1,10 +1,10 @@
-// What distrun says of leaked processes that it finds after the last test has ended.
+// The lines that distrun prints about leaked processes found after the last test.
 //
 //     const KilledProcesses left = kill_leaked_processes(30s);
 //     for (const std::string& line : lines_about(left, WasInterrupted::kNo)) …
 //
 //     "killed a process that tests leaked: 4711 (sleep)"
-//     "could not end a process: 4712 (cp) is stuck in the kernel, and still there"
+//     "could not kill a process: 4712 (cp) is stuck in the kernel"
 //
 // Pure.
 #pragma once
@@ -16,7 +16,7 @@
 
 namespace distrun {
 
-// Then tests have been ended in their midst, and what they had started is no fault of theirs.
+// After an interrupt, killed processes are not reported: their tests could not clean up.
 enum class WasInterrupted { kNo, kYes };
 
 std::vector<std::string> lines_about(const KilledProcesses& left, WasInterrupted interrupted);

@@ -22,17 +22,18 @@ int ranks_of(const TestNeeds& needs, const PlanOptions& options) {
 std::string reason_to_skip(const TestNeeds& needs, const PlanOptions& options) {
   const bool can_share = options.share_gpus && options.gpus > 0;
   if (needs.min_gpus > options.gpus && !can_share) {
-    return fmt::format("needs {} GPU{}, and there {} {}", needs.min_gpus,
+    return fmt::format("needs {} GPU{}; there {} {}", needs.min_gpus,
                        needs.min_gpus == 1 ? "" : "s", options.gpus == 1 ? "is" : "are",
                        options.gpus);
   }
   const auto& backends = needs.backends;
   if (!options.backend.empty() &&
       std::find(backends.begin(), backends.end(), options.backend) == backends.end()) {
-    return fmt::format("has no backend {}, but {}", options.backend, fmt::join(backends, ", "));
+    return fmt::format("does not support backend {}, only {}", options.backend,
+                       fmt::join(backends, ", "));
   }
   if (options.nproc > 0 && has_range(needs) && ranks_of(needs, options) != options.nproc) {
-    return fmt::format("has {} to {} ranks, and --nproc is {}", needs.ranks, needs.ranks_max,
+    return fmt::format("takes {} to {} ranks; --nproc is {}", needs.ranks, needs.ranks_max,
                        options.nproc);
   }
   return "";

@@ -18,7 +18,7 @@ PlannedTest planned(const TestNeeds& needs, const PlanOptions& options = {}) {
   return plan_tests({loaded("t", needs)}, options, {}).tests.at(0);
 }
 
-TEST(TestPlanTest, HasWhatTheTestNeeds) {
+TEST(TestPlanTest, TakesTheNeedsOfTheTest) {
   const auto plan = planned({.ranks = 4, .timeout = milliseconds(500)});
   EXPECT_EQ(plan.ranks, 4);
   EXPECT_EQ(plan.backend, "gloo");
@@ -29,52 +29,52 @@ TEST(TestPlanTest, HasWhatTheTestNeeds) {
   EXPECT_EQ(planned({}, {.timeout = seconds(5)}).timeout, seconds(5));
 }
 
-TEST(TestPlanTest, SkipsForWantOfGpus) {
-  EXPECT_EQ(planned({.min_gpus = 1}).skip_reason, "needs 1 GPU, and there are 0");
-  EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1}).skip_reason, "needs 2 GPUs, and there is 1");
+TEST(TestPlanTest, SkipsTestsThatNeedMoreGpus) {
+  EXPECT_EQ(planned({.min_gpus = 1}).skip_reason, "needs 1 GPU; there are 0");
+  EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1}).skip_reason, "needs 2 GPUs; there is 1");
   EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 2}).skip_reason, "");
   EXPECT_EQ(planned({.min_gpus = 2}, {.gpus = 1, .share_gpus = true}).skip_reason, "");
-  EXPECT_EQ(planned({.min_gpus = 1}, {.share_gpus = true}).skip_reason,
-            "needs 1 GPU, and there are 0");
+  EXPECT_EQ(planned({.min_gpus = 1}, {.share_gpus = true}).skip_reason, "needs 1 GPU; there are 0");
 }
 
-TEST(TestPlanTest, TakesAnotherBackendWhereTheTestHasIt) {
+TEST(TestPlanTest, SelectsABackendThatTheTestSupports) {
   const TestNeeds both{.backends = {"gloo", "fake"}};
   EXPECT_EQ(planned(both).backend, "gloo");
   EXPECT_EQ(planned(both, {.backend = "fake"}).backend, "fake");
   EXPECT_EQ(planned(both, {.backend = "fake"}).repeat_command,
             "distrun test --backend fake gloo.A.t");
-  EXPECT_EQ(planned({}, {.backend = "fake"}).skip_reason, "has no backend fake, but gloo");
+  EXPECT_EQ(planned({}, {.backend = "fake"}).skip_reason,
+            "does not support backend fake, only gloo");
 }
 
-TEST(TestPlanTest, ReplacesTheRanksOnlyWithinTheRange) {
+TEST(TestPlanTest, NprocAppliesOnlyWithinTheRange) {
   const TestNeeds range{.ranks = 2, .ranks_max = 8};
   EXPECT_EQ(planned(range).ranks, 2);
   EXPECT_EQ(planned(range, {.nproc = 5}).ranks, 5);
   EXPECT_EQ(planned(range, {.nproc = 5}).repeat_command, "distrun test --nproc 5 gloo.A.t");
   EXPECT_EQ(planned(range, {.nproc = 8}).skip_reason, "");
-  EXPECT_EQ(planned(range, {.nproc = 9}).skip_reason, "has 2 to 8 ranks, and --nproc is 9");
-  EXPECT_EQ(planned(range, {.nproc = 1}).skip_reason, "has 2 to 8 ranks, and --nproc is 1");
+  EXPECT_EQ(planned(range, {.nproc = 9}).skip_reason, "takes 2 to 8 ranks; --nproc is 9");
+  EXPECT_EQ(planned(range, {.nproc = 1}).skip_reason, "takes 2 to 8 ranks; --nproc is 1");
   EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).skip_reason, "");
   EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).ranks, 4);
   EXPECT_EQ(planned({.ranks = 4}, {.nproc = 5}).repeat_command, "distrun test gloo.A.t");
 }
 
-TEST(TestPlanTest, TheCommandNamesTheTestAndTheBinary) {
+TEST(TestPlanTest, RepeatCommandNamesTestAndBinary) {
   EXPECT_EQ(plan_tests({loaded("a b")}, {}, {}).tests.at(0).repeat_command,
             "distrun test 'gloo.A.a b'");
   EXPECT_EQ(planned({}, {.binaries = {"build/my tests"}}).repeat_command,
             "distrun test --binary 'build/my tests' gloo.A.t");
 }
 
-TEST(TestPlanTest, TheCommandHasWhatMayMatter) {
+TEST(TestPlanTest, RepeatCommandHasOptionsThatMatter) {
   EXPECT_EQ(planned({}, {.shuffle = true, .seed = 7}).repeat_command,
             "distrun test --seed 7 gloo.A.t");
   EXPECT_EQ(planned({}, {.fresh = true}).repeat_command, "distrun test --isolation exec gloo.A.t");
   EXPECT_EQ(planned({}, {.shuffle = true}).repeat_command, "distrun test gloo.A.t");
 }
 
-TEST(TestPlanTest, OfSeveralBinariesItsOwn) {
+TEST(TestPlanTest, RepeatCommandNamesOnlyTheTestsBinary) {
   const LoadedTest first = loaded("a");
   LoadedTest second = loaded("b");
   second.program = 1;
@@ -85,7 +85,7 @@ TEST(TestPlanTest, OfSeveralBinariesItsOwn) {
   EXPECT_EQ(plan.tests[1].repeat_command, "distrun test --binary two gloo.A.b");
 }
 
-TEST(TestPlanTest, RepeatsTheWholeList) {
+TEST(TestPlanTest, RepeatsTheWholeListInTurn) {
   const auto plan = plan_tests({loaded("a"), loaded("b")}, {.repeat = 2}, {});
   EXPECT_EQ(plan.tests.size(), 2u);
   ASSERT_EQ(plan.turns.size(), 4u);
@@ -95,7 +95,7 @@ TEST(TestPlanTest, RepeatsTheWholeList) {
   EXPECT_EQ(plan.turns[2].repetition, 1);
 }
 
-TEST(TestPlanTest, ASeedIsAnOrder) {
+TEST(TestPlanTest, TheSeedDeterminesTheOrder) {
   const std::vector<LoadedTest> tests = {loaded("a"), loaded("b")};
   const auto order = [&](std::uint64_t seed) {
     std::vector<std::pair<std::uint32_t, int>> turns;
@@ -108,7 +108,7 @@ TEST(TestPlanTest, ASeedIsAnOrder) {
   EXPECT_THAT(order(1), UnorderedElementsAreArray(order(2)));
 }
 
-TEST(TestPlanTest, AsManyRanksAtATimeAsTheLargestTestHasAtLeast) {
+TEST(TestPlanTest, AllowsAtLeastTheRanksOfTheLargestTest) {
   const std::vector<LoadedTest> tests = {loaded("a"), loaded("b", {.ranks = 32}),
                                          loaded("c", {.ranks = 64, .min_gpus = 1})};
   EXPECT_EQ(plan_tests(tests, {.cpus = 2}, {}).jobs, 32);
@@ -116,7 +116,7 @@ TEST(TestPlanTest, AsManyRanksAtATimeAsTheLargestTestHasAtLeast) {
   EXPECT_EQ(plan_tests(tests, {.jobs = 3}, {}).jobs, 3);
 }
 
-TEST(TestPlanTest, EarlierRunsTellHowLongATestTakes) {
+TEST(TestPlanTest, TakesExpectedTimesFromEarlierRuns) {
   History history;
   history.tests["gloo.A.t"].time = std::chrono::microseconds(1500);
   EXPECT_EQ(plan_tests({loaded("t")}, {}, history).tests.at(0).expected, milliseconds(2));

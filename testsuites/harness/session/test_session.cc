@@ -83,23 +83,23 @@ class Session {
     waiting_.expires_after(options_.hosts_patience);
     waiting_.async_wait([this](error_code error) {
       if (error) return;
-      tell(fmt::format("waiting for {} to say which tests there are",
-                       fmt::join(options_.runner.programs, " and ")));
+      tell(
+          fmt::format("waiting for the tests of {}", fmt::join(options_.runner.programs, " and ")));
     });
   }
 
-  // Of a program that the user has named.
+  // For a program that the user named.
   Error not_loaded(Error error) const {
     if (options_.plan.binaries.empty()) return error;
     if (!error.message.ends_with('\n')) error.message += ": ";
-    error.message += "is it a program of distributed tests? link distrun::testing_main";
+    error.message += "is it a test program? link distrun::testing_main";
     return error;
   }
 
-  // In the order in which they would begin.
+  // In the order in which they would start.
   static std::vector<TestInfo> in_order(const TestPlan& plan) {
     std::vector<TestInfo> tests;
-    std::set<std::uint32_t> listed;  // With --repeat, once.
+    std::set<std::uint32_t> listed;  // Once, even with --repeat.
     for (const TestPlan::Turn& turn : plan.turns) {
       if (listed.insert(turn.test).second) tests.push_back(plan.tests[turn.test].test);
     }
@@ -137,12 +137,12 @@ class Session {
       return Error{ErrorKind::kInvalidArgument, fmt::format("--rank-under {}: {}", rank, why)};
     };
     if (plan.turns.size() != 1) {
-      return refuse(fmt::format("it is for one test, and {} are selected", plan.turns.size()));
+      return refuse(fmt::format("select one test, not {}", plan.turns.size()));
     }
     const PlannedTest& test = plan.tests.front();
     if (!test.skip_reason.empty()) return refuse("the test is skipped: " + test.skip_reason);
     if (rank < test.ranks) return {};
-    return refuse(fmt::format("{} has the ranks 0 to {}", test.test.id, test.ranks - 1));
+    return refuse(fmt::format("{} has ranks 0 to {}", test.test.id, test.ranks - 1));
   }
 
   Result<std::vector<LoadedTest>> choose(const std::vector<LoadedTest>& loaded) {
@@ -167,14 +167,14 @@ class Session {
   void tell_why_none(const SelectedTests& selected, const TestSelection& selection) const {
     if (!selected.tests.empty()) return;
     if (selection.ids && selection.ids->empty()) {
-      tell(history_.runs == 0 ? "--failed: nothing is known of earlier runs"
-                              : "--failed: no test has failed in the last runs");
+      tell(history_.runs == 0 ? "--failed: no earlier run is recorded"
+                              : "--failed: no test failed in earlier runs");
     } else if (!selected.why_none.empty()) {
       tell(selected.why_none);
     }
   }
 
-  // Where the times of all are known.
+  // If the times of all tests are known.
   std::optional<std::chrono::milliseconds> estimate(const TestPlan& plan) const {
     std::chrono::milliseconds work{0};
     for (const PlannedTest& one : plan.tests) {
@@ -198,7 +198,7 @@ class Session {
     } else if (summary.failed > 0) {
       status_ = kExitTestFailed;
     }
-    ::signal(SIGPIPE, SIG_IGN);  // A reader that is gone and a full disk are told as errors.
+    ::signal(SIGPIPE, SIG_IGN);  // A closed pipe and a full disk become errors.
     ::signal(SIGXFSZ, SIG_IGN);
     if (!options_.history.empty()) {
       if (const auto added = add_to_history(options_.history, ended); !added) {
@@ -236,12 +236,12 @@ class Session {
     ::pthread_sigmask(SIG_SETMASK, &context_.lifeline.blocked, nullptr);
   }
 
-  // The first one ends the tests that run, and all is told; the second ends the run.
+  // The first signal ends the running tests and reports them; the second ends the run.
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
       if (signal == SIGTSTP || signal == SIGWINCH) {
-        signal == SIGTSTP ? pause() : console_.resize(context_.columns());
+        signal == SIGTSTP ? suspend() : console_.resize(context_.columns());
         return wait_for_signal();
       }
       if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
@@ -250,11 +250,11 @@ class Session {
     });
   }
 
-  // Until the guard, who waits for this, or somebody else continues it.
-  void pause() {
-    runner_->pause([this] {
+  // Stops until the guard, which waits for this, or another process sends SIGCONT.
+  void suspend() {
+    runner_->suspend([this] {
       ::raise(kSelfStop);
-      runner_->resume();
+      runner_->continue_run();
     });
   }
 
@@ -266,7 +266,7 @@ class Session {
     });
   }
 
-  // Ages grow on a terminal.
+  // Updates the ages of tests on a terminal.
   void tick() {
     if (!options_.console.terminal) return;
     console_.tick(std::chrono::steady_clock::now());

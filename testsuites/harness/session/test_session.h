@@ -1,11 +1,10 @@
-// A run of tests from its beginning to its end, in the process behind the guard: hosts are loaded,
-// tests chosen, run, and told of.
+// One run of tests, from loading hosts to reporting results, in the guard's child process.
 //
 //     const auto outcome = run_test_session(options, context);
-//     if (!outcome) … nothing was run …
+//     if (!outcome) … no test ran …
 //     return outcome->status;
 //
-// Threads: requires one, and no children.
+// Threads: requires a process with one thread and no children.
 #pragma once
 
 #include <chrono>
@@ -28,34 +27,33 @@ struct TestSessionOptions {
   TestSelection selection;
   PlanOptions plan;
   Console::Options console;
-  bool only_failed = false;  // Of the last run.
-  bool list = false;         // Nothing is run.
+  bool only_failed = false;  // Only tests that failed in earlier runs.
+  bool list = false;         // List the tests, run none.
   bool list_as_json = false;
   std::string json, junit;  // Files to write; empty for none.
   std::string history;      // The file; empty for none.
   std::vector<int> end_signals;
-  // Then it is told that hosts have yet to say what tests they have.
+  // After this time, it prints that hosts have not listed their tests yet.
   std::chrono::milliseconds hosts_patience = std::chrono::seconds(10);
 };
 
 struct TestSessionContext {
   GuardLifeline lifeline;
   std::string host;
-  std::function<void(std::string_view)> out;  // Console and lists.
-  std::function<void(std::string_view)> err;  // What went wrong beside the tests.
-  std::function<int()> columns;               // Of the terminal, if there is one, as it is now.
+  std::function<void(std::string_view)> out;  // For console and lists.
+  std::function<void(std::string_view)> err;  // For problems other than failed tests.
+  std::function<int()> columns;               // The terminal's current width.
 };
 
-// 0 all passed, 1 one failed, 4 no test ran, 128 + a signal that ended it.
+// 0: all passed, 1: a test failed, 4: no test ran, 128 + N: signal N ended the run.
 struct TestSessionEnd {
   int status = 0;
 };
 
 inline constexpr int kExitTestFailed = 1, kExitNoTestRan = 4;
 
-// Fails with kInvalidArgument where the selection means no test, or a file of results could not be
-// written, which is seen before anything is started; else where hosts do not start, or the files of
-// results could not be written in the end.
+// Fails with kInvalidArgument if the selection matches no test or, before anything starts, if a
+// result file cannot be written.  Also fails if hosts do not start, or writing results fails.
 Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
                                         const TestSessionContext& context);
 

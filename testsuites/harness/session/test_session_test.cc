@@ -1,4 +1,4 @@
-// A run of tests from its beginning to its end, by hosts of fake_test_host.cc.
+// A whole run of tests, with hosts of fake_test_host.cc.
 #include "testsuites/harness/session/test_session.h"
 
 #include <csignal>
@@ -30,7 +30,7 @@ class TestSessionTest : public testing::FakeHostFixture {
     options_.end_signals = {SIGINT, SIGTERM, SIGHUP};
   }
 
-  // Those tests, each by its last part.
+  // Selects tests by the last part of their ids.
   Result<TestSessionEnd> run(const std::vector<std::string>& tests) {
     options_.selection.names.clear();
     for (const std::string& test : tests) options_.selection.names.push_back("fake.Rank." + test);
@@ -68,7 +68,7 @@ class TestSessionTest : public testing::FakeHostFixture {
     std::ofstream(options_.history) << R"({"runs": 1, "tests": {)" << tests << "}}";
   }
 
-  // When the tests begin.
+  // Raises them when the tests start.
   void raise_at_the_beginning(std::initializer_list<int> signals) {
     on_out_ = [all = std::vector<int>(signals)](std::string_view text) {
       if (!text.starts_with("running ")) return;
@@ -83,7 +83,7 @@ class TestSessionTest : public testing::FakeHostFixture {
   std::function<void()> on_err_;
 };
 
-TEST_F(TestSessionTest, TheStatusSaysHowItWent) {
+TEST_F(TestSessionTest, StatusTellsTheResult) {
   EXPECT_EQ(status_of({"passes"}), 0);
   EXPECT_EQ(status_of({"passes", "skips"}), 0);
   EXPECT_EQ(status_of({"passes", "fails"}), 1);
@@ -92,7 +92,7 @@ TEST_F(TestSessionTest, TheStatusSaysHowItWent) {
   EXPECT_EQ(err_, "");
 }
 
-TEST_F(TestSessionTest, AnIdIsThatOfOneTest) {
+TEST_F(TestSessionTest, IdsMustBeUnique) {
   options_.runner.programs = {FAKE_TEST_HOST, FAKE_TEST_HOST};
   const auto end = run({});
   ASSERT_FALSE(end);
@@ -100,33 +100,32 @@ TEST_F(TestSessionTest, AnIdIsThatOfOneTest) {
   EXPECT_THAT(end.error().message, StartsWith("two tests have the id fake.Rank."));
 }
 
-TEST_F(TestSessionTest, AHostThatIsNoneIsAnError) {
+TEST_F(TestSessionTest, FailsIfAProgramIsNotATestHost) {
   options_.runner.programs = {"/bin/true"};
   EXPECT_EQ(error_of({}), "the test host /bin/true is lost: it ended: exit code 0");
 }
 
-TEST_F(TestSessionTest, AProgramThatTheUserHasNamedIsAskedWhetherItHasTests) {
+TEST_F(TestSessionTest, SuggestsTestingMainForAProgramTheUserNamed) {
   options_.runner.programs = options_.plan.binaries = {"/bin/true"};
   EXPECT_EQ(error_of({}),
-            "the test host /bin/true is lost: it ended: exit code 0: is it a program of "
-            "distributed tests? link distrun::testing_main");
+            "the test host /bin/true is lost: it ended: exit code 0: is it a test program? "
+            "link distrun::testing_main");
   options_.runner.programs = {host("prints_and_ends")};
-  EXPECT_THAT(error_of({}),
-              EndsWith(": exit code 3\nno memory left\nis it a program of distributed "
-                       "tests? link distrun::testing_main"));
+  EXPECT_THAT(
+      error_of({}),
+      EndsWith(": exit code 3\nno memory left\nis it a test program? link distrun::testing_main"));
 }
 
-TEST_F(TestSessionTest, WhoIsWaitedForIsTold) {
+TEST_F(TestSessionTest, NamesTheHostItWaitsFor) {
   options_.runner.programs = {host("says_nothing")};
   options_.runner.host_timeout = seconds(20);
   options_.hosts_patience = std::chrono::milliseconds(1);
   on_err_ = [] { ::raise(SIGTERM); };
   EXPECT_EQ(status_of({}), 128 + SIGTERM);
-  EXPECT_EQ(err_, "distrun test: waiting for " + options_.runner.programs[0] +
-                      " to say which tests there are\n");
+  EXPECT_EQ(err_, "distrun test: waiting for the tests of " + options_.runner.programs[0] + "\n");
 }
 
-TEST_F(TestSessionTest, AListIsInTheOrderInWhichTestsWouldBegin) {
+TEST_F(TestSessionTest, ListsTestsInTheOrderOfExecution) {
   options_.list = options_.plan.shuffle = true;
   options_.plan.jobs = 1;
   options_.plan.repeat = 3;
@@ -141,7 +140,7 @@ TEST_F(TestSessionTest, AListIsInTheOrderInWhichTestsWouldBegin) {
   EXPECT_GT(orders.size(), 1U);
 }
 
-TEST_F(TestSessionTest, ResultsReplaceWhatWasInTheirFiles) {
+TEST_F(TestSessionTest, ResultsReplaceOldFiles) {
   options_.json = file("json");
   options_.junit = file("junit");
   std::ofstream(options_.json) << std::string(100'000, 'x');
@@ -157,11 +156,11 @@ TEST_F(TestSessionTest, ResultsThatCannotBeWrittenAreAnError) {
   EXPECT_EQ(error_of({"passes"}), "write " + options_.json + ": no such file or directory");
 }
 
-TEST_F(TestSessionTest, AHistoryThatCannotBeReadOrWrittenIsToldAndThatIsAll) {
+TEST_F(TestSessionTest, AnUnusableHistoryOnlyPrintsANotice) {
   options_.history = file("history");
   std::ofstream(options_.history) << "{";
   EXPECT_EQ(status_of({"passes"}), 0);
-  EXPECT_THAT(err_, StartsWith("distrun test: the history of earlier runs is not used: "));
+  EXPECT_THAT(err_, StartsWith("distrun test: the history of earlier runs is ignored: "));
   err_.clear();
   EXPECT_EQ(status_of({"passes"}), 0);
   EXPECT_EQ(err_, "") << "it has been replaced";
@@ -170,28 +169,28 @@ TEST_F(TestSessionTest, AHistoryThatCannotBeReadOrWrittenIsToldAndThatIsAll) {
   EXPECT_THAT(err_, StartsWith("distrun test: write " + options_.history));
 }
 
-TEST_F(TestSessionTest, ASignalEndsWhatRunsAndAllIsTold) {
+TEST_F(TestSessionTest, ASignalEndsTestsAndPrintsTheSummary) {
   raise_at_the_beginning({SIGTERM});
   EXPECT_EQ(status_of({"hangs_for_ever"}), 128 + SIGTERM);
   EXPECT_THAT(out_, EndsWith("\n0 passed, 1 failed, 0 skipped\n"));
 }
 
-TEST_F(TestSessionTest, ASecondOneEndsTheRun) {
+TEST_F(TestSessionTest, ASecondSignalEndsTheRun) {
   raise_at_the_beginning({SIGTERM, SIGINT});
   EXPECT_EQ(status_of({"hangs_for_ever"}), 128 + SIGINT);
   EXPECT_THAT(out_, Not(HasSubstr("passed")));
   EXPECT_FALSE(has_children());
 }
 
-TEST_F(TestSessionTest, OneThatIsIgnoredStaysSo) {
+TEST_F(TestSessionTest, KeepsIgnoringIgnoredSignals) {
   ::signal(SIGHUP, SIG_IGN);
   raise_at_the_beginning({SIGHUP});
   EXPECT_EQ(status_of({"passes"}), 0);
   ::signal(SIGHUP, SIG_DFL);
 }
 
-// It has come before anything was caught.
-TEST_F(TestSessionTest, OneEndsItAlsoBeforeTheTestsAreKnown) {
+// The signal came before the session caught any.
+TEST_F(TestSessionTest, ASignalEndsTheRunBeforeTestsAreKnown) {
   options_.runner.programs = {host("says_nothing")};
   options_.runner.host_timeout = seconds(20);
   sigset_t term;
@@ -215,20 +214,20 @@ TEST_F(TestSessionTest, TheEndOfTheGuardEndsTheRun) {
   EXPECT_FALSE(has_children());
 }
 
-TEST_F(TestSessionTest, WhatTestsLeaveBehindIsEndedAndAFailure) {
+TEST_F(TestSessionTest, KillsLeakedProcessesAndFails) {
   EXPECT_EQ(status_of({"leaves_a_process_that_is_not_found"}), 1);
   EXPECT_THAT(out_, EndsWith("\n1 passed, 0 failed, 0 skipped\n"));
   EXPECT_THAT(err_, StartsWith("distrun test: killed a process that tests leaked: "));
   EXPECT_FALSE(has_children());
 }
 
-TEST_F(TestSessionTest, WhatTheyHadNoTimeToEndIsNoNews) {
+TEST_F(TestSessionTest, DoesNotReportLeakedProcessesAfterAnInterrupt) {
   EXPECT_EQ(status_of({"leaves_a_process_and_interrupts"}), 128 + SIGTERM);
   EXPECT_EQ(err_, "");
   EXPECT_FALSE(has_children());
 }
 
-TEST_F(TestSessionTest, ThereAreDescriptorsForManyRanks) {
+TEST_F(TestSessionTest, RaisesTheDescriptorLimitForManyRanks) {
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
   const rlimit few{64, before.rlim_max};
@@ -239,7 +238,7 @@ TEST_F(TestSessionTest, ThereAreDescriptorsForManyRanks) {
   ::setrlimit(RLIMIT_NOFILE, &before);
 }
 
-TEST_F(TestSessionTest, TheTimeThatIsLeftIsToldWhereItIsKnown) {
+TEST_F(TestSessionTest, ShowsTheTimeLeftIfKnown) {
   options_.console = {.terminal = true, .columns = 200};
   options_.plan.jobs = 1;
   write_times(R"("fake.Rank.passes": {"run": 1, "time_us": 200000000})");
@@ -251,7 +250,7 @@ TEST_F(TestSessionTest, TheTimeThatIsLeftIsToldWhereItIsKnown) {
   EXPECT_THAT(out_, Not(HasSubstr("left")));
 }
 
-TEST_F(TestSessionTest, OnATerminalTheAgeOfATestGrows) {
+TEST_F(TestSessionTest, UpdatesAgesOnATerminal) {
   options_.console = {.terminal = true, .columns = 200};
   options_.plan.timeout = seconds(20);
   on_out_ = [](std::string_view text) {

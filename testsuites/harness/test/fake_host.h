@@ -1,4 +1,4 @@
-// For tests: the runner on the ranks of fake_ranks.h, by hosts of fake_test_host.cc.
+// For tests: runs the ranks of fake_ranks.h with hosts of fake_test_host.cc.
 #pragma once
 
 #include <cstdlib>
@@ -18,7 +18,7 @@ namespace distrun::testing {
 
 inline std::string name_in(const std::string& id) { return id.substr(id.rfind('.') + 1); }
 
-// "passes passed", "fails failed 2" where there were two attempts.
+// "passes passed"; "fails failed 2" after two attempts.
 inline std::vector<std::string> texts(const std::vector<TestResult>& results) {
   std::vector<std::string> all;
   for (const TestResult& result : results) {
@@ -28,7 +28,7 @@ inline std::vector<std::string> texts(const std::vector<TestResult>& results) {
   return all;
 }
 
-// Where a rank or a host waits until the test lets it go: wait_at(name).
+// A rank or a host waits here, with wait_at(name), until the test lets it go.
 class WaitingPlace {
  public:
   WaitingPlace(const std::string& folder, const std::string& name) {
@@ -37,7 +37,7 @@ class WaitingPlace {
     pipe_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   }
 
-  // Who waits, or comes first.
+  // Lets the process go that waits, or the next to come.
   void let_one_go() const { EXPECT_EQ(::write(pipe_.get(), "!", 1), 1); }
 
  private:
@@ -50,7 +50,7 @@ class FakeHostFixture : public RunnerFixture {
     ::setenv("FAKE_FOLDER", hosts_.path().c_str(), 1);
   }
 
-  // The host under a name by which it misbehaves.
+  // The host under a name that makes it misbehave.
   std::string host(const std::string& name) const {
     const std::string path = hosts_.path() + "/" + name;
     std::filesystem::create_symlink(FAKE_TEST_HOST, path);
@@ -63,7 +63,7 @@ class FakeHostFixture : public RunnerFixture {
     return its;
   }
 
-  // The tests of that name, in that order; "passes@1" is that of the second program.
+  // The tests of those names, in that order; "passes@1" is the second program's.
   Choose the(const std::vector<std::string>& names) const {
     return [this, names](const std::vector<LoadedTest>& tests) {
       std::vector<PlannedTest> plan;

@@ -58,7 +58,7 @@ class Rank {
   int result_;
 };
 
-// Where it returns, the rank ends with code 0.
+// If it returns, the rank exits with code 0.
 using Behaviour = void (*)(const Rank& rank);
 
 void tells_its_variables(const Rank& rank) {
@@ -86,7 +86,7 @@ void is_killed_while_it_tells(const Rank& rank) {
   ::raise(SIGKILL);
 }
 
-// Rank 1 fails, and the others say where they are when they are asked.
+// Rank 1 fails; the others answer the question where they stand.
 void hangs_and_says_where(const Rank& rank) {
   if (rank.is_second()) return rank.fails();
   sigset_t asked;
@@ -95,7 +95,7 @@ void hangs_and_says_where(const Rank& rank) {
   for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n"});
 }
 
-// As one that sleeps in a call that a signal ends.
+// Like a rank that sleeps in a call that a signal interrupts.
 void passes_when_asked(const Rank& rank) {
   sigset_t asked;
   ::sigemptyset(&asked);
@@ -110,7 +110,7 @@ void fails_when_asked(const Rank& rank) {
   rank.fails();
 }
 
-// Or do not.
+// The others do not answer.
 void hangs_silently(const Rank& rank) {
   if (rank.is_second()) return rank.fails();
   wait_for_ever();
@@ -135,7 +135,7 @@ void leaves_a_process_that_is_not_found(const Rank& rank) {
   wait_for_ever();
 }
 
-// Which is the runner's to reap: this one prints its pid, and does not wait for it.
+// The runner must reap the child: this process prints its pid and does not wait for it.
 void leaves_a_process_that_ends(const Rank& rank) {
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -152,12 +152,12 @@ void leaves_a_process_and_interrupts(const Rank&) {
   wait_for_ever();
 }
 
-// More than the pipe holds: when this returns, the runner has read the first of it.
+// Sends more than the pipe holds: when this returns, the runner has read some of it.
 void fail_until_it_is_noted(const Rank& rank) {
   for (int i = 0; i < 2000; ++i) rank.fails();
 }
 
-// Rank 1 fails first, and ends last.
+// Rank 1 fails first and ends last.
 void fails_first_and_hangs(const Rank& rank) {
   if (rank.is_second()) {
     fail_until_it_is_noted(rank);
@@ -169,7 +169,7 @@ void fails_first_and_hangs(const Rank& rank) {
   rank.is_done();
 }
 
-// Rank 0 fails first, and rank 1 without a word.
+// Rank 0 fails first; rank 1 dies without a report.
 void is_killed_when_another_has_failed(const Rank& rank) {
   if (rank.is_second()) {
     wait_at("another");
@@ -186,7 +186,7 @@ void wait_for_end_of(pid_t pid) {
   if (pidfd && ::poll(&ended, 1, 60'000) != 1) ::_exit(125);
 }
 
-// Nothing else is wrong with rank 0, and it has ended when rank 1 fails.
+// Rank 0 does nothing else wrong and has ended when rank 1 fails.
 void leaves_its_output_open_until_another_fails(const Rank& rank) {
   const std::string file = variable(kTestFolderVariable) + "/pid";
   if (!rank.is_second()) {
@@ -263,7 +263,7 @@ void lets_another_go(const Rank& rank) {
   rank.is_done();
 }
 
-// Says that it is there, and holds that place for as long as it lives.
+// Reports that it runs, and holds the place until it exits.
 void holds_a_place(const Rank&) {
   const UniqueFd pipe(::open(path_of("held").c_str(), O_WRONLY | O_CLOEXEC));
   if (::write(pipe.get(), "!", 1) != 1) ::_exit(125);

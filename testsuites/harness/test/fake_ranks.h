@@ -1,24 +1,24 @@
-// The tests of fake_test_host.cc: their ranks misbehave, each test's as its name says.
+// The tests of fake_test_host.cc, whose ranks misbehave as their names say.
 #pragma once
 
 #include <string>
 
 namespace distrun::fake {
 
-// As a test host tells it: "fake.Rank.passes", …
+// The list that a test host sends: "fake.Rank.passes", …
 std::string test_list();
 
-// Runs a rank of that test, which tells of itself through the descriptor `result`.
+// Runs a rank of that test, which reports through the descriptor `result`.
 [[noreturn]] void run_rank(const std::string& id, int result);
 
 [[noreturn]] void wait_for_ever();
 
-// Places are shared by all who have the same FAKE_FOLDER.  Until the test, or another process, lets
-// one go:
+// Processes with the same FAKE_FOLDER share places.  Waits until another process calls
+// let_one_go().
 void wait_at(const std::string& place);
 void let_one_go(const std::string& place);
 
-// Whether this process is the first to come there.
+// Whether this process is the first to reach the place.
 bool is_first_at(const std::string& place);
 
 }  // namespace distrun::fake

@@ -1,11 +1,11 @@
-// A test host for the runner's tests, without LibTorch.  It has the tests of fake_ranks.h, and
-// misbehaves itself as the name by which it is called says:
+// A test host without LibTorch, for tests of the runner.  It has the tests of fake_ranks.h and
+// misbehaves as its name says:
 //
 //     ln -s fake_test_host refuses
 //
-// Its ranks have no parent-death signal as soon as the runner knows of them: whatever becomes of
-// them is its doing.  They do not write their mark over the host's, unless that says all ends
-// twice: what they leak is not found.
+// Its ranks lose their parent-death signal once the runner knows them, so only the runner ends
+// them.  They do not overwrite the host's mark, except under `says_ends_twice`, so processes they
+// leak are not found.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +43,7 @@ class Host {
       for (const Child& child : children_) waits.push_back({child.pidfd.get(), POLLIN, 0});
       ::poll(waits.data(), waits.size(), -1);
       if (waits[0].revents != 0) take_request();
-      // Who has begun first is told first, where several have ended.
+      // If several have ended, reports the oldest first.
       for (std::size_t i = 1, reaped = 0; i < waits.size(); ++i) {
         if (waits[i].revents != 0) reap(i - 1 - reaped++);
       }
@@ -84,7 +84,7 @@ class Host {
     if (name_ == "waits_before_it_reads") wait_at("host");
   }
 
-  // More than any packet has.
+  // A packet above the limit.
   static void say_too_much() {
     const std::string much(kPacketBytesMax + 1, 'x');
     if (::send(STDIN_FILENO, much.data(), much.size(), 0) < 0) ::_exit(125);
@@ -139,7 +139,7 @@ class Host {
     if (child == 0) {
       if (!die_with_parent(host)) ::_exit(125);
       to.reset();
-      char byte = 0;  // The runner knows of it then, and can end it whatever becomes of this one.
+      char byte = 0;  // By now the runner knows this rank and can kill it.
       if (::read(from.get(), &byte, 1) != 1) ::_exit(125);
       ::prctl(PR_SET_PDEATHSIG, 0);
       ::setpgid(0, 0);
@@ -182,7 +182,7 @@ class Host {
 }  // namespace distrun::fake
 
 int main(int, char** argv) {
-  // For the ranks, that they can be asked from their first instruction on.
+  // So that ranks can be asked from their first instruction.
   sigset_t asked;
   ::sigemptyset(&asked);
   ::sigaddset(&asked, distrun::where_signal());

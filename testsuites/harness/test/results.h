@@ -1,4 +1,4 @@
-// For the reporters' tests: a run in which much has gone wrong.
+// For tests of reporters: results of every kind.
 #pragma once
 
 #include <utility>

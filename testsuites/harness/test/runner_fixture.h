@@ -1,4 +1,4 @@
-// For tests of the runner: tests of real programs are run, and what it tells is kept.
+// For tests of the runner: runs tests of real programs and keeps their results.
 //
 //     class MyTest : public testing::RunnerFixture {
 //      protected:
@@ -6,7 +6,7 @@
 //     };
 //     TEST_F(MyTest, …) { EXPECT_EQ(run_one("Well.test_passes").status, TestStatus::kPassed); }
 //
-// A process that the run leaks is a failure of the test.
+// The test fails if the run leaks a process.
 #pragma once
 
 #include <functional>
@@ -36,7 +36,7 @@ class RunnerFixture : public ::testing::Test {
             .jobs = 4};
   }
 
-  // The tests whose ids begin with the prefix and `which`.
+  // The tests whose ids start with the prefix and `which`.
   std::vector<PlannedTest> plan(const std::vector<LoadedTest>& tests, const std::string& which) {
     std::vector<PlannedTest> plan;
     for (const LoadedTest& loaded : tests) {
@@ -92,7 +92,7 @@ class RunnerFixture : public ::testing::Test {
     return results.empty() ? TestResult{} : results[0];
   }
 
-  // Why tests could not be loaded.
+  // Why the tests could not be loaded.
   std::string problem_of(const TestRunner::Options& options) const {
     boost::asio::io_context io;
     TestRunner runner(io, options, [](const TestEvent&) {});
@@ -112,7 +112,7 @@ class RunnerFixture : public ::testing::Test {
   std::vector<std::string> notices_;
   TestsSummary summary_;
   std::function<void(TestRunner&, const TestEvent&)> on_event_;
-  std::function<void()> hosts_are_started_;  // And nobody has looked what they say.
+  std::function<void()> hosts_are_started_;  // Before the loop runs.
 
  private:
   const std::string program_, prefix_;

@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/run_pause.h"
+#include "testsuites/harness/run/run_suspension.h"
 
 #include <utility>
 
@@ -8,13 +8,13 @@ namespace distrun {
 
 namespace asio = boost::asio;
 
-RunPause::RunPause(asio::io_context& io, std::function<bool()> all_are_known,
-                   std::chrono::milliseconds timeout)
+RunSuspension::RunSuspension(asio::io_context& io, std::function<bool()> all_are_known,
+                             std::chrono::milliseconds timeout)
     : io_(io), all_are_known_(std::move(all_are_known)), timeout_(timeout), timer_(io) {}
 
-void RunPause::begin(std::function<void()> on_paused) {
+void RunSuspension::begin(std::function<void()> on_suspended) {
   is_on_ = true;
-  on_paused_ = std::move(on_paused);
+  on_suspended_ = std::move(on_suspended);
   asio::post(io_, [weak = weak_from_this()] {
     if (const auto self = weak.lock()) self->look();
   });
@@ -25,21 +25,21 @@ void RunPause::begin(std::function<void()> on_paused) {
   });
 }
 
-void RunPause::look() {
-  if (on_paused_ && all_are_known_()) tell();
+void RunSuspension::look() {
+  if (on_suspended_ && all_are_known_()) tell();
 }
 
-void RunPause::end() {
+void RunSuspension::end() {
   is_on_ = false;
-  on_paused_ = nullptr;
+  on_suspended_ = nullptr;
   timer_.cancel();
 }
 
-void RunPause::tell() {
+void RunSuspension::tell() {
   timer_.cancel();
   asio::post(io_, [weak = weak_from_this()] {
     const auto self = weak.lock();
-    if (self && self->on_paused_) std::exchange(self->on_paused_, nullptr)();
+    if (self && self->on_suspended_) std::exchange(self->on_suspended_, nullptr)();
   });
 }
 

@@ -1,18 +1,19 @@
-#include "testsuites/harness/run/run_pause.h"
+#include "testsuites/harness/run/run_suspension.h"
 
 #include <gtest/gtest.h>
 
 namespace distrun {
 namespace {
 
-class RunPauseTest : public ::testing::Test {
+class RunSuspensionTest : public ::testing::Test {
  protected:
-  std::shared_ptr<RunPause> pause(std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
-    return std::make_shared<RunPause>(
+  std::shared_ptr<RunSuspension> suspension(
+      std::chrono::milliseconds timeout = std::chrono::minutes(1)) {
+    return std::make_shared<RunSuspension>(
         io_, [this] { return all_are_known_; }, timeout);
   }
 
-  // Handles what can be handled now.
+  // Runs the handlers that are ready.
   void poll() {
     io_.restart();
     io_.poll();
@@ -21,13 +22,13 @@ class RunPauseTest : public ::testing::Test {
   boost::asio::io_context io_;
   bool all_are_known_ = false;
   int told_ = 0;
-  const std::function<void()> on_paused_ = [this] { ++told_; };
+  const std::function<void()> on_suspended_ = [this] { ++told_; };
 };
 
-TEST_F(RunPauseTest, IsToldFromTheLoopWhereAllAreKnown) {
+TEST_F(RunSuspensionTest, CallsBackFromTheLoopIfAllRanksAreKnown) {
   all_are_known_ = true;
-  const auto its = pause();
-  its->begin(on_paused_);
+  const auto its = suspension();
+  its->begin(on_suspended_);
   EXPECT_TRUE(its->is_on());
   EXPECT_EQ(told_, 0) << "not before begin() has returned";
   poll();
@@ -36,9 +37,9 @@ TEST_F(RunPauseTest, IsToldFromTheLoopWhereAllAreKnown) {
   EXPECT_FALSE(its->is_on());
 }
 
-TEST_F(RunPauseTest, IsToldOnceWhenTheLastIsKnown) {
-  const auto its = pause();
-  its->begin(on_paused_);
+TEST_F(RunSuspensionTest, CallsBackOnceWhenTheLastRankIsKnown) {
+  const auto its = suspension();
+  its->begin(on_suspended_);
   poll();
   its->look();
   poll();
@@ -51,31 +52,31 @@ TEST_F(RunPauseTest, IsToldOnceWhenTheLastIsKnown) {
   EXPECT_EQ(told_, 1);
 }
 
-TEST_F(RunPauseTest, DoesNotWaitLongerThanItsTimeOut) {
-  const auto its = pause(std::chrono::milliseconds(1));
-  its->begin(on_paused_);
+TEST_F(RunSuspensionTest, CallsBackAfterTheTimeOut) {
+  const auto its = suspension(std::chrono::milliseconds(1));
+  its->begin(on_suspended_);
   io_.run_for(std::chrono::minutes(1));
   EXPECT_EQ(told_, 1);
 }
 
-TEST_F(RunPauseTest, MayBeginAgain) {
+TEST_F(RunSuspensionTest, CanBeginAgain) {
   all_are_known_ = true;
-  const auto its = pause();
+  const auto its = suspension();
   for (int round = 1; round <= 2; ++round) {
-    its->begin(on_paused_);
+    its->begin(on_suspended_);
     poll();
     EXPECT_EQ(told_, round);
     its->end();
   }
 }
 
-TEST_F(RunPauseTest, NothingIsToldWhenItHasEndedOrIsGone) {
+TEST_F(RunSuspensionTest, CallsNothingBackAfterEnd) {
   for (const bool is_gone : {false, true}) {
     for (const bool is_seen : {false, true}) {
       SCOPED_TRACE(::testing::Message() << is_gone << is_seen);
       all_are_known_ = false;
-      auto its = pause(std::chrono::milliseconds(1));
-      its->begin(on_paused_);
+      auto its = suspension(std::chrono::milliseconds(1));
+      its->begin(on_suspended_);
       all_are_known_ = true;
       if (is_seen) its->look();
       its->end();
@@ -87,9 +88,9 @@ TEST_F(RunPauseTest, NothingIsToldWhenItHasEndedOrIsGone) {
   }
 }
 
-TEST_F(RunPauseTest, NothingIsToldWhenItIsGoneWithoutAnEnd) {
-  auto its = pause(std::chrono::milliseconds(1));
-  its->begin(on_paused_);
+TEST_F(RunSuspensionTest, CallsNothingBackAfterDestruction) {
+  auto its = suspension(std::chrono::milliseconds(1));
+  its->begin(on_suspended_);
   all_are_known_ = true;
   its->look();
   its.reset();
