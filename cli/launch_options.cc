@@ -161,11 +161,11 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
   if (const auto settled = settle_several_nodes(options_); !settled) {
     throw CLI::ParseError(settled.error().message, kExitUsage);
   }
+  options_.join_timeout =
+      taken("rdzv-conf", join_timeout_of(flags_.rdzv_conf)).value_or(options_.join_timeout);
   if (!flags.endpoint && line_.find("master-addr") == nullptr) {
     refuse("master-addr", "several nodes need the address of node 0, the same on every node");
   }
-  options_.join_timeout =
-      taken("rdzv-conf", join_timeout_of(flags_.rdzv_conf)).value_or(options_.join_timeout);
 }
 
 void OptionsBuilder::take_log() {
