@@ -28,6 +28,9 @@ if [ "${1-}" = quick ]; then
 fi
 python3 -B cmake/tidy.py all
 
+say "configuring with each option"
+cmake/options_test.sh
+
 say "installing shared libraries, and building programs with them"
 cmake/configure.sh release build-shared "DISTRUN_LIBTORCH=$torch" BUILD_SHARED_LIBS=ON BUILD_TESTING=OFF
 ninja -C build-shared --quiet
