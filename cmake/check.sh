@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make check`: format, the include rule, clang-tidy, installed shared libraries, and the tests under sanitizers.
+# `make check`: format, the include rule, clang-tidy, installed shared libraries, packages, and the tests under sanitizers.
 #
 #   cmake/check.sh         everything
 #   cmake/check.sh quick   format, the include rule, and clang-tidy for what has changed lately
@@ -37,6 +37,9 @@ ninja -C build-shared --quiet
 for use in store own_common backends sharing parallel testing ${TORCH_PYTHON:+python_module}; do
   cmake/install_test.sh build-shared "$use" "$torch" "${TORCH_PYTHON-}"
 done
+
+say "building packages, and using what they install"
+make check-packages
 
 say "running the tests under the address and undefined-behaviour sanitizers"
 cmake/configure.sh asan build-asan "DISTRUN_LIBTORCH=$torch"

@@ -9,11 +9,16 @@
 #
 # Programs and libraries are stripped (DISTRUN_INSTALL_STRIPPED).  distrun-suites and the libraries keep the names of
 # functions, which stack traces show; distrun prints none of its own.  `cmake --install --strip` removes those too.
+if(SKBUILD)  # The wheel's folders: see pyproject.toml.
+  set(CMAKE_INSTALL_BINDIR "${SKBUILD_SCRIPTS_DIR}")
+  set(CMAKE_INSTALL_DATAROOTDIR "${SKBUILD_DATA_DIR}/share")
+endif()
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/distrun")
 
-# distrun_installed_code(COMPONENT SCRIPT NAME=VALUE…)  Runs cmake/SCRIPT during the installation, with these variables.
+# distrun_installed_code(COMPONENT SCRIPT NAME=VALUE…)  Runs cmake/SCRIPT during the installation, with these variables,
+# which share a scope with CMake's own code.
 function(distrun_installed_code component script)
   set(code "")
   foreach(setting IN LISTS ARGN)
@@ -31,8 +36,10 @@ endfunction()
 # distrun_strip_installed(COMPONENT FOLDER FILES FLAG)  FLAG: what to strip.
 function(distrun_strip_installed component folder files flag)
   if(DISTRUN_INSTALL_STRIPPED AND CMAKE_STRIP)
-    distrun_installed_code(${component} strip_installed.cmake
-      "folder=${folder}" "files=${files}" "flag=${flag}" "strip=${CMAKE_STRIP}")
+    foreach(file IN LISTS files)
+      distrun_installed_code(${component} strip_installed.cmake
+        "installed_folder=${folder}" "installed_file=${file}" "strip_flag=${flag}" "strip_tool=${CMAKE_STRIP}")
+    endforeach()
   endif()
 endfunction()
 
@@ -42,7 +49,7 @@ function(distrun_install_program target component flag)
   install(TARGETS ${target} RUNTIME DESTINATION "${CMAKE_INSTALL_BINDIR}" COMPONENT ${component})
   distrun_strip_installed(${component} "${CMAKE_INSTALL_BINDIR}" "$<TARGET_FILE_NAME:${target}>" ${flag})
   distrun_installed_code(symbols install_symbols.cmake
-    "program=$<TARGET_FILE:${target}>" "objcopy=${CMAKE_OBJCOPY}" "readelf=${CMAKE_READELF}")
+    "symbols_of=$<TARGET_FILE:${target}>" "objcopy_tool=${CMAKE_OBJCOPY}" "readelf_tool=${CMAKE_READELF}")
 endfunction()
 
 # Lists of targets: the second one can only be read where there is a LibTorch, the third where there
@@ -80,6 +87,8 @@ write_basic_package_version_file("${PROJECT_BINARY_DIR}/distrunConfigVersion.cma
   COMPATIBILITY SameMinorVersion)
 install(FILES "${PROJECT_BINARY_DIR}/distrunConfig.cmake" "${PROJECT_BINARY_DIR}/distrunConfigVersion.cmake"
   DESTINATION "${package}" COMPONENT development)
+include("${PROJECT_SOURCE_DIR}/packaging/program_files.cmake")
+include("${PROJECT_SOURCE_DIR}/packaging/packages.cmake")
 
 # What users do with it: programs of examples/library; a project whose own folders are called as ours; a shared library
 # that Python loads; a project that has distrun within; shared libraries.
@@ -105,5 +114,10 @@ if(BUILD_TESTING)
   endforeach()
   distrun_user_test(install.stripped "${PROJECT_SOURCE_DIR}/cmake/stripped_test.sh" "${PROJECT_BINARY_DIR}")
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  foreach(shell bash zsh)
+    add_test(NAME completions.${shell}
+      COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/packaging/completions_test.py" $<TARGET_FILE:distrun> ${shell})
+    set_tests_properties(completions.${shell} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
+  endforeach()
   add_test(NAME include_rule COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_includes_test.py")
 endif()

@@ -21,12 +21,19 @@ need_space() {
   [ "$free" -ge "$2" ] || die "$3 needs $2 MiB in $1, and $free MiB are free" "free some space, then run make again"
 }
 
-# Prints the packages of the groups named that dpkg does not know as installed.
+# Prints the packages of the groups named that dpkg does not know as installed; of `a|b`, the first that apt knows.
 missing_packages() {
-  local wanted installed
+  local wanted installed package name chosen
   wanted=$(awk -v groups=" $* " '$1 !~ /^#/ && index(groups, " " $1 " ") { print $2 }' cmake/packages.txt | sort -u)
   installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p' | sort -u)
-  comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$installed") | tr '\n' ' '
+  for package in $wanted; do
+    chosen=
+    for name in ${package//|/ }; do
+      ! grep -qxF -e "$name" <<<"$installed" || continue 2
+      [ -n "$chosen" ] || ! apt-cache show "$name" >/dev/null 2>&1 || chosen=$name
+    done
+    printf '%s ' "${chosen:-${package%%|*}}"
+  done
 }
 
 install_packages() {
@@ -54,6 +61,7 @@ install_packages() {
   # An interrupted dpkg refuses every later step until this has been run.
   "${as_root[@]}" dpkg --configure -a >"$log" 2>&1 || true
   "${apt[@]}" update >>"$log" 2>&1 || say "apt-get update failed; going on with the package lists that are here"
+  missing=$(missing_packages "$@")  # apt knows more names now.
   # shellcheck disable=SC2086  # one word a package
   if ! "${apt[@]}" install --no-install-recommends $missing >>"$log" 2>&1; then
     tail -n 5 "$log" >&2

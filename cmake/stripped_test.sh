@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Installs the program without symbols and its symbols apart, and looks at both.
+# Installs the program without symbols, its symbols apart and the libraries without debug information, and looks at them.
 #
 #   cmake/stripped_test.sh BUILD
 set -euo pipefail
@@ -17,6 +17,14 @@ program=$folder/bin/distrun
 if sections "$program" | grep -E '\.(symtab|debug_info)'; then
   echo "$program is not stripped" && exit 1
 fi
+
+cmake --install "$build" --prefix "$folder" --component development >/dev/null
+for library in "$folder"/lib*/*.a; do
+  if sections "$library" | grep -F .debug_info; then
+    echo "$library is not stripped" && exit 1
+  fi
+  sections "$library" | grep -c -F .symtab
+done
 
 cmake --install "$build" --prefix "$folder" --component symbols >/dev/null
 id=$(build_id "$program")
