@@ -6,14 +6,14 @@
 #   distrun_fmt      what links fmt: static then, else the machine's shared one
 #   distrun_pugixml  what links pugixml: static where the machine has it so, as Debian does
 set(check "${PROJECT_SOURCE_DIR}/cmake/static_fmt.cc")
-set(fmt_sources "${check}")
+set(fmt_sources SOURCES "${check}")
 set(fmt_definitions "")
 if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # Later versions split their sources otherwise: the headers alone will do.
   set(fmt_sources "")
   set(fmt_definitions FMT_HEADER_ONLY)
 endif()
 try_compile(DISTRUN_LINKS_STATIC
-  SOURCES ${fmt_sources}
+  ${fmt_sources}
   SOURCE_FROM_CONTENT main.cc "#include <fmt/format.h>\n#include <iostream>\n#include <thread>
 int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.3}\", argc, 0.5); }).join(); }"
   COMPILE_DEFINITIONS ${fmt_definitions}

@@ -75,6 +75,15 @@ look_at_libtorch() {
     die "LIBTORCH=$1: that is no LibTorch" "give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel"
 }
 
+# install_pinned PYTHON LOG: what torch needs, by hash, if cmake/torch_requirements.txt is for this Python.
+install_pinned() {
+  [ "$("$1" -c 'import platform, sys; print(*sys.version_info[:2], platform.machine())')" = "3 11 x86_64" ] || return 0
+  ! "$1" -m pip install --progress-bar off --no-deps --require-hashes -r cmake/torch_requirements.txt >"$2" 2>&1 || return 0
+  tail -n 5 "$2" >&2
+  ! grep -q 'DO NOT MATCH THE HASHES' "$2" || die "a wheel is not the one that cmake/torch_requirements.txt names" "the whole output is in $2"
+  say "pip does not find every wheel of cmake/torch_requirements.txt: going on with those that it finds"
+}
+
 install_libtorch() {
   if [ -n "${1-}" ]; then
     look_at_libtorch "$1"
@@ -94,8 +103,9 @@ install_libtorch() {
       { tail -n 3 "$log" >&2; die "no virtual environment could be made with $python" "Debian: apt-get install python3-venv"; }
   fi
   rm -f "$venv"/.ready-torch-*  # From here on it may hold something else.
+  install_pinned "$venv/bin/python3" "$log"
   # NumPy only keeps `import torch` from warning that it is missing.
-  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >"$log" 2>&1; then
+  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >>"$log" 2>&1; then
     tail -n 5 "$log" >&2
     die "pip could not install torch $version" "the whole output is in $log" \
       "no network: set PIP_FIND_LINKS=DIR to a folder that holds the wheels, or use a LibTorch that you have: make LIBTORCH=DIR"
