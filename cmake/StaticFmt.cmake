@@ -10,7 +10,7 @@ set(fmt_sources SOURCES "${check}")
 set(fmt_definitions "")
 if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # Later versions split their sources otherwise: the headers alone will do.
   set(fmt_sources "")
-  set(fmt_definitions FMT_HEADER_ONLY)
+  set(fmt_definitions -DFMT_HEADER_ONLY)
 endif()
 try_compile(DISTRUN_LINKS_STATIC
   ${fmt_sources}

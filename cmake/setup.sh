@@ -21,7 +21,7 @@ need_space() {
   [ "$free" -ge "$2" ] || die "$3 needs $2 MiB in $1, and $free MiB are free" "free some space, then run make again"
 }
 
-# Prints the packages of the groups named that dpkg does not know as installed; of `a|b`, the first that apt knows.
+# Prints the packages of the groups named that dpkg does not know as installed; of `a|b`, the first that apt has.
 missing_packages() {
   local wanted installed package name chosen
   wanted=$(awk -v groups=" $* " '$1 !~ /^#/ && index(groups, " " $1 " ") { print $2 }' cmake/packages.txt | sort -u)
@@ -30,7 +30,7 @@ missing_packages() {
     chosen=
     for name in ${package//|/ }; do
       ! grep -qxF -e "$name" <<<"$installed" || continue 2
-      [ -n "$chosen" ] || ! apt-cache show "$name" >/dev/null 2>&1 || chosen=$name
+      [ -n "$chosen" ] || [[ $(apt-cache policy "$name") != *"Candidate: "[0-9]* ]] || chosen=$name
     done
     printf '%s ' "${chosen:-${package%%|*}}"
   done
