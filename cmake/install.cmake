@@ -114,6 +114,9 @@ if(BUILD_TESTING)
   endforeach()
   distrun_user_test(install.stripped "${PROJECT_SOURCE_DIR}/cmake/stripped_test.sh" "${PROJECT_BINARY_DIR}")
   find_package(Python3 COMPONENTS Interpreter REQUIRED)
+  add_test(NAME manual
+    COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/packaging/make_manual_test.py" $<TARGET_FILE:distrun>)
+  set_tests_properties(manual PROPERTIES TIMEOUT 120)
   foreach(shell bash zsh)
     add_test(NAME completions.${shell}
       COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/packaging/completions_test.py" $<TARGET_FILE:distrun> ${shell})

@@ -24,14 +24,16 @@ def escaped(text):
 
 def sections_of(text):
     """Splits a help text into (title, lines): a title stands alone, above indented lines; other paragraphs have none."""
-    sections = []
-    for paragraph in re.split(r"\n\s*\n", text.strip("\n")):
-        title, *rest = paragraph.split("\n")
-        if title.endswith(":") and rest and all(line.startswith(" ") for line in rest):
-            sections.append((title[:-1], rest))
+    sections = [("", [])]
+    lines = text.split("\n")
+    for line, following in zip(lines, [*lines[1:], ""]):
+        if not line.strip():
+            sections.append(("", []))
+        elif re.match(r"\S.*:$", line) and following.startswith(" "):
+            sections.append((line[:-1], []))
         else:
-            sections.append(("", [title, *rest]))
-    return sections
+            sections[-1][1].append(line)
+    return [(title, lines) for title, lines in sections if lines]
 
 
 def entries_of(lines):
