@@ -20,8 +20,8 @@ int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.
   LINK_OPTIONS -static
   LINK_LIBRARIES Threads::Threads
   CXX_STANDARD 20)
-if(BUILD_SHARED_LIBS)
-  set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then.
+if(BUILD_SHARED_LIBS OR (TARGET pugixml::shared AND NOT TARGET pugixml::static))
+  set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then; Fedora has no static pugixml.
 endif()
 option(DISTRUN_STATIC "Link distrun without shared libraries" ${DISTRUN_LINKS_STATIC})
 

@@ -18,7 +18,21 @@ configured() {
 has() { grep -q -e "$1" "$rules" || { echo "missing: $1"; exit 1; }; }
 has_not() { if grep -m 1 -e "$1" "$rules"; then echo "not expected: $1"; exit 1; fi; }
 
+# A machine whose pugixml is shared only.
+mkdir "$folder/pugixml"
+cat >"$folder/pugixml/pugixmlConfig.cmake" <<'EOF'
+add_library(pugixml::shared SHARED IMPORTED)
+set_target_properties(pugixml::shared PROPERTIES IMPORTED_LOCATION /nowhere/libpugixml.so)
+add_library(pugixml::pugixml INTERFACE IMPORTED)
+target_link_libraries(pugixml::pugixml INTERFACE pugixml::shared)
+EOF
+echo 'set(PACKAGE_VERSION_COMPATIBLE TRUE)' >"$folder/pugixml/pugixmlConfigVersion.cmake"
+configured pugixml_DIR="$folder/pugixml" DISTRUN_BUILD_TESTS=OFF
+has /nowhere/libpugixml.so
+has_not '=.* -static '
+
 configured CMAKE_CXX_STANDARD=17
+has '=.* -static '
 has 'build bench/launch_bench'
 has 'build tests/store_test'
 has -std=c++20
