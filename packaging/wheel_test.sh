@@ -27,7 +27,7 @@ for python in "$@"; do
   # As torchrun: PROGRAM runs with this very Python, which is not the first on PATH, unless PYTHON_EXEC names another.
   expect "$("$bin/python" -m distrun.run --nproc-per-node 2 worker.py --lr 1 | sort)" \
     "0 2 $bin/python ['--lr', '1']"$'\n'"1 2 $bin/python ['--lr', '1']"
-  expect "$(PYTHON_EXEC=echo "$bin/python" -m distrun.run worker.py)" "-u worker.py"
+  expect "$(PYTHON_EXEC="echo" "$bin/python" -m distrun.run worker.py)" "-u worker.py"
   expect "$("$bin/python" -m distrun.run --nproc-per-node 2 --no-python sh -c 'echo $RANK' | sort | xargs)" "0 1"
   expect "$("$bin/python" -m distrun.run --no-such-flag 2>&1 | cut -d: -f1 | head -n 1)" torchrun
 
