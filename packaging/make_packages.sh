@@ -16,6 +16,7 @@ contact=()
 cpack --config "$build/CPackConfig.cmake" -G "$generator" -B "$build/packages" "${contact[@]}" >"$log" 2>&1 ||
   { tail -n 20 "$log" >&2; printf 'distrun: error: the whole output is in %s\n' "$log" >&2; exit 1; }
 mkdir -p dist
+if [ "$generator" = DEB ]; then rm -f dist/*.deb; else rm -f dist/*.tar.gz; fi
 sed -n 's/^CPack: - package: \(.*\) generated\.$/\1/p' "$log" | while read -r package; do
   mv "$package" dist/
   printf 'dist/%s\n' "${package##*/}"

@@ -49,4 +49,10 @@ set(CPACK_DEBIAN_SYMBOLS_PACKAGE_SECTION debug)
 set(CPACK_DEBIAN_SYMBOLS_PACKAGE_DEPENDS "distrun (= ${PROJECT_VERSION})")
 set(CPACK_COMPONENT_SYMBOLS_DESCRIPTION "debug symbols for distrun
 gdb reads them from /usr/lib/debug.")
+
+set(CPACK_DEBIAN_SUITES_PACKAGE_NAME distrun-suites)
+set(CPACK_DEBIAN_SUITES_PACKAGE_SECTION net)
+set(CPACK_DEBIAN_SUITES_PACKAGE_DEPENDS distrun)
+set(CPACK_COMPONENT_SUITES_DESCRIPTION "the suites of distrun test
+They run with the LibTorch in the folder that distrun was built with.")
 include(CPack)
