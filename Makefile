@@ -134,7 +134,7 @@ package-build:
 	@cmake/setup.sh packages launcher package
 	@cmake/configure.sh package build-package
 	@$(call say,building the program and its libraries)
-	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ninja -C build-package --quiet
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ninja -C build-package --quiet | sed '/^ninja: no work/d'
 
 check-packages: wheel deb tarball
 	@cmake/setup.sh packages check
