@@ -34,6 +34,7 @@ cmake/options_test.sh
 say "installing shared libraries, and building programs with them"
 cmake/configure.sh release build-shared "DISTRUN_LIBTORCH=$torch" BUILD_SHARED_LIBS=ON BUILD_TESTING=OFF
 ninja -C build-shared --quiet
+cmake/stripped_test.sh build-shared
 for use in store own_common backends sharing parallel testing ${TORCH_PYTHON:+python_module}; do
   cmake/install_test.sh build-shared "$use" "$torch" "${TORCH_PYTHON-}"
 done

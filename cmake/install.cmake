@@ -2,8 +2,8 @@
 # package.
 #
 #   component     what it installs
-#   program       bin/distrun, its manual pages, shell completions and licences
-#   development   lib/libdistrun_*.a (or .so, with BUILD_SHARED_LIBS), include/distrun/, lib/cmake/distrun/
+#   program       bin/distrun, its manual pages, shell completions and licences; with BUILD_SHARED_LIBS lib/libdistrun_*.so
+#   development   lib/libdistrun_*.a, include/distrun/, lib/cmake/distrun/
 #   suites        bin/distrun-suites
 #   symbols       lib/debug/.build-id/: the debug information of the programs; only if asked for, by --component
 #
@@ -62,15 +62,24 @@ endif()
 if(TARGET distrun_testing)
   set(distrunTestingTargets distrun_test_protocol distrun_testing distrun_testing_main)
 endif()
+# distrun needs shared libraries that users do not link, too.
+set(library_component development)
+if(BUILD_SHARED_LIBS)
+  set(library_component program)
+  if(NOT TARGET distrun_testing)
+    install(TARGETS distrun_test_protocol LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT program)
+    distrun_strip_installed(program "${CMAKE_INSTALL_LIBDIR}" "$<TARGET_FILE_NAME:distrun_test_protocol>" --strip-debug)
+  endif()
+endif()
 foreach(list distrunTargets distrunBackendsTargets distrunTestingTargets)
   if(${list})
     install(TARGETS ${${list}} EXPORT ${list}
       ARCHIVE DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
-      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT development
+      LIBRARY DESTINATION "${CMAKE_INSTALL_LIBDIR}" COMPONENT ${library_component}
       FILE_SET HEADERS DESTINATION "${CMAKE_INSTALL_INCLUDEDIR}" COMPONENT development)
     install(EXPORT ${list} NAMESPACE distrun:: DESTINATION "${package}" COMPONENT development)
     list(TRANSFORM ${list} REPLACE "(.+)" "$<TARGET_FILE_NAME:\\1>" OUTPUT_VARIABLE files)
-    distrun_strip_installed(development "${CMAKE_INSTALL_LIBDIR}" "${files}" --strip-debug)
+    distrun_strip_installed(${library_component} "${CMAKE_INSTALL_LIBDIR}" "${files}" --strip-debug)
   endif()
 endforeach()
 if(NOT DISTRUN_STATIC)

@@ -19,7 +19,7 @@ if sections "$program" | grep -E '\.(symtab|debug_info)'; then
 fi
 
 cmake --install "$build" --prefix "$folder" --component development >/dev/null
-for library in "$folder"/lib*/*.a; do
+for library in "$folder"/lib*/libdistrun_*; do
   if sections "$library" | grep -F .debug_info; then
     echo "$library is not stripped" && exit 1
   fi
