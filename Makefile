@@ -24,21 +24,25 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build build-times launcher test soak mutation bench check check-quick docs format clean packages libtorch configured
+.PHONY: help demo build build-times launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
 	  'make demo      train a real model on two workers, in Python and in C++' \
 	  'make build     build everything into $(BUILD)/' \
 	  'make launcher  build $(BUILD)/distrun alone, without LibTorch' \
+	  'make wheel     dist/distrun-VERSION-….whl: the program for Python environments, without LibTorch' \
+	  'make deb       dist/*.deb: Debian packages of the program, its libraries, its symbols' \
+	  'make tarball   dist/distrun-VERSION-….tar.gz: the same files in one folder' \
 	  'make test      build everything and run every test' \
 	  'make soak      what starts processes, many times over; random requests and bytes to the store (SOAK=ranks: one slice)' \
 	  'make mutation  the suites on backends that misbehave on purpose: each has to be caught' \
 	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
-	  'make check     format, the include rule, lint of everything, an installed shared build, sanitizers' \
+	  'make check     format, the include rule, lint of everything, an installed shared build, packages, sanitizers' \
+	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
-  'make build-times  what a build costs from nothing, by target and by file' \
+	  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -121,9 +125,29 @@ docs:
 	@cmake/setup.sh packages docs
 	@cmake/docs.sh '$(BUILD)/docs'
 
+wheel:
+	@cmake/setup.sh packages launcher package
+	@packaging/make_wheel.sh
+
+deb: package-build
+	@packaging/make_packages.sh build-package DEB
+
+tarball: package-build
+	@packaging/make_packages.sh build-package TGZ
+
+package-build:
+	@cmake/setup.sh packages launcher package
+	@cmake/configure.sh package build-package
+	@$(call say,building the program and its libraries)
+	@SOURCE_DATE_EPOCH=$$(git log -1 --format=%ct) ninja -C build-package --quiet | sed '/^ninja: no work/d'
+
+check-packages: wheel deb tarball
+	@cmake/setup.sh packages check
+	@packaging/check.sh
+
 format:
 	@cmake/setup.sh packages check
 	@git ls-files -co --exclude-standard '*.cc' '*.h' | xargs clang-format -i
 
 clean:
-	rm -rf build build-* '$(BUILD)'
+	rm -rf build build-* dist '$(BUILD)'

@@ -6,20 +6,30 @@
 #   distrun_fmt      what links fmt: static then, else the machine's shared one
 #   distrun_pugixml  what links pugixml: static where the machine has it so, as Debian does
 set(check "${PROJECT_SOURCE_DIR}/cmake/static_fmt.cc")
+set(fmt_sources SOURCES "${check}")
+set(fmt_definitions "")
+if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # Later versions split their sources otherwise: the headers alone will do.
+  set(fmt_sources "")
+  set(fmt_definitions -DFMT_HEADER_ONLY)
+endif()
 try_compile(DISTRUN_LINKS_STATIC
-  SOURCES "${check}"
+  ${fmt_sources}
   SOURCE_FROM_CONTENT main.cc "#include <fmt/format.h>\n#include <iostream>\n#include <thread>
 int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.3}\", argc, 0.5); }).join(); }"
+  COMPILE_DEFINITIONS ${fmt_definitions}
   LINK_OPTIONS -static
   LINK_LIBRARIES Threads::Threads
   CXX_STANDARD 20)
-if(BUILD_SHARED_LIBS)
-  set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then.
+if(BUILD_SHARED_LIBS OR (TARGET pugixml::shared AND NOT TARGET pugixml::static))
+  set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then; Fedora has no static pugixml.
 endif()
 option(DISTRUN_STATIC "Link distrun without shared libraries" ${DISTRUN_LINKS_STATIC})
 
-if(DISTRUN_STATIC)
+if(DISTRUN_STATIC AND fmt_sources)
   add_library(distrun_fmt STATIC EXCLUDE_FROM_ALL "${check}")
+elseif(DISTRUN_STATIC)
+  add_library(distrun_fmt INTERFACE)
+  target_compile_definitions(distrun_fmt INTERFACE ${fmt_definitions})
 else()
   add_library(distrun_fmt INTERFACE)
   target_link_libraries(distrun_fmt INTERFACE fmt::fmt)

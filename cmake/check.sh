@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# `make check`: format, include rule, clang-tidy, installed shared libraries, and tests under sanitizers.
+# `make check`: format, include rule, clang-tidy, installed shared libraries, packages, and tests under sanitizers.
 #
 #   cmake/check.sh         everything
 #   cmake/check.sh quick   format, include rule, and clang-tidy for recent changes
@@ -28,12 +28,19 @@ if [ "${1-}" = quick ]; then
 fi
 python3 -B cmake/tidy.py all
 
+say "configuring with each option"
+cmake/options_test.sh
+
 say "installing shared libraries, and building programs with them"
 cmake/configure.sh release build-shared "DISTRUN_LIBTORCH=$torch" BUILD_SHARED_LIBS=ON BUILD_TESTING=OFF
 ninja -C build-shared --quiet
+cmake/stripped_test.sh build-shared
 for use in store own_common backends sharing parallel testing ${TORCH_PYTHON:+python_module}; do
   cmake/install_test.sh build-shared "$use" "$torch" "${TORCH_PYTHON-}"
 done
+
+say "building packages, and using what they install"
+make check-packages
 
 say "running the tests under the address and undefined-behaviour sanitizers"
 cmake/configure.sh asan build-asan "DISTRUN_LIBTORCH=$torch"

@@ -21,12 +21,19 @@ need_space() {
   [ "$free" -ge "$2" ] || die "$3 needs $2 MiB in $1, and $free MiB are free" "free some space, then run make again"
 }
 
-# Prints the packages of the named groups that are not installed.
+# Prints the packages of the named groups that are not installed; of `a|b`, the first that apt has.
 missing_packages() {
-  local wanted installed
+  local wanted installed package name chosen
   wanted=$(awk -v groups=" $* " '$1 !~ /^#/ && index(groups, " " $1 " ") { print $2 }' cmake/packages.txt | sort -u)
   installed=$(dpkg-query -W -f '${db:Status-Status} ${Package}\n' 2>/dev/null | sed -n 's/^installed //p' | sort -u)
-  comm -23 <(printf '%s\n' "$wanted") <(printf '%s\n' "$installed") | tr '\n' ' '
+  for package in $wanted; do
+    chosen=
+    for name in ${package//|/ }; do
+      ! grep -qxF -e "$name" <<<"$installed" || continue 2
+      [ -n "$chosen" ] || [[ $(apt-cache policy "$name") != *"Candidate: "[0-9]* ]] || chosen=$name
+    done
+    printf '%s ' "${chosen:-${package%%|*}}"
+  done
 }
 
 install_packages() {
@@ -54,6 +61,7 @@ install_packages() {
   # After an interrupted dpkg, every other command fails until this has run.
   "${as_root[@]}" dpkg --configure -a >"$log" 2>&1 || true
   "${apt[@]}" update >>"$log" 2>&1 || say "apt-get update failed; going on with the package lists that are here"
+  missing=$(missing_packages "$@")  # apt knows more names now.
   # shellcheck disable=SC2086  # one word a package
   if ! "${apt[@]}" install --no-install-recommends $missing >>"$log" 2>&1; then
     tail -n 5 "$log" >&2
@@ -65,6 +73,15 @@ install_packages() {
 look_at_libtorch() {
   [ -d "$1/include/torch" ] && [ -e "$1/lib/libtorch.so" ] ||
     die "LIBTORCH=$1: that is no LibTorch" "give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel"
+}
+
+# install_pinned PYTHON LOG: what torch needs, by hash, if cmake/torch_requirements.txt is for this Python.
+install_pinned() {
+  [ "$("$1" -c 'import platform, sys; print(*sys.version_info[:2], platform.machine())')" = "3 11 x86_64" ] || return 0
+  ! "$1" -m pip install --progress-bar off --no-deps --require-hashes -r cmake/torch_requirements.txt >"$2" 2>&1 || return 0
+  tail -n 5 "$2" >&2
+  ! grep -q 'DO NOT MATCH THE HASHES' "$2" || die "a wheel is not the one that cmake/torch_requirements.txt names" "the whole output is in $2"
+  say "pip does not find every wheel of cmake/torch_requirements.txt: going on with those that it finds"
 }
 
 install_libtorch() {
@@ -86,8 +103,9 @@ install_libtorch() {
       { tail -n 3 "$log" >&2; die "could not create a virtual environment with $python" "Debian: apt-get install python3-venv"; }
   fi
   rm -f "$venv"/.ready-torch-*  # From here on the environment may change.
+  install_pinned "$venv/bin/python3" "$log"
   # With NumPy, `import torch` does not warn that it is missing.
-  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >"$log" 2>&1; then
+  if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >>"$log" 2>&1; then
     tail -n 5 "$log" >&2
     die "pip could not install torch $version" "the whole output is in $log" \
       "no network: set PIP_FIND_LINKS=DIR to a folder that holds the wheels, or use a LibTorch that you have: make LIBTORCH=DIR"

@@ -1,0 +1,44 @@
+#!/usr/bin/env bash
+# `make check-packages`: installs the wheel, the Debian packages and the tarball of dist/ into folders, and uses them there.
+set -euo pipefail
+cd "$(dirname "$0")/.."
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+say() { printf 'distrun: %s\n' "$*" >&2; }
+quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
+ranks() { "$1" launch --nproc-per-node 2 --no-python sh -c 'echo $RANK' | sort | xargs; }
+
+say "the wheel"
+pythons=()
+for minor in 10 11 12 13 14; do
+  "python3.$minor" --version >/dev/null 2>&1 && pythons+=("python3.$minor")
+done
+packaging/wheel_test.sh dist/distrun-*.whl "${pythons[@]:-python3}"
+
+say "the Debian packages"
+# Whoever publishes the packages gives them an address: see make_packages.sh.
+lintian --fail-on error,warning --suppress-tags bogus-mail-host,bogus-mail-host-in-debian-changelog dist/*.deb
+for package in dist/*.deb; do
+  dpkg-deb --extract "$package" "$folder/deb"
+done
+[ "$(ls "$folder/deb")" = usr ]
+[ "$(ranks "$folder/deb/usr/bin/distrun")" = "0 1" ]
+if ldd "$folder/deb/usr/bin/distrun" 2>/dev/null; then
+  echo "distrun needs shared libraries" && exit 1
+fi
+if grep -a -o -F "$PWD/" "$folder/deb/usr/bin/distrun"; then
+  echo "distrun contains paths of this machine" && exit 1
+fi
+for page in distrun distrun-launch distrun-store distrun-store-get distrun-test; do
+  gzip --test "$folder/deb/usr/share/man/man1/$page.1.gz"
+done
+bash -n "$folder/deb/usr/share/bash-completion/completions/distrun"
+zsh -n "$folder/deb/usr/share/zsh/vendor-completions/_distrun"
+
+say "the tarball"
+mkdir "$folder/tarball"
+tar -C "$folder/tarball" --strip-components=1 -xf dist/distrun-*.tar.gz
+quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/tarball" \
+  -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY=store
+quietly cmake --build "$folder/build"
+"$folder/tarball/bin/distrun" launch --timeout 100 --nproc-per-node 2 "$folder/build/use_store"

@@ -1,0 +1,47 @@
+#!/usr/bin/env bash
+# Installs the wheel into a fresh virtual environment of each Python, and uses it there.
+#
+#   packaging/wheel_test.sh WHEEL [PYTHON…]
+set -euo pipefail
+wheel=$(realpath "$1")
+shift
+[ $# -gt 0 ] || set -- python3
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+cd "$folder"
+cat >worker.py <<'EOF'
+import os, sys
+print(os.environ["RANK"], os.environ["WORLD_SIZE"], sys.executable, sys.argv[1:])
+EOF
+expect() { [ "$1" = "$2" ] || { printf 'expected: %s\ngot:      %s\n' "$2" "$1"; exit 1; }; }
+
+for python in "$@"; do
+  rm -rf venv target
+  "$python" -m venv venv
+  bin=$folder/venv/bin
+  "$bin/pip" install --quiet --no-index --disable-pip-version-check "$wheel"
+  version=$("$bin/distrun" --version)
+  expect "$("$bin/python" -m distrun --version)" "$version"
+  expect "$("$bin/distrun" launch --nproc-per-node 2 --no-python sh -c 'echo $RANK' | sort | xargs)" "0 1"
+
+  # As torchrun: PROGRAM runs with this very Python, which is not the first on PATH, unless PYTHON_EXEC names another.
+  expect "$("$bin/python" -m distrun.run --nproc-per-node 2 worker.py --lr 1 | sort)" \
+    "0 2 $bin/python ['--lr', '1']"$'\n'"1 2 $bin/python ['--lr', '1']"
+  expect "$(PYTHON_EXEC="echo" "$bin/python" -m distrun.run worker.py)" "-u worker.py"
+  expect "$("$bin/python" -m distrun.run --nproc-per-node 2 --no-python sh -c 'echo $RANK' | sort | xargs)" "0 1"
+  expect "$("$bin/python" -m distrun.run --no-such-flag 2>&1 | cut -d: -f1 | head -n 1)" torchrun
+
+  # The program replaces Python in the same process, and ignores no signal for that.
+  report='guard=$(sed -n "s/^PPid:\t//p" /proc/$PPID/status); echo $guard; grep SigIgn /proc/$guard/status'
+  said=$(sh -c 'echo $$; exec "$@"' sh "$bin/python" -m distrun launch --no-python sh -c "$report")
+  pid=$(head -n 1 <<<"$said")
+  expect "$said" "$pid"$'\n'"$pid"$'\n'"$("$bin/distrun" launch --no-python sh -c "$report" | sed 1d)"
+
+  # A folder that is not an environment; and what an environment has besides the program.
+  "$bin/pip" install --quiet --no-index --disable-pip-version-check --target target "$wheel"
+  expect "$(PYTHONPATH=target "$bin/python" -S -m distrun --version)" "$version"
+  [ -e venv/share/man/man1/distrun.1 ] && [ -e venv/share/bash-completion/completions/distrun ]
+  "$bin/pip" uninstall --quiet --yes distrun
+  [ ! -e "$bin/distrun" ]
+  printf '%s: %s\n' "$("$bin/python" --version)" "$version"
+done
