@@ -5,7 +5,7 @@
 
 namespace distrun::bench {
 
-// Of at least one value.
+// Requires at least one value.
 inline double median(std::vector<double> values) {
   std::ranges::sort(values);
   const std::size_t half = values.size() / 2;

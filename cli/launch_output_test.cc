@@ -519,7 +519,7 @@ TEST_F(FullDiskTest, NoPlaceForTemporaryFilesIsToldAndStartsNothing) {
   EXPECT_THAT(
       result.err,
       ContainsRegex("^distrun launch: make a folder /tmp/distrun_......: permission denied, "
-                    "and neither in any other place for temporary files"));
+                    "nor in any other place for temporary files"));
   EXPECT_EQ(result.out, "");
 }
 

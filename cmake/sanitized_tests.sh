@@ -38,7 +38,7 @@ case $kind in
     export OMP_NUM_THREADS=1
     # Excludes the test that counts this process's threads: the sanitizer adds one.
     failed=0
-    run -R '^(store_test|launcher_test|sharing_test|spawn_test)\.' -E 'AProcessWithSeveralThreadsIsNotForked' "$@" || failed=1
+    run -R '^(store_test|launcher_test|sharing_test|spawn_test)\.' -E 'RefusesToForkAProcessWithSeveralThreads' "$@" || failed=1
     TSAN_OPTIONS+=:suppressions=$PWD/cmake/tsan.supp
     run -R '^ddp_multirank_test\.' "$@" || failed=1
     exit "$failed"

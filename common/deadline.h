@@ -1,9 +1,9 @@
-// Deadlines: until when a wait may last.
+// Deadlines of waits.
 //
 //     const auto deadline = deadline_after(timeout);            // From now on,
 //     const auto later = deadline_after(timeout, began);        // or from another time.
 //
-// Adding a time-out to a time by hand overflows for milliseconds::max(), a deadline in the past.
+// Plain addition overflows for milliseconds::max(), which gives a deadline in the past.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace distrun {
 
-// The end of `time` from `begin` on.  More than a year: time_point::max(), which is never.
-// Negative: `begin`.
+// `time` after `begin`.  time_point::max(), which means never, if `time` is more than a year;
+// `begin` if it is negative.
 inline std::chrono::steady_clock::time_point deadline_after(
     std::chrono::milliseconds time,
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now()) {
@@ -21,8 +21,7 @@ inline std::chrono::steady_clock::time_point deadline_after(
   return begin + std::max(time, std::chrono::milliseconds(0));
 }
 
-// The deadline after a pause of `time`, which does not count and is not negative.  Never stays
-// never.
+// `deadline` moved by the length of a pause, which is not negative.  Never stays never.
 inline std::chrono::steady_clock::time_point postponed(
     std::chrono::steady_clock::time_point deadline, std::chrono::steady_clock::duration time) {
   constexpr auto kNever = std::chrono::steady_clock::time_point::max();

@@ -1,5 +1,5 @@
-// The numbers by which a worker is known, each a type of its own: a Rank is never
-// compared with a LocalRank, a count or a pid by accident.
+// The numbers of a worker, each with its own type: a Rank is never compared with a
+// LocalRank, a count or a pid by accident.
 //
 //     Rank rank(3);
 //     fmt::format("rank {}", rank.value());

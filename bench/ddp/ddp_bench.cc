@@ -1,5 +1,5 @@
-// Compares our DistributedDataParallel with Python's: bench/README.md says how to read what it
-// prints.  This starts a run with two ranks of each; ddp_ranks.cc measures and prints.
+// Compares our DistributedDataParallel with Python's; bench/README.md explains the output.  Starts
+// a run with two ranks of each; ddp_ranks.cc measures and prints.
 #include <cstdio>
 #include <cstdlib>
 #include <regex>
@@ -42,7 +42,7 @@ Options parse(int argc, char** argv) {
       ->check([](const std::string& text) {
         return std::regex_match(text, std::regex("([1-9][0-9]{0,5}x){2}[1-9][0-9]{0,5}"))
                    ? ""
-                   : text + " is no WIDTHxLAYERSxSTEPS";
+                   : text + " is not WIDTHxLAYERSxSTEPS";
       })
       ->capture_default_str();
   app.add_option("--python", options.python, "a Python that has torch")->capture_default_str();
@@ -77,7 +77,7 @@ Words command(const Options& options) {
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.python.empty()) {
-    fmt::print(stderr, "ddp_bench: there is no Python with torch to compare with: give --python\n");
+    fmt::print(stderr, "ddp_bench: no Python with torch to compare with: pass --python\n");
     return 1;
   }
   const Words words = command(options);

@@ -1,4 +1,4 @@
-// The ranks in C++ of ddp_bench.cc: what ddp_ranks.py does, with our DDP.  The first of them
+// The C++ ranks of ddp_bench.cc: does what ddp_ranks.py does, with our DDP.  The first C++ rank
 // prints.
 #include <algorithm>
 #include <chrono>
@@ -27,7 +27,7 @@ constexpr int kBatch = 32;
 
 struct Shape {
   int width, layers;
-  int steps;  // In a turn.
+  int steps;  // Per turn.
 };
 
 struct BenchNetImpl : torch::nn::Module {
@@ -55,7 +55,7 @@ struct BenchNetImpl : torch::nn::Module {
   }
 };
 
-// The two pairs of ranks one after the other; who begins changes.
+// Runs `act` on the two pairs of ranks in turns; the pair that starts alternates.
 void take_turns(int rounds, const std::function<void()>& act) {
   for (int turn = 0; turn < 2 * rounds; ++turn) {
     barrier();
@@ -70,8 +70,8 @@ double seconds_of(const std::function<void()>& act) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// A pair's times, `each` of them in a turn: what the slower rank took.  The first turn, in
-// which caches are filled and buckets built again, is not counted.
+// The times of a pair, `each` per turn: those of the slower rank.  Leaves out the first turn, which
+// fills caches and rebuilds buckets.
 std::vector<Times> by_turn(const at::Tensor& one, const at::Tensor& other, int each) {
   const at::Tensor both = at::maximum(one, other);
   std::vector<Times> turns;
@@ -82,8 +82,8 @@ std::vector<Times> by_turn(const at::Tensor& one, const at::Tensor& other, int e
   return turns;
 }
 
-// Python's over ours in each round, ascending: the two turns of a round are neighbours, so most of
-// what the machine does beside them hits both.
+// Python's time divided by ours in each round, ascending.  The two turns of a round are adjacent,
+// so other load on the machine hits both.
 Times ratios(const std::vector<Times>& ours, const std::vector<Times>& pythons) {
   Times by_round;
   for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -116,7 +116,7 @@ void print_row(const std::string& what, const std::vector<Times>& ours,
   std::fflush(stdout);
 }
 
-// Gathers what all ranks have measured, `each` times in a turn.
+// Gathers the times of all ranks, `each` per turn, and prints a row.
 void tell(const std::string& what, const Times& times, int each) {
   const at::Tensor mine = at::tensor(times, at::kDouble);
   Tensors all;
@@ -162,7 +162,7 @@ void time_steps(const std::shared_ptr<BenchNetImpl>& net, Shape shape, const Gro
   tell(fmt::format("{:.0f} MB: step", net->megabytes()), times, shape.steps);
 }
 
-// "1024x25x4"
+// Parses "1024x25x4".
 Shape shape_of(const std::string& text) {
   const std::size_t first = text.find('x');
   const std::size_t second = text.find('x', first + 1);

@@ -1,4 +1,4 @@
-"""The ranks in Python of ddp_bench.cc: what ddp_ranks.cc does, with torch's own DDP."""
+"""The Python ranks of ddp_bench.cc: does what ddp_ranks.cc does, with torch's DDP."""
 
 import gc
 import sys
@@ -19,7 +19,7 @@ def make_net(width, layers):
 
 
 def take_turns(rounds, act):
-    """The two pairs of ranks one after the other; who begins changes."""
+    """Runs act on the two pairs of ranks in turns; the pair that starts alternates."""
     for turn in range(2 * rounds):
         dist.barrier()
         if (turn // 2 + turn) % 2 == dist.get_rank() // 2:
@@ -37,7 +37,7 @@ def time_constructions(net, pair, rounds, each):
 
     def construct():
         for _ in range(each):
-            dist.barrier(pair)  # One may be longer at collecting garbage.
+            dist.barrier(pair)  # One rank may spend longer on garbage collection.
             start = time.perf_counter()
             ddp = DistributedDataParallel(net, process_group=pair)
             times.append(time.perf_counter() - start)

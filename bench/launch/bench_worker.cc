@@ -1,11 +1,10 @@
-// What the launchers start where more than /bin/true is wanted.
+// The worker of measurements that need more than /bin/true.
 //
-//     bench_worker hold FOLDER    says that it is there, and ends when it is told
-//     bench_worker fail FOLDER    the same for rank 0, which then fails; the others wait for a
-//     signal
+//     bench_worker hold FOLDER    reports that it runs, and exits on the start signal
+//     bench_worker fail FOLDER    the same, but rank 0 fails; the others wait to be killed
 //
-// FOLDER holds two FIFOs: a byte into `ready` says that one is there; the end of `go` is the sign.
-// Who fails leaves the time in FOLDER/failed_at, in nanoseconds of CLOCK_MONOTONIC.
+// FOLDER holds two FIFOs: a worker that runs writes a byte to `ready`; the end of `go` is the start
+// signal.  The failing rank writes the time to FOLDER/failed_at, in nanoseconds of CLOCK_MONOTONIC.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -17,7 +16,7 @@
 
 namespace {
 
-// As distrun and torchrun, or MPICH, tell it.
+// distrun and torchrun set RANK, MPICH sets PMI_RANK.
 bool is_rank_0() {
   const char* rank = std::getenv("RANK");
   if (rank == nullptr) rank = std::getenv("PMI_RANK");
@@ -45,7 +44,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string_view mode = argv[1];
   const std::string folder = argv[2];
-  // First: once all are there, the other end may be closed, and an open would wait for it.
+  // `go` first: once all are ready, its other end may be closed, and open() would block.
   const int go = ::open((folder + "/go").c_str(), O_RDONLY);
   const int ready = ::open((folder + "/ready").c_str(), O_WRONLY);
   if (::write(ready, "", 1) != 1) return 1;

@@ -1,4 +1,4 @@
-// Compares distrun launch with other launchers: bench/README.md says how to read what it prints.
+// Compares distrun launch with other launchers; bench/README.md explains the output.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -42,14 +42,14 @@ struct Options {
   Words launchers;
 };
 
-// Lets the workers of one run start together: the other side is bench_worker.cc.
+// Starts the workers of a run together; bench_worker.cc is the other side.
 class WorkerBarrier {
  public:
   WorkerBarrier() {
     for (const char* name : {"/ready", "/go"}) {
       if (::mkfifo((folder() + name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
     }
-    // For both ways: nobody waits until the other side is there.
+    // O_RDWR, so that neither side waits for the other to open.
     ready_.reset(::open((folder() + "/ready").c_str(), O_RDWR | O_CLOEXEC));
     go_.reset(::open((folder() + "/go").c_str(), O_RDWR | O_CLOEXEC));
   }
@@ -61,7 +61,7 @@ class WorkerBarrier {
     std::array<char, 64> bytes;
     while (workers > 0) {
       if (!readable_before(ready_.get(), deadline)) {
-        throw std::runtime_error(fmt::format("{} workers have not come", workers));
+        throw std::runtime_error(fmt::format("{} workers did not start", workers));
       }
       workers -= static_cast<int>(
           ::read(ready_.get(), bytes.data(), std::min<std::size_t>(bytes.size(), workers)));
@@ -73,7 +73,7 @@ class WorkerBarrier {
   steady_clock::time_point failed_at() const {
     std::int64_t ns = 0;
     if (!(std::ifstream(folder() + "/failed_at") >> ns)) {
-      throw std::runtime_error("the worker that fails has left no time");
+      throw std::runtime_error("the failing worker wrote no time");
     }
     return steady_clock::time_point(std::chrono::nanoseconds(ns));
   }
@@ -83,22 +83,22 @@ class WorkerBarrier {
   UniqueFd ready_, go_;
 };
 
-// From its start to its end, in ms.
+// From the launcher's start to its exit, in ms.
 double launch_ms(const Launcher& launcher, int workers) {
   LauncherProcess run(launcher.command(workers, {"/bin/true"}));
   if (const int status = run.wait(); status != 0) {
-    throw std::runtime_error(fmt::format("{} ended with status {}", launcher.name, status));
+    throw std::runtime_error(fmt::format("{} exited with status {}", launcher.name, status));
   }
   return Ms(run.ended_at() - run.started_at()).count();
 }
 
-// From a worker's failure to the launcher's end, in ms.
+// From a worker's failure to the launcher's exit, in ms.
 double failure_ms(const Launcher& launcher) {
   WorkerBarrier barrier;
   LauncherProcess run(launcher.command(kFailing, {BENCH_WORKER, "fail", barrier.folder()}));
   barrier.wait_for(kFailing);
   barrier.go();
-  if (run.wait() == 0) throw std::runtime_error(launcher.name + " has not seen the failure");
+  if (run.wait() == 0) throw std::runtime_error(launcher.name + " did not see the failure");
   return Ms(run.ended_at() - barrier.failed_at()).count();
 }
 
@@ -112,7 +112,7 @@ LauncherProcess::Memory peak_memory(const Launcher& launcher) {
   return memory;
 }
 
-// The medians by launcher, of rounds in turns; those that do not take part have none.
+// Measures the launchers in turns.  The medians by launcher; launchers that take no part have none.
 template <class Measure>
 std::map<std::string, double> in_turns(const std::vector<Launcher>& launchers, int rounds,
                                        int workers, const Measure& measure) {
@@ -129,7 +129,7 @@ std::map<std::string, double> in_turns(const std::vector<Launcher>& launchers, i
   return medians;
 }
 
-// "| what | 4.21 | 3.02 | – |": the figures, then what each is of distrun's.
+// "| what | 4.21 | 3.02 | – |": the figures, then each one divided by distrun's.
 void print_row(const std::string& what, const std::vector<Launcher>& launchers,
                const std::map<std::string, double>& figures) {
   std::string row = fmt::format("| {:<28} |", what);
@@ -169,7 +169,7 @@ void run(const Options& options) {
   const auto launchers = find_launchers(options.launchers, left_out);
   print_head(launchers);
   for (const int workers : options.workers) {
-    // Many workers take their time.
+    // Many workers take long.
     const int rounds = workers > 64 ? std::max(1, options.rounds / 2) : options.rounds;
     print_row(fmt::format("/bin/true x{}, ms", workers), launchers,
               in_turns(launchers, rounds, workers, [workers](const Launcher& launcher) {

@@ -72,7 +72,7 @@ LauncherProcess::~LauncherProcess() {
 
 int LauncherProcess::wait(std::chrono::seconds max) {
   if (!readable_before(exit_.get(), steady_clock::now() + max)) {
-    throw std::runtime_error(fmt::format("{} has not ended within {} s", name_, max.count()));
+    throw std::runtime_error(fmt::format("{} did not exit within {} s", name_, max.count()));
   }
   ended_at_ = steady_clock::now();
   int status = 0;
@@ -90,7 +90,7 @@ LauncherProcess::Memory LauncherProcess::peak_memory(const std::string& worker) 
   Memory memory;
   for (const auto& [pid, status] : all) {
     if (status.name == worker) continue;
-    // Up to the launcher, or to the top.
+    // Walks up to the launcher, or to the top.
     pid_t ancestor = pid;
     while (ancestor != pid_ && all.contains(ancestor)) ancestor = all[ancestor].parent;
     if (ancestor != pid_) continue;

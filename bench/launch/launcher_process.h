@@ -1,11 +1,11 @@
-// LauncherProcess is a launcher at work: started, waited for, timed.
+// LauncherProcess starts a launcher, waits for it and times it.
 //
 //     LauncherProcess run({"mpiexec.hydra", "-n", "64", "/bin/true"});
 //     const auto status = run.wait();
 //     run.ended_at() - run.started_at()
 //
-// What it prints is thrown away.  It dies with this process.  Throws std::runtime_error where it
-// cannot be started, or takes longer than it may.
+// Discards the launcher's output.  The launcher dies with this process.  Throws std::runtime_error
+// if it cannot be started or takes too long.
 #pragma once
 
 #include <chrono>
@@ -24,19 +24,19 @@ class LauncherProcess {
   using TimePoint = std::chrono::steady_clock::time_point;  // CLOCK_MONOTONIC.
 
   explicit LauncherProcess(const std::vector<std::string>& command);
-  ~LauncherProcess();  // Where it has not ended, by SIGKILL to its group.
+  ~LauncherProcess();  // Kills its group if it still runs.
 
   LauncherProcess(const LauncherProcess&) = delete;
   LauncherProcess& operator=(const LauncherProcess&) = delete;
 
-  // Its exit status, or 128 + its signal.
+  // The exit status, or 128 + the signal.
   int wait(std::chrono::seconds max = std::chrono::minutes(2));
 
   TimePoint started_at() const { return started_at_; }
   TimePoint ended_at() const { return ended_at_; }
 
-  // The most memory that it and its helpers have held: the sum of VmHWM of its process and of those
-  // beneath it that are not `worker`.
+  // Peak memory of the launcher and its helpers: the sum of VmHWM over its process and its
+  // descendants not named `worker`.
   struct Memory {
     std::size_t kib = 0;
     int processes = 0;

@@ -14,7 +14,7 @@ namespace distrun::bench {
 
 namespace {
 
-// Empty where it is not on PATH.
+// Empty if it is not on PATH.
 std::string on_path(const std::string& program) {
   const char* path = std::getenv("PATH");
   std::istringstream folders(path != nullptr ? path : "");
@@ -30,7 +30,8 @@ Words joined(Words words, const Words& more) {
   return words;
 }
 
-// torchrun wants to be told; another may take it in between, which a benchmark can bear.
+// For torchrun, which requires a port.  Another process may take it first; a benchmark can bear
+// that.
 std::string free_port() {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -44,7 +45,7 @@ std::string free_port() {
   return std::to_string(ntohs(address.sin_port));
 }
 
-// How torchrun is called, without its flags; empty where it is not to be had.
+// The command of torchrun, without flags; empty if it is not installed.
 Words torchrun() {
   const std::string python = TORCH_PYTHON;
   if (!python.empty() && ::access(python.c_str(), X_OK) == 0) {
@@ -73,7 +74,8 @@ std::vector<Launcher> find_launchers(const Words& wanted, Words& left_out) {
        }});
   const std::string hydra = on_path("mpiexec.hydra");
   if (!hydra.empty()) {
-    // An exit code of a program that has not called MPI_Init ends nothing: it waits for the others.
+    // Hydra ignores the exit code of a program that did not call MPI_Init, and waits for the
+    // others.
     add({.name = "hydra",
          .command =
              [hydra](int workers, const Words& program) {
@@ -81,7 +83,7 @@ std::vector<Launcher> find_launchers(const Words& wanted, Words& left_out) {
              },
          .ends_on_failure = false});
   } else if (is_wanted("hydra")) {
-    left_out.emplace_back("hydra: there is no mpiexec.hydra on PATH (Debian: mpich)");
+    left_out.emplace_back("hydra: mpiexec.hydra is not on PATH (Debian: mpich)");
   }
   const Words torch = torchrun();
   if (!torch.empty()) {

@@ -1,6 +1,6 @@
-// The least that a launcher can do, for comparison: starts a program several times, each with its
-// two output pipes, passes their bytes on, and waits for all; on the first failure the others get
-// SIGTERM.  No store, no environment but RANK, no whole lines, nothing said.
+// The least that a launcher can do, for comparison: starts a program several times, each with two
+// output pipes, forwards their bytes, and waits for all.  On the first failure the others get
+// SIGTERM.  No store, no environment except RANK, no line buffering, no messages.
 //
 //     spawn_loop 64 /bin/true
 #include <array>
@@ -21,10 +21,10 @@
 
 namespace {
 
-// What an epoll event is about: a worker's exit, or a pipe that goes to `to`.
+// The subject of an epoll event: the exit of `pid`, or a pipe whose bytes go to `to`.
 struct Watched {
   int fd = -1;
-  int to = -1;  // -1: the exit of …
+  int to = -1;  // -1: an exit.
   pid_t pid = -1;
 };
 

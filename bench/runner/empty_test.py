@@ -1,4 +1,4 @@
-"""The same as empty_test.cc, in PyTorch's own harness."""
+"""The tests of empty_test.cc, in PyTorch's own harness."""
 
 import torch.distributed as dist
 from torch.testing._internal.common_distributed import MultiProcessTestCase

@@ -21,7 +21,7 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kCollectMax{120}, kTestMax{300};
 constexpr int kSomeFailed = 1;  // An exit status of pytest.
 
-// "FILE::CLASS::TEST", as pytest calls it; empty where the line is something else.
+// Parses "FILE::CLASS::TEST", pytest's name of a test; empty for other lines.
 std::string id_of(const std::string& line, const std::string& suite) {
   const auto first = line.find("::"), second = line.find("::", first + 2);
   if (first == std::string::npos || second == std::string::npos) return "";
@@ -29,7 +29,7 @@ std::string id_of(const std::string& line, const std::string& suite) {
                      line.substr(second + 2));
 }
 
-// The other way round.
+// The inverse of id_of().
 std::string node_of(const std::string& id, const fs::path& file) {
   const auto first = id.find('.'), second = id.find('.', first + 1);
   return fmt::format("{}::{}::{}", file.string(), id.substr(first + 1, second - first - 1),
@@ -41,7 +41,7 @@ std::string node_of(const std::string& id, const fs::path& file) {
 PythonHarness::PythonHarness(std::string python, fs::path packages)
     : python_(std::move(python)), packages_(std::move(packages)) {}
 
-// Runs pytest; what it prints goes to `output`.
+// Runs pytest with its output in `output`.
 void PythonHarness::pytest(const Words& arguments, const fs::path& output,
                            std::chrono::seconds max) const {
   Words words = {"/bin/sh",
@@ -66,7 +66,7 @@ void PythonHarness::pytest(const Words& arguments, const fs::path& output,
   for (std::string line; std::getline(text, line);) {
     if (!line.empty()) last = line;
   }
-  throw std::runtime_error(fmt::format("pytest ended with status {}: {}", status, last));
+  throw std::runtime_error(fmt::format("pytest exited with status {}: {}", status, last));
 }
 
 std::set<std::string> PythonHarness::ids(const fs::path& file, const std::string& suite) const {
@@ -91,9 +91,9 @@ std::map<std::string, double> PythonHarness::run(const fs::path& file, const std
   pytest(arguments, fs::path(folder.path()) / "output",
          kTestMax * static_cast<int>(ids.size() + 1));
   pugi::xml_document document;
-  if (!document.load_file(results.c_str())) throw std::runtime_error("pytest has left no results");
+  if (!document.load_file(results.c_str())) throw std::runtime_error("pytest wrote no results");
   std::map<std::string, double> seconds;
-  for (const auto& found : document.select_nodes("//testcase[not(*)]")) {  // It has passed.
+  for (const auto& found : document.select_nodes("//testcase[not(*)]")) {  // Passed.
     const std::string class_name = found.node().attribute("classname").value();
     seconds[fmt::format("{}.{}.{}", suite, class_name.substr(class_name.rfind('.') + 1),
                         found.node().attribute("name").value())] =

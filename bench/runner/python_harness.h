@@ -1,11 +1,11 @@
-// PythonHarness runs tests as PyTorch does: pytest, and its MultiProcessTestCase in it.
+// PythonHarness runs tests as PyTorch does: with pytest and MultiProcessTestCase.
 //
 //     PythonHarness python("/usr/bin/python3", ".deps/pytest");
 //     const auto ids = python.ids("…/test_c10d_gloo.py", "gloo");  // "gloo.CommTest.test_sum", …
 //     const auto times = python.run("…/test_c10d_gloo.py", "gloo", ids);
 //
-// An id is what `distrun test` calls a test: the suite's name, the class, the test.
-// Throws std::runtime_error where pytest cannot be run.
+// An id is the name of a test in `distrun test`: SUITE.CLASS.TEST.  Throws std::runtime_error if
+// pytest cannot be run.
 #pragma once
 
 #include <chrono>
@@ -19,14 +19,15 @@ namespace distrun::bench {
 
 class PythonHarness {
  public:
-  // `packages` is a folder of packages that the interpreter lacks: pytest and what the tests take.
+  // `packages` is a folder with packages that the interpreter lacks: pytest and what the tests
+  // import.
   PythonHarness(std::string python, std::filesystem::path packages);
 
-  // Of all tests in a file.
+  // The ids of all tests in a file.
   std::set<std::string> ids(const std::filesystem::path& file, const std::string& suite) const;
 
-  // Runs those tests of the file; seconds by id, of those that passed.  Start and end of pytest
-  // are left out.
+  // Runs the tests `ids` of a file.  Returns the seconds of those that passed, without pytest's
+  // start and exit.
   std::map<std::string, double> run(const std::filesystem::path& file, const std::string& suite,
                                     const std::set<std::string>& ids) const;
 

@@ -1,5 +1,4 @@
-// Compares distrun test with PyTorch's own harness: bench/README.md says how to read what it
-// prints.
+// Compares distrun test with PyTorch's own harness; bench/README.md explains the output.
 #include <array>
 #include <chrono>
 #include <cstdio>
@@ -30,7 +29,7 @@ using Words = std::vector<std::string>;
 using Seconds = std::chrono::duration<double>;
 
 constexpr std::chrono::minutes kRunMax{20};
-constexpr int kEmptyTests = 20;  // In one run.
+constexpr int kEmptyTests = 20;  // Per run.
 
 struct Options {
   int rounds = 5;
@@ -39,7 +38,7 @@ struct Options {
   Words only;
 };
 
-// PyTorch's file for each of our suites.
+// PyTorch's file for each suite.
 struct Seed {
   const char* suite;
   const char* file;
@@ -60,7 +59,7 @@ Run run_tests(const Words& arguments) {
   words.insert(words.end(), arguments.begin(), arguments.end());
   LauncherProcess process(words);
   const int status = process.wait(kRunMax);
-  if (status != 0) throw std::runtime_error(fmt::format("distrun test ended with {}", status));
+  if (status != 0) throw std::runtime_error(fmt::format("distrun test exited with {}", status));
   std::ifstream text(file);
   return {Seconds(process.ended_at() - process.started_at()).count(), json::parse(text)};
 }
@@ -81,7 +80,7 @@ void print_row(const std::string& what, double ours, double pythons, const char*
   std::fflush(stdout);
 }
 
-// What one more of them costs: a run of many, less a run of one.
+// The cost of one more test: a run of many minus a run of one.
 double empty_test_ms(int rounds, const std::string& id) {
   const Words one = {"--binary", EMPTY_TESTS, "-j", "4", id};
   Words many = one;
@@ -104,7 +103,7 @@ void empty_tests(const Options& options, const PythonHarness* python) {
             pythons[group] * 1000, "ms");
 }
 
-// Of the tests that need no GPU.
+// The ids of the tests that passed, which need no GPU.
 std::set<std::string> ours_passed(const json& results) {
   std::set<std::string> ids;
   for (const json& test : results.at("tests")) {
@@ -113,7 +112,7 @@ std::set<std::string> ours_passed(const json& results) {
   return ids;
 }
 
-// Those that both run, in both.
+// Times, in both harnesses, the tests that both pass.
 void against_python(const Options& options, const PythonHarness& python, const Seed& seed,
                     const std::set<std::string>& ours) {
   const auto file = std::filesystem::path(options.against_python) / seed.file;

@@ -1,5 +1,4 @@
-// Compares TensorQueue with torch.multiprocessing.Queue: bench/README.md says how to read what it
-// prints.
+// Compares TensorQueue with torch.multiprocessing.Queue; bench/README.md explains the output.
 #include <algorithm>
 #include <chrono>
 #include <cstdio>
@@ -19,7 +18,7 @@
 
 namespace {
 
-using Times = std::vector<double>;  // Microseconds, of each round.
+using Times = std::vector<double>;  // Microseconds, per round.
 
 struct Options {
   bool quick = false;
@@ -49,7 +48,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// The clock that Python's time.monotonic_ns() reads, which is the same in all processes.
+// The clock of Python's time.monotonic_ns(), which is the same in all processes.
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 [[noreturn]] void receive(const distrun::TensorQueue& tensors, const distrun::TensorQueue& times) {
@@ -90,7 +89,7 @@ std::vector<Times> measure_pythons(const Options& options) {
   char part[4096];
   while (output != nullptr && std::fgets(part, sizeof(part), output) != nullptr) text += part;
   if (output == nullptr || ::pclose(output) != 0) {
-    std::fprintf(stderr, "sharing_bench: %s has failed\n", command.c_str());
+    std::fprintf(stderr, "sharing_bench: %s failed\n", command.c_str());
     std::exit(1);
   }
   std::vector<Times> all;
@@ -124,8 +123,7 @@ void print(const Options& options, std::vector<Times> ours, std::vector<Times> p
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.python.empty()) {
-    std::fprintf(stderr,
-                 "sharing_bench: there is no Python with torch to compare with: give --python\n");
+    std::fprintf(stderr, "sharing_bench: no Python with torch to compare with: pass --python\n");
     return 1;
   }
   print(options, measure_ours(options), measure_pythons(options));

@@ -1,6 +1,6 @@
 """Python's half of sharing_bench: nanoseconds from put() to get() of torch.multiprocessing.Queue.
 
-    sharing_queue.py ROUNDS BYTES…      prints a line for each BYTES: the times of all rounds
+    sharing_queue.py ROUNDS BYTES…      prints a line per BYTES: the times of all rounds
 """
 
 import sys

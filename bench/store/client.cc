@@ -39,7 +39,7 @@ BenchStoreClient::BenchStoreClient(std::uint16_t port)
   }
   constexpr std::uint32_t kNonce = 4711;
   send(testing::greeting() + testing::frame(RequestCode::kPing, testing::bytes_of(kNonce)));
-  if (receive<std::uint32_t>() != kNonce) throw std::runtime_error("ping: a wrong reply");
+  if (receive<std::uint32_t>() != kNonce) throw std::runtime_error("ping: wrong reply");
 }
 
 void BenchStoreClient::send(std::string_view bytes) {
@@ -54,7 +54,7 @@ void BenchStoreClient::receive(char* to, std::size_t size) {
   while (size > 0) {
     const ssize_t got = ::recv(socket_.get(), to, size, 0);
     if (got < 0) fail("receive");
-    if (got == 0) throw std::runtime_error("receive: the server has closed the connection");
+    if (got == 0) throw std::runtime_error("receive: the server closed the connection");
     to += got;
     size -= static_cast<std::size_t>(got);
   }

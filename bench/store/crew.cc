@@ -26,10 +26,11 @@ namespace {
 
 constexpr auto kPhaseMax = 60s;
 
-// A client writes it when it is ready and when it is done: in one write, which a pipe keeps whole.
+// A client writes it when it is ready and when it is done.  One write each, which a pipe keeps
+// whole.
 struct Report {
   std::int64_t begin_ns = 0, end_ns = 0;
-  std::array<char, 200> error{};  // A text; empty where all is well.
+  std::array<char, 200> error{};  // A message; empty on success.
 };
 
 std::int64_t now_ns() { return steady_clock::now().time_since_epoch().count(); }
@@ -44,7 +45,7 @@ class Crew {
  public:
   Crew() = default;
 
-  // Also where not all was well: none is left behind.
+  // Leaves no client behind, also after a failure.
   ~Crew() {
     if (!done_) {
       for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
@@ -67,12 +68,12 @@ class Crew {
       }
       pids_.push_back(pid);
     }
-    reports();  // All are ready.
+    reports();  // Waits until all are ready.
   }
 
   void start() { start_.write.reset(); }
 
-  // Returns how long it took.
+  // Returns the time from the first client's start to the last one's end.
   std::chrono::nanoseconds wait_until_done() {
     const auto all = reports();
     done_ = true;
@@ -82,7 +83,7 @@ class Crew {
   }
 
  private:
-  // In the client process.
+  // Runs in the client process.
   void work(int client, const ClientProgram& program) {
     ::alarm(3 * kPhaseMax.count());
     start_.write.reset();
@@ -96,7 +97,7 @@ class Crew {
       measured();
       report.end_ns = now_ns();
       send(report);
-      wait_for_end_of(leave_.read);  // Holding the connection, which is in `measured`.
+      wait_for_end_of(leave_.read);  // Keeps the connection, which `measured` holds, open.
     } catch (const std::exception& error) {
       std::strncpy(report.error.data(), error.what(), report.error.size() - 1);
       send(report);
@@ -107,7 +108,7 @@ class Crew {
     if (::write(reports_.write.get(), &report, sizeof(report)) != sizeof(report)) ::_exit(1);
   }
 
-  // One of every client.
+  // One from each client.
   std::vector<Report> reports() {
     const auto deadline = steady_clock::now() + kPhaseMax;
     std::vector<Report> all(pids_.size());
@@ -115,7 +116,7 @@ class Crew {
       if (!readable_before(reports_.read.get(), deadline) ||
           ::read(reports_.read.get(), &report, sizeof(report)) != sizeof(report)) {
         throw std::runtime_error(
-            fmt::format("not all clients were done within {} s", kPhaseMax.count()));
+            fmt::format("not all clients finished within {} s", kPhaseMax.count()));
       }
       if (report.error[0] != 0)
         throw std::runtime_error(fmt::format("client: {}", report.error.data()));
@@ -124,7 +125,7 @@ class Crew {
   }
 
   std::vector<pid_t> pids_;
-  Pipe start_, leave_, reports_;  // The end of the first two is a signal to all clients at once.
+  Pipe start_, leave_, reports_;  // Closing one of the first two signals all clients at once.
   bool done_ = false;
 };
 

@@ -1,14 +1,13 @@
-// measure() lets a number of client processes work on a server at the same time and says what that
-// took.
+// measure() runs a number of client processes on a server at the same time, and measures the cost.
 //
 //     const Sample sample = measure(server, 64, [&](int client) {
 //       auto connection = std::make_shared<BenchStoreClient>(server.port());  // Not measured.
 //       return [connection] { connection->send(…); … };                       // Measured.
 //     });
 //
-// The processes are forked: call it before any thread exists.  A client is prepared, waits at the
-// start line for the others, does its part, and keeps its connection until the last has done so:
-// the server's figures hold nothing of connecting or closing.
+// It forks: call it before any thread exists.  A client prepares, waits for the others, does its
+// part, and keeps its connection until the last is done: the server's figures contain no connecting
+// or closing.
 #pragma once
 
 #include <chrono>
@@ -21,15 +20,15 @@ namespace distrun::bench {
 
 struct Sample {
   std::chrono::nanoseconds wall{};  // From the first client's start to the last one's end.
-  std::chrono::nanoseconds cpu{};   // Of the server.
-  std::ptrdiff_t grown_kib = 0;     // The server's resident memory.
+  std::chrono::nanoseconds cpu{};   // Used by the server.
+  std::ptrdiff_t grown_kib = 0;     // Growth of the server's resident memory.
 };
 
-// Runs in the client process: prepares, and returns what is measured.  May throw.
+// Runs in the client process: prepares, and returns the function to measure.  May throw.
 using ClientProgram = std::function<std::function<void()>(int client)>;
 
-// Throws std::runtime_error where a client fails or takes longer than a minute; no client is left
-// then.
+// Throws std::runtime_error if a client fails or takes longer than a minute.  Leaves no client
+// behind.
 Sample measure(const ServerProcess& server, int clients, const ClientProgram& program);
 
 }  // namespace distrun::bench

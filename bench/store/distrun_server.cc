@@ -1,4 +1,4 @@
-// Our store as a process of its own: prints "PORT NAME", and serves until its stdin ends.
+// Our store as a process: prints "PORT NAME", and serves until its stdin ends.
 #include <iostream>
 
 #include <boost/asio/io_context.hpp>
@@ -16,7 +16,7 @@ int main() {
   }
   std::cout << (*server)->port() << " distrun" << std::endl;
 
-  // Nobody writes to it: the first thing that can be read is its end.
+  // Nothing is written to stdin: it becomes readable when it ends.
   boost::asio::posix::stream_descriptor input(io, STDIN_FILENO);
   input.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                    [&io](boost::system::error_code) { io.stop(); });

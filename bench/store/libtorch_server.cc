@@ -1,5 +1,4 @@
-// LibTorch's store on libuv as a process of its own: prints "PORT NAME", and serves until its
-// stdin ends.
+// LibTorch's store on libuv as a process: prints "PORT NAME", and serves until its stdin ends.
 #include <iostream>
 
 #include <torch/csrc/distributed/c10d/TCPStore.hpp>

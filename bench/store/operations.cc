@@ -18,8 +18,8 @@ using testing::frame;
 using testing::text;
 using Measured = std::function<void()>;
 
-constexpr int kKeys = 100;  // Of each client.
-// A set has no reply: after so many, a client asks for something that has.
+constexpr int kKeys = 100;  // Per client.
+// A set has no reply: after this many, the client waits for a reply to an add.
 constexpr int kSetsInFlightMax = 100;
 const std::string kValue(64, 'v');
 
@@ -43,7 +43,7 @@ std::string key_of(const Task& task, int i) {
   return fmt::format("client/{}/key/{}", task.client, i % kKeys);
 }
 
-// The reply to an add comes when all that was sent before has been done.
+// The reply to an add means that everything sent before has been applied.
 void close_series(BenchStoreClient& client, const std::string& add) {
   client.send(add);
   client.receive<std::int64_t>();
@@ -60,7 +60,7 @@ Measured set(const Task& task) {
   };
 }
 
-// Sets the keys of this client, so that there is something to get.
+// A client whose keys exist.
 std::shared_ptr<BenchStoreClient> client_with_keys(const Task& task) {
   auto client = std::make_shared<BenchStoreClient>(task.port);
   for (int i = 0; i < kKeys; ++i) client->send(set_frame(key_of(task, i)));
@@ -117,7 +117,7 @@ Measured barrier(const Task& task) {
   };
 }
 
-// As PyTorch does it where the store has no barrier of its own: the last to count sets the key that
+// PyTorch's barrier for a store without that request: the last client to count sets the key that
 // all wait for.
 Measured barrier_by_add(const Task& task) {
   const auto count_key = [&](int i) { return fmt::format("barrier/{}/{}", task.run, i); };
@@ -142,7 +142,7 @@ Measured connect(const Task& task) {
   };
 }
 
-// Keys that are all different, as many in one send as a socket takes well.
+// Sets different keys, many in one send.
 Measured fill(const Task& task) {
   auto client = std::make_shared<BenchStoreClient>(task.port);
   std::vector<std::string> sends;

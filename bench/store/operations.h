@@ -1,10 +1,11 @@
-// What the clients of a benchmark do: one operation, many times over, one in flight.
+// The operations that a benchmark's clients repeat, with one request in flight.
 //
-//     const auto measured = operation.prepare({.port = port, .client = 0, .clients = 8, .count =
-//     100}); measured();
+//     const auto measured =
+//         operation.prepare({.port = port, .client = 0, .clients = 8, .count = 100});
+//     measured();
 //
-// The same bytes go to every server.  Frames are made while preparing, so that little is measured
-// but the server and the sockets.
+// Every server gets the same bytes.  Frames are prepared, so that mostly the server and the sockets
+// are measured.
 #pragma once
 
 #include <cstdint>
@@ -16,18 +17,18 @@ namespace distrun::bench {
 
 struct Task {
   std::uint16_t port = 0;
-  int client = 0;  // Of `clients`, from 0.
+  int client = 0;  // 0 … clients - 1.
   int clients = 1;
-  int count = 1;  // Operations of this client.
-  int run = 0;    // No two runs on one server have the same: for keys that are good only once.
+  int count = 1;  // Operations per client.
+  int run = 0;    // Unique per server: for keys that can be used only once.
 };
 
 struct Operation {
   std::string_view name;
   std::function<void()> (*prepare)(const Task& task);
-  int count = 0;       // Operations of a client; 0: as many as the time allows.
-  int clients = 0;     // The number of clients; 0: each of several.
-  bool fresh = false;  // Wants servers that hold nothing yet.
+  int count = 0;       // Operations per client; 0: as many as the time allows.
+  int clients = 0;     // 0: measured with each number of clients.
+  bool fresh = false;  // Requires empty servers.
 };
 
 // In the order of the table.

@@ -23,7 +23,7 @@ using std::chrono::steady_clock;
 
 namespace {
 
-constexpr auto kStartMax = 60s;  // LibTorch may have to come from the disk.
+constexpr auto kStartMax = 60s;  // LibTorch may be read from disk.
 constexpr auto kEndMax = 5s;
 
 std::chrono::nanoseconds cpu_now(pid_t pid) {
@@ -68,8 +68,8 @@ void ServerProcess::read_first_line(int fd) {
   const auto deadline = steady_clock::now() + kStartMax;
   std::string line;
   for (char next = 0; next != '\n'; line += next) {
-    if (!readable_before(fd, deadline)) throw std::runtime_error("does not say its port");
-    if (::read(fd, &next, 1) != 1) throw std::runtime_error("has ended instead of saying its port");
+    if (!readable_before(fd, deadline)) throw std::runtime_error("did not print its port");
+    if (::read(fd, &next, 1) != 1) throw std::runtime_error("exited without printing its port");
   }
   const auto blank = line.find(' ');
   port_ = static_cast<std::uint16_t>(std::stoi(line.substr(0, blank)));
@@ -84,7 +84,7 @@ void ServerProcess::end() {
 }
 
 std::chrono::nanoseconds ServerProcess::cpu() const {
-  // Until it rests: the kernel tells a process's CPU time, and not when it stops to grow.
+  // Waits until it is idle: the kernel reports CPU time, and not whether it still grows.
   auto before = cpu_now(pid_);
   for (int tries = 0; tries < 1000; ++tries) {
     std::this_thread::sleep_for(1ms);
@@ -92,7 +92,7 @@ std::chrono::nanoseconds ServerProcess::cpu() const {
     if (now == before) return now;
     before = now;
   }
-  throw std::runtime_error(name_ + " is busy without a client that asks for anything");
+  throw std::runtime_error(name_ + " is busy without requests");
 }
 
 std::size_t ServerProcess::resident_kib() const {
@@ -101,7 +101,7 @@ std::size_t ServerProcess::resident_kib() const {
     std::size_t size = 0;
     if (word == "VmRSS:" && status >> size) return size;
   }
-  throw std::runtime_error(name_ + " has no VmRSS: it is gone");
+  throw std::runtime_error(name_ + " has no VmRSS: it has exited");
 }
 
 }  // namespace distrun::bench

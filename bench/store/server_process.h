@@ -1,12 +1,12 @@
-// ServerProcess is a store in a process of its own, and what it has cost so far.
+// ServerProcess runs a store in a separate process and measures its cost.
 //
 //     ServerProcess server("build/bench/distrun_server");
 //     BenchStoreClient client(server.port());
 //     …
-//     server.cpu();                                   // of all its threads
+//     server.cpu();                                   // CPU time of all its threads
 //
 // The program prints "PORT NAME" as its first line and serves until its stdin ends.  It dies with
-// this process.  Constructor and readers throw std::runtime_error.  Make it before any thread.
+// this process.  Methods throw std::runtime_error.  Construct it before any thread.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ namespace distrun::bench {
 class ServerProcess {
  public:
   explicit ServerProcess(const std::string& program);
-  ~ServerProcess();  // Ends it: by the end of its stdin, and else by SIGKILL.
+  ~ServerProcess();  // Closes its stdin; after 5 s, kills it.
 
   ServerProcess(const ServerProcess&) = delete;
   ServerProcess& operator=(const ServerProcess&) = delete;
@@ -30,8 +30,8 @@ class ServerProcess {
   std::uint16_t port() const { return port_; }
   const std::string& name() const { return name_; }
 
-  // The CPU time it has used, once it has nothing more to do: the kernel brings the figure of a
-  // thread up to date when that sleeps.
+  // The CPU time used, once the server is idle: the kernel updates the figure of a thread when it
+  // sleeps.
   std::chrono::nanoseconds cpu() const;
 
   std::size_t resident_kib() const;

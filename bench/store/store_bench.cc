@@ -1,5 +1,4 @@
-// Compares our store with LibTorch's, side by side: bench/README.md says how to read what it
-// prints.
+// Compares our store with LibTorch's, side by side; bench/README.md explains the output.
 #include <algorithm>
 #include <array>
 #include <chrono>
@@ -28,8 +27,8 @@ using std::chrono::duration;
 struct Options {
   int rounds = 5;
   std::vector<int> clients = {1, 8, 64, 256};
-  double run_seconds = 0.3;  // About; the slower server decides.
-  int fill_divisor = 1;      // Of the number of keys of `fill`.
+  double run_seconds = 0.3;  // Roughly, on the slower server.
+  int fill_divisor = 1;      // Divides the number of keys of `fill`.
   std::string only;
 };
 
@@ -37,16 +36,16 @@ enum Side { kLibuv, kOurs };
 constexpr std::array kSides = {kLibuv, kOurs};
 using Figures = std::array<double, 2>;
 
-// Both, and what they have been through.
+// Both servers, and how many runs they have served.
 struct Servers {
-  // New ones: the old ones end.
+  // Replaces both servers with new ones.
   void start() {
     sides = {std::make_unique<ServerProcess>(LIBTORCH_SERVER),
              std::make_unique<ServerProcess>(DISTRUN_SERVER)};
   }
 
   std::array<std::unique_ptr<ServerProcess>, 2> sides;
-  int runs = 0;  // So far: the number of the last.
+  int runs = 0;  // The number of the last run.
 };
 
 // One operation with one number of clients, on both servers in turn.
@@ -63,9 +62,9 @@ class Series {
     }
   }
 
-  Figures rate() const { return medians(rates_); }         // Operations a second, of all clients.
-  Figures cpu_us() const { return medians(cpu_us_); }      // Of the server, an operation.
-  Figures grown() const { return medians(grown_bytes_); }  // Of the server, bytes an operation.
+  Figures rate() const { return medians(rates_); }         // Operations per second, of all clients.
+  Figures cpu_us() const { return medians(cpu_us_); }      // Of the server, per operation.
+  Figures grown() const { return medians(grown_bytes_); }  // Of the server, bytes per operation.
 
  private:
   using Lists = std::array<std::vector<double>, 2>;
@@ -84,7 +83,7 @@ class Series {
     });
   }
 
-  // Operations of a client that take the slower server about so long.
+  // How many operations per client take the slower server about `seconds`.
   int count_for(double seconds) {
     const int count = std::max(20, 2000 / clients_);
     double longest = 0;
@@ -149,7 +148,7 @@ void run(const Options& options) {
       memory, compared, options.rounds);
 }
 
-// A server holds a descriptor for every client.
+// A server needs a descriptor per client.
 void raise_descriptor_limit() {
   rlimit limit{};
   ::getrlimit(RLIMIT_NOFILE, &limit);

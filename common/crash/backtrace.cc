@@ -29,7 +29,7 @@ void Backtrace::prepare() {
 void Backtrace::capture() {
   std::array<void*, kFramesMax> addresses;
   end_ = ::backtrace(addresses.data(), kFramesMax);
-  begin_ = 1;  // Behind this function.
+  begin_ = 1;  // Skips this function.
   for (int i = 0; i < end_; ++i) {
     frames_[static_cast<std::size_t>(i)] = {.address = addresses[static_cast<std::size_t>(i)]};
   }

@@ -1,18 +1,18 @@
 // Backtrace is the stack of a thread that is about to fail: addresses, then names, then text.
 //
-//     Backtrace::prepare();                    // early: what follows takes no memory then
+//     Backtrace::prepare();                    // early: it allocates, the other calls do not
 //     static Backtrace trace;                  // large
 //     trace.capture();
 //     trace.find_names();
 //     trace.begin_behind([](std::string_view name) { return name == "abort"; });
 //     trace.print(text);                       // "#0 _Z5trainv+0x1c (/home/me/worker+0x12ab)\n…"
 //
-// Innermost first.  Names are as the linker has them (demangle.h turns them into C++), of every
-// function that the symbol tables of program and libraries know (elf_symbols.h).  The number
-// behind the file is what `addr2line -e FILE` takes.
+// Frames are innermost first.  Names are mangled (demangle.h demangles them) and found for every
+// function in the symbol tables of the program and its libraries (elf_symbols.h).  The number after
+// the file is what `addr2line -e FILE` takes.
 //
-// After prepare(), every method is async-signal-safe as far as can be had: no memory is taken, no
-// lock waited for.  Unwinding reads a stack that may be damaged; a crash in it is the caller's to
+// After prepare(), every method is async-signal-safe: no memory is allocated and no lock taken.
+// Unwinding may crash on a damaged stack; the caller must survive that.
 // survive.
 #pragma once
 
@@ -31,21 +31,21 @@ class Backtrace {
   static constexpr int kFramesMax = 64;
   using Text = FixedText<32 * kKiB>;
 
-  // Loads what unwinding needs.  Call it once, where memory may be taken.
+  // Loads what unwinding needs.  Call it once, outside of a signal handler.
   static void prepare();
 
-  // The stack of the caller.
+  // Captures the caller's stack.
   void capture();
 
-  // The instruction at which a signal struck is the first frame; what lies above it is the
-  // handler's.  Where it is no code, as after a call of a null pointer, nothing can be unwound: its
-  // caller, whose address is at `return_address`, is the only other frame.
+  // Makes `instruction`, at which a signal arrived, the first frame: inner ones are the handler's.
+  // If it is not code, as after a call of a null pointer, unwinding is impossible: the only other
+  // frame is the caller, read from `return_address`.
   void begin_at(const void* instruction, const void* const* return_address);
 
   void find_names();
 
-  // Leaves out the frames up to the outermost one whose name is `unwanted`, if there is one, and
-  // those without a name that follow it in the same library: they are a part of what it does.
+  // Drops all frames up to the outermost one whose name is `unwanted`, and the nameless ones that
+  // follow in the same library, which belong to it.  Does nothing without such a frame.
   // Requires find_names().
   void begin_behind(bool (*unwanted)(std::string_view name));
 
@@ -54,9 +54,9 @@ class Backtrace {
  private:
   struct Frame {
     const void* address = nullptr;
-    bool exact = false;           // An instruction; else the one behind a call.
+    bool exact = false;           // The instruction itself; else a return address.
     int module = -1;              // Index in modules_.
-    std::uint64_t in_module = 0;  // The address as the module's file has it.
+    std::uint64_t in_module = 0;  // The address within the module's file.
     FunctionName function;
   };
   struct Module {

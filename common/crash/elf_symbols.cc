@@ -15,7 +15,7 @@ namespace {
 constexpr unsigned char kClass = sizeof(void*) == 8 ? ELFCLASS64 : ELFCLASS32;
 
 bool is_function(const ElfW(Sym) & symbol) {
-  const auto type = symbol.st_info & 15;  // As ELF64_ST_TYPE and ELF32_ST_TYPE have it.
+  const auto type = symbol.st_info & 15;  // ELF64_ST_TYPE and ELF32_ST_TYPE.
   return (type == STT_FUNC || type == STT_GNU_IFUNC) && symbol.st_shndx != SHN_UNDEF;
 }
 
@@ -25,7 +25,7 @@ ElfSymbols::~ElfSymbols() {
   if (file_ != nullptr) ::munmap(const_cast<std::byte*>(file_), size_);
 }
 
-// `size` bytes of the file as an array of T; empty where they are not all in the file.
+// `size` bytes of the file as an array of T; empty if they are not all within the file.
 template <class T>
 std::span<const T> ElfSymbols::at(std::uint64_t offset, std::uint64_t size) const {
   if (offset > size_ || size > size_ - offset || offset % alignof(T) != 0) return {};
@@ -53,7 +53,7 @@ bool ElfSymbols::open(const char* path) {
   }
   const auto sections =
       at<ElfW(Shdr)>(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(ElfW(Shdr)));
-  // The whole table where there is one; what is exported is a part of it.
+  // The full table if there is one: it includes the exported symbols.
   for (const auto type : {SHT_SYMTAB, SHT_DYNSYM}) {
     for (const auto& section : sections) {
       if (section.sh_type != static_cast<ElfW(Word)>(type) || section.sh_link >= sections.size()) {

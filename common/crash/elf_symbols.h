@@ -1,13 +1,13 @@
-// ElfSymbols finds the name of the function at an address in a program or library, static functions
-// too, by the symbol table of its file: no debug information and no -rdynamic is needed, only that
-// it has not been stripped.  A stripped one still names what it exports.
+// ElfSymbols names the function at an address of a program or library, static functions included.
+// It reads the symbol table of the file, which needs neither debug information nor -rdynamic.  In a
+// stripped file it finds only exported functions.
 //
 //     ElfSymbols symbols;
 //     symbols.open("/proc/self/exe");
 //     if (const auto found = symbols.find(address)) …  // {"_ZN12_GLOBAL__N_15trainEv", 28}
 //
-// Maps the file and takes no memory of its own: every method is async-signal-safe.  Whatever the
-// file holds, nothing outside of it is read; one that is cut short meanwhile is SIGBUS.
+// Maps the file and allocates nothing: every method is async-signal-safe.  Reads only within the
+// file, whatever it contains; a file truncated meanwhile raises SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -20,8 +20,8 @@
 namespace distrun {
 
 struct FunctionName {
-  const char* name = nullptr;  // As in the file: mangled.  Valid for as long as the ElfSymbols.
-  std::uint64_t offset = 0;    // Of the address in the function.
+  const char* name = nullptr;  // Mangled.  Valid as long as the ElfSymbols.
+  std::uint64_t offset = 0;    // From the start of the function.
 };
 
 class ElfSymbols {
@@ -31,10 +31,11 @@ class ElfSymbols {
   ElfSymbols& operator=(const ElfSymbols&) = delete;
   ~ElfSymbols();
 
-  // Called once.  False where the file is not there, or no ELF file of this machine's kind.
+  // Call it once.  False if there is no such file, or it is not an ELF file of this machine's
+  // class.
   bool open(const char* path);
 
-  // `address` as the file has it: without what was added to it when it was loaded.
+  // `address` is relative to the file: without the load address.
   std::optional<FunctionName> find(std::uint64_t address) const;
 
  private:

@@ -42,7 +42,7 @@ TEST(ElfSymbolsTest, NamesAnExportedFunctionOfAStrippedLibrary) {
   EXPECT_STREQ(found->name, "lfind");
 }
 
-TEST(ElfSymbolsTest, AnAddressOfNoFunctionHasNoName) {
+TEST(ElfSymbolsTest, FindsNoNameOutsideOfFunctions) {
   ElfSymbols symbols;
   ASSERT_TRUE(symbols.open("/proc/self/exe"));
   EXPECT_FALSE(symbols.find(0));
@@ -50,7 +50,7 @@ TEST(ElfSymbolsTest, AnAddressOfNoFunctionHasNoName) {
   EXPECT_FALSE(ElfSymbols().find(1));
 }
 
-TEST(ElfSymbolsTest, WhatIsNoProgramIsRefused) {
+TEST(ElfSymbolsTest, RefusesFilesThatAreNotElf) {
   for (const char* path : {"/no/such/file", "/dev/null", "/", "/etc/passwd", "/dev/zero"}) {
     ElfSymbols symbols;
     EXPECT_FALSE(symbols.open(path)) << path;
@@ -58,8 +58,8 @@ TEST(ElfSymbolsTest, WhatIsNoProgramIsRefused) {
   }
 }
 
-// Cut off anywhere, or with its numbers changed: read within its bounds, whatever comes out.
-TEST(ElfSymbolsTest, ADamagedFileIsReadWithinItsBounds) {
+// Truncates the file anywhere, and changes its numbers.
+TEST(ElfSymbolsTest, ReadsWithinTheBoundsOfADamagedFile) {
   std::ifstream file("/bin/true", std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
   std::string path = ::testing::TempDir() + "elf_symbols_test.XXXXXX";
@@ -71,7 +71,7 @@ TEST(ElfSymbolsTest, ADamagedFileIsReadWithinItsBounds) {
     for (std::uint64_t address = 0; address < 0x10000; address += 0x1001) symbols.find(address);
   };
   for (std::size_t size = 1; size < whole.size(); size += 997) look_at(whole.substr(0, size));
-  // The header, and the table of sections, which is at its end.
+  // The header, then the table of sections at the end of the file.
   for (std::size_t at = 0; at < 64; ++at) {
     for (const char byte : {'\0', '\x7F', '\xFF'}) {
       std::string damaged = whole;

@@ -19,13 +19,13 @@ namespace {
 
 using nlohmann::json;
 
-constexpr int kDepthMax = 64;  // Writing JSON takes stack for each level.
+constexpr int kDepthMax = 64;  // Writing JSON recurses once per level.
 
 Error no_report(std::string_view why) {
   return Error{ErrorKind::kInvalidArgument, std::string(why)};
 }
 
-// The number in four hexadecimal digits behind "\u" at `at`; -1 where it is none.
+// The four hexadecimal digits of a "\u" escape at `at`; -1 if there is none.
 int unicode_escape(std::string_view text, std::size_t at) {
   if (text.size() < at + 6 || text[at] != '\\' || text[at + 1] != 'u') return -1;
   int code = -1;
@@ -34,7 +34,7 @@ int unicode_escape(std::string_view text, std::size_t at) {
   return error == std::errc() && stop == end ? code : -1;
 }
 
-// Python writes a byte that is no text as half of a surrogate pair, which is no text either.
+// Python writes a byte that is not text as a lone surrogate, which is not valid JSON text.
 std::string without_lone_surrogates(std::string_view text) {
   const auto within = [](int code, int first) { return code >= first && code < first + 0x400; };
   std::string result(text);
@@ -46,13 +46,13 @@ std::string without_lone_surrogates(std::string_view text) {
       result.replace(at, 6, "\\ufffd");
       at += 6;
     } else {
-      at += 2;  // Also over a backslash that is escaped itself.
+      at += 2;  // Skips an escaped backslash, too.
     }
   }
   return result;
 }
 
-struct Document {  // json itself takes whatever a Result is made from.
+struct Document {  // Result<json> would be ambiguous.
   json root;
 };
 
@@ -67,14 +67,14 @@ Result<Document> parse(std::string_view text) {
       },
       /*allow_exceptions=*/false);
   if (too_deep) return no_report("its JSON is nested too deeply");
-  if (document.is_discarded()) return no_report("it is no JSON (cut off, perhaps)");
+  if (document.is_discarded()) return no_report("it is not JSON (truncated?)");
   if (!document.is_object() || !document.contains("message")) {
     return no_report("it has no \"message\"");
   }
   return Document{std::move(document)};
 }
 
-// What Python's int() takes, as far as it occurs: a number, or a text that is one.
+// Accepts a number or a text that is one, like Python's int().
 std::optional<std::int64_t> whole_number(const json& parent, const char* name) {
   const auto found = parent.find(name);
   if (found == parent.end()) return std::nullopt;
@@ -121,10 +121,10 @@ std::string dump(const json& document) {
   return document.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
-// A byte takes six at most ("\\u0000"), so that message and callstack fit together.
+// JSON takes at most six bytes ("\\u0000") for one, so that message and callstack fit together.
 constexpr std::size_t kTextBytesMax = kErrorFileBytesMax / 16;
 
-// Cut, it may end in the midst of a character: dump() takes that for one that is no text.
+// The cut may split a character: dump() replaces the partial one.
 std::string beginning(const std::string& text) {
   return text.size() <= kTextBytesMax ? text : text.substr(0, kTextBytesMax) + "…";
 }

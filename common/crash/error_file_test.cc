@@ -33,7 +33,7 @@ class ErrorFileTest : public ::testing::Test {
   std::string path_ = folder_ + "/error.json";
 };
 
-TEST_F(ErrorFileTest, WhatPythonsRecordWrites) {
+TEST_F(ErrorFileTest, ReadsWhatPythonsRecordWrites) {
   put(R"({"message": {"message": "ValueError: no \u00e4",
           "extraInfo": {"py_callstack": "Traceback\n  x\n", "timestamp": "1735689600"}}})");
   const auto report = read_error_file(path_).value().value();
@@ -44,14 +44,14 @@ TEST_F(ErrorFileTest, WhatPythonsRecordWrites) {
   EXPECT_EQ(report.rank, std::nullopt);
 }
 
-TEST_F(ErrorFileTest, APlainMessage) {
+TEST_F(ErrorFileTest, ReadsAPlainMessage) {
   const auto report = parse_error_report(R"({"message": "no disk", "timestamp": 17})").value();
   EXPECT_EQ(report.message, "no disk");
   EXPECT_EQ(report.timestamp, 17);
   EXPECT_EQ(parse_error_report(R"({"message": "no disk"})").value().timestamp, std::nullopt);
 }
 
-TEST_F(ErrorFileTest, WhatIsMissingOrOfAnotherKindIsLeftOut) {
+TEST_F(ErrorFileTest, IgnoresFieldsThatAreMissingOrOfAnotherType) {
   for (const char* json :
        {R"({"message": {"message": "m"}})", R"({"message": {"message": "m", "extraInfo": 3}})",
         R"({"message": {"message": "m", "extraInfo": {"py_callstack": [], "timestamp": "x1"}}})",
@@ -64,7 +64,7 @@ TEST_F(ErrorFileTest, WhatIsMissingOrOfAnotherKindIsLeftOut) {
   }
 }
 
-TEST_F(ErrorFileTest, WhatIsWrittenIsReadBack) {
+TEST_F(ErrorFileTest, ReadsWhatItWrites) {
   put("something longer than what replaces it, which must be gone" + std::string(9999, 'x'));
   const ErrorReport written{"E: \"quoted\"\n\tä", "#0 f (x)\n", 1735689600, 3, -11};
   ASSERT_TRUE(write_error_file(path_, written));
@@ -76,18 +76,18 @@ TEST_F(ErrorFileTest, WhatIsWrittenIsReadBack) {
   EXPECT_EQ(report.error_code, -11);
 }
 
-// Python's int(message["extraInfo"]["timestamp"]) and .get("py_callstack") must find them.
-TEST_F(ErrorFileTest, TheFormIsTorchs) {
+// Python must find int(message["extraInfo"]["timestamp"]) and .get("py_callstack").
+TEST_F(ErrorFileTest, WritesTorchsFormat) {
   EXPECT_EQ(
       to_json({.message = "m", .callstack = "c", .timestamp = 5, .rank = 1}),
       R"({"message":{"extraInfo":{"py_callstack":"c","rank":1,"timestamp":"5"},"message":"m"}})");
 }
 
-TEST_F(ErrorFileTest, BytesThatAreNoTextAreReplacedInWhatIsWritten) {
+TEST_F(ErrorFileTest, ReplacesBytesThatAreNotText) {
   EXPECT_EQ(parse_error_report(to_json({.message = "a\xFF b"})).value().message, "a\uFFFD b");
 }
 
-TEST_F(ErrorFileTest, HalvesOfSurrogatePairsAreReplaced) {
+TEST_F(ErrorFileTest, ReplacesLoneSurrogates) {
   const auto message = [](const std::string& text) {
     return parse_error_report(R"({"message": ")" + text + "\"}").value().message;
   };
@@ -98,17 +98,17 @@ TEST_F(ErrorFileTest, HalvesOfSurrogatePairsAreReplaced) {
   EXPECT_EQ(message(R"(\ud83d\ud83d\ude00)"), "\uFFFD\U0001F600");
 }
 
-TEST_F(ErrorFileTest, NoFileAndAnEmptyOneAreNoReport) {
+TEST_F(ErrorFileTest, MissingOrEmptyFileIsNoReport) {
   EXPECT_EQ(read_error_file(path_).value(), std::nullopt);
   put("");
   EXPECT_EQ(read_error_file(path_).value(), std::nullopt);
 }
 
-TEST_F(ErrorFileTest, WhateverIsThereIsAnErrorThatNamesTheFile) {
+TEST_F(ErrorFileTest, MalformedFileIsAnErrorThatNamesTheFile) {
   const std::string whole = to_json({.message = "m", .callstack = "c", .timestamp = 5, .rank = 1});
   for (std::size_t size = 1; size < whole.size(); ++size) {
     put(whole.substr(0, size));
-    EXPECT_THAT(failure(), HasSubstr(path_ + ": it is no JSON")) << size;
+    EXPECT_THAT(failure(), HasSubstr(path_ + ": it is not JSON")) << size;
   }
   for (const std::string text : {"[]", "3", "\"message\"", "{}", R"({"message": 3})"}) {
     put(text);
@@ -119,16 +119,16 @@ TEST_F(ErrorFileTest, WhateverIsThereIsAnErrorThatNamesTheFile) {
                                               "ELF\xFF\xFE"),
                                   whole + whole}) {
     put(text);
-    EXPECT_THAT(failure(), HasSubstr(path_ + ": it is no JSON"));
+    EXPECT_THAT(failure(), HasSubstr(path_ + ": it is not JSON"));
   }
 }
 
-TEST_F(ErrorFileTest, AHugeFileIsNotRead) {
+TEST_F(ErrorFileTest, RefusesAHugeFile) {
   put(R"({"message": ")" + std::string(kErrorFileBytesMax, 'x') + "\"}");
   EXPECT_THAT(failure(), HasSubstr("it is longer than 1 MiB"));
 }
 
-TEST_F(ErrorFileTest, WhatIsWrittenCanBeReadHoweverLongItIs) {
+TEST_F(ErrorFileTest, WritesReadableFilesOfTextsOfAnyLength) {
   for (const std::string unit : {"x", "\x01", "é", "\U0001F600", "\xFF", "\""}) {
     std::string text;
     while (text.size() < 2 * kErrorFileBytesMax) text += unit;
@@ -141,14 +141,14 @@ TEST_F(ErrorFileTest, WhatIsWrittenCanBeReadHoweverLongItIs) {
   }
 }
 
-TEST_F(ErrorFileTest, DeepNestingIsAnError) {
+TEST_F(ErrorFileTest, RefusesDeepNesting) {
   const std::size_t levels = kErrorFileBytesMax / 2 - 100;
   put(R"({"message": )" + std::string(levels, '[') + std::string(levels, ']') + "}");
   EXPECT_THAT(failure(), HasSubstr("nested too deeply"));
   EXPECT_FALSE(copy_error_file(path_, folder_ + "/copy", 1));
 }
 
-TEST_F(ErrorFileTest, APipeOrAFolderIsAnErrorAndIsNotWaitedFor) {
+TEST_F(ErrorFileTest, RefusesPipesAndFoldersWithoutWaiting) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THAT(failure(), HasSubstr("not a regular file"));
   EXPECT_FALSE(write_error_file(path_, {.message = "m"}));
@@ -156,7 +156,7 @@ TEST_F(ErrorFileTest, APipeOrAFolderIsAnErrorAndIsNotWaitedFor) {
   EXPECT_THAT(failure(), HasSubstr("not a regular file"));
 }
 
-TEST_F(ErrorFileTest, ACopyKeepsEverythingAndHasTheErrorCode) {
+TEST_F(ErrorFileTest, CopyKeepsEverythingAndAddsTheErrorCode) {
   put(R"({"message": {"message": "m", "extraInfo": {"timestamp": "5", "of_mine": [1]}}, "more": 2})");
   ASSERT_TRUE(copy_error_file(path_, folder_ + "/copy", -11));
   EXPECT_EQ(
@@ -164,18 +164,18 @@ TEST_F(ErrorFileTest, ACopyKeepsEverythingAndHasTheErrorCode) {
       R"({"message":{"errorCode":-11,"extraInfo":{"of_mine":[1],"timestamp":"5"},"message":"m"},"more":2})");
 }
 
-TEST_F(ErrorFileTest, ACopyOfAPlainMessageStaysOne) {
+TEST_F(ErrorFileTest, CopyOfAPlainMessageStaysPlain) {
   put(R"({"message": "m", "timestamp": 5})");
   ASSERT_TRUE(copy_error_file(path_, folder_ + "/copy", 3));
   EXPECT_EQ(text_of(folder_ + "/copy"), R"({"message":"m","timestamp":5})");
 }
 
-TEST_F(ErrorFileTest, WhereThereIsNothingToCopyNothingIsMade) {
+TEST_F(ErrorFileTest, CopyOfAMissingFileMakesNoFile) {
   ASSERT_TRUE(copy_error_file(path_, folder_ + "/copy", 3));
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/copy"));
 }
 
-TEST_F(ErrorFileTest, ACopyThatCannotBeWrittenIsAnErrorThatSaysWhere) {
+TEST_F(ErrorFileTest, CopyNamesTheFileThatItCannotWrite) {
   put(R"({"message": "m"})");
   const std::string to = folder_ + "/no/such/folder";
   EXPECT_THAT(copy_error_file(path_, to, 3).error().message,

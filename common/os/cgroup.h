@@ -1,8 +1,8 @@
-// The control groups that count this process's memory, of cgroup v2 and v1.
+// The control groups (v2 and v1) that count this process's memory.
 //
 //     for (const Cgroup& group : memory_cgroups()) … group.folder() + "/memory.events" …
 //
-// Reads /proc/self/cgroup, whose lines are "0::/a/b", and "4:memory:/a/b" in version 1.
+// Reads /proc/self/cgroup, whose lines are "0::/a/b" (v2) and "4:memory:/a/b" (v1).
 #pragma once
 
 #include <cstdint>

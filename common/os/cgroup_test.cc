@@ -21,7 +21,7 @@ class CgroupTest : public ::testing::Test {
   testing::Folder folder_;
 };
 
-TEST_F(CgroupTest, BothVersionsAreFound) {
+TEST_F(CgroupTest, FindsBothVersions) {
   write("/proc/self/cgroup", "garbage\n5:cpu,memory:/job\n4:cpuset:/job\n0::/user/job\n:");
   const auto groups = memory_cgroups(folder_.path());
   ASSERT_EQ(groups.size(), 2u);
@@ -32,11 +32,9 @@ TEST_F(CgroupTest, BothVersionsAreFound) {
   EXPECT_EQ(groups[1].path, "/user/job");
 }
 
-TEST_F(CgroupTest, WithoutTheFileThereIsNone) {
-  EXPECT_TRUE(memory_cgroups(folder_.path()).empty());
-}
+TEST_F(CgroupTest, FindsNoneWithoutTheFile) { EXPECT_TRUE(memory_cgroups(folder_.path()).empty()); }
 
-TEST_F(CgroupTest, ANumberIsFoundByTheNameThatBeginsItsLine) {
+TEST_F(CgroupTest, ReadsTheNumberAfterAName) {
   write("/memory.stat", "low high\nhigh 4\nhighest 5 kB\n");
   EXPECT_EQ(named_number(folder_.path() + "/memory.stat", "high"), 4u);
   EXPECT_EQ(named_number(folder_.path() + "/memory.stat", "highest"), 5u);

@@ -1,13 +1,13 @@
 // Environment is a set of environment variables as a value: read once at the
-// start, changed for a worker, handed to exec.  Nothing below cli/ calls getenv.
+// start, changed for a worker, passed to exec.  Nothing below cli/ calls getenv.
 //
 //     Environment environment = Environment::from(environ);
 //     environment.set("RANK", "3");
 //     Environment::Block block = environment.block();
 //     ::execve(path, argv, block.pointers());
 //
-// Order is by name, so that what is printed or compared does not depend on the
-// shell.  A name that occurs twice keeps its first value, as getenv() has it.
+// Ordered by name, so that output does not depend on the shell.  A name that occurs
+// twice keeps its first value, as in getenv().
 #pragma once
 
 #include <map>
@@ -25,23 +25,23 @@ class Environment {
   // Copies an array of "NAME=value" that ends with a null pointer, such as ::environ.
   static Environment from(const char* const* variables);
 
-  // The value, or nothing where the variable is not set.  An empty value is a value.
+  // Empty if the variable is not set.  An empty value is a value.
   std::optional<std::string> get(std::string_view name) const;
 
   void set(std::string name, std::string value);
 
-  // Sets the variable only where it is not set yet.
+  // Sets the variable if it is not set yet.
   void set_default(const std::string& name, const std::string& value);
 
   void unset(std::string_view name);
 
   const std::map<std::string, std::string, std::less<>>& variables() const { return variables_; }
 
-  // The form that execve() takes.  Valid for as long as the Block lives.
+  // The form that execve() takes.  Valid as long as the Block lives.
   class Block {
    public:
     Block() = default;
-    Block(Block&&) = default;  // A copy's pointers would lead into the original.
+    Block(Block&&) = default;  // A copy would point into the original.
     Block& operator=(Block&&) = default;
     const char* const* pointers() const { return pointers_.data(); }
 

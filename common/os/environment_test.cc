@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-TEST(EnvironmentTest, ReadsAnArrayAsGetenvWould) {
+TEST(EnvironmentTest, ReadsAnArrayAsGetenvDoes) {
   const char* variables[] = {"A=1", "B=", "A=2", "no equals sign", "C=x=y", nullptr};
   const Environment environment = Environment::from(variables);
   EXPECT_EQ(environment.get("A"), "1");
@@ -15,7 +15,7 @@ TEST(EnvironmentTest, ReadsAnArrayAsGetenvWould) {
   EXPECT_EQ(environment.variables().size(), 3u);
 }
 
-TEST(EnvironmentTest, ADefaultDoesNotReplaceAValue) {
+TEST(EnvironmentTest, DefaultDoesNotReplaceAValue) {
   Environment environment;
   environment.set_default("OMP_NUM_THREADS", "1");
   environment.set_default("OMP_NUM_THREADS", "2");
@@ -26,7 +26,7 @@ TEST(EnvironmentTest, ADefaultDoesNotReplaceAValue) {
   EXPECT_EQ(environment.get("OMP_NUM_THREADS"), std::nullopt);
 }
 
-TEST(EnvironmentTest, ABlockOutlivesChangesAndMoves) {
+TEST(EnvironmentTest, BlockSurvivesChangesAndMoves) {
   Environment environment;
   environment.set("B", "2");
   environment.set("A", "1");

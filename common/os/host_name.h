@@ -1,11 +1,11 @@
-// This machine's name, for people.
+// This machine's name, for display.
 #pragma once
 
 #include <string>
 
 namespace distrun {
 
-// As gethostname() has it; "this host" if it fails.
+// The result of gethostname(); "this host" if it fails.
 std::string host_name();
 
 }  // namespace distrun

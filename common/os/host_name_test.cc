@@ -6,7 +6,7 @@
 namespace distrun {
 namespace {
 
-TEST(HostNameTest, IsTheKernels) {
+TEST(HostNameTest, IsTheKernelsNodeName) {
   utsname kernel{};
   ASSERT_EQ(::uname(&kernel), 0);
   EXPECT_EQ(host_name(), kernel.nodename);

@@ -1,9 +1,9 @@
-// For programs of ours that link LibTorch: no peer's name is looked up, what is told is its
-// address.
+// Link this into programs that use LibTorch: getnameinfo() then returns addresses and never asks
+// DNS.
 //
-// LibTorch's store asks for the name of who connects, and a client for its server's.  Their sockets
-// are IPv6 ones, and ::ffff:127.0.0.1 is in no /etc/hosts, so DNS is asked even on the loopback: a
-// name server that does not answer costs 5 s each time.  LibTorch calls this instead of the C
+// LibTorch's store looks up the name of each client, and a client that of its server.  Their
+// sockets are IPv6, and ::ffff:127.0.0.1 is not in /etc/hosts, so it asks DNS even on loopback: an
+// unresponsive name server costs 5 s each time.  LibTorch finds this function before the C
 // library's.
 #include <dlfcn.h>
 #include <netdb.h>

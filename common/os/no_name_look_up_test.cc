@@ -9,7 +9,7 @@ namespace {
 
 using ::testing::StrEq;
 
-TEST(NoNameLookUpTest, ThePeersAddressIsItsName) {
+TEST(NoNameLookUpTest, NameOfAPeerIsItsAddress) {
   sockaddr_in address{};
   address.sin_family = AF_INET;
   address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

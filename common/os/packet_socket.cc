@@ -12,13 +12,13 @@ namespace {
 
 constexpr std::size_t kControlBytes = CMSG_SPACE(kPacketDescriptorsMax * sizeof(int));
 
-// Leaves errno as it is.
+// Does not change errno.
 Error failed(const char* what) {
   const int error_number = errno;
   Error error = Error::from_errno(what, error_number);
   if (error_number == EAGAIN) error.kind = ErrorKind::kTimedOut;
   if (error_number == ETOOMANYREFS) {
-    error.message += ": more descriptors are under way than `ulimit -n` allows: raise it";
+    error.message += ": more descriptors are in flight than `ulimit -n` allows: raise it";
   }
   if (error_number == EPIPE || error_number == ECONNRESET) error.kind = ErrorKind::kNotFound;
   errno = error_number;
@@ -91,7 +91,7 @@ Result<Packet> receive_packet(int socket) {
   ssize_t size = -1;
   do {
     size = ::recvmsg(socket, &message, MSG_CMSG_CLOEXEC);
-    // ECONNRESET is told once, before what the other side has sent: it has not read all.
+    // ECONNRESET comes once, before the data, if the peer closed without reading everything.
   } while (size < 0 && (errno == EINTR || errno == ECONNRESET));
   if (size < 0) return failed("receive a packet");
   packet.bytes.resize(static_cast<std::size_t>(size));

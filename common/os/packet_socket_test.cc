@@ -24,7 +24,7 @@ class PacketSocketTest : public ::testing::Test {
   UniqueFd here_, there_;
 };
 
-TEST_F(PacketSocketTest, APacketComesWholeWithItsDescriptors) {
+TEST_F(PacketSocketTest, PacketArrivesWholeWithItsDescriptors) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const UniqueFd from(ends[0]), to(ends[1]);
@@ -43,7 +43,7 @@ TEST_F(PacketSocketTest, APacketComesWholeWithItsDescriptors) {
   EXPECT_FALSE(second.has_ended);
 }
 
-TEST_F(PacketSocketTest, TheEndIsSeenOnBothSides) {
+TEST_F(PacketSocketTest, BothSidesSeeTheEnd) {
   ASSERT_TRUE(send_packet(here_.get(), "last", {}));
   here_.reset();
   EXPECT_EQ(receive_packet(there_.get()).value().bytes, "last");
@@ -51,20 +51,20 @@ TEST_F(PacketSocketTest, TheEndIsSeenOnBothSides) {
   EXPECT_FALSE(send_packet(there_.get(), "too late", {}));
 }
 
-TEST_F(PacketSocketTest, OneThatDoesNotBlockSaysThatThereIsNothing) {
+TEST_F(PacketSocketTest, NonBlockingReceiveTimesOutIfThereIsNoPacket) {
   ::fcntl(there_.get(), F_SETFL, O_NONBLOCK);
   const auto packet = receive_packet(there_.get());
   ASSERT_FALSE(packet);
   EXPECT_EQ(packet.error().kind, ErrorKind::kTimedOut);
 }
 
-TEST_F(PacketSocketTest, WhoGoesWithoutHavingReadAllIsGoneToo) {
+TEST_F(PacketSocketTest, PeerThatClosesWithUnreadPacketsHasEnded) {
   ASSERT_TRUE(send_packet(here_.get(), "not read", {}));
   there_.reset();
   EXPECT_TRUE(receive_packet(here_.get()).value().has_ended);
 }
 
-TEST_F(PacketSocketTest, WhatItHasSaidBeforeIsStillReceived) {
+TEST_F(PacketSocketTest, PacketsSentBeforeTheCloseAreReceived) {
   ASSERT_TRUE(send_packet(here_.get(), "not read", {}));
   ASSERT_TRUE(send_packet(there_.get(), "first", {}));
   ASSERT_TRUE(send_packet(there_.get(), "last", {}));
@@ -74,7 +74,7 @@ TEST_F(PacketSocketTest, WhatItHasSaidBeforeIsStillReceived) {
   EXPECT_TRUE(receive_packet(here_.get()).value().has_ended);
 }
 
-TEST_F(PacketSocketTest, NoProgramThatIsExecutedHasOne) {
+TEST_F(PacketSocketTest, SocketsAreCloseOnExec) {
   for (const UniqueFd* end : {&here_, &there_}) {
     EXPECT_NE(::fcntl(end->get(), F_GETFD) & FD_CLOEXEC, 0);
   }
@@ -82,7 +82,7 @@ TEST_F(PacketSocketTest, NoProgramThatIsExecutedHasOne) {
 
 sem_t signals_taken;
 
-// One call, which others interrupt: signals whose handlers do not restart it.
+// Interrupts one call with signals whose handlers do not restart it.
 class InterruptedPacketTest : public PacketSocketTest {
  protected:
   InterruptedPacketTest() {
@@ -101,7 +101,7 @@ class InterruptedPacketTest : public PacketSocketTest {
   }
 };
 
-TEST_F(InterruptedPacketTest, ReceivingGoesOn) {
+TEST_F(InterruptedPacketTest, ReceiveContinues) {
   std::string got;
   std::thread receiver([&] {
     const auto packet = receive_packet(there_.get());
@@ -113,7 +113,7 @@ TEST_F(InterruptedPacketTest, ReceivingGoesOn) {
   EXPECT_EQ(got, "at last");
 }
 
-TEST_F(InterruptedPacketTest, SendingGoesOn) {
+TEST_F(InterruptedPacketTest, SendContinues) {
   const std::string large(kPacketBytesMax, 'x');
   ::fcntl(here_.get(), F_SETFL, O_NONBLOCK);
   while (send_packet(here_.get(), large, {})) continue;
@@ -127,7 +127,7 @@ TEST_F(InterruptedPacketTest, SendingGoesOn) {
   EXPECT_TRUE(sent);
 }
 
-TEST_F(PacketSocketTest, DescriptorsAloneAreAPacketAndNothingIsNone) {
+TEST_F(PacketSocketTest, SendsDescriptorsWithoutBytesAndRefusesAnEmptyPacket) {
   ASSERT_TRUE(send_packet(here_.get(), "", {here_.get()}));
   const auto packet = receive_packet(there_.get()).value();
   EXPECT_FALSE(packet.has_ended);
@@ -135,8 +135,8 @@ TEST_F(PacketSocketTest, DescriptorsAloneAreAPacketAndNothingIsNone) {
   EXPECT_EQ(send_packet(here_.get(), "", {}).error().kind, ErrorKind::kInvalidArgument);
 }
 
-// By who does not use send_packet().
-TEST_F(PacketSocketTest, WhatIsTooLargeIsRefusedOnArrivalToo) {
+// Sent without send_packet().
+TEST_F(PacketSocketTest, RefusesToReceiveAPacketThatIsTooLarge) {
   const std::string large(kPacketBytesMax + 1, 'a');
   ASSERT_GT(::send(here_.get(), large.data(), large.size(), 0), 0);
   EXPECT_EQ(receive_packet(there_.get()).error().kind, ErrorKind::kInvalidArgument);
@@ -157,7 +157,7 @@ TEST_F(PacketSocketTest, WhatIsTooLargeIsRefusedOnArrivalToo) {
   EXPECT_EQ(receive_packet(there_.get()).error().kind, ErrorKind::kInvalidArgument);
 }
 
-TEST_F(PacketSocketTest, ThatNoDescriptorsAreLeftIsToldAsThat) {
+TEST_F(PacketSocketTest, ReportsThatNoDescriptorsAreLeft) {
   ASSERT_TRUE(send_packet(here_.get(), "b", {here_.get(), there_.get()}));
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &before), 0);
@@ -169,7 +169,7 @@ TEST_F(PacketSocketTest, ThatNoDescriptorsAreLeftIsToldAsThat) {
   EXPECT_EQ(packet.error().message, "receive a packet: no descriptors are left: raise `ulimit -n`");
 }
 
-TEST_F(PacketSocketTest, WhatIsTooLargeIsRefused) {
+TEST_F(PacketSocketTest, RefusesToSendAPacketThatIsTooLarge) {
   EXPECT_FALSE(send_packet(here_.get(), std::string(kPacketBytesMax + 1, 'a'), {}));
   EXPECT_FALSE(send_packet(here_.get(), "", std::vector<int>(kPacketDescriptorsMax + 1, 0)));
 }

@@ -11,16 +11,16 @@ namespace {
 using ::testing::Contains;
 using ::testing::StartsWith;
 
-TEST(ProcTest, ThisProcessIsAmongAll) { EXPECT_THAT(all_processes(), Contains(::getpid())); }
+TEST(ProcTest, ListsThisProcess) { EXPECT_THAT(all_processes(), Contains(::getpid())); }
 
-TEST(ProcTest, ANameIsWhatTheProcessHasChosen) {
+TEST(ProcTest, ReadsNamesOfAnyBytes) {
   ASSERT_EQ(::prctl(PR_SET_NAME, "a (b) \n c"), 0);
   EXPECT_EQ(process_name(::getpid()), "a (b) \n c");
   EXPECT_THAT(proc_file(::getpid(), "stat"),
               StartsWith(std::to_string(::getpid()) + " (a (b) \n c) "));
 }
 
-TEST(ProcTest, OfAProcessThatIsNotThereThereIsNothing) {
+TEST(ProcTest, ReadsNothingOfAMissingProcess) {
   EXPECT_EQ(process_name(-1), "");
   EXPECT_EQ(proc_file(-1, "stat"), "");
 }

@@ -13,7 +13,7 @@ namespace distrun {
 
 namespace {
 
-// The last two lines are those that a launcher needs itself, or ignores.
+// The launcher needs the second line itself and ignores the third.
 constexpr auto kNotToBeHad =
     std::to_array({SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,  //
                    SIGCHLD, SIGCONT, SIGTSTP,                                   //
@@ -34,9 +34,10 @@ Result<int> parse_signal(std::string_view text) {
   for (int signal = 1; signal < NSIG; ++signal) {
     if (signal_name(signal) == name) return signal;
   }
-  return Error{ErrorKind::kInvalidArgument, "'" + std::string(text) +
-                                                "' is not a signal; give names (SIGUSR1 or USR1) or "
-                                                "numbers, separated by commas"};
+  return Error{ErrorKind::kInvalidArgument,
+               "'" + std::string(text) +
+                   "' is not a signal: give names like SIGUSR1 or USR1, or "
+                   "numbers, separated by commas"};
 }
 
 }  // namespace
@@ -51,8 +52,7 @@ Result<std::vector<int>> parse_signals(std::string_view text) {
     if (!signal) return signal.error();
     if (!can_be_had(*signal)) {
       return Error{ErrorKind::kInvalidArgument,
-                   signal_name(*signal) +
-                       " cannot be handled or forwarded; remove it"};
+                   signal_name(*signal) + " cannot be handled or forwarded: remove it"};
     }
     if (std::find(signals.begin(), signals.end(), *signal) == signals.end()) {
       signals.push_back(*signal);

@@ -1,9 +1,9 @@
-// Signals as a user writes them: "SIGTERM,SIGINT", "term, int" or "15,2".
+// Lists of signals as users write them: "SIGTERM,SIGINT", "term, int" or "15,2".
 //
 //     auto signals = parse_signals("USR1,USR2");     // {SIGUSR1, SIGUSR2}
 //     signals_text(*signals)                         // "SIGUSR1,SIGUSR2"
 //
-// A signal that is named twice counts once; an empty text is an empty list.  Pure.
+// A repeated signal counts once; an empty text is an empty list.  Pure.
 #pragma once
 
 #include <string>
@@ -14,9 +14,9 @@
 
 namespace distrun {
 
-// Fails with kInvalidArgument for what is no signal, and for one that a process cannot take up and
-// go on: SIGKILL and SIGSTOP, those of a crash, the C library's own, and those that a launcher
-// needs itself (SIGCHLD, SIGCONT, SIGTSTP) or ignores (SIGPIPE, SIGXFSZ, SIGTTOU).
+// Fails with kInvalidArgument for other texts, and for signals that a launcher cannot handle:
+// SIGKILL and SIGSTOP, those of a crash, the C library's, and those that it needs itself (SIGCHLD,
+// SIGCONT, SIGTSTP) or ignores (SIGPIPE, SIGXFSZ, SIGTTOU).
 Result<std::vector<int>> parse_signals(std::string_view text);
 
 std::string signals_text(const std::vector<int>& signals);

@@ -14,7 +14,7 @@ Result<TemporaryFolder> TemporaryFolder::make(const Environment& environment) {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // A worker may still be writing there: then it stays.
+  std::error_code ignored;  // It stays if a worker still writes there.
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
@@ -42,7 +42,7 @@ Result<std::string> make_temporary_folder(const Environment& environment, const 
     if (folder) return folder;
     if (!first) first = folder.error();
   }
-  first->message += ", and neither in any other place for temporary files: TMPDIR names a folder";
+  first->message += ", nor in any other place for temporary files: set TMPDIR to a writable folder";
   return *first;
 }
 

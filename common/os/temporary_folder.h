@@ -1,11 +1,10 @@
-// Folders for what is temporary, where Python's tempfile would make them, and so torchrun: in
-// the first of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the current folder that takes one.
-//
+// Temporary folders, in the place that Python's tempfile, and so torchrun, would choose: the first
+// of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the current folder where one can be made.
 //     auto folder = TemporaryFolder::make(environment);
 //     if (!folder) return folder.error();      // "make a folder /tmp/distrun_XXXXXX: …"
 //     … folder->path() …                       // /tmp/distrun_x3kQ2a
 //
-// Only this user may enter them.
+// Only this user has access.
 #pragma once
 
 #include <string>
@@ -16,8 +15,8 @@
 
 namespace distrun {
 
-// A folder that goes with the object, and all that is in it.  What a process that is killed leaves,
-// another removes that holds one for the same folder: a fork of the process, as the guard has.
+// A folder that is removed, with its contents, by the destructor.  After a fork, parent and child
+// each hold it, as launcher and guard do: one removes it even if the other is killed.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> make(const Environment& environment);
@@ -33,11 +32,11 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// One that stays: "/tmp/NAME_x3kQ2a".  Absolute, because a worker may change its folder.  Fails if
-// none of the places takes one, with the reason of the first.
+// Makes a folder that stays: "/tmp/NAME_x3kQ2a".  Absolute, because a worker may change its current
+// folder.  If every place fails, the error is that of the first.
 Result<std::string> make_temporary_folder(const Environment& environment, const std::string& name);
 
-// A new folder, whose name begins with `path`, which stays.
+// Makes a folder that stays: PATH_x3kQ2a.
 Result<std::string> make_unique_folder(std::string path);
 
 }  // namespace distrun

@@ -21,7 +21,7 @@ class TemporaryFolderTest : public ::testing::Test {
   Environment environment_;
 };
 
-TEST_F(TemporaryFolderTest, GoesWithAllThatIsInIt) {
+TEST_F(TemporaryFolderTest, IsRemovedWithItsContents) {
   environment_.set("TMPDIR", parent_.path());
   std::optional<TemporaryFolder> folder(TemporaryFolder::make(environment_).value());
   const std::string path = folder->path();
@@ -35,14 +35,14 @@ TEST_F(TemporaryFolderTest, GoesWithAllThatIsInIt) {
   EXPECT_FALSE(std::filesystem::exists(path));
 }
 
-TEST_F(TemporaryFolderTest, IsInTheFirstPlaceThatTakesIt) {
+TEST_F(TemporaryFolderTest, IsInTheFirstUsablePlace) {
   environment_.set("TMPDIR", parent_.path() + "/missing");
   environment_.set("TEMP", parent_.path());
   EXPECT_THAT(make_temporary_folder(environment_, "logs").value(),
               StartsWith(parent_.path() + "/logs_"));
 }
 
-TEST_F(TemporaryFolderTest, APlaceThatDoesNotExistIsNamed) {
+TEST_F(TemporaryFolderTest, ErrorNamesTheFolderThatCannotBeMade) {
   const auto folder = make_unique_folder(parent_.path() + "/missing/logs");
   ASSERT_TRUE(folder.has_error());
   EXPECT_THAT(folder.error().message,

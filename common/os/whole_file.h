@@ -1,12 +1,12 @@
-// Small files, read and written as one.
+// Reads and writes small files as a whole.
 //
 //     auto text = read_whole_file(path, kMiB);
 //     if (!text) …                  // "error.json: it is longer than 1 MiB"
-//     else if (!*text) …            // It is not there.
+//     else if (!*text) …            // There is no such file.
 //     auto done = replace_file(path, "new");
 //     if (!done) …                  // "write history.json: no space left on device"
 //
-// Whatever is found at `path`, reading takes a bounded time and a bounded amount of memory.
+// Reading takes bounded time and memory, whatever is at `path`.
 #pragma once
 
 #include <cstddef>
@@ -18,17 +18,16 @@
 
 namespace distrun {
 
-// Nothing where there is no such file.  Fails where it is not a regular file, longer than
-// `bytes_max` (whole MiB) or not to be read.
+// Empty if there is no such file.  Fails if it is not a regular file, longer than `bytes_max`
+// (whole MiB) or unreadable.
 Result<std::optional<std::string>> read_whole_file(const std::string& path, std::size_t bytes_max);
 
-// Who reads `path` meanwhile, or after a crash, finds the old text or the new one, never a part: a
-// new file is written beside it and takes its name.  Looks at the umask, so no other thread is to
-// make files meanwhile.
+// Atomic: a reader, also after a crash, finds the old text or the new one.  Writes a new file next
+// to `path` and renames it.  Changes the umask for a moment: no other thread may create files
+// meanwhile.
 Result<void> replace_file(const std::string& path, std::string_view text);
 
-// Fails as replace_file() would, as far as is known before there is a text: no file can be made
-// beside it.
+// Checks whether a new file can be made next to `path`; fails as replace_file() would.
 Result<void> try_to_replace(const std::string& path);
 
 }  // namespace distrun

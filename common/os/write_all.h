@@ -1,4 +1,4 @@
-// Writes all of a text to a descriptor that blocks, however many calls that takes.
+// Writes a whole text to a blocking descriptor.
 #pragma once
 
 #include <cerrno>
@@ -9,7 +9,7 @@
 
 namespace distrun {
 
-// False, with errno, if a call fails.  Async-signal-safe: it takes no memory and no lock.
+// False, with errno, if a call fails.  Async-signal-safe.
 inline bool write_all(int fd, std::string_view text) {
   while (!text.empty()) {
     const auto done = ::write(fd, text.data(), text.size());

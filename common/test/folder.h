@@ -1,4 +1,4 @@
-// For tests: a folder of the test's own, gone with it.
+// For tests: a temporary folder, removed with its contents by the destructor.
 #pragma once
 
 #include <cstdlib>
@@ -15,7 +15,7 @@ class Folder {
     EXPECT_NE(::mkdtemp(path_.data()), nullptr);
   }
   ~Folder() {
-    std::error_code ignored;  // Of a run that a test has given up, something may go on.
+    std::error_code ignored;  // A run that a test gave up on may still write.
     std::filesystem::remove_all(path_, ignored);
   }
   Folder(const Folder&) = delete;

@@ -12,21 +12,20 @@ namespace distrun {
 
 namespace {
 
-// A name may refer to parts of itself, and to parts that refer to parts: a few hundred bytes can
-// stand for gigabytes, which the demangler would write.  With n references something is written
-// 3^(n/3) times at worst: in levels, each of which repeats the one before three times.  An
-// expansion of a pack of template arguments repeats its pattern for each of them, of hundreds.
-// Within these bounds a name takes about 1 MB and a few ms at worst; 88% of LibTorch's are within
-// them.
+// A name may refer to parts of itself, and these to other parts: a few hundred bytes can expand to
+// gigabytes.  With n references the worst name repeats a part 3^(n/3) times: each level repeats the
+// last one three times.  A pack expansion repeats its pattern for each template argument, of which
+// there can be hundreds.  Within these bounds a name takes at most about 1 MB and a few ms; 88% of
+// LibTorch's names are within them.
 constexpr std::size_t kNameBytesMax = 512;
 constexpr int kReferencesMax = 12;
-constexpr int kReferencesOfAnExpansion = 8;  // It counts as so many: there may be one.
+constexpr int kReferencesOfAnExpansion = 8;  // Its weight: only one fits.
 
-// What is longer nobody reads.
+// Longer names are not readable.
 constexpr std::size_t kResultBytesMax = 4 * kKiB;
 
-// "S_", "S1A_", "T_", "TL0__"; "Dp" and "sp" are expansions of packs.  Names of the source may have
-// such letters too: too many are found then, never too few.
+// Counts "S_", "S1A_", "T_", "TL0__", and "Dp" and "sp", which are pack expansions.  May count too
+// many, because identifiers may contain these letters, but never too few.
 int references(std::string_view name) {
   int count = 0;
   for (std::size_t i = 0; i + 1 < name.size(); ++i) {
@@ -39,7 +38,7 @@ int references(std::string_view name) {
   return count;
 }
 
-// As everybody writes it.
+// Writes std::string in its usual form.
 std::string with_short_strings(std::string text) {
   constexpr std::string_view kLong =
       "std::__cxx11::basic_string<char, std::char_traits<char>, std::allocator<char> >";
@@ -57,7 +56,7 @@ std::string in_source(const std::string& name) {
   return with_short_strings(text.get());
 }
 
-// "#12 _Z1fv+0x1 …": where the name begins; npos in any other line.
+// The index of the name in a line "#12 _Z1fv+0x1 …"; npos in any other line.
 std::size_t name_begins(std::string_view line) {
   if (!line.starts_with('#')) return std::string_view::npos;
   const auto behind = line.find_first_not_of("0123456789", 1);

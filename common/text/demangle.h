@@ -1,10 +1,10 @@
-// C++ names as the linker has them become those of the source.
+// Demangles C++ names.
 //
 //     demangled_backtrace("#0 _Z5trainPKc+0x1c (worker+0x12ab)\n")
 //     // "#0 train(char const*)+0x1c (worker+0x12ab)\n"
 //
-// A name that is very long, or that refers to parts of itself again and again, stays as it is: the
-// text may come from anywhere, and time and memory are bounded.  Pure.
+// Very long names, and names that refer to their own parts many times, stay mangled: the text may
+// come from anywhere, and time and memory are bounded.  Pure.
 #pragma once
 
 #include <string>
@@ -12,10 +12,10 @@
 
 namespace distrun {
 
-// In lines that have the form of Backtrace's (backtrace.h); all others stay.
+// Demangles names in lines that have Backtrace's form (backtrace.h); other lines stay.
 std::string demangled_backtrace(std::string_view text);
 
-// The name of a type: what std::type_info::name() gives, as the source has it.
+// Demangles the result of std::type_info::name().
 std::string demangled_type(const char* name);
 
 }  // namespace distrun

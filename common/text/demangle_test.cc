@@ -16,20 +16,20 @@ std::string in_source(const std::string& name) {
   return line.substr(3, line.size() - 7);
 }
 
-// A type of which each reference repeats the one before `times` times.
+// A type in which each level refers to the last one `times` times.
 std::string growing(int levels, int times) {
   constexpr std::string_view kDigits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ";
   std::string name = "_Z1f1aIiE";
   for (int level = 0; level < levels; ++level) {
     name += "1aI";
-    // Each level adds two that can be referred to: its template and itself.
+    // Each level adds two parts that can be referred to: its template and itself.
     for (int i = 0; i < times; ++i) name += std::string("S") + kDigits.at(2 * level) + "_";
     name += "E";
   }
   return name;
 }
 
-TEST(DemangleTest, NamesInABacktraceBecomeThoseOfTheSource) {
+TEST(DemangleTest, DemanglesNamesInABacktrace) {
   EXPECT_EQ(demangled_backtrace("#0 _Z5trainPKc+0x1c (/a/worker+0x12ab)\n#17 _ZN1a1bEv\n"),
             "#0 train(char const*)+0x1c (/a/worker+0x12ab)\n#17 a::b()\n");
   EXPECT_EQ(in_source("_Z5trainv.cold"), "train() [clone .cold]");
@@ -41,44 +41,44 @@ TEST(DemangleTest, NamesInABacktraceBecomeThoseOfTheSource) {
             "a<a<int>, a<int> > >)");
 }
 
-TEST(DemangleTest, WhatIsNoSuchNameStays) {
+TEST(DemangleTest, KeepsOtherText) {
   for (const std::string text :
        {"", "\n", "#0 _Z", "#0 _Zx\n\n", "#0 x_Z5trainv", "#0 _Z5trai+0x1", "#0 i", "a\nb\xFF"}) {
     EXPECT_EQ(demangled_backtrace(text), text);
   }
 }
 
-TEST(DemangleTest, ALineThatIsNoFrameStays) {
+TEST(DemangleTest, KeepsLinesThatAreNotFrames) {
   for (const std::string text : {"_Z5trainv", " #0 _Z5trainv", "# _Z5trainv", "#0 (_Z5trainv)",
                                  "#0 main (_Z5trainv)", "undefined symbol: _Z5trainv\n"}) {
     EXPECT_EQ(demangled_backtrace(text), text);
   }
 }
 
-TEST(DemangleTest, ATypesName) {
+TEST(DemangleTest, DemanglesTypeNames) {
   EXPECT_EQ(demangled_type(typeid(int).name()), "int");
   EXPECT_EQ(demangled_type(typeid(std::exception).name()), "std::exception");
 }
 
-TEST(DemangleTest, ANameThatIsTooLongStays) {
+TEST(DemangleTest, KeepsANameThatIsTooLong) {
   const std::string deep = "_Z1f" + std::string(1'000'000, 'P') + "i";
   EXPECT_EQ(in_source(deep), deep);
 }
 
-// With 24 levels it would take 5 s and 550 MB.
-TEST(DemangleTest, ANameThatWouldGrowBeyondAllBoundsStays) {
+// Demangling 24 levels would take 5 s and 550 MB.
+TEST(DemangleTest, KeepsANameThatWouldExpandTooFar) {
   for (const std::string& name : {growing(16, 2), growing(4, 4), growing(2, 7)}) {
     EXPECT_EQ(in_source(name), name);
     EXPECT_EQ(demangled_type(name.c_str()), name);
   }
-  // An expansion of a pack in that of another.
+  // A pack expansion inside another.
   const std::string pack = "J" + std::string(10, 'i') + "E";
   const std::string packs = "_Z1fI" + pack + pack + "EvDpFvT_DpT0_E";
   EXPECT_EQ(in_source(packs), packs);
 }
 
-// What the bounds leave to the demangler: about 1 MB.
-TEST(DemangleTest, WhatIsLongInTheSourceStays) {
+// Within the bounds of the input, but the result, of about 1 MB, is too long.
+TEST(DemangleTest, KeepsANameWhoseResultIsTooLong) {
   std::string name = growing(4, 3);
   name.insert(name.find("iE"), 400, 'y');  // unsigned long long
   EXPECT_EQ(in_source(name), name);

@@ -1,8 +1,8 @@
-// How far a word is from another: for "did you mean …?".
+// The edit distance of two words, for "did you mean …?".
 //
 //     edit_distance("restrats", "restarts")    // 2
 //
-// Pure.  Takes time in proportion to the product of the lengths.
+// Pure.  Time is proportional to the product of the lengths.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@
 
 namespace distrun {
 
-// Of insertions, deletions and replacements of a byte: how many make one word of the other.
+// The number of insertions, deletions and replacements of bytes that turn `from` into `to`.
 std::size_t edit_distance(std::string_view from, std::string_view to);
 
 }  // namespace distrun

@@ -1,11 +1,11 @@
-// file:// URLs, as init_process_group() of torch.distributed takes them for a store that is a file.
+// file:// URLs, as torch.distributed's init_process_group() takes them for a store in a file.
 //
 //     file_url("/scratch/run 7/store").value();                   // "file:///scratch/run 7/store"
 //     path_of_file_url("file:///scratch/run 7/store").value();    // and back
 //
-// Python takes the path as it stands (torch/distributed/rendezvous.py): "%20" is three characters
-// of a name, not a blank.  So nothing is encoded here, and a path that Python would read
-// otherwise is refused: `?` and `#` end a path there, and tabs and line breaks are dropped.
+// Python does not decode the path (torch/distributed/rendezvous.py): "%20" is three characters of a
+// name, not a blank.  So nothing is encoded here, and characters that Python would treat
+// differently are refused: `?` and `#` end the path there, and tabs and line breaks are dropped.
 // Pure.
 #pragma once
 
@@ -16,10 +16,10 @@
 
 namespace distrun {
 
-// Fails with kInvalidArgument where `path` is not absolute or has one of those characters.
+// Fails with kInvalidArgument if `path` is not absolute or has one of those characters.
 Result<std::string> file_url(std::string_view path);
 
-// Fails with kInvalidArgument for anything but "file://" and such a path.
+// Fails with kInvalidArgument if `url` is not "file://" and such a path.
 Result<std::string> path_of_file_url(std::string_view url);
 
 }  // namespace distrun

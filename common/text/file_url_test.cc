@@ -5,8 +5,8 @@
 namespace distrun {
 namespace {
 
-// Each of these is what Python's rendezvous takes out of the URL.
-TEST(FileUrlTest, APathComesBackAsItWas) {
+// Python's rendezvous reads the same paths from these URLs.
+TEST(FileUrlTest, PathSurvivesARoundTrip) {
   for (const std::string path :
        {"/store", "/a b/c", "/100%/%20", "/a;b=c&d@e:[f]", "/\u00e9", "/a//b"}) {
     EXPECT_EQ(file_url(path).value(), "file://" + path);
@@ -14,12 +14,12 @@ TEST(FileUrlTest, APathComesBackAsItWas) {
   }
 }
 
-TEST(FileUrlTest, SlashesAtTheBeginningBecomeOne) {
+TEST(FileUrlTest, LeadingSlashesBecomeOne) {
   EXPECT_EQ(file_url("//host/store").value(), "file:///host/store");
   EXPECT_EQ(file_url("///").value(), "file:///");
 }
 
-TEST(FileUrlTest, WhatPythonWouldReadOtherwiseIsRefused) {
+TEST(FileUrlTest, RefusesPathsThatPythonReadsDifferently) {
   for (const std::string path :
        {"", "store", "./store", "/a?b", "/a#b", "/a\tb", "/a\nb", "/a\rb"}) {
     EXPECT_EQ(file_url(path).error().kind, ErrorKind::kInvalidArgument) << path;
@@ -28,7 +28,7 @@ TEST(FileUrlTest, WhatPythonWouldReadOtherwiseIsRefused) {
   EXPECT_EQ(file_url("a").error().message, "'a' is not an absolute path");
 }
 
-TEST(FileUrlTest, OtherUrlsAreNamed) {
+TEST(FileUrlTest, RefusesOtherUrls) {
   for (const std::string url : {"", "/store", "tcp://host:1", "FILE:///store", "file:/store"}) {
     EXPECT_EQ(path_of_file_url(url).error().message, "'" + url + "' is not a file:// URL");
   }

@@ -8,7 +8,7 @@
 namespace distrun {
 namespace {
 
-TEST(FixedTextTest, TakesTextsAndNumbers) {
+TEST(FixedTextTest, AddsTextsAndNumbers) {
   FixedText<100> text;
   text.add("a ").add_number(-12).add(" 0x").add_hex(UINT64_MAX);
   EXPECT_EQ(text.view(), "a -12 0xffffffffffffffff");
@@ -16,7 +16,7 @@ TEST(FixedTextTest, TakesTextsAndNumbers) {
   EXPECT_EQ(text.view(), "");
 }
 
-TEST(FixedTextTest, WhatDoesNotFitIsLeftOut) {
+TEST(FixedTextTest, DropsWhatDoesNotFit) {
   FixedText<5> text;
   text.add("abc").add_number(12345).add("x");
   EXPECT_EQ(text.view(), "abc12");
@@ -28,7 +28,7 @@ TEST(FixedTextTest, EscapesForJson) {
   EXPECT_EQ(text.view(), R"(a\"b\\c\nd\u0001\u001f??)");
 }
 
-TEST(FixedTextTest, AJsonTextThatDoesNotFitCanStillBeClosed) {
+TEST(FixedTextTest, JsonCanBeClosedEvenIfItsTextIsCut) {
   FixedText<64> text;
   text.add("{\"m\":\"").add_json(std::string(100, '\x01')).add("\"}");
   EXPECT_EQ(text.view().substr(text.view().size() - 8), R"(\u0001"})");

@@ -1,4 +1,4 @@
-// whole_number reads a field of JSON that is to be a whole number.
+// whole_number reads a field of JSON that must be a whole number.
 //
 //     const auto port = whole_number<std::uint16_t>(message.at("port"));
 //     if (!port) …                        // "29500", 1.5, 1e3, -1, 70000

@@ -15,7 +15,7 @@ std::optional<Number> number_in(const char* text) {
   return whole_number<Number>(json::parse(text));
 }
 
-TEST(WholeNumberTest, IsReadWithinTheBoundsOfItsType) {
+TEST(WholeNumberTest, ReadsNumbersWithinTheBoundsOfTheType) {
   EXPECT_EQ(number_in<int>("-7"), -7);
   EXPECT_EQ(number_in<std::size_t>("0"), 0u);
   EXPECT_EQ(number_in<std::int8_t>("-128"), std::int8_t{-128});
@@ -24,7 +24,7 @@ TEST(WholeNumberTest, IsReadWithinTheBoundsOfItsType) {
   EXPECT_EQ(number_in<std::uint64_t>("18446744073709551615"), UINT64_MAX);
 }
 
-TEST(WholeNumberTest, OutsideTheBoundsOfItsTypeIsNone) {
+TEST(WholeNumberTest, RefusesNumbersOutsideTheBoundsOfTheType) {
   EXPECT_EQ(number_in<std::size_t>("-1"), std::nullopt);
   EXPECT_EQ(number_in<std::int8_t>("128"), std::nullopt);
   EXPECT_EQ(number_in<std::int8_t>("257"), std::nullopt);
@@ -33,13 +33,13 @@ TEST(WholeNumberTest, OutsideTheBoundsOfItsTypeIsNone) {
   EXPECT_EQ(number_in<std::uint64_t>("18446744073709551616"), std::nullopt);
 }
 
-TEST(WholeNumberTest, WhatIsNoWholeNumberIsNone) {
+TEST(WholeNumberTest, RefusesOtherValues) {
   for (const char* text : {"1.0", "1.5", "1e3", "1e300", "true", "null", "\"1\"", "[1]", "{}"}) {
     EXPECT_EQ(number_in<std::int64_t>(text), std::nullopt) << text;
   }
 }
 
-TEST(WholeNumberTest, OneThatIsRequiredThrowsItsField) {
+TEST(WholeNumberTest, RequiredNumberThrowsWithTheField) {
   EXPECT_EQ(required_number<int>(json(3)), 3);
   try {
     required_number<int>(json::parse("1.5"));
@@ -50,7 +50,7 @@ TEST(WholeNumberTest, OneThatIsRequiredThrowsItsField) {
   EXPECT_THROW(required_number<int>(json("not \xff UTF-8")), std::out_of_range);
 }
 
-TEST(WholeNumberTest, IsReadFromWhatWasNotParsedToo) {
+TEST(WholeNumberTest, ReadsFieldsThatWereNotParsed) {
   EXPECT_EQ(whole_number<unsigned>(json(3)), 3u);
   EXPECT_EQ(whole_number<unsigned>(json(-3)), std::nullopt);
   EXPECT_EQ(whole_number<int>(json(3u)), 3);

@@ -1,9 +1,9 @@
-// parse_number reads a whole number in decimal, all of it and nothing else.
+// parse_number reads a decimal whole number, and nothing else, from a text.
 //
 //     auto port = parse_number<std::uint16_t>("29500");       // 29500
 //     auto none = parse_number<int>("4x", 1, 1024);      // error: "'4x' is not a whole number"
 //
-// Fails with kInvalidArgument where `text` is no number or outside [min, max];
+// Fails with kInvalidArgument if `text` is not a number or outside [min, max];
 // the message quotes the text and names the bounds.
 #pragma once
 

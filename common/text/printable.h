@@ -1,9 +1,9 @@
-// Text of unknown origin, as it can be shown in a line of a terminal or a log.
+// Makes text of unknown origin safe to show in one line of a terminal or log.
 //
 //     printable("a\nb", 80)                  // a\x0ab
 //     printable(std::string(9999, 'k'), 80)  // 80 bytes, and "…"
 //
-// Control characters are escaped; bytes that are no UTF-8 stay.  Pure.
+// Escapes control characters; bytes that are not UTF-8 stay.  Pure.
 #pragma once
 
 #include <cstddef>

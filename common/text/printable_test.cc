@@ -5,12 +5,12 @@
 namespace distrun {
 namespace {
 
-TEST(PrintableTest, EscapesWhatATerminalWouldObey) {
+TEST(PrintableTest, EscapesControlCharacters) {
   EXPECT_EQ(printable("plain äöü", 80), "plain äöü");
   EXPECT_EQ(printable(std::string_view("a\n\x1b[31m\0\x7f", 9), 80), "a\\x0a\\x1b[31m\\x00\\x7f");
 }
 
-TEST(PrintableTest, ShortensWhatIsLong) {
+TEST(PrintableTest, CutsLongText) {
   EXPECT_EQ(printable("12345", 5), "12345");
   EXPECT_EQ(printable("123456", 5), "12345…");
 }

@@ -1,4 +1,4 @@
-// Ranks as a list to read.
+// Ranks as readable text.
 //
 //     list_of_ranks({3})              // "rank 3"
 //     list_of_ranks({0, 1, 3})        // "ranks 0, 1, 3"
@@ -12,7 +12,7 @@
 
 namespace distrun {
 
-// `ranks` is in ascending order and not empty.
+// Requires `ranks` to be ascending and not empty.
 std::string list_of_ranks(const std::vector<int>& ranks);
 
 }  // namespace distrun

@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-TEST(RankListTest, ThreeInARowAreARange) {
+TEST(RankListTest, ThreeConsecutiveRanksAreARange) {
   EXPECT_EQ(list_of_ranks({3}), "rank 3");
   EXPECT_EQ(list_of_ranks({0, 1}), "ranks 0, 1");
   EXPECT_EQ(list_of_ranks({0, 1, 3}), "ranks 0, 1, 3");

@@ -1,4 +1,4 @@
-// shell_quoted writes a word as a shell would take it again.
+// shell_quoted quotes a word so that a shell reads it unchanged.
 //
 //     shell_quoted("--lr=0.1")     // --lr=0.1
 //     shell_quoted("it's")         // 'it'\''s'

@@ -5,12 +5,12 @@
 namespace distrun {
 namespace {
 
-TEST(ShellQuoteTest, PlainWordsStayAsTheyAre) {
+TEST(ShellQuoteTest, KeepsPlainWords) {
   EXPECT_EQ(shell_quoted("--lr=0.1"), "--lr=0.1");
   EXPECT_EQ(shell_quoted("/usr/bin/python3"), "/usr/bin/python3");
 }
 
-TEST(ShellQuoteTest, WhatAShellWouldTakeApartIsQuoted) {
+TEST(ShellQuoteTest, QuotesWordsThatAShellWouldExpandOrSplit) {
   EXPECT_EQ(shell_quoted(""), "''");
   EXPECT_EQ(shell_quoted("two words"), "'two words'");
   EXPECT_EQ(shell_quoted("$HOME"), "'$HOME'");

@@ -10,7 +10,7 @@ std::string_view whole_utf8(std::string_view text) {
   for (std::size_t back = 1; back <= std::min(text.size(), kCharacterBytesMax); ++back) {
     const auto byte = static_cast<unsigned char>(text[text.size() - back]);
     if (byte < 0x80) break;
-    if (byte < 0xC0) continue;  // Not the first of its character.
+    if (byte < 0xC0) continue;  // Not the first byte of its character.
     const std::size_t bytes = byte >= 0xF0 ? 4 : byte >= 0xE0 ? 3 : 2;
     if (back < bytes) text.remove_suffix(back);
     break;

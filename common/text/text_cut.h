@@ -1,6 +1,6 @@
-// Where text of unknown origin may be cut.
+// Finds places where text of unknown origin may be cut.
 //
-//     whole_utf8("caf\xC3")      // "caf": the rest of é is still to come
+//     whole_utf8("caf\xC3")      // "caf": é is incomplete
 //     last_newline("a\nb\nc")    // 3
 //
 // Pure.
@@ -11,10 +11,10 @@
 
 namespace distrun {
 
-// `text` without the character at its end that has only begun; bytes that are no UTF-8 stay.
+// `text` without an incomplete character at its end; bytes that are not UTF-8 stay.
 std::string_view whole_utf8(std::string_view text);
 
-// Where the last '\n' is, or npos.  Much faster than rfind(), which goes byte by byte.
+// The index of the last '\n', or npos.  Much faster than rfind(), which goes byte by byte.
 std::size_t last_newline(std::string_view text);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// Small parts of a text that a user has written.  Pure.
+// Helpers for text that a user wrote.  Pure.
 #pragma once
 
 #include <string>
@@ -6,14 +6,14 @@
 
 namespace distrun {
 
-// Without the spaces around it.
+// `text` without leading and trailing spaces.
 inline std::string_view trimmed(std::string_view text) {
   while (text.starts_with(' ')) text.remove_prefix(1);
   while (text.ends_with(' ')) text.remove_suffix(1);
   return text;
 }
 
-// Of A to Z; every other byte stays, whatever the locale.
+// Changes only A to Z, whatever the locale.
 inline std::string ascii_lower(std::string_view text) {
   std::string small(text);
   for (char& letter : small) {

@@ -48,7 +48,7 @@ TEST_F(WorkerErrorTest, OfALongReportBothEndsAreKept) {
 TEST_F(WorkerErrorTest, WhatCannotBeUnderstoodIsSaidAndNotHandedOn) {
   EXPECT_EQ(read_worker_error(path_).text, "");
   std::ofstream(path_) << "{\"message\": {\"mes";
-  EXPECT_THAT(read_worker_error(path_).text, HasSubstr("error.json: it is no JSON"));
+  EXPECT_THAT(read_worker_error(path_).text, HasSubstr("error.json: it is not JSON"));
   EXPECT_TRUE(hand_on_worker_error(path_, ExitedWith{1}, environment_));
   EXPECT_EQ(own(), std::nullopt);
 }

@@ -20,23 +20,23 @@ namespace distrun::internal {
 
 namespace {
 
-// What this process has given out: the allocator's pointer, and who else uses it.
+// Memory that this process has shared: the allocator's pointer, and who else uses it.
 struct Given {
   at::DataPtr memory;
   HolderPresence presence;
 };
 
-// What this process has from another.
+// Memory of another process.
 struct Taken {
   std::shared_ptr<void> block;
   HolderPresence presence;
   c10::Device device;
 };
 
-// What has been dropped here and is in use elsewhere.
+// Memory that this process has dropped and others still use.
 class Kept {
  public:
-  // Never destroyed: at the end of the process CUDA may be gone.
+  // Never destroyed: CUDA may be gone at exit.
   static Kept& instance() {
     static auto* const kept = new Kept;
     return *kept;
@@ -72,11 +72,11 @@ void drop_taken(void* context) {
     const c10::DeviceGuard guard(taken->device);
     c10::cuda::getCurrentCUDAStream(taken->device.index()).synchronize();
   } catch (const c10::Error&) {
-    // CUDA has failed: nothing of this process uses the memory any more.
+    // CUDA has failed: this process does not use the memory any more.
   }
 }
 
-// Handles are bytes, and JSON's strings are text.
+// JSON strings are text, and handles are bytes.
 std::string to_hex(const std::string& bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;
@@ -89,7 +89,7 @@ std::string to_hex(const std::string& bytes) {
 
 std::string from_hex(const std::string& text) {
   TORCH_CHECK_VALUE(text.size() % 2 == 0 && text.find_first_not_of("0123456789abcdef") == text.npos,
-                    "take CUDA memory over: \"", text, "\" is no handle");
+                    "take CUDA memory over: \"", text, "\" is not a handle");
   std::string bytes;
   for (std::size_t i = 0; i < text.size(); i += 2) {
     bytes += static_cast<char>(std::stoi(text.substr(i, 2), nullptr, 16));
@@ -117,9 +117,10 @@ void share_cuda_memory(c10::StorageImpl& storage) {
 }
 
 nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, MessageDescriptors& descriptors) {
-  TORCH_CHECK_NOT_IMPLEMENTED(storage.data_ptr().get_deleter() == &drop_given,
-                              "hand a tensor over: its memory is another process's, which alone "
-                              "can hand it over: hand its clone() over");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      storage.data_ptr().get_deleter() == &drop_given,
+      "hand a tensor over: its memory belongs to another process, and only that "
+      "process can hand it over: use its clone()");
   const c10::DeviceGuard guard(storage.device());
   c10::cuda::getCurrentCUDAStream(storage.device().index()).synchronize();
   c10::cuda::CUDACachingAllocator::ShareableHandle handle{0, ""};

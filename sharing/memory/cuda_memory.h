@@ -1,23 +1,23 @@
-// Memory of a GPU that processes share, by CUDA's IPC handles.  Compiled where LibTorch is a build
-// with CUDA, and only there.
+// GPU memory that processes share, by CUDA's IPC handles.  Compiled only if LibTorch is built with
+// CUDA.
 //
 //     share_cuda_memory(storage);
 //     nlohmann::json fields = hand_over_cuda(storage, descriptors);
 //     c10::Storage same = take_over_cuda(fields, descriptors);      // In another process.
 //
-// The memory is the first process's, and goes back to its allocator when neither that process nor
-// another one uses it: those that do are known by a HolderPresence, which ends with a process that
-// is killed.  What the first process has dropped earlier is kept until then, and looked at whenever
-// memory is shared or dropped.  It has to live as long as the others use its memory.
+// The first process owns the memory; it must live as long as others use it.  The memory returns to
+// its allocator when no process uses it any more: a HolderPresence shows who does, and ends even if
+// its process is killed.  Memory that the owner drops is kept until then; each call that shares or
+// drops memory checks it again.
 //
-// What its current stream has been given is done before the memory is handed over, and what the
-// other's has been given before that lets the memory go.
+// Before the memory is handed over, the owner waits for its current stream; before another process
+// drops it, that process waits for its own.
 //
-// Refused, by CUDA: memory that comes back to the process that it is from.  Memory from another
-// process is shared, but cannot be handed on: hand_over_cuda() throws c10::NotImplementedError.
+// Refused, by CUDA: returning memory to the process that owns it.  A process cannot hand on memory
+// of another one: hand_over_cuda() throws c10::NotImplementedError.
 //
-// As torch/csrc/StorageSharing.cpp and torch/csrc/CudaIPCTypes.cpp, where a process that is killed
-// keeps the memory for ever.
+// Like torch/csrc/StorageSharing.cpp and torch/csrc/CudaIPCTypes.cpp, where a killed process keeps
+// the memory forever.
 #pragma once
 
 #include <vector>
@@ -31,13 +31,13 @@
 
 namespace distrun::internal {
 
-// Given out by this process, or taken over from another.
+// True for memory that this process has shared, or taken over from another.
 bool is_cuda_memory_shared(const c10::StorageImpl& storage);
 
-// Nothing where it is shared already.
+// Does nothing if it is already shared.
 void share_cuda_memory(c10::StorageImpl& storage);
 
-// [descriptor, bytes, device, place, handle, offset], of a storage that is shared.
+// [descriptor, bytes, device, place, handle, offset] of a shared storage.
 nlohmann::json hand_over_cuda(const c10::StorageImpl& storage, MessageDescriptors& descriptors);
 
 c10::Storage take_over_cuda(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors);

@@ -23,7 +23,7 @@ off_t first_place(Ability ability) {
   return kPlaceBytes * (1 + (ability == Ability::kPut ? 0 : kPlacesMax));
 }
 
-// fcntl() on `bytes` from `start`; another's lock is in what is returned.
+// Calls fcntl() on `bytes` bytes from `start`; `request` receives another holder's lock.
 int lock(int fd, int command, short type, off_t start, off_t bytes, struct flock& request) {
   request = {};
   request.l_type = type;
@@ -48,10 +48,10 @@ int take_place(int fd, Ability ability) {
     if (lock(fd, F_OFD_SETLK, F_WRLCK, start, kPlaceBytes, request) == 0) return place;
     check_lock(errno == EAGAIN || errno == EACCES, "lock a place");
   }
-  TORCH_CHECK(false, kDoing, ": it has ", kPlacesMax, " holders already");
+  TORCH_CHECK(false, kDoing, ": there are already ", kPlacesMax, " holders");
 }
 
-// Only helps to wait, so what cannot be written is not; past `ulimit -f` a signal would come.
+// The pid only helps to wait, so it is left out beyond `ulimit -f`, where a write raises SIGXFSZ.
 void write_pid(int fd, Ability ability, int place, std::int32_t pid) noexcept {
   const off_t start = first_place(ability) + place * kPlaceBytes;
   if (place < 0 || !may_be_file_size(static_cast<std::size_t>(start + kPlaceBytes))) return;

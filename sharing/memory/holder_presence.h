@@ -1,26 +1,25 @@
-// HolderPresence is a holder's part in a file that all holders of a queue, or of a GPU's memory,
-// share: who is there, and what can they do.  The kernel takes a holder out when it is gone,
-// however it ends.
+// HolderPresence is one holder's entry in a file that all holders of a queue, or of GPU memory,
+// share.  The file shows who holds it and what they can do.  The kernel removes a holder that exits
+// or is killed.
 //
 //     HolderPresence mine = HolderPresence::make({.can_put = true, .can_get = true});
-//     HolderPresence theirs = mine.another({.can_get = true});      // To be sent:
-//     theirs.descriptor(), … if (auto who = mine.other(Ability::kGet)) …             // Somebody
-//     else who can get.
+//     HolderPresence theirs = mine.another({.can_get = true});      // Send theirs.descriptor().
+//     if (auto pid = mine.other(Ability::kGet)) …                   // Another holder can get.
 //
-// The file is a memfd.  Each holder has it open by a description of its own, and through that keeps
-// locks (F_OFD_SETLK) on a place for each thing that it can do:
+// The file is a memfd.  Each holder opens its own file description, and holds locks (F_OFD_SETLK)
+// through it, one on a place for each of its abilities:
 //
-//     | put lock | places of who can put: pid, pid, … | places of who can get: pid, pid, … |
+//     | put lock | places of holders that can put: pid, … | places of those that can get: pid, … |
 //
-// Such a lock lives as long as its description: also while it is on its way in a socket.  A
-// description does not see its own locks, so what a holder finds is somebody else's.  The pid in a
-// place is that of the process that has it, 0 on the way, or an older one's; it only helps to wait.
+// A lock lives as long as its description, also while that is in flight in a socket.  A description
+// does not see its own locks, so any lock that a holder finds is another holder's.  A place
+// contains the pid of its process, 0 while in flight, or an outdated pid; it only helps to wait.
 //
-// fork() copies the descriptor, not the description: the child is to take one made by another().  A
-// child that has a copy of one which was to be sent keeps that holder there until it ends or
+// fork() copies the descriptor, not the description: a child must use one made by another().  A
+// child that keeps a copy of a descriptor in flight keeps that holder present until it exits or
 // executes a program.
 //
-// Errors: c10::Error where the kernel has no room.  Threads: any for const functions.
+// Errors: c10::Error if the kernel runs out of room.  Threads: any for const functions.
 #pragma once
 
 #include <optional>
@@ -41,36 +40,36 @@ struct Abilities {
 
 class HolderPresence {
  public:
-  // Numbers of places; -1: none.
+  // Indices of places; -1: none.
   struct Places {
     int put = -1;
     int get = -1;
   };
 
-  // The first in a new file, of this process.
+  // Makes a new file, with this process as its first holder.
   static HolderPresence make(Abilities abilities);
 
-  // What another process has sent.
+  // Takes over what another process has sent.
   static HolderPresence taken_over(UniqueFd file, Places places);
 
-  // Of nobody yet, as long as nobody calls announce().
+  // A new holder, which belongs to no process until announce().
   HolderPresence another(Abilities abilities) const;
 
-  // Tells the others which process this is, where that can be written.
+  // Writes this process's pid into its places, if that is possible.
   void announce() const noexcept;
 
-  // The process of another holder that can do this, 0 where it is not known; nothing: there is
-  // none.
+  // The pid of another holder that has `ability`, 0 if it is unknown; empty if there is no such
+  // holder.
   std::optional<pid_t> other(Ability ability) const;
 
   Abilities abilities() const { return {places_.put >= 0, places_.get >= 0}; }
   const Places& places() const { return places_; }
   int descriptor() const { return file_.get(); }
-  // The place lives on with the descriptor.
+  // The places live as long as the descriptor.
   UniqueFd release() { return std::move(file_); }
 
-  // One holder at a time; false where another has it.  Threads of one holder exclude each other by
-  // themselves.
+  // Only one holder can have this lock; false if another has it.  Threads of one holder must
+  // exclude each other.
   bool try_lock_put() const;
   void unlock_put() const noexcept;
 

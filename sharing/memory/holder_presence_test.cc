@@ -10,13 +10,13 @@
 namespace distrun::internal {
 namespace {
 
-TEST(HolderPresenceTest, OneAloneSeesNobody) {
+TEST(HolderPresenceTest, SingleHolderSeesNoOther) {
   const HolderPresence alone = HolderPresence::make({.can_put = true, .can_get = true});
   EXPECT_FALSE(alone.other(Ability::kPut));
   EXPECT_FALSE(alone.other(Ability::kGet));
 }
 
-TEST(HolderPresenceTest, OthersAreSeenByWhatTheyCanDo) {
+TEST(HolderPresenceTest, OthersAreFoundByTheirAbilities) {
   const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   const HolderPresence reader = first.another({.can_get = true});
   reader.announce();
@@ -26,7 +26,7 @@ TEST(HolderPresenceTest, OthersAreSeenByWhatTheyCanDo) {
   EXPECT_EQ(reader.other(Ability::kGet), ::getpid());
 }
 
-TEST(HolderPresenceTest, OneThatIsGoneIsNotSeenAndItsPlaceIsFree) {
+TEST(HolderPresenceTest, HolderThatIsGoneFreesItsPlace) {
   const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   for (int i = 0; i < 5000; ++i) {
     const HolderPresence other = first.another({.can_put = true});
@@ -36,7 +36,7 @@ TEST(HolderPresenceTest, OneThatIsGoneIsNotSeenAndItsPlaceIsFree) {
   EXPECT_FALSE(first.other(Ability::kPut));
 }
 
-TEST(HolderPresenceTest, OneOnItsWayIsSeenWithoutAProcess) {
+TEST(HolderPresenceTest, HolderInFlightIsSeenWithoutAPid) {
   const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   auto sockets = make_packet_sockets().value();
   {
@@ -54,7 +54,7 @@ TEST(HolderPresenceTest, OneOnItsWayIsSeenWithoutAProcess) {
   EXPECT_FALSE(first.other(Ability::kPut));
 }
 
-TEST(HolderPresenceTest, AKilledProcessIsNotSeen) {
+TEST(HolderPresenceTest, KilledHolderIsNotSeen) {
   const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   testing::ChildProcess child([&](int socket) {
     const HolderPresence own = first.another(first.abilities());
@@ -68,7 +68,7 @@ TEST(HolderPresenceTest, AKilledProcessIsNotSeen) {
   EXPECT_FALSE(first.other(Ability::kPut));
 }
 
-TEST(HolderPresenceTest, TheLockIsTakenFromTheDead) {
+TEST(HolderPresenceTest, PutLockOfAKilledHolderIsReleased) {
   const HolderPresence first = HolderPresence::make({.can_put = true, .can_get = true});
   testing::ChildProcess child([&](int socket) {
     const HolderPresence own = first.another(first.abilities());
@@ -83,7 +83,7 @@ TEST(HolderPresenceTest, TheLockIsTakenFromTheDead) {
   first.unlock_put();
 }
 
-TEST(HolderPresenceTest, AnotherFileIsRefused) {
+TEST(HolderPresenceTest, RefusesOtherFiles) {
   EXPECT_THROW(HolderPresence::taken_over(UniqueFd(::open("/dev/null", O_RDWR)), {.put = 0}),
                c10::ValueError);
   EXPECT_THROW(HolderPresence::taken_over(UniqueFd(), {.put = 0}), c10::ValueError);

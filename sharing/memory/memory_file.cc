@@ -26,19 +26,19 @@ void check_memory_call(bool is_good, const std::string& doing, const char* what)
   const int error_number = errno;
   const char* advice = "";
   if (error_number == EMFILE || error_number == ENFILE) {
-    advice = ": what is shared holds a descriptor: raise `ulimit -n`";
+    advice = ": each shared object needs a descriptor: raise `ulimit -n`";
   } else if (error_number == ENOSPC || error_number == ENOMEM) {
-    advice = ": there is not enough memory";
+    advice = ": not enough memory";
   }
   TORCH_CHECK(false, doing, ": ", Error::from_errno(what, error_number).message, advice);
 }
 
-// Taking memory that is not there would end some process.  For what is small it is not asked.
+// Using more memory than exists would get some process killed.  Small sizes are not checked.
 void check_there_is_memory(std::size_t bytes, const std::string& doing) {
   constexpr std::size_t kSmall = 16 * kMiB;
   if (bytes < kSmall) return;
   const auto left = memory_left();
-  TORCH_CHECK(!left || bytes <= *left, doing, ": there is not enough memory, only ", *left,
+  TORCH_CHECK(!left || bytes <= *left, doing, ": not enough memory, only ", *left,
               " bytes are left");
 }
 

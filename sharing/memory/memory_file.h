@@ -1,11 +1,10 @@
-// A file in memory that processes share by its descriptor (memfd_create), with room taken for all
-// its bytes.
+// A file in memory (memfd_create) that processes share by its descriptor, with all its memory
+// allocated.
 //
 //     UniqueFd file = make_memory_file("distrun tensor", bytes, "share 64 bytes");
 //
-// Errors: c10::Error, which begins with what was being done, where there is no memory, no
-// descriptor, or no such length (`ulimit -f`; the kernel would end the process with SIGXFSZ).
-// Threads: any.
+// Errors: c10::Error, which starts with `doing`, if memory or descriptors run out or the size
+// exceeds `ulimit -f` (the kernel would kill the process with SIGXFSZ).  Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -15,10 +14,10 @@
 
 namespace distrun::internal {
 
-// It holds zeros, may be sealed, and is closed on exec.  Zero bytes take no room.
+// Contains zeros, may be sealed, and is close-on-exec.  An empty file allocates nothing.
 UniqueFd make_memory_file(const char* name, std::size_t bytes, const std::string& doing);
 
-// Whether `ulimit -f` lets a file be written up to `bytes`.
+// Whether `ulimit -f` allows a file of `bytes`.
 bool may_be_file_size(std::size_t bytes);
 
 }  // namespace distrun::internal

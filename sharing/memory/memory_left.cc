@@ -10,7 +10,7 @@ namespace distrun::internal {
 
 namespace {
 
-// Nothing for "max".
+// Empty for "max".
 std::optional<std::size_t> number_in(const std::string& path) {
   std::size_t number = 0;
   if (std::ifstream(path) >> number) return number;
@@ -19,7 +19,7 @@ std::optional<std::size_t> number_in(const std::string& path) {
 
 std::size_t difference(std::size_t all, std::size_t used) { return all - std::min(all, used); }
 
-// The place of this process among the groups: "/", "/a/b".
+// The path of this process's control group: "/", "/a/b".
 std::string group_of_this_process(const std::string& root) {
   for (const Cgroup& group : memory_cgroups(root)) {
     if (group.version == 2 && group.path.starts_with('/')) return group.path;

@@ -1,9 +1,7 @@
-// How much memory a process may still take: what the machine has, and what its control groups allow
-// (cgroup v2: a container's memory.max).
+// How much memory a process may still use: limited by the machine and by its control groups (cgroup
+// v2: a container's memory.max).
 //
-// What may be dropped counts as left: pages of files that are only cached, and what fits into swap.
-//
-// Not asked: control groups of version 1.  Threads: any.
+// Page cache and free swap count as left.  Control groups of version 1 are ignored.  Threads: any.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +10,7 @@
 
 namespace distrun::internal {
 
-// In bytes; nothing where the kernel does not say.  `root` is where /proc and /sys are.
+// In bytes; empty if the kernel does not report it.  `root` is the folder of /proc and /sys.
 std::optional<std::size_t> memory_left(const std::string& root = "");
 
 }  // namespace distrun::internal

@@ -11,7 +11,7 @@
 namespace distrun::internal {
 namespace {
 
-// A folder with files as the kernel's.
+// A folder with files like the kernel's.
 class MemoryLeftTest : public ::testing::Test {
  protected:
   MemoryLeftTest() {
@@ -36,12 +36,12 @@ class MemoryLeftTest : public ::testing::Test {
   const std::string root_ = own_.path();
 };
 
-TEST_F(MemoryLeftTest, WithoutGroupsItIsTheMachines) {
+TEST_F(MemoryLeftTest, IsTheMachinesWithoutGroups) {
   EXPECT_EQ(kibibytes_left(), 520u);
   EXPECT_EQ(memory_left(root_ + "/none"), std::nullopt);
 }
 
-TEST_F(MemoryLeftTest, TheTightestGroupCounts) {
+TEST_F(MemoryLeftTest, IsThatOfTheTightestGroup) {
   write_group("/a/b", 400, 100);
   EXPECT_EQ(kibibytes_left(), 320u);
   write_group("/a", 300, 100);
@@ -54,13 +54,13 @@ TEST_F(MemoryLeftTest, TheTightestGroupCounts) {
   EXPECT_EQ(kibibytes_left(), 20u);
 }
 
-TEST_F(MemoryLeftTest, AGroupWithoutALimitAllowsAll) {
+TEST_F(MemoryLeftTest, IgnoresAGroupWithoutALimit) {
   write_group("/a/b", 400, 100);
   write("/sys/fs/cgroup/a/b/memory.max", "max\n");
   EXPECT_EQ(kibibytes_left(), 520u);
 }
 
-TEST_F(MemoryLeftTest, WhatIsOnlyCachedIsLeftAndSwapIsWhatTheGroupMayHave) {
+TEST_F(MemoryLeftTest, CountsPageCacheAndTheGroupsSwap) {
   write_group("/a/b", 400, 390);
   write("/sys/fs/cgroup/a/b/memory.stat",
         "anon 1000\nactive_file 102400\nshmem 5\ninactive_file 204800\n");

@@ -1,9 +1,8 @@
-// number_field reads a number from the fields of a message that another process has sent.
+// number_field reads a number from a message of another process.
 //
 //     const auto bytes = number_field<std::size_t>(fields.at("bytes"));
 //
-// Throws c10::ValueError if the field is not a whole number that Number holds: the message is
-// malformed.
+// Throws c10::ValueError if the field is not a whole number that fits Number.
 #pragma once
 
 #include <c10/util/Exception.h>

@@ -19,7 +19,7 @@ namespace {
 constexpr int kMapFlags = at::ALLOCATOR_MAPPED_SHAREDMEM | at::ALLOCATOR_MAPPED_NOCREATE |
                           at::ALLOCATOR_MAPPED_KEEPFD | at::ALLOCATOR_MAPPED_FROMFD;
 
-// A storage of no bytes has a byte, for nothing cannot be mapped.
+// At least one byte, because an empty file cannot be mapped.
 std::size_t mapped_bytes(std::size_t bytes) { return std::max<std::size_t>(bytes, 1); }
 
 at::DataPtr map(UniqueFd fd, std::size_t bytes) {
@@ -48,7 +48,7 @@ at::DataPtr map_shared_memory(UniqueFd fd, std::size_t bytes) {
   struct stat facts {};
   TORCH_CHECK_VALUE(::fstat(fd.get(), &facts) == 0 && cannot_shrink(fd.get()), "map ", bytes,
                     " bytes of a shared tensor: descriptor ", fd.get(),
-                    " is not of memory that stays as it is");
+                    " is not of memory with a fixed size");
   TORCH_CHECK_VALUE(static_cast<std::size_t>(facts.st_size) >= mapped_bytes(bytes), "map ", bytes,
                     " bytes of a shared tensor: its memory has only ", facts.st_size);
   return map(std::move(fd), bytes);

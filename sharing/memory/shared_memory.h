@@ -1,14 +1,12 @@
-// Memory that processes share, as the data of a storage: a memfd that cannot be resized any more,
-// so that what is mapped stays there.
+// Shared memory as the data of a storage: a memfd of a fixed size, so that mapped pages stay valid.
 //
 //     at::DataPtr memory = make_shared_memory(bytes);
-//     int descriptor = shared_memory_of(storage);    // To be sent; it stays the storage's.
+//     int descriptor = shared_memory_of(storage);    // To be sent; the storage keeps it.
 //     at::DataPtr same = map_shared_memory(std::move(received), bytes);
 //
-// The memory lives as long as anybody maps it or has its descriptor.
+// The memory lives as long as a process maps it or has its descriptor.
 //
-// It is at::MapAllocator's (ATen/MapAllocator.h), by which Python's torch.multiprocessing knows it,
-// too.
+// It uses at::MapAllocator (ATen/MapAllocator.h), as Python's torch.multiprocessing does.
 #pragma once
 
 #include <cstddef>
@@ -20,14 +18,14 @@
 
 namespace distrun::internal {
 
-// All of it is taken now and holds zeros; zero bytes are memory of their own as well.  Throws
-// c10::Error where there is no memory, or no descriptor.
+// Allocates all memory now, filled with zeros; zero bytes are valid.  Throws c10::Error if memory
+// or descriptors run out.
 at::DataPtr make_shared_memory(std::size_t bytes);
 
-// Throws c10::ValueError where `fd` is not of such memory with at least `bytes`.
+// Throws c10::ValueError if `fd` is not such memory of at least `bytes`.
 at::DataPtr map_shared_memory(UniqueFd fd, std::size_t bytes);
 
-// The descriptor of a storage in such memory, or -1.
+// The descriptor of a storage in such memory, else -1.
 int shared_memory_of(const c10::StorageImpl& storage);
 
 }  // namespace distrun::internal

@@ -26,17 +26,17 @@ bool is_of_cuda([[maybe_unused]] const c10::Device& device) {
 void check_can_be_shared(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(tensor.defined(), "share a tensor: it is undefined");
   TORCH_CHECK_VALUE(!tensor.is_meta(), "share a tensor: on the meta device it has no memory");
-  TORCH_CHECK_NOT_IMPLEMENTED(tensor.layout() == at::kStrided && !tensor.is_nested(),
-                              "share a tensor: it is ", tensor.is_nested() ? "nested" : "",
-                              tensor.is_nested() ? at::kStrided : tensor.layout(),
-                              ", and only dense ones can be: share the tensors it is made of");
+  TORCH_CHECK_NOT_IMPLEMENTED(
+      tensor.layout() == at::kStrided && !tensor.is_nested(), "share a tensor: it is ",
+      tensor.is_nested() ? "nested" : "", tensor.is_nested() ? at::kStrided : tensor.layout(),
+      ", and only dense tensors can be shared: share the tensors it consists of");
   TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(),
                               "share a tensor: it is quantized: share its int_repr()");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.device().is_cpu() || is_of_cuda(tensor.device()),
                               "share a tensor: it is on ", tensor.device(),
                               ", and only CPU memory can be shared: share its cpu()");
   TORCH_CHECK_NOT_IMPLEMENTED(tensor.has_storage() && !tensor._is_zerotensor(),
-                              "share a tensor: it has no memory of its own: share its clone()");
+                              "share a tensor: it does not own memory: share its clone()");
 }
 
 void share_storage(c10::StorageImpl& storage) {
@@ -46,7 +46,7 @@ void share_storage(c10::StorageImpl& storage) {
   if (internal::shared_memory_of(storage) >= 0) return;
   TORCH_CHECK_NOT_IMPLEMENTED(at::MapAllocator::fromDataPtr(storage.data_ptr()) == nullptr,
                               "share a tensor: its storage maps a file: share its clone()");
-  const void* data = storage.mutable_data();  // What is copied on write is its own from here on.
+  const void* data = storage.mutable_data();  // Ends copy-on-write.
   at::DataPtr memory = internal::make_shared_memory(storage.nbytes());
   if (storage.nbytes() > 0) std::memcpy(memory.mutable_get(), data, storage.nbytes());
   storage.set_data_ptr_noswap(std::move(memory));

@@ -28,7 +28,7 @@ using testing::error_of;
 using ::testing::HasSubstr;
 using testing::open_descriptors;
 
-TEST(SharedTensorTest, WhatAForkedProcessWritesIsSeenHere) {
+TEST(SharedTensorTest, ParentSeesWhatAForkedChildWrites) {
   const at::Tensor tensor = share_memory_(at::zeros({4}));
   ChildProcess child([&](int) {
     tensor.fill_(7);
@@ -38,7 +38,7 @@ TEST(SharedTensorTest, WhatAForkedProcessWritesIsSeenHere) {
   EXPECT_TRUE(at::equal(tensor, at::full({4}, 7.0f)));
 }
 
-TEST(SharedTensorTest, WhatIsSharedKeepsItsValuesAndMovesWithAllItsViews) {
+TEST(SharedTensorTest, SharingKeepsValuesAndMovesAllViews) {
   const at::Tensor tensor = at::arange(12, at::kInt).view({3, 4});
   const at::Tensor row = tensor[1];
   const at::Tensor same = share_memory_(tensor);
@@ -50,7 +50,7 @@ TEST(SharedTensorTest, WhatIsSharedKeepsItsValuesAndMovesWithAllItsViews) {
   EXPECT_EQ(tensor.sum().item<int>(), 0 + 1 + 2 + 3 - 4 + 8 + 9 + 10 + 11);
 }
 
-TEST(SharedTensorTest, WhatIsSharedIsNotCopiedAgain) {
+TEST(SharedTensorTest, SharedTensorIsNotCopiedAgain) {
   const at::Tensor tensor = share_memory_(at::ones({3}));
   const void* data = tensor.data_ptr();
   const auto descriptors = open_descriptors();
@@ -59,7 +59,7 @@ TEST(SharedTensorTest, WhatIsSharedIsNotCopiedAgain) {
   EXPECT_EQ(open_descriptors(), descriptors);
 }
 
-TEST(SharedTensorTest, MemoryOfSomebodyElseIsLeftToIt) {
+TEST(SharedTensorTest, SharingCopiesMemoryOfFromBlobAndFreesIt) {
   float values[] = {1, 2, 3};
   bool is_freed = false;
   const at::Tensor tensor = at::from_blob(
@@ -70,7 +70,7 @@ TEST(SharedTensorTest, MemoryOfSomebodyElseIsLeftToIt) {
   EXPECT_EQ(values[0], 1);
 }
 
-TEST(SharedTensorTest, ACopyOnWriteIsMadeBeforeItIsShared) {
+TEST(SharedTensorTest, SharingALazyCloneCopiesIt) {
   const at::Tensor original = at::ones({3});
   const at::Tensor lazy = at::_lazy_clone(original);
   share_memory_(lazy);
@@ -79,7 +79,7 @@ TEST(SharedTensorTest, ACopyOnWriteIsMadeBeforeItIsShared) {
   EXPECT_TRUE(at::equal(lazy, at::full({3}, 5.0f)));
 }
 
-TEST(SharedTensorTest, NothingIsSharedAsWell) {
+TEST(SharedTensorTest, SharesEmptyTensors) {
   const at::Tensor empty = share_memory_(at::empty({0, 5}));
   EXPECT_TRUE(is_shared(empty));
   EXPECT_EQ(empty.storage().nbytes(), 0u);
@@ -87,7 +87,7 @@ TEST(SharedTensorTest, NothingIsSharedAsWell) {
   EXPECT_FALSE(is_shared(at::Tensor()));
 }
 
-TEST(SharedTensorTest, ASharedStorageRefusesToBeResized) {
+TEST(SharedTensorTest, SharedStorageCannotBeResized) {
   const at::Tensor tensor = share_memory_(at::ones({4}));
   EXPECT_THAT(error_of<c10::Error>([&] { tensor.resize_({1000}); }), HasSubstr("not resizable"));
   EXPECT_THAT(error_of<c10::Error>([&] { share_memory_(at::empty({0})).resize_({1}); }),
@@ -97,7 +97,7 @@ TEST(SharedTensorTest, ASharedStorageRefusesToBeResized) {
   EXPECT_TRUE(at::equal(tensor, at::ones({3})));
 }
 
-TEST(SharedTensorTest, WhatCannotBeSharedIsRefusedAndLeftAsItWas) {
+TEST(SharedTensorTest, RefusesTensorsThatCannotBeShared) {
   const auto refused = [](const at::Tensor& tensor) {
     return error_of<c10::NotImplementedError>([&] { share_memory_(tensor); });
   };
@@ -112,7 +112,7 @@ TEST(SharedTensorTest, WhatCannotBeSharedIsRefusedAndLeftAsItWas) {
       HasSubstr("meta"));
 }
 
-TEST(SharedTensorTest, AFileThatIsMappedStaysOne) {
+TEST(SharedTensorTest, RefusesATensorThatMapsAFile) {
   char path[] = "/tmp/distrun_shared_tensor_XXXXXX";
   const UniqueFd file(::mkstemp(path));
   ASSERT_EQ(::ftruncate(file.get(), 64), 0);
@@ -123,7 +123,7 @@ TEST(SharedTensorTest, AFileThatIsMappedStaysOne) {
   EXPECT_FALSE(is_shared(tensor));
 }
 
-TEST(SharedTensorTest, OnlyALeafIsHandedOver) {
+TEST(SharedTensorTest, HandsOverOnlyLeaves) {
   const at::Tensor leaf = at::ones({3}).set_requires_grad(true);
   const at::Tensor result = leaf.mul(2);
   EXPECT_THAT(error_of<c10::ValueError>([&] { SharedTensor{result}; }), HasSubstr("detach()"));
@@ -135,25 +135,25 @@ TEST(SharedTensorTest, OnlyALeafIsHandedOver) {
   EXPECT_TRUE(at::equal(leaf.grad(), at::full({3}, 2.0f)));
 }
 
-TEST(SharedTensorTest, NoDescriptorIsLeftBehind) {
+TEST(SharedTensorTest, LeavesNoDescriptorBehind) {
   const auto before = open_descriptors();
   for (int i = 0; i < 1000; ++i) share_memory_(at::ones({2}));
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(SharedTensorTest, NothingIsInDevShm) {
+TEST(SharedTensorTest, UsesNoFileInDevShm) {
   const auto before = testing::files_in("/dev/shm");
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 20; ++i) tensors.push_back(share_memory_(at::ones({2})));
   EXPECT_EQ(testing::files_in("/dev/shm"), before);
 }
 
-TEST(SharedTensorTest, WithoutMemoryThereIsAnError) {
+TEST(SharedTensorTest, ReportsThatMemoryIsNotEnough) {
   EXPECT_THAT(error_of<c10::Error>([] { internal::make_shared_memory(std::size_t{1} << 46); }),
               HasSubstr("not enough memory"));
 }
 
-TEST(SharedTensorTest, LimitsAreErrorsAndNotSignals) {
+TEST(SharedTensorTest, LimitsAreErrorsNotSignals) {
   ChildProcess child([](int) {
     const at::Tensor tensor = at::ones({1000});
     rlimit limit{100, RLIM_INFINITY};

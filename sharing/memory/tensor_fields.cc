@@ -1,9 +1,9 @@
-// Tensors as fields:
+// The fields of tensors:
 //
 //     {"storages": [[descriptor, bytes], …],
 //      "tensors": [[storage, dtype, offset, bits, [size, …], [stride, …]], …]}
 //
-// A storage on a GPU has the fields of cuda_memory.h.
+// A storage on a GPU has the fields described in cuda_memory.h.
 #include "sharing/memory/tensor_fields.h"
 
 #include <map>
@@ -32,7 +32,7 @@ std::int64_t bits_of(const at::Tensor& tensor) {
          (tensor.is_neg() ? kNegative : 0);
 }
 
-// What a tensor is, apart from its memory.
+// A tensor without its memory.
 struct View {
   at::ScalarType type;
   std::int64_t offset;
@@ -64,7 +64,7 @@ View view_of(const nlohmann::json& fields) {
           .strides = numbers_in(fields.at(5))};
 }
 
-// The bytes of storage that are used; less than 0 where they cannot be counted.
+// How many bytes of storage the view uses; negative if malformed or too large to count.
 std::int64_t bytes_used(const View& view) {
   if (view.offset < 0 || view.sizes.size() != view.strides.size()) return -1;
   std::int64_t elements = 1, end = 0, bytes = 0;
@@ -90,7 +90,7 @@ void check_bounds(const View& view, const c10::Storage& storage) {
   const std::int64_t bytes = bytes_used(view);
   TORCH_CHECK_VALUE(bytes >= 0 && static_cast<std::size_t>(bytes) <= storage.nbytes(), "sizes ",
                     at::IntArrayRef(view.sizes), ", strides ", at::IntArrayRef(view.strides),
-                    ", offset ", view.offset, " of ", view.type, " are not within ",
+                    ", offset ", view.offset, " of ", view.type, " do not fit into ",
                     storage.nbytes(), " bytes");
   const bool is_complex = c10::isComplexType(view.type);
   const bool has_gradients = is_complex || c10::isFloatingType(view.type);
@@ -128,7 +128,7 @@ nlohmann::json storage_fields(const c10::StorageImpl& storage, MessageDescriptor
 #endif
   const int descriptor = shared_memory_of(storage);
   TORCH_CHECK_VALUE(descriptor >= 0,
-                    "hand a tensor over: its memory was replaced since it was shared");
+                    "hand a tensor over: its memory was replaced after it was shared");
   descriptors.all.push_back(descriptor);
   return {descriptors.all.size() - 1, storage.nbytes()};
 }

@@ -1,5 +1,4 @@
-// Tensors that are handed over to another process, as fields of a message and the descriptors that
-// go with it.
+// Tensors for another process, as fields of a message and the descriptors that accompany it.
 //
 //     MessageDescriptors descriptors;
 //     nlohmann::json fields = hand_over(tensors, descriptors);
@@ -8,13 +7,13 @@
 //     std::vector<UniqueFd> descriptors = …;          // All of them, in the same order.
 //     auto tensors = taken_over(fields, descriptors);
 //
-// Fields refer to descriptors by their index.  They are for a process of the same build on the same
-// machine, and may be written as JSON, CBOR or MessagePack.  Fields of queues
-// (sharing/queue/queue_fields.h) may be in the same message.
+// Fields refer to descriptors by index.  They are for a process of the same build on the same
+// machine, and may be encoded as JSON, CBOR or MessagePack.  The same message may contain fields of
+// queues (sharing/queue/queue_fields.h).
 //
-// A message under way keeps its memory: it lives as long as the descriptors are in a socket.
+// A message in flight keeps its memory alive: its descriptors are in a socket.
 //
-// Errors: c10::ValueError for fields or descriptors that are not what hand_over() makes.
+// Errors: c10::ValueError for fields or descriptors that hand_over() does not make.
 #pragma once
 
 #include <vector>
@@ -27,17 +26,17 @@
 namespace distrun::internal {
 
 struct MessageDescriptors {
-  // Those of tensors and queues stay theirs: let these live until all are sent.
+  // Tensors and queues own most of them: keep these alive until all are sent.
   std::vector<int> all;
-  // Those among them that were made for this message: let them live as long.
+  // Those made for this message: keep them alive as long.
   std::vector<UniqueFd> owned;
 };
 
 // A tensor that can be handed over: its storage is shared memory.
 class SharedTensor {
  public:
-  // Shares it in place, as share_memory_() does, and throws what that throws; c10::ValueError, too,
-  // if the tensor requires a gradient and is not a leaf.
+  // Shares the tensor in place.  Throws what share_memory_() throws, and c10::ValueError if the
+  // tensor requires a gradient and is not a leaf.
   explicit SharedTensor(const at::Tensor& tensor);
 
   const at::Tensor& tensor() const { return tensor_; }
@@ -46,11 +45,10 @@ class SharedTensor {
   at::Tensor tensor_;
 };
 
-// Tensors of one storage go with one descriptor, and share a storage again where they are taken
-// over.
+// Tensors of one storage use one descriptor, and share a storage again after taken_over().
 nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, MessageDescriptors& descriptors);
 
-// Takes the descriptors that it uses: they are empty afterwards.
+// Takes the descriptors it uses: these are empty afterwards.
 std::vector<at::Tensor> taken_over(const nlohmann::json& fields,
                                    std::vector<UniqueFd>& descriptors);
 

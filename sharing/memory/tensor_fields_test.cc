@@ -69,7 +69,7 @@ void expect_same(const at::Tensor& sent, const at::Tensor& received) {
             0);
 }
 
-TEST(TensorFieldsTest, EveryDtype) {
+TEST(TensorFieldsTest, CarriesEveryDtype) {
   for (int i = 0; i < static_cast<int>(at::ScalarType::Undefined); ++i) {
     const auto type = static_cast<at::ScalarType>(i);
     if (c10::isQIntType(type)) continue;
@@ -82,7 +82,7 @@ TEST(TensorFieldsTest, EveryDtype) {
   }
 }
 
-TEST(TensorFieldsTest, EveryShape) {
+TEST(TensorFieldsTest, CarriesEveryShape) {
   const at::Tensor base = at::arange(24, at::kFloat);
   for (const at::Tensor& tensor :
        {base, base.view({2, 3, 4}), base.view({4, 6}).t(), base.view({2, 3, 4}).permute({2, 0, 1}),
@@ -95,7 +95,7 @@ TEST(TensorFieldsTest, EveryShape) {
   }
 }
 
-TEST(TensorFieldsTest, ConjugateAndNegativeViews) {
+TEST(TensorFieldsTest, CarriesConjugateAndNegativeViews) {
   const at::Tensor complex = at::complex(at::ones({3}), at::arange(3, at::kFloat));
   const at::Tensor conjugate = complex.conj();
   ASSERT_TRUE(conjugate.is_conj());
@@ -107,7 +107,7 @@ TEST(TensorFieldsTest, ConjugateAndNegativeViews) {
   EXPECT_TRUE(at::equal(through(negative), negative));
 }
 
-TEST(TensorFieldsTest, ALeafStaysOne) {
+TEST(TensorFieldsTest, LeafStaysALeaf) {
   const at::Tensor parameter = at::ones({3}).set_requires_grad(true);
   const at::Tensor received = through(parameter);
   EXPECT_TRUE(received.requires_grad());
@@ -117,7 +117,7 @@ TEST(TensorFieldsTest, ALeafStaysOne) {
   EXPECT_FALSE(parameter.grad().defined());
 }
 
-TEST(TensorFieldsTest, WhatIsWrittenOnOneSideIsSeenOnTheOther) {
+TEST(TensorFieldsTest, BothSidesSeeEachOthersWrites) {
   const at::Tensor tensor = at::zeros({2, 3});
   const at::Tensor received = through(tensor.t());
   received[2][1].fill_(4);
@@ -126,7 +126,7 @@ TEST(TensorFieldsTest, WhatIsWrittenOnOneSideIsSeenOnTheOther) {
   EXPECT_EQ(received.sum().item<float>(), 30);
 }
 
-TEST(TensorFieldsTest, ViewsOfOneStorageShareOneAgain) {
+TEST(TensorFieldsTest, ViewsOfOneStorageShareItAgain) {
   const at::Tensor base = at::zeros({4, 4});
   const at::Tensor alone = at::zeros({2});
   const Message message = handed_over({base, alone, base[1], base.t()});
@@ -140,21 +140,21 @@ TEST(TensorFieldsTest, ViewsOfOneStorageShareOneAgain) {
   EXPECT_EQ(received[2][0].item<float>(), 1);
 }
 
-TEST(TensorFieldsTest, ReceivedTensorsCanBeHandedOnWithoutACopy) {
+TEST(TensorFieldsTest, HandsOnReceivedTensorsWithoutACopy) {
   const at::Tensor tensor = at::zeros({3});
   const at::Tensor second = through(through(tensor));
   second.fill_(1);
   EXPECT_EQ(tensor.sum().item<float>(), 3);
 }
 
-TEST(TensorFieldsTest, MessagesAreWholeInBinaryToo) {
+TEST(TensorFieldsTest, MessagesSurviveCbor) {
   const Message message = handed_over({at::ones({3})});
   const auto bytes = json::to_cbor(message.fields);
   EXPECT_TRUE(
       at::equal(taken_over(json::from_cbor(bytes), message.descriptors.all).at(0), at::ones({3})));
 }
 
-TEST(TensorFieldsTest, MemoryOutlivesWhoHasMadeIt) {
+TEST(TensorFieldsTest, MemoryOutlivesItsCreator) {
   const auto before = open_descriptors();
   {
     ChildProcess child([](int socket) {
@@ -169,7 +169,7 @@ TEST(TensorFieldsTest, MemoryOutlivesWhoHasMadeIt) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(TensorFieldsTest, MemoryOutlivesWhoIsKilledWhileItWrites) {
+TEST(TensorFieldsTest, MemoryOutlivesAWriterThatIsKilled) {
   ChildProcess child([](int socket) -> bool {
     const at::Tensor tensor = at::zeros({1000});
     testing::send_to(socket, shared({tensor}));
@@ -184,9 +184,9 @@ TEST(TensorFieldsTest, MemoryOutlivesWhoIsKilledWhileItWrites) {
   EXPECT_GE(received.min().item<float>(), 2);
 }
 
-TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
+TEST(TensorFieldsTest, RefusesMalformedFields) {
   const Message message = handed_over({at::ones({2, 3}), at::ones({2}, at::kInt)});
-  // Where, and what stands there instead.
+  // Each pair is a place and the value put there.
   const std::vector<std::pair<const char*, json>> changes = {
       {"/storages", 3},
       {"/storages/0/0", 2},
@@ -197,7 +197,7 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
       {"/storages/0/1", 24.5},
       {"/storages/0/1", 1e300},
       {"/storages/0/0", 0.5},
-      {"/storages/1/0", 0},  // The descriptor is taken.
+      {"/storages/1/0", 0},  // This descriptor is taken.
       {"/tensors/0/0", 2},
       {"/tensors/0/0", -1},
       {"/tensors/0/1", 1000},
@@ -210,8 +210,8 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
       {"/tensors/0/2", 1e300},
       {"/tensors/0/2", std::uint64_t{1} << 63},
       {"/tensors/0/3", 0.5},
-      {"/tensors/0/3", 2},  // No conjugate of a float.
-      {"/tensors/1/3", 1},  // No gradient of an int.
+      {"/tensors/0/3", 2},  // A float has no conjugate.
+      {"/tensors/1/3", 1},  // An int has no gradient.
       {"/tensors/0/4/0", 3},
       {"/tensors/0/4/0", -1},
       {"/tensors/0/4", {INT64_MAX, INT64_MAX}},
@@ -238,9 +238,9 @@ TEST(TensorFieldsTest, MalformedFieldsAreErrors) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// In each case one computation overflows.  If it wrapped around, the tensor would lie within the
+// One computation overflows in each case.  If it wrapped around, the tensor would be within the
 // memory.
-TEST(TensorFieldsTest, BoundsThatOverflowAreErrors) {
+TEST(TensorFieldsTest, RefusesBoundsThatOverflow) {
   const Message message = handed_over({at::ones({2, 3})});
   struct Case {
     json sizes, strides;
@@ -248,10 +248,10 @@ TEST(TensorFieldsTest, BoundsThatOverflowAreErrors) {
   };
   constexpr std::int64_t k2To32 = std::int64_t{1} << 32, k2To62 = std::int64_t{1} << 62;
   const std::vector<Case> cases = {
-      {.sizes = {k2To32, k2To32}, .strides = {0, 0}},             // The count of elements.
-      {.sizes = {k2To32 + 1, 1}, .strides = {k2To32, 0}},         // How far a dimension reaches.
-      {.sizes = {3, 3}, .strides = {k2To62, k2To62}},             // How far they reach together.
-      {.sizes = {1, 1}, .strides = {0, 0}, .offset = INT64_MAX},  // The end of the first one.
+      {.sizes = {k2To32, k2To32}, .strides = {0, 0}},             // The number of elements.
+      {.sizes = {k2To32 + 1, 1}, .strides = {k2To32, 0}},         // The extent of a dimension.
+      {.sizes = {3, 3}, .strides = {k2To62, k2To62}},             // The sum of the extents.
+      {.sizes = {1, 1}, .strides = {0, 0}, .offset = INT64_MAX},  // The end of the first element.
       {.sizes = {1, 1}, .strides = {0, 0}, .offset = k2To62},     // The same in bytes.
   };
   for (const Case& bad : cases) {
@@ -265,7 +265,7 @@ TEST(TensorFieldsTest, BoundsThatOverflowAreErrors) {
   }
 }
 
-TEST(TensorFieldsTest, WhateverComesIsAnErrorOrWithinTheMemory) {
+TEST(TensorFieldsTest, RandomFieldsAreRefusedOrStayWithinTheMemory) {
   const Message message = handed_over({at::ones({2, 3}), at::ones({4}).slice(0, 1, 3)});
   std::mt19937 random(1);
   int taken = 0;
@@ -291,7 +291,7 @@ TEST(TensorFieldsTest, WhateverComesIsAnErrorOrWithinTheMemory) {
   EXPECT_LT(taken, 2900);
 }
 
-TEST(TensorFieldsTest, WrongDescriptorsAreErrors) {
+TEST(TensorFieldsTest, RefusesWrongDescriptors) {
   const Message message = handed_over({at::ones({1000})});
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);

@@ -1,12 +1,13 @@
-// A queue that is handed over to another process, as fields of a message and the descriptors that
-// go with it: see sharing/memory/tensor_fields.h.
+// A queue for another process, as fields of a message and the descriptors that accompany it: see
+// sharing/memory/tensor_fields.h.
 //
 //     nlohmann::json fields = {{"tensors", hand_over(tensors, descriptors)},
 //                              {"queue", hand_over(queue, descriptors)}};
 //
 //     auto queue = taken_over_queue(fields.at("queue"), descriptors);
 //
-// A message under way holds the queue: it has not ended as long as the descriptors are in a socket.
+// A message in flight holds the queue: the queue does not end while the descriptors are in a
+// socket.
 #pragma once
 
 #include <vector>
@@ -21,8 +22,8 @@ namespace distrun::internal {
 
 nlohmann::json hand_over(const TensorQueue& queue, MessageDescriptors& descriptors);
 
-// Takes the descriptors that it uses: they are empty afterwards.  Throws c10::ValueError for what
-// hand_over() does not make.
+// Takes the descriptors it uses: these are empty afterwards.  Throws c10::ValueError for fields
+// that hand_over() does not make.
 TensorQueue taken_over_queue(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors);
 
 }  // namespace distrun::internal

@@ -24,7 +24,7 @@ namespace distrun::internal {
 
 namespace {
 
-// What a packet takes of a socket's buffer, at most: Linux counts 1280 bytes.
+// The most that a packet takes of a socket's buffer: Linux counts 1280 bytes.
 constexpr std::size_t kPacketCost = 1536;
 
 void check_system_call(bool is_good, const char* what) {
@@ -49,9 +49,9 @@ void make_room(int socket, std::size_t capacity) {
   check_system_call(::getsockopt(socket, SOL_SOCKET, SO_SNDBUF, &size, &length) == 0,
                     "look at a socket");
   TORCH_CHECK_VALUE(static_cast<std::size_t>(size) >= bytes, "make a queue: a capacity of ",
-                    capacity, " is too large, sockets have room for ",
+                    capacity, " is too large, a socket has room for ",
                     static_cast<std::size_t>(size) / kPacketCost,
-                    " items here: ask for less, or raise net.core.wmem_max");
+                    " items: use a smaller one, or raise net.core.wmem_max");
 }
 
 void poll_until(int fd, const UniqueFd& process, std::chrono::steady_clock::time_point deadline) {
@@ -62,7 +62,7 @@ void poll_until(int fd, const UniqueFd& process, std::chrono::steady_clock::time
   ::poll(watched, 2, static_cast<int>(milliseconds));
 }
 
-// Shows when a process ends; empty where there is none to watch, which poll() passes over.
+// Becomes readable when the process ends; empty, which poll() ignores, if there is no process.
 UniqueFd watch(std::optional<pid_t> process) {
   if (process.value_or(0) <= 0) return {};
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *process, 0)));
@@ -87,11 +87,11 @@ class PutLock {
 
 }  // namespace
 
-// All holders of this process, for fork().
+// All holders in this process, which fork() must duplicate.
 class ForkHandlers {
  public:
   static ForkHandlers& instance() {
-    static auto* const handlers = new ForkHandlers;  // Queues may be static themselves.
+    static auto* const handlers = new ForkHandlers;  // Never freed: queues may be static.
     return *handlers;
   }
 
@@ -227,8 +227,7 @@ std::optional<Packet> QueueHolder::try_get() const {
   if (!packet && packet.error().kind == ErrorKind::kTimedOut) return std::nullopt;
   const std::uint64_t count = 1;
   [[maybe_unused]] const auto freed = ::write(parts_.places.get(), &count, sizeof(count));
-  TORCH_CHECK(packet, "get from ", description(),
-              ", where an item is lost: ", packet.error().message);
+  TORCH_CHECK(packet, "get from ", description(), "; an item is lost: ", packet.error().message);
   if (packet->has_ended) return std::nullopt;
   return std::move(*packet);
 }
@@ -259,7 +258,7 @@ void QueueHolder::wait_for_place(Clock::time_point deadline) const {
 }
 
 void QueueHolder::wait_for_putter(Clock::time_point deadline, int tries) {
-  constexpr Clock::duration kFirst = std::chrono::microseconds(20);  // As a put takes.
+  constexpr Clock::duration kFirst = std::chrono::microseconds(20);  // About the time of a put.
   const auto wait = kFirst * (1 << std::clamp(tries - 1, 0, 9));
   std::this_thread::sleep_until(std::min(deadline, Clock::now() + wait));
 }

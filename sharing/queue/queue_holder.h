@@ -1,17 +1,16 @@
-// QueueHolder is one process's hold on a queue: the descriptors, and what the kernel does with
-// them.
+// QueueHolder is one process's hold on a queue: the descriptors and the system calls on them.
 //
 //     producers ── packets of one size ──▶ socket pair ──▶ consumers
 //         ▲                                                   │
 //         └────────────── places: an eventfd ◀────────────────┘
 //
-// The items in the queue are the packets in the socket: the kernel counts them (SIOCINQ, as all are
-// of one size), so that nothing is to be set right after a process that was killed.  Who puts
-// counts and sends under a lock that the kernel takes from the dead.  The eventfd only wakes who
-// waits for a place: it may count too much or too little, so a wait is of kLookAgain at most.
+// The items are the packets in the socket.  The kernel counts them (SIOCINQ; all have one size), so
+// a killed process leaves no count to repair.  A put counts and sends under a lock that the kernel
+// releases if the process dies.  The eventfd only wakes processes that wait for a place: its count
+// may be wrong, so a wait lasts at most kLookAgain.
 //
-// Errors: c10::Error of what the kernel refuses.  Threads: any.  fork(): the child gets a presence
-// of its own (pthread_atfork); where there is no room for one, it counts as its parent.
+// Errors: c10::Error if a system call fails.  Threads: any.  fork(): the child gets its own
+// presence (pthread_atfork), or shares its parent's if there is no room for one.
 #pragma once
 
 #include <atomic>
@@ -50,40 +49,40 @@ class QueueHolder {
   // Throws c10::ValueError for a capacity that the kernel's buffers do not allow.
   static std::shared_ptr<const QueueHolder> make(std::size_t capacity, std::string name);
 
-  // Of descriptors from another process.
+  // From descriptors of another process.
   static std::shared_ptr<const QueueHolder> taken_over(Parts parts);
 
-  // Another holder, in this process.
+  // A new holder in this process.
   std::shared_ptr<const QueueHolder> another(Abilities abilities) const;
 
-  // A presence for a process that this queue is sent to.
+  // A presence for a process to which this queue is sent.
   HolderPresence presence_for_another() const;
 
   ~QueueHolder();
   QueueHolder(const QueueHolder&) = delete;
   QueueHolder& operator=(const QueueHolder&) = delete;
 
-  // Never waits for another process: one that was stopped while it puts would hold this one up.
+  // Never waits for another process: a process stopped during its put would block this one.
   // `bytes` has at most kItemPacketBytes.
   PutOutcome try_put(std::string bytes, const std::vector<int>& descriptors) const;
 
-  // Nothing where it is empty.
+  // Empty if the queue is.
   std::optional<Packet> try_get() const;
 
   std::size_t size() const;
 
-  // Nobody else has this ability, but somebody else had, or this holder itself lacks it.
+  // No other holder has this ability, but one had it, or this holder lacks it.
   bool is_without_others(Ability ability) const;
 
-  // Waits for an item (to get) or a place (to put), until `deadline`, until who was found to have
-  // `ability` may be gone, or for kLookAgain.
+  // Waits for an item (to get) or a place (to put) until `deadline`, until a holder that could
+  // provide it may have ended, or for kLookAgain.
   void wait_for_item(Clock::time_point deadline) const;
   void wait_for_place(Clock::time_point deadline) const;
 
-  // After so many tries that have found somebody who puts: the longer, the more there were.
+  // Waits while another holder puts; the more tries, the longer.
   static void wait_for_putter(Clock::time_point deadline, int tries);
 
-  // For messages: the queue "NAME".
+  // For messages: 'the queue "NAME"'.
   std::string description() const;
 
   Abilities abilities() const { return parts_.presence.abilities(); }
@@ -96,10 +95,10 @@ class QueueHolder {
   Parts parts_;
   mutable std::mutex put_mutex_;
   mutable std::atomic<bool> had_others_;
-  std::optional<HolderPresence> for_child_;  // While fork() is at work.
+  std::optional<HolderPresence> for_child_;  // During fork().
 };
 
-// What a TensorQueue holds.
+// Access to the holder of a TensorQueue.
 struct TensorQueueAccess {
   static TensorQueue make(std::shared_ptr<const QueueHolder> holder) {
     return TensorQueue(std::move(holder));

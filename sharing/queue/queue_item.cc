@@ -45,19 +45,19 @@ UniqueFd file_of(const std::string& bytes) {
 std::string content_of(const UniqueFd& file) {
   struct stat facts {};
   TORCH_CHECK_VALUE(::fstat(file.get(), &facts) == 0 && S_ISREG(facts.st_mode), "descriptor ",
-                    file.get(), " holds no content");
+                    file.get(), " has no content");
   std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
   for (std::size_t done = 0; done < bytes.size();) {
     const ssize_t count =
         ::pread(file.get(), bytes.data() + done, bytes.size() - done, static_cast<off_t>(done));
     if (count < 0 && errno == EINTR) continue;
-    TORCH_CHECK_VALUE(count > 0, "descriptor ", file.get(), " has less content than it seemed");
+    TORCH_CHECK_VALUE(count > 0, "descriptor ", file.get(), " has less content than its size");
     done += static_cast<std::size_t>(count);
   }
   return bytes;
 }
 
-// A socket that holds `descriptors`, and then ends.
+// A socket that contains `descriptors` and then ends.
 UniqueFd socket_of(const std::vector<int>& descriptors) {
   auto sockets = make_packet_sockets();
   TORCH_CHECK(sockets, "put ", descriptors.size(), " storages: ", sockets.error().message);
@@ -67,7 +67,7 @@ UniqueFd socket_of(const std::vector<int>& descriptors) {
     const auto count = std::min<std::ptrdiff_t>(descriptors.end() - at, kPacketDescriptorsMax);
     const auto sent = send_packet(sockets->first.get(), "x", {at, at + count});
     TORCH_CHECK_VALUE(sent || sent.error().kind != ErrorKind::kTimedOut, "put ", descriptors.size(),
-                      " storages: they are too many for one item");
+                      " storages: too many for one item");
     TORCH_CHECK(sent, "put ", descriptors.size(), " storages: ", sent.error().message);
     at += count;
   }
@@ -104,11 +104,11 @@ void move_out_of_packet(PackedItem& packed) {
 
 UniqueFd take(std::vector<UniqueFd>& descriptors, const Json& field) {
   const auto at = number_field<std::size_t>(field);
-  TORCH_CHECK_VALUE(at < descriptors.size(), "there is no descriptor ", at);
+  TORCH_CHECK_VALUE(at < descriptors.size(), "no descriptor ", at);
   return std::move(descriptors[at]);
 }
 
-// The fields of the item, and the descriptors that they refer to.
+// The fields of an item, and the descriptors to which they refer.
 std::pair<Json, std::vector<UniqueFd>> open(Packet packet) {
   Json fields = fields_of(packet.bytes);
   if (!fields.contains("content")) return {std::move(fields), std::move(packet.descriptors)};

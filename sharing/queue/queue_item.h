@@ -1,15 +1,15 @@
-// An item of a queue as one packet.
+// One item of a queue as a packet.
 //
 //     PackedItem packed = pack(item);
 //     send_packet(socket, packed.bytes, packed.descriptors.all);
 //     TensorQueue::Item same = unpack(receive_packet(socket).value());
 //
-// The packet is CBOR, which may be followed by zeros:
+// The packet is CBOR, followed by any number of zeros:
 //
 //     {"tensors": hand_over()'s fields, "text": bytes}
 //
-// Where that is more than kItemPacketBytes it is in a memfd, and descriptors that are more than a
-// packet takes are in a socket of their own, by sixty-four:
+// Content of more than kItemPacketBytes is in a memfd, and descriptors that do not fit into a
+// packet are in a socket, up to 64 in each of its packets:
 //
 //     {"content": descriptor, "more": descriptor or -1}
 #pragma once
@@ -29,10 +29,10 @@ struct PackedItem {
   std::string bytes;
 };
 
-// Throws what SharedTensor does, and c10::Error where the kernel has no room.
+// Throws what SharedTensor throws, and c10::Error if memory or descriptors run out.
 PackedItem pack(const TensorQueue::Item& item);
 
-// Throws c10::ValueError for what pack() does not make.
+// Throws c10::ValueError for packets that pack() does not make.
 TensorQueue::Item unpack(Packet packet);
 
 }  // namespace distrun::internal

@@ -46,20 +46,20 @@ void TensorQueue::put(const Item& item, Timeout timeout) const {
   for (;;) {
     if (holder_->is_without_others(Ability::kGet)) {
       throw_queue_error<QueueEnded>("put into ", holder_->description(),
-                                    ": it has ended: no process that could get is left");
+                                    ": the queue has ended: no process that can get is left");
     }
     const auto outcome = holder_->try_put(packed.bytes, packed.descriptors.all);
     if (outcome == internal::PutOutcome::kPut) return;
     const bool is_full = outcome == internal::PutOutcome::kFull;
     if (Clock::now() >= deadline) {
       if (!is_full) {
-        throw_queue_error<QueueTimeout>(
-            "put into ", holder_->description(), ": after ", seconds(timeout),
-            " s somebody is putting: is a process stopped in the middle?");
+        throw_queue_error<QueueTimeout>("put into ", holder_->description(), ": after ",
+                                        seconds(timeout),
+                                        " s another process is still putting: is it stopped?");
       }
       throw_queue_error<QueueTimeout>("put into ", holder_->description(),
                                       ": it has been full for ", seconds(timeout), " s, with ",
-                                      size(), " items of ", capacity(), ": nobody gets any");
+                                      size(), " of ", capacity(), " items: no process gets items");
     }
     tries = is_full ? 0 : tries + 1;
     is_full ? holder_->wait_for_place(deadline) : holder_->wait_for_putter(deadline, tries);
@@ -71,17 +71,17 @@ TensorQueue::Item TensorQueue::get(Timeout timeout) const {
                     ": this is its writer()");
   const auto deadline = deadline_after(timeout);
   for (;;) {
-    // Asked first: who is gone now has put what it could.
+    // Checked first: a writer that is gone has put all its items.
     const bool is_last = holder_->is_without_others(Ability::kPut);
     if (auto packet = holder_->try_get()) return internal::unpack(std::move(*packet));
     if (is_last) {
       throw_queue_error<QueueEnded>("get from ", holder_->description(),
-                                    ": it has ended: no process that could put is left");
+                                    ": the queue has ended: no process that can put is left");
     }
     if (Clock::now() >= deadline) {
       throw_queue_error<QueueTimeout>("get from ", holder_->description(),
                                       ": it has been empty for ", seconds(timeout),
-                                      " s: nobody puts anything");
+                                      " s: no process puts items");
     }
     holder_->wait_for_item(deadline);
   }

@@ -1,4 +1,4 @@
-// Queues between processes, which are killed and stopped.
+// Queues between processes, some of which are killed or stopped.
 #include <map>
 #include <random>
 #include <thread>
@@ -28,8 +28,8 @@ using testing::say;
 using testing::send_to;
 using namespace std::chrono_literals;
 
-// As PyTorch's tests of multiprocessing use them: results go one way, and an answer the other.
-TEST(TensorQueueProcessesTest, ResultsAndAnswersBetweenProcesses) {
+// PyTorch's multiprocessing tests use queues like this.
+TEST(TensorQueueProcessesTest, CarriesResultsOneWayAndAnswersTheOther) {
   const TensorQueue to_parent(4, "c2p"), to_child(4, "p2c");
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int rank = 0; rank < 2; ++rank) {
@@ -50,7 +50,7 @@ TEST(TensorQueueProcessesTest, ResultsAndAnswersBetweenProcesses) {
   EXPECT_THROW(to_parent.get(kLong), QueueEnded);
 }
 
-TEST(TensorQueueProcessesTest, WhenAllChildrenAreKilledGetTakesWhatIsThereAndEnds) {
+TEST(TensorQueueProcessesTest, GetReturnsRemainingItemsAndEndsAfterAllChildrenAreKilled) {
   const TensorQueue queue(4);
   std::vector<std::unique_ptr<ChildProcess>> children;
   for (int i = 0; i < 2; ++i) {
@@ -71,8 +71,8 @@ TEST(TensorQueueProcessesTest, WhenAllChildrenAreKilledGetTakesWhatIsThereAndEnd
   EXPECT_THROW(queue.put({{}, "x"}, kLong), QueueEnded);
 }
 
-TEST(TensorQueueProcessesTest, WhenTheParentIsKilledItsReadersEnd) {
-  // A child that is there before the queue, so that it has no part of it but what it is given.
+TEST(TensorQueueProcessesTest, ReadersEndWhenTheParentIsKilled) {
+  // Forked before the queue exists, so that it holds only what it receives.
   auto sockets = make_packet_sockets().value();
   ChildProcess reader([&](int socket) {
     const TensorQueue queue = receive_queue(sockets.second.get());
@@ -98,7 +98,7 @@ TEST(TensorQueueProcessesTest, WhenTheParentIsKilledItsReadersEnd) {
   EXPECT_TRUE(reader.succeeded());
 }
 
-TEST(TensorQueueProcessesTest, WhoWaitsForAPlaceIsToldThatReadersWereKilled) {
+TEST(TensorQueueProcessesTest, PutEndsWhenAllReadersAreKilled) {
   const TensorQueue queue(1);
   ChildProcess child([&](int socket) {
     queue.get();
@@ -113,7 +113,7 @@ TEST(TensorQueueProcessesTest, WhoWaitsForAPlaceIsToldThatReadersWereKilled) {
   killer.join();
 }
 
-TEST(TensorQueueProcessesTest, AForkedChildIsAHolderBeforeItUsesTheQueue) {
+TEST(TensorQueueProcessesTest, ForkedChildIsAHolderBeforeItUsesTheQueue) {
   const TensorQueue queue(2);
   {
     ChildProcess child([&](int socket) {
@@ -128,7 +128,7 @@ TEST(TensorQueueProcessesTest, AForkedChildIsAHolderBeforeItUsesTheQueue) {
   EXPECT_THROW(queue.get(kLong), QueueEnded);
 }
 
-TEST(TensorQueueProcessesTest, ManyProcessesNeverPutMoreThanThereIsRoomFor) {
+TEST(TensorQueueProcessesTest, ManyProcessesNeverExceedTheCapacity) {
   const TensorQueue queue(2);
   constexpr int kProducers = 4, kItems = 300;
   std::vector<std::unique_ptr<ChildProcess>> producers;
@@ -148,7 +148,7 @@ TEST(TensorQueueProcessesTest, ManyProcessesNeverPutMoreThanThereIsRoomFor) {
   for (auto& producer : producers) EXPECT_TRUE(producer->succeeded());
 }
 
-// A child that is putting, until it is told to end that.
+// Holds the put lock until the parent sends a byte.
 bool hold_up(const TensorQueue& queue, int socket) {
   const internal::HolderPresence& own = internal::TensorQueueAccess::holder(queue).parts().presence;
   const bool is_held = own.try_lock_put();
@@ -158,7 +158,7 @@ bool hold_up(const TensorQueue& queue, int socket) {
   return is_held && is_told;
 }
 
-TEST(TensorQueueProcessesTest, WhoPutsWaitsForWhoIsPutting) {
+TEST(TensorQueueProcessesTest, PutWaitsForAnotherPut) {
   const TensorQueue queue(1, "q"), reader = queue.reader();
   ChildProcess child([&](int socket) { return hold_up(queue, socket); });
   child.wait_for_word();
@@ -170,7 +170,7 @@ TEST(TensorQueueProcessesTest, WhoPutsWaitsForWhoIsPutting) {
   EXPECT_TRUE(child.succeeded());
 }
 
-TEST(TensorQueueProcessesTest, WhoIsStoppedWhilePuttingHoldsUpNeitherPutsNorForks) {
+TEST(TensorQueueProcessesTest, ProcessStoppedDuringAPutBlocksNeitherPutsNorForks) {
   const TensorQueue queue(1, "q"), reader = queue.reader();
   ChildProcess stopped([&](int socket) { return hold_up(queue, socket); });
   stopped.wait_for_word();
@@ -178,7 +178,7 @@ TEST(TensorQueueProcessesTest, WhoIsStoppedWhilePuttingHoldsUpNeitherPutsNorFork
   EXPECT_THAT(error_of<QueueTimeout>([&] {
                 queue.put({{}, "x"}, 0ms);
               }),
-              AllOf(HasSubstr("\"q\""), HasSubstr("somebody is putting")));
+              AllOf(HasSubstr("\"q\""), HasSubstr("another process is still putting")));
   std::thread putter([&] { EXPECT_THROW(queue.put({{}, "x"}, 300ms), QueueTimeout); });
   ChildProcess other([&](int) {
     EXPECT_THROW(queue.get(0ms), QueueTimeout);
@@ -191,7 +191,7 @@ TEST(TensorQueueProcessesTest, WhoIsStoppedWhilePuttingHoldsUpNeitherPutsNorFork
   queue.put({{}, "x"}, 0ms);
 }
 
-// Children put and get for ever; each is killed at a moment of its own.
+// Children put and get forever; each is killed at a random moment.
 void kill_in_the_middle(unsigned seed) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);
@@ -223,7 +223,7 @@ void kill_in_the_middle(unsigned seed) {
   for (std::size_t i = 0; i < queue.capacity(); ++i) EXPECT_EQ(other.get(0ms).text, "x");
 }
 
-TEST(TensorQueueProcessesTest, KilledProcessesLeaveTheQueueWhole) {
+TEST(TensorQueueProcessesTest, QueueSurvivesKilledProcesses) {
   const auto before = open_descriptors();
   for (unsigned seed = 1; seed <= 40 && !HasFailure(); ++seed) kill_in_the_middle(seed);
   EXPECT_EQ(open_descriptors(), before);

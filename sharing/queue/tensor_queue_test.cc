@@ -28,7 +28,7 @@ using testing::say;
 using testing::send_to;
 using namespace std::chrono_literals;
 
-TEST(TensorQueueTest, ItemsComeInTheirOrder) {
+TEST(TensorQueueTest, ItemsArriveInOrder) {
   const TensorQueue queue(3, "results");
   EXPECT_EQ(queue.name(), "results");
   EXPECT_EQ(queue.capacity(), 3u);
@@ -44,7 +44,7 @@ TEST(TensorQueueTest, ItemsComeInTheirOrder) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
-TEST(TensorQueueTest, MemoryIsTheSameOnBothSides) {
+TEST(TensorQueueTest, BothSidesUseTheSameMemory) {
   const TensorQueue queue(1);
   const at::Tensor tensor = at::zeros({3});
   ChildProcess child([&](int) {
@@ -56,19 +56,19 @@ TEST(TensorQueueTest, MemoryIsTheSameOnBothSides) {
   EXPECT_TRUE(at::equal(tensor, at::full({3}, 5.0f)));
 }
 
-TEST(TensorQueueTest, AFullQueueTimesOutAndTakesAgainWhenThereIsAPlace) {
+TEST(TensorQueueTest, PutTimesOutWhileTheQueueIsFull) {
   const TensorQueue queue(2, "small");
   queue.put(at::ones({1}));
   queue.put(at::ones({1}));
   EXPECT_THAT(error_of<QueueTimeout>([&] { queue.put(at::ones({1}), 20ms); }),
-              AllOf(HasSubstr("\"small\""), HasSubstr("0.02 s"), HasSubstr("2 items of 2")));
+              AllOf(HasSubstr("\"small\""), HasSubstr("0.02 s"), HasSubstr("2 of 2 items")));
   EXPECT_THROW(queue.put(at::ones({1}), 0ms), QueueTimeout);
   EXPECT_EQ(queue.size(), 2u);
   queue.get();
   queue.put(at::ones({1}), 0ms);
 }
 
-TEST(TensorQueueTest, AnEmptyQueueTimesOut) {
+TEST(TensorQueueTest, GetTimesOutWhileTheQueueIsEmpty) {
   const TensorQueue queue(2, "empty one");
   EXPECT_THAT(error_of<QueueTimeout>([&] { queue.get(20ms); }),
               AllOf(HasSubstr("\"empty one\""), HasSubstr("0.02 s")));
@@ -78,7 +78,7 @@ TEST(TensorQueueTest, AnEmptyQueueTimesOut) {
   EXPECT_TRUE(at::equal(queue.get(TensorQueue::Timeout::max()).tensors.at(0), at::ones({1})));
 }
 
-TEST(TensorQueueTest, WhoWaitsForAPlaceGetsIt) {
+TEST(TensorQueueTest, WaitingPutGetsAFreedPlace) {
   const TensorQueue queue(1);
   ChildProcess child([&](int socket) {
     queue.put({{}, "first"});
@@ -92,20 +92,20 @@ TEST(TensorQueueTest, WhoWaitsForAPlaceGetsIt) {
   EXPECT_TRUE(child.succeeded());
 }
 
-TEST(TensorQueueTest, CapacitiesThatAreNoneAreErrors) {
+TEST(TensorQueueTest, RefusesImpossibleCapacities) {
   EXPECT_THAT(error_of<c10::ValueError>([] { TensorQueue(0); }), HasSubstr("capacity is 0"));
   EXPECT_THAT(error_of<c10::ValueError>([] { TensorQueue(1u << 30); }),
               HasSubstr("net.core.wmem_max"));
 }
 
-TEST(TensorQueueTest, ALargeCapacityIsThere) {
+TEST(TensorQueueTest, HoldsAsManyItemsAsItsCapacity) {
   const TensorQueue queue(256);
   for (int i = 0; i < 256; ++i) queue.put({{at::full({1}, i)}, std::string(600, 'x')}, 0ms);
   EXPECT_THROW(queue.put(at::ones({1}), 0ms), QueueTimeout);
   for (int i = 0; i < 256; ++i) EXPECT_EQ(queue.get(0ms).tensors.at(0).item<int>(), i);
 }
 
-TEST(TensorQueueTest, AnItemMayBeLarge) {
+TEST(TensorQueueTest, CarriesLargeItems) {
   const TensorQueue queue(2);
   std::vector<at::Tensor> tensors;
   for (int i = 0; i < 500; ++i) tensors.push_back(at::full({2}, i));
@@ -123,7 +123,7 @@ TEST(TensorQueueTest, AnItemMayBeLarge) {
   }
 }
 
-TEST(TensorQueueTest, WhatCannotBeSharedIsNotPut) {
+TEST(TensorQueueTest, RefusesTensorsThatCannotBeShared) {
   const TensorQueue queue(2);
   const at::Tensor leaf = at::ones({1}).set_requires_grad(true);
   EXPECT_THROW(queue.put({at::ones({1}), leaf.mul(2)}), c10::ValueError);
@@ -131,7 +131,7 @@ TEST(TensorQueueTest, WhatCannotBeSharedIsNotPut) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
-TEST(TensorQueueTest, AThousandItemsLeaveNoDescriptor) {
+TEST(TensorQueueTest, ThousandItemsLeaveNoDescriptor) {
   const auto before = open_descriptors();
   {
     const TensorQueue queue(4);
@@ -145,7 +145,7 @@ TEST(TensorQueueTest, AThousandItemsLeaveNoDescriptor) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-TEST(TensorQueueTest, EndsDoOneThing) {
+TEST(TensorQueueTest, ReaderCannotPutAndWriterCannotGet) {
   const TensorQueue queue(2, "q");
   const TensorQueue reader = queue.reader(), writer = queue.writer();
   EXPECT_THAT(error_of<c10::ValueError>([&] { reader.put(at::ones({1})); }), HasSubstr("reader()"));
@@ -156,7 +156,7 @@ TEST(TensorQueueTest, EndsDoOneThing) {
   EXPECT_EQ(reader.get().text, "x");
 }
 
-TEST(TensorQueueTest, AQueueEndsWhenTheLastWriterIsGone) {
+TEST(TensorQueueTest, EndsWhenTheLastWriterIsGone) {
   std::optional<TensorQueue> queue(std::in_place, 2, "q");
   std::optional<TensorQueue> writer = queue->writer();
   const TensorQueue reader = queue->reader();
@@ -165,12 +165,12 @@ TEST(TensorQueueTest, AQueueEndsWhenTheLastWriterIsGone) {
   writer.reset();
   EXPECT_EQ(reader.get().text, "last");
   EXPECT_THAT(error_of<QueueEnded>([&] { reader.get(kLong); }),
-              AllOf(HasSubstr("\"q\""), HasSubstr("no process that could put is left")));
+              AllOf(HasSubstr("\"q\""), HasSubstr("no process that can put is left")));
 }
 
-TEST(TensorQueueTest, AQueueEndsWhenTheLastReaderIsGone) {
+TEST(TensorQueueTest, EndsWhenTheLastReaderIsGone) {
   const TensorQueue queue(1);
-  queue.put({{}, "nobody else was there yet"});
+  queue.put({{}, "there was no other holder yet"});
   std::optional<TensorQueue> reader = queue.reader();
   reader->get();
   queue.put({{}, "x"});
@@ -178,10 +178,10 @@ TEST(TensorQueueTest, AQueueEndsWhenTheLastReaderIsGone) {
   EXPECT_THAT(error_of<QueueEnded>([&] {
                 queue.put({{}, "y"}, kLong);
               }),
-              HasSubstr("no process that could get is left"));
+              HasSubstr("no process that can get is left"));
 }
 
-TEST(TensorQueueTest, AQueueOnItsWayHasNotEnded) {
+TEST(TensorQueueTest, QueueInFlightHasNotEnded) {
   auto sockets = make_packet_sockets().value();
   const TensorQueue queue(1);
   send_to(sockets.first.get(), queue);
@@ -212,7 +212,7 @@ TEST(TensorQueueTest, ThreadsShareOneQueue) {
   EXPECT_EQ(queue.size(), 0u);
 }
 
-TEST(TensorQueueTest, ALimitOfFileSizesIsAnErrorAndNoSignal) {
+TEST(TensorQueueTest, FileSizeLimitIsAnErrorNotASignal) {
   ChildProcess child([](int) {
     const TensorQueue before(2);
     rlimit limit{8, RLIM_INFINITY};
@@ -235,7 +235,7 @@ TEST(TensorQueueTest, ALimitOfFileSizesIsAnErrorAndNoSignal) {
   EXPECT_TRUE(child.succeeded());
 }
 
-TEST(TensorQueueTest, AnItemForWhichThereIsNoDescriptorIsAnErrorThatSaysSo) {
+TEST(TensorQueueTest, ReportsThatNoDescriptorIsLeftForAnItem) {
   const TensorQueue queue(2);
   queue.put({at::ones({1}), at::ones({1})});
   queue.put({{}, "next"});
@@ -250,7 +250,7 @@ TEST(TensorQueueTest, AnItemForWhichThereIsNoDescriptorIsAnErrorThatSaysSo) {
   EXPECT_TRUE(child.succeeded());
 }
 
-TEST(TensorQueueTest, WhatHasBeenMovedFromSaysSo) {
+TEST(TensorQueueTest, MovedFromQueueReportsIt) {
   TensorQueue queue(1);
   const TensorQueue other = std::move(queue);
   const auto text = "this TensorQueue has been moved from, and holds no queue";
@@ -264,7 +264,7 @@ TEST(TensorQueueTest, WhatHasBeenMovedFromSaysSo) {
   other.put({{}, "x"});
 }
 
-TEST(TensorQueueTest, MalformedItemsAndQueuesAreErrors) {
+TEST(TensorQueueTest, RefusesMalformedItemsAndQueues) {
   for (const std::string& bytes : {std::string(), std::string("\xff\xff"), std::string(640, '\0'),
                                    std::string("\xa1gcontent\x05", 10)}) {
     Packet packet;

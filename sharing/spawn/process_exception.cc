@@ -10,7 +10,7 @@ std::string who(int index, pid_t pid) { return c10::str("process ", index, " (pi
 
 std::string how(const std::optional<ProcessEnd>& end) {
   if (!end) {
-    return "ended, nobody knows how (SIGCHLD is ignored, or somebody else has reaped the process)";
+    return "ended with an unknown status: SIGCHLD is ignored, or other code reaped the process";
   }
   const bool was_killed = std::holds_alternative<KilledBy>(*end);
   return (was_killed ? "ended by " : "ended with ") + describe(*end);
@@ -20,17 +20,17 @@ std::string when(ProcessExitedException::Stage stage, const std::optional<Proces
   const bool exited = end && std::holds_alternative<ExitedWith>(*end);
   switch (stage) {
     case ProcessExitedException::Stage::kStarted:
-      return exited ? " before it had begun: main() has to call run_if_spawned() before all else"
-                    : " before it had begun";
+      return exited ? " before it started: main() must call run_if_spawned() first"
+                    : " before it started";
     case ProcessExitedException::Stage::kBegun:
-      return exited ? " before its function had returned" : "";
+      return exited ? " before its function returned" : "";
     case ProcessExitedException::Stage::kReturned:
-      return " after its function had returned";
+      return " after its function returned";
   }
   return "";
 }
 
-// "processes 0, 1 and 2 have"
+// "processes 0, 1 and 2 have".
 std::string which_have(const std::vector<int>& indices) {
   std::string text = indices.size() == 1 ? "process " : "processes ";
   for (std::size_t i = 0; i < indices.size(); ++i) {

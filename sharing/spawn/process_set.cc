@@ -25,14 +25,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For processes that SIGKILL does not end: they wait for a disk or a driver, perhaps for ever.
+// For processes that survive SIGKILL: they wait for a disk or a driver, perhaps forever.
 constexpr std::chrono::seconds kKillPatience{10};
 
-// All sets of this process, for its forks.
+// All sets of this process, which its forks must abandon.
 class LiveSets {
  public:
   static LiveSets& get() {
-    static LiveSets* const sets = new LiveSets();  // Never freed: fork() may come last.
+    static LiveSets* const sets = new LiveSets();  // Never freed: fork() may be called at exit.
     return *sets;
   }
 
@@ -77,7 +77,7 @@ ProcessSet::~ProcessSet() {
   try {
     end_rest();
   } catch (...) {
-    // The lifelines, which close with this object, end the processes.
+    // Destroying this object closes the lifelines, which ends the processes.
   }
   LiveSets::get().erase(this);
 }
@@ -96,8 +96,8 @@ StartedProcess& ProcessSet::add(StartedProcess process) {
 
 bool ProcessSet::join(Clock::time_point until) {
   TORCH_CHECK(!is_abandoned_,
-              "join: it is another process, of which this is a fork, that has "
-              "started these processes");
+              "join: these processes were started by another process, of which this "
+              "one is a fork");
   for (;;) {
     if (failure_) {
       end_rest();
@@ -155,8 +155,8 @@ bool ProcessSet::wait(Clock::time_point until) {
 void ProcessSet::take_end(Worker& worker) {
   StartedProcess& process = worker.process;
   const std::optional<ProcessEnd> end = reap(process);
-  // A fork that was made without the C library may have the pidfd too: then its end here is not
-  // one.
+  // Explicit, because closing the pidfd does not remove it if a fork made without the C library
+  // still holds it.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
   worker.has_ended = true;
   --alive_;
@@ -189,7 +189,7 @@ std::exception_ptr ProcessSet::failure_of(const Worker& worker,
       ProcessExitedException(worker.process.index, worker.process.pid, end, worker.stage));
 }
 
-// What it has raised may follow from what another has: who is the first to end is a race then.
+// One exception may cause another, and either process may end first: picks the earlier exception.
 std::exception_ptr ProcessSet::first_raised(const Worker& worker) {
   const Worker* first = &worker;
   for (Worker& other : workers_) {
@@ -207,7 +207,7 @@ void ProcessSet::end_rest() {
     for (const Worker& worker : workers_) {
       if (worker.has_ended) continue;
       send_signal(worker.process, signal);
-      send_signal(worker.process, SIGCONT);  // One that is stopped would not heed SIGTERM.
+      send_signal(worker.process, SIGCONT);  // A stopped process does not handle SIGTERM.
     }
     const auto until = deadline_after(patience);
     while (alive_ > 0 && wait(until)) continue;

@@ -1,15 +1,15 @@
-// The processes of one ProcessContext: waits for their ends, decides who has failed first, and ends
-// the others.
+// ProcessSet is the processes of one ProcessContext: it waits for their ends, finds the one that
+// failed first, and ends the others.
 //
 //     ProcessSet set(grace_period);
 //     set.add(start_fresh(0));
 //     set.add(start_fresh(1));
 //     set.join();
 //
-// In a fork of this process (pthread_atfork) its descriptors are closed and it is abandoned: else
-// the fork would hold the lifelines, and its destructors would end another process's children.
+// A fork of this process (pthread_atfork) closes the descriptors and abandons the set: else it
+// would hold the lifelines, and its destructor would end processes of the parent.
 //
-// Threads: one at a time.
+// Not thread-safe.
 #pragma once
 
 #include <chrono>
@@ -29,27 +29,27 @@ class ProcessSet {
   using Clock = std::chrono::steady_clock;
 
   explicit ProcessSet(std::chrono::milliseconds grace_period);
-  // Ends and reaps what is still alive.
+  // Ends and reaps the processes that still run.
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
 
-  // The result lives as long as the set.  Where it throws the process has been ended.
+  // The result lives as long as the set.  If this throws, the process has been ended.
   StartedProcess& add(StartedProcess process);
 
-  // As ProcessContext::join().
+  // Like ProcessContext::join().
   bool join(Clock::time_point until = Clock::time_point::max());
-  // As ProcessContext::finish(), for a time that may have begun before.
+  // Like ProcessContext::finish(); `timeout` is for the error.
   void finish(Clock::time_point until, std::chrono::milliseconds timeout);
 
-  // Waits until `process` ends, or any other does, or it can be sent a packet (where `is_full`).
-  // False where one has failed, or it has ended: join() has more then.
+  // Waits until a process ends or, if `is_full`, `process` can be sent a packet.  False if a
+  // process has failed or `process` has ended: then call join().
   bool wait_to_send(const StartedProcess& process, bool is_full, Clock::time_point until);
   bool has_failed() const { return failure_ != nullptr; }
 
   std::vector<pid_t> pids() const;
 
-  // In a fork.  Only closes and forgets.
+  // For a fork: closes and forgets everything, and ends no process.
   void abandon();
 
  private:
@@ -60,20 +60,19 @@ class ProcessSet {
     std::optional<WorkerHasRaised> raised = std::nullopt;
   };
 
-  // Takes the ends that there are, or wait for one; false where there was none until the time was
-  // over.
+  // Handles the ends of processes, or waits for one; false if there was none until `until`.
   bool wait(Clock::time_point until);
   void take_end(Worker& worker);
-  // Takes what it has said.
+  // Reads the worker's messages.
   static void listen(Worker& worker);
-  // Of one that has ended, where none has failed before; null where it has ended well.
+  // The failure of a worker that has ended; null if it succeeded.
   std::exception_ptr failure_of(const Worker& worker, const std::optional<ProcessEnd>& end);
   std::exception_ptr first_raised(const Worker& worker);
   void end_rest();
   std::vector<int> alive() const;
 
   const std::chrono::milliseconds grace_period_;
-  UniqueFd epoll_;  // Tells of pidfds in the order in which the processes have ended.
+  UniqueFd epoll_;  // Reports pidfds in the order in which processes ended.
   std::deque<Worker> workers_;
   std::size_t alive_ = 0;
   std::exception_ptr failure_;

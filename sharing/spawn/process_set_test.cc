@@ -18,7 +18,7 @@
 namespace distrun::internal {
 namespace {
 
-// A child that only waits; its other end of the control socket is the test's, who speaks for it.
+// A child that only waits; the test speaks for it through its end of the control socket.
 struct Child {
   explicit Child(ProcessSet& set, int index) {
     const pid_t pid = ::fork();
@@ -41,7 +41,7 @@ struct Child {
   const StartedProcess* added = nullptr;
 };
 
-TEST(ProcessSetTest, OfExceptionsTheOneThatWasThrownFirstIsTold) {
+TEST(ProcessSetTest, ReportsTheExceptionThatWasThrownFirst) {
   ProcessSet set{std::chrono::seconds(10)};
   const Child consequence(set, 0), cause(set, 1), later(set, 2);
   cause.raise("the cause", 100);

@@ -6,7 +6,7 @@
 
 namespace distrun::internal {
 
-// Throws c10::ValueError unless exactly one function has that name.
+// Throws c10::ValueError unless exactly one function has this name.
 const SpawnFunction& registered_function(const std::string& name);
 
 }  // namespace distrun::internal

@@ -33,18 +33,17 @@ using std::chrono::milliseconds;
 
 void check_call(bool is_function, int nprocs, const SpawnOptions& options) {
   TORCH_CHECK_VALUE(is_function, "spawn: the function is empty; expected one to call");
-  TORCH_CHECK_VALUE(nprocs > 0, "spawn: nprocs is ", nprocs, ", and has to be 1 or more");
+  TORCH_CHECK_VALUE(nprocs > 0, "spawn: nprocs is ", nprocs, "; expected 1 or more");
   for (const auto time : {options.timeout.value_or(kStartTimeout), options.grace_period}) {
     TORCH_CHECK_VALUE(time.count() >= 0, "spawn: a time is ", time.count(),
                       " ms; expected 0 or more");
   }
-  TORCH_CHECK(
-      std::getenv(internal::kSpawnedVariable) == nullptr,
-      "spawn: this process has been started by spawn() itself, and would start itself without "
-      "end: main() has to call run_if_spawned() before all else");
+  TORCH_CHECK(std::getenv(internal::kSpawnedVariable) == nullptr,
+              "spawn: spawn() started this process, which would start itself forever: "
+              "main() must call run_if_spawned() first");
 }
 
-// Of the time that a call has, from its entry on.
+// The time limit of a call, counted from its start.
 struct Limit {
   explicit Limit(milliseconds time) : timeout(time), until(deadline_after(time)) {}
 
@@ -87,7 +86,7 @@ Set start_registered(const SpawnFunction& function, int nprocs, SpawnOptions opt
   const internal::PackedCall call(function.name(), options.arguments);
   options.arguments = {};
   auto set = std::make_unique<ProcessSet>(options.grace_period);
-  std::vector<StartedProcess*> processes;  // All of them start before one is told what to do.
+  std::vector<StartedProcess*> processes;  // All start before the first gets its call.
   processes.reserve(static_cast<std::size_t>(nprocs));
   for (int index = 0; index < nprocs; ++index) {
     processes.push_back(&set->add(internal::start_fresh(index)));

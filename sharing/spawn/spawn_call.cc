@@ -23,7 +23,8 @@ using Clock = ProcessSet::Clock;
 
 constexpr std::size_t kSliceBytes = std::size_t{64} * 1024;
 
-// What others of the user have under way counts too, and nothing tells when there is less of it.
+// Descriptors in flight of other processes of the user count too; no event reports that there are
+// fewer.
 constexpr std::chrono::seconds kTooManyPatience{10};
 constexpr std::chrono::milliseconds kLookAgain{1};
 
@@ -32,7 +33,7 @@ struct Way {
   ProcessSet& set;
   Clock::time_point until;
 
-  // False where there is no use in going on.
+  // False if there is no point in going on.
   bool send(const std::string& bytes, const std::vector<int>& descriptors) const {
     const auto patient_until = Clock::now() + kTooManyPatience;
     for (;;) {
@@ -55,7 +56,7 @@ std::string to_cbor(const Json& fields) {
   return bytes;
 }
 
-// Of Json's exceptions.
+// Turns Json's exceptions into c10::ValueError.
 template <class Call>
 auto checked(const Call& call) {
   try {
@@ -76,7 +77,7 @@ PackedCall::PackedCall(const std::string& function, const SpawnArguments& argume
 }
 
 void PackedCall::send_to(StartedProcess& process, ProcessSet& set, Clock::time_point until) const {
-  MessageDescriptors descriptors{.all = descriptors_.all};  // With the process's own of the queues.
+  MessageDescriptors descriptors{.all = descriptors_.all};  // Queues are added below.
   Json queues = Json::array();
   for (const TensorQueue& queue : queues_) queues.push_back(hand_over(queue, descriptors));
   const std::vector<int>& all = descriptors.all;

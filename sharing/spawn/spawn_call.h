@@ -1,6 +1,6 @@
-// What a fresh process is to do, and the packets by which it is told: one with the size of it all
-// and the lifeline, then bytes and descriptors in as many as it takes.  What is the same for all
-// processes is packed once, queues for each: every process is a holder of its own.
+// The call of a fresh process, and its packets: one with all sizes and the lifeline, then as many
+// as needed with bytes and descriptors.  The part that is the same for all processes is packed
+// once; queues are packed for each process, because each is a separate holder.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ struct SpawnCall {
   SpawnArguments arguments;
 };
 
-// For all processes of one call.  Shares the tensors, and holds the queues as long as it lives.
+// The call for all processes of one spawn().  Shares the tensors, and holds the queues while it
+// lives.
 class PackedCall {
  public:
   PackedCall(const std::string& function, const SpawnArguments& arguments);
 
-  // To a process of `set`.  Waits where the process has to read what is under way, and returns when
-  // all is, or one of the set has failed, or the time is over.  Gives up the process's end of the
-  // lifeline.  Throws c10::Error where the kernel has no room for more descriptors for some
-  // seconds.
+  // Sends the call to a process of `set`.  Waits while the process must read, and returns when all
+  // is sent, a process of the set has failed, or the time is over.  Gives up the worker's end of
+  // the lifeline.  Throws c10::Error if too many descriptors are in flight for some seconds.
   void send_to(StartedProcess& process, ProcessSet& set, ProcessSet::Clock::time_point until) const;
 
  private:
@@ -39,20 +39,20 @@ class PackedCall {
   MessageDescriptors descriptors_;  // Of the tensors.
 };
 
-// In the process.
+// The call as the process receives it.
 struct ReceivedCall {
   int index = 0;
   UniqueFd lifeline;
-  std::string bytes;  // With the queues at their end.
+  std::string bytes;  // The queues are last.
   std::size_t queue_bytes = 0;
   std::vector<UniqueFd> descriptors;
 
-  // Takes the descriptors.  Throws c10::ValueError for what is no call.
+  // Takes the descriptors.  Throws c10::ValueError if the bytes are malformed.
   SpawnCall unpack();
 };
 
-// Nothing where the parent is gone, or has given up.  Throws c10::Error where there is no room for
-// the descriptors, c10::ValueError for what is no call.
+// Empty if the parent is gone or has given up.  Throws c10::Error if there is no room for the
+// descriptors, c10::ValueError if the packets are malformed.
 std::optional<ReceivedCall> receive_call(int control);
 
 }  // namespace distrun::internal

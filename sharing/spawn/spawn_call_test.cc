@@ -10,7 +10,7 @@
 namespace distrun::internal {
 namespace {
 
-TEST(SpawnCallTest, WhatIsNoCallIsRefusedAsThat) {
+TEST(SpawnCallTest, RefusesMalformedCalls) {
   for (const char* head : {"no call", "{}", R"({"index": "a", "bytes": 1, "descriptors": 0})"}) {
     const auto [here, there] = make_packet_sockets().value();
     ASSERT_TRUE(send_packet(here.get(), head, {here.get()}));
@@ -22,7 +22,7 @@ TEST(SpawnCallTest, WhatIsNoCallIsRefusedAsThat) {
   }
 }
 
-TEST(SpawnCallTest, AParentThatIsGoneHasNoCall) {
+TEST(SpawnCallTest, ReturnsNothingIfTheParentIsGone) {
   auto [here, there] = make_packet_sockets().value();
   here.reset();
   EXPECT_FALSE(receive_call(there.get()));

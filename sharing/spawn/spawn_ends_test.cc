@@ -1,4 +1,4 @@
-// How processes end, and what the parent then does and says.
+// How processes end, and what the parent then does and reports.
 #include <cerrno>
 #include <csignal>
 #include <cstdlib>
@@ -27,7 +27,7 @@ using ::testing::StartsWith;
 using testing::wait_to_be_ended;
 using testing::Watch;
 
-// Each letter of the text is what the process with that index does.
+// Letter `index` of the text says what process `index` does.
 void act(int index, SpawnArguments& arguments) {
   switch (arguments.text.at(static_cast<std::size_t>(index))) {
     case 'r':
@@ -50,17 +50,17 @@ void act(int index, SpawnArguments& arguments) {
       std::exit(0);
     case '3':
       ::_exit(3);
-    case 's':  // SIGTERM is not for this one.
+    case 's':  // Ignores SIGTERM.
       ::signal(SIGTERM, SIG_IGN);
       [[fallthrough]];
-    case 'b':  // Says that it has begun.
+    case 'b':  // Reports that it has started.
       arguments.queues.at(0).put({{}, "begun"});
       wait_to_be_ended();
       return;
-    case 'q':  // Returns when it is told to.
+    case 'q':  // Returns on request.
       arguments.queues.at(0).get(kLong);
       return;
-    case 'Q':  // Fails when it is told to.
+    case 'Q':  // Fails on request.
       arguments.queues.at(0).get(kLong);
       throw std::runtime_error("as it was told");
   }
@@ -85,7 +85,7 @@ Exception failure_of(const std::string& what) {
   return exception_of<Exception>([&] { context.finish(kLong); });
 }
 
-TEST(SpawnEndsTest, AnExceptionIsThrownAgainWithIndexPidTypeAndText) {
+TEST(SpawnEndsTest, RethrowsAnExceptionWithIndexPidTypeAndText) {
   ProcessContext context = start("rV");
   const auto raised = exception_of<ProcessRaisedException>([&] { context.finish(kLong); });
   EXPECT_EQ(raised.index(), 1);
@@ -94,27 +94,27 @@ TEST(SpawnEndsTest, AnExceptionIsThrownAgainWithIndexPidTypeAndText) {
   EXPECT_EQ(raised.text(), "the learning rate is -1");
 }
 
-TEST(SpawnEndsTest, OtherExceptionsAreToldToo) {
+TEST(SpawnEndsTest, ReportsExceptionsOfOtherTypes) {
   const auto raised = failure_of<ProcessRaisedException>("R");
   EXPECT_EQ(raised.type(), "std::runtime_error");
   EXPECT_EQ(raised.text(), "no such thing");
   EXPECT_EQ(failure_of<ProcessRaisedException>("i").type(), "int");
 }
 
-TEST(SpawnEndsTest, SignalsAreTold) {
+TEST(SpawnEndsTest, ReportsSignals) {
   EXPECT_EQ(failure_of<ProcessExitedException>("K").end(), ProcessEnd(KilledBy{SIGKILL}));
   EXPECT_THAT(failure_of<ProcessExitedException>("rA").what(),
               HasSubstr("ended by signal SIGABRT (6)"));
 }
 
-TEST(SpawnEndsTest, AnExitBeforeTheFunctionHasReturnedIsAFailureWhateverItsCode) {
+TEST(SpawnEndsTest, ExitBeforeTheFunctionReturnsIsAFailureWithAnyCode) {
   const auto zero = failure_of<ProcessExitedException>("0");
   EXPECT_EQ(zero.end(), ProcessEnd(ExitedWith{0}));
   EXPECT_EQ(zero.stage(), ProcessExitedException::Stage::kBegun);
   EXPECT_EQ(failure_of<ProcessExitedException>("3").end(), ProcessEnd(ExitedWith{3}));
 }
 
-TEST(SpawnEndsTest, TheOthersOfOneThatFailsAreEnded) {
+TEST(SpawnEndsTest, FailureEndsTheOtherProcesses) {
   ProcessContext context = start("wVw");
   const std::vector<Watch> watches = watch(context);
   EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.finish(kLong); }).index(), 1);
@@ -122,7 +122,7 @@ TEST(SpawnEndsTest, TheOthersOfOneThatFailsAreEnded) {
   EXPECT_EQ(exception_of<ProcessRaisedException>([&] { context.join(0ms); }).index(), 1);
 }
 
-TEST(SpawnEndsTest, TheFirstThatHasEndedIsToldHoweverLateTheParentLooks) {
+TEST(SpawnEndsTest, ReportsTheFirstEndHoweverLateTheParentLooks) {
   for (const std::size_t first : {0, 1}) {
     const TensorQueue go(1);
     ProcessContext context = start(first == 0 ? "Qw" : "wQ", {go});
@@ -136,7 +136,7 @@ TEST(SpawnEndsTest, TheFirstThatHasEndedIsToldHoweverLateTheParentLooks) {
   }
 }
 
-TEST(SpawnEndsTest, WhoDoesNotHeedSigtermIsKilledWhenTheGracePeriodIsOver) {
+TEST(SpawnEndsTest, ProcessThatIgnoresSigtermIsKilledAfterTheGracePeriod) {
   const TensorQueue deaf(1);
   ProcessContext context = start("sw", {deaf}, {.grace_period = 50ms});
   const std::vector<Watch> watches = watch(context);
@@ -147,7 +147,7 @@ TEST(SpawnEndsTest, WhoDoesNotHeedSigtermIsKilledWhenTheGracePeriodIsOver) {
   EXPECT_TRUE(watches.at(0).has_ended(0ms));
 }
 
-TEST(SpawnEndsTest, AProcessThatIsStoppedHeedsSigtermToo) {
+TEST(SpawnEndsTest, StoppedProcessEndsOnSigterm) {
   constexpr auto kGrace = 15s;
   const TensorQueue begun(1);
   ProcessContext context = start("bw", {begun}, {.grace_period = kGrace});
@@ -160,7 +160,7 @@ TEST(SpawnEndsTest, AProcessThatIsStoppedHeedsSigtermToo) {
   EXPECT_LT(std::chrono::steady_clock::now() - killed, kGrace);
 }
 
-TEST(SpawnEndsTest, JoinWithATimeoutLeavesThemAtWork) {
+TEST(SpawnEndsTest, JoinThatTimesOutLeavesTheProcessesRunning) {
   const TensorQueue go(1);
   ProcessContext context = start("q", {go});
   EXPECT_FALSE(context.join(0ms));
@@ -172,7 +172,7 @@ TEST(SpawnEndsTest, JoinWithATimeoutLeavesThemAtWork) {
   context.join();
 }
 
-TEST(SpawnEndsTest, WhoIsAliveWhenTheTimeIsOverHasFailedAndIsEnded) {
+TEST(SpawnEndsTest, FinishEndsAndReportsProcessesThatAreLate) {
   ProcessContext context = start("rww");
   const std::vector<Watch> watches = watch(context);
   EXPECT_TRUE(watches.at(0).has_ended());
@@ -183,14 +183,14 @@ TEST(SpawnEndsTest, WhoIsAliveWhenTheTimeIsOverHasFailedAndIsEnded) {
   EXPECT_THROW(spawn(kAct, 1, {.arguments = {.text = "w"}, .timeout = 10ms}), ProcessTimedOut);
 }
 
-TEST(SpawnEndsTest, AContextThatGoesEndsItsProcesses) {
+TEST(SpawnEndsTest, DestroyedContextEndsItsProcesses) {
   std::optional<ProcessContext> context = start("ww");
   const std::vector<Watch> watches = watch(*context);
   context.reset();
   for (const Watch& one : watches) EXPECT_TRUE(one.has_ended(0ms));
 }
 
-TEST(SpawnEndsTest, TheThreadThatHasStartedThemMayEnd) {
+TEST(SpawnEndsTest, ProcessesOutliveTheThreadThatStartedThem) {
   const TensorQueue go(1);
   std::optional<ProcessContext> context;
   std::thread([&] { context = start("q", {go}); }).join();
@@ -226,7 +226,7 @@ TEST(SpawnEndsTest, ProcessesEndWithTheirParentHoweverItEnds) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-// While it lives.
+// Ignores a signal while the object lives.
 class IgnoredSignal {
  public:
   explicit IgnoredSignal(int signal) : signal_(signal), before_(::signal(signal, SIG_IGN)) {}
@@ -239,7 +239,7 @@ class IgnoredSignal {
   sighandler_t before_;
 };
 
-TEST(SpawnEndsTest, WhereSigchldIsIgnoredAProcessThatReturnsIsTakenAtItsWord) {
+TEST(SpawnEndsTest, ProcessThatReturnsSucceedsEvenIfSigchldIsIgnored) {
   const IgnoredSignal ignored(SIGCHLD);
   spawn(kAct, 2, {.arguments = {.text = "rr"}, .timeout = kLong});
   const auto killed = failure_of<ProcessExitedException>("K");
@@ -247,7 +247,7 @@ TEST(SpawnEndsTest, WhereSigchldIsIgnoredAProcessThatReturnsIsTakenAtItsWord) {
   EXPECT_THAT(killed.what(), HasSubstr("SIGCHLD is ignored"));
 }
 
-TEST(SpawnEndsTest, OtherChildrenOfTheCallerAreLeftAlone) {
+TEST(SpawnEndsTest, LeavesOtherChildrenOfTheCallerAlone) {
   const pid_t other = ::fork();
   if (other == 0) ::_exit(7);
   EXPECT_TRUE(Watch(other).has_ended());

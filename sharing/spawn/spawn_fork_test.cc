@@ -34,7 +34,7 @@ using testing::Watch;
 
 constexpr StartMethod kFork = StartMethod::kFork;
 
-TEST(SpawnForkTest, AnyFunctionRunsAndSharedMemoryIsTheParents) {
+TEST(SpawnForkTest, RunsAnyFunctionOnTheParentsSharedMemory) {
   const at::Tensor shared = share_memory_(at::zeros({2})), copied = at::zeros({2});
   spawn(
       [&](int index) {
@@ -53,7 +53,7 @@ void add_and_put(int index, SpawnArguments& arguments) {
 }
 const SpawnFunction kAddAndPut("add and put", add_and_put);
 
-TEST(SpawnForkTest, ARegisteredFunctionGetsTheSameArgumentsAsInAFreshProcess) {
+TEST(SpawnForkTest, RegisteredFunctionGetsTheSameArgumentsAsInAFreshProcess) {
   const at::Tensor tensor = at::zeros({2});
   const TensorQueue queue(2);
   spawn(kAddAndPut, 2,
@@ -64,7 +64,7 @@ TEST(SpawnForkTest, ARegisteredFunctionGetsTheSameArgumentsAsInAFreshProcess) {
   EXPECT_EQ(queue.get(kLong).text, "text");
 }
 
-TEST(SpawnForkTest, FailuresAreToldAsThoseOfFreshProcesses) {
+TEST(SpawnForkTest, ReportsFailuresLikeThoseOfFreshProcesses) {
   const auto fork = [](auto function) {
     spawn(std::function<void(int)>(function), 1, {.start_method = kFork, .timeout = kLong});
   };
@@ -79,7 +79,7 @@ struct WithoutText : std::exception {
   const char* what() const noexcept override { return nullptr; }
 };
 
-// Whatever is thrown: only the parent comes back from spawn().
+// Exits with 77 if a child returns from spawn().
 template <class Function>
 void spawn_fork(Function function) {
   const pid_t parent = ::getpid();
@@ -92,14 +92,14 @@ void spawn_fork(Function function) {
   if (::getpid() != parent) ::_exit(77);
 }
 
-TEST(SpawnForkTest, AnExceptionWhoseWhatIsNullIsToldByItsType) {
+TEST(SpawnForkTest, ReportsTheTypeOfAnExceptionWithoutText) {
   const auto raised =
       exception_of<ProcessRaisedException>([] { spawn_fork([](int) { throw WithoutText(); }); });
   EXPECT_THAT(raised.type(), HasSubstr("WithoutText"));
   EXPECT_EQ(raised.text(), "");
 }
 
-TEST(SpawnForkTest, AForkThatCannotFlushDoesNotComeBackIntoTheParentsCode) {
+TEST(SpawnForkTest, ForkThatCannotFlushDoesNotReturnIntoTheParentsCode) {
   spawn_fork([](int) {
     std::cout.exceptions(std::ios::badbit | std::ios::failbit);
     ::close(STDOUT_FILENO);
@@ -109,7 +109,7 @@ TEST(SpawnForkTest, AForkThatCannotFlushDoesNotComeBackIntoTheParentsCode) {
   });
 }
 
-TEST(SpawnForkTest, AThreadThatWaitsToReadDoesNotKeepAProcess) {
+TEST(SpawnForkTest, ThreadThatReadsDoesNotKeepAProcessRunning) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd from(ends[0]), to(ends[1]);
@@ -118,7 +118,7 @@ TEST(SpawnForkTest, AThreadThatWaitsToReadDoesNotKeepAProcess) {
     ASSERT_EQ(::write(to.get(), "a", 1), 1);
     std::atomic<bool> is_reading = false;
     std::thread([&, file] {
-      std::fgetc(file);  // Has its lock from here on, and waits for a line's end.
+      std::fgetc(file);  // Then fgets() takes the lock and waits for a newline.
       is_reading = true;
       std::array<char, 10> line;
       [[maybe_unused]] const char* const got = std::fgets(line.data(), 10, file);
@@ -133,14 +133,14 @@ TEST(SpawnForkTest, AThreadThatWaitsToReadDoesNotKeepAProcess) {
         {.start_method = kFork, .timeout = 10s, .grace_period = 0ms});
 }
 
-TEST(SpawnForkTest, TensorsAmongTheArgumentsAreSharedThoughTheFunctionDoesNotGetThem) {
+TEST(SpawnForkTest, SharesTensorArgumentsEvenIfTheFunctionDoesNotGetThem) {
   const at::Tensor x = at::zeros({2});
   spawn([&](int index) { x.select(0, index).fill_(1); }, 2,
         {.arguments = {.tensors = {x}}, .start_method = kFork, .timeout = kLong});
   EXPECT_TRUE(x.equal(at::ones({2})));
 }
 
-TEST(SpawnForkTest, AProcessWithSeveralThreadsIsNotForked) {
+TEST(SpawnForkTest, RefusesToForkAProcessWithSeveralThreads) {
   std::atomic<bool> is_over = false;
   std::thread other([&] { is_over.wait(false); });
   const auto refused =
@@ -155,7 +155,7 @@ TEST(SpawnForkTest, AProcessWithSeveralThreadsIsNotForked) {
 
 void handler(int) {}
 
-TEST(SpawnForkTest, TheParentsHandlersAreNotTheForks) {
+TEST(SpawnForkTest, ForkDoesNotInheritSignalHandlers) {
   ::signal(SIGUSR1, handler);
   ::signal(SIGUSR2, SIG_IGN);
   ::signal(SIGTERM, SIG_IGN);
@@ -182,7 +182,7 @@ int sockets_and_the_like() {
   return count;
 }
 
-TEST(SpawnForkTest, AForkHoldsNoDescriptorOfOtherProcesses) {
+TEST(SpawnForkTest, ForkHoldsNoDescriptorOfOtherProcesses) {
   const int before = sockets_and_the_like();
   const auto wait = [](int) { testing::wait_to_be_ended(); };
   ProcessContext others = start_processes(wait, 2, {.start_method = kFork});
@@ -200,7 +200,7 @@ TEST(SpawnForkTest, AForkHoldsNoDescriptorOfOtherProcesses) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(SpawnForkTest, AContextDoesNoHarmInAFork) {
+TEST(SpawnForkTest, ContextIsHarmlessInAFork) {
   std::optional<ProcessContext> context =
       start_processes([](int) { testing::wait_to_be_ended(); }, 1, {.start_method = kFork});
   const pid_t fork = ::fork();

@@ -17,7 +17,7 @@ struct Registry {
   std::multimap<std::string, const SpawnFunction*> functions;
 };
 
-// Never freed: functions at namespace scope leave it after everything else.
+// Never freed: functions at namespace scope leave the registry at exit.
 Registry& registry() {
   static Registry* const registry = new Registry();
   return *registry;
@@ -42,9 +42,9 @@ const SpawnFunction& registered_function(const std::string& name) {
   const std::lock_guard lock(registry().mutex);
   const auto [begin, end] = registry().functions.equal_range(name);
   TORCH_CHECK_VALUE(begin != end, "no SpawnFunction is named '", name,
-                    "' in this process: it has to be at namespace scope of the program");
+                    "' in this process: define it at namespace scope");
   TORCH_CHECK_VALUE(std::next(begin) == end, "several SpawnFunctions are named '", name,
-                    "': give each a name of its own");
+                    "': give each a different name");
   return *begin->second;
 }
 

@@ -1,4 +1,4 @@
-// What spawns leave behind: nothing.  DISTRUN_SPAWNS says how many are made, 6 unless it is set.
+// Spawned processes leave nothing behind.  DISTRUN_SPAWNS is the number of spawns, 6 by default.
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -23,7 +23,7 @@ int number_of_spawns() {
   return number == nullptr ? 6 : std::stoi(number);
 }
 
-// Puts shared tensors on their way, gets others', until it is told to stop.
+// Sends shared tensors to the other process and receives its tensors.
 void exchange(int index, SpawnArguments& arguments) {
   const TensorQueue& from = arguments.queues.at(static_cast<std::size_t>(index));
   const TensorQueue& to = arguments.queues.at(static_cast<std::size_t>(1 - index));
@@ -34,7 +34,7 @@ void exchange(int index, SpawnArguments& arguments) {
 }
 const SpawnFunction kExchange("exchange", exchange);
 
-TEST(SpawnLeaksTest, NothingIsLeftOfProcessesThatEndWell) {
+TEST(SpawnLeaksTest, ProcessesThatSucceedLeaveNothing) {
   const HeldResources before = HeldResources::now();
   for (int i = 0; i < 50; ++i) {
     const at::Tensor tensor = at::zeros({100});
@@ -47,7 +47,7 @@ TEST(SpawnLeaksTest, NothingIsLeftOfProcessesThatEndWell) {
   EXPECT_EQ(HeldResources::now(), before);
 }
 
-TEST(SpawnLeaksTest, NothingIsLeftOfProcessesThatAreKilledAtAnyTime) {
+TEST(SpawnLeaksTest, ProcessesKilledAtAnyTimeLeaveNothing) {
   const unsigned seed = std::random_device()();
   RecordProperty("seed", std::to_string(seed));
   std::mt19937 random(seed);

@@ -1,4 +1,4 @@
-// Queues of processes that were started by one call: each is a holder of its own.
+// Queues of processes that one call started: each process is a separate holder.
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -16,12 +16,12 @@ namespace {
 using namespace std::chrono_literals;
 using testing::kLong;
 
-// A place in a shared tensor, as a flag.
+// `flag` is an element of a shared tensor.
 void wait_for(const at::Tensor& flag) {
   while (flag.item<float>() == 0) std::this_thread::yield();
 }
 
-// The parent has let its copy of the queue go when it sets the first flag.
+// The parent sets the first flag when it has dropped its copy of the queue.
 void exchange_late(int index, SpawnArguments& arguments) {
   const at::Tensor& flags = arguments.tensors.at(0);
   const at::Tensor parent_is_out = flags[0], gets = flags[1], has_got = flags[2];
@@ -33,22 +33,22 @@ void exchange_late(int index, SpawnArguments& arguments) {
     wait_for(has_got);
     return;
   }
-  // At once, and after it has blocked: it is empty and has not ended, for the other has it.
+  // Empty, both at once and after blocking; not ended, because the other process holds the queue.
   for (const auto timeout : {0ms, 300ms}) {
     try {
       queue.get(timeout);
-      TORCH_CHECK(false, "there is something, and nobody has put it");
+      TORCH_CHECK(false, "there is an item that no process has put");
     } catch (const QueueTimeout&) {
       continue;
     }
   }
   gets.fill_(1);
-  TORCH_CHECK(queue.get(kLong).text == "late", "it is something else");
+  TORCH_CHECK(queue.get(kLong).text == "late", "it is another item");
   has_got.fill_(1);
 }
 const SpawnFunction kExchangeLate("exchange late", exchange_late);
 
-TEST(SpawnQueuesTest, AQueueHasNotEndedWhileAnotherProcessOfTheSameCallHasIt) {
+TEST(SpawnQueuesTest, QueueDoesNotEndWhileAnotherProcessOfTheCallHoldsIt) {
   for (const StartMethod method : {StartMethod::kSpawn, StartMethod::kFork}) {
     const at::Tensor flags = share_memory_(at::zeros({3}));
     SpawnOptions options{.start_method = method};
@@ -72,7 +72,7 @@ void fill(int, SpawnArguments& arguments) {
 }
 const SpawnFunction kFill("fill", fill);
 
-TEST(SpawnQueuesTest, ProcessesOfTheSameCallPutOneAtATime) {
+TEST(SpawnQueuesTest, ProcessesOfOneCallPutOneAtATime) {
   const TensorQueue queue(1, "narrow");
   ProcessContext context = start_processes(kFill, 2, {.arguments = {.queues = {queue.writer()}}});
   int too_many = 0;

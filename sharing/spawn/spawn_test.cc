@@ -51,7 +51,7 @@ TEST(SpawnTest, ProcessesGetTensorsQueuesAndTextAndWriteTheParentsMemory) {
   EXPECT_EQ(sum, 3);
 }
 
-// With 300 tensors goes a long text, with 301 none.
+// Sent with 300 tensors; 301 tensors are sent without text.
 const std::string kLongText(1'000'000, 'x');
 
 void count_all(int index, SpawnArguments& arguments) {
@@ -62,11 +62,11 @@ void count_all(int index, SpawnArguments& arguments) {
     TORCH_CHECK(tensor.select(0, 2).item<int64_t>() == static_cast<int64_t>(i), "tensor ", i);
     tensor[index] = static_cast<int64_t>(i) + 1;
   }
-  TORCH_CHECK(arguments.text == (count == 300 ? kLongText : ""), "the text has not come");
+  TORCH_CHECK(arguments.text == (count == 300 ? kLongText : ""), "the text is wrong");
 }
 const SpawnFunction kCountAll("count all", count_all);
 
-TEST(SpawnTest, HundredsOfTensorsTakeSeveralPacketsWithALongTextAndAlone) {
+TEST(SpawnTest, SendsHundredsOfTensorsWithAndWithoutALongText) {
   for (const int count : {300, 301}) {
     std::vector<at::Tensor> tensors;
     for (int i = 0; i < count; ++i) tensors.push_back(at::full({3}, i));
@@ -91,7 +91,7 @@ void nest(int index, SpawnArguments& arguments) {
 }
 const SpawnFunction kNest("nest", nest);
 
-TEST(SpawnTest, AProcessCanSpawnItself) {
+TEST(SpawnTest, SpawnedProcessCanSpawn) {
   const at::Tensor places = at::zeros({2, 2});
   spawn(kNest, 2, {.arguments = {.tensors = {places}}, .timeout = kLong});
   EXPECT_TRUE(places.equal(at::full({2, 2}, 1.0f)));
@@ -103,7 +103,7 @@ void print(int, SpawnArguments&) {
 }
 const SpawnFunction kPrint("print", print);
 
-TEST(SpawnTest, WhatAProcessHasPrintedIsFlushed) {
+TEST(SpawnTest, FlushesWhatAProcessPrinted) {
   ::testing::internal::CaptureStdout();
   spawn(kPrint, 1, {.timeout = kLong});
   const std::string said = ::testing::internal::GetCapturedStdout();
@@ -117,14 +117,14 @@ void look_around(int, SpawnArguments& arguments) {
   const std::string command = proc_file(::getpid(), "cmdline");
   TORCH_CHECK(command + process_name(::getpid()) == arguments.text, "it is another program");
   char byte;
-  TORCH_CHECK(::read(STDIN_FILENO, &byte, 1) == 0, "something is to be read from stdin");
-  TORCH_CHECK(::fcntl(kParentsDescriptor, F_GETFD) == -1, "a descriptor of the parent's");
+  TORCH_CHECK(::read(STDIN_FILENO, &byte, 1) == 0, "stdin is not empty");
+  TORCH_CHECK(::fcntl(kParentsDescriptor, F_GETFD) == -1, "a descriptor of the parent is open");
   TORCH_CHECK(std::getenv("DISTRUN_SPAWNED") == nullptr,
-              "what it starts would be taken for spawned");
+              "its children would be taken for spawned processes");
 }
 const SpawnFunction kLookAround("look around", look_around);
 
-TEST(SpawnTest, AProcessIsTheSameCommandAndInheritsNoMoreThanItShould) {
+TEST(SpawnTest, ProcessRunsTheSameCommandAndInheritsOnlyWhatItShould) {
   ASSERT_EQ(::dup2(STDERR_FILENO, kParentsDescriptor), kParentsDescriptor);
   const UniqueFd closer(kParentsDescriptor);
   const std::string command = proc_file(::getpid(), "cmdline") + process_name(::getpid());
@@ -135,24 +135,24 @@ void do_nothing(int, SpawnArguments&) {}
 const SpawnFunction kTwin("twin", do_nothing);
 const SpawnFunction kOtherTwin("twin", do_nothing);
 
-TEST(SpawnTest, AFunctionHasToBeKnownInTheProcess) {
+TEST(SpawnTest, RefusesAFunctionThatTheProcessDoesNotKnow) {
   const SpawnFunction local("local", do_nothing);
   const auto raised =
       exception_of<ProcessRaisedException>([&] { spawn(local, 1, {.timeout = kLong}); });
   EXPECT_EQ(raised.type(), "c10::ValueError");
   EXPECT_EQ(raised.text(),
-            "no SpawnFunction is named 'local' in this process: it has to be at namespace scope of "
+            "no SpawnFunction is named 'local' in this process: define it at namespace scope"
             "the program");
 }
 
-TEST(SpawnTest, WhatMakesNoSenseIsRefused) {
+TEST(SpawnTest, RefusesInvalidArguments) {
   const auto text = [](const auto& call) {
     return std::string(exception_of<c10::ValueError>(call).what_without_backtrace());
   };
-  EXPECT_EQ(text([] { spawn(kPrint, 0); }), "spawn: nprocs is 0, and has to be 1 or more");
-  EXPECT_EQ(text([] { spawn(kPrint, -2); }), "spawn: nprocs is -2, and has to be 1 or more");
+  EXPECT_EQ(text([] { spawn(kPrint, 0); }), "spawn: nprocs is 0; expected 1 or more");
+  EXPECT_EQ(text([] { spawn(kPrint, -2); }), "spawn: nprocs is -2; expected 1 or more");
   EXPECT_EQ(text([] { spawn(kTwin); }),
-            "several SpawnFunctions are named 'twin': give each a name of its own");
+            "several SpawnFunctions are named 'twin': give each a different name");
   EXPECT_EQ(text([] { spawn([](int) {}, 2, {}); }),
             "spawn: a function that is not registered as a SpawnFunction can only be forked: use "
             "StartMethod::kFork");
@@ -176,42 +176,42 @@ std::string output_of(const std::string& command) {
   return output;
 }
 
-TEST(SpawnTest, AMainThatDoesNotCallRunIfSpawnedIsTold) {
+TEST(SpawnTest, ReportsAMainThatDoesNotCallRunIfSpawned) {
   EXPECT_THAT(
       output_of(SPAWN_WITHOUT_CALL),
-      MatchesRegex("spawn: this process has been started by spawn\\(\\) itself, and would start "
-                   "itself without end: main\\(\\) has to call run_if_spawned\\(\\) before all "
-                   "else\nprocess 0 \\(pid [0-9]+\\) ended with exit code 3 before it had begun: "
-                   "main\\(\\) has to call run_if_spawned\\(\\) before all else\n"));
+      MatchesRegex("spawn: spawn\\(\\) started this process, which would start "
+                   "itself forever: main\\(\\) must call run_if_spawned\\(\\) "
+                   "first\nprocess 0 \\(pid [0-9]+\\) ended with exit code 3 before it started: "
+                   "main\\(\\) must call run_if_spawned\\(\\) first\n"));
 }
 
 std::string output_of_mode(const std::string& mode) {
   return output_of(SPAWN_WITHOUT_CALL " " + mode);
 }
 
-TEST(SpawnTest, TheTimeoutIsAlsoOfProcessesThatDoNotTakeTheirArguments) {
+TEST(SpawnTest, TimeoutCoversProcessesThatDoNotTakeTheirArguments) {
   EXPECT_EQ(output_of_mode("late"), "process 0 has not ended within 500 ms\n");
 }
 
-TEST(SpawnTest, AProcessThatFailsIsSeenWhileAnotherDoesNotTakeItsArguments) {
+TEST(SpawnTest, SeesAFailureWhileAnotherProcessDoesNotTakeItsArguments) {
   const testing::Folder folder;
   EXPECT_THAT(output_of_mode("'one late' " + folder.path() + "/first"),
-              MatchesRegex("process [01] \\(pid [0-9]+\\) ended with exit code 5 before it had "
-                           "begun: main\\(\\) has to call run_if_spawned\\(\\) before all else\n"));
+              MatchesRegex("process [01] \\(pid [0-9]+\\) ended with exit code 5 before it "
+                           "started: main\\(\\) must call run_if_spawned\\(\\) first\n"));
 }
 
-TEST(SpawnTest, WhoCannotTakeItsArgumentsSaysWhyThoughMoreAreOnTheirWay) {
+TEST(SpawnTest, ReportsWhyAProcessCannotTakeItsArguments) {
   EXPECT_THAT(output_of_mode("limited"),
               MatchesRegex("process 0 \\(pid [0-9]+\\) raised c10::Error: take over arguments: "
                            "receive a packet: no descriptors are left: raise `ulimit -n`\n"));
 }
 
-TEST(SpawnTest, WhereStandardDescriptorsAreClosedNothingElseTakesTheirPlace) {
-  EXPECT_EQ(output_of_mode("closed"), "it has ended well, and the tensor is as it was\n");
-  EXPECT_EQ(output_of_mode("'closed, fork'"), "it has ended well, and the tensor is as it was\n");
+TEST(SpawnTest, ClosedStandardDescriptorsAreNotReused) {
+  EXPECT_EQ(output_of_mode("closed"), "it succeeded, and the tensor is unchanged\n");
+  EXPECT_EQ(output_of_mode("'closed, fork'"), "it succeeded, and the tensor is unchanged\n");
 }
 
-TEST(SpawnTest, TheFileOfTheProgramMayBeGone) {
+TEST(SpawnTest, ProgramsFileMayBeDeleted) {
   const testing::Folder folder;
   const std::string program = folder.path() + "/program";
   std::filesystem::copy_file(SPAWN_WITHOUT_CALL, program);

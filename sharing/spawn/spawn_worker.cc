@@ -24,23 +24,23 @@ namespace distrun::internal {
 
 namespace {
 
-// Nothing may leave this file: it would come into the parent's code, of which a fork has a copy.
+// No exception may leave this file: a fork would continue in a copy of the parent's code.
 template <class Call>
 void try_to(const Call& call) noexcept {
   try {
     call();
   } catch (...) {
-    // The steps after it must still run.
+    // The next steps must still run.
   }
 }
 
-// Where the parent is gone, so is the one who would want to know.
+// If the parent is gone, no process needs the message.
 void tell(int control, const WorkerMessage& report) noexcept {
   try_to([&] { [[maybe_unused]] const auto sent = send_packet(control, to_packet(report), {}); });
 }
 
-// Static objects are left as they are: their destructors would run under threads that still work.
-// So are other files than these: a thread may wait in one for ever, and has its lock.
+// Runs no static destructors, because other threads may still use the objects.  Flushes no other
+// files, because a thread may hold a file's lock forever.
 [[noreturn]] void end(int control, const WorkerMessage& report) noexcept {
   try_to([] { std::cout.flush(); });
   try_to([] { std::clog.flush(); });
@@ -50,7 +50,7 @@ void tell(int control, const WorkerMessage& report) noexcept {
   ::_exit(std::holds_alternative<WorkerHasReturned>(report) ? 0 : 1);
 }
 
-// Of the exception that is being handled; its what(), where it has one.
+// Describes the exception that is being handled; `text` is its what(), or null.
 WorkerMessage raised(const char* text) noexcept {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   WorkerHasRaised report{.at = std::chrono::nanoseconds(now).count()};
@@ -69,7 +69,7 @@ WorkerMessage run(const std::function<void()>& function) noexcept {
   } catch (const std::exception& error) {
     return raised(error.what());
   } catch (...) {
-    return raised("it is of no type that has a what()");
+    return raised("its type has no what()");
   }
 }
 
@@ -77,7 +77,7 @@ WorkerMessage run(const std::function<void()>& function) noexcept {
 
 void run_spawned(UniqueFd control) noexcept {
   open_standard_descriptors();
-  ::prctl(PR_SET_NAME, ::program_invocation_short_name);  // It would be "exe".
+  ::prctl(PR_SET_NAME, ::program_invocation_short_name);  // Instead of "exe".
   tell(control.get(), WorkerHasBegun{});
   UniqueFd lifeline;
   end(control.get(), run([&] {

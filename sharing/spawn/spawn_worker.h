@@ -1,5 +1,5 @@
-// The process's side of spawn(): to run the function, to say how that has ended, and to end,
-// whatever is thrown.
+// The worker's side of spawn(): runs the function, reports how it ended, and exits, whatever is
+// thrown.
 #pragma once
 
 #include <functional>
@@ -8,10 +8,10 @@
 
 namespace distrun::internal {
 
-// Of a fresh process: receives what to do by its control socket.
+// In a fresh process: receives the call through its control socket.
 [[noreturn]] void run_spawned(UniqueFd control) noexcept;
 
-// Of a fork.
+// In a fork.
 [[noreturn]] void run_forked(WorkerEnds ends, const std::function<void()>& function) noexcept;
 
 }  // namespace distrun::internal

@@ -29,7 +29,7 @@ namespace distrun::internal {
 
 namespace {
 
-constexpr int kControl = STDERR_FILENO + 1;  // Of a fresh process.
+constexpr int kControl = STDERR_FILENO + 1;  // In a fresh process.
 
 [[noreturn]] void fail(int index, const std::string& what, int error_number = errno) {
   const std::string process = "start process " + std::to_string(index);
@@ -40,7 +40,7 @@ std::pair<UniqueFd, UniqueFd> make_sockets(int index) {
   auto pair = make_packet_sockets();
   TORCH_CHECK(pair, "start process ", index, ": ", pair.error().message);
   for (UniqueFd* end : {&pair->first, &pair->second}) {
-    if (end->get() > STDERR_FILENO) continue;  // Where the caller has closed that one.
+    if (end->get() > STDERR_FILENO) continue;  // Lower if the caller has closed 0, 1 or 2.
     UniqueFd above(::fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     if (!above) fail(index, "make a pair of sockets");
     *end = std::move(above);
@@ -48,7 +48,7 @@ std::pair<UniqueFd, UniqueFd> make_sockets(int index) {
   return std::move(*pair);
 }
 
-// The calls of posix_spawn() return error numbers.
+// posix_spawn()'s functions return error numbers.
 class FileActions {
  public:
   explicit FileActions(int index) : index_(index) {
@@ -76,7 +76,7 @@ class FileActions {
   posix_spawn_file_actions_t actions_;
 };
 
-// The caller's mask, without the signal that is to end processes.
+// The caller's mask without SIGTERM, which ends workers.
 sigset_t mask_of_workers() {
   sigset_t mask;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &mask);
@@ -105,8 +105,8 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-// As the kernel reads them from where they were at the start: also where main() has changed the
-// pointers of its argv, but with what it has written into the strings.
+// Reads /proc/self/cmdline: changes that main() makes to the pointers of argv do not count, those
+// to the strings do.
 std::vector<std::string> own_arguments() {
   const std::string bytes = proc_file(::getpid(), "cmdline");
   std::vector<std::string> arguments;
@@ -118,14 +118,14 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-// To whom the kernel is to send what when the other end of the lifeline is closed.  Any process
-// that has the end may say so.
+// Makes the kernel send SIGKILL to `pid` when the other end of the lifeline is closed.  Works in
+// any process that has this end.
 bool arm(int lifeline, pid_t pid) {
   return ::fcntl(lifeline, F_SETOWN, pid) == 0 && ::fcntl(lifeline, F_SETSIG, SIGKILL) == 0 &&
          ::fcntl(lifeline, F_SETFL, O_ASYNC) == 0;
 }
 
-// What the parent keeps of a process that has just been started.
+// The parent's part of a process that has just been started.
 StartedProcess watched(int index, pid_t pid, UniqueFd control, UniqueFd lifeline,
                        UniqueFd lifeline_of_worker) {
   StartedProcess process{index,
@@ -139,7 +139,7 @@ StartedProcess watched(int index, pid_t pid, UniqueFd control, UniqueFd lifeline
   if (!is_watched) {
     const int error_number = errno;
     if (error_number != ESRCH) kill_and_reap(pid);
-    fail(index, "watch it (pidfd_open wants Linux 5.4)", error_number);
+    fail(index, "watch it (pidfd_open requires Linux 5.4)", error_number);
   }
   return process;
 }
@@ -159,7 +159,7 @@ void flush() {
   std::fflush(nullptr);
 }
 
-// What the caller has done about signals is about the caller.
+// Signal handlers of the parent do not apply to a fork.
 void forget_handlers() {
   for (int signal = 1; signal < NSIG; ++signal) {
     struct sigaction action {};
@@ -178,7 +178,7 @@ void read_nothing() {
   }
 }
 
-// Whatever is thrown ends it: the stack below is the parent's.
+// noexcept: the stack below is the parent's.
 [[noreturn]] void be_fork(WorkerEnds ends, const sigset_t& mask,
                           const std::function<void(WorkerEnds)>& run) noexcept {
   forget_handlers();
@@ -223,7 +223,7 @@ StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   check_single_thread(index);
   auto [control, control_of_worker] = make_sockets(index);
   auto [lifeline, lifeline_of_worker] = make_sockets(index);
-  flush();  // Or both would print what is still to be printed.
+  flush();  // Else both processes would print what is buffered.
   const sigset_t mask = mask_of_workers();
   sigset_t all, before;
   ::sigfillset(&all);
@@ -265,7 +265,7 @@ void kill_and_reap(pid_t pid) {
 
 void open_standard_descriptors() {
   for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; ++fd) {
-    // The lowest that is free is `fd`: those below are open.
+    // open() returns the lowest free number, which is `fd`: those below are open.
     if (::fcntl(fd, F_GETFD) < 0) [[maybe_unused]]
       const int null = ::open("/dev/null", O_RDWR);
   }

@@ -1,5 +1,5 @@
-// What a process says to the one that has started it, as packets of its control socket: that it has
-// begun, and how its function has ended.  Pure.
+// Messages of a worker to its parent, as packets of the control socket: that it has started, and
+// how its function ended.  Pure.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace distrun::internal {
 
-// run_if_spawned() has been called.
+// The worker has started its function or, if fresh, waits for its call.
 struct WorkerHasBegun {
   friend bool operator==(const WorkerHasBegun&, const WorkerHasBegun&) = default;
 };
@@ -25,10 +25,10 @@ struct WorkerHasRaised {
 };
 using WorkerMessage = std::variant<WorkerHasBegun, WorkerHasReturned, WorkerHasRaised>;
 
-// Of the type at most 1 KiB and of the text 64 KiB: a packet has a bound.
+// Cuts the type at 1 KiB and the text at 64 KiB, so that they fit into a packet.
 std::string to_packet(const WorkerMessage& report);
 
-// Nothing for bytes that are no report.
+// Empty if `bytes` is not a message.
 std::optional<WorkerMessage> parse_worker_message(std::string_view bytes);
 
 }  // namespace distrun::internal

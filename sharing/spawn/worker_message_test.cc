@@ -7,7 +7,7 @@
 namespace distrun::internal {
 namespace {
 
-TEST(WorkerMessageTest, ReportsArriveAsTheyWere) {
+TEST(WorkerMessageTest, MessagesSurviveARoundTrip) {
   for (const WorkerMessage& report :
        {WorkerMessage(WorkerHasBegun{}), WorkerMessage(WorkerHasReturned{}),
         WorkerMessage(WorkerHasRaised{"c10::ValueError", "", 12}),
@@ -16,7 +16,7 @@ TEST(WorkerMessageTest, ReportsArriveAsTheyWere) {
   }
 }
 
-TEST(WorkerMessageTest, ALongTextIsCutSoThatItFitsIntoAPacket) {
+TEST(WorkerMessageTest, CutsLongTextsToFitIntoAPacket) {
   const std::string much(1'000'000, 'x');
   const std::string packet = to_packet(WorkerHasRaised{much, much});
   EXPECT_LE(packet.size(), kPacketBytesMax);
@@ -24,7 +24,7 @@ TEST(WorkerMessageTest, ALongTextIsCutSoThatItFitsIntoAPacket) {
             WorkerMessage(WorkerHasRaised{much.substr(0, 1024), much.substr(0, 64 * 1024)}));
 }
 
-TEST(WorkerMessageTest, OtherBytesAreNoReport) {
+TEST(WorkerMessageTest, RefusesOtherBytes) {
   for (const char* bytes : {"", "beg", "begun ", "raised", "raised x", "raised 1", "go"}) {
     EXPECT_EQ(parse_worker_message(bytes), std::nullopt) << bytes;
   }

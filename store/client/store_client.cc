@@ -34,9 +34,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
-constexpr std::size_t kReplyBytesMax = 1 * kGiB;             // More is not a store's answer.
+constexpr std::size_t kReplyBytesMax = 1 * kGiB;             // No store answers with more.
 constexpr milliseconds kFirstPause(20), kLongestPause(500);  // Between attempts to connect.
-constexpr milliseconds kOneAttempt(5000);                    // At least.
+constexpr milliseconds kOneAttempt(5000);                    // The least time that an attempt gets.
 
 std::string request(RequestCode code) { return std::string(1, static_cast<char>(code)); }
 
@@ -53,8 +53,7 @@ std::string request(RequestCode code, const std::vector<std::string>& keys) {
   return bytes;
 }
 
-// In a thread of its own, which is left behind where it takes too long: there is no way to end a
-// look-up.
+// Runs in a detached thread, because a look-up cannot be ended: one that takes too long is left.
 Result<ResolvedAddresses> look_up_before(Clock::time_point deadline, const StoreAddress& address) {
   auto promise = std::make_shared<std::promise<Result<ResolvedAddresses>>>();
   auto found = promise->get_future();
@@ -62,7 +61,7 @@ Result<ResolvedAddresses> look_up_before(Clock::time_point deadline, const Store
     promise->set_value(look_up(address.host, address.port));
   }).detach();
   if (found.wait_until(deadline) != std::future_status::ready) {
-    return Error{ErrorKind::kTimedOut, "the host's name is not resolved in time"};
+    return Error{ErrorKind::kTimedOut, "the host's name was not resolved in time"};
   }
   return found.get();
 }
@@ -78,13 +77,13 @@ struct StoreClient::Impl {
   asio::io_context io{1};
   tcp::socket socket{io};
   tcp::endpoint own;
-  bool broken = false;  // Where in the stream of answers this is, is not known any more.
+  bool broken = false;  // The position in the stream of answers is lost.
 
   Clock::time_point soon() const { return deadline_after(reply_timeout); }
 
   std::string name() const { return "store at " + address.text(); }
 
-  // Runs what has been started until it is done or the deadline has come; true where it is done.
+  // Runs the operation that has been started until `done` or the deadline.  Returns `done`.
   bool run_until(Clock::time_point deadline, const bool& done) {
     io.restart();
     while (!done && io.run_one_until(deadline) > 0) {
@@ -92,7 +91,7 @@ struct StoreClient::Impl {
     return done;
   }
 
-  // After the cancellation of what has been started.
+  // Requires that the operation has been canceled.
   void run_to_end(const bool& done) {
     while (!done && io.run_one() > 0) {
     }
@@ -152,13 +151,13 @@ struct StoreClient::Impl {
     const auto answer = receive(sizeof(kNonce), deadline);
     if (!answer) return answer.error();
     if (number_at<std::uint32_t>(*answer) != kNonce) {
-      return Error{ErrorKind::kProtocol, name() + ": what listens there is not a store"};
+      return Error{ErrorKind::kProtocol, name() + ": the server there is not a store"};
     }
     return {};
   }
 
   Result<void> send(const std::string& bytes) {
-    if (broken) return Error{ErrorKind::kSystem, name() + ": the connection has failed before"};
+    if (broken) return Error{ErrorKind::kSystem, name() + ": the connection failed earlier"};
     error_code error;
     bool done = false;
     asio::async_write(socket, asio::buffer(bytes), [&](error_code result, std::size_t) {
@@ -174,7 +173,7 @@ struct StoreClient::Impl {
     return {};
   }
 
-  // What an answer at once must hold to.
+  // For an answer that the store gives at once.
   Result<std::string> receive(std::size_t size) { return receive(size, soon()); }
   Result<std::string> receive(std::size_t size, Clock::time_point deadline) {
     auto bytes = receive_until(size, deadline);
@@ -184,7 +183,7 @@ struct StoreClient::Impl {
     return bytes;
   }
 
-  // Fails with kTimedOut where nothing has come; the connection can be used then.
+  // Fails with kTimedOut if not a byte has come; the connection stays usable then.
   Result<std::string> receive_until(std::size_t size, Clock::time_point deadline) {
     std::string bytes;
     try {
@@ -205,7 +204,7 @@ struct StoreClient::Impl {
       socket.cancel();
       run_to_end(done);
       if (got == 0 && size > 0) return Error{ErrorKind::kTimedOut, ""};
-      // All may have come at the last moment.
+      // All bytes may have come at the last moment.
       if (got < size) return failed({ErrorKind::kSystem, name() + " does not answer"});
     }
     if (got < size) return ended(error);
@@ -234,7 +233,7 @@ struct StoreClient::Impl {
     return receive(static_cast<std::size_t>(*size), deadline);
   }
 
-  // A request without an answer has been applied when the next one is answered.
+  // A request without an answer has been applied when the ping after it is answered.
   Result<void> apply(std::string bytes) {
     bytes += request(RequestCode::kPing);
     append_number<std::uint32_t>(bytes, 0);
@@ -243,7 +242,7 @@ struct StoreClient::Impl {
     return {};
   }
 
-  // Of a request that the store answers when it sees fit.
+  // For a request that the store answers later.
   Result<void> wait(const std::string& bytes, std::optional<milliseconds> timeout) {
     const auto deadline = timeout ? deadline_after(*timeout) : Clock::time_point::max();
     if (const auto sent = send(bytes); !sent) return sent.error();
@@ -255,9 +254,9 @@ struct StoreClient::Impl {
     if (!answer) return answer.error();
     if (answer->front() == kWaitCanceled) {
       const std::chrono::duration<double> seconds = timeout.value_or(milliseconds(0));
-      return Error{ErrorKind::kTimedOut, fmt::format("not within {} s", seconds.count())};
+      return Error{ErrorKind::kTimedOut, fmt::format("timed out after {} s", seconds.count())};
     }
-    // The end of the wait and its cancellation have crossed.
+    // The end of the wait and its cancellation crossed.
     answer = receive(1);
     if (!answer) return answer.error();
     if (answer->front() != kWaitCanceled) return not_a_wait();
@@ -270,15 +269,15 @@ struct StoreClient::Impl {
   }
 
   Error not_a_wait() {
-    return failed({ErrorKind::kProtocol, name() + ": its answer to a wait is not one of a store"});
+    return failed({ErrorKind::kProtocol, name() + ": its answer to a wait is not that of a store"});
   }
 
   Error ended(error_code error) {
     if (error == asio::error::eof || error == asio::error::connection_reset ||
         error == asio::error::broken_pipe) {
       return failed({ErrorKind::kProtocol,
-                     name() + " ended the connection: it is no store, it has ended, or it has "
-                              "refused the client or the request ('distrun store status' tells)"});
+                     name() + " closed the connection: it is not a store, it has exited, or it "
+                              "refused the client or the request (see 'distrun store status')"});
     }
     return failed(Error::from_errno(name(), error.value()));
   }
@@ -290,7 +289,7 @@ Result<StoreClient> StoreClient::connect(const StoreAddress& address, millisecon
     auto impl = std::make_unique<Impl>(address, reply_timeout);
     if (const auto connected = impl->connect(timeout); !connected) return connected.error();
     return StoreClient(std::move(impl));
-  } catch (const std::exception& error) {  // No descriptor, thread or memory is to be had.
+  } catch (const std::exception& error) {  // Out of descriptors, threads or memory.
     return Error{ErrorKind::kSystem, "store at " + address.text() + ": " + error.what()};
   }
 }
@@ -313,7 +312,7 @@ Result<void> StoreClient::append(std::string_view key, std::string_view value) {
 }
 
 Result<std::optional<std::string>> StoreClient::get(std::string_view key) {
-  // Asked for in one piece, or the key could go in between.
+  // One write for both requests, so that the key cannot be deleted between them.
   const auto bytes =
       request(RequestCode::kCheck, std::vector{std::string(key)}) + request(RequestCode::kGet, key);
   const auto missing = impl_->ask(bytes, 1);

@@ -20,7 +20,7 @@ class StoreClientTest : public testing::StoreServerTest {
   StoreClient client() { return StoreClient::connect({"127.0.0.1", port_}, seconds(10)).value(); }
 };
 
-TEST_F(StoreClientTest, DoesWhatTheRequestsDo) {
+TEST_F(StoreClientTest, SendsEachRequestAndReadsItsAnswer) {
   StoreClient store = client(), other = client();
   const std::string binary("\0\xFF\n", 3);
   ASSERT_TRUE(store.set("k", binary));
@@ -43,7 +43,7 @@ TEST_F(StoreClientTest, DoesWhatTheRequestsDo) {
   EXPECT_EQ(store_status_from_json(store.status().value()).value().connections, 2u);
 }
 
-TEST_F(StoreClientTest, WaitsForKeysAndForOthers) {
+TEST_F(StoreClientTest, WaitsForKeysAndAtBarriers) {
   StoreClient store = client();
   auto waits = std::async(std::launch::async, [&] {
     StoreClient waiting = client();
@@ -56,7 +56,7 @@ TEST_F(StoreClientTest, WaitsForKeysAndForOthers) {
   EXPECT_TRUE(waits.get());
 }
 
-TEST_F(StoreClientTest, AWaitMayHaveNoTimeOut) {
+TEST_F(StoreClientTest, WaitsWithoutTimeOut) {
   StoreClient store = client();
   auto waits = std::async(std::launch::async, [&] {
     StoreClient waiting = client();
@@ -68,7 +68,7 @@ TEST_F(StoreClientTest, AWaitMayHaveNoTimeOut) {
   EXPECT_TRUE(waits.get());
 }
 
-TEST_F(StoreClientTest, TheLongestTimeOutIsNotOverAtOnce) {
+TEST_F(StoreClientTest, LongestTimeOutDoesNotOverflow) {
   constexpr auto kLongest = milliseconds::max();
   auto store = StoreClient::connect({"127.0.0.1", port_}, kLongest, kLongest);
   ASSERT_TRUE(store);
@@ -78,7 +78,7 @@ TEST_F(StoreClientTest, TheLongestTimeOutIsNotOverAtOnce) {
   EXPECT_TRUE(waits.get());
 }
 
-TEST_F(StoreClientTest, ATimeOutLeavesTheConnectionUsable) {
+TEST_F(StoreClientTest, ConnectionIsUsableAfterATimeOut) {
   StoreClient store = client();
   const auto waited = store.wait({"never"}, milliseconds(20));
   ASSERT_TRUE(waited.has_error());
@@ -88,10 +88,10 @@ TEST_F(StoreClientTest, ATimeOutLeavesTheConnectionUsable) {
   EXPECT_EQ(met.error().kind, ErrorKind::kTimedOut);
   EXPECT_EQ(see([&] { return table().waiting_count(); }), 0u);
   ASSERT_TRUE(store.set("there", ""));
-  EXPECT_TRUE(store.wait({"there"}, milliseconds(0))) << "what is there is seen without waiting";
+  EXPECT_TRUE(store.wait({"there"}, milliseconds(0))) << "an existing key is seen without waiting";
 }
 
-TEST_F(StoreClientTest, WhereNobodyListensItTriesUntilTheTimeIsOver) {
+TEST_F(StoreClientTest, RetriesToConnectUntilTheTimeOut) {
   const auto port = port_;
   stop();
   const auto refused = StoreClient::connect({"127.0.0.1", port}, milliseconds(0));
@@ -105,8 +105,8 @@ TEST_F(StoreClientTest, WhereNobodyListensItTriesUntilTheTimeIsOver) {
   EXPECT_TRUE(connects.get());
 }
 
-// What a client says of a server that answers its greeting with `bytes` and ends the connection,
-// or says nothing where there are none.
+// The error of a client whose server answers the greeting with `bytes` and closes the connection;
+// an empty `bytes` is a server that never answers.
 std::string opinion_of(const std::string& bytes) {
   using boost::asio::ip::tcp;
   boost::asio::io_context io;
@@ -117,7 +117,7 @@ std::string opinion_of(const std::string& bytes) {
     boost::asio::read(socket, boost::asio::buffer(greeting));
     socket.send(boost::asio::buffer(bytes));
     boost::system::error_code error;
-    if (bytes.empty()) socket.receive(boost::asio::buffer(greeting), 0, error);  // Its end.
+    if (bytes.empty()) socket.receive(boost::asio::buffer(greeting), 0, error);  // Until it closes.
   });
   const auto patience = bytes.empty() ? milliseconds(50) : milliseconds(10'000);
   const auto store = StoreClient::connect({"127.0.0.1", acceptor.local_endpoint().port()},
@@ -125,14 +125,15 @@ std::string opinion_of(const std::string& bytes) {
   return store ? "a store" : store.error().message;
 }
 
-TEST(StoreClientOfOthersTest, WhatIsNoStoreIsNamed) {
+TEST(StoreClientOfOthersTest, ReportsServersThatAreNotStores) {
   EXPECT_THAT(opinion_of(""), HasSubstr("does not answer"));
   EXPECT_THAT(opinion_of("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("is not a store"));
-  EXPECT_THAT(opinion_of("x"), HasSubstr("ended the connection"));
+  EXPECT_THAT(opinion_of("x"), HasSubstr("closed the connection"));
 }
 
-// A wait's time-out is one thing; a store that does not take it back is another.
-TEST_F(StoreClientTest, AStoreThatDoesNotAnswerIsNotAskedAgain) {
+// The time-out of a wait leaves the connection usable; a store that does not confirm the
+// cancellation breaks it.
+TEST_F(StoreClientTest, UnansweredCancellationBreaksTheConnection) {
   auto store = StoreClient::connect({"127.0.0.1", port_}, seconds(10), milliseconds(50)).value();
   std::promise<void> go_on;
   boost::asio::post(io_, [held = go_on.get_future().share()] { held.wait(); });
@@ -141,20 +142,20 @@ TEST_F(StoreClientTest, AStoreThatDoesNotAnswerIsNotAskedAgain) {
   ASSERT_TRUE(waited.has_error());
   EXPECT_EQ(waited.error().kind, ErrorKind::kSystem);
   EXPECT_THAT(waited.error().message, HasSubstr("does not answer"));
-  // The answers that come late would be taken for others.
+  // A late answer would be taken for that of the next request.
   const auto checked = store.check({"missing"});
   ASSERT_TRUE(checked.has_error());
-  EXPECT_THAT(checked.error().message, HasSubstr("the connection has failed before"));
+  EXPECT_THAT(checked.error().message, HasSubstr("the connection failed earlier"));
 }
 
-TEST_F(StoreClientTest, AHostMayBeAName) {
+TEST_F(StoreClientTest, ResolvesHostNames) {
   EXPECT_TRUE(StoreClient::connect({"localhost", port_}, seconds(10)));
   const auto unknown = StoreClient::connect({"nowhere.invalid", port_}, seconds(10));
   ASSERT_TRUE(unknown.has_error());
   EXPECT_THAT(unknown.error().message, HasSubstr("store at nowhere.invalid:"));
 }
 
-TEST_F(StoreClientTest, TheEndOfTheStoreEndsAWait) {
+TEST_F(StoreClientTest, WaitFailsWhenTheStoreExits) {
   StoreClient store = client();
   auto waits = std::async(std::launch::async, [&] { return store.wait({"never"}, seconds(60)); });
   ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
@@ -162,10 +163,10 @@ TEST_F(StoreClientTest, TheEndOfTheStoreEndsAWait) {
   const auto waited = waits.get();
   ASSERT_TRUE(waited.has_error());
   EXPECT_EQ(waited.error().kind, ErrorKind::kProtocol);
-  EXPECT_THAT(waited.error().message, HasSubstr("ended the connection"));
+  EXPECT_THAT(waited.error().message, HasSubstr("closed the connection"));
 }
 
-TEST(StoreAddressTest, IsHostAndPort) {
+TEST(StoreAddressTest, ParsesHostAndPort) {
   EXPECT_EQ(parse_store_address("127.0.0.1:29500").value().text(), "127.0.0.1:29500");
   EXPECT_EQ(parse_store_address("node7:1").value().host, "node7");
   EXPECT_EQ(parse_store_address("[::1]:65535").value().host, "::1");

@@ -1,4 +1,4 @@
-// What fuzzing has once found, and what it starts from: see store/fuzz/store_fuzz.cc.
+// Runs the fuzz target on its corpus: seeds, and inputs that fuzzing found.
 #include <cstdint>
 #include <filesystem>
 #include <fstream>
@@ -14,8 +14,8 @@ namespace {
 
 constexpr char kCorpus[] = DISTRUN_SOURCE_DIR "/store/fuzz/corpus";
 
-// Each in a process of its own, so that a failure names the file.
-TEST(StoreFuzzCorpusTest, EveryInputOfTheCorpusLeavesTheStoreSound) {
+// One process per input, so that a failure names the file.
+TEST(StoreFuzzCorpusTest, EveryInputKeepsTheStoreConsistent) {
   int files = 0;
   for (const auto& entry : std::filesystem::directory_iterator(kCorpus)) {
     std::ifstream file(entry.path(), std::ios::binary);

@@ -1,7 +1,7 @@
-// Writes the inputs that fuzzing starts from: `make_store_corpus store/fuzz/corpus`.
+// Writes the seeds of the corpus: `make_store_corpus store/fuzz/corpus`.
 //
-// One for each request, made by the table in request.h, so that a request added there gets one; and
-// those that a client in order would not send.  Files that are there are written anew.
+// There is one seed for each request of the table in request.h, and one for each kind of malformed
+// input below.  Existing files are overwritten.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -49,14 +49,14 @@ std::string example(const RequestSpec& spec) {
   return frame(spec.code, fields);
 }
 
-// From here on the peer of this number speaks.
+// The requests after this ping are those of peer `peer`.
 std::string speaker(std::uint32_t peer) { return frame(RequestCode::kPing, bytes_of(peer)); }
 
 class Corpus {
  public:
   explicit Corpus(std::string folder) : folder_(std::move(folder)) {}
 
-  // Cut into single bytes.
+  // The zero in front makes the fuzz target cut the input into single bytes.
   void add(const std::string& name, const std::string& bytes) {
     std::ofstream file(folder_ + "/" + name, std::ios::binary);
     file << '\0' << bytes;

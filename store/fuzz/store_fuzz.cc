@@ -1,13 +1,12 @@
-// The store's fuzz target: any bytes at all, as those of a connection, leave parser and table
-// sound.
+// The store's fuzz target: no bytes that a client sends may break the parser or the table.
 //
-// The first byte says into how large pieces the rest is cut; the rest is what a client sends.  The
-// bytes go to a parser whole and to another in pieces: both must find the same requests, the same
-// bytes as writing them anew makes, and the same error at the same place.  Each request is then
-// applied to a table by one of three peers.  A ping's number says which of them speaks from there
-// on and, by its highest bit, that this peer leaves and another comes in its place.
+// The first byte says into how large pieces the others are cut; these are what a client sends.  One
+// parser gets them whole, another in pieces: both must find the same requests and the same error at
+// the same place, and a request, written again, must give its own bytes.  One of three peers then
+// applies each request to a table.  The number of a ping selects the peer that speaks from there
+// on; its highest bit replaces this peer with a new one.
 //
-// What does not hold is printed, and the process aborted.  cmake/fuzz.sh links this with libFuzzer;
+// A broken invariant is printed and aborts the process.  cmake/fuzz.sh links this with libFuzzer;
 // fuzz_corpus_test.cc calls it for every file of corpus/.
 #include <algorithm>
 #include <array>
@@ -33,7 +32,7 @@ using testing::bytes_of;
 using testing::frame;
 using testing::text;
 
-// Small, so that a few bytes reach beyond them.
+// Small, so that a few bytes exceed them.
 constexpr StoreLimits kLimits{.key_bytes_max = 16,
                               .value_bytes_max = 64,
                               .keys_max = 4,
@@ -47,7 +46,7 @@ void must(bool holds, const char* what) {
   std::abort();
 }
 
-// A request as its client has written it.
+// The bytes with which a client would send `request`.
 std::string written(const StoreRequest& request) {
   std::string fields;
   std::size_t key = 0, value = 0;
@@ -93,24 +92,24 @@ std::string written(const StoreRequest& request) {
   return frame(request.code, fields);
 }
 
-// How far a parser came.
+// What a parser found in its bytes.
 struct Parsed {
   std::size_t requests = 0, bytes = 0;
-  std::string error;  // Empty where there was none.
+  std::string error;  // Empty if there was none.
 
   bool operator==(const Parsed&) const = default;
 };
 
 using OnRequest = std::function<void(const StoreRequest&)>;
 
-// Parses `bytes`, of which each piece comes together with what is left of those before it.
+// Feeds `bytes` to a parser piece by piece; each piece comes with the unparsed rest of the last.
 Parsed parse(std::string_view bytes, const std::function<std::size_t()>& size_of_piece,
              const OnRequest& on_request) {
   StoreRequestParser parser(kLimits);
   Parsed parsed;
   for (std::size_t come = 0; come < bytes.size();) {
     come = std::min(bytes.size(), come + size_of_piece());
-    // In memory of their own, where the sanitizer sees a read beyond their end.
+    // A separate block, so that the sanitizer sees a read beyond its end.
     const std::vector<char> unread(bytes.begin() + static_cast<std::ptrdiff_t>(parsed.bytes),
                                    bytes.begin() + static_cast<std::ptrdiff_t>(come));
     std::string_view rest(unread.data(), unread.size());
@@ -138,7 +137,7 @@ Parsed parse(std::string_view bytes, const std::function<std::size_t()>& size_of
   return parsed;
 }
 
-// A table, its peers, and what they know of it.
+// A table, its peers, and what each of them expects.
 class Store : private ReplySink {
  public:
   void apply(const StoreRequest& request) {
@@ -160,7 +159,7 @@ class Store : private ReplySink {
 
   void end() {
     for (Peer& peer : peers_) leave(peer);
-    must(table_.waiting_count() == 0, "who is gone does not wait");
+    must(table_.waiting_count() == 0, "a peer that left does not wait");
     Peer& last = peers_[0];
     for (const std::string& key : keys_) {
       StoreRequest request{.code = RequestCode::kDeleteKey, .keys = {key}};
@@ -172,7 +171,7 @@ class Store : private ReplySink {
       } while (last.replies != bytes_of<std::int64_t>(0));
     }
     must(table_.key_count() == 0, "a deleted key is gone");
-    must(table_.bytes() == 0, "what is deleted takes no memory");
+    must(table_.bytes() == 0, "an empty table counts no bytes");
   }
 
  private:
@@ -186,7 +185,7 @@ class Store : private ReplySink {
     for (Peer& peer : peers_) {
       if (peer.id == id) return peer.replies;
     }
-    must(false, "replies go to peers that are there");
+    must(false, "replies go to connected peers");
     std::abort();
   }
 
@@ -248,15 +247,16 @@ class Store : private ReplySink {
       case RequestCode::kQueuePush:
         break;
       default:
-        return;  // Not one of c10d's.
+        return;  // distrun's status.
     }
-    look_at_wake_up(peer, rest);  // It may have woken itself.
+    look_at_wake_up(peer, rest);  // Its own request may have woken it.
   }
 
   static void look_at_wake_up(Peer& peer, std::string_view rest) {
     if (rest.empty()) return;
-    must(rest == std::string_view("\0", 1), "who has asked nothing is only told to stop waiting");
-    must(peer.waits, "only who waits is told to stop");
+    must(rest == std::string_view("\0", 1),
+         "a peer that asks nothing gets nothing but the end of its wait");
+    must(peer.waits, "only the wait of a waiting peer ends");
     peer.waits = false;
   }
 
@@ -264,14 +264,15 @@ class Store : private ReplySink {
     const auto waiting =
         std::count_if(peers_.begin(), peers_.end(), [](const Peer& peer) { return peer.waits; });
     must(table_.waiting_count() == static_cast<std::size_t>(waiting),
-         "who has had no answer to a wait waits");
+         "a peer waits until its wait is answered");
     for (const Peer& peer : peers_) {
       constexpr std::size_t kNamed = 2;
       const auto wait = table_.wait_of(peer.id, kNamed);
-      must(wait.has_value() == peer.waits, "what is waited for is known of those that wait");
+      must(wait.has_value() == peer.waits,
+           "the table knows the waits of waiting peers, and no others");
       if (!wait) continue;
-      must(wait->keys_left > 0, "who waits waits for something");
-      must(wait->keys.size() == std::min(kNamed, wait->keys_left), "what is missing is named");
+      must(wait->keys_left > 0, "a waiting peer waits for a key");
+      must(wait->keys.size() == std::min(kNamed, wait->keys_left), "missing keys are named");
     }
     must(table_.bytes() <= kLimits.memory_bytes_max, "the table is within its limit");
   }
@@ -286,7 +287,7 @@ class Store : private ReplySink {
 
   static void take_text(std::string_view& rest, std::size_t bytes_max) {
     const std::uint64_t size = take_number(rest);
-    must(size <= bytes_max, "what is kept is within its limit");
+    must(size <= bytes_max, "a stored text is within its limit");
     must(size <= rest.size(), "an answer is whole");
     rest.remove_prefix(static_cast<std::size_t>(size));
   }
@@ -294,7 +295,7 @@ class Store : private ReplySink {
   StoreTable table_{kLimits};
   std::array<Peer, 3> peers_{{{.id = 1}, {.id = 2}, {.id = 3}}};
   PeerId last_id_ = 3;
-  std::set<std::string> keys_;  // All that requests have named.
+  std::set<std::string> keys_;  // Every key that a request named.
   std::size_t speaks_ = 0;
 };
 

@@ -1,4 +1,4 @@
-// Endpoints as the text that a StoreAddress has.  Pure.
+// Endpoints as text, in the form of StoreAddress.  Pure.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace distrun {
 
-// An IPv4 address that is written as IPv6, as a socket has it that takes both, becomes what it is.
+// An IPv4-mapped IPv6 address, as a dual-stack socket reports it, becomes an IPv4 address.
 boost::asio::ip::tcp::endpoint unmapped(const boost::asio::ip::tcp::endpoint& endpoint);
 
-// As StoreAddress::text(), unmapped.
+// Like StoreAddress::text(), of the unmapped address.
 std::string text_of(const boost::asio::ip::tcp::endpoint& endpoint);
 
 }  // namespace distrun

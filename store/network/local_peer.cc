@@ -20,8 +20,8 @@ namespace {
 
 using boost::asio::ip::tcp;
 
-constexpr const char* kWhat = "ask the kernel whose a socket is (sock_diag)";
-// Of an answer of several messages: the kernel fills at most so much at once.
+constexpr const char* kWhat = "ask the kernel for the owner of a socket (sock_diag)";
+// The kernel fills at most this much of an answer at once.
 constexpr std::size_t kDumpBytes = 32768;
 
 void copy_address(const tcp::endpoint& endpoint, __be32 (&to)[4]) {
@@ -62,8 +62,8 @@ boost::asio::ip::address address_in(int family, const __be32 (&from)[4]) {
   return boost::asio::ip::address_v6(bytes);
 }
 
-// Whether sockets at these addresses cannot have one port.  Every address of IPv6 is taken to be
-// every one of IPv4 too, which a socket may have been told otherwise.
+// Whether two sockets at these addresses cannot share a port.  "::" counts as dual-stack here,
+// though a socket may be IPv6 only.
 bool overlap(const boost::asio::ip::address& one, const boost::asio::ip::address& other) {
   const auto covers = [](const auto& all, const auto& some) {
     return all.is_unspecified() && (all.is_v6() || some.is_v4());
@@ -95,7 +95,7 @@ Result<std::optional<LocalSocket>> LocalSockets::find(const tcp::endpoint& own,
   id.idiag_cookie[0] = id.idiag_cookie[1] = static_cast<__u32>(INET_DIAG_NOCOOKIE);
   if (::send(netlink_.get(), &asked, sizeof(asked), 0) < 0) return Error::from_errno(kWhat);
 
-  // The kernel has answered within the call that asks.
+  // The answer is queued when send() returns.
   alignas(nlmsghdr) std::array<char, 4096> answer;
   nlmsghdr header;
   std::size_t size = 0;
@@ -117,8 +117,8 @@ Result<std::optional<LocalSocket>> LocalSockets::find(const tcp::endpoint& own,
     return std::optional<LocalSocket>();
   }
   std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof(found));
-  // Where no connection fits, the kernel names a socket that listens at the address.
-  // A socket that nobody holds any more has no inode, and its uid means nothing.
+  // If no connection matches, the kernel returns a socket that listens at the address.
+  // A socket that no process holds has no inode, and its uid means nothing.
   if (found.id.idiag_dport != id.idiag_dport || found.idiag_state == TCP_LISTEN ||
       found.idiag_inode == 0) {
     return std::optional<LocalSocket>();
@@ -142,7 +142,7 @@ Result<std::vector<LocalSockets::Found>> LocalSockets::with_port(std::uint16_t p
   std::vector<Found> found;
   std::vector<char> answer(kDumpBytes);
   for (;;) {
-    // The kernel makes each piece of the answer within the call that takes the one before.
+    // Each recv() makes the kernel queue the next piece before it returns.
     const auto received = ::recv(netlink_.get(), answer.data(), answer.size(), MSG_DONTWAIT);
     if (received < 0) return Error::from_errno(kWhat);
     auto left = static_cast<std::size_t>(received);

@@ -1,16 +1,16 @@
-// Whose a TCP socket of this machine is: that of the client at the other end of a connection, or
-// one that has a port which is wanted.  TCP does not say; the kernel's table of sockets does.
+// LocalSockets finds who owns a TCP socket of this machine: the socket of a client, or the one that
+// keeps a port in use.  It asks the kernel's table of sockets.
 //
 //     auto sockets = LocalSockets::open();
-//     if (!sockets) return sockets.error();           // the kernel does not tell
+//     if (!sockets) return sockets.error();           // not supported by the kernel
 //     auto found = sockets->find(client_endpoint, server_endpoint);
 //     if (!found) return found.error();
-//     if (!*found) …                                  // no socket of this machine
+//     if (!*found) …                                  // not on this machine
 //     const bool same_user = (*found)->uid == ::geteuid();
 //
-//     auto holders = sockets->in_the_way_of(endpoint);    // bind() said EADDRINUSE
+//     auto holders = sockets->in_the_way_of(endpoint);    // bind(): EADDRINUSE
 //
-// Sees the network namespace of the caller only.  Does not block.  One thread at a time.
+// Sees only the caller's network namespace.  Does not block.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -32,18 +32,18 @@ struct LocalSocket {
 
 class LocalSockets {
  public:
-  // Holds a descriptor, so that find() needs none.  Fails with kSystem where the kernel has no
+  // Takes a descriptor, so that find() needs none.  Fails with kSystem if the kernel has no
   // sock_diag(7).
   static Result<LocalSockets> open();
 
-  // The socket bound to `own` and connected to `peer`, which a process still holds.  An IPv4
-  // address written as IPv6 is taken as what it is.  Fails with kSystem.
+  // The socket bound to `own` and connected to `peer`, if a process still holds it.  IPv4-mapped
+  // addresses count as IPv4.  Fails with kSystem.
   Result<std::optional<LocalSocket>> find(const boost::asio::ip::tcp::endpoint& own,
                                           const boost::asio::ip::tcp::endpoint& peer);
 
-  // The sockets that keep one from listening at `wanted`: those that listen there, at every
-  // address, or at any where `wanted` is every address; where there is none, those of connections
-  // that have the port.  One that is bound and does not listen is not seen.  Fails with kSystem.
+  // The sockets that prevent listening at `wanted`: listening ones whose address overlaps or, if
+  // there are none, those of connections from that port.  Sockets that are bound and neither listen
+  // nor are connected are not found.  Fails with kSystem.
   Result<std::vector<LocalSocket>> in_the_way_of(const boost::asio::ip::tcp::endpoint& wanted);
 
  private:

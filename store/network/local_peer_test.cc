@@ -12,7 +12,7 @@ namespace {
 namespace asio = boost::asio;
 using asio::ip::tcp;
 
-// A connection on loopback, both ends here.
+// Both ends of a connection on loopback.
 struct Pair {
   explicit Pair(const std::string& listens, const std::string& connects_to)
       : acceptor(io, {asio::ip::make_address(listens), 0}) {
@@ -41,15 +41,15 @@ TEST(LocalPeerTest, FindsTheUserAndTheProcessOfAClient) {
   }
 }
 
-TEST(LocalPeerTest, KnowsNothingOfASocketThatIsNotThere) {
+TEST(LocalPeerTest, FindsNoSocketThatIsClosedOrListens) {
   Pair pair("127.0.0.1", "127.0.0.1");
   const auto client = pair.server.remote_endpoint(), server = pair.server.local_endpoint();
   auto sockets = LocalSockets::open().value();
-  // One that listens is not one that is connected.
+  // A listening socket is not a connected one.
   EXPECT_FALSE(sockets.find(server, {asio::ip::make_address("127.0.0.2"), 1}).value());
   EXPECT_FALSE(sockets.find({asio::ip::make_address("192.0.2.1"), 5}, server).value());
   pair.client.close();
-  EXPECT_FALSE(sockets.find(client, server).value()) << "nobody holds it any more";
+  EXPECT_FALSE(sockets.find(client, server).value()) << "no process holds it";
 }
 
 }  // namespace

@@ -16,7 +16,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// "socket:[12345]" is how /proc shows a descriptor that is a socket.
+// Reads "socket:[12345]", the link in /proc/PID/fd of a socket.
 std::optional<std::uint64_t> inode_of(std::string_view link) {
   constexpr std::string_view kPrefix = "socket:[";
   if (!link.starts_with(kPrefix) || !link.ends_with(']')) return std::nullopt;

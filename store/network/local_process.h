@@ -1,10 +1,10 @@
-// Which processes of this machine hold certain sockets, what they are called, and which ranks they
-// are.
+// Finds the processes of this machine that hold given sockets, with their names and ranks.
 //
 //     const auto processes = processes_of_sockets({socket.inode});
-//     if (auto found = processes.find(socket.inode); found != processes.end()) … found->second.pid
+//     const auto found = processes.find(socket.inode);
+//     if (found != processes.end()) … found->second.pid
 //
-// The inode of a client's socket is local_peer.h's to find.
+// local_peer.h finds the inode of a client's socket.
 #pragma once
 
 #include <cstdint>
@@ -19,12 +19,12 @@ namespace distrun {
 
 struct LocalProcess {
   pid_t pid;
-  std::optional<int> rank, world_size;  // Of its environment: RANK and WORLD_SIZE.
-  std::string name;                     // As in /proc/PID/comm: any bytes.
+  std::optional<int> rank, world_size;  // From RANK and WORLD_SIZE in its environment.
+  std::string name;                     // /proc/PID/comm: any bytes.
 };
 
-// By inode.  Looks through /proc: those that may not be looked at, which are other users', are not
-// in the answer.  A socket that several processes share is given to the one with the lowest pid.
+// By inode.  Processes of other users, whose /proc files are not readable, are left out.  Of
+// several processes that share a socket, the one with the lowest pid is returned.
 std::unordered_map<std::uint64_t, LocalProcess> processes_of_sockets(
     const std::unordered_set<std::uint64_t>& inodes);
 

@@ -1,5 +1,5 @@
-// The addresses of a name, by the machine's own ways (/etc/hosts, DNS).  Blocks for as long as
-// those take, which nothing bounds: for a thread of its own.
+// Resolves a host's name with the system resolver (/etc/hosts, DNS).  Blocks without a time-out:
+// call it in its own thread.
 #pragma once
 
 #include <cstdint>
@@ -12,10 +12,10 @@
 
 namespace distrun {
 
-// At least one.
+// Never empty.
 using ResolvedAddresses = std::vector<boost::asio::ip::tcp::endpoint>;
 
-// Each with `port`.  Fails with kSystem.
+// Each address gets `port`.  Fails with kSystem.
 Result<ResolvedAddresses> look_up(const std::string& host, std::uint16_t port);
 
 }  // namespace distrun

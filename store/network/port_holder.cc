@@ -21,7 +21,7 @@ std::string port_holder(const boost::asio::ip::tcp::endpoint& wanted) {
   for (const LocalSocket& socket : *sockets) {
     const auto found = processes.find(socket.inode);
     if (found == processes.end()) continue;
-    // A name is at most 15 bytes, and its process's own choice.
+    // The process chooses its name: at most 15 bytes, of any value.
     return fmt::format("{} (pid {})", printable(found->second.name, 64), found->second.pid);
   }
   return fmt::format("a process of uid {}", sockets->front().uid);

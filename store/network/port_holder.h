@@ -1,10 +1,10 @@
-// Who has a port of this machine, for the error of one who wanted it.
+// Names the process that uses a port, for the error of a failed bind().
 //
-//     // bind() said EADDRINUSE
+//     // bind(): EADDRINUSE
 //     message += port_holder(endpoint);           // "python3 (pid 4711)"
 //
-// Looks through the kernel's sockets, and through /proc until it has found the process: a matter of
-// milliseconds, more where there are very many processes.  Sees the caller's own network namespace.
+// Reads the kernel's table of sockets and then /proc: a few milliseconds, more with very many
+// processes.  Sees only the caller's network namespace.
 #pragma once
 
 #include <string>
@@ -13,8 +13,8 @@
 
 namespace distrun {
 
-// "python3 (pid 4711)"; "a process of uid 1000" where its descriptors may not be looked at, as
-// those of another user; empty where nothing is known.
+// "python3 (pid 4711)"; "a process of uid 1000" if /proc does not show its descriptors, as for
+// another user's process; empty if unknown.
 std::string port_holder(const boost::asio::ip::tcp::endpoint& wanted);
 
 }  // namespace distrun

@@ -48,7 +48,7 @@ class PortHolderTest : public ::testing::Test {
   std::array<char, 16> name_before_{};
 };
 
-// Who listens where, and who wants what.
+// Each pair is the address of the listener and the address wanted.
 TEST_F(PortHolderTest, NamesTheProcessThatListens) {
   for (const auto& [listens, wants] : {std::pair{"127.0.0.1", "127.0.0.1"},
                                        {"127.0.0.1", "0.0.0.0"},
@@ -62,7 +62,7 @@ TEST_F(PortHolderTest, NamesTheProcessThatListens) {
     const auto acceptor = listening(listens);
     const auto wanted = at(wants, acceptor.local_endpoint().port());
     EXPECT_EQ(port_holder(wanted), self_) << listens << " and " << wants;
-    // As the kernel has it.
+    // The kernel agrees.
     const auto server = StoreServer::listen(io_, {.host = wants, .port = wanted.port()});
     ASSERT_TRUE(server.has_error()) << listens << " and " << wants;
     EXPECT_EQ(server.error().kind, ErrorKind::kAddressInUse);
@@ -70,29 +70,28 @@ TEST_F(PortHolderTest, NamesTheProcessThatListens) {
   }
 }
 
-TEST_F(PortHolderTest, OneAtAnotherAddressIsNotInTheWay) {
+TEST_F(PortHolderTest, IgnoresAListenerAtAnotherAddress) {
   const auto acceptor = listening("127.0.0.1");
   const auto port = acceptor.local_endpoint().port();
   EXPECT_EQ(port_holder(at("127.0.0.2", port)), "");
   EXPECT_EQ(port_holder(at("::1", port)), "");
 }
 
-TEST_F(PortHolderTest, NobodyHoldsAPortThatIsFree) {
+TEST_F(PortHolderTest, ReportsNoHolderOfAFreePort) {
   std::uint16_t port = 0;
   { port = listening("127.0.0.1").local_endpoint().port(); }
   EXPECT_EQ(port_holder(at("127.0.0.1", port)), "");
 }
 
-// The port that a connection began at is as good as taken.
-TEST_F(PortHolderTest, AConnectionFromThePortIsNamedWhereNobodyListens) {
+// A port that an outgoing connection uses cannot be bound either.
+TEST_F(PortHolderTest, NamesTheProcessOfAConnectionFromThePort) {
   auto acceptor = listening("127.0.0.1");
   tcp::socket client(io_);
   client.connect(acceptor.local_endpoint());
   EXPECT_EQ(port_holder(client.local_endpoint()), self_);
 }
 
-// Of the processes that share it, the oldest.
-TEST_F(PortHolderTest, OfThoseThatShareASocketOneIsNamed) {
+TEST_F(PortHolderTest, NamesOneOfSeveralProcessesThatShareASocket) {
   const auto acceptor = listening("127.0.0.1");
   const pid_t child = ::fork();
   if (child == 0) {
@@ -104,8 +103,8 @@ TEST_F(PortHolderTest, OfThoseThatShareASocketOneIsNamed) {
   EXPECT_THAT(holder, ::testing::AnyOf(self_, EndsWith(fmt::format("(pid {})", child))));
 }
 
-// What has the socket is of another user, and this process may not look at it.
-TEST_F(PortHolderTest, OfAnothersProcessTheUserIsNamed) {
+// An unprivileged process cannot see the descriptors of root's.
+TEST_F(PortHolderTest, NamesTheUserIfTheProcessIsAnotherUsers) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
@@ -113,7 +112,7 @@ TEST_F(PortHolderTest, OfAnothersProcessTheUserIsNamed) {
   const auto wanted = acceptor.local_endpoint();
   const pid_t child = ::fork();
   if (child == 0) {
-    acceptor.close();  // Its own copy: what it looks at is root's.
+    acceptor.close();  // Only root's process may hold the socket.
     std::string holder = "no other user";
     if (::setgid(65534) == 0 && ::setuid(65534) == 0) holder = port_holder(wanted);
     const auto size = static_cast<ssize_t>(holder.size());

@@ -9,9 +9,9 @@
 //     kInt64   8 bytes                        kUint32   4 bytes
 //
 // docs/store-protocol.md draws the frames and their answers.  Source of the protocol:
-// torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp of PyTorch.  The
-// last request, status, is distrun's own; its code is far from those that PyTorch may
-// give out next.
+// torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp of PyTorch.  Only the
+// last request, status, is distrun's; its code is far from those that PyTorch may
+// add next.
 #pragma once
 
 #include <array>
@@ -54,7 +54,7 @@ struct RequestSpec {
   std::array<Field, 3> fields;  // Ends at the first kNone.
 };
 
-// In the order of the codes, which have no gap but before status.
+// In the order of the codes, which have no gap except before status.
 inline constexpr std::array<RequestSpec, kRequestCount> kRequests = {{
     {RequestCode::kValidate, "validate", {Field::kUint32}},
     {RequestCode::kSet, "set", {Field::kKey, Field::kValue}},
@@ -78,7 +78,7 @@ inline constexpr std::array<RequestSpec, kRequestCount> kRequests = {{
     {RequestCode::kStatus, "status", {}},
 }};
 
-// Where a request stands in the table; kRequestCount where no request has the code.
+// The position of a code in the table; kRequestCount if it is unknown.
 constexpr std::size_t request_index(std::uint8_t code) {
   if (code < kRequestCount - 1) return code;
   return code == static_cast<std::uint8_t>(RequestCode::kStatus) ? kRequestCount - 1
@@ -91,19 +91,19 @@ constexpr const RequestSpec& request_spec(RequestCode code) {
   return kRequests[request_index(code)];
 }
 
-// What a connection begins with: validate, carrying this number.
+// Every connection starts with validate, which carries this number.
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
-// A connection that begins with this byte is none of the store's: the nodes of a run talk on the
-// same port (server/store_server_internals.h).
+// A connection that starts with this byte comes from another node of the run, not from a client of
+// the store (server/store_server_internals.h).
 inline constexpr std::uint8_t kNodeGreeting = 0xE1;
 
 // The answers to check, and to wait and barrier.
 inline constexpr char kAllThere = 0, kNotAllThere = 1;
 inline constexpr char kStopWaiting = 0, kWaitCanceled = 1;
 
-// One request, its fields by kind in the order of the wire.  The views point into
-// the bytes that were parsed and are good for as long as those stay in place.
+// One request, its fields by kind in wire order.  The views point into the parsed
+// bytes and are valid while those stay in place.
 struct StoreRequest {
   RequestCode code = RequestCode::kValidate;
   std::vector<std::string_view> keys;

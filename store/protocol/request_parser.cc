@@ -30,7 +30,7 @@ Result<std::size_t> StoreRequestParser::next(std::string_view bytes) {
 
 namespace {
 
-// For the next request; what many keys have taken is given back.
+// For the next request.  Frees the memory of long lists.
 template <class Item>
 void clear(std::vector<Item>& items) {
   constexpr std::size_t kKeptItems = 16;
@@ -142,7 +142,7 @@ StoreRequestParser::Step StoreRequestParser::read_number(std::string_view bytes,
   return Step::kDone;
 }
 
-// All fields are there: the places become views.
+// The request is complete: turns places into views.
 StoreRequestParser::Step StoreRequestParser::finish(std::string_view bytes) {
   if (!greeted_ && request_.number != kValidateMagic) {
     return bad(

@@ -1,19 +1,19 @@
 // StoreRequestParser turns the bytes of one connection into requests.
 //
 //     StoreRequestParser parser(limits);
-//     std::string_view unread = …;                  // all bytes not yet taken
+//     std::string_view unread = …;                  // received, not yet parsed
 //     while (true) {
 //       auto step = parser.next(unread);
 //       if (!step) return drop(step.error());       // a malformed frame
-//       if (*step == 0) break;                      // not all of a request is here yet
+//       if (*step == 0) break;                      // the request is incomplete
 //       table.apply(peer, parser.request(), replies);
 //       unread.remove_prefix(*step);
 //     }
 //
-// It is incremental: where a request is not complete, the next call goes on
-// behind the field that the last one stopped at, so a client that dribbles its
-// bytes costs no more than one that does not.  A length is held against its
-// limit before a byte of what it announces is waited for.
+// It is incremental: after an incomplete request, the next call continues at the
+// field where the last one stopped, so a client that sends byte by byte costs no
+// more than others.  A length is compared with its limit as soon as it is read,
+// before the parser waits for the bytes it announces.
 //
 // Pure: no sockets, no clock.  One parser a connection; not thread-safe.
 #pragma once
@@ -34,25 +34,23 @@ class StoreRequestParser {
  public:
   explicit StoreRequestParser(const StoreLimits& limits = {}) : limits_(limits) {}
 
-  // Looks for one whole request at the front of `bytes`.  Returns how many bytes it
-  // took; request() then tells what it says.  Returns 0 where more bytes are needed:
-  // the next call must begin with the same bytes, followed by more.  Fails with
-  // kProtocol where no further byte could make a request of it; the connection is
-  // of no use then.
+  // Parses the request at the front of `bytes` into request().  Returns how many bytes it
+  // takes, or 0 if it is incomplete: then the next call must pass the same bytes with more
+  // behind them.  Fails with kProtocol if the bytes are malformed; the parser cannot be used
+  // after that.
   //
-  // The first request of a connection must be validate, with the right number, and no other may be.
+  // The first request of a connection, and no other, must be validate with its magic number.
   Result<std::size_t> next(std::string_view bytes);
 
-  // What it keeps in memory of its own, for a request in the making or just made.  Large lists are
-  // given back by the next call of next().
+  // Memory in use for the present request.  The next call of next() frees long lists.
   std::size_t bytes() const;
 
-  // The request found by the last call of next() that returned more than 0.  Its
-  // views point into the bytes given there.
+  // The request found by the last next() that did not return 0.  Its views point into
+  // the bytes passed there.
   const StoreRequest& request() const { return request_; }
 
  private:
-  // Texts found so far are kept as places, because the bytes may move between two calls.
+  // Texts found so far, as places: the bytes may move between two calls.
   struct Place {
     std::size_t offset;
     std::size_t size;
@@ -74,13 +72,13 @@ class StoreRequestParser {
   Error error_;
   StoreRequest request_;
 
-  // How far the request at the front of the bytes has been understood.
-  std::size_t taken_ = 0;  // Bytes; 0 where its code is still to come.
-  std::size_t field_ = 0;  // Its next field.
+  // Progress in the request at the front of the bytes.
+  std::size_t taken_ = 0;  // Bytes parsed; 0 before its code.
+  std::size_t field_ = 0;  // Index of its next field.
   std::vector<Place> keys_, values_;
-  bool in_list_ = false;         // The count of its list has been read …
-  std::uint64_t list_left_ = 0;  // … and so many items have not.
-  bool value_is_next_ = false;   // Of the first of these, the key has been read.
+  bool in_list_ = false;         // The count of its list has been read.
+  std::uint64_t list_left_ = 0;  // Items of the list not yet read.
+  bool value_is_next_ = false;   // The key of the first of these has been read.
 };
 
 }  // namespace distrun

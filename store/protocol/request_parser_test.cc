@@ -19,7 +19,7 @@ using testing::greeting;
 using ::testing::HasSubstr;
 using testing::text;
 
-// A parser that has had its greeting.
+// A parser that has read its greeting.
 StoreRequestParser greeted(const StoreLimits& limits = {}) {
   StoreRequestParser parser(limits);
   EXPECT_EQ(parser.next(greeting()).value(), greeting().size());
@@ -32,7 +32,7 @@ std::string refusal(std::string_view bytes, const StoreLimits& limits = {}) {
   return step ? "accepted" : step.error().message;
 }
 
-TEST(StoreRequestTest, TheTableIsInTheOrderOfTheCodes) {
+TEST(StoreRequestTest, TableIsInTheOrderOfTheCodes) {
   for (std::size_t i = 0; i < kRequests.size(); ++i) {
     EXPECT_EQ(request_index(kRequests[i].code), i) << kRequests[i].name;
   }
@@ -40,7 +40,7 @@ TEST(StoreRequestTest, TheTableIsInTheOrderOfTheCodes) {
   EXPECT_EQ(request_index(std::uint8_t{0xFF}), kRequestCount);
 }
 
-TEST(StoreRequestTest, ThePageListsEveryRequest) {
+TEST(StoreRequestTest, ProtocolPageListsEveryRequest) {
   std::ifstream page(DISTRUN_SOURCE_DIR "/docs/store-protocol.md");
   std::vector<std::string> rows;
   for (std::string line; std::getline(page, line);) {
@@ -83,13 +83,12 @@ TEST(StoreRequestParserTest, ReadsEachKindOfField) {
   EXPECT_EQ(parser.request().number, 0xFFFFFFFF);
 }
 
-TEST(StoreRequestParserTest, TakesNoByteOfTheRequestBehind) {
+TEST(StoreRequestParserTest, TakesNoByteOfTheNextRequest) {
   auto parser = greeted();
   const std::string first = frame(RequestCode::kGet, text("a"));
   EXPECT_EQ(parser.next(first + frame(RequestCode::kGet, text("b"))).value(), first.size());
 }
 
-// However the bytes are cut, and wherever they lie in memory, the same requests come out.
 TEST(StoreRequestParserTest, ReadsTheSameRequestsHoweverTheBytesAreCut) {
   const std::string stream =
       greeting() + frame(RequestCode::kSet, text("key") + text(std::string(300, 'v'))) +
@@ -105,7 +104,7 @@ TEST(StoreRequestParserTest, ReadsTheSameRequestsHoweverTheBytesAreCut) {
       const std::size_t size = size_of_piece();
       unread += stream.substr(at, size);
       at += size;
-      // A copy in another place, as after the buffer has grown.
+      // Moved, as if the buffer had grown.
       std::string moved = unread;
       std::string_view rest = moved;
       while (const std::size_t taken = parser.next(rest).value()) {
@@ -130,7 +129,7 @@ TEST(StoreRequestParserTest, ReadsTheSameRequestsHoweverTheBytesAreCut) {
   }
 }
 
-TEST(StoreRequestParserTest, AConnectionMustBeginWithTheGreeting) {
+TEST(StoreRequestParserTest, RefusesAConnectionWithoutGreeting) {
   StoreRequestParser parser;
   EXPECT_THAT(parser.next(frame(RequestCode::kGetNumKeys)).error().message,
               HasSubstr("begins with get_num_keys instead of validate"));
@@ -139,7 +138,7 @@ TEST(StoreRequestParserTest, AConnectionMustBeginWithTheGreeting) {
               HasSubstr("0x7 instead of 0x3c85f7ce"));
 }
 
-TEST(StoreRequestParserTest, AConnectionHasOneGreeting) {
+TEST(StoreRequestParserTest, RefusesASecondGreeting) {
   EXPECT_EQ(refusal(greeting()), "validate for a second time");
 }
 
@@ -148,8 +147,7 @@ TEST(StoreRequestParserTest, RefusesAnUnknownCode) {
   EXPECT_THAT(refusal("GET / HTTP/1.1\r\n"), HasSubstr("no request has the code 71"));
 }
 
-// The refusal comes with the length, before any of the bytes that it announces.
-TEST(StoreRequestParserTest, RefusesALengthBeforeItsBytes) {
+TEST(StoreRequestParserTest, RefusesALengthBeforeItsBytesCome) {
   const StoreLimits limits{
       .key_bytes_max = 4, .value_bytes_max = 8, .keys_max = 2, .request_bytes_max = 64};
   const auto huge = bytes_of<std::uint64_t>(~0ull);
@@ -160,7 +158,7 @@ TEST(StoreRequestParserTest, RefusesALengthBeforeItsBytes) {
   EXPECT_THAT(refusal(frame(RequestCode::kWait, huge), limits), HasSubstr("at most 2"));
 }
 
-TEST(StoreRequestParserTest, RefusesARequestThatIsTooLongInAll) {
+TEST(StoreRequestParserTest, RefusesARequestThatIsTooLongInTotal) {
   const StoreLimits limits{.request_bytes_max = 64};
   std::string entries = bytes_of<std::uint64_t>(4);
   for (int i = 0; i < 4; ++i) entries += text("k") + text("12345678");

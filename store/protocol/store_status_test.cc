@@ -26,7 +26,7 @@ StoreStatus example() {
   return status;
 }
 
-TEST(StoreStatusTest, ComesBackFromItsJson) {
+TEST(StoreStatusTest, SurvivesARoundTripThroughJson) {
   const auto status = store_status_from_json(to_json(example())).value();
   EXPECT_EQ(to_json(status), to_json(example()));
   EXPECT_EQ(status.address, "127.0.0.1:29500");
@@ -40,7 +40,7 @@ TEST(StoreStatusTest, ComesBackFromItsJson) {
   EXPECT_EQ(status.closed[0].reason, "set with a value of 9 bytes: at most 8 are allowed");
 }
 
-TEST(StoreStatusTest, KeysOfAnyBytesAndLengthAreShown) {
+TEST(StoreStatusTest, ShowsKeysOfAnyBytesAndLength) {
   StoreStatus status;
   status.peers = {
       {"a:1", "", 0, 0, "wait", StoreWait{{"\xFF\x80\"\n", std::string(8192, 'k')}, 2, 0, 0}}};
@@ -49,7 +49,7 @@ TEST(StoreStatusTest, KeysOfAnyBytesAndLengthAreShown) {
   EXPECT_EQ(back.peers[0].wait->keys[1], std::string(200, 'k') + "…");
 }
 
-TEST(StoreStatusTest, NumbersThatDoNotFitAreRefused) {
+TEST(StoreStatusTest, RefusesNumbersOutOfRange) {
   for (const char* number : {"-1", "1.5", "1e300", "18446744073709551616", "\"7\""}) {
     const std::string text = std::regex_replace(to_json(example()), std::regex(R"("refused":\d+)"),
                                                 std::string(R"("refused":)") + number);
@@ -60,7 +60,7 @@ TEST(StoreStatusTest, NumbersThatDoNotFitAreRefused) {
   }
 }
 
-TEST(StoreStatusTest, WhatIsNoStatusIsRefused) {
+TEST(StoreStatusTest, RefusesOtherJson) {
   for (const char* text : {"", "{", "[]", "7", "{}", R"({"address": 7})"}) {
     const auto status = store_status_from_json(text);
     ASSERT_TRUE(status.has_error()) << text;

@@ -1,4 +1,4 @@
-// Numbers and texts as the protocol writes them: little-endian, and a text behind its length.
+// Numbers and texts on the wire: little-endian; a text follows its length.
 #pragma once
 
 #include <bit>

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPeersShown = 1024;
 
-// Those that wait first, then as they have come.
+// Waiting clients first, then in the order in which they connected.
 std::vector<const StoreConnection*> in_order(
     const boost::unordered_flat_map<PeerId, StoreConnectionPtr>& connections,
     const StoreTable& table) {

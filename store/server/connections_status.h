@@ -1,4 +1,4 @@
-// What a store's status tells of its clients and its table.
+// The part of a store's status about its clients and its table.
 #pragma once
 
 #include <chrono>
@@ -12,9 +12,9 @@
 
 namespace distrun {
 
-inline constexpr std::size_t kKeysShown = 16;  // Of a wait.
+inline constexpr std::size_t kKeysShown = 16;  // Per wait.
 
-// Fills in keys, bytes (the table's), connections, waiting and peers.
+// Fills in keys, bytes (without the server's buffers), connections, waiting and peers.
 StoreStatus status_of(const boost::unordered_flat_map<PeerId, StoreConnectionPtr>& connections,
                       const StoreTable& table, std::chrono::steady_clock::time_point now);
 

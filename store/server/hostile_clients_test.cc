@@ -1,4 +1,4 @@
-// Clients that are broken, or mean it ill: each loses its own connection, and nobody else notices.
+// Broken and malicious clients: each loses its own connection, and no other client notices.
 #include <limits>
 #include <map>
 #include <set>
@@ -25,7 +25,7 @@ constexpr std::uint64_t kOneKey = 1;
 
 class HostileClientsTest : public testing::StoreServerTest {
  protected:
-  // Why the server has refused the last client; empty where it has refused none.
+  // Why the server refused the last client; empty if it refused none.
   std::string last_reason() {
     return see([&] {
       const auto closed = server_->status().closed;
@@ -37,7 +37,7 @@ class HostileClientsTest : public testing::StoreServerTest {
     return see([&] { return static_cast<std::size_t>(server_->status().bytes); });
   }
 
-  // A client that sends `bytes` after its greeting is refused, and another is served.
+  // Expects that a client that sends `bytes` is refused, and that another is still served.
   void expect_refused(const std::string& bytes, const std::string& reason) {
     Client other = greeted_client(), hostile = greeted_client();
     ASSERT_TRUE(other.round_trip());
@@ -49,7 +49,7 @@ class HostileClientsTest : public testing::StoreServerTest {
   }
 };
 
-TEST_F(HostileClientsTest, WhoDoesNotSpeakTheProtocolIsRefused) {
+TEST_F(HostileClientsTest, ClientWithoutValidGreetingIsRefused) {
   const std::map<std::string, std::string> openings = {
       {"GET / HTTP/1.1\r\n\r\n", "no request has the code 71"},
       {frame(RequestCode::kSet, text("k") + text("v")), "begins with set instead of validate"},
@@ -66,7 +66,7 @@ TEST_F(HostileClientsTest, WhoDoesNotSpeakTheProtocolIsRefused) {
   }
 }
 
-TEST_F(HostileClientsTest, AnUnknownRequestIsRefused) {
+TEST_F(HostileClientsTest, UnknownRequestIsRefused) {
   for (const int code : {19, 20, 127, 223, 225, 255}) {
     expect_refused(std::string(1, static_cast<char>(code)),
                    "no request has the code " + std::to_string(code));
@@ -74,7 +74,7 @@ TEST_F(HostileClientsTest, AnUnknownRequestIsRefused) {
   expect_refused(greeting(), "validate for a second time");
 }
 
-TEST_F(HostileClientsTest, ARequestThatMakesNoSenseIsRefused) {
+TEST_F(HostileClientsTest, AddToTextIsRefused) {
   Client client = greeted_client();
   client.send(frame(RequestCode::kSet, text("k") + text("no number")) +
               frame(RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)));
@@ -82,8 +82,8 @@ TEST_F(HostileClientsTest, ARequestThatMakesNoSenseIsRefused) {
   EXPECT_TRUE(greeted_client().round_trip());
 }
 
-// Of every request and every length in it, up to 2^64 - 1.  What it announces never comes.
-TEST_F(HostileClientsTest, ALengthBeyondItsLimitIsRefusedAtOnce) {
+// Every length of every request, up to 2^64 - 1.  The bytes it announces never come.
+TEST_F(HostileClientsTest, LengthBeyondItsLimitIsRefusedAtOnce) {
   for (const RequestSpec& spec : kRequests) {
     std::string before(1, static_cast<char>(spec.code));
     for (const Field field : spec.fields) {
@@ -117,7 +117,7 @@ TEST_F(HostileClientsTest, ALengthBeyondItsLimitIsRefusedAtOnce) {
   }
 }
 
-TEST_F(HostileClientsTest, ARequestOfManyLargeKeysIsRefusedBeforeItHasCome) {
+TEST_F(HostileClientsTest, RequestOfManyLargeKeysIsRefusedBeforeItsEnd) {
   stop();
   start({.limits = {.request_bytes_max = 100'000}});
   std::string request = frame(RequestCode::kWait, bytes_of<std::uint64_t>(1000));
@@ -125,7 +125,7 @@ TEST_F(HostileClientsTest, ARequestOfManyLargeKeysIsRefusedBeforeItHasCome) {
   expect_refused(request, "wait with more than 100000 bytes in all");
 }
 
-TEST_F(HostileClientsTest, HalfARequestChangesNothing) {
+TEST_F(HostileClientsTest, TruncatedRequestChangesNothing) {
   Client other = greeted_client();
   for (const std::string& half : {frame(RequestCode::kSet, text("k") + text("value")),
                                   frame(RequestCode::kAppend, text("k") + text("value"))}) {
@@ -139,7 +139,7 @@ TEST_F(HostileClientsTest, HalfARequestChangesNothing) {
   EXPECT_EQ(other.receive(8), bytes_of<std::int64_t>(0));
 }
 
-TEST_F(HostileClientsTest, ARequestThatComesByteByByteIsServed) {
+TEST_F(HostileClientsTest, RequestSentByteByByteIsServed) {
   Client client = greeted_client();
   const std::string requests =
       frame(RequestCode::kMultiSet,
@@ -150,9 +150,9 @@ TEST_F(HostileClientsTest, ARequestThatComesByteByByteIsServed) {
   EXPECT_EQ(client.receive(3 * 9), text("3") + text("3") + text("2"));
 }
 
-// A thousand replies of a mebibyte are asked for at once.  Without the bound the server would
-// make them all, and not get to its other clients before.
-TEST_F(HostileClientsTest, AClientThatDoesNotReadIsNotServedFurtherAndHoldsUpNobody) {
+// The client asks for a thousand replies of 1 MiB at once.  Without the bound the server would
+// make them all before it serves another client.
+TEST_F(HostileClientsTest, ClientThatDoesNotReadIsPausedAndDelaysNoOther) {
   stop();
   start({.limits = {.unread_bytes_max = 1 * kMiB}});
   const std::string value(1 * kMiB, 'x');
@@ -167,13 +167,13 @@ TEST_F(HostileClientsTest, AClientThatDoesNotReadIsNotServedFurtherAndHoldsUpNob
   other.send(frame(RequestCode::kCheck, bytes_of<std::uint64_t>(1) + text("end")));
   EXPECT_EQ(other.receive(1), std::string(1, '\1')) << "all requests have been applied";
 
-  // When it reads, it gets everything.
+  // Once it reads, it gets all replies.
   other.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("end")));
   for (int i = 0; i < 1000; ++i) ASSERT_EQ(slow.receive(8 + value.size()), text(value)) << i;
   EXPECT_EQ(other.receive(1), std::string(1, '\0'));
 }
 
-TEST_F(HostileClientsTest, AClientThatDiesWhileItWaitsIsForgotten) {
+TEST_F(HostileClientsTest, ClientThatDiesWhileItWaitsIsForgotten) {
   {
     Client leaving = greeted_client();
     leaving.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("k")));
@@ -186,8 +186,8 @@ TEST_F(HostileClientsTest, AClientThatDiesWhileItWaitsIsForgotten) {
   EXPECT_TRUE(staying.round_trip());
 }
 
-// A value in a queue wakes one client; one that is dead is not it.
-TEST_F(HostileClientsTest, ADeadClientTakesNothingFromAQueue) {
+// A pushed value wakes one client, which must be alive.
+TEST_F(HostileClientsTest, DeadClientTakesNothingFromAQueue) {
   const auto wait = frame(RequestCode::kWait, bytes_of(kOneKey) + text("q"));
   auto dying = std::make_unique<Client>(greeted_client());
   dying->send(wait);
@@ -201,7 +201,7 @@ TEST_F(HostileClientsTest, ADeadClientTakesNothingFromAQueue) {
   EXPECT_EQ(waiting.receive(1), std::string(1, '\0'));
 }
 
-TEST_F(HostileClientsTest, AConnectionTooManyIsClosedAtOnceAndTheOthersStay) {
+TEST_F(HostileClientsTest, ConnectionBeyondTheLimitIsClosedAndTheOthersStay) {
   stop();
   start({.limits = {.connections_max = 3}});
   std::vector<Client> clients;
@@ -217,7 +217,7 @@ TEST_F(HostileClientsTest, AConnectionTooManyIsClosedAtOnceAndTheOthersStay) {
   EXPECT_TRUE(greeted_client().round_trip());
 }
 
-TEST_F(HostileClientsTest, AFullStoreRefusesWhoAddsAndServesTheRest) {
+TEST_F(HostileClientsTest, FullStoreRefusesAdditionsAndServesReads) {
   stop();
   start({.limits = {.memory_bytes_max = 1 * kMiB}});
   const std::string value(100 * kKiB, 'x');
@@ -240,7 +240,7 @@ TEST_F(HostileClientsTest, AFullStoreRefusesWhoAddsAndServesTheRest) {
   EXPECT_TRUE(reader.round_trip()) << "there is room again";
 }
 
-TEST_F(HostileClientsTest, EachThingThatIsKeptCountsAgainstTheMemory) {
+TEST_F(HostileClientsTest, EveryStoredItemCountsAgainstTheMemory) {
   const std::string large(8 * kKiB, 'x');
   const std::map<std::string, std::function<std::string(int)>> growths = {
       {"set",
@@ -303,8 +303,8 @@ TEST_F(HostileClientsTest, WaitsCountAgainstTheMemory) {
   EXPECT_TRUE(comes_to([&] { return table().bytes() == 0; }));
 }
 
-// Each sends most of a large value and no more.
-TEST_F(HostileClientsTest, RequestsThatHaveComeInPartCountAgainstTheMemory) {
+// Each client sends all of a large value but its last byte.
+TEST_F(HostileClientsTest, IncompleteRequestsCountAgainstTheMemory) {
   stop();
   start({.limits = {.memory_bytes_max = 8 * kMiB}});
   const std::string part = frame(RequestCode::kSet, text("k") + text(std::string(kMiB, 'x')));
@@ -323,8 +323,7 @@ TEST_F(HostileClientsTest, RequestsThatHaveComeInPartCountAgainstTheMemory) {
   EXPECT_LE(bytes(), 16 * kKiB);
 }
 
-// Each asks for more than it reads.
-TEST_F(HostileClientsTest, AnswersThatAreNotReadCountAgainstTheMemory) {
+TEST_F(HostileClientsTest, UnreadAnswersCountAgainstTheMemory) {
   stop();
   start({.limits = {.unread_bytes_max = 4 * kMiB, .memory_bytes_max = 16 * kMiB}});
   Client good = greeted_client();
@@ -343,7 +342,7 @@ TEST_F(HostileClientsTest, AnswersThatAreNotReadCountAgainstTheMemory) {
   EXPECT_THAT(last_reason(), HasSubstr("the store is full"));
 }
 
-// Keys without a byte cost eight on the wire, and more than that while their request is looked at.
+// An empty key costs eight bytes on the wire, and more while its request is parsed.
 TEST_F(HostileClientsTest, ListsOfManyKeysCountAgainstTheMemory) {
   stop();
   start({.limits = {.memory_bytes_max = 16 * kMiB}});
@@ -355,7 +354,7 @@ TEST_F(HostileClientsTest, ListsOfManyKeysCountAgainstTheMemory) {
     clients.back().send(frame(RequestCode::kCheck, keys));
     EXPECT_EQ(clients.back().receive(1), std::string(1, kNotAllThere));
     EXPECT_TRUE(comes_to([&] { return server_->status().bytes <= 64 * kKiB; }))
-        << "what a list has taken is given back";
+        << "the memory of the list is freed";
   }
   for (int i = 0; i < 20; ++i) {
     clients.push_back(greeted_client());
@@ -387,18 +386,18 @@ TEST_F(HostileClientsTest, BuffersAndKeysCountTogether) {
   EXPECT_GE(bytes(), 6 * kMiB) << "it was refused when there was no room";
 }
 
-TEST_F(HostileClientsTest, AFullStoreLetsWaitForWhatIsThere) {
+TEST_F(HostileClientsTest, FullStoreLetsClientsWaitForExistingKeys) {
   stop();
   start({.limits = {.memory_bytes_max = 64 * kKiB}});
   Client reader = greeted_client(), writer = greeted_client();
   ASSERT_TRUE(reader.round_trip());
   writer.send(frame(RequestCode::kSet, text("k") + text("value")));
-  // Until there is no room even for a key without a value.
+  // Fills the store until not even a key without a value fits.
   for (int i = 0; i < 10'000 && writer.round_trip(); ++i) {
     writer.send(frame(RequestCode::kSet, text(std::to_string(i)) + text("")));
   }
   EXPECT_THAT(last_reason(), HasSubstr("set, and the store is full"));
-  // As torch's clients get a value.
+  // As torch's clients do in get().
   std::string many = bytes_of<std::uint64_t>(101) + text("k");
   for (int i = 0; i < 100; ++i) many += text(std::to_string(i));
   reader.send(frame(RequestCode::kWait, many));
@@ -409,15 +408,15 @@ TEST_F(HostileClientsTest, AFullStoreLetsWaitForWhatIsThere) {
   EXPECT_TRUE(reader.is_closed_by_peer());
 }
 
-// What takes long is done a piece at a time, and others get their turns between.
-TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotHoldUpOthers) {
+// Requests are served in turns.
+TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotDelayOthers) {
   constexpr std::size_t kRequests = 500;
   std::string requests;
   for (std::size_t i = 0; i < kRequests; ++i) {
     requests +=
         frame(RequestCode::kStatus) + frame(RequestCode::kSet, text(std::to_string(i)) + text(""));
   }
-  // On the server's thread, looks at what has been done whenever it gets a turn.
+  // Counts, on the server's thread, how often another handler gets a turn.
   std::set<std::size_t> seen;
   const std::function<void()> look = [&] {
     seen.insert(table().key_count());
@@ -431,7 +430,7 @@ TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotHoldUpOthers) {
   EXPECT_GT(seen.size(), kRequests / 2);
 }
 
-TEST_F(HostileClientsTest, AMillionKeysAreKeptOrRefusedAsTheMemoryAllows) {
+TEST_F(HostileClientsTest, MillionKeysAreStoredOrRefusedAsTheMemoryAllows) {
   constexpr int kBatches = 100, kBatch = 10'000;
   const auto batch = [](int number) {
     std::string entries = bytes_of<std::uint64_t>(kBatch);
@@ -456,7 +455,7 @@ TEST_F(HostileClientsTest, AMillionKeysAreKeptOrRefusedAsTheMemoryAllows) {
   EXPECT_TRUE(other.round_trip());
 }
 
-// What a process of the user `uid` gets: 0 where it is served, 1 where its connection is closed.
+// The outcome for a client that runs as `uid`: 0 if it is served, 1 if its connection is closed.
 int outcome_for(uid_t uid, std::uint16_t port) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -470,23 +469,23 @@ int outcome_for(uid_t uid, std::uint16_t port) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_F(HostileClientsTest, AnotherUserIsRefusedWhereAskedFor) {
+TEST_F(HostileClientsTest, AnotherUserIsRefusedIfSameUserIsSet) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   constexpr uid_t kNobody = 65534;
   EXPECT_EQ(outcome_for(kNobody, port_), 0);
   stop();
   start({.same_user = true});
   EXPECT_EQ(outcome_for(kNobody, port_), 1);
-  EXPECT_THAT(last_reason(), HasSubstr("it belongs to the user with the id 65534"));
+  EXPECT_THAT(last_reason(), HasSubstr("it belongs to uid 65534"));
   EXPECT_EQ(outcome_for(0, port_), 0);
   EXPECT_TRUE(greeted_client().round_trip());
 }
 
-// It has gone before anybody could look whose it was: a socket without a holder has no user.
-TEST_F(HostileClientsTest, WhoHasGoneAlreadyIsNobodyKnown) {
+// A socket that no process holds has no user: the client left before the server looked.
+TEST_F(HostileClientsTest, ClientThatHasLeftIsRefusedIfSameUserIsSet) {
   stop();
   start({.same_user = true});
-  // The server's thread is held up while the client comes and goes.
+  // Blocks the server's thread while the client connects and leaves.
   std::promise<void> go_on;
   boost::asio::post(io_, [held = go_on.get_future().share()] { held.wait(); });
   {
@@ -495,7 +494,7 @@ TEST_F(HostileClientsTest, WhoHasGoneAlreadyIsNobodyKnown) {
   }
   go_on.set_value();
   EXPECT_TRUE(comes_to([&] { return !server_->status().closed.empty(); }));
-  EXPECT_THAT(last_reason(), HasSubstr("not a process of this machine that still runs"));
+  EXPECT_THAT(last_reason(), HasSubstr("not a running process of this machine"));
   EXPECT_EQ(see([&] { return table().key_count(); }), 0u);
 }
 

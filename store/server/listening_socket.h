@@ -1,4 +1,4 @@
-// The socket at which a store listens: bound here, or taken over from whoever has bound it.
+// Makes the socket at which a store listens: binds one, or takes over a descriptor.
 #pragma once
 
 #include <boost/asio/io_context.hpp>
@@ -9,8 +9,8 @@
 
 namespace distrun {
 
-// Of the options it reads host, port and listen_fd.  Fails as StoreServer::listen() does; then
-// listen_fd is still the caller's.
+// Reads the options host, port and listen_fd.  Fails as StoreServer::listen() does; on failure the
+// caller still owns listen_fd.
 Result<boost::asio::ip::tcp::acceptor> listening_socket(boost::asio::io_context& io,
                                                         const StoreServer::Options& options);
 

@@ -1,10 +1,10 @@
-// RequestTurn says when a client has been served long enough, and the others get a turn: the event
-// loop is shared, in a launcher also with its signals and workers.
+// RequestTurn says when a client's turn is over, so that others are served: clients share the event
+// loop, in a launcher also with its signals and workers.
 //
 //     RequestTurn turn;
 //     while (!turn.is_over() && …) turn.spend_on(request);
 //
-// A turn is about a thousand requests with the keys they name, or one that looks at everything.
+// A turn is about a thousand requests and keys, or one request that looks at everything.
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@ namespace {
 using boost::asio::ip::tcp;
 using boost::system::error_code;
 
-// When descriptors or memory run out.
+// If descriptors or memory run out.
 constexpr auto kAcceptPause = std::chrono::milliseconds(100);
 
 }  // namespace
@@ -23,17 +23,17 @@ StoreAcceptor::StoreAcceptor(tcp::acceptor socket, OnClient on_client)
 void StoreAcceptor::accept() {
   socket_.async_accept(
       [self = shared_from_this(), attempt = attempt_](error_code error, tcp::socket client) {
-        // A client of the attempt before is not let in, and the new one has an accept() of its
-        // own.
+        // A client of the last attempt is dropped; start_over() has called accept() for the new
+        // one.
         if (!self->is_current(attempt)) return;
-        // Descriptors or memory have run out, or it does not listen any more.
+        // Out of descriptors or memory, or the socket does not listen any more.
         if (error && error != boost::asio::error::connection_aborted) return self->accept_later();
         if (!error) self->on_client_(std::move(client));
         self->accept();
       });
 }
 
-// The client stays in the backlog; at once again would be a busy loop.
+// The client stays in the kernel's queue; to accept at once would be a busy loop.
 void StoreAcceptor::accept_later() {
   pause_.expires_after(kAcceptPause);
   pause_.async_wait([self = shared_from_this(), attempt = attempt_](error_code canceled) {
@@ -46,7 +46,7 @@ void StoreAcceptor::start_over() {
   pause_.cancel();
   error_code ignored;
   socket_.cancel(ignored);
-  // Those in the backlog have connected in the attempt before, and may have sent requests.
+  // Clients in the queue connected in the last attempt, and may have sent requests.
   error_code error;
   socket_.non_blocking(true, error);
   while (!error || error == boost::asio::error::connection_aborted) {

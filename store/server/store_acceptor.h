@@ -1,11 +1,11 @@
-// StoreAcceptor accepts clients, one after the other, and hands over their sockets.
+// StoreAcceptor accepts clients one by one and hands over their sockets.
 //
 //     const auto hand_over = [&](tcp::socket client) { … };
 //     auto acceptor = std::make_shared<StoreAcceptor>(std::move(socket), hand_over);
 //     acceptor->start();
 //
-// When descriptors or memory run out, it pauses: the clients wait in the kernel's queue.
-// Threads: that of the socket's event loop.  Handlers that the loop still holds keep it alive.
+// It pauses when descriptors or memory run out: clients then wait in the kernel's queue.
+// Threads: that of the socket's event loop.  Pending handlers keep the object alive.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class StoreAcceptor : public std::enable_shared_from_this<StoreAcceptor> {
 
   void start() { accept(); }
 
-  // Drops the clients that are in the kernel's queue, and goes on with those that come then.
+  // Drops the clients in the kernel's queue and accepts those that connect later.
   void start_over();
 
-  // `on_client` is not called any more.
+  // After this, `on_client` is not called any more.
   void close();
 
   boost::asio::ip::tcp::endpoint endpoint() const { return socket_.local_endpoint(); }

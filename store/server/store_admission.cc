@@ -36,11 +36,11 @@ Result<void> StoreAdmission::check_user(const tcp::socket& socket, const tcp::en
   const auto found = local_sockets_->find(remote, own);
   if (!found) return found.error();
   if (!*found) {
-    return Error{ErrorKind::kProtocol, "it is not a process of this machine that still runs"};
+    return Error{ErrorKind::kProtocol, "it is not a running process of this machine"};
   }
   const uid_t uid = (*found)->uid;
   if (uid == ::geteuid() || uid == 0) return {};
-  return Error{ErrorKind::kProtocol, fmt::format("it belongs to the user with the id {}", uid)};
+  return Error{ErrorKind::kProtocol, fmt::format("it belongs to uid {}", uid)};
 }
 
 }  // namespace distrun

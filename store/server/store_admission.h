@@ -1,4 +1,4 @@
-// StoreAdmission decides which clients a store lets in.
+// StoreAdmission decides which clients may connect to a store.
 //
 //     auto admission = StoreAdmission::open(options);
 //     if (!admission) return admission.error();
@@ -18,12 +18,12 @@ namespace distrun {
 
 class StoreAdmission {
  public:
-  // Of the options it reads limits.connections_max and same_user.  Fails with kSystem if the
-  // kernel does not tell whose a socket is.
+  // Reads the options limits.connections_max and same_user.  Fails with kSystem if the kernel
+  // cannot report a socket's owner.
   static Result<StoreAdmission> open(const StoreServer::Options& options);
 
-  // Of a client that has just connected, beside `connections` others.  The error is the reason
-  // why it is refused.
+  // Checks a client that just connected; `connections` others are open.  The error is the reason
+  // for the refusal.
   Result<void> check(const boost::asio::ip::tcp::socket& socket,
                      const boost::asio::ip::tcp::endpoint& remote, std::size_t connections);
 
@@ -33,7 +33,7 @@ class StoreAdmission {
                           const boost::asio::ip::tcp::endpoint& remote);
 
   std::size_t connections_max_;
-  std::optional<LocalSockets> local_sockets_;  // Where `same_user` is asked for.
+  std::optional<LocalSockets> local_sockets_;  // Set if `same_user` is.
 };
 
 }  // namespace distrun

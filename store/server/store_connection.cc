@@ -9,7 +9,7 @@ namespace distrun {
 
 namespace {
 
-// Empties a buffer's front; what a large request or reply took is given back.
+// Removes the front of a buffer.  Frees the memory of a large request or reply.
 void drop_front(std::string& buffer, std::size_t size) {
   if (size > 0) buffer.erase(0, size);
   if (buffer.empty() && buffer.capacity() > kFreeBufferBytes) buffer.shrink_to_fit();
@@ -31,7 +31,7 @@ bool StoreConnection::send_replies() {
       return false;
     }
   }
-  // Moved to the front rarely: a slow reader takes a large answer in many small pieces.
+  // Rarely moves the rest to the front: a slow reader takes a large reply in many small pieces.
   if (sent >= replies.size() / 2) drop_front(replies, std::exchange(sent, 0));
   return true;
 }

@@ -1,7 +1,5 @@
-// StoreConnection is one client of a server: its socket, what has come from it and is not
-// understood yet, and what it is still to be sent.
-//
-// It decides nothing: StoreConnections does, which has all of them.
+// StoreConnection is one client of a server: its socket, the bytes that it sent and that are not
+// parsed yet, and the replies that it has not taken.  StoreConnections makes all decisions.
 #pragma once
 
 #include <array>
@@ -21,7 +19,7 @@
 
 namespace distrun {
 
-// What a connection's buffers may take, however full the store is.
+// The buffers of a connection may take this much, however full the store is.
 inline constexpr std::size_t kFreeBufferBytes = 4096;
 
 struct StoreConnection {
@@ -31,30 +29,30 @@ struct StoreConnection {
                   PeerId id, const StoreLimits& limits)
       : socket(std::move(accepted)), remote(std::move(from)), peer(id), parser(limits) {}
 
-  // What its buffers take in memory.
+  // The memory of its buffers.
   std::size_t bytes() const { return unread.capacity() + replies.capacity() + parser.bytes(); }
 
   std::size_t unsent() const { return replies.size() - sent; }
 
-  // The first bytes of `unread` have been understood.
+  // Removes parsed bytes from the front of `unread`.
   void drop_unread(std::size_t size);
 
-  // Sends what the socket takes at once.  False if the connection has failed.
+  // Sends as much as the socket accepts without blocking.  False if the connection has failed.
   bool send_replies();
 
   boost::asio::ip::tcp::socket socket;
   const boost::asio::ip::tcp::endpoint remote;
   const PeerId peer;
   StoreRequestParser parser;
-  std::array<char, 512> first;  // What has just been received: nearly always all of it.
-  std::string unread;           // Received, not yet understood.
-  std::string replies;          // To be sent, but for …
-  std::size_t sent = 0;         // … so many bytes, which have been.
-  std::size_t accounted = 0;    // What of bytes() is in the server's account.
+  std::array<char, 512> first;  // Receive buffer, large enough for nearly all requests.
+  std::string unread;           // Received, not yet parsed.
+  std::string replies;          // To be sent …
+  std::size_t sent = 0;         // … except these first bytes, which have been.
+  std::size_t accounted = 0;    // The part of bytes() that the server has counted.
 
-  bool flushing = false;  // Waits for the socket to take more of `replies`.
-  bool paused = false;    // There are too many of them: no request is looked at.
-  bool yielding = false;  // It has had its turn: its other requests wait for the next.
+  bool flushing = false;  // Waits until the socket accepts more of `replies`.
+  bool paused = false;    // Too many replies are unread: requests are not parsed.
+  bool yielding = false;  // Its turn is over: its other requests wait.
   bool touched = false;   // Got replies in this turn.
 
   const Clock::time_point since = Clock::now();

@@ -1,16 +1,16 @@
-// StoreConnections serves the clients of a server: reads what they send, applies it to the table,
-// and writes the replies.
+// StoreConnections serves the clients of a server: it reads requests, applies them to the table and
+// writes the replies.
 //
 //     auto connections = std::make_shared<StoreConnections>(executor, own_endpoint, settings);
 //     connections->add(std::move(socket), remote);
 //
 //     read ─▶ StoreRequestParser ─▶ StoreTable ─▶ replies of one or more clients ─▶ write
 //
-// A reply is sent straight away; the socket is waited for only with what it does not take.  A
-// client that does not read its replies is not served further until it does, and one that asks for
-// much yields to the others after a while (request_turn.h).
+// Replies are sent immediately; the server waits for a socket only with bytes that the socket does
+// not accept.  A client that does not read its replies is not served until it does, and one that
+// asks for much yields to the others (request_turn.h).
 //
-// Threads: that of the event loop.  Handlers that the loop still holds keep it alive.
+// Threads: that of the event loop.  Pending handlers keep the object alive.
 #pragma once
 
 #include <array>
@@ -44,19 +44,19 @@ class StoreConnections final : public ReplySink,
     StoreServerInternals::TakeNode take_node;
   };
 
-  // `own` is where the server listens.
+  // `own` is the address where the server listens.
   StoreConnections(boost::asio::any_io_executor executor, boost::asio::ip::tcp::endpoint own,
                    Settings settings);
 
-  // A client that has been admitted.  Requires that its socket does not block.
+  // Adds an admitted client.  Requires a non-blocking socket.
   void add(boost::asio::ip::tcp::socket socket, const boost::asio::ip::tcp::endpoint& remote);
 
-  // Of a client that has not been.
+  // Reports a client that was not admitted.
   void note_refused(const boost::asio::ip::tcp::endpoint& remote, const Error& reason) {
     events_.note_refused(remote, reason);
   }
 
-  // Closes all, and forgets what they have stored.
+  // Closes all connections and empties the table.
   void start_over();
 
   std::size_t count() const { return connections_.size(); }
@@ -96,10 +96,9 @@ class StoreConnections final : public ReplySink,
   boost::unordered_flat_map<PeerId, ConnectionPtr> connections_;
   std::vector<ConnectionPtr> touched_;  // Got replies in this turn.
   PeerId last_peer_ = 0;
-  std::size_t buffered_ = 0;  // By all connections.
+  std::size_t buffered_ = 0;  // Memory of all connections' buffers.
   const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-  // For what does not fit into a connection's own small one: of one at a time, before others get a
-  // turn.
+  // For input larger than a connection's `first`.  Used by one connection at a time.
   std::array<char, 65'536> buffer_;
 };
 

@@ -1,4 +1,4 @@
-// StoreEvents remembers the last few clients that were refused or gave up waiting, for the status.
+// StoreEvents remembers the last clients that were refused or gave up waiting, for the status.
 #pragma once
 
 #include <chrono>
@@ -20,14 +20,14 @@ class StoreEvents {
   using Clock = std::chrono::steady_clock;
   using OnRefused = std::function<void(const std::string& address, const Error& reason)>;
 
-  // `on_refused`, which may be empty, is called for each refusal.
+  // `on_refused` is called for each refusal; it may be empty.
   explicit StoreEvents(OnRefused on_refused) : on_refused_(std::move(on_refused)) {}
 
   void note_refused(const boost::asio::ip::tcp::endpoint& remote, const Error& reason);
   void note_gave_up(const boost::asio::ip::tcp::endpoint& remote, Clock::time_point wait_since,
                     StoreWait wait);
 
-  // Forgets all but the number of refusals.
+  // Forgets everything except the number of refusals.
   void start_over();
 
   // Fills in `refused`, `gave_up` and `closed`.
@@ -47,8 +47,8 @@ class StoreEvents {
   };
 
   const OnRefused on_refused_;
-  std::deque<GaveUp> gave_up_;  // Latest first.
-  std::deque<Closed> closed_;   // Likewise.
+  std::deque<GaveUp> gave_up_;  // Latest first, as in closed_.
+  std::deque<Closed> closed_;
   std::uint64_t refused_ = 0;
 };
 

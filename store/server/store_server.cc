@@ -22,7 +22,7 @@ struct StoreServer::Impl {
         acceptor(std::make_shared<StoreAcceptor>(
             std::move(socket), [this](tcp::socket client) { welcome(std::move(client)); })) {}
 
-  // Handlers that the event loop still holds find everything closed.
+  // Pending handlers of the event loop find everything closed.
   ~Impl() {
     acceptor->close();
     connections->start_over();
@@ -32,7 +32,7 @@ struct StoreServer::Impl {
     boost::system::error_code error;
     const tcp::endpoint remote = client.remote_endpoint(error);
     if (!error) client.non_blocking(true, error);
-    if (error) return;  // It has gone again.
+    if (error) return;  // The client has left.
     const auto admitted = admission.check(client, remote, connections->count());
     if (!admitted) return connections->note_refused(remote, admitted.error());
     connections->add(std::move(client), remote);

@@ -1,5 +1,5 @@
-// StoreServerInternals is what only distrun itself does with a StoreServer: the nodes of a run talk
-// on the port of the workers' store, and tests look at the table.
+// StoreServerInternals is the part of StoreServer that only distrun uses: the nodes of a run talk
+// on the store's port, and tests look at the table.
 #pragma once
 
 #include <functional>
@@ -16,12 +16,12 @@
 namespace distrun {
 
 struct StoreServerInternals {
-  // Is given the connections that begin with kNodeGreeting (protocol/request.h), with what has
-  // come behind that byte.  They are the store's no more: start_over() and the end of the server
-  // leave them.
+  // Takes each connection that starts with kNodeGreeting (protocol/request.h), with the bytes
+  // received after it.  The store forgets these connections: neither start_over() nor the
+  // destructor closes them.
   using TakeNode = std::function<void(boost::asio::ip::tcp::socket socket, std::string received)>;
 
-  // As StoreServer::listen().  If `take_node` is empty, nodes are refused.
+  // Like StoreServer::listen().  If `take_node` is empty, nodes are refused.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io,
                                                      const StoreServer::Options& options,
                                                      TakeNode take_node);

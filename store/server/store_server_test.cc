@@ -29,7 +29,7 @@ TEST_F(StoreServerTest, AnswersInOrder) {
   EXPECT_EQ(client.receive(9 + 8), text("v") + bytes_of<std::int64_t>(3));
 }
 
-TEST_F(StoreServerTest, OneClientsSetWakesAnother) {
+TEST_F(StoreServerTest, SetWakesAnotherClient) {
   Client waiting = greeted_client(), setting = greeted_client();
   waiting.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("k")));
   ASSERT_TRUE(comes_to([&] { return table().waiting_count() == 1; }));
@@ -48,7 +48,7 @@ TEST_F(StoreServerTest, LargeValuesTravelBothWays) {
   EXPECT_LT(see([&] { return server_->status().bytes; }), 64 * kKiB) << "no buffer stays large";
 }
 
-TEST_F(StoreServerTest, ItsEndEndsAWaitWithoutAnAnswer) {
+TEST_F(StoreServerTest, WaitEndsWithoutAnswerWhenTheServerEnds) {
   Client client = greeted_client();
   ASSERT_TRUE(client.round_trip());
   client.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("never")));
@@ -56,7 +56,7 @@ TEST_F(StoreServerTest, ItsEndEndsAWaitWithoutAnAnswer) {
   EXPECT_TRUE(client.is_closed_by_peer());
 }
 
-TEST_F(StoreServerTest, HandlersThatOutliveItAreHarmless) {
+TEST_F(StoreServerTest, HandlersMayOutliveTheServer) {
   stop();
   asio::io_context io;
   auto server = StoreServer::listen(io, {}).value();
@@ -64,11 +64,11 @@ TEST_F(StoreServerTest, HandlersThatOutliveItAreHarmless) {
   client.send(greeting() + frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("k")));
   while (server->status().waiting == 0) io.run_one_for(std::chrono::seconds(10));
   server.reset();
-  io.poll();  // The sanitizer sees a handler that looks at what has gone.
+  io.poll();  // The sanitizer reports a use after free.
   EXPECT_TRUE(client.is_closed_by_peer());
 }
 
-TEST_F(StoreServerTest, APortInUseIsNamed) {
+TEST_F(StoreServerTest, NamesTheHolderOfAPortInUse) {
   asio::io_context io;
   const auto second = StoreServer::listen(io, {.port = port_});
   ASSERT_TRUE(second.has_error());
@@ -78,14 +78,14 @@ TEST_F(StoreServerTest, APortInUseIsNamed) {
                                         std::to_string(::getpid()) + ")");
 }
 
-TEST_F(StoreServerTest, AHostMustBeAnAddress) {
+TEST_F(StoreServerTest, RefusesAHostName) {
   asio::io_context io;
   const auto server = StoreServer::listen(io, {.host = "localhost"});
   ASSERT_TRUE(server.has_error());
   EXPECT_EQ(server.error().kind, ErrorKind::kInvalidArgument);
 }
 
-TEST_F(StoreServerTest, ListensOnIpv6AndOnBoth) {
+TEST_F(StoreServerTest, ListensOnIpv6AndOnBothFamilies) {
   stop();
   start({.host = "::1"});
   EXPECT_EQ(server_->address(), "[::1]:" + std::to_string(port_));
@@ -96,7 +96,7 @@ TEST_F(StoreServerTest, ListensOnIpv6AndOnBoth) {
   EXPECT_TRUE(greeted_client("127.0.0.1").round_trip());
 }
 
-TEST_F(StoreServerTest, TakesOverADescriptorThatListens) {
+TEST_F(StoreServerTest, TakesOverAListeningDescriptor) {
   stop();
   asio::io_context io;
   asio::ip::tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
@@ -119,11 +119,11 @@ TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
   }
 }
 
-TEST_F(StoreServerTest, ANewAttemptHasATableAndClientsOfItsOwn) {
+TEST_F(StoreServerTest, NewAttemptStartsWithoutKeysAndClients) {
   Client old = greeted_client();
   old.send(frame(RequestCode::kSet, text("k") + text("old")));
   ASSERT_TRUE(old.round_trip());
-  // One that has connected and written, and is not accepted before the attempt ends.
+  // This client connects and writes, but is not accepted before the attempt ends.
   std::unique_ptr<Client> late;
   see([&] {
     late = std::make_unique<Client>(greeted_client());
@@ -140,10 +140,10 @@ TEST_F(StoreServerTest, ANewAttemptHasATableAndClientsOfItsOwn) {
   client.send(frame(RequestCode::kSet, text("k") + text("new")));
   ASSERT_TRUE(client.round_trip());
   EXPECT_EQ(see([&] { return table().key_count(); }), 1u);
-  EXPECT_TRUE(greeted_client().round_trip()) << "it goes on accepting";
+  EXPECT_TRUE(greeted_client().round_trip()) << "the server still accepts";
 }
 
-TEST_F(StoreServerTest, TellsWhoWaitsForWhat) {
+TEST_F(StoreServerTest, ReportsWhichClientWaitsForWhichKeys) {
   Client idle = greeted_client(), waiting = greeted_client(), in_barrier = greeted_client();
   ASSERT_TRUE(idle.round_trip());
   waiting.send(frame(RequestCode::kSet, text("there") + text("")) +
@@ -172,7 +172,7 @@ TEST_F(StoreServerTest, TellsWhoWaitsForWhat) {
   EXPECT_FALSE(status.peers[2].wait);
 }
 
-TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
+TEST_F(StoreServerTest, RemembersRefusedClientsAndThoseThatGaveUp) {
   stop();
   std::vector<std::string> told;
   start({.on_refused = [&](const std::string& address, const Error& reason) {
@@ -182,7 +182,7 @@ TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
   waiting.send(frame(RequestCode::kWait, bytes_of<std::uint64_t>(1) + text("never")) +
                frame(RequestCode::kCancelWait));
   ASSERT_EQ(waiting.receive(1), "\1");
-  waiting.send(frame(RequestCode::kCancelWait));  // It does not wait any more.
+  waiting.send(frame(RequestCode::kCancelWait));  // Without a wait.
   ASSERT_EQ(waiting.receive(1), "\1");
   for (int i = 0; i < 20; ++i) {
     Client bad = greeted_client();
@@ -214,8 +214,7 @@ TEST_F(StoreServerTest, RemembersWhoGaveUpAndWhoWasRefused) {
   EXPECT_EQ(told.back(), hostile.address() + " no request has the code 126");
 }
 
-// The nodes of a run talk on the store's port.
-TEST_F(StoreServerTest, GivesAwayTheConnectionsOfNodes) {
+TEST_F(StoreServerTest, HandsOverTheConnectionsOfNodes) {
   stop();
   std::vector<std::pair<boost::asio::ip::tcp::socket, std::string>> given;
   start({}, [&](boost::asio::ip::tcp::socket socket, std::string received) {
@@ -228,7 +227,7 @@ TEST_F(StoreServerTest, GivesAwayTheConnectionsOfNodes) {
   see([&] {
     server_->start_over();
     EXPECT_EQ(server_->connection_count(), 0u);
-    // All of it, the part that the server had not read yet too.
+    // All of it, including bytes that the server had not read.
     auto& [socket, received] = given[0];
     socket.non_blocking(false);
     std::string rest(much.size() - received.size(), '\0');
@@ -239,14 +238,14 @@ TEST_F(StoreServerTest, GivesAwayTheConnectionsOfNodes) {
     return true;
   });
   EXPECT_EQ(node.receive(7), "welcome");
-  // Behind another request the byte is none.
+  // After another request the byte is an unknown request.
   Client client = greeted_client();
   client.send(std::string(1, static_cast<char>(kNodeGreeting)));
   EXPECT_TRUE(client.is_closed_by_peer());
   EXPECT_TRUE(given.empty());
 }
 
-TEST_F(StoreServerTest, RefusesNodesWhereNoneAreExpected) {
+TEST_F(StoreServerTest, RefusesNodesIfNoneAreExpected) {
   Client node(port_);
   node.send(std::string(1, static_cast<char>(kNodeGreeting)));
   EXPECT_TRUE(node.is_closed_by_peer());

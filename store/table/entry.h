@@ -1,12 +1,12 @@
-// StoreEntry is one key and its value, in one block of memory: a store holds many
-// small ones, and two std::strings would cost more than what is in them.
+// StoreEntry is a key and its value in one block of memory.  A store holds many small
+// ones: two std::strings would take more memory than their contents.
 //
 //     StoreEntry entry("key", "value");
 //     entry.set_value("a longer value");
 //
-//     ┌ u32 key size │ u32 value size │ u32 room for it │ key │ value │ … ┐
+//     ┌ u32 key size │ u32 value size │ u32 value room │ key │ value │ … ┐
 //
-// Requires sizes below 4 GiB: StoreLimits sees to that.
+// Requires sizes below 4 GiB, which StoreLimits ensures.
 #pragma once
 
 #include <cstdint>
@@ -36,12 +36,12 @@ class StoreEntry {
     return {value_begin(sizes), sizes.value};
   }
 
-  // Both are const because a set hands out its elements so: what it is ordered by stays.
-  // `value` and `more` must not be views of this entry.
+  // set_value() and append() are const because a set hands out const elements; the key never
+  // changes.  Their arguments must not be views of this entry.
   void set_value(std::string_view value) const {
     Sizes sizes = this->sizes();
     sizes.value = narrow(value.size());
-    // Room is kept, unless it is several times of what is needed.
+    // Keeps the room, unless it is several times what is needed.
     if (sizes.value > sizes.room || sizes.room / 4 > sizes.value + kRoomKept) {
       make_room(sizes, sizes.value);
     }
@@ -58,14 +58,14 @@ class StoreEntry {
     std::memcpy(block_.get(), &sizes, sizeof(sizes));
   }
 
-  // By how much append() makes it take more memory.
+  // How much more memory append() would take.
   std::size_t growth_by(std::string_view more) const {
     const Sizes sizes = this->sizes();
     const std::size_t size = sizes.value + more.size();
     return size > sizes.room ? room_for(size) - sizes.room : 0;
   }
 
-  // What it takes in memory, about, with its place in a table.
+  // Memory in use, roughly, with its place in a table.
   std::size_t bytes() const {
     constexpr std::size_t kPlace = 40;
     const Sizes sizes = this->sizes();
@@ -81,7 +81,7 @@ class StoreEntry {
   };
   static constexpr std::uint32_t kRoomKept = 1024;
 
-  // Of a value that grows: it may do so again.
+  // A value that grows is likely to grow again.
   static std::size_t room_for(std::size_t size) { return size + size / 2; }
 
   static std::uint32_t narrow(std::size_t size) { return static_cast<std::uint32_t>(size); }
@@ -97,7 +97,7 @@ class StoreEntry {
   void allocate(const Sizes& sizes, std::size_t room) const {
     void* block = std::realloc(block_.get(), sizeof(sizes) + sizes.key + room);
     if (block == nullptr) throw std::bad_alloc();
-    static_cast<void>(block_.release());  // realloc has freed it, or it is the same.
+    static_cast<void>(block_.release());  // realloc has freed or reused it.
     block_.reset(static_cast<char*>(block));
   }
 
@@ -109,7 +109,7 @@ class StoreEntry {
   mutable std::unique_ptr<char, Free> block_;
 };
 
-// To find an entry by its key.
+// To look up an entry by its key.
 struct StoreEntryHash {
   using is_transparent = void;
   std::size_t operator()(std::string_view key) const { return std::hash<std::string_view>{}(key); }

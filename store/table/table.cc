@@ -14,11 +14,10 @@ namespace distrun {
 
 namespace {
 
-// In a message.
+// A key in an error message.
 std::string shown(std::string_view key) { return printable(key, 100); }
 
-// As std::stoll reads it, which LibTorch's server uses: blanks and a sign in front, anything
-// behind.
+// Reads like std::stoll, which LibTorch's server uses: skips blanks and a sign, ignores the rest.
 std::optional<std::int64_t> leading_number(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size()));
   if (text.starts_with('+') && !text.substr(1).starts_with('-')) text.remove_prefix(1);
@@ -28,12 +27,12 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
   return number;
 }
 
-// What things take in memory beside their bytes, about.
+// Memory of an item in addition to its bytes, roughly.
 constexpr std::size_t kQueueCost = 850;       // An empty deque takes most of it.
 constexpr std::size_t kQueuedValueCost = 64;  // A string in it.
 constexpr std::size_t kWaitCost = 240;        // One peer waits for one key.
 
-// A table that has become nearly empty gives back what it took when it was full.
+// Frees the memory of a table that has become nearly empty.
 template <class Table>
 void shrink(Table& table) {
   constexpr std::size_t kKeptPlaces = 4096;
@@ -41,14 +40,14 @@ void shrink(Table& table) {
   if (places > kKeptPlaces && table.size() < places / 16) table.rehash(table.size() * 2);
 }
 
-// At most so much longer does a request make the table.  What a wait takes depends on the keys
-// that are there.
+// An upper bound for the memory that a request adds to the table.  wait() computes its own, which
+// depends on the keys that exist.
 std::size_t growth_by(const StoreRequest& request) {
   switch (request.code) {
     case RequestCode::kSet:
     case RequestCode::kCompareSet:
     case RequestCode::kAdd:
-    case RequestCode::kAppend:  // Where there is no such key yet.
+    case RequestCode::kAppend:  // For a new key; append() checks the others.
     case RequestCode::kMultiSet:
     case RequestCode::kBarrier:
       break;
@@ -58,7 +57,7 @@ std::size_t growth_by(const StoreRequest& request) {
       return 0;
   }
   std::size_t growth = 0;
-  // A key that is waited for is kept twice.
+  // A key that peers wait for is stored twice.
   for (const auto key : request.keys) growth += kWaitCost + 2 * key.size();
   for (const auto value : request.values) growth += value.size();
   return growth;
@@ -89,7 +88,7 @@ void StoreTable::forget(PeerId peer) {
   for (const std::string& key : found->second.keys) {
     bytes_ -= kWaitCost + 2 * key.size();
     const auto waiters = waiters_.find(key);
-    if (waiters == waiters_.end()) continue;  // The key has come.
+    if (waiters == waiters_.end()) continue;  // The key exists by now.
     std::erase(waiters->second, peer);
     if (waiters->second.empty()) waiters_.erase(waiters);
   }
@@ -108,7 +107,7 @@ std::optional<StoreWait> StoreTable::wait_of(PeerId peer, std::size_t keys_max) 
     if (wait.keys.size() == std::min(keys_max, wait.keys_left)) break;
     if (++looked_at > kKeysLookedAt) break;
     const auto waiters = waiters_.find(key);
-    if (waiters == waiters_.end()) continue;  // The key has come.
+    if (waiters == waiters_.end()) continue;  // The key exists by now.
     const auto& peers = waiters->second;
     if (std::find(peers.begin(), peers.end(), peer) != peers.end()) wait.keys.push_back(key);
   }
@@ -250,7 +249,7 @@ Result<void> StoreTable::queue_push(PeerId, const StoreRequest& request, ReplySi
   return {};
 }
 
-// Answers how many values there were and, where there was one, the oldest.
+// Answers how many values the queue had and, if any, the oldest.
 Result<void> StoreTable::queue_pop(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   std::string& to = replies.replies_to(peer);
   const auto found = queues_.find(request.key());
@@ -288,7 +287,7 @@ Result<void> StoreTable::list_keys(PeerId peer, const StoreRequest& request, Rep
   return {};
 }
 
-// The peer that completes the count releases all; a late one does not wait.
+// The last peer to arrive releases all; a late one does not wait.
 Result<void> StoreTable::barrier(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   const auto count = increase(request.key(), 1);
   if (!count) return count.error();
@@ -324,7 +323,7 @@ bool StoreTable::has_room_for(std::size_t bytes) const {
 }
 
 bool StoreTable::is_there(std::string_view key) const {
-  return entries_.contains(key) || queues_.contains(key);  // An empty queue is not kept.
+  return entries_.contains(key) || queues_.contains(key);  // Empty queues are erased.
 }
 
 std::string_view StoreTable::value_of(std::string_view key) const {
@@ -343,7 +342,7 @@ void StoreTable::put(std::string_view key, std::string_view value) {
   bytes_ += found->bytes();
 }
 
-// Values that are counted are kept as decimal text, as LibTorch's clients read them.
+// Counters are stored as decimal text, as LibTorch's clients expect.
 Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by) {
   std::int64_t value = 0;
   if (const auto found = entries_.find(key); found != entries_.end()) {
@@ -362,7 +361,7 @@ Result<std::int64_t> StoreTable::increase(std::string_view key, std::int64_t by)
   return value;
 }
 
-// `key` is not among those that the peer waits for already.
+// Requires that the peer does not wait for `key` yet.
 void StoreTable::wait_for(PeerId peer, std::string_view key) {
   Wait& wait = awaited_[peer];
   ++wait.left;
@@ -371,7 +370,7 @@ void StoreTable::wait_for(PeerId peer, std::string_view key) {
   bytes_ += kWaitCost + 2 * key.size();
 }
 
-// The key has come: every peer that waits for it waits for one key less.
+// `key` exists now: each peer that waits for it waits for one key less.
 void StoreTable::wake(std::string_view key, ReplySink& replies) {
   if (waiters_.empty()) return;
   const auto found = waiters_.find(key);
@@ -382,7 +381,7 @@ void StoreTable::wake(std::string_view key, ReplySink& replies) {
   for (const PeerId peer : peers) arrived(peer, replies);
 }
 
-// A value in a queue is for one peer only: the first for which it was the last thing missing.
+// A pushed value wakes one peer: the first that waits for nothing else.
 void StoreTable::wake_first(std::string_view key, ReplySink& replies) {
   for (auto found = waiters_.find(key); found != waiters_.end(); found = waiters_.find(key)) {
     const PeerId peer = found->second.front();
@@ -392,7 +391,7 @@ void StoreTable::wake_first(std::string_view key, ReplySink& replies) {
   }
 }
 
-// `peer` waits for one key less.  Answers it where that was the last one, and says whether it was.
+// `peer` waits for one key less.  If it was the last one, answers the peer and returns true.
 bool StoreTable::arrived(PeerId peer, ReplySink& replies) {
   const auto found = awaited_.find(peer);
   if (--found->second.left > 0) return false;

@@ -1,5 +1,5 @@
-// StoreTable is what a store knows: keys and their values, queues, and the peers
-// that wait.  It says what a request means; the server says where it came from.
+// StoreTable is the content of a store: keys and values, queues, and waiting peers.  It
+// defines what each request does; the server handles connections.
 //
 //     StoreTable table;
 //     auto applied = table.apply(peer, parser.request(), replies);
@@ -7,21 +7,21 @@
 //     …
 //     table.forget(peer);                            // the connection has ended
 //
-// A request may answer the peer that made it, peers that were waiting, both or
-// none: replies go to the ReplySink, in the order in which they must leave.
+// A request may produce replies to its own peer, to waiting peers, to both or to none.
+// They go to the ReplySink in the order in which they must be sent.
 //
-// Behaviour is that of LibTorch's own server (TCPStoreLibUvBackend.cpp), also
-// where it is odd: compare_set on a missing key answers the expected value, get
-// on a missing key the empty value, a deleted key does not make a peer wait anew,
-// add takes a value that merely begins with a number.  It differs where a client
-// breaks the protocol: a wait that replaces one still open waits for its own keys
-// only, and an add that overflows is refused.  It also differs where LibTorch's server
-// counts wrongly: a push counts once for a peer that waits, and no more when that has
-// ended; a queue that holds something is there, also in a wait for several keys.
+// It behaves as LibTorch's server does (TCPStoreLibUvBackend.cpp), oddities included:
+// compare_set on a missing key answers the expected value, get on a missing key the empty
+// value; deleting a key does not make a peer wait again; add accepts a value that merely
+// starts with a number.  It differs if a client breaks the protocol: a wait that replaces
+// an open one waits for its own keys only, and an add that overflows is refused.  It also
+// differs where LibTorch's server miscounts: a push counts once for a waiting peer, and
+// not at all after its wait has ended; a queue with values counts as a key, also in a wait
+// for several keys.
 //
-// The request status is not the table's: it is about connections, which the server has.
+// The server, which knows the connections, answers status.
 //
-// Pure: no sockets, no clock (a time-out is the client's, by cancel_wait).  Not
+// Pure: no sockets, no clock (clients implement time-outs with cancel_wait).  Not
 // thread-safe.
 #pragma once
 
@@ -44,14 +44,14 @@
 
 namespace distrun {
 
-// A connection, by a number that is not used again.
+// The number of a connection; never reused.
 using PeerId = std::uint64_t;
 
 class ReplySink {
  public:
   virtual ~ReplySink() = default;
 
-  // Where bytes for `peer` are appended.  The reference is good until the next call.
+  // The buffer for bytes to `peer`.  The reference is valid until the next call.
   virtual std::string& replies_to(PeerId peer) = 0;
 };
 
@@ -61,20 +61,20 @@ class StoreTable {
 
   const StoreLimits& limits() const { return limits_; }
 
-  // Applies one request.  Fails with kProtocol where the request makes no sense (add
-  // to a value that is no number) or its effect is beyond a limit; the peer's connection
-  // should then be closed.
+  // Applies one request.  Fails with kProtocol if the request is invalid (add to a value
+  // that is not a number) or would exceed a limit; the caller should then close the
+  // peer's connection.
   Result<void> apply(PeerId peer, const StoreRequest& request, ReplySink& replies);
 
-  // The peer is gone: it waits no more.
+  // Ends the wait of `peer`, if any, without an answer.
   void forget(PeerId peer);
 
   std::size_t key_count() const { return entries_.size(); }
 
-  // What keys, values, queues and waits take in memory, about.  At most memory_bytes_max.
+  // Memory of keys, values, queues and waits, roughly.  At most memory_bytes_max.
   std::size_t bytes() const { return bytes_; }
 
-  // What else counts against memory_bytes_max, at present: the server's buffers.
+  // Other memory that counts against memory_bytes_max now: the server's buffers.
   void set_taken_elsewhere(std::size_t bytes) { taken_elsewhere_ = bytes; }
 
   // Peers that wait for a key or in a barrier.
@@ -82,8 +82,8 @@ class StoreTable {
 
   bool is_waiting(PeerId peer) const { return awaited_.contains(peer); }
 
-  // Nothing where the peer does not wait.  Names at most `keys_max` keys; fewer where the missing
-  // ones are hard to find among many that have come.
+  // Empty if the peer does not wait.  Names at most `keys_max` keys; fewer if the missing ones are
+  // hard to find among many that exist.
   std::optional<StoreWait> wait_of(PeerId peer, std::size_t keys_max) const;
 
  private:
@@ -136,12 +136,12 @@ class StoreTable {
   std::size_t bytes_ = 0, taken_elsewhere_ = 0;
   boost::unordered_flat_set<StoreEntry, StoreEntryHash, StoreEntryEqual> entries_;
   ByKey<std::deque<std::string>> queues_;
-  // Who waits for a key, first come first; and how many keys a peer still waits for.
+  // The peers that wait for a key, first come first; and the wait of each peer.
   ByKey<std::vector<PeerId>> waiters_;
   struct Wait {
-    std::size_t left = 0;
-    std::vector<std::string> keys;  // All that it was for, also those that have come.
-    std::int64_t barrier_of = 0;    // How many a barrier is to bring together.
+    std::size_t left = 0;           // Keys it still waits for.
+    std::vector<std::string> keys;  // All its keys, including those that exist by now.
+    std::int64_t barrier_of = 0;    // The number of peers of a barrier; 0 for a wait.
   };
   boost::unordered_flat_map<PeerId, Wait> awaited_;
 };

@@ -23,13 +23,13 @@ constexpr PeerId kAlice = 1, kBob = 2, kCarol = 3;
 const std::string kStopWaitingReply("\0", 1), kWaitCanceledReply("\1", 1);
 const std::string kReady("\0", 1), kNotReady("\1", 1);
 
-// A table with peers that speak in frames.
+// A table, and peers that send frames.
 class StoreTableTest : public ::testing::Test, private ReplySink {
  protected:
-  // What `peer` has been sent since the last look.
+  // The bytes sent to `peer` since the last call.
   std::string sent_to(PeerId peer) { return std::exchange(replies_[peer], ""); }
 
-  // Sends a request and returns what the peer was answered at once.
+  // Sends a request and returns its immediate answer.
   std::string ask(PeerId peer, RequestCode code, const std::string& fields = "") {
     EXPECT_EQ(failure(peer, code, fields), "");
     return sent_to(peer);
@@ -71,7 +71,7 @@ TEST_F(StoreTableTest, AddCountsInDecimalText) {
   EXPECT_EQ(ask(kAlice, RequestCode::kGet, text("n")), text("-2"));
 }
 
-TEST_F(StoreTableTest, AddToWhatIsNoNumberFailsAndChangesNothing) {
+TEST_F(StoreTableTest, AddToTextFailsAndChangesNothing) {
   for (const char* value : {"", "abc", " ", "+", "+-1", "9999999999999999999"}) {
     ask(kAlice, RequestCode::kSet, text("k") + text(value));
     EXPECT_THAT(failure(kAlice, RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)),
@@ -80,7 +80,7 @@ TEST_F(StoreTableTest, AddToWhatIsNoNumberFailsAndChangesNothing) {
   }
 }
 
-TEST_F(StoreTableTest, AddReadsAValueAsLibTorchsServerDoes) {
+TEST_F(StoreTableTest, AddParsesValuesAsLibTorchsServerDoes) {
   for (const char* value : {"5", " 5", "+5", "\t+5", "5abc"}) {
     ask(kAlice, RequestCode::kSet, text("k") + text(value));
     EXPECT_EQ(ask(kAlice, RequestCode::kAdd, text("k") + bytes_of<std::int64_t>(1)),
@@ -89,7 +89,7 @@ TEST_F(StoreTableTest, AddReadsAValueAsLibTorchsServerDoes) {
   }
 }
 
-TEST_F(StoreTableTest, WhatWouldBeTooLongIsRefused) {
+TEST_F(StoreTableTest, RefusesValuesAndRepliesThatAreTooLong) {
   table_ = StoreTable({.value_bytes_max = 8, .reply_bytes_max = 64});
   ask(kAlice, RequestCode::kSet, text("k") + text("12345678"));
   EXPECT_THAT(failure(kAlice, RequestCode::kAppend, text("k") + text("9")),
@@ -104,8 +104,8 @@ TEST_F(StoreTableTest, WhatWouldBeTooLongIsRefused) {
               HasSubstr("list_keys would be 80 bytes"));
 }
 
-// As many keys as a request may have: an effort that grows with their square would not end.
-TEST_F(StoreTableTest, AWaitForVeryManyKeysIsNoEffort) {
+// As many keys as one request may have: quadratic work would not end.
+TEST_F(StoreTableTest, WaitForVeryManyKeysIsFast) {
   const std::size_t many = StoreLimits{}.keys_max;
   std::string fields = bytes_of<std::uint64_t>(many);
   for (std::size_t i = 0; i < many; ++i) fields += text(std::to_string(i));
@@ -148,13 +148,13 @@ TEST_F(StoreTableTest, WaitIsAnsweredWhenTheLastKeyComes) {
   EXPECT_EQ(sent_to(kAlice), "");
 }
 
-TEST_F(StoreTableTest, WaitForWhatIsThereIsAnsweredAtOnce) {
+TEST_F(StoreTableTest, WaitForExistingKeysIsAnsweredAtOnce) {
   ask(kAlice, RequestCode::kSet, text("a") + text("1"));
   EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({"a"})), kStopWaitingReply);
   EXPECT_EQ(ask(kAlice, RequestCode::kWait, keys({})), kStopWaitingReply);
 }
 
-TEST_F(StoreTableTest, EveryWayToMakeAKeyWakes) {
+TEST_F(StoreTableTest, EveryRequestThatCreatesAKeyWakesWaiters) {
   const auto one = bytes_of<std::uint64_t>(1);
   const std::pair<RequestCode, std::string> ways[] = {
       {RequestCode::kSet, text("k0") + text("v")},
@@ -173,21 +173,21 @@ TEST_F(StoreTableTest, EveryWayToMakeAKeyWakes) {
   }
 }
 
-TEST_F(StoreTableTest, ACanceledWaitIsNotAnsweredLater) {
+TEST_F(StoreTableTest, CanceledWaitIsNotAnsweredLater) {
   ask(kAlice, RequestCode::kWait, keys({"a"}));
   EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kWaitCanceledReply);
   ask(kBob, RequestCode::kSet, text("a") + text("1"));
   EXPECT_EQ(sent_to(kAlice), "");
 }
 
-// The client takes the answer that crossed its cancellation, then the cancellation's.
-TEST_F(StoreTableTest, ACancellationAfterTheAnswerIsAnsweredToo) {
+// The client reads both: the answer that crossed its cancellation, and the cancellation's.
+TEST_F(StoreTableTest, CancellationAfterTheAnswerIsAnsweredToo) {
   ask(kAlice, RequestCode::kWait, keys({"a"}));
   ask(kBob, RequestCode::kSet, text("a") + text("1"));
   EXPECT_EQ(ask(kAlice, RequestCode::kCancelWait), kStopWaitingReply + kWaitCanceledReply);
 }
 
-TEST_F(StoreTableTest, APeerThatIsGoneIsNotAnswered) {
+TEST_F(StoreTableTest, ForgottenPeerIsNotAnswered) {
   ask(kAlice, RequestCode::kWait, keys({"a", "b"}));
   ask(kBob, RequestCode::kWait, keys({"a"}));
   table_.forget(kAlice);
@@ -197,7 +197,7 @@ TEST_F(StoreTableTest, APeerThatIsGoneIsNotAnswered) {
   EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
 }
 
-TEST_F(StoreTableTest, CheckSeesKeysAndQueuesThatHoldSomething) {
+TEST_F(StoreTableTest, CheckSeesKeysAndQueuesWithValues) {
   ask(kAlice, RequestCode::kSet, text("a") + text(""));
   ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));
   EXPECT_EQ(ask(kAlice, RequestCode::kCheck, keys({"a", "q"})), kReady);
@@ -208,7 +208,7 @@ TEST_F(StoreTableTest, CheckSeesKeysAndQueuesThatHoldSomething) {
 
 TEST_F(StoreTableTest, KeysAreCountedListedAndDeleted) {
   ask(kAlice, RequestCode::kSet, text("a") + text("1"));
-  ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));  // A queue is no key.
+  ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));  // Queues are not counted.
   EXPECT_EQ(ask(kAlice, RequestCode::kGetNumKeys), bytes_of<std::int64_t>(1));
   EXPECT_EQ(ask(kAlice, RequestCode::kListKeys), bytes_of<std::int64_t>(1) + text("a"));
   EXPECT_EQ(ask(kAlice, RequestCode::kDeleteKey, text("a")), bytes_of<std::int64_t>(1));
@@ -216,7 +216,7 @@ TEST_F(StoreTableTest, KeysAreCountedListedAndDeleted) {
   EXPECT_EQ(ask(kAlice, RequestCode::kGetNumKeys), bytes_of<std::int64_t>(0));
 }
 
-TEST_F(StoreTableTest, AppendAndTheListFormsActOnEachKey) {
+TEST_F(StoreTableTest, AppendMultiSetAndMultiGetActOnEachKey) {
   ask(kAlice, RequestCode::kAppend, text("a") + text("x"));
   ask(kAlice, RequestCode::kAppend, text("a") + text("y"));
   ask(kAlice, RequestCode::kMultiSet,
@@ -230,7 +230,7 @@ TEST_F(StoreTableTest, PingAnswersItsNumber) {
             bytes_of<std::uint32_t>(0xDEADBEEF));
 }
 
-TEST_F(StoreTableTest, AQueueGivesItsOldestAndSaysHowManyThereWere) {
+TEST_F(StoreTableTest, PopAnswersTheLengthAndTheOldestValue) {
   EXPECT_EQ(ask(kAlice, RequestCode::kQueuePop, text("q")), bytes_of<std::int64_t>(0));
   ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));
   ask(kAlice, RequestCode::kQueuePush, text("q") + text("2"));
@@ -240,7 +240,7 @@ TEST_F(StoreTableTest, AQueueGivesItsOldestAndSaysHowManyThereWere) {
   EXPECT_EQ(ask(kAlice, RequestCode::kQueueLen, text("q")), bytes_of<std::int64_t>(0));
 }
 
-TEST_F(StoreTableTest, APushWakesOnePeerOnly) {
+TEST_F(StoreTableTest, PushWakesOnePeerOnly) {
   ask(kAlice, RequestCode::kWait, keys({"q", "other"}));
   ask(kBob, RequestCode::kWait, keys({"q"}));
   ask(kCarol, RequestCode::kWait, keys({"q"}));
@@ -254,7 +254,7 @@ TEST_F(StoreTableTest, APushWakesOnePeerOnly) {
   EXPECT_EQ(sent_to(kAlice), kStopWaitingReply);
 }
 
-TEST_F(StoreTableTest, ABarrierReleasesAllAtTheLast) {
+TEST_F(StoreTableTest, LastPeerOfABarrierReleasesAll) {
   const std::string fields = text("b") + bytes_of<std::int64_t>(3);
   EXPECT_EQ(ask(kAlice, RequestCode::kBarrier, fields), "");
   EXPECT_EQ(ask(kBob, RequestCode::kBarrier, fields), "");
@@ -263,8 +263,8 @@ TEST_F(StoreTableTest, ABarrierReleasesAllAtTheLast) {
   EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
 }
 
-// However keys, queues and waits come and go: what was taken is given back.
-TEST_F(StoreTableTest, WhatItTakesIsGivenBack) {
+// Random requests: once everything is deleted, no memory is counted.
+TEST_F(StoreTableTest, CountsNoBytesWhenEverythingIsDeleted) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);
     const auto below = [&](std::uint64_t bound) { return random() % bound; };
@@ -321,7 +321,7 @@ TEST_F(StoreTableTest, WhatItTakesIsGivenBack) {
   }
 }
 
-TEST_F(StoreTableTest, WhatItHasGrownToIsGivenBackToo) {
+TEST_F(StoreTableTest, FreesItsMemoryWhenEverythingIsDeleted) {
   constexpr int kKeys = 100'000;
   const std::size_t before = ::mallinfo2().uordblks;
   for (int i = 0; i < kKeys; ++i) {
@@ -335,7 +335,7 @@ TEST_F(StoreTableTest, WhatItHasGrownToIsGivenBackToo) {
   EXPECT_LT(::mallinfo2().uordblks, before + 1024 * 1024);
 }
 
-TEST_F(StoreTableTest, TellsWhatAPeerWaitsFor) {
+TEST_F(StoreTableTest, ReportsWhatAPeerWaitsFor) {
   EXPECT_FALSE(table_.wait_of(kAlice, 9));
   ask(kAlice, RequestCode::kWait, keys({"a", "b", "c", "d"}));
   ask(kBob, RequestCode::kSet, text("b") + text(""));

@@ -1,4 +1,4 @@
-// For tests: frames as a TCPStore client writes them.
+// For tests: frames as a TCPStore client sends them.
 //
 //     frame(RequestCode::kSet, text("key") + text("value"))
 #pragma once

@@ -1,4 +1,4 @@
-// For tests: a store that serves on a thread of its own, and clients that write raw frames.
+// For tests: a store that serves in its own thread, and clients that send raw frames.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@
 
 namespace distrun::testing {
 
-// A client with blocking calls, each bounded by ten seconds.
+// A client with blocking calls; each fails after ten seconds.
 class Client {
  public:
   explicit Client(std::uint16_t port, const std::string& host = "127.0.0.1")
@@ -42,7 +42,7 @@ class Client {
     EXPECT_EQ(::connect(socket_.get(), to.data(), static_cast<socklen_t>(to.size())), 0);
   }
 
-  // False where the server has closed the connection.
+  // False if the server has closed the connection.
   bool send(std::string_view bytes) {
     while (!bytes.empty()) {
       const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -52,7 +52,7 @@ class Client {
     return true;
   }
 
-  // `size` bytes, or fewer where the connection ends or ten seconds pass.
+  // `size` bytes, or fewer if the connection ends or ten seconds pass.
   std::string receive(std::size_t size) {
     std::string bytes(size, '\0');
     std::size_t got = 0;
@@ -65,7 +65,7 @@ class Client {
     return bytes;
   }
 
-  // As the server names it.
+  // The client's address, as the server names it.
   std::string address() const {
     boost::asio::ip::tcp::endpoint own;
     auto size = static_cast<socklen_t>(own.capacity());
@@ -73,7 +73,7 @@ class Client {
     return own.address().to_string() + ":" + std::to_string(own.port());
   }
 
-  // Says that no more will be sent; replies can still be read.
+  // Closes the sending direction; replies can still be read.
   void end_sending() { ::shutdown(socket_.get(), SHUT_WR); }
 
   bool is_closed_by_peer() {
@@ -82,7 +82,7 @@ class Client {
     return got == 0 || (got < 0 && errno == ECONNRESET);
   }
 
-  // True once the server has applied everything sent before.
+  // True once the server has applied every request sent before.
   bool round_trip() {
     send(frame(RequestCode::kPing, bytes_of<std::uint32_t>(7)));
     return receive(4) == bytes_of<std::uint32_t>(7);
@@ -111,10 +111,10 @@ class StoreServerTest : public ::testing::Test {
     io_.restart();
   }
 
-  // Requires the server's thread.
+  // Call on the server's thread only.
   const StoreTable& table() const { return StoreServerInternals::table(*server_); }
 
-  // What `look` sees on the server's thread.
+  // Returns look(), called on the server's thread.
   template <class Look>
   auto see(const Look& look) {
     std::promise<decltype(look())> seen;
@@ -122,7 +122,7 @@ class StoreServerTest : public ::testing::Test {
     return seen.get_future().get();
   }
 
-  // Whether `state`, looked at on the server's thread, becomes true within ten seconds.
+  // Whether `state`, called on the server's thread, becomes true within ten seconds.
   bool comes_to(const std::function<bool()>& state) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
     while (std::chrono::steady_clock::now() < deadline) {

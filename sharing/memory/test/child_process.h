@@ -1,7 +1,7 @@
-// Processes for tests: forked, bounded, and gone at the end of the test.
+// Forked processes for tests: each ends within kSecondsMax, at the latest with the test.
 //
-//     ChildProcess child([&](int socket) { … return true; });   // There: its exit status is 0.
-//     send_to(child.socket(), shared({tensor}));                // There: receive_tensors(socket)
+//     ChildProcess child([&](int socket) { … return true; });   // In the child; true exits with 0.
+//     send_to(child.socket(), shared({tensor}));                // Child: receive_tensors(socket)
 //     EXPECT_TRUE(child.succeeded());
 #pragma once
 
@@ -31,7 +31,7 @@
 namespace distrun::testing {
 
 inline constexpr unsigned kSecondsMax = 60;
-// Longer than anything in a test takes: what ends by it is too late.
+// Longer than any correct wait in a test.
 inline constexpr std::chrono::seconds kLong{50};
 
 inline std::vector<at::Tensor> receive_tensors(int socket) {
@@ -79,7 +79,7 @@ class ChildProcess {
   int socket() const { return socket_.get(); }
   pid_t pid() const { return pid_; }
 
-  // Waits for a byte that the child sends.
+  // Waits for the child's say().
   void wait_for_word() const { EXPECT_FALSE(receive_packet(socket_.get()).value().has_ended); }
 
   void kill() {
@@ -108,7 +108,7 @@ class ChildProcess {
   UniqueFd socket_;
 };
 
-// To be told by ChildProcess::wait_for_word().
+// Sends the byte that ChildProcess::wait_for_word() waits for.
 inline void say(int socket) { send_packet(socket, "x", {}).value(); }
 
 inline std::set<std::string> files_in(const char* folder) {
@@ -120,7 +120,7 @@ inline std::set<std::string> files_in(const char* folder) {
 
 inline std::size_t open_descriptors() { return files_in("/proc/self/fd").size(); }
 
-// The text of the error of LibTorch's, without where it was thrown.
+// The text of the LibTorch error that `function` throws, without its backtrace.
 template <class Thrown, class Function>
 std::string error_of(const Function& function) {
   try {

@@ -1,6 +1,6 @@
-// Queues for the processes of sharing/memory/test/child_process.h.
+// Queues for processes of sharing/memory/test/child_process.h.
 //
-//     send_to(child.socket(), queue);                           // There: receive_queue(socket)
+//     send_to(child.socket(), queue);                           // Child: receive_queue(socket)
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// What the tests of spawn() have in common.
+// Helpers for the tests of spawn().
 #pragma once
 
 #include <chrono>
@@ -12,13 +12,13 @@
 
 namespace distrun::testing {
 
-// Far more than anything here takes.
+// Longer than any correct wait here.
 inline constexpr std::chrono::seconds kLong{60};
 
-// Of any process, not only of a child.
+// Watches any process, not only a child.
 class Watch {
  public:
-  // Throws where it cannot be watched, unless it has ended.
+  // Throws if the process cannot be watched, unless it has ended.
   explicit Watch(pid_t pid);
   bool has_ended(std::chrono::milliseconds within = kLong) const;
   void send(int signal) const;
@@ -27,9 +27,9 @@ class Watch {
   UniqueFd pidfd_;
 };
 
-// What a process can leave behind.  Shared memory is a memfd: it is gone when nobody has it open.
+// What a process could leave behind.  Shared memory is a memfd, so a leak is an open descriptor.
 struct HeldResources {
-  std::set<std::string> descriptors;  // Of this process, with what is behind them.
+  std::set<std::string> descriptors;  // Of this process, with their targets.
   bool has_children = false;
 
   static HeldResources now();

@@ -1,13 +1,12 @@
-// Programs whose file, main() or descriptors are not as spawn() would have it:
+// Programs whose file, main() or descriptors are unusual:
 //
 //     spawn_without_call                 main() does not call run_if_spawned()
-//     spawn_without_call unlinked        it does, and the file of the program is gone when it
-//                                        spawns
-//     spawn_without_call late            it does in a minute, and spawn() has half a second
-//     spawn_without_call "one late" PATH one process does in a minute, the other exits; PATH is a
-//                                        file that is made by the first
-//     spawn_without_call limited         it has no descriptors for its arguments
-//     spawn_without_call closed          0, 1 and 2 are closed where it spawns
+//     spawn_without_call unlinked        main() calls it, and deletes its program before spawn()
+//     spawn_without_call late            the process never takes its call; the time-out is 500 ms
+//     spawn_without_call "one late" PATH one process never takes its call, the other exits; the
+//                                        first one creates the file PATH
+//     spawn_without_call limited         the process has too few descriptors for its arguments
+//     spawn_without_call closed          0, 1 and 2 are closed during spawn()
 //     spawn_without_call "closed, fork"
 #include <chrono>
 #include <csignal>
@@ -54,14 +53,14 @@ const distrun::SpawnFunction kSayMuch("say much",
 
 void come_late() {
   ::signal(SIGALRM, [](int) {
-    [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, "nobody has ended it\n", 20);
+    [[maybe_unused]] const auto written = ::write(STDOUT_FILENO, "it has not been killed\n", 23);
     ::_exit(1);
   });
   ::alarm(15);
   for (;;) ::pause();
 }
 
-// What stands before run_if_spawned().
+// Runs before run_if_spawned().
 void prepare(std::string_view mode, const char* path) {
   if (std::getenv("DISTRUN_SPAWNED") == nullptr) return;
   if (mode == "late") come_late();
@@ -87,7 +86,7 @@ void spawn_while_closed(bool is_fork) {
   const at::Tensor tensor = distrun::share_memory_(at::zeros({1000}));
   const int out = ::fcntl(STDOUT_FILENO, F_DUPFD_CLOEXEC, 100);
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) ::close(fd);
-  std::string text = "it has ended well";
+  std::string text = "it succeeded";
   try {
     if (is_fork) {
       distrun::spawn([](int) { say_much(); }, 1,
@@ -102,7 +101,7 @@ void spawn_while_closed(bool is_fork) {
   }
   ::dup2(out, STDOUT_FILENO);
   const bool is_zero = tensor.equal(at::zeros({1000}));
-  std::printf("%s, and the tensor is %s\n", text.c_str(), is_zero ? "as it was" : "another");
+  std::printf("%s, and the tensor is %s\n", text.c_str(), is_zero ? "unchanged" : "changed");
 }
 
 void spawn_as(std::string_view mode) {
