@@ -13,11 +13,16 @@
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
 
+#include "backends/gloo/byte_views.h"
+#include "backends/gloo/checked_backend.h"
+
 namespace distrun {
 
 namespace {
 
 using Options = c10d::ProcessGroupGloo::Options;
+using internal::ByteViews;
+using internal::CheckedBackend;
 
 // Gloo writes to sockets whose other end may be gone.  In Python that is an error of the write, for
 // Python ignores SIGPIPE; a C++ program would be killed by it instead of being told.
@@ -57,6 +62,72 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     return std::nullopt;
   }
 
+  // What moves tensors takes every dtype.
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<Tensors>;
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    ByteViews views;
+    Tensors moved = views.of(tensors);
+    return views.finish(ProcessGroupGloo::broadcast(moved, options));
+  }
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    TensorLists to = views.of(outputs);
+    Tensors from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::allgather(to, from, options));
+  }
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    at::Tensor to = views.of(output), from = views.of(input);
+    return views.finish(ProcessGroupGloo::_allgather_base(to, from, options));
+  }
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    TensorLists to = views.of(outputs);
+    Tensors from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::allgather_coalesced(to, from, options));
+  }
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    Tensors to = views.of(outputs), from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::allgather_into_tensor_coalesced(to, from, options));
+  }
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override {
+    ByteViews views;
+    TensorLists to = views.of(outputs);
+    Tensors from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::gather(to, from, options));
+  }
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override {
+    ByteViews views;
+    Tensors to = views.of(outputs);
+    TensorLists from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::scatter(to, from, options));
+  }
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& output_sizes,
+                        std::vector<std::int64_t>& input_sizes,
+                        const c10d::AllToAllOptions& options) override {
+    ByteViews views;
+    at::Tensor to = views.of(output), from = views.of(input);
+    return views.finish(
+        ProcessGroupGloo::alltoall_base(to, from, output_sizes, input_sizes, options));
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override {
+    ByteViews views;
+    Tensors to = views.of(outputs), from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::alltoall(to, from, options));
+  }
+
  private:
   static std::string error_of(gloo::Context& context, int rank) {
     constexpr auto kNobodysSlot = std::numeric_limits<std::uint64_t>::max();
@@ -69,11 +140,12 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 };
 
-// The check has connections of its own, to which LibTorch's wrapper passes nothing on.
-class CheckedBackend : public c10d::ProcessGroupWrapper {
+// Python's check, for groups that have ranks in Python.  It has connections of its own, to which
+// LibTorch's wrapper passes nothing on.
+class PythonsCheckedBackend : public c10d::ProcessGroupWrapper {
  public:
-  CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
-                 c10::intrusive_ptr<c10d::Backend> checks)
+  PythonsCheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
+                        c10::intrusive_ptr<c10d::Backend> checks)
       : ProcessGroupWrapper(backend, checks), checks_(std::move(checks)) {}
 
   void setTimeout(std::chrono::milliseconds timeout) override {
@@ -91,6 +163,9 @@ class CheckedBackend : public c10d::ProcessGroupWrapper {
  private:
   const c10::intrusive_ptr<c10d::Backend> checks_;
 };
+
+// The keys by which ranks of distrun tell each other from those in Python.
+std::string key_of_distrun(int rank) { return "distrun_rank_" + std::to_string(rank); }
 
 }  // namespace
 
@@ -121,7 +196,20 @@ c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
   helper.store =
       c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
   helper.options = nullptr;
-  return c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper));
+  // Each rank sets its key before it connects; connected to all, it sees every key there is.
+  helper.store->set(key_of_distrun(request.rank), std::vector<std::uint8_t>{1});
+  auto checks = make_gloo_backend(helper);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < request.size; ++rank) keys.push_back(key_of_distrun(rank));
+  if (!helper.store->check(keys)) {
+    return c10::make_intrusive<PythonsCheckedBackend>(backend, std::move(checks));
+  }
+  return c10::make_intrusive<CheckedBackend>(backend, std::move(checks), request.ranks);
+}
+
+bool is_gloo_timeout(std::string_view text) {
+  return text.find("Timed out waiting") != text.npos ||
+         text.find("Application timeout") != text.npos;
 }
 
 bool is_gloo_error(std::string_view text) {
@@ -130,10 +218,17 @@ bool is_gloo_error(std::string_view text) {
 
 std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error) {
   if (auto* gloo = dynamic_cast<GlooBackend*>(&backend)) return gloo->peer_of(error);
-  auto* checked = dynamic_cast<CheckedBackend*>(&backend);
-  if (checked == nullptr) return std::nullopt;
-  const auto peer = peer_of_gloo_error(*checked->getWrappedPg(), error);
-  return peer ? peer : peer_of_gloo_error(checked->checks(), error);
+  const auto of_both = [&](c10d::Backend& wrapped, c10d::Backend& checks) {
+    const auto peer = peer_of_gloo_error(wrapped, error);
+    return peer ? peer : peer_of_gloo_error(checks, error);
+  };
+  if (auto* one = dynamic_cast<CheckedBackend*>(&backend)) {
+    return of_both(one->inner(), one->checks());
+  }
+  if (auto* one = dynamic_cast<PythonsCheckedBackend*>(&backend)) {
+    return of_both(*one->getWrappedPg(), one->checks());
+  }
+  return std::nullopt;
 }
 
 }  // namespace distrun
