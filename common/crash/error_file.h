@@ -29,8 +29,10 @@ namespace distrun {
 inline constexpr std::size_t kErrorFileBytesMax = kMiB;
 
 struct ErrorReport {
-  std::string message;    // "<Type>: <text>"
-  std::string callstack;  // Python's traceback, or record()'s backtrace; empty where there is none.
+  std::string message;  // "<Type>: <text>"
+  // Python's traceback, or record()'s backtrace; empty where there is none.  In the file a
+  // backtrace begins with the message, for torchrun prints nothing else.
+  std::string callstack;
   std::optional<std::int64_t> timestamp;  // Seconds since 1970.
   std::optional<int> rank;                // record()'s; Python writes none.
   std::optional<int> error_code;          // A launcher's: exit code, or minus the signal.
