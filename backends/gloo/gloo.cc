@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <utility>
@@ -12,9 +13,11 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
 
 #include "backends/gloo/byte_views.h"
 #include "backends/gloo/checked_backend.h"
+#include "backends/gloo/route.h"
 
 namespace distrun {
 
@@ -31,6 +34,26 @@ void let_writes_fail() {
   if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
     ::signal(SIGPIPE, SIG_IGN);
   }
+}
+
+// LibTorch's publish the address that this machine's name resolves to.  In Debian that is a
+// loopback address, to which other machines cannot connect: then the address towards the store is
+// better.
+c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
+  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
+  const bool is_chosen = interfaces != nullptr && *interfaces != '\0';
+  auto* prefix = dynamic_cast<c10d::PrefixStore*>(request.store.get());
+  const auto below = prefix == nullptr ? request.store : prefix->getUnderlyingNonPrefixStore();
+  const auto* tcp = dynamic_cast<c10d::TCPStore*>(below.get());
+  std::optional<std::string> address;
+  if (!is_chosen && tcp != nullptr) {
+    address = internal::address_towards(tcp->getHost(), tcp->getPort());
+  }
+  if (!address) return Options::create_default(request.timeout);
+  auto options = c10::make_intrusive<Options>(request.timeout);
+  options->devices.push_back(
+      c10d::ProcessGroupGloo::createDeviceForHostname(*address, c10d::getDefaultGlooLazyInit()));
+  return options;
 }
 
 // What else is asked of a Gloo backend.  All by buffers, which Gloo lets anybody make: of its
@@ -179,8 +202,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
   let_writes_fail();
   check_gloo_options(request.options);
   const auto given = c10::dynamic_intrusive_pointer_cast<Options>(request.options);
-  const auto options =
-      given ? c10::make_intrusive<Options>(*given) : Options::create_default(request.timeout);
+  const auto options = given ? c10::make_intrusive<Options>(*given) : default_options(request);
   options->timeout = request.timeout;
   options->group_name = request.group_name;
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());

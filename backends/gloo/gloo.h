@@ -20,7 +20,8 @@ namespace distrun {
 // that is gone is then an error and does not kill this rank.
 //
 // Connects to the other ranks by way of the request's store; returns when every rank has come.
-// GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.
+// GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.  Without it Gloo
+// listens at the address that routes to the host of the TCP store, unless that is loopback.
 // Options, if there are any, are c10d::ProcessGroupGloo::Options; their timeout is the request's.
 // They are copied.
 // Throws where the others do not come in time.

@@ -141,7 +141,8 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
   const int root = group_rank_of(site.function, site.group, src);
   check_movable(site, "tensor", tensor);
   Contiguous contiguous(site);
-  Tensors tensors = {contiguous.output("tensor", tensor)};
+  Tensors tensors = {site.rank() == root ? contiguous.unchanged_output("tensor", tensor)
+                                         : contiguous.output("tensor", tensor)};
   return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->broadcast(tensors, {.rootRank = root, .asyncOp = options.async_op});
   });

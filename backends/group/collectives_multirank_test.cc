@@ -317,6 +317,23 @@ TEST_F(CollectivesMultirankTest, CompressedSparseTensorsAreRefused) {
                         "in COO format (to_sparse())"));
 }
 
+TEST_F(CollectivesMultirankTest, BackwardRefusesASavedTensorThatWasOverwritten) {
+  const at::Tensor weight = at::ones({2}).set_requires_grad(true);
+  const auto backward_after = [&](const std::function<void(const at::Tensor&)>& collective) {
+    const at::Tensor hidden = weight * 2;
+    const at::Tensor loss = (hidden * hidden).sum();
+    collective(hidden.detach());
+    return MultirankTest::error_of([&] { loss.backward(); });
+  };
+  EXPECT_THAT(backward_after([](const at::Tensor& hidden) { all_reduce(hidden); }),
+              HasSubstr("modified by an inplace operation"));
+  // The root's stays as it is.
+  const auto broadcast_of = [](const at::Tensor& hidden) {
+    broadcast(get_rank() == 0 ? hidden : hidden.clone(), 0);
+  };
+  EXPECT_EQ(backward_after(broadcast_of), "no error");
+}
+
 TEST_F(CollectivesMultirankTest, AnAsynchronousOneIsWaitedFor) {
   const at::Tensor tensor = input();
   const Work work = all_reduce(tensor, ReduceOp::SUM, {.async_op = true});

@@ -17,7 +17,9 @@
 // which it does on the CPU alone.  Size zero, a group of one and all strides are fine (what is not
 // contiguous is copied), but outputs that share memory in themselves or with inputs.  Complex ones
 // are moved, summed and averaged as pairs; MIN, MAX, PRODUCT and bitwise operations refuse them.
-// Gradients do not flow through: for that there is distrun/functional.h.
+// What moves tensors takes every dtype; what reduces them names those that "gloo" reduces.
+// Gradients do not flow through: for that there is distrun/functional.h.  A tensor that autograd
+// has saved must not be overwritten by a collective: backward() then throws c10::Error.
 //
 // An argument that this rank can see to be wrong is a c10::ValueError before anything is sent.  Its
 // text names the function, this rank, what was given and what was expected.  Other ranks then wait
@@ -25,9 +27,10 @@
 // rank but differ between ranks are not detected: results are wrong, or the group loses its
 // connections.  To find such a difference, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL
 // (process_group.h).  A lost peer and a time-out are a c10::DistBackendError.  It names the
-// function and this rank, and the peer that was lost; the group cannot be used any more.  The peer
-// need not be the one that failed first: one that ends because of it is lost, too.  A rank that is
-// not in the group gets a warning, and nothing happens.
+// function and this rank, and the peer that was lost or did not come; the group cannot be used any
+// more.  In a process made by fork() each call is a c10::Error: make processes with spawn().  The
+// peer need not be the one that failed first: one that ends because of it is lost, too.  A rank
+// that is not in the group gets a warning, and nothing happens.
 //
 // Threads: from one thread at a time for a group, for the order is what matches them.
 #pragma once
@@ -100,8 +103,7 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 
 // Each rank sends inputs[i] to rank i and gets outputs[j] from rank j.  Their sizes may differ, as
-// long as what is sent is what is expected; in "gloo" those are copied into one, and under DETAIL
-// they have to differ on every rank, or on none.
+// long as what is sent is what is expected; in "gloo" those are copied into one.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
 // The same in one tensor, divided along its first dimension: evenly, or as the sizes say, one for

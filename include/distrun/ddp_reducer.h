@@ -16,10 +16,9 @@
 //
 // Errors: c10::ValueError for what this rank can see to be wrong, c10::DistBackendError for a peer
 // that is gone, c10::Error for ranks that differ: that is what the constructor and before_forward()
-// throw.  backward() is LibTorch's own, and throws what the backend throws: for a peer that is gone
-// "gloo" has a std::runtime_error.  With TORCH_DISTRIBUTED_DEBUG=DETAIL it is what LibTorch's check
-// says, a c10::Error.  Errors are in get_ddp_logging_data() under "error", too, but
-// for the constructor's and the backend's in backward().
+// throw.  backward() throws the same for a peer that is gone, with the names of the parameters that
+// it reduced; with a communication hook, what the hook throws.  Errors are in
+// get_ddp_logging_data() under "error", too, but for the constructor's and those of backward().
 //
 // The group's connections live as long as this does, also after destroy_process_group().
 //
@@ -56,7 +55,9 @@ class DdpReducer : public Joinable {
   DdpReducer(DdpReducer&&) noexcept;
   DdpReducer& operator=(DdpReducer&&) noexcept;
 
-  // Around each forward.  after_forward() takes the tensors that forward has returned, all of them,
+  // Around each forward.  Each forward has one backward(): a second one of the same graph
+  // (retain_graph) adds this rank's own gradients, which are not reduced, and LibTorch does not see
+  // it.  after_forward() takes the tensors that forward has returned, all of them,
   // and returns what is to be used in their place: with find_unused_parameters, and in the first
   // iteration of static_graph, the graph is continued there.
   void before_forward();

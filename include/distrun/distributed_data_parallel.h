@@ -26,10 +26,10 @@
 // and load ddp.module().  It cannot be copied, and does not fit into torch::nn::Sequential.
 //
 // Errors: as those of DdpReducer (ddp_reducer.h), in the constructor, forward() and backward().
-// Of modules that differ between ranks LibTorch sees some, as in Python: another number of
-// parameters is an error on every rank, other sizes one on the ranks that differ from the first.
-// Other names, orders, dtypes, buffers or options are not compared; they may train on wrong values,
-// or end by the timeout.  Where that may be, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL.
+// Modules whose parameters differ between ranks in number, sizes or dtypes are an error on every
+// rank, which names the parameter; ranks in Python see what Python does.  Other names, orders,
+// buffers or options are not compared; they may train on wrong values, or end by the timeout.
+// Where that may be, run once with TORCH_DISTRIBUTED_DEBUG=DETAIL.
 //
 // Threads: one at a time.
 //

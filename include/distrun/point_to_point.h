@@ -5,7 +5,8 @@
 //
 // A send meets a receive of the same tag, in the order in which they are called; shape and dtype
 // are those of both.  What collectives.h says of tensors, errors, ranks and threads holds here;
-// "gloo" takes any dtype, and tensors on the CPU alone.
+// "gloo" takes tensors on the CPU alone.  With TORCH_DISTRIBUTED_DEBUG=DETAIL a receive from any
+// rank receives when it is waited for, and its send ends then.
 #pragma once
 
 #include <optional>

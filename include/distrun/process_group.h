@@ -87,10 +87,12 @@ struct InitOptions {
 // destroy_process_group() it can be called again, by all ranks, also in the same file; the group
 // has other keys in the store then, which ranks in Python do not know.
 //
-// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment every collective, of this group and of
-// others, is preceded by a check that all ranks call the same one with the same shapes: a mismatch
-// is an error on all of them (c10d::ProcessGroupWrapper).  That costs a second group of
-// connections.
+// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment every call, of this group and of others,
+// is first compared between ranks: the function, how many were called before, the reduce op, the
+// root, dtypes, sizes and splits; of a send and its receive the dtype and the number of elements. A
+// difference is an error on every rank that takes part, with both values.  That costs a second
+// group of connections.  A group with ranks in Python has Python's check
+// (c10d::ProcessGroupWrapper): names of collectives, sizes and dtypes.
 //
 // Throws where a group exists already, the backend or the init_method is not known, a
 // variable is missing or malformed, or the others do not come in time; c10::ValueError where rank,
