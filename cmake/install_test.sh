@@ -15,9 +15,41 @@ quietly cmake --install "$build" --prefix "$folder/prefix"
 # The public headers are one folder.
 [ "$(ls "$folder/prefix/include")" = distrun ]
 # No CMAKE_BUILD_TYPE: it is to compile, to link and to run, not to be fast.
-quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
-  -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY="$library" -DDISTRUN_LIBTORCH="$libtorch"
+flags=(-G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
+case $library in
+  backends) of_library=(-DFIND_TORCH=ON -DTorch_ROOT="$libtorch") ;;  # As the project has found it.
+  parallel | sharing)  # Nor does what they include come from there.
+    of_library=(-DDISTRUN_LIBTORCH="$libtorch" -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON) ;;
+  *) of_library=(-DDISTRUN_LIBTORCH="$libtorch") ;;
+esac
+quietly cmake -S examples/library -B "$folder/build" "${flags[@]}" "${of_library[@]}" -DLIBRARY="$library"
 quietly cmake --build "$folder/build"
+
+# What cannot be had is said, and ends nothing in find_package(QUIET).
+mkdir "$folder/quiet"
+cat >"$folder/quiet/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(quiet LANGUAGES CXX)
+find_package(distrun QUIET COMPONENTS store OPTIONAL_COMPONENTS backends)
+message(STATUS "store ${distrun_store_FOUND}, backends ${distrun_backends_FOUND}")
+find_package(distrun QUIET COMPONENTS backends)
+message(STATUS "distrun ${distrun_FOUND}: ${distrun_NOT_FOUND_MESSAGE}")
+END
+if [ "$library" = backends ]; then
+  quietly cmake -S "$folder/quiet" -B "$folder/quiet/build" "${flags[@]}" -DDISTRUN_LIBTORCH="$folder/nowhere"
+  grep -qFx -- '-- store TRUE, backends FALSE' "$folder/log" || grep -qFx -- '-- store 1, backends FALSE' "$folder/log"
+  grep -qFx -- "-- distrun FALSE: $folder/nowhere is not a LibTorch: it has no include/torch/headeronly/version.h" "$folder/log"
+fi
+if [ "$library" = parallel ] || [ "$library" = sharing ]; then
+  ninja -C "$folder/build" -t deps >"$folder/deps"
+  if grep -E '/boost/|/usr/include/fmt/' "$folder/deps"; then exit 1; fi
+fi
+# An older standard is said to be one, in the first error.
+if [ "$library" = store ] || [ "$library" = backends ]; then
+  ${CXX:-c++} -std=c++17 -fsyntax-only -I"$folder/prefix/include" -I"$libtorch/include" \
+    -I"$libtorch/include/torch/csrc/api/include" examples/library/use_"$library".cc 2>"$folder/log" && exit 1
+  grep -m 1 ' error: ' "$folder/log" | grep -F 'distrun needs C++20: compile with -std=c++20'
+fi
 
 if [ "$library" = testing ]; then
   export XDG_CACHE_HOME="$folder"  # The history of tests is the user's.

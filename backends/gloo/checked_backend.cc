@@ -50,7 +50,7 @@ Numbers numels_of(const Tensors& tensors) {
   return numels;
 }
 
-// What each rank gets of `tensor`: even parts if there are no sizes.
+// What each rank gets of `tensor`: even parts if `sizes` is empty.
 Numbers counts_of(const at::Tensor& tensor, const Numbers& sizes, int ranks) {
   if (sizes.empty()) return Numbers(static_cast<std::size_t>(ranks), tensor.numel() / ranks);
   const std::int64_t row = tensor.size(0) == 0 ? 0 : tensor.numel() / tensor.size(0);

@@ -6,7 +6,7 @@
 //     all.missing();                                 // "rank 2 did not come"
 //
 // A rank that times out closes its connections, so the others that wait fail soon after it, and
-// report, too.  Who does not report within kPatience is missing.
+// report, too.  A rank that does not report within kPatience is missing.
 //
 // Blocks: kPatience at most, even if the store does not answer.  Throws nothing.
 #pragma once
@@ -29,7 +29,8 @@ class RollCall {
   // This rank waited in `function`.
   void report(const std::string& function) const;
 
-  // Reports, and says who is missing, or where the others wait; empty if the store cannot tell.
+  // Reports, and names the missing ranks, or the calls that ranks wait in; empty if the store does
+  // not answer.
   std::string missing(const std::string& function) const;
 
  private:
@@ -40,7 +41,7 @@ class RollCall {
   int rank_ = 0;  // The group's.
 };
 
-// `calls[i]` is where `ranks[i]` waits; empty: it has not reported.  Pure.
+// `calls[i]` is the call that `ranks[i]` waits in; empty: it has not reported.  Pure.
 std::string text_of_roll_call(const std::vector<std::string>& calls, const std::vector<int>& ranks);
 
 }  // namespace distrun::internal

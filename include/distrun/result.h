@@ -12,6 +12,10 @@
 // says what to do where that is known.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <cerrno>
 #include <stdexcept>
 #include <string>

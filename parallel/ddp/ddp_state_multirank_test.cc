@@ -171,7 +171,8 @@ TEST_F(DdpStateMultirankTest, APeerThatIsGoneInBackwardIsNamedWithTheParameters)
     if (get_rank() == get_world_size() - 1) {
       abort_process_group();
     } else {
-      const std::string text = error_of<c10::DistBackendError>([&] { ddp().backward(); });
+      const std::string text =
+          MultirankTest::error_of<c10::DistBackendError>([&] { ddp().backward(); });
       EXPECT_THAT(text, HasSubstr("backward() of DistributedDataParallel on rank " +
                                   std::to_string(get_rank()) + " of "));
       EXPECT_THAT(text, ContainsRegex(lost_peer()));
