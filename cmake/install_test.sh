@@ -15,9 +15,46 @@ quietly cmake --install "$build" --prefix "$folder/prefix"
 # The public headers are in one folder.
 [ "$(ls "$folder/prefix/include")" = distrun ]
 # Without CMAKE_BUILD_TYPE: the program need not be fast.
-quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" \
-  -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY="$library" -DDISTRUN_LIBTORCH="$libtorch"
+flags=(-G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
+case $library in
+  backends) of_library=(-DFIND_TORCH=ON -DTorch_ROOT="$libtorch") ;;  # The project has found it.
+  parallel | sharing)  # Their headers need neither.
+    of_library=(-DDISTRUN_LIBTORCH="$libtorch" -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON) ;;
+  *) of_library=(-DDISTRUN_LIBTORCH="$libtorch") ;;
+esac
+quietly cmake -S examples/library -B "$folder/build" "${flags[@]}" "${of_library[@]}" -DLIBRARY="$library"
 quietly cmake --build "$folder/build"
+
+# find_package(QUIET) reports what is missing, and does not end the configuration.
+mkdir "$folder/quiet"
+cat >"$folder/quiet/CMakeLists.txt" <<'END'
+cmake_minimum_required(VERSION 3.25)
+project(quiet LANGUAGES CXX)
+find_package(distrun QUIET COMPONENTS store OPTIONAL_COMPONENTS backends)
+if(distrun_FOUND AND distrun_store_FOUND AND NOT distrun_backends_FOUND)
+  message(STATUS "the store alone")
+endif()
+find_package(distrun QUIET COMPONENTS backends)
+if(NOT distrun_FOUND)
+  message(STATUS "not found: ${distrun_NOT_FOUND_MESSAGE}")
+endif()
+END
+if [ "$library" = backends ]; then
+  quietly cmake -S "$folder/quiet" -B "$folder/quiet/build" "${flags[@]}" -DDISTRUN_LIBTORCH="$folder/nowhere"
+  said=$(grep -- '^-- \(the store\|not found\)' "$folder/log")
+  [ "$said" = "-- the store alone
+-- not found: $folder/nowhere is not a LibTorch: it has no include/torch/headeronly/version.h" ]
+fi
+if [ "$library" = parallel ] || [ "$library" = sharing ]; then
+  ninja -C "$folder/build" -t deps >"$folder/deps"
+  if grep -E '/boost/|/usr/include/fmt/' "$folder/deps"; then exit 1; fi
+fi
+# With an older standard, the first error says so.
+if [ "$library" = store ] || [ "$library" = backends ]; then
+  ${CXX:-c++} -std=c++17 -fsyntax-only -I"$folder/prefix/include" -I"$libtorch/include" \
+    -I"$libtorch/include/torch/csrc/api/include" examples/library/use_"$library".cc 2>"$folder/log" && exit 1
+  grep -m 1 ' error: ' "$folder/log" | grep -F 'distrun needs C++20: compile with -std=c++20'
+fi
 
 if [ "$library" = testing ]; then
   export XDG_CACHE_HOME="$folder"  # Keeps the user's history of tests.

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <cstdlib>
 #include <exception>
 #include <limits>
 #include <utility>
@@ -12,12 +13,19 @@
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroupWrapper.hpp>
+#include <torch/csrc/distributed/c10d/TCPStore.hpp>
+
+#include "backends/gloo/byte_views.h"
+#include "backends/gloo/checked_backend.h"
+#include "backends/gloo/route.h"
 
 namespace distrun {
 
 namespace {
 
 using Options = c10d::ProcessGroupGloo::Options;
+using internal::ByteViews;
+using internal::CheckedBackend;
 
 // Gloo writes to sockets whose other end may be gone.  In Python that is an error of the write, for
 // Python ignores SIGPIPE; a C++ program would be killed by it instead of being told.
@@ -26,6 +34,26 @@ void let_writes_fail() {
   if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
     ::signal(SIGPIPE, SIG_IGN);
   }
+}
+
+// LibTorch's publish the address that this machine's name resolves to.  In Debian that is a
+// loopback address, to which other machines cannot connect: then the address towards the store is
+// better.
+c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
+  const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
+  const bool is_chosen = interfaces != nullptr && *interfaces != '\0';
+  auto* prefix = dynamic_cast<c10d::PrefixStore*>(request.store.get());
+  const auto below = prefix == nullptr ? request.store : prefix->getUnderlyingNonPrefixStore();
+  const auto* tcp = dynamic_cast<c10d::TCPStore*>(below.get());
+  std::optional<std::string> address;
+  if (!is_chosen && tcp != nullptr) {
+    address = internal::address_towards(tcp->getHost(), tcp->getPort());
+  }
+  if (!address) return Options::create_default(request.timeout);
+  auto options = c10::make_intrusive<Options>(request.timeout);
+  options->devices.push_back(
+      c10d::ProcessGroupGloo::createDeviceForHostname(*address, c10d::getDefaultGlooLazyInit()));
+  return options;
 }
 
 // What else is asked of a Gloo backend.  All by buffers, which Gloo lets anybody make: of its
@@ -57,6 +85,72 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     return std::nullopt;
   }
 
+  // What moves tensors takes every dtype.
+  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
+  using Tensors = std::vector<at::Tensor>;
+  using TensorLists = std::vector<Tensors>;
+
+  WorkPtr broadcast(Tensors& tensors, const c10d::BroadcastOptions& options) override {
+    ByteViews views;
+    Tensors moved = views.of(tensors);
+    return views.finish(ProcessGroupGloo::broadcast(moved, options));
+  }
+  WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
+                    const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    TensorLists to = views.of(outputs);
+    Tensors from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::allgather(to, from, options));
+  }
+  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
+                          const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    at::Tensor to = views.of(output), from = views.of(input);
+    return views.finish(ProcessGroupGloo::_allgather_base(to, from, options));
+  }
+  WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
+                              const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    TensorLists to = views.of(outputs);
+    Tensors from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::allgather_coalesced(to, from, options));
+  }
+  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
+                                          const c10d::AllgatherOptions& options) override {
+    ByteViews views;
+    Tensors to = views.of(outputs), from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::allgather_into_tensor_coalesced(to, from, options));
+  }
+  WorkPtr gather(TensorLists& outputs, Tensors& inputs,
+                 const c10d::GatherOptions& options) override {
+    ByteViews views;
+    TensorLists to = views.of(outputs);
+    Tensors from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::gather(to, from, options));
+  }
+  WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
+                  const c10d::ScatterOptions& options) override {
+    ByteViews views;
+    Tensors to = views.of(outputs);
+    TensorLists from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::scatter(to, from, options));
+  }
+  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
+                        std::vector<std::int64_t>& output_sizes,
+                        std::vector<std::int64_t>& input_sizes,
+                        const c10d::AllToAllOptions& options) override {
+    ByteViews views;
+    at::Tensor to = views.of(output), from = views.of(input);
+    return views.finish(
+        ProcessGroupGloo::alltoall_base(to, from, output_sizes, input_sizes, options));
+  }
+  WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
+                   const c10d::AllToAllOptions& options) override {
+    ByteViews views;
+    Tensors to = views.of(outputs), from = views.of(inputs);
+    return views.finish(ProcessGroupGloo::alltoall(to, from, options));
+  }
+
  private:
   static std::string error_of(gloo::Context& context, int rank) {
     constexpr auto kNobodysSlot = std::numeric_limits<std::uint64_t>::max();
@@ -69,11 +163,12 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 };
 
-// The check has connections of its own, to which LibTorch's wrapper passes nothing on.
-class CheckedBackend : public c10d::ProcessGroupWrapper {
+// Python's check, for groups that have ranks in Python.  It has connections of its own, to which
+// LibTorch's wrapper passes nothing on.
+class PythonsCheckedBackend : public c10d::ProcessGroupWrapper {
  public:
-  CheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
-                 c10::intrusive_ptr<c10d::Backend> checks)
+  PythonsCheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
+                        c10::intrusive_ptr<c10d::Backend> checks)
       : ProcessGroupWrapper(backend, checks), checks_(std::move(checks)) {}
 
   void setTimeout(std::chrono::milliseconds timeout) override {
@@ -92,6 +187,9 @@ class CheckedBackend : public c10d::ProcessGroupWrapper {
   const c10::intrusive_ptr<c10d::Backend> checks_;
 };
 
+// The keys by which ranks of distrun tell each other from those in Python.
+std::string key_of_distrun(int rank) { return "distrun_rank_" + std::to_string(rank); }
+
 }  // namespace
 
 void check_gloo_options(const BackendOptions& options) {
@@ -104,8 +202,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
   let_writes_fail();
   check_gloo_options(request.options);
   const auto given = c10::dynamic_intrusive_pointer_cast<Options>(request.options);
-  const auto options =
-      given ? c10::make_intrusive<Options>(*given) : Options::create_default(request.timeout);
+  const auto options = given ? c10::make_intrusive<Options>(*given) : default_options(request);
   options->timeout = request.timeout;
   options->group_name = request.group_name;
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
@@ -121,7 +218,20 @@ c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
   helper.store =
       c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
   helper.options = nullptr;
-  return c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper));
+  // Each rank sets its key before it connects; connected to all, it sees every key there is.
+  helper.store->set(key_of_distrun(request.rank), std::vector<std::uint8_t>{1});
+  auto checks = make_gloo_backend(helper);
+  std::vector<std::string> keys;
+  for (int rank = 0; rank < request.size; ++rank) keys.push_back(key_of_distrun(rank));
+  if (!helper.store->check(keys)) {
+    return c10::make_intrusive<PythonsCheckedBackend>(backend, std::move(checks));
+  }
+  return c10::make_intrusive<CheckedBackend>(backend, std::move(checks), request.ranks);
+}
+
+bool is_gloo_timeout(std::string_view text) {
+  return text.find("Timed out waiting") != text.npos ||
+         text.find("Application timeout") != text.npos;
 }
 
 bool is_gloo_error(std::string_view text) {
@@ -130,10 +240,17 @@ bool is_gloo_error(std::string_view text) {
 
 std::optional<int> peer_of_gloo_error(c10d::Backend& backend, const std::string& error) {
   if (auto* gloo = dynamic_cast<GlooBackend*>(&backend)) return gloo->peer_of(error);
-  auto* checked = dynamic_cast<CheckedBackend*>(&backend);
-  if (checked == nullptr) return std::nullopt;
-  const auto peer = peer_of_gloo_error(*checked->getWrappedPg(), error);
-  return peer ? peer : peer_of_gloo_error(checked->checks(), error);
+  const auto of_both = [&](c10d::Backend& wrapped, c10d::Backend& checks) {
+    const auto peer = peer_of_gloo_error(wrapped, error);
+    return peer ? peer : peer_of_gloo_error(checks, error);
+  };
+  if (auto* one = dynamic_cast<CheckedBackend*>(&backend)) {
+    return of_both(one->inner(), one->checks());
+  }
+  if (auto* one = dynamic_cast<PythonsCheckedBackend*>(&backend)) {
+    return of_both(*one->getWrappedPg(), one->checks());
+  }
+  return std::nullopt;
 }
 
 }  // namespace distrun

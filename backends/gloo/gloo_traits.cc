@@ -1,28 +1,12 @@
 #include "backends/gloo/gloo_traits.h"
 
+#include "backends/gloo/byte_views.h"
 #include "backends/gloo/gloo.h"
 #include "backends/group/collective_checks.h"
 
 namespace distrun::internal {
 
 namespace {
-
-bool has_gloo(at::ScalarType type) {
-  switch (type) {
-    case at::kDouble:
-    case at::kFloat:
-    case at::kHalf:
-    case at::kBFloat16:
-    case at::kByte:
-    case at::kChar:
-    case at::kInt:
-    case at::kLong:
-    case at::kBool:
-      return true;
-    default:
-      return false;
-  }
-}
 
 bool is_bitwise(const c10d::ReduceOp& op) {
   return op == c10d::ReduceOp::BAND || op == c10d::ReduceOp::BOR || op == c10d::ReduceOp::BXOR;
@@ -34,8 +18,8 @@ class GlooTraits : public BackendTraits {
 
   void check_dtype(const CallSite& site, const Name& name,
                    const at::Tensor& tensor) const override {
-    site.check(has_gloo(type_sent(tensor)), name, " is of ", tensor.scalar_type(),
-               ", which gloo does not take; expected double, float, half, "
+    site.check(gloo_has(type_sent(tensor)), name, " is of ", tensor.scalar_type(),
+               ", which gloo does not reduce; expected double, float, half, "
                "bfloat16, uint8, int8, int32, int64 or bool");
   }
 
@@ -60,6 +44,7 @@ class GlooTraits : public BackendTraits {
   bool has_uneven_all_to_all() const override { return false; }
 
   bool is_error(std::string_view text) const override { return is_gloo_error(text); }
+  bool is_timeout(std::string_view text) const override { return is_gloo_timeout(text); }
 
   std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error) const override {
     return peer_of_gloo_error(backend, error);

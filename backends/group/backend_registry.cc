@@ -4,6 +4,7 @@
 #include <cctype>
 #include <memory>
 #include <mutex>
+#include <set>
 #include <vector>
 
 #include <c10/util/Exception.h>
@@ -54,7 +55,13 @@ const RegisteredBackend& find_backend(const std::string& name) {
   if (found != backends.end()) return found->second;
   std::string known;
   for (const auto& [each, backend] : backends) known += (known.empty() ? "" : ", ") + each;
-  TORCH_CHECK_VALUE(false, "unknown backend '", name, "'; known: ", known);
+  // c10d has a name for them, but they are compiled into few builds of LibTorch.
+  const std::set<std::string> c10ds = {"mpi", "nccl", "ucc", "xccl"};
+  TORCH_CHECK_VALUE(
+      false, "unknown backend '", name, "'; known: ", known,
+      c10ds.contains(ascii_lower(name))
+          ? "; this build has no " + name + " of LibTorch's: register_backend() adds one"
+          : "");
 }
 
 const BackendTraits& traits_of(const c10d::Backend& backend) {
@@ -67,6 +74,10 @@ const BackendTraits& traits_of(const c10d::Backend& backend) {
 
 bool is_backend_error(std::string_view text) {
   return first_answer([&](const BackendTraits& traits) { return traits.is_error(text); });
+}
+
+bool is_backend_timeout(std::string_view text) {
+  return first_answer([&](const BackendTraits& traits) { return traits.is_timeout(text); });
 }
 
 std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error) {

@@ -45,7 +45,7 @@ class BackendTraits {
 
   // The arguments of a collective.  Each throws c10::ValueError, by site.check().
 
-  // The tensor's dtype.
+  // The dtype of a tensor that is reduced.  What only moves tensors takes every dtype.
   virtual void check_dtype(const CallSite& /*site*/, const Name& /*name*/,
                            const at::Tensor& /*tensor*/) const {}
   // The reduction of such a tensor.
@@ -61,6 +61,8 @@ class BackendTraits {
 
   // The text of an exception that has no type of its own says that this backend threw it.
   virtual bool is_error(std::string_view /*text*/) const { return false; }
+  // That text says that a peer did not come in time.
+  virtual bool is_timeout(std::string_view /*text*/) const { return false; }
   // The rank, within the group, of the peer whose lost connection `error` reports; nothing if it
   // reports something else, or `backend` is another one.  `backend` has just thrown it.
   virtual std::optional<int> lost_peer(c10d::Backend& /*backend*/,

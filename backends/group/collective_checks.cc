@@ -104,7 +104,9 @@ void check_movable(const CallSite& site, const Name& name, const at::Tensor& ten
   const bool is_dense = tensor.layout() == at::kStrided;
   const bool is_fine =
       is_dense || (layout == Layout::kDenseOrSparse && tensor.layout() == at::kSparse);
-  site.check(is_fine, name, " is ", tensor.layout(), "; expected a dense tensor");
+  site.check(
+      is_fine, name, " is ", tensor.layout(), "; expected a dense tensor (to_dense())",
+      layout == Layout::kDenseOrSparse ? " or a sparse one in COO format (to_sparse())" : "");
   site.check(site.group->hasBackendForDeviceType(tensor.device().type()), name, " is on ",
              tensor.device(), ", and ", Described{site.group}, " has no backend for that: it has ",
              BackendsOf{site.group});
@@ -121,7 +123,7 @@ void check_list(const CallSite& site, const Name& name, const std::vector<at::Te
              tensors.size() == 1 ? " tensor" : " tensors", "; expected ", count,
              ", one for each rank of ", Described{site.group});
   for (std::size_t i = 0; i < tensors.size(); ++i) {
-    check_tensor(site, name[i], tensors[i]);
+    check_movable(site, name[i], tensors[i]);
   }
 }
 

@@ -10,6 +10,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <ostream>
 #include <vector>
 
@@ -26,6 +27,7 @@ namespace distrun::internal {
 struct CallSite {
   const char* function;
   const Group& group;
+  std::optional<int> peer = std::nullopt;  // Of send and recv: the other rank, of the group.
 
   int size() const { return get_world_size(group); }
   int rank() const { return get_rank(group); }
@@ -79,15 +81,16 @@ const BackendTraits& traits_for(const CallSite& site, const at::Tensor& tensor);
 
 enum class Layout { kDense, kDenseOrSparse };
 
-// There is one, and the group has a backend for where it lies, which takes its dtype.
+// What is reduced: there is one, and the group has a backend for where it lies, which reduces its
+// dtype.
 void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   Layout layout = Layout::kDense);
 
-// The same, of any dtype: for what moves bytes.
+// The same, of any dtype: for what only moves tensors.
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
                    Layout layout = Layout::kDense);
 
-// The same for each, and `count` of them: one for each rank of the group.
+// check_movable() for each, and `count` of them: one for each rank of the group.
 void check_list(const CallSite& site, const Name& name, const std::vector<at::Tensor>& tensors,
                 int count);
 

@@ -22,6 +22,7 @@ using c10d::ProcessGroup;
 using internal::CallSite;
 using internal::check_like;
 using internal::check_list;
+using internal::check_movable;
 using internal::check_numel;
 using internal::check_sizes;
 using internal::check_tensor;
@@ -138,9 +139,10 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
   const CallSite site{"broadcast", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   const int root = group_rank_of(site.function, site.group, src);
-  check_tensor(site, "tensor", tensor);
+  check_movable(site, "tensor", tensor);
   Contiguous contiguous(site);
-  Tensors tensors = {contiguous.output("tensor", tensor)};
+  Tensors tensors = {site.rank() == root ? contiguous.unchanged_output("tensor", tensor)
+                                         : contiguous.output("tensor", tensor)};
   return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->broadcast(tensors, {.rootRank = root, .asyncOp = options.async_op});
   });
@@ -196,7 +198,7 @@ Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
                 const CollectiveOptions& options) {
   const CallSite site{"all_gather", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  check_tensor(site, "tensor", tensor);
+  check_movable(site, "tensor", tensor);
   check_list_like(site, "tensors", tensors, "tensor", tensor);
   Contiguous contiguous(site);
   std::vector<Tensors> outputs = {contiguous.outputs("tensors", tensors)};
@@ -210,8 +212,8 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options) {
   const CallSite site{"all_gather_into_tensor", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  check_tensor(site, "output", output);
-  check_tensor(site, "input", input);
+  check_movable(site, "output", output);
+  check_movable(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_numel(site, "output", output, "input", input, site.size());
   Contiguous contiguous(site);
@@ -231,7 +233,7 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
              inputs.size(), ", one for each of inputs");
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     const Name input = Name("inputs")[i];
-    check_tensor(site, input, inputs[i]);
+    check_movable(site, input, inputs[i]);
     check_device(site, input, inputs[i]);
     check_list_like(site, Name("lists")[i], lists[i], input, inputs[i]);
   }
@@ -253,7 +255,7 @@ Work gather(const at::Tensor& tensor, const Tensors& tensors, AnyRank dst,
   const CallSite site{"gather", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   const int root = group_rank_of(site.function, site.group, dst);
-  check_tensor(site, "tensor", tensor);
+  check_movable(site, "tensor", tensor);
   check_roots_list(site, "tensors", tensors, root, tensor);
   Contiguous contiguous(site);
   std::vector<Tensors> outputs;
@@ -269,7 +271,7 @@ Work scatter(const at::Tensor& tensor, const Tensors& tensors, AnyRank src,
   const CallSite site{"scatter", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   const int root = group_rank_of(site.function, site.group, src);
-  check_tensor(site, "tensor", tensor);
+  check_movable(site, "tensor", tensor);
   check_roots_list(site, "tensors", tensors, root, tensor);
   Contiguous contiguous(site);
   std::vector<Tensors> inputs;
@@ -343,8 +345,8 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        const CollectiveOptions& options) {
   const CallSite site{"all_to_all_single", options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  check_tensor(site, "output", output);
-  check_tensor(site, "input", input);
+  check_movable(site, "output", output);
+  check_movable(site, "input", input);
   check_like(site, "output", output, "input", input);
   check_splits(site, "output", output, output_split_sizes);
   check_splits(site, "input", input, input_split_sizes);

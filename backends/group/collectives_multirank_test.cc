@@ -29,6 +29,7 @@ namespace distrun {
 namespace {
 
 using std::chrono::milliseconds;
+using ::testing::AllOf;
 using ::testing::AnyOf;
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
@@ -178,10 +179,6 @@ TEST_F(CollectivesMultirankTest, AllToAllTakesTensorsOfDifferentSizes) {
 
 // What the last rank sends itself is larger, and nobody else knows.
 TEST_F(CollectivesMultirankTest, AllToAllTakesOneSizeHereAndOthersThere) {
-  if (c10d::debug_level() == c10d::DebugLevel::Detail) {
-    GTEST_SKIP()
-        << "ranks then make two kinds of collectives, which is what LibTorch's check is for";
-  }
   const auto value = [](int from, int to) {
     const bool is_large = from == to && from == get_world_size() - 1;
     return at::full({is_large ? 5 : 2}, 10.0 * from + to);
@@ -242,6 +239,101 @@ TEST_F(CollectivesMultirankTest, HalfAndBoolAreTaken) {
   EXPECT_TRUE(yes.all().item<bool>());
 }
 
+// Few operators know all of these dtypes, and Gloo knows one of them.
+class OfDtype {
+ public:
+  explicit OfDtype(at::ScalarType type) : type_(type) {}
+  at::Tensor value(int rank, int size = 3) const {
+    return (at::arange(size, at::kFloat) + rank).to(type_);
+  }
+  at::Tensor empty(int size = 3) const { return at::zeros({size}, type_); }
+  void expect_same(const at::Tensor& got, const at::Tensor& expected) const {
+    ASSERT_EQ(got.scalar_type(), type_);
+    EXPECT_TRUE(got.to(at::kFloat).equal(expected.to(at::kFloat))) << got.to(at::kFloat);
+  }
+
+ private:
+  at::ScalarType type_;
+};
+
+constexpr at::ScalarType kDtypes[] = {at::kShort,  at::kUInt16,        at::kUInt32,
+                                      at::kUInt64, at::kFloat8_e4m3fn, at::kBFloat16};
+
+TEST_F(CollectivesMultirankTest, EveryDtypeIsMoved) {
+  for (const at::ScalarType dtype : kDtypes) {
+    SCOPED_TRACE(c10::toString(dtype));
+    const OfDtype of(dtype);
+    const int last = get_world_size() - 1;
+    const at::Tensor sent = of.value(get_rank());
+    broadcast(sent, last);
+    of.expect_same(sent, of.value(last));
+    const Tensors all = of_all_ranks([&](int) { return of.empty(); });
+    const Work work = all_gather(all, of.value(get_rank()), {.async_op = true});
+    work.wait();
+    of.expect_same(all.back(), of.value(last));
+    for (const at::Tensor& one : work.result()) EXPECT_EQ(one.scalar_type(), dtype);
+    const at::Tensor row = of.empty(3 * get_world_size());
+    all_gather_into_tensor(row, of.value(get_rank()));
+    of.expect_same(row.slice(0, 3 * last), of.value(last));
+    const Tensors gathered = of_all_ranks([&](int) { return of.empty(); });
+    gather(of.value(get_rank()), is_last() ? gathered : Tensors(), last);
+    if (is_last()) of.expect_same(gathered.front(), of.value(0));
+    const at::Tensor own = of.empty();
+    const Tensors parts = of_all_ranks([&](int rank) { return of.value(rank + 1); });
+    scatter(own, is_last() ? parts : Tensors(), last);
+    of.expect_same(own, of.value(get_rank() + 1));
+  }
+}
+
+TEST_F(CollectivesMultirankTest, EveryDtypeIsExchanged) {
+  for (const at::ScalarType dtype : kDtypes) {
+    SCOPED_TRACE(c10::toString(dtype));
+    const OfDtype of(dtype);
+    const auto between = [&](int from, int to) { return of.value(10 * from + to); };
+    const Tensors got = of_all_ranks([&](int) { return of.empty(); });
+    all_to_all(got, of_all_ranks([&](int to) { return between(get_rank(), to); }));
+    of.expect_same(got.back(), between(get_world_size() - 1, get_rank()));
+    const at::Tensor one = of.empty(get_world_size());
+    all_to_all_single(one, of.value(get_rank(), get_world_size()));
+    of.expect_same(one, of.value(get_rank(), get_world_size()));
+    if (get_world_size() == 1) continue;
+    const at::Tensor received = of.empty();
+    const Work sent = isend(of.value(get_rank()), next());
+    recv(received, previous());
+    sent.wait();
+    of.expect_same(received, of.value(previous()));
+  }
+}
+
+TEST_F(CollectivesMultirankTest, GlooRefusesToReduceDtypesThatItCannotAdd) {
+  EXPECT_THAT(error_of([] { all_reduce(at::ones({2}, at::kShort)); }),
+              HasSubstr("tensor is of Short, which gloo does not reduce; expected double, "));
+}
+
+TEST_F(CollectivesMultirankTest, CompressedSparseTensorsAreRefused) {
+  const at::Tensor compressed = at::ones({2, 2}).to_sparse_csr();
+  EXPECT_THAT(error_of([&] { all_reduce(compressed); }),
+              HasSubstr("tensor is SparseCsr; expected a dense tensor (to_dense()) or a sparse one "
+                        "in COO format (to_sparse())"));
+}
+
+TEST_F(CollectivesMultirankTest, BackwardRefusesASavedTensorThatWasOverwritten) {
+  const at::Tensor weight = at::ones({2}).set_requires_grad(true);
+  const auto backward_after = [&](const std::function<void(const at::Tensor&)>& collective) {
+    const at::Tensor hidden = weight * 2;
+    const at::Tensor loss = (hidden * hidden).sum();
+    collective(hidden.detach());
+    return MultirankTest::error_of([&] { loss.backward(); });
+  };
+  EXPECT_THAT(backward_after([](const at::Tensor& hidden) { all_reduce(hidden); }),
+              HasSubstr("modified by an inplace operation"));
+  // The root's stays as it is.
+  const auto broadcast_of = [](const at::Tensor& hidden) {
+    broadcast(get_rank() == 0 ? hidden : hidden.clone(), 0);
+  };
+  EXPECT_EQ(backward_after(broadcast_of), "no error");
+}
+
 TEST_F(CollectivesMultirankTest, AnAsynchronousOneIsWaitedFor) {
   const at::Tensor tensor = input();
   const Work work = all_reduce(tensor, ReduceOp::SUM, {.async_op = true});
@@ -285,10 +377,6 @@ TEST_F(CollectivesMultirankTest, WhatOneSendsTheOtherReceives) {
 }
 
 TEST_F(CollectivesMultirankTest, AReceiveFromAnyTellsWhoHasSent) {
-  if (c10d::debug_level() == c10d::DebugLevel::Detail) {
-    GTEST_SKIP() << "LibTorch numbers a receive from any as a collective, so that its wrapper "
-                    "finds this rank a number ahead at the next barrier";
-  }
   if (get_rank() != 0) return send(input(), 0);
   std::vector<bool> seen(static_cast<std::size_t>(get_world_size()));
   for (int i = 1; i < get_world_size(); ++i) {
@@ -461,8 +549,8 @@ TEST_F(CollectivesMultirankTest, WhatMakesNoSenseIsRefusedWithBothValues) {
               HasSubstr("no PREMUL_SUM"));
   EXPECT_THAT(error_of([&] { all_reduce(x.to_sparse(), ReduceOp::MAX); }),
               HasSubstr("no MAX of sparse tensors"));
-  EXPECT_THAT(error_of([&] { broadcast(x.to(at::kShort), 0); }),
-              HasSubstr("tensor is of Short, which gloo does not take"));
+  EXPECT_THAT(error_of([&] { reduce(x.to(at::kShort), 0); }),
+              HasSubstr("tensor is of Short, which gloo does not reduce"));
   EXPECT_THAT(error_of([&] { all_reduce_coalesced({}); }), HasSubstr("tensors is empty"));
   EXPECT_THAT(error_of([&] { send(x, get_rank()); }), HasSubstr("the peer is this rank itself"));
   EXPECT_THAT(error_of([] { batch_isend_irecv({}); }), HasSubstr("no operation"));
@@ -519,8 +607,14 @@ TEST_F(CollectivesMultirankTest, ATimeOutIsAnErrorThatNamesTheFunction) {
       all_reduce(input(), ReduceOp::SUM, {.group = group});
       ADD_FAILURE() << "passed without the last rank";
     } catch (const c10::DistBackendError& error) {
-      EXPECT_THAT(error.what_without_backtrace(),
-                  HasSubstr("all_reduce on rank " + std::to_string(get_rank()) + " in group "));
+      EXPECT_THAT(
+          error.what_without_backtrace(),
+          AllOf(HasSubstr("all_reduce on rank " + std::to_string(get_rank()) + " in group "),
+                AnyOf(HasSubstr("; rank " + std::to_string(get_world_size() - 1) +
+                                " did not come; see monitored_barrier() and `distrun "
+                                "store status`"),
+                      HasSubstr("Ranks " + std::to_string(get_world_size() - 1)),  // DETAIL
+                      ContainsRegex(lost_peer()))));
     }
   }
   barrier();
@@ -548,7 +642,8 @@ TEST_F(CollectivesMultirankTest, AReceiveHasTheTimeoutThatTheGroupHas) {
   if (get_rank() == 0) {
     EXPECT_THAT(MultirankTest::error_of<c10::DistBackendError>(
                     [&] { recv(input(), next(), {.group = group}); }),
-                HasSubstr("recv on rank 0 in group 1 of ranks 0"));
+                AllOf(HasSubstr("recv on rank 0 in group 1 of ranks 0"),
+                      HasSubstr("; rank 1 did not come; see monitored_barrier() and ")));
   }
   barrier();
 }

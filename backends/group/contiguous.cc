@@ -33,6 +33,11 @@ using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
 // Others have their elements elsewhere.
 bool is_strided(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
+// For autograd, which a backend's writes pass.
+void set_changed(const at::Tensor& tensor) {
+  if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
+}
+
 bool is_plain(const at::Tensor& tensor) {
   return tensor.is_contiguous() && !tensor.is_conj() && !tensor.is_neg();
 }
@@ -287,6 +292,16 @@ std::vector<at::Tensor> Contiguous::inputs(const std::vector<at::Tensor>& tensor
 }
 
 at::Tensor Contiguous::output(const Name& name, const at::Tensor& tensor, Sizes sizes) {
+  at::Tensor sent = as_output(name, tensor, sizes);
+  set_changed(tensor);
+  return sent;
+}
+
+at::Tensor Contiguous::unchanged_output(const Name& name, const at::Tensor& tensor) {
+  return as_output(name, tensor, Sizes::kOwn);
+}
+
+at::Tensor Contiguous::as_output(const Name& name, const at::Tensor& tensor, Sizes sizes) {
   if (!is_strided(tensor)) return tensor;
   check_writable(name, tensor);
   const at::Tensor copy = is_plain(tensor) ? at::Tensor() : plain(tensor);
@@ -297,6 +312,7 @@ at::Tensor Contiguous::output(const Name& name, const at::Tensor& tensor, Sizes 
 
 void Contiguous::output_in(const at::Tensor& place, const Name& name, const at::Tensor& tensor) {
   check_writable(name, tensor);
+  set_changed(tensor);
   auto sizes = tensor.sizes().vec();
   if (tensor.is_complex()) sizes.push_back(2);
   const at::Tensor numbers = place.view(sizes);

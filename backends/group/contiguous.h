@@ -50,9 +50,11 @@ class Contiguous {
   static at::Tensor input(const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
   static std::vector<at::Tensor> inputs(const std::vector<at::Tensor>& tensors);
 
-  // What is written, and perhaps read.  Throws c10::ValueError where elements of it share memory,
-  // as those of expand() do.
+  // What is written, and perhaps read: backward() refuses it if autograd has saved it.  Throws
+  // c10::ValueError where elements of it share memory, as those of expand() do.
   at::Tensor output(const Name& name, const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
+  // The same of a tensor that keeps its values, as the root's in broadcast.
+  at::Tensor unchanged_output(const Name& name, const at::Tensor& tensor);
   // What is written by way of `place`, of as many elements in one dimension.
   void output_in(const at::Tensor& place, const Name& name, const at::Tensor& tensor);
   std::vector<at::Tensor> outputs(const Name& name, const std::vector<at::Tensor>& tensors);
@@ -60,6 +62,7 @@ class Contiguous {
   const std::vector<CopyBack>& copies() const { return copies_; }
 
  private:
+  at::Tensor as_output(const Name& name, const at::Tensor& tensor, Sizes sizes);
   void check_writable(const Name& name, const at::Tensor& tensor) const;
 
   const CallSite& site_;

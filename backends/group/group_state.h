@@ -14,6 +14,7 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Store.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
+#include <unistd.h>
 
 #include "distrun/group.h"
 
@@ -27,6 +28,7 @@ struct GroupState {
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::thread::id maker;
+  const pid_t process = ::getpid();  // That made it: a forked one cannot use it.
   std::atomic<std::chrono::milliseconds> timeout{};
   std::atomic<bool> is_aborted = false;
   // What nobody has waited for and would be abandoned if it were dropped: half a message makes a

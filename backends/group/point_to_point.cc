@@ -32,13 +32,17 @@ void check(const CallSite& site, const at::Tensor& tensor, int tag) {
   site.check(tag >= 0, "the tag is ", tag, "; expected 0 or more");
 }
 
-Work begin_send(const CallSite& site, const at::Tensor& tensor, int peer, int tag, bool async_op) {
+Work begin_send(const CallSite& caller, const at::Tensor& tensor, int peer, int tag,
+                bool async_op) {
+  const CallSite site{caller.function, caller.group, peer};
   std::vector<at::Tensor> tensors = {Contiguous::input(tensor)};
   return run_collective(site, async_op, Contiguous(site),
                         [&] { return site.group->send(tensors, peer, tag); });
 }
 
-Work begin_receive(const CallSite& site, const at::Tensor& tensor, int peer, int tag) {
+Work begin_receive(const CallSite& caller, const at::Tensor& tensor, int peer, int tag) {
+  CallSite site{caller.function, caller.group};
+  if (peer != kAny) site.peer = peer;
   Contiguous contiguous(site);
   std::vector<at::Tensor> tensors = {contiguous.output("tensor", tensor)};
   return run_collective(site, /*async_op=*/true, contiguous, [&] {

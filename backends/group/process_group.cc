@@ -6,9 +6,11 @@
 #include <numeric>
 
 #include <c10/util/Exception.h>
+#include <torch/csrc/distributed/c10d/GroupRegistry.hpp>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/debug.h>
+#include <unistd.h>
 
 #include "backends/group/collective_checks.h"
 #include "backends/group/device_backends.h"
@@ -111,6 +113,16 @@ std::exception_ptr shut_down(const GroupState& state) {
   }
 }
 
+// In a forked process: the groups of its parent stay as they are, for the threads that would free
+// them are not here.
+void abandon_groups_of_parent() {
+  if (!is_initialized() || world()->group->process == ::getpid()) return;
+  auto groups = std::make_unique<std::vector<std::shared_ptr<GroupState>>>(groups_of(*world()));
+  for (const auto& group : *groups) c10d::unregister_process_group(group->name);
+  static_cast<void>(groups.release());
+  world() = nullptr;
+}
+
 void abort_group(GroupState& state) {
   if (!state.process_group) return;
   state.is_aborted = true;
@@ -120,6 +132,7 @@ void abort_group(GroupState& state) {
 }  // namespace
 
 void init_process_group(const InitOptions& options) {
+  abandon_groups_of_parent();
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
   check_timeout("init_process_group", options.timeout);
   const std::string backend = ascii_lower(options.backend);
@@ -143,6 +156,7 @@ void init_process_group(const InitOptions& options) {
 }
 
 void destroy_process_group() {
+  if (the_world().group->process != ::getpid()) return abandon_groups_of_parent();
   const auto groups = groups_of(the_world());
   std::exception_ptr error;
   for (const auto& group : groups) {

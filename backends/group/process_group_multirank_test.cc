@@ -9,6 +9,9 @@
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
+#include <sys/wait.h>
+#include <torch/csrc/distributed/c10d/HashStore.hpp>
+#include <unistd.h>
 
 #include "backends/test/multirank_test.h"
 #include "distrun/point_to_point.h"
@@ -112,6 +115,53 @@ TEST_F(ProcessGroupMultirankTest, AbortEndsWhatIsUnderWayInEveryGroup) {
 TEST_F(ProcessGroupMultirankTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {
   EXPECT_ANY_THROW(broadcast(at::ones({1}), get_world_size()));
   EXPECT_ANY_THROW(broadcast(at::ones({1}), -1));
+}
+
+// What `act` returns in a forked process, which has 20 seconds for it.
+template <class Act>
+int in_forked_process(const Act& act) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    ::alarm(20);
+    ::_exit(act());
+  }
+  int status = 0;
+  EXPECT_EQ(::waitpid(child, &status, 0), child);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
+}
+
+TEST_F(ProcessGroupMultirankTest, AForkedProcessCannotUseTheGroup) {
+  EXPECT_EQ(
+      in_forked_process([] {
+        const std::string text = error_of([] { all_reduce(input()); });
+        const bool is_fine =
+            text.starts_with("all_reduce on rank " + std::to_string(get_rank()) + ": process ") &&
+            text.ends_with(
+                ", which made the group, and cannot use it; make processes with "
+                "spawn(), or call init_process_group() in the child");
+        if (!is_fine) std::fprintf(stderr, "%s\n", text.c_str());
+        return is_fine ? 0 : 1;
+      }),
+      0);
+}
+
+TEST_F(ProcessGroupMultirankTest, AForkedProcessMayMakeAGroupOfItsOwn) {
+  const Group other = new_group();
+  EXPECT_EQ(in_forked_process([] {
+              init_process_group(
+                  {.rank = 0, .world_size = 1, .store = c10::make_intrusive<c10d::HashStore>()});
+              const at::Tensor sum = at::ones({2});
+              all_reduce(sum);
+              destroy_process_group();
+              return sum.equal(at::ones({2})) && !is_initialized() ? 0 : 1;
+            }),
+            0);
+  EXPECT_EQ(in_forked_process([] {
+              destroy_process_group();  // Its parent's.
+              return is_initialized() ? 1 : 0;
+            }),
+            0);
+  barrier({.group = other});
 }
 
 }  // namespace

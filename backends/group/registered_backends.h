@@ -36,12 +36,13 @@ const RegisteredBackend& find_backend(const std::string& name);
 // By getBackendName(): a wrapper has the traits of what it wraps.
 const BackendTraits& traits_of(const c10d::Backend& backend);
 
-// BackendTraits::is_error() and lost_peer() of any backend: a wrapper's errors may be another's.
+// BackendTraits::is_error(), is_timeout() and lost_peer() of any backend: a wrapper's errors may be
+// another's.
 bool is_backend_error(std::string_view text);
+bool is_backend_timeout(std::string_view text);
 std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error);
 
-// Wraps the backend: before each collective it checks that all ranks call the same one, with the
-// same shapes and dtypes.
+// Wraps the backend: before each call it checks that all ranks make the same one.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 

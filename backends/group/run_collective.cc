@@ -8,9 +8,11 @@
 
 #include <c10/util/Exception.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <unistd.h>
 
 #include "backends/group/group_state.h"
 #include "backends/group/registered_backends.h"
+#include "backends/group/roll_call.h"
 #include "common/text/rank_list.h"
 #include "distrun/process_group.h"
 
@@ -24,6 +26,7 @@ struct CollectiveCall {
   std::shared_ptr<GroupState> state;  // The group lives as long as what is under way in it.
   int rank;                           // The global one, to be told when the groups may be gone.
   bool is_default;
+  std::optional<int> peer;  // Of send and recv, the global one.
 };
 
 }  // namespace internal
@@ -37,12 +40,23 @@ namespace {
 
 using internal::CollectiveCall;
 
+// The threads that run a group's collectives are not copied by fork().
+void check_process(const char* function, const internal::GroupState& state) {
+  TORCH_CHECK(state.process == ::getpid(), function, " on rank ", get_rank(), ": process ",
+              ::getpid(), " was forked from process ", state.process,
+              ", which made the group, and cannot use it; make processes with spawn(), or call "
+              "init_process_group() in the child");
+}
+
 CollectiveCall call_at(const internal::CallSite& site) {
   internal::state_of(Group());  // Throws where there is none.
   const auto& everybody = internal::world()->group;
   const auto& state =
       site.group.is_default() ? everybody : internal::GroupAccess::state(site.group);
-  return {site.function, state, get_rank(), state == everybody};
+  check_process(site.function, *state);
+  std::optional<int> peer;
+  if (site.peer) peer = state->ranks.at(static_cast<std::size_t>(*site.peer));
+  return {site.function, state, get_rank(), state == everybody, peer};
 }
 
 // "all_reduce on rank 1 of 4", "all_reduce on rank 3 in group 1 of ranks 2, 3".
@@ -66,9 +80,28 @@ std::string which_peer(const internal::GroupState& state, const std::string& err
   return "";
 }
 
+// "; rank 2 did not come: …", if the error is a time-out.
+std::string who_is_missing(const CollectiveCall& call, const std::string& error) {
+  if (!internal::is_backend_timeout(error)) return "";
+  const internal::RollCall roll_call(*call.state);
+  std::string missing;
+  if (call.peer) {
+    roll_call.report(call.function);
+    missing = c10::str("rank ", *call.peer, " did not come");
+  } else {
+    missing = roll_call.missing(call.function);
+  }
+  return c10::str("; ", missing, missing.empty() ? "" : "; ",
+                  "see monitored_barrier() and `distrun store status`");
+}
+
 [[noreturn]] void fail(const CollectiveCall& call, const std::string& error) {
-  const std::string why = call.state->is_aborted ? "the group has been aborted"
-                                                 : which_peer(*call.state, error) + error;
+  std::string why = "the group has been aborted";
+  if (!call.state->is_aborted) {
+    const std::string peer = which_peer(*call.state, error);
+    if (!peer.empty()) internal::RollCall(*call.state).report(call.function);
+    why = peer + error + who_is_missing(call, error);
+  }
   TORCH_CHECK_WITH(DistBackendError, false, where(call), ": ", why);
 }
 
@@ -159,6 +192,22 @@ void in_group(const CallSite& site, const std::function<void()>& act) {
   } catch (const std::exception& error) {
     fail(call, error.what());
   }
+}
+
+ErrorsAt::ErrorsAt(const CallSite& site)
+    : call_(std::make_shared<const CollectiveCall>(call_at(site))) {}
+
+std::exception_ptr ErrorsAt::translated(const std::exception_ptr& error,
+                                        const std::string& hint) const {
+  try {
+    translate(*call_, [&] { std::rethrow_exception(error); });
+  } catch (const c10::DistBackendError& translated) {
+    return std::make_exception_ptr(c10::DistBackendError(
+        {__func__, __FILE__, __LINE__}, translated.what_without_backtrace() + hint));
+  } catch (...) {
+    return std::current_exception();
+  }
+  return error;
 }
 
 bool is_of_a_backend(const std::exception_ptr& exception) {

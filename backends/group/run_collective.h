@@ -4,6 +4,8 @@
 
 #include <exception>
 #include <functional>
+#include <memory>
+#include <string>
 
 #include <c10/util/intrusive_ptr.h>
 #include <torch/csrc/distributed/c10d/Work.hpp>
@@ -14,6 +16,8 @@
 #include "distrun/work.h"
 
 namespace distrun::internal {
+
+struct CollectiveCall;
 
 // Calls `act`, which begins the collective, and waits for it unless `async_op`.  What a backend
 // throws, there or while it is waited for, becomes a c10::DistBackendError that names the function,
@@ -28,6 +32,19 @@ Work run_collective(const CallSite& site, bool async_op, const Contiguous& conti
 // same error; a c10::Error is what LibTorch has to say, and stays as it is.  Where the group has
 // been destroyed, and `act` has LibTorch's still, it is just called.
 void in_group(const CallSite& site, const std::function<void()>& act);
+
+// The same for an error that reaches the caller by another way, as those of backward() do.
+class ErrorsAt {
+ public:
+  // The group has not been destroyed yet.
+  explicit ErrorsAt(const CallSite& site);
+
+  // `hint` ends the text.  What LibTorch has to say stays as it is.
+  std::exception_ptr translated(const std::exception_ptr& error, const std::string& hint) const;
+
+ private:
+  std::shared_ptr<const CollectiveCall> call_;
+};
 
 // That a peer is gone, or was waited for too long: what the functions above throw, and what a
 // backend throws where LibTorch waits for it (backward()), of which Gloo's is known by its text

@@ -23,6 +23,9 @@ case $RANK in
   *) exec "$ours" "$@" ;;
 esac)";
 
+constexpr const char* kQuick =
+    "4 rounds, to see that it runs: a large model's ratio needs 25 to settle";
+
 struct Options {
   bool quick = false;
   int rounds = 16;
@@ -33,7 +36,7 @@ struct Options {
 Options parse(int argc, char** argv) {
   Options options;
   CLI::App app("Compares DistributedDataParallel with Python's: see bench/README.md.");
-  app.add_flag("--quick", options.quick, "four rounds: for a first look");
+  app.add_flag("--quick", options.quick, kQuick);
   app.add_option("--rounds", options.rounds, "turns of each; the first is not counted")
       ->check(CLI::Range(2, 10000))
       ->capture_default_str();
@@ -80,6 +83,8 @@ int main(int argc, char** argv) {
     fmt::print(stderr, "ddp_bench: no Python with torch to compare with: pass --python\n");
     return 1;
   }
+  if (options.quick) fmt::print("--quick: {}\n", kQuick);
+  std::fflush(stdout);
   const Words words = command(options);
   std::vector<char*> arguments;
   for (const std::string& word : words) arguments.push_back(const_cast<char*>(word.c_str()));

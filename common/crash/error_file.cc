@@ -1,5 +1,6 @@
 #include "common/crash/error_file.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <charconv>
 #include <utility>
@@ -98,6 +99,23 @@ std::string text_of(const json& parent, const char* name) {
   return found != parent.end() && found->is_string() ? found->get<std::string>() : "";
 }
 
+constexpr std::size_t kHeadlineBytesMax = 2 * kKiB;
+
+// How "py_callstack" begins: torchrun prints it in place of the message.
+std::string headline(const std::string& message) {
+  std::size_t end = std::min(message.size(), kHeadlineBytesMax);
+  const auto is_middle = [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+  };
+  while (end > 0 && end < message.size() && is_middle(message[end])) --end;
+  return message.substr(0, end) + (end < message.size() ? "…\n" : "\n");
+}
+
+std::string without_headline(const std::string& callstack, const std::string& message) {
+  const std::string line = headline(message);
+  return callstack.starts_with(line) ? callstack.substr(line.size()) : callstack;
+}
+
 Result<ErrorReport> report_of(const json& document) {
   const json& message = document["message"];
   ErrorReport report;
@@ -110,7 +128,7 @@ Result<ErrorReport> report_of(const json& document) {
   report.message = text_of(message, "message");
   report.error_code = small_number(message, "errorCode");
   if (const auto extra = message.find("extraInfo"); extra != message.end() && extra->is_object()) {
-    report.callstack = text_of(*extra, "py_callstack");
+    report.callstack = without_headline(text_of(*extra, "py_callstack"), report.message);
     report.timestamp = whole_number(*extra, "timestamp");
     report.rank = small_number(*extra, "rank");
   }
@@ -121,7 +139,7 @@ std::string dump(const json& document) {
   return document.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
-// JSON takes at most six bytes ("\\u0000") for one, so that message and callstack fit together.
+// JSON takes at most six bytes ("\\u0000") for one, so that message, headline and callstack fit.
 constexpr std::size_t kTextBytesMax = kErrorFileBytesMax / 16;
 
 // The cut may split a character: dump() replaces the partial one.
@@ -146,7 +164,7 @@ Result<ErrorReport> parse_error_report(std::string_view json) {
 }
 
 std::string to_json(const ErrorReport& report) {
-  json extra = {{"py_callstack", report.callstack},
+  json extra = {{"py_callstack", headline(report.message) + report.callstack},
                 {"timestamp", std::to_string(report.timestamp.value_or(0))}};
   if (report.rank) extra["rank"] = *report.rank;
   json message = {{"message", report.message}, {"extraInfo", std::move(extra)}};

@@ -80,7 +80,25 @@ TEST_F(ErrorFileTest, ReadsWhatItWrites) {
 TEST_F(ErrorFileTest, WritesTorchsFormat) {
   EXPECT_EQ(
       to_json({.message = "m", .callstack = "c", .timestamp = 5, .rank = 1}),
-      R"({"message":{"extraInfo":{"py_callstack":"c","rank":1,"timestamp":"5"},"message":"m"}})");
+      R"({"message":{"extraInfo":{"py_callstack":"m\nc","rank":1,"timestamp":"5"},"message":"m"}})");
+}
+
+// torchrun prints the callstack in place of the message.
+TEST_F(ErrorFileTest, CallstackBeginsWithTheMessageInTheFileAlone) {
+  for (const std::string message : {"E: x", "E:\n  two lines", ""}) {
+    const std::string json = to_json({.message = message, .callstack = "#0 f\n"});
+    EXPECT_EQ(parse_error_report(json).value().callstack, "#0 f\n");
+    EXPECT_EQ(parse_error_report(to_json({.message = message})).value().callstack, "");
+  }
+  EXPECT_THAT(to_json({.message = "E: x"}), HasSubstr(R"("py_callstack":"E: x\n")"));
+}
+
+TEST_F(ErrorFileTest, OfALongMessageTheCallstackHasTheBeginning) {
+  std::string message = "x";
+  while (message.size() < 10'000) message += "é";
+  const ErrorReport report{.message = message, .callstack = "#0 f\n"};
+  EXPECT_LT(to_json(report).size(), 6 * 5'000u + 6 * 1'100u);
+  EXPECT_EQ(parse_error_report(to_json(report)).value().callstack, "#0 f\n");
 }
 
 TEST_F(ErrorFileTest, ReplacesBytesThatAreNotText) {

@@ -146,7 +146,7 @@ void write_file(int file) {
   r.output.add(R"(","extraInfo":{"timestamp":")").add_number(::time(nullptr)).add("\"");
   if (r.rank) r.output.add(",\"rank\":").add_number(*r.rank);
   r.output.add(R"(,"py_callstack":")");
-  r.output.add_json(r.stack.view()).add(R"("}}})");
+  r.output.add_json(r.message.view()).add("\\n").add_json(r.stack.view()).add(R"("}}})");
   ::lseek(file, 0, SEEK_SET);
   write_all(file, r.output.view());
 }

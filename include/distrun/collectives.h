@@ -14,15 +14,18 @@
 // Outputs are written in place and must have their final sizes; they must not overlap themselves or
 // inputs.  Tensors stay the caller's.  They are on a device that the group has a backend for.
 // "gloo" takes CPU tensors; it copies GPU tensors through the CPU, and refuses them in coalesced
-// and point-to-point operations.  Complex tensors support SUM and AVG only.  Gradients do not flow
-// through: see distrun/functional.h.
+// and point-to-point operations.  Functions that move tensors take every dtype; for those that
+// reduce, the error names the dtypes that "gloo" supports.  Complex tensors support SUM and AVG
+// only.  Gradients do not flow through: see distrun/functional.h.  Do not overwrite a tensor that
+// autograd has saved: backward() then throws c10::Error.
 // Blocks: until the result is available; with `async_op` not at all: wait for the Work.
 // Throws: c10::ValueError, before anything is sent, if this rank's arguments are invalid.  The
 // other ranks then wait: exit, or repeat the call with valid arguments.  c10::DistBackendError for
 // a timeout or a lost peer, which it names; the group is then unusable.  The peer need not be the
-// first that failed: it may have exited because another did.  Arguments that are valid on each rank
-// but inconsistent across ranks are not detected: results are wrong, or connections break.  Run
-// with TORCH_DISTRIBUTED_DEBUG=DETAIL to find them (process_group.h).
+// first that failed: it may have exited because another did.  c10::Error in a process made by
+// fork(): create processes with spawn().  Arguments that are valid on each rank but inconsistent
+// across ranks are not detected: results are wrong, or connections break.  Run with
+// TORCH_DISTRIBUTED_DEBUG=DETAIL to find them (process_group.h).
 // Thread safety: one thread at a time per group, because the order matches the calls.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
@@ -119,8 +122,7 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
 
 // Sends inputs[i] to group rank i and receives outputs[j] from group rank j.
 //
-// Shapes: one tensor per rank.  Sizes may differ if each output matches the input sent to it.  With
-// "gloo" and TORCH_DISTRIBUTED_DEBUG=DETAIL they must differ on every rank or on none.
+// Shapes: one tensor per rank.  Sizes may differ if each output matches the input sent to it.
 // Cost: "gloo" copies tensors of different sizes into one.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});

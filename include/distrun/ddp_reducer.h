@@ -14,10 +14,10 @@
 // the group's connections, even after destroy_process_group().
 //
 // Throws: c10::ValueError for arguments that are wrong on this rank, c10::DistBackendError for a
-// lost peer, c10::Error for ranks that differ.  backward() is LibTorch's and throws what the
-// backend throws: "gloo" a std::runtime_error for a lost peer; under TORCH_DISTRIBUTED_DEBUG=DETAIL
-// a c10::Error.  get_ddp_logging_data() has errors under "error", except those of the constructor
-// and of the backend in backward().
+// lost peer, c10::Error for ranks that differ.  backward() throws the same for a lost peer, with
+// the names of the parameters that it reduced; with a communication hook, what the hook throws.
+// get_ddp_logging_data() has errors under "error", except those of the constructor and of
+// backward().
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.hpp.
 #pragma once
@@ -56,7 +56,8 @@ class DdpReducer : public Joinable {
   DdpReducer(DdpReducer&&) noexcept;
   DdpReducer& operator=(DdpReducer&&) noexcept;
 
-  // Call it before each forward.
+  // Call it before each forward.  Each forward has one backward(): a second one of the same graph
+  // (retain_graph) adds gradients of this rank that are not reduced, and is not detected.
   //
   // Blocks: it may wait for the group's rank 0, whose buffers and order of buckets it takes.
   // Throws: c10::Error, naming the parameters, if the last forward left some unused without

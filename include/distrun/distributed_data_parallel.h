@@ -25,11 +25,11 @@
 // It is a torch::nn::Module whose child "module" is the user's, so its parameters are "module.…";
 // save and load ddp.module().  It cannot be copied or put into torch::nn::Sequential.
 //
-// Throws: the constructor, forward() and backward() throw as DdpReducer's (ddp_reducer.h).
-// LibTorch detects some differences between the ranks' modules: another number of parameters is an
-// error on every rank, other sizes on the ranks that differ from the first.  Different names,
-// orders, dtypes, buffers or options are not detected: training uses wrong values or times out.
-// Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find them.
+// Throws: the constructor, forward() and backward() throw as DdpReducer's (ddp_reducer.h).  Modules
+// whose parameters differ between ranks in number, sizes or dtypes are an error on every rank,
+// which names the parameter; ranks in Python report what Python does.  Different names, orders,
+// buffers or options are not detected: training uses wrong values or times out.  Run with
+// TORCH_DISTRIBUTED_DEBUG=DETAIL to find them.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once

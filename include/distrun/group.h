@@ -15,6 +15,10 @@
 // at a time.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <concepts>
 #include <memory>
 #include <string>

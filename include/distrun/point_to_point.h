@@ -3,7 +3,9 @@
 //     if (get_rank() == 0) send(tensor, /*dst=*/1);
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
-// A send matches the receive with the same tag, in the order of calls.
+// A send matches the receive with the same tag, in the order of calls.  With
+// TORCH_DISTRIBUTED_DEBUG=DETAIL a receive from any rank receives when it is waited for, and its
+// send ends then.
 //
 // Shapes: sender and receiver give the same sizes and dtype, which may be any; "gloo" takes CPU
 // tensors only.

@@ -80,9 +80,11 @@ struct InitOptions {
 // Creates the default group, which has all ranks.  After destroy_process_group() all ranks may call
 // it again, with the same file too; its new store keys are unknown to ranks in Python.
 //
-// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment each collective of every group first
-// checks that all ranks call the same one with the same sizes and dtypes.  A mismatch is an error
-// on every rank.  The check needs a second set of connections.
+// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment, ranks compare every call before it runs,
+// in this group and all others: the function, its sequence number, reduce op, root, dtypes, sizes
+// and splits; for a send and its receive, dtype and number of elements.  A difference is an error
+// on every rank that takes part, with both values.  The check needs a second set of connections.  A
+// group with ranks in Python has Python's check: names of collectives, sizes and dtypes.
 //
 // Blocks: until every rank has called it; with "fake" (fake.h) not at all.
 // Throws: c10::Error if a group exists, a variable is missing or malformed, or the other ranks do

@@ -11,6 +11,10 @@
 // "launch rank 3: exec ./worker: no such file or directory".  It says what to do if that is known.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <cerrno>
 #include <stdexcept>
 #include <string>

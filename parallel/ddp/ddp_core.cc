@@ -1,6 +1,8 @@
 #include "parallel/ddp/ddp_core.h"
 
 #include <algorithm>
+#include <exception>
+#include <map>
 #include <string>
 #include <unordered_map>
 #include <utility>
@@ -9,9 +11,11 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/group/registered_backends.h"
 #include "distrun/process_group.h"
 #include "parallel/ddp/construct_reducer.h"
 #include "parallel/ddp/ddp_buckets.h"
+#include "parallel/ddp/model_agreement.h"
 #include "parallel/ddp/model_sync.h"
 
 namespace distrun::internal {
@@ -97,12 +101,65 @@ DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(it
   if (options.init_sync) {
     const auto tensors = state();
     in_group([&] {
-      c10d::verify_params_across_processes(group, gradients.parameters, std::nullopt);
+      check_agreement_of_models(gradients.parameters);
       broadcast_all(group, tensors);
     });
   }
-  reducer = make_reducer(gradients, group, options);
+  reducer_group = c10::make_intrusive<ReducerGroup>(
+      group, CallSite{"backward() of DistributedDataParallel", options.process_group});
+  reducer = make_reducer(gradients, reducer_group, options);
+  name_buckets();
   make_logger();
+}
+
+// Ranks in Python make the collectives of LibTorch's check, and no others.
+void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameters) {
+  const auto verify = [&] {
+    c10d::verify_params_across_processes(group, parameters, std::nullopt);
+  };
+  if (!traits_of(*group->getBackend(device().type())).needs_rendezvous()) return verify();
+  NamedParameters mine;
+  for (const DdpParameter& one : model.parameters) {
+    if (!one.tensor.requires_grad()) continue;
+    mine.push_back({one.name, c10::str(one.tensor.sizes(), " ", one.tensor.scalar_type())});
+  }
+  const ModelAgreement agreement(*group, mine);
+  std::exception_ptr libtorchs;
+  try {
+    verify();
+  } catch (const c10::DistError&) {
+    throw;
+  } catch (const c10::Error&) {
+    libtorchs = std::current_exception();
+  }
+  const auto difference = agreement.difference(get_process_group_ranks(options.process_group));
+  TORCH_CHECK(difference.empty(), "DistributedDataParallel on rank ", get_rank(),
+              ": models differ between ranks: ", difference);
+  if (libtorchs) std::rethrow_exception(libtorchs);
+}
+
+void DdpCore::rebuild_buckets() {
+  if (reducer->rebuild_buckets()) name_buckets();
+}
+
+void DdpCore::name_buckets() {
+  std::unordered_map<const c10::TensorImpl*, const std::string*> names;
+  for (const DdpParameter& one : model.parameters) {
+    names[one.tensor.unsafeGetTensorImpl()] = &one.name;
+  }
+  std::map<const void*, std::string> by_memory;
+  for (const c10d::GradBucket& bucket : reducer->get_grad_buckets(/*return_zero_tensors=*/false)) {
+    if (!bucket.getBuffer().defined()) continue;  // Sparse.
+    const auto parameters = bucket.getParameters();
+    std::string text;
+    for (std::size_t i = 0; i < parameters.size() && i < 3; ++i) {
+      const auto name = names.find(parameters[i].unsafeGetTensorImpl());
+      if (name != names.end()) text += (text.empty() ? "'" : ", '") + *name->second + "'";
+    }
+    if (parameters.size() > 3) text += c10::str(" and ", parameters.size() - 3, " more");
+    by_memory[bucket.getBuffer().const_data_ptr()] = text;
+  }
+  reducer_group->set_names(std::move(by_memory));
 }
 
 void DdpCore::make_logger() {

@@ -17,7 +17,10 @@
 #include "backends/group/run_collective.h"
 #include "distrun/ddp_model.h"
 #include "distrun/ddp_options.h"
+#include "distrun/process_group.h"
 #include "distrun/work.h"
+#include "parallel/ddp/reducer_group.h"
+#include "parallel/ddp/unused_parameters.h"
 
 namespace distrun::internal {
 
@@ -32,6 +35,7 @@ struct DdpCore {
   DdpOptions options;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::optional<c10::Device> input_device;
+  c10::intrusive_ptr<ReducerGroup> reducer_group;  // The group, as the reducer uses it.
   std::shared_ptr<c10d::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
   std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
@@ -50,6 +54,8 @@ struct DdpCore {
     return options.static_graph ? !*delayed : options.find_unused_parameters;
   }
   std::function<void()> as_backward_begins() const;
+
+  void rebuild_buckets();
 
   // The buffers that the next forward synchronizes.
   std::vector<DdpBuffer> buffers_to_sync() const;
@@ -77,7 +83,23 @@ struct DdpCore {
     }
   }
 
+  // The same; what LibTorch advises about unused parameters is ours.
+  template <class Act>
+  void logged_in_cpp_words(const Act& act) const {
+    logged([&] {
+      try {
+        act();
+      } catch (const c10::Error& error) {
+        const auto advice = advice_on_unused_parameters(error.what_without_backtrace(), options);
+        if (!advice) throw;
+        TORCH_CHECK(false, "DistributedDataParallel on rank ", get_rank(), ": ", *advice);
+      }
+    });
+  }
+
  private:
+  void check_agreement_of_models(const std::vector<at::Tensor>& parameters);
+  void name_buckets();
   void make_logger();
 };
 

@@ -135,6 +135,8 @@ TEST_F(DdpForwardMultirankTest, ParametersThatCannotBeTrainedAreRefusedByName) {
   };
   EXPECT_THAT(make({}), HasSubstr("parameter 'bad' is not there yet"));
   EXPECT_THAT(make(good * 2), HasSubstr("parameter 'bad' is no leaf"));
+  EXPECT_THAT(make(at::ones({1, 1}).to_sparse_csr()),
+              HasSubstr("parameter 'bad' is SparseCsr; expected a dense one"));
   EXPECT_THAT(make(at::ones({1}, at::TensorOptions(at::kMeta))),
               HasSubstr("parameter 'bad' is on meta and 'good' on cpu"));
 }

@@ -55,7 +55,7 @@ class DdpJoinHook : public JoinHook {
 
  private:
   void shadow_forward() {
-    its_.reducer->rebuild_buckets();
+    its_.rebuild_buckets();
     const auto buffers = its_.buffers_to_sync();
     if (buffers.empty()) return;
     broadcast_buffers(its_.group, buffers, agree_on_source(its_, false));

@@ -44,11 +44,11 @@ void DdpReducer::before_forward() {
     my.reducer->prepare_for_forward();
   }
   const auto buffers = my.buffers_to_sync();
-  my.logged([&] {
+  my.logged_in_cpp_words([&] {
     notify_join();
     my.in_group([&] {
       // Who has joined cannot know whether this forward has gradients.
-      if (c10::GradMode::is_enabled() || is_joining()) my.reducer->rebuild_buckets();
+      if (c10::GradMode::is_enabled() || is_joining()) my.rebuild_buckets();
       if (buffers.empty()) return;
       // Rank 0 may have joined, with buffers that are old.
       const int source = is_joining() ? internal::agree_on_source(my, true) : 0;

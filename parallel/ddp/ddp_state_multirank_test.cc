@@ -123,10 +123,21 @@ TEST_F(DdpStateMultirankTest, ModulesThatDifferAreRefusedByRankAndParameter) {
     at::Tensor forward() { return parameters()[0]; }
   };
   const bool is_last = get_rank() == get_world_size() - 1;
-  EXPECT_THAT(error_of([&] { DistributedDataParallel(std::make_shared<Odd>(is_last ? 3 : 2, 2)); }),
-              HasSubstr(is_last ? "3 params, while rank 0 has inconsistent 2 params"
-                                : "2 params, while rank"))
+  const int last = get_world_size() - 1;
+  const std::string others = last == 1 ? "rank 0" : "ranks 0, 1", its = std::to_string(last);
+  ASSERT_LE(last, 2);
+  const auto error_with = [&](int parameters, int64_t size) {
+    return error_of([&] { DistributedDataParallel(std::make_shared<Odd>(parameters, size)); });
+  };
+  EXPECT_THAT(error_with(is_last ? 3 : 2, 2),
+              HasSubstr("DistributedDataParallel on rank " + std::to_string(get_rank()) +
+                        ": models differ between ranks: parameter 'p2' is missing on " + others +
+                        " and [2] Float on rank " + its))
       << "on every rank";
+  EXPECT_THAT(error_with(2, is_last ? 3 : 2), HasSubstr("parameter 'p0' is [2] Float on " + others +
+                                                        " and [3] Float on rank " + its))
+      << "on every rank";
+  EXPECT_EQ(error_with(2, 2), "no error");
 }
 
 double rank_in_environment() { return std::stod(std::getenv("RANK")); }
@@ -145,6 +156,33 @@ TEST_F(DdpStateMultirankTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
   EXPECT_THAT(text, HasSubstr("DistributedDataParallel on rank " + std::to_string(get_rank())));
   EXPECT_THAT(text, ContainsRegex(lost_peer()));
   leave();
+}
+
+TEST_F(DdpStateMultirankTest, APeerThatIsGoneInBackwardIsNamedWithTheParameters) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  struct TwoWeights : torch::nn::Module {
+    at::Tensor first = register_parameter("first", at::ones({2}));
+    at::Tensor second = register_parameter("second", at::ones({3}));
+    at::Tensor forward() { return first.sum() + second.sum(); }
+  };
+  {
+    DistributedDataParallel ddp(std::make_shared<TwoWeights>());
+    rendezvous_at("constructed");
+    if (get_rank() == get_world_size() - 1) {
+      abort_process_group();
+    } else {
+      const std::string text =
+          MultirankTest::error_of<c10::DistBackendError>([&] { ddp().backward(); });
+      EXPECT_THAT(text, HasSubstr("backward() of DistributedDataParallel on rank " +
+                                  std::to_string(get_rank()) + " of "));
+      EXPECT_THAT(text, ContainsRegex(lost_peer()));
+      EXPECT_THAT(text,
+                  ContainsRegex("reduced the gradients of '(first', 'second|second', 'first)'"));
+      EXPECT_THAT(text, HasSubstr("train in a Join (distrun/join.h)"));
+      abort_process_group();
+    }
+  }
+  destroy_process_group();
 }
 
 TEST_F(DdpStateMultirankTest, APeerThatIsGoneEndsTheTraining) {

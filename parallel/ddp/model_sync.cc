@@ -41,6 +41,9 @@ void check_parameters(const DdpModel& model) {
   for (const DdpParameter& one : model.parameters) {
     TORCH_CHECK_VALUE(one.tensor.defined(), "DistributedDataParallel: parameter '", one.name,
                       "' is not there yet: make it, or run a forward that does");
+    TORCH_CHECK_VALUE(one.tensor.layout() == at::kStrided, "DistributedDataParallel: parameter '",
+                      one.name, "' is ", one.tensor.layout(),
+                      "; expected a dense one (to_dense()), whose gradient may be sparse (COO)");
     TORCH_CHECK_VALUE(one.tensor.is_leaf(), "DistributedDataParallel: parameter '", one.name,
                       "' is no leaf: gradients do not end there");
     TORCH_CHECK_VALUE(one.tensor.device().type() == model.parameters.front().tensor.device().type(),

@@ -1,0 +1,42 @@
+// CallFacts is what a rank knows about one call of a collective, for comparison with other ranks.
+//
+//     const CallFacts mine = {{"collective", "all_reduce"}, {"reduce op", "SUM"}};
+//     const std::string mine_sent = to_text(mine);                   // Sent to the other ranks.
+//     disagreement({to_facts(sent_by_0), to_facts(sent_by_1)}, {0, 1});
+//     // "the reduce op is SUM on rank 0 and MAX on rank 1"
+//
+// Pure.
+#pragma once
+
+#include <cstdint>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace distrun::internal {
+
+struct CallFact {
+  std::string name, value;
+};
+// The first is the collective's name.  Without it the others have nothing to be compared with.
+using CallFacts = std::vector<CallFact>;
+
+std::string to_text(const CallFacts& facts);
+CallFacts to_facts(std::string_view text);
+
+// The same for the same text in every process.
+std::uint64_t fingerprint(std::string_view text);
+
+// Which facts differ, and who has which value; empty if none does.  `ranks[i]` is the global rank
+// that has `facts[i]`.  If the first fact differs, it is the only one compared.
+std::string disagreement(const std::vector<CallFacts>& facts, const std::vector<int>& ranks);
+
+// Numbers of elements, by group rank: what a rank sends to each other one, and expects from it.
+struct Exchange {
+  std::vector<std::int64_t> sent, expected;
+};
+
+// "rank 0 sends 3 numbers to rank 1, which expects 5", for each pair; empty if all agree.
+std::string disagreement(const std::vector<Exchange>& exchanges, const std::vector<int>& ranks);
+
+}  // namespace distrun::internal

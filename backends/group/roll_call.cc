@@ -1,0 +1,112 @@
+#include "backends/group/roll_call.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <thread>
+
+#include "common/text/rank_list.h"
+
+namespace distrun::internal {
+
+namespace {
+
+using std::chrono::steady_clock;
+
+constexpr std::chrono::milliseconds kPause{10};  // Between two looks at the store.
+
+std::string key_of(std::size_t rank) { return "timed_out/" + std::to_string(rank); }
+
+}  // namespace
+
+// Shared with the thread that asks the store, which is abandoned if the store does not answer.
+struct RollCall::Answers {
+  std::mutex mutex;
+  std::condition_variable changed;
+  std::vector<std::string> calls;
+  bool have_reported = false;  // This rank has.
+  bool is_over = false;
+  bool has_failed = false;
+
+  template <class Change>
+  void change(const Change& how) {
+    const std::lock_guard lock(mutex);
+    how();
+    changed.notify_all();
+  }
+};
+
+RollCall::RollCall(const GroupState& state) : ranks_(state.ranks) {
+  if (!state.process_group) return;
+  store_ = state.process_group->getStore();
+  rank_ = state.process_group->getRank();
+}
+
+void RollCall::report(const std::string& function) const {
+  if (!store_) return;
+  const auto answers = std::make_shared<Answers>();
+  std::thread([answers, store = store_, key = key_of(static_cast<std::size_t>(rank_)), function] {
+    try {
+      store->set(key, std::vector<std::uint8_t>(function.begin(), function.end()));
+    } catch (const std::exception&) {
+      // The others then take this rank for a missing one.
+    }
+    answers->change([&] { answers->have_reported = true; });
+  }).detach();
+  std::unique_lock lock(answers->mutex);
+  answers->changed.wait_for(lock, kPatience, [&] { return answers->have_reported; });
+}
+
+std::string RollCall::missing(const std::string& function) const {
+  if (!store_) return "";
+  report(function);
+  const auto answers = std::make_shared<Answers>();
+  answers->calls.resize(ranks_.size());
+  std::thread([answers, store = store_, deadline = steady_clock::now() + kPatience] {
+    try {
+      std::size_t left = answers->calls.size();
+      while (left > 0 && steady_clock::now() < deadline) {
+        for (std::size_t rank = 0; rank < answers->calls.size(); ++rank) {
+          if (!answers->calls[rank].empty() || !store->check({key_of(rank)})) continue;
+          const auto bytes = store->get(key_of(rank));
+          answers->change([&] { answers->calls[rank].assign(bytes.begin(), bytes.end()); });
+          --left;
+        }
+        if (left > 0) std::this_thread::sleep_for(kPause);
+      }
+    } catch (const std::exception&) {
+      answers->change([&] { answers->has_failed = true; });
+    }
+    answers->change([&] { answers->is_over = true; });
+  }).detach();
+  std::unique_lock lock(answers->mutex);
+  const bool answered =
+      answers->changed.wait_for(lock, 2 * kPatience, [&] { return answers->is_over; });
+  if (!answered || answers->has_failed) return "";
+  return text_of_roll_call(answers->calls, ranks_);
+}
+
+std::string text_of_roll_call(const std::vector<std::string>& calls,
+                              const std::vector<int>& ranks) {
+  std::vector<int> absent;
+  std::map<std::string, std::vector<int>> ranks_by_call;
+  for (std::size_t i = 0; i < calls.size(); ++i) {
+    if (calls[i].empty()) {
+      absent.push_back(ranks[i]);
+    } else {
+      ranks_by_call[calls[i]].push_back(ranks[i]);
+    }
+  }
+  if (!absent.empty()) return list_of_ranks(absent) + " did not come";
+  if (ranks_by_call.size() < 2) return "every rank came and waited for the others";
+  std::string text = "ranks wait in different calls: ";
+  for (const auto& [call, its_ranks] : ranks_by_call) {
+    if (!text.ends_with(": ")) text += ", ";
+    text += list_of_ranks(its_ranks) + " in " + call;
+  }
+  return text;
+}
+
+}  // namespace distrun::internal

@@ -1,0 +1,45 @@
+#!/usr/bin/env bash
+# Two hosts whose names resolve to loopback, as /etc/hosts of Debian has them, run one collective without
+# GLOO_SOCKET_IFNAME.  The hosts are network namespaces, which this makes and removes.
+#
+#   backends/test/two_hosts_test.sh PROGRAM [ARGUMENT]...
+#
+# Exit status 77: namespaces cannot be made here.
+set -euo pipefail
+name=distrun$$
+folder=$(mktemp -d)
+pids=()
+clean_up() {
+  for pid in "${pids[@]}"; do kill -KILL "$pid" 2>/dev/null || true; done
+  for host in 0 1; do ip netns del "$name-$host" 2>/dev/null || true; done
+  rm -rf "$folder"
+}
+trap clean_up EXIT
+skip() { echo "skipped: $1"; exit 77; }
+
+command -v ip >/dev/null || skip "there is no ip (iproute2)"
+for host in 0 1; do
+  ip netns add "$name-$host" 2>"$folder/log" || skip "no network namespace can be made: $(cat "$folder/log")"
+  ip -n "$name-$host" link set lo up
+done
+ip link add "d$$a" netns "$name-0" type veth peer name "d$$b" netns "$name-1" 2>"$folder/log" ||
+  skip "no pair of interfaces can be made: $(cat "$folder/log")"
+ip -n "$name-0" addr add 10.71.0.1/24 dev "d$$a"
+ip -n "$name-1" addr add 10.71.0.2/24 dev "d$$b"
+ip -n "$name-0" link set "d$$a" up
+ip -n "$name-1" link set "d$$b" up
+
+# host NUMBER COMMAND…
+host() {
+  local number=$1; shift
+  printf '127.0.0.1 localhost\n127.0.1.1 host%s\n' "$number" >"$folder/hosts$number"
+  ip netns exec "$name-$number" unshare --uts --mount --propagation private sh -c '
+    hostname "$1" && mount --bind "$2" /etc/hosts && shift 2 && exec "$@"' sh "host$number" "$folder/hosts$number" \
+    env -u GLOO_SOCKET_IFNAME -u TORCHELASTIC_USE_AGENT_STORE RANK="$number" WORLD_SIZE=2 MASTER_ADDR=10.71.0.1 MASTER_PORT=29571 \
+    timeout -k 1 60 "$@"
+}
+host 1 "$@" & pids+=($!)
+host 0 "$@" & pids+=($!)
+status=0
+for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
+exit "$status"

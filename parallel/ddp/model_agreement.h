@@ -1,0 +1,51 @@
+// Finds ranks whose models differ, and names the parameter on every rank.  LibTorch's own check
+// (verify_params_across_processes) reports sizes only on the ranks that differ from the first.
+//
+//     const ModelAgreement agreement(*group, names_and_parameters);
+//     c10d::verify_params_across_processes(…);         // Every rank has come when this ends.
+//     agreement.difference(ranks);                     // "parameter 'p1' is [2] Float on rank 0,
+//     …"
+//
+// It uses the group's store and no collective, so ranks in Python need not take part.
+//
+// Cost: four requests to the store; if models differ, one more for each rank.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include <ATen/core/Tensor.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+namespace distrun::internal {
+
+struct NamedParameter {
+  std::string name, facts;  // "p1", "[2, 3] Float"
+
+  friend bool operator==(const NamedParameter&, const NamedParameter&) = default;
+};
+using NamedParameters = std::vector<NamedParameter>;
+
+class ModelAgreement {
+ public:
+  // Publishes this rank's parameters.  Throws what the store throws.
+  ModelAgreement(c10d::ProcessGroup& group, const NamedParameters& parameters);
+
+  // Empty if the ranks that have published agree.  `ranks` are the global ones, by group rank.
+  std::string difference(const std::vector<int>& ranks) const;
+
+ private:
+  NamedParameters parameters_of(int rank) const;
+  std::string key(const std::string& what) const { return prefix_ + what; }
+
+  c10::intrusive_ptr<c10d::Store> store_;
+  int size_;
+  std::string prefix_, own_hash_;
+};
+
+// The first difference in sizes or dtypes, for ranks that have published.  Names alone do not
+// count.  Pure.
+std::string first_difference(const std::vector<NamedParameters>& models,
+                             const std::vector<int>& ranks);
+
+}  // namespace distrun::internal

@@ -1,0 +1,38 @@
+// The group as c10d::Reducer uses it: an error in backward() names this rank, the parameters whose
+// gradients were being reduced, and what to do about uneven inputs.
+//
+//     auto named = c10::make_intrusive<ReducerGroup>(group, site);
+//     … construct_reducer(…, named, …) …
+//     named->set_names({{buffer.data_ptr(), "'w', 'b'"}});
+//
+// Threads: as of the group.
+#pragma once
+
+#include <map>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+
+#include "backends/group/run_collective.h"
+
+namespace distrun::internal {
+
+class ReducerGroup : public c10d::ProcessGroup {
+ public:
+  // A group with the same backends.
+  ReducerGroup(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const CallSite& site);
+
+  // Which parameters' gradients a bucket holds, by its memory.  Not during backward().
+  void set_names(std::map<const void*, std::string> names);
+
+  c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,
+                                           const c10d::AllreduceOptions& options) override;
+
+ private:
+  const ErrorsAt errors_;
+  std::map<const void*, std::string> names_;
+};
+
+}  // namespace distrun::internal

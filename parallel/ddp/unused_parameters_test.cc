@@ -1,0 +1,43 @@
+#include "parallel/ddp/unused_parameters.h"
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+namespace distrun::internal {
+namespace {
+
+using ::testing::AllOf;
+using ::testing::HasSubstr;
+using ::testing::Not;
+using ::testing::StartsWith;
+
+constexpr const char* kLibTorchs =
+    "Expected to have finished reduction in the prior iteration before starting a new one. …\n"
+    "Parameters which did not receive grad for rank 1: b1, b2\n"
+    "Parameter indices which did not receive grad for rank 1: 2 3";
+
+std::string advice_for(const DdpOptions& options) {
+  return advice_on_unused_parameters(kLibTorchs, options).value_or("none");
+}
+
+TEST(UnusedParametersTest, AreNamedWithTheOptionThatFindsThem) {
+  EXPECT_THAT(advice_for({}),
+              AllOf(StartsWith("the last backward() computed no gradient of b1, b2: set "
+                               "DdpOptions::find_unused_parameters"),
+                    Not(HasSubstr("torch.nn"))));
+}
+
+TEST(UnusedParametersTest, AreNotAdvisedToSetWhatIsSet) {
+  EXPECT_THAT(advice_for({.find_unused_parameters = true}),
+              HasSubstr("b1, b2: let forward() return only outputs"));
+  EXPECT_THAT(advice_for({.static_graph = true}),
+              HasSubstr("b1, b2: with DdpOptions::static_graph"));
+}
+
+TEST(UnusedParametersTest, OtherErrorsStayAsTheyAre) {
+  EXPECT_EQ(advice_on_unused_parameters("Expected to mark a variable ready only once", {}),
+            std::nullopt);
+}
+
+}  // namespace
+}  // namespace distrun::internal
