@@ -30,8 +30,8 @@ inline constexpr std::size_t kErrorFileBytesMax = kMiB;
 
 struct ErrorReport {
   std::string message;  // "<Type>: <text>"
-  // Python's traceback, or record()'s backtrace; or empty.  In the file, a backtrace begins with the
-  // message, because torchrun prints nothing else.
+  // Python's traceback, or record()'s backtrace; or empty.  In the file, a backtrace begins with
+  // the message, because torchrun prints nothing else.
   std::string callstack;
   std::optional<std::int64_t> timestamp;  // Seconds since 1970.
   std::optional<int> rank;                // Set by record(), not by Python.
