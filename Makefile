@@ -24,7 +24,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build build-times launcher test soak mutation bench check check-quick format clean packages libtorch configured
+.PHONY: help demo demo-recording check-docs build build-times launcher test soak mutation bench check check-quick format clean packages libtorch configured
 
 help:
 	@printf '%s\n' \
@@ -37,7 +37,9 @@ help:
 	  'make bench     distrun and its peers, side by side: launcher, store, tests, DDP, queues (BENCH=--quick: a first look)' \
 	  'make check-quick  format, the include rule, lint of recent changes: with make test, what CI runs' \
 	  'make check     format, the include rule, lint of everything, an installed shared build, sanitizers' \
-	  'make build-times  what a build costs from nothing, by target and by file' \
+	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
+  'make demo-recording  record docs/demo.svg anew, from a real run' \
+  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -49,6 +51,10 @@ demo: packages
 	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
 	@$(MAKE) -j2 libtorch launcher
 	@examples/demo.sh
+
+# The text in the SVG is that of a real run, with its timing.
+demo-recording: build
+	@cmake/record_demo.py '$(BUILD)' docs/demo.svg
 
 build: packages
 	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
@@ -115,6 +121,9 @@ check: packages libtorch
 check-quick: packages libtorch
 	@cmake/setup.sh packages check
 	@cmake/check.sh quick
+
+check-docs: build
+	@ctest --test-dir $(BUILD) --output-on-failure -R '^docs\.'
 
 format:
 	@cmake/setup.sh packages check
