@@ -56,7 +56,7 @@ class Text(unittest.TestCase):
         self.assertEqual(self.problems("a.md", "a\n" * 5 + "\n- b\n  c\n\n| table |\n" + "```\n" + "code\n" * 9 + "```\n"), [])
         self.assertEqual(self.problems("a.md", "a\n" * 6), ["a.md:1: paragraph of 6 lines, at most 5"])
         self.assertEqual(self.problems("a.md", "a\n\n- b\n  c\n  d\n"), ["a.md:3: list item of 3 lines, at most 2"])
-        self.assertEqual(self.problems("a.md", "a" * 151), ["a.md:1: 151 characters, at most 150"])
+        self.assertEqual(self.problems("a.md", "a" * 161), ["a.md:1: 161 characters, at most 160"])
 
 
 class Tutorial(unittest.TestCase):
