@@ -24,7 +24,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo build build-times launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs build build-times launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -43,6 +43,8 @@ help:
 	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
+	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
+	  'make demo-recording  record docs/demo.svg anew, from a real run' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -54,6 +56,10 @@ demo: packages
 	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
 	@$(MAKE) -j2 libtorch launcher
 	@examples/demo.sh
+
+# The text in the SVG is that of a real run, with its timing.
+demo-recording: build
+	@cmake/record_demo.py '$(BUILD)' docs/demo.svg
 
 build: packages
 	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")
@@ -144,6 +150,9 @@ package-build:
 check-packages: wheel deb tarball
 	@cmake/setup.sh packages check
 	@packaging/check.sh
+
+check-docs: build
+	@ctest --test-dir $(BUILD) --output-on-failure -R '^docs\.'
 
 format:
 	@cmake/setup.sh packages check

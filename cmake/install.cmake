@@ -133,4 +133,21 @@ if(BUILD_TESTING)
   endforeach()
   add_test(NAME include_rule COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_includes_test.py")
   add_test(NAME doxygen_filter COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/doxygen_filter_test.py")
+
+  # The documentation: its text, and the commands of README and of the tutorials.
+  add_test(NAME docs.checker COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_docs_test.py")
+  add_test(NAME docs.text COMMAND
+    "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_docs.py" text $<TARGET_FILE:distrun>)
+  # distrun_docs_test(NAME PAGE…)
+  function(distrun_docs_test name)
+    distrun_user_test(docs.${name} "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_docs.py"
+      run "${PROJECT_BINARY_DIR}" --libtorch "${DISTRUN_LIBTORCH}" ${ARGN})
+  endfunction()
+  distrun_docs_test(launch docs/tutorials/launch.md docs/tutorials/from-torchrun.md)
+  distrun_docs_test(store docs/tutorials/store.md)
+  if(TARGET distrun_testing)
+    distrun_docs_test(readme README.md)
+    distrun_docs_test(test docs/tutorials/write-a-test.md)
+    distrun_docs_test(train docs/tutorials/train-in-cpp.md)
+  endif()
 endif()

@@ -79,9 +79,11 @@ if [ "$library" = sharing ]; then
 fi
 if [ "$library" = parallel ]; then
   [ "$(sort <<<"$said")" = $'rank 0: 3.00 x + 1.00\nrank 1: 3.00 x + 1.00' ]
-  # README shows this program from its first #include on.
-  cmp <(sed '/^#include <cstdio>/,$!d' examples/library/use_parallel.cc) \
-    <(sed -n '/^#include <cstdio>/,/^```/p' README.md | sed '$d')
+  # README and the tutorial show this program, without its first comment.
+  for page in README.md docs/tutorials/train-in-cpp.md; do
+    cmp <(sed '/^#include <cstdio>/,$!d' examples/library/use_parallel.cc) \
+      <(sed -n '/^#include <cstdio>/,/^```/p' "$page" | sed '$d')
+  done
   exit
 fi
 [ "$(sort <<<"$said")" = $'rank 0: 2 ranks have come\nrank 1: 2 ranks have come' ]
