@@ -20,9 +20,11 @@ endif()
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${DISTRUN_TORCH_VERSION_HEADER}")
 file(STRINGS "${DISTRUN_TORCH_VERSION_HEADER}" version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2.\\3" DISTRUN_TORCH_VERSION "${version_lines}")
-if(DISTRUN_TORCH_VERSION VERSION_LESS 2.11 OR DISTRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.14)
-  message(FATAL_ERROR "LibTorch ${DISTRUN_TORCH_VERSION} in ${DISTRUN_LIBTORCH}: distrun builds with 2.11, 2.12 and 2.13. "
+if(DISTRUN_TORCH_VERSION VERSION_LESS 2.11)
+  message(FATAL_ERROR "LibTorch ${DISTRUN_TORCH_VERSION} in ${DISTRUN_LIBTORCH} is too old: distrun needs 2.11 or newer. "
     "`make LIBTORCH=` without a folder fetches 2.13.0.")
+elseif(DISTRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.16)
+  message(WARNING "LibTorch ${DISTRUN_TORCH_VERSION} is newer than 2.15, the newest that distrun was tested with.")
 endif()
 message(STATUS "LibTorch ${DISTRUN_TORCH_VERSION}: ${DISTRUN_LIBTORCH}")
 
