@@ -49,6 +49,9 @@ class Text(unittest.TestCase):
         self.assertEqual(self.problems("a.md", "```sh\ndistrun --rwa\n```\n"), ["a.md:2: there is no flag --rwa"])
         self.assertEqual(self.problems("a.md", "text -- and --rwa is no code\n"), [])
 
+    def test_the_page_of_errors_may_quote_wrong_flags(self):
+        self.assertEqual(self.problems("docs/errors.md", "`there is no flag --rwa`\n"), [])
+
     def test_an_undocumented_flag_is_found(self):
         self.assertEqual(self.problems("docs/store.md", "# Empty\n"), ["docs/store.md: --raw of distrun store get is not documented"])
 
