@@ -91,6 +91,16 @@ void NodeChannel::write() {
                     });
 }
 
+std::string NodeChannel::own_address() const {
+  error_code error;
+  const auto address = socket_.local_endpoint(error).address();
+  if (error) return "";
+  if (address.is_v6() && address.to_v6().is_v4_mapped()) {
+    return asio::ip::make_address_v4(asio::ip::v4_mapped, address.to_v6()).to_string();
+  }
+  return address.to_string();
+}
+
 void NodeChannel::receive() {
   socket_.async_read_some(asio::buffer(buffer_),
                           [self = shared_from_this()](error_code error, std::size_t size) {

@@ -50,6 +50,9 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
   // Sends `message`, and closes when the other side has seen it, but soon.
   void close_with(const NodeMessage& message);
 
+  // This side's numeric address, without the port; an IPv4 address as such on an IPv6 socket too.
+  std::string own_address() const;
+
   std::string remote() const { return remote_; }  // "10.0.0.7:51234".
 
  private:

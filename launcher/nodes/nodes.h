@@ -43,6 +43,9 @@ class Nodes {
   virtual void join() = 0;
   virtual void report(const NodeReport& report) = 0;
 
+  // This node's numeric address in a connection to another node; empty before StartNode.
+  virtual std::string own_address() const = 0;
+
   // No handler is called after it.  What was sent is still delivered by the event loop.
   virtual void close() = 0;
 };

@@ -228,6 +228,9 @@ std::string NodesHost::missing() const { return impl_->coordinator.missing(); }
 
 void NodesHost::join() { impl_->join(); }
 void NodesHost::report(const NodeReport& report) { impl_->step(NodeReported{kOwnNode, report}); }
+std::string NodesHost::own_address() const {
+  return impl_->joined.empty() ? "" : impl_->joined.begin()->second.channel->own_address();
+}
 void NodesHost::close() { impl_->close(); }
 
 }  // namespace distrun

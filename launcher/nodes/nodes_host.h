@@ -48,6 +48,7 @@ class NodesHost : public Nodes {
 
   void join() override;
   void report(const NodeReport& report) override;
+  std::string own_address() const override;
   void close() override;
 
  private:

@@ -241,6 +241,9 @@ NodesMember::~NodesMember() { impl_->close(); }
 
 void NodesMember::join() { impl_->join(); }
 void NodesMember::report(const NodeReport& report) { impl_->report(report); }
+std::string NodesMember::own_address() const {
+  return impl_->channel ? impl_->channel->own_address() : "";
+}
 void NodesMember::close() { impl_->close(); }
 
 }  // namespace distrun

@@ -34,6 +34,7 @@ class NodesMember : public Nodes {
 
   void join() override;
   void report(const NodeReport& report) override;
+  std::string own_address() const override;
   void close() override;
 
  private:

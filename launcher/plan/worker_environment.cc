@@ -69,6 +69,11 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
   environment.set("TORCHELASTIC_ERROR_FILE", error_file(plan, run, worker));
   environment.set("TORCHELASTIC_SIGNALS_TO_HANDLE", signals_text(options.end_signals));
+  // Otherwise Gloo publishes the address of the host's name, which Debian makes a loopback one.
+  if (!run.interface.empty()) {
+    environment.set_default("GLOO_SOCKET_IFNAME", run.interface);
+    environment.set_default("NCCL_SOCKET_IFNAME", "=" + run.interface);  // Exactly this name.
+  }
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // Without it every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");

@@ -38,6 +38,7 @@ struct RunPlace {
   int attempt = 0;               // TORCHELASTIC_RESTART_COUNT.
   std::uint16_t store_port = 0;  // Of the TCP store.
   std::string init_method;       // The URL of the file, where the store is one.
+  std::string interface;         // That leads to the other nodes; empty for none.
   std::string error_folder;      // Of RunFiles; empty for no error files.
 };
 

@@ -66,6 +66,17 @@ TEST(WorkerEnvironmentTest, KnowsItsPlaceAmongSeveralNodes) {
   for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
 }
 
+TEST(WorkerEnvironmentTest, NamesTheInterfaceUnlessTheUserDid) {
+  Environment inherited;
+  inherited.set("GLOO_SOCKET_IFNAME", "ib0");
+  const LaunchPlan plan = make_plan({}, {"/bin/true", {"true"}}, inherited).value();
+  const Environment named = worker_environment(plan, plan.workers[0], {.interface = "eth1"});
+  EXPECT_EQ(named.get("GLOO_SOCKET_IFNAME"), "ib0");
+  EXPECT_EQ(named.get("NCCL_SOCKET_IFNAME"), "=eth1");
+  const Environment alone = worker_environment(plan, plan.workers[0], {});
+  EXPECT_EQ(alone.get("NCCL_SOCKET_IFNAME"), std::nullopt);
+}
+
 TEST(WorkerEnvironmentTest, InheritsTheRest) {
   Environment inherited;
   inherited.set("HOME", "/home/me");

@@ -153,6 +153,7 @@ class Driver {
   // If it fails, so does the first start that follows.
   void perform(const BeginAttempt& action) {
     place_.attempt = action.attempt;
+    place_.interface = nodes_.interface();
     workers_.begin_attempt();
     output_.begin_attempt(action.attempt);
     attempt_error_.reset();

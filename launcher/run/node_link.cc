@@ -3,6 +3,8 @@
 #include <utility>
 #include <variant>
 
+#include "common/os/network_interface.h"
+
 namespace distrun {
 
 namespace {
@@ -33,6 +35,10 @@ NodeLink::NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::str
        .on_renew_store = [on_renew = std::move(handlers.on_renew_store)](int) { on_renew(); },
        .on_error = std::move(handlers.on_error),
        .on_notice = std::move(handlers.on_notice)});
+}
+
+std::string NodeLink::interface() const {
+  return made_.nodes ? interface_of(made_.nodes->own_address()).value_or("") : "";
 }
 
 void NodeLink::join() {

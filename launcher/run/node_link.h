@@ -40,6 +40,10 @@ class NodeLink {
   // On node 0: what the store does with the connection of a node.
   const StoreServerInternals::TakeNode& take_node() const { return made_.take; }
 
+  // The network interface of this node that leads to the other nodes; empty if that is loopback, or
+  // not known yet.
+  std::string interface() const;
+
   void join();
   void report(const NodeReport& report);
   void close();
