@@ -229,7 +229,7 @@ test $i -gt 40 && test $i -lt 64 && echo full
 distrun store get 123456789)",
                                    address);
         EXPECT_EQ(result.out, "set\n125\nset\n125\nfull\nyes");
-        EXPECT_THAT(result.err, HasSubstr("it has refused the client or the request"));
+        EXPECT_THAT(result.err, HasSubstr("it refused the client or the request"));
       });
   EXPECT_THAT(served.err, HasSubstr("set with a key of 11 bytes: at most 10 are allowed\n"));
   EXPECT_THAT(served.err, HasSubstr("set with a value of 1025 bytes: at most 1024 are allowed\n"));

@@ -13,7 +13,6 @@
 //
 // After prepare(), every method is async-signal-safe: no memory is allocated and no lock taken.
 // Unwinding may crash on a damaged stack; the caller must survive that.
-// survive.
 #pragma once
 
 #include <array>

@@ -1,5 +1,6 @@
 // Temporary folders, in the place that Python's tempfile, and so torchrun, would choose: the first
 // of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the current folder where one can be made.
+//
 //     auto folder = TemporaryFolder::make(environment);
 //     if (!folder) return folder.error();      // "make a folder /tmp/distrun_XXXXXX: …"
 //     … folder->path() …                       // /tmp/distrun_x3kQ2a

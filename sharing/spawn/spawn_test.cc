@@ -141,8 +141,7 @@ TEST(SpawnTest, RefusesAFunctionThatTheProcessDoesNotKnow) {
       exception_of<ProcessRaisedException>([&] { spawn(local, 1, {.timeout = kLong}); });
   EXPECT_EQ(raised.type(), "c10::ValueError");
   EXPECT_EQ(raised.text(),
-            "no SpawnFunction is named 'local' in this process: define it at namespace scope"
-            "the program");
+            "no SpawnFunction is named 'local' in this process: define it at namespace scope");
 }
 
 TEST(SpawnTest, RefusesInvalidArguments) {

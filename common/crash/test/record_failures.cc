@@ -1,8 +1,8 @@
-// For record_test.cc and the tests of the launcher: fails in the way that its argument names.
+// For record_test.cc and the launcher's tests: fails in the way that its argument names.
 //
 //     record_failures throw|thread|terminate|segv|abort|fpe|overflow|… [RANK]     all: kWays
 //
-// Where a second argument names a rank, only the worker of that rank fails; the others wait.
+// If the second argument is a rank, only that worker fails; the others wait.
 #undef NDEBUG  // assert() is one of the ways to fail.
 #include <array>
 #include <atomic>
@@ -23,7 +23,7 @@
 
 #include "distrun/record.h"
 
-// Each is to be a frame of its own, and to fail by itself where a sanitizer would be first.
+// Each function keeps its own frame, and fails before a sanitizer intervenes.
 #if defined(__clang__)
 #define A_FRAME __attribute__((noinline, no_sanitize("address", "undefined")))
 #else
@@ -57,7 +57,7 @@ A_FRAME int recurse(int depth) {
   frame[0] = static_cast<char>(depth);
   return depth < 0 ? 0 : recurse(depth + 1) + frame[0];
 }
-// Nothing that is looked at to unwind the stack can be read.
+// Makes the stack unreadable for unwinding.
 A_FRAME void lose_the_stack() {
 #if defined(__x86_64__)
   asm volatile("mov $64, %rsp\n\tmov $64, %rbp\n\tmovl $1, 0");
@@ -79,7 +79,7 @@ struct CannotTell : std::exception {
   }
 };
 
-// A handler for SIGSEGV of the program's own, that was there before.
+// The program's own handler of SIGSEGV, installed before record().
 void leave(int) { ::_exit(9); }
 
 const std::map<std::string, std::function<int()>> kWays = {
@@ -153,7 +153,7 @@ const std::map<std::string, std::function<int()>> kWays = {
     {"ill", []() -> int { __builtin_trap(); }},
     {"bus",
      [] {
-       // A page of a file that has none.
+       // A page beyond the end of an empty file.
        const int file = ::fileno(std::tmpfile());
        *static_cast<char*>(::mmap(nullptr, 4096, PROT_WRITE, MAP_SHARED, file, 0)) = 1;
        return 0;
@@ -182,7 +182,7 @@ int fail(int, char**) { return kWays.at(way)(); }
 
 }  // namespace
 
-// A sanitizer's own handlers would be there first, and record() leaves such alone.
+// Turns off a sanitizer's handlers, which record() would leave installed.
 // NOLINTBEGIN(bugprone-reserved-identifier): the name is theirs.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   if (argc > 2 && std::string(argv[2]) == "handler") ::signal(SIGSEGV, leave);
   const char* rank = std::getenv("RANK");
   if (argc > 2 && rank != nullptr && std::string(argv[2]) != rank) ::pause();
-  // No test leaves a core in the folder in which it happens to run, unless it asks for it.
+  // Dumps no core into the current folder, unless a test asks for it.
   if (std::getenv("CORE") == nullptr) {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
