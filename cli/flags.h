@@ -1,10 +1,8 @@
-// How distrun's flags look: torchrun's spellings, one line each in the help.
+// How flags of distrun look, and how their values are read.
 //
-//     flag(app, "nproc-per-node", options.workers, "Workers on this node.");
+//     own_flag(app, "max-key", max_key_, "Largest key.")->type_name("SIZE");
 //
-// The flag is then `--nproc-per-node` and `--nproc_per_node`, and its default can
-// come from the variable PET_NPROC_PER_NODE, all as torchrun has it.  own_flag() makes
-// one of a command that torchrun does not have: without the variable.
+// The flag is then `--max-key` and `--max_key`, as torchrun spells its own.
 #pragma once
 
 #include <algorithm>
@@ -49,12 +47,6 @@ CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const
   return option;
 }
 
-template <class Value>
-CLI::Option* flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
-                  const std::string& letter = "") {
-  return own_flag(app, name, into, help, letter)->envname(pet_variable(name));
-}
-
 // Seconds, whole or not, in decimal: the value of `flag`.  Throws CLI::ValidationError.
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
 
@@ -67,31 +59,29 @@ std::size_t bytes_from(const std::string& flag, const std::string& text);
 // As bytes_from() reads it: "8M".
 std::string bytes_text(std::size_t bytes);
 
-// The help of one command: its usage as given, a flag by one of its spellings.
+// Checks of a value: "--jobs: '-1' is not a number from 0 to 4096".
+CLI::Validator number_from(int min, int max);
+
+// "--isolation: 'thread' is neither fork nor exec".
+CLI::Validator one_of(const std::string& first, const std::string& second);
+
+// The help of one command: its usage as given, one spelling of each flag, lines of at most 90
+// columns.
 class HelpFormatter : public CLI::Formatter {
  public:
-  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(34); }
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
 
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: " + usage_ + "\n";
-  }
-
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    if (is_positional) return option->get_name(true, false);
-    std::string name;
-    for (const std::string& letter : option->get_snames()) name += "-" + letter + ", ";
-    return name + "--" + option->get_lnames().front();
-  }
-
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
-    std::string text = " " + option->get_type_name();
-    if (!option->get_default_str().empty()) text += "=" + option->get_default_str();
-    return text;
-  }
+  std::string make_help(const CLI::App* app, std::string name,
+                        CLI::AppFormatMode mode) const override;
+  std::string make_positionals(const CLI::App* app) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
 
  private:
   std::string usage_;
 };
+
+// Adds --help as the last flag.
+void add_help_flag(CLI::App& app, const std::string& group = "Options");
 
 }  // namespace distrun

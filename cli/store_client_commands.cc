@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/near_miss.h"
 #include "cli/store_status_text.h"
 #include "common/text/parse_number.h"
 #include "common/units.h"
@@ -25,55 +26,59 @@ namespace distrun {
 
 namespace {
 
-constexpr std::size_t kValueBytesMax = 1 * kGiB;  // No store takes more.
-// The least time that a store has for an answer, however short --connect-timeout is.
+constexpr std::size_t kValueBytesMax = 1 * kGiB;  // The most that any store accepts.
+// Time for an answer, even if --connect-timeout is shorter.
 constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kValueHelp =
-    R"help(VALUE is stdin, to its end and byte for byte, where it is not given.
+    R"help(Without VALUE, the value is all of stdin, byte for byte.
 
 Examples:
   distrun store set --store 127.0.0.1:29500 master "$(hostname)"
-  distrun store set config < config.json          # the store that DISTRUN_STORE names)help";
+  distrun store set config < config.json          # store: DISTRUN_STORE)help";
 constexpr const char* kGetHelp =
-    R"help(Writes the value byte for byte; on a terminal, a newline after it.
-Exit status: 4 where there is no such key; 3 where --wait has waited in vain.
+    R"help(Writes the value byte for byte, and a newline if stdout is a terminal.
+
+Exit status: 4 if there is no such key; 3 if --wait timed out.
 
 Examples:
   master=$(distrun store get --wait master)
   distrun store get config > config.json)help";
 constexpr const char* kAddHelp =
-    R"help(A key that is not there counts as 0.  Prints the sum.
+    R"help(Prints the sum.  A key that does not exist counts as 0.
 
 Examples:
   rank=$(( $(distrun store add workers 1) - 1 ))
   distrun store add workers -- -1)help";
 constexpr const char* kWaitHelp =
-    R"help(Exit status: 3 where a key is not there in time; stderr says which.
+    R"help(Exit status: 3 if a key is not set in time; stderr names it.
 
 Examples:
   distrun store wait --timeout 30 ready/0 ready/1
-  distrun store wait --timeout 0 ready/0          # is it there?)help";
+  distrun store wait --timeout 0 ready/0          # does it exist?)help";
 constexpr const char* kCompareSetHelp =
-    R"help(Sets KEY to WANTED where its value is EXPECTED, or where it is not there and EXPECTED is
-empty.  Prints the value it has then.  Exit status: 1 where that is not WANTED; so let WANTED be
-one that no other caller has.
+    R"help(Sets KEY to WANTED if its value is EXPECTED, or if KEY does not exist and EXPECTED is empty.
+Prints the value that KEY then has.  To learn who won, give each caller another WANTED.
+
+Exit status: 1 if the value is not WANTED.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
-constexpr const char* kDeleteHelp = "Exit status: 4 where there was no such key.";
-constexpr const char* kKeysHelp = "One a line, sorted.";
+constexpr const char* kDeleteHelp = "Exit status: 4 if there was no such key.";
+constexpr const char* kKeysHelp = "One key per line, sorted.";
 constexpr const char* kBarrierHelp =
-    R"help(Returns when COUNT clients have called it for KEY.  A KEY serves for one barrier; who has
-given up still counts.  Exit status: 3 where the others have not come in time.
+    R"help(Returns when COUNT clients have called it with KEY.  Use each KEY once: clients that gave up
+still count.
+
+Exit status: 3 if the others did not call it in time.
 
 Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
-    R"help(Who is connected, who waits for what and for how long, who gave up, who was refused: the answer
-to "who is missing?" when a run hangs.  Peers on this machine are shown by rank and pid, others by
-address.  Works with a store of distrun's own: of `distrun store serve`, and of a run.
+    R"help(Shows who is connected, who waits for what and since when, who gave up and who was refused:
+look here when a run hangs.  Clients on this machine are shown by rank and pid, others by
+address.  Works with the store of a run and of `distrun store serve`, not with torch's.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";
@@ -101,7 +106,7 @@ Result<std::string> read_stdin() {
   }
 }
 
-// The address of the store as the variables have it; nothing where none does.
+// The store that the variables name.
 std::optional<std::string> store_of(const Environment& environment) {
   if (const auto store = environment.get("DISTRUN_STORE"); store && !store->empty()) return *store;
   const auto host = environment.get("MASTER_ADDR"), port = environment.get("MASTER_PORT");
@@ -118,11 +123,11 @@ std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const std::string& add
   return boost::asio::ip::tcp::endpoint(ip, parsed->port);
 }
 
-// The processes at the other ends of the store's connections, where they run on this machine.
+// The clients of the store that run on this machine.
 PeerProcesses processes_of(const StoreStatus& status) {
   PeerProcesses processes;
   auto sockets = LocalSockets::open();
-  if (!sockets) return processes;  // They are shown by address.
+  if (!sockets) return processes;  // Then addresses are shown.
   std::unordered_map<std::string, std::uint64_t> inode_of;
   std::unordered_set<std::uint64_t> inodes;
   for (const auto& peer : status.peers) {
@@ -149,7 +154,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& get =
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
-  own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout.");
+  own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout seconds.");
 
   CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
@@ -160,12 +165,12 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   add_to.add_option("KEY", key_)->required();
   add_to.add_option("NUMBER", number_text_)->required();
 
-  // As an option, a list would have CLI11 take the brackets of [a,b] off.
+  // Not an option: CLI11 strips the brackets of a list value [a,b].
   add_command(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait).allow_extras();
 
   CLI::App& compare =
       add_command(store, "compare-set", "KEY EXPECTED WANTED",
-                  "Set a key if it has a certain value.", kCompareSetHelp, &Self::compare_set);
+                  "Set a key if it has the expected value.", kCompareSetHelp, &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
   compare.add_option("WANTED", value_)->required();
@@ -175,16 +180,19 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   remove.add_option("KEY", key_)->required();
 
   CLI::App& list = add_command(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
-  own_flag(list, "null", null_, "A zero byte after each key instead of a newline.", "0");
+  own_flag(list, "null", null_, "End each key with a zero byte instead of a newline.", "0");
 
-  CLI::App& barrier = add_command(store, "barrier", "KEY COUNT", "Wait until all have come.",
-                                  kBarrierHelp, &Self::barrier);
+  CLI::App& barrier =
+      add_command(store, "barrier", "KEY COUNT", "Wait until COUNT clients are at a barrier.",
+                  kBarrierHelp, &Self::barrier);
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
-  CLI::App& status = add_command(store, "status", "", "Who is there and who waits for what.",
-                                 kStatusHelp, &Self::status);
-  own_flag(status, "json", json_, "As the store answers it.");
+  CLI::App& status =
+      add_command(store, "status", "", "Show who is connected and who waits for what.", kStatusHelp,
+                  &Self::status);
+  own_flag(status, "json", json_, "Print the JSON that the store sends.");
+  for (const Entry& entry : entries_) add_help_flag(*entry.command);
 }
 
 CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& name,
@@ -195,15 +203,19 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
                                                     (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
   own_flag(command, "store", store_,
-           "HOST:PORT; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.");
+           "The store; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.")
+      ->type_name("HOST:PORT");
   if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
       act == &StoreClientCommands::barrier) {
-    own_flag(command, "timeout", timeout_, "Seconds to wait for keys or for others.");
+    own_flag(command, "timeout", timeout_, "How long to wait for keys or other clients.")
+        ->type_name("SECONDS");
   }
   own_flag(command, "connect-timeout", connect_timeout_,
-           "Seconds to go on trying where nobody listens there yet, and to wait for an answer.");
+           "How long to retry if nothing listens yet, and to wait for an answer.")
+      ->type_name("SECONDS");
   if (act != &StoreClientCommands::status) {
-    own_flag(command, "raw", raw_, "Keys as on the wire: without the '/' of torch's TCPStore.");
+    own_flag(command, "raw", raw_,
+             "Use keys as on the wire, without adding the '/' of torch's TCPStore.");
   }
   entries_.push_back({&command, act});
   return command;
@@ -220,7 +232,7 @@ void StoreClientCommands::check(const Environment& environment) {
     const auto store = store_of(environment);
     if (!store) {
       throw CLI::ParseError(
-          "which store? Give --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
+          "no store named; give --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
           "MASTER_PORT",
           kExitUsage);
     }
@@ -247,7 +259,7 @@ std::vector<std::string> StoreClientCommands::words_of_wait() const {
   if (words.empty()) throw CLI::RequiredError("KEY");
   for (const auto& word : words) {
     if (word.size() > 1 && word.front() == '-') {
-      throw CLI::ParseError("unknown flag " + word, kExitUsage);
+      throw CLI::ParseError(unknown_flag(*chosen()->command, word), kExitUsage);
     }
   }
   return words;
@@ -259,7 +271,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
     err << "distrun store " << command.command->get_name() << ": " << error.message << '\n';
     return error.kind == ErrorKind::kTimedOut ? kExitTimeOut : kExitInternal;
   };
-  // Before the connection: who types a value may take a while.
+  // Before connecting: typing a value may take a while.
   if (command.act == &StoreClientCommands::set && command.command->count("VALUE") == 0) {
     auto value = read_stdin();
     if (!value) return fail(value.error());
@@ -267,7 +279,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
   }
   auto store = StoreClient::connect(address_, connect_for_, std::max(connect_for_, kReplyTimeout));
   if (!store) {
-    const Error error{ErrorKind::kSystem, store.error().message};  // Not what was waited for.
+    const Error error{ErrorKind::kSystem, store.error().message};  // Not exit status 3.
     return fail(error);
   }
   const auto status = (this->*command.act)(*store, out);
@@ -320,9 +332,10 @@ Result<int> StoreClientCommands::wait(StoreClient& store, std::ostream&) {
     if (!there) return there.error();
     if (!*there) missing += (missing.empty() ? "" : ", ") + shown_key(keys[i]);
   }
-  return Error{ErrorKind::kTimedOut,
-               fmt::format("after {} still missing: {} ('distrun store status' tells who is there)",
-                           seconds_text(wait_for_), missing)};
+  return Error{
+      ErrorKind::kTimedOut,
+      fmt::format("timed out after {}; not set: {} ('distrun store status' shows who is connected)",
+                  seconds_text(wait_for_), missing)};
 }
 
 Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& out) {
@@ -330,7 +343,7 @@ Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& o
   if (!value) return value.error();
   bool holds = *value == value_;
   if (holds && expected_ == value_) {
-    // The answer is EXPECTED also where the key is not there.
+    // The answer is EXPECTED even if the key does not exist.
     const auto there = store.get(on_wire(key_));
     if (!there) return there.error();
     holds = there->has_value();
@@ -351,7 +364,7 @@ Result<int> StoreClientCommands::keys(StoreClient& store, std::ostream& out) {
   std::sort(keys->begin(), keys->end());
   for (std::string_view key : *keys) {
     if (!raw_) {
-      if (!key.starts_with('/')) continue;  // torch's class keeps some for itself.
+      if (!key.starts_with('/')) continue;  // Internal to torch's TCPStore.
       key.remove_prefix(1);
     }
     out << key << (null_ ? '\0' : '\n');
@@ -367,7 +380,7 @@ Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
   if (!arrived) return arrived.error();
   return Error{
       ErrorKind::kTimedOut,
-      fmt::format("after {} {} of {} have come ('distrun store status' tells who is there)",
+      fmt::format("timed out after {}; {} of {} clients arrived ('distrun store status' shows who)",
                   seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
 }
 
@@ -376,7 +389,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   if (!text) {
     if (text.error().kind != ErrorKind::kProtocol) return text.error();
     return Error{ErrorKind::kProtocol,
-                 address_.text() + " does not tell its status: is it a store of distrun's?"};
+                 address_.text() + " does not report a status; only stores of distrun do"};
   }
   if (json_) {
     out << *text << '\n';
@@ -384,7 +397,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   }
   auto status = store_status_from_json(*text);
   if (!status) return status.error();
-  // The one that asks is not of interest.
+  // This command itself.
   const std::string own = store.own_address();
   status->connections -=
       std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own; });

@@ -26,29 +26,38 @@ namespace distrun {
 namespace {
 
 constexpr const char* kTestHelp =
-    R"(A test is a GoogleTest test that all its ranks run, each in a process of its own; it passes where
-every rank passes, with at least one assertion made.  Its id is SUITE.CLASS.TEST: a part of it that
-ends at a dot means all that begin so.  Without a name all tests are run.
+    R"(Every rank of a test runs the same GoogleTest test in its own process.  The test passes if every
+rank passes and makes at least one assertion.  Its id is SUITE.CLASS.TEST.  NAME is an id, or its
+beginning up to a dot; without NAME all tests run.
 
-Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun's own failure,
-or results could not be written; 128 + a signal that ended it.
+Exit status:
+  0      all tests passed
+  1      a test failed
+  2      wrong usage
+  4      no test ran
+  125    distrun itself failed, or results could not be written
+  128+N  signal N ended it
 
 Examples:
   distrun test gloo
   distrun test gloo.ProcessGroupGlooTest -k 'allreduce and not stress' --repeat 20
   distrun test --failed --show-output
   distrun test --binary build/my_tests --junit results.xml
-  distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args)";
+  distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args
 
-// Beside distrun itself, or where `cmake --install` puts it.
+Documentation: docs/testing.md, docs/errors.md)";
+
+constexpr const char *kSelection = "Selection", *kRunning = "Running", *kResults = "Results";
+
+// Next to distrun itself, or where `cmake --install` puts it.
 Result<std::string> find_suites() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto program = self / "distrun-suites";
   if (::access(program.c_str(), X_OK) == 0) return program.string();
   return Error{ErrorKind::kNotFound, "there is no " + program.string() +
-                                         ", which has the suites: build distrun with LibTorch, or "
-                                         "name a program of tests by --binary"};
+                                         ", the suites; build distrun with LibTorch, or give a "
+                                         "test program: --binary"};
 }
 
 std::string history_file(const Environment& environment, const std::vector<std::string>& programs) {
@@ -86,86 +95,123 @@ int fail(const Error& error, std::ostream& err) {
 Result<void> look_at_program(const std::string& path) {
   std::error_code none;
   if (std::filesystem::is_directory(path, none)) {
-    return Error{ErrorKind::kInvalidArgument, path + ": it is a folder"};
+    return Error{ErrorKind::kInvalidArgument, path + ": is a folder"};
   }
   if (::access(path.c_str(), X_OK) != 0) return Error::from_errno(path);
   return {};
 }
 
 void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
-  // Who has stopped reading may be why; the folder is yet to be removed.
+  // Ignored, so that the folder is removed even if the reader is gone.
   ::signal(SIGPIPE, SIG_IGN);
   const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
-  err << "distrun test: it was killed: " << describe(by)
-      << (lines.empty() ? "; what it ran has been ended\n" : "\n");
+  err << "distrun test: the process that ran the tests was killed: " << describe(by)
+      << (lines.empty() ? "; its tests were killed\n" : "\n");
   for (const std::string& line : lines) err << "distrun test: " << line << '\n';
 }
 
 }  // namespace
 
 TestCommand::TestCommand(CLI::App& app)
-    : command_(app.add_subcommand("test", "Runs suites of distributed tests.")) {
-  command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME]…"));
+    : command_(app.add_subcommand("test", "Run suites of distributed tests.")) {
+  command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME...]"));
   command_->footer(kTestHelp);
-  command_->add_option("name", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST")
+  command_->add_option("NAME", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST.")
       ->type_name("");
   add_selection();
   add_ways_to_run();
   add_results();
+  add_help_flag(*command_, "Help");
 }
 
 void TestCommand::add_selection() {
   CLI::App& app = *command_;
   app.add_option("-k,--keyword", options_.selection.expression,
-                 "only ids that hold these words: 'a and not (b or c)'");
-  own_flag(app, "shard", shard_, "I/N: the Ith of N parts of the tests");
+                 "Only tests whose id contains these words: 'a and not (b or c)'.")
+      ->type_name("EXPRESSION")
+      ->group(kSelection);
+  own_flag(app, "shard", shard_, "Only part I of N of the tests.")
+      ->type_name("I/N")
+      ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "only those that failed, or were not run, and have not passed since");
-  own_flag(app, "list", options_.list, "print the ids and run nothing; with --json as JSON");
+           "Only tests that failed or did not run, and have not passed since.")
+      ->group(kSelection);
+  own_flag(app, "list", options_.list, "Print the ids and run nothing; with --json as JSON.")
+      ->group(kSelection);
   app.add_option("--binary", binaries_,
-                 "a program of tests instead of distrun-suites; may be repeated")
+                 "Test program to run instead of distrun-suites; may be repeated.")
+      ->type_name("PROGRAM")
+      ->group(kSelection)
       ->allow_extra_args(false);
 }
 
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
-           "ranks at a time (0: twice the cores, or those of the largest test)", "j")
-      ->check(CLI::Range(0, kRanksMax));
-  own_flag(app, "timeout", timeout_, "seconds that a test may take, unless it has its own");
-  own_flag(app, "repeat", options_.plan.repeat, "how often each test is run")
-      ->check(CLI::Range(1, 1'000'000));
-  own_flag(app, "retries", retries_, "how often a failed test is tried again; then it is flaky")
-      ->check(CLI::Range(0, 1000));
-  own_flag(app, "fail-fast", options_.runner.fail_fast, "start no more after a failure");
-  own_flag(app, "shuffle", options_.plan.shuffle, "in an order made from --seed");
+           "Ranks at a time; 0: twice the cores, but enough for the largest test.", "j")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, kRanksMax));
+  own_flag(app, "timeout", timeout_, "Time limit of a test that has none of its own.")
+      ->type_name("SECONDS")
+      ->group(kRunning);
+  own_flag(app, "repeat", options_.plan.repeat, "Run each test N times.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(1, 1'000'000));
+  own_flag(app, "retries", retries_, "Retry a failed test N times; if it then passes, it is flaky.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, 1000));
+  own_flag(app, "fail-fast", options_.runner.fail_fast, "Start no more tests after a failure.")
+      ->group(kRunning);
+  own_flag(app, "shuffle", options_.plan.shuffle, "Random order, made from --seed.")
+      ->group(kRunning);
   seed_ = std::to_string(options_.plan.seed);
-  own_flag(app, "seed", seed_, "of --shuffle, and of every rank")->type_name("UINT");
+  own_flag(app, "seed", seed_, "Seed of --shuffle and of every rank.")
+      ->type_name("N")
+      ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,
-           "ranks of tests that have a range; skipped where it is outside")
-      ->check(CLI::Range(0, kRanksMax));
+           "Ranks of tests that allow a range; others are skipped if N is outside it.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, kRanksMax));
   own_flag(app, "backend", options_.plan.backend,
-           "run this one; tests that do not have it are skipped");
+           "Run this backend only; tests without it are skipped.")
+      ->type_name("NAME")
+      ->group(kRunning);
   own_flag(app, "isolation", isolation_,
-           "fork: ranks are forks of a process that has loaded LibTorch; exec: fresh programs")
-      ->check(CLI::IsMember({"fork", "exec"}));
-  own_flag(app, "no-skips", options_.runner.no_skips, "a skip is a failure");
-  own_flag(app, "require-gpus", required_gpus_, "fail where there are fewer")
-      ->check(CLI::Range(0, 4096));
-  // Is taken out of the arguments before they are parsed.
+           "fork: ranks are forks of a process that has loaded LibTorch; exec: new processes.")
+      ->type_name("KIND")
+      ->group(kRunning)
+      ->check(one_of("fork", "exec"));
+  own_flag(app, "no-skips", options_.runner.no_skips, "Report skipped tests as failed.")
+      ->group(kRunning);
+  own_flag(app, "require-gpus", required_gpus_, "Fail if there are fewer than N GPUs.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, 4096));
+  // read() removes COMMAND from the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "R COMMAND…, last: rank R is started by COMMAND, with the terminal")
-      ->check(CLI::Range(0, kRanksMax - 1));
+                 "Must be last: start rank R under COMMAND, such as gdb --args, on the terminal.")
+      ->type_name("R COMMAND...")
+      ->group(kRunning)
+      ->check(number_from(0, kRanksMax - 1));
 }
 
 void TestCommand::add_results() {
   CLI::App& app = *command_;
   json_flag_ = app.add_option("--json", options_.json,
-                              "write results to FILE; -: to stdout, all else goes to stderr then")
+                              "Write results to FILE; -: to stdout, and everything else to stderr.")
+                   ->type_name("FILE")
+                   ->group(kResults)
                    ->expected(0, 1);
-  own_flag(app, "junit", options_.junit, "the same, as CI systems read them");
+  own_flag(app, "junit", options_.junit, "Write results to FILE as JUnit XML.")
+      ->type_name("FILE")
+      ->group(kResults);
   own_flag(app, "show-output", options_.console.show_output,
-           "what ranks print, also of tests that pass");
+           "Show the output of passing tests too.")
+      ->group(kResults);
 }
 
 void TestCommand::read(std::vector<std::string>& arguments) {
@@ -196,7 +242,7 @@ void TestCommand::check(const Environment& environment) {
 void TestCommand::check_selection() {
   if (!shard_.empty()) {
     const auto shard = parse_shard(shard_);
-    if (!shard) refuse("shard", shard.error().message);
+    if (!shard) throw CLI::ParseError(shard.error().message, kExitUsage);
     options_.selection.shard = *shard;
   }
   options_.only_failed = failed_;
@@ -209,29 +255,29 @@ void TestCommand::check_selection() {
 void TestCommand::check_result_files() {
   std::string &json = options_.json, &junit = options_.junit;
   options_.list_as_json = json_flag_->count() > 0;
-  if (options_.list && json == "-") json.clear();  // It goes there without.
+  if (options_.list && json == "-") json.clear();  // It goes there anyway.
   if (options_.list_as_json && json.empty() && !options_.list) {
-    refuse("json", "name a file (with --list none is needed)");
+    refuse("json", "needs a file name, except with --list");
   }
   if (options_.list && !json.empty()) {
     refuse("json",
-           fmt::format("with --list it takes no file: is {} a test? Name it before --json", json));
+           fmt::format("takes no file with --list; if {} is a test, name it before --json", json));
   }
   if (options_.list && !junit.empty()) {
-    refuse("junit", "with --list nothing is run: leave one of them out");
+    refuse("junit", "--list runs nothing; remove one of the two");
   }
   for (std::string* path : {&json, &junit}) {
     if (*path == "-") *path = "/dev/stdout";
     if (is_stdout(*path)) stdout_has_results_ = true;
   }
   if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
-    refuse("junit", junit + " is the file of --json, too: name another one");
+    refuse("junit", junit + " is also the file of --json; give another one");
   }
 }
 
 void TestCommand::check_rank_under() {
   if (!options_.runner.rank_under) return;
-  if (options_.runner.under.empty()) refuse("rank-under", "a command is to follow: gdb --args");
+  if (options_.runner.under.empty()) refuse("rank-under", "needs a command, such as gdb --args");
   options_.plan.jobs = 1;
   std::string& program = options_.runner.under.front();
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
@@ -261,7 +307,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(completed.error(), err);
   }
   if (required_gpus_ > options_.plan.gpus) {
-    err << fmt::format("distrun test: --require-gpus {}: there are {}\n", required_gpus_,
+    err << fmt::format("distrun test: --require-gpus {}: this machine has {}\n", required_gpus_,
                        options_.plan.gpus);
     return kExitTestFailed;
   }
@@ -272,12 +318,12 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(url.error().with_context("set TMPDIR to another folder"), err);
   }
   options_.runner.folder = folder->path();
-  if (options_.runner.rank_under) {  // What is typed is the debugger's.
+  if (options_.runner.rank_under) {  // Keys typed are for the debugger.
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }
 
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
-    // The guard removes it, too: either of the two may be killed.
+    // The guard removes it too: either process may be killed.
     const TemporaryFolder removed = std::move(*folder);
     return lifeline ? run_here(*lifeline, out, err) : fail(lifeline.error(), err);
   };

@@ -35,8 +35,8 @@ Result<int> parse_signal(std::string_view text) {
     if (signal_name(signal) == name) return signal;
   }
   return Error{ErrorKind::kInvalidArgument, "'" + std::string(text) +
-                                                "' is no signal: give names as SIGUSR1 or USR1, or "
-                                                "numbers, with commas between them"};
+                                                "' is not a signal; give names such as SIGUSR1 or "
+                                                "USR1, or numbers, separated by commas"};
 }
 
 }  // namespace
@@ -51,8 +51,7 @@ Result<std::vector<int>> parse_signals(std::string_view text) {
     if (!signal) return signal.error();
     if (!can_be_had(*signal)) {
       return Error{ErrorKind::kInvalidArgument,
-                   signal_name(*signal) +
-                       " cannot be taken up, to end a run or to go on to workers: leave it out"};
+                   signal_name(*signal) + " cannot be handled or forwarded; remove it"};
     }
     if (std::find(signals.begin(), signals.end(), *signal) == signals.end()) {
       signals.push_back(*signal);

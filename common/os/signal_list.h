@@ -14,7 +14,7 @@
 
 namespace distrun {
 
-// Fails with kInvalidArgument for what is no signal, and for one that a process cannot take up and
+// Fails with kInvalidArgument for unknown signals, and for those that a process cannot handle and
 // go on: SIGKILL and SIGSTOP, those of a crash, the C library's own, and those that a launcher
 // needs itself (SIGCHLD, SIGCONT, SIGTSTP) or ignores (SIGPIPE, SIGXFSZ, SIGTTOU).
 Result<std::vector<int>> parse_signals(std::string_view text);

@@ -26,13 +26,13 @@ TEST(SignalListTest, WhatIsNoSignalIsNamed) {
   for (const auto* text : {"SIGFOO", "TERM,,INT", "0", "65", "TERM INT", "-9"}) {
     EXPECT_TRUE(parse_signals(text).has_error()) << text;
   }
-  EXPECT_THAT(parse_signals("TERM,SIGFOO").error().message, HasSubstr("'SIGFOO' is no signal"));
+  EXPECT_THAT(parse_signals("TERM,SIGFOO").error().message, HasSubstr("'SIGFOO' is not a signal"));
 }
 
 TEST(SignalListTest, WhatNobodyCanTakeUpIsRefused) {
   for (const auto* text :
        {"KILL", "SIGSTOP", "SEGV", "CHLD", "CONT", "TSTP", "TTOU", "PIPE", "XFSZ", "32", "33"}) {
-    EXPECT_THAT(parse_signals(text).error().message, HasSubstr("cannot be taken up")) << text;
+    EXPECT_THAT(parse_signals(text).error().message, HasSubstr("cannot be handled or forwarded")) << text;
   }
 }
 

@@ -39,17 +39,17 @@ class SummaryTest : public ::testing::Test {
   RunReport report_;
 };
 
-TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
+TEST_F(SummaryTest, NamesTheCulpritAndTheStoppedWorkers) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   EXPECT_EQ(summary(),
             "distrun: rank 1 failed: signal SIGSEGV (11)\n"
             "  local rank 1 on node7, pid 101, after 3.2 s\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
-            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+            "  stopped because of this: ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
-TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
+TEST_F(SummaryTest, ShowsErrorLastLinesAndLogOfTheCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   report_.run_end.attempt = 1;
@@ -70,12 +70,12 @@ TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
             "  last lines:\n"
             "    epoch 3\n"
             "  log: /logs/attempt_1/1\n"
-            "  its error file could not be handed on: write /own.json: permission denied\n"
+            "  its error file could not be forwarded: write /own.json: permission denied\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
-            "  ended in consequence: ranks 0, 2 (signal SIGTERM (15))\n");
+            "  stopped because of this: ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
-TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
+TEST_F(SummaryTest, OmitsLastLinesOfASingleWorkerWithoutALog) {
   plan_ = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, {}).value();
   report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed,
                      .culprit = LocalRank(0),
@@ -86,7 +86,40 @@ TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
   EXPECT_NE(summary().find("last lines:\n    epoch 3\n  log: /logs\n"), std::string::npos);
 }
 
-TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank) {
+TEST_F(SummaryTest, SendsTheLastLinesOfASingleWorkerToOtherNodes) {
+  plan_ = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, {}).value();
+  report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed,
+                     .culprit = LocalRank(0),
+                     .workers = {{.end = ExitedWith{3}, .started = true}}};
+  report_.workers = {{.pid = 7, .last_output = "epoch 3\n"}};
+  EXPECT_NE(verdict_of(plan_, report_, "node7").details.find("last lines:\n    epoch 3\n"),
+            std::string::npos);
+}
+
+TEST_F(SummaryTest, TracebackPrintedOnTheTerminalIsOneLine) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  report_.workers[1].last_output =
+      "Traceback (most recent call last):\n"
+      "  File \"train.py\", line 3, in load\n"
+      "    raise ValueError(digit)\n"
+      "ValueError: no digit\n";
+  const auto shown = [&](SummaryPlace place) {
+    report_.run_end.failures = {LocalRank(1)};
+    return failure_summary(plan_, report_, "node7", place);
+  };
+  EXPECT_EQ(shown(SummaryPlace::kBelowOutput),
+            "distrun: rank 1 failed: signal SIGSEGV (11)\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s\n"
+            "  error: ValueError: no digit\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n");
+  EXPECT_NE(shown(SummaryPlace::kElsewhere).find("last lines:\n    Traceback"), std::string::npos);
+  plan_.options.log.shown.emplace();  // Its output did not reach the terminal.
+  EXPECT_NE(shown(SummaryPlace::kBelowOutput).find("last lines:\n    Traceback"),
+            std::string::npos);
+}
+
+TEST_F(SummaryTest, ListsOtherFailuresInOrderAndTheRestByRank) {
   plan_ = make_plan({.nproc_per_node = 12}, {"/bin/true", {"true"}}, {}).value();
   report_.workers = std::vector<WorkerReport>(12);
   report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed, .culprit = LocalRank(2)};
@@ -114,24 +147,22 @@ TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank
             "  also failed: rank 1: exit code 1\n"
             "  also failed: rank 8: exit code 1\n"
             "  and 3 more failed: ranks 3, 10, 11\n"
-            "  ended in consequence: rank 6 (exit code 143)\n"
-            "  ended in consequence: rank 4 (signal SIGKILL (9))\n"
-            "  ended in consequence: rank 5 (signal SIGTERM (15))\n");
+            "  stopped because of this: rank 6 (exit code 143)\n"
+            "  stopped because of this: rank 4 (signal SIGKILL (9))\n"
+            "  stopped because of this: rank 5 (signal SIGTERM (15))\n");
 }
 
-// Where the run was told to end, everything after that is a consequence.
-TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
+TEST_F(SummaryTest, InterruptedRunHasNoOtherFailures) {
   report_.run_end.cause = RunEnd::Cause::kInterrupted;
   report_.run_end.signal = SIGINT;
   report_.run_end.workers[0].end = ExitedWith{1};
   report_.run_end.workers.resize(1);
   EXPECT_EQ(summary(),
             "distrun: ended by signal SIGINT (2)\n"
-            "  ended in consequence: rank 0 (exit code 1)\n");
+            "  stopped because of this: rank 0 (exit code 1)\n");
 }
 
-// On the culprit's own node, and on another.
-TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
+TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   place_ranks(plan_, {.rank_base = 4, .world_size = 7});
@@ -145,17 +176,17 @@ TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
       "  local rank 1 on node7, pid 101, after 3.2 s\n"
       "  command: sh -c 'it'\\''s $RANK' a=b\n"
       "  node 2 (node8) is lost too: its connection has ended\n";
-  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 4, 6 (signal SIGTERM (15))\n");
+  EXPECT_EQ(summary(), begin + "  stopped because of this: ranks 4, 6 (signal SIGTERM (15))\n");
 
   report_.run_end.cause = RunEnd::Cause::kOtherNode;
   report_.run_end.culprit.reset();
   report_.run_end.workers.assign(3, {.end = KilledBy{SIGTERM}, .started = true});
   place_ranks(plan_, {.rank_base = 0, .world_size = 7});
-  EXPECT_EQ(summary(), begin + "  ended in consequence: ranks 0-2 (signal SIGTERM (15))\n");
+  EXPECT_EQ(summary(), begin + "  stopped because of this: ranks 0-2 (signal SIGTERM (15))\n");
   EXPECT_EQ(exit_status(report_.run_end), 139);
 }
 
-TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
+TEST_F(SummaryTest, ReportsWhyAWorkerDidNotStart) {
   report_.run_end = {.cause = RunEnd::Cause::kSpawnFailed,
                      .culprit = LocalRank(0),
                      .error = Error{ErrorKind::kSystem, "vfork: no room"},
@@ -172,37 +203,37 @@ TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
   report_.run_end.signal = SIGINT;
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
-  EXPECT_EQ(summary(), "distrun: not finished after 1.5 s (--timeout)\n");
+  EXPECT_EQ(summary(), "distrun: timed out after 1.5 s (--timeout)\n");
 }
 
-TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
+TEST_F(SummaryTest, SuccessIsSilentUnlessSomethingLeaked) {
   for (auto& worker : report_.run_end.workers) worker.end = ExitedWith{0};
   EXPECT_EQ(summary(), "");
   report_.run_end.workers[2].leaked = true;
   EXPECT_EQ(summary(),
-            "distrun: rank 2 leaked a process that held the output open; it was cut off\n");
+            "distrun: rank 2 leaked a process that kept the output open; the output was cut off\n");
 }
 
-TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
+TEST_F(SummaryTest, ShowsManyRanksAsRanges) {
   plan_ = make_plan({.nproc_per_node = 500}, {"/bin/true", {"true"}}, {}).value();
   report_.workers = std::vector<WorkerReport>(500);
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(250);
   report_.run_end.workers.assign(500, {.end = KilledBy{SIGTERM}, .started = true});
-  EXPECT_NE(summary().find("ended in consequence: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
+  EXPECT_NE(summary().find("stopped because of this: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
             std::string::npos)
       << summary();
 }
 
-TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
+TEST_F(SummaryTest, NamesWorkersThatSurviveSigkill) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   report_.run_end.workers[2].end.reset();
-  EXPECT_NE(summary().find("still there after SIGKILL, stuck in the kernel: rank 2\n"),
+  EXPECT_NE(summary().find("not ended by SIGKILL, stuck in the kernel: rank 2\n"),
             std::string::npos);
 }
 
-TEST_F(SummaryTest, SaysWhomTheStoreRefusedOnlyWhereTheRunFailed) {
+TEST_F(SummaryTest, ReportsRefusedStoreClientsOnlyIfTheRunFailed) {
   report_.refusals = {"no request has the code 71", "no request has the code 71"};
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
   const std::string line = "\n  the store refused a client: no request has the code 71\n";

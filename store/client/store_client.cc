@@ -62,7 +62,7 @@ Result<ResolvedAddresses> look_up_before(Clock::time_point deadline, const Store
     promise->set_value(look_up(address.host, address.port));
   }).detach();
   if (found.wait_until(deadline) != std::future_status::ready) {
-    return Error{ErrorKind::kTimedOut, "the host's name is not resolved in time"};
+    return Error{ErrorKind::kTimedOut, "looking up the host name timed out"};
   }
   return found.get();
 }
@@ -134,7 +134,7 @@ struct StoreClient::Impl {
     if (!run_until(deadline, done)) {
       socket.close(ignored);
       run_to_end(done);
-      return Error{ErrorKind::kTimedOut, name() + ": no connection in time"};
+      return Error{ErrorKind::kTimedOut, name() + ": connecting timed out"};
     }
     if (error) return Error::from_errno(name(), error.value());
     socket.set_option(tcp::no_delay(true), ignored);
@@ -152,7 +152,7 @@ struct StoreClient::Impl {
     const auto answer = receive(sizeof(kNonce), deadline);
     if (!answer) return answer.error();
     if (number_at<std::uint32_t>(*answer) != kNonce) {
-      return Error{ErrorKind::kProtocol, name() + ": what listens there is not a store"};
+      return Error{ErrorKind::kProtocol, name() + ": something else listens there"};
     }
     return {};
   }
@@ -255,7 +255,7 @@ struct StoreClient::Impl {
     if (!answer) return answer.error();
     if (answer->front() == kWaitCanceled) {
       const std::chrono::duration<double> seconds = timeout.value_or(milliseconds(0));
-      return Error{ErrorKind::kTimedOut, fmt::format("not within {} s", seconds.count())};
+      return Error{ErrorKind::kTimedOut, fmt::format("timed out after {} s", seconds.count())};
     }
     // The end of the wait and its cancellation have crossed.
     answer = receive(1);

@@ -127,7 +127,8 @@ std::string opinion_of(const std::string& bytes) {
 
 TEST(StoreClientOfOthersTest, WhatIsNoStoreIsNamed) {
   EXPECT_THAT(opinion_of(""), HasSubstr("does not answer"));
-  EXPECT_THAT(opinion_of("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("is not a store"));
+  EXPECT_THAT(opinion_of("HTTP/1.1 400 Bad Request\r\n"),
+              HasSubstr("something else listens there"));
   EXPECT_THAT(opinion_of("x"), HasSubstr("ended the connection"));
 }
 
