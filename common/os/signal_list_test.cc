@@ -32,7 +32,8 @@ TEST(SignalListTest, WhatIsNoSignalIsNamed) {
 TEST(SignalListTest, WhatNobodyCanTakeUpIsRefused) {
   for (const auto* text :
        {"KILL", "SIGSTOP", "SEGV", "CHLD", "CONT", "TSTP", "TTOU", "PIPE", "XFSZ", "32", "33"}) {
-    EXPECT_THAT(parse_signals(text).error().message, HasSubstr("cannot be handled or forwarded")) << text;
+    EXPECT_THAT(parse_signals(text).error().message, HasSubstr("cannot be handled or forwarded"))
+        << text;
   }
 }
 
