@@ -6,9 +6,11 @@
     texts_test.py PROGRAM page       docs/errors.md is up to date
     texts_test.py PROGRAM sources    each error text in the sources is in a case or a test
 
-With --update behind it, `help` and `page` write their files, and `sources` errors/untested.txt.
+With --update behind it, each writes its files: help/, the statuses and texts of the cases, the page,
+errors/untested.txt.
 """
 
+import json
 import pathlib
 import re
 import shlex
@@ -85,7 +87,20 @@ def start_store(program, folder):
     raise TimeoutError("distrun store serve did not write its port")
 
 
-def run_case(program, case):
+def write_case(case, status, err, folder, port):
+    """Puts what was printed into the case's file, with {…} for what varies."""
+    err = err.replace(folder, "{folder}").replace(f":{port}", ":{port}" if case.get("store") else f":{port}")
+    err = re.sub(r"\bpid \d+", "pid {number}", err)
+    err = re.sub(r"(  local rank .*) on \S+, (.* after )\d+\.\d s", r"\1 on {path}, \2{number}.{number} s", err)
+    old = f"status = {case['status']}\nstderr = '''\n{case['stderr']}'''\n"
+    new = f"status = {status}\nstderr = '''\n{err}'''\n"
+    for file in ERRORS.glob("*.toml"):
+        head, run, rest = file.read_text().partition(f"run = {case['written']}\n")
+        if run and old in rest:
+            file.write_text(head + run + rest.replace(old, new, 1))
+
+
+def run_case(program, case, update):
     """What is wrong with the case; empty if nothing."""
     folder = tempfile.mkdtemp()
     store, port = start_store(program, folder) if case.get("store") else (None, 0)
@@ -99,6 +114,11 @@ def run_case(program, case):
                              input=case.get("stdin", "").encode(),
                              env=environment(folder) | case.get("env", {}))
         err = ran.stderr.decode()
+        right = ran.returncode == case["status"] and re.fullmatch(pattern(case["stderr"], folder, port), err)
+        if update and not right:
+            write_case(case | {"written": json.dumps(case["run"], ensure_ascii=False)}, ran.returncode, err,
+                       folder, port)
+            return ""
         if ran.returncode != case["status"]:
             return f"$ {case['run']}\nexit status {ran.returncode} instead of {case['status']}\n{err}"
         if not re.fullmatch(pattern(case["stderr"], folder, port), err):
@@ -111,8 +131,8 @@ def run_case(program, case):
         shutil.rmtree(folder)
 
 
-def test_errors(program, _):
-    problems = [run_case(program, case) for _, cases in subjects() for case in cases]
+def test_errors(program, update):
+    problems = [run_case(program, case, update) for _, cases in subjects() for case in cases]
     return fail([problem for problem in problems if problem], "Cases are in cli/test/errors/.")
 
 
