@@ -8,10 +8,10 @@
 
 #include "cli/flags.h"
 #include "cli/launch_command.h"
+#include "cli/near_miss.h"
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
 #include "cli/test_command.h"
-#include "cli/usage_error.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -19,29 +19,75 @@ namespace distrun {
 namespace {
 
 constexpr const char* kDescription =
-    "distrun starts, connects, watches and tests the processes of a distributed PyTorch program.";
+    "distrun starts, connects, supervises and tests the processes of a distributed PyTorch "
+    "program.";
 
 constexpr const char* kAppExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
   distrun launch --nproc-per-node 4 train.py
   distrun launch --help
   distrun test gloo
-  distrun store status --store 127.0.0.1:29500)";
+  distrun store status --store 127.0.0.1:29500
+
+Documentation: README.md, docs/exit-codes.md, docs/errors.md)";
 
 constexpr const char* kStoreExamples =
-    R"(A store speaks the protocol of c10d's TCPStore: torch's clients connect to it, and the commands
-here talk to torch's server too (all but status).  They find the store by --store HOST:PORT,
-by DISTRUN_STORE, or by MASTER_ADDR and MASTER_PORT, as a worker of a run has them.
+    R"(The store speaks the protocol of c10d's TCPStore: torch's clients can use it, and all commands
+but status also work with torch's server.  Commands find the store by --store, by
+DISTRUN_STORE, or by MASTER_ADDR and MASTER_PORT, which every worker of a run has.
 
-Exit status: 0; 1 compare-set has not set; 2 wrong usage; 3 time-out; 4 no such key;
-125 the store cannot be reached, or another failure.
+Exit status:
+  0    success
+  1    compare-set: the key does not have the wanted value
+  2    wrong usage
+  3    timed out
+  4    there is no such key
+  125  the store cannot be reached, or distrun itself failed
 
 Examples:
   distrun store serve --port 29500 &
   export DISTRUN_STORE=127.0.0.1:29500
   distrun store set ready/0 yes
   distrun store wait --timeout 30 ready/0 ready/1
-  distrun store status)";
+  distrun store status
+
+Documentation: docs/store-protocol.md, docs/exit-codes.md, docs/errors.md)";
+
+// The commands that were recognised: "distrun store get".
+std::string command_name(const CLI::App& app) {
+  std::string name = app.get_name();
+  for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
+    at = at->get_subcommands().front();
+    name += " " + at->get_name();
+  }
+  return name;
+}
+
+const CLI::App& innermost(const CLI::App& app) {
+  const auto chosen = app.get_subcommands();
+  return chosen.empty() ? app : innermost(*chosen.front());
+}
+
+// What the user reads, in our words instead of CLI11's.
+std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
+  const CLI::App& command = innermost(app);
+  const std::vector<std::string> extra = command.remaining();
+  const bool takes_commands = !command.get_subcommands({}).empty();
+  const std::string what = error.what();
+  const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
+  if (!extra.empty() && (takes_commands || is_extra)) {
+    const auto flag = std::find_if(extra.begin(), extra.end(),
+                                   [](const std::string& word) { return word.starts_with('-'); });
+    if (takes_commands && flag != extra.begin()) return unknown_command(command, extra.front());
+    if (flag != extra.end()) return unknown_flag(command, *flag);
+    return "unexpected argument " + extra.front();
+  }
+  if (takes_commands && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
+    return "a command is required";
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
+    return what.substr(0, what.find(':')) + ": needs a value";
+  return what;
+}
 
 }  // namespace
 
@@ -54,17 +100,16 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   if (as_torchrun) arguments.insert(arguments.begin(), "launch");
 
   CLI::App app(kDescription, "distrun");
-  app.set_help_flag("-h,--help", "Show this help");
-  app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] …"));
-  app.set_version_flag("--version", "distrun " DISTRUN_VERSION, "Show the version");
+  app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] ..."));
+  app.set_version_flag("--version", "distrun " DISTRUN_VERSION, "Print the version and exit.");
+  add_help_flag(app);
   app.footer(kAppExamples);
   app.require_subcommand(1);
   const std::string launch_name = as_torchrun ? "torchrun" : "distrun launch";
   LaunchCommand launch(app, launch_name, as_torchrun);
 
-  CLI::App& store =
-      *app.add_subcommand("store", "Run the store in which workers meet, and use it from scripts.");
-  store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] …"));
+  CLI::App& store = *app.add_subcommand("store", "Run a store, or read and write one.");
+  store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] ..."));
   store.footer(kStoreExamples);
   store.require_subcommand(1);
   StoreServeCommand serve(store);
@@ -94,13 +139,13 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
     app.parse(std::move(reversed));
     chosen()->check(environment);
   } catch (const CLI::CallForHelp&) {
-    out << innermost_command(app).help();
+    out << innermost(app).help();
     return 0;
   } catch (const CLI::CallForVersion& version) {
     out << version.what() << '\n';
     return 0;
   } catch (const CLI::ParseError& error) {
-    return wrong_usage(name(), usage_problem(app, arguments, error));
+    return wrong_usage(name(), text_of(error, app));
   }
   try {
     return chosen()->run(environment, out, err);

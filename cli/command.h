@@ -13,7 +13,7 @@ class CliCommand {
 
   virtual bool is_chosen() const = 0;  // After parsing.
 
-  // After parsing: throws CLI::ParseError where the flags and what follows them make no sense.
+  // After parsing: throws CLI::ParseError for flags or arguments that are wrong.
   virtual void check(const Environment& environment) = 0;
 
   // Does it.  Returns the exit status.

@@ -1,8 +1,11 @@
 #include "cli/command_line.h"
 
 #include <algorithm>
+#include <array>
 #include <cctype>
 #include <optional>
+#include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -16,7 +19,20 @@ namespace {
 
 Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
 
-// A word that argparse does not take for the value of the flag before it.
+constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::string_view>>({
+    {"n", "nproc-per-node"},
+    {"np", "nproc-per-node"},
+    {"nprocs", "nproc-per-node"},
+    {"num-processes", "nproc-per-node"},
+    {"ntasks-per-node", "nproc-per-node"},
+    {"N", "nnodes"},
+    {"nodes", "nnodes"},
+    {"num-machines", "nnodes"},
+    {"machine-rank", "node-rank"},
+    {"output-filename", "log-dir"},
+});
+
+// Whether argparse would not accept `word` as a value.
 bool looks_like_flag(const std::string& word) {
   if (word.size() < 2 || word[0] != '-') return false;
   if (word.find(' ') != std::string::npos) return false;
@@ -74,7 +90,7 @@ class Splitter {
     return {};
   }
 
-  // "r3", "t": a letter that takes a value, behind -m; not a module's name.
+  // "r3", "t": another flag behind -m, not a module.
   bool is_stream_flag(const std::string& text) const {
     const LaunchFlag* flag = find(text[0]);
     if (flag == nullptr) return false;
@@ -86,7 +102,7 @@ class Splitter {
     if (!flag.takes_value() && value) return wrong(fmt::format("{}: takes no value", said));
     if (flag.takes_value() && !value) {
       if (at_ == arguments_.size() || looks_like_flag(arguments_[at_])) {
-        return wrong(fmt::format("{0}: needs a value ({0}=VALUE if it begins with a dash)", said));
+        return wrong(fmt::format("{0}: needs a value (if it begins with a dash: {0}=VALUE)", said));
       }
       value = arguments_[at_++];
     }
@@ -101,8 +117,8 @@ class Splitter {
     return found == flags_.end() ? nullptr : &*found;
   }
 
-  // By its name, or by the beginning of it; where one of torchrun's flags begins so, ours do not
-  // count, so that a line that torchrun takes means the same here.
+  // By name or unique beginning.  torchrun's flags win over ours, so that its command lines keep
+  // their meaning.
   Result<const LaunchFlag*> find(const std::string& text) const {
     std::string name = text;
     std::replace(name.begin(), name.end(), '_', '-');
@@ -118,13 +134,15 @@ class Splitter {
     std::vector<std::string> names;
     names.reserve(candidates.size());
     for (const LaunchFlag* flag : candidates) names.push_back(fmt::format("--{}", flag->name));
-    return wrong(fmt::format("--{} could be {}", text, fmt::join(names, " or ")));
+    return wrong(fmt::format("--{} is ambiguous: {}", text, fmt::join(names, " or ")));
   }
 
   Error unknown(const std::string& word, const std::string& name) const {
-    // mpirun's and srun's.
-    if (name == "n" || name == "np") {
-      return wrong(fmt::format("unknown flag {}: did you mean --nproc-per-node?", word));
+    // Of mpirun, srun and accelerate.
+    for (const auto& [other, ours] : kOtherNames) {
+      if (name == other) {
+        return wrong(fmt::format("unknown flag {}: did you mean --{}?", word, ours));
+      }
     }
     std::vector<std::string> names;
     for (const LaunchFlag& flag : flags_) names.emplace_back(flag.name);

@@ -40,7 +40,7 @@ TEST(CommandLineTest, ADoubleDashMayStandBeforeTheProgram) {
   EXPECT_THAT(split({"--no-python", "--", "p", "--", "x"}).program, ElementsAre("p", "--", "x"));
 }
 
-TEST(CommandLineTest, ValuesStandBehindAnEqualsSignOrInTheNextWord) {
+TEST(CommandLineTest, ValueFollowsAnEqualsSignOrIsTheNextWord) {
   EXPECT_EQ(value(split({"--role=a", "p"}), "role"), "a");
   EXPECT_EQ(value(split({"--role", "a", "p"}), "role"), "a");
   EXPECT_EQ(value(split({"--role=", "p"}), "role"), "");
@@ -54,7 +54,7 @@ TEST(CommandLineTest, UnderscoresAreDashes) {
   EXPECT_EQ(value(split({"--max_restarts", "3", "p"}), "max-restarts"), "3");
 }
 
-TEST(CommandLineTest, ALetterTakesItsValueInOneWordOrInTwo) {
+TEST(CommandLineTest, LetterTakesItsValueInOneWordOrTwo) {
   for (const Words& words : {Words{"-r3", "p"}, {"-r", "3", "p"}, {"-r=3", "p"}}) {
     EXPECT_EQ(value(split(words), "redirects"), "3");
     EXPECT_THAT(split(words).program, ElementsAre("p"));
@@ -65,7 +65,7 @@ TEST(CommandLineTest, ALetterTakesItsValueInOneWordOrInTwo) {
   EXPECT_THAT(both.program, ElementsAre("pkg.train", "x"));
 }
 
-TEST(CommandLineTest, AModuleMayStandInOneWordWithItsFlag) {
+TEST(CommandLineTest, ModuleMayBeInOneWordWithItsFlag) {
   for (const std::string module : {"pkg.train", "train", "run"}) {
     const CommandLine line = split({"-m" + module, "--lr", "1"});
     EXPECT_NE(line.find("module"), nullptr);
@@ -73,11 +73,11 @@ TEST(CommandLineTest, AModuleMayStandInOneWordWithItsFlag) {
   }
 }
 
-TEST(CommandLineTest, TheBeginningOfANameIsEnoughWhereItIsThatOfOneFlag) {
+TEST(CommandLineTest, UniqueBeginningOfANameIsEnough) {
   EXPECT_EQ(value(split({"--nproc", "2", "p"}), "nproc-per-node"), "2");
   EXPECT_EQ(value(split({"--rdzv_e=h:1", "p"}), "rdzv-endpoint"), "h:1");
   EXPECT_EQ(problem({"--rdzv", "x", "p"}),
-            "--rdzv could be --rdzv-backend or --rdzv-endpoint or --rdzv-id or --rdzv-conf");
+            "--rdzv is ambiguous: --rdzv-endpoint or --rdzv-conf or --rdzv-id or --rdzv-backend");
 }
 
 TEST(CommandLineTest, OurOwnFlagsDoNotMakeTorchrunsAmbiguous) {
@@ -99,7 +99,7 @@ TEST(CommandLineTest, TheLastValueCounts) {
   EXPECT_EQ(value(split({"--role=a", "--role", "b", "p"}), "role"), "b");
 }
 
-TEST(CommandLineTest, AFlagThatIsNotKnownIsNamedWithTheOneThatWasMeant) {
+TEST(CommandLineTest, SuggestsTheFlagThatWasMeant) {
   EXPECT_EQ(problem({"--bogus", "p"}), "unknown flag --bogus");
   EXPECT_EQ(problem({"--nproc_per_nodes=2", "p"}),
             "unknown flag --nproc_per_nodes: did you mean --nproc-per-node?");
@@ -108,10 +108,10 @@ TEST(CommandLineTest, AFlagThatIsNotKnownIsNamedWithTheOneThatWasMeant) {
   EXPECT_EQ(problem({"-nproc", "2", "p"}), "unknown flag -nproc: did you mean --nproc-per-node?");
   EXPECT_EQ(problem({"-x", "p"}), "unknown flag -x");
   EXPECT_EQ(problem({"-np", "2", "p"}), "unknown flag -np: did you mean --nproc-per-node?");
-  EXPECT_EQ(problem({"-n", "2", "p"}), "unknown flag -n: did you mean --nproc-per-node?");
+  EXPECT_EQ(problem({"-N", "2", "p"}), "unknown flag -N: did you mean --nnodes?");
 }
 
-TEST(CommandLineTest, AValueThatIsMissingOrTooMuchIsAnError) {
+TEST(CommandLineTest, MissingOrSuperfluousValueIsAnError) {
   EXPECT_THAT(problem({"--role"}), HasSubstr("--role: needs a value"));
   EXPECT_THAT(problem({"--role", "--standalone", "p"}), HasSubstr("--role: needs a value"));
   EXPECT_THAT(problem({"--role", "--", "p"}), HasSubstr("--role: needs a value"));
@@ -124,7 +124,7 @@ TEST(CommandLineTest, NumbersBelowZeroAndDashesAreValues) {
   EXPECT_EQ(value(split({"--role", "-a b", "p"}), "role"), "-a b");
 }
 
-TEST(CommandLineTest, AVariableGivesTheDefault) {
+TEST(CommandLineTest, VariableGivesTheDefault) {
   Environment environment;
   environment.set("PET_NPROC_PER_NODE", "4");
   environment.set("PET_ROLE", "");
@@ -140,7 +140,7 @@ TEST(CommandLineTest, AVariableGivesTheDefault) {
             "--nproc-per-node");
 }
 
-TEST(CommandLineTest, AVariableOfAFlagWithoutAValueIsANumber) {
+TEST(CommandLineTest, VariableOfASwitchIsANumber) {
   Environment environment;
   environment.set("PET_STANDALONE", "1");
   environment.set("PET_NO_PYTHON", "0");

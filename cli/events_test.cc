@@ -32,7 +32,7 @@ std::vector<std::string> names(const Events& events) {
   return all;
 }
 
-TEST(EventsTest, ARunTellsItsStoryInOrder) {
+TEST(EventsTest, EventsOfARunAreInOrder) {
   const Folder folder;
   const std::string path = folder.path() + "/events.jsonl";
   const auto result =
@@ -74,7 +74,7 @@ TEST(EventsTest, RunsMayShareAFile) {
   EXPECT_EQ(events.back()["run_id"], "other");
 }
 
-TEST(EventsTest, AFileThatCannotBeOpenedIsAnErrorBeforeAnythingStarts) {
+TEST(EventsTest, UnwritableFileIsAnErrorBeforeTheStart) {
   const Folder folder;
   const std::string marker = folder.path() + "/started", fifo = folder.path() + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
@@ -83,7 +83,7 @@ TEST(EventsTest, AFileThatCannotBeOpenedIsAnErrorBeforeAnythingStarts) {
   EXPECT_THAT(result.err, EndsWith("/no/such: no such file or directory\n"));
   result = launch({"--events", fifo, "touch", marker});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(result.err, EndsWith("no process reads it; start the reader first\n"));
+  EXPECT_THAT(result.err, EndsWith("has no reader; start it first\n"));
   EXPECT_FALSE(std::filesystem::exists(marker));
 }
 
@@ -96,7 +96,7 @@ TEST(EventsTest, AFullDiskDoesNotEndTheRun) {
 }
 
 // It has the FIFO open and never reads; the run must end, and a line is lost at no place.
-TEST(EventsTest, AReaderThatDoesNotReadHoldsUpNothing) {
+TEST(EventsTest, StalledReaderDoesNotDelayTheRun) {
   const Folder folder;
   const std::string fifo = folder.path() + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);

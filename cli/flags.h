@@ -1,8 +1,8 @@
-// How distrun's flags look: torchrun's spellings, one line each in the help.
+// How flags of distrun look, and how their values are read.
 //
-//     add_flag(app, "port-file FILE", path, "Write the port to FILE.");
+//     own_flag(app, "max-key", max_key_, "Largest key.")->type_name("SIZE");
 //
-// The flag is then `--port-file` and `--port_file`, and the help shows FILE as its value.
+// The flag is then `--max-key` and `--max_key`, as torchrun spells its own.
 #pragma once
 
 #include <algorithm>
@@ -35,26 +35,17 @@ inline std::string pet_variable(const std::string& name) {
   return variable;
 }
 
-// `name` is "same-user", or "port-file FILE" for a flag with a value.  The help shows the value
-// that `into` has now as the default, unless it is empty.
 template <class Value>
-CLI::Option* add_flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
+CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const std::string& help,
                       const std::string& letter = "") {
-  const std::size_t space = name.find(' ');
-  const std::string spelled = spellings(letter, name.substr(0, space));
+  CLI::Option* option;
   if constexpr (std::is_same_v<Value, bool>) {
-    return app.add_flag(spelled, into, help);
+    option = app.add_flag(spellings(letter, name), into, help);
   } else {
-    return app.add_option(spelled, into, help)
-        ->capture_default_str()
-        ->take_last()
-        ->type_name(name.substr(space + 1));
+    option = app.add_option(spellings(letter, name), into, help)->capture_default_str();
   }
+  return option;
 }
-
-// Checks of a flag's value, with errors that name the value.
-CLI::Validator whole_number(int min, int max);
-CLI::Validator one_of(const std::string& first, const std::string& second);
 
 // Seconds, whole or not, in decimal: the value of `flag`.  Throws CLI::ValidationError.
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
@@ -68,43 +59,29 @@ std::size_t bytes_from(const std::string& flag, const std::string& text);
 // As bytes_from() reads it: "8M".
 std::string bytes_text(std::size_t bytes);
 
-// The help of one command: its usage as given, one spelling of each flag, its value's name, and its
-// default behind the text.
+// Checks of a value: "--jobs: '-1' is not a number from 0 to 4096".
+CLI::Validator number_from(int min, int max);
+
+// "--isolation: 'thread' is neither fork nor exec".
+CLI::Validator one_of(const std::string& first, const std::string& second);
+
+// The help of one command: its usage as given, one spelling of each flag, lines of at most 90
+// columns.
 class HelpFormatter : public CLI::Formatter {
  public:
-  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) { column_width(34); }
+  explicit HelpFormatter(std::string usage) : usage_(std::move(usage)) {}
 
-  std::string make_usage(const CLI::App*, std::string) const override {
-    return "Usage: " + usage_ + "\n";
-  }
-
-  // CLI11 puts two empty lines between groups of flags.
   std::string make_help(const CLI::App* app, std::string name,
-                        CLI::AppFormatMode mode) const override {
-    std::string help = CLI::Formatter::make_help(app, std::move(name), mode);
-    for (std::size_t at; (at = help.find("\n\n\n")) != std::string::npos;) help.erase(at, 1);
-    return help;
-  }
-
-  std::string make_option_name(const CLI::Option* option, bool is_positional) const override {
-    if (is_positional) return option->get_name(true, false);
-    std::string name;
-    for (const std::string& letter : option->get_snames()) name += "-" + letter + ", ";
-    return name + "--" + option->get_lnames().front();
-  }
-
-  std::string make_option_opts(const CLI::Option* option) const override {
-    if (option->get_type_size() == 0) return "";
-    return " " + option->get_type_name();
-  }
-
-  std::string make_option_desc(const CLI::Option* option) const override {
-    const std::string standard = option->get_default_str();
-    return option->get_description() + (standard.empty() ? "" : " (default " + standard + ")");
-  }
+                        CLI::AppFormatMode mode) const override;
+  std::string make_positionals(const CLI::App* app) const override;
+  std::string make_option(const CLI::Option* option, bool is_positional) const override;
+  std::string make_subcommand(const CLI::App* command) const override;
 
  private:
   std::string usage_;
 };
+
+// Adds --help as the last flag.
+void add_help_flag(CLI::App& app, const std::string& group = "Options");
 
 }  // namespace distrun

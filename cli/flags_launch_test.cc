@@ -52,7 +52,7 @@ class FlagsLaunchTest : public ::testing::Test {
   ProgramOptions options_;
 };
 
-TEST_F(FlagsLaunchTest, WherePeopleMeetIsWhatTorchrunWouldMakeOfTheFlags) {
+TEST_F(FlagsLaunchTest, RendezvousFlagsWorkAsInTorchrun) {
   constexpr const char* kPlace = "$MASTER_ADDR $TORCHELASTIC_RUN_ID";
   EXPECT_THAT(seen({}, "$TORCHELASTIC_RUN_ID"), ::testing::MatchesRegex("[0-9a-f-]{36}\n"));
   EXPECT_EQ(seen({"--master-port=0"}, kPlace), "127.0.0.1 none\n");
@@ -68,7 +68,7 @@ TEST_F(FlagsLaunchTest, SignalsAreNamedForTheWorkersAsPythonNamesThem) {
             "SIGTERM,SIGINT\n");
 }
 
-TEST_F(FlagsLaunchTest, FlagsForPythonAreTakenWhereTheyChangeNothing) {
+TEST_F(FlagsLaunchTest, AcceptsPythonFlagsThatChangeNothing) {
   EXPECT_EQ(seen({"--start-method=fork", "--monitor-interval", "5", "--event-log-handler=null",
                   "--logs-specs=", "--rdzv-conf=timeout=900", "--nnodes=1:1", "--node-rank=0",
                   "--max-restarts=0", "--shutdown-timeout=3"},
@@ -76,25 +76,26 @@ TEST_F(FlagsLaunchTest, FlagsForPythonAreTakenWhereTheyChangeNothing) {
             "done\n");
 }
 
-TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
+TEST_F(FlagsLaunchTest, RefusedFlagsSayWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> cases = {
-      {"--nnodes=1:2", "--nnodes: elastic runs (MIN:MAX) are not supported yet"},
+      {"--nnodes=1:2",
+       "--nnodes: elastic runs (MIN:MAX) are not supported yet; give a fixed number of nodes"},
       {"--nnodes=2:1", "--nnodes: '2:1' is not MIN:MAX"},
       {"--nnodes=0", "--nnodes: 0 is not between"},
-      {"--node-rank=1", "--node-rank: node 1 does not exist with --nnodes 1"},
+      {"--node-rank=1", "--node-rank: '1' is not a node of --nnodes 1"},
       {"--rdzv-backend=etcd", "--rdzv-backend: 'etcd' is not supported"},
       {"--rdzv-endpoint=node7", "--rdzv-endpoint: 'node7' has no port"},
       {"--rdzv-conf=timeout", "--rdzv-conf: 'timeout' is not KEY=VALUE"},
-      {"--rdzv-conf=timout=3", "--rdzv-conf: unknown key 'timout': did you mean timeout?"},
-      {"--start-method=thread", "--start-method: 'thread' is not spawn"},
+      {"--start-method=thread", "--start-method: 'thread' is not spawn, fork or forkserver"},
       {"--monitor-interval=often", "--monitor-interval: 'often' is not a number of seconds"},
       {"--event-log-handler=console", "--events FILE"},
       {"--logs-specs=mine", "--logs-specs: 'mine' is a Python plug-in"},
       {"--numa-binding=node", "numactl"},
       {"--max-restarts=-1", "--max-restarts: -1 is not between"},
-      {"--signals-to-handle=SIGKILL", "--signals-to-handle: SIGKILL cannot be handled"},
-      {"--signals-to-handle=32", "--signals-to-handle: SIG32 cannot be handled"},
-      {"--forward-signals=PIPE", "--forward-signals: SIGPIPE cannot be handled"},
+      {"--signals-to-handle=SIGKILL",
+       "--signals-to-handle: SIGKILL cannot be handled or forwarded"},
+      {"--signals-to-handle=32", "--signals-to-handle: SIG32 cannot be handled or forwarded"},
+      {"--forward-signals=PIPE", "--forward-signals: SIGPIPE cannot be handled or forwarded"},
       {"--forward-signals=USR1,TERM", "--forward-signals: SIGTERM ends the run"},
       {"--nproc-per-node=gpu", "--nproc-per-node: 'gpu': no GPU is visible"},
       {"--bogus", "unknown flag --bogus"},
@@ -107,17 +108,16 @@ TEST_F(FlagsLaunchTest, WhatIsRefusedSaysWhatToDo) {
   }
 }
 
-TEST_F(FlagsLaunchTest, WhatIsForOneNodeIsRefusedForSeveral) {
+TEST_F(FlagsLaunchTest, RejectsSingleNodeFlagsForSeveralNodes) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"--role=x", "--master-addr: several nodes need the address of node 0"},
-      {"--standalone", "--standalone: runs one node only; remove it or --nnodes"},
-      {"--rdzv-backend=c10d", "--rdzv-backend: c10d is not supported with several nodes"},
-      {"--master-port=0", "--master-port: several nodes need a fixed port"},
-      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: several nodes need a fixed port"},
+      {"--standalone", "--standalone runs one node; remove it or --nnodes 2"},
+      {"--rdzv-backend=c10d", "--rdzv-backend: c10d is not supported with several nodes yet"},
+      {"--master-port=0", "--master-port: is 0; several nodes need a fixed port"},
+      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: is 0; several nodes need a fixed port"},
       {"--rdzv-conf=timeout=soon", "--rdzv-conf: "},
       {"--same-user", "--same-user: would keep the other nodes out"},
       {"--store=file:meet", "--store: several nodes need the TCP store"},
-      {"--node-rank=2", "--node-rank: node 2 does not exist with --nnodes 2"},
+      {"--node-rank=2", "--node-rank: '2' is not a node of --nnodes 2"},
   };
   for (const auto& [flag, message] : cases) {
     const auto result = launch({"--nnodes=2", flag, "echo", "started"});
@@ -127,20 +127,20 @@ TEST_F(FlagsLaunchTest, WhatIsForOneNodeIsRefusedForSeveral) {
   }
 }
 
-TEST_F(FlagsLaunchTest, AVariableWithAWrongValueIsNamedItself) {
+TEST_F(FlagsLaunchTest, NamesTheVariableThatHasAWrongValue) {
   options_.environment.set("PET_NODE_RANK", "1");
-  EXPECT_THAT(launch({"echo"}).err, StartsWith("distrun launch: PET_NODE_RANK: node"));
+  EXPECT_THAT(launch({"echo"}).err, StartsWith("distrun launch: PET_NODE_RANK: '1' is not a node"));
   EXPECT_EQ(launch({"--node-rank=0", "echo", "x"}).out, "x\n") << "the command line wins";
 }
 
-TEST_F(FlagsLaunchTest, TheVariableForTheShutdownTimeoutCountsBehindTheFlag) {
+TEST_F(FlagsLaunchTest, FlagOverridesTheVariableForTheShutdownTimeout) {
   options_.environment.set("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", "soon");
   EXPECT_THAT(launch({"echo"}).err,
               HasSubstr("TORCH_ELASTIC_SHUTDOWN_TIMEOUT: 'soon' is not a number of seconds"));
   EXPECT_EQ(launch({"--shutdown-timeout=1", "echo", "x"}).out, "x\n");
 }
 
-TEST_F(FlagsLaunchTest, VirtualLocalRanksNeedADeviceEach) {
+TEST_F(FlagsLaunchTest, VirtualLocalRankNeedsADeviceForEachWorker) {
   options_.environment.set("CUDA_VISIBLE_DEVICES", "5");
   EXPECT_EQ(seen({"--virtual-local-rank"}, "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"), "0 5\n");
   const auto result = launch({"--virtual-local-rank", "--nproc-per-node=2", "echo", "started"});
@@ -150,7 +150,7 @@ TEST_F(FlagsLaunchTest, VirtualLocalRanksNeedADeviceEach) {
 }
 
 // PYTHON_EXEC shows which command is chosen, without a Python.
-TEST_F(FlagsLaunchTest, UnderTheNameTorchrunAProgramIsAScriptUnlessToldOtherwise) {
+TEST_F(FlagsLaunchTest, AsTorchrunAProgramIsAScriptByDefault) {
   options_.environment.set("PYTHON_EXEC", "echo");
   const std::string script = folder_ + "/train";
   std::ofstream(script) << "print('hello')\n";
@@ -161,9 +161,10 @@ TEST_F(FlagsLaunchTest, UnderTheNameTorchrunAProgramIsAScriptUnlessToldOtherwise
   EXPECT_EQ(launch({"--run-path", "--no-python", script}).out, "-u " + script + "\n");
 }
 
-TEST_F(FlagsLaunchTest, UnderTheNameTorchrunItIsCalledSo) {
-  EXPECT_THAT(torchrun({"--help"}).out, StartsWith("Start the workers of a run, and watch them.\n"
-                                                   "Usage: torchrun [flags] PROGRAM"));
+TEST_F(FlagsLaunchTest, AsTorchrunItNamesItselfTorchrun) {
+  EXPECT_THAT(torchrun({"--help"}).out,
+              StartsWith("Start the workers of a run and supervise them.\n\n"
+                         "Usage: torchrun [flags] PROGRAM"));
   EXPECT_THAT(torchrun({"--bogus", "x"}).err,
               StartsWith("torchrun: unknown flag --bogus\nTry 'torchrun --help'.\n"));
   EXPECT_THAT(torchrun({"--role=x"}).err, StartsWith("torchrun: PROGRAM is required\n"));
@@ -171,7 +172,7 @@ TEST_F(FlagsLaunchTest, UnderTheNameTorchrunItIsCalledSo) {
               StartsWith("torchrun: no-such-program: not found"));
 }
 
-TEST_F(FlagsLaunchTest, ADryRunStartsNothingAndIsTakenByAShell) {
+TEST_F(FlagsLaunchTest, DryRunStartsNothingAndPrintsShellCommands) {
   options_.environment.set("DISTRUN_TEST_INHERITED", "not to be printed");
   const std::string file = folder_ + "/started";
   const auto result = launch({"--dry-run", "--nproc-per-node=2", "--master-port=29", "sh", "-c",
@@ -183,7 +184,7 @@ TEST_F(FlagsLaunchTest, ADryRunStartsNothingAndIsTakenByAShell) {
   EXPECT_EQ(run_program({"sh", "-c", result.out}).out, "0 it's 29\n1 it's 29\n");
 }
 
-TEST_F(FlagsLaunchTest, ADryRunStillSaysThatAProgramIsNotThere) {
+TEST_F(FlagsLaunchTest, DryRunReportsAMissingProgram) {
   EXPECT_EQ(launch({"--dry-run", "no-such-program"}).end, ProcessEnd(ExitedWith{127}));
 }
 

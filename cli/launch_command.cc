@@ -28,31 +28,39 @@ namespace distrun {
 
 namespace {
 
-// {0}: the command's name.
+// {0}: the command's name; {1}: what PROGRAM is.
 constexpr const char* kLaunchHelp =
     R"({1}
 
-A variable PET_<FLAG>, as PET_NPROC_PER_NODE, sets a flag that is not given.  A flag may be
-shortened as long as it stays unique: --nproc 4.  docs/torchrun.md compares every flag with torchrun.
+SIGUSR1 makes distrun print the state of each worker.
 
-SIGUSR1 prints where each worker stands.
+A default value stands in brackets.  PET_<FLAG> in the environment sets a flag: PET_NNODES for
+--nnodes.  A flag may be shortened as long as it stays unique.
 
-Exit status: 0; that of the first worker to fail, or 128 + its signal; 2 wrong usage; 124 --timeout;
-125 distrun itself failed; 126 PROGRAM cannot be executed; 127 PROGRAM not found; 128 + the signal
-that ended distrun.
+Exit status:
+  0      every worker exited with 0
+  N      the first worker that failed exited with N
+  128+N  signal N killed that worker, or told distrun to end
+  2      wrong usage; nothing was started
+  124    --timeout expired
+  125    distrun itself failed
+  126    PROGRAM cannot be executed
+  127    PROGRAM was not found
 
 Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
   {0} --nproc-per-node 4 --timeout 600 -m my_package.train
   {0} --nproc-per-node 2 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'
-  {0} --nproc-per-node 2 --dry-run train.py)";
+  {0} --nproc-per-node 2 --dry-run train.py
+
+Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
-    R"(A .py file and a module (-m) run with python3 -u, or the Python that PYTHON_EXEC names;
-any other PROGRAM is executed directly.)";
+    R"(PROGRAM is executed.  A .py file, or a module with -m, runs under python3 -u, or under the
+interpreter that PYTHON_EXEC names.)";
 constexpr const char* kTorchrunsProgram =
-    R"(PROGRAM runs with python3 -u, or the Python that PYTHON_EXEC names; with --no-python it is
-executed directly.)";
+    R"(PROGRAM runs under python3 -u, or under the interpreter that PYTHON_EXEC names.  With
+--no-python, PROGRAM itself is executed.)";
 
 // A UUID, as torchrun makes one.
 std::string random_run_id() {
@@ -62,7 +70,7 @@ std::string random_run_id() {
                      0x8000 | (c >> 18), c & 0xffff, d);
 }
 
-// What local rank 0 reads, or -1.  A job in the background has no business with the terminal.
+// Stdin of local rank 0, or -1: a background job must not read the terminal.
 int input_of_workers() {
   const bool background = ::isatty(STDIN_FILENO) != 0 && ::tcgetpgrp(STDIN_FILENO) != ::getpgrp();
   return background ? -1 : STDIN_FILENO;
@@ -79,10 +87,10 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
   std::string text = fmt::format("distrun: the launcher (pid {}) was killed: {}\n",
                                  guarded.launcher_pid, describe(by));
   if (!guarded.left.survivors.empty()) {
-    text += fmt::format("  {} of its processes are stuck in the kernel\n",
+    text += fmt::format("  {} of its processes are stuck in the kernel and still exist\n",
                         guarded.left.survivors.size());
   } else {
-    text += "  all processes of the run were killed\n";
+    text += "  every process of the run was killed\n";
   }
   return text;
 }
@@ -90,29 +98,28 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
 }  // namespace
 
 LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun)
-    : command_(app.add_subcommand("launch", "Start the workers of a run, and watch them.")),
+    : command_(app.add_subcommand("launch", "Start the workers of a run and supervise them.")),
       name_(name) {
   flags_.as_torchrun = as_torchrun;
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));
   command_->footer(
       fmt::format(fmt::runtime(kLaunchHelp), name, as_torchrun ? kTorchrunsProgram : kProgram));
-  command_->set_help_flag();
   bind_flag(*command_, "nproc-per-node", flags_.nproc_per_node);
   bind_flag(*command_, "module", flags_.module);
   bind_flag(*command_, "no-python", flags_.no_python);
   bind_flag(*command_, "run-path", flags_.run_path);
-  bind_flag(*command_, "role", flags_.role);
   bind_flag(*command_, "virtual-local-rank", flags_.virtual_local_rank);
+  bind_flag(*command_, "role", flags_.role);
+  bind_flag(*command_, "dry-run", flags_.dry_run);
   bind_flag(*command_, "nnodes", flags_.nnodes);
   bind_flag(*command_, "node-rank", flags_.node_rank);
   bind_flag(*command_, "master-addr", flags_.master_addr);
   bind_flag(*command_, "master-port", flags_.master_port);
+  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
+  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
+  bind_flag(*command_, "rdzv-id", flags_.run_id);
   bind_flag(*command_, "local-addr", flags_.local_addr);
   bind_flag(*command_, "standalone", flags_.standalone);
-  bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
-  bind_flag(*command_, "rdzv-endpoint", flags_.rdzv_endpoint);
-  bind_flag(*command_, "rdzv-id", flags_.run_id);
-  bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
   bind_flag(*command_, "store", flags_.store);
   bind_flag(*command_, "same-user", flags_.same_user);
   bind_flag(*command_, "max-restarts", flags_.max_restarts);
@@ -122,13 +129,13 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "forward-signals", flags_.forward_signals);
   flags_.log.add_to(*command_);
   bind_flag(*command_, "events", flags_.events);
-  bind_flag(*command_, "dry-run", flags_.dry_run);
-  command_->set_help_flag("-h,--help", "Show this help")->group("Output");
+  bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
   bind_flag(*command_, "start-method", flags_.start_method);
   bind_flag(*command_, "monitor-interval", flags_.monitor_interval);
   bind_flag(*command_, "event-log-handler", flags_.event_log_handler);
   bind_flag(*command_, "logs-specs", flags_.logs_specs);
   bind_flag(*command_, "numa-binding", flags_.numa_binding);
+  add_help_flag(*command_, "Help");
 }
 
 std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
@@ -142,7 +149,7 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
   for (const auto& [name, given] : line_.flags) {
     const CLI::Option* option = command_->get_option_no_throw("--" + name);
     if (option == nullptr) {
-      throw CLI::ValidationError(given.said, "not supported yet; remove it");
+      throw CLI::ValidationError(given.said, "is not supported yet; remove it");
     }
     words.push_back("--" + name);
     if (option->get_items_expected_max() > 0) words.push_back(given.value);
@@ -181,6 +188,10 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     err << "distrun: log files are in " << files->folder << std::endl;
   }
 
+  // Otherwise the summary may be all that the reader of stderr sees.
+  const auto on_terminal = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0
+                               ? SummaryPlace::kBelowOutput
+                               : SummaryPlace::kElsewhere;
   LaunchContext context{.in = input_of_workers(), .host = host_name()};
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
     if (!lifeline) return fail(lifeline.error());
@@ -190,7 +201,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
       return event_line(*plan, event);
     };
     context.summary = [&](const RunReport& report) {
-      return failure_summary(*plan, report, host_name());
+      return failure_summary(*plan, report, host_name(), on_terminal);
     };
     const int status = run_here(*plan, std::move(*files), context, err);
     if (const auto lost = events ? events->finish() : std::nullopt) {

@@ -17,14 +17,12 @@ namespace distrun {
 
 class LaunchCommand : public CliCommand {
  public:
-  // Adds the command to `app`, which must outlive it.  `name` is what the user has typed for it:
-  // "distrun launch", or "torchrun", under which every PROGRAM is a Python script unless
-  // --no-python says otherwise, as there.
+  // Adds the command to `app`, which must outlive it.  `name`: "distrun launch" or "torchrun".  As
+  // torchrun, PROGRAM is a Python script unless --no-python is given.
   LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun);
 
-  // `arguments` of distrun as CLI11 is to read them: the flags of this command each by its whole
-  // name and with its last value, without PROGRAM and what follows it, which are kept for check().
-  // Throws CLI::ParseError as split_command_line() fails.
+  // Rewrites `arguments` for CLI11: whole flag names, last values, without PROGRAM and its
+  // arguments, which are kept for check().  Throws CLI::ParseError if split_command_line() fails.
   std::vector<std::string> read(std::vector<std::string> arguments, const Environment& environment);
 
   bool is_chosen() const override { return command_->parsed(); }

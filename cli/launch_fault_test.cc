@@ -1,5 +1,4 @@
-// What goes wrong in a run, done to real processes: workers that crash, processes of distrun that
-// are killed, children that run away.
+// Faults of real processes: workers that crash, killed processes of distrun, daemons.
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
@@ -97,8 +96,8 @@ TEST_F(LaunchFaultTest, ADaemonDoesNotOutliveARunThatFails) {
   expect_all_ended(1);
 }
 
-// The worker's own group is gone with it; its children have put themselves elsewhere.
-TEST_F(LaunchFaultTest, ADaemonOfAWorkerThatEndedLongAgoIsEnded) {
+// The worker's process group is gone; its daemon left it earlier.
+TEST_F(LaunchFaultTest, KillsTheDaemonOfAWorkerThatExitedLongAgo) {
   once_printed(1, [](int) {});
   const auto result = launch_shell(
       2,
@@ -110,20 +109,20 @@ TEST_F(LaunchFaultTest, ADaemonOfAWorkerThatEndedLongAgoIsEnded) {
   expect_all_ended(1);
 }
 
-TEST_F(LaunchFaultTest, WhatARunLeftBehindIsTold) {
+TEST_F(LaunchFaultTest, ReportsLeakedProcesses) {
   const auto result = launch_shell(1, kDaemon, options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
   // It may not have become `sleep` yet.
-  EXPECT_THAT(result.err, HasSubstr("leaked: pid " + lines(result.out).front() + " (s"));
+  EXPECT_THAT(result.err, HasSubstr("leaked processes: pid " + lines(result.out).front() + " (s"));
 }
 
-TEST_F(LaunchFaultTest, AChildThatHoldsTheOutputIsEndedAndNamed) {
+TEST_F(LaunchFaultTest, KillsAndNamesAChildThatKeepsTheOutputOpen) {
   once_printed(1, [](int) {});
   const auto result = launch_shell(1, "sleep 1000 & echo $!", options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
   EXPECT_THAT(result.err, HasSubstr("rank 0 leaked a process that kept the output open"));
   // It may not have become `sleep` yet.
-  EXPECT_THAT(result.err, HasSubstr("leaked: pid " + lines(result.out).front() + " (s"));
+  EXPECT_THAT(result.err, HasSubstr("leaked processes: pid " + lines(result.out).front() + " (s"));
   expect_all_ended(1);
 }
 
@@ -152,7 +151,7 @@ TEST_F(LaunchFaultTest, NothingOutlivesALauncherThatIsKilled) {
   EXPECT_TRUE(nothing_is_left_in_temporary());
 }
 
-TEST_F(LaunchFaultTest, AStoreFileIsRemovedForALauncherThatIsKilled) {
+TEST_F(LaunchFaultTest, RemovesTheStoreFileOfAKilledLauncher) {
   const std::string meet = folder_.path() + "/meet";
   once_printed(1, [](int distrun) { ::kill(children_of(distrun).front(), SIGKILL); });
   launch({"--store", "file:" + meet, "sh", "-c", "echo $$; exec sleep 1000"}, options_);
@@ -161,7 +160,7 @@ TEST_F(LaunchFaultTest, AStoreFileIsRemovedForALauncherThatIsKilled) {
 }
 
 // A shell that has children and becomes distrun by exec: they are not of the run, nor are theirs.
-TEST_F(LaunchFaultTest, ProcessesThatWereThereBeforeAreLeftAlone) {
+TEST_F(LaunchFaultTest, LeavesEarlierProcessesAlone) {
   const std::string strangers =
       "setsid sh -c 'echo $$ >$FOLDER/child; exec sleep 1000' >/dev/null 2>&1 &"
       "setsid sh -c 'echo $$ >$FOLDER/parent;"
@@ -225,8 +224,8 @@ TEST_F(LaunchFaultTest, TheFirstToEndIsTheCulpritWhateverItsRank) {
   EXPECT_THAT(result.err, HasSubstr("exit code 9"));
 }
 
-TEST_F(LaunchFaultTest, TheGraceIsTheOneAskedForWhenAPeerFails) {
-  options_.timeout_s = 20;  // Less than the grace where none is asked for.
+TEST_F(LaunchFaultTest, ShutdownTimeoutAppliesWhenAPeerFails) {
+  options_.timeout_s = 20;  // Less than the default --shutdown-timeout.
   const auto result = launch({"--nproc-per-node", "2", "--shutdown-timeout", "0.3", "sh", "-c",
                               "trap '' TERM; echo $$ >$FOLDER/$RANK; [ $RANK = 0 ] || {"
                               " until [ -s $FOLDER/0 ]; do :; done; exit 6; };"
@@ -290,14 +289,14 @@ TEST_F(LaunchFaultTest, EveryAttemptHasAFreshStoreFile) {
   EXPECT_FALSE(std::filesystem::exists(meet));
 }
 
-TEST_F(LaunchFaultTest, WhenRestartsAreUsedUpTheLastFailureCounts) {
+TEST_F(LaunchFaultTest, LastFailureCountsWhenNoRestartIsLeft) {
   const auto result = launch(
       {"--max-restarts", "2", "sh", "-c", "exit $((TORCHELASTIC_RESTART_COUNT + 3))"}, options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5}));
 }
 
 // A process that an attempt leaks could reach the next attempt's store.
-TEST_F(LaunchFaultTest, ADaemonOfAnAttemptIsGoneWhenTheNextBegins) {
+TEST_F(LaunchFaultTest, DaemonOfAnAttemptIsGoneBeforeTheNext) {
   const auto result =
       launch({"--max-restarts", "1", "sh", "-c",
               std::string("[ $TORCHELASTIC_RESTART_COUNT = 0 ] && { ") + kDaemon +
@@ -306,7 +305,7 @@ TEST_F(LaunchFaultTest, ADaemonOfAnAttemptIsGoneWhenTheNextBegins) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
 }
 
-TEST_F(LaunchFaultTest, FiveHundredAndTwelveWorkersRunAndAreEnded) {
+TEST_F(LaunchFaultTest, StartsAndStops512Workers) {
   const auto result =
       launch_shell(512, "echo here; [ $RANK != 300 ] || exit 7; exec sleep 1000", options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{7})) << result.err;
@@ -314,12 +313,12 @@ TEST_F(LaunchFaultTest, FiveHundredAndTwelveWorkersRunAndAreEnded) {
 }
 
 // Root is not held by the limit.
-TEST_F(LaunchFaultTest, WithTooFewProcessesARunFailsAndSaysSo) {
+TEST_F(LaunchFaultTest, ReportsThatTooFewProcessesAreAvailable) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user whose processes are few";
   ::chmod(folder_.path().c_str(), 0755);
   ::chmod(temporary().c_str(), 0777);
   bool failed = false, succeeded = false;
-  // A sanitizer's look for leaks wants a process of its own.
+  // LeakSanitizer needs an extra process.
   options_.environment.set("ASAN_OPTIONS", "detect_leaks=0");
   for (const int limit : {1, 2, 3, 4, 5, 6, 10}) {
     const auto result =

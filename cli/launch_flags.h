@@ -1,10 +1,10 @@
-// The flags of `distrun launch`: one list, from which come what CLI11 is told (and so the help),
-// how argv is split (command_line.h), and, by a test, the table of docs/torchrun.md.
+// The flags of `distrun launch`: one table for the parser (command_line.h), the help, and, checked
+// by a test, docs/torchrun.md.
 //
 //     for (const LaunchFlag& flag : launch_flags()) …
 //
-// To add one: a line in launch_flags.cc, a member of LaunchFlags (launch_options.h) that
-// LaunchCommand binds to it, a line in docs/torchrun.md.
+// A new flag takes a line in launch_flags.cc, a member of LaunchFlags (launch_options.h) bound in
+// LaunchCommand, a line in docs/torchrun.md, and new help (cli/test/texts_test.py).
 #pragma once
 
 #include <span>
@@ -15,21 +15,21 @@
 
 namespace distrun {
 
-// What a flag of torchrun's is here.
+// How a flag compares with torchrun's.
 enum class FlagWorth {
   kSame,
-  kBetter,   // Whatever torchrun takes is taken; more, or safer.
-  kRefused,  // Taken where its value changes nothing; else an error that says what to do.
-  kOwn,      // torchrun has none.
+  kBetter,   // Accepts every value of torchrun's, and does more.
+  kRefused,  // Accepts values that change nothing; others are errors that say what to do.
+  kOwn,      // torchrun has no such flag.
 };
 
 struct LaunchFlag {
-  std::string_view name;     // With dashes; underscores are taken too.
-  char letter = '\0';        // 'm' of "-m"; '\0' if it has none.
-  std::string_view value;    // What the help calls its value; empty for a flag without one.
-  bool has_variable = true;  // Its default may come from PET_<NAME>.
+  std::string_view group;    // Its heading in the help.
+  std::string_view name;     // With dashes; underscores work too.
+  char letter = '\0';        // "-m"; '\0' if it has none.
+  std::string_view value;    // "N", as the help shows it; empty if the flag takes none.
+  bool has_variable = true;  // PET_<NAME> may set it.
   FlagWorth worth = FlagWorth::kSame;
-  std::string_view group;  // Its heading in the help.
   std::string_view help;
 
   bool takes_value() const { return !value.empty(); }
@@ -38,20 +38,19 @@ struct LaunchFlag {
 // In the order of the help.
 std::span<const LaunchFlag> launch_flags();
 
-// Makes the option of CLI11's for the flag of that name.
+// Adds the flag of that name to CLI11's parser.
 template <class Value>
 void bind_flag(CLI::App& launch, std::string_view name, Value& into) {
   for (const LaunchFlag& flag : launch_flags()) {
     if (flag.name != name) continue;
-    const std::string spelled =
-        std::string(name) + (flag.takes_value() ? " " + std::string(flag.value) : "");
-    add_flag(launch, spelled, into, std::string(flag.help),
-             flag.letter == 0 ? "" : std::string(1, flag.letter))
-        ->group(std::string(flag.group));
+    CLI::Option* option = own_flag(launch, std::string(name), into, std::string(flag.help),
+                                   flag.letter == 0 ? "" : std::string(1, flag.letter));
+    option->group(std::string(flag.group));
+    if (flag.takes_value()) option->type_name(std::string(flag.value));
   }
 }
 
-// "PET_NPROC_PER_NODE"; empty where it has none.
+// "PET_NPROC_PER_NODE"; empty if it has none.
 std::string variable_of(const LaunchFlag& flag);
 
 // "same", "better", "refused", "own".

@@ -11,7 +11,7 @@
 namespace distrun {
 namespace {
 
-TEST(LaunchFlagsTest, NoNameOrLetterIsThereTwice) {
+TEST(LaunchFlagsTest, NamesAndLettersAreUnique) {
   std::set<std::string_view> names;
   std::set<char> letters;
   for (const LaunchFlag& flag : launch_flags()) {
@@ -23,7 +23,7 @@ TEST(LaunchFlagsTest, NoNameOrLetterIsThereTwice) {
   }
 }
 
-TEST(LaunchFlagsTest, AVariableIsNamedAsTorchrunNamesIt) {
+TEST(LaunchFlagsTest, VariablesHaveTorchrunsNames) {
   for (const LaunchFlag& flag : launch_flags()) {
     if (flag.name == "nproc-per-node") {
       EXPECT_EQ(variable_of(flag), "PET_NPROC_PER_NODE");
@@ -49,7 +49,7 @@ std::map<std::string, std::string> rows_of(const std::string& file) {
   return rows;
 }
 
-TEST(LaunchFlagsTest, ThePageAboutTorchrunHasEveryFlagAndNoOther) {
+TEST(LaunchFlagsTest, TorchrunPageListsExactlyTheFlags) {
   std::map<std::string, std::string> listed;
   for (const LaunchFlag& flag : launch_flags()) {
     std::string cell = "`--" + std::string(flag.name) + "`";

@@ -1,4 +1,4 @@
-// Real launches on several nodes: each is a `distrun` of its own, at an address of loopback.
+// Real launches on several nodes: each is its own `distrun` at a loopback address.
 #include <csignal>
 #include <fstream>
 #include <future>
@@ -53,7 +53,7 @@ class LaunchNodesTest : public ::testing::Test {
     return result;
   }
 
-  // Each test has an address of its own, so that any number may run at a time.
+  // Each test has its own address, so tests can run in parallel.
   static std::string own_address() {
     static int tests = 0;
     const int pid = ::getpid();
@@ -73,7 +73,7 @@ class LaunchNodesTest : public ::testing::Test {
     return fd;
   }
 
-  // Tries until somebody listens, for at most ten seconds.
+  // Retries until something listens, for at most ten seconds.
   UniqueFd connect_there() {
     const boost::asio::ip::tcp::endpoint there(boost::asio::ip::make_address(address_), 29500);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -81,7 +81,7 @@ class LaunchNodesTest : public ::testing::Test {
       UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
       if (::connect(fd.get(), there.data(), static_cast<socklen_t>(there.size())) == 0) return fd;
     }
-    ADD_FAILURE() << "nobody listens at " << address_;
+    ADD_FAILURE() << "nothing listens at " << address_;
     return {};
   }
 
@@ -91,7 +91,7 @@ class LaunchNodesTest : public ::testing::Test {
 
 std::string first_line(const std::string& text) { return text.substr(0, text.find('\n')); }
 
-// What the test does when the workers of a node have written something.
+// Calls `act` when the workers of a node have written something.
 ProgramOptions when_output_comes(std::function<void(const std::string& out, int pid)> act) {
   ProgramOptions options;
   options.on_output = [done = false, act = std::move(act)](const std::string& out,
@@ -104,7 +104,7 @@ ProgramOptions when_output_comes(std::function<void(const std::string& out, int 
   return options;
 }
 
-TEST_F(LaunchNodesTest, WorkersKnowTheirPlaceAmongAll) {
+TEST_F(LaunchNodesTest, WorkersKnowTheirGlobalRank) {
   const std::string script =
       "echo $RANK/$WORLD_SIZE $LOCAL_RANK/$LOCAL_WORLD_SIZE $GROUP_RANK/$GROUP_WORLD_SIZE "
       "$ROLE_RANK/$ROLE_WORLD_SIZE $MASTER_ADDR:$MASTER_PORT $TORCHELASTIC_RUN_ID";
@@ -123,7 +123,7 @@ TEST_F(LaunchNodesTest, WorkersKnowTheirPlaceAmongAll) {
   EXPECT_EQ(outs.begin()[2].out, "3/4 0/1 2/3 2/3" + there + "\n");
 }
 
-TEST_F(LaunchNodesTest, WorkersOfAllNodesMeetInOneStore) {
+TEST_F(LaunchNodesTest, WorkersOfAllNodesShareOneStore) {
   const std::string script = std::string(DISTRUN_PROGRAM) + " store barrier all 4 && " +
                              DISTRUN_PROGRAM + " store add sum $RANK";
   Node first = node(0, 2, script, {"--nproc-per-node", "2"});
@@ -133,7 +133,7 @@ TEST_F(LaunchNodesTest, WorkersOfAllNodesMeetInOneStore) {
   EXPECT_EQ(all.size(), 4u);
 }
 
-TEST_F(LaunchNodesTest, AFailureEndsEveryNodeWithItsStatusAndItsName) {
+TEST_F(LaunchNodesTest, FailureEndsEveryNodeWithTheSameStatusAndCulprit) {
   Node first = node(0, 3, "exec sleep 1000", {"--nproc-per-node", "2"});
   Node second = node(1, 3, "exec sleep 1000");
   Node third = node(2, 3, "exit 7");
@@ -150,11 +150,11 @@ TEST_F(LaunchNodesTest, AFailureEndsEveryNodeWithItsStatusAndItsName) {
 }
 
 // torchrun's other nodes go on, and exit with 0 in the end.
-TEST_F(LaunchNodesTest, WhoHasSucceededFailsWithTheOthers) {
+TEST_F(LaunchNodesTest, NodeThatSucceededFailsWithTheOthers) {
   const testing::Folder folder;
   const std::string fifo = folder.path() + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  // Its worker has ended when the other's is told to fail.
+  // Its worker has exited before the other's fails.
   Node first = node(0, 2, "echo done >" + fifo);
   Node second = node(1, 2, "read line <" + fifo + "; exit 3");
   const auto end = result(first);
@@ -163,7 +163,7 @@ TEST_F(LaunchNodesTest, WhoHasSucceededFailsWithTheOthers) {
   EXPECT_EQ(result(second).end, ProcessEnd(ExitedWith{3}));
 }
 
-TEST_F(LaunchNodesTest, ANewAttemptIsOneOfAllNodesInAnEmptyStore) {
+TEST_F(LaunchNodesTest, RestartCoversAllNodesWithAnEmptyStore) {
   const std::string script =
       "store=\"" + std::string(DISTRUN_PROGRAM) + " store\"; " +
       "$store barrier here 2; echo $($store add count 1) >&2; $store barrier counted 2;"
@@ -203,7 +203,7 @@ TEST_F(LaunchNodesTest, ASignalToOneNodeEndsAll) {
 }
 
 // A worker's parent is the launcher.
-TEST_F(LaunchNodesTest, ALauncherThatIsKilledEndsTheOthers) {
+TEST_F(LaunchNodesTest, KilledLauncherEndsTheOtherNodes) {
   for (const int killed : {0, 1}) {
     address_ = own_address();
     const std::string script = "echo $PPID; exec sleep 1000";
@@ -222,7 +222,7 @@ TEST_F(LaunchNodesTest, ALauncherThatIsKilledEndsTheOthers) {
   }
 }
 
-TEST_F(LaunchNodesTest, AGuardThatIsKilledEndsTheOthers) {
+TEST_F(LaunchNodesTest, KilledGuardEndsTheOtherNodes) {
   Node first = node(0, 2, "exec sleep 1000");
   Node second = node(1, 2, "echo here; exec sleep 1000", {},
                      when_output_comes([](const std::string&, int pid) { ::kill(pid, SIGKILL); }));
@@ -233,7 +233,7 @@ TEST_F(LaunchNodesTest, AGuardThatIsKilledEndsTheOthers) {
   EXPECT_EQ(result(second).end, ProcessEnd(KilledBy{SIGKILL}));
 }
 
-TEST_F(LaunchNodesTest, ANodeThatDoesNotComeIsNamedOnAllThatHave) {
+TEST_F(LaunchNodesTest, EveryNodeNamesTheNodeThatDidNotJoin) {
   const Words flags = {"--rdzv-conf", "timeout=2"};
   Node first = node(0, 3, "echo started", flags), third = node(2, 3, "echo started", flags);
   for (Node* each : {&first, &third}) {
@@ -246,14 +246,14 @@ TEST_F(LaunchNodesTest, ANodeThatDoesNotComeIsNamedOnAllThatHave) {
   }
 }
 
-TEST_F(LaunchNodesTest, TheCulpritsLastLinesAreTold) {
+TEST_F(LaunchNodesTest, ShowsTheCulpritsLastLines) {
   Node first = node(0, 2, "exec sleep 1000");
   Node second = node(1, 2, "echo the very last line >&2; exit 7");
   EXPECT_THAT(result(first).err, HasSubstr("the very last line"));
   EXPECT_THAT(result(second).err, HasSubstr("the very last line"));
 }
 
-TEST_F(LaunchNodesTest, ANode0ThatDoesNotComeIsNamed) {
+TEST_F(LaunchNodesTest, NamesANode0ThatDoesNotJoin) {
   const testing::Folder folder;
   const std::string events = folder.path() + "/events";
   Node second =
@@ -295,7 +295,7 @@ TEST_F(LaunchNodesTest, ASignalEndsTheWaitForOthers) {
   }
 }
 
-TEST_F(LaunchNodesTest, WhoDoesNotBelongToTheRunIsToldWhyAndTheRunGoesOn) {
+TEST_F(LaunchNodesTest, RefusesNodesOfAnotherRunAndContinues) {
   Node first = node(0, 3, "echo ran", {"--rdzv-id", "ours"});
   const auto refused = [&](int rank, int nodes, const Words& flags) {
     Node wrong = node(rank, nodes, "echo started", flags);
@@ -329,7 +329,7 @@ TEST_F(LaunchNodesTest, WhoDoesNotBelongToTheRunIsToldWhyAndTheRunGoesOn) {
   }
 }
 
-TEST_F(LaunchNodesTest, AnotherServerAtThePortIsAnErrorOnEveryNode) {
+TEST_F(LaunchNodesTest, ForeignServerAtThePortIsAnErrorOnEveryNode) {
   const UniqueFd listener(listen_there());
   Node first = node(0, 2, "echo started");
   const auto taken = result(first);
@@ -373,7 +373,7 @@ TEST_F(LaunchNodesTest, Node0MustHaveTheAddress) {
                         "to node 0"));
 }
 
-TEST_F(LaunchNodesTest, MeetOverIpv6AndByName) {
+TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
   // These addresses are not the test's own, so the port has to be.
   for (const std::string address : {"::1", "localhost"}) {
     UniqueFd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -397,15 +397,7 @@ TEST_F(LaunchNodesTest, MeetOverIpv6AndByName) {
   }
 }
 
-TEST_F(LaunchNodesTest, SeveralNodesNeedTheAddressOfNode0) {
-  const auto end = run_program({DISTRUN_PROGRAM, "launch", "--nnodes", "2", "echo", "started"});
-  EXPECT_EQ(end.end, ProcessEnd(ExitedWith{2}));
-  EXPECT_EQ(end.err,
-            "distrun launch: --master-addr: several nodes need the address of node 0, the same on "
-            "every node\nTry 'distrun launch --help'.\n");
-}
-
-TEST_F(LaunchNodesTest, WhatSeveralNodesCannotHaveIsWrongUsage) {
+TEST_F(LaunchNodesTest, RejectsFlagsThatSeveralNodesCannotHave) {
   for (const Words& flags : std::vector<Words>{{"--same-user"},
                                                {"--node-rank", "2"},
                                                {"--master-port", "0"},

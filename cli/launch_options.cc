@@ -23,7 +23,7 @@ namespace distrun {
 namespace {
 
 StoreChoice store_from(const std::string& text) {
-  std::error_code error;  // Where there is none, an absolute path is asked for.
+  std::error_code error;  // If there is none, the path must be absolute.
   const std::string folder = std::filesystem::current_path(error).string();
   auto store = parse_store_choice(text, folder);
   if (!store) throw CLI::ValidationError("--store", store.error().message);
@@ -41,8 +41,13 @@ class OptionsBuilder {
  private:
   // Throws CLI::ValidationError, naming the flag or the variable that gave the value.
   [[noreturn]] void refuse(std::string_view name, const std::string& message) const {
+    throw CLI::ValidationError(said(name), message);
+  }
+
+  // How the user gave the flag: "--nnodes", "PET_NNODES".
+  std::string said(std::string_view name) const {
     const GivenFlag* given = line_.find(name);
-    throw CLI::ValidationError(given != nullptr ? given->said : fmt::format("--{}", name), message);
+    return given != nullptr ? given->said : fmt::format("--{}", name);
   }
 
   template <class Value>
@@ -93,7 +98,7 @@ void OptionsBuilder::take_program() {
   options_.arguments.assign(line_.program.begin() + 1, line_.program.end());
   options_.module = flags_.module;
   options_.no_python = flags_.no_python;
-  if (flags_.run_path) {  // It wins over the two others, as under torchrun.
+  if (flags_.run_path) {  // Overrides the two others, as in torchrun.
     options_.module = options_.no_python = false;
   }
   if (options_.module && options_.no_python) {
@@ -114,8 +119,9 @@ void OptionsBuilder::take_nodes() {
   options_.nnodes = max;
   options_.node_rank = taken("node-rank", parse_number<int>(flags_.node_rank, 0));
   if (options_.node_rank >= options_.nnodes) {
-    refuse("node-rank", fmt::format("node {} does not exist with --nnodes {}; nodes count from 0",
-                                    options_.node_rank, options_.nnodes));
+    refuse("node-rank",
+           fmt::format("'{}' is not a node of --nnodes {}: nodes are numbered from 0 to {}",
+                       options_.node_rank, options_.nnodes, options_.nnodes - 1));
   }
 }
 
@@ -128,7 +134,7 @@ void OptionsBuilder::take_rendezvous() {
     flags.endpoint = taken("rdzv-endpoint", parse_endpoint(flags_.rdzv_endpoint));
   if (flags.backend == RdzvBackend::kStatic && !flags_.standalone && flags.endpoint &&
       !flags.endpoint->port) {
-    refuse("rdzv-endpoint", "'" + flags_.rdzv_endpoint + "' has no port: HOST:PORT");
+    refuse("rdzv-endpoint", "'" + flags_.rdzv_endpoint + "' has no port; give HOST:PORT");
   }
   const auto port = taken("master-port", parse_number<std::uint16_t>(flags_.master_port));
   if (line_.find("master-port") != nullptr) flags.master_port = port;
@@ -145,17 +151,20 @@ void OptionsBuilder::take_rendezvous() {
 }
 
 void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
-  if (flags_.standalone) refuse("standalone", "runs one node only; remove it or --nnodes");
+  if (flags_.standalone) {
+    throw CLI::ParseError(fmt::format("{} runs one node; remove it or {} {}", said("standalone"),
+                                      said("nnodes"), flags_.nnodes),
+                          kExitUsage);
+  }
   if (flags.backend == RdzvBackend::kC10d) {
-    refuse(
-        "rdzv-backend",
-        "c10d is not supported with several nodes; remove it and give each node its --node-rank");
+    refuse("rdzv-backend",
+           "c10d is not supported with several nodes yet; remove it and give --node-rank");
   }
   options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
   const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
   if (port == 0) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
-           "several nodes need a fixed port, not 0");
+           "is 0; several nodes need a fixed port, the same on each");
   }
   options_.master_port = port.value_or(0);  // Then its default for several nodes.
   if (const auto settled = settle_several_nodes(options_); !settled) {
@@ -172,7 +181,7 @@ void OptionsBuilder::take_log() {
   options_.log = flags_.log.choice(line_, environment_, options_.nproc_per_node);
   options_.log.host = host_name();
   if (line_.find("events") != nullptr && flags_.events.empty())
-    refuse("events", "the file name is empty");
+    refuse("events", "needs a file name");
 }
 
 void OptionsBuilder::take_store() {
@@ -208,7 +217,7 @@ void OptionsBuilder::take_times() {
   if (has_timeout) options_.timeout = some_seconds_from("--timeout", flags_.timeout);
 }
 
-// What makes no sense without Python is taken where it would change nothing.
+// Flags that only matter to Python are accepted if they change nothing.
 void OptionsBuilder::check_what_is_not_used() const {
   constexpr auto kStartMethods = std::to_array<std::string_view>({"spawn", "fork", "forkserver"});
   if (std::find(kStartMethods.begin(), kStartMethods.end(), flags_.start_method) ==
@@ -217,16 +226,17 @@ void OptionsBuilder::check_what_is_not_used() const {
   }
   seconds_from("--monitor-interval", flags_.monitor_interval);
   if (flags_.event_log_handler != "null") {
-    refuse("event-log-handler", "'" + flags_.event_log_handler +
-                                    "' is a Python handler, which is not supported; --events FILE "
-                                    "records the run's events");
+    refuse("event-log-handler",
+           "'" + flags_.event_log_handler +
+               "' is a Python plug-in, which is not supported; remove it, or use "
+               "--events FILE");
   }
   if (!flags_.logs_specs.empty()) {
     refuse("logs-specs",
            "'" + flags_.logs_specs + "' is a Python plug-in, which is not supported; remove it");
   }
   if (!flags_.numa_binding.empty()) {
-    refuse("numa-binding", "not supported yet; remove it, or start PROGRAM with numactl");
+    refuse("numa-binding", "is not supported yet; remove it, or start PROGRAM with numactl");
   }
 }
 

@@ -1,4 +1,4 @@
-// Real launches: where what workers print goes.
+// Real launches: where the output of workers goes.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -73,7 +73,7 @@ class LaunchOutputTest : public ::testing::Test {
 
   std::string logs() const { return folder_.path() + "/logs"; }
 
-  // The files of the only run that has logged, as they lie in its folder.
+  // The files in the log folder of the only run.
   std::map<std::string, std::string> files() const {
     std::map<std::string, std::string> found;
     for (const auto& file : std::filesystem::recursive_directory_iterator(run_folder())) {
@@ -133,7 +133,7 @@ TEST_F(LaunchOutputTest, ARedirectedStreamIsTheFileItself) {
 TEST_F(LaunchOutputTest, TheFolderIsTorchrunsAndErrorFilesStayInIt) {
   const auto result =
       launch_logged({"--nproc-per-node", "2", "--rdzv-id", "a/b", "--max-restarts", "1", "sh", "-c",
-                     // Who is stopped because of this has either written or not begun to.
+                     // A stopped worker has written the whole line or nothing.
                      "trap '' TERM; echo $TORCHELASTIC_RESTART_COUNT >$TORCHELASTIC_ERROR_FILE;"
                      "[ $TORCHELASTIC_RESTART_COUNT = 1 ]"});
   EXPECT_EQ(result.end, kSuccess) << result.err;
@@ -162,7 +162,7 @@ TEST_F(LaunchOutputTest, ANewAttemptHasNewFiles) {
                      }));
 }
 
-TEST_F(LaunchOutputTest, WhereNothingAsksForFilesNoneStay) {
+TEST_F(LaunchOutputTest, KeepsNoFilesUnlessAsked) {
   options_.environment.set("TMPDIR", folder_.path());
   const auto result = launch({"-r", "0", "-t", "0:0", "sh", "-c",
                               "echo hello; test -d $(dirname $TORCHELASTIC_ERROR_FILE)"},
@@ -173,7 +173,7 @@ TEST_F(LaunchOutputTest, WhereNothingAsksForFilesNoneStay) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 
-TEST_F(LaunchOutputTest, WithoutALogDirFilesAreKeptAndItIsSaidWhere) {
+TEST_F(LaunchOutputTest, WithoutLogDirSaysWhereTheFilesAre) {
   options_.environment.set("TMPDIR", folder_.path());
   const auto result = launch({"--redirects", "1", "echo", "hello"}, options_);
   EXPECT_EQ(result.end, kSuccess);
@@ -225,7 +225,7 @@ TEST_F(LaunchOutputTest, InAPipeLinesHaveNoPrefix) {
   EXPECT_EQ(result.err, "err\nerr\n");
 }
 
-// On a terminal of its own.
+// On its own terminal.
 class OutputOnATerminalTest : public LaunchOutputTest {
  protected:
   OutputOnATerminalTest() {
@@ -241,14 +241,14 @@ class OutputOnATerminalTest : public LaunchOutputTest {
   }
 };
 
-TEST_F(OutputOnATerminalTest, LinesOfSeveralWorkersHaveAPrefixInAColourOfTheirOwn) {
+TEST_F(OutputOnATerminalTest, LinesOfSeveralWorkersHaveAColouredPrefix) {
   const auto all = lines(shown("--nproc-per-node 2 sh -c 'echo out $RANK; echo err $RANK >&2'"));
   EXPECT_THAT(all, UnorderedElementsAre(
                        "\x1b[36m[default0]:\x1b[0mout 0\r", "\x1b[36m[default0]:\x1b[0merr 0\r",
                        "\x1b[33m[default1]:\x1b[0mout 1\r", "\x1b[33m[default1]:\x1b[0merr 1\r"));
 }
 
-TEST_F(OutputOnATerminalTest, ColoursAreLeftOutWhereTheyAreNotWanted) {
+TEST_F(OutputOnATerminalTest, OmitsColoursOnRequest) {
   options_.environment.set("NO_COLOR", "1");
   EXPECT_THAT(lines(shown("--nproc-per-node 2 echo x")),
               UnorderedElementsAre("[default0]:x\r", "[default1]:x\r"));
@@ -290,11 +290,11 @@ TEST_F(LaunchOutputTest, AFlagNamesThePrefixOfEveryLine) {
       ::testing::MatchesRegex("[0-9]+-[0-9]+-[0-9]+T[0-9]+:[0-9]+:[0-9]+\\.[0-9][0-9][0-9] x\n"));
 }
 
-TEST_F(LaunchOutputTest, AnEmptyPrefixIsNoneAlsoForTeedLines) {
+TEST_F(LaunchOutputTest, EmptyPrefixAppliesToTeedLinesToo) {
   EXPECT_EQ(launch_logged({"--prefix", "", "-t", "1", "echo", "x"}).out, "x\n");
 }
 
-TEST_F(LaunchOutputTest, WrongUsageNamesWhatIsKnownAndStartsNothing) {
+TEST_F(LaunchOutputTest, WrongUsageListsTheChoicesAndStartsNothing) {
   const auto expect_usage = [&](const std::vector<std::string>& flags, const std::string& text) {
     auto arguments = flags;
     arguments.insert(arguments.end(), {"echo", "started"});
@@ -330,7 +330,7 @@ TEST_F(LaunchOutputTest, APromptOfASingleWorkerShowsAtOnce) {
             "name? thanks\n");
 }
 
-TEST_F(LaunchOutputTest, AProgressBarShowsAtOnceAndNobodyWritesIntoIt) {
+TEST_F(LaunchOutputTest, ProgressBarShowsAtOnceAndStaysIntact) {
   Gate bar("BAR", options_), other("OTHER", options_);
   options_.on_output = [&](const std::string& out, int) {
     if (out == "\r[default0]: 10%") other.open();
@@ -346,7 +346,7 @@ TEST_F(LaunchOutputTest, AProgressBarShowsAtOnceAndNobodyWritesIntoIt) {
 }
 
 // A bar is on stderr, what others print on stdout.
-TEST_F(LaunchOutputTest, StdoutAndStderrThatGoToOnePlaceKeepOutOfEachOthersLines) {
+TEST_F(LaunchOutputTest, StdoutAndStderrInOneFileDoNotMixLines) {
   Gate bar("BAR", options_), other("OTHER", options_);
   options_.on_output = [&](const std::string& out, int) {
     if (out == "\r 10%") other.open();
@@ -369,7 +369,7 @@ TEST_F(LaunchOutputTest, ALineOfTenMegabytesArrivesUnchanged) {
   }
 }
 
-TEST_F(LaunchOutputTest, WithAPrefixALongLineGoesOnBehindAMark) {
+TEST_F(LaunchOutputTest, LongLineContinuesBehindAMark) {
   const auto result =
       launch_logged({"-t", "1", "sh", "-c", "head -c 10000000 /dev/zero | tr '\\0' x; echo"});
   const auto pieces = lines(result.out);
@@ -381,7 +381,7 @@ TEST_F(LaunchOutputTest, WithAPrefixALongLineGoesOnBehindAMark) {
   EXPECT_TRUE(files().at("attempt_0/0/stdout.log") == std::string(10'000'000, 'x') + "\n");
 }
 
-TEST_F(LaunchOutputTest, BytesThatAreNoTextArriveUnchanged) {
+TEST_F(LaunchOutputTest, BinaryOutputArrivesUnchanged) {
   options_.environment.set("BYTES", folder_.path() + "/bytes");
   run_script("head -c 3000000 /dev/urandom >$BYTES");
   const std::string bytes = log_contents(folder_.path() + "/bytes");
@@ -394,7 +394,7 @@ TEST_F(LaunchOutputTest, BytesThatAreNoTextArriveUnchanged) {
 }
 
 // What reads counts, first after all has been written that pipes and launcher take.
-TEST_F(LaunchOutputTest, AFloodArrivesWholeAndDoesNotFillTheLaunchersMemory) {
+TEST_F(LaunchOutputTest, LargeOutputArrivesWholeInBoundedMemory) {
   const std::string program =
       "import subprocess, sys\n"
       "run = subprocess.Popen(sys.argv[1:], stdout=subprocess.PIPE)\n"
@@ -437,9 +437,9 @@ TEST_F(LaunchOutputTest, AFloodArrivesWholeAndDoesNotFillTheLaunchersMemory) {
   }
 }
 
-TEST_F(LaunchOutputTest, ALogFolderThatCannotBeWrittenIsNamedAndStartsNothing) {
-  if (::geteuid() != 0) GTEST_SKIP() << "only root can become somebody else";
-  ::chmod(folder_.path().c_str(), 0755);  // Also the program must be reachable for them.
+TEST_F(LaunchOutputTest, UnwritableLogFolderStartsNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can change the user";
+  ::chmod(folder_.path().c_str(), 0755);  // The other user must reach the program.
   const std::string program = folder_.path() + "/distrun";
   std::filesystem::copy_file(DISTRUN_PROGRAM, program);
   const auto result = run_program({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
@@ -457,7 +457,7 @@ TEST_F(LaunchOutputTest, ALogFolderThatCannotBeWrittenIsNamedAndStartsNothing) {
                     HasSubstr("permission denied")));
 }
 
-TEST_F(LaunchOutputTest, AFileInPlaceOfTheLogFolderIsNamed) {
+TEST_F(LaunchOutputTest, NamesAFileInPlaceOfTheLogFolder) {
   std::ofstream(logs()) << "here";
   const auto result = launch_logged({"echo", "started"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
@@ -506,7 +506,7 @@ TEST_F(FullDiskTest, IsTheWorkersOwnErrorWhereItWritesItself) {
 }
 
 // As another user: root may write everywhere.
-TEST_F(FullDiskTest, NoPlaceForTemporaryFilesIsToldAndStartsNothing) {
+TEST_F(FullDiskTest, NoSpaceForTemporaryFilesStartsNothing) {
   if (!may_mount()) GTEST_SKIP() << "no file system can be mounted here";
   ::chmod(folder_.path().c_str(), 0755);
   std::filesystem::copy_file(DISTRUN_PROGRAM, folder_.path() + "/distrun");

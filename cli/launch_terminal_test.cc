@@ -83,7 +83,7 @@ TEST(LaunchTerminalTest, CtrlZStopsTheRunAndTheShellResumesIt) {
 }
 
 // Where no shell could resume it, as in a container, the run goes on.
-TEST(LaunchTerminalTest, CtrlZIsIgnoredWhereNobodyCouldResumeTheRun) {
+TEST(LaunchTerminalTest, CtrlZIsIgnoredWithoutAShellToResumeTheRun) {
   Terminal terminal(
       {DISTRUN_PROGRAM, "launch", "sh", "-c", "echo ready; read line; echo got $line."});
   ASSERT_TRUE(terminal.wait_for("ready")) << terminal.text();
@@ -93,7 +93,23 @@ TEST(LaunchTerminalTest, CtrlZIsIgnoredWhereNobodyCouldResumeTheRun) {
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0}));
 }
 
-TEST(LaunchTerminalTest, ATerminalThatHangsUpEndsTheRun) {
+TEST(LaunchTerminalTest, SummaryDoesNotRepeatATracebackThatWasPrinted) {
+  Terminal terminal({DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2", "sh", "-c",
+                     "[ $RANK = 1 ] || exec sleep 1000;"
+                     "printf 'Traceback (most recent call last):\\n  File \"a.py\", line 1\\n"
+                     "ValueError: no digit\\n' >&2; exit 1"});
+  ASSERT_TRUE(terminal.wait_for("stopped because of this")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{1}));
+  const std::string text = terminal.text();
+  const std::size_t summary = text.find("distrun: rank 1 failed");
+  ASSERT_NE(summary, text.npos) << text;
+  EXPECT_LT(text.find("Traceback"), summary) << text;
+  EXPECT_GT(text.find("Traceback", summary), text.find("  command: ")) << text;
+  EXPECT_NE(text.find("  error: ValueError: no digit"), text.npos) << text;
+  EXPECT_EQ(text.find("last lines"), text.npos) << text;
+}
+
+TEST(LaunchTerminalTest, HangupOfTheTerminalEndsTheRun) {
   UniqueFd worker;
   {
     Terminal terminal({DISTRUN_PROGRAM, "launch", "sh", "-c", "echo pid $$.; exec sleep 1000"});

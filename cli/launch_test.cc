@@ -48,7 +48,7 @@ TEST(LaunchTest, LinesOfSeveralWorkersDoNotMix) {
   EXPECT_THAT(all, Each(MatchesRegex("ab[0-3]")));
 }
 
-TEST(LaunchTest, ALastLineWithoutAnEndIsKept) {
+TEST(LaunchTest, KeepsALastLineWithoutNewline) {
   EXPECT_EQ(launch_shell(1, "printf 'a\\nb'").out, "a\nb");
 }
 
@@ -70,7 +70,7 @@ TEST(LaunchTest, ASignalIsReportedByNameAndStatus) {
   EXPECT_THAT(result.err, HasSubstr("rank 0 failed: signal SIGSEGV (11)"));
 }
 
-TEST(LaunchTest, WhoIgnoresSigtermIsKilled) {
+TEST(LaunchTest, KillsAWorkerThatIgnoresSigterm) {
   const Folder folder;
   ASSERT_EQ(::mkfifo((folder.path() + "/fifo").c_str(), 0600), 0);
   ProgramOptions options;
@@ -83,7 +83,7 @@ TEST(LaunchTest, WhoIgnoresSigtermIsKilled) {
   EXPECT_THAT(result.err, HasSubstr("rank 0 (signal SIGKILL (9))"));
 }
 
-// Without SIGCONT behind it, SIGTERM would wait for somebody to continue the worker.
+// A stopped process handles SIGTERM only after SIGCONT.
 TEST(LaunchTest, AStoppedWorkerIsEndedToo) {
   const Folder folder;
   ProgramOptions options;
@@ -98,10 +98,10 @@ TEST(LaunchTest, AStoppedWorkerIsEndedToo) {
   EXPECT_THAT(result.err, HasSubstr("rank 0 (signal SIGTERM (15))"));
 }
 
-TEST(LaunchTest, TheRunsTimeCanBeBounded) {
+TEST(LaunchTest, TimeoutEndsTheRun) {
   const auto result = launch({"--timeout", "0.2", "sleep", "1000"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
-  EXPECT_THAT(result.err, StartsWith("distrun: stopped after 0.2 s (--timeout)\n"));
+  EXPECT_THAT(result.err, StartsWith("distrun: timed out after 0.2 s (--timeout)\n"));
 }
 
 TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
@@ -125,7 +125,7 @@ TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
   }
 }
 
-TEST(LaunchTest, ASignalThatIsIgnoredStaysSoAlsoForTheWorkers) {
+TEST(LaunchTest, IgnoredSignalsStayIgnoredInWorkers) {
   const SignalsByDefault signals;
   ::signal(SIGHUP, SIG_IGN);
   ProgramOptions options;
@@ -155,7 +155,7 @@ TEST(LaunchTest, WorkersDoNotOutliveALauncherThatIsKilled) {
   for (const auto& worker : workers) EXPECT_TRUE(ends(worker));
 }
 
-TEST(LaunchTest, AProcessLeftBehindIsEndedAndReported) {
+TEST(LaunchTest, KillsAndReportsALeakedProcess) {
   ProgramOptions options;
   UniqueFd left_behind;
   options.on_output = [&](const std::string& out, int) {
@@ -167,7 +167,7 @@ TEST(LaunchTest, AProcessLeftBehindIsEndedAndReported) {
   EXPECT_TRUE(ends(left_behind));
 }
 
-TEST(LaunchTest, AReaderThatGoesEndsTheRun) {
+TEST(LaunchTest, ReaderThatExitsEndsTheRun) {
   const std::string script =
       std::string(DISTRUN_PROGRAM) + " launch yes | head -n 1; echo ${PIPESTATUS[0]}";
   const auto result = run_program({"bash", "-c", script});
@@ -176,7 +176,7 @@ TEST(LaunchTest, AReaderThatGoesEndsTheRun) {
 }
 
 // Both outputs go at once; that is one reason to end, not a second signal, which would kill.
-TEST(LaunchTest, AReaderThatGoesLeavesWorkersTheirTime) {
+TEST(LaunchTest, ReaderThatExitsLeavesWorkersTheShutdownTimeout) {
   const Folder folder;
   const std::string saved = folder.path() + "/saved";
   const std::string script = std::string(DISTRUN_PROGRAM) +
@@ -199,20 +199,20 @@ TEST(LaunchTest, ClosedStandardDescriptorsAreNotMistakenForOthers) {
   }
 }
 
-TEST(LaunchTest, TheSummaryBeginsALineOfItsOwn) {
+TEST(LaunchTest, SummaryStartsOnANewLine) {
   EXPECT_THAT(launch_shell(1, "printf oops >&2; exit 3").err,
               StartsWith("oops\ndistrun: rank 0 failed: exit code 3\n"));
 }
 
-// The window of a terminal that nobody reads, as of a connection that hangs.
-TEST(LaunchTest, ATerminalThatNobodyReadsDoesNotStopTheClock) {
+// A terminal without a reader, as over a hung connection.
+TEST(LaunchTest, UnreadTerminalDoesNotStopTheTimeout) {
   const std::string program =
       "import os, pty, subprocess, sys\n"
       "master, slave = pty.openpty()\n"
       "print(subprocess.run(sys.argv[1:], stdout=slave, timeout=50).returncode)\n";
   const auto result = run_program({"python3", "-c", program, DISTRUN_PROGRAM, "launch", "--timeout",
                                    "0.5", "--shutdown-timeout", "1", "yes"});
-  EXPECT_THAT(result.err, StartsWith("distrun: stopped after 0.5 s (--timeout)"));
+  EXPECT_THAT(result.err, StartsWith("distrun: timed out after 0.5 s (--timeout)"));
   EXPECT_EQ(result.out, "124\n");
 }
 
@@ -242,7 +242,7 @@ TEST(LaunchTest, ManyWorkersRunUnderASmallLimitOfDescriptorsAndKeepIt) {
 }
 
 // From too few descriptors for distrun itself to enough for a worker.
-TEST(LaunchTest, WithTooFewDescriptorsARunFailsAndSaysSo) {
+TEST(LaunchTest, ReportsThatTooFewDescriptorsAreAvailable) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizers look at memory through pipes: they need descriptors themselves";
 #endif
@@ -269,14 +269,14 @@ TEST(LaunchTest, RankZeroReadsStandardInput) {
   EXPECT_THAT(lines(run_program({"bash", "-c", script}).out), UnorderedElementsAre("0 hello", "1"));
 }
 
-TEST(LaunchTest, ErrorFoldersAreThereDuringTheRunAndGoneAfterIt) {
+TEST(LaunchTest, ErrorFoldersExistOnlyDuringTheRun) {
   const auto result =
       launch_shell(2, "dirname $TORCHELASTIC_ERROR_FILE; echo '{}' >$TORCHELASTIC_ERROR_FILE");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
   for (const auto& folder : lines(result.out)) EXPECT_NE(::access(folder.c_str(), F_OK), 0);
 }
 
-TEST(LaunchTest, TheErrorFoldersPathHoldsWhereverAWorkerGoes) {
+TEST(LaunchTest, ErrorFolderPathIsAbsolute) {
   const Folder folder;
   const std::string program = std::string(DISTRUN_PROGRAM) +
                               " launch sh -c 'cd / && test -d $(dirname $TORCHELASTIC_ERROR_FILE)'";
@@ -287,7 +287,7 @@ TEST(LaunchTest, TheErrorFoldersPathHoldsWhereverAWorkerGoes) {
   }
 }
 
-TEST(LaunchTest, ATmpdirThatIsNotThereIsPassedOver) {
+TEST(LaunchTest, IgnoresAMissingTmpdir) {
   const Folder folder;
   ProgramOptions options;
   options.environment.set("TMPDIR", "/no/such/folder");
@@ -328,7 +328,7 @@ TEST(LaunchTest, ADoubleDashMayStandBeforeTheProgram) {
   EXPECT_EQ(launch({"--no-python", "--", "echo", "-x", "y"}).out, "-x y\n");
 }
 
-TEST(LaunchTest, BothSpellingsAndTheVariablesOfTorchrunAreTaken) {
+TEST(LaunchTest, AcceptsBothSpellingsAndTorchrunsVariables) {
   ProgramOptions options;
   options.environment.set("PET_NPROC_PER_NODE", "2");
   EXPECT_EQ(launch({"echo", "x"}, options).out, "x\nx\n");
@@ -360,19 +360,19 @@ TEST(LaunchTest, WrongUsageIsStatusTwoAndStartsNothing) {
   }
 }
 
-TEST(LaunchTest, AnUnknownCommandIsNamed) {
+TEST(LaunchTest, SuggestsTheCommandThatWasMeant) {
   const auto result = run_program({DISTRUN_PROGRAM, "lunch", "echo"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
   EXPECT_THAT(result.err, StartsWith("distrun: unknown command lunch: did you mean launch?\n"));
 }
 
-TEST(LaunchTest, AProgramThatCannotRunHasTheShellsStatus) {
+TEST(LaunchTest, UnrunnableProgramHasTheShellsStatus) {
   EXPECT_EQ(launch({"no-such-program"}).end, ProcessEnd(ExitedWith{127}));
   EXPECT_EQ(launch({"./no-such-program"}).end, ProcessEnd(ExitedWith{127}));
   EXPECT_EQ(launch({"/etc/passwd"}).end, ProcessEnd(ExitedWith{126}));
 }
 
-TEST(LaunchTest, APortInUseIsDistrunsOwnFailureAndNamed) {
+TEST(LaunchTest, NamesAPortInUseWithStatus125) {
   const auto inner =
       std::string(DISTRUN_PROGRAM) + " launch --master-port $MASTER_PORT true; echo $?";
   const auto result = launch_shell(1, inner);
@@ -411,7 +411,7 @@ TEST_F(FileStoreLaunchTest, EveryWorkerFindsTheFileAndNoPort) {
   EXPECT_FALSE(is_there());
 }
 
-TEST_F(FileStoreLaunchTest, ARunWithinItHasAStoreOfItsOwn) {
+TEST_F(FileStoreLaunchTest, NestedRunHasItsOwnStore) {
   const auto result = launch_with_file(std::string(DISTRUN_PROGRAM) +
                                        " launch sh -c 'echo ${DISTRUN_INIT_METHOD-none}'");
   EXPECT_EQ(result.out, "none\nnone\n") << result.err;
@@ -429,7 +429,7 @@ TEST_F(FileStoreLaunchTest, APathMayBeRelativeAndGivenByVariable) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
 }
 
-TEST_F(FileStoreLaunchTest, AFileThatIsNotFreshIsNamedLeftAndStartsNothing) {
+TEST_F(FileStoreLaunchTest, ExistingFileIsKeptAndStartsNothing) {
   std::ofstream(path()) << "what a run that was killed has left";
   const auto result = launch_with_file("echo started");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
@@ -439,7 +439,7 @@ TEST_F(FileStoreLaunchTest, AFileThatIsNotFreshIsNamedLeftAndStartsNothing) {
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(FileStoreLaunchTest, TwoRunsCannotHaveTheSame) {
+TEST_F(FileStoreLaunchTest, TwoRunsCannotShareAFile) {
   const auto result = launch_with_file("[ $RANK = 1 ] || " + std::string(DISTRUN_PROGRAM) +
                                        " launch --store file:'" + path() + "' echo started");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
@@ -462,7 +462,7 @@ TEST_F(FileStoreLaunchTest, TheFileIsGoneAfterAFailure) {
   EXPECT_FALSE(is_there());
 }
 
-TEST_F(FileStoreLaunchTest, TheFileIsGoneWhereNoWorkerCouldBeStarted) {
+TEST_F(FileStoreLaunchTest, FileIsGoneIfNoWorkerStarted) {
   const Folder folder;
   const std::string program = folder.path() + "/program";
   std::ofstream(program) << "#!/no/such/interpreter\n";
@@ -501,7 +501,7 @@ TEST_F(FileStoreLaunchTest, AnAddressAndAPortBelongToTcpAlone) {
   }
 }
 
-TEST(LaunchTest, AStoreThatIsNotKnownIsToldBothForms) {
+TEST(LaunchTest, UnknownStoreKindListsBothForms) {
   EXPECT_THAT(launch({"--store", "etcd", "echo", "x"}).err,
               StartsWith("distrun launch: --store: 'etcd' is neither 'tcp' nor 'file:PATH'\n"));
 }

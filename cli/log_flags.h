@@ -1,4 +1,4 @@
-// The flags of `distrun launch` that say where the workers' output goes: torchrun's, and --prefix.
+// The flags of `distrun launch` that route the workers' output.
 //
 //     log_flags.add_to(launch);
 //     options.log = log_flags.choice(line, environment, workers);    // throws CLI::ValidationError
@@ -18,8 +18,8 @@ class LogFlags {
  public:
   void add_to(CLI::App& launch);
 
-  // `workers` of this node.  Without --prefix, --log-line-prefix-template or else the variable
-  // TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE begins lines that are teed, as under torchrun.
+  // `workers`: on this node.  Without --prefix, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE is the prefix
+  // of teed lines, as in torchrun.
   LogChoice choice(const CommandLine& line, const Environment& environment, int workers) const;
 
  private:

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/near_miss.h"
 #include "cli/store_status_text.h"
 #include "common/text/parse_number.h"
 #include "common/units.h"
@@ -25,20 +26,21 @@ namespace distrun {
 
 namespace {
 
-constexpr std::size_t kValueBytesMax = 1 * kGiB;  // No store takes more.
-// The least time that a store has for an answer, however short --connect-timeout is.
+constexpr std::size_t kValueBytesMax = 1 * kGiB;  // The most that any store accepts.
+// Time for an answer, even if --connect-timeout is shorter.
 constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kValueHelp =
-    R"help(Without VALUE, the value is read from stdin, byte for byte.
+    R"help(Without VALUE, the value is all of stdin, byte for byte.
 
 Examples:
   distrun store set --store 127.0.0.1:29500 master "$(hostname)"
-  distrun store set config < config.json          # the store that DISTRUN_STORE names)help";
+  distrun store set config < config.json          # store: DISTRUN_STORE)help";
 constexpr const char* kGetHelp =
-    R"help(Prints the value byte for byte, with a newline after it on a terminal.
-Exit status: 4 if the key does not exist; 3 if --wait timed out.
+    R"help(Writes the value byte for byte, and a newline if stdout is a terminal.
+
+Exit status: 4 if there is no such key; 3 if --wait timed out.
 
 Examples:
   master=$(distrun store get --wait master)
@@ -50,30 +52,33 @@ Examples:
   rank=$(( $(distrun store add workers 1) - 1 ))
   distrun store add workers -- -1)help";
 constexpr const char* kWaitHelp =
-    R"help(Exit status: 3 on a timeout; stderr names the missing keys.
+    R"help(Exit status: 3 if a key is not set in time; stderr names it.
 
 Examples:
   distrun store wait --timeout 30 ready/0 ready/1
   distrun store wait --timeout 0 ready/0          # does it exist?)help";
 constexpr const char* kCompareSetHelp =
-    R"help(Sets KEY to WANTED if its value is EXPECTED; an empty EXPECTED also matches a missing key.
-Prints the resulting value.  Exit status: 1 if that is not WANTED, so give each caller its own
-WANTED.
+    R"help(Sets KEY to WANTED if its value is EXPECTED, or if KEY does not exist and EXPECTED is empty.
+Prints the value that KEY then has.  To learn who won, give each caller another WANTED.
+
+Exit status: 1 if the value is not WANTED.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
-constexpr const char* kDeleteHelp = "Exit status: 4 if the key did not exist.";
-constexpr const char* kKeysHelp = "Prints one key a line, sorted.";
+constexpr const char* kDeleteHelp = "Exit status: 4 if there was no such key.";
+constexpr const char* kKeysHelp = "One key per line, sorted.";
 constexpr const char* kBarrierHelp =
-    R"help(Returns when COUNT clients have called it for KEY.  Use a new KEY for each barrier: a client
-that timed out still counts.  Exit status: 3 on a timeout.
+    R"help(Returns when COUNT clients have called it with KEY.  Use each KEY once: clients that gave up
+still count.
+
+Exit status: 3 if the others did not call it in time.
 
 Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
-    R"help(When a run hangs, this shows which rank is missing: who is connected, who waits for what and for
-how long, who gave up, who was refused.  Clients on this machine are shown by rank and pid, others
-by address.  Works with the store of `distrun store serve` and of `distrun launch`, not with torch's.
+    R"help(Shows who is connected, who waits for what and since when, who gave up and who was refused:
+look here when a run hangs.  Clients on this machine are shown by rank and pid, others by
+address.  Works with the store of a run and of `distrun store serve`, not with torch's.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";
@@ -101,7 +106,7 @@ Result<std::string> read_stdin() {
   }
 }
 
-// The address of the store as the variables have it; nothing where none does.
+// The store that the variables name.
 std::optional<std::string> store_of(const Environment& environment) {
   if (const auto store = environment.get("DISTRUN_STORE"); store && !store->empty()) return *store;
   const auto host = environment.get("MASTER_ADDR"), port = environment.get("MASTER_PORT");
@@ -118,11 +123,11 @@ std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const std::string& add
   return boost::asio::ip::tcp::endpoint(ip, parsed->port);
 }
 
-// The processes at the other ends of the store's connections, where they run on this machine.
+// The clients of the store that run on this machine.
 PeerProcesses processes_of(const StoreStatus& status) {
   PeerProcesses processes;
   auto sockets = LocalSockets::open();
-  if (!sockets) return processes;  // They are shown by address.
+  if (!sockets) return processes;  // Then addresses are shown.
   std::unordered_map<std::string, std::uint64_t> inode_of;
   std::unordered_set<std::uint64_t> inodes;
   for (const auto& peer : status.peers) {
@@ -149,7 +154,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& get =
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
-  add_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout");
+  own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout seconds.");
 
   CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
@@ -160,7 +165,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   add_to.add_option("KEY", key_)->required();
   add_to.add_option("NUMBER", number_text_)->required();
 
-  // As an option, a list would have CLI11 take the brackets of [a,b] off.
+  // Not an option: CLI11 strips the brackets of a list value [a,b].
   add_command(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait).allow_extras();
 
   CLI::App& compare =
@@ -175,18 +180,19 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   remove.add_option("KEY", key_)->required();
 
   CLI::App& list = add_command(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
-  add_flag(list, "null", null_, "End each key with a zero byte, not a newline", "0");
+  own_flag(list, "null", null_, "End each key with a zero byte instead of a newline.", "0");
 
   CLI::App& barrier =
-      add_command(store, "barrier", "KEY COUNT", "Wait until all clients are there.", kBarrierHelp,
-                  &Self::barrier);
+      add_command(store, "barrier", "KEY COUNT", "Wait until COUNT clients are at a barrier.",
+                  kBarrierHelp, &Self::barrier);
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
   CLI::App& status =
-      add_command(store, "status", "", "Show who is connected, and who waits for what.",
-                  kStatusHelp, &Self::status);
-  add_flag(status, "json", json_, "Print the store's answer, as JSON");
+      add_command(store, "status", "", "Show who is connected and who waits for what.", kStatusHelp,
+                  &Self::status);
+  own_flag(status, "json", json_, "Print the JSON that the store sends.");
+  for (const Entry& entry : entries_) add_help_flag(*entry.command);
 }
 
 CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& name,
@@ -196,16 +202,20 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
   command.formatter(std::make_shared<HelpFormatter>("distrun store " + name + " [flags]" +
                                                     (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
-  add_flag(command, "store HOST:PORT", store_,
-           "The store (default $DISTRUN_STORE, or $MASTER_ADDR and $MASTER_PORT)");
+  own_flag(command, "store", store_,
+           "The store; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.")
+      ->type_name("HOST:PORT");
   if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
       act == &StoreClientCommands::barrier) {
-    add_flag(command, "timeout SECONDS", timeout_, "How long to wait");
+    own_flag(command, "timeout", timeout_, "How long to wait for keys or other clients.")
+        ->type_name("SECONDS");
   }
-  add_flag(command, "connect-timeout SECONDS", connect_timeout_,
-           "How long to retry until the store listens, and to wait for an answer");
+  own_flag(command, "connect-timeout", connect_timeout_,
+           "How long to retry if nothing listens yet, and to wait for an answer.")
+      ->type_name("SECONDS");
   if (act != &StoreClientCommands::status) {
-    add_flag(command, "raw", raw_, "Do not put the '/' of torch's TCPStore before keys");
+    own_flag(command, "raw", raw_,
+             "Use keys as on the wire, without adding the '/' of torch's TCPStore.");
   }
   entries_.push_back({&command, act});
   return command;
@@ -222,7 +232,7 @@ void StoreClientCommands::check(const Environment& environment) {
     const auto store = store_of(environment);
     if (!store) {
       throw CLI::ParseError(
-          "no store given; use --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
+          "no store named; give --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
           "MASTER_PORT",
           kExitUsage);
     }
@@ -249,7 +259,7 @@ std::vector<std::string> StoreClientCommands::words_of_wait() const {
   if (words.empty()) throw CLI::RequiredError("KEY");
   for (const auto& word : words) {
     if (word.size() > 1 && word.front() == '-') {
-      throw CLI::ParseError("unknown flag " + word, kExitUsage);
+      throw CLI::ParseError(unknown_flag(*chosen()->command, word), kExitUsage);
     }
   }
   return words;
@@ -261,7 +271,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
     err << "distrun store " << command.command->get_name() << ": " << error.message << '\n';
     return error.kind == ErrorKind::kTimedOut ? kExitTimeOut : kExitInternal;
   };
-  // Before the connection: who types a value may take a while.
+  // Before connecting: typing a value may take a while.
   if (command.act == &StoreClientCommands::set && command.command->count("VALUE") == 0) {
     auto value = read_stdin();
     if (!value) return fail(value.error());
@@ -269,7 +279,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
   }
   auto store = StoreClient::connect(address_, connect_for_, std::max(connect_for_, kReplyTimeout));
   if (!store) {
-    const Error error{ErrorKind::kSystem, store.error().message};  // Not what was waited for.
+    const Error error{ErrorKind::kSystem, store.error().message};  // Not exit status 3.
     return fail(error);
   }
   const auto status = (this->*command.act)(*store, out);
@@ -324,9 +334,8 @@ Result<int> StoreClientCommands::wait(StoreClient& store, std::ostream&) {
   }
   return Error{
       ErrorKind::kTimedOut,
-      fmt::format(
-          "timed out after {}; missing keys: {} ('distrun store status' shows who is connected)",
-          seconds_text(wait_for_), missing)};
+      fmt::format("timed out after {}; not set: {} ('distrun store status' shows who is connected)",
+                  seconds_text(wait_for_), missing)};
 }
 
 Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& out) {
@@ -334,7 +343,7 @@ Result<int> StoreClientCommands::compare_set(StoreClient& store, std::ostream& o
   if (!value) return value.error();
   bool holds = *value == value_;
   if (holds && expected_ == value_) {
-    // The answer is EXPECTED also where the key is not there.
+    // The answer is EXPECTED even if the key does not exist.
     const auto there = store.get(on_wire(key_));
     if (!there) return there.error();
     holds = there->has_value();
@@ -355,7 +364,7 @@ Result<int> StoreClientCommands::keys(StoreClient& store, std::ostream& out) {
   std::sort(keys->begin(), keys->end());
   for (std::string_view key : *keys) {
     if (!raw_) {
-      if (!key.starts_with('/')) continue;  // torch's class keeps some for itself.
+      if (!key.starts_with('/')) continue;  // Internal to torch's TCPStore.
       key.remove_prefix(1);
     }
     out << key << (null_ ? '\0' : '\n');
@@ -369,10 +378,10 @@ Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
   if (passed.error().kind != ErrorKind::kTimedOut) return passed.error();
   const auto arrived = store.get(on_wire(key_));
   if (!arrived) return arrived.error();
-  return Error{ErrorKind::kTimedOut,
-               fmt::format("timed out after {}; {} of {} clients arrived ('distrun store status' "
-                           "shows who is connected)",
-                           seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
+  return Error{
+      ErrorKind::kTimedOut,
+      fmt::format("timed out after {}; {} of {} clients arrived ('distrun store status' shows who)",
+                  seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
 }
 
 Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
@@ -380,7 +389,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   if (!text) {
     if (text.error().kind != ErrorKind::kProtocol) return text.error();
     return Error{ErrorKind::kProtocol,
-                 address_.text() + " does not tell its status: is it a store of distrun's?"};
+                 address_.text() + " does not report a status; only stores of distrun do"};
   }
   if (json_) {
     out << *text << '\n';
@@ -388,7 +397,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   }
   auto status = store_status_from_json(*text);
   if (!status) return status.error();
-  // The one that asks is not of interest.
+  // This command itself.
   const std::string own = store.own_address();
   status->connections -=
       std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own; });

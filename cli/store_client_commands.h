@@ -1,5 +1,5 @@
-// `distrun store get|set|add|wait|…`: a store's client for shell scripts.  Values go in by stdin
-// and out by stdout, byte for byte.
+// `distrun store get|set|add|wait|…`: a store client for shell scripts.  Values are read from
+// stdin and written to stdout byte for byte.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class StoreClientCommands : public CliCommand {
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  private:
-  // What a command does, and the status it ends with.
+  // Runs a command and returns its exit status.
   using Action = Result<int> (StoreClientCommands::*)(StoreClient& store, std::ostream& out);
   struct Entry {
     CLI::App* command;
@@ -54,7 +54,7 @@ class StoreClientCommands : public CliCommand {
   std::string store_, timeout_ = "300", connect_timeout_ = "10";
   std::chrono::milliseconds wait_for_{0}, connect_for_{0};
   bool raw_ = false;
-  // Of single commands.
+  // Arguments of single commands.
   std::string key_, value_, expected_, number_text_;
   std::int64_t number_ = 0;
   std::vector<std::string> keys_;

@@ -26,23 +26,27 @@ namespace distrun {
 namespace {
 
 constexpr const char* kStoreServeHelp =
-    R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM and SIGHUP end it, with exit status 0.
+    R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM or SIGHUP end it with status 0.
 
-There is no authentication: everyone who can connect can read and change every key.  On a loopback
-address that is every user of the machine, unless --same-user is given; on any other address it is
-every machine that can reach it.  A client that exceeds a limit is disconnected, and a line on
-stderr says why; other clients are not affected.  Sizes are bytes, or 64K, 8M, 4G (times 1,024).
+There is no authentication: every client can read and change every key.  On a loopback address
+clients are all users of this machine, or only yours with --same-user; on another address,
+every machine that can reach it.
 
-Exit status: 0; 2 wrong usage; 125 the address is taken, or another failure.
+A client that exceeds a limit is disconnected; stderr says why.  SIZE is in bytes; K, M and G
+multiply by 1024, 1024^2 and 1024^3.
+
+Exit status: 0; 2 wrong usage; 125 the address is in use, or distrun itself failed.
 
 Examples:
   distrun store serve --port 29500
-  distrun store serve --port-file /tmp/port &     # a free port; the file appears when it listens
-  distrun store serve --host :: --port 29500      # every address, IPv4 and IPv6)";
+  distrun store serve --port-file /tmp/port &     # free port; the file appears when it listens
+  distrun store serve --host :: --port 29500      # all addresses, IPv4 and IPv6
+
+Documentation: docs/store-protocol.md, docs/errors.md)";
 
 constexpr int kRefusalsPrinted = 100;
 
-// A file that is whole whenever it is there, and gone in the end.
+// Appears complete, and is removed at the end.
 class PortFile {
  public:
   static Result<PortFile> write(const std::string& path, std::uint16_t port) {
@@ -69,7 +73,7 @@ class PortFile {
   PortFile(PortFile&&) noexcept = default;
   PortFile& operator=(PortFile&&) = delete;
 
-  // Where it is still the same file: another server may have written its own.
+  // Only if it is still ours: another server may have replaced it.
   ~PortFile() {
     struct stat own {
     }, there{};
@@ -86,24 +90,32 @@ class PortFile {
 }  // namespace
 
 StoreServeCommand::StoreServeCommand(CLI::App& store)
-    : command_(store.add_subcommand("serve", "Run a store, until a signal ends it.")) {
+    : command_(store.add_subcommand("serve", "Run a store until a signal ends it.")) {
   CLI::App& serve = *command_;
   serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
   serve.footer(kStoreServeHelp);
-  add_flag(serve, "host ADDRESS", options_.host, "Numeric address to listen on, IPv4 or IPv6");
-  add_flag(serve, "port PORT", port_, "Port to listen on; 0: a free one");
-  add_flag(serve, "port-file FILE", port_file_,
-           "Write the port to FILE, complete at once; removed at the end");
-  add_flag(serve, "listen-fd FD", listen_fd_,
-           "A listening TCP socket to use instead of --host and --port");
-  add_flag(serve, "same-user", options_.same_user,
-           "Refuse clients of other users (except root) and of other machines");
-  add_flag(serve, "max-connections N", max_connections_, "Clients at a time");
-  add_flag(serve, "max-key SIZE", max_key_, "Size of a key");
-  add_flag(serve, "max-value SIZE", max_value_, "Size of a value, at most 1G");
-  add_flag(serve, "max-unread SIZE", max_unread_,
-           "Replies that a client has not read; the store waits until it reads");
-  add_flag(serve, "max-memory SIZE", max_memory_, "Memory for all keys, values, waits and replies");
+  own_flag(serve, "host", options_.host, "Numeric address to listen on, IPv4 or IPv6.")
+      ->type_name("ADDRESS");
+  own_flag(serve, "port", port_, "Port to listen on; 0 takes a free one.")->type_name("PORT");
+  own_flag(serve, "port-file", port_file_,
+           "Write the port to FILE, atomically; removed at the end.")
+      ->type_name("FILE");
+  own_flag(serve, "listen-fd", listen_fd_,
+           "Listening TCP socket to use instead of --host and --port.")
+      ->type_name("FD");
+  own_flag(serve, "same-user", options_.same_user,
+           "Refuse clients of other users (except root) and other machines.");
+  own_flag(serve, "max-connections", max_connections_, "Most connections at a time.")
+      ->type_name("N");
+  own_flag(serve, "max-key", max_key_, "Largest key.")->type_name("SIZE");
+  own_flag(serve, "max-value", max_value_, "Largest value, at most 1G.")->type_name("SIZE");
+  own_flag(serve, "max-unread", max_unread_,
+           "Most unread answers of a client; then it waits until it reads.")
+      ->type_name("SIZE");
+  own_flag(serve, "max-memory", max_memory_,
+           "Most memory for keys, values, waits, requests and answers.")
+      ->type_name("SIZE");
+  add_help_flag(serve);
 }
 
 void StoreServeCommand::check(const Environment&) {
@@ -115,7 +127,7 @@ void StoreServeCommand::check(const Environment&) {
   if (options_.host == "localhost") options_.host = "127.0.0.1";
   options_.port = number("--port", port_, std::uint16_t{0}, std::uint16_t{65535});
   if (command_->count("--port-file") > 0 && port_file_.empty()) {
-    throw CLI::ValidationError("--port-file", "the file name is empty");
+    throw CLI::ValidationError("--port-file", "needs a file name");
   }
   if (command_->count("--listen-fd") > 0) {
     options_.listen_fd = number("--listen-fd", listen_fd_, 0, 1 << 30);
@@ -147,12 +159,12 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
     err << '\n';
     return exit_status(error);
   };
-  allow_many_descriptors();  // One a connection.
+  allow_many_descriptors();  // One for each connection.
   boost::asio::io_context io(1);
-  ::signal(SIGPIPE, SIG_IGN);  // Who reads what it prints may go; it serves on.
+  ::signal(SIGPIPE, SIG_IGN);  // It keeps serving when its reader exits.
   boost::asio::signal_set signals(io);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
-    // What is ignored stays so: nohup, and background jobs of scripts.
+    // Ignored signals stay ignored, as under nohup.
     struct sigaction before {};
     ::sigaction(signal, nullptr, &before);
     if (before.sa_handler != SIG_IGN) signals.add(signal);
@@ -166,7 +178,7 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
     if (++refusals > kRefusalsPrinted) return;
     err << "distrun store: refused " << address << ": " << reason.message << '\n';
     if (refusals == kRefusalsPrinted) {
-      err << "distrun store: further ones are not printed: see 'distrun store status'\n";
+      err << "distrun store: more refusals are not printed; see 'distrun store status'\n";
     }
     err << std::flush;
   };
@@ -174,7 +186,7 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
   if (!server) return fail(server.error());
   const auto port_file = PortFile::write(port_file_, (*server)->port());
   if (!port_file) return fail(port_file.error());
-  out << (*server)->address() << '\n' << std::flush;  // Who does not read it has not asked.
+  out << (*server)->address() << '\n' << std::flush;
   io.run();
   return 0;
 }

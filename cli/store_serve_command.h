@@ -1,4 +1,4 @@
-// `distrun store serve`: a store by itself, until a signal ends it.
+// `distrun store serve`: runs a store until a signal ends it.
 #pragma once
 
 #include <string>
@@ -26,7 +26,7 @@ class StoreServeCommand : public CliCommand {
   CLI::App* command_;
   StoreServer::Options options_;
   std::string port_file_;
-  // Flags whose text needs a second look.
+  // Values that check() parses.
   std::string port_ = "0", listen_fd_;
   std::string max_connections_ = std::to_string(options_.limits.connections_max),
               max_key_ = bytes_text(options_.limits.key_bytes_max),

@@ -33,7 +33,7 @@ std::string peer_name(const std::string& address, const PeerProcesses& processes
   return fmt::format("pid {}", process.pid);
 }
 
-// Known only where every process that is known says the same of the world's size.
+// Empty unless all known processes agree on the world size.
 std::vector<int> missing_ranks(const PeerProcesses& processes) {
   std::set<int> present, sizes;
   for (const auto& [address, process] : processes) {
@@ -70,7 +70,7 @@ std::string text_of(const StoreWait& wait) {
   std::string keys;
   for (const std::string& key : wait.keys) keys += (keys.empty() ? "" : ", ") + shown_key(key);
   if (wait.arrivals_wanted > 0) {
-    return fmt::format("in the barrier {}: {} of {} have come", keys, wait.arrived,
+    return fmt::format("in the barrier {}: {} of {} clients arrived", keys, wait.arrived,
                        wait.arrivals_wanted);
   }
   if (wait.keys.empty()) return "for " + counted(wait.keys_left, "key");
@@ -95,7 +95,7 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
                        text_of(*peer.wait));
   });
   text += section("connected, not waiting", others, [&](const StoreStatus::Peer& peer) {
-    const std::string last = peer.last_request.empty() ? "nothing so far" : peer.last_request;
+    const std::string last = peer.last_request.empty() ? "no request yet" : peer.last_request;
     return fmt::format("{:<28} {:>7.1f} s ago: {}", peer_name(peer.address, processes), peer.idle_s,
                        printable(last, 100));
   });
@@ -104,12 +104,12 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   }
   if (const auto missing = missing_ranks(processes); !missing.empty()) {
     constexpr std::size_t kRanksShown = 32;
-    // A peer that is not known, or is one of those that are not shown, may be any rank.
+    // A peer without a known rank may be any rank.
     const bool all_known = status.connections == status.peers.size() &&
                            std::all_of(status.peers.begin(), status.peers.end(), [&](auto& peer) {
                              return processes.contains(peer.address);
                            });
-    text += all_known ? "not connected: rank" : "not connected, or not known here: rank";
+    text += all_known ? "not connected: rank" : "not connected, or not on this machine: rank";
     if (missing.size() > 1) text += "s";
     for (std::size_t i = 0; i < std::min(missing.size(), kRanksShown); ++i) {
       text += fmt::format("{} {}", i == 0 ? "" : ",", missing[i]);
@@ -119,13 +119,13 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
     }
     text += '\n';
   }
-  text += section("gave up, or ended while they waited", status.gave_up,
+  text += section("gave up or exited while waiting", status.gave_up,
                   [&](const StoreStatus::GaveUp& event) {
                     return fmt::format("{:<28} {:>7.1f} s ago, after {:.1f} s {}",
                                        peer_name(event.address, processes), event.ago_s,
                                        event.waited_s, text_of(event.wait));
                   });
-  text += section(fmt::format("refused (the last of {})", status.refused), status.closed,
+  text += section(fmt::format("refused ({} in all, latest shown)", status.refused), status.closed,
                   [&](const StoreStatus::Closed& event) {
                     return fmt::format("{:<28} {:>7.1f} s ago: {}", printable(event.address, 100),
                                        event.ago_s, printable(event.reason, 300));

@@ -1,16 +1,15 @@
-// The status of a store as `distrun store status` prints it: who waits for what, who
-// is connected and does not wait, which ranks are not there at all.
+// What `distrun store status` prints: who waits for what, who else is connected, and which ranks
+// are missing.
 //
 //     store at 127.0.0.1:29500: 3 connections, 12 keys, 3.1 KiB, up 61.0 s
 //     waiting:
 //       rank 0 (pid 4711)                31.2 s for ready/3
-//       rank 2 (pid 4713)                30.9 s in the barrier epoch/1: 2 of 4 have come
+//       rank 2 (pid 4713)                30.9 s in the barrier epoch/1: 2 of 4 clients arrived
 //     connected, not waiting:
 //       rank 3 (pid 4714)                32.0 s ago: set
 //     not connected: rank 1
 //
-// Where some peers are shown by address, a rank that is not found may be one of them; then it says
-// so.
+// A missing rank may be one of the peers shown by address; the text then says so.
 //
 // Pure.
 #pragma once
@@ -23,7 +22,7 @@
 
 namespace distrun {
 
-// By the address of a peer, where its process is known.
+// By the address of a peer, if its process is known.
 using PeerProcesses = std::unordered_map<std::string, LocalProcess>;
 
 std::string text_of(const StoreStatus& status, const PeerProcesses& processes);

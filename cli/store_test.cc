@@ -130,8 +130,8 @@ leader
 some
 /all /binary /greeting /leader /some )");
     EXPECT_THAT(result.err,
-                HasSubstr("wait: timed out after 0.05 s; missing keys: never, also-never ("));
-    EXPECT_THAT(result.err, HasSubstr("get: timed out after 0.05 s; missing keys: never ("));
+                HasSubstr("wait: timed out after 0.05 s; not set: never, also-never ("));
+    EXPECT_THAT(result.err, HasSubstr("get: timed out after 0.05 s; not set: never ("));
     EXPECT_THAT(result.err, HasSubstr("barrier: timed out after 0.05 s; 1 of 2 clients arrived ("));
   });
   EXPECT_EQ(served.end, ProcessEnd(ExitedWith{0}));
@@ -151,7 +151,7 @@ wait $waiting && wait $other && echo done)",
   });
 }
 
-TEST_F(StoreCommandTest, StatusSaysWhoIsMissing) {
+TEST_F(StoreCommandTest, StatusShowsMissingRanks) {
   serve({}, [&](const std::string& address, int) {
     const auto result = script(R"(
 RANK=1 WORLD_SIZE=3 distrun store wait --timeout 30 ready/0 & waiting=$!
@@ -177,7 +177,7 @@ distrun store barrier meet 3 && wait $waiting && wait $other && echo done)",
   });
 }
 
-TEST_F(StoreCommandTest, ServeWritesItsPortAndTakesTheFileAwayAgain) {
+TEST_F(StoreCommandTest, ServeWritesAndRemovesItsPortFile) {
   const std::string file = folder_ + "/port";
   serve({"--port-file", file}, [&](const std::string& address, int) {
     EXPECT_EQ("127.0.0.1:" + contents(file), address + "\n");
@@ -185,7 +185,7 @@ TEST_F(StoreCommandTest, ServeWritesItsPortAndTakesTheFileAwayAgain) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
-TEST_F(StoreCommandTest, ServeTakesADescriptorThatListens) {
+TEST_F(StoreCommandTest, ServeAcceptsAListeningDescriptor) {
   boost::asio::io_context io;
   boost::asio::ip::tcp::acceptor acceptor(io, {boost::asio::ip::make_address("127.0.0.1"), 0});
   const auto port = acceptor.local_endpoint().port();
@@ -215,7 +215,7 @@ TEST_F(StoreCommandTest, ServeTakesADescriptorThatListens) {
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(StoreCommandTest, LimitsAreFlagsAndRefusalsAreToldOnStderr) {
+TEST_F(StoreCommandTest, LimitsAreFlagsAndRefusalsGoToStderr) {
   const auto served = serve(
       {"--max-key", "10", "--max-value", "1K", "--max-memory", "64K", "--max-connections", "100"},
       [&](const std::string& address, int) {
@@ -236,7 +236,7 @@ distrun store get 123456789)",
   EXPECT_THAT(served.err, HasSubstr("set, and the store is full: "));
 }
 
-TEST_F(StoreCommandTest, TenThousandIdleConnectionsAreKeptAndHoldUpNobody) {
+TEST_F(StoreCommandTest, TenThousandIdleConnectionsDoNotDelayOthers) {
   constexpr int kConnections = 10'000;
   rlimit limit{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &limit), 0);
@@ -292,7 +292,7 @@ TEST_F(StoreCommandTest, WhenDescriptorsRunOutClientsWait) {
   }
 }
 
-TEST_F(StoreCommandTest, ServeGoesOnWhenNobodyReadsWhatItPrintsAndUnderNohup) {
+TEST_F(StoreCommandTest, ServeContinuesWithoutAReaderAndUnderNohup) {
   const auto result = script(R"(
 mkfifo out
 (trap '' HUP; exec distrun store serve >out 2>&1) & server=$!
@@ -304,7 +304,7 @@ kill $server; wait $server; echo " $?")");
   EXPECT_EQ(result.out, "value 0\n");
 }
 
-TEST_F(StoreCommandTest, ServeDoesNotReplaceWhatIsNoFile) {
+TEST_F(StoreCommandTest, ServeReplacesOnlyRegularFiles) {
   const auto result = script(R"(
 mkfifo fifo; ln -s nowhere link; mkdir folder
 for place in fifo link folder; do distrun store serve --port-file $place; echo $?; done
@@ -313,7 +313,7 @@ test -p fifo && test -h link && test -d folder && echo there)");
   EXPECT_THAT(result.err, HasSubstr("write --port-file fifo: exists and is not a regular file\n"));
 }
 
-TEST_F(StoreCommandTest, CompareSetOfAKeyThatIsNotThereSetsItOnlyForNothing) {
+TEST_F(StoreCommandTest, CompareSetCreatesAKeyOnlyIfNothingIsExpected) {
   serve({}, [&](const std::string& address, int) {
     const auto result = script(R"(
 distrun store compare-set k x x || echo $?
@@ -331,11 +331,11 @@ distrun store set '[a,b]' 1 && distrun store wait --timeout 10 '[a,b]' && echo t
 distrun store wait --timeout 0 '[a]' || echo $?)",
                                address);
     EXPECT_EQ(result.out, "there\n3\n");
-    EXPECT_THAT(result.err, HasSubstr("missing keys: [a] "));
+    EXPECT_THAT(result.err, HasSubstr("not set: [a] "));
   });
 }
 
-TEST_F(StoreCommandTest, StatusKnowsItselfAndOthersOnAnyOfTheStoresAddresses) {
+TEST_F(StoreCommandTest, StatusFindsClientsOnEveryAddressOfTheStore) {
   serve({"--host", "::"}, [&](const std::string& address, int) {
     const auto port = address.substr(address.rfind(':'));
     const auto result = script("RANK=0 WORLD_SIZE=2 distrun store wait k --store 127.0.0.2" + port +
@@ -361,7 +361,7 @@ distrun store set rank/$RANK here; distrun store wait --timeout 30 rank/0 rank/1
   EXPECT_EQ(result.err, "");
 }
 
-TEST_F(StoreCommandTest, ARunThatFailsSaysWhomItsStoreRefused) {
+TEST_F(StoreCommandTest, FailedRunReportsRefusedStoreClients) {
   const auto result = script(R"(distrun launch sh -c '
 head -c 9000000 /dev/zero | distrun store set large || exit 9')");
   EXPECT_EQ(exit_code(result), 9);
@@ -369,7 +369,7 @@ head -c 9000000 /dev/zero | distrun store set large || exit 9')");
                                     "bytes: at most 8388608 are allowed\n"));
 }
 
-TEST_F(StoreCommandTest, ARunCanKeepOthersOutOfItsStore) {
+TEST_F(StoreCommandTest, SameUserKeepsOthersOutOfTheStore) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
   // The build folder may be in a home that others cannot enter.
   std::filesystem::copy_file(DISTRUN_PROGRAM, folder_ + "/distrun");
@@ -385,10 +385,10 @@ TEST_F(StoreCommandTest, ARunCanKeepOthersOutOfItsStore) {
 
 TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"distrun store", "distrun store: no command given"},
+      {"distrun store", "distrun store: a command is required"},
       {"distrun store foo", "distrun store: unknown command foo"},
       {"distrun store get", "distrun store get: KEY is required"},
-      {"distrun store get k", "distrun store get: no store given; use --store HOST:PORT"},
+      {"distrun store get k", "distrun store get: no store named; give --store HOST:PORT"},
       {"distrun store get k --store here", "'here' is not HOST:PORT"},
       {"distrun store get k --store ::1:80", "'::1:80' is not HOST:PORT"},
       {"distrun store add k one --store h:1", "NUMBER: 'one' is not a whole number"},
@@ -414,7 +414,7 @@ TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
   }
 }
 
-TEST_F(StoreCommandTest, WhatGoesWrongSaysWhy) {
+TEST_F(StoreCommandTest, FailuresSayWhy) {
   serve({}, [&](const std::string& address, int) {
     const auto port = address.substr(address.rfind(':') + 1);
     const std::vector<std::pair<std::string, std::string>> wrong = {

@@ -26,30 +26,38 @@ namespace distrun {
 namespace {
 
 constexpr const char* kTestHelp =
-    R"(NAME is a suite, SUITE.CLASS, or a test, SUITE.CLASS.TEST; without a name all tests run.
-Each rank of a test is a process of its own.  A test passes if every rank passes and at least one
-assertion ran.
+    R"(Every rank of a test runs the same GoogleTest test in its own process.  The test passes if every
+rank passes and makes at least one assertion.  Its id is SUITE.CLASS.TEST.  NAME is an id, or its
+beginning up to a dot; without NAME all tests run.
 
-Exit status: 0 all passed; 1 a test failed; 2 wrong usage; 4 no test ran; 125 distrun itself failed
-or could not write results; 128 + the signal that ended it.
+Exit status:
+  0      all tests passed
+  1      a test failed
+  2      wrong usage
+  4      no test ran
+  125    distrun itself failed, or results could not be written
+  128+N  signal N ended it
 
 Examples:
   distrun test gloo
   distrun test gloo.ProcessGroupGlooTest -k 'allreduce and not stress' --repeat 20
   distrun test --failed --show-output
   distrun test --binary build/my_tests --junit results.xml
-  distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args)";
+  distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args
 
-// Beside distrun itself, or where `cmake --install` puts it.
+Documentation: docs/testing.md, docs/errors.md)";
+
+constexpr const char *kSelection = "Selection", *kRunning = "Running", *kResults = "Results";
+
+// Next to distrun itself, or where `cmake --install` puts it.
 Result<std::string> find_suites() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto program = self / "distrun-suites";
   if (::access(program.c_str(), X_OK) == 0) return program.string();
-  return Error{ErrorKind::kNotFound,
-               program.string() +
-                   " does not exist; build distrun with LibTorch to get the suites, "
-                   "or give a program of tests with --binary"};
+  return Error{ErrorKind::kNotFound, "there is no " + program.string() +
+                                         ", the suites; build distrun with LibTorch, or give a "
+                                         "test program: --binary"};
 }
 
 std::string history_file(const Environment& environment, const std::vector<std::string>& programs) {
@@ -94,11 +102,11 @@ Result<void> look_at_program(const std::string& path) {
 }
 
 void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
-  // Who has stopped reading may be why; the folder is yet to be removed.
+  // Ignored, so that the folder is removed even if the reader is gone.
   ::signal(SIGPIPE, SIG_IGN);
   const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
-  err << "distrun test: it was killed: " << describe(by)
-      << (lines.empty() ? "; what it ran has been ended\n" : "\n");
+  err << "distrun test: the process that ran the tests was killed: " << describe(by)
+      << (lines.empty() ? "; its tests were killed\n" : "\n");
   for (const std::string& line : lines) err << "distrun test: " << line << '\n';
 }
 
@@ -106,90 +114,104 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 
 TestCommand::TestCommand(CLI::App& app)
     : command_(app.add_subcommand("test", "Run suites of distributed tests.")) {
-  command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME]…"));
+  command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME...]"));
   command_->footer(kTestHelp);
-  command_->add_option("name", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST")
-      ->group("");
+  command_->add_option("NAME", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST.")
+      ->type_name("");
   add_selection();
   add_ways_to_run();
   add_results();
+  add_help_flag(*command_, "Help");
 }
 
 void TestCommand::add_selection() {
   CLI::App& app = *command_;
-  constexpr const char* kGroup = "Selection";
-  add_flag(app, "keyword EXPRESSION", options_.selection.expression,
-           "Tests whose id contains these words: 'a and not (b or c)'", "k")
-      ->group(kGroup);
-  add_flag(app, "shard I/N", shard_, "The Ith of N parts of the tests")->group(kGroup);
-  add_flag(app, "failed", failed_, "Tests that failed or did not run, and have not passed since")
-      ->group(kGroup);
-  add_flag(app, "list", options_.list, "Print the ids and run nothing; with --json, as JSON")
-      ->group(kGroup);
+  app.add_option("-k,--keyword", options_.selection.expression,
+                 "Only tests whose id contains these words: 'a and not (b or c)'.")
+      ->type_name("EXPRESSION")
+      ->group(kSelection);
+  own_flag(app, "shard", shard_, "Only part I of N of the tests.")
+      ->type_name("I/N")
+      ->group(kSelection);
+  own_flag(app, "failed", failed_,
+           "Only tests that failed or did not run, and have not passed since.")
+      ->group(kSelection);
+  own_flag(app, "list", options_.list, "Print the ids and run nothing; with --json as JSON.")
+      ->group(kSelection);
   app.add_option("--binary", binaries_,
-                 "A program of tests instead of distrun-suites; may be repeated")
+                 "Test program to run instead of distrun-suites; may be repeated.")
       ->type_name("PROGRAM")
-      ->allow_extra_args(false)
-      ->group(kGroup);
+      ->group(kSelection)
+      ->allow_extra_args(false);
 }
 
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
-  constexpr const char* kGroup = "Run";
-  add_flag(app, "jobs N", options_.plan.jobs,
-           "Ranks at a time; 0: twice the cores, or the ranks of the largest test", "j")
-      ->check(whole_number(0, kRanksMax))
-      ->group(kGroup);
-  add_flag(app, "timeout SECONDS", timeout_, "Time limit of a test that sets none")->group(kGroup);
-  add_flag(app, "repeat N", options_.plan.repeat, "Run each test N times")
-      ->check(whole_number(1, 1'000'000))
-      ->group(kGroup);
-  add_flag(app, "retries N", retries_,
-           "Run a failed test again, up to N times; if it passes, it is flaky")
-      ->check(whole_number(0, 1000))
-      ->group(kGroup);
-  add_flag(app, "fail-fast", options_.runner.fail_fast, "Start no more tests after a failure")
-      ->group(kGroup);
-  add_flag(app, "shuffle", options_.plan.shuffle, "Run in a random order, made from --seed")
-      ->group(kGroup);
+  own_flag(app, "jobs", options_.plan.jobs,
+           "Ranks at a time; 0: twice the cores, but enough for the largest test.", "j")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, kRanksMax));
+  own_flag(app, "timeout", timeout_, "Time limit of a test that has none of its own.")
+      ->type_name("SECONDS")
+      ->group(kRunning);
+  own_flag(app, "repeat", options_.plan.repeat, "Run each test N times.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(1, 1'000'000));
+  own_flag(app, "retries", retries_, "Retry a failed test N times; if it then passes, it is flaky.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, 1000));
+  own_flag(app, "fail-fast", options_.runner.fail_fast, "Start no more tests after a failure.")
+      ->group(kRunning);
+  own_flag(app, "shuffle", options_.plan.shuffle, "Random order, made from --seed.")
+      ->group(kRunning);
   seed_ = std::to_string(options_.plan.seed);
-  add_flag(app, "seed N", seed_, "Seed of --shuffle and of every rank")->group(kGroup);
-  add_flag(app, "nproc N", options_.plan.nproc,
-           "Ranks of tests that allow a range; other tests are skipped")
-      ->check(whole_number(0, kRanksMax))
-      ->group(kGroup);
-  add_flag(app, "backend NAME", options_.plan.backend,
-           "Run this backend; tests that do not support it are skipped")
-      ->group(kGroup);
-  add_flag(app, "isolation HOW", isolation_,
-           "fork: fork ranks from a process that has loaded LibTorch; exec: start fresh programs")
-      ->check(one_of("fork", "exec"))
-      ->group(kGroup);
-  add_flag(app, "no-skips", options_.runner.no_skips, "Count a skipped test as a failure")
-      ->group(kGroup);
-  add_flag(app, "require-gpus N", required_gpus_, "Fail if there are fewer GPUs")
-      ->check(whole_number(0, 4096))
-      ->group(kGroup);
-  // read() takes COMMAND out of the arguments before they are parsed.
+  own_flag(app, "seed", seed_, "Seed of --shuffle and of every rank.")
+      ->type_name("N")
+      ->group(kRunning);
+  own_flag(app, "nproc", options_.plan.nproc,
+           "Ranks of tests that allow a range; others are skipped if N is outside it.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, kRanksMax));
+  own_flag(app, "backend", options_.plan.backend,
+           "Run this backend only; tests without it are skipped.")
+      ->type_name("NAME")
+      ->group(kRunning);
+  own_flag(app, "isolation", isolation_,
+           "fork: ranks are forks of a process that has loaded LibTorch; exec: new processes.")
+      ->type_name("KIND")
+      ->group(kRunning)
+      ->check(one_of("fork", "exec"));
+  own_flag(app, "no-skips", options_.runner.no_skips, "Report skipped tests as failed.")
+      ->group(kRunning);
+  own_flag(app, "require-gpus", required_gpus_, "Fail if there are fewer than N GPUs.")
+      ->type_name("N")
+      ->group(kRunning)
+      ->check(number_from(0, 4096));
+  // read() removes COMMAND from the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "Start rank R by COMMAND, on the terminal; last on the line")
+                 "Must be last: start rank R under COMMAND, such as gdb --args, on the terminal.")
       ->type_name("R COMMAND...")
-      ->check(whole_number(0, kRanksMax - 1))
-      ->group(kGroup);
+      ->group(kRunning)
+      ->check(number_from(0, kRanksMax - 1));
 }
 
 void TestCommand::add_results() {
   CLI::App& app = *command_;
-  constexpr const char* kGroup = "Results";
   json_flag_ = app.add_option("--json", options_.json,
-                              "Write results to FILE; -: to stdout, and all other output to stderr")
+                              "Write results to FILE; -: to stdout, and everything else to stderr.")
                    ->type_name("FILE")
-                   ->expected(0, 1)
-                   ->group(kGroup);
-  add_flag(app, "junit FILE", options_.junit, "Write results as JUnit XML")->group(kGroup);
-  add_flag(app, "show-output", options_.console.show_output,
-           "Show what ranks print, also of tests that pass")
-      ->group(kGroup);
+                   ->group(kResults)
+                   ->expected(0, 1);
+  own_flag(app, "junit", options_.junit, "Write results to FILE as JUnit XML.")
+      ->type_name("FILE")
+      ->group(kResults);
+  own_flag(app, "show-output", options_.console.show_output,
+           "Show the output of passing tests too.")
+      ->group(kResults);
 }
 
 void TestCommand::read(std::vector<std::string>& arguments) {
@@ -220,7 +242,7 @@ void TestCommand::check(const Environment& environment) {
 void TestCommand::check_selection() {
   if (!shard_.empty()) {
     const auto shard = parse_shard(shard_);
-    if (!shard) refuse("shard", shard.error().message);
+    if (!shard) throw CLI::ParseError(shard.error().message, kExitUsage);
     options_.selection.shard = *shard;
   }
   options_.only_failed = failed_;
@@ -233,30 +255,29 @@ void TestCommand::check_selection() {
 void TestCommand::check_result_files() {
   std::string &json = options_.json, &junit = options_.junit;
   options_.list_as_json = json_flag_->count() > 0;
-  if (options_.list && json == "-") json.clear();  // It goes there without.
+  if (options_.list && json == "-") json.clear();  // It goes there anyway.
   if (options_.list_as_json && json.empty() && !options_.list) {
-    refuse("json", "needs a FILE, except with --list");
+    refuse("json", "needs a file name, except with --list");
   }
   if (options_.list && !json.empty()) {
     refuse("json",
-           fmt::format("takes no file with --list; put the test name {} before --json", json));
+           fmt::format("takes no file with --list; if {} is a test, name it before --json", json));
   }
   if (options_.list && !junit.empty()) {
-    refuse("junit", "cannot be combined with --list, which runs nothing");
+    refuse("junit", "--list runs nothing; remove one of the two");
   }
   for (std::string* path : {&json, &junit}) {
     if (*path == "-") *path = "/dev/stdout";
     if (is_stdout(*path)) stdout_has_results_ = true;
   }
   if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
-    refuse("junit", junit + " is also the file of --json; give another");
+    refuse("junit", junit + " is also the file of --json; give another one");
   }
 }
 
 void TestCommand::check_rank_under() {
   if (!options_.runner.rank_under) return;
-  if (options_.runner.under.empty())
-    refuse("rank-under", "needs a rank and a command: --rank-under 1 gdb --args");
+  if (options_.runner.under.empty()) refuse("rank-under", "needs a command, such as gdb --args");
   options_.plan.jobs = 1;
   std::string& program = options_.runner.under.front();
   if (program.find('/') != program.npos) program = std::filesystem::absolute(program).string();
@@ -286,7 +307,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(completed.error(), err);
   }
   if (required_gpus_ > options_.plan.gpus) {
-    err << fmt::format("distrun test: --require-gpus {}: {} are available\n", required_gpus_,
+    err << fmt::format("distrun test: --require-gpus {}: this machine has {}\n", required_gpus_,
                        options_.plan.gpus);
     return kExitTestFailed;
   }
@@ -297,12 +318,12 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(url.error().with_context("set TMPDIR to another folder"), err);
   }
   options_.runner.folder = folder->path();
-  if (options_.runner.rank_under) {  // What is typed is the debugger's.
+  if (options_.runner.rank_under) {  // Keys typed are for the debugger.
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }
 
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
-    // The guard removes it, too: either of the two may be killed.
+    // The guard removes it too: either process may be killed.
     const TemporaryFolder removed = std::move(*folder);
     return lifeline ? run_here(*lifeline, out, err) : fail(lifeline.error(), err);
   };

@@ -34,13 +34,13 @@ class TestCommand : public CliCommand {
   void check_result_files();
   void check_rank_under();
 
-  // What the flags leave open.
+  // Fills in what flags do not set.
   Result<void> complete(const Environment& environment);
   int run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
 
   CLI::App* command_;
   TestSessionOptions options_;
-  // Flags whose text needs a second look.
+  // Values that check() parses.
   std::vector<std::string> binaries_;
   std::string shard_, timeout_ = "60", seed_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;

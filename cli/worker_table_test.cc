@@ -55,7 +55,7 @@ TEST(WorkerTableOfARunTest, AStoppedWorkerStandsOut) {
                                  "   1 .* 1  STOPPED\n"));
 }
 
-TEST(WorkerTableOfARunTest, TheProcessesOfAWorkerAreCounted) {
+TEST(WorkerTableOfARunTest, CountsTheProcessesOfAWorker) {
   const auto out = answer_to_usr1(
       "[ $RANK = 0 ] || exec sleep 1000; sleep 1000 & sleep 1000 & echo ready; wait");
   EXPECT_THAT(out, ContainsRegex("   0 .* 3  (sleeping|running)\n"));
@@ -63,7 +63,7 @@ TEST(WorkerTableOfARunTest, TheProcessesOfAWorkerAreCounted) {
 
 // A process that it has leaked says so when it has ended, and holds its output open, for two
 // seconds.
-TEST(WorkerTableOfARunTest, OneThatHasEndedSaysHow) {
+TEST(WorkerTableOfARunTest, ShowsHowAWorkerEnded) {
   const auto out = answer_to_usr1(
       "[ $RANK = 0 ] || exec sleep 1000; (until grep -q '^State:.Z' /proc/$$/status; do :; done;"
       "echo ready; exec sleep 1000) & exit 0");

@@ -50,13 +50,12 @@ class SignalsByDefault {
 
 inline bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
 
-// A process that is not our child, to be watched beyond the end of its run.  Nothing where it has
-// ended already.
+// A descriptor to watch a process that is not our child; none if it has ended.
 inline UniqueFd watch(const std::string& pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, std::stoi(pid), 0)));
 }
 
-// A signal that has been sent takes effect a moment later, and nobody of the run waits for it.
+// Waits for the end of `process`: signals take effect a moment later.
 inline bool ends(const UniqueFd& process) {
   if (!process) return true;
   pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};

@@ -13,8 +13,9 @@
 
 namespace distrun {
 
-// The nearest of `words` by edit_distance(), unless more than a third of `word` differs.  A word
-// that begins with `word` (two letters or more) is nearest of all.
+// The nearest of `words` by edit_distance(), up to two letters or a quarter of `word`, and one
+// letter of a short word.  A word that begins with `word` (three letters or more) is nearest of
+// all.
 std::optional<std::string> near_miss(std::string_view word, const std::vector<std::string>& words);
 
 // ": did you mean PREFIXword?", or "" without a near miss.

@@ -14,7 +14,7 @@ TEST(NearMissTest, FindsTheWordThatWasMeant) {
 }
 
 TEST(NearMissTest, PrefersAWordThatBeginsSo) {
-  EXPECT_EQ(near_miss("la", kCommands), "launch");
+  EXPECT_EQ(near_miss("lau", kCommands), "launch");
   EXPECT_EQ(near_miss("nproc", {"nnode", "nproc-per-node"}), "nproc-per-node");
 }
 

@@ -11,7 +11,7 @@ namespace distrun {
 namespace {
 
 constexpr const char* kFreePort = "(a free port)";
-constexpr const char* kNodes = "(known when all nodes are there)";
+constexpr const char* kNodes = "(known when all nodes have joined)";
 
 std::string worker_text(const LaunchPlan& plan, const WorkerPlan& worker, const RunPlace& place) {
   VariableChanges changes = worker_variables(plan, worker, place);

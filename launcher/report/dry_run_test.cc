@@ -57,7 +57,7 @@ TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
   options.master_port = 29500;
   const std::string all = dry_run_of(options);
   EXPECT_THAT(all, StartsWith("# local rank 0 of 2 on node 1 of 3\n"));
-  EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK='(known when all nodes are there)'"),
+  EXPECT_THAT(all, AllOf(HasSubstr("\n  RANK='(known when all nodes have joined)'"),
                          HasSubstr("\n  WORLD_SIZE='(known"), HasSubstr("\n  ROLE_RANK='(known"),
                          HasSubstr("\n  LOCAL_RANK=1"), HasSubstr("\n  GROUP_RANK=1")));
   EXPECT_THAT(all, Not(HasSubstr("RANK=0 of")));

@@ -21,7 +21,7 @@ Result<EventFile> EventFile::open(const std::string& path) {
                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
   if (!fd && errno == ENXIO) {
     return Error{ErrorKind::kSystem,
-                 fmt::format("--events {}: no process reads it; start the reader first", path)};
+                 fmt::format("--events {}: has no reader; start it first", path)};
   }
   if (!fd) return Error::from_errno("--events " + path);
   ::fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);  // Where it is a pipe, and may be so large.
@@ -67,7 +67,7 @@ std::optional<Error> EventFile::finish(std::chrono::milliseconds patience) {
   const std::string what =
       fmt::format("--events {}: {} line{} missing", path_, missing, missing == 1 ? " is" : "s are");
   if (error_number_ == EAGAIN) {
-    return Error{ErrorKind::kSystem, what + ": its reader was too slow"};
+    return Error{ErrorKind::kSystem, what + ": the reader was too slow"};
   }
   return Error::from_errno(what, error_number_);
 }

@@ -5,12 +5,11 @@
 //     file->write(line);                             // appended, whole, in one system call
 //     if (auto lost = file->finish()) … lost->message …
 //
-// A regular file is appended to, so several runs may share one.  A FIFO, a terminal and /dev/fd/N
-// do as well: nothing here waits for a reader, but finish(), for a moment.  Lines that cannot be
-// written (a slow reader, a full disk) are kept, up to kKeptBytesMax, and tried again before the
-// next; beyond that they are lost.
+// It appends, so several runs may share a regular file.  FIFOs, terminals and /dev/fd/N work too;
+// only finish() waits for a reader, briefly.  Lines that cannot be written (slow reader, full disk)
+// are kept, up to kKeptBytesMax, and retried before the next; beyond that they are lost.
 //
-// Requires that SIGPIPE and SIGXFSZ are ignored, as run_launch() has them.
+// Requires SIGPIPE and SIGXFSZ to be ignored, as in run_launch().
 #pragma once
 
 #include <chrono>
@@ -29,14 +28,13 @@ class EventFile {
  public:
   static constexpr std::size_t kKeptBytesMax = 1 * kMiB;
 
-  // Fails with kSystem where the file cannot be opened, and where it is a FIFO that nobody reads.
+  // Fails with kSystem if the file cannot be opened or is a FIFO without a reader.
   static Result<EventFile> open(const std::string& path);
 
   // `line` without its end.  Does not block.
   void write(std::string_view line);
 
-  // Gives a reader that is behind `patience` to take the rest.  Says what went wrong and how many
-  // lines are missing, where any are.
+  // Waits up to `patience` for a slow reader.  If lines are lost, says why and how many.
   std::optional<Error> finish(std::chrono::milliseconds patience = std::chrono::seconds(2));
 
  private:

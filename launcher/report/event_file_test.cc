@@ -72,7 +72,7 @@ TEST_F(EventFileTest, WhatCannotBeOpenedIsNamed) {
 TEST_F(EventFileTest, AFifoThatNobodyReadsIsAnErrorAtOnce) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(EventFile::open(path_).error().message,
-            "--events " + path_ + ": no process reads it; start the reader first");
+            "--events " + path_ + ": has no reader; start it first");
 }
 
 TEST_F(EventFileTest, ADescriptorByItsNameInDevIsOpenedAnew) {
@@ -115,7 +115,7 @@ TEST_F(EventFileTest, AReaderThatDoesNotReadCostsBoundedMemoryAndTime) {
   for (std::size_t i = 0; i < lines; ++i) file.write(std::string(999, 'x'));
   const auto behind = file.finish(std::chrono::milliseconds(1));
   ASSERT_TRUE(behind.has_value());
-  EXPECT_THAT(behind->message, HasSubstr("missing: its reader was too slow"));
+  EXPECT_THAT(behind->message, HasSubstr("missing: the reader was too slow"));
   std::string taken;
   for (std::string more; !(more = take(reader)).empty(); taken += more) {
     file.finish(std::chrono::milliseconds(1));

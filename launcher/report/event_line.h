@@ -1,4 +1,4 @@
-// What distrun says on stderr while a run goes on: little.
+// The lines that distrun prints on stderr during a run.
 //
 //     distrun: rank 1 failed: exit code 3; restarting (1 of 2)
 //
@@ -12,7 +12,7 @@
 
 namespace distrun {
 
-// A whole line, or nothing if the event is not worth one.
+// A whole line, or nothing.
 std::string event_line(const LaunchPlan& plan, const RunEvent& event);
 
 }  // namespace distrun

@@ -40,11 +40,11 @@ std::string list_of_processes(const std::vector<LeakedProcess>& processes) {
 std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
   std::string text;
   if (!leaked_processes.killed.empty()) {
-    text += fmt::format("distrun: killed processes that the workers leaked: {}\n",
+    text += fmt::format("distrun: killed leaked processes: {}\n",
                         list_of_processes(leaked_processes.killed));
   }
   if (!leaked_processes.survivors.empty()) {
-    text += fmt::format("distrun: stuck in the kernel, even after SIGKILL: {}\n",
+    text += fmt::format("distrun: not ended by SIGKILL, stuck in the kernel: {}\n",
                         list_of_processes(leaked_processes.survivors));
   }
   return text;
@@ -72,12 +72,12 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
     case RunEnd::Cause::kInterrupted:
       return fmt::format("ended by signal {} ({})", signal_name(run_end.signal), run_end.signal);
     case RunEnd::Cause::kTimedOut:
-      return fmt::format("stopped after {:g} s (--timeout)",
+      return fmt::format("timed out after {:g} s (--timeout)",
                          std::chrono::duration<double>(*plan.options.timeout).count());
     case RunEnd::Cause::kOutputLost:
       return run_end.error->message;
     case RunEnd::Cause::kGuardLost:
-      return "stopped because distrun's guard process was killed";
+      return "ended because distrun's guard process was killed";
   }
   return "";
 }
@@ -86,7 +86,7 @@ namespace {
 
 constexpr const char* kCore = ", core dumped";
 
-// Whether it ended as the signals that end a run make it, rather than by itself.
+// Whether the launcher's signals ended it.
 bool in_consequence(const ProcessEnd& end, const WorkerReport& worker) {
   if (!worker.error.empty()) return false;
   return end == ProcessEnd(KilledBy{SIGTERM}) || end == ProcessEnd(KilledBy{SIGKILL}) ||
@@ -95,8 +95,9 @@ bool in_consequence(const ProcessEnd& end, const WorkerReport& worker) {
 
 class Summary {
  public:
-  Summary(const LaunchPlan& plan, const RunReport& report, const std::string& host)
-      : plan_(plan), report_(report), end_(report.run_end), host_(host) {}
+  Summary(const LaunchPlan& plan, const RunReport& report, const std::string& host,
+          SummaryPlace place)
+      : plan_(plan), report_(report), end_(report.run_end), host_(host), place_(place) {}
 
   std::string text() const {
     std::string text;
@@ -107,7 +108,7 @@ class Summary {
     if (end_.verdict) text += end_.verdict->notes;
     text += others();
     if (failed) {
-      // Once for each reason: a client that is refused tries again.
+      // Each reason once: refused clients retry.
       for (const std::string& reason : std::set(report_.refusals.begin(), report_.refusals.end())) {
         text += fmt::format("  the store refused a client: {}\n", reason);
       }
@@ -115,7 +116,7 @@ class Summary {
     return text + leaks() + leaked_processes_text(report_.leaked_processes);
   }
 
-  // What ended the run, here, and of its culprit.
+  // What ended the run on this node, and about its culprit.
   std::string line() const { return headline(plan_, end_) + core(); }
   std::string blame() const { return end_.culprit ? culprit() : ""; }
 
@@ -147,23 +148,24 @@ class Summary {
     if (!report_.out_of_memory.empty()) text += fmt::format("  {}\n", report_.out_of_memory);
     text += account(culprit, {}, "  ");
     if (!report_.error_not_copied.empty()) {
-      text += fmt::format("  could not forward its error file: {}\n",
+      text += fmt::format("  its error file could not be forwarded: {}\n",
                           printable(report_.error_not_copied, 1000));
     }
     return text + fmt::format("  command: {}\n", command_line(planned));
   }
 
-  std::string account(std::size_t worker, const AccountBounds& bounds,
-                      const std::string& indent) const {
-    WorkerReport told = report_.workers[worker];
-    // The other nodes have not seen it.
-    const bool is_alone = plan_.workers.size() == 1 && plan_.options.nnodes == 1;
-    const bool stands_above = is_alone && told.log_folder.empty();
-    if (stands_above) told.last_output.clear();
-    return worker_account(told, bounds, indent);
+  std::string account(std::size_t worker, AccountBounds bounds, const std::string& indent) const {
+    const WorkerReport& known = report_.workers[worker];
+    const StreamRoute route = route_of(plan_.options.log, "", plan_.workers[worker].local_rank,
+                                       Stream::kErr, end_.attempt);
+    bounds.below_output = place_ == SummaryPlace::kBelowOutput && route.piped && route.shown;
+    const bool is_above =
+        place_ != SummaryPlace::kOtherNode && plan_.workers.size() == 1 && known.log_folder.empty();
+    if (is_above) bounds.output_lines = 0;
+    return worker_account(known, bounds, indent);
   }
 
-  // Who did not succeed, the culprit apart, in the order of their ends.
+  // Workers that failed, without the culprit, in the order of their ends.
   std::vector<std::size_t> failures() const {
     std::vector<std::size_t> workers;
     for (const LocalRank worker : end_.failures) {
@@ -221,13 +223,13 @@ class Summary {
     }
     std::string text;
     if (!survivors.empty()) {
-      text +=
-          fmt::format("  stuck in the kernel, even after SIGKILL: {}\n", list_of_ranks(survivors));
+      text += fmt::format("  not ended by SIGKILL, stuck in the kernel: {}\n",
+                          list_of_ranks(survivors));
     }
     if (!leaking.empty()) {
-      text +=
-          fmt::format("distrun: {} leaked a process that kept the output open; distrun closed it\n",
-                      list_of_ranks(leaking));
+      text += fmt::format(
+          "distrun: {} leaked a process that kept the output open; the output was cut off\n",
+          list_of_ranks(leaking));
     }
     return text;
   }
@@ -236,17 +238,18 @@ class Summary {
   const RunReport& report_;
   const RunEnd& end_;
   const std::string& host_;
+  const SummaryPlace place_;
 };
 
 }  // namespace
 
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
-                            const std::string& host) {
-  return Summary(plan, report, host).text();
+                            const std::string& host, SummaryPlace place) {
+  return Summary(plan, report, host, place).text();
 }
 
 NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host) {
-  const Summary summary(plan, report, host);
+  const Summary summary(plan, report, host, SummaryPlace::kOtherNode);
   return {.status = exit_status(report.run_end),
           .node = plan.options.node_rank,
           .host = host,

@@ -1,5 +1,5 @@
-// failure_summary is the last thing distrun prints of a run that did not succeed:
-// who is to blame, how it ended, and what became of the others.
+// failure_summary is the last thing distrun prints of a run that failed: which worker failed first,
+// how, and what happened to the others.
 //
 //     distrun: rank 1 failed: signal SIGSEGV (11), core dumped
 //       local rank 1 on node7, pid 4711, after 3.2 s, attempt 2 of 4
@@ -15,9 +15,8 @@
 //       stopped because of this: ranks 0, 2 (signal SIGTERM (15))
 //       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
 //
-// Also failed has who ended otherwise than by the signals that end a run, after the culprit: four
-// with their last lines, the others by their numbers.  The last lines of a single worker that has
-// no log are not told again: they stand above.
+// "also failed" lists workers that the launcher did not stop: four with their last lines, the rest
+// by number.  A single worker without a log has no last lines: its output is right above.
 //
 // Pure.
 #pragma once
@@ -29,9 +28,13 @@
 
 namespace distrun {
 
-// Empty where the run succeeded and left nothing to say.  `host` is this node's name.
+// Where the summary is read.  kBelowOutput: on a terminal, right below the workers' output; an
+// error that a worker has just printed, such as a traceback, is then one line.
+enum class SummaryPlace { kElsewhere, kBelowOutput, kOtherNode };
+
+// Empty if the run succeeded and left nothing behind.  `host` is this node's name.
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
-                            const std::string& host);
+                            const std::string& host, SummaryPlace place = SummaryPlace::kElsewhere);
 
 // What ended the run, in one line: "rank 1 failed: exit code 3".
 std::string headline(const LaunchPlan& plan, const RunEnd& run_end);

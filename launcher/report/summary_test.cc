@@ -39,7 +39,7 @@ class SummaryTest : public ::testing::Test {
   RunReport report_;
 };
 
-TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
+TEST_F(SummaryTest, NamesTheCulpritAndTheStoppedWorkers) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   EXPECT_EQ(summary(),
@@ -49,7 +49,7 @@ TEST_F(SummaryTest, NamesTheCulpritAndTheConsequences) {
             "  stopped because of this: ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
-TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
+TEST_F(SummaryTest, ShowsErrorLastLinesAndLogOfTheCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   report_.run_end.attempt = 1;
@@ -70,12 +70,12 @@ TEST_F(SummaryTest, TellsWhatTheCulpritHasLeftBehind) {
             "  last lines:\n"
             "    epoch 3\n"
             "  log: /logs/attempt_1/1\n"
-            "  could not forward its error file: write /own.json: permission denied\n"
+            "  its error file could not be forwarded: write /own.json: permission denied\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
             "  stopped because of this: ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
-TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
+TEST_F(SummaryTest, OmitsLastLinesOfASingleWorkerWithoutALog) {
   plan_ = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, {}).value();
   report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed,
                      .culprit = LocalRank(0),
@@ -84,12 +84,42 @@ TEST_F(SummaryTest, TheLastLinesOfASingleWorkerStandAboveUnlessTheyWentToALog) {
   EXPECT_EQ(summary().find("epoch 3"), std::string::npos);
   report_.workers[0].log_folder = "/logs";
   EXPECT_NE(summary().find("last lines:\n    epoch 3\n  log: /logs\n"), std::string::npos);
-  report_.workers[0].log_folder = "";
-  plan_.options.nnodes = 2;  // The other node prints this summary too.
-  EXPECT_NE(summary().find("last lines:\n    epoch 3\n"), std::string::npos);
 }
 
-TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank) {
+TEST_F(SummaryTest, SendsTheLastLinesOfASingleWorkerToOtherNodes) {
+  plan_ = make_plan({.nproc_per_node = 1}, {"/bin/true", {"true"}}, {}).value();
+  report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed,
+                     .culprit = LocalRank(0),
+                     .workers = {{.end = ExitedWith{3}, .started = true}}};
+  report_.workers = {{.pid = 7, .last_output = "epoch 3\n"}};
+  EXPECT_NE(verdict_of(plan_, report_, "node7").details.find("last lines:\n    epoch 3\n"),
+            std::string::npos);
+}
+
+TEST_F(SummaryTest, TracebackPrintedOnTheTerminalIsOneLine) {
+  report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
+  report_.run_end.culprit = LocalRank(1);
+  report_.workers[1].last_output =
+      "Traceback (most recent call last):\n"
+      "  File \"train.py\", line 3, in load\n"
+      "    raise ValueError(digit)\n"
+      "ValueError: no digit\n";
+  const auto shown = [&](SummaryPlace place) {
+    report_.run_end.failures = {LocalRank(1)};
+    return failure_summary(plan_, report_, "node7", place);
+  };
+  EXPECT_EQ(shown(SummaryPlace::kBelowOutput),
+            "distrun: rank 1 failed: signal SIGSEGV (11)\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s\n"
+            "  error: ValueError: no digit\n"
+            "  command: sh -c 'it'\\''s $RANK' a=b\n");
+  EXPECT_NE(shown(SummaryPlace::kElsewhere).find("last lines:\n    Traceback"), std::string::npos);
+  plan_.options.log.shown.emplace();  // Its output did not reach the terminal.
+  EXPECT_NE(shown(SummaryPlace::kBelowOutput).find("last lines:\n    Traceback"),
+            std::string::npos);
+}
+
+TEST_F(SummaryTest, ListsOtherFailuresInOrderAndTheRestByRank) {
   plan_ = make_plan({.nproc_per_node = 12}, {"/bin/true", {"true"}}, {}).value();
   report_.workers = std::vector<WorkerReport>(12);
   report_.run_end = {.cause = RunEnd::Cause::kWorkerFailed, .culprit = LocalRank(2)};
@@ -122,8 +152,7 @@ TEST_F(SummaryTest, WhoFailedByItselfIsToldOfInTheOrderOfTheEndsAndTheRestByRank
             "  stopped because of this: rank 5 (signal SIGTERM (15))\n");
 }
 
-// Where the run was told to end, everything after that is a consequence.
-TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
+TEST_F(SummaryTest, InterruptedRunHasNoOtherFailures) {
   report_.run_end.cause = RunEnd::Cause::kInterrupted;
   report_.run_end.signal = SIGINT;
   report_.run_end.workers[0].end = ExitedWith{1};
@@ -133,8 +162,7 @@ TEST_F(SummaryTest, WithoutACulpritNobodyFailedByItself) {
             "  stopped because of this: rank 0 (exit code 1)\n");
 }
 
-// On the culprit's own node, and on another.
-TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
+TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   place_ranks(plan_, {.rank_base = 4, .world_size = 7});
@@ -158,7 +186,7 @@ TEST_F(SummaryTest, EveryNodeSaysTheSameOfTheCulprit) {
   EXPECT_EQ(exit_status(report_.run_end), 139);
 }
 
-TEST_F(SummaryTest, SaysWhyAWorkerCouldNotBeStarted) {
+TEST_F(SummaryTest, ReportsWhyAWorkerDidNotStart) {
   report_.run_end = {.cause = RunEnd::Cause::kSpawnFailed,
                      .culprit = LocalRank(0),
                      .error = Error{ErrorKind::kSystem, "vfork: no room"},
@@ -175,18 +203,18 @@ TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
   report_.run_end.signal = SIGINT;
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
-  EXPECT_EQ(summary(), "distrun: stopped after 1.5 s (--timeout)\n");
+  EXPECT_EQ(summary(), "distrun: timed out after 1.5 s (--timeout)\n");
 }
 
-TEST_F(SummaryTest, ASuccessIsSilentUnlessSomethingWasLeftBehind) {
+TEST_F(SummaryTest, SuccessIsSilentUnlessSomethingLeaked) {
   for (auto& worker : report_.run_end.workers) worker.end = ExitedWith{0};
   EXPECT_EQ(summary(), "");
   report_.run_end.workers[2].leaked = true;
   EXPECT_EQ(summary(),
-            "distrun: rank 2 leaked a process that kept the output open; distrun closed it\n");
+            "distrun: rank 2 leaked a process that kept the output open; the output was cut off\n");
 }
 
-TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
+TEST_F(SummaryTest, ShowsManyRanksAsRanges) {
   plan_ = make_plan({.nproc_per_node = 500}, {"/bin/true", {"true"}}, {}).value();
   report_.workers = std::vector<WorkerReport>(500);
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
@@ -197,14 +225,15 @@ TEST_F(SummaryTest, ManyRanksAreGivenAsRanges) {
       << summary();
 }
 
-TEST_F(SummaryTest, SaysWhoCouldNotBeKilled) {
+TEST_F(SummaryTest, NamesWorkersThatSurviveSigkill) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);
   report_.run_end.workers[2].end.reset();
-  EXPECT_NE(summary().find("stuck in the kernel, even after SIGKILL: rank 2\n"), std::string::npos);
+  EXPECT_NE(summary().find("not ended by SIGKILL, stuck in the kernel: rank 2\n"),
+            std::string::npos);
 }
 
-TEST_F(SummaryTest, SaysWhomTheStoreRefusedOnlyWhereTheRunFailed) {
+TEST_F(SummaryTest, ReportsRefusedStoreClientsOnlyIfTheRunFailed) {
   report_.refusals = {"no request has the code 71", "no request has the code 71"};
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
   const std::string line = "\n  the store refused a client: no request has the code 71\n";

@@ -101,6 +101,31 @@ Lines without_report(Lines output, const Lines& error, const Lines& calls) {
   return output;
 }
 
+// The line that ends the last Python traceback in `output`; empty if there is none.
+std::string error_of_traceback(const Lines& output) {
+  const auto head = std::find_if(output.rbegin(), output.rend(), [](const std::string& line) {
+    return line.starts_with(kTraceback);
+  });
+  const auto end = std::find_if(head.base(), output.end(), [](const std::string& line) {
+    return !line.empty() && !line.starts_with(' ');
+  });
+  return head == output.rend() || end == output.end() ? "" : *end;
+}
+
+bool contains(const Lines& output, const std::string& text) {
+  return std::any_of(output.begin(), output.end(),
+                     [&](const std::string& line) { return line.find(text) != std::string::npos; });
+}
+
+// The one line that stands for an error that is in `output` with its calls; empty if it is not.
+std::string shown_error(const Lines& output, const Lines& error, const Lines& calls) {
+  if (error.empty()) return error_of_traceback(output);
+  const bool whole =
+      contains(output, error.front()) &&
+      std::all_of(calls.begin(), calls.end(), [&](auto& call) { return contains(output, call); });
+  return whole ? error.front() : "";
+}
+
 std::string block(const Lines& lines, const std::string& indent) {
   std::string text;
   for (const std::string& line : lines) text += indent + line + '\n';
@@ -113,8 +138,15 @@ std::string worker_account(const WorkerReport& worker, const AccountBounds& boun
                            const std::string& indent) {
   const Lines calls = lines_of(worker.callstack);
   Lines error = lines_of(worker.error);
-  Lines output = without_report(lines_of(demangled_backtrace(worker.last_output)), error, calls);
-  const Lines where = nearest(calls, error, bounds.call_lines);
+  const Lines printed = lines_of(demangled_backtrace(worker.last_output));
+  Lines output = without_report(printed, error, calls);
+  Lines where = nearest(calls, error, bounds.call_lines);
+  const std::string once = bounds.below_output ? shown_error(printed, error, where) : "";
+  if (!once.empty()) {
+    error = {once};
+    where.clear();
+    output.clear();
+  }
   const bool cut = error.size() > bounds.error_lines;
   keep_first(error, bounds.error_lines);
   keep_last(output, bounds.output_lines);

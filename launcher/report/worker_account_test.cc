@@ -124,5 +124,17 @@ TEST(WorkerAccountTest, LinesAreMadeFitForATerminal) {
             "    \\x1b[31mred    x\n");
 }
 
+TEST(WorkerAccountTest, ErrorPrintedAboveIsOneLine) {
+  constexpr AccountBounds kBelow{.below_output = true};
+  WorkerReport worker{.last_output = "epoch 3\nE: no digit\n#0 load()+0x1\n",
+                      .error = "E: no digit\nsecond line",
+                      .callstack = "#0 load()+0x1\n"};
+  EXPECT_EQ(worker_account(worker, kBelow, ""), "error: E: no digit\n");
+  worker.callstack = "#0 other()+0x1\n";  // Not among the lines above.
+  EXPECT_EQ(worker_account(worker, kBelow, ""), worker_account(worker, {}, ""));
+  worker = {.last_output = "epoch 3\n"};
+  EXPECT_EQ(worker_account(worker, kBelow, ""), worker_account(worker, {}, ""));
+}
+
 }  // namespace
 }  // namespace distrun

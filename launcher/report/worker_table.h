@@ -1,4 +1,4 @@
-// worker_table is what distrun prints on SIGUSR1: where each worker of this node stands.
+// worker_table is what distrun prints on SIGUSR1: the state of each worker of this node.
 //
 //     rank     pid      time       CPU     memory  processes  state
 //        0    4711    31.2 s    30.1 s  812.0 MiB          1  running
@@ -6,8 +6,8 @@
 //        2    4713    31.2 s         -          -          -  exit code 0; ITS OUTPUT IS STILL OPEN
 //        3       -         -         -          -          -  not started yet
 //
-// What wants a look is in capitals.  CPU time and memory are those of the worker's own process;
-// the processes are those in its session, itself included.  Pure.
+// States that need attention are in capitals.  CPU time and memory are the worker process's own;
+// processes counts its session.  Pure.
 #pragma once
 
 #include <chrono>

@@ -133,7 +133,7 @@ struct StoreClient::Impl {
     if (!run_until(deadline, done)) {
       socket.close(ignored);
       run_to_end(done);
-      return Error{ErrorKind::kTimedOut, name() + ": no connection in time"};
+      return Error{ErrorKind::kTimedOut, name() + ": connecting timed out"};
     }
     if (error) return Error::from_errno(name(), error.value());
     socket.set_option(tcp::no_delay(true), ignored);

@@ -1,0 +1,225 @@
+#!/usr/bin/env python3
+"""Tests of the texts that distrun prints, and of docs/errors.md, which is made from the same table.
+
+    texts_test.py PROGRAM help       each --help is the file in help/
+    texts_test.py PROGRAM errors     each case in errors/*.toml prints exactly what it says
+    texts_test.py PROGRAM page       docs/errors.md is up to date
+    texts_test.py PROGRAM sources    each error text in the sources is in a case or a test
+
+With --update behind it, each writes its files: help/, the statuses and texts of the cases, the page,
+errors/untested.txt.
+"""
+
+import json
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+import tomllib
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parent.parent
+HELP, ERRORS, PAGE = HERE / "help", HERE / "errors", ROOT / "docs" / "errors.md"
+UNTESTED = ERRORS / "untested.txt"
+COMMANDS = ["", "launch", "test", "store"] + ["store " + name for name in (
+    "serve get set add wait compare-set delete keys barrier status").split()]
+TIMEOUT_S = 60
+HELP_COLUMNS_MAX = 100  # Usage examples may be longer than the 90 of a flag.
+
+
+def environment(folder):
+    return {"PATH": "/usr/bin:/bin", "HOME": folder, "TMPDIR": folder, "LC_ALL": "C"}
+
+
+def fail(problems, hint):
+    for problem in problems:
+        print(problem)
+    if problems:
+        print(hint)
+    return 1 if problems else 0
+
+
+# ---- help
+
+def test_help(program, update):
+    problems = []
+    with tempfile.TemporaryDirectory() as folder:
+        for command in COMMANDS:
+            out = subprocess.run([program, *command.split(), "--help"], capture_output=True, text=True,
+                                 timeout=TIMEOUT_S, env=environment(folder), check=True).stdout
+            file = HELP / (("distrun " + command).strip().replace(" ", "_") + ".txt")
+            if update:
+                file.write_text(out)
+            if not file.exists() or file.read_text() != out:
+                problems.append(f"distrun {command} --help differs from {file.relative_to(ROOT)}:\n{out}")
+            problems += [f"distrun {command} --help: longer than {HELP_COLUMNS_MAX} columns: {line}"
+                         for line in out.splitlines() if len(line) > HELP_COLUMNS_MAX]
+    return fail(problems, "Read the new text; if it is right: cli/test/texts_test.py PROGRAM help --update")
+
+
+# ---- errors
+
+def subjects():
+    """[(title, cases)], in the order of the files' names."""
+    tables = [tomllib.loads(file.read_text()) for file in sorted(ERRORS.glob("*.toml"))]
+    return [(table["title"], table["error"]) for table in tables]
+
+
+def pattern(text, folder, port):
+    """A regular expression for `text`, in which {number} and {path} stand for any."""
+    text = text.replace("{folder}", folder).replace("{port}", str(port))
+    expression = re.escape(text)
+    return expression.replace(r"\{number\}", r"\d+").replace(r"\{path\}", r"[^\s:,]+")
+
+
+def start_store(program, folder):
+    path = pathlib.Path(folder) / "port"
+    store = subprocess.Popen([program, "store", "serve", "--port-file", path], stdout=subprocess.DEVNULL,
+                             env=environment(folder))
+    for _ in range(TIMEOUT_S * 100):
+        if path.exists():
+            return store, path.read_text().strip()
+        time.sleep(0.01)  # Polls; bounded by the loop.
+    raise TimeoutError("distrun store serve did not write its port")
+
+
+def write_case(case, status, err, folder, port):
+    """Puts what was printed into the case's file, with {…} for what varies."""
+    err = err.replace(folder, "{folder}").replace(f":{port}", ":{port}" if case.get("store") else f":{port}")
+    err = re.sub(r"\bpid \d+", "pid {number}", err)
+    err = re.sub(r"(  local rank .*) on \S+, (.* after )\d+\.\d s", r"\1 on {path}, \2{number}.{number} s", err)
+    old = f"status = {case['status']}\nstderr = '''\n{case['stderr']}'''\n"
+    new = f"status = {status}\nstderr = '''\n{err}'''\n"
+    for file in ERRORS.glob("*.toml"):
+        head, run, rest = file.read_text().partition(f"run = {case['written']}\n")
+        if run and old in rest:
+            file.write_text(head + run + rest.replace(old, new, 1))
+
+
+def run_case(program, case, update):
+    """What is wrong with the case; empty if nothing."""
+    folder = tempfile.mkdtemp()
+    store, port = start_store(program, folder) if case.get("store") else (None, 0)
+    try:
+        if "setup" in case:
+            subprocess.run(["sh", "-ec", case["setup"]], cwd=folder, check=True, timeout=TIMEOUT_S)
+        words = [word.replace("{port}", str(port)).replace("{folder}", folder)
+                 for word in shlex.split(case["run"])]
+        words[0] = program
+        ran = subprocess.run(words, cwd=folder, capture_output=True, timeout=TIMEOUT_S,
+                             input=case.get("stdin", "").encode(),
+                             env=environment(folder) | case.get("env", {}))
+        err = ran.stderr.decode()
+        right = ran.returncode == case["status"] and re.fullmatch(pattern(case["stderr"], folder, port), err)
+        if update and not right:
+            write_case(case | {"written": json.dumps(case["run"], ensure_ascii=False)}, ran.returncode, err,
+                       folder, port)
+            return ""
+        if ran.returncode != case["status"]:
+            return f"$ {case['run']}\nexit status {ran.returncode} instead of {case['status']}\n{err}"
+        if not re.fullmatch(pattern(case["stderr"], folder, port), err):
+            return f"$ {case['run']}\nprints:\n{err}instead of:\n{case['stderr']}"
+        return ""
+    finally:
+        if store:
+            store.terminate()
+            store.wait(TIMEOUT_S)
+        shutil.rmtree(folder)
+
+
+def test_errors(program, update):
+    problems = [run_case(program, case, update) for _, cases in subjects() for case in cases]
+    return fail([problem for problem in problems if problem], "Cases are in cli/test/errors/.")
+
+
+# ---- the page
+
+def page():
+    text = """# Errors
+
+What distrun prints when something is wrong, what it means, and what to do.
+`make test` runs every command below and compares the output; words in braces vary.
+
+<!-- Made from cli/test/errors/*.toml by `cli/test/texts_test.py PROGRAM page --update`. -->
+"""
+    for title, cases in subjects():
+        text += f"\n## {title}\n"
+        for case in cases:
+            variables = "".join(f"{name}={shlex.quote(value)} " for name, value in case.get("env", {}).items())
+            text += f"\n```\n$ {variables}{case['run']}\n{case['stderr']}```\n"
+            text += f"Exit status {case['status']}. {case['means']} {case.get('do', '')}".rstrip() + "\n"
+    return text
+
+
+def test_page(_, update):
+    if update:
+        PAGE.write_text(page())
+    stale = not PAGE.exists() or PAGE.read_text() != page()
+    return fail(["docs/errors.md is not what cli/test/errors/ makes of it"] if stale else [],
+                "Write it anew: cli/test/texts_test.py PROGRAM page --update")
+
+
+# ---- the sources
+
+STRING = re.compile(r'"((?:[^"\\\n]|\\.)*)"')
+MAKES_ERROR = re.compile(r"\b(?:Error\s*\{|Error::from_errno\(|(?:ValidationError|ParseError|RequiredError)\(|"
+                         r"(?:wrong|refuse|refused|invalid|protocol_error|bad|unknown)\(|with_context\()")
+FRAGMENT_MIN = 8
+
+
+def arguments(source, begin):
+    """What stands between the bracket before `begin` and the one that closes it."""
+    depth, at = 1, begin
+    while at < len(source) and depth > 0:
+        string = STRING.match(source, at)
+        if string:
+            at = string.end()
+            continue
+        depth += {"(": 1, "{": 1, ")": -1, "}": -1}.get(source[at], 0)
+        at += 1
+    return source[begin:at]
+
+
+def fragments(source):
+    """The longest piece without placeholders of each error text in `source`."""
+    for match in MAKES_ERROR.finditer(source):
+        inside = arguments(source, match.end())
+        inside = re.sub(r'"\s*\n\s*"', "", inside)  # Adjacent literals.
+        for text in STRING.findall(inside):
+            text = text.replace(r"\"", '"').replace(r"\n", "\n")
+            longest = max((piece.strip(" :;,\n") for piece in re.split(r"\{[^}]*\}", text)), key=len)
+            if len(longest) >= FRAGMENT_MIN and " " in longest:
+                yield longest
+
+
+def test_sources(_, update):
+    held = "".join(case["stderr"] for _, cases in subjects() for case in cases)
+    folders = [ROOT / name for name in ("cli", "launcher", "store")]
+    sources = [file for folder in folders for file in sorted(folder.rglob("*.cc"))]
+    for file in sources + sorted(ROOT.glob("cli/*_test.py")) + sorted((ROOT / "common").rglob("*_test.cc")):
+        if "_test." in file.name or "/test/" in str(file):
+            held += re.sub(r'"\s*\n\s*"', "", file.read_text()).replace(r"\"", '"')
+    missing = sorted({f"{file.relative_to(ROOT)}: {fragment}" for file in sources
+                      if "_test." not in file.name and "/test/" not in str(file) and "/fuzz/" not in str(file)
+                      for fragment in fragments(file.read_text()) if fragment not in held})
+    if update:
+        UNTESTED.write_text("".join(line + "\n" for line in missing))
+    known = UNTESTED.read_text().splitlines()
+    problems = [f"no case and no test has this error text: {line}" for line in missing if line not in known]
+    problems += [f"{UNTESTED.relative_to(ROOT)} lists what is tested or gone: {line}"
+                 for line in known if line not in missing]
+    return fail(problems, "Add a case to cli/test/errors/ or a unit test, or remove the stale line.")
+
+
+def main():
+    program, mode, *rest = sys.argv[1:]
+    tests = {"help": test_help, "errors": test_errors, "page": test_page, "sources": test_sources}
+    return tests[mode](str(pathlib.Path(program).resolve()), rest == ["--update"])
+
+
+if __name__ == "__main__":
+    sys.exit(main())
