@@ -13,6 +13,8 @@ LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
+# What `make torch-versions` builds with.
+TORCH_VERSIONS ?= 2.11.0 2.14.1 2.15.0
 # Flags of the benchmarks, as --quick.
 BENCH ?=
 # Slices of the soak, as 'ranks ranks-busy': all of them if empty.  cmake/soak.sh lists them.
@@ -24,7 +26,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs build build-times launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs build build-times torch-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -43,6 +45,7 @@ help:
 	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
+	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.15.0); 6 GB each' \
 	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
 	  'make demo-recording  record docs/demo.svg anew, from a real run' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
@@ -118,6 +121,9 @@ configured:
 
 build-times: packages libtorch
 	@cmake/build_times.py "$$(realpath -e "$${LIBTORCH:-$$(echo .deps/venv/lib/python3*/site-packages/torch)}")" $(TORCH_PYTHON)
+
+torch-versions: packages
+	@cmake/torch_versions.sh $(TORCH_VERSIONS)
 
 check: packages libtorch
 	@cmake/setup.sh packages check

@@ -6,7 +6,7 @@
 #   cmake/setup.sh pytest            pytest and what PyTorch's tests need, in .deps/pytest; needs .deps/venv
 #   cmake/setup.sh libtorch [DIR]    the torch wheel, in .deps/venv; with DIR, only checks that DIR is a LibTorch
 #
-# Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0).
+# Environment: PYTHON (default /usr/bin/python3), TORCH_VERSION (2.13.0), VENV (.deps/venv).
 # pip's settings (PIP_INDEX_URL, PIP_FIND_LINKS, …) decide where wheels come from.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -90,7 +90,7 @@ install_libtorch() {
     return
   fi
   local version=${TORCH_VERSION:-2.13.0} python=${PYTHON:-/usr/bin/python3}
-  local venv=.deps/venv log=.deps/pip.log
+  local venv=${VENV:-.deps/venv} log=.deps/pip.log
   local ready=$venv/.ready-torch-$version
   [ ! -e "$ready" ] || return 0
   command -v "$python" >/dev/null || die "$python does not exist" "make PYTHON=… names another Python 3 (3.10 or newer)"
@@ -103,7 +103,7 @@ install_libtorch() {
       { tail -n 3 "$log" >&2; die "could not create a virtual environment with $python" "Debian: apt-get install python3-venv"; }
   fi
   rm -f "$venv"/.ready-torch-*  # From here on the environment may change.
-  install_pinned "$venv/bin/python3" "$log"
+  [ "$version" != 2.13.0 ] || install_pinned "$venv/bin/python3" "$log"
   # With NumPy, `import torch` does not warn that it is missing.
   if ! "$venv/bin/python3" -m pip install --progress-bar off "torch==$version" numpy >>"$log" 2>&1; then
     tail -n 5 "$log" >&2

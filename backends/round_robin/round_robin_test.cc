@@ -118,7 +118,7 @@ TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
     const std::string refuses = "Backend " + names[i % 3] + " does not support ";
     EXPECT_THAT(
         refusal(calls[i].second),
-        testing::AnyOf(refuses + calls[i].first, refuses + name_since_2_14(calls[i].first)));
+        ::testing::AnyOf(refuses + calls[i].first, refuses + name_since_2_14(calls[i].first)));
   }
 }
 

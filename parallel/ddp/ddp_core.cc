@@ -112,7 +112,7 @@ DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(it
   make_logger();
 }
 
-// Ranks in Python make the collectives of LibTorch's check, and no others.
+// Ranks in Python run the collectives of LibTorch's check, and no others.
 void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameters) {
   const auto verify = [&] {
     c10d::verify_params_across_processes(group, parameters, std::nullopt);
@@ -123,7 +123,7 @@ void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameter
     if (!one.tensor.requires_grad()) continue;
     mine.push_back({one.name, c10::str(one.tensor.sizes(), " ", one.tensor.scalar_type())});
   }
-  const ModelAgreement agreement(*group, mine);
+  const ModelAgreement models(*group, mine);
   std::exception_ptr libtorchs;
   try {
     verify();
@@ -132,7 +132,7 @@ void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameter
   } catch (const c10::Error&) {
     libtorchs = std::current_exception();
   }
-  const auto difference = agreement.difference(get_process_group_ranks(options.process_group));
+  const auto difference = models.difference(get_process_group_ranks(options.process_group));
   TORCH_CHECK(difference.empty(), "DistributedDataParallel on rank ", get_rank(),
               ": models differ between ranks: ", difference);
   if (libtorchs) std::rethrow_exception(libtorchs);
