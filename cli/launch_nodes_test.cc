@@ -32,6 +32,8 @@ using ::testing::UnorderedElementsAre;
 
 using Words = std::vector<std::string>;
 
+constexpr const char* kListens = "distrun: node 0 listens at ";
+
 class LaunchNodesTest : public ::testing::Test {
  protected:
   using Node = std::future<ProgramResult>;
@@ -50,6 +52,8 @@ class LaunchNodesTest : public ::testing::Test {
   static ProgramResult result(Node& node) {
     ProgramResult result = node.get();
     EXPECT_FALSE(result.timed_out) << result.out << result.err;
+    // Node 0's first line.
+    if (result.err.starts_with(kListens)) result.err.erase(0, result.err.find('\n') + 1);
     return result;
   }
 
@@ -368,9 +372,8 @@ TEST_F(LaunchNodesTest, Node0MustHaveTheAddress) {
   Node first = node(0, 2, "echo started");
   const auto end = result(first);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(end.err,
-              HasSubstr("--master-addr 192.0.2.7 is no address of this machine; it belongs "
-                        "to node 0"));
+  EXPECT_THAT(end.err, HasSubstr("--master-addr 192.0.2.7 is not an address of this machine; start "
+                                 "node 0"));
 }
 
 TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
@@ -395,6 +398,19 @@ TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
     EXPECT_EQ(result(first).end, ProcessEnd(ExitedWith{0})) << address;
     EXPECT_EQ(result(second).end, ProcessEnd(ExitedWith{0})) << address;
   }
+}
+
+TEST_F(LaunchNodesTest, Node0SaysWhereItListens) {
+  Node first = node(0, 2, "true");
+  Node second = node(1, 2, "true");
+  EXPECT_EQ(first.get().err, kListens + address_ + ":29500\n");
+  EXPECT_EQ(second.get().err, "");
+}
+
+TEST_F(LaunchNodesTest, SeveralNodesNeedTheAddressOfNode0) {
+  const auto end = run_program({DISTRUN_PROGRAM, "launch", "--nnodes", "2", "echo", "started"});
+  EXPECT_EQ(end.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_THAT(end.err, StartsWith("distrun launch: --master-addr: several nodes need the address"));
 }
 
 TEST_F(LaunchNodesTest, RejectsFlagsThatSeveralNodesCannotHave) {

@@ -280,10 +280,14 @@ def run_on_terminal(script, folder, environment, timeout):
             break  # Only what the script left in the background still has the terminal.
         ended = process.poll() is not None
     try:
+        # It gives up the terminal a moment before it ends.
+        status = process.wait(timeout=max(0.0, deadline - time.monotonic()))
+    except subprocess.TimeoutExpired:
+        status = None
+    try:
         os.killpg(process.pid, signal.SIGTERM)
     except ProcessLookupError:
         pass
-    status = process.wait() if ended or process.poll() is not None else None
     os.close(parent)
     if status is None:
         process.kill()

@@ -71,7 +71,7 @@ class MakeManualTest(unittest.TestCase):
         for page, text in pages.items():
             words = commands.get(page, page.split("-")[1:])
             told = subprocess.run([DISTRUN, *words, "--help"], check=True, capture_output=True, text=True).stdout
-            for flag in re.findall(r"^ +(?:-\w, )?(--[a-z-]+)", told, re.MULTILINE):
+            for flag in re.findall(r"^  (?:-\w, )?(--[a-z-]+)", told, re.MULTILINE):
                 self.assertRegex(text, rf"(?m)^\.B (-\w, )?{flag}\b")
 
 

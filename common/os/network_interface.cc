@@ -2,6 +2,7 @@
 
 #include <array>
 #include <memory>
+#include <string_view>
 
 #include <arpa/inet.h>
 #include <ifaddrs.h>
@@ -28,6 +29,8 @@ std::string text_of(const sockaddr* address) {
 }  // namespace
 
 std::optional<std::string> interface_of(const std::string& address) {
+  // "fe80::1%eth0" as "fe80::1".
+  const std::string_view plain = std::string_view(address).substr(0, address.find('%'));
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return std::nullopt;
   const std::unique_ptr<ifaddrs, decltype(&::freeifaddrs)> all(first, ::freeifaddrs);
@@ -35,7 +38,7 @@ std::optional<std::string> interface_of(const std::string& address) {
     if (one->ifa_addr == nullptr || (one->ifa_flags & IFF_LOOPBACK) != 0) continue;
     const int family = one->ifa_addr->sa_family;
     if (family != AF_INET && family != AF_INET6) continue;
-    if (text_of(one->ifa_addr) == address) return one->ifa_name;
+    if (text_of(one->ifa_addr) == plain) return one->ifa_name;
   }
   return std::nullopt;
 }

@@ -30,11 +30,10 @@ bool is_of_this_machine(asio::io_context& io, const asio::ip::address& address) 
 Error not_here(const std::string& host, const std::vector<std::string>& addresses) {
   const std::string what =
       addresses.size() == 1 && addresses.front() == host
-          ? fmt::format("--master-addr {} is no address of this machine", host)
-          : fmt::format("--master-addr {} is not this machine: {} is no address of it", host,
+          ? fmt::format("--master-addr {} is not an address of this machine", host)
+          : fmt::format("--master-addr {} is another machine, {}", host,
                         fmt::join(addresses, ", "));
-  return {ErrorKind::kSystem,
-          what + "; it belongs to node 0: give --node-rank 0 on the machine that has it"};
+  return {ErrorKind::kSystem, what + "; start node 0 (--node-rank 0) on the machine that has it"};
 }
 
 }  // namespace

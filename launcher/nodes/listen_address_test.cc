@@ -20,7 +20,7 @@ TEST(ListenAddressTest, AnAddressOfAnotherMachineIsAnErrorThatSaysWhoHasIt) {
   const auto address = listen_address("192.0.2.7", seconds(0));
   ASSERT_FALSE(address);
   EXPECT_THAT(address.error().message,
-              HasSubstr("--master-addr 192.0.2.7 is no address of this machine; it belongs to"));
+              HasSubstr("--master-addr 192.0.2.7 is not an address of this machine; start node 0"));
 }
 
 // Others cannot find this machine at its loopback.

@@ -84,7 +84,7 @@ struct ToJson {
 
 int number(const MessageJson& object, const char* name, int min, int max = kCountMax) {
   const MessageJson& member = object.at(name);
-  if (!member.is_number_integer()) throw std::out_of_range(fmt::format("{} is no number", name));
+  if (!member.is_number_integer()) throw std::out_of_range(fmt::format("{} is not a number", name));
   const auto value = member.get<std::int64_t>();
   if (value < min || value > max) {
     throw std::out_of_range(fmt::format("{} is {}, not from {} to {}", name, value, min, max));

@@ -141,7 +141,7 @@ class Summary {
           fmt::format("  local rank {} on {}, pid {}, after {:.1f} s", planned.local_rank.value(),
                       host_, known.pid, std::chrono::duration<double>(known.run_time).count());
       if (end_.attempt > 0) {
-        text += fmt::format(", attempt {} of {}", end_.attempt + 1, plan_.options.max_restarts + 1);
+        text += fmt::format(", after {} of {} restarts", end_.attempt, plan_.options.max_restarts);
       }
       text += '\n';
     }

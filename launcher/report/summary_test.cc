@@ -63,7 +63,7 @@ TEST_F(SummaryTest, ShowsErrorLastLinesAndLogOfTheCulprit) {
   report_.error_not_copied = "write /own.json: permission denied";
   EXPECT_EQ(summary(),
             "distrun: rank 1 failed: signal SIGSEGV (11), core dumped\n"
-            "  local rank 1 on node7, pid 101, after 3.2 s, attempt 2 of 4\n"
+            "  local rank 1 on node7, pid 101, after 3.2 s, after 1 of 3 restarts\n"
             "  out of memory, it seems\n"
             "  error: SIGSEGV: no memory at 0x8\n"
             "    #0 train()+0x1c (/home/me/worker+0x12ab)\n"

@@ -66,6 +66,9 @@ class Driver {
     store_.set_place(place_);
     if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
+    if (nodes_.is_node_0()) {
+      reporter_.tell(NodeNotice{"node 0 listens at " + store_.text()});
+    }
     loop_.start();
     nodes_.join();
     io_.run();

@@ -37,6 +37,8 @@ class NodeLink {
 
   bool has_others() const { return made_.nodes != nullptr; }
 
+  bool is_node_0() const { return static_cast<bool>(made_.take); }  // Of several nodes.
+
   // On node 0: what the store does with the connection of a node.
   const StoreServerInternals::TakeNode& take_node() const { return made_.take; }
 
