@@ -116,7 +116,8 @@ class RunnerEndTest : public TestCommandTest {
 TEST_F(RunnerEndTest, NoRankSurvivesTheRunner) {
   const auto result = run_and([](int pid) { ::kill(launcher_of(pid), SIGKILL); });
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{137}));
-  EXPECT_THAT(result.err, HasSubstr("the process that ran the tests was killed: signal SIGKILL (9)"));
+  EXPECT_THAT(result.err,
+              HasSubstr("the process that ran the tests was killed: signal SIGKILL (9)"));
   EXPECT_EQ(read_byte(), 0);
 }
 
