@@ -73,7 +73,7 @@ std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& command = innermost(app);
   const std::vector<std::string> extra = command.remaining();
   const bool takes_commands = !command.get_subcommands({}).empty();
-  const std::string what = error.what();
+  std::string what = error.what();
   const bool is_extra = dynamic_cast<const CLI::ExtrasError*>(&error) != nullptr;
   if (!extra.empty() && (takes_commands || is_extra)) {
     const auto flag = std::find_if(extra.begin(), extra.end(),
