@@ -141,7 +141,7 @@ if(BUILD_TESTING)
   # distrun_docs_test(NAME PAGE…)
   function(distrun_docs_test name)
     distrun_user_test(docs.${name} "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_docs.py"
-      run "${PROJECT_BINARY_DIR}" --libtorch "${DISTRUN_LIBTORCH}" ${ARGN})
+      run "${PROJECT_BINARY_DIR}" "--libtorch=${DISTRUN_LIBTORCH}" ${ARGN})
   endfunction()
   distrun_docs_test(launch docs/tutorials/launch.md docs/tutorials/from-torchrun.md)
   distrun_docs_test(store docs/tutorials/store.md)
