@@ -98,8 +98,8 @@ class CheckedTransfer : public c10d::Work {
     const int peer = ranks_.at(static_cast<std::size_t>(*peer_));
     const bool sends = role_ == Role::kSender;
     TORCH_CHECK(false, "ranks disagree: this rank ", sends ? "sends " : "expects ",
-                text_of(headers_[0]), sends ? ", and rank " : ", and rank ", peer,
-                sends ? " expects " : " sends ", text_of(peers_headers_[0]));
+                text_of(headers_[0]), ", and rank ", peer, sends ? " expects " : " sends ",
+                text_of(peers_headers_[0]));
   }
 
   const c10::intrusive_ptr<c10d::Backend> transfers_, checks_;

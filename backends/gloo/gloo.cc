@@ -222,6 +222,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
   helper.store->set(key_of_distrun(request.rank), std::vector<std::uint8_t>{1});
   auto checks = make_gloo_backend(helper);
   std::vector<std::string> keys;
+  keys.reserve(static_cast<std::size_t>(request.size));
   for (int rank = 0; rank < request.size; ++rank) keys.push_back(key_of_distrun(rank));
   if (!helper.store->check(keys)) {
     return c10::make_intrusive<PythonsCheckedBackend>(backend, std::move(checks));
