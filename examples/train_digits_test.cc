@@ -85,7 +85,7 @@ TEST(TrainDigitsTest, CppAndPythonRanksMeetInAFile) {
     expect_trained(launch_mixed(cpp_rank, "file:" + folder + "/meet 100%"));
   }
   EXPECT_TRUE(std::filesystem::is_empty(folder));
-  std::filesystem::remove_all(folder);
+  std::filesystem::remove(folder);
 }
 
 TEST(TrainDigitsTest, NamesAMissingFile) {

@@ -1,12 +1,12 @@
-// The backend "fake" itself: what its operations do, count and refuse.  For the files of this
-// folder; what it is for, and what it makes of the tensors, is told in fake.h.
+// The backend "fake": its operations, what they count, and which arguments they reject.  For the
+// files of this folder; distrun/fake.h describes it for users.
 //
-// It is called through a c10d::ProcessGroup, by collectives.h or by LibTorch (Reducer, functional
-// collectives), so it checks what it would stumble over by itself: numbers of tensors, ranks,
-// sizes, dtypes, splits.  Those are c10::Error, as other backends' are.
+// collectives.h and LibTorch (Reducer, functional collectives) call it through a
+// c10d::ProcessGroup, so it checks the numbers of tensors, ranks, sizes, dtypes and splits itself,
+// and throws c10::Error.
 //
-// Nothing is under way when an operation returns: its outputs are written, past autograd, on the
-// caller's thread and its current streams.  Threads: any.
+// An operation is complete when it returns: it writes its outputs without autograd, on the caller's
+// thread and current streams.  Thread safety: any thread may call it.
 #pragma once
 
 #include <atomic>
@@ -19,6 +19,7 @@
 
 #include "backends/fake/wire_traffic.h"
 #include "backends/group/backend_traits.h"
+#include "backends/group/libtorch_versions.h"
 #include "distrun/backend_registry.h"
 #include "distrun/fake_options.h"
 #include "distrun/group.h"
@@ -50,26 +51,30 @@ class FakeBackend : public c10d::Backend {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options) override;
   WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions& options) override;
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& options) override;
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    const c10d::AllgatherOptions& options) override;
   WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                               const c10d::AllgatherOptions& options) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options) override;
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE_COALESCED(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) override;
   WorkPtr gather(TensorLists& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override;
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
+                        const c10d::GatherOptions& options) override;
+#endif
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& options) override;
   WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
                          const c10d::ReduceScatterOptions& options) override;
-  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                               const c10d::ReduceScatterOptions& options) override;
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options) override;
-  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
-                        std::vector<std::int64_t>& output_sizes,
-                        std::vector<std::int64_t>& input_sizes,
-                        const c10d::AllToAllOptions& options) override;
+  WorkPtr DISTRUN_REDUCE_SCATTER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                        const c10d::ReduceScatterOptions& options) override;
+  WorkPtr DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(
+      Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) override;
+  WorkPtr DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    std::vector<std::int64_t>& output_sizes,
+                                    std::vector<std::int64_t>& input_sizes,
+                                    const c10d::AllToAllOptions& options) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options) override;
   WorkPtr send(Tensors& tensors, int to, int tag) override;
@@ -78,13 +83,13 @@ class FakeBackend : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
-  // What is called between them is done at once, and counted by itself.
+  // Calls between them complete and count as usual.
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override {}
   WorkPtr endCoalescing() override;
 
  private:
-  // An operation that has been done.
+  // A finished operation.
   struct Done {
     const char* name;
     c10d::OpType type;
@@ -94,7 +99,7 @@ class FakeBackend : public c10d::Backend {
   };
 
   void check_alive(const char* name) const;
-  // Throws where collectives are refused.
+  // Throws if the options make collectives an error.
   void begin_collective(const char* name);
   // `what`: "root", "destination", "source".
   void check_rank(const char* name, const char* what, std::int64_t rank) const;
@@ -116,7 +121,7 @@ class FakeBackend : public c10d::Backend {
   std::atomic<bool> is_aborted_ = false;
 };
 
-// Throws c10::TypeError where the options are those of another backend.
+// Throws c10::TypeError for options of another backend.
 c10::intrusive_ptr<c10d::Backend> make_fake_backend(const BackendRequest& request);
 std::shared_ptr<const BackendTraits> fake_traits();
 

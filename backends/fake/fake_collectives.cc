@@ -4,6 +4,7 @@
 
 #include "backends/fake/fake_backend.h"
 #include "backends/fake/fake_tensors.h"
+#include "backends/group/rows.h"
 
 namespace distrun::internal {
 
@@ -92,8 +93,8 @@ void FakeBackend::scatter_from(const char* name, const at::Tensor& output,
   output.copy_(own.view(output.sizes()));
 }
 
-FakeBackend::WorkPtr FakeBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                                  const c10d::AllgatherOptions& /*options*/) {
+FakeBackend::WorkPtr FakeBackend::DISTRUN_ALL_GATHER_SINGLE(
+    at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& /*options*/) {
   constexpr const char* kName = "all_gather_into_tensor";
   begin_collective(kName);
   gather_into(kName, output, input);
@@ -119,7 +120,7 @@ FakeBackend::WorkPtr FakeBackend::allgather_coalesced(TensorLists& outputs, Tens
   return done({kName, OpType::ALLGATHER_COALESCED, bytes, model_.all_gather(bytes)}, outputs);
 }
 
-FakeBackend::WorkPtr FakeBackend::allgather_into_tensor_coalesced(
+FakeBackend::WorkPtr FakeBackend::DISTRUN_ALL_GATHER_SINGLE_COALESCED(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& /*options*/) {
   constexpr const char* kName = "all_gather_into_tensor_coalesced";
   begin_collective(kName);
@@ -147,6 +148,19 @@ FakeBackend::WorkPtr FakeBackend::gather(TensorLists& outputs, Tensors& inputs,
       {"gather", OpType::GATHER, bytes, model_.gather(bytes, static_cast<int>(options.rootRank))},
       outputs);
 }
+
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+FakeBackend::WorkPtr FakeBackend::gather_single(at::Tensor& output, at::Tensor& input,
+                                                const c10d::GatherOptions& options) {
+  TensorLists outputs;
+  Tensors inputs = {input};
+  if (getRank() == options.rootRank) {
+    check_times_size("gather", output, input);
+    outputs.push_back(rows_of(output, input, getSize()));
+  }
+  return gather(outputs, inputs, options);
+}
+#endif
 
 FakeBackend::WorkPtr FakeBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                           const c10d::ScatterOptions& options) {
@@ -181,7 +195,7 @@ FakeBackend::WorkPtr FakeBackend::reduce_scatter(Tensors& outputs, TensorLists& 
               {outputs});
 }
 
-FakeBackend::WorkPtr FakeBackend::_reduce_scatter_base(
+FakeBackend::WorkPtr FakeBackend::DISTRUN_REDUCE_SCATTER_SINGLE(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& /*options*/) {
   constexpr const char* kName = "reduce_scatter_tensor";
   begin_collective(kName);
@@ -191,21 +205,20 @@ FakeBackend::WorkPtr FakeBackend::_reduce_scatter_base(
               {{output}});
 }
 
-FakeBackend::WorkPtr FakeBackend::reduce_scatter_tensor_coalesced(
+FakeBackend::WorkPtr FakeBackend::DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& /*options*/) {
   constexpr const char* kName = "reduce_scatter_tensor_coalesced";
   begin_collective(kName);
   check_count(kName, "outputs", outputs.size(), static_cast<int>(inputs.size()));
   for (std::size_t i = 0; i < outputs.size(); ++i) scatter_from(kName, outputs[i], inputs[i]);
-  return done({kName, OpType::REDUCE_SCATTER_TENSOR_COALESCED, bytes_of(inputs),
-               model_.reduce_scatter(bytes_of(outputs))},
-              {outputs});
+  return done(
+      {kName, OpType::COALESCED, bytes_of(inputs), model_.reduce_scatter(bytes_of(outputs))},
+      {outputs});
 }
 
-FakeBackend::WorkPtr FakeBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
-                                                std::vector<std::int64_t>& output_sizes,
-                                                std::vector<std::int64_t>& input_sizes,
-                                                const c10d::AllToAllOptions& /*options*/) {
+FakeBackend::WorkPtr FakeBackend::DISTRUN_ALL_TO_ALL_SINGLE(
+    at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
+    std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& /*options*/) {
   begin_collective("all_to_all_single");
   check_dtype("all_to_all_single", output, input);
   check_splits("output", output, output_sizes);

@@ -1,6 +1,6 @@
 // How the backend "fake" counts, compares and writes tensors.  For the files of this folder.
 //
-// Writing is past autograd if the caller is (fake_collectives.cc).
+// Autograd does not see the writes if the caller has turned it off (fake_collectives.cc).
 #pragma once
 
 #include <cstdint>
@@ -10,20 +10,18 @@
 
 namespace distrun::internal {
 
-// What it would be on a network; of a sparse tensor the indices and values.
+// The bytes on a network; for a sparse tensor, indices and values.
 std::int64_t bytes_of(const at::Tensor& tensor);
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors);
 
-// `name`: the operation's.  Throw c10::Error where they are of different dtypes, and where they are
-// of different dtypes or sizes.
+// Throw c10::Error with the operation `name` if dtypes differ; the second one also if sizes differ.
 void check_dtype(const char* name, const at::Tensor& one, const at::Tensor& other);
 void check_like(const char* name, const at::Tensor& one, const at::Tensor& other);
 
-// The numbers of `from` in their order, and from the first again where there is place for more;
-// zeros where it has none.
+// Copies the numbers of `from` in order, repeated until `to` is full; zeros if `from` is empty.
 void write_repeated(const at::Tensor& to, const at::Tensor& from);
 
-// Views along the first dimension: of these sizes, or without sizes `count` equal ones.
+// Views along the first dimension with these sizes, or `count` equal views without sizes.
 std::vector<at::Tensor> parts_of(const at::Tensor& tensor, const std::vector<std::int64_t>& sizes,
                                  int count);
 

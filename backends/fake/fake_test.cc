@@ -11,6 +11,7 @@
 #include <ATen/ops/zeros.h>
 
 #include "backends/fake/test/fake_world.h"
+#include "backends/group/libtorch_versions.h"
 #include "distrun/point_to_point.h"
 
 namespace distrun {
@@ -101,6 +102,18 @@ TEST_P(FakeOperationsTest, GatherFillsTheRootsListAndNobodyElses) {
   gather(row(1), outputs, rank_);
   expect_all_equal(outputs, row(1));
   if (size_ > 1) gather(row(1), {}, other());
+}
+
+TEST_P(FakeOperationsTest, GatherSingleFillsEachPartOfTheRoots) {
+  at::Tensor stack = at::full({size_, 2, 3}, -1.0F);
+  gather_single(row(1), stack, rank_);
+  expect_equal(stack, row(1).expand({size_, 2, 3}));
+  if (size_ > 1) gather_single(row(1), {}, other());
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  at::Tensor input = row(2);
+  default_group().gather_single(stack, input, {.rootRank = rank_})->wait();
+  expect_equal(stack, row(2).expand({size_, 2, 3}));
+#endif
 }
 
 TEST_P(FakeOperationsTest, ScatterGivesTheRootItsOwnPart) {

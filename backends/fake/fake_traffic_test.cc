@@ -5,6 +5,7 @@
 #include <torch/csrc/distributed/c10d/HashStore.hpp>
 
 #include "backends/fake/test/fake_world.h"
+#include "backends/group/libtorch_versions.h"
 #include "distrun/fake.h"
 #include "distrun/point_to_point.h"
 
@@ -55,6 +56,23 @@ TEST_F(WireTrafficTest, RingsOnAThousandRanks) {
   EXPECT_THAT(counted(), is("reduce_scatter", 1024 * kRow, 1023 * kRow, 1023 * kRow));
   reduce_scatter_tensor(rows(1), rows(1024));
   EXPECT_THAT(counted(), is("reduce_scatter_tensor", 1024 * kRow, 1023 * kRow, 1023 * kRow));
+}
+
+TEST_F(WireTrafficTest, NewNamesAreCountedAsTheOldOnes) {
+  enter(5, 1024);
+  all_gather_single(rows(1024), rows(1));
+  EXPECT_THAT(counted(), is("all_gather_into_tensor", kRow, 1023 * kRow, 1023 * kRow));
+  reduce_scatter_single(rows(1), rows(1024));
+  EXPECT_THAT(counted(), is("reduce_scatter_tensor", 1024 * kRow, 1023 * kRow, 1023 * kRow));
+  gather_single(rows(1));
+  EXPECT_THAT(counted(), is("gather", kRow, kRow, 0));
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  at::Tensor output = rows(1024), input = rows(1);
+  backend().all_gather_single(output, input)->wait();
+  EXPECT_THAT(counted(), is("all_gather_into_tensor", kRow, 1023 * kRow, 1023 * kRow));
+  backend().gather_into_tensor(output, input)->wait();
+  EXPECT_THAT(counted(), is("gather", kRow, kRow, 0));
+#endif
 }
 
 TEST_F(WireTrafficTest, RingsOfWhatOnlyLibTorchCalls) {

@@ -1,4 +1,4 @@
-// The work of an operation that is done when it is begun.  For the files of this folder.
+// The work of an operation that is complete at once.  For the files of this folder.
 #pragma once
 
 #include <cstdint>
@@ -9,14 +9,14 @@
 
 namespace distrun::internal {
 
-// Its future has what Gloo's have: the list of the outputs, or of their lists where there are
-// several.  Tensors on a GPU may still be written there by the streams of the thread that has made
-// it: who waits has its own streams wait for those.
+// Its future has the same value as Gloo's: the list of the outputs, or of their lists.  On a GPU,
+// the streams of the creating thread may still write; a wait() makes the waiting thread's streams
+// wait.
 class FakeWork : public c10d::Work {
  public:
   using TensorLists = std::vector<std::vector<at::Tensor>>;
 
-  // `source`: the rank within the group that a tensor has come from; -1: none has.
+  // `source` is the group rank of a received tensor's sender, or -1.
   FakeWork(int rank, c10d::OpType type, std::uint64_t number, int source, TensorLists outputs);
 
   int sourceRank() const override;

@@ -1,6 +1,5 @@
-// What collectives would cost on a network: the bytes that one rank sends and receives, by a model
-// of how they are usually done.  Pure arithmetic: no tensors, no groups.  Users read the result by
-// fake.h.
+// Estimates the bytes that one rank sends and receives in a collective, by a model of common
+// algorithms.  Pure arithmetic, without tensors or groups.  fake.h gives users the result.
 //
 //     const WireModel model(/*rank=*/3, /*size=*/8);
 //     model.all_reduce(1024);                       // {.sent = 1792, .received = 1792}
@@ -34,7 +33,7 @@ struct WireBytes {
   friend bool operator==(const WireBytes&, const WireBytes&) = default;
 };
 
-// Of one rank of a group.  Requires 0 <= rank < size, roots likewise, and bytes >= 0.
+// For one rank of a group.  Requires 0 <= rank < size, the same for roots, and bytes >= 0.
 class WireModel {
  public:
   WireModel(int rank, int size) : rank_(rank), size_(size) {}
@@ -48,14 +47,14 @@ class WireModel {
   WireBytes scatter(std::int64_t bytes_of_each, int root) const;
 
  private:
-  // How many ranks the ring has between the root and this one.
+  // The distance from the root to this rank in the ring.
   std::int64_t steps_from(int root) const { return (std::int64_t{rank_} - root + size_) % size_; }
 
   const int rank_;
   const int size_;
 };
 
-// Sums up what each operation of a group has cost.  Threads: any.
+// The sums for each operation of a group.  Thread safety: any thread may call it.
 class WireCount {
  public:
   void add(const char* operation, std::int64_t payload, const WireBytes& wire);
@@ -68,7 +67,7 @@ class WireCount {
   std::vector<WireTraffic> counts_;
 };
 
-// Adds `more` to what there is of its operation, or puts it to the end.
+// Adds `more` to the entry of its operation, or appends it.
 void add_to(std::vector<WireTraffic>& counts, const WireTraffic& more);
 
 }  // namespace distrun::internal

@@ -175,10 +175,10 @@ WorkPtr CheckedBackend::allgather(TensorLists& outputs, Tensors& inputs,
   return ForwardingBackend::allgather(outputs, inputs, options);
 }
 
-WorkPtr CheckedBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                        const c10d::AllgatherOptions& options) {
+WorkPtr CheckedBackend::DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                  const c10d::AllgatherOptions& options) {
   check(facts_of("all_gather_into_tensor", {input}));
-  return ForwardingBackend::_allgather_base(output, input, options);
+  return ForwardingBackend::DISTRUN_ALL_GATHER_SINGLE(output, input, options);
 }
 
 WorkPtr CheckedBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
@@ -187,10 +187,10 @@ WorkPtr CheckedBackend::allgather_coalesced(TensorLists& outputs, Tensors& input
   return ForwardingBackend::allgather_coalesced(outputs, inputs, options);
 }
 
-WorkPtr CheckedBackend::allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                        const c10d::AllgatherOptions& options) {
+WorkPtr CheckedBackend::DISTRUN_ALL_GATHER_SINGLE_COALESCED(Tensors& outputs, Tensors& inputs,
+                                                            const c10d::AllgatherOptions& options) {
   check(facts_of("all_gather_into_tensor_coalesced", inputs));
-  return ForwardingBackend::allgather_into_tensor_coalesced(outputs, inputs, options);
+  return ForwardingBackend::DISTRUN_ALL_GATHER_SINGLE_COALESCED(outputs, inputs, options);
 }
 
 WorkPtr CheckedBackend::gather(TensorLists& outputs, Tensors& inputs,
@@ -198,6 +198,14 @@ WorkPtr CheckedBackend::gather(TensorLists& outputs, Tensors& inputs,
   check_rooted("gather", options.rootRank, facts_of("", inputs));
   return ForwardingBackend::gather(outputs, inputs, options);
 }
+
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+WorkPtr CheckedBackend::gather_single(at::Tensor& output, at::Tensor& input,
+                                      const c10d::GatherOptions& options) {
+  check_rooted("gather", options.rootRank, facts_of("", {input}));
+  return ForwardingBackend::gather_single(output, input, options);
+}
+#endif
 
 WorkPtr CheckedBackend::scatter(Tensors& outputs, TensorLists& inputs,
                                 const c10d::ScatterOptions& options) {
@@ -211,23 +219,25 @@ WorkPtr CheckedBackend::reduce_scatter(Tensors& outputs, TensorLists& inputs,
   return ForwardingBackend::reduce_scatter(outputs, inputs, options);
 }
 
-WorkPtr CheckedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                             const c10d::ReduceScatterOptions& options) {
+WorkPtr CheckedBackend::DISTRUN_REDUCE_SCATTER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::ReduceScatterOptions& options) {
   check(with_op(facts_of("reduce_scatter_tensor", {output}), options.reduceOp));
-  return ForwardingBackend::_reduce_scatter_base(output, input, options);
+  return ForwardingBackend::DISTRUN_REDUCE_SCATTER_SINGLE(output, input, options);
 }
 
-WorkPtr CheckedBackend::reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                                        const c10d::ReduceScatterOptions& options) {
+WorkPtr CheckedBackend::DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(
+    Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
   check(with_op(facts_of("reduce_scatter_tensor_coalesced", outputs), options.reduceOp));
-  return ForwardingBackend::reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  return ForwardingBackend::DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(outputs, inputs, options);
 }
 
-WorkPtr CheckedBackend::alltoall_base(at::Tensor& output, at::Tensor& input, Numbers& output_sizes,
-                                      Numbers& input_sizes, const c10d::AllToAllOptions& options) {
+WorkPtr CheckedBackend::DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                  Numbers& output_sizes, Numbers& input_sizes,
+                                                  const c10d::AllToAllOptions& options) {
   check_exchange(input, {.sent = counts_of(input, input_sizes, getSize()),
                          .expected = counts_of(output, output_sizes, getSize())});
-  return ForwardingBackend::alltoall_base(output, input, output_sizes, input_sizes, options);
+  return ForwardingBackend::DISTRUN_ALL_TO_ALL_SINGLE(output, input, output_sizes, input_sizes,
+                                                      options);
 }
 
 WorkPtr CheckedBackend::alltoall(Tensors& outputs, Tensors& inputs,

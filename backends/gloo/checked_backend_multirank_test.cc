@@ -4,12 +4,14 @@
 //         --gtest_filter='CheckedBackendMultirankTest.*'
 //
 // Every rank runs every test, in the same order; the run fails if one rank does.
+#include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
 #include <gmock/gmock.h>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/group/libtorch_versions.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/point_to_point.h"
 
@@ -72,6 +74,28 @@ TEST_F(CheckedBackendMultirankTest, ComparesDtypesAndSizes) {
   // Gloo moves both as bytes.
   expect_disagreement("the dtype is Short on rank 0 and UInt16 on " + others(),
                       [] { broadcast(at::ones({2}, is_first() ? at::kShort : at::kUInt16), 0); });
+}
+
+TEST_F(CheckedBackendMultirankTest, OldAndNewNamesAreOneCollective) {
+  const at::Tensor all = at::zeros({2 * get_world_size(), 3});
+  is_first() ? all_gather_single(all, input()) : all_gather_into_tensor(all, input());
+  EXPECT_TRUE(all.equal(at::cat(of_all_ranks(input_of)))) << all;
+  const at::Tensor part = at::zeros({2, 3});
+  is_first() ? reduce_scatter_single(part, all) : reduce_scatter_tensor(part, all);
+  EXPECT_TRUE(part.equal(input() * get_world_size())) << part;
+  expect_disagreement("the root is rank 1 on rank 0 and rank 0 on " + others(), [&] {
+    gather_single(input(), is_first() ? at::Tensor() : all, is_first() ? 1 : 0);
+  });
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  const auto backend = default_group().getBackend(at::kCPU);
+  at::Tensor output = all.clone(), own = input();
+  (is_first() ? backend->all_gather_single(output, own) : backend->_allgather_base(output, own))
+      ->wait();
+  EXPECT_TRUE(output.equal(all)) << output;
+  EXPECT_THAT(
+      error_of([&] { backend->gather_single(output, own, {.rootRank = is_first() ? 1 : 0}); }),
+      HasSubstr("ranks disagree: the root is rank 1 on rank 0 and rank 0 on " + others()));
+#endif
 }
 
 TEST_F(CheckedBackendMultirankTest, ComparesNamesOfCollectives) {

@@ -5,8 +5,13 @@
 #include <cstdlib>
 #include <exception>
 #include <limits>
+#include <numeric>
+#include <type_traits>
 #include <utility>
 
+#include <ATen/core/grad_mode.h>
+#include <ATen/ops/cat.h>
+#include <ATen/ops/empty.h>
 #include <c10/util/Exception.h>
 #include <gloo/context.h>
 #include <gloo/transport/unbound_buffer.h>
@@ -18,6 +23,9 @@
 #include "backends/gloo/byte_views.h"
 #include "backends/gloo/checked_backend.h"
 #include "backends/gloo/route.h"
+#include "backends/group/contiguous.h"
+#include "backends/group/libtorch_versions.h"
+#include "backends/group/rows.h"
 
 namespace distrun {
 
@@ -102,11 +110,11 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     Tensors from = views.of(inputs);
     return views.finish(ProcessGroupGloo::allgather(to, from, options));
   }
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& options) override {
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    const c10d::AllgatherOptions& options) override {
     ByteViews views;
     at::Tensor to = views.of(output), from = views.of(input);
-    return views.finish(ProcessGroupGloo::_allgather_base(to, from, options));
+    return views.finish(ProcessGroupGloo::DISTRUN_ALL_GATHER_SINGLE(to, from, options));
   }
   WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                               const c10d::AllgatherOptions& options) override {
@@ -115,11 +123,11 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     Tensors from = views.of(inputs);
     return views.finish(ProcessGroupGloo::allgather_coalesced(to, from, options));
   }
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options) override {
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE_COALESCED(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options) override {
     ByteViews views;
     Tensors to = views.of(outputs), from = views.of(inputs);
-    return views.finish(ProcessGroupGloo::allgather_into_tensor_coalesced(to, from, options));
+    return views.finish(ProcessGroupGloo::DISTRUN_ALL_GATHER_SINGLE_COALESCED(to, from, options));
   }
   WorkPtr gather(TensorLists& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options) override {
@@ -128,6 +136,18 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     Tensors from = views.of(inputs);
     return views.finish(ProcessGroupGloo::gather(to, from, options));
   }
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  // LibTorch's has none.
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
+                        const c10d::GatherOptions& options) override {
+    TensorLists outputs;
+    Tensors inputs = {input};
+    if (getRank() == options.rootRank) {
+      outputs.push_back(internal::rows_of(output, input, getSize()));
+    }
+    return gather(outputs, inputs, options);
+  }
+#endif
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& options) override {
     ByteViews views;
@@ -135,23 +155,54 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     TensorLists from = views.of(inputs);
     return views.finish(ProcessGroupGloo::scatter(to, from, options));
   }
-  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
-                        std::vector<std::int64_t>& output_sizes,
-                        std::vector<std::int64_t>& input_sizes,
-                        const c10d::AllToAllOptions& options) override {
+  WorkPtr DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    std::vector<std::int64_t>& output_sizes,
+                                    std::vector<std::int64_t>& input_sizes,
+                                    const c10d::AllToAllOptions& options) override {
     ByteViews views;
     at::Tensor to = views.of(output), from = views.of(input);
     return views.finish(
-        ProcessGroupGloo::alltoall_base(to, from, output_sizes, input_sizes, options));
+        ProcessGroupGloo::DISTRUN_ALL_TO_ALL_SINGLE(to, from, output_sizes, input_sizes, options));
   }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options) override {
+    if (!kHasAllToAllOfLists) return all_to_all_in_one(outputs, inputs, options);
     ByteViews views;
     Tensors to = views.of(outputs), from = views.of(inputs);
     return views.finish(ProcessGroupGloo::alltoall(to, from, options));
   }
 
  private:
+  // The type of a member that LibTorch's group does not override is that of Backend's.
+  static constexpr bool kHasAllToAllOfLists =
+      !std::is_same_v<decltype(&ProcessGroupGloo::alltoall), decltype(&Backend::alltoall)>;
+
+  // For LibTorch 2.11.
+  WorkPtr all_to_all_in_one(const Tensors& outputs, const Tensors& inputs,
+                            const c10d::AllToAllOptions& options) {
+    const at::NoGradGuard no_grad;
+    Tensors sent;
+    std::vector<std::int64_t> sizes_sent, sizes_received;
+    for (const at::Tensor& one : inputs) {
+      sent.push_back(one.reshape({-1}));
+      sizes_sent.push_back(one.numel());
+    }
+    for (const at::Tensor& one : outputs) sizes_received.push_back(one.numel());
+    at::Tensor from = at::cat(sent);
+    at::Tensor to =
+        at::empty({std::accumulate(sizes_received.begin(), sizes_received.end(), std::int64_t{0})},
+                  from.options());
+    const Tensors parts = to.split_with_sizes(sizes_received);
+    std::vector<internal::CopyBack> copies;
+    for (std::size_t i = 0; i < outputs.size(); ++i) {
+      copies.push_back(
+          {.to = outputs[i], .sent = parts[i], .from = parts[i].view(outputs[i].sizes())});
+    }
+    return internal::copy_back_after(
+        DISTRUN_ALL_TO_ALL_SINGLE(to, from, sizes_received, sizes_sent, options),
+        std::move(copies));
+  }
+
   static std::string error_of(gloo::Context& context, int rank) {
     constexpr auto kNobodysSlot = std::numeric_limits<std::uint64_t>::max();
     try {
@@ -208,7 +259,7 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
   options->global_ranks_in_group.assign(request.ranks.begin(), request.ranks.end());
   auto backend =
       c10::make_intrusive<GlooBackend>(request.store, request.rank, request.size, options);
-  backend->setSequenceNumberForGroup();
+  internal::start_sequence_numbers(*backend);
   return backend;
 }
 

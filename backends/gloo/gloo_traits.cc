@@ -18,7 +18,7 @@ class GlooTraits : public BackendTraits {
 
   void check_dtype(const CallSite& site, const Name& name,
                    const at::Tensor& tensor) const override {
-    site.check(gloo_has(type_sent(tensor)), name, " is of ", tensor.scalar_type(),
+    site.check(gloo_has(type_sent(tensor)), name, " has dtype ", tensor.scalar_type(),
                ", which gloo does not reduce; expected double, float, half, "
                "bfloat16, uint8, int8, int32, int64 or bool");
   }

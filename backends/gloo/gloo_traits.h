@@ -1,4 +1,4 @@
-// What the rest of distrun knows about Gloo: backends/group/backend_traits.h.
+// The traits of Gloo (backends/group/backend_traits.h).
 #pragma once
 
 #include <memory>

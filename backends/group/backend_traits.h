@@ -1,11 +1,10 @@
-// BackendTraits says what the code that serves every backend (backends/group/) needs to know about
-// one of them, beyond what c10d::Backend can do.  That code asks the traits.  It compares no
-// names but c10d's own "nccl", where c10d's group, or Python, decides by it.
+// BackendTraits is what backends/group/ must know about a backend beyond c10d::Backend.  The code
+// there asks the traits and compares no names, except "nccl" if c10d's group or Python does so.
 //
 //     class GlooTraits : public BackendTraits { … };          // backends/gloo/
 //     find_backend("gloo").traits->check_options(options);    // registered_backends.h
 //
-// Each default is right for a backend of which nothing is known.  Threads: any.
+// Each default is right for an unknown backend.  Thread safety: any thread may call it.
 #pragma once
 
 #include <optional>
@@ -37,15 +36,15 @@ class BackendTraits {
   // Throws c10::TypeError if the options are those of another backend.
   virtual void check_options(const BackendOptions& /*options*/) const {}
 
-  // False: a rank of its groups is alone.  A world of such backends needs no store with other
-  // ranks, and no collective is compared with another rank's.
+  // False: each rank is alone.  Such a world needs no store that other ranks share, and collectives
+  // are not compared with those of other ranks.
   virtual bool needs_rendezvous() const { return true; }
   // The store of a world that needs no rendezvous.
   virtual c10::intrusive_ptr<c10d::Store> store_without_rendezvous() const;
 
   // The arguments of a collective.  Each throws c10::ValueError, by site.check().
 
-  // The dtype of a tensor that is reduced.  What only moves tensors takes every dtype.
+  // The dtype of a tensor in a reduction.  Other collectives accept every dtype.
   virtual void check_dtype(const CallSite& /*site*/, const Name& /*name*/,
                            const at::Tensor& /*tensor*/) const {}
   // The reduction of such a tensor.
@@ -59,12 +58,12 @@ class BackendTraits {
 
   // Errors.
 
-  // The text of an exception that has no type of its own says that this backend threw it.
+  // Whether an exception without a type of its own is from this backend, by its text.
   virtual bool is_error(std::string_view /*text*/) const { return false; }
-  // That text says that a peer did not come in time.
+  // Whether that text reports a time-out.
   virtual bool is_timeout(std::string_view /*text*/) const { return false; }
-  // The rank, within the group, of the peer whose lost connection `error` reports; nothing if it
-  // reports something else, or `backend` is another one.  `backend` has just thrown it.
+  // The group rank of the peer whose lost connection `error` reports; nothing for other errors and
+  // other backends.  `backend` has just thrown `error`.
   virtual std::optional<int> lost_peer(c10d::Backend& /*backend*/,
                                        const std::string& /*error*/) const {
     return std::nullopt;

@@ -1,9 +1,9 @@
-// BegunCollective stands for the work of a collective where somebody wants to know when it is
-// waited for: a trace (distrun/trace.h) gives it to the caller in the place of the backend's own.
-// For the files of this folder and of those above it.
+// BegunCollective wraps the work of a collective so that a listener learns when the caller waits. A
+// trace (distrun/trace.h) returns it instead of the backend's work.  For the files of this folder
+// and of those above it.
 //
-// It is the work it has been made of, but for wait(), which goes by way of the listener.
-// Threads: as of the work; the listener is called on the thread that waits.
+// Only wait() differs from the wrapped work: it calls the listener.
+// Thread safety: as the work; the listener runs on the thread that waits.
 #pragma once
 
 #include <functional>
@@ -24,10 +24,10 @@ class BegunCollective : public c10d::Work {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // Somebody waits: calls `wait` once, which throws what the backend throws.
+    // The caller waits.  Calls `wait` once, which throws what the backend throws.
     virtual void on_wait(const std::function<void()>& wait) = 0;
-    // `work` waits for it, too, and then copies what has come into `tensors`: who needs those has
-    // to wait for `work`.
+    // `work` also waits, and then copies the results into `tensors`.  Code that needs `tensors`
+    // must wait for `work`.
     virtual void ends_by(WorkPtr work, std::vector<at::Tensor> tensors) = 0;
   };
 
@@ -55,13 +55,13 @@ class BegunCollective : public c10d::Work {
   const std::shared_ptr<Listener> listener_;
 };
 
-// None: nobody listens to it.
+// None: no listener.
 const BegunCollective* as_begun_collective(const c10d::Work& work);
 
-// Unless it is told another, its wait() has the timeout that its group was made with.
+// Without a timeout, its wait() uses that with which its group was created.
 bool takes_first_timeout(c10d::Work& work);
 
-// Waits for what LibTorch's group has begun, for as long as the group's timeout is now.
+// Waits for a work of LibTorch's group, at most for the group's present timeout.
 void wait_in(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10d::Work& work);
 
 }  // namespace distrun::internal

@@ -31,6 +31,12 @@ struct BackendsOf {
   }
 };
 
+bool has_backend_for(const c10d::ProcessGroup& group, c10::DeviceType type) {
+  const auto devices = group.getDeviceTypes();
+  return std::any_of(devices.begin(), devices.end(),
+                     [&](const c10::Device& one) { return one.type() == type; });
+}
+
 // What has no meaning anywhere.
 void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const bool is_fine =
@@ -107,7 +113,7 @@ void check_movable(const CallSite& site, const Name& name, const at::Tensor& ten
   site.check(
       is_fine, name, " is ", tensor.layout(), "; expected a dense tensor (to_dense())",
       layout == Layout::kDenseOrSparse ? " or a sparse one in COO format (to_sparse())" : "");
-  site.check(site.group->hasBackendForDeviceType(tensor.device().type()), name, " is on ",
+  site.check(has_backend_for(*site.group.process_group(), tensor.device().type()), name, " is on ",
              tensor.device(), ", and ", Described{site.group}, " has no backend for that: it has ",
              BackendsOf{site.group});
 }
@@ -129,10 +135,10 @@ void check_list(const CallSite& site, const Name& name, const std::vector<at::Te
 
 void check_like(const CallSite& site, const Name& name, const at::Tensor& tensor,
                 const Name& other_name, const at::Tensor& other) {
-  site.check(type_sent(tensor) == type_sent(other), name, " is of ", tensor.scalar_type(),
-             "; expected ", other.scalar_type(), ", as ", other_name, " is");
+  site.check(type_sent(tensor) == type_sent(other), name, " has dtype ", tensor.scalar_type(),
+             "; expected ", other.scalar_type(), ", the dtype of ", other_name);
   site.check(tensor.device() == other.device(), name, " is on ", tensor.device(), "; expected ",
-             other.device(), ", as ", other_name, " is");
+             other.device(), ", the device of ", other_name);
 }
 
 void check_numel(const CallSite& site, const Name& name, const at::Tensor& tensor,
@@ -145,8 +151,8 @@ void check_numel(const CallSite& site, const Name& name, const at::Tensor& tenso
 
 void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other) {
-  site.check(are_sizes_sent_equal(tensor, other), name, " is of sizes ", tensor.sizes(),
-             "; expected ", other.sizes(), ", as ", other_name, " is");
+  site.check(are_sizes_sent_equal(tensor, other), name, " has sizes ", tensor.sizes(),
+             "; expected ", other.sizes(), ", the sizes of ", other_name);
 }
 
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {

@@ -1,5 +1,5 @@
-// What a rank can see to be wrong with the arguments of a collective, before anything is sent.  For
-// the files of this folder, and for those above that make collectives.
+// Checks of the arguments of a collective that one rank can make alone, before it sends anything.
+// For the files of this folder, and for those above it that run collectives.
 //
 //     const CallSite site{"all_gather", options.group};
 //     check_tensor(site, "tensor", tensor);
@@ -38,8 +38,8 @@ struct CallSite {
   }
 };
 
-// What a tensor is called in messages: "tensor", "tensors[3]", "lists[0][3]".  It becomes text
-// where it is printed, and only there.
+// The name of a tensor in messages: "tensor", "tensors[3]", "lists[0][3]".  It becomes text only
+// when it is printed.
 class Name {
  public:
   Name(const char* text) : text_(text) {}  // NOLINT: is written "tensor".
@@ -60,64 +60,64 @@ class Name {
   std::size_t depth_ = 0;
 };
 
-// Printed, the group's name and ranks.
+// Prints the group's name and ranks.
 struct Described {
   const Group& group;
 };
 std::ostream& operator<<(std::ostream& out, const Described& what);
 
-// The number that `rank` has within the group.  Throws, naming the function and this rank, where it
-// is not in the group.
+// The group rank of `rank`.  Throws an error with the function and this rank if `rank` is not in
+// the group.
 int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
 
-// Its elements; of a complex tensor the parts.
+// The number of elements; a complex element counts as two.
 std::int64_t numel_sent(const at::Tensor& tensor);
 
-// The dtype in which it is sent.  A complex number is sent as its two parts, and may meet them.
+// The dtype on the network.  A complex number is sent as two real ones, and a peer may receive it
+// so.
 at::ScalarType type_sent(const at::Tensor& tensor);
 
-// Of the group's backend for the tensor's device.
+// The traits of the group's backend for the tensor's device.
 const BackendTraits& traits_for(const CallSite& site, const at::Tensor& tensor);
 
 enum class Layout { kDense, kDenseOrSparse };
 
-// What is reduced: there is one, and the group has a backend for where it lies, which reduces its
-// dtype.
+// A tensor to reduce: it is defined, and the group's backend for its device reduces its dtype.
 void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   Layout layout = Layout::kDense);
 
-// The same, of any dtype: for what only moves tensors.
+// A tensor to move: the same, with any dtype.
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
                    Layout layout = Layout::kDense);
 
-// check_movable() for each, and `count` of them: one for each rank of the group.
+// `count` tensors, one for each rank of the group, with check_movable() for each.
 void check_list(const CallSite& site, const Name& name, const std::vector<at::Tensor>& tensors,
                 int count);
 
-// Of the same dtype, on the same device.  A complex dtype and that of its parts are the same.
+// Same dtype and device.  A complex dtype and that of its parts are the same.
 void check_like(const CallSite& site, const Name& name, const at::Tensor& tensor,
                 const Name& other_name, const at::Tensor& other);
-// And of as many elements: `times` as many.
+// `times` as many elements.
 void check_numel(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other, std::int64_t times = 1);
 
-// And of the same sizes.
+// Same sizes.
 void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other);
 
 // "SUM"
 const char* name_of(const c10d::ReduceOp& op);
 
-// The operation has a meaning for numbers of that type, and the backend has it.
+// The operation is defined for the tensor's dtype, and the backend supports it.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
 
-// The backend does point to point and coalesced operations on the tensor's device.
+// The backend supports point to point and coalesced operations on the tensor's device.
 void check_device(const CallSite& site, const Name& name, const at::Tensor& tensor);
 
-// What all_to_all_single divides among the ranks: evenly where there are no sizes.
+// The split sizes of all_to_all_single.  Without sizes, the ranks get equal parts.
 void check_splits(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   const std::vector<std::int64_t>& sizes);
-// This rank's part of the one goes into that of the other.
+// This rank's part of the input fits its part of the output.
 void check_own_part(const CallSite& site, const at::Tensor& output,
                     const std::vector<std::int64_t>& output_sizes, const at::Tensor& input,
                     const std::vector<std::int64_t>& input_sizes);

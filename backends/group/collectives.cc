@@ -12,6 +12,7 @@
 #include "backends/group/collective_checks.h"
 #include "backends/group/contiguous.h"
 #include "backends/group/group_state.h"
+#include "backends/group/rows.h"
 #include "backends/group/run_collective.h"
 
 namespace distrun {
@@ -61,7 +62,7 @@ Sizes sizes_for_rows(const at::Tensor& large, const at::Tensor& small, int ranks
   return large.sizes() == at::IntArrayRef(rows) ? Sizes::kOwn : Sizes::kFlat;
 }
 
-// LibTorch 2.13 has new names for some; 2.11 does not know them.
+// LibTorch 2.13 renames these in its groups, and 2.14 in its backends (libtorch_versions.h).
 template <class Process>
 WorkPtr gather_into(Process& group, at::Tensor& output, at::Tensor& input) {
   if constexpr (requires { group.all_gather_single(output, input); }) {
@@ -224,6 +225,11 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                         [&] { return gather_into(*site.group.process_group(), to, from); });
 }
 
+Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
+                       const CollectiveOptions& options) {
+  return all_gather_into_tensor(output, input, options);
+}
+
 Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inputs,
                           const CollectiveOptions& options) {
   const CallSite site{"all_gather_coalesced", options.group};
@@ -261,6 +267,28 @@ Work gather(const at::Tensor& tensor, const Tensors& tensors, AnyRank dst,
   std::vector<Tensors> outputs;
   if (site.rank() == root) outputs.push_back(contiguous.outputs("tensors", tensors));
   Tensors inputs = {contiguous.input(tensor)};
+  return run_collective(site, options.async_op, contiguous, [&] {
+    return site.group->gather(outputs, inputs, {.rootRank = root, .asyncOp = options.async_op});
+  });
+}
+
+// By gather, which every LibTorch and every backend has.
+Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor, AnyRank dst,
+                   const CollectiveOptions& options) {
+  const CallSite site{"gather_single", options.group};
+  if (!is_for_this_rank(site.function, site.group)) return {};
+  const int root = group_rank_of(site.function, site.group, dst);
+  check_movable(site, "tensor", tensor);
+  Contiguous contiguous(site);
+  Tensors inputs = {contiguous.input(tensor, Sizes::kFlat)};
+  std::vector<Tensors> outputs;
+  if (site.rank() == root) {
+    check_movable(site, "gather_tensor", gather_tensor);
+    check_like(site, "gather_tensor", gather_tensor, "tensor", tensor);
+    check_numel(site, "gather_tensor", gather_tensor, "tensor", tensor, site.size());
+    const at::Tensor to = contiguous.output("gather_tensor", gather_tensor, Sizes::kFlat);
+    outputs.push_back(internal::rows_of(to, inputs[0], site.size()));
+  }
   return run_collective(site, options.async_op, contiguous, [&] {
     return site.group->gather(outputs, inputs, {.rootRank = root, .asyncOp = options.async_op});
   });
@@ -315,6 +343,11 @@ Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input, Re
   return run_collective(site, options.async_op, contiguous, [&] {
     return reduce_scatter_into(*site.group.process_group(), to, from, its);
   });
+}
+
+Work reduce_scatter_single(const at::Tensor& output, const at::Tensor& input, ReduceOp op,
+                           const CollectiveOptions& options) {
+  return reduce_scatter_tensor(output, input, std::move(op), options);
 }
 
 Work all_to_all(const Tensors& outputs, const Tensors& inputs, const CollectiveOptions& options) {

@@ -13,6 +13,7 @@
 #include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/full.h>
+#include <ATen/ops/full_like.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/stack.h>
@@ -22,6 +23,7 @@
 #include <gmock/gmock.h>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/group/libtorch_versions.h"
 #include "backends/test/multirank_test.h"
 #include "distrun/point_to_point.h"
 
@@ -154,6 +156,105 @@ TEST_F(CollectivesMultirankTest, AllToAllGivesEachRankWhatIsForIt) {
   const Tensors got = empties();
   all_to_all(got, of_all_ranks([&](int to) { return sent(get_rank(), to); }));
   expect_equal(got, of_all_ranks([&](int from) { return sent(from, get_rank()); }));
+}
+
+TEST_F(CollectivesMultirankTest, NewNamesDoWhatTheOldOnesDo) {
+  const int ranks = get_world_size();
+  const at::Tensor all = at::zeros({2 * ranks, 3});
+  all_gather_single(all, input());
+  EXPECT_TRUE(all.equal(at::cat(inputs()))) << all;
+  const at::Tensor part = at::zeros({2, 3});
+  reduce_scatter_single(part, all, ReduceOp::MAX);
+  EXPECT_TRUE(part.equal(input())) << part;
+}
+
+TEST_F(CollectivesMultirankTest, GatherSingleFillsOneTensorOfTheRoot) {
+  for (int root = 0; root < get_world_size(); ++root) {
+    // Of any strides, and as many elements are enough.
+    const at::Tensor got = at::full({3, 2, get_world_size()}, -1.0).permute({2, 1, 0});
+    const Work work = gather_single(input(), got, root, {.async_op = true});
+    work.wait();
+    const at::Tensor expected = get_rank() == root ? at::stack(inputs()) : at::full_like(got, -1.0);
+    EXPECT_TRUE(got.equal(expected)) << got;
+  }
+  const at::Tensor none = at::zeros({0});
+  gather_single(none, none);
+  const at::Tensor numbers = at::zeros({get_world_size()}, at::kComplexFloat);
+  gather_single(at::full({}, c10::complex<float>(1, 2)), is_last() ? numbers : at::Tensor(),
+                get_world_size() - 1);
+  if (!is_last()) return;
+  EXPECT_TRUE(numbers.eq(c10::complex<float>(1, 2)).all().item<bool>()) << numbers;
+}
+
+TEST_F(CollectivesMultirankTest, GatherSingleRefusesWhatDoesNotFit) {
+  if (get_rank() != 0) return;
+  EXPECT_THAT(error_of([] { gather_single(input()); }),
+              HasSubstr("gather_single on rank 0: gather_tensor is no tensor: it is not defined"));
+  EXPECT_THAT(error_of([] { gather_single(input(), at::zeros({5})); }),
+              AllOf(HasSubstr("gather_tensor has 5 elements"), HasSubstr("as many as tensor")));
+}
+
+// LibTorch 2.14 renames functions of backends; its groups, and programs, call either name.
+TEST_F(CollectivesMultirankTest, TheBackendMovesEveryDtypeByOldAndNewNames) {
+  const auto backend = default_group().getBackend(at::kCPU);
+  const int ranks = get_world_size();
+  const auto value = [](int rank) { return at::full({2}, rank, at::kShort); };
+  const at::Tensor expected = at::cat(of_all_ranks(value));
+  at::Tensor in = value(get_rank());
+  const auto expect_gathered = [&](const auto& gather) {
+    Tensors out = {at::zeros({2 * ranks}, at::kShort)};
+    gather(out)->wait();
+    EXPECT_TRUE(out[0].equal(expected)) << out[0];
+  };
+  Tensors ins = {in};
+  expect_gathered([&](Tensors& out) { return backend->_allgather_base(out[0], in, {}); });
+  expect_gathered(
+      [&](Tensors& out) { return backend->allgather_into_tensor_coalesced(out, ins, {}); });
+  at::Tensor own = expected.clone();
+  std::vector<std::int64_t> even;
+  const auto expect_exchanged = [&](const auto& exchange) {
+    at::Tensor out = at::zeros({2 * ranks}, at::kShort);
+    exchange(out)->wait();
+    EXPECT_TRUE(out.equal(value(get_rank()).repeat({ranks}))) << out;
+  };
+  expect_exchanged(
+      [&](at::Tensor& out) { return backend->alltoall_base(out, own, even, even, {}); });
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  expect_gathered([&](Tensors& out) { return backend->all_gather_single(out[0], in, {}); });
+  expect_gathered([&](Tensors& out) { return backend->all_gather_single_coalesced(out, ins, {}); });
+  expect_exchanged(
+      [&](at::Tensor& out) { return backend->all_to_all_single(out, own, even, even, {}); });
+  for (const bool is_old : {false, true}) {
+    at::Tensor out = at::zeros({is_last() ? 2 * ranks : 0}, at::kShort);
+    const c10d::GatherOptions to_last{.rootRank = ranks - 1};
+    (is_old ? backend->gather_into_tensor(out, in, to_last)
+            : backend->gather_single(out, in, to_last))
+        ->wait();
+    if (!is_last()) continue;
+    EXPECT_TRUE(out.equal(expected)) << out;
+  }
+#endif
+}
+
+TEST_F(CollectivesMultirankTest, HooksOfTheGroupSeeItsCollectives) {
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  const auto group = Group().process_group();
+  std::vector<std::int64_t> begun, ended;
+  group->registerPreHook(1, [&](const c10d::PreHookArgs& call) {
+    EXPECT_EQ(call.name, c10d::HookOpName::ALLREDUCE);
+    begun.push_back(call.op_id);
+  });
+  group->registerPostHook(1, [&](const c10d::PostHookArgs& call) { ended.push_back(call.op_id); });
+  all_reduce(input());
+  all_reduce(input());
+  group->unregisterPreHook(1);
+  group->unregisterPostHook(1);
+  all_reduce(input());
+  EXPECT_EQ(begun.size(), 2u);
+  EXPECT_EQ(begun, ended);
+#else
+  GTEST_SKIP() << "LibTorch has hooks since 2.14";
+#endif
 }
 
 // Rank r sends r + 1 rows to every rank, and by turns floats, complex numbers and columns.
@@ -307,7 +408,7 @@ TEST_F(CollectivesMultirankTest, EveryDtypeIsExchanged) {
 
 TEST_F(CollectivesMultirankTest, GlooRefusesToReduceDtypesThatItCannotAdd) {
   EXPECT_THAT(error_of([] { all_reduce(at::ones({2}, at::kShort)); }),
-              HasSubstr("tensor is of Short, which gloo does not reduce; expected double, "));
+              HasSubstr("tensor has dtype Short, which gloo does not reduce; expected double, "));
 }
 
 TEST_F(CollectivesMultirankTest, CompressedSparseTensorsAreRefused) {
@@ -541,16 +642,17 @@ TEST_F(CollectivesMultirankTest, WhatMakesNoSenseIsRefusedWithBothValues) {
   EXPECT_THAT(error_of([&] {
                 all_gather(of_all_ranks([](int) { return at::zeros({3, 2}); }), x);
               }),
-              HasSubstr("tensors[0] is of sizes [3, 2]; expected [2, 3], as tensor is"));
+              HasSubstr("tensors[0] has sizes [3, 2]; expected [2, 3], the sizes of tensor"));
   EXPECT_THAT(error_of([&] { all_reduce(x, ReduceOp::BAND); }), HasSubstr("no BAND of Float"));
   EXPECT_THAT(error_of([&] { all_reduce(x.to(at::kInt), ReduceOp::AVG); }),
               HasSubstr("no AVG of Int"));
-  EXPECT_THAT(error_of([&] { all_reduce(x, c10d::makePreMulSum(2.0)); }),
-              HasSubstr("no PREMUL_SUM"));
+  ReduceOp scaled_sum;
+  scaled_sum.op_ = ReduceOp::PREMUL_SUM;
+  EXPECT_THAT(error_of([&] { all_reduce(x, scaled_sum); }), HasSubstr("no PREMUL_SUM"));
   EXPECT_THAT(error_of([&] { all_reduce(x.to_sparse(), ReduceOp::MAX); }),
               HasSubstr("no MAX of sparse tensors"));
   EXPECT_THAT(error_of([&] { reduce(x.to(at::kShort), 0); }),
-              HasSubstr("tensor is of Short, which gloo does not reduce"));
+              HasSubstr("tensor has dtype Short, which gloo does not reduce"));
   EXPECT_THAT(error_of([&] { all_reduce_coalesced({}); }), HasSubstr("tensors is empty"));
   EXPECT_THAT(error_of([&] { send(x, get_rank()); }), HasSubstr("the peer is this rank itself"));
   EXPECT_THAT(error_of([] { batch_isend_irecv({}); }), HasSubstr("no operation"));
@@ -644,6 +746,24 @@ TEST_F(CollectivesMultirankTest, AReceiveHasTheTimeoutThatTheGroupHas) {
                     [&] { recv(input(), next(), {.group = group}); }),
                 AllOf(HasSubstr("recv on rank 0 in group 1 of ranks 0"),
                       HasSubstr("; rank 1 did not come; see monitored_barrier() and ")));
+  }
+  barrier();
+}
+
+// The first that times out closes the connection, which the other then reports.
+TEST_F(CollectivesMultirankTest, TwoSendsWithoutAReceiveTimeOutAndSaySo) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
+  const Group group = new_group();
+  barrier({.group = group});
+  set_timeout(milliseconds(300), group);
+  if (get_rank() < 2) {
+    const int peer = 1 - get_rank();
+    const std::string text = MultirankTest::error_of<c10::DistBackendError>(
+        [&] { send(input(), peer, {.group = group}); });
+    EXPECT_THAT(text, HasSubstr("send on rank " + std::to_string(get_rank()) + " in group "));
+    const std::string name = "rank " + std::to_string(peer);
+    EXPECT_THAT(text, AnyOf(HasSubstr("; " + name + " waits in send; see monitored_barrier()"),
+                            HasSubstr("the connection to " + name + " was lost: ")));
   }
   barrier();
 }

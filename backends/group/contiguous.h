@@ -1,12 +1,11 @@
-// Tensors as backends take them: their elements one after the other, and complex numbers as pairs
-// of their parts.  Gloo reads and writes so many elements from where a tensor begins, whatever its
-// strides are.  For the files of this folder.
+// Contiguous prepares tensors for backends, which ignore strides: contiguous elements, and complex
+// numbers as pairs of real ones.  For the files of this folder.
 //
 //     Contiguous contiguous(site);
 //     Tensors tensors = {contiguous.output("tensor", tensor)};
 //     return run_collective(site, async_op, contiguous, [&] { return …->broadcast(tensors); });
 //
-// What lies otherwise is copied: an input at once, an output to and fro.
+// It copies other tensors: an input before the call, an output before and after it.
 #pragma once
 
 #include <string>
@@ -20,42 +19,41 @@
 
 namespace distrun::internal {
 
-// An output that the backend does not have as it is.
+// An output that the backend gets as another tensor.
 struct CopyBack {
   at::Tensor to;
-  at::Tensor sent;  // What the backend works on; it stands for `to` in the results.
-  at::Tensor from;  // What is to be copied when the collective has ended; none: `sent` is a view.
+  at::Tensor sent;  // Given to the backend instead of `to`.
+  at::Tensor from;  // Copied to `to` at the end; none: `sent` is a view.
 };
 
 // A tensor goes with its own sizes, or as one dimension.
 enum class Sizes { kOwn, kFlat };
 
-// The work as one whose results have been copied when wait() returns, and before its future is
-// completed.  Where the backend gives it no future, as Gloo does for point to point and
-// reduce_scatter, the first wait() ends it, and copies; later ones have the same result.  A wait()
-// that runs into its timeout ends it, too.  So does the first wait() where somebody listens to the
-// work (begun_collective.h) and there are copies: those are then made by the thread that waits, or
-// that asks for the future, or is told that the work is completed, which waits.
+// A work whose copies are made before wait() returns and before its future completes.  If the
+// backend's work has no future, as Gloo's for point to point and reduce_scatter, the first wait()
+// ends the work and copies, and later calls have the same result.  A wait() that times out ends the
+// work too.  With a listener (begun_collective.h) and copies, the first wait() does the same: then
+// the thread that waits, asks for the future, or learns of the completion makes the copies.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 
-// It has none: somebody has to wait for it, and to hold it until then.
+// Whether the work has no future: then the caller must keep it and wait for it.
 bool has_no_future(const c10d::Work& work);
 
 class Contiguous {
  public:
   explicit Contiguous(const CallSite& site) : site_(site) {}
 
-  // What is only read.
+  // A tensor that is only read.
   static at::Tensor input(const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
   static std::vector<at::Tensor> inputs(const std::vector<at::Tensor>& tensors);
 
-  // What is written, and perhaps read: backward() refuses it if autograd has saved it.  Throws
-  // c10::ValueError where elements of it share memory, as those of expand() do.
+  // A tensor that is written, and perhaps read: backward() rejects it if autograd has saved it.
+  // Throws c10::ValueError if its elements share memory, as those of expand() do.
   at::Tensor output(const Name& name, const at::Tensor& tensor, Sizes sizes = Sizes::kOwn);
-  // The same of a tensor that keeps its values, as the root's in broadcast.
+  // The same for a tensor whose values stay, such as that of the root in broadcast.
   at::Tensor unchanged_output(const Name& name, const at::Tensor& tensor);
-  // What is written by way of `place`, of as many elements in one dimension.
+  // A tensor that is written through `place`, which has as many elements in one dimension.
   void output_in(const at::Tensor& place, const Name& name, const at::Tensor& tensor);
   std::vector<at::Tensor> outputs(const Name& name, const std::vector<at::Tensor>& tensors);
 

@@ -1,4 +1,4 @@
-// Which backend of a group serves which device, as a user writes it.  Pure, the registry apart.
+// Reads the user's text for the backends of a group's devices.  Pure, except for the registry.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct DeviceBackend {
   friend bool operator==(const DeviceBackend&, const DeviceBackend&) = default;
 };
 
-// "gloo": that one for each of its devices.  "cpu:gloo,cuda:fake": as it says.  Upper and lower
-// case are the same (torch/distributed/distributed_c10d.py: BackendConfig).
-// Throws where a backend or a device is not known, a device is named twice, or a pair is malformed.
+// "gloo" stands for all devices of gloo, "cpu:gloo,cuda:fake" for one backend each.  Case does not
+// matter.  Throws if a backend or a device is unknown, a device occurs twice, or a pair is
+// malformed. PyTorch source: BackendConfig of torch/distributed/distributed_c10d.py.
 std::vector<DeviceBackend> parse_device_backends(const std::string& text);
 
 }  // namespace distrun

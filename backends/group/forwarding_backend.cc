@@ -36,9 +36,9 @@ ForwardingCollectives::WorkPtr ForwardingCollectives::allgather(
   return for_collective().allgather(outputs, inputs, options);
 }
 
-ForwardingCollectives::WorkPtr ForwardingCollectives::_allgather_base(
+ForwardingCollectives::WorkPtr ForwardingCollectives::DISTRUN_ALL_GATHER_SINGLE(
     at::Tensor& output, at::Tensor& input, const c10d::AllgatherOptions& options) {
-  return for_collective()._allgather_base(output, input, options);
+  return for_collective().DISTRUN_ALL_GATHER_SINGLE(output, input, options);
 }
 
 ForwardingCollectives::WorkPtr ForwardingCollectives::allgather_coalesced(
@@ -46,15 +46,22 @@ ForwardingCollectives::WorkPtr ForwardingCollectives::allgather_coalesced(
   return for_collective().allgather_coalesced(outputs, inputs, options);
 }
 
-ForwardingCollectives::WorkPtr ForwardingCollectives::allgather_into_tensor_coalesced(
+ForwardingCollectives::WorkPtr ForwardingCollectives::DISTRUN_ALL_GATHER_SINGLE_COALESCED(
     Tensors& outputs, Tensors& inputs, const c10d::AllgatherOptions& options) {
-  return for_collective().allgather_into_tensor_coalesced(outputs, inputs, options);
+  return for_collective().DISTRUN_ALL_GATHER_SINGLE_COALESCED(outputs, inputs, options);
 }
 
 ForwardingCollectives::WorkPtr ForwardingCollectives::gather(TensorLists& outputs, Tensors& inputs,
                                                              const c10d::GatherOptions& options) {
   return for_collective().gather(outputs, inputs, options);
 }
+
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+ForwardingCollectives::WorkPtr ForwardingCollectives::gather_single(
+    at::Tensor& output, at::Tensor& input, const c10d::GatherOptions& options) {
+  return for_collective().gather_single(output, input, options);
+}
+#endif
 
 ForwardingCollectives::WorkPtr ForwardingCollectives::scatter(Tensors& outputs, TensorLists& inputs,
                                                               const c10d::ScatterOptions& options) {
@@ -66,20 +73,21 @@ ForwardingCollectives::WorkPtr ForwardingCollectives::reduce_scatter(
   return for_collective().reduce_scatter(outputs, inputs, options);
 }
 
-ForwardingCollectives::WorkPtr ForwardingCollectives::_reduce_scatter_base(
+ForwardingCollectives::WorkPtr ForwardingCollectives::DISTRUN_REDUCE_SCATTER_SINGLE(
     at::Tensor& output, at::Tensor& input, const c10d::ReduceScatterOptions& options) {
-  return for_collective()._reduce_scatter_base(output, input, options);
+  return for_collective().DISTRUN_REDUCE_SCATTER_SINGLE(output, input, options);
 }
 
-ForwardingCollectives::WorkPtr ForwardingCollectives::reduce_scatter_tensor_coalesced(
+ForwardingCollectives::WorkPtr ForwardingCollectives::DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(
     Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options) {
-  return for_collective().reduce_scatter_tensor_coalesced(outputs, inputs, options);
+  return for_collective().DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(outputs, inputs, options);
 }
 
-ForwardingCollectives::WorkPtr ForwardingCollectives::alltoall_base(
+ForwardingCollectives::WorkPtr ForwardingCollectives::DISTRUN_ALL_TO_ALL_SINGLE(
     at::Tensor& output, at::Tensor& input, std::vector<std::int64_t>& output_sizes,
     std::vector<std::int64_t>& input_sizes, const c10d::AllToAllOptions& options) {
-  return for_collective().alltoall_base(output, input, output_sizes, input_sizes, options);
+  return for_collective().DISTRUN_ALL_TO_ALL_SINGLE(output, input, output_sizes, input_sizes,
+                                                    options);
 }
 
 ForwardingCollectives::WorkPtr ForwardingCollectives::alltoall(

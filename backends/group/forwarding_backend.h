@@ -1,22 +1,25 @@
-// For backends that pass on what they are asked to other backends: the overrides of c10d::Backend,
-// in one place.  Of a base class, override what is to be different.
+// Base classes of backends that pass calls on to other backends.  Override only what differs.
 //
 //     class Counted : public internal::ForwardingBackend { … };  // One backend has the rest.
 //
-// Threads: those of the backends behind it.
+// Thread safety: as the backends behind it.
 #pragma once
 
 #include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
+#include "backends/group/libtorch_versions.h"
+
 namespace distrun::internal {
 
-// Passes on collectives alone.  The rest, point to point and barriers among it, is as in
-// c10d::Backend: an error.
+// Passes on collectives only.  All other calls, such as point to point and barriers, are errors, as
+// in c10d::Backend.
 class ForwardingCollectives : public c10d::Backend {
  public:
   using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
@@ -34,37 +37,42 @@ class ForwardingCollectives : public c10d::Backend {
   WorkPtr reduce(Tensors& tensors, const c10d::ReduceOptions& options = {}) override;
   WorkPtr allgather(TensorLists& outputs, Tensors& inputs,
                     const c10d::AllgatherOptions& options = {}) override;
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& options = {}) override;
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    const c10d::AllgatherOptions& options = {}) override;
   WorkPtr allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                               const c10d::AllgatherOptions& options = {}) override;
-  WorkPtr allgather_into_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::AllgatherOptions& options = {}) override;
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE_COALESCED(Tensors& outputs, Tensors& inputs,
+                                              const c10d::AllgatherOptions& options = {}) override;
   WorkPtr gather(TensorLists& outputs, Tensors& inputs,
                  const c10d::GatherOptions& options = {}) override;
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
+                        const c10d::GatherOptions& options = {}) override;
+#endif
   WorkPtr scatter(Tensors& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& options = {}) override;
   WorkPtr reduce_scatter(Tensors& outputs, TensorLists& inputs,
                          const c10d::ReduceScatterOptions& options = {}) override;
-  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                               const c10d::ReduceScatterOptions& options = {}) override;
-  WorkPtr reduce_scatter_tensor_coalesced(Tensors& outputs, Tensors& inputs,
-                                          const c10d::ReduceScatterOptions& options = {}) override;
-  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
-                        std::vector<std::int64_t>& output_sizes,
-                        std::vector<std::int64_t>& input_sizes,
-                        const c10d::AllToAllOptions& options = {}) override;
+  WorkPtr DISTRUN_REDUCE_SCATTER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                        const c10d::ReduceScatterOptions& options = {}) override;
+  WorkPtr DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(
+      Tensors& outputs, Tensors& inputs, const c10d::ReduceScatterOptions& options = {}) override;
+  WorkPtr DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    std::vector<std::int64_t>& output_sizes,
+                                    std::vector<std::int64_t>& input_sizes,
+                                    const c10d::AllToAllOptions& options = {}) override;
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options = {}) override;
 
  private:
-  // Called once for each collective: the backend that it goes to.
+  // The backend of the next collective.  Called once for each.
   virtual c10d::Backend& for_collective() = 0;
 };
 
-// Passes on to one backend: collectives, point to point, barriers, coalescing, options, abort and
-// shutdown.  Everything else is as in c10d::Backend: completion hooks, eager connections,
-// getError(), memory allocators, suspend(), shrink(), time estimates.
+// Passes on to one backend: collectives, point to point, barriers, coalescing, windows, abort and
+// completion hooks, options, abort and shutdown.  Everything else is as in c10d::Backend: eager
+// connections, getError(), memory allocators, suspend(), shrink(), time estimates, and
+// reconfigure(), which changes rank and size.
 class ForwardingBackend : public ForwardingCollectives {
  public:
   explicit ForwardingBackend(BackendPtr inner);
@@ -81,8 +89,30 @@ class ForwardingBackend : public ForwardingCollectives {
   void abort() override { inner_->abort(); }
   void shutdown() override { inner_->shutdown(); }
 
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+  void addEphemeralTimeout(const std::chrono::milliseconds& timeout) override {
+    inner_->addEphemeralTimeout(timeout);
+  }
+  bool supportsWindow() const override { return inner_->supportsWindow(); }
+  c10::intrusive_ptr<c10d::Window> new_window(const std::optional<at::Tensor>& tensor) override {
+    return inner_->new_window(tensor);
+  }
+  void registerAbortHook(std::int64_t id, c10d::AbortHook hook) override {
+    inner_->registerAbortHook(id, std::move(hook));
+  }
+  void unregisterAbortHook(std::int64_t id) override { inner_->unregisterAbortHook(id); }
+#endif
+#if DISTRUN_LIBTORCH_SINCE(2, 15)
+  bool supportsAbortHooks() const override { return inner_->supportsAbortHooks(); }
+  bool supportsCompletionHooks() const override { return inner_->supportsCompletionHooks(); }
+  void registerCompletionHook(std::int64_t id, c10d::CompletionHook hook) override {
+    inner_->registerCompletionHook(id, std::move(hook));
+  }
+  void unregisterCompletionHook(std::int64_t id) override { inner_->unregisterCompletionHook(id); }
+#endif
+
   bool supportsSplitting() const override { return inner_->supportsSplitting(); }
-  // Of the inner one: not wrapped.
+  // The results are not wrapped.
   BackendPtr split(const c10::intrusive_ptr<c10d::Store>& store, const std::vector<int>& ranks,
                    const c10::intrusive_ptr<Options>& options) override;
   BackendPtr merge(const c10::intrusive_ptr<c10d::Store>& store,

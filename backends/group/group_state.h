@@ -1,4 +1,4 @@
-// What is known of a group, and of all groups of this process.  For the files of this folder.
+// The state of a group, and of all groups of this process.  For the files of this folder.
 #pragma once
 
 #include <atomic>
@@ -21,27 +21,27 @@
 namespace distrun::internal {
 
 struct GroupState {
-  std::string name;        // "0" is the default group, others have the next numbers.
-  std::vector<int> ranks;  // Global ones, by group rank.
+  std::string name;        // "0" is the default group; others count on.
+  std::vector<int> ranks;  // Global ranks, by group rank.
   std::string backend;     // "gloo", or "cpu:gloo,cuda:fake"
-  // None: this rank is not in the group, or it has been destroyed.
+  // None: this rank is not in the group, or the group is destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::thread::id maker;
-  const pid_t process = ::getpid();  // That made it: a forked one cannot use it.
+  const pid_t process = ::getpid();  // That created it.  A forked child cannot use it.
   std::atomic<std::chrono::milliseconds> timeout{};
   std::atomic<bool> is_aborted = false;
-  // What nobody has waited for and would be abandoned if it were dropped: half a message makes a
-  // connection useless.  Held until it has ended or the group is freed.
+  // Works without a wait().  Dropping one would leave half a message and break the connection, so
+  // they stay until they end or the group is freed.
   std::mutex under_way_mutex;
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
-  std::size_t sweep_at = 16;  // As many under way: those that have ended are let go.
+  std::size_t sweep_at = 16;  // At this size, removes those that have ended.
 
   GroupState() = default;
   GroupState(const GroupState&) = delete;
   GroupState& operator=(const GroupState&) = delete;
-  // On another thread than the maker's, which may be the backend's own, LibTorch's group goes
-  // later: it waits there for that thread to end.
+  // On another thread than its creator's, which may be the backend's own, it frees LibTorch's group
+  // later, because that waits for the thread to end.
   ~GroupState();
 
   void hold(c10::intrusive_ptr<c10d::Work> work);
@@ -50,26 +50,26 @@ struct GroupState {
   void free();
 };
 
-// What a Group holds; null in that of the default group.
+// The content of a Group; null in that of the default group.
 struct GroupAccess {
   static Group make(std::shared_ptr<GroupState> state) { return Group(std::move(state)); }
   static const std::shared_ptr<GroupState>& state(const Group& group) { return group.state_; }
 };
 
-// The default group and what subgroups are made from.
+// The default group, and what subgroups are created from.
 struct World {
   std::shared_ptr<GroupState> group;
-  c10::intrusive_ptr<c10d::Store> store;  // The default group's; those of others lie in it.
-  int groups_numbered = 0;                // Of this world, the default group included.
-  std::map<std::vector<int>, int> groups_by_ranks;  // That only their members have agreed upon.
-  std::vector<std::weak_ptr<GroupState>> groups;    // In the order in which they were made.
+  c10::intrusive_ptr<c10d::Store> store;  // The default group's, with the keys of all groups.
+  int groups_numbered = 0;                // In this world, with the default group.
+  std::map<std::vector<int>, int> groups_by_ranks;  // Groups that only their members know.
+  std::vector<std::weak_ptr<GroupState>> groups;    // In order of creation.
 };
 
-// Null before init_process_group() and after destroy_process_group().  Never destroyed at exit:
-// threads of backends may still run there.
+// Null before init_process_group() and after destroy_process_group().  Not destroyed at exit,
+// because threads of backends may still run.
 World*& world();
 
-// The state of a group, the default one's too.  Throws where there is none.
+// The state of a group, also of the default group.  Throws if there is none.
 GroupState& state_of(const Group& group);
 
 // "group 1 of ranks 0, 1", "the default group": for messages.

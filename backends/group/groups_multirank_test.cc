@@ -254,7 +254,7 @@ TEST_F(GroupsMultirankTest, DevicesMayHaveBackendsOfTheirOwn) {
   const Group group = new_group(std::nullopt, {.backend = "CPU:gloo"});
   EXPECT_EQ(get_backend(group), "cpu:gloo");
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
-  EXPECT_FALSE(group->hasBackendForDeviceType(c10::DeviceType::CUDA));
+  EXPECT_EQ(group->getDeviceTypes(), std::vector{c10::Device(c10::kCPU)});
 }
 
 TEST_F(GroupsMultirankTest, ABackendCanBeRegistered) {

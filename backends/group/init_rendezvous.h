@@ -1,5 +1,5 @@
-// The rendezvous of init_process_group(): who this process is in the world, and the store in which
-// its ranks meet.  For process_group.cc.
+// The rendezvous of init_process_group(): this process's rank, the world size and the store.  For
+// process_group.cc.
 #pragma once
 
 #include "backends/group/rendezvous.h"
@@ -10,12 +10,12 @@ namespace distrun::internal {
 
 struct InitRendezvous {
   Rendezvous found;
-  // No backend of the world needs a rendezvous, whatever the store: other ranks do not know of it.
+  // No backend needs a rendezvous, whatever the store: each rank is alone.
   bool is_dry_run;
 };
 
-// With a store in the options: that one.  In a dry run without an init_method in the options: a
-// store without other ranks, at once.  Else rendezvous().  Throws c10::ValueError if the options
+// Uses the store of the options.  Without one, a dry run without an init_method gets a store of its
+// own at once; every other run calls rendezvous().  Throws c10::ValueError for options that
 // contradict each other, and what rendezvous() throws.
 InitRendezvous init_rendezvous(const InitOptions& options, const Environment& environment);
 

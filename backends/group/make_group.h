@@ -1,4 +1,4 @@
-// Makes the c10d::ProcessGroup of a group, and its backends.  For the files of this folder.
+// Creates the c10d::ProcessGroup of a group, with its backends.  For the files of this folder.
 #pragma once
 
 #include <chrono>
@@ -14,19 +14,19 @@ namespace distrun::internal {
 
 struct GroupRequest {
   std::string name, description;
-  std::vector<int> ranks;  // Global ones, by group rank.
-  int rank = 0;            // This one's, within the group.
+  std::vector<int> ranks;  // Global ranks, by group rank.
+  int rank = 0;            // The group rank of this process.
   std::string backend;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   BackendOptions backend_options;
-  c10::intrusive_ptr<c10d::Store> store;  // The group's keys lie under its name.
+  c10::intrusive_ptr<c10d::Store> store;  // The group's keys begin with its name.
 };
 
-// Of a rank that is in the group.  Returns when its members have met; throws what they throw.
+// For a rank of the group.  Returns when all members have connected; throws what backends throw.
 std::shared_ptr<GroupState> make_group(const GroupRequest& request);
 
-// Throws c10::ValueError where "cpu:gloo,cuda:fake" is malformed, or names what is not registered
-// or two that were, and c10::TypeError where the options are not those of a backend.
+// Throws c10::ValueError for a malformed text or an unregistered backend, and c10::TypeError for
+// options of another backend.
 void check_backends(const std::string& backends, const BackendOptions& options);
 
 }  // namespace distrun::internal

@@ -1,10 +1,10 @@
-// What is registered, for the code that makes groups and runs collectives; users register by
-// distrun/backend_registry.h.
+// The registered backends, for the code that creates groups and runs collectives.  Users register
+// backends by distrun/backend_registry.h.
 //
 //     const RegisteredBackend& gloo = find_backend("gloo");
 //     gloo.traits->check_options(options);
 //
-// Threads: any.
+// Thread safety: any thread may call these functions.
 #pragma once
 
 #include <functional>
@@ -29,24 +29,24 @@ struct RegisteredBackend {
   std::shared_ptr<const BackendTraits> traits = std::make_shared<BackendTraits>();
 };
 
-// Throws c10::ValueError if none has that name; the text lists those that exist.  The result stays
+// Throws c10::ValueError for an unknown name; the text lists the known ones.  The result stays
 // valid.
 const RegisteredBackend& find_backend(const std::string& name);
 
-// By getBackendName(): a wrapper has the traits of what it wraps.
+// Chosen by getBackendName(), so a wrapper has the traits of the wrapped backend.
 const BackendTraits& traits_of(const c10d::Backend& backend);
 
-// BackendTraits::is_error(), is_timeout() and lost_peer() of any backend: a wrapper's errors may be
-// another's.
+// BackendTraits::is_error(), is_timeout() and lost_peer() of any backend, because a wrapper can
+// throw the errors of another backend.
 bool is_backend_error(std::string_view text);
 bool is_backend_timeout(std::string_view text);
 std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error);
 
-// Wraps the backend: before each call it checks that all ranks make the same one.
+// Wraps the backend with a check before each call that all ranks make the same call.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 
-// The backends that distrun comes with.
+// The backends of distrun itself.
 struct BuiltinBackends {
   std::map<std::string, RegisteredBackend> by_name;
   std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Backend>&,
@@ -54,10 +54,9 @@ struct BuiltinBackends {
       make_checked;
 };
 
-// The seam between this folder and those of the backends, which are above it.  It is defined in
-// backends/builtin_backends.cc, and the registry calls it when it is first used.  A static
-// initialiser in each backend's folder would not do: a linker takes from a static library only
-// files that something refers to.
+// Defined in backends/builtin_backends.cc, because the folders of the backends are above this one.
+// The registry calls it on first use.  Static initialisers in those folders would not work: a
+// linker drops files of a static library that nothing refers to.
 BuiltinBackends builtin_backends();
 
 }  // namespace distrun::internal

@@ -1,10 +1,10 @@
-// How the ranks of a run find each other: by an init_method, or by the variables that the launcher
-// sets.  What users see of it is in distrun/process_group.h.
+// Connects the ranks of a run to one store: by an init_method, or by the launcher's variables.
+// distrun/process_group.h describes it for users.
 //
 //     const Rendezvous found = rendezvous(Environment::from(environ), "", std::chrono::minutes(1));
 //     found.store->set("key", "value");
 //
-// As in torch/distributed/rendezvous.py.
+// PyTorch source: torch/distributed/rendezvous.py.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class Store;
 
 namespace distrun::internal {
 
-// What a program says of itself.
+// The rank and world size that the program gave.
 struct GivenRank {
   std::optional<int> rank;
   std::optional<int> world_size;
@@ -32,9 +32,8 @@ struct RankInWorld {
   int world_size;
 };
 
-// What was not given is read from RANK and WORLD_SIZE.
-// Throws c10::ValueError if the given numbers make no sense, and c10::Error if a variable is
-// missing or malformed; the error names it.
+// Reads numbers that were not given from RANK and WORLD_SIZE.  Throws c10::ValueError for
+// impossible numbers, and c10::Error with the name of a variable that is missing or malformed.
 RankInWorld rank_in_world(const Environment& environment, const GivenRank& given);
 
 struct Rendezvous {
@@ -43,7 +42,7 @@ struct Rendezvous {
   int world_size;
 };
 
-// An empty `init_method` is that of DISTRUN_INIT_METHOD, or else env://.
+// An empty `init_method` stands for DISTRUN_INIT_METHOD, or env:// if that is not set.
 // Throws what rank_in_world() throws, c10::Error if the init_method is not supported or names a
 // folder that does not exist, and c10d::DistError if the store cannot be reached within `timeout`.
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,

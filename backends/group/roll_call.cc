@@ -5,7 +5,9 @@
 #include <exception>
 #include <map>
 #include <mutex>
+#include <numeric>
 #include <thread>
+#include <utility>
 
 #include "common/text/rank_list.h"
 
@@ -62,16 +64,34 @@ void RollCall::report(const std::string& function) const {
 std::string RollCall::missing(const std::string& function) const {
   if (!store_) return "";
   report(function);
+  std::vector<std::size_t> all(ranks_.size());
+  std::iota(all.begin(), all.end(), std::size_t{0});
+  const auto calls = calls_of(std::move(all));
+  return calls ? text_of_roll_call(*calls, ranks_) : "";
+}
+
+std::string RollCall::missing_peer(const std::string& function, int peer) const {
+  if (!store_) return "";
+  report(function);
+  const auto index = static_cast<std::size_t>(peer);
+  const auto calls = calls_of({index});
+  const std::string name = "rank " + std::to_string(ranks_[index]);
+  if (!calls || calls->front().empty()) return name + " did not come";
+  return name + " waits in " + calls->front();
+}
+
+std::optional<std::vector<std::string>> RollCall::calls_of(std::vector<std::size_t> asked) const {
   const auto answers = std::make_shared<Answers>();
-  answers->calls.resize(ranks_.size());
-  std::thread([answers, store = store_, deadline = steady_clock::now() + kPatience] {
+  answers->calls.resize(asked.size());
+  std::thread([answers, store = store_, asked = std::move(asked),
+               deadline = steady_clock::now() + kPatience] {
     try {
-      std::size_t left = answers->calls.size();
+      std::size_t left = asked.size();
       while (left > 0 && steady_clock::now() < deadline) {
-        for (std::size_t rank = 0; rank < answers->calls.size(); ++rank) {
-          if (!answers->calls[rank].empty() || !store->check({key_of(rank)})) continue;
-          const auto bytes = store->get(key_of(rank));
-          answers->change([&] { answers->calls[rank].assign(bytes.begin(), bytes.end()); });
+        for (std::size_t i = 0; i < asked.size(); ++i) {
+          if (!answers->calls[i].empty() || !store->check({key_of(asked[i])})) continue;
+          const auto bytes = store->get(key_of(asked[i]));
+          answers->change([&] { answers->calls[i].assign(bytes.begin(), bytes.end()); });
           --left;
         }
         if (left > 0) std::this_thread::sleep_for(kPause);
@@ -84,8 +104,8 @@ std::string RollCall::missing(const std::string& function) const {
   std::unique_lock lock(answers->mutex);
   const bool answered =
       answers->changed.wait_for(lock, 2 * kPatience, [&] { return answers->is_over; });
-  if (!answered || answers->has_failed) return "";
-  return text_of_roll_call(answers->calls, ranks_);
+  if (!answered || answers->has_failed) return std::nullopt;
+  return answers->calls;
 }
 
 std::string text_of_roll_call(const std::vector<std::string>& calls,

@@ -1,19 +1,22 @@
-// After a time-out the ranks of a group report by the group's store, so that the error can name
-// those that did not come.
+// After a time-out, the ranks of a group report through the group's store, so that the error can
+// name the ranks that are missing.
 //
 //     const RollCall all(state);
 //     all.report("all_reduce");                      // Also by ranks that lost a connection.
 //     all.missing();                                 // "rank 2 did not come"
 //
-// A rank that times out closes its connections, so the others that wait fail soon after it, and
-// report, too.  A rank that does not report within kPatience is missing.
+// A rank that times out closes its connections, so the other ranks that wait fail and report too. A
+// rank that does not report within kPatience is missing.
 //
-// Blocks: kPatience at most, even if the store does not answer.  Throws nothing.
+// Blocks: at most for kPatience, even if the store does not answer.  Throws nothing.
 #pragma once
 
 #include <chrono>
+#include <cstddef>
 #include <memory>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "backends/group/group_state.h"
 
@@ -23,7 +26,7 @@ inline constexpr std::chrono::milliseconds kPatience{1000};
 
 class RollCall {
  public:
-  // `state` is of a group that this rank is a member of.
+  // Requires that this rank is in the group.
   explicit RollCall(const GroupState& state);
 
   // This rank waited in `function`.
@@ -33,8 +36,14 @@ class RollCall {
   // not answer.
   std::string missing(const std::string& function) const;
 
+  // Reports, and says that group rank `peer` did not come, or which call it waits in.
+  std::string missing_peer(const std::string& function, int peer) const;
+
  private:
   struct Answers;
+
+  // What group ranks `asked` reported, empty if nothing; nothing if the store does not answer.
+  std::optional<std::vector<std::string>> calls_of(std::vector<std::size_t> asked) const;
 
   c10::intrusive_ptr<c10d::Store> store_;  // None: the group has been destroyed.
   std::vector<int> ranks_;

@@ -39,6 +39,15 @@ TEST_F(RollCallStoreTest, RanksThatReportAreNotMissing) {
   EXPECT_EQ(RollCall(first).missing("barrier"), "rank 6 did not come");
 }
 
+TEST_F(RollCallStoreTest, SaysWhatAPeerWaitsIn) {
+  GroupState first, second;
+  join(first, 0);
+  join(second, 1);
+  EXPECT_EQ(RollCall(first).missing_peer("send", 1), "rank 5 did not come");
+  RollCall(second).report("send");
+  EXPECT_EQ(RollCall(first).missing_peer("send", 1), "rank 5 waits in send");
+}
+
 TEST_F(RollCallStoreTest, IsSilentWithoutAGroup) {
   EXPECT_EQ(RollCall(GroupState()).missing("barrier"), "");
 }

@@ -26,7 +26,7 @@ struct CollectiveCall {
   std::shared_ptr<GroupState> state;  // The group lives as long as what is under way in it.
   int rank;                           // The global one, to be told when the groups may be gone.
   bool is_default;
-  std::optional<int> peer;  // Of send and recv, the global one.
+  std::optional<int> group_peer;  // Of send and recv.
 };
 
 }  // namespace internal
@@ -54,9 +54,7 @@ CollectiveCall call_at(const internal::CallSite& site) {
   const auto& state =
       site.group.is_default() ? everybody : internal::GroupAccess::state(site.group);
   check_process(site.function, *state);
-  std::optional<int> peer;
-  if (site.peer) peer = state->ranks.at(static_cast<std::size_t>(*site.peer));
-  return {site.function, state, get_rank(), state == everybody, peer};
+  return {site.function, state, get_rank(), state == everybody, site.peer};
 }
 
 // "all_reduce on rank 1 of 4", "all_reduce on rank 3 in group 1 of ranks 2, 3".
@@ -84,13 +82,9 @@ std::string which_peer(const internal::GroupState& state, const std::string& err
 std::string who_is_missing(const CollectiveCall& call, const std::string& error) {
   if (!internal::is_backend_timeout(error)) return "";
   const internal::RollCall roll_call(*call.state);
-  std::string missing;
-  if (call.peer) {
-    roll_call.report(call.function);
-    missing = c10::str("rank ", *call.peer, " did not come");
-  } else {
-    missing = roll_call.missing(call.function);
-  }
+  const std::string missing = call.group_peer
+                                  ? roll_call.missing_peer(call.function, *call.group_peer)
+                                  : roll_call.missing(call.function);
   return c10::str("; ", missing, missing.empty() ? "" : "; ",
                   "see monitored_barrier() and `distrun store status`");
 }

@@ -1,5 +1,5 @@
-// What every collective does around the call of LibTorch's.  For the files of this folder, and
-// for those above that have LibTorch make collectives.
+// Runs a collective of LibTorch, and turns its errors into ours.  For the files of this folder, and
+// for those above it that run collectives through LibTorch.
 #pragma once
 
 #include <exception>
@@ -19,42 +19,40 @@ namespace distrun::internal {
 
 struct CollectiveCall;
 
-// Calls `act`, which begins the collective, and waits for it unless `async_op`.  What a backend
-// throws, there or while it is waited for, becomes a c10::DistBackendError that names the function,
-// this rank, and the peer whose connection was lost where that is why.
+// Calls `act`, which starts the collective, and waits for it unless `async_op`.  An error of the
+// backend becomes a c10::DistBackendError with the function, this rank and the lost peer, if any.
 using Act = std::function<c10::intrusive_ptr<c10d::Work>()>;
 Work run_collective(const CallSite& site, bool async_op, const Act& act);
-// The same with the tensors that `act` has of `contiguous`.
+// The same, if `act` uses tensors of `contiguous`.
 Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
                     const Act& act);
 
-// Calls `act`, in which LibTorch makes collectives of its own.  What a backend throws becomes the
-// same error; a c10::Error is what LibTorch has to say, and stays as it is.  Where the group has
-// been destroyed, and `act` has LibTorch's still, it is just called.
+// Calls `act`, in which LibTorch runs collectives itself.  An error of the backend becomes the same
+// error; a c10::Error of LibTorch stays as it is.  If the group is destroyed and `act` still has
+// LibTorch's group, errors are not changed.
 void in_group(const CallSite& site, const std::function<void()>& act);
 
-// The same for an error that reaches the caller by another way, as those of backward() do.
+// The same for an error that reaches the caller another way, such as those of backward().
 class ErrorsAt {
  public:
-  // The group has not been destroyed yet.
+  // Whether the group still exists.
   explicit ErrorsAt(const CallSite& site);
 
-  // `hint` ends the text.  What LibTorch has to say stays as it is.
+  // Appends `hint` to the text.  A c10::Error of LibTorch stays as it is.
   std::exception_ptr translated(const std::exception_ptr& error, const std::string& hint) const;
 
  private:
   std::shared_ptr<const CollectiveCall> call_;
 };
 
-// That a peer is gone, or was waited for too long: what the functions above throw, and what a
-// backend throws where LibTorch waits for it (backward()), of which Gloo's is known by its text
-// alone.
+// Whether the error reports a lost peer or a time-out: the errors of the functions above, and those
+// that a backend throws while LibTorch waits (backward()), which for Gloo only the text shows.
 bool is_of_a_backend(const std::exception_ptr& exception);
 
-// The group, which Group() is until it is destroyed: for what stays with it.
+// The state of the group, for objects that outlive the default group.
 Group pinned(const Group& group);
 
-// False, and a warning, on a rank that is not in the group.
+// False, with a warning, on a rank outside the group.
 bool is_for_this_rank(const char* function, const Group& group);
 
 }  // namespace distrun::internal

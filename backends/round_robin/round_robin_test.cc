@@ -9,6 +9,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "backends/group/libtorch_versions.h"
+
 namespace distrun {
 namespace {
 
@@ -96,22 +98,27 @@ TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
   at::Tensor a, b;
   std::vector<std::int64_t> sizes;
   const std::vector<std::pair<std::string, std::function<void()>>> calls = {
-      {"broadcast", [&] { group->broadcast(xs); }},
-      {"allreduce", [&] { group->allreduce(xs); }},
-      {"allreduce sparse", [&] { group->allreduce_sparse(xs); }},
-      {"allreduce_coalesced", [&] { group->allreduce_coalesced(xs); }},
-      {"reduce", [&] { group->reduce(xs); }},
-      {"allgather", [&] { group->allgather(lists, xs); }},
-      {"_allgather_base", [&] { group->_allgather_base(a, b); }},
-      {"allgather_coalesced", [&] { group->allgather_coalesced(lists, xs); }},
-      {"allgather_into_tensor_coalesced", [&] { group->allgather_into_tensor_coalesced(xs, xs); }},
-      {"gather", [&] { group->gather(lists, xs); }},
-      {"scatter", [&] { group->scatter(xs, lists); }},
-      {"reduce_scatter", [&] { group->reduce_scatter(xs, lists); }},
-      {"_reduce_scatter_base", [&] { group->_reduce_scatter_base(a, b); }},
-      {"reduce_scatter_tensor_coalesced", [&] { group->reduce_scatter_tensor_coalesced(xs, xs); }},
-      {"alltoall_base", [&] { group->alltoall_base(a, b, sizes, sizes); }},
-      {"alltoall", [&] { group->alltoall(xs, xs); }},
+    {"broadcast", [&] { group->broadcast(xs); }},
+    {"allreduce", [&] { group->allreduce(xs); }},
+    {"allreduce sparse", [&] { group->allreduce_sparse(xs); }},
+    {"allreduce_coalesced", [&] { group->allreduce_coalesced(xs); }},
+    {"reduce", [&] { group->reduce(xs); }},
+    {"allgather", [&] { group->allgather(lists, xs); }},
+    {"_allgather_base", [&] { group->_allgather_base(a, b); }},
+    {"allgather_coalesced", [&] { group->allgather_coalesced(lists, xs); }},
+    {"allgather_into_tensor_coalesced", [&] { group->allgather_into_tensor_coalesced(xs, xs); }},
+    {"gather", [&] { group->gather(lists, xs); }},
+#if DISTRUN_LIBTORCH_SINCE(2, 14)
+    {"all_gather_single", [&] { group->all_gather_single(a, b); }},
+    {"reduce_scatter_single", [&] { group->reduce_scatter_single(a, b); }},
+    {"gather_single", [&] { group->gather_single(a, b); }},
+#endif
+    {"scatter", [&] { group->scatter(xs, lists); }},
+    {"reduce_scatter", [&] { group->reduce_scatter(xs, lists); }},
+    {"_reduce_scatter_base", [&] { group->_reduce_scatter_base(a, b); }},
+    {"reduce_scatter_tensor_coalesced", [&] { group->reduce_scatter_tensor_coalesced(xs, xs); }},
+    {"alltoall_base", [&] { group->alltoall_base(a, b, sizes, sizes); }},
+    {"alltoall", [&] { group->alltoall(xs, xs); }},
   };
   const std::vector<std::string> names = {"first", "second", "third"};
   for (std::size_t i = 0; i < calls.size(); ++i) {

@@ -42,4 +42,8 @@ host 1 "$@" & pids+=($!)
 host 0 "$@" & pids+=($!)
 status=0
 for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
-exit "$status"
+[ "$status" -eq 0 ] || exit "$status"
+
+# The interface that the user names is taken, even one that does not exist.
+if host 0 env WORLD_SIZE=1 GLOO_SOCKET_IFNAME=nowhere0 "$@" >"$folder/out"; then exit 1; fi
+grep -F nowhere0 "$folder/out"

@@ -1,10 +1,11 @@
 // For tests: a temporary folder, removed with its contents by the destructor.
 #pragma once
 
+#include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 #include <string>
 
+#include <ftw.h>
 #include <gtest/gtest.h>
 
 namespace distrun::testing {
@@ -15,8 +16,13 @@ class Folder {
     EXPECT_NE(::mkdtemp(path_.data()), nullptr);
   }
   ~Folder() {
-    std::error_code ignored;  // A run that a test gave up on may still write.
-    std::filesystem::remove_all(path_, ignored);
+    // A run that a test gave up on may still write.  Not std::filesystem::remove_all():
+    // LibTorch 2.11 exports its own, which crashes.
+    const auto remove = [](const char* file, const struct stat*, int, FTW*) {
+      static_cast<void>(std::remove(file));
+      return 0;
+    };
+    ::nftw(path_.c_str(), remove, /*nopenfd=*/8, FTW_DEPTH | FTW_PHYS);
   }
   Folder(const Folder&) = delete;
   Folder& operator=(const Folder&) = delete;

@@ -6,8 +6,8 @@
 //     }, {c10::DeviceType::CPU});
 //     init_process_group("mine");
 //
-// MyBackend derives from c10d::Backend; calls to what it does not override are errors.  Register it
-// on every rank before the group is created.
+// MyBackend derives from c10d::Backend.  A call of a method that MyBackend does not override
+// throws.  Register the backend on every rank before the group is created.
 //
 // Thread safety: any thread; a maker runs on the thread that creates the group.
 // PyTorch source: torch/distributed/distributed_c10d.py (Backend.register_backend).
@@ -40,8 +40,8 @@ struct BackendRequest {
 // Creates a backend.
 using BackendMaker = std::function<c10::intrusive_ptr<c10d::Backend>(const BackendRequest&)>;
 
-// Registers a backend.  `devices` are those whose tensors it takes, and that it serves in a group
-// given by this name alone.
+// Registers a backend.  `devices` are the kinds of devices whose tensors the backend accepts.  A
+// group that is created by this name alone uses the backend for all of them.
 //
 // Throws: c10::ValueError if the name exists or is not lower case, or there is no maker or device.
 void register_backend(const std::string& name, BackendMaker maker,

@@ -10,23 +10,25 @@
 // global rank, GroupRank(n) a rank within the group.  On a rank outside the group a collective
 // warns and does nothing.
 //
-// Shapes: dense tensors of any strides and sizes, including zero; non-contiguous ones are copied.
-// Outputs are written in place and must have their final sizes; they must not overlap themselves or
-// inputs.  Tensors stay the caller's.  They are on a device that the group has a backend for.
-// "gloo" takes CPU tensors; it copies GPU tensors through the CPU, and refuses them in coalesced
-// and point-to-point operations.  Functions that move tensors take every dtype; for those that
-// reduce, the error names the dtypes that "gloo" supports.  Complex tensors support SUM and AVG
-// only.  Gradients do not flow through: see distrun/functional.h.  Do not overwrite a tensor that
-// autograd has saved: backward() then throws c10::Error.
-// Blocks: until the result is available; with `async_op` not at all: wait for the Work.
+// Shapes: dense tensors of any strides and sizes, including zero.  Non-contiguous tensors are
+// copied.  Outputs are written in place and must have their final sizes.  An output must not
+// overlap itself or an input.  The group must have a backend for the tensors' device.  "gloo"
+// copies GPU tensors through the CPU, and rejects GPU tensors in coalesced and point-to-point
+// operations.  Functions that only move tensors accept every dtype.  Functions that reduce accept
+// the dtypes of the backend, and the error for another dtype lists the dtypes of "gloo".  Complex
+// tensors support SUM and AVG only.  Gradients do not flow through these collectives
+// (distrun/functional.h has collectives with gradients).  If a collective overwrites a tensor that
+// autograd has saved, backward() throws c10::Error.
+// Blocks: until the result is available.  With `async_op` the call returns at once; call wait() of
+// the Work.
 // Throws: c10::ValueError, before anything is sent, if this rank's arguments are invalid.  The
-// other ranks then wait: exit, or repeat the call with valid arguments.  c10::DistBackendError for
-// a timeout or a lost peer, which it names; the group is then unusable.  The peer need not be the
-// first that failed: it may have exited because another did.  c10::Error in a process made by
-// fork(): create processes with spawn().  Arguments that are valid on each rank but inconsistent
-// across ranks are not detected: results are wrong, or connections break.  Run with
-// TORCH_DISTRIBUTED_DEBUG=DETAIL to find them (process_group.h).
-// Thread safety: one thread at a time per group, because the order matches the calls.
+// other ranks then wait, so exit or repeat the call with valid arguments.  c10::DistBackendError
+// for a timeout or a lost peer; the text names the peer, and the group is then unusable.  The named
+// peer may have exited because another rank failed first.  c10::Error in a child of fork(); create
+// processes with spawn() instead.  Arguments that are valid on each rank but inconsistent across
+// ranks are not detected.  Results are then wrong, or connections break.  Run with
+// TORCH_DISTRIBUTED_DEBUG=DETAIL to detect them (process_group.h).
+// Thread safety: one thread at a time per group, because ranks match calls by their order.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
@@ -83,12 +85,14 @@ Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
 // Shapes: tensors[i] is for group rank i and has the sizes of `tensor`.
 Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
                 const CollectiveOptions& options = {});
-// Does the same into one tensor, one input after another.  PyTorch's newer name is
-// all_gather_single.
+// Does the same into one tensor, one input after another.
 //
 // Shapes: `output` has as many elements as the inputs of all ranks together.
 Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options = {});
+// PyTorch's newer name of all_gather_into_tensor(), which errors name.
+Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
+                       const CollectiveOptions& options = {});
 // Gathers several tensors at once: lists[i] gets every rank's inputs[i].
 //
 // Shapes: lists[i][j] is for group rank j and has the sizes of inputs[i].
@@ -101,6 +105,12 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
 // `tensors` is empty.
 Work gather(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank dst = GroupRank(0),
             const CollectiveOptions& options = {});
+// Does the same into one tensor, one input after another.
+//
+// Shapes: on `dst`, `gather_tensor` has as many elements as the inputs of all ranks together; other
+// ranks ignore theirs.
+Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor = {},
+                   AnyRank dst = GroupRank(0), const CollectiveOptions& options = {});
 
 // Copies one tensor of rank `src` to each rank.
 //
@@ -114,10 +124,13 @@ Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src 
 // Shapes: one input per rank, each with the sizes of `output`.
 Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
                     const CollectiveOptions& options = {});
-// Does the same from one tensor.  PyTorch's newer name is reduce_scatter_single.
+// Does the same from one tensor.
 //
 // Shapes: `input` has as many elements as the outputs of all ranks together.
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
+                           ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
+// PyTorch's newer name of reduce_scatter_tensor(), which errors name.
+Work reduce_scatter_single(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 
 // Sends inputs[i] to group rank i and receives outputs[j] from group rank j.
@@ -137,14 +150,14 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 
 // Waits for all ranks.
 //
-// Blocks: until every rank has called it; with `async_op` not at all.
+// Blocks: until every rank has called it.  With `async_op` the call returns at once.
 Work barrier(const CollectiveOptions& options = {});
 
 // Options of monitored_barrier().
 struct MonitoredBarrierOptions {
   // The ranks that take part.
   Group group = {};
-  // Not set: the group's.
+  // Not set: the group's timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // Rank 0 names all missing ranks, not only the first.
   bool wait_all_ranks = false;
@@ -154,13 +167,13 @@ struct MonitoredBarrierOptions {
 //
 // Blocks: until every rank has called it.  Group rank 0 waits for `timeout`; the others wait for
 // rank 0 as long as the timeout that the group was created with.
-// Throws: on group rank 0 an error that names the missing ranks; on the others an error because
-// rank 0 failed; c10::ValueError if the timeout is not positive.
+// Throws: on group rank 0, an error that names the missing ranks.  On other ranks, an error that
+// says that rank 0 failed.  c10::ValueError if the timeout is not positive.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// Returns how many collectives, including barriers, this rank has started in the group.  If ranks
-// disagree, one of them skipped a collective.  "gloo" also counts sends and receives, and counts a
-// collective that it builds from others as those.
+// Returns how many collectives, including barriers, this rank has started in the group.  If the
+// numbers of two ranks differ, one of the ranks skipped a collective.  "gloo" also counts sends and
+// receives.  If "gloo" runs one collective as several others, it counts the others.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:

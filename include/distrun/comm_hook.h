@@ -16,10 +16,11 @@
 //           c10::TensorType::get());
 //     });
 //
-// A hook is called once per bucket in each backward, in the same order on all ranks, while other
-// buckets' gradients are still being computed.  It returns a Future of the tensor, or a list of one
-// tensor, that becomes the bucket's gradients; nothing is divided afterwards.  It may change the
-// bucket's buffer in place.  State is captured (`state` in Python).
+// Each backward calls the hook once per bucket, in the same order on all ranks, while the gradients
+// of other buckets are still computed.  The hook returns a Future of a tensor or of a list of one
+// tensor.  That tensor becomes the bucket's gradients, and is not divided by the number of ranks.
+// The hook may change the bucket's buffer in place.  A hook captures its state, which is the
+// argument `state` in Python.
 //
 // Shapes: the returned tensor has the sizes, dtype and device of the bucket's buffer.
 // Thread safety: for a module on a GPU the hook runs on a thread of autograd; on the CPU on the
@@ -42,7 +43,7 @@ struct Future;
 
 namespace distrun {
 
-// A future of the reduced gradients: the result of a hook.
+// The result of a hook: a future of the reduced gradients.
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
 // `T` can be called with a bucket.

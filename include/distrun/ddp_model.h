@@ -26,8 +26,7 @@ struct DdpBuffer {
 struct DdpModel {
   std::string name = "model";            // For messages and logging data.
   std::vector<DdpParameter> parameters;  // At least one requires a gradient.
-  // Called before each forward, because a buffer may be another tensor each time.  Null: no
-  // buffers.
+  // Called before each forward, because a module may replace its buffers.  Null: no buffers.
   std::function<std::vector<DdpBuffer>()> buffers = nullptr;
 };
 

@@ -13,7 +13,7 @@
 
 namespace distrun {
 
-// A device, or the index of one of the module's type: {0}, {at::Device("cuda:0")}.
+// A device, or the index of a device of the module's device type: {0}, {at::Device("cuda:0")}.
 class DeviceId {
  public:
   // Converts from either.
@@ -34,33 +34,35 @@ struct DdpOptions {
   // The ranks that train together.  Default: all.
   Group process_group = {};
 
-  // For a module on one GPU: that GPU.  forward() moves the tensors in its arguments there, as far
-  // as visit_tensors.h finds them.  Empty: they are not moved.
+  // The GPU of a module on one GPU.  forward() moves the tensors in its arguments to this GPU, in
+  // all types that visit_tensors.h supports.  Empty: forward() does not move tensors.
   std::vector<DeviceId> device_ids = {};
 
   // Broadcast buffers (running means, …) from the group's rank 0 at construction and before each
   // forward.
   bool broadcast_buffers = true;
 
-  // At construction, check that parameters have the same sizes on all ranks, and broadcast them
-  // from the group's rank 0.  If false, the caller does this.
+  // At construction, check that parameters have the same sizes on all ranks, and broadcast their
+  // values from the group's rank 0.  If false, the caller must give all ranks the same parameters.
   bool init_sync = true;
 
-  // The approximate size in MiB of the buckets in which gradients are reduced, each as soon as its
-  // last gradient is ready.  Not set: 25, and 1 for the first.  0: one bucket per parameter.
+  // The approximate size in MiB of a bucket of gradients.  A bucket is reduced as soon as its last
+  // gradient is ready.  Not set: 25 MiB, and 1 MiB for the first bucket.  0: one bucket per
+  // parameter.
   std::optional<double> bucket_cap_mb = std::nullopt;
 
-  // Search each forward's graph for parameters that it does not use.  If false, such a forward
-  // makes the next one throw an error that names them.
+  // Search the graph of each forward for parameters that the forward does not use.  If false and a
+  // forward leaves parameters unused, the next forward throws an error that names these parameters.
   bool find_unused_parameters = false;
 
-  // Make gradients views of the buckets, which saves a copy and as much memory as the parameters
-  // take.  Zero them with ddp.zero_grad(): the optimizer's zero_grad() detaches them first, which a
-  // view refuses.
+  // Make gradients views of the buckets.  This saves a copy and as much memory as the parameters
+  // need.  Set gradients to zero with ddp.zero_grad().  The optimizer's zero_grad() throws, because
+  // it detaches gradients and a view cannot be detached.
   bool gradient_as_bucket_view = false;
 
-  // Assume that every iteration has the same graph, and learn in the first which parameters it
-  // uses.  Allows checkpointing and parameters that are used several times.
+  // Assume that every iteration has the same graph.  The first iteration finds out which parameters
+  // the graph uses.  A static graph may use activation checkpointing, and may use a parameter
+  // several times.
   bool static_graph = false;
 
   // With find_unused_parameters: do not reduce buckets that no rank used.  Not supported with

@@ -1,5 +1,5 @@
-// DdpReducer is DistributedDataParallel for models that are not a torch::nn::Module.  It takes
-// named parameters and buffers; the caller marks where each forward starts and ends.
+// DdpReducer is DistributedDataParallel for models that are not a torch::nn::Module.  The caller
+// passes named parameters and buffers, and calls a function before and after each forward.
 //
 //     DdpReducer ddp({.name = "Net", .parameters = {{"w", w}, {"b", b}}}, {.bucket_cap_mb = 10});
 //     for (…) {
@@ -9,15 +9,17 @@
 //       optimizer.step();
 //     }
 //
-// Every rank constructs it with the same parameters in the same order; they take the values of the
-// group's rank 0.  It holds these tensors: change their values, do not replace them.  It also keeps
-// the group's connections, even after destroy_process_group().
+// Every rank constructs a DdpReducer with the same parameters in the same order.  The constructor
+// copies the values of the group's rank 0 to all ranks.  The DdpReducer keeps these tensors, so
+// change their values but do not replace them.  It also keeps the group's connections, even after
+// destroy_process_group().
 //
-// Throws: c10::ValueError for arguments that are wrong on this rank, c10::DistBackendError for a
-// lost peer, c10::Error for ranks that differ.  backward() throws the same for a lost peer, with
-// the names of the parameters that it reduced; with a communication hook, what the hook throws.
-// get_ddp_logging_data() has errors under "error", except those of the constructor and of
-// backward().
+// Throws: c10::ValueError for arguments that are wrong on this rank; c10::DistBackendError for a
+// lost peer; c10::Error if the models of two ranks differ.  For a lost peer, backward() throws
+// c10::DistBackendError with the names of the parameters in the reduction.  With a communication
+// hook, backward() throws what the hook throws.  For a gradient in CSR layout, backward() throws
+// autograd's c10::Error, which does not name the parameter, as in Python.  get_ddp_logging_data()
+// returns errors under the key "error", except errors of the constructor and of backward().
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py, torch/csrc/distributed/c10d/reducer.hpp.
 #pragma once
@@ -56,10 +58,11 @@ class DdpReducer : public Joinable {
   DdpReducer(DdpReducer&&) noexcept;
   DdpReducer& operator=(DdpReducer&&) noexcept;
 
-  // Call it before each forward.  Each forward has one backward(): a second one of the same graph
-  // (retain_graph) adds gradients of this rank that are not reduced, and is not detected.
+  // Call it before each forward.  Call backward() once for each forward.  A second backward() of
+  // the same graph (retain_graph) is not detected: it adds gradients of this rank that are not
+  // reduced.
   //
-  // Blocks: it may wait for the group's rank 0, whose buffers and order of buckets it takes.
+  // Blocks: may wait until the group's rank 0 has sent its buffers and its order of buckets.
   // Throws: c10::Error, naming the parameters, if the last forward left some unused without
   // find_unused_parameters.
   void before_forward();
@@ -67,7 +70,7 @@ class DdpReducer : public Joinable {
   // use in their place, which extend the graph for find_unused_parameters and static_graph.
   std::vector<at::Tensor> after_forward(std::vector<at::Tensor> outputs);
 
-  // While one exists, gradients accumulate on this rank: see no_sync().
+  // While a guard exists, gradients accumulate on this rank: see no_sync().
   class NoSync {
    public:
     ~NoSync();
@@ -92,15 +95,18 @@ class DdpReducer : public Joinable {
   // Does the same with one of LibTorch's hooks.
   void register_builtin_comm_hook(BuiltinCommHook hook);
 
-  // Lets Join (join.h) shadow this model: joined ranks contribute zeros to the others' backward().
+  // Returns the hook with which a Join (join.h) trains this model.  Joined ranks contribute zeros
+  // to the backward() of the other ranks.
   //
-  // In a join each forward with gradients is followed by its backward before the next forward of
-  // any joinable.  The n-th forward is of one kind on all ranks: with gradients, without, or under
-  // no_sync(); a difference is an error on all ranks.  At the end every rank has the parameters,
-  // and with broadcast_buffers the buffers, of a rank that joined last.
+  // In a join, call the backward() of each forward with gradients before the next forward of any
+  // joinable.  The n-th forward must be of the same kind on all ranks: with gradients, without
+  // gradients, or under no_sync().  Otherwise all ranks throw.  At the end every rank has the
+  // parameters of a rank that joined last.  With broadcast_buffers it also has the buffers of that
+  // rank.
   //
-  // It reads the argument "divide_by_initial_world_size": if true, the default, gradients are
-  // divided by the number of all ranks; if false, by the number of those that have not joined.
+  // The hook reads the argument "divide_by_initial_world_size".  If the argument is true, the
+  // default, gradients are divided by the number of all ranks.  If it is false, they are divided by
+  // the number of ranks that have not joined.
   //
   // Throws: c10::ValueError for sparse gradients or skip_all_reduce_unused_params.  A rank that had
   // no input in the first join of a static graph throws a c10::Error when it trains later.

@@ -12,24 +12,25 @@
 //     }
 //     if (get_rank() == 0) torch::save(ddp.module(), "net.pt");
 //
-// Net is a torch::nn::Module or its holder (TORCH_MODULE), with any forward(): its arguments and
-// result are passed through.  visit_tensors.h says in which types the tensors are found; add a
-// function there for a type of your own.  If ranks have uneven inputs, run the loop in a Join
-// (join.h).
+// Net is a torch::nn::Module or a module holder (TORCH_MODULE).  Its forward() may have any
+// arguments and any result that visit_tensors.h supports.  That header also shows how to support
+// your own type.  If ranks have uneven inputs, run the loop in a Join (join.h).
 //
-// Every rank constructs it with the same module, and calls it and backward() equally often, except
-// in no_sync() and Join.  Parameters start with the values of the group's rank 0; buffers take them
-// before each forward.  Parameters that are replaced, frozen or unfrozen later are not noticed:
-// construct another one.  A weight registered in two modules is reduced once.
+// Every rank constructs a DistributedDataParallel with the same module.  All ranks call forward()
+// and backward() equally often, except in no_sync() and Join.  The constructor copies the
+// parameters of the group's rank 0 to all ranks.  Each forward copies the buffers of rank 0.  If
+// you replace, freeze or unfreeze a parameter later, construct a new DistributedDataParallel.  A
+// weight that two modules share is reduced once.
 //
-// It is a torch::nn::Module whose child "module" is the user's, so its parameters are "module.…";
-// save and load ddp.module().  It cannot be copied or put into torch::nn::Sequential.
+// DistributedDataParallel is a torch::nn::Module itself.  Its child "module" is the user's module,
+// so its parameters are named "module.…".  Save and load ddp.module().  A DistributedDataParallel
+// cannot be copied, and cannot be part of torch::nn::Sequential.
 //
-// Throws: the constructor, forward() and backward() throw as DdpReducer's (ddp_reducer.h).  Modules
-// whose parameters differ between ranks in number, sizes or dtypes are an error on every rank,
-// which names the parameter; ranks in Python report what Python does.  Different names, orders,
-// buffers or options are not detected: training uses wrong values or times out.  Run with
-// TORCH_DISTRIBUTED_DEBUG=DETAIL to find them.
+// Throws: the constructor, forward() and backward() throw the exceptions of DdpReducer
+// (ddp_reducer.h).  If the parameters of two ranks differ in number, sizes or dtypes, every rank
+// throws an error that names the parameter.  Python ranks throw Python's own error.  Different
+// names, orders, buffers or options are not detected.  Training then uses wrong values or times
+// out.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find such differences.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
@@ -52,7 +53,7 @@ namespace distrun {
 
 // Returns the tensors of a module for a DdpReducer, named as in named_parameters().  Gradients of
 // torch::nn::Embedding and EmbeddingBag are sparse if their options say so.  The result keeps the
-// module.
+// module alive.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
 
 namespace internal {
@@ -101,9 +102,10 @@ class DistributedDataParallel : public torch::nn::Module {
   } : DistributedDataParallel(holder.ptr(), options) {
   }
 
-  // Calls the module's forward() and prepares the reduction in backward().
+  // Calls the module's forward() and prepares the reduction in its one backward(): see
+  // DdpReducer::before_forward().
   //
-  // Blocks: it may wait for the group's rank 0, whose buffers and order of buckets it takes.
+  // Blocks: may wait until the group's rank 0 has sent its buffers and its order of buckets.
   // Throws: as DdpReducer::before_forward(), and what the module's forward() throws.
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>

@@ -6,13 +6,14 @@
 //       std::cout << one.operation << ": " << one.sent << " bytes\n";
 //     }
 //
-// Use it to find out on one machine whether a program runs with so many ranks, which shapes its
-// tensors have, and how much a step sends (examples/dry_run.cc).  `distrun test --backend fake`
-// runs tests that do not look at values (docs/testing.md).
+// Use it to find out on one machine whether a program runs with many ranks, which shapes its
+// tensors have, and how much data a step sends (examples/dry_run.cc).
+// `distrun test --backend fake` runs tests that do not check values (docs/testing.md).
 //
 // Every operation returns at once: collectives, point-to-point and coalesced operations, with and
 // without `async_op`, with gradients (distrun/functional.h) and in DistributedDataParallel.
-// Outputs depend on this rank's inputs only, so values are wrong, and the same in each run:
+// Outputs depend only on this rank's inputs, so their values are wrong, but they are the same in
+// each run:
 //
 //     broadcast, all_reduce, reduce, all_reduce_coalesced       the tensors do not change
 //     all_gather and variants; gather, on the root              each output is a copy of the input
@@ -23,19 +24,21 @@
 //     send, barrier, monitored_barrier                          nothing
 //
 // recv() from any rank reports the next rank as the sender.  broadcast_bytes() from another rank
-// returns this rank's bytes.  Invalid arguments are errors as usual, and so is any use of an
-// aborted group.  A Work has a future with the outputs, and a sequence number.
+// returns this rank's bytes.  Invalid arguments throw as with other backends, and so does any use
+// of an aborted group.  A Work has a sequence number and a future with the outputs.
 //
-// Without InitOptions::store and init_method the group has a FakeStore and waits for no rank, even
-// if DISTRUN_INIT_METHOD is set: under a launcher each rank stays alone with its RANK of
-// WORLD_SIZE.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks.  With "cpu:gloo,cuda:fake" the ranks
-// connect for Gloo, and GPU operations are faked; backend options are then not possible.  If the
-// CPU has no backend, as in "cuda:fake", the first device's is used for barriers.
+// Without InitOptions::store and init_method, the group has a FakeStore and does not wait for other
+// ranks, even if DISTRUN_INIT_METHOD is set.  A process under a launcher then uses its RANK and
+// WORLD_SIZE, but does not connect to other processes.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no
+// checks.  With "cpu:gloo,cuda:fake" the ranks connect for Gloo, only GPU operations are faked, and
+// backend options are not supported.  If the CPU has no backend, as in "cuda:fake", barriers use
+// the backend of the first device.
 //
 // Limits:
 //
-//   - Ranks cannot exchange information: each seems to send what this one sends, so a ShardedTensor
-//     (distrun/sharded_tensor.h) in a world of two or more takes this rank's shards for all ranks'.
+//   - Ranks cannot exchange information: every other rank seems to send the data that this rank
+//     sends.  With two or more ranks, a ShardedTensor (distrun/sharded_tensor.h) treats this rank's
+//     shards as the shards of all ranks.
 //   - The sum over all groups loses a group's counts when the group is freed.
 //   - A loop that polls a FakeStore for a key never ends: check() is always false and add(key, 0)
 //     always 0.  wait() returns.

@@ -17,24 +17,25 @@
 //     reduce_scatter  SUM | AVG              all_gather
 //     all_to_all, all_to_all_single          the same, in reverse
 //
-// So every rank that calls one must call backward() on a result of it, in the same order.  Several
-// in one graph run backward in the reverse order of their calls, which must be the same on every
-// rank.  Unused parts of an output count as zeros; an output that is not used at all makes the
-// other ranks wait.  An input requires a gradient on every rank or on none, even if its values do
-// not matter (the inputs of scatter and broadcast on other ranks).  Every rank needs a loss, if
-// only 0 * y.sum(); otherwise the others' backward() waits until the timeout.
+// Every rank that calls such a function must therefore call backward() on a result of the function,
+// and all ranks must do so in the same order.  If a graph contains several of these functions,
+// backward() runs them in the reverse order of their calls, which must be the same on every rank.
+// If a loss uses a part of an output, the other parts get zero gradients.  If the loss of a rank
+// does not use an output at all, the backward() of the other ranks waits until the timeout.  Use
+// the output at least in a term such as 0 * y.sum().  An input must require a gradient on every
+// rank or on no rank.  This includes inputs whose values are not used, such as the inputs of
+// scatter and broadcast on ranks other than src.
 //
-// A backward can be differentiated again (create_graph) if on every rank its gradient depends on
-// the input; for reduce and gather also on ranks other than dst.
+// A backward can be differentiated again (create_graph) if its gradient depends on the input on
+// every rank.  For reduce and gather, this includes ranks other than dst.
 //
-// Unlike in Python, operations other than SUM and AVG have no gradient, which is an error if one is
-// required (Python's are wrong); AVG also divides in the backward of reduce and reduce_scatter; and
-// a rank outside the group gets an error.
+// There are three differences from Python.  Operations other than SUM and AVG throw if an input
+// requires a gradient (Python computes a wrong gradient).  AVG also divides in the backward of
+// reduce and reduce_scatter.  A rank outside the group throws.
 //
-// Shapes: as collectives.h.  Tensors of a list have one dtype: real ones do not stand for complex
-// ones.
+// Shapes: as in collectives.h.  All tensors of a list have the same dtype.
 // Blocks: until the result is available, in backward() too.
-// Throws: as collectives.h; in backward() the text names the collective that it runs.
+// Throws: as in collectives.h.  In backward() the text names the collective that fails.
 // Thread safety: one thread at a time per group, including backward().
 // PyTorch source: torch/distributed/nn/functional.py.
 #pragma once

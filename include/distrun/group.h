@@ -1,15 +1,16 @@
-// Group is a handle to the ranks that a call concerns: the default group, which has all ranks of
-// the run, or one that new_group() created.
+// Group is a handle to a process group: the default group, which has all ranks of the run, or a
+// group that new_group() created.
 //
 //     Group pair = new_group({0, 1});
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
 //     all_reduce(tensor);                                  // Group(), the default group.
 //
-// Copies are cheap and refer to the same group.  The group and its connections are freed with the
-// last copy, or earlier by destroy_process_group(); later use throws.  Keep a copy until all
-// members have connected, or a peer that is still connecting gets an error: barrier({.group =
-// pair}) makes sure.  As in torch.distributed, a rank outside the group has a Group too, with which
-// collectives warn and do nothing.
+// Copies are cheap and refer to the same group.  The group and its connections are freed when the
+// last copy is destroyed, or earlier by destroy_process_group().  Calls with a destroyed group
+// throw.  Keep a copy until all members have connected, because a peer that is still connecting
+// otherwise gets an error.  barrier({.group = pair}) waits until all members have connected.  As in
+// torch.distributed, new_group() also returns a Group on ranks outside the group.  Collectives with
+// such a Group print a warning and do nothing.
 //
 // Thread safety: any thread may copy, use and drop a Group; run a group's collectives on one thread
 // at a time.

@@ -10,20 +10,22 @@
 //       }
 //     });                                                     // The same model on every rank.
 //
-// Each participant is a Joinable.  Before the collectives of an iteration it announces that this
-// rank has not joined.  A rank whose body has returned has joined: its JoinHook issues the
-// collectives of the others' iterations.  When every rank has joined, post hooks bring all to the
-// same state.
+// Each participant is a Joinable.  A rank has joined when its loop, the body, has returned.  Before
+// the collectives of an iteration, a Joinable announces that its rank has not joined.  On a joined
+// rank, JoinHook issues the collectives that match the other ranks' iterations.  When every rank
+// has joined, post hooks bring all ranks to the same state.
 //
-// Every rank of the group runs it with the same joinables in the same order.  The body issues no
-// other collectives in that group.  Each iteration uses all joinables, in the order of the list.
+// Every rank of the group runs the Join with the same joinables in the same order.  The body must
+// not issue other collectives in that group.  Each iteration must use all joinables, in the order
+// of the list.
 //
-// Only what the joinables synchronize is equal at the end: for DistributedDataParallel parameters
-// and buffers, but not an optimizer's momentum.  To train on, make a new optimizer.
+// At the end, only the state that the joinables synchronize is equal on all ranks.
+// DistributedDataParallel synchronizes parameters and buffers, but not an optimizer's momentum.  To
+// continue training, create a new optimizer.
 //
 // Thread safety: one thread at a time; body and hooks run on the caller's thread.
-// PyTorch source: torch/distributed/algorithms/join.py, where an exception on one rank leaves the
-// others waiting.
+// PyTorch source: torch/distributed/algorithms/join.py.  In Python, if one rank raises an
+// exception, the other ranks wait.
 #pragma once
 
 #include <cstddef>
@@ -45,7 +47,7 @@
 
 namespace distrun {
 
-// The part of a joined rank while its joinable still trains on other ranks.
+// What a joined rank does while its joinable still trains on other ranks.
 class JoinHook {
  public:
   virtual ~JoinHook() = default;
@@ -101,7 +103,7 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Returns the hook for one Join::run(), which calls it at its start.
+  // Returns the hook for one Join::run().  Join::run() calls it at its start.
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
   // Returns the device for the tensors of Join's own collectives.
@@ -119,9 +121,9 @@ class Joinable {
   Joinable& operator=(const Joinable&) = default;
   Joinable& operator=(Joinable&&) = default;
 
-  // Call it before the collectives of each iteration.  For the first joinable of a Join it sums up
-  // the ranks that have not joined and returns that finished all_reduce; for others it does nothing
-  // and returns Work().
+  // Call it before the collectives of each iteration.  For the first joinable of a Join, it counts
+  // the ranks that have not joined by an all_reduce, and returns the completed Work.  For other
+  // joinables it does nothing and returns Work().
   //
   // Blocks: the first joinable, until every rank takes part.  (Python does not wait.)
   // Throws: UnevenInputsError if a rank has joined and the Join throws on early termination.
@@ -154,9 +156,9 @@ class UnevenInputsError : public c10::Error {
 struct JoinConfig {
   // If false, run() only runs the body: for inputs that are known to be even.
   bool enable = true;
-  // Throw UnevenInputsError on all ranks when the first has no inputs left: "Rank 0 exhausted all
-  // inputs." there, "Detected at least one rank that exhausted inputs. Throwing across all ranks."
-  // on the others.
+  // Throw UnevenInputsError on all ranks when one rank has no inputs left.  The text on that rank
+  // is "Rank 0 exhausted all inputs." with its number.  The text on the other ranks is "Detected at
+  // least one rank that exhausted inputs. Throwing across all ranks."
   bool throw_on_early_termination = false;
   // Values for the joinables.
   JoinArguments arguments = {};
@@ -166,24 +168,26 @@ class Join {
  public:
   // The joinables must outlive it, and must not be moved while it runs.
   //
-  // Throws: c10::ValueError if there is no joinable, one is listed twice, or they are of several
-  // groups.
+  // Throws: c10::ValueError if the list is empty, contains a joinable twice, or contains joinables
+  // of different groups.
   explicit Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig config = {});
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
-  // Runs the body, then shadows the other ranks.  May be called again.
+  // Runs the body, and then issues the collectives that match the other ranks' iterations.  May be
+  // called again.
   //
-  // An exception of the body or a hook ends the join on every rank and aborts the group.  The other
-  // ranks see it at their next collective in the group; a rank that waits for the failing rank in
-  // another group waits until its timeout.  The text travels through the group's store, and is lost
-  // if the failing rank hosts that store and exits.
+  // If the body or a hook throws, the join ends on every rank and the group is aborted.  The other
+  // ranks throw at their next collective in the group.  A rank that waits for the failing rank in
+  // another group waits until its timeout.  The failing rank writes the exception's text to the
+  // group's store.  If that rank hosts the store and exits, the text is lost.
   //
   // Blocks: until every rank has run its body and all are in the same state.
-  // Throws: on a failing rank its own exception; on the others a c10::DistError with the first rank
-  // and its text.  A peer that vanished is a c10::DistError with the report of the first rank that
-  // noticed.  c10::ValueError if no joinable reads an argument; and if a joinable is in another
-  // running join, on this rank only, without a word to the others.
+  // Throws: on a failing rank, its own exception.  On the other ranks, a c10::DistError with the
+  // first failing rank and its text.  For a lost peer, a c10::DistError with the error of the first
+  // rank that detected the loss.  c10::ValueError for an argument that no joinable reads.
+  // c10::ValueError on this rank only, without a report to the other ranks, if a joinable is in
+  // another running join.
   void run(const std::function<void()>& body);
 
  private:

@@ -4,11 +4,11 @@
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
 // A send matches the receive with the same tag, in the order of calls.  With
-// TORCH_DISTRIBUTED_DEBUG=DETAIL a receive from any rank receives when it is waited for, and its
-// send ends then.
+// TORCH_DISTRIBUTED_DEBUG=DETAIL, an irecv() from any rank starts when the program waits for it,
+// and the matching send ends then.
 //
-// Shapes: sender and receiver give the same sizes and dtype, which may be any; "gloo" takes CPU
-// tensors only.
+// Shapes: the sender and the receiver pass tensors of the same sizes and dtype.  Every dtype is
+// supported.  "gloo" accepts CPU tensors only.
 // Throws: as collectives.h; also c10::ValueError if the peer is this rank or a tag is negative.
 // Thread safety: one thread at a time per group.
 // PyTorch source: torch/distributed/distributed_c10d.py.
@@ -34,7 +34,9 @@ struct PointToPointOptions {
 
 // Sends the tensor.
 //
-// Blocks: until the tensor may be changed; it need not have arrived.
+// Blocks: until the caller may change the tensor.  The receiver may not have the tensor yet.  With
+// "gloo", a send ends after the peer calls recv() or irecv().  So if two ranks send to each other
+// first, both time out, as in Python.
 void send(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
 
 // Receives a tensor, from any rank if `src` is not set.  Returns the sender's global rank, or -1 on
@@ -68,8 +70,7 @@ struct P2POp {
   PointToPointOptions options = {};
 };
 
-// Starts all operations, in order, after it has checked each of them.  Receives must name their
-// peer.
+// Checks all operations, and then starts them in order.  A receive must name its peer.
 //
 // Throws: c10::ValueError if there is no operation, or they are of different groups.
 std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations);

@@ -3,19 +3,19 @@
 //     ProcessContext context = start_processes(kWorker, 2, {.arguments = {.tensors = {x}}});
 //     while (!context.join(std::chrono::seconds(1))) std::cout << "still at work\n";
 //
-// When a process fails, the others get SIGTERM, after the grace period SIGKILL; stopped processes
-// are woken by SIGCONT.  A process that has not ended ten seconds after SIGKILL, because it waits
-// for a disk or a driver, is abandoned.  The kernel's order decides which process failed first; of
-// exceptions that are known by then, the first one thrown.
+// When a process fails, the other processes get SIGTERM, and SIGKILL after the grace period.
+// Stopped processes are resumed by SIGCONT.  A process that still runs ten seconds after SIGKILL,
+// because it waits for a disk or a driver, is abandoned.  The kernel's order of exits decides which
+// process failed first.  If several exceptions are known by then, the earliest exception decides.
 //
-// It leaves alone the children of its processes, the caller's other children and its signal
-// handlers.  If SIGCHLD is ignored, a process counts as ended normally once its function has
-// returned, and otherwise ends in a way that is not known.
+// ProcessContext does not affect the children of its processes, the caller's other children, or the
+// caller's signal handlers.  If SIGCHLD is ignored, a process whose function has returned counts as
+// successful.  How another process ended is then unknown.
 //
 // Methods of a moved-from object throw c10::Error.
 //
-// Thread safety: one thread at a time.  In a fork of the owning process it is unusable and
-// harmless.
+// Thread safety: one thread at a time.  In a fork of the owning process, the object cannot be used,
+// and destroying it has no effect.
 // PyTorch source: torch/multiprocessing/spawn.py (ProcessContext).
 #pragma once
 

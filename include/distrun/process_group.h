@@ -12,7 +12,8 @@
 //     distrun::all_reduce(sum, distrun::ReduceOp::MAX, {.group = low});
 //     distrun::destroy_process_group();
 //
-// A program started by `distrun launch` or torchrun needs no options: these set the variables.
+// A program started by `distrun launch` or torchrun needs no options, because these launchers set
+// the variables that init_process_group() reads:
 //
 //     RANK WORLD_SIZE                 this process's rank, and the number of ranks
 //     DISTRUN_INIT_METHOD             the init_method, if the program names none
@@ -20,20 +21,20 @@
 //     TORCHELASTIC_USE_AGENT_STORE    with env://: True if the launcher hosts the store;
 //                                     otherwise rank 0 hosts it
 //
-// With file:///absolute/path the ranks meet in a file that all of them can write.  The file must be
-// empty or absent when a run starts, and stays in use until the process exits.  The last rank to
-// exit normally removes it; after a crash it remains.  `distrun launch --store file:PATH` always
-// removes it.
+// With file:///absolute/path the ranks exchange their addresses through a file that all ranks can
+// write.  The file must be empty or absent when a run starts, and stays in use until the last rank
+// exits.  The last rank to exit normally removes it; after a crash it remains.
+// `distrun launch --store file:PATH` always removes it.
 //
-// Ranks in C++ and in Python can share a group: store keys and the order of calls are those of
-// torch.distributed 2.13.  Python does not read DISTRUN_INIT_METHOD, so pass it on:
+// C++ ranks and Python ranks can share a group, because they use the store keys and the order of
+// calls of torch.distributed 2.13.  Python does not read DISTRUN_INIT_METHOD, so pass its value:
 //
 //     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
 //                             rank=int(os.environ["RANK"]),
 //                             world_size=int(os.environ["WORLD_SIZE"]))
 //
-// Every exception is a c10::Error; what_without_backtrace() is the text to show.  Functions that
-// take a group throw one if that group does not exist.
+// Every exception is a c10::Error, and what_without_backtrace() returns the text to show to users.
+// Functions that take a group throw a c10::Error if the group does not exist.
 //
 // Thread safety: create and destroy groups on one thread, with no collective in progress.  Query
 // groups on any thread.
@@ -57,40 +58,45 @@ namespace distrun {
 
 // Options of init_process_group().
 struct InitOptions {
-  // A backend for all of its devices, built in or registered (backend_registry.h), or one per kind
-  // of device: "cpu:gloo,cuda:fake".  "nccl" is not built in: register it.
+  // The name of one backend, or a list of one backend per kind of device: "cpu:gloo,cuda:fake".
+  // "gloo" and "fake" are built in.  Register others, such as "nccl", with register_backend()
+  // (backend_registry.h).
   std::string backend = "gloo";
   // "env://" or "file:///absolute/path".  Empty: DISTRUN_INIT_METHOD, or else env://.
   std::string init_method = "";
-  // Limits the rendezvous and each collective.  The default is PyTorch's.
+  // The limit for the rendezvous and for each collective.  The default is the same as in PyTorch.
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h) for "fake"; empty: the
-  // backend's defaults.  They are copied, and `timeout` replaces theirs.  Must be empty for
-  // "cpu:gloo,cuda:fake": both backends would get them, and each refuses the other's.
+  // The backend's options: c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h)
+  // for "fake".  Empty: the backend's defaults.  The group copies the options and replaces their
+  // timeout by `timeout`.  They must be empty for "cpu:gloo,cuda:fake", because each backend
+  // rejects the options of the other.
   BackendOptions backend_options = {};
   // This process's rank.  Not set: the variable RANK.
   std::optional<int> rank = std::nullopt;
   // The number of ranks.  Not set: the variable WORLD_SIZE.
   std::optional<int> world_size = std::nullopt;
-  // A store that the ranks share already, such as a c10d::HashStore.  It keeps its own timeout, and
-  // requires rank, world_size and an empty init_method.
+  // A store that the ranks share already, such as a c10d::HashStore.  The store keeps its own
+  // timeout.  If a store is set, `rank` and `world_size` must be set and `init_method` must be
+  // empty.
   c10::intrusive_ptr<c10d::Store> store = {};
 };
 
-// Creates the default group, which has all ranks.  After destroy_process_group() all ranks may call
-// it again, with the same file too; its new store keys are unknown to ranks in Python.
+// Creates the default group, which has all ranks.  After destroy_process_group(), C++ ranks may
+// call it again, even with the same file.  Python ranks cannot take part in that second group,
+// because they do not know its store keys.
 //
-// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment, ranks compare every call before it runs,
-// in this group and all others: the function, its sequence number, reduce op, root, dtypes, sizes
-// and splits; for a send and its receive, dtype and number of elements.  A difference is an error
-// on every rank that takes part, with both values.  The check needs a second set of connections.  A
-// group with ranks in Python has Python's check: names of collectives, sizes and dtypes.
+// With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment, ranks compare every call in every group
+// before the call runs.  For a collective they compare the function, its sequence number, reduce
+// operation, root, dtypes, sizes and splits.  For a send and its receive they compare the dtype and
+// the number of elements.  If a value differs, every rank that takes part throws an error with both
+// values.  The check requires a second set of connections.  A group with Python ranks makes only
+// Python's check, which compares the names of collectives, sizes and dtypes.
 //
-// Blocks: until every rank has called it; with "fake" (fake.h) not at all.
+// Blocks: until every rank has called it.  The backend "fake" (fake.h) does not block.
 // Throws: c10::Error if a group exists, a variable is missing or malformed, or the other ranks do
 // not join within the timeout; c10::ValueError for an unknown backend or init_method, or for
-// options that contradict each other.  If peers time out, exit: a retry would see this rank's stale
-// keys.
+// options that contradict each other.  If peers time out, exit, because a retry would read the
+// stale keys of this rank.
 void init_process_group(const InitOptions& options = {});
 
 // Does the same with the backend first: init_process_group("gloo", {.timeout = timeout}).
@@ -100,27 +106,28 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
   init_process_group(std::as_const(options));
 }
 
-// Frees the default group and all others.  Every rank must have finished its collectives: call
-// barrier() first if in doubt.  LibTorch's group keeps its connections while another object, such
-// as a DistributedDataParallel, holds it.
+// Frees the default group and all others.  Every rank must have finished its collectives, so call
+// barrier() first if you are not sure.  LibTorch's group keeps its connections while another
+// object, such as a DistributedDataParallel, holds it.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
 // Throws: after everything is freed, what a backend's shutdown() threw.
 void destroy_process_group();
-// Frees this group, if this rank is a member.  Peers that are still in new_group() get an error.
+// Frees this group, if this rank is a member.  Peers that have not returned from new_group() get an
+// error.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
 // Throws: after the group is freed, what the backend's shutdown() threw.
 void destroy_process_group(const Group& group);
 
-// Makes collectives in progress and later ones fail on this rank, in every group.  Peers see a lost
-// connection.  For a rank that cannot continue: destroy_process_group() then returns at once.  A
-// recv() from any rank is not aborted; it ends with the group's timeout.
+// Aborts this rank's collectives in every group: those in progress and later ones throw.  Peers see
+// a lost connection.  Use it on a rank that cannot continue.  destroy_process_group() then returns
+// at once.  A recv() from any rank is not aborted and ends with the group's timeout.
 //
 // Thread safety: any thread, even while others wait for collectives, but not while groups are
 // created or destroyed.
 void abort_process_group();
-// Does the same in one group, if this rank is a member.  The group can then only be destroyed.
+// Does the same in one group, if this rank is a member.  Afterwards, destroy the group.
 //
 // Thread safety: as above.
 void abort_process_group(const Group& group);
@@ -157,8 +164,8 @@ void set_timeout(std::chrono::milliseconds timeout, const Group& group = {});
 
 // Options of new_group() and its relatives.
 struct GroupOptions {
-  // Only members call new_group() and wait for each other.  Two groups with members in common must
-  // be created in the same order by these members.
+  // If true, only the members call new_group() and wait for each other.  Ranks that are members of
+  // two such groups must create the groups in the same order.
   bool use_local_synchronization = false;
   // Not set: the default group's current timeout.  (In Python: 30 minutes.)
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
@@ -170,8 +177,9 @@ struct GroupOptions {
   std::string name = "undefined";
 };
 
-// Creates a group of global ranks, in ascending order; std::nullopt means all.  Every rank must
-// call it, members or not, in the same order, unless `use_local_synchronization` is set.
+// Creates a group of global ranks, in ascending order; std::nullopt means all ranks.  Every rank
+// must call it, even a rank that is not a member, and all ranks must create groups in the same
+// order.  With `use_local_synchronization`, only members call it.
 //
 // Blocks: members, until all of them have connected.  Other ranks return at once.
 // Throws: c10::ValueError if a rank is out of range or listed twice, or the list is empty; what the

@@ -4,7 +4,8 @@
 //
 //     int main(int argc, char** argv) { return distrun::record(train, argc, argv); }
 //
-// These three count as failures; returning any value and calling exit() do not.
+// record() reports these three failures.  It does not report exit(), or any value that `main_fn`
+// returns.
 //
 //     failure                                  text                           process ends with
 //     an uncaught exception, any thread        "std::runtime_error: …"        exit status 1
@@ -26,12 +27,13 @@
 // to `addr2line -Cfe FILE`.  After a signal, stderr has mangled names (`c++filt`); the summary of
 // `distrun launch` has them demangled.
 //
-// A signal handler that exists when record() is called stays (a sanitizer's, for example), and a
-// later one replaces record()'s.  SIGTERM and SIGINT are left alone.  The handlers remain after
-// record() returns.  In a handler record() allocates no memory and takes no lock.  It writes the
-// report before it reads the stack, which may be damaged, and again with the stack; if that crashes
-// or takes ten seconds, the process ends by the first signal.  A stack overflow is reported for the
-// thread that called record(); in other threads it leaves no text.
+// record() does not replace signal handlers that exist when it is called, such as those of a
+// sanitizer.  A handler that the program installs later replaces the handler of record().  record()
+// does not handle SIGTERM and SIGINT.  Its handlers remain after record() returns.  They allocate
+// no memory and take no lock.  A handler first writes the report without the stack, because reading
+// a damaged stack may crash.  It then writes the report with the stack.  If that crashes or takes
+// ten seconds, the process ends by the first signal.  A stack overflow is reported only in the
+// thread that called record().
 //
 // PyTorch source: torch/distributed/elastic/multiprocessing/errors/__init__.py.
 #pragma once

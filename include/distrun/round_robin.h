@@ -9,10 +9,10 @@
 // Every rank issues the same collectives in the same order, and so uses the same group for each.  A
 // refused collective takes its turn too.
 //
-// send(), recv() and barrier() throw c10::Error: with the first two only two ranks would move to
-// the next group, and a barrier of one group says nothing about the others.  setTimeout(), abort()
-// and shutdown() apply to all groups.  Call the groups for everything else that c10d::Backend has
-// (timing, errors, hooks, splitting).
+// send(), recv() and barrier() throw c10::Error.  After a send() or recv(), only two ranks would
+// move to the next group.  A barrier of one group does not synchronize the other groups.
+// setTimeout(), abort() and shutdown() apply to all groups.  Call the groups for everything else
+// that c10d::Backend has (timing, errors, hooks, splitting).
 //
 // Thread safety: one thread at a time.
 // PyTorch source: torch/csrc/distributed/c10d/ProcessGroupRoundRobin.hpp in older releases.

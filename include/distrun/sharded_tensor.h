@@ -8,9 +8,9 @@
 //     whole.local_tensor();                            // {5, 4}, the tensor given above.
 //     whole.metadata().shards_metadata[1].placement;   // "rank:1/cpu", on every rank.
 //
-// It describes the layout and computes nothing: work on the local shards.  Name parameters that are
-// shards in DdpOptions::parameters_to_ignore, because ranks do not have them in common.  Copies
-// share the shards' tensors.
+// A ShardedTensor describes the layout and has no operators, so compute with the local shards.  If
+// a parameter is a shard, add its name to DdpOptions::parameters_to_ignore, because its values
+// differ between ranks.  Copies share the shards' tensors.
 //
 // Thread safety: as a tensor.
 // PyTorch source: torch/distributed/_shard/sharded_tensor.
@@ -91,9 +91,10 @@ class ShardedTensor {
 // Shapes: tensors are dense and contiguous and have their shard_sizes.  All shards have one dtype
 // and requires_grad; together they cover `global_size` without overlaps.
 // Blocks: until every rank of the group has called it.
-// Throws: c10::ValueError, the same on every rank, with the rank, the shard and both values, for a
-// violation of these, a malformed placement, one that is not the tensor's rank and device, or
-// another `global_size` on some rank.  A rank outside the group throws at once.
+// Throws: c10::ValueError with the same text on every rank, if a rank violates these rules, passes
+// another `global_size`, or passes a placement that is malformed or is not the tensor's rank and
+// device.  The text shows the rank, the shard and both values.  A rank outside the group throws at
+// once.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});

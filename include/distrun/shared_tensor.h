@@ -1,22 +1,23 @@
-// Tensors in memory that processes share: each sees what another writes.
+// Tensors in shared memory: each process sees the values that another process writes.
 //
 //     at::Tensor weights = at::randn({1024, 1024});
 //     share_memory_(weights);                       // Its storage is now in shared memory.
 //
-// TensorQueue and spawn() hand tensors over, with any dtype, sizes, strides (including those of
-// expand()) and storage offset.  Views of one storage in one message share a storage again; a
-// tensor in two messages becomes two storages of the same memory.  A leaf that requires a gradient
-// still does; gradients are not handed over.  A tensor that requires a gradient and is not a leaf
-// is refused with c10::ValueError: detach() it.
+// TensorQueue and spawn() send such tensors to other processes, with any dtype, sizes, strides
+// (including those of expand()) and storage offset.  If one message has two views of one storage,
+// the receiver's tensors share one storage too.  If a tensor is sent in two messages, the receiver
+// gets two storages of the same memory.  A leaf that requires a gradient still requires a gradient
+// at the receiver, but its grad() is not sent.  A tensor that requires a gradient and is not a leaf
+// throws c10::ValueError: detach() it first.
 //
 // Shared memory is anonymous (memfd_create): it has no name in /dev/shm, and the kernel frees it
 // when the last process that maps it ends.  Each storage holds a descriptor (`ulimit -n`).  Shared
 // storage cannot grow: resize_() beyond its size throws a c10::Error.
 //
-// In a build with CUDA, GPU tensors are shared by CUDA IPC: the process that created one must
-// outlive its users, cannot get it back from a queue, and is the only one that can hand it over
-// (others get c10::NotImplementedError: hand over a clone()).  A forked process can use CUDA only
-// if its parent has not.
+// In a build with CUDA, GPU tensors are shared by CUDA IPC.  The process that created a GPU tensor
+// must outlive the tensor's users, and cannot receive the tensor from a queue.  Other processes
+// cannot send the tensor (c10::NotImplementedError), but they can send a clone().  A forked process
+// can use CUDA only if its parent has not used CUDA.
 //
 // PyTorch source: torch/_tensor.py (share_memory_), torch/multiprocessing/reductions.py.
 #pragma once

@@ -13,25 +13,27 @@
 //       spawn(kWorker, 2, {.arguments = {.tensors = tensors, .queues = {results}}});
 //     }
 //
-// A process executes this program again with the arguments in /proc/self/cmdline; if main() writes
-// into its argv strings, it passes on what it wrote.  The program's file may have been replaced
-// meanwhile.  The process shares no thread or lock with its parent and may use GPUs and threads.
-// With StartMethod::kFork it is a fork instead, which only a process with a single thread can make,
-// and LibTorch starts threads early.
+// A spawned process executes this program again with the arguments in /proc/self/cmdline.  If
+// main() writes into its argv strings, the new process gets the changed strings.  spawn() works
+// even if the program's file has been replaced.  The process shares no thread or lock with its
+// parent, and may use GPUs and threads.  With StartMethod::kFork the process is a fork instead.
+// Only a process with a single thread can fork.  LibTorch starts threads early, so fork at the
+// start of main().
 //
-// When its function returns or throws, a process flushes stdout and stderr and calls _exit():
-// static objects are not destroyed.  It is killed when its parent ends.  stdin is /dev/null;
-// environment, process group (Ctrl-C) and descriptors 1 and 2 are the parent's, and a fork has all
-// descriptors.  Descriptors 0 to 2 that are closed become /dev/null.  The function may call
-// spawn().
+// When its function returns or throws, a process flushes stdout and stderr and calls _exit(), so
+// static objects are not destroyed.  A process is killed when its parent ends.  Its stdin is
+// /dev/null.  It inherits the parent's environment, process group (Ctrl-C), stdout and stderr; a
+// fork inherits all descriptors.  If descriptor 0, 1 or 2 is closed, the process gets /dev/null
+// instead.  The function may call spawn().
 //
-// Throws: c10::ValueError for invalid arguments, c10::Error if a process cannot be started, and for
-// processes that fail the exceptions of process_exception.h.
+// Throws: c10::ValueError for invalid arguments; c10::Error if a process cannot be started; the
+// exceptions of process_exception.h for processes that fail.
 // Thread safety: any thread; StartMethod::kFork requires that there is only one.
 // Cost: a third of a second per process to load LibTorch, and almost nothing for a fork.  The
-// parent holds three descriptors per process, another until its arguments are delivered, and one
-// per call; a process holds two, and those of its tensors and queues.  Descriptors in transit count
-// for the user: raise `ulimit -n` if spawn() says so.
+// parent holds one descriptor per call and three per process, and one more per process until the
+// arguments are delivered.  A process holds two descriptors, and the descriptors of its tensors and
+// queues.  Descriptors in transit count towards the user's limit.  If the error of spawn() says so,
+// raise `ulimit -n`.
 // PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
@@ -57,23 +59,25 @@ struct SpawnOptions {
   SpawnArguments arguments = {};
   // How processes are started.
   StartMethod start_method = StartMethod::kSpawn;
-  // Limits spawn() as a whole: a process that is alive then has failed.  start_processes() ignores
-  // it: see ProcessContext::finish().
+  // The limit for all of spawn().  A process that is still running at the timeout has failed.
+  // start_processes() ignores this option: see ProcessContext::finish().
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // The time between SIGTERM and SIGKILL for processes that must end.
   std::chrono::milliseconds grace_period = std::chrono::seconds(30);
 };
 
-// In a process that spawn() started, runs its function and does not return; elsewhere returns at
-// once.  Call it first in main(): code before it, and at namespace scope, runs in every process.
+// In a process that spawn() started, runs the process's function and does not return.  In other
+// processes, returns at once.  Call it first in main(), because code before it, and code at
+// namespace scope, runs in every process.
 void run_if_spawned();
 
 // Starts `nprocs` processes that run the function with the indices 0 to nprocs - 1.
 //
 // Blocks: until all processes have ended, at most SpawnOptions::timeout and the time to end them.
-// Throws: for the first process that fails, after it has ended the others; ProcessTimedOut;
-// c10::ValueError for an empty function or an invalid number; c10::Error in a process that was
-// spawned itself and has not called run_if_spawned(), because it would spawn without end.
+// Throws: ProcessException for the first process that fails, after it has ended the others.
+// ProcessTimedOut at the timeout.  c10::ValueError for an empty function or an invalid `nprocs`.
+// c10::Error in a spawned process that has not called run_if_spawned(), because spawn() would then
+// start processes without end.
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 
 // Does the same for any function, only with StartMethod::kFork.  Processes have all of the parent's
@@ -85,8 +89,8 @@ inline constexpr std::chrono::minutes kStartTimeout{10};
 
 // Starts processes without waiting for their end.
 //
-// Blocks: until the arguments are sent: with thousands of tensors, until processes have started to
-// take them.  It returns early if a process fails; join() then throws.
+// Blocks: until the arguments are sent.  With thousands of tensors, this is after the processes
+// have started to receive them.  Returns early if a process fails; join() then throws.
 // Throws: as spawn(); ProcessTimedOut if the arguments are not sent within kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});

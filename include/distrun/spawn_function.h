@@ -3,8 +3,8 @@
 //     void worker(int index, SpawnArguments& arguments) { … }
 //     const SpawnFunction kWorker("worker", worker);  // At namespace scope.
 //
-// A spawned process executes the program again: all that it gets from its parent is the function's
-// name and the arguments.
+// A spawned process executes the program again.  Its parent sends it only the function's name and
+// the arguments.
 #pragma once
 
 #include <functional>

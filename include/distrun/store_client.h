@@ -6,16 +6,17 @@
 //     auto all = store->wait({"ready/0", "ready/1"}, std::chrono::seconds(30));
 //     if (!all && all.error().kind == ErrorKind::kTimedOut) …
 //
-// Keys are sent as given.  torch's TCPStore class puts a '/' before each key, and a PrefixStore
-// "PREFIX/"; this client adds nothing.
+// Keys are sent as given.  torch's TCPStore class adds '/' before each key, and a PrefixStore adds
+// "PREFIX/".  This client does not add a prefix.
 //
-// Every call returns a Result and does not throw.  kTimedOut: connect(), wait() or barrier() took
-// too long.  kProtocol: the other side closed the connection or is not a store.  kSystem: anything
-// else, including no reply within the reply timeout of connect().  After an error the connection is
-// unusable and later calls fail, except after kTimedOut of wait() and barrier().
+// Every call returns a Result and does not throw.  kTimedOut: connect(), wait() or barrier() timed
+// out.  kProtocol: the other side closed the connection or is not a store.  kSystem: all other
+// errors, including a missing reply within `reply_timeout`.  After an error the connection is
+// unusable and later calls fail.  After kTimedOut of wait() or barrier(), the connection stays
+// usable.
 //
-// Blocks: every call, until the store has replied.  A timeout of zero means do not wait,
-// std::nullopt no timeout.
+// Blocks: every call, until the store has replied.  A timeout of zero does not wait; std::nullopt
+// means no timeout.
 // Thread safety: one thread at a time.
 #pragma once
 

@@ -1,10 +1,10 @@
-// StoreLimits says what clients may ask of a store, and how much memory it may use.  LibTorch's
-// server has the first two limits, with the same values, and none of the others.
+// StoreLimits limits the requests of clients and the memory of a store.  LibTorch's server has the
+// first two limits, with the same values.  It does not have the other limits.
 //
 //     StoreServer::listen(io, {.limits = {.connections_max = 100}});
 //
-// The protocol has no reply for a refusal: a request that exceeds a limit closes its connection,
-// and no other.  `distrun store status` shows the reason.
+// The protocol has no reply for a refusal, so the server closes the connection of a client whose
+// request exceeds a limit.  Other connections stay open.  `distrun store status` shows the reason.
 #pragma once
 
 #include <cstddef>
@@ -26,9 +26,9 @@ struct StoreLimits {
   // Connections at a time.  Another one is closed at once.
   std::size_t connections_max = 16'384;
 
-  // About 4 GiB for everything: keys, values, queues, waits, partial requests and unread replies.
-  // The request that exceeds it is refused, and so is the connection whose buffers do.  A
-  // connection's first 4 KiB are always granted, so a full store still answers queries.
+  // About 4 GiB in all for keys, values, queues, waits, partial requests and unread replies.  The
+  // server refuses a request, or a connection's buffers, that would exceed this limit.  Each
+  // connection can always use 4 KiB, so a full store still answers queries.
   std::size_t memory_bytes_max = std::size_t{4} << 30;
 };
 

@@ -9,10 +9,11 @@
 // It speaks the protocol of c10d's TCPStore: LibTorch's and Python's clients can connect to it
 // (`TCPStore(host, port, is_master=False)`).  It never looks up host names.
 //
-// Trust: there is no authentication.  Whoever can connect can read and change every key: on
-// loopback every user of the machine unless `same_user` is set, at other addresses every machine
-// that can reach it.  If a client sends a malformed frame, exceeds a limit or is another user's,
-// only its connection is closed: it is refused.
+// Trust: clients do not authenticate.  A client that can connect can read and change every key.  On
+// loopback, every user of the machine can connect unless `same_user` is set.  At other addresses,
+// every machine that can reach the address can connect.  The server refuses a client that sends a
+// malformed frame, exceeds a limit or, with `same_user`, belongs to another user: it closes only
+// that client's connection.
 //
 // Blocks: nothing here does.
 // Thread safety: call every method on the thread of `io`.

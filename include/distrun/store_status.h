@@ -1,6 +1,6 @@
-// StoreStatus is a store's view of its clients: who is connected, who waits for what and since
-// when, who timed out, whose connection was closed and why.  It shows which rank is missing when a
-// rendezvous hangs.
+// StoreStatus lists a store's clients: the connected clients, the keys that each client waits for,
+// the waits that timed out, and the closed connections with the reason.  If a rendezvous hangs, it
+// shows which rank is missing.
 //
 // `distrun store status --json` prints it as the store sends it:
 //

@@ -8,25 +8,26 @@
 //
 //     queue.put({{inputs, targets}, "batch 3"});                 // In the other process.
 //
-// Items arrive in the order of puts, each as a whole and at one receiver.  If a process is killed,
-// the queue is as before its call or as after it.  Tensors are shared as by share_memory_(): put()
-// moves their storage into shared memory, and sender and receiver then use the same memory.
+// Items arrive in the order of the put() calls.  Exactly one receiver gets each item.  If a process
+// is killed during a call, the call has its complete effect or no effect.  put() moves the storage
+// of the tensors into shared memory, as share_memory_() does, and the sender and the receiver then
+// use the same memory.
 //
-// A holder is a queue and its copies in one process, or a queue in transit to one.  When no other
-// holder is left that could put, get() returns the remaining items and then throws QueueEnded;
-// put() throws it when no other holder is left that could get.  A queue that only its creator has
-// held does not end: its threads may use it.  A holder counts for both sides unless it has only an
-// end: give processes reader() or writer(), so that the queue ends when the last writer or reader
-// exits.
+// A holder is a queue together with its copies in one process, or a queue in transit to a process.
+// When no other holder can put items, get() returns the remaining items and then throws QueueEnded.
+// When no other holder can get items, put() throws QueueEnded.  A queue that only its creator has
+// held does not end, because the creator's threads may use it.  A holder of a reader() can only get
+// items, and a holder of a writer() can only put items.  Pass one of these to other processes, so
+// that the queue ends when the last writer or the last reader exits.
 //
-// A fork is a holder too.  If another thread forks while a queue is handed over by spawn(), the
-// queue lasts until that child ends or executes a program.
+// A forked process is a holder too.  If another thread forks while spawn() sends a queue, the queue
+// does not end until that child exits or executes a program.
 //
 // Thread safety: any thread, at the same time.
 // Cost: four descriptors per queue, and one per storage in transit or received.  The kernel limits
 // a user's descriptors in transit to `ulimit -n`.
-// PyTorch source: torch/multiprocessing/queue.py, where get() hangs if the other processes have
-// died.
+// PyTorch source: torch/multiprocessing/queue.py.  In Python, get() hangs if the other processes
+// have died.
 #pragma once
 
 #include <chrono>
@@ -42,12 +43,12 @@
 
 namespace distrun {
 
-// No process is left at the other side of the queue.
+// No other process can use the other end of the queue.
 class QueueEnded : public c10::DistError {
   using DistError::DistError;
 };
 
-// The queue was empty, or full, for too long.
+// The queue was empty or full until the timeout.
 class QueueTimeout : public c10::DistError {
   using DistError::DistError;
 };

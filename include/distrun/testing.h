@@ -15,7 +15,8 @@
 //       EXPECT_TENSORS_EQUAL(sum, at::full({3}, 6));
 //     }
 //
-// Its id is "mine.SumTest.test_sum".  distrun::testing_main has the program's main():
+// The id of this test is "mine.SumTest.test_sum".  The target distrun::testing_main provides
+// main():
 //
 //     find_package(distrun REQUIRED COMPONENTS testing)
 //     add_executable(my_tests sum_test.cc)
@@ -23,9 +24,9 @@
 //
 //     distrun test --binary build/my_tests mine
 //
-// Tests are sources of the program or of an object library: a linker drops them from a static
-// library.  The fixture's SetUp() and TearDown() run on every rank.  Its name has no namespaces,
-// because it becomes part of other names.
+// Compile tests into the program or into an object library, because a linker drops them from a
+// static library.  The fixture's SetUp() and TearDown() run on every rank.  Write the fixture's
+// name without a namespace, because the macro builds other names from it.
 //
 // EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual; testing/tensors.h and
 // testing/throws.h, which this header includes, add more.  A rank without any assertion fails.
@@ -33,7 +34,8 @@
 // counted.  A skip on some ranks only is an error.  Put what the runner can check (GPUs, backends)
 // into the needs, so that it skips the test before it starts processes.
 //
-// A fault test says in its needs how ranks end, and in its body what the others notice, and when:
+// A fault test declares in its needs how ranks end.  Its body checks which error the other ranks
+// get, and within which time:
 //
 //     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
 //                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
@@ -48,8 +50,8 @@
 // so init_process_group() works), an empty folder as current folder and TMPDIR, /dev/null as stdin,
 // and torch::manual_seed(1234).  It ends with _exit(), so static objects are not destroyed.
 //
-// The processes are forks of one that has loaded LibTorch.  It refuses to run tests if code at
-// namespace scope starts a thread, runs a tensor operation or uses a GPU.
+// Each rank is a fork of a process that has loaded LibTorch.  That process does not run tests if
+// code at namespace scope starts a thread, runs a tensor operation or uses a GPU.
 #pragma once
 
 #include <string>
@@ -84,8 +86,8 @@ class DistributedTest : public ::testing::Test {
   // object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 
-  // Waits for all ranks.  It uses a file, not a collective: a rank that has returned may die, and
-  // the others return all the same.
+  // Waits for all ranks.  It uses files and not a collective, so the other ranks return even if a
+  // rank dies after its own return.
   //
   // Blocks: until every rank has called it with this `place`.
   static void rendezvous(const std::string& place = "here");

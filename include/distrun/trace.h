@@ -13,20 +13,22 @@
 //     torch::jit::testing::FileCheck().check("allreduce_")->check("wait_tensor")->run(step.str());
 //     step.graph().output().inputs()[0]->op_name();     // "aten.add" (trace_graph.h).
 //
-// It records what the dispatcher sees below autograd, as make_fx does in Python: composite
-// operators are decomposed, casts of autocast are included, and so are the operators of a
-// backward() that the function calls.  Names and text are torch.fx's.
+// trace() records the operators that the dispatcher calls below autograd, as make_fx does in
+// Python.  Composite operators are decomposed.  The graph includes the casts of autocast, and the
+// operators of a backward() that the function calls.  Names and text have the form of torch.fx.
 //
 // Collectives are operators of c10d, whether called through distrun/collectives.h or a
 // c10d::ProcessGroup: all_reduce is c10d.allreduce_, all_gather_into_tensor c10d._allgather_base_.
-// Such a node's items are the tensors that it writes on this rank, or those it reads if it writes
-// none.  Each passes through a node "wait_tensor" where the function waits for it, even without
-// `async_op`; if the function uses a tensor without waiting, the wait is added there, and at the
-// end for the rest.  So what is sent in the function must be received while it runs.  Operators of
+// The results of such a node are the tensors that the collective writes on this rank.  If it writes
+// none, the results are the tensors that it reads.  For each result, the graph has a node
+// "wait_tensor" at the place at which the function waits for the collective, even without
+// `async_op`.  If the function uses a tensor without waiting, trace() adds the wait before that
+// use.  If the function does not use the tensor, trace() adds the wait at the end.  A message that
+// the function sends must therefore be received while the function runs.  Operators of
 // _c10d_functional are nodes if they are called through the dispatcher.
 //
-// A replay issues the same calls in the same order, on memory shared in the same way; every rank of
-// the groups must replay.  It differs from the function in what is not an operator call:
+// A replay issues the same calls in the same order, and its tensors share memory in the same way.
+// Every rank of the groups must replay.  A replay differs from the function as follows:
 //   - Branches, sizes and numbers (item()) are those of the recording.
 //   - Tensors from outside the function are constants, kept and not copied: what the function does
 //     to them and to its inputs, a replay does again.  Those that do not own their memory

@@ -17,11 +17,11 @@
 //       visit(output.hidden);                  // Any supported type.
 //     }
 //
-// For a type without tensors the function is empty.  For a type from another library, put it into
-// namespace distrun, as visit_packed_sequence.h does.
+// For a type without tensors, write an empty function.  For a type from another library, write the
+// function in namespace distrun, as visit_packed_sequence.h does.
 //
-// Other types do not compile: KnowsTensors<Output> is false for them, and for types in which a
-// tensor cannot be replaced, such as a const one or a view that creates its elements.
+// Other types do not compile, and KnowsTensors<T> is false for them.  The same applies to types
+// whose tensors cannot be replaced, such as const tensors and views that create their elements.
 //
 // PyTorch source: torch/nn/parallel/distributed.py (lists, tuples, dicts and dataclasses).
 #pragma once

@@ -4,9 +4,10 @@
 //     …                                     // The tensor is in use, here and on other ranks.
 //     work.wait();                          // The result is available, or this throws.
 //
-// Copies are cheap and refer to the same collective.  Dropping a Work does not cancel its
-// collective, which keeps its tensors until it ends.  In "gloo" only wait() completes a send, a
-// receive or a reduce_scatter: if nothing waits, the group keeps it and its tensors.
+// Copies are cheap and refer to the same collective.  Destroying a Work does not cancel its
+// collective.  The collective keeps its tensors until it ends.  In "gloo" only wait() completes a
+// send, a receive or a reduce_scatter.  Without a wait(), the group keeps the operation and its
+// tensors.
 //
 // Thread safety: any thread.
 #pragma once
@@ -30,8 +31,8 @@ namespace distrun {
 
 class Work {
  public:
-  // Nothing is in progress and wait() returns at once: the result of a blocking call, or of a rank
-  // outside the group.
+  // Creates a Work without a collective: wait() returns at once.  Blocking calls, and calls on a
+  // rank outside the group, return such a Work.
   Work() = default;
 
   // Returns whether this is the Work of a collective, in progress or ended.
@@ -39,16 +40,17 @@ class Work {
 
   // Waits for the result.
   //
-  // Blocks: for at most `timeout`, or the group's if it is not set.  Zero does not wait, and always
-  // throws for a send or a receive in "gloo", which only wait() completes.
+  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait.
+  // For a send or a receive in "gloo", zero always throws, because only wait() completes them.
   // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.
-  // After a timeout the collective is still in progress, but a nonzero one makes the group unusable
-  // for a send or a receive in "gloo" and abandons a Work that has no future in other backends.  A
-  // reduce_scatter in "gloo" always has the group's timeout.
+  // After a timeout the collective is still in progress, with two exceptions.  In "gloo", a nonzero
+  // timeout of a send or a receive makes the group unusable.  In other backends, a nonzero timeout
+  // abandons a Work that has no future.  A reduce_scatter in "gloo" always uses the group's
+  // timeout.
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
-  // Returns whether wait() would return or throw at once.  False for what only wait() completes,
-  // until it has been waited for.
+  // Returns whether wait() would return or throw at once.  For operations that only wait()
+  // completes, returns false until wait() has been called.
   bool is_completed() const;
 
   // Returns the output tensors, if the backend provides them.  Call wait() first.
@@ -57,8 +59,8 @@ class Work {
   // Returns a future of the list of output tensors, for communication hooks (distrun/comm_hook.h).
   // Include <ATen/core/ivalue.h>.
   //
-  // Throws: c10::Error if nothing is in progress or the backend has no future, as "gloo" for what
-  // only wait() completes.
+  // Throws: c10::Error if nothing is in progress or the backend has no future.  "gloo" has no
+  // future for operations that only wait() completes.
   c10::intrusive_ptr<c10::ivalue::Future> get_future() const;
 
   // Returns the global rank that a receive from any rank got its tensor from.  Call wait() first.

@@ -1,5 +1,5 @@
-// A user's communication hook as c10d::Reducer wants it, with its results checked: what LibTorch
-// would find wrong in them it reports as internal errors of its own.  For ddp_reducer.cc.
+// Wraps a user's communication hook for c10d::Reducer and checks its results, because LibTorch
+// reports wrong results as internal errors.  For ddp_reducer.cc.
 #pragma once
 
 #include <memory>
@@ -11,7 +11,7 @@
 
 namespace distrun::internal {
 
-// `name` is what the hook is called in errors.  Throws c10::ValueError where `hook` is empty.
+// `name` is the name of the hook in errors.  Throws c10::ValueError if `hook` is empty.
 std::unique_ptr<c10d::CommHookInterface> checked_comm_hook(CommHook hook, std::string name);
 
 }  // namespace distrun::internal

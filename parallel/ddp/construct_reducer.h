@@ -1,5 +1,5 @@
-// c10d::Reducer has another constructor in each version of LibTorch: all that ours give are those
-// of 2.11.
+// Calls the constructor of c10d::Reducer, which differs in each version of LibTorch, with the
+// arguments of 2.11.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +12,8 @@
 
 namespace distrun::internal {
 
-// The arguments are those of 2.11, all of them.  Later versions also take sizes of each bucket, and
-// whether gradients are copied in batches: none, no.
+// The arguments are all those of 2.11.  For the additional arguments of later versions (sizes of
+// each bucket, batched copies), it passes none and false.
 template <class Reducer = c10d::Reducer, class... Arguments>
 std::shared_ptr<Reducer> construct_reducer(Arguments&&... arguments) {
   const std::vector<int64_t> sizes_of_each;

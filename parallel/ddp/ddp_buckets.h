@@ -1,4 +1,4 @@
-// Which gradients are reduced together.  For ddp_core.cc.
+// The sizes of buckets, which hold the gradients that are reduced together.  For ddp_core.cc.
 #pragma once
 
 #include <cstdint>
@@ -7,17 +7,17 @@
 
 namespace distrun::internal {
 
-// Bytes, as c10d::Reducer wants them.
+// In bytes.
 struct BucketSizes {
-  std::vector<std::size_t> at_first;  // Until the order in which gradients come is known.
-  std::int64_t first;                 // Then: the bucket that is reduced first,
+  std::vector<std::size_t> at_first;  // Until the order of the gradients is known.
+  std::int64_t first;                 // Afterwards: the bucket that is reduced first,
   std::int64_t others;                // and the others.
 };
 
-// The sizes for DdpOptions::bucket_cap_mb.  Where buckets are built again after the first
-// iteration, as they are unless the graph may change, there is only one before.
+// The sizes for DdpOptions::bucket_cap_mb.  If the Reducer rebuilds the buckets after the first
+// iteration, as it does unless the graph may change, there is one bucket before.
 //
-// Pure.  Throws c10::ValueError where the size is negative, or no number.
+// Pure.  Throws c10::ValueError if the size is negative or NaN.
 BucketSizes bucket_sizes(std::optional<double> cap_mb, bool graph_may_change);
 
 }  // namespace distrun::internal

@@ -11,6 +11,7 @@
 #include <torch/csrc/autograd/engine.h>
 #include <torch/csrc/distributed/c10d/debug.h>
 
+#include "backends/group/libtorch_versions.h"
 #include "backends/group/registered_backends.h"
 #include "distrun/process_group.h"
 #include "parallel/ddp/construct_reducer.h"
@@ -88,6 +89,17 @@ std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptio
   return device;
 }
 
+// With LibTorch 2.15, none if a gradient is sparse: get_grad_buckets() then throws.
+std::vector<c10d::GradBucket> buckets_with_memory(const DdpCore& core) {
+#if DISTRUN_LIBTORCH_SINCE(2, 15)
+  const auto& all = core.model.parameters;
+  const bool has_sparse = std::any_of(all.begin(), all.end(),
+                                      [](const DdpParameter& one) { return one.sparse_gradient; });
+  if (has_sparse) return {};
+#endif
+  return core.reducer->get_grad_buckets(/*return_zero_tensors=*/false);
+}
+
 }  // namespace
 
 DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(its_options) {
@@ -148,7 +160,7 @@ void DdpCore::name_buckets() {
     names[one.tensor.unsafeGetTensorImpl()] = &one.name;
   }
   std::map<const void*, std::string> by_memory;
-  for (const c10d::GradBucket& bucket : reducer->get_grad_buckets(/*return_zero_tensors=*/false)) {
+  for (const c10d::GradBucket& bucket : buckets_with_memory(*this)) {
     if (!bucket.getBuffer().defined()) continue;  // Sparse.
     const auto parameters = bucket.getParameters();
     std::string text;

@@ -1,5 +1,5 @@
-// What a DdpReducer consists of: the model, LibTorch's Reducer and logger, and the state between a
-// forward and its backward.  For ddp_reducer.cc, and for ddp_join_hook.cc, which works on it for
+// The parts of a DdpReducer: the model, LibTorch's Reducer and logger, and the state between a
+// forward and its backward.  For ddp_reducer.cc, and for ddp_join_hook.cc, which uses them for
 // other ranks.
 #pragma once
 
@@ -24,9 +24,9 @@
 
 namespace distrun::internal {
 
-// The answer of the ranks in a join to whether backward() will reduce: it does if it does on any.
+// In a join: whether backward() will reduce on any rank.
 struct ReducingAgreement {
-  at::Tensor sum;  // Above zero if it does: once `work` has ended.
+  at::Tensor sum;  // Above zero if it will; valid after `work`.
   Work work;
 };
 
@@ -35,16 +35,16 @@ struct DdpCore {
   DdpOptions options;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::optional<c10::Device> input_device;
-  c10::intrusive_ptr<ReducerGroup> reducer_group;  // The group, as the reducer uses it.
+  c10::intrusive_ptr<ReducerGroup> reducer_group;  // The group for the reducer.
   std::shared_ptr<c10d::Reducer> reducer;
-  std::shared_ptr<c10d::Logger> logger;                      // Before the reducer in death.
-  std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // Guards that live.
+  std::shared_ptr<c10d::Logger> logger;                      // Destroyed before the reducer.
+  std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // The number of no_sync() guards.
   std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
-  // Of a static graph: the others have made their first backward, and this rank had joined.
+  // With a static graph: the other ranks ran their first backward after this rank had joined.
   bool has_missed_learning = false;
-  bool sync_buffers = true;  // The last forward was synchronized, or there was none.
-  bool divide_by_initial_world_size = true;  // As the last join has it.
-  // Under way while forward() is, to be waited for before others; nothing: there is no join.
+  bool sync_buffers = true;                  // The last forward was synchronized, or none has run.
+  bool divide_by_initial_world_size = true;  // Set by the last join.
+  // Runs during forward(), and ends before other collectives.  None: no join.
   std::optional<ReducingAgreement> agreement;
 
   // A collective.
@@ -62,17 +62,17 @@ struct DdpCore {
   // Parameters, and buffers where these are synchronized.
   std::vector<at::Tensor> state() const;
 
-  // The backward of a forward that is made now.
+  // For the backward of a forward that runs now.
   bool will_reduce() const { return c10::GradMode::is_enabled() && *no_syncs == 0; }
   c10::Device device() const { return model.parameters.front().tensor.device(); }
 
-  // A peer that is gone is the error that it is in our collectives; ranks that differ, and the
-  // like, are as LibTorch says it.
+  // A lost peer is the error of our collectives.  Other errors, such as models that differ, stay
+  // those of LibTorch.
   void in_group(const std::function<void()>& act) const {
     internal::in_group({"DistributedDataParallel", options.process_group}, act);
   }
 
-  // Errors of this object, which are to be found in the logging data.
+  // Adds the error to the logging data.
   template <class Act>
   void logged(const Act& act) const {
     try {
@@ -83,7 +83,7 @@ struct DdpCore {
     }
   }
 
-  // The same; what LibTorch advises about unused parameters is ours.
+  // The same, with our advice instead of LibTorch's about unused parameters.
   template <class Act>
   void logged_in_cpp_words(const Act& act) const {
     logged([&] {

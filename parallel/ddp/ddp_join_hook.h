@@ -1,5 +1,5 @@
-// What a DdpReducer does in a join: for ranks that have not joined, when its own has, and before
-// its own forwards while others may have joined.  For ddp_reducer.cc.
+// The part of a DdpReducer in a join: after its rank has joined, it takes part in the collectives
+// of the other ranks; before, it checks each forward of its own.  For ddp_reducer.cc.
 #pragma once
 
 #include <memory>
@@ -9,17 +9,17 @@
 
 namespace distrun::internal {
 
-// The greatest group rank of those that are candidates.  A collective.
+// The greatest group rank of the candidates.  A collective.
 int agree_on_source(const DdpCore& core, bool is_candidate);
 
-// A collective, under way when it returns.
+// Starts a collective and does not wait for it.
 ReducingAgreement agree_on_reducing(const DdpCore& core, bool backward_reduces);
 
-// Waits for core.agreement, if there is one.  Throws if another rank's backward will reduce, and
-// this one's will not.
+// Waits for core.agreement, if any.  Throws if another rank's backward will reduce and this rank's
+// will not.
 void check_agreement(DdpCore& core);
 
-// Works on `core`, which must outlive it.
+// `core` must outlive the hook.
 std::unique_ptr<JoinHook> ddp_join_hook(DdpCore& core, const JoinArguments& arguments);
 
 }  // namespace distrun::internal

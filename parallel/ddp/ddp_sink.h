@@ -1,5 +1,5 @@
-// Continues the graph behind the outputs of a forward, so that something can be done as backward
-// begins.  For ddp_reducer.cc.
+// Adds a node behind the outputs of a forward, which runs code when backward starts.  For
+// ddp_reducer.cc.
 #pragma once
 
 #include <functional>
@@ -9,11 +9,11 @@
 
 namespace distrun::internal {
 
-// Copies of the outputs; `begin` is called, on the thread of backward(), as the first gradient
-// reaches them.  An output that the loss does not use gets no gradient, rather than zeros: those
-// would mark its parameters as used.  Outputs without a gradient are returned as they are.
+// Returns copies of the outputs.  `begin` runs on the thread of backward() when the first gradient
+// reaches them.  An output that the loss does not use gets no gradient, because zeros would mark
+// its parameters as used.  Outputs that require no gradient are returned unchanged.
 //
-// _DDPSink of torch/nn/parallel/distributed.py.
+// PyTorch source: _DDPSink of torch/nn/parallel/distributed.py.
 std::vector<at::Tensor> sink(std::vector<at::Tensor> outputs, std::function<void()> begin);
 
 }  // namespace distrun::internal

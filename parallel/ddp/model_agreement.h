@@ -2,7 +2,7 @@
 // (verify_params_across_processes) reports sizes only on the ranks that differ from the first.
 //
 //     const ModelAgreement agreement(*group, names_and_parameters);
-//     c10d::verify_params_across_processes(…);         // Every rank has come when this ends.
+//     c10d::verify_params_across_processes(…);         // Ends after every rank has called it.
 //     agreement.difference(ranks);                     // "parameter 'p1' is [2] Float on rank 0,
 //     …"
 //
@@ -31,7 +31,7 @@ class ModelAgreement {
   // Publishes this rank's parameters.  Throws what the store throws.
   ModelAgreement(c10d::ProcessGroup& group, const NamedParameters& parameters);
 
-  // Empty if the ranks that have published agree.  `ranks` are the global ones, by group rank.
+  // Empty if the ranks that have published agree.  `ranks` are global ranks, by group rank.
   std::string difference(const std::vector<int>& ranks) const;
 
  private:
@@ -43,8 +43,8 @@ class ModelAgreement {
   std::string prefix_, own_hash_;
 };
 
-// The first difference in sizes or dtypes, for ranks that have published.  Names alone do not
-// count.  Pure.
+// The first difference in sizes or dtypes between ranks that have published.  Names are not
+// compared. Pure.
 std::string first_difference(const std::vector<NamedParameters>& models,
                              const std::vector<int>& ranks);
 

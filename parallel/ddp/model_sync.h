@@ -1,5 +1,5 @@
-// What is the same for every model that ranks train together: which of its tensors take part, and
-// how the ranks come to have the same.  For ddp_core.cc, ddp_join_hook.cc and ddp_reducer.cc.
+// Chooses the tensors of a model that take part in training, and gives them the same values on all
+// ranks.  For ddp_core.cc, ddp_join_hook.cc and ddp_reducer.cc.
 #pragma once
 
 #include <cstdint>
@@ -15,19 +15,19 @@
 
 namespace distrun::internal {
 
-// The model without what is ignored, and each tensor once, under its first name.
+// The model without ignored tensors, and with each tensor once, under its first name.
 //
-// Throws c10::ValueError where a name to ignore is none, a parameter is undefined or no leaf, no
-// parameter requires a gradient, or parameters lie on devices of several types.
+// Throws c10::ValueError if an ignored name does not exist, a parameter is undefined or not a leaf,
+// no parameter requires a gradient, or parameters are on devices of several types.
 DdpModel participants(DdpModel model, const std::set<std::string>& ignored);
 
-// Gives the tensors the values that rank `source` of the group has.  Views of parameters and
-// buffers, not what autograd records.
+// Gives the tensors the values of group rank `source`.  The tensors are views of parameters and
+// buffers, without autograd.
 void broadcast_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                    const std::vector<at::Tensor>& tensors, int source = 0);
 
-// Of a forward that is not yet backward's the buffers are still needed as they were: to autograd
-// they are the same after this.
+// A forward without its backward still needs the old values of the buffers: autograd does not see
+// this change.
 void broadcast_buffers(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                        const std::vector<DdpBuffer>& buffers, int source = 0);
 

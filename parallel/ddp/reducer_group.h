@@ -1,11 +1,11 @@
-// The group as c10d::Reducer uses it: an error in backward() names this rank, the parameters whose
-// gradients were being reduced, and what to do about uneven inputs.
+// The group for c10d::Reducer.  An error in backward() names this rank, the parameters of the
+// reduction, and what to do about uneven inputs.
 //
 //     auto named = c10::make_intrusive<ReducerGroup>(group, site);
 //     … construct_reducer(…, named, …) …
 //     named->set_names({{buffer.data_ptr(), "'w', 'b'"}});
 //
-// Threads: as of the group.
+// Thread safety: as the group.
 #pragma once
 
 #include <map>
@@ -24,7 +24,7 @@ class ReducerGroup : public c10d::ProcessGroup {
   // A group with the same backends.
   ReducerGroup(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const CallSite& site);
 
-  // Which parameters' gradients a bucket holds, by its memory.  Not during backward().
+  // The parameters of each bucket, by its memory.  Not to be called during backward().
   void set_names(std::map<const void*, std::string> names);
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,

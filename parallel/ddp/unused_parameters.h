@@ -1,5 +1,5 @@
-// LibTorch's error about parameters without a gradient advises in Python's words.  This is the same
-// in C++'s.  Pure.
+// Rewrites LibTorch's error about parameters without a gradient, which gives advice for Python.
+// Pure.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace distrun::internal {
 
-// "backward() computed no gradient of b1, b2: …"; nothing if `error`, which c10d::Reducer threw,
-// reports something else.
+// "backward() computed no gradient of b1, b2: …"; nothing if `error` of c10d::Reducer is another
+// one.
 std::optional<std::string> advice_on_unused_parameters(const std::string& error,
                                                        const DdpOptions& options);
 

@@ -256,8 +256,8 @@ Call with_root(const char* function, Call call, AnyRank root) {
 void check_dtype(const CallSite& site, const internal::Name& name, const at::Tensor& tensor,
                  const internal::Name& other_name, const at::Tensor& other) {
   check_like(site, name, tensor, other_name, other);
-  site.check(tensor.scalar_type() == other.scalar_type(), name, " is of ", tensor.scalar_type(),
-             "; expected ", other.scalar_type(), ", as ", other_name, " is");
+  site.check(tensor.scalar_type() == other.scalar_type(), name, " has dtype ", tensor.scalar_type(),
+             "; expected ", other.scalar_type(), ", the dtype of ", other_name);
 }
 
 void check_for_ranks(const char* function, const Group& group, const char* name,

@@ -229,7 +229,7 @@ TEST_F(FunctionalMultirankTest, WhatHasNoGradientIsRefusedWhereOneIsWanted) {
                               }),
                               of_all_ranks(input_of));
               }),
-              HasSubstr("outputs is of Double; expected Float, as inputs is"));
+              HasSubstr("outputs has dtype Double; expected Float, the dtype of inputs"));
   expect_close(most(input().detach()), input_of(last()));
   const at::NoGradGuard no_grad;
   expect_close(most(input()), input_of(last()));

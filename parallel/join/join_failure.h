@@ -1,5 +1,5 @@
-// What a rank that fails in a join tells the others: by the group's store, and by ending the group.
-// For join.cc.
+// Reports a failure in a join to the other ranks: through the group's store, and by ending the
+// group. For join.cc.
 #pragma once
 
 #include <optional>
@@ -10,13 +10,14 @@
 namespace distrun::internal {
 
 struct JoinFailure {
-  bool is_of_a_peer;  // It has only noticed that another rank is gone.
-  int rank;           // The global one.
+  bool is_of_a_peer;  // This rank only noticed a lost peer.
+  int rank;           // Global.
   std::string text;
 };
 
-// Ends the group on this rank, so that the others fail in what they wait for.  Returns what another
-// rank has told before; nothing where this one is the first, or the store or the group is gone.
+// Ends the group on this rank, so that the waits of the other ranks fail.  Returns the failure that
+// another rank reported first; nothing if this rank is the first, or if the store or the group is
+// gone.
 std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own);
 
 }  // namespace distrun::internal

@@ -72,8 +72,8 @@ void check_tensor(const NamedShard& shard) {
 }
 
 void check_like(const NamedShard& shard, const NamedShard& first) {
-  check(shard.facts.dtype == first.facts.dtype, shard, " is of ", shard.facts.dtype, "; expected ",
-        first.facts.dtype, ", as ", first, " is");
+  check(shard.facts.dtype == first.facts.dtype, shard, " has dtype ", shard.facts.dtype,
+        "; expected ", first.facts.dtype, ", the dtype of ", first);
   check(shard.facts.requires_grad == first.facts.requires_grad, shard, " has requires_grad ",
         yes_or_no(shard.facts.requires_grad), "; expected ", yes_or_no(first.facts.requires_grad),
         ", as ", first, " has");

@@ -1,4 +1,4 @@
-// Whether the shards that ranks have make up one tensor.  For sharded_tensor.cc.
+// Checks that the shards of all ranks form one tensor.  For sharded_tensor.cc.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace distrun::internal {
 
-// Throws c10::ValueError for the first thing that is wrong, as init_from_local_shards() says: the
-// same on every rank.  `all` are those of the group, by group rank.  Pure.
+// Throws c10::ValueError for the first error, the same on every rank, as init_from_local_shards()
+// documents.  `all` are the shards of the group, by group rank.  Pure.
 void check_shards(const std::vector<RankShards>& all);
 
 }  // namespace distrun::internal

@@ -116,9 +116,10 @@ TEST(ShardChecks, APlacementOnAnotherDeviceIsRefused) {
       "device cpu, which has the tensor");
 }
 TEST(ShardChecks, ShardsAreOfOneDtype) {
-  EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.dtype = at::kHalf; }),
-            "init_from_local_shards: shard 0 of rank 1 is of Half; expected Float, as shard 0 of "
-            "rank 0 is");
+  EXPECT_EQ(
+      complaint_of_second([](ShardFacts& shard) { shard.dtype = at::kHalf; }),
+      "init_from_local_shards: shard 0 of rank 1 has dtype Half; expected Float, the dtype of "
+      "shard 0 of rank 0");
 }
 TEST(ShardChecks, AllShardsRequireAGradientOrNone) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.requires_grad = true; }),

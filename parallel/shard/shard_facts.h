@@ -1,6 +1,6 @@
-// What a rank tells the others of its shards.  All that can be wrong with them is decided from
-// that, by every rank (shard_checks.h): so a rank that is wrong keeps none waiting, and all find
-// the same.  For sharded_tensor.cc.
+// The facts about a rank's shards that it sends to the other ranks.  Every rank checks the facts of
+// all (shard_checks.h), so a wrong rank blocks no other rank, and all find the same error.  For
+// sharded_tensor.cc.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +20,7 @@ namespace distrun::internal {
 
 struct ShardFacts {
   ShardMetadata metadata;
-  // Of the tensor.  Where `problem` is not empty it says why the rest is not known.
+  // About the tensor.  If `problem` is not empty, it says why the other facts are unknown.
   std::string problem;
   std::vector<std::int64_t> sizes;
   std::string device;
@@ -31,16 +31,16 @@ struct ShardFacts {
 };
 
 struct RankShards {
-  int rank = 0;  // The global one.
+  int rank = 0;  // Global.
   std::vector<std::int64_t> global_size;
   std::vector<ShardFacts> shards;
 };
 
-// Throws nothing that would keep this rank from telling.
+// Throws nothing, so that this rank can always send its facts.
 RankShards facts_of(int rank, const std::vector<Shard>& shards,
                     const std::vector<std::int64_t>& global_size);
 
-// JSON, of which the other side is this program on another rank.
+// JSON, which this program reads on another rank.
 std::string to_bytes(const RankShards& facts);
 RankShards facts_from_bytes(const std::string& bytes);
 

@@ -1,4 +1,4 @@
-// Whether each element of a tensor is in one shard at most.  For shard_checks.cc.
+// Finds shards that overlap.  For shard_checks.cc.
 #pragma once
 
 #include <cstddef>
@@ -10,11 +10,11 @@
 
 namespace distrun::internal {
 
-// The positions of two shards that have an element in common, the lower first.  An empty one has
-// none.  All have the same number of dimensions, and no negative or overflowing numbers.
+// The indices of two shards that share an element, the lower index first.  Empty shards share none.
+// Requires the same number of dimensions for all, and no negative or overflowing numbers.
 //
-// A sweep along the dimension that is divided most: n log n for shards in a row, and for a grid
-// each meets those beside it.  Pure.
+// Sweeps along the dimension with the most parts: n log n for shards in a row; in a grid, each
+// shard is compared with those beside it.  Pure.
 std::optional<std::pair<std::size_t, std::size_t>> find_overlap(
     const std::vector<ShardMetadata>& shards);
 

@@ -133,7 +133,8 @@ TEST_F(ShardedTensorMultirankTest, AnotherDtypeIsAnErrorOnAll) {
     EXPECT_THAT(complaint_of_last(other), IsEmpty());
     return;
   }
-  EXPECT_THAT(complaint_of_last(other), HasSubstr("is of Double; expected Float, as shard 0 of"));
+  EXPECT_THAT(complaint_of_last(other),
+              HasSubstr("has dtype Double; expected Float, the dtype of shard 0 of"));
 }
 TEST_F(ShardedTensorMultirankTest, AnotherGlobalSizeIsAnErrorOnAll) {
   if (get_world_size() == 1) return;

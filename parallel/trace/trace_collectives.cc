@@ -52,6 +52,7 @@ bool overwrites_its_first(const c10::FunctionSchema& schema) {
                                                    "c10d::allgather_coalesced_",
                                                    "c10d::allgather_into_tensor_coalesced_",
                                                    "c10d::gather_",
+                                                   "c10d::gather_into_tensor_",
                                                    "c10d::scatter_",
                                                    "c10d::reduce_scatter_",
                                                    "c10d::_reduce_scatter_base_",

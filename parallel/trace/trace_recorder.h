@@ -1,4 +1,4 @@
-// TraceRecorder makes a graph of what is dispatched while it is the recorder of a thread.
+// TraceRecorder records a thread's operators as a graph.
 //
 //     const auto recorder = std::make_shared<TraceRecorder>();
 //     recorder->add_input(x);
@@ -6,17 +6,17 @@
 //     recorder->finish({y});
 //     recorder->graph();
 //
-// It sits below autograd (at the dispatch key Fake, which has no other use here): composite
-// operators have come apart there, casts of autocast and the operators of a backward are calls like
-// others, and what kernels call in turn is not seen.
+// It records below autograd, at the dispatch key Fake, which has no other use here.  At that level,
+// composite operators are decomposed, and casts of autocast and operators of a backward are
+// ordinary calls.  Calls that kernels make are not recorded.
 //
-// A collective's node is that of the operator of c10d.  Its work becomes a BegunCollective, whose
-// wait() is recorded as a node for each of its tensors.  Where a tensor is used that has not been
-// waited for, it is waited for.  Memory that was made by empty() and that no operator has written
-// to before one reads it, was written past the dispatcher: it becomes a constant.
+// A collective is recorded as the operator of c10d.  Its work becomes a BegunCollective, whose
+// wait() is recorded as a node for each tensor.  A tensor that is used before the wait is waited
+// for first. If an operator reads memory of empty() that no operator has written, the memory was
+// written without the dispatcher, and becomes a constant.
 //
-// For the files of this folder.  Threads: that of the scope, and those on which autograd goes on
-// with it.
+// For the files of this folder.  Thread safety: only the scope's thread, and threads on which
+// autograd continues it, may use it.
 #pragma once
 
 #include <map>
@@ -42,16 +42,16 @@ class TraceRecorder : public c10::DebugInfoBase,
  public:
   TraceRecorder() : graph_(std::make_unique<Graph>()) {}
 
-  // None: nothing is recorded here.
+  // None: this thread records nothing.
   static TraceRecorder* current();
 
   void add_input(const at::Tensor& tensor);
   // Runs the operator on the stack, and adds it to the graph.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  // Waits for what is still under way; the function has returned these.  In the scope.
+  // Waits for running collectives, and records the function's results.  To be called in the scope.
   void finish(const std::vector<at::Tensor>& results);
 
-  // Whoever still has the recorder, as a thread that goes on has, records nothing from then on.
+  // Afterwards, threads that still have the recorder record nothing.
   std::unique_ptr<Graph> take_graph();
 
  private:
@@ -60,7 +60,7 @@ class TraceRecorder : public c10::DebugInfoBase,
   struct Call;
 
   const Node* value_of(const at::Tensor& tensor);
-  // For an operator that changes how it lies in memory.
+  // For an operator that changes the layout of a tensor.
   const Node* own_value_of(const at::Tensor& tensor);
   std::vector<Argument> arguments_of(const Call& call);
   Argument argument(const c10::IValue& value, const c10::Type& type);
@@ -82,11 +82,11 @@ class TraceRecorder : public c10::DebugInfoBase,
   bool has_ended_ = false;
   TraceValues values_;
   std::vector<std::shared_ptr<UnderWay>> under_way_;
-  // What makes room, and has not been written to, by memory.
+  // Nodes that allocated memory that no operator has written, by memory.
   std::map<const c10::StorageImpl*, std::pair<at::Tensor, const Node*>> unwritten_;
 };
 
-// While it lives, `recorder` is this thread's.  Throws where there is one already.
+// Makes `recorder` the thread's recorder during its life.  Throws if the thread has one.
 class RecorderScope {
  public:
   explicit RecorderScope(const std::shared_ptr<TraceRecorder>& recorder);

@@ -1,4 +1,4 @@
-// Runs a graph again.  For the files of this folder; what it does: distrun/trace.h.
+// Replays a graph, as distrun/trace.h describes.  For the files of this folder.
 #pragma once
 
 #include <vector>
@@ -11,7 +11,7 @@ namespace distrun::internal {
 
 std::vector<at::Tensor> replay(const Graph& graph, const std::vector<at::Tensor>& inputs);
 
-// Throws c10::ValueError where they are not defined, or two of them share memory.
+// Throws c10::ValueError if one is undefined or two share memory.
 void check_inputs(const char* function, const std::vector<at::Tensor>& inputs);
 
 }  // namespace distrun::internal

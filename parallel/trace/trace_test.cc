@@ -143,7 +143,7 @@ TEST(TraceTest, LiteralsReadAsPythons) {
                 at::ones({2}, options),
                 x[0].to(at::kHalf, false, true, at::MemoryFormat::Contiguous),
                 at::zeros({}, at::TensorOptions().layout(at::kStrided).pinned_memory(false)),
-                x[0].sum({0, 1}, true, at::kDouble),
+                x[0].sum(at::IntArrayRef({0, 1}), true, at::kDouble),
                 at::clamp(x[0], -INFINITY)};
       },
       {numbers()});

@@ -19,8 +19,8 @@ namespace distrun::internal {
 
 std::string text_of(const Graph& graph);
 
-// A literal that an operator's schema says is of `type`, and that has no tensor in it: "2",
-// "torch.float32", "[1, 2]", "None".
+// A literal without tensors, with the `type` of the operator's schema: "2", "torch.float32", "[1,
+// 2]", "None".
 std::string text_of(const c10::IValue& literal, const c10::Type& type);
 
 }  // namespace distrun::internal

@@ -164,7 +164,7 @@ DISTRIBUTED_TEST(gloo, CommTest, test_tensor_dtype_mismatch, {.ranks = 2}) {
   const at::Tensor x = at::full({2, 2}, 7.0), half = x.to(at::kHalf);
   const Tensors xs = {at::zeros({2, 2}), at::zeros({2, 2})};
   const Tensors halves = {xs[0], xs[1].to(at::kHalf)};
-  const char* const text = "on rank [01]: .* is of (Half; expected Float|Float; expected Half)";
+  const char* const text = "on rank [01]: .* has dtype (Half; expected Float|Float; expected Half)";
   EXPECT_THROWS_WITH(all_gather(halves, x), c10::ValueError, text);
   EXPECT_THROWS_WITH(all_gather(xs, half), c10::ValueError, text);
   EXPECT_THROWS_WITH(all_gather_coalesced({halves}, {x}), c10::ValueError, text);

@@ -6,6 +6,7 @@
 #include <ATen/ATen.h>
 #include <torch/csrc/distributed/c10d/PrefixStore.hpp>
 
+#include "backends/group/libtorch_versions.h"
 #include "testsuites/mutation/mutation.h"
 
 namespace distrun {
@@ -53,7 +54,7 @@ c10::intrusive_ptr<c10d::ProcessGroup> ProcessGroupGlooTest::create_process_grou
   auto group = c10::make_intrusive<c10d::ProcessGroup>(group_store, rank(), world_size());
   const auto backend = make_backend(c10::make_intrusive<c10d::PrefixStore>("cpu/", group_store),
                                     rank(), world_size(), options());
-  backend->setSequenceNumberForGroup();
+  internal::start_sequence_numbers(*backend);
   group->setDefaultBackend(c10d::ProcessGroup::BackendType::GLOO);
   for (const auto device : {c10::DeviceType::CPU, c10::DeviceType::CUDA}) {
     group->setBackend(device, c10d::ProcessGroup::BackendType::GLOO, backend);

@@ -130,9 +130,10 @@ WorkPtr MutatedBackend::allgather(TensorLists& outputs, TensorList& inputs,
   return on_outputs(outputs, [&](auto& out) { return inner().allgather(out, inputs, opts); });
 }
 
-WorkPtr MutatedBackend::_allgather_base(at::Tensor& output, at::Tensor& input,
-                                        const c10d::AllgatherOptions& opts) {
-  return on_outputs(output, [&](auto& out) { return inner()._allgather_base(out, input, opts); });
+WorkPtr MutatedBackend::DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                  const c10d::AllgatherOptions& opts) {
+  return on_outputs(output,
+                    [&](auto& out) { return inner().DISTRUN_ALL_GATHER_SINGLE(out, input, opts); });
 }
 
 WorkPtr MutatedBackend::allgather_coalesced(TensorLists& outputs, TensorList& inputs,
@@ -141,10 +142,10 @@ WorkPtr MutatedBackend::allgather_coalesced(TensorLists& outputs, TensorList& in
                     [&](auto& out) { return inner().allgather_coalesced(out, inputs, opts); });
 }
 
-WorkPtr MutatedBackend::allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
-                                                        const c10d::AllgatherOptions& opts) {
+WorkPtr MutatedBackend::DISTRUN_ALL_GATHER_SINGLE_COALESCED(TensorList& outputs, TensorList& inputs,
+                                                            const c10d::AllgatherOptions& opts) {
   return on_outputs(outputs, [&](auto& out) {
-    return inner().allgather_into_tensor_coalesced(out, inputs, opts);
+    return inner().DISTRUN_ALL_GATHER_SINGLE_COALESCED(out, inputs, opts);
   });
 }
 
@@ -198,27 +199,28 @@ WorkPtr MutatedBackend::reduce_scatter(TensorList& outputs, TensorLists& inputs,
                     [&](auto& out) { return inner().reduce_scatter(out, inputs, changed); });
 }
 
-WorkPtr MutatedBackend::_reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                                             const c10d::ReduceScatterOptions& opts) {
+WorkPtr MutatedBackend::DISTRUN_REDUCE_SCATTER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                      const c10d::ReduceScatterOptions& opts) {
   const auto changed = with_other_op(opts, {output});
-  return on_outputs(output,
-                    [&](auto& out) { return inner()._reduce_scatter_base(out, input, changed); });
-}
-
-WorkPtr MutatedBackend::reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
-                                                        const c10d::ReduceScatterOptions& opts) {
-  const auto changed = with_other_op(opts, outputs);
-  return on_outputs(outputs, [&](auto& out) {
-    return inner().reduce_scatter_tensor_coalesced(out, inputs, changed);
+  return on_outputs(output, [&](auto& out) {
+    return inner().DISTRUN_REDUCE_SCATTER_SINGLE(out, input, changed);
   });
 }
 
-WorkPtr MutatedBackend::alltoall_base(at::Tensor& output, at::Tensor& input,
-                                      std::vector<std::int64_t>& output_sizes,
-                                      std::vector<std::int64_t>& input_sizes,
-                                      const c10d::AllToAllOptions& opts) {
+WorkPtr MutatedBackend::DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(
+    TensorList& outputs, TensorList& inputs, const c10d::ReduceScatterOptions& opts) {
+  const auto changed = with_other_op(opts, outputs);
+  return on_outputs(outputs, [&](auto& out) {
+    return inner().DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(out, inputs, changed);
+  });
+}
+
+WorkPtr MutatedBackend::DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                                  std::vector<std::int64_t>& output_sizes,
+                                                  std::vector<std::int64_t>& input_sizes,
+                                                  const c10d::AllToAllOptions& opts) {
   return on_outputs(output, [&](auto& out) {
-    return inner().alltoall_base(out, input, output_sizes, input_sizes, opts);
+    return inner().DISTRUN_ALL_TO_ALL_SINGLE(out, input, output_sizes, input_sizes, opts);
   });
 }
 

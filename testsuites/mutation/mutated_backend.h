@@ -29,26 +29,26 @@ class MutatedBackend : public internal::ForwardingBackend {
   WorkPtr reduce(TensorList& tensors, const c10d::ReduceOptions& opts) override;
   WorkPtr allgather(TensorLists& outputs, TensorList& inputs,
                     const c10d::AllgatherOptions& opts) override;
-  WorkPtr _allgather_base(at::Tensor& output, at::Tensor& input,
-                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    const c10d::AllgatherOptions& opts) override;
   WorkPtr allgather_coalesced(TensorLists& outputs, TensorList& inputs,
                               const c10d::AllgatherOptions& opts) override;
-  WorkPtr allgather_into_tensor_coalesced(TensorList& outputs, TensorList& inputs,
-                                          const c10d::AllgatherOptions& opts) override;
+  WorkPtr DISTRUN_ALL_GATHER_SINGLE_COALESCED(TensorList& outputs, TensorList& inputs,
+                                              const c10d::AllgatherOptions& opts) override;
   WorkPtr gather(TensorLists& outputs, TensorList& inputs,
                  const c10d::GatherOptions& opts) override;
   WorkPtr scatter(TensorList& outputs, TensorLists& inputs,
                   const c10d::ScatterOptions& opts) override;
   WorkPtr reduce_scatter(TensorList& outputs, TensorLists& inputs,
                          const c10d::ReduceScatterOptions& opts) override;
-  WorkPtr _reduce_scatter_base(at::Tensor& output, at::Tensor& input,
-                               const c10d::ReduceScatterOptions& opts) override;
-  WorkPtr reduce_scatter_tensor_coalesced(TensorList& outputs, TensorList& inputs,
-                                          const c10d::ReduceScatterOptions& opts) override;
-  WorkPtr alltoall_base(at::Tensor& output, at::Tensor& input,
-                        std::vector<std::int64_t>& output_sizes,
-                        std::vector<std::int64_t>& input_sizes,
-                        const c10d::AllToAllOptions& opts) override;
+  WorkPtr DISTRUN_REDUCE_SCATTER_SINGLE(at::Tensor& output, at::Tensor& input,
+                                        const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr DISTRUN_REDUCE_SCATTER_SINGLE_COALESCED(TensorList& outputs, TensorList& inputs,
+                                                  const c10d::ReduceScatterOptions& opts) override;
+  WorkPtr DISTRUN_ALL_TO_ALL_SINGLE(at::Tensor& output, at::Tensor& input,
+                                    std::vector<std::int64_t>& output_sizes,
+                                    std::vector<std::int64_t>& input_sizes,
+                                    const c10d::AllToAllOptions& opts) override;
   WorkPtr alltoall(TensorList& outputs, TensorList& inputs,
                    const c10d::AllToAllOptions& opts) override;
   // Not send(): a send without a wait would hang the receiver, which is another fault.

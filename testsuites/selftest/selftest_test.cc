@@ -46,7 +46,7 @@ class SelfTest : public testing::RunnerFixture {
     const auto has = [&](const char* words) {
       return result.reason.find(words) != std::string::npos;
     };
-    return !has("its test host is lost") && !has("could not be started");
+    return !has("the process that forked it is lost") && !has("could not be started");
   }
 };
 
@@ -246,13 +246,13 @@ TEST_F(SelfTest, ReplacesADeadHostAndReportsTheTest) {
   const auto results = run("Fails.", its);
   ASSERT_THAT(results, SizeIs(10));
   EXPECT_EQ(results[0].test.id, "selftest.Fails.test_kills_the_host");
-  EXPECT_THAT(results[0].reason, HasSubstr("its test host is lost"));
+  EXPECT_THAT(results[0].reason, HasSubstr("the process that forked it is lost"));
   for (const TestResult& result : results) {
     const bool killer = result.test.id.ends_with("kills_the_host");
     EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
     EXPECT_EQ(has_run(result), !killer) << result.test.id << ": " << result.reason;
   }
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: it ended: signal SIGKILL (9)")));
 }
 
 TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
@@ -263,9 +263,9 @@ TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
   const auto results = run("Hangs.test_stop", its);
   ASSERT_THAT(results, SizeIs(2));
   EXPECT_EQ(results[0].test.id, "selftest.Hangs.test_stops_the_host");
-  EXPECT_THAT(results[0].reason, EndsWith("crashed: its test host is lost"));
+  EXPECT_THAT(results[0].reason, EndsWith("crashed: the process that forked it is lost"));
   EXPECT_EQ(results[1].reason, "timed out: rank 1 hung");
-  EXPECT_THAT(notices_, ElementsAre(EndsWith("is lost: it does not answer")));
+  EXPECT_THAT(notices_, ElementsAre(EndsWith("failed: it does not answer")));
 }
 
 // Any test that ran on the host may have killed it: each runs again, alone.
@@ -350,7 +350,7 @@ TEST_F(SelfTest, RanksCanBeFreshPrograms) {
 TEST_F(SelfTest, FailsIfTheProgramIsNotATestHost) {
   TestRunner::Options its = options();
   its.programs = {"/bin/true"};
-  EXPECT_EQ(problem_of(its), "the test host /bin/true is lost: it ended: exit code 0");
+  EXPECT_EQ(problem_of(its), "the test program /bin/true failed: it ended: exit code 0");
 }
 
 }  // namespace

@@ -9,13 +9,12 @@
 // The text of a c10::Error is its message without the C++ stack.  A failure shows the type and text
 // of what was thrown instead.  Each macro counts as one assertion and takes << as GoogleTest's do.
 //
-// WITHIN is for fault tests: this rank must report an error in time.  A statement that does not
-// return in time cannot be abandoned, so the rank ends at once with a failed assertion and a stack
-// that shows where the statement hangs.  The rest of the test, TearDown() and the text after << are
-// skipped.  The time bounds a timeout that must fire; it is not a measurement.  Choose it
-// generously, but below the test's own timeout; time in which the process is stopped counts.  It is
-// ignored if DISTRUN_TEST_DEBUGGED is set.  A process that is not a rank of `distrun test` exits
-// with status 1.
+// WITHIN is for fault tests, in which this rank must report an error within a time.  If the
+// statement does not return in time, the rank exits at once with a failed assertion, and a stack
+// trace shows the statement that hangs.  The rest of the test, TearDown() and the text after << are
+// skipped.  Choose a generous time, but one below the test's own timeout.  Time in which the
+// process is stopped counts.  The time is ignored if DISTRUN_TEST_DEBUGGED is set.  A process that
+// is not a rank of `distrun test` exits with status 1.
 #pragma once
 
 #include <chrono>

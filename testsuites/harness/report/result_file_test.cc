@@ -1,6 +1,7 @@
 #include "testsuites/harness/report/result_file.h"
 
 #include <csignal>
+#include <filesystem>
 #include <fstream>
 #include <sstream>
 

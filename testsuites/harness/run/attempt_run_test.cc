@@ -176,8 +176,8 @@ TEST_F(RankTest, FailsIfTheHostCannotFork) {
 // The runner does it: these ranks have no parent-death signal.
 TEST_F(RankTest, IsKilledIfItsHostDies) {
   EXPECT_EQ(rank("kills_its_host").status, RankStatus::kCrashed);
-  EXPECT_EQ(result_.reason, "rank 0 crashed: its test host is lost");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: signal SIGKILL (9)")));
+  EXPECT_EQ(result_.reason, "rank 0 crashed: the process that forked it is lost");
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: it ended: signal SIGKILL (9)")));
 }
 
 }  // namespace

@@ -36,7 +36,7 @@ Result<void> HostPool::start(std::size_t program) {
        .on_lost =
            [this, program](const std::string& reason) {
              hosts_[program].ready = false;
-             handlers_.on_lost(program, fmt::format("the test host {} is lost: {}",
+             handlers_.on_lost(program, fmt::format("the test program {} failed: {}",
                                                     options_.programs[program], reason));
            }},
       options_.ready_timeout);
@@ -52,7 +52,7 @@ bool HostPool::replace(std::size_t program) {
   const auto started =
       broken ? Result<void>(Error{ErrorKind::kSystem, "it ended too often"}) : start(program);
   if (started) return true;
-  host.given_up = fmt::format("the test host {} is unavailable: {}", options_.programs[program],
+  host.given_up = fmt::format("the test program {} cannot be used: {}", options_.programs[program],
                               started.error().message);
   return false;
 }

@@ -42,7 +42,7 @@ class HostPool {
     std::function<void(const RankForked&, UniqueFd pidfd)> on_forked;
     std::function<void(const RankNotForked&)> on_not_forked;
     std::function<void(const RankEnded&)> on_ended;
-    // "the test host build/my_tests is lost: …"
+    // "the test program build/my_tests failed: …"
     std::function<void(std::size_t program, const std::string& text)> on_lost;
   };
 

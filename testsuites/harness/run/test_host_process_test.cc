@@ -21,12 +21,12 @@ class HostTest : public testing::FakeHostFixture {};
 
 TEST_F(HostTest, LosesAHostThatSendsMalformedMessages) {
   const auto problem = [&](const char* name) { return problem_of(options_with(name)); };
-  EXPECT_THAT(problem("says_rubbish"), HasSubstr("is lost: malformed message"));
-  EXPECT_THAT(problem("says_too_much"), HasSubstr("is lost: receive a packet: it is too large"));
+  EXPECT_THAT(problem("says_rubbish"), HasSubstr("failed: malformed message"));
+  EXPECT_THAT(problem("says_too_much"), HasSubstr("failed: receive a packet: it is too large"));
   EXPECT_THAT(problem("forgets_a_descriptor"),
               HasSubstr("malformed message: wrong number of descriptors"));
-  EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("is lost: "));
-  EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("is lost: read the list of tests: "));
+  EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("failed: "));
+  EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("failed: read the list of tests: "));
   EXPECT_THAT(problem("prints_and_ends"), EndsWith("it ended: exit code 3\nno memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
@@ -73,7 +73,7 @@ TEST_F(HostTest, AHostThatEndsBeforeARequestDoesNotFailTheTest) {
       },
       options_with("ends_when_let"));
   EXPECT_THAT(texts(results), ElementsAre("passes passed"));
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("is lost: it ended: exit code 3")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: it ended: exit code 3")));
 }
 
 TEST_F(HostTest, GivesUpAHostThatEndsTooOften) {
@@ -88,7 +88,7 @@ TEST_F(HostTest, GivesUpAHostThatEndsTooOften) {
   for (std::size_t i = 0; i < 5; ++i) {
     EXPECT_EQ(results[i].status, TestStatus::kFailed);
     EXPECT_THAT(results[i].reason,
-                HasSubstr(i < 3 ? "its test host is lost" : "it ended too often"));
+                HasSubstr(i < 3 ? "the process that forked it is lost" : "it ended too often"));
   }
   EXPECT_EQ(results[5].status, TestStatus::kPassed) << "of another host";
   EXPECT_EQ(summary_.failed, 5);

@@ -110,7 +110,7 @@ TEST(VerdictTest, FailsIfTheHostIsLost) {
   RankFacts facts = passed();
   facts.host_lost = true;
   facts.is_done = false;
-  expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: its test host is lost");
+  expect_fails(facts, RankStatus::kCrashed, "rank 1 crashed: the process that forked it is lost");
 }
 
 TEST(VerdictTest, FailsIfARankDoesNotExitAfterItsTest) {

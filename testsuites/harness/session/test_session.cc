@@ -91,8 +91,8 @@ class Session {
   // For a program that the user named.
   Error not_loaded(Error error) const {
     if (options_.plan.binaries.empty()) return error;
-    if (!error.message.ends_with('\n')) error.message += ": ";
-    error.message += "is it a test program? link distrun::testing_main";
+    if (!error.message.ends_with('\n')) error.message += "; ";
+    error.message += "a test program must link distrun::testing_main";
     return error;
   }
 
