@@ -19,8 +19,7 @@ namespace distrun {
 namespace {
 
 constexpr const char* kDescription =
-    "distrun starts, connects, supervises and tests the processes of a distributed PyTorch "
-    "program.";
+    "distrun starts, connects, watches and tests the processes of distributed PyTorch programs.";
 
 constexpr const char* kAppExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
@@ -29,19 +28,22 @@ constexpr const char* kAppExamples = R"(Examples:
   distrun test gloo
   distrun store status --store 127.0.0.1:29500
 
-Documentation: README.md, docs/exit-codes.md, docs/errors.md)";
+Documentation: man distrun, and the folder docs of the source: docs/README.md)";
 
 constexpr const char* kStoreExamples =
-    R"(The store speaks the protocol of c10d's TCPStore: torch's clients can use it, and all commands
-but status also work with torch's server.  Commands find the store by --store, by
-DISTRUN_STORE, or by MASTER_ADDR and MASTER_PORT, which every worker of a run has.
+    R"(The store uses the protocol of c10d's TCPStore, so torch's clients can use it.  All commands except
+status also work with torch's server.
+
+A command uses the store that --store names; without --store, the store that the environment
+variable DISTRUN_STORE names; without DISTRUN_STORE, the store at MASTER_ADDR and MASTER_PORT.
+distrun launch sets these variables in every worker, except with --store file:PATH.
 
 Exit status:
   0    success
-  1    compare-set: the key does not have the wanted value
+  1    compare-set: the value of the key is not WANTED
   2    wrong usage
   3    timed out
-  4    there is no such key
+  4    the key does not exist
   125  the store cannot be reached, or distrun itself failed
 
 Examples:
@@ -108,13 +110,18 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   const std::string launch_name = as_torchrun ? "torchrun" : "distrun launch";
   LaunchCommand launch(app, launch_name, as_torchrun);
 
-  CLI::App& store = *app.add_subcommand("store", "Run a store, or read and write one.");
+  CLI::App& store =
+      *app.add_subcommand("store", "Run a key-value store in which workers meet, or use one.");
   store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] ..."));
   store.footer(kStoreExamples);
   store.require_subcommand(1);
   StoreServeCommand serve(store);
   StoreClientCommands client(store);
   TestCommand test(app);
+
+  for (CLI::App* parent : {&app, &store}) {
+    for (CLI::App* command : parent->get_subcommands({})) command->group("Commands");
+  }
 
   const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client, &test});
   const auto chosen = [&] {
@@ -130,6 +137,9 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   try {
     test.read(arguments);
     reversed = launch.read(arguments, environment);
+  } catch (const CompletionAsked& asked) {
+    out << asked.script;
+    return 0;
   } catch (const CLI::ParseError& error) {
     return wrong_usage(launch_name, error.what());
   }

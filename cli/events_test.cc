@@ -1,4 +1,5 @@
 // Real launches with --events.
+#include <filesystem>
 #include <fstream>
 
 #include <fcntl.h>

@@ -163,7 +163,7 @@ TEST_F(FlagsLaunchTest, AsTorchrunAProgramIsAScriptByDefault) {
 
 TEST_F(FlagsLaunchTest, AsTorchrunItNamesItselfTorchrun) {
   EXPECT_THAT(torchrun({"--help"}).out,
-              StartsWith("Start the workers of a run and supervise them.\n\n"
+              StartsWith("Start workers, pass on their output, and stop all if one fails.\n\n"
                          "Usage: torchrun [flags] PROGRAM"));
   EXPECT_THAT(torchrun({"--bogus", "x"}).err,
               StartsWith("torchrun: unknown flag --bogus\nTry 'torchrun --help'.\n"));

@@ -8,6 +8,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "cli/completion_scripts.h"
 #include "cli/flags.h"
 #include "common/os/host_name.h"
 #include "distrun/process_end.h"
@@ -32,20 +33,21 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-SIGUSR1 makes distrun print the state of each worker.
+If distrun gets SIGUSR1, it prints the state of each worker.
 
-A default value stands in brackets.  PET_<FLAG> in the environment sets a flag: PET_NNODES for
---nnodes.  A flag may be shortened as long as it stays unique.
+Defaults are shown in brackets.  An environment variable sets a flag that the command line does
+not give: PET_NNODES sets --nnodes.  A flag can be shortened as long as the name stays unique.
 
 Exit status:
-  0      every worker exited with 0
+  0      every worker exited with 0 in the last attempt
   N      the first worker that failed exited with N
-  128+N  signal N killed that worker, or told distrun to end
-  2      wrong usage; nothing was started
+  128+N  signal N killed the first worker that failed, or distrun received signal N
+  2      wrong usage; no worker was started
   124    --timeout expired
   125    distrun itself failed
   126    PROGRAM cannot be executed
   127    PROGRAM was not found
+  141    the reader of distrun's output has exited, as in "distrun launch ... | head"
 
 Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
@@ -56,11 +58,23 @@ Examples:
 Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
-    R"(PROGRAM is executed.  A .py file, or a module with -m, runs under python3 -u, or under the
-interpreter that PYTHON_EXEC names.)";
+    R"(A .py file runs with python3 -u, and so does PROGRAM with -m or --run-path.  Workers execute any
+other PROGRAM directly.  The environment variable PYTHON_EXEC names another Python.)";
 constexpr const char* kTorchrunsProgram =
-    R"(PROGRAM runs under python3 -u, or under the interpreter that PYTHON_EXEC names.  With
---no-python, PROGRAM itself is executed.)";
+    R"(Workers run python3 -u PROGRAM.  The environment variable PYTHON_EXEC names another Python.  With
+--no-python, workers execute PROGRAM.)";
+
+// The script is for the command `torchrun` if that is distrun's name.
+std::string completion_script(const GivenFlag& flag, bool as_torchrun) {
+  const bool bash = flag.value == "bash";
+  if (!bash && flag.value != "zsh") {
+    throw CLI::ValidationError(flag.said, "'" + flag.value + "' is neither bash nor zsh");
+  }
+  std::string script = bash ? kBashCompletion : kZshCompletion;
+  if (!as_torchrun) return script;
+  const std::string end = bash ? "complete -F _distrun " : "#compdef ", own = "distrun\n";
+  return script.replace(script.find(end + own) + end.size(), own.size(), "torchrun\n");
+}
 
 // A UUID, as torchrun makes one.
 std::string random_run_id() {
@@ -98,7 +112,8 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
 }  // namespace
 
 LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun)
-    : command_(app.add_subcommand("launch", "Start the workers of a run and supervise them.")),
+    : command_(app.add_subcommand(
+          "launch", "Start workers, pass on their output, and stop all if one fails.")),
       name_(name) {
   flags_.as_torchrun = as_torchrun;
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));
@@ -119,6 +134,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "rdzv-conf", flags_.rdzv_conf);
   bind_flag(*command_, "rdzv-id", flags_.run_id);
   bind_flag(*command_, "local-addr", flags_.local_addr);
+  bind_flag(*command_, "display-map", flags_.display_map);
   bind_flag(*command_, "standalone", flags_.standalone);
   bind_flag(*command_, "store", flags_.store);
   bind_flag(*command_, "same-user", flags_.same_user);
@@ -135,6 +151,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "event-log-handler", flags_.event_log_handler);
   bind_flag(*command_, "logs-specs", flags_.logs_specs);
   bind_flag(*command_, "numa-binding", flags_.numa_binding);
+  bind_flag(*command_, "print-completion", flags_.print_completion);
   add_help_flag(*command_, "Help");
 }
 
@@ -145,6 +162,9 @@ std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
   auto line = split_command_line(launch_flags(), arguments, environment);
   if (!line) throw CLI::ParseError(line.error().message, kExitUsage);
   line_ = std::move(*line);
+  if (const GivenFlag* flag = line_.find("print-completion")) {
+    throw CompletionAsked{completion_script(*flag, flags_.as_torchrun)};
+  }
   std::vector<std::string> words{command_->get_name()};
   for (const auto& [name, given] : line_.flags) {
     const CLI::Option* option = command_->get_option_no_throw("--" + name);

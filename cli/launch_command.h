@@ -15,6 +15,11 @@
 
 namespace distrun {
 
+// What the user asked for instead of a run: a script for the shell.
+struct CompletionAsked {
+  std::string script;
+};
+
 class LaunchCommand : public CliCommand {
  public:
   // Adds the command to `app`, which must outlive it.  `name`: "distrun launch" or "torchrun".  As

@@ -15,6 +15,7 @@
 #include <sys/time.h>
 
 #include "cli/test/launch.h"
+#include "common/os/host_name.h"
 #include "store/protocol/request.h"
 
 namespace distrun {
@@ -125,6 +126,14 @@ TEST_F(LaunchNodesTest, WorkersKnowTheirGlobalRank) {
               UnorderedElementsAre("0/4 0/2 0/3 0/3" + there, "1/4 1/2 0/3 1/3" + there));
   EXPECT_EQ(outs.begin()[1].out, "2/4 0/1 1/3 0/1" + there + "\n");
   EXPECT_EQ(outs.begin()[2].out, "3/4 0/1 2/3 2/3" + there + "\n");
+}
+
+TEST_F(LaunchNodesTest, DisplaysTheRanksOfEachNode) {
+  Node second = node(1, 2, "true", {"--display-map"});
+  Node first = node(0, 2, "true", {"--display-map", "--nproc-per-node", "2"});
+  EXPECT_EQ(result(first).err, "distrun: 3 ranks on 2 nodes\n  node 0 (" + host_name() +
+                                   "): ranks 0-1\n  node 1 (" + host_name() + "): rank 2\n");
+  EXPECT_EQ(result(second).err, "");
 }
 
 TEST_F(LaunchNodesTest, WorkersOfAllNodesShareOneStore) {
@@ -253,8 +262,8 @@ TEST_F(LaunchNodesTest, EveryNodeNamesTheNodeThatDidNotJoin) {
 TEST_F(LaunchNodesTest, ShowsTheCulpritsLastLines) {
   Node first = node(0, 2, "exec sleep 1000");
   Node second = node(1, 2, "echo the very last line >&2; exit 7");
-  EXPECT_THAT(result(first).err, HasSubstr("the very last line"));
-  EXPECT_THAT(result(second).err, HasSubstr("the very last line"));
+  EXPECT_THAT(result(first).err, HasSubstr("  last lines:\n    the very last line\n"));
+  EXPECT_THAT(result(second).err, StartsWith("the very last line\n"));
 }
 
 TEST_F(LaunchNodesTest, NamesANode0ThatDoesNotJoin) {
@@ -346,8 +355,10 @@ TEST_F(LaunchNodesTest, ForeignServerAtThePortIsAnErrorOnEveryNode) {
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   const auto end = result(second);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(end.err, StartsWith("distrun launch: what listens at " + address_ +
-                                  ":29500 is not node 0 of this run: it does not speak"));
+  EXPECT_THAT(end.err, StartsWith("distrun launch: the program that listens at " + address_ +
+                                  ":29500 is not node 0 of this run: it does not speak "
+                                  "distrun's protocol (is it HTTP?); give every node the "
+                                  "--master-addr and a free --master-port of node 0\n"));
 }
 
 TEST_F(LaunchNodesTest, AStrayClientIsDroppedAndTheRunGoesOn) {

@@ -75,6 +75,7 @@ class OptionsBuilder {
 
 LaunchOptions OptionsBuilder::build() {
   options_.same_user = flags_.same_user;
+  options_.display_map = flags_.display_map;
   options_.role = flags_.role;
   options_.run_id = flags_.run_id;
   options_.virtual_local_rank = flags_.virtual_local_rank;

@@ -27,6 +27,7 @@ struct LaunchFlags {
   std::string run_id;  // --rdzv-id.
   std::string local_addr, master_addr = "127.0.0.1", master_port = "0", store = "tcp";
   bool same_user = false;
+  bool display_map = false;
   std::string role = "default";
   std::string shutdown_timeout = "30", monitor_interval = "0.1";  // Seconds.
   std::string timeout;                                            // Seconds; empty: none.
@@ -35,6 +36,7 @@ struct LaunchFlags {
   LogFlags log;
   std::string events;  // A path; empty: none.
   bool dry_run = false;
+  std::string print_completion;  // Never set: read() answers it.
   std::string start_method = "spawn", event_log_handler = "null", logs_specs, numa_binding;
 };
 

@@ -62,6 +62,17 @@ TEST(LaunchTerminalTest, CtrlCAgainKills) {
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{130})) << terminal.text();
 }
 
+TEST(LaunchTerminalTest, AfterCtrlCSaysWhoStillRuns) {
+  Terminal terminal({DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2", "sh", "-c",
+                     "trap '[ $RANK = 0 ] && exit' INT; echo ready; while :; do sleep 0.1; done"});
+  ASSERT_TRUE(terminal.wait_for("ready") && terminal.wait_for("ready")) << terminal.text();
+  terminal.type(kCtrlC);
+  ASSERT_TRUE(terminal.wait_for("distrun: rank 1 (pid ")) << terminal.text();
+  ASSERT_TRUE(terminal.wait_for(") still runs; SIGKILL follows in ")) << terminal.text();
+  ASSERT_TRUE(terminal.wait_for(" s, or at once if you press Ctrl-C again")) << terminal.text();
+  EXPECT_TRUE(terminal.type_until(kCtrlC, "signal SIGKILL (9)")) << terminal.text();
+}
+
 TEST(LaunchTerminalTest, CtrlZStopsTheRunAndTheShellResumesIt) {
   const Folder folder;
   const std::string pid_file = folder.path() + "/pid";
@@ -91,6 +102,18 @@ TEST(LaunchTerminalTest, CtrlZIsIgnoredWithoutAShellToResumeTheRun) {
   terminal.type("hello\n");
   EXPECT_TRUE(terminal.wait_for("got hello.")) << terminal.text();
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0}));
+}
+
+TEST(LaunchTerminalTest, ShowsThePromptsOfSeveralWorkers) {
+  Terminal terminal({DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2", "--prefix", "[${rank}] ",
+                     "bash", "-c", "printf \"name $RANK? \"; read name; echo it is $name."});
+  ASSERT_TRUE(terminal.wait_for("name 1? ")) << terminal.text();
+  if (terminal.text().find("name 0? ") == std::string::npos) {
+    ASSERT_TRUE(terminal.wait_for("name 0? ")) << terminal.text();
+  }
+  terminal.type("Ann\n");
+  EXPECT_TRUE(terminal.wait_for("it is Ann.")) << terminal.text();
+  EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0})) << terminal.text();
 }
 
 TEST(LaunchTerminalTest, SummaryDoesNotRepeatATracebackThatWasPrinted) {

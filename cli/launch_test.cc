@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/os/host_name.h"
+
 namespace distrun {
 namespace {
 
@@ -31,6 +33,12 @@ TEST(LaunchTest, EveryWorkerKnowsItsRankAndFindsTheStore) {
   EXPECT_THAT(lines(result.out),
               UnorderedElementsAre("0/3 0 127.0.0.1", "1/3 1 127.0.0.1", "2/3 2 127.0.0.1"));
   EXPECT_EQ(result.err, "");
+}
+
+TEST(LaunchTest, DisplaysTheRanksOfItsOnlyNode) {
+  const auto result =
+      run_program({DISTRUN_PROGRAM, "launch", "--display-map", "--nproc-per-node", "2", "true"});
+  EXPECT_EQ(result.err, "distrun: 2 ranks on 1 node\n  node 0 (" + host_name() + "): ranks 0-1\n");
 }
 
 TEST(LaunchTest, StdoutAndStderrStayApart) {

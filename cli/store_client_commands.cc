@@ -32,53 +32,57 @@ constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kValueHelp =
-    R"help(Without VALUE, the value is all of stdin, byte for byte.
+    R"help(Without VALUE, the value is everything that stdin contains.
 
 Examples:
   distrun store set --store 127.0.0.1:29500 master "$(hostname)"
-  distrun store set config < config.json          # store: DISTRUN_STORE)help";
+  distrun store set config < config.json          # in the store that DISTRUN_STORE names)help";
 constexpr const char* kGetHelp =
-    R"help(Writes the value byte for byte, and a newline if stdout is a terminal.
+    R"help(Writes the bytes of the value to stdout.  If stdout is a terminal, a newline follows.
 
-Exit status: 4 if there is no such key; 3 if --wait timed out.
+Exit status: 4 if the key does not exist; 3 if --wait timed out.
 
 Examples:
   master=$(distrun store get --wait master)
   distrun store get config > config.json)help";
 constexpr const char* kAddHelp =
-    R"help(Prints the sum.  A key that does not exist counts as 0.
+    R"help(Adds NUMBER to the number in KEY and prints the sum.  A key that does not exist counts as 0.
 
 Examples:
   rank=$(( $(distrun store add workers 1) - 1 ))
   distrun store add workers -- -1)help";
 constexpr const char* kWaitHelp =
-    R"help(Exit status: 3 if a key is not set in time; stderr names it.
+    R"help(Exit status: 3 if a key does not exist after --timeout; stderr names the key.
 
 Examples:
   distrun store wait --timeout 30 ready/0 ready/1
-  distrun store wait --timeout 0 ready/0          # does it exist?)help";
+  distrun store wait --timeout 0 ready/0          # does the key exist?)help";
 constexpr const char* kCompareSetHelp =
-    R"help(Sets KEY to WANTED if its value is EXPECTED, or if KEY does not exist and EXPECTED is empty.
-Prints the value that KEY then has.  To learn who won, give each caller another WANTED.
+    R"help(If the value of KEY is EXPECTED, sets KEY to WANTED.  An empty EXPECTED stands for a key that does
+not exist.  Prints the value that KEY has afterwards.  If several clients do this at once, only one
+of them changes the value; with a different WANTED in each client, the printed value names that
+client.
 
-Exit status: 1 if the value is not WANTED.
+Exit status: 1 if KEY does not have the value WANTED afterwards.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
-constexpr const char* kDeleteHelp = "Exit status: 4 if there was no such key.";
-constexpr const char* kKeysHelp = "One key per line, sorted.";
+constexpr const char* kDeleteHelp = "Exit status: 4 if the key did not exist.";
+constexpr const char* kKeysHelp = "Prints one key per line, in alphabetical order.";
 constexpr const char* kBarrierHelp =
-    R"help(Returns when COUNT clients have called it with KEY.  Use each KEY once: clients that gave up
-still count.
+    R"help(Waits until COUNT clients have run this command with the same KEY.  Use a new KEY for each barrier:
+a client that timed out still counts.
 
-Exit status: 3 if the others did not call it in time.
+Exit status: 3 if fewer than COUNT clients came before --timeout.
 
 Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
-    R"help(Shows who is connected, who waits for what and since when, who gave up and who was refused:
-look here when a run hangs.  Clients on this machine are shown by rank and pid, others by
-address.  Works with the store of a run and of `distrun store serve`, not with torch's.
+    R"help(Prints the clients of the store, which keys each of them waits for and for how long, which clients
+timed out, and which connections were rejected.  Use it when a run hangs.  Clients on this machine
+are shown with rank and process id, clients on other machines with their address.
+
+The store must be distrun's: that of a run, or of distrun store serve.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";
@@ -154,23 +158,25 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& get =
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
-  own_flag(get, "wait", wait_first_, "Wait for the key, at most --timeout seconds.");
+  own_flag(get, "wait", wait_first_,
+           "If the key does not exist, wait for it, at most --timeout seconds.");
 
   CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
   set.add_option("VALUE", value_);
 
   CLI::App& add_to =
-      add_command(store, "add", "KEY NUMBER", "Add to a counter.", kAddHelp, &Self::add);
+      add_command(store, "add", "KEY NUMBER", "Add a number to a counter.", kAddHelp, &Self::add);
   add_to.add_option("KEY", key_)->required();
   add_to.add_option("NUMBER", number_text_)->required();
 
   // Not an option: CLI11 strips the brackets of a list value [a,b].
-  add_command(store, "wait", "KEY...", "Wait for keys.", kWaitHelp, &Self::wait).allow_extras();
+  add_command(store, "wait", "KEY...", "Wait until keys exist.", kWaitHelp, &Self::wait)
+      .allow_extras();
 
-  CLI::App& compare =
-      add_command(store, "compare-set", "KEY EXPECTED WANTED",
-                  "Set a key if it has the expected value.", kCompareSetHelp, &Self::compare_set);
+  CLI::App& compare = add_command(store, "compare-set", "KEY EXPECTED WANTED",
+                                  "Set a key if its value is the expected one.", kCompareSetHelp,
+                                  &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
   compare.add_option("WANTED", value_)->required();
@@ -180,18 +186,18 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   remove.add_option("KEY", key_)->required();
 
   CLI::App& list = add_command(store, "keys", "", "Print all keys.", kKeysHelp, &Self::keys);
-  own_flag(list, "null", null_, "End each key with a zero byte instead of a newline.", "0");
+  own_flag(list, "null", null_, "Print a zero byte instead of a newline after each key.", "0");
 
   CLI::App& barrier =
-      add_command(store, "barrier", "KEY COUNT", "Wait until COUNT clients are at a barrier.",
+      add_command(store, "barrier", "KEY COUNT", "Wait for other clients at a barrier.",
                   kBarrierHelp, &Self::barrier);
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
   CLI::App& status =
-      add_command(store, "status", "", "Show who is connected and who waits for what.", kStatusHelp,
-                  &Self::status);
-  own_flag(status, "json", json_, "Print the JSON that the store sends.");
+      add_command(store, "status", "", "Show the clients of a store and what they wait for.",
+                  kStatusHelp, &Self::status);
+  own_flag(status, "json", json_, "Print the status as JSON.");
   for (const Entry& entry : entries_) add_help_flag(*entry.command);
 }
 
@@ -203,19 +209,22 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
                                                     (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
   own_flag(command, "store", store_,
-           "The store; by default DISTRUN_STORE, else MASTER_ADDR and MASTER_PORT.")
+           "Address of the store. The default comes from DISTRUN_STORE, or from MASTER_ADDR and "
+           "MASTER_PORT.")
       ->type_name("HOST:PORT");
   if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
       act == &StoreClientCommands::barrier) {
-    own_flag(command, "timeout", timeout_, "How long to wait for keys or other clients.")
+    own_flag(command, "timeout", timeout_, "Longest time to wait for keys or for other clients.")
         ->type_name("SECONDS");
   }
   own_flag(command, "connect-timeout", connect_timeout_,
-           "How long to retry if nothing listens yet, and to wait for an answer.")
+           "Longest time to try to connect to a store that does not listen yet, and to wait for "
+           "its answer.")
       ->type_name("SECONDS");
   if (act != &StoreClientCommands::status) {
     own_flag(command, "raw", raw_,
-             "Use keys as on the wire, without adding the '/' of torch's TCPStore.");
+             "Use KEY as it is. Without this flag, the command adds the '/' that torch's TCPStore "
+             "puts before each key.");
   }
   entries_.push_back({&command, act});
   return command;

@@ -26,20 +26,20 @@ namespace distrun {
 namespace {
 
 constexpr const char* kStoreServeHelp =
-    R"(Prints HOST:PORT when it listens.  SIGINT, SIGTERM or SIGHUP end it with status 0.
+    R"(When the store listens, the command prints HOST:PORT.  SIGINT, SIGTERM or SIGHUP stops the store.
 
-There is no authentication: every client can read and change every key.  On a loopback address
-clients are all users of this machine, or only yours with --same-user; on another address,
-every machine that can reach it.
+The store has no authentication: every client can read and change every key.  On a loopback
+address, every user of this machine can connect; with --same-user, only you and root can.  On
+another address, every machine that can reach it can connect.
 
-A client that exceeds a limit is disconnected; stderr says why.  SIZE is in bytes; K, M and G
-multiply by 1024, 1024^2 and 1024^3.
+The store disconnects a client that exceeds a limit, and prints the reason on stderr.  SIZE is a
+number of bytes, or a number with K, M or G, such as 64M.
 
-Exit status: 0; 2 wrong usage; 125 the address is in use, or distrun itself failed.
+Exit status: 0 after a signal; 2 for wrong usage; 125 if the address is in use or distrun failed.
 
 Examples:
   distrun store serve --port 29500
-  distrun store serve --port-file /tmp/port &     # free port; the file appears when it listens
+  distrun store serve --port-file /tmp/port &     # free port; the file exists once it listens
   distrun store serve --host :: --port 29500      # all addresses, IPv4 and IPv6
 
 Documentation: docs/store-protocol.md, docs/errors.md)";
@@ -90,30 +90,34 @@ class PortFile {
 }  // namespace
 
 StoreServeCommand::StoreServeCommand(CLI::App& store)
-    : command_(store.add_subcommand("serve", "Run a store until a signal ends it.")) {
+    : command_(store.add_subcommand("serve", "Run a store until a signal stops it.")) {
   CLI::App& serve = *command_;
   serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
   serve.footer(kStoreServeHelp);
   own_flag(serve, "host", options_.host, "Numeric address to listen on, IPv4 or IPv6.")
       ->type_name("ADDRESS");
-  own_flag(serve, "port", port_, "Port to listen on; 0 takes a free one.")->type_name("PORT");
-  own_flag(serve, "port-file", port_file_,
-           "Write the port to FILE, atomically; removed at the end.")
+  own_flag(serve, "port", port_, "Port to listen on. 0 chooses a free port.")->type_name("PORT");
+  own_flag(
+      serve, "port-file", port_file_,
+      "Write the port to FILE. FILE appears when the store listens, and is removed when it stops.")
       ->type_name("FILE");
-  own_flag(serve, "listen-fd", listen_fd_,
-           "Listening TCP socket to use instead of --host and --port.")
+  own_flag(
+      serve, "listen-fd", listen_fd_,
+      "Use this listening TCP socket, an inherited file descriptor, instead of --host and --port.")
       ->type_name("FD");
   own_flag(serve, "same-user", options_.same_user,
-           "Refuse clients of other users (except root) and other machines.");
-  own_flag(serve, "max-connections", max_connections_, "Most connections at a time.")
+           "Reject clients of other users, except root, and clients on other machines.");
+  own_flag(serve, "max-connections", max_connections_, "Maximum number of connections.")
       ->type_name("N");
-  own_flag(serve, "max-key", max_key_, "Largest key.")->type_name("SIZE");
-  own_flag(serve, "max-value", max_value_, "Largest value, at most 1G.")->type_name("SIZE");
+  own_flag(serve, "max-key", max_key_, "Maximum size of a key.")->type_name("SIZE");
+  own_flag(serve, "max-value", max_value_, "Maximum size of a value, 1G at most.")
+      ->type_name("SIZE");
   own_flag(serve, "max-unread", max_unread_,
-           "Most unread answers of a client; then it waits until it reads.")
+           "Maximum size of the answers that a client has not read. The store then reads no more "
+           "requests of that client.")
       ->type_name("SIZE");
   own_flag(serve, "max-memory", max_memory_,
-           "Most memory for keys, values, waits, requests and answers.")
+           "Maximum memory for keys, values, waiting clients, requests and answers.")
       ->type_name("SIZE");
   add_help_flag(serve);
 }

@@ -26,9 +26,11 @@ namespace distrun {
 namespace {
 
 constexpr const char* kTestHelp =
-    R"(Every rank of a test runs the same GoogleTest test in its own process.  The test passes if every
-rank passes and makes at least one assertion.  Its id is SUITE.CLASS.TEST.  NAME is an id, or its
-beginning up to a dot; without NAME all tests run.
+    R"(A test is a GoogleTest test that runs in several processes, its ranks.  It passes if every rank
+passes; a rank passes if it checks at least one assertion and none fails.
+
+The id of a test is SUITE.CLASS.TEST.  NAME is an id, SUITE.CLASS or SUITE.  Without NAME, all tests
+run.
 
 Exit status:
   0      all tests passed
@@ -36,7 +38,7 @@ Exit status:
   2      wrong usage
   4      no test ran
   125    distrun itself failed, or results could not be written
-  128+N  signal N ended it
+  128+N  distrun received signal N
 
 Examples:
   distrun test gloo
@@ -116,7 +118,9 @@ TestCommand::TestCommand(CLI::App& app)
     : command_(app.add_subcommand("test", "Run suites of distributed tests.")) {
   command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME...]"));
   command_->footer(kTestHelp);
-  command_->add_option("NAME", options_.selection.names, "SUITE, SUITE.CLASS or SUITE.CLASS.TEST.")
+  command_
+      ->add_option("NAME", options_.selection.names,
+                   "Tests to run: SUITE, SUITE.CLASS or SUITE.CLASS.TEST.")
       ->type_name("");
   add_selection();
   add_ways_to_run();
@@ -127,19 +131,23 @@ TestCommand::TestCommand(CLI::App& app)
 void TestCommand::add_selection() {
   CLI::App& app = *command_;
   app.add_option("-k,--keyword", options_.selection.expression,
-                 "Only tests whose id contains these words: 'a and not (b or c)'.")
+                 "Run only tests whose id matches. A word matches if the id contains it: "
+                 "'allreduce and not (stress or cuda)'.")
       ->type_name("EXPRESSION")
       ->group(kSelection);
-  own_flag(app, "shard", shard_, "Only part I of N of the tests.")
+  own_flag(app, "shard", shard_, "Divide the tests into N parts and run part I, from 1 to N.")
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Only tests that failed or did not run, and have not passed since.")
+           "Run only tests that have not passed since their last failure, or that the last run did "
+           "not reach.")
       ->group(kSelection);
-  own_flag(app, "list", options_.list, "Print the ids and run nothing; with --json as JSON.")
+  own_flag(app, "list", options_.list,
+           "Print the ids of the tests and run none. With --json, write them as JSON.")
       ->group(kSelection);
-  app.add_option("--binary", binaries_,
-                 "Test program to run instead of distrun-suites; may be repeated.")
+  app.add_option(
+         "--binary", binaries_,
+         "Run the tests of this program instead of those of distrun-suites. Can be repeated.")
       ->type_name("PROGRAM")
       ->group(kSelection)
       ->allow_extra_args(false);
@@ -148,52 +156,61 @@ void TestCommand::add_selection() {
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
-           "Ranks at a time; 0: twice the cores, but enough for the largest test.", "j")
+           "Number of ranks that run at the same time. 0 means twice the number of cores, or more "
+           "if one test needs more.",
+           "j")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
-  own_flag(app, "timeout", timeout_, "Time limit of a test that has none of its own.")
+  own_flag(app, "timeout", timeout_, "Time limit of each test that does not set one itself.")
       ->type_name("SECONDS")
       ->group(kRunning);
   own_flag(app, "repeat", options_.plan.repeat, "Run each test N times.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(1, 1'000'000));
-  own_flag(app, "retries", retries_, "Retry a failed test N times; if it then passes, it is flaky.")
+  own_flag(
+      app, "retries", retries_,
+      "Run a failed test again, at most N times. A test that then passes is reported as flaky.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, 1000));
   own_flag(app, "fail-fast", options_.runner.fail_fast, "Start no more tests after a failure.")
       ->group(kRunning);
-  own_flag(app, "shuffle", options_.plan.shuffle, "Random order, made from --seed.")
+  own_flag(app, "shuffle", options_.plan.shuffle,
+           "Run the tests in a random order, which --seed determines.")
       ->group(kRunning);
   seed_ = std::to_string(options_.plan.seed);
-  own_flag(app, "seed", seed_, "Seed of --shuffle and of every rank.")
+  own_flag(app, "seed", seed_, "Seed of --shuffle, and of the random numbers of each rank.")
       ->type_name("N")
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,
-           "Ranks of tests that allow a range; others are skipped if N is outside it.")
+           "Number of ranks for tests that accept several numbers. A test that does not accept N "
+           "ranks is skipped. 0: each test's default.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
   own_flag(app, "backend", options_.plan.backend,
-           "Run this backend only; tests without it are skipped.")
+           "Run tests with this backend only. Tests that cannot use it are skipped.")
       ->type_name("NAME")
       ->group(kRunning);
   own_flag(app, "isolation", isolation_,
-           "fork: ranks are forks of a process that has loaded LibTorch; exec: new processes.")
+           "How a rank starts. fork: as a copy of a process that has already loaded LibTorch. "
+           "exec: as a new process.")
       ->type_name("KIND")
       ->group(kRunning)
       ->check(one_of("fork", "exec"));
   own_flag(app, "no-skips", options_.runner.no_skips, "Report skipped tests as failed.")
       ->group(kRunning);
-  own_flag(app, "require-gpus", required_gpus_, "Fail if there are fewer than N GPUs.")
+  own_flag(app, "require-gpus", required_gpus_,
+           "Exit with status 1 if the machine has fewer than N GPUs.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, 4096));
   // read() removes COMMAND from the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "Must be last: start rank R under COMMAND, such as gdb --args, on the terminal.")
+                 "Start rank R with COMMAND, such as gdb --args, on this terminal. This must be "
+                 "the last flag.")
       ->type_name("R COMMAND...")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax - 1));
@@ -202,11 +219,12 @@ void TestCommand::add_ways_to_run() {
 void TestCommand::add_results() {
   CLI::App& app = *command_;
   json_flag_ = app.add_option("--json", options_.json,
-                              "Write results to FILE; -: to stdout, and everything else to stderr.")
+                              "Write the results to FILE as JSON. With -, the results go to stdout "
+                              "and all other output to stderr.")
                    ->type_name("FILE")
                    ->group(kResults)
                    ->expected(0, 1);
-  own_flag(app, "junit", options_.junit, "Write results to FILE as JUnit XML.")
+  own_flag(app, "junit", options_.junit, "Write the results to FILE as JUnit XML.")
       ->type_name("FILE")
       ->group(kResults);
   own_flag(app, "show-output", options_.console.show_output,

@@ -109,8 +109,8 @@ TEST_F(TestCommandTest, ReportsABinaryThatIsNotATestHost) {
   EXPECT_EQ(other.end, ProcessEnd(ExitedWith{125}));
   EXPECT_EQ(
       other.err,
-      "distrun test: the test host /bin/true is lost: it ended: exit code 0: is it a test program? "
-      "link distrun::testing_main\n");
+      "distrun test: the test program /bin/true failed: it ended: exit code 0; a test program "
+      "must link distrun::testing_main\n");
 }
 
 TEST_F(TestCommandTest, ListsTheSelectedTests) {

@@ -10,8 +10,8 @@ namespace distrun {
 
 namespace {
 
-// The most that a node takes from StopNode to NodeStopped, besides --shutdown-timeout: to kill what
-// SIGTERM does not end and what has leaked, and for the network.
+// The maximum time from StopNode to NodeStopped, without --shutdown-timeout: for SIGKILL, leaked
+// processes and the network.
 constexpr std::chrono::milliseconds kStopMargin =
     kWorkerKillTimeout + kLeakedProcessesTimeout + std::chrono::seconds(15);
 

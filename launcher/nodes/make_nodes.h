@@ -1,4 +1,4 @@
-// make_nodes makes what connects this node to the others, from the plan of a run of several nodes.
+// make_nodes connects this node to the others of the run, according to the plan.
 //
 //     auto nodes = make_nodes(io, plan, "gpu-7", handlers);
 //     StoreServerInternals::listen(io, {}, nodes.take);             // on node 0
@@ -19,11 +19,11 @@ namespace distrun {
 
 struct MadeNodes {
   std::unique_ptr<Nodes> nodes;
-  // On node 0: what the store does with a node's connection.  `nodes` must outlive its calls.
+  // On node 0: the store passes it each node's connection. `nodes` must outlive its calls.
   std::function<void(boost::asio::ip::tcp::socket socket, std::string received)> take;
 };
 
-// `host` is this node's name, for people.
+// `host` is this node's name in messages.
 MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const std::string& host,
                      NodesHandlers handlers);
 

@@ -16,7 +16,7 @@ namespace distrun {
 
 // Shared with the thread.
 struct NameLookUp::Answer {
-  UniqueFd done{::eventfd(0, EFD_CLOEXEC)};  // Readable when `found` is there.
+  UniqueFd done{::eventfd(0, EFD_CLOEXEC)};  // Readable once `found` is set.
   std::mutex mutex;
   std::optional<Result<ResolvedAddresses>> found;
 };
@@ -24,7 +24,7 @@ struct NameLookUp::Answer {
 NameLookUp::NameLookUp(boost::asio::io_context& io, const std::string& host, std::uint16_t port,
                        std::function<void(Result<ResolvedAddresses>)> handler)
     : answer_(std::make_shared<Answer>()), done_(io, ::dup(answer_->done.get())) {
-  // Signals are for the thread that made it: a new one inherits what is blocked.
+  // Signals are for the launcher's thread: block them in the new one.
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);

@@ -1,10 +1,10 @@
-// NameLookUp finds the addresses of a host by its name, without holding up the event loop.
+// NameLookUp resolves a host name without blocking the event loop.
 //
 //     NameLookUp look_up(io, "gpu-7", 29500, [&](Result<ResolvedAddresses> found) { … });
 //
-// A look-up cannot be ended: it runs in a thread of its own, which is left behind where it takes
-// longer than NameLookUp lives.  The handler is called once, on the thread of `io`, and not after
-// the end of the NameLookUp.  A bound on the time is the caller's.  Numeric addresses need none.
+// A look-up cannot be canceled: its thread may outlive the NameLookUp. The handler is called at
+// most once, on the thread of `io`, and never after the NameLookUp is destroyed. The caller must
+// set a timeout. Numeric addresses need no look-up.
 #pragma once
 
 #include <cstdint>

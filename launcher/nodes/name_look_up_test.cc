@@ -21,7 +21,7 @@ TEST(NameLookUpTest, FindsAHost) {
   EXPECT_THAT(found->value(), Contains(v4));
 }
 
-TEST(NameLookUpTest, ANameThatIsNoneIsAnError) {
+TEST(NameLookUpTest, ReportsUnknownNames) {
   boost::asio::io_context io;
   std::optional<Result<ResolvedAddresses>> found;
   const NameLookUp look_up(io, "no such host", 29500, [&](auto result) { found = result; });
@@ -31,13 +31,13 @@ TEST(NameLookUpTest, ANameThatIsNoneIsAnError) {
   EXPECT_EQ(found->error().kind, ErrorKind::kSystem);
 }
 
-TEST(NameLookUpTest, IsNotHeardOfAfterItsEnd) {
+TEST(NameLookUpTest, DoesNotCallTheHandlerAfterDestruction) {
   boost::asio::io_context io;
   bool called = false;
   {
     const NameLookUp look_up(io, "localhost", 29500, [&](auto) { called = true; });
   }
-  EXPECT_EQ(io.run_for(std::chrono::seconds(30)), 1u);  // Its wait, which is canceled.
+  EXPECT_EQ(io.run_for(std::chrono::seconds(30)), 1u);  // The canceled wait.
   EXPECT_FALSE(called);
 }
 

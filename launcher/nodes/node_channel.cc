@@ -24,8 +24,8 @@ namespace {
 constexpr std::size_t kUnsentBytesMax = 8 * kNodeMessageBytesMax;
 constexpr auto kLinger = std::chrono::seconds(5);
 
-// After 5 s without a word the kernel asks every 3 s; after 15 s without an answer, to that or to
-// what was sent, the connection has ended.
+// After 5 s of silence the kernel probes every 3 s; after 15 s without an answer it closes the
+// connection.
 void watch_peer(tcp::socket& socket) {
   const auto set = [&](int level, int name, int value) {
     ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
@@ -52,7 +52,7 @@ std::shared_ptr<NodeChannel> NodeChannel::open(tcp::socket socket, std::string r
                                                Handlers handlers) {
   std::shared_ptr<NodeChannel> channel(
       new NodeChannel(std::move(socket), std::move(received), std::move(handlers)));
-  // Who opens it gets to know it before its first message.
+  // Posted, so that the caller has the channel before its first message.
   asio::post(channel->socket_.get_executor(), [channel] { channel->read_messages(); });
   return channel;
 }
@@ -116,7 +116,7 @@ void NodeChannel::read_messages() {
     const auto message = node_message_from(std::string_view(unread_).substr(0, line_end));
     if (!message) return end(broken("it does not speak distrun's protocol (is it HTTP?)"));
     unread_.erase(0, line_end + 1);
-    const auto handle = handlers_.on_message;  // Which may close this channel.
+    const auto handle = handlers_.on_message;  // A copy: the handler may close this channel.
     handle(*message);
   }
   if (unread_.size() > kNodeMessageBytesMax) {
@@ -140,7 +140,7 @@ void NodeChannel::close() {
   if (sending_.empty()) close_now();
 }
 
-// Closed with something unread, the kernel would take back what was sent last.
+// If unread data were left at close(), the kernel would discard what was sent last.
 void NodeChannel::close_with(const NodeMessage& message) {
   send(message);
   lingers_ = true;

@@ -1,16 +1,16 @@
-// NodeChannel is one connection between two nodes of a run: messages in both directions.
+// NodeChannel is a connection between two nodes of a run, with messages in both directions.
 //
 //     auto channel = NodeChannel::open(std::move(socket), "", {
 //         .on_message = [&](const NodeMessage& message) { … },
 //         .on_end = [&](const Error& reason) { … it is lost … }});
 //     channel->send(JoinRequest{…});
 //
-// A machine that has gone without a word is noticed by the kernel within about fifteen seconds.
-// What the other side may cost is bounded: a message by kNodeMessageBytesMax, what it has not read
-// yet by a few of these; who goes beyond, or sends what is no message, is at an end.
+// The kernel notices a machine that disappears silently within about 15 seconds. A message has at
+// most kNodeMessageBytesMax bytes, the unsent queue a few times as many. A peer that exceeds this,
+// or sends other data, is disconnected.
 //
-// on_end comes at most once, last, and never after close().  One thread, that of the socket's
-// io_context.  The connection stays until it ends or is closed, whoever holds the pointer.
+// on_end is called at most once, last, and never after close(). Thread safety: the thread of the
+// socket's io_context only. Without a pointer to it, the channel lives until it ends or is closed.
 #pragma once
 
 #include <array>
@@ -30,27 +30,26 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
  public:
   struct Handlers {
     std::function<void(const NodeMessage& message)> on_message;
-    // "its connection has ended"; kProtocol where the other side is no node.
+    // "its connection has ended"; kProtocol if the peer is not a node.
     std::function<void(const Error& reason)> on_end;
   };
 
-  // `received` is what has been read from the socket already.
+  // `received` has already been read from the socket.
   static std::shared_ptr<NodeChannel> open(boost::asio::ip::tcp::socket socket,
                                            std::string received, Handlers handlers);
 
-  // Says that a node is speaking, not a client of the store: before the first message of who has
-  // connected.
+  // Identifies a node, not a client of the store. The connecting side sends it first.
   void greet();
 
   void send(const NodeMessage& message);
 
-  // Closes when all that was sent is on its way.
+  // Closes after everything is sent.
   void close();
 
-  // Sends `message`, and closes when the other side has seen it, but soon.
+  // Sends `message`, and closes when the other side has received it, or after a short timeout.
   void close_with(const NodeMessage& message);
 
-  // This side's numeric address, without the port; an IPv4 address as such on an IPv6 socket too.
+  // This side's numeric address, without port; an IPv4 address on an IPv6 socket has its IPv4 form.
   std::string own_address() const;
 
   std::string remote() const { return remote_; }  // "10.0.0.7:51234".
@@ -70,10 +69,10 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
   std::string remote_;
   Handlers handlers_;
   std::array<char, 4096> buffer_;
-  std::string unread_;             // Received, and not a whole message yet.
-  std::string sending_, to_send_;  // Under way; behind it.
-  bool closing_ = false;           // When all is sent: closed, or …
-  bool lingers_ = false;           // … half of it, until the other side closes.
+  std::string unread_;             // Received; not yet a whole message.
+  std::string sending_, to_send_;  // In the current write; waiting.
+  bool closing_ = false;           // After sending, close …
+  bool lingers_ = false;           // … only the sending half, until the other side closes.
 };
 
 }  // namespace distrun

@@ -11,7 +11,7 @@ namespace {
 
 using MessageJson = nlohmann::json;
 
-// Cut so that a whole message stays below its limit, also where JSON writes a byte as six.
+// Limits that keep a whole message short enough, even if JSON writes six bytes for each.
 constexpr std::size_t kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
 constexpr int kCountMax = 1 << 24;
 
@@ -117,7 +117,7 @@ StartNode start_from(const MessageJson& object) {
   return start;
 }
 
-// A request of another protocol is understood as far as its number: it gets an answer.
+// Reads only the version of another protocol, so that the request gets a clear answer.
 JoinRequest join_from(const MessageJson& object) {
   JoinRequest join{.protocol = number(object, "protocol", 0)};
   if (join.protocol != kNodeProtocol) return join;
@@ -161,7 +161,7 @@ NodeMessage message_of(const NodeReport& report) { return widened(report); }
 NodeMessage message_of(const NodeOrder& order) { return widened(order); }
 
 std::string to_line(const NodeMessage& message) {
-  // What workers write need not be UTF-8.
+  // Output of workers may not be UTF-8.
   return std::visit(ToJson{}, message).dump(-1, ' ', false, MessageJson::error_handler_t::replace) +
          "\n";
 }

@@ -22,7 +22,7 @@ NodeMessage sent(const NodeMessage& message) {
   return node_message_from(line).value();
 }
 
-TEST(NodeMessagesTest, ArriveAsTheyWereSent) {
+TEST(NodeMessagesTest, SurviveARoundTrip) {
   const std::vector<NodeMessage> all = {
       JoinRequest{.run_id = "run 7",
                   .node = 1,
@@ -43,12 +43,12 @@ TEST(NodeMessagesTest, ArriveAsTheyWereSent) {
   for (const NodeMessage& message : all) EXPECT_EQ(sent(message), message) << to_line(message);
 }
 
-TEST(NodeMessagesTest, AVerdictNamesItsNode) {
+TEST(NodeMessagesTest, VerdictNamesItsNode) {
   EXPECT_EQ(describe(kVerdict), "node 1 (gpu-7): rank 3 failed: exit code 7");
 }
 
-TEST(NodeMessagesTest, WhatAWorkerWroteCannotMakeAMessageTooLong) {
-  // Each byte becomes six in JSON.
+TEST(NodeMessagesTest, CutsLongOutputOfWorkers) {
+  // JSON writes six bytes for each of these.
   NodesVerdict verdict{.host = std::string(100'000, '\x01'),
                        .headline = std::string(100'000, '\x02'),
                        .details = std::string(1'000'000, '\x03'),
@@ -56,7 +56,7 @@ TEST(NodeMessagesTest, WhatAWorkerWroteCannotMakeAMessageTooLong) {
   EXPECT_LE(to_line(StopNode{.verdict = verdict}).size(), kNodeMessageBytesMax);
 }
 
-TEST(NodeMessagesTest, WhatIsCutEndsWithALine) {
+TEST(NodeMessagesTest, CutsAtTheEndOfALine) {
   std::string lines;
   for (int i = 0; i < 2000; ++i) lines += "line\n";
   const auto got = std::get<FinishNode>(sent(FinishNode{NodesVerdict{.details = lines}}));
@@ -64,17 +64,17 @@ TEST(NodeMessagesTest, WhatIsCutEndsWithALine) {
   EXPECT_TRUE(got.verdict.details.ends_with("line\n"));
 }
 
-TEST(NodeMessagesTest, WhatIsNoUtf8IsReplaced) {
+TEST(NodeMessagesTest, ReplacesInvalidUtf8) {
   const auto got = std::get<FinishNode>(sent(FinishNode{NodesVerdict{.details = "a\xff z"}}));
   EXPECT_THAT(got.verdict.details, HasSubstr(" z"));
 }
 
-TEST(NodeMessagesTest, ARequestOfAnotherProtocolIsUnderstoodAsSuch) {
+TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
   const auto message = node_message_from(R"({"type": "join", "protocol": 9, "what": []})");
   EXPECT_EQ(std::get<JoinRequest>(message.value()).protocol, 9);
 }
 
-TEST(NodeMessagesTest, WhatCannotBeIsRefused) {
+TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
       R"("protocol": 1, "run_id": "", "nodes": 2, "max_restarts": 0, "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
@@ -93,7 +93,7 @@ TEST(NodeMessagesTest, WhatCannotBeIsRefused) {
   }
 }
 
-TEST(NodeMessagesTest, DeepNestingIsAnErrorNotAnOverflow) {
+TEST(NodeMessagesTest, RejectsDeepNesting) {
   EXPECT_FALSE(node_message_from(std::string(kNodeMessageBytesMax, '[')));
 }
 

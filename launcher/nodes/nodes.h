@@ -1,37 +1,46 @@
-// Nodes is what the driver needs of the other nodes of a run: how it tells them what becomes of
-// its own workers, and learns what it has to do.
+// Nodes connects the driver to the other nodes of a run: the driver reports what happens to its own
+// workers, and receives orders.
 //
-//     nodes->join();                                 // Start comes when all have
-//     nodes->report(NodeFailed{attempt, …});         // Stop comes for all
-//     nodes->report(NodeStopped{attempt});           // Start of another attempt, or Finish
+//     nodes->join();                                 // StartNode comes when all nodes have joined
+//     nodes->report(NodeFailed{attempt, …});         // StopNode comes to all nodes
+//     nodes->report(NodeStopped{attempt});           // StartNode of another attempt, or FinishNode
 //     nodes->close();
 //
-// Every report but that of a run's success is answered by an order, sooner or later: where node 0
-// is lost, by a StopNode that is made here.  A node that has been stopped for good need not wait
-// for FinishNode.
+// NodeFailed and NodeStopped always lead to an order. If node 0 is lost, the StopNode is created
+// here. A node that was stopped for good need not wait for FinishNode.
 //
-// It is a seam: NodesHost (node 0) and NodesMember (any other) meet at a port of node 0 and have
-// their number from the start.  Nodes that come and go, or that are Python's (whose agents meet in
-// the keys torchelastic/… of the store), would be further implementations.
+// NodesHost (node 0) and NodesMember (other nodes) implement it for fixed node numbers and a port
+// of node 0. Elastic nodes, or torchrun's agents (which use the store's keys torchelastic/…), would
+// be further implementations.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "distrun/result.h"
 #include "launcher/nodes/node_messages.h"
 
 namespace distrun {
 
-// Called from the event loop, never from within a call of Nodes; but for on_renew_store, which
-// report() may call.
+// The workers of one node.
+struct RanksOfNode {
+  int node = 0;
+  std::string host, role;
+  int first = 0, count = 1;  // Its ranks: `first` and the next ones.
+};
+
+// Called from the event loop, never within a call of Nodes, except that report() may call
+// on_renew_store.
 struct NodesHandlers {
   std::function<void(const NodeOrder& order)> on_order;
-  // On node 0, before StartNode of another attempt than the first: the store has to be emptied.
+  // On node 0, before StartNode of a new attempt: the store must be emptied.
   std::function<void(int attempt)> on_renew_store;
-  // The run cannot begin on this node.  Comes before any order, and instead of it.
+  // The run cannot start on this node. No order follows or precedes it.
   std::function<void(const Error& error)> on_error;
-  // For people, rarely: who is waited for, who has been turned away.
+  // On node 0, before the first attempt: the ranks of each node.
+  std::function<void(const std::vector<RanksOfNode>& nodes)> on_ranks;
+  // Rare messages for users: which nodes are missing, which were refused.
   std::function<void(const std::string& text)> on_notice;
 };
 
@@ -39,14 +48,14 @@ class Nodes {
  public:
   virtual ~Nodes() = default;
 
-  // Called once, first.
+  // Call it once, first.
   virtual void join() = 0;
   virtual void report(const NodeReport& report) = 0;
 
-  // This node's numeric address in a connection to another node; empty before StartNode.
+  // This node's numeric address on a connection to another node; empty before StartNode.
   virtual std::string own_address() const = 0;
 
-  // No handler is called after it.  What was sent is still delivered by the event loop.
+  // Calls no handler afterwards. The event loop still delivers what was sent.
   virtual void close() = 0;
 };
 

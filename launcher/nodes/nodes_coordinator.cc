@@ -83,6 +83,17 @@ void NodesCoordinator::begin_attempt() {
   }
 }
 
+std::vector<RanksOfNode> NodesCoordinator::ranks() const {
+  std::vector<RanksOfNode> all;
+  int first = 0;
+  for (const Node& node : nodes_) {
+    const JoinRequest& its = node.request;
+    all.push_back({number(node), its.host, its.role, first, its.workers});
+    first += its.workers;
+  }
+  return all;
+}
+
 void NodesCoordinator::handle(const NodeReported& event, TimePoint now) {
   Node* node = find(event.peer);
   if (node == nullptr || phase_ == Phase::kFinished) return;
@@ -97,7 +108,7 @@ void NodesCoordinator::handle(Node& node, const NodeFailed& report, TimePoint no
   NodesVerdict verdict = report.verdict;
   verdict.node = number(node);
   verdict.host = node.request.host;
-  // Who tells a run to end while it stops for another attempt does not want that attempt.
+  // A user who ends a run while it stops for another attempt does not want that attempt.
   const bool overrides = phase_ == Phase::kStopping && restarts_ && !report.may_restart;
   if (phase_ == Phase::kStopping && !overrides) return;
   stop(verdict, report.may_restart, now);
@@ -106,7 +117,7 @@ void NodesCoordinator::handle(Node& node, const NodeFailed& report, TimePoint no
 void NodesCoordinator::handle(Node& node, const NodeSucceeded&, TimePoint) {
   if (node.state != State::kRunning) return;
   node.state = State::kSucceeded;
-  if (phase_ == Phase::kStopping) {  // It has crossed StopNode, which it answers too.
+  if (phase_ == Phase::kStopping) {  // StopNode is on its way; the node answers that too.
     return;
   }
   stop_if_all_have_succeeded();
@@ -128,7 +139,7 @@ void NodesCoordinator::handle(const NodeLost& event, TimePoint now) {
   Node* node = find(event.peer);
   if (node == nullptr) return;
   const State before = node->state;
-  if (phase_ == Phase::kJoining) {  // It may come again.
+  if (phase_ == Phase::kJoining) {  // It may join again.
     *node = {};
     return;
   }
@@ -142,7 +153,7 @@ void NodesCoordinator::handle(const NodeLost& event, TimePoint now) {
                 /*may_restart=*/false, now);
   }
   if (phase_ != Phase::kStopping) return;
-  // Who has said that its workers are gone may go itself, unless it is needed again.
+  // A node whose workers have ended may disconnect, unless another attempt needs it.
   if (restarts_ || before != State::kStopped) note(*node, "is lost too: " + event.reason);
   if (std::exchange(restarts_, false)) send_stop();
   go_on_if_all_have_stopped();

@@ -1,24 +1,24 @@
-// NodesCoordinator decides, on node 0, for all nodes of a run: whom it lets in, when an attempt
-// begins and with which ranks, and who is to blame when it fails.
+// NodesCoordinator decides, on node 0, for all nodes of a run: which nodes may join, when an
+// attempt starts and with which ranks, and which failure is the cause.
 //
 //     NodesCoordinator coordinator({.nodes = 3, .run_id = "none"}, now);
 //     for (const NodeAction& action : coordinator.step(NodeAsked{peer, request}, now)) …
 //     timer.expires_at(*coordinator.next_deadline());
 //
-//     joining ──all are here──▶ running ──all have succeeded──────────────▶ finished
+//     joining ──all have joined──▶ running ──all have succeeded────────────▶ finished
 //        │                         │ first failure, or a node is lost          ▲
-//        └── time-out, signal ──▶ stopping ──all are done, or lost─────────────┤
-//                                  ▲   └── again, where restarts are left ──▶ running
+//        └── time-out, signal ──▶ stopping ──all have stopped, or are lost─────┤
+//                                  ▲   └── again, if restarts are left ────▶ running
 //
-// - Ranks are in the order of the nodes' ranks; nodes may have different numbers of workers.
-// - The culprit is the first failure that reaches node 0.  A worker's failure that a node has
-//   reported stands, also where that node is lost next.  What comes later is a consequence.
-// - A node whose workers have all succeeded waits for the others, for as long as they run; a
-//   failure elsewhere ends the run for it too.  If it is lost then, nothing of the run is.
-// - No wait is without a bound: joining has a time-out, running ends with a report or a lost
-//   connection, stopping has a time-out.
+// - Ranks follow the order of --node-rank; nodes may have different numbers of workers.
+// - The cause is the first failure that reaches node 0, even if its node is lost later. Later
+//   failures are consequences.
+// - A node whose workers have all succeeded waits for the others without a timeout; a failure
+//   elsewhere stops it too. The run does not fail if this node is lost meanwhile.
+// - Every wait ends: joining and stopping have a time-out, running ends with a report or a lost
+//   connection.
 //
-// Node 0 is one of the nodes: it joins and reports like the others, as peer 0.  Pure.
+// Node 0 joins and reports like the other nodes, as peer 0. Pure.
 #pragma once
 
 #include <chrono>
@@ -29,14 +29,15 @@
 #include <vector>
 
 #include "launcher/nodes/node_messages.h"
+#include "launcher/nodes/nodes.h"
 
 namespace distrun {
 
-// A connection of a node.
+// A node's connection.
 using NodePeer = std::uint64_t;
 inline constexpr NodePeer kOwnNode = 0;
 
-// Events: what has happened.
+// Events.
 struct NodeAsked {
   NodePeer peer;
   JoinRequest request;
@@ -45,23 +46,23 @@ struct NodeReported {
   NodePeer peer;
   NodeReport report;
 };
-struct NodeLost {  // Its connection has ended, or it sent what no node sends.
+struct NodeLost {  // Its connection has ended, or it sent an invalid message.
   NodePeer peer;
-  std::string reason;  // "its connection has ended".
+  std::string reason;
 };
 struct NodesTick {};
 using NodeEvent = std::variant<NodeAsked, NodeReported, NodeLost, NodesTick>;
 
-// Actions: what is to be done, in this order.
-struct AcceptNode {  // From now on orders for `node` go to `peer`.
+// Actions, in the order in which to perform them.
+struct AcceptNode {  // From now on send orders for `node` to `peer`.
   NodePeer peer;
   int node;
 };
-struct RefuseNode {  // Tell it why, then close the connection.
+struct RefuseNode {  // Send the reason, then close the connection.
   NodePeer peer;
   std::string reason;
 };
-struct RenewStore {  // The workers of the attempt to come meet in an empty table.
+struct RenewStore {  // The next attempt needs an empty store.
   int attempt;
 };
 struct OrderNode {
@@ -80,31 +81,32 @@ class NodesCoordinator {
     std::string run_id;
     int max_restarts = 0;
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
-    // From StopNode on; longer than a node takes to give its workers up.
+    // From StopNode on; longer than a node needs to end its workers.
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
   };
 
-  // Joining begins.
   NodesCoordinator(const Options& options, TimePoint now);
 
-  // What `event` leads to.  One that makes no sense (a report of an attempt that is over, of a
-  // peer that has not joined) changes nothing.
+  // Returns the resulting actions. Ignores events that do not fit: a report of an earlier attempt,
+  // or of a peer that has not joined.
   NodeActions step(const NodeEvent& event, TimePoint now);
 
-  // When step(NodesTick{}, now) is to be called, if nothing happens before.
+  // When to call step(NodesTick{}, now).
   std::optional<TimePoint> next_deadline() const { return deadline_; }
 
-  // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) are here"; empty when all nodes are here.
+  // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) are here", or empty.
   std::string missing() const;
 
-  // For whom the present phase waits: missing(), or "node 1 (gpu-1) to end its workers"; empty for
-  // nobody.
+  // missing() or "node 1 (gpu-1) to end its workers", depending on the phase; may be empty.
   std::string awaited() const;
+
+  // The ranks of every node; complete when all nodes have joined.
+  std::vector<RanksOfNode> ranks() const;
 
   bool is_finished() const { return phase_ == Phase::kFinished; }
 
  private:
-  std::string absent_nodes() const;   // "nodes 1, 3"; empty when all nodes are here.
+  std::string absent_nodes() const;   // "nodes 1, 3", or empty.
   std::string present_nodes() const;  // "only node 0 (gpu-0) is here".
   enum class Phase { kJoining, kRunning, kStopping, kFinished };
   enum class State { kMissing, kHere, kRunning, kSucceeded, kStopped, kLost };
@@ -142,10 +144,10 @@ class NodesCoordinator {
   Phase phase_ = Phase::kJoining;
   std::vector<Node> nodes_;
   int attempt_ = 0;
-  bool restarts_ = false;  // While stopping: another attempt is to follow.
+  bool restarts_ = false;  // While stopping: another attempt follows.
   NodesVerdict verdict_;
-  std::optional<TimePoint> deadline_;  // Of the phase.
-  NodeActions actions_;                // Of the step under way.
+  std::optional<TimePoint> deadline_;  // Of phase_.
+  NodeActions actions_;                // Of the present step.
 };
 
 }  // namespace distrun

@@ -38,7 +38,7 @@ std::string node_action_text(const NodeAction& action) {
   return std::visit(Text{}, action);
 }
 
-// Nodes are peers of their own rank, but for a second one of that rank.
+// A node's peer number is its rank, except for a second node with that rank.
 class NodesCoordinatorTest : public ::testing::Test {
  protected:
   void make(const NodesCoordinator::Options& options) { coordinator_.emplace(options, kJoinStart); }
@@ -90,7 +90,7 @@ class NodesCoordinatorTest : public ::testing::Test {
   NodesVerdict verdict_;
 };
 
-TEST_F(NodesCoordinatorTest, StartsWhenAllHaveComeWithRanksInTheOrderOfTheNodes) {
+TEST_F(NodesCoordinatorTest, StartsWhenAllHaveJoinedWithRanksInNodeOrder) {
   nodes_ = 3;
   make({.nodes = 3, .run_id = "run"});
   EXPECT_THAT(joins(2), ElementsAre("accept 2"));
@@ -100,9 +100,14 @@ TEST_F(NodesCoordinatorTest, StartsWhenAllHaveComeWithRanksInTheOrderOfTheNodes)
   EXPECT_THAT(step(NodeAsked{1, big}), ElementsAre("accept 1", "start 0 at 0/9 to 0",
                                                    "start 0 at 2/9 to 1", "start 0 at 7/9 to 2"));
   EXPECT_EQ(coordinator_->next_deadline(), std::nullopt);
+  const auto ranks = coordinator_->ranks();
+  ASSERT_EQ(ranks.size(), 3U);
+  EXPECT_EQ(ranks[2].host, "host2");
+  EXPECT_EQ(ranks[2].first, 7);
+  EXPECT_EQ(ranks[2].count, 2);
 }
 
-TEST_F(NodesCoordinatorTest, WorkersAreAlsoCountedByRole) {
+TEST_F(NodesCoordinatorTest, CountsWorkersByRole) {
   nodes_ = 3;
   make({.nodes = 3, .run_id = "run"});
   joins(0);
@@ -119,7 +124,7 @@ TEST_F(NodesCoordinatorTest, WorkersAreAlsoCountedByRole) {
   EXPECT_THAT(places, ElementsAre(std::pair(0, 4), std::pair(0, 2), std::pair(2, 4)));
 }
 
-TEST_F(NodesCoordinatorTest, RefusesWhoDoesNotBelongToTheRunAndSaysWhy) {
+TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
   nodes_ = 3;
   make({.nodes = 3, .run_id = "run"});
   joins(1);
@@ -137,11 +142,11 @@ TEST_F(NodesCoordinatorTest, RefusesWhoDoesNotBelongToTheRunAndSaysWhy) {
   EXPECT_THAT(refused([](auto& r) { r.max_restarts = 1; }), HasSubstr("it has --max-restarts 1"));
   EXPECT_THAT(refused([](auto& r) { r.node = 1; }),
               HasSubstr("--node-rank 1 is taken: host1 has it"));
-  // None of these has changed who is missing.
+  // The refused requests do not count as joined.
   EXPECT_EQ(coordinator_->missing(), "nodes 0, 2; only node 1 (host1) is here");
 }
 
-TEST_F(NodesCoordinatorTest, WhoGoesBeforeTheStartMayComeAgain) {
+TEST_F(NodesCoordinatorTest, NodeLostBeforeTheStartMayJoinAgain) {
   make({.nodes = 2, .run_id = "run"});
   joins(1);
   EXPECT_THAT(loses(1), IsEmpty());
@@ -149,7 +154,7 @@ TEST_F(NodesCoordinatorTest, WhoGoesBeforeTheStartMayComeAgain) {
   EXPECT_THAT(joins(1), ElementsAre("accept 1", "start 0 at 0/4 to 0", "start 0 at 2/4 to 1"));
 }
 
-TEST_F(NodesCoordinatorTest, WhoDoesNotComeInTimeIsNamed) {
+TEST_F(NodesCoordinatorTest, NamesNodesThatDoNotJoinInTime) {
   nodes_ = 4;
   make({.nodes = 4, .run_id = "run", .join_timeout = seconds(60)});
   joins(0);
@@ -171,7 +176,7 @@ TEST_F(NodesCoordinatorTest, FinishesWhenAllHaveSucceeded) {
   EXPECT_TRUE(coordinator_->is_finished());
 }
 
-TEST_F(NodesCoordinatorTest, TheFirstFailureStopsAllAndIsTheVerdict) {
+TEST_F(NodesCoordinatorTest, FirstFailureStopsAllNodesAndIsTheVerdict) {
   start(3);
   EXPECT_THAT(fails(1, 7), ElementsAre("stop 7 to 0", "stop 7 to 1", "stop 7 to 2"));
   EXPECT_THAT(fails(2, 9), IsEmpty());
@@ -182,20 +187,20 @@ TEST_F(NodesCoordinatorTest, TheFirstFailureStopsAllAndIsTheVerdict) {
   EXPECT_EQ(describe(verdict_), "node 1 (host1): oh");
 }
 
-TEST_F(NodesCoordinatorTest, AFailureEndsAlsoTheWaitOfWhoHasSucceeded) {
+TEST_F(NodesCoordinatorTest, FailureStopsNodesThatHaveSucceeded) {
   start(2);
   reports(0, NodeSucceeded{});
   EXPECT_THAT(fails(1, 3), ElementsAre("stop 3 to 0", "stop 3 to 1"));
 }
 
-TEST_F(NodesCoordinatorTest, ALostNodeEndsTheRun) {
+TEST_F(NodesCoordinatorTest, LostNodeEndsTheRun) {
   start(2);
   EXPECT_THAT(loses(1), ElementsAre("stop 125 to 0"));
   EXPECT_THAT(reports(0, NodeStopped{}), ElementsAre("finish 125 to 0"));
   EXPECT_EQ(describe(verdict_), "node 1 (host1): lost: its connection has ended");
 }
 
-TEST_F(NodesCoordinatorTest, ANodesOwnReportBeatsItsLoss) {
+TEST_F(NodesCoordinatorTest, FailureReportedBeforeLossIsTheVerdict) {
   start(2);
   fails(1, 7);
   EXPECT_THAT(loses(1), IsEmpty());
@@ -203,8 +208,8 @@ TEST_F(NodesCoordinatorTest, ANodesOwnReportBeatsItsLoss) {
   EXPECT_EQ(verdict_.notes, "  node 1 (host1) is lost too: its connection has ended\n");
 }
 
-// Its workers' peers fail by its loss, and may be faster in telling.
-TEST_F(NodesCoordinatorTest, ALossBehindAFailureIsTold) {
+// The lost node's peers fail as a result, and their reports may arrive first.
+TEST_F(NodesCoordinatorTest, NotesNodesLostAfterTheFirstFailure) {
   start(3);
   fails(1, 7);
   loses(2);
@@ -213,7 +218,7 @@ TEST_F(NodesCoordinatorTest, ALossBehindAFailureIsTold) {
   EXPECT_EQ(verdict_.notes, "  node 2 (host2) is lost too: its connection has ended\n");
 }
 
-TEST_F(NodesCoordinatorTest, WhoHasStoppedMayGo) {
+TEST_F(NodesCoordinatorTest, StoppedNodeMayDisconnect) {
   start(2);
   fails(0, 7);
   reports(1, NodeStopped{});
@@ -223,14 +228,14 @@ TEST_F(NodesCoordinatorTest, WhoHasStoppedMayGo) {
   EXPECT_TRUE(coordinator_->is_finished());
 }
 
-TEST_F(NodesCoordinatorTest, WhoHasSucceededMayBeLost) {
+TEST_F(NodesCoordinatorTest, LosingASucceededNodeIsNotAFailure) {
   start(2);
   reports(1, NodeSucceeded{});
   EXPECT_THAT(loses(1), IsEmpty());
   EXPECT_THAT(reports(0, NodeSucceeded{}), ElementsAre("finish 0 to 0"));
 }
 
-TEST_F(NodesCoordinatorTest, WhoIsLostAsTheLastToSucceedDoesNotHoldUpTheOthers) {
+TEST_F(NodesCoordinatorTest, IgnoresNodesLostAfterTheEnd) {
   start(3);
   reports(0, NodeSucceeded{});
   reports(1, NodeSucceeded{});
@@ -239,7 +244,7 @@ TEST_F(NodesCoordinatorTest, WhoIsLostAsTheLastToSucceedDoesNotHoldUpTheOthers) 
   EXPECT_THAT(loses(2), IsEmpty());
 }
 
-TEST_F(NodesCoordinatorTest, WhoNeverStopsIsNotWaitedForForEver) {
+TEST_F(NodesCoordinatorTest, StopsWaitingForNodesThatNeverStop) {
   start(2);
   fails(1, 7);
   reports(1, NodeStopped{});
@@ -251,25 +256,25 @@ TEST_F(NodesCoordinatorTest, WhoNeverStopsIsNotWaitedForForEver) {
   EXPECT_EQ(verdict_.notes, "  node 0 (host0) did not report that its workers ended\n");
 }
 
-TEST_F(NodesCoordinatorTest, AnotherAttemptBeginsWhenAllAreGoneWithAFreshStore) {
+TEST_F(NodesCoordinatorTest, RestartsWithAnEmptyStoreWhenAllHaveStopped) {
   start(2, /*max_restarts=*/1);
   EXPECT_THAT(fails(1, 7),
               ElementsAre("stop for another attempt 7 to 0", "stop for another attempt 7 to 1"));
   EXPECT_THAT(reports(1, NodeStopped{0}), IsEmpty());
   EXPECT_THAT(reports(0, NodeStopped{0}),
               ElementsAre("store 1", "start 1 at 0/4 to 0", "start 1 at 2/4 to 1"));
-  // What is said of the attempt before is old.
+  // Reports of the previous attempt are ignored.
   EXPECT_THAT(fails(1, 9, /*attempt=*/0), IsEmpty());
   EXPECT_THAT(fails(0, 8, /*attempt=*/1), ElementsAre("stop 8 to 0", "stop 8 to 1"));
 }
 
-TEST_F(NodesCoordinatorTest, ASignalIsNoReasonForAnotherAttempt) {
+TEST_F(NodesCoordinatorTest, SignalDoesNotRestartTheRun) {
   start(2, /*max_restarts=*/1);
   EXPECT_THAT(fails(1, 143, 0, /*may_restart=*/false),
               ElementsAre("stop 143 to 0", "stop 143 to 1"));
 }
 
-TEST_F(NodesCoordinatorTest, ASignalEndsARunThatIsAboutToBeginAgain) {
+TEST_F(NodesCoordinatorTest, SignalCancelsARestart) {
   start(2, /*max_restarts=*/1);
   fails(1, 7);
   reports(1, NodeStopped{0});
@@ -278,36 +283,35 @@ TEST_F(NodesCoordinatorTest, ASignalEndsARunThatIsAboutToBeginAgain) {
   EXPECT_THAT(reports(0, NodeStopped{0}), ElementsAre("finish 143 to 0", "finish 143 to 1"));
 }
 
-TEST_F(NodesCoordinatorTest, WithALostNodeThereIsNoOtherAttempt) {
+TEST_F(NodesCoordinatorTest, LostNodeCancelsARestart) {
   start(2, /*max_restarts=*/1);
   fails(1, 7);
   EXPECT_THAT(loses(1), ElementsAre("stop 7 to 0"));
   EXPECT_THAT(reports(0, NodeStopped{0}), ElementsAre("finish 7 to 0"));
 }
 
-TEST_F(NodesCoordinatorTest, ASignalBeforeAllHaveComeEndsThoseThatHave) {
+TEST_F(NodesCoordinatorTest, SignalBeforeTheStartStopsJoinedNodes) {
   nodes_ = 3;
   make({.nodes = 3, .run_id = "run"});
   joins(0);
   joins(1);
   EXPECT_THAT(fails(1, 130, 0, false), ElementsAre("stop 130 to 0", "stop 130 to 1"));
   EXPECT_THAT(joins(2), ElementsAre("refuse: the run is being ended"));
-  // One that comes back is not told that somebody else is there.
+  // A node that joins again gets the true reason, not "is taken".
   EXPECT_THAT(joins(1), ElementsAre("refuse: the run is being ended"));
   reports(1, NodeStopped{0});
   EXPECT_THAT(reports(0, NodeStopped{0}), ElementsAre("finish 130 to 0", "finish 130 to 1"));
 }
 
-TEST_F(NodesCoordinatorTest, WhoHasNotJoinedIsNotHeard) {
+TEST_F(NodesCoordinatorTest, IgnoresPeersThatHaveNotJoined) {
   start(2);
   EXPECT_THAT(step(NodeReported{9, NodeFailed{0, true, {.status = 7}}}), IsEmpty());
   EXPECT_THAT(step(NodeLost{9, "gone"}), IsEmpty());
 }
 
-// Random runs: nodes that follow the protocol, each with a queue of orders that it gets to at any
-// time, and that fail, succeed and are lost at any time.  However it goes, every node that is not
-// lost is told the end once, all of them the same one; an attempt begins only when no node has
-// workers of another; and nothing waits but for a deadline.
+// Random runs: nodes follow the protocol, handle their orders at any time, and fail, succeed or are
+// lost at any time. Each node that is not lost gets the same end, once; an attempt starts only
+// after all workers of the previous one have ended; every wait has a deadline.
 class RandomNodes {
  public:
   explicit RandomNodes(unsigned seed)
@@ -407,7 +411,7 @@ class RandomNodes {
   NodesCoordinator coordinator_;
 };
 
-TEST(NodesCoordinatorRandomTest, HoldsInAnyOrder) {
+TEST(NodesCoordinatorRandomTest, InvariantsHoldInAnyOrderOfEvents) {
   for (unsigned seed = 0; seed < 3000 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     RandomNodes(seed).run();

@@ -13,10 +13,10 @@ using boost::system::error_code;
 
 namespace {
 
-// Connections that have not joined, at a time, besides one for each node.
+// Maximum number of connections that have not joined, besides one per node.
 constexpr std::size_t kStrangersMax = 64;
 
-// Who is turned away is named so many times; then only their number is said, when it has doubled.
+// The first refused connections are reported one by one; later, their number when it doubles.
 constexpr int kNamedMax = 5;
 
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
@@ -42,7 +42,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
 
   struct Peer {
     std::shared_ptr<NodeChannel> channel;
-    std::unique_ptr<asio::steady_timer> timer;  // Until it has said who it is.
+    std::unique_ptr<asio::steady_timer> timer;  // Until it asks to join.
   };
 
   asio::io_context& io;
@@ -100,7 +100,6 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     refused.mapped().channel->close_with(JoinRefused{action.reason});
   }
 
-  // Node 0's own orders come from the event loop, like those of the others.
   void perform(const RenewStore& action) {
     if (handlers.on_renew_store) handlers.on_renew_store(action.attempt);
   }
@@ -112,8 +111,12 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
       patience.cancel();
     }
     const NodePeer peer = peer_of.at(action.node);
+    const auto* start = std::get_if<StartNode>(&action.order);
+    if (start != nullptr && start->attempt == 0 && peer == kOwnNode && handlers.on_ranks) {
+      handlers.on_ranks(coordinator.ranks());
+    }
     if (peer != kOwnNode) {
-      const auto found = joined.find(peer);  // It may have just been lost.
+      const auto found = joined.find(peer);  // It may have been lost.
       if (found != joined.end()) found->second.channel->send(message_of(action.order));
       return;
     }
@@ -188,7 +191,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
                " is not a node of this run: " + reason);
   }
 
-  // After that time it is said for whom node 0 waits.
+  // After `time`, reports what node 0 waits for.
   void be_patient(std::chrono::milliseconds time) {
     patience.expires_after(time);
     patience.async_wait([self = shared_from_this()](error_code error) {

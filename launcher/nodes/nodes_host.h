@@ -1,5 +1,5 @@
-// NodesHost is node 0's side of a run of several nodes: it takes the connections of the others
-// from the store's port, and carries out what the coordinator decides.
+// NodesHost is node 0's side of a run of several nodes: it accepts the connections of other nodes
+// at the store's port, and carries out what the coordinator decides.
 //
 //     NodesHost host(io, own_request, {.join_timeout = …}, handlers);
 //     StoreServerInternals::listen(io, {}, [&](auto socket, auto received) {
@@ -7,8 +7,9 @@
 //     });
 //     host.join();
 //
-// Trust: who can connect to the port can join, as with the store itself.  A connection that does
-// not say in time who it is, or says what no node says, is closed; their number is bounded.
+// Trust: any client that can connect to the port can join, as with the store itself. A connection
+// that does not ask to join in time, or sends anything but messages, is closed. Their number is
+// limited.
 #pragma once
 
 #include <map>
@@ -29,21 +30,21 @@ class NodesHost : public Nodes {
   struct Options {
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
-    std::chrono::milliseconds request_timeout = std::chrono::seconds(10);  // To JoinRequest.
-    // Then it says who is missing, or has not ended its workers.
+    std::chrono::milliseconds request_timeout = std::chrono::seconds(10);  // Until JoinRequest.
+    // How long until it reports nodes that have not joined, or not ended their workers.
     std::chrono::milliseconds patience = std::chrono::seconds(5);
     std::chrono::milliseconds stop_patience = std::chrono::seconds(35);
   };
 
-  // `own` says what is to be said of node 0 itself, and what the others must agree with.
+  // `own` is node 0's request, with which the others must agree.
   NodesHost(boost::asio::io_context& io, const JoinRequest& own, const Options& options,
             NodesHandlers handlers);
   ~NodesHost() override;
 
-  // A connection to the store's port, by a node.
+  // For a node's connection to the store's port.
   void take(boost::asio::ip::tcp::socket socket, std::string received);
 
-  // As the coordinator's: who has not come yet.
+  // NodesCoordinator::missing().
   std::string missing() const;
 
   void join() override;

@@ -23,11 +23,12 @@ using std::chrono::milliseconds;
 
 namespace {
 
-constexpr milliseconds kFirstPause(50), kLongestPause(2000);  // Between attempts to connect.
-constexpr milliseconds kOneAttempt(10'000);                   // To look the name up and connect.
-// So often may a connection end before an answer: node 0 of a run before this one may be about to
-// end.
+constexpr milliseconds kFirstPause(50), kLongestPause(2000);  // Between connection attempts.
+constexpr milliseconds kOneAttempt(10'000);                   // For name look-up and connection.
+// So many missing answers are an error; fewer may come from a previous run's node 0 that is
+// exiting.
 constexpr int kUnansweredMax = 5;
+constexpr const char* kIsHere = " (a loopback address: node 0 must run on this machine)";
 
 }  // namespace
 
@@ -54,10 +55,10 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   std::shared_ptr<NodeChannel> channel;
   asio::steady_timer attempt_timer, join_timer, patience;
   milliseconds pause = kFirstPause;
-  std::string last_reason;  // Why node 0 has not been reached.
-  std::string host;         // Of node 0.
+  std::string last_reason;  // Why node 0 was not reached.
+  std::string host;         // Node 0's name.
   int unanswered = 0;
-  int attempt = 0;  // Of the workers.
+  int attempt = 0;
   bool closed = false;
 
   std::string node_0() const { return "node 0 at " + options.address.text(); }
@@ -112,16 +113,20 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
 
   void connect_to(const ResolvedAddresses& endpoints) {
     socket = tcp::socket(io);
-    asio::async_connect(socket, endpoints,
-                        [self = shared_from_this()](error_code error, const tcp::endpoint&) {
-                          if (error == asio::error::operation_aborted) return;
-                          if (self->phase != Phase::kConnecting) return;
-                          if (error) {
-                            const Error reason = Error::from_errno("connect", error.value());
-                            return self->try_again(reason.message);
-                          }
-                          self->ask();
-                        });
+    const bool is_here =
+        std::all_of(endpoints.begin(), endpoints.end(),
+                    [](const tcp::endpoint& one) { return one.address().is_loopback(); });
+    asio::async_connect(
+        socket, endpoints,
+        [self = shared_from_this(), is_here](error_code error, const tcp::endpoint&) {
+          if (error == asio::error::operation_aborted) return;
+          if (self->phase != Phase::kConnecting) return;
+          if (error) {
+            const Error reason = Error::from_errno("connect", error.value());
+            return self->try_again(reason.message + (is_here ? kIsHere : ""));
+          }
+          self->ask();
+        });
   }
 
   void try_again(const std::string& reason) {
@@ -150,9 +155,10 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
 
   void not_node_0(const std::string& reason) {
     fail(ErrorKind::kProtocol,
-         fmt::format("what listens at {} is not node 0 of this run: {}; give every node the "
-                     "--master-addr and a free --master-port of node 0",
-                     options.address.text(), reason));
+         fmt::format(
+             "the program that listens at {} is not node 0 of this run: {}; give every node the "
+             "--master-addr and a free --master-port of node 0",
+             options.address.text(), reason));
   }
 
   void received(const NodeMessage& message) {
@@ -189,7 +195,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     const std::string& reason = error.message;
     channel.reset();
     if (phase == Phase::kAsking) {
-      // An answer that is none comes from somebody else; no answer may be bad luck.
+      // A wrong answer means another server; a missing answer may be bad luck.
       if (error.kind == ErrorKind::kProtocol || ++unanswered >= kUnansweredMax) {
         return not_node_0(reason);
       }
@@ -210,7 +216,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     if (phase == Phase::kJoined || phase == Phase::kStarted) {
       if (channel) channel->send(message_of(report));
     } else if (const auto* failed = std::get_if<NodeFailed>(&report)) {
-      // Nobody else is there to say what is to be done.
+      // Node 0 is not connected, so this node decides.
       stop();
       asio::post(io, [self = shared_from_this(), verdict = failed->verdict] {
         if (!self->closed) self->handlers.on_order(StopNode{0, /*is_last=*/true, verdict});

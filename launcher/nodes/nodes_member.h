@@ -1,13 +1,12 @@
-// NodesMember is the side of every node but 0 in a run of several nodes: it finds node 0 at
-// --master-addr and --master-port, asks to be let in, and passes reports and orders on.
+// NodesMember is the side of every node but node 0: it connects to node 0 at --master-addr and
+// --master-port, asks to join, and passes on reports and orders.
 //
 //     NodesMember member(io, request, {.address = {"gpu-0", 29500}}, handlers);
 //     member.join();
 //
-// Where node 0 does not listen yet, or has no address yet, it tries again, with pauses, until
-// `join_timeout` is over.  Whoever else listens there is told from node 0 by its answer, or by the
-// lack of one: that is an error, and soon.  Where node 0 is lost once the run has begun, the order
-// is to stop; before, it is looked for again.
+// If node 0 does not listen yet, or its name has no address yet, it retries up to `join_timeout`.
+// Another server at that port is an error: its answer is wrong or missing. If node 0 is lost after
+// the run has started, the order is StopNode; before, the member connects again.
 #pragma once
 
 #include <memory>
@@ -22,10 +21,10 @@ namespace distrun {
 class NodesMember : public Nodes {
  public:
   struct Options {
-    StoreAddress address;  // Of node 0.
+    StoreAddress address;  // Node 0's.
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
-    std::chrono::milliseconds answer_timeout = std::chrono::seconds(10);  // From who listens.
-    std::chrono::milliseconds patience = std::chrono::seconds(5);  // Then it says who it waits for.
+    std::chrono::milliseconds answer_timeout = std::chrono::seconds(10);  // To JoinRequest.
+    std::chrono::milliseconds patience = std::chrono::seconds(5);  // Then it reports that it waits.
   };
 
   NodesMember(boost::asio::io_context& io, const JoinRequest& request, const Options& options,

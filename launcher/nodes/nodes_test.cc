@@ -1,4 +1,4 @@
-// Node 0 and others on real sockets, in one event loop: what the coordinator does not see.
+// Node 0 and others on real sockets, in one event loop: what the coordinator's tests do not cover.
 #include <deque>
 
 #include <gmock/gmock.h>
@@ -33,7 +33,6 @@ JoinRequest request(int node, int nodes = 2) {
           .host = "host" + std::to_string(node)};
 }
 
-// What a node has been told.
 struct Log {
   std::vector<NodeOrder> orders;
   std::vector<std::string> errors, notices;
@@ -49,7 +48,7 @@ struct Log {
 
 class NodesTest : public ::testing::Test {
  protected:
-  // Node 0, at a free port unless one is given.
+  // Starts node 0, on a free port by default.
   void host(int nodes = 2, NodesHost::Options options = {}, std::uint16_t port = 0) {
     host_.emplace(io_, request(0, nodes), options, host_log_.handlers());
     const auto take = [this](tcp::socket socket, std::string received) {
@@ -72,7 +71,7 @@ class NodesTest : public ::testing::Test {
     return *members_.back();
   }
 
-  // Until it holds, for at most ten seconds.
+  // Runs the event loop until `holds`, for at most ten seconds.
   template <class Condition>
   bool comes_to(const Condition& holds) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(10);
@@ -88,7 +87,7 @@ class NodesTest : public ::testing::Test {
            std::holds_alternative<StartNode>(log_.orders[0]);
   }
 
-  // A connection that says `bytes` as a node; whether it is closed within ten seconds.
+  // Sends `bytes` as a node; true if node 0 closes the connection within ten seconds.
   bool is_dropped(const std::string& bytes) {
     tcp::socket socket(io_);
     socket.connect({asio::ip::make_address("127.0.0.1"), port_});
@@ -112,7 +111,7 @@ class NodesTest : public ::testing::Test {
   std::vector<std::unique_ptr<NodesMember>> members_;
 };
 
-TEST_F(NodesTest, ARunGoesFromItsStartToItsEnd) {
+TEST_F(NodesTest, RunStartsAndEndsOnAllNodes) {
   host();
   NodesMember& other = member(request(1), log_);
   ASSERT_TRUE(both_start());
@@ -125,7 +124,7 @@ TEST_F(NodesTest, ARunGoesFromItsStartToItsEnd) {
   EXPECT_EQ(std::get<FinishNode>(host_log_.orders.at(1)).verdict.status, 0);
 }
 
-TEST_F(NodesTest, WhatOneNodeReportsStopsTheOther) {
+TEST_F(NodesTest, FailureOfOneNodeStopsTheOther) {
   host();
   NodesMember& other = member(request(1), log_);
   ASSERT_TRUE(both_start());
@@ -136,7 +135,7 @@ TEST_F(NodesTest, WhatOneNodeReportsStopsTheOther) {
   EXPECT_EQ(log_.orders[1], NodeOrder(stop));
 }
 
-TEST_F(NodesTest, WhoComesBeforeNode0WaitsForIt) {
+TEST_F(NodesTest, MemberWaitsForNode0ToListen) {
   host();
   const std::uint16_t port = port_;
   unhost();
@@ -148,7 +147,7 @@ TEST_F(NodesTest, WhoComesBeforeNode0WaitsForIt) {
   EXPECT_TRUE(both_start());
 }
 
-TEST_F(NodesTest, Node0CanGoAndComeAgainBeforeTheStart) {
+TEST_F(NodesTest, MemberReconnectsToNode0BeforeTheStart) {
   host(3);
   const std::uint16_t port = port_;
   Log log;
@@ -162,18 +161,20 @@ TEST_F(NodesTest, Node0CanGoAndComeAgainBeforeTheStart) {
   EXPECT_TRUE(comes_to([&] { return log.orders.size() == 1 && log_.orders.size() == 1; }));
 }
 
-TEST_F(NodesTest, WhoWaitsForNode0InVainGivesUpAndSaysWhere) {
+TEST_F(NodesTest, MemberTimesOutAndNamesTheAddressOfNode0) {
   host();
   unhost();
   member(request(1), log_, {.join_timeout = milliseconds(100)});
   ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
-  EXPECT_THAT(log_.errors[0], AllOf(HasSubstr("node 0 at 127.0.0.1:" + std::to_string(port_)),
-                                    HasSubstr("within 0.1 s: connect: connection refused"),
-                                    HasSubstr("--node-rank 0")));
+  EXPECT_THAT(log_.errors[0],
+              AllOf(HasSubstr("node 0 at 127.0.0.1:" + std::to_string(port_)),
+                    HasSubstr("within 0.1 s: connect: connection refused (a loopback "
+                              "address: node 0 must run on this machine); is "),
+                    HasSubstr("--node-rank 0")));
   EXPECT_THAT(log_.orders, IsEmpty());
 }
 
-TEST_F(NodesTest, WhoseNode0HasNoAddressGivesUpToo) {
+TEST_F(NodesTest, MemberTimesOutIfTheNameOfNode0HasNoAddress) {
   address_ = "no such host";
   port_ = 29500;
   member(request(1), log_, {.join_timeout = seconds(1)});
@@ -181,7 +182,7 @@ TEST_F(NodesTest, WhoseNode0HasNoAddressGivesUpToo) {
   EXPECT_THAT(log_.errors[0], HasSubstr("node 0 at no such host:29500"));
 }
 
-TEST_F(NodesTest, Node0NamesWhoIsMissing) {
+TEST_F(NodesTest, Node0NamesMissingNodes) {
   host(3, {.join_timeout = milliseconds(500), .patience = milliseconds(300)});
   member(request(2, 3), log_);
   ASSERT_TRUE(comes_to([&] { return !host_log_.notices.empty(); }));
@@ -192,7 +193,7 @@ TEST_F(NodesTest, Node0NamesWhoIsMissing) {
               HasSubstr("node 1 did not join within 0.5 s; only "));
 }
 
-TEST_F(NodesTest, Node0NamesWhoDoesNotEndItsWorkers) {
+TEST_F(NodesTest, Node0NamesNodesThatDoNotEndTheirWorkers) {
   host(2, {.stop_patience = milliseconds(1)});
   member(request(1), log_);
   ASSERT_TRUE(both_start());
@@ -202,7 +203,7 @@ TEST_F(NodesTest, Node0NamesWhoDoesNotEndItsWorkers) {
   EXPECT_EQ(host_log_.notices[0], "waiting for node 1 (host1) to end its workers");
 }
 
-TEST_F(NodesTest, WhoIsRefusedLearnsWhyAndNode0SaysIt) {
+TEST_F(NodesTest, RefusalIsReportedOnBothNodes) {
   host(3);
   member(request(1, 3), log_);
   JoinRequest wrong = request(2, 3);
@@ -217,17 +218,17 @@ TEST_F(NodesTest, WhoIsRefusedLearnsWhyAndNode0SaysIt) {
   EXPECT_THAT(second.errors[0], HasSubstr("--node-rank 1 is taken: host1 has it"));
 }
 
-TEST_F(NodesTest, ALostNodeStopsTheRun) {
+TEST_F(NodesTest, LostMemberStopsTheRun) {
   host();
   member(request(1), log_);
   ASSERT_TRUE(both_start());
-  members_.clear();  // Without a word.
+  members_.clear();  // The connection closes without a message.
   ASSERT_TRUE(comes_to([&] { return host_log_.orders.size() == 2; }));
   EXPECT_EQ(describe(std::get<StopNode>(host_log_.orders[1]).verdict),
             "node 1 (host1): lost: its connection has ended");
 }
 
-TEST_F(NodesTest, TheLossOfNode0StopsTheOthers) {
+TEST_F(NodesTest, LosingNode0StopsTheOtherNodes) {
   host();
   member(request(1), log_);
   ASSERT_TRUE(both_start());
@@ -239,7 +240,7 @@ TEST_F(NodesTest, TheLossOfNode0StopsTheOthers) {
   EXPECT_EQ(describe(stop.verdict), "node 0 (host0): lost: its connection has ended");
 }
 
-TEST_F(NodesTest, NodesOutliveTheStoreOfAnAttempt) {
+TEST_F(NodesTest, ConnectionsSurviveANewStore) {
   host();
   NodesMember& other = member(request(1), log_);
   ASSERT_TRUE(both_start());
@@ -250,7 +251,7 @@ TEST_F(NodesTest, NodesOutliveTheStoreOfAnAttempt) {
   store_.reset();
 }
 
-TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
+TEST_F(NodesTest, ClosesInvalidConnectionsAndContinues) {
   host(2, {.request_timeout = seconds(2)});
   EXPECT_TRUE(is_dropped("GET / HTTP/1.1\n"));
   EXPECT_TRUE(is_dropped(to_line(NodeSucceeded{0})));
@@ -267,7 +268,7 @@ TEST_F(NodesTest, WhatIsNoNodeIsDroppedAndTheRunGoesOn) {
   EXPECT_TRUE(both_start());
 }
 
-TEST_F(NodesTest, OfManyStrangersOnlyTheNumberIsSaid) {
+TEST_F(NodesTest, ReportsOnlyTheNumberOfManyRefusedConnections) {
   host();
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(is_dropped("garbage\n"));
   ASSERT_EQ(host_log_.notices.size(), 7u);
@@ -275,7 +276,7 @@ TEST_F(NodesTest, OfManyStrangersOnlyTheNumberIsSaid) {
   EXPECT_THAT(host_log_.notices[6], HasSubstr("20 connections have not been let in so far"));
 }
 
-TEST_F(NodesTest, StrangersAreBounded) {
+TEST_F(NodesTest, LimitsConnectionsThatHaveNotJoined) {
   host();
   std::vector<std::unique_ptr<tcp::socket>> strangers;
   for (int i = 0; i < 100; ++i) {
@@ -286,7 +287,7 @@ TEST_F(NodesTest, StrangersAreBounded) {
   EXPECT_TRUE(is_dropped("")) << "without waiting for its time to be over";
 }
 
-// A listener that is not ours: `answer` is what it says to whoever connects.
+// Another server, which sends `answer` to each client.
 class Stranger {
  public:
   Stranger(asio::io_context& io, std::string answer)
@@ -310,7 +311,7 @@ class Stranger {
   std::deque<tcp::socket> sockets_;
 };
 
-TEST_F(NodesTest, AnotherServerAtThePortIsAnError) {
+TEST_F(NodesTest, ReportsAnotherServerAtThePort) {
   for (const std::string answer : {"HTTP/1.1 400 Bad Request\r\n\r\n", ""}) {
     const Stranger stranger(io_, answer);
     port_ = stranger.port();
@@ -318,14 +319,14 @@ TEST_F(NodesTest, AnotherServerAtThePortIsAnError) {
     member(request(1), log, {.answer_timeout = seconds(2)});
     ASSERT_TRUE(comes_to([&] { return !log.errors.empty(); })) << answer;
     EXPECT_THAT(log.errors[0],
-                AllOf(HasSubstr("what listens at 127.0.0.1:" + std::to_string(port_)),
+                AllOf(HasSubstr("the program that listens at 127.0.0.1:" + std::to_string(port_)),
                       HasSubstr("is not node 0 of this run")));
     EXPECT_EQ(stranger.connections(), 1);
   }
 }
 
-// As torch's own store does; but so does a node 0 that is about to end.
-TEST_F(NodesTest, AServerThatOnlyClosesIsTriedAFewTimes) {
+// torch's own store closes at once too, as does a node 0 that is about to exit.
+TEST_F(NodesTest, RetriesAServerThatOnlyClosesAFewTimes) {
   const auto store = StoreServer::listen(io_, {}).value();
   port_ = store->port();
   member(request(1), log_);
@@ -334,7 +335,7 @@ TEST_F(NodesTest, AServerThatOnlyClosesIsTriedAFewTimes) {
   EXPECT_EQ(store->status().refused, 5u);
 }
 
-TEST(NodeChannelTest, TheKernelWatchesThePeer) {
+TEST(NodeChannelTest, EnablesKeepalive) {
   asio::io_context io;
   tcp::acceptor acceptor(io, {asio::ip::make_address("127.0.0.1"), 0});
   tcp::socket socket(io);

@@ -24,7 +24,7 @@ int exit_status(const RunEnd& run_end) {
       return kExitInternal;
     case RunEnd::Cause::kGuardLost:
       return 128 + SIGKILL;
-    case RunEnd::Cause::kOtherNode:  // There is a verdict.
+    case RunEnd::Cause::kOtherNode:  // The verdict has the status.
       break;
   }
   return kExitInternal;

@@ -1,5 +1,5 @@
-// RunEnd says how a run ended and who is to blame: the supervisor reaches it,
-// the summary prints it, and distrun's exit status comes from it.
+// RunEnd says how a run ended and which worker caused it. The supervisor creates it, the summary
+// prints it, and it determines distrun's exit status.
 //
 //     return exit_status(run_end);
 #pragma once
@@ -15,46 +15,46 @@
 namespace distrun {
 
 struct WorkerOutcome {
-  std::optional<ProcessEnd> end;  // Nothing where it was never started, or could not be killed.
+  std::optional<ProcessEnd> end;  // nullopt: never started, or not killable.
   bool started = false;
-  bool leaked = false;  // A process that it leaked held its output open.
+  bool leaked = false;  // A process that it leaked kept its output open.
 };
 
 struct RunEnd {
   enum class Cause {
     kSucceeded,     // Every worker exited with 0.
-    kWorkerFailed,  // `culprit` was the first that did not.
+    kWorkerFailed,  // `culprit` failed first.
     kSpawnFailed,   // `culprit` could not be started; `error` says why.
-    kInterrupted,   // `signal` told distrun to end.
-    kTimedOut,      // The run's time was over.
+    kInterrupted,   // distrun got `signal`.
+    kTimedOut,      // --timeout has passed.
     kOutputLost,    // The workers' output could not be written; `error` says why.
     kGuardLost,     // distrun's guard process was killed.
-    kNotJoined,     // Of several nodes, this one was not let in, or found none: see `error`.
-    kOtherNode,     // Of several nodes, another one ended the run: `verdict` says why.
+    kNotJoined,     // This node was refused, or did not reach node 0; see `error`.
+    kOtherNode,     // Another node ended the run; see `verdict`.
   };
   Cause cause = Cause::kSucceeded;
-  int attempt = 0;  // That ended so: from 0 on.
+  int attempt = 0;  // The attempt that ended; from 0.
   std::optional<LocalRank> culprit;
   std::optional<Error> error;
   int signal = 0;
   std::vector<WorkerOutcome> workers;   // By local rank.
-  std::vector<LocalRank> failures;      // Who did not succeed, in the order of their ends.
-  std::optional<NodesVerdict> verdict;  // Of all nodes, where there are several.
+  std::vector<LocalRank> failures;      // Workers that failed, in the order of their ends.
+  std::optional<NodesVerdict> verdict;  // With several nodes: of the whole run.
 };
 
-// The statuses that distrun itself gives; docs/exit-codes.md lists all.
+// distrun's own exit statuses; docs/exit-codes.md lists all.
 inline constexpr int kExitUsage = 2;
 inline constexpr int kExitTimedOut = 124;
 inline constexpr int kExitInternal = 125;
 inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 
-// 0; the culprit's own status, or 128 + signal; 124 for a time-out; 126 or 127 for a program that
-// could not be executed; 128 + signal where a signal told distrun to end; 125 otherwise.
-// Of several nodes all have the verdict's.
+// 0 on success; the exit code of `culprit`, or 128 + its signal; 124 for a timeout; 126 or 127 if
+// the program could not be executed; 128 + the signal that ended distrun; otherwise 125. With
+// several nodes, the verdict's status.
 int exit_status(const RunEnd& run_end);
 
-// The status for an error that kept the run from starting.
+// The status for an error before the run starts.
 int exit_status(const Error& error);
 
 }  // namespace distrun

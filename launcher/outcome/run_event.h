@@ -1,17 +1,18 @@
-// RunEvent is something that has happened in a run, for its listeners: the lines that distrun
-// prints (event_line.h) and the file of --events (event_json.h).  What the supervisor gets is a
-// SupervisorEvent (supervisor.h).
+// RunEvent is something that happened in a run, for listeners: the lines that distrun prints
+// (event_line.h) and the file of --events (event_json.h). The supervisor's input is SupervisorEvent
+// (supervisor.h).
 //
 //     run_launch(plan, files, {.on_event = [&](const RunEvent& event) {
 //       if (const auto* failed = std::get_if<AttemptFailed>(&event)) return …;
 //       return std::string();
 //     }});
 //
-// In the order in which things happened, RunStarted first and RunEnded last.  A listener is called
-// on the run's thread, between two events: it must neither block nor call back.
+// Events come in order, RunStarted first and RunEnded last. A listener is called on the run's
+// thread; it must not block or call back.
 #pragma once
 
 #include <chrono>
+#include <optional>
 #include <string>
 #include <variant>
 #include <vector>
@@ -29,7 +30,7 @@ struct RunStarted {
   pid_t launcher_pid = -1;
   std::string store;  // "127.0.0.1:29500", or the file's URL.
 };
-struct NodeNotice {  // Of several nodes: who is waited for, who has been turned away.
+struct NodeNotice {  // With several nodes: which node is missing, which was refused.
   std::string text;
 };
 struct AttemptStarted {
@@ -47,7 +48,7 @@ struct WorkerEnded {
   ProcessEnd end;
   std::chrono::milliseconds run_time{0};
 };
-struct OutputLeaked {  // The worker has ended; something else still held its output open.
+struct OutputLeaked {  // The worker has ended, but another process holds its output open.
   int attempt = 0;
   LocalRank worker;
 };
@@ -57,11 +58,21 @@ struct LeakedProcessesKilled {
 };
 struct SignalReceived {  // distrun got a signal.
   int signal = 0;
-  bool forwarded = false;  // To the workers; else it ends the run.
+  bool forwarded = false;  // To the workers; otherwise it ends the run.
 };
 struct RunSuspended {};  // Ctrl-Z.
 struct RunContinued {};
-struct AttemptFailed {  // Another one follows.
+struct WorkersStillRunning {  // After a signal to end.
+  struct Worker {
+    LocalRank worker;
+    pid_t pid = -1;
+  };
+  int attempt = 0;
+  std::vector<Worker> workers;
+  std::chrono::milliseconds until_kill{0};
+  std::optional<int> signal;  // The next one kills them.
+};
+struct AttemptFailed {  // Another attempt follows.
   int attempt = 0;
   RunEnd end;
 };
@@ -71,6 +82,6 @@ struct RunEnded {
 
 using RunEvent = std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded,
                               OutputLeaked, LeakedProcessesKilled, SignalReceived, RunSuspended,
-                              RunContinued, AttemptFailed, RunEnded>;
+                              RunContinued, WorkersStillRunning, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

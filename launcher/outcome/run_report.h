@@ -1,5 +1,5 @@
-// RunReport is all that is known of a run when it ends: the driver fills it in, the summary prints
-// it.
+// RunReport is what distrun knows about a run at its end. The driver fills it in, the summary
+// prints it.
 #pragma once
 
 #include <chrono>
@@ -14,23 +14,22 @@
 namespace distrun {
 
 struct WorkerReport {
-  pid_t pid = -1;  // -1 where it was never started.
+  pid_t pid = -1;  // -1: never started.
   std::chrono::milliseconds run_time{0};
-  std::string last_output;  // The last lines it wrote to stderr, or, where none, to stdout.
-  std::string log_folder;   // Where its stdout.log or stderr.log is; empty where there is none.
-  std::string error;        // Of its error file: what it said went wrong; empty where nothing.
-  std::string callstack;    // Of its error file, likewise: where that was.
+  std::string last_output;  // Its last lines on stderr, or on stdout if stderr is empty.
+  std::string log_folder;   // The folder of its log files; empty if none.
+  std::string error;        // The message in its error file; may be empty.
+  std::string callstack;    // The call stack in its error file; may be empty.
   bool core_dumped = false;
 };
 
 struct RunReport {
   RunEnd run_end;
-  KilledProcesses leaked_processes;   // That the last attempt has leaked.
+  KilledProcesses leaked_processes;   // Leaked by the last attempt.
   std::vector<WorkerReport> workers;  // By local rank.
-  std::vector<std::string>
-      refusals;                  // Why the store has refused clients: the last few, latest first.
-  std::string out_of_memory;     // Of whether memory ran out, where a worker got SIGKILL.
-  std::string error_not_copied;  // Why the launcher's own error file could not be written.
+  std::vector<std::string> refusals;  // Why the store refused clients: the last few, latest first.
+  std::string out_of_memory;          // If a worker got SIGKILL: whether memory ran out.
+  std::string error_not_copied;       // Why TORCHELASTIC_ERROR_FILE could not be written.
 };
 
 }  // namespace distrun

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kTextBytesMax = 16 * kKiB;
 
-// Python's error is at the end, C++'s at the beginning; in between nothing is of use.
+// A Python traceback has its error at the end, a C++ backtrace at the start.
 std::string both_ends(const std::string& text) {
   if (text.size() <= kTextBytesMax) return text;
   return text.substr(0, kTextBytesMax / 2) + "\n…\n" + text.substr(text.size() - kTextBytesMax / 2);

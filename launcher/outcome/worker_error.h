@@ -1,5 +1,4 @@
-// What a worker has left in its error file, for the launcher's summary and for who started the
-// launcher.
+// A worker's error file, for the launcher's summary and for the launcher's own parent.
 //
 //     WorkerError error = read_worker_error(error_file(plan, place, worker));
 //     hand_on_worker_error(error_file(plan, place, culprit), KilledBy{SIGSEGV}, plan.environment);
@@ -14,17 +13,16 @@
 namespace distrun {
 
 struct WorkerError {
-  std::string text;       // What went wrong; empty where there is no file, or an empty one.
-  std::string callstack;  // Where; names of C++ as the source has them.
+  std::string text;       // Empty if the file is missing or empty.
+  std::string callstack;  // With demangled C++ names.
 };
 
-// Of both no more than a summary can use.  A file that cannot be understood is a text that says so.
+// Both texts are cut to what a summary needs. For a malformed file, `text` says what is wrong.
 WorkerError read_worker_error(const std::string& path);
 
-// As torchrun does: the file at `path`, with how the worker ended as its `errorCode` (its exit
-// code, or minus its signal), goes where TORCHELASTIC_ERROR_FILE of `environment` says, so that a
-// launcher within another is told of like a worker.  Does nothing without that variable, or without
-// a report that can be understood; fails where it cannot be written.
+// Copies the error file at `path` to TORCHELASTIC_ERROR_FILE of `environment`, so that an outer
+// launcher can report it. `errorCode` becomes the worker's exit code, or minus its signal, as in
+// torchrun. Does nothing without that variable or a valid file; fails if it cannot write.
 Result<void> hand_on_worker_error(const std::string& path, const ProcessEnd& end,
                                   const Environment& environment);
 

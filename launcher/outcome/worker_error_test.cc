@@ -29,14 +29,14 @@ class WorkerErrorTest : public ::testing::Test {
   Environment environment_;
 };
 
-TEST_F(WorkerErrorTest, NamesAreThoseOfTheSource) {
+TEST_F(WorkerErrorTest, DemanglesNames) {
   ASSERT_TRUE(write_error_file(path_, {.message = "E: x", .callstack = "#0 _Z5trainv+0x1"}));
   const auto error = read_worker_error(path_);
   EXPECT_EQ(error.text, "E: x");
   EXPECT_EQ(error.callstack, "#0 train()+0x1");
 }
 
-TEST_F(WorkerErrorTest, OfALongReportBothEndsAreKept) {
+TEST_F(WorkerErrorTest, KeepsBothEndsOfALongReport) {
   ASSERT_TRUE(
       write_error_file(path_, {.message = std::string(300'000, 'm'),
                                .callstack = "first\n" + std::string(300'000, '\n') + "last"}));
@@ -45,7 +45,7 @@ TEST_F(WorkerErrorTest, OfALongReportBothEndsAreKept) {
   EXPECT_TRUE(error.callstack.starts_with("first\n") && error.callstack.ends_with("\nlast"));
 }
 
-TEST_F(WorkerErrorTest, WhatCannotBeUnderstoodIsSaidAndNotHandedOn) {
+TEST_F(WorkerErrorTest, ReportsMalformedFilesAndDoesNotCopyThem) {
   EXPECT_EQ(read_worker_error(path_).text, "");
   std::ofstream(path_) << "{\"message\": {\"mes";
   EXPECT_THAT(read_worker_error(path_).text, HasSubstr("error.json: it is not JSON"));
@@ -53,7 +53,7 @@ TEST_F(WorkerErrorTest, WhatCannotBeUnderstoodIsSaidAndNotHandedOn) {
   EXPECT_EQ(own(), std::nullopt);
 }
 
-TEST_F(WorkerErrorTest, TheEndOfTheWorkerIsItsErrorCode) {
+TEST_F(WorkerErrorTest, CopiesTheExitCodeOrSignalAsErrorCode) {
   ASSERT_TRUE(write_error_file(path_, {.message = "E: x"}));
   ASSERT_TRUE(hand_on_worker_error(path_, ExitedWith{7}, environment_));
   EXPECT_EQ(own()->message, "E: x");
@@ -62,7 +62,7 @@ TEST_F(WorkerErrorTest, TheEndOfTheWorkerIsItsErrorCode) {
   EXPECT_EQ(own()->error_code, -SIGSEGV);
 }
 
-TEST_F(WorkerErrorTest, WithoutTheVariableNothingIsHandedOn) {
+TEST_F(WorkerErrorTest, CopiesNothingWithoutTheVariable) {
   ASSERT_TRUE(write_error_file(path_, {.message = "E: x"}));
   EXPECT_TRUE(hand_on_worker_error(path_, ExitedWith{7}, {}));
   environment_.set("TORCHELASTIC_ERROR_FILE", "");

@@ -1,11 +1,11 @@
-// LastLines keeps the end of what a worker has written: a few lines, each up to a bound.
+// LastLines keeps the last lines of a worker's output.
 //
 //     LastLines last;
-//     last.add(bytes);                 // again and again, at a cost that hardly depends on their
-//     size report.last_output = last.text();
+//     last.add(bytes);                 // cheap, however long `bytes` is
+//     report.last_output = last.text();
 //
-// Of a line that is too long its beginning stays, and "…"; of one in which something was written
-// over what stood there (a progress bar), what stood there last.  Empty lines count.  Pure.
+// A line that is too long is cut, and ends with "…". Of a line that `\r` overwrites (a progress
+// bar), the last state is kept. Empty lines count. Pure.
 #pragma once
 
 #include <cstddef>
@@ -22,17 +22,16 @@ class LastLines {
 
   void add(std::string_view bytes);
 
-  // Nothing has been written.
   bool is_empty() const { return lines_.empty(); }
 
-  // Whole lines, the last one too, each with its '\n'; "\r\n" is '\n'.
+  // Whole lines, each with '\n', including the last; "\r\n" becomes '\n'.
   std::string text() const;
 
  private:
   struct Line {
     std::string bytes;
-    bool cut = false;       // There was more.
-    bool returned = false;  // What comes next is written over it.
+    bool cut = false;       // It was longer.
+    bool returned = false;  // After '\r': the next bytes overwrite it.
     bool whole = false;
   };
   static void extend(Line& line, std::string_view bytes);

@@ -13,7 +13,7 @@ std::string last_of(const std::string& text, std::size_t part) {
   return last.text();
 }
 
-TEST(LastLinesTest, KeepsTheLastTen) {
+TEST(LastLinesTest, KeepsTheLastTenLines) {
   std::string text, expected;
   for (int i = 0; i < 100; ++i) {
     const std::string line = "line " + std::to_string(i) + "\n";
@@ -23,13 +23,13 @@ TEST(LastLinesTest, KeepsTheLastTen) {
   for (const std::size_t part : {1, 2, 7, 100, 10'000}) EXPECT_EQ(last_of(text, part), expected);
 }
 
-TEST(LastLinesTest, ALastLineWithoutAnEndIsOne) {
+TEST(LastLinesTest, CountsAnUnfinishedLastLine) {
   EXPECT_EQ(last_of("a\n\nb", 100), "a\n\nb\n");
   EXPECT_EQ(last_of("", 1), "");
   EXPECT_TRUE(LastLines().is_empty());
 }
 
-TEST(LastLinesTest, OfALongLineTheBeginningStays) {
+TEST(LastLinesTest, KeepsTheStartOfALongLine) {
   const std::string kept(LastLines::kLineBytesMax, 'x');
   for (const std::size_t part : {1, 333, 100'000}) {
     EXPECT_EQ(last_of(kept + "y\nb\n", part), kept + "…\nb\n") << part;
@@ -38,7 +38,7 @@ TEST(LastLinesTest, OfALongLineTheBeginningStays) {
   EXPECT_EQ(last_of(kept.substr(1) + "é!", 100'000), kept.substr(1) + "…\n");
 }
 
-TEST(LastLinesTest, OfAProgressBarTheLastStateStays) {
+TEST(LastLinesTest, KeepsTheLastStateOfAProgressBar) {
   for (const std::size_t part : {1, 3, 100}) {
     EXPECT_EQ(last_of("\r 10%\r 20%\nok\r\n", part), " 20%\nok\n") << part;
     EXPECT_EQ(last_of("10%\r20%\r", part), "20%\n") << part;
@@ -46,7 +46,7 @@ TEST(LastLinesTest, OfAProgressBarTheLastStateStays) {
   }
 }
 
-TEST(LastLinesTest, HowTheBytesComeDoesNotMatter) {
+TEST(LastLinesTest, ResultDoesNotDependOnPortions) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     std::string text;

@@ -10,7 +10,8 @@ namespace distrun {
 
 namespace {
 
-// The name that `text` begins with, as Python takes them: ASCII letters, '_', and digits later on.
+// The name at the start of `text`, by Python's rules: ASCII letters, '_', and digits after the
+// first.
 std::string_view leading_name(std::string_view text) {
   const auto fits = [](char byte, bool first) {
     const bool letter = (byte >= 'a' && byte <= 'z') || (byte >= 'A' && byte <= 'Z');
@@ -102,7 +103,7 @@ bool PrefixTemplate::shows_time() const {
 }
 
 std::string coloured(const std::string& text, LocalRank worker) {
-  // Red is left to errors, black and white to the terminal.
+  // Red is for errors; black and white may be the terminal's own colours.
   static constexpr std::array kColours = {36, 33, 32, 35, 34, 96, 93, 92, 95, 94};
   const auto colour = kColours[static_cast<std::size_t>(worker.value()) % kColours.size()];
   return text.empty() ? text : fmt::format("\x1b[{}m{}\x1b[0m", colour, text);

@@ -1,11 +1,11 @@
-// PrefixTemplate makes what stands before a worker's lines on the console.
+// PrefixTemplate creates the prefix of a worker's lines on the console.
 //
 //     auto prefix = PrefixTemplate::parse("[${role_name}${local_rank}]:");
 //     if (!prefix) return prefix.error();     // "unknown ${rnak}; use …"
 //     prefix->text({.role_name = "default", .local_rank = 3}, "")      // [default3]:
 //
-// A template is written as for Python's string.Template, which torchrun uses: `$name` or
-// `${name}` stands for a value, `$$` for a dollar; a dollar before anything else stays as it is.
+// The syntax is that of Python's string.Template, which torchrun uses: `$name` or `${name}` is
+// replaced by a value, and `$$` by a dollar sign. Any other dollar sign is literal.
 //
 //     role_name rank local_rank     torchrun's
 //     host stream time              distrun's own: `stream` is stdout or stderr
@@ -32,14 +32,12 @@ struct PrefixValues {
 
 class PrefixTemplate {
  public:
-  // The empty template: no prefix.
   PrefixTemplate() = default;
 
-  // Fails with kInvalidArgument where a name is not known, naming those that are, or a brace is
-  // not closed.
+  // Fails with kInvalidArgument for an unknown name, listing the known ones, or an unclosed brace.
   static Result<PrefixTemplate> parse(std::string_view text);
 
-  // torchrun's own: "[${role_name}${local_rank}]:".
+  // "[${role_name}${local_rank}]:"
   static PrefixTemplate torchruns();
 
   std::string text(const PrefixValues& values, std::string_view time) const;
@@ -58,7 +56,7 @@ class PrefixTemplate {
   std::vector<Part> parts_;
 };
 
-// `text` in the colour of the worker, for a terminal.  A local rank always has the same one.
+// `text` in the worker's colour, for a terminal. The colour depends only on the local rank.
 std::string coloured(const std::string& text, LocalRank worker);
 
 }  // namespace distrun

@@ -21,23 +21,23 @@ std::string text_of(const std::string& of) {
 
 std::string error_of(const std::string& of) { return PrefixTemplate::parse(of).error().message; }
 
-TEST(PrefixTemplateTest, EveryNameHasItsValue) {
+TEST(PrefixTemplateTest, ReplacesEveryName) {
   EXPECT_EQ(text_of("${role_name} ${rank} ${local_rank}"), "trainer 13 5");
   EXPECT_EQ(text_of("${host}|${stream}|${time}"), "node7|stderr|12:30:01.250");
 }
 
-TEST(PrefixTemplateTest, IsWrittenAsPythonsTemplates) {
+TEST(PrefixTemplateTest, FollowsPythonsTemplateSyntax) {
   EXPECT_EQ(text_of("[$rank]$local_rank:"), "[13]5:");
   EXPECT_EQ(text_of("$$rank $$$rank"), "$rank $13");
   EXPECT_EQ(text_of("5$ $5 $"), "5$ $5 $");
   EXPECT_EQ(text_of("${rank}s"), "13s");
 }
 
-TEST(PrefixTemplateTest, TorchrunsHasNoSpace) {
+TEST(PrefixTemplateTest, TorchrunsPrefixHasNoSpace) {
   EXPECT_EQ(PrefixTemplate::torchruns().text(kValues, ""), "[trainer5]:");
 }
 
-TEST(PrefixTemplateTest, AnUnknownNameIsToldThoseKnown) {
+TEST(PrefixTemplateTest, RejectsUnknownNamesAndListsKnownOnes) {
   for (const std::string wrong : {"${rnak}", "$rnak", "x ${rank} $rnak"}) {
     EXPECT_THAT(error_of(wrong),
                 AllOf(StartsWith("unknown ${rnak}; use ${role_name}"), HasSubstr(" ${time}")));
@@ -45,19 +45,19 @@ TEST(PrefixTemplateTest, AnUnknownNameIsToldThoseKnown) {
   EXPECT_THAT(error_of("$ranks"), StartsWith("unknown ${ranks}; use ${role_name}"));
 }
 
-TEST(PrefixTemplateTest, ABraceNeedsANameAndItsEnd) {
+TEST(PrefixTemplateTest, RejectsBracesWithoutNameOrEnd) {
   for (const std::string wrong : {"${", "${}", "${rank", "${ra nk}", "${5}"}) {
     EXPECT_THAT(error_of(wrong), StartsWith("'${' needs a name and a '}'; use")) << wrong;
   }
 }
 
-TEST(PrefixTemplateTest, TellsWhetherItNeedsTheTime) {
+TEST(PrefixTemplateTest, ReportsWhetherItNeedsTheTime) {
   EXPECT_TRUE(PrefixTemplate::parse("$time ")->shows_time());
   EXPECT_FALSE(PrefixTemplate::torchruns().shows_time());
   EXPECT_TRUE(PrefixTemplate::parse("")->is_empty());
 }
 
-TEST(ColouredTest, AWorkersColourIsItsOwnAndStable) {
+TEST(ColouredTest, WorkersHaveStableDistinctColours) {
   std::set<std::string> colours;
   for (int rank = 0; rank < 8; ++rank) {
     const std::string text = coloured("[x]", LocalRank(rank));

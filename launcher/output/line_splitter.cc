@@ -7,7 +7,7 @@
 namespace distrun {
 
 void LineSplitter::add(std::string_view bytes) {
-  // No more at once than a line may have, so that none is longer that comes whole.
+  // Portions of at most one line's limit, so that whole lines respect it too.
   for (; bytes.size() > kLineBytesMax; bytes.remove_prefix(kLineBytesMax)) {
     add_some(bytes.substr(0, kLineBytesMax));
   }
@@ -19,8 +19,16 @@ void LineSplitter::end() {
   live_ = false;
 }
 
+void LineSplitter::pass_unfinished() {
+  if (partial_.empty()) return;
+  std::string cut = partial_.substr(whole_utf8(partial_).size());
+  partial_.resize(partial_.size() - cut.size());
+  if (!partial_.empty()) pass_partial(Ending::kLive);
+  partial_ = std::move(cut);
+}
+
 void LineSplitter::add_some(std::string_view bytes) {
-  // The rest of the line under way.
+  // First the rest of an unfinished line.
   while (!bytes.empty() && (live_ || !partial_.empty())) {
     const std::size_t newline = bytes.find('\n');
     const bool whole = newline != std::string_view::npos;
@@ -35,7 +43,7 @@ void LineSplitter::add_some(std::string_view bytes) {
     keep(bytes.substr(0, size));
     bytes.remove_prefix(size);
   }
-  // Whole lines, as they are.
+  // Then whole lines.
   const std::size_t newline = last_newline(bytes);
   if (newline != std::string_view::npos) {
     piece_(bytes.substr(0, newline + 1), Ending::kLineEnd);
@@ -44,11 +52,11 @@ void LineSplitter::add_some(std::string_view bytes) {
   if (!bytes.empty()) keep(bytes);
 }
 
-// Requires that no line ends before the end of `bytes`, and that they still fit.
+// Requires that `bytes` has no newline before its end, and fits.
 void LineSplitter::keep(std::string_view bytes) {
   partial_.append(bytes);
   if (partial_.back() == '\n') return pass_partial(Ending::kLineEnd);
-  // One at the end may yet be that of "\r\n": then no more than that line comes a little early.
+  // A final '\r' may be the start of "\r\n": then this line is merely passed on early.
   if (returns_ == Returns::kLive && bytes.find('\r') != std::string_view::npos) {
     live_ = true;
     return pass_partial(Ending::kLive);

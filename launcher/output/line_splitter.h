@@ -1,19 +1,16 @@
-// LineSplitter cuts a stream of bytes into whole lines, so that the lines of
-// several workers can be passed on without ever mixing inside one.
+// LineSplitter cuts a stream of bytes into whole lines, so that lines of several workers never mix.
 //
 //     LineSplitter lines([&](std::string_view piece, Ending) { sink.write(piece); });
 //     lines.add("epoch 1 lo");
 //     lines.add("ss 0.5\nepoch");        // piece("epoch 1 loss 0.5\n", kLineEnd)
-//     lines.end();                       // piece("epoch", kLast): the last one, as it is
+//     lines.end();                       // piece("epoch", kLast)
 //
-// What comes together is passed on together: a piece is one whole line or many, or, where it does
-// not end with a line's end, a part of a line.  Bytes are passed on unchanged: `\r`, zero bytes,
-// no UTF-8.
+// A piece is one or more whole lines, or, without a final newline, part of a line. Bytes do not
+// change, including `\r`, zero bytes and invalid UTF-8.
 //
-// A line is kept until it is whole, with two exceptions.  No more than kLineBytesMax of it are
-// kept: a longer one comes in pieces.  And one in which something is written over what stands
-// there already (a progress bar: `\r` that is not the `\r\n` of a line's end) is live: it is
-// passed on as it comes.
+// An unfinished line is kept, with three exceptions. A line longer than kLineBytesMax comes in
+// pieces. A line that `\r` overwrites (a progress bar; not "\r\n") is live: its bytes are passed on
+// as they arrive. And pass_unfinished() passes on what has arrived of a line.
 //
 // Pure.
 #pragma once
@@ -33,21 +30,27 @@ class LineSplitter {
   static constexpr std::size_t kLineBytesMax = 64 * kKiB;
 
   enum class Ending {
-    kLineEnd,  // The piece ends with '\n'.
-    kTooLong,  // Its line goes on: it is longer than kLineBytesMax.
-    kLive,     // Its line goes on, and is passed on as it comes.
-    kLast,     // The stream has ended in the middle of a line.
+    kLineEnd,
+    kTooLong,  // The line continues: it is longer than kLineBytesMax.
+    kLive,     // The line continues, and is passed on as it arrives.
+    kLast,     // The stream ended within a line.
   };
-  // The view is good during the call.
+  // The view is valid during the call.
   using OnPiece = std::function<void(std::string_view piece, Ending ending)>;
 
-  enum class Returns { kLive, kKept };  // What `\r` in a line does.
+  enum class Returns { kLive, kKept };  // After `\r`: the line is live, or kept until its end.
   explicit LineSplitter(OnPiece piece, Returns returns = Returns::kLive)
       : piece_(std::move(piece)), returns_(returns) {}
 
   void add(std::string_view bytes);
 
-  // The stream has ended: what is left is a line without an end.
+  // Part of a line is kept.
+  bool has_unfinished() const { return !partial_.empty(); }
+
+  // Passes on that part as kLive, and keeps what follows.
+  void pass_unfinished();
+
+  // Ends the stream: passes on an unfinished line.
   void end();
 
  private:
@@ -58,7 +61,7 @@ class LineSplitter {
   OnPiece piece_;
   Returns returns_;
   std::string partial_;
-  bool live_ = false;  // The line under way has been passed on so far.
+  bool live_ = false;  // The unfinished line has been passed on so far.
 };
 
 }  // namespace distrun

@@ -32,24 +32,42 @@ std::string joined(const Pieces& pieces) {
   return text;
 }
 
-TEST(LineSplitterTest, KeepsALineUntilItIsWhole) {
+TEST(LineSplitterTest, KeepsUnfinishedLines) {
   EXPECT_THAT(split({"epoch 1 lo", "ss 0.5\nepoch", " 2\n\n"}),
               ElementsAre(Pair("epoch 1 loss 0.5\n", Ending::kLineEnd),
                           Pair("epoch 2\n", Ending::kLineEnd), Pair("\n", Ending::kLineEnd)));
 }
 
-TEST(LineSplitterTest, LinesThatComeTogetherArePassedOnTogether) {
+TEST(LineSplitterTest, PassesOnLinesTogetherIfTheyArriveTogether) {
   EXPECT_THAT(split({"a\nb\nc", "\n"}),
               ElementsAre(Pair("a\nb\n", Ending::kLineEnd), Pair("c\n", Ending::kLineEnd)));
 }
 
-TEST(LineSplitterTest, PassesTheLastPartialLineOnAsItIs) {
+TEST(LineSplitterTest, PassesOnUnfinishedLastLine) {
   EXPECT_THAT(split({"a\nb"}),
               ElementsAre(Pair("a\n", Ending::kLineEnd), Pair("b", Ending::kLast)));
   EXPECT_THAT(split({""}), ElementsAre());
 }
 
-TEST(LineSplitterTest, ChangesNoByte) {
+TEST(LineSplitterTest, PassesOnAnUnfinishedLineIfAsked) {
+  Pieces pieces;
+  LineSplitter splitter(
+      [&](std::string_view piece, Ending ending) { pieces.emplace_back(piece, ending); });
+  splitter.add("a\nname? ");
+  EXPECT_TRUE(splitter.has_unfinished());
+  splitter.pass_unfinished();
+  EXPECT_FALSE(splitter.has_unfinished());
+  splitter.pass_unfinished();
+  splitter.add("caf\xC3");
+  splitter.pass_unfinished();
+  splitter.add("\xA9\nb");
+  splitter.end();
+  EXPECT_THAT(pieces, ElementsAre(Pair("a\n", Ending::kLineEnd), Pair("name? ", Ending::kLive),
+                                  Pair("caf", Ending::kLive), Pair("\xC3\xA9\n", Ending::kLineEnd),
+                                  Pair("b", Ending::kLast)));
+}
+
+TEST(LineSplitterTest, DoesNotChangeBytes) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     std::string text;
@@ -62,7 +80,7 @@ TEST(LineSplitterTest, ChangesNoByte) {
   }
 }
 
-TEST(LineSplitterTest, AProgressBarIsPassedOnAsItComes) {
+TEST(LineSplitterTest, PassesOnProgressBarsAsTheyArrive) {
   EXPECT_THAT(split({"\r 10%", "\r 2", "0%\ndone\nand", " on\n"}),
               ElementsAre(Pair("\r 10%", Ending::kLive), Pair("\r 2", Ending::kLive),
                           Pair("0%\n", Ending::kLineEnd), Pair("done\n", Ending::kLineEnd),
@@ -71,17 +89,17 @@ TEST(LineSplitterTest, AProgressBarIsPassedOnAsItComes) {
               ElementsAre(Pair("10%\r", Ending::kLive), Pair("20%", Ending::kLive)));
 }
 
-TEST(LineSplitterTest, ALineThatEndsAsOnWindowsIsAnOrdinaryOne) {
+TEST(LineSplitterTest, TreatsWindowsLineEndsAsNewlines) {
   EXPECT_THAT(split({"a\r\nb", "c\r\n"}),
               ElementsAre(Pair("a\r\n", Ending::kLineEnd), Pair("bc\r\n", Ending::kLineEnd)));
 }
 
-TEST(LineSplitterTest, ABarIsKeptToo_WhereLinesAreWanted) {
+TEST(LineSplitterTest, CanKeepProgressBarsUntilTheLineEnds) {
   EXPECT_THAT(split({"\r 10%", "\r 20%\n"}, LineSplitter::Returns::kKept),
               ElementsAre(Pair("\r 10%\r 20%\n", Ending::kLineEnd)));
 }
 
-TEST(LineSplitterTest, ALongLineComesInPiecesAndIsNotKept) {
+TEST(LineSplitterTest, PassesOnLongLinesInPieces) {
   constexpr std::size_t kMax = LineSplitter::kLineBytesMax;
   const std::string line(kMax * 2 + 5, 'x');
   for (const std::size_t part : {kMax * 3, kMax, kMax - 1, std::size_t{1000}}) {
@@ -96,7 +114,7 @@ TEST(LineSplitterTest, ALongLineComesInPiecesAndIsNotKept) {
   }
 }
 
-TEST(LineSplitterTest, ALongLineIsNotCutInsideACharacter) {
+TEST(LineSplitterTest, DoesNotCutInsideACharacter) {
   std::string line(LineSplitter::kLineBytesMax - 1, 'x');
   line += "é and more";
   const auto pieces = split({line});
@@ -105,8 +123,8 @@ TEST(LineSplitterTest, ALongLineIsNotCutInsideACharacter) {
   EXPECT_EQ(pieces[1], std::pair(std::string("é and more"), Ending::kLast));
 }
 
-// Those without `\r`: what is live depends on when it comes.
-TEST(LineSplitterTest, TheSameLinesComeHoweverTheBytesAreCut) {
+// Without `\r`: when a line becomes live depends on how the bytes arrive.
+TEST(LineSplitterTest, LinesDoNotDependOnPortions) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {
     std::string text;

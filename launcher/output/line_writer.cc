@@ -31,7 +31,7 @@ void LineWriter::add_line(std::string_view line, std::string_view prefix, std::s
     return;
   }
   while (!line.empty()) {
-    // What the line shows before something is written over it, or all of it.
+    // Up to the next '\r' that overwrites the line, or all of it.
     const std::size_t returned = line.find('\r');
     const bool over = returned != std::string_view::npos && line.substr(returned) != "\r\n";
     const std::string_view shown = line.substr(0, over ? returned : line.size());

@@ -1,18 +1,16 @@
-// LineWriter puts a prefix before each line of one worker, as it goes to a console that it shares
-// with others.
+// LineWriter adds a prefix to each line of a worker, on a console that several workers share.
 //
 //     LineWriter writer;
 //     writer.add("a\nb\n", Ending::kLineEnd, "[default0]:", false, buffer)
 //                                                    // "[default0]:a\n[default0]:b\n"
 //
-// What is written over what stands there (a progress bar) carries the prefix as well, or it would
-// be gone with the first `\r`:  "\r 10%\r 20%\n"  becomes  "\r[p]: 10%\r[p]: 20%\n".
+// After `\r` (a progress bar) the prefix is repeated, since it is overwritten too: "\r 10%\r 20%\n"
+// becomes "\r[p]: 10%\r[p]: 20%\n".
 //
-// Where a line goes on after it had to be broken, because it is too long or because somebody else
-// has written meanwhile, its next part begins with the prefix and kContinued.  The line's own end
-// is left out where nothing else of it was left.
+// If a line is too long, or another source writes in between, its next part starts with the prefix
+// and kContinued. If only the newline is left, it is omitted.
 //
-// Where the prefix is empty nothing is marked and nothing added.
+// With an empty prefix, bytes are neither marked nor added.
 //
 // Pure.
 #pragma once
@@ -28,20 +26,20 @@ class LineWriter {
  public:
   static constexpr std::string_view kContinued = "…";
 
-  // Returns what is to be written for `piece`: a view of it, or of `buffer`, which is overwritten.
-  // `interrupted`: somebody else has written since, and a line break stands there.
+  // Returns what to write for `piece`: a view of it, or of `buffer`, which is overwritten.
+  // `interrupted`: another source has written since, and the console is at the start of a line.
   std::string_view add(std::string_view piece, LineSplitter::Ending ending, std::string_view prefix,
                        bool interrupted, std::string& buffer);
 
-  // What has been written last has not ended its line.
+  // The last output did not end its line.
   bool line_is_open() const { return at_ == At::kInLine || at_ == At::kReturned; }
 
  private:
   enum class At {
     kLineStart,
     kInLine,
-    kReturned,  // Behind a '\r': at the start of a line that has begun.
-    kBroken,    // In the middle of a line of which nothing stands where this goes on.
+    kReturned,  // After '\r' in an unfinished line.
+    kBroken,    // Within a line that continues on a new line of the console.
   };
   void add_line(std::string_view line, std::string_view prefix, std::string& text);
 

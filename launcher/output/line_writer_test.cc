@@ -18,17 +18,17 @@ class LineWriterTest : public ::testing::Test {
   LineWriter writer_;
 };
 
-TEST_F(LineWriterTest, EveryLineHasThePrefix) {
+TEST_F(LineWriterTest, AddsThePrefixToEveryLine) {
   EXPECT_EQ(add("a\n\nb\n"), "[p]:a\n[p]:\n[p]:b\n");
   EXPECT_EQ(add("c", Ending::kLast), "[p]:c");
   EXPECT_TRUE(writer_.line_is_open());
 }
 
-TEST_F(LineWriterTest, ALineThatEndsAsOnWindowsKeepsItsEnd) {
+TEST_F(LineWriterTest, KeepsWindowsLineEnds) {
   EXPECT_EQ(add("a\r\n\r\nb\r\n"), "[p]:a\r\n[p]:\r\n[p]:b\r\n");
 }
 
-TEST_F(LineWriterTest, WhatAProgressBarWritesOverItselfHasThePrefix) {
+TEST_F(LineWriterTest, RepeatsThePrefixInAProgressBar) {
   EXPECT_EQ(add("\r 10%", Ending::kLive), "\r[p]: 10%");
   EXPECT_EQ(add("\r 2", Ending::kLive), "\r[p]: 2");
   EXPECT_EQ(add("0%", Ending::kLive), "0%");
@@ -39,14 +39,14 @@ TEST_F(LineWriterTest, WhatAProgressBarWritesOverItselfHasThePrefix) {
   EXPECT_EQ(add("1\r2\r3\n4\n"), "[p]:1\r[p]:2\r[p]:3\n[p]:4\n");
 }
 
-TEST_F(LineWriterTest, ALineThatIsTooLongGoesOnWithAMark) {
+TEST_F(LineWriterTest, MarksTheContinuationOfALongLine) {
   EXPECT_EQ(add("aaa", Ending::kTooLong), "[p]:aaa\n");
   EXPECT_EQ(add("bbb", Ending::kTooLong), "[p]:…bbb\n");
   EXPECT_FALSE(writer_.line_is_open());
   EXPECT_EQ(add("c\nd\n"), "[p]:…c\n[p]:d\n");
 }
 
-TEST_F(LineWriterTest, TheEndOfALineThatHasBeenBrokenAlreadyIsLeftOut) {
+TEST_F(LineWriterTest, OmitsTheNewlineOfABrokenLine) {
   EXPECT_EQ(add("aaa", Ending::kTooLong), "[p]:aaa\n");
   EXPECT_EQ(add("\nb\n"), "[p]:b\n");
   EXPECT_EQ(add("\r 10%", Ending::kLive), "\r[p]: 10%");
@@ -54,7 +54,7 @@ TEST_F(LineWriterTest, TheEndOfALineThatHasBeenBrokenAlreadyIsLeftOut) {
   EXPECT_EQ(add("c\n"), "[p]:c\n");
 }
 
-TEST_F(LineWriterTest, AfterAnInterruptionALineGoesOnWithAMark) {
+TEST_F(LineWriterTest, MarksTheContinuationOfAnInterruptedLine) {
   EXPECT_EQ(add("\r 10", Ending::kLive), "\r[p]: 10");
   EXPECT_EQ(add("%", Ending::kLive, true), "[p]:…%");
   EXPECT_EQ(add("\r 20%", Ending::kLive, true), "\r[p]: 20%");
@@ -62,7 +62,7 @@ TEST_F(LineWriterTest, AfterAnInterruptionALineGoesOnWithAMark) {
   EXPECT_EQ(add("c\n", Ending::kLineEnd, true), "[p]:c\n") << "nothing was interrupted";
 }
 
-TEST_F(LineWriterTest, WithoutAPrefixBytesAreUnchanged) {
+TEST_F(LineWriterTest, DoesNotChangeBytesWithoutPrefix) {
   prefix_ = "";
   EXPECT_EQ(add("aaa", Ending::kTooLong), "aaa");
   EXPECT_EQ(add("a\n\rb", Ending::kLive), "a\n\rb");

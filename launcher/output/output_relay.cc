@@ -14,7 +14,7 @@ using boost::system::error_code;
 OutputRelay::OutputRelay(asio::io_context& io, UniqueFd from, StreamOutput& to,
                          std::span<char> buffer, std::function<void()> on_end)
     : from_(io, from.release()), to_(to), buffer_(buffer), on_end_(std::move(on_end)) {
-  from_.non_blocking(true);  // The descriptor's end is ours alone.
+  from_.non_blocking(true);  // Only this process uses this end of the pipe.
   wait();
 }
 
@@ -37,7 +37,7 @@ bool OutputRelay::close() {
   int left = 0;
   ::ioctl(from_.native_handle(), FIONREAD, &left);
   bool ended = false;
-  // Who goes on writing while this reads is not waited for.
+  // Does not wait for a process that keeps writing.
   while (!ended && left >= 0) {
     const auto size = ::read(from_.native_handle(), buffer_.data(), buffer_.size());
     if (size < 0 && errno == EINTR) continue;

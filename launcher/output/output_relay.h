@@ -1,11 +1,10 @@
-// OutputRelay reads one output pipe of a worker and passes on what comes.
+// OutputRelay reads an output pipe of a worker and passes on the bytes.
 //
 //     OutputRelay out(io, std::move(pipe), stream, buffer, [&] { … the stream has ended … });
-//     if (out.close()) … somebody still held it open …
+//     if (out.close()) … another process still held it open …
 //
-// Where the console is full it stops reading: the worker that writes waits, not the launcher's
-// memory.  That holds for all relays together: what they take beyond the console's bound is what
-// one of them reads at once.
+// While the console is full it does not read, so that the worker waits and the launcher's memory is
+// bounded: all relays together exceed the console's limit by at most one read.
 #pragma once
 
 #include <functional>
@@ -22,18 +21,18 @@ namespace distrun {
 
 class OutputRelay {
  public:
-  // `to` and `buffer` outlive it; a buffer may serve many relays of one thread.
+  // `to` and `buffer` must outlive it; relays may share a buffer.
   OutputRelay(boost::asio::io_context& io, UniqueFd from, StreamOutput& to, std::span<char> buffer,
               std::function<void()> on_end);
   OutputRelay(const OutputRelay&) = delete;
   OutputRelay& operator=(const OutputRelay&) = delete;
   ~OutputRelay();
 
-  // Passes on what is in the pipe now, and goes on.
+  // Passes on what is in the pipe now.
   void take();
 
-  // Passes on what is in the pipe now, which is everything that a worker that has ended has
-  // written, and reads no more.  Returns whether somebody still held the pipe open.
+  // Passes on what is in the pipe now (all output of a worker that has ended), then stops reading.
+  // Returns whether another process held the pipe open.
   bool close();
 
  private:
@@ -45,7 +44,7 @@ class OutputRelay {
   StreamOutput& to_;
   std::span<char> buffer_;
   std::function<void()> on_end_;
-  std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // Shared with what is called later.
+  std::shared_ptr<bool> open_ = std::make_shared<bool>(true);  // For callbacks that outlive this.
 };
 
 }  // namespace distrun

@@ -23,7 +23,7 @@ struct RelayPipe {
     to.reset(ends[1]);
   }
 
-  // Writes until no more is taken; returns how much that was.
+  // Returns how many bytes fit.
   std::size_t fill() {
     const std::string bytes(4096, 'x');
     std::size_t written = 0;
@@ -45,7 +45,7 @@ struct RelayPipe {
 
 class OutputRelayTest : public ::testing::Test {
  protected:
-  // A worker whose output goes to the console as it comes.
+  // A worker whose output goes to the console unchanged.
   struct Worker {
     RelayPipe pipe;
     std::optional<StreamOutput> stream;
@@ -71,7 +71,7 @@ class OutputRelayTest : public ::testing::Test {
   std::vector<std::unique_ptr<Worker>> workers_;
 };
 
-TEST_F(OutputRelayTest, PassesOnAndTellsTheEnd) {
+TEST_F(OutputRelayTest, PassesOnBytesAndReportsTheEnd) {
   Worker& worker = start();
   EXPECT_EQ(::write(worker.pipe.to.get(), "hello", 5), 5);
   poll();
@@ -83,7 +83,7 @@ TEST_F(OutputRelayTest, PassesOnAndTellsTheEnd) {
   EXPECT_FALSE(worker.relay->close());
 }
 
-TEST_F(OutputRelayTest, ClosingTakesWhatIsThereAndTellsWhoHoldsItOpen) {
+TEST_F(OutputRelayTest, CloseReadsTheRestAndReportsAnOpenPipe) {
   Worker& held = start();
   EXPECT_EQ(::write(held.pipe.to.get(), "held", 4), 4);
   EXPECT_TRUE(held.relay->close());
@@ -94,8 +94,8 @@ TEST_F(OutputRelayTest, ClosingTakesWhatIsThereAndTellsWhoHoldsItOpen) {
   EXPECT_EQ(console_.take(), "heldended");
 }
 
-// However many workers write, what they have written and nobody has read stays in their pipes.
-TEST_F(OutputRelayTest, AStalledReaderStopsAllWorkersAtABound) {
+// Unread output stays in the workers' pipes, however many workers write.
+TEST_F(OutputRelayTest, StalledReaderStopsAllWorkersAtALimit) {
   constexpr std::size_t kWorkers = 40;
   for (std::size_t i = 0; i < kWorkers; ++i) start();
   std::size_t taken = 0, last = 1;
@@ -116,8 +116,8 @@ TEST_F(OutputRelayTest, AStalledReaderStopsAllWorkersAtABound) {
   EXPECT_EQ(read, taken);
 }
 
-// The sanitizers see it.
-TEST_F(OutputRelayTest, OneThatIsGoneIsNotWokenByTheConsole) {
+// Fails under sanitizers only.
+TEST_F(OutputRelayTest, ConsoleDoesNotCallADestroyedRelay) {
   Worker& worker = start();
   while (worker.pipe.fill() > 0) poll();
   worker.relay.reset();

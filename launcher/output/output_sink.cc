@@ -27,7 +27,7 @@ using asio::posix::stream_descriptor;
 
 namespace {
 
-// Of what poll() calls writable, a pipe takes this much without waiting.
+// If poll() reports a pipe as writable, a write of this size does not block.
 constexpr std::size_t kPolledBytes = PIPE_BUF;
 
 bool takes_now(int fd) {
@@ -38,13 +38,13 @@ bool takes_now(int fd) {
 }  // namespace
 
 struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
-  // How a write to the descriptor is kept from waiting for a reader.
+  // How a write is kept from blocking.
   enum class Way {
-    kNeverWaits,  // A file, or a device such as /dev/null: there is no reader.
-    kReopened,    // A pipe or a terminal, by a description of our own that is non-blocking.
-    kSocket,      // send() can be told not to wait.
-    kPolled,      // A pipe or a terminal that cannot be opened again (another user's): what poll()
-                  // promises, which is not quite enough where somebody else writes there as well.
+    kNeverWaits,  // A file, or a device such as /dev/null.
+    kReopened,    // A pipe or terminal, opened again as non-blocking.
+    kSocket,      // send() with MSG_DONTWAIT.
+    kPolled,      // A pipe or terminal that cannot be opened again (another user's). poll() may be
+                  // wrong if another process writes there too.
   };
 
   Impl(asio::io_context& context, int to, std::function<void(int)> report_broken)
@@ -72,13 +72,13 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   const int fd;
   UniqueFd own;
   Way way = Way::kNeverWaits;
-  // Asio would set a descriptor that it waits on to non-blocking, and `fd` is shared with others.
-  // So it waits on an epoll instance of ours, which is readable when the target is writable.
+  // Asio would set a descriptor that it waits on to non-blocking, but other processes share `fd`.
+  // So it waits on an epoll instance, which is readable when `fd` is writable.
   stream_descriptor writable;
   std::function<void(int)> on_broken;
   bool broken = false, waiting = false;
   std::string queue;
-  std::size_t written = 0;  // Of `queue`.
+  std::size_t written = 0;  // From the start of `queue`.
   bool line_open = false;
   const void* last_source = nullptr;
   std::vector<std::function<void()>> on_drained;
@@ -86,7 +86,7 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   int target() const { return own ? own.get() : fd; }
   std::size_t left() const { return queue.size() - written; }
 
-  // As write(), and EAGAIN where it would have to wait.
+  // Like write(), but EAGAIN instead of blocking.
   ssize_t write_some(std::string_view bytes) {
     if (way == Way::kSocket) {
       return ::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -103,13 +103,12 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
       if (size >= 0) {
         written += static_cast<std::size_t>(size);
       } else if (errno == EAGAIN && writable.is_open()) {
-        // What has been written is not kept, however long the rest never becomes nothing; but what
-        // is left is not moved each time that a little of it has been taken.
+        // Erases written bytes once they are half of the queue, so that moves are rare.
         if (written >= left()) queue.erase(0, std::exchange(written, 0));
         return wait();
       } else if (errno != EINTR) {
         broken = true;
-        // Not from within flush(): the caller is in the middle of something.
+        // Posted: the caller of flush() must not be re-entered.
         asio::post(io, [self = shared_from_this(), error = errno] {
           if (self->on_broken) self->on_broken(error);
         });

@@ -1,21 +1,18 @@
-// OutputSink writes lines to a descriptor that distrun shares with others (its own
-// stdout or stderr) without ever blocking the launcher and without setting it to
-// non-blocking, which would change it for the shell as well.
+// OutputSink writes lines to a descriptor that others may share, such as distrun's stdout. It does
+// not block the launcher, nor set the descriptor to non-blocking, which would affect the shell too.
 //
-//     OutputSink out(io, STDOUT_FILENO, [&] { … nobody reads any more … });
+//     OutputSink out(io, STDOUT_FILENO, [&](int error) { … the reader has closed … });
 //     out.append("[default0]:hello\n");
 //     out.flush();
-//     if (out.is_full()) out.when_drained([&] { … read on … });
+//     if (out.is_full()) out.when_drained([&] { … continue reading … });
 //
-// Pieces from different sources never share a line: where one source has left a line
-// without an end and another goes on, a line break is put between.
+// If one source leaves a line unfinished and another continues, a newline is added.
 //
-// What a slow reader has not taken is kept, up to a bound by which the caller is
-// asked to stop reading (is_full): back-pressure reaches the worker that writes.
-// A reader that is gone (EPIPE), or a disk that is full (ENOSPC), is reported once;
-// what comes after is dropped.
+// A slow reader's backlog is kept. At a limit (is_full) the caller should stop reading, so that the
+// worker waits. A closed reader (EPIPE) or a full disk (ENOSPC) is reported once; later output is
+// dropped.
 //
-// Threads: every method runs on the thread of `io`.
+// Thread safety: the thread of `io` only.
 #pragma once
 
 #include <functional>
@@ -32,35 +29,34 @@ class OutputSink {
  public:
   static constexpr std::size_t kQueueBytesMax = 256 * kKiB;
 
-  // `fd` stays the caller's, and open for as long as the sink lives.  Throws std::system_error
-  // where no descriptor is to be had to watch it with, as Asio's own objects do.
+  // `fd` remains the caller's, and must stay open while the sink lives. Throws std::system_error if
+  // no descriptor to watch it can be created, as Asio's objects do.
   OutputSink(boost::asio::io_context& io, int fd, std::function<void(int error_number)> on_broken);
   ~OutputSink();
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
-  // Puts bytes behind those that wait to be written; flush() is to follow.  `source` tells
-  // who they are from; it is only compared.
+  // Queues bytes; call flush() afterwards. `source` identifies the writer; it is only compared.
   void append(std::string_view bytes, const void* source = nullptr);
 
-  // Writes what the descriptor takes now.  The rest follows by itself as it is taken.
+  // Writes what the descriptor accepts now, and the rest later.
   void flush();
 
-  // append() and flush(), without a copy of what is taken at once.
+  // append() and flush(), without copying what is written at once.
   void write(std::string_view bytes, const void* source = nullptr);
 
-  // More than kQueueBytesMax are kept.
+  // More than kQueueBytesMax are queued.
   bool is_full() const;
 
   bool is_empty() const;
 
-  // The last byte that was appended does not end a line.
+  // The last appended byte is not a newline …
   bool line_is_open() const;
 
-  // … and it was from `source`.
+  // … and came from `source`.
   bool line_is_open(const void* source) const;
 
-  // Calls `act` once when everything has been written (or dropped); at once where it has.
+  // Calls `act` once everything has been written or dropped, which may be at once.
   void when_drained(std::function<void()> act);
 
  private:

@@ -28,7 +28,7 @@ class OutputSinkTest : public ::testing::Test {
   }
   ~OutputSinkTest() override { ::signal(SIGPIPE, SIG_DFL); }
 
-  // What the pipe holds now.
+  // Reads what the pipe holds now.
   std::string take(std::size_t most = 1 << 20) {
     std::string bytes(most, '\0');
     const auto size = ::read(from_.get(), bytes.data(), most);
@@ -42,14 +42,14 @@ class OutputSinkTest : public ::testing::Test {
   int broken_ = 0;
 };
 
-TEST_F(OutputSinkTest, WritesAtOnceWhatIsTaken) {
+TEST_F(OutputSinkTest, WritesAtOnceIfTheReaderIsReady) {
   sink_->append("hello\n");
   sink_->flush();
   EXPECT_TRUE(sink_->is_empty());
   EXPECT_EQ(take(), "hello\n");
 }
 
-TEST_F(OutputSinkTest, AReaderThatPausesBlocksNobodyAndLosesNothing) {
+TEST_F(OutputSinkTest, PausingReaderDoesNotBlockAndLosesNoBytes) {
   std::string expected;
   for (int i = 0; !sink_->is_full(); ++i) {
     const std::string line = "line " + std::to_string(i) + "\n";
@@ -78,7 +78,7 @@ TEST_F(OutputSinkTest, LeavesTheDescriptorBlocking) {
   EXPECT_EQ(::fcntl(to_.get(), F_GETFL) & O_NONBLOCK, 0);
 }
 
-TEST_F(OutputSinkTest, AReaderThatIsGoneIsReportedOnceAndDoesNotBlock) {
+TEST_F(OutputSinkTest, ReportsAClosedReaderOnceAndDoesNotBlock) {
   from_.reset();
   for (int i = 0; i < 3; ++i) {
     sink_->append("unread\n");
@@ -113,7 +113,7 @@ TEST_F(OutputSinkTest, WritesToFilesAndDevices) {
   EXPECT_TRUE(nothing.is_empty());
 }
 
-TEST_F(OutputSinkTest, AFullDiskIsReported) {
+TEST_F(OutputSinkTest, ReportsFullDisk) {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   int problem = 0;
   OutputSink sink(io_, full.get(), [&](int error) { problem = error; });

@@ -12,6 +12,9 @@ namespace distrun {
 namespace {
 
 using Ending = LineSplitter::Ending;
+using std::chrono::steady_clock;
+
+constexpr std::size_t kBufferBytes = 4096;  // C's stdio on a pipe; Python's is 8 KiB.
 
 // "2026-03-14T15:09:26.535", in local time.
 std::string time_text(std::chrono::system_clock::time_point now) {
@@ -28,10 +31,13 @@ StreamOutput::StreamOutput(boost::asio::io_context& io, Options options)
     : options_(std::move(options)),
       lines_([this](std::string_view piece, Ending ending) { show(piece, ending); }),
       filter_lines_([this](std::string_view piece, Ending ending) { filter(piece, ending); },
-                    LineSplitter::Returns::kKept) {
+                    LineSplitter::Returns::kKept),
+      rest_(io) {
   if (options_.file) file_.emplace(io, options_.file.get(), options_.on_file_lost);
   render_prefix();
 }
+
+StreamOutput::~StreamOutput() { *exists_ = false; }
 
 void StreamOutput::add(std::string_view bytes) {
   last_lines_.add(bytes);
@@ -40,7 +46,9 @@ void StreamOutput::add(std::string_view bytes) {
   if (options_.console != nullptr && options_.as_it_comes) {
     options_.console->write(bytes);
   } else if (options_.console != nullptr) {
+    const bool was_unfinished = lines_.has_unfinished();
     lines_.add(bytes);
+    if (options_.unfinished_after) look_after_unfinished(bytes, was_unfinished);
   }
   if (options_.filtered) {
     filter_lines_.add(bytes);
@@ -48,7 +56,34 @@ void StreamOutput::add(std::string_view bytes) {
   }
 }
 
+// The timeout starts with the first part of a line, not with its last one.
+void StreamOutput::look_after_unfinished(std::string_view bytes, bool was_unfinished) {
+  bytes_since_flush_ = bytes.ends_with('\n') ? 0 : bytes_since_flush_ + bytes.size();
+  if (!lines_.has_unfinished()) return;
+  if (!was_unfinished || bytes.find('\n') != std::string_view::npos) {
+    unfinished_since_ = steady_clock::now();
+  }
+  if (!waiting_for_rest_) wait_for_rest();
+}
+
+void StreamOutput::wait_for_rest() {
+  waiting_for_rest_ = true;
+  rest_.expires_at(unfinished_since_ + *options_.unfinished_after);
+  rest_.async_wait([this, exists = exists_](boost::system::error_code error) {
+    if (error || !*exists) return;
+    waiting_for_rest_ = false;
+    const bool is_cut_by_a_buffer = bytes_since_flush_ % kBufferBytes == 0;
+    if (!lines_.has_unfinished() || is_cut_by_a_buffer) return;
+    const auto now = steady_clock::now();
+    // A slow reader may delay the rest of the line.
+    if (!options_.console->is_empty()) unfinished_since_ = now;
+    if (now < unfinished_since_ + *options_.unfinished_after) return wait_for_rest();
+    lines_.pass_unfinished();
+  });
+}
+
 void StreamOutput::end() {
+  rest_.cancel();
   lines_.end();
   filter_lines_.end();
   if (options_.filtered) options_.filtered->flush();

@@ -1,18 +1,23 @@
-// StreamOutput is where one stream of a worker goes: to its log file, to the console, to the file
-// of filtered lines; and its last lines are kept.
+// StreamOutput passes on one stream of a worker: to its log file, the console and the file of
+// filtered lines. It also keeps the last lines.
 //
 //     StreamOutput out(io, {.console = &console, .prefix = prefix, .values = values});
 //     out.add(bytes);
 //     out.end();
 //     out.last_lines().text()
 //
-// The log file gets the bytes as they are.  The console gets whole lines, with the prefix, never
-// mixed with those of others (line_splitter.h, line_writer.h); or, where nobody else writes to it
-// and no prefix is wanted, the bytes as they come.
+// The log file gets the bytes unchanged. The console gets whole lines with the prefix, not mixed
+// with those of others (line_splitter.h, line_writer.h), or, under as_it_comes, the unchanged
+// bytes.
 //
-// Threads: as OutputSink.
+// A line that stays unfinished for kUnfinishedAfter is shown as it is, so that users see prompts
+// and "Downloading…". Programs that buffer their output write 4 KiB at a time and cut lines
+// anywhere: such a part of a line is not shown.
+//
+// Thread safety: as OutputSink.
 #pragma once
 
+#include <chrono>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -21,6 +26,7 @@
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
 
 #include "common/os/unique_fd.h"
 #include "launcher/output/last_lines.h"
@@ -33,28 +39,31 @@ namespace distrun {
 
 class StreamOutput {
  public:
+  static constexpr std::chrono::milliseconds kUnfinishedAfter{500};
+
   struct Options {
-    OutputSink* console = nullptr;  // Null: the stream is not shown.  Outlives this.
-    bool as_it_comes = false;       // No prefix, and nobody else writes to the console.
+    OutputSink* console = nullptr;  // Null: not shown. Must outlive this.
+    bool as_it_comes = false;       // No prefix, and no other writer.
+    std::optional<std::chrono::milliseconds> unfinished_after;  // nullopt: whole lines only.
     PrefixTemplate prefix;
     PrefixValues values;
-    bool coloured = false;                        // The prefix.
-    UniqueFd file;                                // None: no log file.
-    std::function<void(int error)> on_file_lost;  // It could not be written.
-    std::shared_ptr<OutputSink> filtered;         // None: no filtered lines.
-    std::vector<std::string> filters;             // Lines that contain one of these go there.
+    bool coloured = false;  // The prefix.
+    UniqueFd file;
+    std::function<void(int error)> on_file_lost;  // A write failed.
+    std::shared_ptr<OutputSink> filtered;
+    std::vector<std::string> filters;  // Selects lines that contain one of these.
   };
 
   StreamOutput(boost::asio::io_context& io, Options options);
   StreamOutput(const StreamOutput&) = delete;
   StreamOutput& operator=(const StreamOutput&) = delete;
+  ~StreamOutput();
 
   void add(std::string_view bytes);
 
-  // The stream has ended.
   void end();
 
-  // What decides when more is to be read: null where nothing can be slow.
+  // Reading pauses while this sink is full. Null: never.
   OutputSink* console() const { return options_.console; }
 
   const LastLines& last_lines() const { return last_lines_; }
@@ -63,6 +72,8 @@ class StreamOutput {
   void render_prefix();
   void show(std::string_view piece, LineSplitter::Ending ending);
   void filter(std::string_view lines, LineSplitter::Ending ending);
+  void look_after_unfinished(std::string_view bytes, bool was_unfinished);
+  void wait_for_rest();
 
   Options options_;
   std::string prefix_, console_prefix_;
@@ -71,6 +82,12 @@ class StreamOutput {
   LineSplitter lines_;
   LineWriter writer_;
   LineSplitter filter_lines_;
+  // For an unfinished line.
+  boost::asio::steady_timer rest_;
+  std::chrono::steady_clock::time_point unfinished_since_;
+  bool waiting_for_rest_ = false;
+  std::shared_ptr<bool> exists_ = std::make_shared<bool>(true);  // For callbacks that outlive this.
+  std::size_t bytes_since_flush_ = 0;  // Since output last ended with a newline.
 };
 
 }  // namespace distrun

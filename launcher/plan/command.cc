@@ -47,7 +47,7 @@ Result<std::string> find_program(std::string_view name, const Environment& envir
     }
     return Error{ErrorKind::kNotFound, program + ": no such file"};
   }
-  // As execvp(): the first that can be executed, else say of the first that cannot why.
+  // As execvp(): the first executable file wins; if there is none, report the first unusable one.
   const std::string path = environment.get("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
   std::string unusable;
   for (std::size_t begin = 0; begin <= path.size();) {

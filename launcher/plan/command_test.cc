@@ -36,21 +36,21 @@ class CommandTest : public ::testing::Test {
   Environment environment_;
 };
 
-TEST_F(CommandTest, AProgramIsExecutedAsItIs) {
+TEST_F(CommandTest, ExecutesProgramsDirectly) {
   const std::string path = make_file("worker", 0755);
   const Command command = resolve({.program = path, .arguments = {"--lr", "0.1"}}).value();
   EXPECT_EQ(command.executable, path);
   EXPECT_THAT(command.arguments, ElementsAre(path, "--lr", "0.1"));
 }
 
-TEST_F(CommandTest, ANameIsLookedUpOnPath) {
+TEST_F(CommandTest, LooksUpNamesOnPath) {
   const std::string path = make_file("bin/worker", 0755);
   const Command command = resolve({.program = "worker"}).value();
   EXPECT_EQ(command.executable, path);
   EXPECT_THAT(command.arguments, ElementsAre("worker"));
 }
 
-TEST_F(CommandTest, AScriptAndAModuleRunWithUnbufferedPython) {
+TEST_F(CommandTest, RunsScriptsAndModulesWithUnbufferedPython) {
   const std::string python = make_file("bin/python3", 0755);
   const std::string script = make_file("train.py", 0644);
   EXPECT_THAT(resolve({.program = script, .arguments = {"-x"}}).value().arguments,
@@ -72,7 +72,7 @@ TEST_F(CommandTest, NoPythonExecutesAScriptItself) {
   EXPECT_EQ(resolve({.no_python = true, .program = script}).value().executable, script);
 }
 
-TEST_F(CommandTest, UnderPythonAnyFileIsAScript) {
+TEST_F(CommandTest, PythonFlagRunsAnyFileAsScript) {
   const std::string python = make_file("bin/python3", 0755);
   const std::string script = make_file("train", 0644);
   const Command command = resolve({.python = true, .program = script}).value();
@@ -81,7 +81,7 @@ TEST_F(CommandTest, UnderPythonAnyFileIsAScript) {
   EXPECT_EQ(resolve({.python = true, .program = "train"}).error().kind, ErrorKind::kNotFound);
 }
 
-TEST_F(CommandTest, WhatIsNotThereIsNotFound) {
+TEST_F(CommandTest, ReportsMissingPrograms) {
   for (const std::string& program :
        {folder_ + "/none", std::string("none"), folder_ + "/none.py"}) {
     const auto command = resolve({.program = program});
@@ -91,7 +91,7 @@ TEST_F(CommandTest, WhatIsNotThereIsNotFound) {
   }
 }
 
-TEST_F(CommandTest, WhatCannotBeExecutedIsToldApart) {
+TEST_F(CommandTest, ReportsFilesThatAreNotExecutable) {
   make_file("bin/worker", 0644);
   for (const std::string& program : {make_file("worker", 0644), std::string("worker"), folder_}) {
     const auto command = resolve({.program = program});

@@ -1,5 +1,4 @@
-// LaunchOptions is what `distrun launch` was asked for, after its flags have been
-// read and before anything is decided.  Names, defaults and meanings are
+// LaunchOptions holds the parsed flags of `distrun launch`. Names, defaults and meanings are
 // torchrun's (torch/distributed/run.py).
 #pragma once
 
@@ -15,33 +14,34 @@
 
 namespace distrun {
 
-// How long the launcher waits for a worker that it has sent SIGKILL.
+// From SIGKILL to a worker's end.
 inline constexpr std::chrono::milliseconds kWorkerKillTimeout = std::chrono::seconds(30);
-// How long it waits for leaked processes that it kills.  It does nothing else meanwhile, so this is
-// shorter than what nodes wait for each other.
+// The same for leaked processes. It blocks the launcher, so it is shorter than the timeouts between
+// nodes.
 inline constexpr std::chrono::milliseconds kLeakedProcessesTimeout = std::chrono::seconds(10);
 
 struct LaunchOptions {
-  int nproc_per_node = 1;  // Workers on this node.
-  int nnodes = 1;          // Nodes of the run; this one is node_rank.
+  int nproc_per_node = 1;
+  int nnodes = 1;
   int node_rank = 0;
-  std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to come.
-  int max_restarts = 0;                   // So many new attempts follow a failed one.
+  std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to join.
+  int max_restarts = 0;                   // New attempts after a failed one.
   std::string role = "default";           // ROLE_NAME.
   std::string run_id;                     // TORCHELASTIC_RUN_ID.
-  StoreChoice store;                      // Where the workers meet.
-  std::string master_addr = "127.0.0.1";  // Where a TCP store listens: a numeric address.
+  StoreChoice store;                      // Where the workers rendezvous.
+  std::string master_addr = "127.0.0.1";  // Where a TCP store listens; numeric.
   std::uint16_t master_port = 0;          // 0: a free port.
-  bool same_user = false;                 // Only this user's processes, and root's, may use it.
-  bool module = false;                    // -m: the program is a Python module.
+  bool same_user = false;                 // Only processes of this user and root may use the store.
+  bool display_map = false;               // Node 0 prints the ranks of each node.
+  bool module = false;                    // -m
   bool no_python = false;                 // Never put python3 before the program.
-  bool python = false;                    // Do, whatever its name is, unless no_python.
+  bool python = false;                    // Always put it, unless no_python.
   bool virtual_local_rank = false;        // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
-  std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};  // These end the run.
-  std::vector<int> forward_signals;                                   // These go to the workers.
+  std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
+  std::vector<int> forward_signals;
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
-  LogChoice log;  // Where the workers' output goes, and how.
+  LogChoice log;
   std::string program;
   std::vector<std::string> arguments;
 };

@@ -17,14 +17,14 @@ TEST(PlanTest, RanksCountFromZeroInOrder) {
   }
 }
 
-TEST(PlanTest, EachWorkerGetsItsLocalRankInItsArguments) {
+TEST(PlanTest, SubstitutesLocalRankInArguments) {
   const Command command{"/bin/echo", {"echo", "${local_rank}-of-${local_rank}", "$local_rank"}};
   const LaunchPlan plan = make_plan({.nproc_per_node = 2}, command, {}).value();
   EXPECT_THAT(plan.workers[0].arguments, ElementsAre("echo", "0-of-0", "$local_rank"));
   EXPECT_THAT(plan.workers[1].arguments, ElementsAre("echo", "1-of-1", "$local_rank"));
 }
 
-TEST(PlanTest, NoWorkersMakeNoPlan) {
+TEST(PlanTest, RejectsZeroWorkers) {
   EXPECT_EQ(make_plan({.nproc_per_node = 0}, {}, {}).error().kind, ErrorKind::kInvalidArgument);
 }
 

@@ -49,7 +49,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   const bool bracketed = endpoint.starts_with('[');
   Endpoint parsed;
   std::string_view host = endpoint;
-  // An IPv6 address without brackets has no room for a port.
+  // An IPv6 address without brackets cannot have a port.
   const bool has_port = bracketed ? !endpoint.ends_with(']') : colons == 1;
   if (has_port) {
     const std::size_t colon = endpoint.rfind(':');
@@ -64,7 +64,7 @@ Result<Endpoint> parse_endpoint(std::string_view text) {
   return parsed;
 }
 
-// torchrun's rendezvous reads these; distrun needs `timeout` and `join_timeout` alone.
+// torchrun's rendezvous reads these keys; distrun uses only `timeout` and `join_timeout`.
 const std::vector<std::string>& rdzv_conf_keys() {
   static const std::vector<std::string> keys = {"timeout",
                                                 "join_timeout",
@@ -133,7 +133,7 @@ RunRendezvous run_rendezvous(const RendezvousFlags& flags) {
     return {numeric(flags.master_addr), *flags.master_port,
             flags.run_id.empty() ? "none" : flags.run_id};
   }
-  // Without a word of a place the id is a new one; torchrun has "none" for c10d that was asked for.
+  // The id is random unless c10d was asked for: then it is "none", as under torchrun.
   RunRendezvous place{kLoopback, 0, flags.run_id};
   if (!flags.local_addr.empty()) {
     place.address = numeric(flags.local_addr);

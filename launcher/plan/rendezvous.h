@@ -3,15 +3,14 @@
 //     const RunRendezvous place = run_rendezvous({.master_port = 29500});
 //     // {"127.0.0.1", 29500, "none"}
 //
-// torchrun (torch/distributed/run.py) has two ways. *static*: the address and port that were given,
-// as --rdzv-endpoint or as --master-addr and --master-port. *c10d*: a free port, whatever the
-// endpoint's is, for that is only where nodes find each other; it is what one node without a
-// --master-port gets. Here too, with these differences, all on one node:
+// torchrun (torch/distributed/run.py) has two backends. *static* uses the given address and port
+// (--rdzv-endpoint, or --master-addr and --master-port). *c10d* uses a free port; its endpoint is
+// only where nodes find each other. One node without --master-port uses c10d. distrun differs from
+// torchrun on one node:
 //
-//  - A name becomes 127.0.0.1: no other machine takes part, and no name has to be looked up.
-//    torchrun's c10d hands its workers the machine's own name.
-//  - An address without a port is kept, and so is an id: torchrun drops both where no port is
-//  given.
+//  - A host name becomes 127.0.0.1, so that no look-up is needed; torchrun's c10d gives workers the
+//    machine's name.
+//  - distrun keeps an address without a port, and an id; torchrun ignores both if no port is given.
 //
 // Pure.
 #pragma once
@@ -28,18 +27,17 @@ namespace distrun {
 
 struct Endpoint {
   std::string host;                   // A name, or a numeric address without brackets.
-  std::optional<std::uint16_t> port;  // Nothing: none was given.
+  std::optional<std::uint16_t> port;  // nullopt: not given.
 };
 
-// "HOST[:PORT]"; an IPv6 address with a port is in brackets.  As torch's
+// Parses "HOST[:PORT]"; an IPv6 address with a port is in brackets. As torch's
 // parse_rendezvous_endpoint().
 Result<Endpoint> parse_endpoint(std::string_view text);
 
-// "127.0.0.1", "[::1]", "node7": without brackets.
+// Parses "127.0.0.1", "[::1]" or "node7"; the result has no brackets.
 Result<std::string> parse_host(std::string_view text);
 
-// Of --rdzv-conf "KEY=VALUE,…" (or empty), without the spaces around them; the views are into
-// `text`.
+// An entry of --rdzv-conf "KEY=VALUE,…", trimmed; the views point into `text`.
 struct RdzvConfEntry {
   std::string_view key, value;
 };
@@ -53,18 +51,18 @@ struct RendezvousFlags {
   bool standalone = false;
   std::optional<Endpoint> endpoint;
   std::string run_id;       // Empty: not given.
-  std::string master_addr;  // Likewise, and by parse_host().
+  std::string master_addr;  // From parse_host(); empty: not given.
   std::optional<std::uint16_t> master_port;
   std::string local_addr;
 };
 
 struct RunRendezvous {
-  std::string address;     // Numeric: the store listens there.
-  std::uint16_t port = 0;  // 0: a free one.
-  std::string run_id;      // Empty: a random one.
+  std::string address;     // Numeric: where the store listens.
+  std::uint16_t port = 0;  // 0: a free port.
+  std::string run_id;      // Empty: a random id.
 };
 
-// Of a run on one node.
+// For a run on one node.
 RunRendezvous run_rendezvous(const RendezvousFlags& flags);
 
 }  // namespace distrun

@@ -12,12 +12,12 @@ std::string place_text(const RunRendezvous& place) {
   return place.address + " " + std::to_string(place.port) + " " + place.run_id;
 }
 
-TEST(RendezvousTest, WithoutAPortItIsAFreeOneAndTheIdRandom) {
+TEST(RendezvousTest, WithoutAddressUsesFreePortAndRandomId) {
   EXPECT_EQ(place_text(run_rendezvous({})), "127.0.0.1 0 ");
   EXPECT_EQ(place_text(run_rendezvous({.run_id = "mine"})), "127.0.0.1 0 mine");
 }
 
-TEST(RendezvousTest, StaticIsWhatWasGiven) {
+TEST(RendezvousTest, StaticUsesGivenAddressAndPort) {
   EXPECT_EQ(place_text(run_rendezvous({.master_port = 29600})), "127.0.0.1 29600 none");
   EXPECT_EQ(place_text(run_rendezvous({.run_id = "mine", .master_addr = "::1", .master_port = 0})),
             "::1 0 mine");
@@ -25,13 +25,13 @@ TEST(RendezvousTest, StaticIsWhatWasGiven) {
             "127.0.0.2 7 none");
 }
 
-TEST(RendezvousTest, ANameIsThisMachine) {
+TEST(RendezvousTest, HostNameBecomesLoopback) {
   EXPECT_EQ(place_text(run_rendezvous({.master_addr = "node7", .master_port = 5})),
             "127.0.0.1 5 none");
   EXPECT_EQ(place_text(run_rendezvous({.endpoint = Endpoint{"localhost", 6}})), "127.0.0.1 6 none");
 }
 
-TEST(RendezvousTest, UnderC10dThePortIsFreeWhateverTheEndpointSays) {
+TEST(RendezvousTest, C10dUsesAFreePortEvenIfTheEndpointHasOne) {
   EXPECT_EQ(place_text(run_rendezvous({.backend = RdzvBackend::kC10d,
                                        .endpoint = Endpoint{"10.0.0.1", 29400},
                                        .master_addr = "10.0.0.2",
@@ -41,7 +41,7 @@ TEST(RendezvousTest, UnderC10dThePortIsFreeWhateverTheEndpointSays) {
             "127.0.0.3 0 none");
 }
 
-TEST(RendezvousTest, StandaloneWins) {
+TEST(RendezvousTest, StandaloneOverridesOtherFlags) {
   EXPECT_EQ(place_text(run_rendezvous({.standalone = true,
                                        .endpoint = Endpoint{"10.0.0.1", 29400},
                                        .master_addr = "10.0.0.2",
@@ -49,7 +49,7 @@ TEST(RendezvousTest, StandaloneWins) {
             "127.0.0.1 0 ");
 }
 
-TEST(RendezvousTest, EndpointsAreReadAsTorchReadsThem) {
+TEST(RendezvousTest, ParsesEndpointsLikeTorch) {
   const auto read = [](std::string_view given) {
     const Endpoint endpoint = parse_endpoint(given).value();
     return endpoint.host + " " + (endpoint.port ? std::to_string(*endpoint.port) : "-");
@@ -65,7 +65,7 @@ TEST(RendezvousTest, EndpointsAreReadAsTorchReadsThem) {
   }
 }
 
-TEST(RendezvousTest, TheConfigurationIsAListOfKeysAndValues) {
+TEST(RendezvousTest, ParsesConfigurationAsKeysAndValues) {
   for (const auto* good : {"", " ", "timeout=900", "is_host=1, rank = x=y"}) {
     EXPECT_FALSE(parse_rdzv_conf(good).has_error()) << good;
   }
@@ -74,13 +74,13 @@ TEST(RendezvousTest, TheConfigurationIsAListOfKeysAndValues) {
   }
 }
 
-TEST(RendezvousTest, NamesTheKeyThatWasMeant) {
+TEST(RendezvousTest, SuggestsTheClosestKey) {
   EXPECT_EQ(parse_rdzv_conf("timout=3").error().message,
             "unknown key 'timout': did you mean timeout?");
   EXPECT_EQ(parse_rdzv_conf("a=1").error().message, "unknown key 'a'");
 }
 
-TEST(RendezvousTest, OfTheBackendsTwoAreTaken) {
+TEST(RendezvousTest, AcceptsStaticAndC10dOnly) {
   EXPECT_EQ(parse_rdzv_backend("static").value(), RdzvBackend::kStatic);
   EXPECT_EQ(parse_rdzv_backend("c10d").value(), RdzvBackend::kC10d);
   EXPECT_THAT(parse_rdzv_backend("etcd-v2").error().message, HasSubstr("use static or c10d"));

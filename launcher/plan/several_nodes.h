@@ -1,4 +1,4 @@
-// What torchrun's flags mean where a run has several nodes (--nnodes above 1), and what cannot be.
+// torchrun's flags in a run of several nodes (--nnodes above 1).
 //
 //     auto settled = settle_several_nodes(options);
 //     if (!settled) return settled.error();
@@ -18,20 +18,19 @@
 
 namespace distrun {
 
-// What --master-port is for several nodes where it is not given, as under torchrun.
+// The default of --master-port with several nodes, as under torchrun.
 inline constexpr std::uint16_t kDefaultNodesPort = 29500;
 
-// With several nodes, a run's id, a role or a host's name has at most this many bytes.
+// The maximum length of a run's id, a role and a host name, with several nodes.
 inline constexpr std::size_t kNodeNameBytesMax = 512;
 
-// Fills in what has another default for several nodes: the port, and the run's id, which all nodes
-// must have in common.  Fails with kInvalidArgument, naming the flag.  For one node, it only
-// looks at the node's rank.
+// Fills in the port and the run's id, which all nodes must share. Fails with kInvalidArgument,
+// naming the flag. With one node, only checks the node's rank.
 Result<void> settle_several_nodes(LaunchOptions& options);
 
-// How long nodes are waited for, of --rdzv-conf "KEY=VALUE,…": `timeout`, as for torchrun's static
-// rendezvous, or `join_timeout`, as for its c10d; in seconds.  Nothing where neither is there;
-// other keys are not looked at.  Fails with kInvalidArgument.
+// How long to wait for nodes, from --rdzv-conf "KEY=VALUE,…": `timeout` (torchrun's static
+// rendezvous) or `join_timeout` (its c10d), in seconds. nullopt if neither is given; ignores other
+// keys. Fails with kInvalidArgument.
 Result<std::optional<std::chrono::milliseconds>> join_timeout_of(std::string_view rdzv_conf);
 
 }  // namespace distrun

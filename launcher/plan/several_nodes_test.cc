@@ -14,28 +14,28 @@ std::string wrong(LaunchOptions options) {
   return settled ? "" : settled.error().message;
 }
 
-TEST(SeveralNodesTest, HaveAPortAndAnIdThatAllKnow) {
+TEST(SeveralNodesTest, AllNodesShareDefaultPortAndId) {
   LaunchOptions options{.nnodes = 2, .node_rank = 1};
   ASSERT_TRUE(settle_several_nodes(options));
   EXPECT_EQ(options.master_port, 29500);
   EXPECT_EQ(options.run_id, "none");
 }
 
-TEST(SeveralNodesTest, KeepWhatIsGiven) {
+TEST(SeveralNodesTest, KeepsGivenPortAndId) {
   LaunchOptions options{.nnodes = 2, .run_id = "run", .master_port = 1234};
   ASSERT_TRUE(settle_several_nodes(options));
   EXPECT_EQ(options.master_port, 1234);
   EXPECT_EQ(options.run_id, "run");
 }
 
-TEST(SeveralNodesTest, OneNodeStaysAsItIs) {
+TEST(SeveralNodesTest, DoesNotChangeOneNode) {
   LaunchOptions options{.same_user = true};
   ASSERT_TRUE(settle_several_nodes(options));
   EXPECT_EQ(options.master_port, 0);
   EXPECT_EQ(options.run_id, "");
 }
 
-TEST(SeveralNodesTest, WhatCannotBeIsNamed) {
+TEST(SeveralNodesTest, RejectsImpossibleFlagsByName) {
   EXPECT_THAT(wrong({.nnodes = 2, .node_rank = 2}), HasSubstr("--node-rank 2: with --nnodes 2"));
   EXPECT_THAT(wrong({.node_rank = 1}), HasSubstr("--node-rank 1: with --nnodes 1"));
   EXPECT_THAT(wrong({.nnodes = 2, .node_rank = -1}), HasSubstr("--node-rank -1"));
@@ -46,7 +46,7 @@ TEST(SeveralNodesTest, WhatCannotBeIsNamed) {
   EXPECT_THAT(wrong({.nnodes = 2, .role = std::string(513, 'x')}), HasSubstr("--role"));
 }
 
-TEST(SeveralNodesTest, JoinTimeoutIsTorchruns) {
+TEST(SeveralNodesTest, ReadsJoinTimeoutLikeTorchrun) {
   EXPECT_EQ(join_timeout_of("").value(), std::nullopt);
   EXPECT_EQ(join_timeout_of("read_timeout=5").value(), std::nullopt);
   EXPECT_EQ(join_timeout_of("timeout=60").value(), seconds(60));

@@ -13,7 +13,7 @@ Result<StoreChoice> parse_store_choice(std::string_view text, const std::string&
     return Error{ErrorKind::kInvalidArgument,
                  "'" + std::string(text) + "' is neither 'tcp' nor 'file:PATH'"};
   }
-  // The URL in which workers get it decides what a path may look like.
+  // Workers receive the path in a URL, which limits what it may contain.
   const auto url = file_url((std::filesystem::path(folder) / text.substr(kFile.size())).string());
   if (!url) return url.error();
   return StoreChoice{StoreChoice::Kind::kFile, path_of_file_url(*url).value()};

@@ -5,11 +5,11 @@
 namespace distrun {
 namespace {
 
-TEST(StoreChoiceTest, TcpNeedsNothingElse) {
+TEST(StoreChoiceTest, AcceptsTcp) {
   EXPECT_EQ(parse_store_choice("tcp", "/here").value().kind, StoreChoice::Kind::kTcp);
 }
 
-TEST(StoreChoiceTest, AFilesPathBecomesAbsolute) {
+TEST(StoreChoiceTest, MakesFilePathAbsolute) {
   const auto path_of = [](const char* text) {
     const StoreChoice store = parse_store_choice(text, "/here").value();
     EXPECT_EQ(store.kind, StoreChoice::Kind::kFile) << text;
@@ -21,7 +21,7 @@ TEST(StoreChoiceTest, AFilesPathBecomesAbsolute) {
   EXPECT_EQ(path_of("file:///scratch/meet"), "/scratch/meet");
 }
 
-TEST(StoreChoiceTest, AnUnknownValueNamesBothForms) {
+TEST(StoreChoiceTest, RejectsUnknownValuesNamingBothForms) {
   for (const std::string text : {"", "TCP", "file", "file:", "etcd", "tcp:29500", "/meet"}) {
     const Error error = parse_store_choice(text, "/here").error();
     EXPECT_EQ(error.kind, ErrorKind::kInvalidArgument) << text;
@@ -29,7 +29,7 @@ TEST(StoreChoiceTest, AnUnknownValueNamesBothForms) {
   }
 }
 
-TEST(StoreChoiceTest, APathThatWorkersCouldNotBeToldIsRefused) {
+TEST(StoreChoiceTest, RejectsPathsThatDoNotFitInAUrl) {
   EXPECT_EQ(parse_store_choice("file:a?", "/here").error().kind, ErrorKind::kInvalidArgument);
   EXPECT_EQ(parse_store_choice("file:a", "/he#re").error().kind, ErrorKind::kInvalidArgument);
   EXPECT_EQ(parse_store_choice("file:a", "").error().kind, ErrorKind::kInvalidArgument);

@@ -11,28 +11,28 @@ using ::testing::HasSubstr;
 constexpr Machine kGpus{.cpus = 64, .gpus = 8};
 constexpr Machine kNoGpus{.cpus = 64, .gpus = 0};
 
-TEST(WorkerCountTest, ANumberIsThatMany) {
+TEST(WorkerCountTest, ParsesNumbers) {
   EXPECT_EQ(parse_worker_count("3", kGpus).value(), 3);
   for (const auto* text : {"0", "-1", "3.5", "two", "", "99999999"}) {
     EXPECT_TRUE(parse_worker_count(text, kGpus).has_error()) << text;
   }
 }
 
-TEST(WorkerCountTest, DevicesAreCounted) {
+TEST(WorkerCountTest, CountsDevices) {
   EXPECT_EQ(parse_worker_count("cpu", kGpus).value(), 64);
   EXPECT_EQ(parse_worker_count("gpu", kGpus).value(), 8);
   EXPECT_EQ(parse_worker_count("auto", kGpus).value(), 8);
   EXPECT_EQ(parse_worker_count("auto", kNoGpus).value(), 64);
 }
 
-TEST(WorkerCountTest, WhatCannotBeCountedSaysWhatToDo) {
+TEST(WorkerCountTest, ErrorsSayWhatToDo) {
   EXPECT_THAT(parse_worker_count("gpu", kNoGpus).error().message, HasSubstr("no GPU"));
   EXPECT_THAT(parse_worker_count("xpu", kGpus).error().message, HasSubstr("give a number"));
   EXPECT_THAT(parse_worker_count("tpu", kGpus).error().message,
               HasSubstr("neither a number nor 'cpu', 'gpu' or 'auto'"));
 }
 
-TEST(WorkerCountTest, VisibleDevicesAreReadAsCudaReadsThem) {
+TEST(WorkerCountTest, ReadsVisibleDevicesLikeCuda) {
   EXPECT_EQ(visible_gpus(4, std::nullopt), 4);
   EXPECT_EQ(visible_gpus(4, "2, 0"), 2);
   EXPECT_EQ(visible_gpus(4, ""), 0);

@@ -38,7 +38,7 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   Changes environment(plan.environment);
   environment.set("LOCAL_RANK", number(options.virtual_local_rank ? 0 : worker.local_rank.value()));
   if (options.virtual_local_rank) {
-    // That there is one for each worker, make_plan() has seen to.
+    // make_plan() has checked that every worker has a device.
     const auto device = device_of(worker.local_rank, plan.environment);
     if (device) environment.set("CUDA_VISIBLE_DEVICES", *device);
   }
@@ -62,20 +62,20 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
     environment.set("MASTER_PORT", number(run.store_port));
     environment.set("DISTRUN_STORE", StoreAddress{options.master_addr, run.store_port}.text());
   }
-  // Python compares with "True".
+  // Python compares this with "True".
   environment.set("TORCHELASTIC_USE_AGENT_STORE", meets_in_file ? "False" : "True");
   environment.set("TORCHELASTIC_RESTART_COUNT", number(run.attempt));
   environment.set("TORCHELASTIC_MAX_RESTARTS", number(options.max_restarts));
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
   environment.set("TORCHELASTIC_ERROR_FILE", error_file(plan, run, worker));
   environment.set("TORCHELASTIC_SIGNALS_TO_HANDLE", signals_text(options.end_signals));
-  // Otherwise Gloo publishes the address of the host's name, which Debian makes a loopback one.
+  // Without it, Gloo publishes the address of the host name, which is a loopback address on Debian.
   if (!run.interface.empty()) {
     environment.set_default("GLOO_SOCKET_IFNAME", run.interface);
     environment.set_default("NCCL_SOCKET_IFNAME", "=" + run.interface);  // Exactly this name.
   }
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
-  // Without it every worker would start a thread per core.
+  // Otherwise every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");
   return environment.take();
 }
@@ -114,8 +114,7 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment) 
 
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {
   if (run.error_folder.empty()) return "";
-  // Nobody is to find it there, and folders take more time to make than anything else that is done
-  // for a worker.
+  // Creating folders is the slowest part of starting a worker, and only log files need them.
   if (!plan.options.log.keeps_files()) {
     return fmt::format("{}_{}_error.json", attempt_folder(run.error_folder, run.attempt),
                        worker.local_rank.value());

@@ -23,8 +23,8 @@ Environment environment_with_file(const Environment& inherited) {
                             {.init_method = kInitMethod, .error_folder = "/tmp/errors"});
 }
 
-// The list is what torchrun 2.13 sets for worker 2 of 4, and one of distrun's own.
-TEST(WorkerEnvironmentTest, IsTorchruns) {
+// What torchrun 2.13 sets for worker 2 of 4, and distrun's own variable.
+TEST(WorkerEnvironmentTest, SetsTorchrunsVariables) {
   const std::pair<const char*, const char*> expected[] = {
       {"DISTRUN_STORE", "127.0.0.9:29500"},
       {"GROUP_RANK", "0"},
@@ -52,7 +52,7 @@ TEST(WorkerEnvironmentTest, IsTorchruns) {
   EXPECT_EQ(environment.variables().size(), std::size(expected));
 }
 
-TEST(WorkerEnvironmentTest, KnowsItsPlaceAmongSeveralNodes) {
+TEST(WorkerEnvironmentTest, SetsRanksForSeveralNodes) {
   const LaunchOptions options{.nproc_per_node = 2, .nnodes = 3, .node_rank = 1};
   LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, {}).value();
   place_ranks(plan, {.rank_base = 4, .world_size = 9, .role_rank_base = 1, .role_world_size = 3});
@@ -66,7 +66,7 @@ TEST(WorkerEnvironmentTest, KnowsItsPlaceAmongSeveralNodes) {
   for (const auto& [name, value] : expected) EXPECT_EQ(environment.get(name), value) << name;
 }
 
-TEST(WorkerEnvironmentTest, NamesTheInterfaceUnlessTheUserDid) {
+TEST(WorkerEnvironmentTest, SetsTheInterfaceUnlessTheUserDid) {
   Environment inherited;
   inherited.set("GLOO_SOCKET_IFNAME", "ib0");
   const LaunchPlan plan = make_plan({}, {"/bin/true", {"true"}}, inherited).value();
@@ -77,7 +77,7 @@ TEST(WorkerEnvironmentTest, NamesTheInterfaceUnlessTheUserDid) {
   EXPECT_EQ(alone.get("NCCL_SOCKET_IFNAME"), std::nullopt);
 }
 
-TEST(WorkerEnvironmentTest, InheritsTheRest) {
+TEST(WorkerEnvironmentTest, InheritsOtherVariables) {
   Environment inherited;
   inherited.set("HOME", "/home/me");
   inherited.set("RANK", "stale");
@@ -86,7 +86,7 @@ TEST(WorkerEnvironmentTest, InheritsTheRest) {
   EXPECT_EQ(environment.get("RANK"), "1");
 }
 
-TEST(WorkerEnvironmentTest, NamesTheFileWhereTheStoreIsOne) {
+TEST(WorkerEnvironmentTest, SetsInitMethodForAFileStore) {
   const Environment environment = environment_with_file({});
   EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
   EXPECT_EQ(environment.get("TORCHELASTIC_USE_AGENT_STORE"), "False");
@@ -94,7 +94,7 @@ TEST(WorkerEnvironmentTest, NamesTheFileWhereTheStoreIsOne) {
   EXPECT_EQ(environment.get("WORLD_SIZE"), "2");
 }
 
-TEST(WorkerEnvironmentTest, NamesTheSignalsAndRestartsThatWereAskedFor) {
+TEST(WorkerEnvironmentTest, PassesOnSignalsAndRestarts) {
   Environment inherited;
   inherited.set("TORCHELASTIC_SIGNALS_TO_HANDLE", "stale");
   const LaunchOptions options{.max_restarts = 3, .end_signals = {SIGTERM, SIGUSR2}};
@@ -104,7 +104,7 @@ TEST(WorkerEnvironmentTest, NamesTheSignalsAndRestartsThatWereAskedFor) {
   EXPECT_EQ(environment.get("TORCHELASTIC_MAX_RESTARTS"), "3");
 }
 
-TEST(WorkerEnvironmentTest, UnderAVirtualLocalRankEachWorkerSeesOneDevice) {
+TEST(WorkerEnvironmentTest, VirtualLocalRankShowsOneDeviceToEachWorker) {
   const LaunchOptions options{.nproc_per_node = 3, .virtual_local_rank = true};
   Environment inherited;
   const Command command{"/bin/true", {"true"}};
@@ -123,13 +123,13 @@ TEST(WorkerEnvironmentTest, UnderAVirtualLocalRankEachWorkerSeesOneDevice) {
   EXPECT_TRUE(make_plan(options, command, inherited).has_error());
 }
 
-TEST(WorkerEnvironmentTest, WithoutAVirtualLocalRankTheDevicesAreInherited) {
+TEST(WorkerEnvironmentTest, InheritsDevicesWithoutVirtualLocalRank) {
   Environment inherited;
   inherited.set("CUDA_VISIBLE_DEVICES", "4,5");
   EXPECT_EQ(environment_of(1, 2, inherited).get("CUDA_VISIBLE_DEVICES"), "4,5");
 }
 
-TEST(WorkerEnvironmentTest, TheChangesAreWhatIsNotInherited) {
+TEST(WorkerEnvironmentTest, ChangesHoldOnlyWhatIsNotInherited) {
   Environment inherited;
   inherited.set("HOME", "/home/me");
   inherited.set("RANK", "0");
@@ -144,8 +144,7 @@ TEST(WorkerEnvironmentTest, TheChangesAreWhatIsNotInherited) {
   EXPECT_EQ(changes.at("DISTRUN_INIT_METHOD"), std::nullopt);
 }
 
-// A run within a run.
-TEST(WorkerEnvironmentTest, DoesNotPassOnWhereAnotherRunMeets) {
+TEST(WorkerEnvironmentTest, NestedRunDoesNotInheritTheOuterStore) {
   Environment inherited;
   inherited.set("MASTER_ADDR", "127.0.0.1");
   inherited.set("MASTER_PORT", "29500");
@@ -159,7 +158,7 @@ TEST(WorkerEnvironmentTest, DoesNotPassOnWhereAnotherRunMeets) {
   EXPECT_EQ(environment.get("DISTRUN_INIT_METHOD"), kInitMethod);
 }
 
-TEST(WorkerEnvironmentTest, LimitsThreadsOnlyWhereSeveralWorkersShareThemUnasked) {
+TEST(WorkerEnvironmentTest, LimitsThreadsOnlyForSeveralWorkersIfUnset) {
   EXPECT_EQ(environment_of(0, 1).get("OMP_NUM_THREADS"), std::nullopt);
   Environment inherited;
   inherited.set("OMP_NUM_THREADS", "6");

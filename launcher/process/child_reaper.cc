@@ -15,7 +15,7 @@ ChildReaper::ChildReaper(boost::asio::io_context& io, std::function<bool(pid_t)>
 
 void ChildReaper::begin() {
   child_ended_.async_wait([this](error_code error, int) {
-    if (error || ended_) return;  // Both: what is on its way is not canceled any more.
+    if (error || ended_) return;  // Also ended_: a completed wait can no longer be canceled.
     pause_.expires_after(std::chrono::seconds(1));
     pause_.async_wait([this](error_code canceled) {
       if (canceled || ended_) return;

@@ -1,13 +1,13 @@
-// ChildReaper reaps children that nothing else reaps: a subreaper (leaked_processes.h) becomes the
-// parent of leaked processes, and one that ends is a zombie until its parent reaps it.
+// ChildReaper reaps leaked processes that have ended. A subreaper (leaked_processes.h) is the
+// parent of leaked processes, so they stay zombies until it reaps them.
 //
-//     ChildReaper reaper(io, [&](pid_t child) { return … a worker …; });   // those are kept
+//     ChildReaper reaper(io, [&](pid_t child) { return … a worker …; });   // does not reap these
 //     reaper.begin();
 //     …
 //     reaper.end();
 //
-// Nothing waits for it, so it comes up to a second late and looks at many at once.  It uses no CPU
-// while no child ends.  Threads: every method runs on the thread of `io`.
+// It reaps up to a second late, many at once, and uses no CPU while no child ends. Thread safety:
+// every method runs on the thread of `io`.
 #pragma once
 
 #include <functional>

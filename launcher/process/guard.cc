@@ -19,7 +19,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::chrono::seconds kKillTimeout{30};  // What SIGKILL has not ended by then is stuck.
+constexpr std::chrono::seconds kKillTimeout{30};  // Processes that outlive SIGKILL are stuck.
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -29,7 +29,7 @@ bool is_ignored(int signal) {
 struct Signals {
   sigset_t passed_on, before;
 
-  // Blocks those that are passed on, for as long as the process lives.
+  // Blocks these signals for the rest of the process's life.
   explicit Signals(const std::vector<int>& wanted) {
     ::sigemptyset(&passed_on);
     for (const int signal : wanted) {
@@ -42,33 +42,31 @@ struct Signals {
   }
 };
 
-// Stops this process as the terminal's Ctrl-Z would have, until somebody continues it; at once
-// over where nobody could (the kernel knows: an orphaned process group).
+// Stops this process as Ctrl-Z does, until another process continues it. Returns at once in an
+// orphaned process group, which the kernel does not stop.
 void stop_as_by_terminal() {
   sigset_t stop, pending;
-  // Somebody was faster.
+  // SIGCONT has already arrived.
   if (::sigpending(&pending) == 0 && ::sigismember(&pending, SIGCONT) == 1) return;
   ::sigemptyset(&stop);
   ::sigaddset(&stop, SIGTSTP);
-  ::raise(SIGTSTP);  // Is blocked: it takes effect in the next line.
+  ::raise(SIGTSTP);  // Blocked until the next line.
   ::pthread_sigmask(SIG_UNBLOCK, &stop, nullptr);
   ::pthread_sigmask(SIG_BLOCK, &stop, nullptr);
 }
 
-// One process that watches over a child.
 class ChildWatch {
  public:
-  // `lifeline` is what the child sees end; `above` the end of a process that this one is tied to,
-  // or -1.
+  // The child watches the other end of `lifeline`. `above` is the lifeline of this process, or -1.
   ChildWatch(pid_t child, UniqueFd lifeline, const sigset_t& signals, int above)
       : child_(child),
         lifeline_(std::move(lifeline)),
         above_(above),
         signals_(::signalfd(-1, &signals, SFD_CLOEXEC)) {}
 
-  // Until the child has ended.  It is reaped by this.
+  // Waits until the child has ended, and reaps it.
   ProcessEnd run() {
-    // No descriptor for signals: they stay pending, but the child's end is seen.
+    // Without a signalfd, signals stay pending, but the child's end is still noticed.
     if (!signals_) return wait_for_end();
     for (;;) {
       std::array<pollfd, 2> waits = {{{signals_.get(), POLLIN, 0}, {above_, POLLIN, 0}}};
@@ -84,7 +82,7 @@ class ChildWatch {
       const int signal = static_cast<int>(info.ssi_signo);
       if (signal != SIGCHLD) {
         ::kill(child_, signal);
-        // While this process runs the launcher is to run, too, or no signal would reach it.
+        // A stopped launcher would not handle the signal.
         if (signal != SIGTSTP) ::kill(child_, SIGCONT);
       } else if (const auto end = look_at_child()) {
         return *end;
@@ -135,18 +133,18 @@ Result<LifelineEnds> make_lifeline() {
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
-  ::_exit(status);  // What this process has been forked with is its parent's to see to.
+  ::_exit(status);  // _exit(): the parent cleans up what fork() copied.
 }
 
 [[noreturn]] void become_launcher(const LifelineEnds& lifeline, const Signals& signals,
                                   const Launcher& launcher) {
   ::setpgid(0, 0);
-  ::signal(SIGTTOU, SIG_IGN);  // It writes to the terminal all the same.
+  ::signal(SIGTTOU, SIG_IGN);  // A background process group may write to the terminal.
   if (const auto adopted = become_subreaper(); !adopted) leave(launcher(adopted.error()));
   leave(launcher(GuardLifeline{lifeline.watched.get(), signals.before}));
 }
 
-// `above` as for ChildWatch.
+// `above`: see ChildWatch.
 Result<int> guard(const Signals& signals, const Launcher& launcher,
                   const std::function<void(const Guarded&)>& on_end, int above) {
   auto lifeline = make_lifeline();
@@ -158,7 +156,7 @@ Result<int> guard(const Signals& signals, const Launcher& launcher,
     lifeline->held.reset();
     become_launcher(*lifeline, signals, launcher);
   }
-  ::setpgid(child, child);  // Also here: a signal may come before the child has done it.
+  ::setpgid(child, child);  // The child does it too; a signal may come first.
   lifeline->watched.reset();
   Guarded guarded;
   guarded.launcher_pid = child;
@@ -174,11 +172,12 @@ Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launche
                         const std::function<void(const Guarded&)>& on_end) {
   std::cout.flush();
   std::cerr.flush();
-  ::signal(SIGCHLD, SIG_DFL);  // Ignored, as some parents leave it, there would be nothing to see.
+  ::signal(SIGCHLD, SIG_DFL);  // If SIGCHLD were ignored, children would leave no exit status.
   const Signals blocked(signals);
   if (!has_children()) return guard(blocked, launcher, on_end, -1);
 
-  // Strangers: they, and those who fall to whoever adopts, must not be taken for the run's.
+  // These children do not belong to the run, so guard them in a separate process: neither they nor
+  // their descendants may be taken for leaked processes.
   auto lifeline = make_lifeline();
   if (!lifeline) return lifeline.error();
   const pid_t child = ::fork();

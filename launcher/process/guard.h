@@ -1,28 +1,25 @@
-// The guard is the process that the user has started.  It does nothing but to stay behind while
-// its child, the launcher, does the work, so that nothing of the run is left whichever of
-// the two gets SIGKILL:
+// The guard is the process that the user started; its child, the launcher, does the work. If one of
+// the two gets SIGKILL, the other ends the run:
 //
 //     shell ── guard ──── launcher ── worker 0 ── …
 //                │            │ └──── worker 1 ── … ── daemon
 //                └─ lifeline ─┘
 //
 //     const auto status = run_guarded({SIGINT, SIGTERM}, [&](const Result<GuardLifeline>& line) {
-//       if (!line) return … says what has failed …;
+//       if (!line) return … report the error …;
 //       return … the run, in the launcher; its exit status …;
 //     }, on_end);
 //     return *status;                             // in the guard
 //
-// - The launcher ends, however: what it leaves becomes the guard's, which ends it.
-// - The guard ends: the lifeline, a pipe, becomes readable in the launcher (end of file), and the
-//   launcher ends the run.
+// - If the launcher ends, its children become the guard's, which kills them.
+// - If the guard ends, the launcher reads the end of the lifeline (a pipe), and ends the run.
 //
-// The launcher is in a process group of its own, so what the terminal sends to the
-// foreground (Ctrl-C, Ctrl-Z, Ctrl-\) reaches the guard alone, which passes it on once.  On Ctrl-Z
-// it waits until the launcher has stopped the run and itself, then stops, so that the
-// shell sees what it expects; when it goes on, so does the launcher.
+// The launcher has its own process group, so Ctrl-C, Ctrl-Z and Ctrl-\ reach only the guard, which
+// forwards them once. On Ctrl-Z the guard stops after the launcher has stopped the run and itself.
+// When it continues, so does the launcher.
 //
-// A shell may have had children before it became distrun by exec: they are not of the run.  Then a
-// third process stands between, so that guard and launcher have no children but the run's.
+// A shell that becomes distrun by exec may have other children. Then a third process stands between
+// it and the launcher, so that guard and launcher have only children of the run.
 #pragma once
 
 #include <functional>
@@ -37,30 +34,28 @@
 
 namespace distrun {
 
-// With this signal the launcher stops itself when it has stopped the run, so that its guard can
-// tell that from any other stop.
+// The launcher stops itself with this signal, so that the guard can tell it from other stops.
 inline constexpr int kSelfStop = SIGTTIN;
 
-// What the launcher has of its guard.
 struct GuardLifeline {
-  int fd = -1;         // Readable when the guard is gone.
-  sigset_t blocked{};  // The mask to set when the launcher's handlers are there.
+  int fd = -1;         // Readable after the guard has ended.
+  sigset_t blocked{};  // The signal mask to restore once handlers are installed.
 };
 
 struct Guarded {
   ProcessEnd launcher = ExitedWith{0};
   pid_t launcher_pid = -1;
-  KilledProcesses left;  // That the launcher had leaked.
+  KilledProcesses left;  // Leaked by the launcher.
 };
 
 using Launcher = std::function<int(const Result<GuardLifeline>& lifeline)>;
 
-// Runs `launcher` in a child process; what it returns is that one's exit status, and returned here,
-// or 128 + the signal that killed it, when nothing of what it has started is left.  `on_end` is
-// called then, in the process that has seen to that.
-// Of `signals` those that are not ignored, SIGTSTP and SIGCHLD are passed on; they are blocked
-// when `launcher` is called.  Fails where no process or pipe is to be had; where that comes about
-// in another process than the caller's, `launcher` gets the error.  Requires one thread.
+// Runs `launcher` in a child process; its result is the child's exit status. Returns that status,
+// or 128 + the signal that killed the child, after every process of the run has ended. Before,
+// calls `on_end` in the process that killed the rest. The guard forwards SIGTSTP, SIGCONT and those
+// of `signals`, unless ignored; `launcher` is called with these and SIGCHLD blocked. Fails if no
+// process or pipe can be created; in another process, `launcher` gets the error. Requires one
+// thread.
 Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launcher,
                         const std::function<void(const Guarded& guarded)>& on_end);
 

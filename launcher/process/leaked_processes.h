@@ -1,17 +1,15 @@
-// Finds and kills leaked processes: those that outlive the worker or the rank that started them,
-// including daemons, which have a session of their own.
+// Finds and kills leaked processes: those that outlive their worker or rank, including daemons.
 //
 //     become_subreaper();                            // first
 //     …
 //     const auto killed = kill_leaked_processes(30s);  // no process of the run exists after this
 //
-// Only unreaped children of this process are ever signalled, so no signal can hit a stranger,
-// even if a pid is used again.  Deeper processes become children when their parents die.
+// Only unreaped children get signals, so that no signal hits a reused pid. Deeper processes become
+// children when their parents die.
 //
-// Every child counts as leaked, so the calling process must have no other children.  A process that
-// was executed, not forked, may have inherited some: see has_children().
-// Requires one thread, and a kernel with /proc/…/children (CONFIG_PROC_CHILDREN) or a /proc that
-// shows the processes of this user.
+// Every child counts as leaked, so the calling process must have no other children. It may have
+// inherited some if it was started by exec(): see has_children(). Requires one thread, and a kernel
+// with /proc/…/children (CONFIG_PROC_CHILDREN) or a /proc that shows this user's processes.
 #pragma once
 
 #include <chrono>
@@ -27,31 +25,30 @@ namespace distrun {
 
 struct LeakedProcess {
   pid_t pid = -1;
-  std::string name;  // As in /proc/PID/comm; empty if it could not be read.
+  std::string name;  // From /proc/PID/comm; empty if unreadable.
 };
 
-// From here on, a process below this one whose parent ends becomes a child of this process.
+// From now on, orphaned descendants become children of this process.
 Result<void> become_subreaper();
 
-// Of this process, ended or not.  May miss one while others end: call it again to see all.
+// Children, ended or not. May miss one while others end: call it again.
 std::vector<pid_t> children();
 
-// This process has a child, ended or not, that has not been reaped.
+// Also true for children that have ended.
 bool has_children();
 
-// Kills and reaps every child, then the processes that become children thereby, until none is left
-// or `timeout` is over.
+// Kills and reaps every child, then their orphans, until none is left or `timeout` has passed.
 struct KilledProcesses {
   std::vector<LeakedProcess> killed;
-  std::vector<LeakedProcess> survivors;  // Stuck in the kernel: SIGKILL has not ended them.
+  std::vector<LeakedProcess> survivors;  // SIGKILL did not end them: stuck in the kernel.
 };
 KilledProcesses kill_leaked_processes(std::chrono::milliseconds timeout);
 
-// The processes of a process group, but for its leader.  Looks at every process of the machine.
+// The processes of a group without its leader. Reads /proc of every process on the machine.
 std::vector<LeakedProcess> members_of_group(pid_t group);
 
-// Reaps children that have ended, except those for which `is_kept` is true.  A subreaper must do
-// so, or their pids are never free again.
+// Reaps ended children, except those for which `is_kept` is true. A subreaper must do this, or
+// their pids are never freed.
 void reap_ended_children(const std::function<bool(pid_t)>& is_kept);
 
 }  // namespace distrun

@@ -1,12 +1,12 @@
-// OomKills counts whom the kernel has killed because memory ran out: looked at twice, it tells
-// whether a SIGKILL that nobody owns up to may have come from there.
+// OomKills counts processes that the kernel killed because memory ran out. Two readings show
+// whether an unexplained SIGKILL may have come from the OOM killer.
 //
 //     const auto before = OomKills::read();
 //     …
-//     oom_evidence(before, OomKills::read())   // "the kernel's OOM killer ended 1 process of …",
-//     ""
+//     oom_evidence(before, OomKills::read())   // "probably out of memory: …", or ""
 //
-// A counter says how many, not who.  Reads two small files of /proc and /sys (cgroup v2 and v1).
+// The counters do not say which process was killed. Reads two small files of /proc and /sys (cgroup
+// v2 and v1).
 #pragma once
 
 #include <cstdint>
@@ -16,14 +16,14 @@
 namespace distrun {
 
 struct OomKills {
-  std::optional<std::uint64_t> cgroup;   // Of the cgroup this process is in, and those below it.
-  std::optional<std::uint64_t> machine;  // Of the whole machine.
+  std::optional<std::uint64_t> cgroup;   // In this process's cgroup and those below it.
+  std::optional<std::uint64_t> machine;  // On the whole machine.
 
-  // Nothing where it cannot be known.  `root` is where /proc and /sys are.
+  // nullopt for unknown counters. `root` is the folder of /proc and /sys.
   static OomKills read(const std::string& root = "");
 };
 
-// What has happened between the two, as a fragment; empty where there is no sign of it.
+// A fragment about kills between the two readings, or empty.
 std::string oom_evidence(const OomKills& before, const OomKills& after);
 
 }  // namespace distrun

@@ -10,7 +10,7 @@
 namespace distrun {
 namespace {
 
-// A folder with what is looked at of /proc and /sys.
+// A folder with fake files of /proc and /sys.
 class OomKillsTest : public ::testing::Test {
  protected:
   void put(const std::string& path, const std::string& text) const {
@@ -22,7 +22,7 @@ class OomKillsTest : public ::testing::Test {
   const std::string root_ = own_.path();
 };
 
-TEST_F(OomKillsTest, ReadsTheCountersOfCgroupVersion2AndOfTheMachine) {
+TEST_F(OomKillsTest, ReadsCountersOfCgroupV2AndMachine) {
   put("/proc/self/cgroup", "0::/user/job\n");
   put("/sys/fs/cgroup/user/job/memory.events", "low 0\noom 4\noom_kill 3\noom_group_kill 0\n");
   put("/proc/vmstat", "nr_free_pages 7\noom_kill 12\n");
@@ -31,13 +31,13 @@ TEST_F(OomKillsTest, ReadsTheCountersOfCgroupVersion2AndOfTheMachine) {
   EXPECT_EQ(kills.machine, 12u);
 }
 
-TEST_F(OomKillsTest, ReadsTheCounterOfCgroupVersion1) {
+TEST_F(OomKillsTest, ReadsCounterOfCgroupV1) {
   put("/proc/self/cgroup", "5:cpu,memory:/job\n0::/\n");
   put("/sys/fs/cgroup/memory/job/memory.oom_control", "under_oom 0\noom_kill 2\n");
   EXPECT_EQ(OomKills::read(root_).cgroup, 2u);
 }
 
-TEST_F(OomKillsTest, WhatCannotBeKnownIsNotMadeUp) {
+TEST_F(OomKillsTest, LeavesUnknownCountersEmpty) {
   EXPECT_EQ(OomKills::read(root_).cgroup, std::nullopt);
   put("/proc/self/cgroup", "garbage\n0::/\n:");
   put("/proc/vmstat", "oom_kill many\n");
@@ -46,7 +46,7 @@ TEST_F(OomKillsTest, WhatCannotBeKnownIsNotMadeUp) {
   EXPECT_EQ(kills.machine, std::nullopt);
 }
 
-TEST(OomEvidenceTest, ThereIsEvidenceOnlyWhereACounterHasGrown) {
+TEST(OomEvidenceTest, RequiresAGrowingCounter) {
   EXPECT_EQ(oom_evidence({1, 5}, {2, 6}),
             "probably out of memory: the kernel's OOM killer killed 1 process of this cgroup");
   EXPECT_EQ(oom_evidence({{}, 5}, {{}, 7}),

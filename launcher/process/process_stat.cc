@@ -11,11 +11,10 @@ namespace distrun {
 
 namespace {
 
-// By proc(5), numbered from 1; the first two are the pid and the name.
+// Field numbers of proc(5); 1 and 2 are pid and name.
 constexpr std::size_t kState = 3, kParent = 4, kGroup = 5, kSession = 6, kUserTime = 14,
                       kSystemTime = 15;
 
-// The words of `text`, one by one.
 std::string_view next_word(std::string_view& text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \n"), text.size()));
   const std::string_view word = text.substr(0, text.find_first_of(" \n"));
@@ -34,7 +33,7 @@ bool read_number(std::string_view word, Number& into) {
 
 std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string_view statm,
                                               const ProcUnits& units) {
-  // "PID (NAME) STATE …": NAME is the process's own choice, and may hold ") R 1 1".
+  // "PID (NAME) STATE …": a process chooses its NAME, which may contain ") R 1 1".
   const std::size_t name_end = stat.rfind(')');
   if (name_end == std::string_view::npos) return std::nullopt;
   stat.remove_prefix(name_end + 1);
@@ -52,7 +51,7 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
     if (field == kSystemTime) understood = read_number(word, system);
     if (!understood) return std::nullopt;
   }
-  next_word(statm);  // The size; then what of it is resident.
+  next_word(statm);  // The total size; the resident size follows.
   if (!statm.empty() && !read_number(next_word(statm), pages)) return std::nullopt;
   found.cpu_time = std::chrono::milliseconds((user + system) * 1000 / units.ticks_per_second);
   found.resident_bytes = pages * units.page_bytes;

@@ -29,7 +29,7 @@ TEST(ProcessStatTest, ReadsStateSessionTimesAndMemory) {
   EXPECT_EQ(stat->resident_bytes, 400u * 4096);
 }
 
-TEST(ProcessStatTest, ANameMayBeAnything) {
+TEST(ProcessStatTest, AcceptsAnyProcessName) {
   for (const std::string name : {"a b", "a) R 9 9 9 9 (b", ")", "((", "a\nb", ""}) {
     const auto stat = parse_process_stat(stat_of(name), "1 2", kUnits);
     ASSERT_TRUE(stat.has_value()) << name;
@@ -38,7 +38,7 @@ TEST(ProcessStatTest, ANameMayBeAnything) {
   }
 }
 
-TEST(ProcessStatTest, WhatIsCutOffIsNothing) {
+TEST(ProcessStatTest, RejectsTruncatedText) {
   const std::string whole = stat_of("x");
   const std::size_t needed = whole.find(" 75") + 3;
   EXPECT_TRUE(parse_process_stat(whole.substr(0, needed), "1 2", kUnits));
@@ -50,13 +50,13 @@ TEST(ProcessStatTest, WhatIsCutOffIsNothing) {
   EXPECT_FALSE(parse_process_stat(malformed, "1 2", kUnits));
 }
 
-// A zombie has a stat and no memory.
-TEST(ProcessStatTest, WithoutAnAnswerAboutMemoryThereIsNone) {
+// A zombie has a stat file, but no memory.
+TEST(ProcessStatTest, ReportsNoMemoryIfStatmIsEmpty) {
   EXPECT_EQ(parse_process_stat(stat_of("x"), "", kUnits)->resident_bytes, 0u);
   EXPECT_EQ(parse_process_stat(stat_of("x"), "0 0 0 0 0 0 0\n", kUnits)->resident_bytes, 0u);
 }
 
-TEST(ProcessStatTest, KnowsThisProcess) {
+TEST(ProcessStatTest, ReadsThisProcess) {
   ASSERT_EQ(::prctl(PR_SET_NAME, "a) Z 1 (b"), 0);
   const auto stat = read_process_stat(::getpid());
   ASSERT_TRUE(stat.has_value());
@@ -65,8 +65,8 @@ TEST(ProcessStatTest, KnowsThisProcess) {
   EXPECT_GT(stat->resident_bytes, 100'000u);
 }
 
-// A child in a session of its own that waits for a signal, with a child of its own.
-TEST(ProcessStatTest, SeesWhatBecomesOfAProcess) {
+// A child in its own session, with its own child, waits for a signal.
+TEST(ProcessStatTest, FollowsAProcessFromStartToEnd) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t child = ::fork();

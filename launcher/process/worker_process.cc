@@ -24,7 +24,7 @@ using boost::system::error_code;
 
 namespace {
 
-// The limit of open descriptors before it was raised.
+// The limit of open descriptors before allow_many_descriptors().
 std::optional<rlimit> descriptors_before;
 
 std::vector<int> caught_signals() {
@@ -37,8 +37,8 @@ std::vector<int> caught_signals() {
   return caught;
 }
 
-// What a worker is besides a program with descriptors.  Runs between vfork and exec,
-// where only system calls are allowed: the memory is the parent's.
+// Sets up a worker between vfork and exec. Only system calls are allowed there: the memory is the
+// parent's.
 struct WorkerSetup {
   pid_t launcher;
   sigset_t mask;
@@ -48,18 +48,17 @@ struct WorkerSetup {
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
                            const char* const*) {
-    // A session of its own, as under torchrun: a worker that opens /dev/tty gets an error, where
-    // one in a background group of the terminal's session would be stopped, and hang.
+    // A new session, as under torchrun: a worker that opens /dev/tty gets an error. In a background
+    // group of the terminal's session it would be stopped, and hang.
     const bool alone = keeps_session ? ::setpgid(0, 0) == 0 : ::setsid() != -1;
     if (!alone || !die_with_parent(launcher)) return last_error();
-    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these, and that would be inherited.
+    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these; a worker must not inherit that.
     ::signal(SIGXFSZ, SIG_DFL);
-    // A signal that came meanwhile arrives with the next line: it must not find the launcher's
-    // handlers, which would tell the launcher.
+    // Unblocking the mask delivers pending signals, which must not run the launcher's handlers.
     for (const int signal : caught) ::signal(signal, SIG_DFL);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     if (descriptors) ::setrlimit(RLIMIT_NOFILE, &*descriptors);
-    // An old kernel does not know the call: then what was inherited stays open, as in a shell.
+    // Old kernels lack this call: then inherited descriptors stay open, as in a shell.
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     return {};
   }
@@ -67,9 +66,8 @@ struct WorkerSetup {
   static error_code last_error() { return {errno, boost::system::system_category()}; }
 };
 
-// Blocks every signal for as long as parent and child share their memory: a handler
-// that ran in the child would act on the parent's state.  WorkerSetup unblocks them
-// for the worker when the handlers are gone.
+// Blocks every signal while parent and child share memory: a handler in the child would change the
+// parent's state. WorkerSetup resets the handlers, then unblocks the signals.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -84,9 +82,9 @@ class AllSignalsBlocked {
   sigset_t before_;
 };
 
-// What a child says when it could not become the program.
+// What the child reports if it could not execute the program.
 struct Failure {
-  bool in_exec;  // Else before it, in WorkerSetup or with the descriptors.
+  bool in_exec;  // Otherwise before exec().
   int error_number;
 };
 
@@ -100,7 +98,7 @@ struct VforkLauncher : process::posix::default_launcher {
     UniqueFd failure_to(ends[1]);
     const process::filesystem::path path(executable);
 
-    // NOLINTBEGIN(clang-analyzer-*): vfork is meant, and on_exec_setup() makes system calls only.
+    // NOLINTBEGIN(clang-analyzer-*): vfork is intended; on_exec_setup() makes only system calls.
     const pid_t child = ::vfork();
     if (child == 0) {
       const error_code error =
@@ -116,7 +114,7 @@ struct VforkLauncher : process::posix::default_launcher {
     // NOLINTEND(clang-analyzer-*)
     if (child < 0) return Error::from_errno("vfork");
 
-    // vfork returns when the child has executed or ended: what it has to say is there.
+    // vfork returns after exec() or the child's end, so its report is complete.
     failure_to.reset();
     Failure failure{};
     if (::read(failure_from.get(), &failure, sizeof(failure)) != sizeof(failure)) return child;
@@ -190,7 +188,7 @@ bool has_dumped_core(const WorkerProcess& process) {
          info.si_code == CLD_DUMPED;
 }
 
-// To kill(), 0 and -1 are not a process but many, and so would be their negatives.
+// kill() with 0 or -1 signals many processes, and so would -pid of process 1.
 void signal_process(const WorkerProcess& process, int signal) {
   if (process.pid > 1) ::kill(process.pid, signal);
 }

@@ -5,15 +5,15 @@
 //     if (!started) return started.error();        // "exec ./worker: exec format error"
 //     … the pidfd becomes readable when it exits …
 //     auto end = look_at_end(*started);            // it stays a zombie: its group can be signalled
-//     end_group(*started);                         // nothing of the group is left after this
+//     end_group(*started);                         // no process of the group is left after this
 //
-// A process is started by vfork, which costs the same however large the launcher is.
-// Each is the leader of a process group of its own, and of a session unless that is kept, gets
-// SIGKILL when the launcher's thread that started it ends, however that comes about, begins with
-// SIGPIPE deadly and the caller's signal mask, and inherits no descriptor but 0, 1 and 2.
+// Uses vfork, whose cost does not depend on the launcher's size. A worker leads its own process
+// group, and its own session unless keeps_session is set. It gets SIGKILL when the thread that
+// started it ends, starts with default SIGPIPE and the caller's signal mask, and inherits only
+// descriptors 0 to 2.
 //
-// Built on the initialisers of Boost.Process v2 with a launcher of our own: the
-// one it has for vfork runs the parent's exit handlers in a child whose exec failed.
+// Uses the initialisers of Boost.Process v2, but not its vfork launcher, which runs the parent's
+// exit handlers in a child whose exec failed.
 #pragma once
 
 #include <optional>
@@ -32,10 +32,10 @@ namespace distrun {
 
 struct SpawnRequest {
   std::string executable;
-  std::vector<std::string> arguments;  // From argv[0] on.
+  std::vector<std::string> arguments;  // Including argv[0].
   Environment environment;
   int in = 0, out = 1, err = 2;  // Become its descriptors 0, 1 and 2; the caller's stay open.
-  bool keeps_session = false;    // And so its terminal; only the group is its own.
+  bool keeps_session = false;    // Keeps the terminal; only the group is new.
 };
 
 struct WorkerProcess {
@@ -43,27 +43,26 @@ struct WorkerProcess {
   UniqueFd pidfd;  // Readable once the process has exited.
 };
 
-// Fails with kNotFound or kNotExecutable where exec() says so, else with kSystem.
+// Fails with kNotFound or kNotExecutable if exec() says so, else with kSystem.
 Result<WorkerProcess> spawn_process(const SpawnRequest& request);
 
-// Raises this process's limit of open descriptors as far as it may: a worker costs
-// three, and one for each of its connections to the store.  Workers get the limit back that was
-// there before.
+// Raises this process's limit of open descriptors to the permitted maximum: a worker needs three,
+// and one per connection to the store. Workers get the original limit.
 void allow_many_descriptors();
 
-// How the process ended, or nothing while it runs.  It is not reaped by this.
+// How the process ended; nullopt while it runs. Does not reap it.
 std::optional<ProcessEnd> look_at_end(const WorkerProcess& process);
 
-// Whether it has left a core.  Requires that it has exited and has not been reaped.
+// Requires that the process has exited and is not reaped.
 bool has_dumped_core(const WorkerProcess& process);
 
-// Sends `signal` to the process itself.  Requires that it has been started and not been reaped.
+// Requires that the process is not reaped.
 void signal_process(const WorkerProcess& process, int signal);
 
-// Likewise, to its group.
+// Likewise, for its group.
 void signal_group(const WorkerProcess& process, int signal);
 
-// Requires that the process has exited.  Kills the rest of its group and reaps it.
+// Kills the rest of its group and reaps it. Requires that it has exited.
 void end_group(const WorkerProcess& process);
 
 }  // namespace distrun

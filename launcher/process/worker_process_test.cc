@@ -25,7 +25,7 @@ struct OutputPipe {
   UniqueFd from, to;
 };
 
-// Everything until the last writer closes; at most ten seconds of silence.
+// Reads until the last writer closes; at most ten seconds of silence.
 std::string read_all(int fd) {
   std::string text;
   char buffer[4096];
@@ -51,7 +51,6 @@ SpawnRequest shell(const std::string& script, int out) {
   return request;
 }
 
-// Runs a script to its end and returns what it wrote.
 std::string output_of(const std::string& script) {
   OutputPipe pipe;
   auto started = spawn_process(shell(script, pipe.to.get())).value();
@@ -74,7 +73,7 @@ TEST(WorkerProcessTest, GetsItsArgumentsEnvironmentAndOutput) {
   end_group(started);
 }
 
-TEST(WorkerProcessTest, EndsAreToldApart) {
+TEST(WorkerProcessTest, DistinguishesExitCodesFromSignals) {
   OutputPipe pipe;
   for (const auto& [script, end] :
        {std::pair{"exit 3", ProcessEnd(ExitedWith{3})}, {"kill -SEGV $$", KilledBy{SIGSEGV}}}) {
@@ -86,7 +85,7 @@ TEST(WorkerProcessTest, EndsAreToldApart) {
   }
 }
 
-TEST(WorkerProcessTest, ARunningProcessHasNoEnd) {
+TEST(WorkerProcessTest, RunningProcessHasNoEnd) {
   OutputPipe pipe;
   const auto started = spawn_process(shell("exec sleep 60", pipe.to.get())).value();
   EXPECT_EQ(look_at_end(started), std::nullopt);
@@ -95,16 +94,16 @@ TEST(WorkerProcessTest, ARunningProcessHasNoEnd) {
   end_group(started);
 }
 
-TEST(WorkerProcessTest, LeadsASessionOfItsOwnAndInheritsNoOtherDescriptor) {
+TEST(WorkerProcessTest, LeadsItsSessionAndInheritsNoOtherDescriptor) {
   const UniqueFd inheritable(::open("/dev/null", O_RDONLY));
   ASSERT_GE(inheritable.get(), 3);
   EXPECT_EQ(output_of("read -r pid name state parent group session rest </proc/$$/stat;"
                       "[ $group = $$ ] && [ $session = $$ ] && echo leads"),
             "leads\n");
-  EXPECT_EQ(output_of("exec ls /proc/self/fd"), "0\n1\n2\n3\n");  // 3 is the folder that it reads.
+  EXPECT_EQ(output_of("exec ls /proc/self/fd"), "0\n1\n2\n3\n");  // 3 is the folder that ls reads.
 }
 
-TEST(WorkerProcessTest, BeginsWithNoSignalBlockedAndABrokenPipeDeadly) {
+TEST(WorkerProcessTest, StartsWithNoSignalBlockedAndDefaultSigpipe) {
   ::signal(SIGPIPE, SIG_IGN);
   const std::string blocked = output_of("grep SigBlk /proc/self/status");
   const std::string ignored = output_of("sed -n 's/SigIgn:\t//p' /proc/self/status");
@@ -113,7 +112,7 @@ TEST(WorkerProcessTest, BeginsWithNoSignalBlockedAndABrokenPipeDeadly) {
   EXPECT_EQ(std::stoull(ignored, nullptr, 16) & (1ull << (SIGPIPE - 1)), 0u) << ignored;
 }
 
-TEST(WorkerProcessTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoProcess) {
+TEST(WorkerProcessTest, FailedExecIsAnErrorAndLeavesNoProcess) {
   SpawnRequest request{.executable = "/no/such/program", .arguments = {"x"}};
   auto started = spawn_process(request);
   ASSERT_TRUE(started.has_error());
@@ -135,13 +134,13 @@ TEST(WorkerProcessTest, WhatCannotBeExecutedIsAnErrorAndLeavesNoProcess) {
   EXPECT_EQ(errno, ECHILD);
 }
 
-TEST(WorkerProcessTest, TheEndOfAGroupTakesWhatAWorkerLeftInIt) {
+TEST(WorkerProcessTest, EndGroupKillsLeakedProcesses) {
   OutputPipe pipe;
   const auto started = spawn_process(shell("sleep 60 & echo left; exit 0", pipe.to.get())).value();
   pipe.to.reset();
   wait_for_end(started);
   end_group(started);
-  EXPECT_EQ(read_all(pipe.from.get()), "left\n");  // Ends only when the sleep is gone.
+  EXPECT_EQ(read_all(pipe.from.get()), "left\n");  // Ends only after sleep has ended.
 }
 
 }  // namespace

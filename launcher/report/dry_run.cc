@@ -52,7 +52,7 @@ std::string headline(const LaunchPlan& plan, const WorkerPlan& worker) {
 std::string dry_run_text(const LaunchPlan& plan) {
   RunPlace place{.store_port = plan.options.master_port, .error_folder = "(a new folder)"};
   if (plan.options.store.kind == StoreChoice::Kind::kFile) {
-    // The choice holds no path that a URL cannot carry.
+    // parse_store_choice() accepts only paths that fit in a URL.
     if (const auto url = file_url(plan.options.store.path)) place.init_method = *url;
   }
   std::string text;

@@ -20,7 +20,7 @@ std::string dry_run_of(const LaunchOptions& options, const Environment& environm
   return dry_run_text(make_plan(options, kCommand, environment).value());
 }
 
-TEST(DryRunTest, EachWorkerHasItsVariablesAndItsCommand) {
+TEST(DryRunTest, ShowsVariablesAndCommandOfEachWorker) {
   const std::string all = dry_run_of(two_workers());
   EXPECT_THAT(all, StartsWith("# rank 0 of 2\nenv -u DISTRUN_INIT_METHOD \\\n"));
   EXPECT_THAT(all, HasSubstr("\n# rank 1 of 2\nenv"));
@@ -28,11 +28,11 @@ TEST(DryRunTest, EachWorkerHasItsVariablesAndItsCommand) {
   EXPECT_THAT(all, EndsWith(" \\\n  /usr/bin/python3 -u train.py '--name=it'\\''s'\n"));
 }
 
-TEST(DryRunTest, ValuesAreQuotedForAShell) {
+TEST(DryRunTest, QuotesValuesForAShell) {
   EXPECT_THAT(dry_run_of(two_workers()), HasSubstr("TORCHELASTIC_RUN_ID='a run'"));
 }
 
-TEST(DryRunTest, WhatIsNotKnownYetIsSaidSo) {
+TEST(DryRunTest, MarksUnknownValues) {
   LaunchOptions options = two_workers();
   EXPECT_THAT(dry_run_of(options), AllOf(HasSubstr("MASTER_PORT='(a free port)'"),
                                          HasSubstr("TORCHELASTIC_ERROR_FILE='(a new folder)/")));
@@ -41,7 +41,7 @@ TEST(DryRunTest, WhatIsNotKnownYetIsSaidSo) {
               AllOf(HasSubstr("MASTER_PORT=29500"), Not(HasSubstr("free port"))));
 }
 
-TEST(DryRunTest, AFileTakesThePlaceOfThePort) {
+TEST(DryRunTest, ShowsStoreFileInsteadOfPort) {
   LaunchOptions options = two_workers();
   options.store = {StoreChoice::Kind::kFile, "/scratch/meet"};
   EXPECT_THAT(
@@ -50,7 +50,7 @@ TEST(DryRunTest, AFileTakesThePlaceOfThePort) {
             HasSubstr("DISTRUN_INIT_METHOD=file:///scratch/meet"), Not(HasSubstr("free port"))));
 }
 
-TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
+TEST(DryRunTest, MarksRanksAsUnknownWithSeveralNodes) {
   LaunchOptions options = two_workers();
   options.nnodes = 3;
   options.node_rank = 1;
@@ -63,7 +63,7 @@ TEST(DryRunTest, RanksOfANodeAmongSeveralAreNotMadeUp) {
   EXPECT_THAT(all, Not(HasSubstr("RANK=0 of")));
 }
 
-TEST(DryRunTest, WhatIsInheritedIsNotShown) {
+TEST(DryRunTest, OmitsInheritedVariables) {
   Environment environment;
   environment.set("SECRET", "do not print");
   EXPECT_THAT(dry_run_of(two_workers(), environment), Not(HasSubstr("SECRET")));

@@ -11,7 +11,7 @@ namespace distrun {
 
 namespace {
 
-// What an unprivileged process may have (fs.pipe-max-size): the start of 512 workers fits in.
+// The limit for unprivileged processes (fs.pipe-max-size); holds the start of 512 workers.
 constexpr int kPipeBytes = 1 << 20;
 
 }  // namespace
@@ -24,7 +24,7 @@ Result<EventFile> EventFile::open(const std::string& path) {
                  fmt::format("--events {}: has no reader; start it first", path)};
   }
   if (!fd) return Error::from_errno("--events " + path);
-  ::fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);  // Where it is a pipe, and may be so large.
+  ::fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);  // May fail: not a pipe, or a lower limit.
   return EventFile(path, std::move(fd));
 }
 

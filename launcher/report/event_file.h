@@ -1,13 +1,13 @@
-// EventFile is where `--events FILE` puts its lines.
+// EventFile writes the lines of `--events FILE`.
 //
 //     auto file = EventFile::open("run.jsonl");
 //     if (!file) return file.error();                // "--events run.jsonl: permission denied"
 //     file->write(line);                             // appended, whole, in one system call
 //     if (auto lost = file->finish()) … lost->message …
 //
-// It appends, so several runs may share a regular file.  FIFOs, terminals and /dev/fd/N work too;
-// only finish() waits for a reader, briefly.  Lines that cannot be written (slow reader, full disk)
-// are kept, up to kKeptBytesMax, and retried before the next; beyond that they are lost.
+// It appends, so several runs may share a regular file. FIFOs, terminals and /dev/fd/N work too.
+// Only finish() waits for a reader, briefly. Lines that cannot be written (slow reader, full disk)
+// are kept, up to kKeptBytesMax, and retried before the next; further lines are lost.
 //
 // Requires SIGPIPE and SIGXFSZ to be ignored, as in run_launch().
 #pragma once
@@ -31,7 +31,7 @@ class EventFile {
   // Fails with kSystem if the file cannot be opened or is a FIFO without a reader.
   static Result<EventFile> open(const std::string& path);
 
-  // `line` without its end.  Does not block.
+  // `line` has no newline. Does not block.
   void write(std::string_view line);
 
   // Waits up to `patience` for a slow reader.  If lines are lost, says why and how many.
@@ -43,9 +43,9 @@ class EventFile {
 
   std::string path_;
   UniqueFd fd_;
-  std::string kept_;         // Accepted, not yet written.
-  std::size_t dropped_ = 0;  // Lines that were not accepted.
-  int error_number_ = 0;     // Why the last write did not take everything.
+  std::string kept_;         // Not yet written.
+  std::size_t dropped_ = 0;  // Lost lines.
+  int error_number_ = 0;     // Why the last write was incomplete.
 };
 
 }  // namespace distrun

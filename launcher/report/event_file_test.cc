@@ -32,7 +32,7 @@ class EventFileTest : public ::testing::Test {
     return {std::istreambuf_iterator<char>(file), {}};
   }
 
-  // A FIFO at path_, and the end that reads from it.
+  // Creates a FIFO at path_; returns its reading end.
   UniqueFd fifo() {
     EXPECT_EQ(::mkfifo(path_.c_str(), 0600), 0);
     return UniqueFd(::open(path_.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
@@ -43,7 +43,7 @@ class EventFileTest : public ::testing::Test {
   std::string path_;
 };
 
-// All that is in the pipe now.
+// Everything in the pipe now.
 std::string take(const UniqueFd& from) {
   std::string taken;
   std::array<char, 65536> buffer;
@@ -53,7 +53,7 @@ std::string take(const UniqueFd& from) {
   return taken;
 }
 
-TEST_F(EventFileTest, LinesAreAppendedByTurns) {
+TEST_F(EventFileTest, AppendsLinesOfSeveralRuns) {
   std::ofstream(path_) << "of yesterday\n";
   auto one = EventFile::open(path_).value(), other = EventFile::open(path_).value();
   one.write("1");
@@ -63,19 +63,19 @@ TEST_F(EventFileTest, LinesAreAppendedByTurns) {
   EXPECT_FALSE(one.finish() || other.finish());
 }
 
-TEST_F(EventFileTest, WhatCannotBeOpenedIsNamed) {
+TEST_F(EventFileTest, NamesFilesThatCannotBeOpened) {
   EXPECT_EQ(EventFile::open(folder_).error().message, "--events " + folder_ + ": is a directory");
   EXPECT_THAT(EventFile::open(folder_ + "/no/such").error().message,
               EndsWith("no such file or directory"));
 }
 
-TEST_F(EventFileTest, AFifoThatNobodyReadsIsAnErrorAtOnce) {
+TEST_F(EventFileTest, RejectsAFifoWithoutReader) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(EventFile::open(path_).error().message,
             "--events " + path_ + ": has no reader; start it first");
 }
 
-TEST_F(EventFileTest, ADescriptorByItsNameInDevIsOpenedAnew) {
+TEST_F(EventFileTest, ReopensDescriptorsNamedInDevFd) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd from(ends[0]), to(ends[1]);
@@ -87,7 +87,7 @@ TEST_F(EventFileTest, ADescriptorByItsNameInDevIsOpenedAnew) {
   EXPECT_EQ(std::string(got.data(), 2), "a\n");
 }
 
-TEST_F(EventFileTest, AReaderThatIsBehindGetsEverythingInOrder) {
+TEST_F(EventFileTest, SlowReaderGetsAllLinesInOrder) {
   const UniqueFd reader = fifo();
   auto file = EventFile::open(path_).value();
   const int capacity = ::fcntl(reader.get(), F_GETPIPE_SZ);
@@ -100,14 +100,14 @@ TEST_F(EventFileTest, AReaderThatIsBehindGetsEverythingInOrder) {
   }
   taken = take(reader);
   EXPECT_LT(taken.size(), expected.size());
-  file.write("last");  // Takes along what was kept.
+  file.write("last");  // Writes the kept lines first.
   EXPECT_FALSE(file.finish());
   taken += take(reader);
   EXPECT_TRUE(taken == expected + "last\n");
 }
 
-// What it finds in the end is what the pipe holds, and what is kept: the rest is lost, whole lines.
-TEST_F(EventFileTest, AReaderThatDoesNotReadCostsBoundedMemoryAndTime) {
+// The late reader gets whole lines from the pipe and the buffer; the rest is lost.
+TEST_F(EventFileTest, StuckReaderCostsBoundedMemoryAndTime) {
   const UniqueFd reader = fifo();
   auto file = EventFile::open(path_).value();
   const auto held = static_cast<std::size_t>(::fcntl(reader.get(), F_GETPIPE_SZ));
@@ -128,7 +128,7 @@ TEST_F(EventFileTest, AReaderThatDoesNotReadCostsBoundedMemoryAndTime) {
               HasSubstr(std::to_string(lines - taken.size() / 1000) + " lines are missing"));
 }
 
-TEST_F(EventFileTest, AReaderThatHasGoneIsReportedInTheEnd) {
+TEST_F(EventFileTest, ReportsAReaderThatHasClosed) {
   UniqueFd reader = fifo();
   auto file = EventFile::open(path_).value();
   file.write("1");
@@ -138,15 +138,15 @@ TEST_F(EventFileTest, AReaderThatHasGoneIsReportedInTheEnd) {
   EXPECT_EQ(file.finish()->message, "--events " + path_ + ": 2 lines are missing: broken pipe");
 }
 
-TEST_F(EventFileTest, AFullDiskIsReportedInTheEnd) {
+TEST_F(EventFileTest, ReportsAFullDisk) {
   auto file = EventFile::open("/dev/full").value();
   file.write("1");
   EXPECT_EQ(file.finish()->message,
             "--events /dev/full: 1 line is missing: no space left on device");
 }
 
-// A limit on files stands for a disk that is full for a time: a line is cut in its middle.
-TEST_F(EventFileTest, WhatDidNotFitFollowsOnceThereIsSpace) {
+// A file size limit simulates a full disk: a line is cut in the middle.
+TEST_F(EventFileTest, WritesKeptLinesOnceThereIsSpace) {
   auto file = EventFile::open(path_).value();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);

@@ -55,6 +55,7 @@ const char* event_of(const LeakedProcessesKilled&) { return "leaked_processes_ki
 const char* event_of(const SignalReceived&) { return "signal_received"; }
 const char* event_of(const RunSuspended&) { return "run_suspended"; }
 const char* event_of(const RunContinued&) { return "run_continued"; }
+const char* event_of(const WorkersStillRunning&) { return "workers_still_running"; }
 const char* event_of(const AttemptFailed&) { return "attempt_failed"; }
 const char* event_of(const RunEnded&) { return "run_ended"; }
 
@@ -129,6 +130,18 @@ void add(Json& json, const LaunchPlan&, const SignalReceived& event) {
 }
 void add(Json&, const LaunchPlan&, const RunSuspended&) {}
 void add(Json&, const LaunchPlan&, const RunContinued&) {}
+void add(Json& json, const LaunchPlan& plan, const WorkersStillRunning& event) {
+  json["attempt"] = event.attempt;
+  Json workers = Json::array();
+  for (const auto& [worker, pid] : event.workers) {
+    Json entry;
+    add(entry, plan, worker);
+    entry["pid"] = pid;
+    workers.push_back(std::move(entry));
+  }
+  json["workers"] = std::move(workers);
+  json["kill_in_s"] = seconds(event.until_kill);
+}
 void add(Json& json, const LaunchPlan& plan, const AttemptFailed& event) {
   json["attempt"] = event.attempt;
   add(json, plan, event.end);
@@ -146,7 +159,7 @@ std::string event_json(const RunEvent& event, const LaunchPlan& plan, const std:
   json["host"] = host;
   json["node_rank"] = plan.options.node_rank;
   std::visit([&](const auto& what) { add(json, plan, what); }, event);
-  // Names of processes and files are bytes; JSON is UTF-8.
+  // Names of processes and files may not be UTF-8; JSON must be.
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 

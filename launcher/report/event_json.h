@@ -1,10 +1,10 @@
-// What happens in a run as JSON, one object for each event: the lines of `--events`.
+// A run event as JSON: the lines of `--events`.
 //
 //     event_json(WorkerEnded{.worker = LocalRank(1), .pid = 4711, .end = ExitedWith{3}}, plan,
 //               "node7", std::chrono::system_clock::now())
 //     // {"time":"2026-03-01T12:00:00.250Z","event":"worker_ended","run_id":…,"rank":1,…}
 //
-// docs/events.md is the list of the fields.  Pure.
+// docs/events.md lists the fields. Pure.
 #pragma once
 
 #include <chrono>
@@ -15,7 +15,7 @@
 
 namespace distrun {
 
-// One line, without its end.  `host` is this node's name, `at` the time when it happened.
+// One line without newline. `host` is this node's name, `at` the time of the event.
 std::string event_json(const RunEvent& event, const LaunchPlan& plan, const std::string& host,
                        std::chrono::system_clock::time_point at);
 

@@ -31,14 +31,14 @@ RunEnd failed_by(const ProcessEnd& end) {
           .workers = {{KilledBy{SIGTERM}, true}, {end, true}}};
 }
 
-TEST(EventJsonTest, TheBeginningNamesTheLauncherAndTheStore) {
+TEST(EventJsonTest, StartNamesLauncherAndStore) {
   EXPECT_EQ(line(RunStarted{.launcher_pid = 42, .store = "127.0.0.1:29500"}),
             kLineStart + "run_started" + kFrom +
                 R"(,"launcher_pid":42,"store":"127.0.0.1:29500","workers":2})");
   EXPECT_EQ(line(AttemptStarted{3}), kLineStart + "attempt_started" + kFrom + R"(,"attempt":3})");
 }
 
-TEST(EventJsonTest, AWorkerIsNamedByRankAndLocalRank) {
+TEST(EventJsonTest, NamesWorkersByRankAndLocalRank) {
   EXPECT_EQ(line(WorkerStarted{.attempt = 1, .worker = LocalRank(1), .pid = 4711}),
             kLineStart + "worker_started" + kFrom +
                 R"(,"attempt":1,"rank":3,"local_rank":1,"pid":4711})");
@@ -46,7 +46,7 @@ TEST(EventJsonTest, AWorkerIsNamedByRankAndLocalRank) {
             kLineStart + "output_leaked" + kFrom + R"(,"attempt":1,"rank":2,"local_rank":0})");
 }
 
-TEST(EventJsonTest, AnEndIsAnExitCodeOrASignal) {
+TEST(EventJsonTest, WorkerEndIsAnExitCodeOrASignal) {
   WorkerEnded ended{
       .worker = LocalRank(0), .pid = 7, .end = ExitedWith{3}, .run_time = milliseconds(3250)};
   const std::string worker = R"(,"attempt":0,"rank":2,"local_rank":0,"pid":7)";
@@ -57,20 +57,28 @@ TEST(EventJsonTest, AnEndIsAnExitCodeOrASignal) {
                              R"(,"signal":"SIGSEGV","run_time_s":3.25})");
 }
 
-TEST(EventJsonTest, WhatHappensToTheLauncherIsToldToo) {
+TEST(EventJsonTest, ReportsSignalsAndSuspension) {
   EXPECT_EQ(line(SignalReceived{SIGUSR2, true}),
             kLineStart + "signal_received" + kFrom + R"(,"signal":"SIGUSR2","forwarded":true})");
   EXPECT_EQ(line(RunSuspended{}), kLineStart + "run_suspended" + kFrom + "}");
   EXPECT_EQ(line(RunContinued{}), kLineStart + "run_continued" + kFrom + "}");
 }
 
-TEST(EventJsonTest, LeakedProcessesAreAListAlsoIfTheirNamesAreNotText) {
+TEST(EventJsonTest, ListsWorkersThatStillRun) {
+  EXPECT_EQ(
+      line(WorkersStillRunning{
+          .attempt = 1, .workers = {{LocalRank(1), 4711}}, .until_kill = milliseconds(29000)}),
+      kLineStart + "workers_still_running" + kFrom +
+          R"(,"attempt":1,"workers":[{"rank":3,"local_rank":1,"pid":4711}],"kill_in_s":29.0})");
+}
+
+TEST(EventJsonTest, ListsLeakedProcessesEvenIfNamesAreNotUtf8) {
   EXPECT_EQ(line(LeakedProcessesKilled{2, {{5, "a \"b\"\n"}, {6, "\xff"}}}),
             kLineStart + "leaked_processes_killed" + kFrom +
                 R"(,"attempt":2,"processes":[{"pid":5,"name":"a \"b\"\n"},{"pid":6,"name":"�"}]})");
 }
 
-TEST(EventJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {
+TEST(EventJsonTest, FailureNamesTheCulpritAndItsEnd) {
   EXPECT_EQ(line(AttemptFailed{.attempt = 0, .end = failed_by(ExitedWith{7})}),
             kLineStart + "attempt_failed" + kFrom +
                 R"(,"attempt":0,"cause":"worker_failed","exit_status":7,)"
@@ -81,7 +89,7 @@ TEST(EventJsonTest, AFailureNamesTheCulpritAndWhatBecameOfIt) {
                 R"("culprit":{"rank":3,"local_rank":1,"signal":"SIGKILL"}})");
 }
 
-TEST(EventJsonTest, AnEndWithoutACulpritTellsItsReason) {
+TEST(EventJsonTest, EndWithoutCulpritHasAReason) {
   EXPECT_EQ(line(RunEnded{{}}),
             kLineStart + "run_ended" + kFrom + R"(,"cause":"succeeded","exit_status":0})");
   EXPECT_EQ(line(RunEnded{{.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT}}),
@@ -98,8 +106,7 @@ TEST(EventJsonTest, AnEndWithoutACulpritTellsItsReason) {
                 R"("verdict":{"node_rank":1,"host":"gpu-1","headline":"rank 3 failed"}})");
 }
 
-// A worker that could not be started has no end.
-TEST(EventJsonTest, ACulpritThatNeverRanHasNoEnd) {
+TEST(EventJsonTest, CulpritThatDidNotStartHasNoEnd) {
   const auto json = nlohmann::json::parse(
       line(RunEnded{{.cause = RunEnd::Cause::kSpawnFailed,
                      .culprit = LocalRank(0),
@@ -109,7 +116,7 @@ TEST(EventJsonTest, ACulpritThatNeverRanHasNoEnd) {
   EXPECT_EQ(json["exit_status"], 127);
 }
 
-TEST(EventJsonTest, TimesBefore1970AreNoBug) {
+TEST(EventJsonTest, FormatsTimesBefore1970) {
   const auto before = system_clock::time_point(milliseconds(-1));
   EXPECT_EQ(nlohmann::json::parse(event_json(RunContinued{}, plan(), "h", before))["time"],
             "1969-12-31T23:59:59.999Z");

@@ -1,10 +1,48 @@
 #include "launcher/report/event_line.h"
 
+#include <chrono>
+#include <csignal>
+#include <vector>
+
 #include <fmt/format.h>
 
 #include "launcher/report/summary.h"
 
 namespace distrun {
+
+namespace {
+
+constexpr std::size_t kNamedWorkersMax = 8;
+
+// "rank 1 (pid 4711) and rank 3 (pid 4713)", "rank 0 (pid 4710), … and 56 others".
+std::string names_of(const LaunchPlan& plan,
+                     const std::vector<WorkersStillRunning::Worker>& workers) {
+  const bool too_many = workers.size() > kNamedWorkersMax;
+  const std::size_t named = too_many ? kNamedWorkersMax : workers.size();
+  std::string text;
+  for (std::size_t i = 0; i < named; ++i) {
+    if (i > 0) text += i + 1 == workers.size() ? " and " : ", ";
+    const auto local_rank = static_cast<std::size_t>(workers[i].worker.value());
+    text += fmt::format("rank {} (pid {})", plan.workers[local_rank].rank.value(), workers[i].pid);
+  }
+  if (too_many) text += fmt::format(" and {} others", workers.size() - named);
+  return text;
+}
+
+std::string still_running_line(const LaunchPlan& plan, const WorkersStillRunning& event) {
+  std::string line =
+      fmt::format("distrun: {} still {}; SIGKILL follows in {} s", names_of(plan, event.workers),
+                  event.workers.size() == 1 ? "runs" : "run",
+                  std::chrono::ceil<std::chrono::seconds>(event.until_kill).count());
+  if (event.signal == SIGINT) {
+    line += ", or at once if you press Ctrl-C again";
+  } else if (event.signal) {
+    line += ", or at once after a second " + signal_name(*event.signal);
+  }
+  return line + '\n';
+}
+
+}  // namespace
 
 std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   if (const auto* failed = std::get_if<AttemptFailed>(&event)) {
@@ -13,6 +51,9 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   }
   if (const auto* noticed = std::get_if<NodeNotice>(&event)) {
     return fmt::format("distrun: {}\n", noticed->text);
+  }
+  if (const auto* still = std::get_if<WorkersStillRunning>(&event)) {
+    return still_running_line(plan, *still);
   }
   return "";
 }

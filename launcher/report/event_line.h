@@ -12,7 +12,7 @@
 
 namespace distrun {
 
-// A whole line, or nothing.
+// A whole line, or an empty string.
 std::string event_line(const LaunchPlan& plan, const RunEvent& event);
 
 }  // namespace distrun

@@ -59,7 +59,7 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
   if (run_end.verdict) return describe(*run_end.verdict);
   switch (run_end.cause) {
     case RunEnd::Cause::kSucceeded:
-    case RunEnd::Cause::kOtherNode:  // There is a verdict.
+    case RunEnd::Cause::kOtherNode:  // The verdict has the headline.
       return "";
     case RunEnd::Cause::kNotJoined:
       return run_end.error->message;
@@ -86,7 +86,7 @@ namespace {
 
 constexpr const char* kCore = ", core dumped";
 
-// Whether the launcher's signals ended it.
+// True if the launcher's signals ended it.
 bool in_consequence(const ProcessEnd& end, const WorkerReport& worker) {
   if (!worker.error.empty()) return false;
   return end == ProcessEnd(KilledBy{SIGTERM}) || end == ProcessEnd(KilledBy{SIGKILL}) ||
@@ -108,7 +108,7 @@ class Summary {
     if (end_.verdict) text += end_.verdict->notes;
     text += others();
     if (failed) {
-      // Each reason once: refused clients retry.
+      // A set: refused clients retry, so reasons repeat.
       for (const std::string& reason : std::set(report_.refusals.begin(), report_.refusals.end())) {
         text += fmt::format("  the store refused a client: {}\n", reason);
       }
@@ -116,7 +116,7 @@ class Summary {
     return text + leaks() + leaked_processes_text(report_.leaked_processes);
   }
 
-  // What ended the run on this node, and about its culprit.
+  // For other nodes: the headline, and details about the worker that failed first.
   std::string line() const { return headline(plan_, end_) + core(); }
   std::string blame() const { return end_.culprit ? culprit() : ""; }
 
@@ -165,7 +165,7 @@ class Summary {
     return worker_account(known, bounds, indent);
   }
 
-  // Workers that failed, without the culprit, in the order of their ends.
+  // Workers that failed later, in the order of their ends.
   std::vector<std::size_t> failures() const {
     std::vector<std::size_t> workers;
     for (const LocalRank worker : end_.failures) {

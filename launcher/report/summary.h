@@ -28,18 +28,18 @@
 
 namespace distrun {
 
-// Where the summary is read.  kBelowOutput: on a terminal, right below the workers' output; an
-// error that a worker has just printed, such as a traceback, is then one line.
+// Where the summary appears. kBelowOutput: on a terminal, right below the workers' output, so that
+// an error that a worker has just printed, such as a traceback, takes one line.
 enum class SummaryPlace { kElsewhere, kBelowOutput, kOtherNode };
 
 // Empty if the run succeeded and left nothing behind.  `host` is this node's name.
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host, SummaryPlace place = SummaryPlace::kElsewhere);
 
-// What ended the run, in one line: "rank 1 failed: exit code 3".
+// One line: "rank 1 failed: exit code 3".
 std::string headline(const LaunchPlan& plan, const RunEnd& run_end);
 
-// What the other nodes of a run are told when this one ends it: `report` is so far.
+// What this node sends to the others when it ends the run; `report` may be incomplete.
 NodesVerdict verdict_of(const LaunchPlan& plan, const RunReport& report, const std::string& host);
 
 }  // namespace distrun

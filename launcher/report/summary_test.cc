@@ -22,7 +22,7 @@ class SummaryTest : public ::testing::Test {
     }
   }
 
-  // All have ended, the culprit first.
+  // All workers have ended, `culprit` first.
   std::string summary() {
     RunEnd& end = report_.run_end;
     end.failures.clear();
@@ -114,7 +114,7 @@ TEST_F(SummaryTest, TracebackPrintedOnTheTerminalIsOneLine) {
             "  error: ValueError: no digit\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n");
   EXPECT_NE(shown(SummaryPlace::kElsewhere).find("last lines:\n    Traceback"), std::string::npos);
-  plan_.options.log.shown.emplace();  // Its output did not reach the terminal.
+  plan_.options.log.shown.emplace();  // The output is not on the terminal.
   EXPECT_NE(shown(SummaryPlace::kBelowOutput).find("last lines:\n    Traceback"),
             std::string::npos);
 }
@@ -127,7 +127,7 @@ TEST_F(SummaryTest, ListsOtherFailuresInOrderAndTheRestByRank) {
   report_.run_end.workers[0].end = ExitedWith{0};
   report_.run_end.workers[4].end = KilledBy{SIGKILL};
   report_.run_end.workers[5].end = KilledBy{SIGTERM};
-  report_.run_end.workers[6].end = ExitedWith{143};  // A shell's way to say SIGTERM.
+  report_.run_end.workers[6].end = ExitedWith{143};  // SIGTERM, as a shell reports it.
   report_.run_end.workers[7].end = KilledBy{SIGTERM};
   report_.workers[7].error = "E: it wrote an error file";
   for (const int worker : {2, 9, 7, 1, 8, 11, 3, 10, 4, 5, 6}) {

@@ -17,7 +17,7 @@ using Lines = std::vector<std::string>;
 constexpr std::size_t kLineBytesMax = 300;
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 
-// As it is to be seen on a terminal: of a line that was written over again and again, the last.
+// As a terminal shows it: after '\r' a line overwrites the previous one.
 std::string shown(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   line.remove_prefix(line.rfind('\r') + 1);  // npos + 1 is 0.
@@ -48,18 +48,17 @@ bool is_traceback(const Lines& calls) {
                      [](const std::string& line) { return line.starts_with(kTraceback); });
 }
 
-// Python 3.11 underlines the part of a line that failed.
+// Python 3.11 underlines the failing part of a line.
 bool is_underline(const std::string& line) {
   return line.find_first_not_of(" ^~") == std::string::npos;
 }
 
-// What every C++ program has below main().
+// C runtime frames below main().
 bool is_before_main(const std::string& line) {
   return line.find("/libc.so.6+0x") != std::string::npos ||
          line.find(" _start+0x") != std::string::npos;
 }
 
-// The calls that were nearest to the error.
 Lines nearest(Lines calls, const Lines& error, std::size_t count) {
   if (!is_traceback(calls)) {
     std::erase_if(calls, is_before_main);
@@ -67,7 +66,7 @@ Lines nearest(Lines calls, const Lines& error, std::size_t count) {
     return calls;
   }
   std::erase_if(calls, is_underline);
-  // It ends with the error itself.
+  // A traceback ends with the error itself.
   if (calls.size() >= error.size() && std::equal(error.rbegin(), error.rend(), calls.rbegin())) {
     calls.resize(calls.size() - error.size());
   }
@@ -76,8 +75,8 @@ Lines nearest(Lines calls, const Lines& error, std::size_t count) {
   return calls;
 }
 
-// `output` without what it has of the report: from the head of the traceback, or the line of the
-// error, to the end of both.
+// `output` without the report that it repeats: from the traceback's first line, or the error's
+// line, to the end of both.
 Lines without_report(Lines output, const Lines& error, const Lines& calls) {
   if (error.empty()) return output;
   auto last = std::find_if(output.rbegin(), output.rend(), [&](const std::string& line) {
@@ -94,14 +93,14 @@ Lines without_report(Lines output, const Lines& error, const Lines& calls) {
     const auto head =
         std::find_if(std::make_reverse_iterator(begin), output.rend(),
                      [](const std::string& line) { return line.starts_with(kTraceback); });
-    // Where its head is not among the lines, they begin in its midst.
+    // If the first line is missing, `output` starts in the middle of the traceback.
     begin = head == output.rend() ? output.begin() : head.base() - 1;
   }
   output.erase(begin, end);
   return output;
 }
 
-// The line that ends the last Python traceback in `output`; empty if there is none.
+// The last line of the last Python traceback in `output`; empty if none.
 std::string error_of_traceback(const Lines& output) {
   const auto head = std::find_if(output.rbegin(), output.rend(), [](const std::string& line) {
     return line.starts_with(kTraceback);
@@ -117,7 +116,7 @@ bool contains(const Lines& output, const std::string& text) {
                      [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
-// The one line that stands for an error that is in `output` with its calls; empty if it is not.
+// One line for an error that `output` shows with its calls; empty if it does not.
 std::string shown_error(const Lines& output, const Lines& error, const Lines& calls) {
   if (error.empty()) return error_of_traceback(output);
   const bool whole =

@@ -1,5 +1,5 @@
 // worker_account says in a few lines why a worker failed: its error, the calls that led to it, and
-// the last lines it wrote.
+// its last output.
 //
 //     error: ValueError: no such digit: 11
 //       File "train.py", line 31, in load
@@ -8,9 +8,9 @@
 //       epoch 3 loss 0.0312
 //     log: logs/none_x3a/attempt_0/1
 //
-// It shows the last calls of a Python traceback and the first of a C++ backtrace: the ones next to
-// the error.  What the last lines repeat, such as Python's traceback, is shown once.  Control
-// characters are escaped.  Pure.
+// It shows the calls nearest to the error: the last of a Python traceback, the first of a C++
+// backtrace. An error that the last lines repeat is shown once. Control characters are escaped.
+// Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,11 +24,11 @@ struct AccountBounds {
   std::size_t error_lines = 5;
   std::size_t call_lines = 6;
   std::size_t output_lines = 12;
-  // The user has just read last_output: an error that it contains is one line here.
+  // The user has just read last_output: an error in it takes one line here.
   bool below_output = false;
 };
 
-// Lines that begin with `indent`; empty if nothing is known.
+// Lines that start with `indent`; may be empty.
 std::string worker_account(const WorkerReport& worker, const AccountBounds& bounds,
                            const std::string& indent);
 

@@ -20,9 +20,9 @@ constexpr const char* kTraceback =
 
 std::string account(const WorkerReport& worker) { return worker_account(worker, {}, "  "); }
 
-TEST(WorkerAccountTest, WhoLeftNothingHasNoAccount) { EXPECT_EQ(account({}), ""); }
+TEST(WorkerAccountTest, IsEmptyIfNothingIsKnown) { EXPECT_EQ(account({}), ""); }
 
-TEST(WorkerAccountTest, TheLastCallsOfAPythonTracebackAreShown) {
+TEST(WorkerAccountTest, ShowsLastCallsOfAPythonTraceback) {
   EXPECT_EQ(worker_account({.error = "ValueError: digits.csv", .callstack = kTraceback},
                            {.call_lines = 4}, "  "),
             "  error: ValueError: digits.csv\n"
@@ -32,7 +32,7 @@ TEST(WorkerAccountTest, TheLastCallsOfAPythonTracebackAreShown) {
             "        raise ValueError(path)\n");
 }
 
-TEST(WorkerAccountTest, TheFirstCallsOfACppBacktraceAreShown) {
+TEST(WorkerAccountTest, ShowsFirstCallsOfACppBacktrace) {
   EXPECT_EQ(
       worker_account({.error = "SIGSEGV: no memory at 0x0",
                       .callstack = "#0 touch()+0x2 (w+0x1)\n#1 train()\n#2 main\n#3 _start\n"},
@@ -42,7 +42,7 @@ TEST(WorkerAccountTest, TheFirstCallsOfACppBacktraceAreShown) {
       "  #1 train()\n");
 }
 
-TEST(WorkerAccountTest, LastLinesAndLogAreShown) {
+TEST(WorkerAccountTest, ShowsLastLinesAndLog) {
   EXPECT_EQ(account({.last_output = "epoch 1\nepoch 2\n", .log_folder = "/logs/0/1"}),
             "  last lines:\n"
             "    epoch 1\n"
@@ -50,8 +50,8 @@ TEST(WorkerAccountTest, LastLinesAndLogAreShown) {
             "  log: /logs/0/1\n");
 }
 
-// The traceback that Python prints has the frames outside of @record, too.
-TEST(WorkerAccountTest, WhatIsInTheErrorFileIsNotToldAgainAsLastLines) {
+// Python's own traceback also has the frames outside @record.
+TEST(WorkerAccountTest, OmitsLastLinesThatRepeatTheErrorFile) {
   std::string printed(kTraceback);
   printed.insert(printed.find('\n') + 1, "  File \"train.py\", line 12, in <module>\n    main()\n");
   WorkerReport worker{.last_output = "epoch 3\n" + printed + "bye\n",
@@ -62,11 +62,11 @@ TEST(WorkerAccountTest, WhatIsInTheErrorFileIsNotToldAgainAsLastLines) {
                                  "  last lines:\n"
                                  "    epoch 3\n"
                                  "    bye\n");
-  worker.last_output = printed.substr(printed.find("    main()"));  // The rest was long ago.
+  worker.last_output = printed.substr(printed.find("    main()"));  // Earlier lines are gone.
   EXPECT_EQ(account(worker), account_of_error);
 }
 
-TEST(WorkerAccountTest, TheBacktraceOfRecordIsNotToldAgainEither) {
+TEST(WorkerAccountTest, OmitsLastLinesThatRepeatARecordedBacktrace) {
   EXPECT_EQ(account({.last_output = "epoch 3\nworker: std::runtime_error: bad\n#0 f()\n#1 g()\n",
                      .error = "std::runtime_error: bad",
                      .callstack = "#0 f()\n#1 g()\n"}),
@@ -77,8 +77,8 @@ TEST(WorkerAccountTest, TheBacktraceOfRecordIsNotToldAgainEither) {
             "    epoch 3\n");
 }
 
-// After a signal stderr has the names as the linker knows them.
-TEST(WorkerAccountTest, NorIsTheBacktraceOfASignal) {
+// After a signal, names on stderr are mangled.
+TEST(WorkerAccountTest, OmitsLastLinesThatRepeatTheBacktraceOfASignal) {
   EXPECT_EQ(account({.last_output = "w: SIGSEGV: no memory at 0x0\n#0 _Z1fv+0x2 (w+0x1)\n",
                      .error = "SIGSEGV: no memory at 0x0",
                      .callstack = "#0 f()+0x2 (w+0x1)\n"}),
@@ -86,13 +86,13 @@ TEST(WorkerAccountTest, NorIsTheBacktraceOfASignal) {
             "    #0 f()+0x2 (w+0x1)\n");
 }
 
-TEST(WorkerAccountTest, WhatAWorkerPrintsIsShownAsItPrintedIt) {
+TEST(WorkerAccountTest, DoesNotDemangleOutput) {
   EXPECT_EQ(account({.last_output = "ImportError: undefined symbol: _Z5trainv\n"}),
             "  last lines:\n"
             "    ImportError: undefined symbol: _Z5trainv\n");
 }
 
-TEST(WorkerAccountTest, WhatCallsMainIsLeftOut) {
+TEST(WorkerAccountTest, OmitsFramesBelowMain) {
   EXPECT_EQ(account({.error = "E: x",
                      .callstack = "#0 main+0x2 (w+0x1)\n#1 0x7f (/lib/libc.so.6+0x27249)\n"
                                   "#2 __libc_start_main+0x84 (/lib/libc.so.6+0x2)\n"
@@ -101,7 +101,7 @@ TEST(WorkerAccountTest, WhatCallsMainIsLeftOut) {
             "    #0 main+0x2 (w+0x1)\n");
 }
 
-TEST(WorkerAccountTest, EverythingIsBounded) {
+TEST(WorkerAccountTest, LimitsLinesAndTheirLength) {
   std::string many;
   for (int i = 0; i < 1000; ++i) many += "line " + std::to_string(i) + '\n';
   EXPECT_EQ(worker_account({.last_output = many, .error = "E: x\n" + many, .callstack = many},
@@ -117,7 +117,7 @@ TEST(WorkerAccountTest, EverythingIsBounded) {
   EXPECT_LT(wide.size(), 400u);
 }
 
-TEST(WorkerAccountTest, LinesAreMadeFitForATerminal) {
+TEST(WorkerAccountTest, EscapesControlCharacters) {
   EXPECT_EQ(account({.last_output = "10%\r50%\r99%\r\n\x1b[31mred\tx  \n\n\n"}),
             "  last lines:\n"
             "    99%\n"
@@ -130,7 +130,7 @@ TEST(WorkerAccountTest, ErrorPrintedAboveIsOneLine) {
                       .error = "E: no digit\nsecond line",
                       .callstack = "#0 load()+0x1\n"};
   EXPECT_EQ(worker_account(worker, kBelow, ""), "error: E: no digit\n");
-  worker.callstack = "#0 other()+0x1\n";  // Not among the lines above.
+  worker.callstack = "#0 other()+0x1\n";  // Not in the output above.
   EXPECT_EQ(worker_account(worker, kBelow, ""), worker_account(worker, {}, ""));
   worker = {.last_output = "epoch 3\n"};
   EXPECT_EQ(worker_account(worker, kBelow, ""), worker_account(worker, {}, ""));

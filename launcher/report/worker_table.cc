@@ -24,7 +24,7 @@ std::string state_of(const ProcessStat& stat) {
       return "STOPPED by a debugger";
     case 'Z':
     case 'X':
-      return "ending";  // The launcher has not seen it yet.
+      return "ending";
     default:
       return fmt::format("state {}", stat.state);
   }

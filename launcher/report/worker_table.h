@@ -25,15 +25,15 @@ namespace distrun {
 
 struct WorkerRow {
   Rank rank;
-  pid_t pid = -1;                         // -1: not started yet.
-  std::chrono::milliseconds run_time{0};  // So far, or until it ended.
-  std::optional<ProcessEnd> end;          // Once it has ended.
-  bool output_open = false;               // Of one that has ended: something holds it open.
-  std::optional<ProcessStat> stat;        // Of one that runs; nothing where it has just gone.
+  pid_t pid = -1;                         // -1: not started.
+  std::chrono::milliseconds run_time{0};  // Until now, or until its end.
+  std::optional<ProcessEnd> end;          // nullopt: still running.
+  bool output_open = false;               // It ended, but a process holds its output open.
+  std::optional<ProcessStat> stat;        // While it runs; nullopt if it is just ending.
   int processes = 0;                      // In its session.
 };
 
-// A line for the names of the columns and one for each row, all with their ends.
+// A header line and one line per row, with newlines.
 std::string worker_table(const std::vector<WorkerRow>& rows);
 
 }  // namespace distrun

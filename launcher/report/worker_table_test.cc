@@ -38,14 +38,14 @@ TEST(WorkerTableTest, ColumnsLineUp) {
             "   2        -           -            -             -          -  not started yet\n");
 }
 
-TEST(WorkerTableTest, WhatWantsALookStandsOut) {
+TEST(WorkerTableTest, CapitalizesStatesThatNeedAttention) {
   EXPECT_THAT(worker_table({row('T')}), EndsWith("  STOPPED\n"));
   EXPECT_THAT(worker_table({row('t')}), EndsWith("  STOPPED by a debugger\n"));
   EXPECT_THAT(worker_table({row('D')}), EndsWith("  WAITS IN THE KERNEL (D)\n"));
   EXPECT_THAT(worker_table({row('?')}), EndsWith("  state ?\n"));
 }
 
-TEST(WorkerTableTest, OneThatHasEndedSaysHow) {
+TEST(WorkerTableTest, ShowsHowAWorkerEnded) {
   WorkerRow ended{
       .rank = Rank(0), .pid = 7, .run_time = milliseconds(100), .end = KilledBy{SIGSEGV}};
   EXPECT_EQ(worker_table({ended}),
@@ -53,13 +53,13 @@ TEST(WorkerTableTest, OneThatHasEndedSaysHow) {
             "   0    7  0.1 s    -       -          -  signal SIGSEGV (11)\n");
   ended.end = ExitedWith{0};
   ended.output_open = true;
-  ended.processes = 3;  // What it left behind.
+  ended.processes = 3;  // Leaked processes.
   EXPECT_EQ(worker_table({ended}),
             "rank  pid   time  CPU  memory  processes  state\n"
             "   0    7  0.1 s    -       -          3  exit code 0; ITS OUTPUT IS STILL OPEN\n");
 }
 
-TEST(WorkerTableTest, OneThatEndsJustNowIsNoBug) {
+TEST(WorkerTableTest, WorkerWithoutStatIsEnding) {
   WorkerRow gone = row('R');
   gone.stat.reset();
   EXPECT_THAT(worker_table({gone}), EndsWith("  ending\n"));

@@ -60,7 +60,7 @@ class Driver {
   Driver& operator=(const Driver&) = delete;
 
   Result<RunEnd> run() {
-    signals_.begin(context_.lifeline.blocked);  // Before there is a process that could leak.
+    signals_.begin(context_.lifeline.blocked);  // Before any process starts.
     watch_guard();
     if (const auto opened = store_.open(nodes_.take_node()); !opened) return opened.error();
     store_.set_place(place_);
@@ -69,6 +69,7 @@ class Driver {
     if (nodes_.is_node_0()) {
       reporter_.tell(NodeNotice{"node 0 listens at " + store_.text()});
     }
+    if (!nodes_.has_others()) reporter_.print_map_of_one_node();
     loop_.start();
     nodes_.join();
     io_.run();
@@ -76,7 +77,7 @@ class Driver {
     if (!drain_.has_begun()) {
       return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
     }
-    // A signal that comes now comes too late, and must not end this process in another way.
+    // From here on, signals must not change how this process ends.
     sigset_t all;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -100,7 +101,7 @@ class Driver {
   void signalled(RunSignals::Meaning meaning, int signal) {
     using Meaning = RunSignals::Meaning;
     if (drain_.has_begun()) {
-      // The first signal to end: do not wait for slow readers.  Otherwise the time is set already.
+      // The first signal: do not wait for slow readers. Otherwise the timeout is already set.
       if (meaning == Meaning::kEnd && !was_told_to_end()) drain_.stop();
     } else if (meaning == Meaning::kEnd) {
       reporter_.tell(SignalReceived{signal, /*forwarded=*/false});
@@ -129,10 +130,11 @@ class Driver {
     return {.on_order = [this](SupervisorEvent event) { loop_.happened(std::move(event)); },
             .on_renew_store = [this] { static_cast<void>(store_.start_over()); },
             .on_error = [this](const Error& error) { end_alone(error); },
+            .on_ranks = [this](const std::vector<RanksOfNode>& all) { reporter_.print_map(all); },
             .on_notice = [this](const std::string& text) { reporter_.tell(NodeNotice{text}); }};
   }
 
-  // No worker was started: all that is left to do is to say so.
+  // Ends a run in which no worker was started.
   void end_alone(const Error& error) {
     if (drain_.has_begun()) return;
     not_joined_ = error;
@@ -153,22 +155,22 @@ class Driver {
     }
   }
 
-  // If it fails, so does the first start that follows.
+  // If this fails, the first start fails with the same error.
   void perform(const BeginAttempt& action) {
     place_.attempt = action.attempt;
     place_.interface = nodes_.interface();
     workers_.begin_attempt();
     output_.begin_attempt(action.attempt);
     attempt_error_.reset();
-    // With several nodes, node 0 has renewed the store before it ordered the start.
+    // Node 0 empties the store before it orders the start.
     if (action.attempt > 0 && !nodes_.has_others()) {
       if (const auto fresh = store_.start_over(); !fresh) attempt_error_ = fresh.error();
     }
     reporter_.attempt_started(action.attempt);
   }
 
-  // Answered by way of the loop: between the starts of many workers the store serves those that
-  // run already, and signals and failures are seen.
+  // The answer is posted: between the starts of many workers, the loop serves the store and sees
+  // signals and failures.
   void perform(const Spawn& action) {
     const LocalRank worker = action.worker;
     const auto pid = start(worker);
@@ -199,7 +201,7 @@ class Driver {
 
   void perform(const Suspend&) {
     reporter_.tell(RunSuspended{});
-    ::raise(kSelfStop);  // Until the guard, which waits for this, continues it.
+    ::raise(kSelfStop);  // Stops here until the guard continues it.
     reporter_.tell(RunContinued{});
     loop_.happened(Continued{});
   }
@@ -217,6 +219,8 @@ class Driver {
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
+  void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }
+
   void perform(const TellFailedAttempt& action) {
     reporter_.tell(AttemptFailed{action.end.attempt, action.end});
   }
@@ -228,7 +232,6 @@ class Driver {
   void perform(const TellNodesSucceeded& action) { nodes_.report(NodeSucceeded{action.attempt}); }
   void perform(const TellNodesStopped& action) { nodes_.report(NodeStopped{action.attempt}); }
 
-  // The run is over: what is left to do is to write its output.
   void perform(const Finish& action) {
     reporter_.begin_finish(action.run_end, place_);
     workers_.close();
@@ -251,7 +254,7 @@ class Driver {
   RunPlace place_;
   asio::io_context io_{1};
   RunOutput output_;
-  OutputDrain drain_;  // The end of the run.
+  OutputDrain drain_;
   RunReporter reporter_;
   NodeLink nodes_;
   StoreHost store_;
@@ -259,17 +262,17 @@ class Driver {
   std::optional<stream_descriptor> guard_;  // The lifeline.
   SupervisorLoop loop_;
   std::optional<Error> attempt_error_;  // Why the attempt cannot start its workers.
-  std::optional<Error> not_joined_;     // Why the nodes have not come together.
-  WorkerPool workers_;                  // Last: its processes end before anything else does.
+  std::optional<Error> not_joined_;     // Why the nodes did not join.
+  WorkerPool workers_;                  // Last: its processes must end first.
 };
 
 }  // namespace
 
 Result<RunEnd> run_launch(LaunchPlan& plan, RunFiles& files, const LaunchContext& context) {
-  // A write without a reader, or beyond a limit on files, fails instead.
+  // Otherwise a write without a reader, or beyond a file size limit, would kill the launcher.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
-  // If SIGCHLD were ignored, as some parents leave it, the kernel would reap the workers itself.
+  // If a parent left SIGCHLD ignored, the kernel would reap the workers itself.
   ::signal(SIGCHLD, SIG_DFL);
   allow_many_descriptors();
   try {

@@ -1,4 +1,4 @@
-// LaunchContext is what a run gets from the process in which it takes place.
+// What a run gets from its process.
 #pragma once
 
 #include <functional>
@@ -12,14 +12,14 @@ namespace distrun {
 
 struct LaunchContext {
   int out = 1, err = 2;  // Where the workers' lines go.
-  int in = 0;            // What local rank 0 reads; -1: nothing.
+  int in = 0;            // Read by local rank 0; -1: none.
   GuardLifeline lifeline;
-  std::string host;  // This machine's name, for people.
+  std::string host;  // This machine's name in messages.
 
-  // What distrun itself has to say: whole lines, or nothing.  They go to `err` among the workers'
-  // lines, so who does not read them holds up no more than those.  Each may be empty.
+  // distrun's own messages: whole lines, or empty. They go to `err` among the workers' lines, and a
+  // slow reader delays both. Each function may be empty.
   std::function<std::string(const RunEvent& event)> on_event;
-  std::function<std::string(const RunReport& report)> summary;  // The last that is written.
+  std::function<std::string(const RunReport& report)> summary;  // Written last.
 };
 
 }  // namespace distrun

@@ -1,10 +1,10 @@
-// The folder of a run's log files: made, and left behind.
+// Creates the folder of a run's log files, which remains after the run.
 //
 //     auto folder = make_log_folder(choice, "run-7", environment);
 //     if (!folder) return folder.error();      // "make the folder /logs: permission denied; …"
 //     *folder                                  // /logs/run-7_x3kQ2a
 //
-// Each run has a new one.  What is in it: log_choice.h.
+// Each run has a new folder. log_choice.h describes its layout.
 #pragma once
 
 #include <string>
@@ -16,12 +16,12 @@
 
 namespace distrun {
 
-// Absolute, because a worker may change its folder.  Where the choice names none, it lies in a new
-// one in TMPDIR.
+// The path is absolute, because workers may change their folder. Without --log-dir, it is in a new
+// folder in TMPDIR.
 Result<std::string> make_log_folder(const LogChoice& choice, const std::string& run_id,
                                     const Environment& environment);
 
-// An empty file, for appending.
+// Opens an empty file for appending.
 Result<UniqueFd> open_log_file(const std::string& path);
 
 }  // namespace distrun

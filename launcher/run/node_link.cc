@@ -34,6 +34,7 @@ NodeLink::NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::str
                        const NodeOrder& order) { on_order(event_of_order(plan, order)); },
        .on_renew_store = [on_renew = std::move(handlers.on_renew_store)](int) { on_renew(); },
        .on_error = std::move(handlers.on_error),
+       .on_ranks = std::move(handlers.on_ranks),
        .on_notice = std::move(handlers.on_notice)});
 }
 

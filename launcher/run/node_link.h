@@ -1,16 +1,17 @@
-// NodeLink connects the driver to the other nodes of a run: it gives the nodes' orders to the
-// supervisor as events, and sends reports.  With one node it does nothing.
+// NodeLink connects the driver to the other nodes of a run: it passes the nodes' orders to the
+// supervisor as events, and sends reports. With one node it does nothing.
 //
 //     NodeLink nodes(io, plan, "gpu-7", handlers);
 //     store.open(nodes.take_node());
 //     nodes.join();
 //     nodes.report(NodeSucceeded{0});
 //
-// Thread safety: every method runs on the thread of `io`.
+// Thread safety: the thread of `io` only.
 #pragma once
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 
@@ -23,27 +24,27 @@ namespace distrun {
 
 class NodeLink {
  public:
-  // As NodesHandlers.
+  // See NodesHandlers.
   struct Handlers {
     std::function<void(SupervisorEvent event)> on_order;
     std::function<void()> on_renew_store;
     std::function<void(const Error& error)> on_error;
+    std::function<void(const std::vector<RanksOfNode>& nodes)> on_ranks;
     std::function<void(const std::string& text)> on_notice;
   };
 
-  // `plan` gets its ranks when node 0 starts an attempt.  `host` is the name of this node.
+  // `plan` gets its ranks when node 0 starts an attempt. `host` is this node's name.
   NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::string& host,
            Handlers handlers);
 
   bool has_others() const { return made_.nodes != nullptr; }
 
-  bool is_node_0() const { return static_cast<bool>(made_.take); }  // Of several nodes.
+  bool is_node_0() const { return static_cast<bool>(made_.take); }  // With several nodes.
 
-  // On node 0: what the store does with the connection of a node.
+  // On node 0: the store passes it each node's connection.
   const StoreServerInternals::TakeNode& take_node() const { return made_.take; }
 
-  // The network interface of this node that leads to the other nodes; empty if that is loopback, or
-  // not known yet.
+  // The network interface that leads to the other nodes; empty if it is loopback, or not known yet.
   std::string interface() const;
 
   void join();

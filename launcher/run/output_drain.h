@@ -1,12 +1,11 @@
-// OutputDrain ends the event loop of a run in good time: after the readers of the output have taken
-// all of it, or, if the run must end even so, after a timeout.
+// OutputDrain ends the event loop of a run when the readers have taken all output, or after a
+// timeout if the run must end.
 //
 //     OutputDrain drain(io, output, shutdown_timeout);
-//     if (… the run was told to end …) drain.stop_after_timeout();
+//     if (… the run must end …) drain.stop_after_timeout();
 //     drain.begin([&] { … the loop has nothing more to do … });
 //
-// A reader may be slow, as with any program, and hang, as terminals do.  Thread safety: every
-// method runs on the thread of `io`.
+// A reader may be slow, or hang, as terminals do. Thread safety: the thread of `io` only.
 #pragma once
 
 #include <chrono>
@@ -24,11 +23,11 @@ class OutputDrain {
   // `io` and `output` must outlive it.
   OutputDrain(boost::asio::io_context& io, RunOutput& output, std::chrono::milliseconds timeout);
 
-  // Calls `on_drained` once when the consoles have taken everything.  No output may follow.
+  // Calls `on_drained` once the consoles have taken everything. No output may follow.
   void begin(std::function<void()> on_drained);
   bool has_begun() const { return begun_; }
 
-  // Stops `io` if the consoles have not taken everything when the timeout is over.
+  // Stops `io` if the consoles are too slow.
   void stop_after_timeout();
 
   // Stops `io` now.

@@ -14,7 +14,7 @@
 namespace distrun {
 namespace {
 
-// A console that is a pipe, with more to write than it takes.
+// The console is a pipe that is too small for the output.
 class OutputDrainTest : public ::testing::Test {
  protected:
   OutputDrainTest() {
@@ -44,7 +44,7 @@ class OutputDrainTest : public ::testing::Test {
   }
 
   static constexpr std::size_t kBytes = 1 << 20;
-  static constexpr std::chrono::seconds kWaitMax{20};  // Never waited for, unless it is broken.
+  static constexpr std::chrono::seconds kWaitMax{20};  // Reached only if the test fails.
   const testing::Folder own_;
   boost::asio::io_context io_;
   UniqueFd reader_, writer_;
@@ -54,7 +54,7 @@ class OutputDrainTest : public ::testing::Test {
   bool drained_ = false;
 };
 
-TEST_F(OutputDrainTest, WaitsUntilTheReaderHasTakenAll) {
+TEST_F(OutputDrainTest, WaitsUntilTheReaderHasTakenEverything) {
   OutputDrain& drain = make(std::chrono::hours(1));
   EXPECT_FALSE(drain.has_begun());
   drain.stop_after_timeout();

@@ -1,11 +1,9 @@
-// RunFiles is what a run keeps in files of its own while it goes on: made before anything is
-// started, removed when the run is over.
+// RunFiles holds a run's own files: created before any process starts, removed after the run.
 //
 //     auto files = RunFiles::make(plan);
 //     if (!files) return files.error();          // "make a folder …", "make the store's file …"
 //
-// Guard and launcher both hold it: what a launcher that was killed could not remove, the guard
-// removes.
+// Guard and launcher both hold it: if the launcher is killed, the guard removes the files.
 #pragma once
 
 #include <optional>
@@ -19,10 +17,10 @@
 namespace distrun {
 
 struct RunFiles {
-  std::string folder;  // Of error files, and of log files where some are kept: then it stays. Empty
-                       // where there are to be none.
-  std::optional<TemporaryFolder> temporary;  // `folder`, where it goes with the run.
-  std::optional<StoreFile> store;            // Where the workers meet in a file.
+  std::string folder;  // For error files and log files; kept if there are log files. Empty if there
+                       // are neither.
+  std::optional<TemporaryFolder> temporary;  // Set if `folder` is removed after the run.
+  std::optional<StoreFile> store;            // Set under --store file:.
 
   static Result<RunFiles> make(const LaunchPlan& plan);
 };

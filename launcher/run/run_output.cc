@@ -29,7 +29,7 @@ constexpr std::array kStreams = {Stream::kOut, Stream::kErr};
 
 std::size_t index_of(Stream stream) { return stream == Stream::kOut ? 0 : 1; }
 
-// Both descriptors write to one and the same terminal, pipe or file.
+// True if both descriptors are the same terminal, pipe or file.
 bool are_the_same(int one, int other) {
   struct stat a {
   }, b{};
@@ -47,7 +47,13 @@ bool shows_colours(int fd, const Environment& environment) {
          environment.get("TERM") != "dumb";
 }
 
-// The end of a file that a worker has written by itself.
+// Whether a reader may be watching: `fd` is not a file.
+bool is_watched(int fd) {
+  struct stat status {};
+  return ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode);
+}
+
+// The last lines of a file that a worker has written itself.
 LastLines last_lines_of(const std::string& path) {
   LastLines last;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -65,7 +71,7 @@ LastLines last_lines_of(const std::string& path) {
 struct RunOutput::Impl {
   struct WorkerStream {
     StreamRoute route;
-    UniqueFd from;  // The pipe, until it is watched.
+    UniqueFd from;  // The pipe, until watch().
     std::unique_ptr<StreamOutput> output;
     std::unique_ptr<OutputRelay> relay;
 
@@ -104,13 +110,13 @@ struct RunOutput::Impl {
   const std::string folder;
   const Consoles consoles;
   std::function<void(const Lost&)> on_lost;
-  std::optional<OutputSink> out, err;  // No `out`: it is the same console.
-  std::ptrdiff_t shown_workers = 0;    // So many write to the console.
+  std::optional<OutputSink> out, err;  // No `out`: `err` is the same console.
+  std::ptrdiff_t shown_workers = 0;    // Workers that write to the console.
   int attempt = 0;
   std::array<UniqueFd, 2> filtered_files;
   std::array<std::shared_ptr<OutputSink>, 2> filtered;  // By stream.
   std::vector<WorkerOutput> workers;                    // By local rank.
-  std::array<char, 64 * kKiB> buffer;                   // Of all relays.
+  std::array<char, 64 * kKiB> buffer;                   // Shared by all relays.
 
   WorkerOutput& at(LocalRank worker) { return workers[static_cast<std::size_t>(worker.value())]; }
 
@@ -127,7 +133,7 @@ struct RunOutput::Impl {
     return [this, path](int error) { on_lost({false, Error::from_errno("write " + path, error)}); };
   }
 
-  // Before each line of the stream, on the console; empty for none.
+  // The stream's prefix on the console; may be empty.
   PrefixTemplate prefix_of(const StreamRoute& route, Stream stream) const {
     if (log.prefix) return *log.prefix;
     const bool is_mixed = shown_workers > 1 && ::isatty(console_fd(stream)) != 0;
@@ -148,7 +154,7 @@ struct RunOutput::Impl {
     return sink;
   }
 
-  // Returns what the worker gets.
+  // Returns the worker's descriptor.
   Result<UniqueFd> open(const WorkerPlan& worker, Stream stream, WorkerStream& opened) {
     opened.route = route_of(log, folder, worker.local_rank, stream, attempt);
     const StreamRoute& route = opened.route;
@@ -170,6 +176,7 @@ struct RunOutput::Impl {
     options.console = route.shown ? &console(stream) : nullptr;
     options.prefix = prefix_of(route, stream);
     options.as_it_comes = options.prefix.is_empty() && shown_workers == 1;
+    if (is_watched(console_fd(stream))) options.unfinished_after = StreamOutput::kUnfinishedAfter;
     options.values = {.role_name = plan.options.role,
                       .rank = worker.rank.value(),
                       .local_rank = worker.local_rank.value(),
@@ -218,7 +225,7 @@ Result<RunOutput::Descriptors> RunOutput::open(LocalRank worker) {
 
 void RunOutput::watch(LocalRank worker, std::function<void()> on_end) {
   Impl::WorkerOutput& output = impl_->at(worker);
-  // Not from within a relay: what follows may be the end of the attempt, and of the relay.
+  // Posted: the call may end the attempt, and with it the relay that is running.
   const auto ended = [this, &output, on_end] {
     if (--output.open == 0) asio::post(impl_->io, on_end);
   };
@@ -264,7 +271,7 @@ void RunOutput::when_drained(std::function<void()> act) {
 
 void RunOutput::say(std::string_view text) {
   if (text.empty()) return;
-  // Two terminals may be one under two names.
+  // Two terminal descriptors may be one terminal under two names.
   const bool both = ::isatty(impl_->consoles.out) != 0 && ::isatty(impl_->consoles.err) != 0;
   OutputSink& err = *impl_->err;
   if (both && impl_->out && impl_->out->line_is_open() && !err.line_is_open()) {

@@ -1,21 +1,21 @@
-// RunOutput is where all goes that the workers of a run print: to distrun's own stdout and stderr,
-// and to log files, as LaunchOptions::log has it.
+// RunOutput carries the workers' output to distrun's stdout and stderr and to log files, according
+// to LaunchOptions::log.
 //
 //     RunOutput output(io, plan, folder, {.out = 1, .err = 2}, on_lost);
 //     output.begin_attempt(0);
 //     auto given = output.open(LocalRank(0));        // its descriptors 1 and 2
 //     if (!given) return given.error();              // "open …/stdout.log: permission denied"
 //     … start the worker with them, drop them …
-//     output.watch(LocalRank(0), [&] { … all that it has printed has been read … });
+//     output.watch(LocalRank(0), [&] { … all its output has been read … });
 //     if (output.close(LocalRank(0))) … a leaked process still held its output open …
 //     output.last_output(LocalRank(0))
 //
-// A stream that is only redirected has no pipe: the worker writes to its file itself, and what
-// becomes of that is its own affair.  Every other one is read here (output_relay.h) and passed on
-// (stream_output.h).  Where stdout and stderr of distrun are the same terminal, pipe or file, they
-// are one console: lines of one never land inside those of the other.
+// A stream that is only redirected has no pipe: the worker writes to the file itself, and distrun
+// does not see errors. It reads other streams (output_relay.h) and passes them on
+// (stream_output.h). If stdout and stderr are the same terminal, pipe or file, they are one
+// console, and their lines do not mix.
 //
-// Threads: every method runs on the thread of `io`.
+// Thread safety: the thread of `io` only.
 #pragma once
 
 #include <functional>
@@ -35,49 +35,49 @@ namespace distrun {
 class RunOutput {
  public:
   struct Consoles {
-    int out = 1, err = 2;  // The caller's, and open for as long as this lives.
+    int out = 1, err = 2;  // The caller's; must stay open while this lives.
   };
   struct Lost {
-    bool reader_gone = false;  // Nobody reads the console any more.
+    bool reader_gone = false;  // The console's reader has closed.
     Error error;
   };
-  // `folder` is that of the run's files (run_files.h).  `on_lost` is called, from the loop, once
-  // for each console or file that can be written no more.  Throws as OutputSink's constructor.
+  // `folder` is RunFiles::folder. The loop calls `on_lost` once per console or file that can no
+  // longer be written. Throws like OutputSink's constructor.
   RunOutput(boost::asio::io_context& io, const LaunchPlan& plan, std::string folder,
             Consoles consoles, std::function<void(const Lost&)> on_lost);
   ~RunOutput();
   RunOutput(const RunOutput&) = delete;
   RunOutput& operator=(const RunOutput&) = delete;
 
-  // What the workers of the attempt before have printed is forgotten, and their files stay.
+  // Forgets the output of the previous attempt; its files stay.
   void begin_attempt(int attempt);
 
-  // What the worker gets as its stdout and stderr.  Makes its folder and files.
+  // Creates the worker's folder and files.
   struct Descriptors {
     UniqueFd out, err;
   };
   Result<Descriptors> open(LocalRank worker);
 
-  // The worker has been started.  `on_end` is called once, from the loop, when all of its output
-  // has ended; at once where it has none that is read here.
+  // Requires a started worker. The loop calls `on_end` once, when all its output has ended; at once
+  // if distrun reads none of it.
   void watch(LocalRank worker, std::function<void()> on_end);
 
-  // Takes what is there now, before its turn in the loop: for last_output().
+  // Reads what is available now, for last_output().
   void take(LocalRank worker);
 
-  // Takes what is there, then no more.  Returns whether somebody still held it open.
+  // Reads what is available, then stops. Returns whether another process held the output open.
   bool close(LocalRank worker);
 
-  // The last lines it has written to stderr, or, where it has written none, to stdout.
+  // The last lines on stderr, or on stdout if stderr is empty.
   std::string last_output(LocalRank worker) const;
 
-  // Where its log files are; empty where it has none.
+  // The folder of its log files; empty if none.
   std::string log_folder(LocalRank worker) const;
 
-  // Calls `act` once when the consoles have taken everything.
+  // Calls `act` once the consoles have taken everything.
   void when_drained(std::function<void()> act);
 
-  // What distrun itself has to say: whole lines, to its stderr, among those of the workers.
+  // Prints whole lines to stderr, among those of the workers.
   void say(std::string_view text);
 
  private:

@@ -16,7 +16,7 @@
 namespace distrun {
 namespace {
 
-constexpr LocalRank kWorker0(0), kOne(1);
+constexpr LocalRank kWorker0(0), kWorker1(1);
 
 std::string contents(const std::string& path) {
   std::ifstream file(path, std::ios::binary);
@@ -27,7 +27,7 @@ void write(const UniqueFd& to, const std::string& bytes) {
   EXPECT_EQ(::write(to.get(), bytes.data(), bytes.size()), static_cast<ssize_t>(bytes.size()));
 }
 
-// Two workers, played by the test; distrun's stdout and stderr are files.
+// The test acts as two workers; distrun's stdout and stderr are files.
 class RunOutputTest : public ::testing::Test {
  protected:
   RunOutputTest() {
@@ -61,7 +61,7 @@ class RunOutputTest : public ::testing::Test {
   std::optional<RunOutput> output_;
 };
 
-TEST_F(RunOutputTest, TellsTheEndOnceBothStreamsHaveEnded) {
+TEST_F(RunOutputTest, ReportsTheEndOnceBothStreamsHaveEnded) {
   RunOutput& output = make({});
   auto given = output.open(kWorker0).value();
   int ended = 0;
@@ -77,7 +77,7 @@ TEST_F(RunOutputTest, TellsTheEndOnceBothStreamsHaveEnded) {
   EXPECT_EQ(contents(folder_ + "/out"), "hello");
 }
 
-TEST_F(RunOutputTest, TellsTheEndAtOnceWhereNothingIsRead) {
+TEST_F(RunOutputTest, ReportsTheEndAtOnceIfNoStreamIsRead) {
   LogChoice choice;
   choice.redirects.all = StreamsByRank::kBoth;
   RunOutput& output = make(choice);
@@ -90,9 +90,9 @@ TEST_F(RunOutputTest, TellsTheEndAtOnceWhereNothingIsRead) {
   EXPECT_FALSE(output.close(kWorker0));
 }
 
-// The driver begins the next attempt as soon as it hears of the end.  Who tells it is gone then,
-// and must not take along what is being called: the sanitizers see that.
-TEST_F(RunOutputTest, ANewAttemptMayBeginAsTheLastOneEnds) {
+// The driver starts the next attempt from within `on_end`, which destroys the caller. The function
+// that runs must survive; sanitizers check this.
+TEST_F(RunOutputTest, NewAttemptMayStartFromTheEndHandler) {
   LogChoice choice;
   choice.tees.all = StreamsByRank::kOut;
   RunOutput& output = make(choice);
@@ -116,42 +116,42 @@ TEST_F(RunOutputTest, ANewAttemptMayBeginAsTheLastOneEnds) {
             "[default0]:attempt 0\n[default0]:attempt 1\n[default0]:attempt 2\n");
 }
 
-TEST_F(RunOutputTest, KeepsTheLastLinesOfStderrOrElseOfStdout) {
+TEST_F(RunOutputTest, KeepsLastLinesOfStderrOrElseStdout) {
   RunOutput& output = make({});
-  const auto zero = output.open(kWorker0).value(), one = output.open(kOne).value();
+  const auto zero = output.open(kWorker0).value(), one = output.open(kWorker1).value();
   write(zero.out, "out 0\n");
   write(zero.err, "err 0\n");
   write(one.out, "out 1\n");
-  for (const LocalRank worker : {kWorker0, kOne}) output.watch(worker, [] {});
-  EXPECT_TRUE(output.close(kWorker0) && output.close(kOne));
+  for (const LocalRank worker : {kWorker0, kWorker1}) output.watch(worker, [] {});
+  EXPECT_TRUE(output.close(kWorker0) && output.close(kWorker1));
   EXPECT_EQ(output.last_output(kWorker0), "err 0\n");
-  EXPECT_EQ(output.last_output(kOne), "out 1\n");
+  EXPECT_EQ(output.last_output(kWorker1), "out 1\n");
   EXPECT_EQ(output.log_folder(kWorker0), "");
 }
 
-TEST_F(RunOutputTest, TheLastLinesOfAFileAreReadFromItsEnd) {
+TEST_F(RunOutputTest, ReadsTheLastLinesOfARedirectedFile) {
   LogChoice choice;
-  choice.redirects.some[kOne] = StreamsByRank::kBoth;
+  choice.redirects.some[kWorker1] = StreamsByRank::kBoth;
   RunOutput& output = make(choice);
   EXPECT_TRUE(output.open(kWorker0));
-  const auto given = output.open(kOne).value();
+  const auto given = output.open(kWorker1).value();
   write(given.out, "to the file\n");
-  EXPECT_EQ(output.last_output(kOne), "to the file\n");
+  EXPECT_EQ(output.last_output(kWorker1), "to the file\n");
   std::string many;
   for (int i = 0; i < 50'000; ++i) many += "line " + std::to_string(i) + "\n";
   write(given.err, many);
-  EXPECT_EQ(output.last_output(kOne), many.substr(many.find("line 49990\n")));
-  EXPECT_EQ(output.log_folder(kOne), folder_ + "/run/attempt_0/1");
+  EXPECT_EQ(output.last_output(kWorker1), many.substr(many.find("line 49990\n")));
+  EXPECT_EQ(output.log_folder(kWorker1), folder_ + "/run/attempt_0/1");
   EXPECT_EQ(output.log_folder(kWorker0), "");
   EXPECT_EQ(contents(folder_ + "/out"), "");
 }
 
-TEST_F(RunOutputTest, OnePlaceForBothIsOneConsole) {
+TEST_F(RunOutputTest, SharedStdoutAndStderrAreOneConsole) {
   err_ = open_file("out");
   RunOutput& output = make({});
-  const auto zero = output.open(kWorker0).value(), one = output.open(kOne).value();
+  const auto zero = output.open(kWorker0).value(), one = output.open(kWorker1).value();
   output.watch(kWorker0, [] {});
-  output.watch(kOne, [] {});
+  output.watch(kWorker1, [] {});
   write(zero.err, "\r 10%");
   poll();
   write(one.out, "other\n");
@@ -163,7 +163,7 @@ TEST_F(RunOutputTest, OnePlaceForBothIsOneConsole) {
   EXPECT_EQ(contents(folder_ + "/out"), "\r 10%\nother\n\r 20%\ndistrun: …\n");
 }
 
-TEST_F(RunOutputTest, AFileThatCannotBeOpenedIsNamed) {
+TEST_F(RunOutputTest, NamesFilesThatCannotBeOpened) {
   LogChoice choice;
   choice.redirects.all = StreamsByRank::kOut;
   RunOutput& output = make(choice);

@@ -6,6 +6,7 @@
 #include <fmt/format.h>
 
 #include "launcher/outcome/worker_error.h"
+#include "launcher/report/rank_map.h"
 #include "launcher/report/summary.h"
 
 namespace distrun {
@@ -38,6 +39,13 @@ void RunReporter::worker_ended(const WorkerEnded& event, const RunPlace& place) 
   WorkerError error = read_worker_error(error_file(plan_, place, plan_.workers[index]));
   report.error = std::move(error.text);
   report.callstack = std::move(error.callstack);
+}
+
+void RunReporter::still_running(int attempt, const TellStillRunning& still) {
+  WorkersStillRunning event{
+      .attempt = attempt, .until_kill = still.until_kill, .signal = still.signal};
+  for (const LocalRank worker : still.workers) event.workers.push_back({worker, at(worker).pid});
+  tell(event);
 }
 
 void RunReporter::leaked_processes_killed(int attempt, KilledProcesses leaked) {
@@ -73,6 +81,18 @@ void RunReporter::finish(std::vector<std::string> refusals) {
   report_.refusals = std::move(refusals);
   tell(RunEnded{report_.run_end});
   if (context_.summary) output_.say(context_.summary(report_));
+}
+
+void RunReporter::print_map_of_one_node() {
+  print_map({{.node = 0,
+              .host = context_.host,
+              .role = plan_.options.role,
+              .first = 0,
+              .count = static_cast<int>(plan_.workers.size())}});
+}
+
+void RunReporter::print_map(const std::vector<RanksOfNode>& nodes) {
+  if (plan_.options.display_map) output_.say(rank_map(nodes));
 }
 
 void RunReporter::print_workers(int attempt, const std::vector<WorkerRow>& rows) {

@@ -1,18 +1,19 @@
-// RunReporter says what happens in a run: it gives events to the listener, gathers the RunReport,
-// and prints the worker table and the summary.
+// RunReporter reports what happens in a run: it passes events to the listener, fills in the
+// RunReport, and prints the worker table and the summary.
 //
 //     RunReporter reporter(plan, context, output);
 //     reporter.tell(WorkerStarted{0, LocalRank(1), 4711});
 //     reporter.begin_finish(run_end, place);
 //     reporter.finish();
 //
-// Thread safety: every method runs on the thread of the run.
+// Thread safety: the thread of the run only.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "common/rank.h"
+#include "launcher/nodes/nodes.h"
 #include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
 #include "launcher/plan/plan.h"
@@ -21,33 +22,38 @@
 #include "launcher/report/worker_table.h"
 #include "launcher/run/launch_context.h"
 #include "launcher/run/run_output.h"
+#include "launcher/run/supervisor.h"
 
 namespace distrun {
 
 class RunReporter {
  public:
-  // All must outlive it.
+  // The arguments must outlive it.
   RunReporter(const LaunchPlan& plan, const LaunchContext& context, RunOutput& output);
 
-  // Gives `event` to the listener, and prints what that returns.
+  // Passes `event` to the listener, and prints what it returns.
   void tell(const RunEvent& event);
 
   // Forgets the workers of the previous attempt.
   void attempt_started(int attempt);
   void worker_started(const WorkerStarted& event);
-  // `place` says where its error file is, which is read if it failed.
+  // If the worker failed, reads its error file, which `place` names.
   void worker_ended(const WorkerEnded& event, const RunPlace& place);
   void core_dumped(LocalRank worker) { at(worker).core_dumped = true; }
+  void still_running(int attempt, const TellStillRunning& still);
   void leaked_processes_killed(int attempt, KilledProcesses leaked);
 
-  // What the other nodes are told when this one ends the attempt.
+  // The verdict to send to other nodes when this one ends the attempt.
   NodesVerdict verdict_so_far(const RunEnd& run_end);
 
-  // The run is over.  Copies the culprit's error file for a launcher around this one.
+  // Requires that the run has ended. Copies the error file of the first failure for an outer
+  // launcher.
   void begin_finish(const RunEnd& run_end, const RunPlace& place);
-  // The last event, and the summary.
+  // Reports the last event, and prints the summary.
   void finish(std::vector<std::string> refusals);
 
+  void print_map_of_one_node();
+  void print_map(const std::vector<RanksOfNode>& nodes);
   void print_workers(int attempt, const std::vector<WorkerRow>& rows);
 
   const RunEnd& run_end() const { return report_.run_end; }

@@ -29,7 +29,7 @@ void RunSignals::end() {
 
 void RunSignals::wait() {
   signals_.async_wait([this](boost::system::error_code error, int signal) {
-    if (error || ended_) return;  // Both: what is on its way is not canceled any more.
+    if (error || ended_) return;  // Also ended_: a completed wait can no longer be canceled.
     handler_(meaning_of(signal), signal);
     if (!ended_) wait();
   });

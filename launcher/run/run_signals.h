@@ -1,12 +1,12 @@
-// The signals that reach a launcher, told as what they mean for its run.
+// RunSignals reports signals to the launcher by their meaning for the run.
 //
 //     RunSignals signals(io, options, [&](RunSignals::Meaning meaning, int signal) { … });
 //     signals.begin(lifeline.blocked);
 //     …
-//     signals.end();                // nothing is told after this
+//     signals.end();                // no call of the handler after this
 //
-// What is ignored when it begins stays so, for the workers too: nohup, and background jobs of
-// scripts.  Threads: every method runs on the thread of `io`, and so does the handler.
+// Signals that are ignored at the start stay ignored, for workers too: nohup, and background jobs
+// of scripts. Thread safety: every method and the handler run on the thread of `io`.
 #pragma once
 
 #include <functional>
@@ -23,15 +23,15 @@ class RunSignals {
  public:
   enum class Meaning {
     kEnd,      // LaunchOptions::end_signals.
-    kForward,  // Its forward_signals.
+    kForward,  // LaunchOptions::forward_signals.
     kSuspend,  // SIGTSTP.
     kShow,     // SIGUSR1.
-  };           // The first that fits.
+  };           // The first match counts.
   using Handler = std::function<void(Meaning meaning, int signal)>;
 
   RunSignals(boost::asio::io_context& io, const LaunchOptions& options, Handler handler);
 
-  // Catches them, then lets through what was blocked meanwhile: `mask` is what stays blocked.
+  // Installs handlers, then sets the signal mask to `mask`, which delivers pending signals.
   void begin(const sigset_t& mask);
 
   void end();

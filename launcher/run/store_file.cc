@@ -15,8 +15,8 @@ namespace distrun {
 
 namespace {
 
-// A file with this in it is a run's.  FileStore writes the same when its last user goes: each text
-// behind its length, in the machine's byte order (torch/csrc/distributed/c10d/FileStore.cpp).
+// Marks a file as a run's. FileStore writes the same when its last user leaves: each text after its
+// length, in native byte order (torch/csrc/distributed/c10d/FileStore.cpp).
 std::string record_of_no_users() {
   std::string record;
   for (const std::string_view text : {"refcount/", "0"}) {
@@ -54,7 +54,7 @@ Result<StoreFile> StoreFile::make(const std::string& path) {
   struct stat status {};
   if (!file.made_) {
     if (errno != EEXIST) return cannot_make(what, errno);
-    // Looked at first: to open a device may have consequences.
+    // stat() first: opening a device may have side effects.
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return not_fresh(what);
     found.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
     if (!found) return Error::from_errno(what);
@@ -64,7 +64,7 @@ Result<StoreFile> StoreFile::make(const std::string& path) {
   const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Error::from_errno(what);
   if (!locked || ::fstat(fd, &status) != 0 || status.st_size != 0) {
-    file.made_.reset();  // Another run was faster: it is not ours to remove.
+    file.made_.reset();  // Another run was faster: keep its file.
     return not_fresh(what);
   }
   const std::string claim = record_of_no_users();

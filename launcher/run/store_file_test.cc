@@ -32,7 +32,7 @@ class StoreFileTest : public ::testing::Test {
   const std::string folder_ = own_.path();
 };
 
-TEST_F(StoreFileTest, IsTheUsersAloneAndGoneAfterwards) {
+TEST_F(StoreFileTest, IsPrivateAndRemovedAfterwards) {
   {
     const StoreFile file = StoreFile::make(path()).value();
     EXPECT_EQ(file.url(), "file://" + path());
@@ -43,12 +43,12 @@ TEST_F(StoreFileTest, IsTheUsersAloneAndGoneAfterwards) {
   EXPECT_FALSE(is_there());
 }
 
-TEST_F(StoreFileTest, OfTwoRunsOneGetsIt) {
+TEST_F(StoreFileTest, RejectsTheFileOfAnotherRun) {
   const StoreFile file = StoreFile::make(path()).value();
   expect_not_fresh();
 }
 
-TEST_F(StoreFileTest, AnEmptyFileIsTakenOnceAndLeft) {
+TEST_F(StoreFileTest, UsesAnEmptyFileOnceAndKeepsIt) {
   write("");
   {
     const StoreFile file = StoreFile::make(path()).value();
@@ -57,7 +57,7 @@ TEST_F(StoreFileTest, AnEmptyFileIsTakenOnceAndLeft) {
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(StoreFileTest, WhatIsThereAndNoEmptyFileIsRefusedAndLeft) {
+TEST_F(StoreFileTest, RejectsAnythingButAnEmptyFileAndKeepsIt) {
   write("what a run has left");
   expect_not_fresh();
   std::filesystem::remove(path());
@@ -71,7 +71,7 @@ TEST_F(StoreFileTest, WhatIsThereAndNoEmptyFileIsRefusedAndLeft) {
   expect_not_fresh();
 }
 
-TEST_F(StoreFileTest, AFolderThatIsMissingIsAnErrorThatSaysSo) {
+TEST_F(StoreFileTest, ReportsAMissingFolder) {
   const Error error = StoreFile::make(folder_ + "/missing/meet").error();
   EXPECT_EQ(error.kind, ErrorKind::kSystem);
   EXPECT_EQ(error.message, "make the store's file " + folder_ +
@@ -79,8 +79,8 @@ TEST_F(StoreFileTest, AFolderThatIsMissingIsAnErrorThatSaysSo) {
                                "and be writable");
 }
 
-// The last worker removes the file; another run may have it by the time this one ends.
-TEST_F(StoreFileTest, AFileThatAnotherHasMadeSinceIsLeft) {
+// The last worker removes the file; then another run may create one at the same path.
+TEST_F(StoreFileTest, KeepsAFileThatReplacedItsOwn) {
   {
     const StoreFile file = StoreFile::make(path()).value();
     std::filesystem::remove(path());
@@ -89,7 +89,7 @@ TEST_F(StoreFileTest, AFileThatAnotherHasMadeSinceIsLeft) {
   EXPECT_TRUE(is_there());
 }
 
-TEST_F(StoreFileTest, AFileThatTheWorkersHaveRemovedIsNotMissed) {
+TEST_F(StoreFileTest, RecreatesAFileThatWorkersHaveRemoved) {
   const StoreFile file = StoreFile::make(path()).value();
   std::filesystem::remove(path());
 }

@@ -1,5 +1,5 @@
-// StoreHost makes the store of a run available to its workers: it runs the server, or takes the
-// file of `--store file:`.  On nodes other than node 0 it does nothing, as node 0 has the server.
+// StoreHost provides the store of a run: it runs the server, or uses the file of `--store file:`.
+// On nodes other than node 0 it does nothing, as node 0 has the server.
 //
 //     StoreHost store(io, plan, file);
 //     if (auto opened = store.open(take_node); !opened) return opened.error();
@@ -8,7 +8,7 @@
 //     store.start_over();              // for the next attempt
 //     store.close();
 //
-// Thread safety: every method runs on the thread of `io`.
+// Thread safety: the thread of `io` only.
 #pragma once
 
 #include <memory>
@@ -31,22 +31,21 @@ class StoreHost {
   // `file` is null unless the store is a file.
   StoreHost(boost::asio::io_context& io, const LaunchPlan& plan, StoreFile* file);
 
-  // Opens the server.  `take_node` gets the connections of other nodes.
+  // Starts the server. `take_node` gets the connections of other nodes.
   Result<void> open(StoreServerInternals::TakeNode take_node);
 
-  // Empties the store.  Requires that no worker of the previous attempt runs.
+  // Empties the store. Requires that no worker of the previous attempt runs.
   Result<void> start_over();
 
-  // Tells `place` where the store is.
+  // Writes the store's port or URL into `place`.
   void set_place(RunPlace& place) const;
 
-  // The address of the store, or the URL of its file, for people.
+  // The store's address or URL, for messages.
   std::string text() const;
 
-  // Why the server has refused clients: the last few, latest first.
+  // Why the server refused clients: the last few, latest first.
   std::vector<std::string> refusals() const;
 
-  // Stops the server.
   void close() { server_.reset(); }
 
  private:

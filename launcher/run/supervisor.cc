@@ -33,6 +33,8 @@ Actions Supervisor::step(const SupervisorEvent& event, TimePoint now) {
 std::optional<TimePoint> Supervisor::next_deadline() const {
   if (phase_ == Phase::kFinished || suspended_) return std::nullopt;
   std::optional<TimePoint> next = deadline_;
+  if (reminder_ && phase_ == Phase::kStopping)
+    next = std::min(*reminder_, next.value_or(*reminder_));
   for (const Worker& worker : workers_) {
     if (!worker.output_deadline) continue;
     next = next ? std::min(*next, *worker.output_deadline) : *worker.output_deadline;
@@ -40,8 +42,8 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
   return next;
 }
 
-// One worker is started after the other, so that a start that fails leaves no more to be undone,
-// and whatever else happens meanwhile is seen to.
+// Workers start one after the other, so that a failed start leaves little to undo, and other events
+// are handled in between.
 void Supervisor::handle(const Spawned& event, TimePoint now) {
   Worker& worker = at(event.worker);
   if (worker.state != State::kStarting) return;
@@ -52,7 +54,7 @@ void Supervisor::handle(const Spawned& event, TimePoint now) {
     actions_.push_back(Forward{event.worker, signal});
   }
   if (suspension_is_due_) suspend(now);
-  if (phase_ != Phase::kRunning) {  // The run was stopped while this one was started.
+  if (phase_ != Phase::kRunning) {  // The run was stopped while this worker started.
     actions_.push_back(
         SendSignal{event.worker, phase_ == Phase::kStopping ? stop_signal_ : SIGKILL});
     return;
@@ -98,11 +100,12 @@ void Supervisor::handle(const Interrupted& event, TimePoint now) {
   const bool same = last_interrupt_ && now - *last_interrupt_ < options_.same_signal;
   if (same) return;
   last_interrupt_ = now;
+  last_signal_ = event.signal;
   ++interrupts_;
   if (decides_the_end()) {
     run_end_.signal = event.signal;
     stop(RunEnd::Cause::kInterrupted, now, event.signal);
-  } else if (phase_ == Phase::kRendezvous) {  // The others are not waited for.
+  } else if (phase_ == Phase::kRendezvous) {  // Do not wait for the other nodes.
     finish();
   } else if (phase_ == Phase::kStopping && interrupts_ >= 2) {
     kill(now);
@@ -116,7 +119,7 @@ void Supervisor::handle(const Forwarded& event, TimePoint) {
   });
 }
 
-// A worker that is about to be there would go on: it is waited for.
+// Waits for a worker that is being started, which would continue to run.
 void Supervisor::handle(const SuspendAsked&, TimePoint now) {
   if (suspended_ || (last_suspension_ && now - *last_suspension_ < options_.same_signal)) return;
   suspension_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
@@ -132,13 +135,13 @@ void Supervisor::suspend(TimePoint now) {
   actions_.push_back(Suspend{});
 }
 
-// Time that was spent suspended counts for nothing.
+// Time spent suspended does not count.
 void Supervisor::handle(const Continued&, TimePoint now) {
   if (!suspended_) return;
   const auto spent = now - *suspended_;
   suspended_.reset();
-  last_suspension_ = now;  // Another that came before it is the same one.
-  for (auto* deadline : {&run_deadline_, &deadline_}) {
+  last_suspension_ = now;  // Ignores a SIGTSTP that came with the first.
+  for (auto* deadline : {&run_deadline_, &deadline_, &reminder_}) {
     if (*deadline) **deadline += spent;
   }
   for_each([&](LocalRank, Worker& worker) {
@@ -152,7 +155,8 @@ void Supervisor::handle(const GuardLost&, TimePoint now) {
   if (phase_ == Phase::kStopping) kill(now);
 }
 
-// As `… | head` ends any program.  No second signal: both of our outputs may go at once.
+// The run ends as any program in `… | head` does. Both outputs may close, but only one signal is
+// sent.
 void Supervisor::handle(const ReaderGone&, TimePoint now) {
   if (!decides_the_end()) return;
   run_end_.signal = SIGPIPE;
@@ -168,7 +172,7 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
 void Supervisor::handle(const StartOrdered& event, TimePoint now) {
   if (phase_ != Phase::kRendezvous) return;
   if (told_nodes_) {
-    // What was told has crossed this order, and was of the attempt before: it is told again.
+    // The report crossed this order, and was about the previous attempt: send it again.
     if (event.attempt <= run_end_.attempt) return;
     run_end_.attempt = event.attempt;
     tell_nodes();
@@ -176,7 +180,7 @@ void Supervisor::handle(const StartOrdered& event, TimePoint now) {
   }
   run_end_.verdict = verdict_;
   if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
-  // Waiting for the others to come counts for nothing.
+  // --timeout does not include the wait for other nodes.
   if (options_.timeout && !run_deadline_) run_deadline_ = deadline_after(*options_.timeout, now);
   reset_to(event.attempt);
   begin_attempt();
@@ -187,7 +191,7 @@ void Supervisor::handle(const StopOrdered& event, TimePoint now) {
   verdict_ = event.verdict;
   verdict_is_last_ = event.is_last;
   told_nodes_ = false;
-  // Node 0 has the store and the others' connections: it goes last.
+  // Node 0 leaves last: it has the store and the connections.
   may_leave_ = event.is_last && options_.node != 0;
   if (phase_ == Phase::kRunning) {
     stop(RunEnd::Cause::kOtherNode, now);
@@ -209,7 +213,7 @@ void Supervisor::handle(const Tick&, TimePoint now) {
     worker.output_deadline.reset();
     actions_.push_back(CloseOutput{index});
   });
-  if (!deadline_ || now < *deadline_) return;
+  if (!deadline_ || now < *deadline_) return tell_still_running(now);
   switch (phase_) {
     case Phase::kRendezvous:
       if (!decides_the_end()) return finish();
@@ -241,7 +245,7 @@ void Supervisor::reset_to(int attempt) {
   verdict_is_last_ = may_leave_ = told_nodes_ = false;
 }
 
-// The attempt has failed and is not the last one.
+// True if the attempt failed and another may follow.
 bool Supervisor::restart_is_due() const {
   if (verdict_) return !verdict_is_last_;
   return (phase_ == Phase::kStopping || phase_ == Phase::kKilling) &&
@@ -253,8 +257,7 @@ bool Supervisor::decides_the_end() const {
   return phase_ == Phase::kRunning || restart_is_due();
 }
 
-// Once the end is decided, what would have decided it otherwise changes nothing: but for a failure
-// after which there would have been another attempt.
+// Once the end is decided, later causes change nothing, unless another attempt was to follow.
 void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   run_end_.cause = cause;
   const bool blames = cause == RunEnd::Cause::kWorkerFailed || cause == RunEnd::Cause::kSpawnFailed;
@@ -265,17 +268,30 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   phase_ = Phase::kStopping;
   stop_signal_ = signal;
   deadline_ = deadline_after(options_.shutdown_timeout, now);
+  reminder_ = now + options_.first_reminder;
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
   signal_all(signal);
 }
 
-// What they said before, to make another attempt, does not hold any more.
+// A verdict that orders another attempt is no longer valid.
 void Supervisor::tell_nodes() {
   verdict_.reset();
   told_nodes_ = true;
   actions_.push_back(TellNodesFailed{run_end_, run_end_.cause == RunEnd::Cause::kWorkerFailed});
+}
+
+void Supervisor::tell_still_running(TimePoint now) {
+  if (phase_ != Phase::kStopping || !reminder_ || now < *reminder_) return;
+  reminder_ = now + options_.reminder_period;
+  TellStillRunning still{.until_kill =
+                             std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - now)};
+  for_each([&](LocalRank index, const Worker& worker) {
+    if (worker.state == State::kRunning) still.workers.push_back(index);
+  });
+  if (interrupts_ > 0) still.signal = last_signal_;
+  if (!still.workers.empty()) actions_.push_back(std::move(still));
 }
 
 void Supervisor::kill(TimePoint now) {
@@ -284,7 +300,7 @@ void Supervisor::kill(TimePoint now) {
   signal_all(SIGKILL);
 }
 
-// A process that SIGKILL does not end sits in a system call that never returns.
+// A process that SIGKILL does not end is stuck in a system call.
 void Supervisor::give_up() {
   deadline_.reset();
   for_each([&](LocalRank index, Worker& worker) {
@@ -319,7 +335,7 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
     return worker.state == State::kGone;
   });
   if (!all_gone || suspended_) return;
-  // Who could not be killed has had its time.
+  // Timeout 0: kill_timeout has already passed.
   const bool stuck =
       std::any_of(run_end_.workers.begin(), run_end_.workers.end(),
                   [](const WorkerOutcome& outcome) { return outcome.started && !outcome.end; });
@@ -334,8 +350,8 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
   finish();
 }
 
-// Nothing of the attempt is left here.  Where something is, the others get no such word, and
-// make no other attempt.
+// Reports success, or that no process of the attempt is left here. With a stuck process it does
+// neither, so that no attempt follows.
 void Supervisor::begin_rendezvous(TimePoint now, bool stuck) {
   if (phase_ == Phase::kRunning) {
     actions_.push_back(TellNodesSucceeded{run_end_.attempt});
@@ -346,8 +362,8 @@ void Supervisor::begin_rendezvous(TimePoint now, bool stuck) {
   continue_rendezvous(now);
 }
 
-// Of waits, that for node 0 to say what it has made of a failure is the only one with a bound here:
-// the others end with the other nodes, or with the connection to them.
+// Only the wait for node 0's verdict on a failure has a timeout here. Other waits end with the
+// other nodes or their connections.
 void Supervisor::continue_rendezvous(TimePoint now) {
   if (may_leave_) return finish();
   deadline_ = run_deadline_;
@@ -355,7 +371,7 @@ void Supervisor::continue_rendezvous(TimePoint now) {
   if (told_nodes_) deadline_ = now + options_.verdict_timeout;
 }
 
-// The nodes' verdict holds, also where something else has ended the attempt here.
+// The nodes' verdict counts, even if this node ended the attempt for another reason.
 void Supervisor::finish() {
   phase_ = Phase::kFinished;
   if (verdict_ && verdict_is_last_) {

@@ -1,17 +1,16 @@
-// Supervisor decides what happens to the workers of a run: who is started, whose
-// failure ends the run, when a signal is sent, when there is nothing left to do.
+// Supervisor decides what happens to the workers of a run: which to start, which failure ends the
+// run, when to send a signal, when the run has ended.
 //
 //     Supervisor supervisor(options);
 //     perform(supervisor.start(now));
 //     perform(supervisor.step(Exited{LocalRank(2), KilledBy{SIGSEGV}}, now));
 //     timer.expires_at(*supervisor.next_deadline());      // then step(Tick{}, now)
 //
-// It only decides: no clock, no process, no descriptor inside.  The driver turns
-// what the kernel tells into events, and actions into system calls.  The actions of
-// a step are performed, in order, before the next event is told; only the answers to
-// Spawn and CloseOutput may take longer.
+// It has no clock, process or descriptor: the driver creates the events and performs the actions,
+// all those of a step, in order, before the next event. Only answers to Spawn and CloseOutput may
+// come later.
 //
-//     running ── a worker fails, a signal, the time is over ──▶ stopping: SIGTERM to all
+//     running ── a worker fails, a signal, --timeout ─────────▶ stopping: SIGTERM to all
 //      │   ▲                                                       │ grace over, or a second signal
 //      │   └─── all have ended, a worker had failed, and ───┐      ▼
 //      │        a restart is left: a new attempt            │   killing: SIGKILL to all
@@ -19,21 +18,18 @@
 //      ▼                                                    │      │
 //     finished ◀──────────── all have ended, or cannot be killed ──┘
 //
-// Processes that the workers leak are killed before an attempt begins and before the run is over.
+// Leaked processes are killed before the next attempt, and before the run ends.
 //
-// A worker's end and the end of its output are two events.  One that has exited is
-// not reaped until its output has ended too, so that what it left in its process
-// group can still be signalled; output that stays open for longer than `leak_grace`
-// is held by a leaked process: that is noted, the output closed, and the
-// group killed as the worker is reaped.
+// A worker is reaped after two events, its exit and the end of its output, so that its process
+// group can be signalled until then. If a leaked process holds the output open longer than
+// `leak_grace`, the leak is recorded, the output closed, and the group killed.
 //
-// The first failure is the cause; ends that come later are consequences.
+// The first failure is the cause; later ones are consequences.
 //
-// Of several nodes (nodes.h) each has a supervisor.  Then there is one more phase, rendezvous:
-// before an attempt, and after it until all other nodes are done too.  The nodes tell when an
-// attempt begins, and how the run ended; a failure, a signal or a time-out here ends the attempt
-// here at once, and is told to them.  Their verdict is waited for, but not for longer than
-// `verdict_timeout`, nor against a further signal.
+// With several nodes (nodes.h), each has a supervisor, and attempts start and end with another
+// phase, rendezvous, in which it waits for the other nodes. Node 0 orders the start and decides how
+// the run ended. A failure, a signal or a timeout here ends the attempt here at once, and is
+// reported; the wait for the verdict ends after `verdict_timeout` or at another signal.
 #pragma once
 
 #include <chrono>
@@ -52,7 +48,7 @@ namespace distrun {
 
 using TimePoint = std::chrono::steady_clock::time_point;
 
-// Events: what has happened.
+// Events.
 struct Spawned {
   LocalRank worker;
 };
@@ -66,29 +62,29 @@ struct Exited {
 };
 struct OutputClosed {  // All of the worker's output has been read.
   LocalRank worker;
-  bool held = false;  // It had to be closed by force: something else still had it open.
+  bool held = false;  // Another process held it open; it was closed.
 };
 struct Interrupted {
   int signal;
 };
-struct Forwarded {  // A signal that is the workers' to handle.
+struct Forwarded {  // A signal for the workers.
   int signal;
 };
 struct SuspendAsked {};  // Ctrl-Z.
 struct Continued {};     // After Suspend.
-struct GuardLost {};     // Nobody would see to what a killed launcher leaves.
-struct ReaderGone {};    // Nobody reads what the workers print any more.
-struct OutputLost {      // What the workers write can be passed on no more.
+struct GuardLost {};
+struct ReaderGone {};  // A console's reader has closed.
+struct OutputLost {    // The workers' output can no longer be written.
   Error error;
 };
-struct StartOrdered {  // Of several nodes: all are there.
+struct StartOrdered {  // With several nodes: all have joined.
   int attempt = 0;
 };
-struct StopOrdered {  // Of several nodes: one has ended the attempt, this one or another.
+struct StopOrdered {  // With several nodes: this or another node has ended the attempt.
   NodesVerdict verdict;
   bool is_last = true;  // No attempt follows.
 };
-struct FinishOrdered {  // Every node is done.
+struct FinishOrdered {  // All nodes have ended.
   NodesVerdict verdict;
 };
 struct Tick {};
@@ -96,50 +92,55 @@ using SupervisorEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed,
                                      Forwarded, SuspendAsked, Continued, GuardLost, ReaderGone,
                                      OutputLost, StartOrdered, StopOrdered, FinishOrdered, Tick>;
 
-// Actions: what is to be done.
-struct BeginAttempt {  // A fresh store, fresh folders.  Every worker of the one before is reaped.
+// Actions.
+struct BeginAttempt {  // Fresh store and folders. All previous workers are reaped.
   int attempt;
 };
-struct Spawn {  // Answered by Spawned or SpawnFailed.
+struct Spawn {  // Spawned or SpawnFailed follows.
   LocalRank worker;
 };
 struct SendSignal {  // To the worker's process group.
   LocalRank worker;
   int signal;
 };
-struct Forward {  // To the worker itself: its children have not asked for the signal.
+struct Forward {  // To the worker alone: its children may not handle the signal.
   LocalRank worker;
   int signal;
 };
-struct Suspend {};    // Stop this process.  Answered by Continued, when it has been continued.
-struct CloseOutput {  // Read what is there, then no more.  Answered by OutputClosed.
+struct Suspend {};    // Stop this process. Continued follows.
+struct CloseOutput {  // Read what is available, then close. OutputClosed follows.
   LocalRank worker;
 };
-struct Reap {  // Kill what is left of its process group, then take its end from the kernel.
+struct Reap {  // Kill the rest of its process group, then reap it.
   LocalRank worker;
 };
-struct KillLeakedProcesses {  // Every process that is still there of the attempt, with SIGKILL.
+struct KillLeakedProcesses {  // SIGKILL every process that is left.
   std::chrono::milliseconds timeout;
 };
-struct TellFailedAttempt {  // Another one follows.
+struct TellStillRunning {  // Workers that got a signal to end.
+  std::vector<LocalRank> workers;
+  std::chrono::milliseconds until_kill;
+  std::optional<int> signal;  // The next one kills them.
+};
+struct TellFailedAttempt {  // Another attempt follows.
   RunEnd end;
 };
-struct TellNodesFailed {  // This node ends the attempt.
-  RunEnd end;             // So far.
+struct TellNodesFailed {
+  RunEnd end;  // May be incomplete.
   bool may_restart = false;
 };
 struct TellNodesSucceeded {
   int attempt;
 };
-struct TellNodesStopped {  // Nothing of the attempt is left here.
+struct TellNodesStopped {  // No process of the attempt is left here.
   int attempt;
 };
-struct Finish {  // Comes once, and last.
+struct Finish {  // Once, and last.
   RunEnd run_end;
 };
 using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Suspend, CloseOutput, Reap,
-                            KillLeakedProcesses, TellFailedAttempt, TellNodesFailed,
-                            TellNodesSucceeded, TellNodesStopped, Finish>;
+                            KillLeakedProcesses, TellStillRunning, TellFailedAttempt,
+                            TellNodesFailed, TellNodesSucceeded, TellNodesStopped, Finish>;
 using Actions = std::vector<Action>;
 
 class Supervisor {
@@ -147,45 +148,48 @@ class Supervisor {
   struct Options {
     int workers = 1;
     int max_restarts = 0;  // Attempts after the first.
-    int nodes = 1;         // Of the run; this one is
+    int nodes = 1;         // `node` is this node's rank.
     int node = 0;
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
-    std::chrono::milliseconds kill_timeout = kWorkerKillTimeout;            // SIGKILL to giving up.
+    // From SIGTERM to the first TellStillRunning, and between two of them.
+    std::chrono::milliseconds first_reminder = std::chrono::seconds(1);
+    std::chrono::milliseconds reminder_period = std::chrono::seconds(10);
+    std::chrono::milliseconds kill_timeout = kWorkerKillTimeout;  // For SIGKILL to take effect.
     std::chrono::milliseconds leaked_processes_timeout = kLeakedProcessesTimeout;
-    std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // Exit to the end of output.
-    std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // Of the other nodes.
+    std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // From exit to end of output.
+    std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // For the other nodes.
     std::optional<std::chrono::milliseconds> timeout;                      // Of the whole run.
-    // A second signal within this is the first one once more: `timeout` and session managers
-    // signal a process and its group.
+    // A second signal within this time is the first: `timeout` and session managers signal a
+    // process and its group.
     std::chrono::milliseconds same_signal = std::chrono::milliseconds(100);
   };
 
   // Requires at least one worker.
   explicit Supervisor(const Options& options);
 
-  // The first actions.  Called once, before step().
+  // Returns the first actions. Call it once.
   Actions start(TimePoint now);
 
-  // What `event` leads to.  An event that makes no sense (a worker exits twice) changes nothing.
+  // Returns the resulting actions. Ignores events that do not fit (a worker exits twice).
   Actions step(const SupervisorEvent& event, TimePoint now);
 
-  // When step(Tick{}, now) is to be called, if nothing happens before.
+  // When to call step(Tick{}, now).
   std::optional<TimePoint> next_deadline() const;
 
  private:
   enum class Phase { kRendezvous, kRunning, kStopping, kKilling, kFinished };
   enum class State {
     kWaiting,   // Not started yet.
-    kStarting,  // Spawn has been asked for.
+    kStarting,  // After Spawn, before the answer.
     kRunning,
-    kExited,  // Its end is known; not reaped, because its output is still open.
+    kExited,  // Not reaped, because its output is still open.
     kGone,
   };
   struct Worker {
     State state = State::kWaiting;
     bool output_open = false;
-    std::optional<TimePoint> output_deadline;  // Where kExited, until CloseOutput.
-    std::vector<int> forwards;                 // Where kStarting: signals that wait for it.
+    std::optional<TimePoint> output_deadline;  // In kExited, until CloseOutput.
+    std::vector<int> forwards;                 // In kStarting: signals to forward later.
   };
 
   void handle(const Spawned& event, TimePoint now);
@@ -215,6 +219,7 @@ class Supervisor {
   void finish();
   void suspend(TimePoint now);
   void stop(RunEnd::Cause cause, TimePoint now, int signal = SIGTERM);
+  void tell_still_running(TimePoint now);
   void kill(TimePoint now);
   void give_up();
   void spawn(LocalRank worker);
@@ -233,19 +238,20 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::vector<Worker> workers_;
   RunEnd run_end_;
-  std::optional<NodesVerdict> verdict_;  // Of the nodes, on this attempt …
-  bool verdict_is_last_ = false;         // … and no other follows.
-  bool may_leave_ = false;               // Nobody needs this node any more.
-  bool told_nodes_ = false;              // What ends the attempt here; their verdict is to come.
+  std::optional<NodesVerdict> verdict_;  // The nodes' verdict on this attempt.
+  bool verdict_is_last_ = false;         // No other attempt follows.
+  bool may_leave_ = false;               // No other node needs this one.
+  bool told_nodes_ = false;              // The end is reported; the verdict is missing.
   int stop_signal_ = SIGTERM;            // What workers get in kStopping.
-  int interrupts_ = 0;
+  int interrupts_ = 0, last_signal_ = 0;
   std::optional<TimePoint> last_interrupt_;
   std::optional<TimePoint> run_deadline_;     // Of all attempts.
-  std::optional<TimePoint> deadline_;         // Of the phase.
-  std::optional<TimePoint> suspended_;        // Since.
-  std::optional<TimePoint> last_suspension_;  // Its end.
-  bool suspension_is_due_ = false;            // When the worker that is being started is there.
-  Actions actions_;                           // Of the step under way.
+  std::optional<TimePoint> deadline_;         // Of phase_.
+  std::optional<TimePoint> reminder_;         // When TellStillRunning is due.
+  std::optional<TimePoint> suspended_;        // When it started.
+  std::optional<TimePoint> last_suspension_;  // When it ended.
+  bool suspension_is_due_ = false;            // After the worker that is being started.
+  Actions actions_;                           // Of the present step.
 };
 
 }  // namespace distrun

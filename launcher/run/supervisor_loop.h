@@ -1,12 +1,11 @@
-// SupervisorLoop passes events to a supervisor, one after the other, with the time, and has its
-// actions performed.
+// SupervisorLoop passes events to a supervisor, one after the other, and performs its actions.
 //
 //     SupervisorLoop loop(io, options, [&](const Actions& actions) { … });
 //     loop.start();
 //     loop.happened(Exited{worker, end});      // also while actions are performed
-//     io.run();                                // deadlines come by themselves, as a Tick
+//     io.run();                                // a deadline becomes a Tick
 //
-// Threads: that of `io`.
+// Thread safety: the thread of `io` only.
 #pragma once
 
 #include <deque>
@@ -26,14 +25,12 @@ class SupervisorLoop {
   SupervisorLoop(const SupervisorLoop&) = delete;
   SupervisorLoop& operator=(const SupervisorLoop&) = delete;
 
-  // Performs the first actions.  Called once, before happened().
+  // Performs the first actions. Call it once.
   void start();
 
-  // Performs what follows from the event.  One that comes while actions are performed waits until
-  // they are.
+  // Performs the resulting actions. While others are performed, `event` waits.
   void happened(SupervisorEvent event);
 
-  // From now on events are ignored.
   void end();
 
  private:

@@ -49,13 +49,13 @@ class SupervisorLoopTest : public ::testing::Test {
       }};
 };
 
-TEST_F(SupervisorLoopTest, PerformsWhatFollowsFromTheStartAndFromEvents) {
+TEST_F(SupervisorLoopTest, PerformsActionsOfStartAndEvents) {
   loop_.start();
   loop_.happened(Spawned{kZero});
   EXPECT_THAT(performed_, ElementsAre("begin", "spawn 0", ".", "spawn 1", "."));
 }
 
-TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheFirstActionsArePerformed) {
+TEST_F(SupervisorLoopTest, EventWaitsUntilTheFirstActionsArePerformed) {
   while_performing_ = [this](const Action& action) {
     const auto* spawn = std::get_if<Spawn>(&action);
     if (spawn == nullptr || spawn->worker != kZero) return;
@@ -66,10 +66,10 @@ TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheFirstActionsArePerformed) {
   EXPECT_THAT(performed_, ElementsAre("begin", "spawn 0", "still spawning", ".", "spawn 1", "."));
 }
 
-TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheActionsOfAnotherArePerformed) {
+TEST_F(SupervisorLoopTest, EventWaitsUntilEarlierActionsArePerformed) {
   loop_.start();
   performed_.clear();
-  // While worker 1 is being started, a signal comes.
+  // A signal arrives while worker 1 starts.
   while_performing_ = [this](const Action& action) {
     if (!std::holds_alternative<Spawn>(action)) return;
     loop_.happened(Spawned{kOne});
@@ -81,7 +81,7 @@ TEST_F(SupervisorLoopTest, AnEventWaitsUntilTheActionsOfAnotherArePerformed) {
               ElementsAre("spawn 1", "still spawning", ".", "signal 2", "signal 2", "."));
 }
 
-TEST_F(SupervisorLoopTest, DeadlinesComeByThemselves) {
+TEST_F(SupervisorLoopTest, CallsTheSupervisorAtDeadlines) {
   loop_.start();
   loop_.happened(Spawned{kZero});
   loop_.happened(Spawned{kOne});
@@ -92,7 +92,7 @@ TEST_F(SupervisorLoopTest, DeadlinesComeByThemselves) {
   EXPECT_THAT(performed_, ElementsAre("signal 9", "signal 9", "."));
 }
 
-TEST_F(SupervisorLoopTest, AfterItsEndNoEventIsHeard) {
+TEST_F(SupervisorLoopTest, IgnoresEventsAfterEnd) {
   loop_.start();
   loop_.happened(Spawned{kZero});
   loop_.happened(Spawned{kOne});
@@ -102,7 +102,7 @@ TEST_F(SupervisorLoopTest, AfterItsEndNoEventIsHeard) {
   EXPECT_THAT(performed_, IsEmpty());
 }
 
-TEST_F(SupervisorLoopTest, AfterItsEndNoDeadlineIsWaitedFor) {
+TEST_F(SupervisorLoopTest, EndCancelsTheDeadline) {
   SupervisorLoop loop(io_, {.workers = 1, .shutdown_timeout = std::chrono::hours(1)},
                       [](const Actions&) {});
   loop.start();
@@ -115,7 +115,7 @@ TEST_F(SupervisorLoopTest, AfterItsEndNoDeadlineIsWaitedFor) {
   EXPECT_TRUE(io_.stopped());
 }
 
-TEST_F(SupervisorLoopTest, NorIsOneThatTheLastActionsLeave) {
+TEST_F(SupervisorLoopTest, SetsNoDeadlineAfterEnd) {
   SupervisorLoop* its = nullptr;
   SupervisorLoop loop(io_, {.workers = 1, .shutdown_timeout = std::chrono::hours(1)},
                       [&its](const Actions& actions) {
@@ -131,7 +131,7 @@ TEST_F(SupervisorLoopTest, NorIsOneThatTheLastActionsLeave) {
   EXPECT_TRUE(io_.stopped());
 }
 
-TEST_F(SupervisorLoopTest, TheEndMayComeWhileActionsArePerformed) {
+TEST_F(SupervisorLoopTest, EndMayBeCalledWhileActionsArePerformed) {
   loop_.start();
   performed_.clear();
   while_performing_ = [this](const Action&) {

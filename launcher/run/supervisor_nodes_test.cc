@@ -1,4 +1,4 @@
-// A supervisor among others: of one node in a run of several; and several with their coordinator.
+// A supervisor in a run of several nodes, alone and with the others and their coordinator.
 #include <csignal>
 #include <deque>
 #include <random>
@@ -30,6 +30,7 @@ std::string nodes_action_text(const Action& action) {
     }
     std::string operator()(const Reap& a) { return fmt::format("reap {}", a.worker.value()); }
     std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
+    std::string operator()(const TellStillRunning&) { return "tell still running"; }
     std::string operator()(const TellFailedAttempt& a) {
       return fmt::format("failed attempt {}", a.end.attempt);
     }
@@ -88,7 +89,7 @@ class SupervisorAmongNodesTest : public ::testing::Test {
   RunEnd run_end_;
 };
 
-TEST_F(SupervisorAmongNodesTest, ItsFailureIsToldAtOnceAndTheVerdictWaitedFor) {
+TEST_F(SupervisorAmongNodesTest, ReportsItsFailureAtOnceAndWaitsForTheVerdict) {
   start(1);
   EXPECT_THAT(exits(ExitedWith{7}), ElementsAre("tell failed 7", "SIGTERM to 0", "reap 0",
                                                 "kill leaked processes", "tell stopped 0"));
@@ -97,7 +98,7 @@ TEST_F(SupervisorAmongNodesTest, ItsFailureIsToldAtOnceAndTheVerdictWaitedFor) {
   EXPECT_EQ(run_end_.culprit, LocalRank(0));
 }
 
-TEST_F(SupervisorAmongNodesTest, AnEarlierFailureElsewhereIsTheEnd) {
+TEST_F(SupervisorAmongNodesTest, EarlierFailureOnAnotherNodeIsTheCause) {
   start(1);
   exits(ExitedWith{7});
   EXPECT_THAT(step(StopOrdered{verdict(2, 9)}), ElementsAre("tell stopped 0", "finish 9"));
@@ -105,14 +106,14 @@ TEST_F(SupervisorAmongNodesTest, AnEarlierFailureElsewhereIsTheEnd) {
   EXPECT_EQ(run_end_.culprit, std::nullopt);
 }
 
-TEST_F(SupervisorAmongNodesTest, AFailureElsewhereEndsItsWorkers) {
+TEST_F(SupervisorAmongNodesTest, FailureOnAnotherNodeStopsItsWorkers) {
   start(1);
   EXPECT_THAT(step(StopOrdered{verdict(2, 9)}), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(exits(KilledBy{SIGTERM}),
               ElementsAre("reap 0", "kill leaked processes", "tell stopped 0", "finish 9"));
 }
 
-TEST_F(SupervisorAmongNodesTest, Node0GoesLast) {
+TEST_F(SupervisorAmongNodesTest, Node0FinishesLast) {
   start(0);
   step(StopOrdered{verdict(2, 9)});
   EXPECT_THAT(exits(KilledBy{SIGTERM}),
@@ -123,21 +124,21 @@ TEST_F(SupervisorAmongNodesTest, Node0GoesLast) {
   EXPECT_EQ(run_end_.verdict, noted);
 }
 
-TEST_F(SupervisorAmongNodesTest, SuccessWaitsForTheOthers) {
+TEST_F(SupervisorAmongNodesTest, WaitsForTheOtherNodesAfterSuccess) {
   start(1);
   EXPECT_THAT(exits(kNodesOk), ElementsAre("reap 0", "kill leaked processes", "tell succeeded 0"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(FinishOrdered{NodesVerdict{}}), ElementsAre("finish 0"));
 }
 
-TEST_F(SupervisorAmongNodesTest, SuccessHereIsNoneOfTheRunWhereAnotherNodeFails) {
+TEST_F(SupervisorAmongNodesTest, RunFailsIfAnotherNodeFailsAfterSuccessHere) {
   start(1);
   exits(kNodesOk);
   EXPECT_THAT(step(StopOrdered{verdict(0, 7)}), ElementsAre("tell stopped 0", "finish 7"));
   EXPECT_EQ(run_end_.cause, RunEnd::Cause::kOtherNode);
 }
 
-TEST_F(SupervisorAmongNodesTest, AVerdictThatDoesNotComeIsNotWaitedForForEver) {
+TEST_F(SupervisorAmongNodesTest, StopsWaitingForAMissingVerdict) {
   start(1, {.verdict_timeout = seconds(20)});
   exits(ExitedWith{7});
   EXPECT_EQ(supervisor_->next_deadline(), kNodesStart + seconds(21));
@@ -146,7 +147,7 @@ TEST_F(SupervisorAmongNodesTest, AVerdictThatDoesNotComeIsNotWaitedForForEver) {
   EXPECT_EQ(run_end_.verdict, std::nullopt);
 }
 
-TEST_F(SupervisorAmongNodesTest, AnotherAttemptBeginsWhenItIsOrdered) {
+TEST_F(SupervisorAmongNodesTest, StartsAnotherAttemptWhenOrdered) {
   start(1, {.max_restarts = 1});
   EXPECT_THAT(exits(ExitedWith{7}), ElementsAre("tell failed 7", "SIGTERM to 0", "reap 0",
                                                 "kill leaked processes", "tell stopped 0"));
@@ -155,7 +156,7 @@ TEST_F(SupervisorAmongNodesTest, AnotherAttemptBeginsWhenItIsOrdered) {
   EXPECT_THAT(step(StartOrdered{1}), ElementsAre("failed attempt 0", "attempt 1", "spawn 0"));
 }
 
-TEST_F(SupervisorAmongNodesTest, ASignalWhileItWaitsForAnotherAttemptIsTold) {
+TEST_F(SupervisorAmongNodesTest, ReportsASignalWhileWaitingForAnotherAttempt) {
   start(1, {.max_restarts = 1});
   step(StopOrdered{verdict(2, 7), /*is_last=*/false});
   exits(KilledBy{SIGTERM});
@@ -166,26 +167,26 @@ TEST_F(SupervisorAmongNodesTest, ASignalWhileItWaitsForAnotherAttemptIsTold) {
   EXPECT_THAT(step(StopOrdered{verdict(1, 130)}), ElementsAre("tell stopped 1", "finish 130"));
 }
 
-TEST_F(SupervisorAmongNodesTest, ASignalBeforeAllHaveComeEndsTheWait) {
+TEST_F(SupervisorAmongNodesTest, SignalEndsTheWaitForNodesToJoin) {
   make(1);
   EXPECT_THAT(step(Interrupted{SIGTERM}), ElementsAre("tell failed 143 for good"));
   EXPECT_THAT(step(StopOrdered{verdict(1, 143)}), ElementsAre("tell stopped 0", "finish 143"));
 }
 
-TEST_F(SupervisorAmongNodesTest, ASecondSignalWaitsForNobody) {
+TEST_F(SupervisorAmongNodesTest, SecondSignalEndsTheRunAtOnce) {
   make(1);
   step(Interrupted{SIGTERM}, seconds(1));
   EXPECT_THAT(step(Interrupted{SIGTERM}, seconds(2)), ElementsAre("finish 143"));
 }
 
-TEST_F(SupervisorAmongNodesTest, ASignalAlsoEndsNode0sWaitForTheOthers) {
+TEST_F(SupervisorAmongNodesTest, SignalEndsTheWaitOfNode0ForOtherNodes) {
   start(0);
   step(StopOrdered{verdict(2, 9)});
   exits(KilledBy{SIGTERM});
   EXPECT_THAT(step(Interrupted{SIGTERM}), ElementsAre("finish 9"));
 }
 
-TEST_F(SupervisorAmongNodesTest, TheRunsTimeBeginsWhenAllAreThereAndGoesOnWhileItWaits) {
+TEST_F(SupervisorAmongNodesTest, TimeoutStartsAtTheFirstAttemptAndIncludesWaits) {
   make(1, {.timeout = seconds(60)});
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   step(StartOrdered{0}, seconds(100));
@@ -196,7 +197,7 @@ TEST_F(SupervisorAmongNodesTest, TheRunsTimeBeginsWhenAllAreThereAndGoesOnWhileI
   EXPECT_THAT(step(Tick{}, seconds(160)), ElementsAre("tell failed 124 for good"));
 }
 
-TEST_F(SupervisorAmongNodesTest, TheLossOfNode0BehindTheVerdictChangesNothing) {
+TEST_F(SupervisorAmongNodesTest, LosingNode0AfterTheVerdictChangesNothing) {
   start(1);
   step(StopOrdered{verdict(2, 9)});
   step(StopOrdered{verdict(0, 125)});
@@ -204,7 +205,7 @@ TEST_F(SupervisorAmongNodesTest, TheLossOfNode0BehindTheVerdictChangesNothing) {
               ElementsAre("reap 0", "kill leaked processes", "tell stopped 0", "finish 9"));
 }
 
-TEST_F(SupervisorAmongNodesTest, NoOtherAttemptIsMadeBesideAWorkerThatCannotBeKilled) {
+TEST_F(SupervisorAmongNodesTest, DoesNotReportStoppedIfAWorkerCannotBeKilled) {
   start(1, {.max_restarts = 1, .shutdown_timeout = seconds(5), .kill_timeout = seconds(5)});
   step(StopOrdered{verdict(2, 9), /*is_last=*/false}, seconds(10));
   step(Tick{}, seconds(15));
@@ -212,10 +213,10 @@ TEST_F(SupervisorAmongNodesTest, NoOtherAttemptIsMadeBesideAWorkerThatCannotBeKi
   EXPECT_THAT(step(FinishOrdered{verdict(2, 9)}, seconds(90)), ElementsAre("finish 9"));
 }
 
-// Random runs of several nodes, in one thread: supervisors and coordinator are the real ones;
-// workers end in any way at any time, orders take any time to arrive, nodes are lost, signals
-// come.  However it goes: every node that is not lost finishes, without a time-out; all with the
-// same status, unless node 0 was lost; and no worker of an attempt meets the store of another.
+// Random runs of several nodes in one thread, with real supervisors and a real coordinator. Workers
+// end in any way at any time, orders may be late, nodes are lost, signals arrive. Each node that is
+// not lost finishes without a time-out, all with the same status unless node 0 was lost, and no
+// worker uses the store of another attempt.
 class RandomNodesRun {
  public:
   explicit RandomNodesRun(unsigned seed)
@@ -291,7 +292,6 @@ class RandomNodesRun {
     }
   }
 
-  // Its connections end.
   void leave(int node) {
     if (node != 0) return coordinate(NodeLost{peer(node), "gone"});
     for (Node& other : nodes_) {
@@ -378,7 +378,7 @@ class RandomNodesRun {
   void end_worker(int node, LocalRank rank) {
     Process& process = worker(node, rank);
     if (process != Process::kRuns && process != Process::kTold) return;
-    if (!at(node).answers.empty()) return;  // It may not have been told as started.
+    if (!at(node).answers.empty()) return;  // Its start may not be reported yet.
     if (process == Process::kRuns && pick(4) != 0) return;
     ProcessEnd end = KilledBy{SIGTERM};
     if (process == Process::kRuns) end = ExitedWith{pick(3) == 0 ? static_cast<int>(pick(99)) : 0};
@@ -389,13 +389,13 @@ class RandomNodesRun {
 
   std::mt19937 random_;
   int max_restarts_;
-  bool calm_;  // Nothing is lost, and no signals.
+  bool calm_;  // No losses and no signals.
   NodesCoordinator coordinator_;
   std::deque<Node> nodes_;
   int store_ = 0;
 };
 
-TEST(NodesTogetherTest, AgreeHoweverItGoes) {
+TEST(NodesTogetherTest, AgreeOnTheEndInAnyOrderOfEvents) {
   for (unsigned seed = 0; seed < 12000 && !::testing::Test::HasFailure(); ++seed) {
     SCOPED_TRACE(seed);
     RandomNodesRun(seed).run();

@@ -26,6 +26,12 @@ std::string action_text(const Action& action) {
     }
     std::string operator()(const Suspend&) { return "suspend"; }
     std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
+    std::string operator()(const TellStillRunning& a) {
+      std::string text = "still running:";
+      for (const LocalRank worker : a.workers) text += ' ' + of(worker);
+      text += "; kill in " + std::to_string(a.until_kill.count()) + " ms";
+      return a.signal ? text + " or at " + signal_name(*a.signal) : text;
+    }
     std::string operator()(const TellFailedAttempt& a) {
       return "attempt " + std::to_string(a.end.attempt) + " failed";
     }
@@ -38,7 +44,7 @@ std::string action_text(const Action& action) {
     std::string operator()(const Finish& a) {
       return "finish " + std::to_string(exit_status(a.run_end));
     }
-    // These come among several nodes: supervisor_nodes_test.cc.
+    // Several nodes: supervisor_nodes_test.cc.
     std::string operator()(const TellNodesFailed&) { return "tell failed"; }
     std::string operator()(const TellNodesSucceeded&) { return "tell succeeded"; }
     std::string operator()(const TellNodesStopped&) { return "tell stopped"; }
@@ -53,7 +59,7 @@ std::vector<std::string> texts(const Actions& actions) {
   return lines;
 }
 
-// A supervisor whose workers have all been started at kRunStart.
+// All workers have started at kRunStart.
 class SupervisorTest : public ::testing::Test {
  protected:
   void start(Supervisor::Options options) {
@@ -80,20 +86,20 @@ class SupervisorTest : public ::testing::Test {
   std::optional<RunEnd> run_end_;
 };
 
-TEST_F(SupervisorTest, StartsOneWorkerAfterTheOther) {
+TEST_F(SupervisorTest, StartsWorkersOneAfterTheOther) {
   Supervisor supervisor({.workers = 2});
   EXPECT_THAT(texts(supervisor.start(kRunStart)), ElementsAre("begin attempt 0", "spawn 0"));
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kRunStart)), ElementsAre("spawn 1"));
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)), IsEmpty());
 }
 
-TEST_F(SupervisorTest, FinishesWithSuccessWhenAllHaveExitedWithZero) {
+TEST_F(SupervisorTest, SucceedsWhenAllHaveExitedWithZero) {
   start({.workers = 2});
   EXPECT_THAT(exits(1, kOk), ElementsAre("reap 1"));
   EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 0"));
 }
 
-TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
+TEST_F(SupervisorTest, FirstFailureEndsTheRunAndIsItsCause) {
   start({.workers = 3});
   EXPECT_THAT(exits(1, ExitedWith{3}),
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGTERM to 2", "reap 1"));
@@ -105,14 +111,14 @@ TEST_F(SupervisorTest, TheFirstFailureEndsTheRunAndIsItsCause) {
   EXPECT_EQ(run_end_->workers[0].end, ProcessEnd(ExitedWith{9}));
 }
 
-TEST_F(SupervisorTest, ASignalIsTheStatusOfARunThatItEndedIn) {
+TEST_F(SupervisorTest, ExitStatusOfAKilledWorkerIs128PlusSignal) {
   start({.workers = 1});
   exits(0, KilledBy{SIGSEGV});
   EXPECT_EQ(exit_status(*run_end_), 139);
 }
 
-TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
-  start({.workers = 2, .shutdown_timeout = seconds(5)});
+TEST_F(SupervisorTest, KillsWorkersThatIgnoreSigtermAfterTheGrace) {
+  start({.workers = 2, .shutdown_timeout = seconds(5), .first_reminder = seconds(60)});
   exits(0, ExitedWith{1}, seconds(10));
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(15));
   EXPECT_THAT(step(Tick{}, seconds(14)), IsEmpty());
@@ -121,7 +127,7 @@ TEST_F(SupervisorTest, WhoIgnoresSigtermIsKilledWhenTheGraceIsOver) {
               ElementsAre("reap 1", "kill leaked processes", "finish 1"));
 }
 
-TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
+TEST_F(SupervisorTest, StopsWaitingForWorkersThatSurviveSigkill) {
   start({.workers = 2, .shutdown_timeout = seconds(5), .kill_timeout = seconds(7)});
   exits(0, ExitedWith{1}, seconds(10));
   step(Tick{}, seconds(15));
@@ -133,7 +139,7 @@ TEST_F(SupervisorTest, WhatSigkillDoesNotEndIsGivenUp) {
   EXPECT_TRUE(run_end_->workers[1].started);
 }
 
-TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
+TEST_F(SupervisorTest, FirstInterruptForwardsTheSignalAndSecondKills) {
   start({.workers = 2});
   EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0", "SIGINT to 1"));
   EXPECT_THAT(step(Interrupted{SIGINT}, seconds(2)), ElementsAre("SIGKILL to 0", "SIGKILL to 1"));
@@ -142,8 +148,8 @@ TEST_F(SupervisorTest, TheFirstInterruptAsksAndTheSecondKills) {
               ElementsAre("reap 1", "kill leaked processes", "finish 130"));
 }
 
-// As `timeout` and session managers signal: the process, then its group.
-TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceIsOne) {
+// `timeout` and session managers signal the process, then its group.
+TEST_F(SupervisorTest, CountsTwoSignalsWithin100MsAsOne) {
   using std::chrono::milliseconds;
   start({.workers = 1});
   step(Interrupted{SIGTERM});
@@ -157,13 +163,45 @@ TEST_F(SupervisorTest, ASignalThatComesTwiceAtOnceIsOne) {
               ElementsAre("reap 0", "kill leaked processes", "finish 143"));
 }
 
-TEST_F(SupervisorTest, AnInterruptedRunIsNotASuccessEvenIfItsWorkersEndWell) {
+TEST_F(SupervisorTest, ReportsRunningWorkersAfterOneSecondThenEveryTen) {
+  start({.workers = 3});
+  step(Interrupted{SIGINT}, seconds(0));
+  exits(1, kOk, seconds(0));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(1));
+  EXPECT_THAT(step(Tick{}, seconds(0)), IsEmpty());
+  EXPECT_THAT(step(Tick{}, seconds(1)),
+              ElementsAre("still running: 0 2; kill in 29000 ms or at SIGINT"));
+  exits(2, kOk, seconds(2));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(11));
+  EXPECT_THAT(step(Tick{}, seconds(11)),
+              ElementsAre("still running: 0; kill in 19000 ms or at SIGINT"));
+  EXPECT_THAT(step(Tick{}, seconds(30)), ElementsAre("SIGKILL to 0"));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
+}
+
+TEST_F(SupervisorTest, SuspensionPostponesTheReportOfRunningWorkers) {
+  start({.workers = 1});
+  step(Interrupted{SIGTERM}, seconds(0));
+  step(SuspendAsked{}, seconds(0));
+  step(Continued{}, seconds(60));
+  EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(61));
+  EXPECT_THAT(step(Tick{}, seconds(61)),
+              ElementsAre("still running: 0; kill in 29000 ms or at SIGTERM"));
+}
+
+TEST_F(SupervisorTest, ReportsRunningWorkersWithoutASignalAfterAFailure) {
+  start({.workers = 2});
+  exits(1, ExitedWith{3}, seconds(0));
+  EXPECT_THAT(step(Tick{}, seconds(1)), ElementsAre("still running: 0; kill in 29000 ms"));
+}
+
+TEST_F(SupervisorTest, InterruptedRunIsNotASuccessEvenIfWorkersExitWithZero) {
   start({.workers = 1});
   step(Interrupted{SIGTERM});
   EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 143"));
 }
 
-TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
+TEST_F(SupervisorTest, TimeoutEndsTheRun) {
   start({.workers = 1, .timeout = seconds(60)});
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
   EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
@@ -171,14 +209,14 @@ TEST_F(SupervisorTest, TheRunsTimeCanBeOver) {
               ElementsAre("reap 0", "kill leaked processes", "finish 124"));
 }
 
-TEST_F(SupervisorTest, OutputThatCannotBeWrittenEndsTheRun) {
+TEST_F(SupervisorTest, LostOutputEndsTheRun) {
   start({.workers = 1});
   EXPECT_THAT(step(OutputLost{{ErrorKind::kSystem, "no space"}}), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
               ElementsAre("reap 0", "kill leaked processes", "finish 125"));
 }
 
-TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
+TEST_F(SupervisorTest, FailedStartEndsTheRunAndStartsNoOtherWorker) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
@@ -189,7 +227,7 @@ TEST_F(SupervisorTest, AWorkerThatCannotBeStartedEndsTheRunAndStartsNoOther) {
               ElementsAre("reap 0", "kill leaked processes", "finish 126"));
 }
 
-TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
+TEST_F(SupervisorTest, ReapsAWorkerOnlyAfterItsOutputHasEnded) {
   start({.workers = 1});
   EXPECT_THAT(step(Exited{LocalRank(0), kOk}), IsEmpty());
   EXPECT_THAT(step(OutputClosed{LocalRank(0)}),
@@ -197,7 +235,7 @@ TEST_F(SupervisorTest, AWorkerIsReapedOnlyAfterItsOutputHasEnded) {
   EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
-TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
+TEST_F(SupervisorTest, GrandchildHoldingTheOutputIsALeakAndDoesNotHangTheRun) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(12));
@@ -208,7 +246,7 @@ TEST_F(SupervisorTest, OutputHeldOpenByAGrandchildIsALeakAndDoesNotHangTheRun) {
   EXPECT_TRUE(run_end_->workers[0].leaked);
 }
 
-TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
+TEST_F(SupervisorTest, UnreadOutputIsNotALeak) {
   start({.workers = 1, .leak_grace = seconds(2)});
   step(Exited{LocalRank(0), kOk}, seconds(10));
   EXPECT_THAT(step(Tick{}, seconds(12)), ElementsAre("close output of 0"));
@@ -217,7 +255,7 @@ TEST_F(SupervisorTest, OutputThatOnlyWaitedToBeReadIsNoLeak) {
   EXPECT_FALSE(run_end_->workers[0].leaked);
 }
 
-TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
+TEST_F(SupervisorTest, ClosedReaderStopsTheRunOnlyOnce) {
   start({.workers = 1});
   EXPECT_THAT(step(ReaderGone{}), ElementsAre("SIGTERM to 0"));
   EXPECT_THAT(step(ReaderGone{}), IsEmpty());
@@ -225,7 +263,7 @@ TEST_F(SupervisorTest, AReaderThatGoesAsksOnceHoweverOftenItIsSeen) {
   EXPECT_THAT(exits(0, kOk), ElementsAre("reap 0", "kill leaked processes", "finish 141"));
 }
 
-TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
+TEST_F(SupervisorTest, StopsAWorkerThatWasBeingStarted) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(0)}, kRunStart)), ElementsAre("spawn 1"));
@@ -233,7 +271,7 @@ TEST_F(SupervisorTest, AWorkerWhoseStartCrossesTheStopIsEndedToo) {
   EXPECT_THAT(texts(supervisor.step(Spawned{LocalRank(1)}, kRunStart)), ElementsAre("SIGINT to 1"));
 }
 
-TEST_F(SupervisorTest, AFailedAttemptIsFollowedByAnotherAsLongAsRestartsAreLeft) {
+TEST_F(SupervisorTest, RestartsAsLongAsRestartsAreLeft) {
   start({.workers = 2, .max_restarts = 1});
   EXPECT_THAT(exits(1, ExitedWith{3}), ElementsAre("SIGTERM to 0", "SIGTERM to 1", "reap 1"));
   EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
@@ -248,7 +286,7 @@ TEST_F(SupervisorTest, AFailedAttemptIsFollowedByAnotherAsLongAsRestartsAreLeft)
   EXPECT_EQ(run_end_->culprit, LocalRank(0));
 }
 
-TEST_F(SupervisorTest, AnAttemptThatSucceedsAfterAFailedOneIsASuccess) {
+TEST_F(SupervisorTest, SucceedsIfALaterAttemptSucceeds) {
   start({.workers = 1, .max_restarts = 3});
   exits(0, ExitedWith{3});
   step(Spawned{LocalRank(0)});
@@ -257,7 +295,7 @@ TEST_F(SupervisorTest, AnAttemptThatSucceedsAfterAFailedOneIsASuccess) {
   EXPECT_THAT(run_end_->failures, IsEmpty());
 }
 
-TEST_F(SupervisorTest, WhoInterruptsAFailedAttemptEndsTheRun) {
+TEST_F(SupervisorTest, InterruptDuringAFailedAttemptEndsTheRun) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
   EXPECT_THAT(step(Interrupted{SIGINT}), ElementsAre("SIGINT to 0"));
@@ -266,7 +304,7 @@ TEST_F(SupervisorTest, WhoInterruptsAFailedAttemptEndsTheRun) {
   EXPECT_EQ(run_end_->culprit, std::nullopt);
 }
 
-TEST_F(SupervisorTest, OutputThatIsLostWhileAnAttemptFailsEndsTheRun) {
+TEST_F(SupervisorTest, LostOutputDuringAFailedAttemptEndsTheRun) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
   step(OutputLost{{ErrorKind::kSystem, "no space"}});
@@ -274,7 +312,7 @@ TEST_F(SupervisorTest, OutputThatIsLostWhileAnAttemptFailsEndsTheRun) {
               ElementsAre("reap 0", "kill leaked processes", "finish 125"));
 }
 
-TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
+TEST_F(SupervisorTest, DoesNotRestartIfAWorkerCannotBeKilled) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3}, seconds(1));
   step(Tick{}, seconds(31));
@@ -282,7 +320,7 @@ TEST_F(SupervisorTest, NoAttemptBeginsBesideAWorkerThatCannotBeKilled) {
               ElementsAre("close output of 0", "kill leaked processes", "finish 3"));
 }
 
-TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
+TEST_F(SupervisorTest, TimeoutCoversAllAttempts) {
   start({.workers = 1, .max_restarts = 5, .timeout = seconds(60)});
   exits(0, ExitedWith{3}, seconds(50));
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
@@ -291,7 +329,7 @@ TEST_F(SupervisorTest, TheRunsTimeIsThatOfAllAttempts) {
               ElementsAre("SIGTERM to 0", "reap 0", "kill leaked processes", "finish 3"));
 }
 
-TEST_F(SupervisorTest, AWorkerThatCouldNotBeStartedIsNotTriedAgain) {
+TEST_F(SupervisorTest, DoesNotRestartAfterAFailedStart) {
   Supervisor supervisor({.workers = 1, .max_restarts = 5});
   supervisor.start(kRunStart);
   const SupervisorEvent failed = SpawnFailed{LocalRank(0), {ErrorKind::kNotExecutable, "no"}};
@@ -299,14 +337,17 @@ TEST_F(SupervisorTest, AWorkerThatCouldNotBeStartedIsNotTriedAgain) {
               ElementsAre("kill leaked processes", "finish 126"));
 }
 
-TEST_F(SupervisorTest, AForwardedSignalGoesToThoseThatRun) {
+TEST_F(SupervisorTest, ForwardsSignalsToRunningWorkers) {
   start({.workers = 3});
   exits(1, kOk);
   EXPECT_THAT(step(Forwarded{SIGUSR2}), ElementsAre("SIGUSR2 on to 0", "SIGUSR2 on to 2"));
 }
 
-TEST_F(SupervisorTest, SuspendingStopsTheWorkersAndTheClocks) {
-  start({.workers = 1, .shutdown_timeout = seconds(5), .timeout = seconds(60)});
+TEST_F(SupervisorTest, SuspendingStopsWorkersAndDeadlines) {
+  start({.workers = 1,
+         .shutdown_timeout = seconds(5),
+         .first_reminder = seconds(60),
+         .timeout = seconds(60)});
   EXPECT_THAT(step(SuspendAsked{}, seconds(10)), ElementsAre("SIGSTOP to 0", "suspend"));
   EXPECT_EQ(supervisor_->next_deadline(), std::nullopt);
   EXPECT_THAT(step(Continued{}, seconds(110)), ElementsAre("SIGCONT to 0"));
@@ -317,8 +358,8 @@ TEST_F(SupervisorTest, SuspendingStopsTheWorkersAndTheClocks) {
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(135));
 }
 
-// They have been on their way together: the run would stop again as it is resumed.
-TEST_F(SupervisorTest, TwoSuspensionsAtOnceAreOne) {
+// Otherwise a second SIGTSTP would stop the run again when it resumes.
+TEST_F(SupervisorTest, CountsTwoSuspensionsAtOnceAsOne) {
   start({.workers = 1});
   step(SuspendAsked{}, seconds(10));
   step(Continued{}, seconds(20));
@@ -326,8 +367,8 @@ TEST_F(SupervisorTest, TwoSuspensionsAtOnceAreOne) {
   EXPECT_THAT(step(SuspendAsked{}, seconds(21)), ElementsAre("SIGSTOP to 0", "suspend"));
 }
 
-// Its process is there already, and would go on.
-TEST_F(SupervisorTest, ASuspensionWaitsForTheWorkerThatIsBeingStarted) {
+// Its process exists already, and would continue to run.
+TEST_F(SupervisorTest, SuspensionWaitsForAWorkerBeingStarted) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
@@ -338,7 +379,7 @@ TEST_F(SupervisorTest, ASuspensionWaitsForTheWorkerThatIsBeingStarted) {
               ElementsAre("SIGCONT to 0", "SIGCONT to 1"));
 }
 
-TEST_F(SupervisorTest, ASuspensionComesAlsoWhereTheStartFails) {
+TEST_F(SupervisorTest, SuspendsEvenIfTheStartFails) {
   Supervisor supervisor({.workers = 2});
   supervisor.start(kRunStart);
   supervisor.step(Spawned{LocalRank(0)}, kRunStart);
@@ -348,7 +389,7 @@ TEST_F(SupervisorTest, ASuspensionComesAlsoWhereTheStartFails) {
               ElementsAre("SIGSTOP to 0", "suspend", "SIGTERM to 0"));
 }
 
-TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
+TEST_F(SupervisorTest, ForwardsSignalsToAWorkerBeingStarted) {
   Supervisor supervisor({.workers = 2});
   supervisor.start(kRunStart);
   EXPECT_THAT(texts(supervisor.step(Forwarded{SIGUSR2}, kRunStart)), IsEmpty());
@@ -356,7 +397,7 @@ TEST_F(SupervisorTest, AForwardedSignalReachesAWorkerThatIsBeingStarted) {
               ElementsAre("SIGUSR2 on to 0", "spawn 1"));
 }
 
-TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
+TEST_F(SupervisorTest, KillsTheRunIfTheGuardIsLost) {
   start({.workers = 2, .max_restarts = 1});
   EXPECT_THAT(step(GuardLost{}),
               ElementsAre("SIGTERM to 0", "SIGTERM to 1", "SIGKILL to 0", "SIGKILL to 1"));
@@ -365,7 +406,7 @@ TEST_F(SupervisorTest, WithoutItsGuardARunIsKilled) {
               ElementsAre("reap 1", "kill leaked processes", "finish 137"));
 }
 
-TEST_F(SupervisorTest, WithoutItsGuardAnAttemptThatFailsIsTheLast) {
+TEST_F(SupervisorTest, DoesNotRestartIfTheGuardIsLost) {
   start({.workers = 2, .max_restarts = 1});
   exits(1, ExitedWith{3});
   EXPECT_THAT(step(GuardLost{}), ElementsAre("SIGTERM to 0", "SIGKILL to 0"));
@@ -373,7 +414,7 @@ TEST_F(SupervisorTest, WithoutItsGuardAnAttemptThatFailsIsTheLast) {
               ElementsAre("reap 0", "kill leaked processes", "finish 137"));
 }
 
-TEST_F(SupervisorTest, WhoFailedIsToldInTheOrderOfTheirEnds) {
+TEST_F(SupervisorTest, ListsFailuresInTheOrderOfTheirEnds) {
   start({.workers = 3});
   exits(2, ExitedWith{1});
   exits(0, kOk);
@@ -381,8 +422,8 @@ TEST_F(SupervisorTest, WhoFailedIsToldInTheOrderOfTheirEnds) {
   EXPECT_THAT(run_end_->failures, ElementsAre(LocalRank(2), LocalRank(1)));
 }
 
-// Random runs: workers end by themselves, by a signal or not at all, in any order, with output
-// that ends before or after them or never; interrupts come at any time.
+// Random runs: workers end on their own, by a signal or not at all, in any order, and their output
+// ends before, after or never; interrupts arrive at any time.
 class RandomRun {
  public:
   explicit RandomRun(unsigned seed) : random_(seed), workers_(1 + random_() % 6) {}
@@ -417,7 +458,6 @@ class RandomRun {
 
   bool chance(unsigned one_in) { return random_() % one_in == 0; }
 
-  // One thing happens to one worker, or none does.
   void happen(Supervisor& supervisor) {
     if (chance(60)) {
       interrupted_ = true;
@@ -483,7 +523,7 @@ class RandomRun {
         ASSERT_EQ(begin->attempt, attempts_++);
         ASSERT_FALSE(interrupted_) << "an attempt after the end was decided";
         workers_.assign(workers_.size(), {});
-        signals.clear();  // For the workers before.
+        signals.clear();  // These went to the previous workers.
         first_failure_.reset();
         stopping_ = false;
       } else if (const auto* finish = std::get_if<Finish>(&action)) {
@@ -509,7 +549,7 @@ class RandomRun {
     at(rank).heeds_sigterm = !chance(3);
     at(rank).can_be_killed = !chance(20);
     at(rank).leaks = chance(6);
-    // One that neither ends by itself nor could be ended would make a run without an end.
+    // Otherwise the run would not end.
     if (!at(rank).ends_by_itself && !chance(2)) at(rank).ends_by_itself = true;
     ASSERT_FALSE(starting_) << "two at once";
     starting_ = rank;
@@ -543,12 +583,12 @@ class RandomRun {
   bool interrupted_ = false, stopping_ = false;
   int attempts_ = 0;
   std::optional<LocalRank> first_failure_;
-  std::optional<LocalRank> starting_;  // Asked for, not answered yet.
-  std::vector<LocalRank> closing_;     // Likewise.
+  std::optional<LocalRank> starting_;  // No answer yet.
+  std::vector<LocalRank> closing_;     // No answer yet.
   std::optional<RunEnd> finished_;
 };
 
-TEST(SupervisorRandomTest, HoldsItsPromisesInWhateverOrderThingsHappen) {
+TEST(SupervisorRandomTest, InvariantsHoldInAnyOrderOfEvents) {
   for (unsigned seed = 0; seed < 5000; ++seed) {
     SCOPED_TRACE("seed " + std::to_string(seed));
     RandomRun(seed).run();

@@ -47,7 +47,7 @@ void WorkerPool::close() {
 }
 
 void WorkerPool::begin_attempt() {
-  // An event of theirs may still be in the loop.
+  // Their events may still be in the loop.
   auto retired = std::make_shared<std::vector<Member>>(std::exchange(members_, {}));
   boost::asio::post(io_, [retired] {});
   members_.resize(plan_.workers.size());
@@ -77,7 +77,7 @@ void WorkerPool::watch(LocalRank local_rank) {
         if (error) return;
         Member& ended = at(local_rank);
         ended.run_time = time_since(ended.started);
-        // Only another part of this process could have reaped it; there is none.
+        // No other code of this process reaps it.
         ended.end = look_at_end(ended.process).value_or(ExitedWith{kExitInternal});
         on_exit_(local_rank, *ended.end, ended.run_time);
       });
@@ -107,10 +107,10 @@ void WorkerPool::reap(LocalRank local_rank) {
 }
 
 KilledProcesses WorkerPool::kill_leaked(std::chrono::milliseconds timeout) {
-  // A worker that SIGKILL could not end is still watched.
+  // Stop watching workers that SIGKILL did not end.
   for (Member& member : members_) member.exit.reset();
   KilledProcesses leaked = kill_leaked_processes(timeout);
-  // A process that was killed with its group, and is not gone yet, is in both lists.
+  // A process that was killed with its group, but still exists, is in both lists.
   for (const LeakedProcess& one : std::exchange(noted_leaks_, {})) {
     const auto same = [&](const LeakedProcess& other) { return other.pid == one.pid; };
     if (std::none_of(leaked.killed.begin(), leaked.killed.end(), same)) {

@@ -1,5 +1,5 @@
-// WorkerPool has the processes of a run: it starts, signals and reaps workers, sees their exits,
-// and kills and reaps the processes that they leak.
+// WorkerPool holds the processes of a run: it starts, signals and reaps workers, reports their
+// exits, and kills and reaps the processes that they leak.
 //
 //     WorkerPool workers(io, plan, /*in=*/0, on_exit);
 //     if (auto opened = workers.open(); !opened) return opened.error();
@@ -11,8 +11,8 @@
 //     workers.kill_leaked(std::chrono::seconds(10));
 //     workers.close();
 //
-// A worker's process group is signalled only until the worker is reaped, so no signal can hit a
-// stranger.  Thread safety: every method runs on the thread of `io`.
+// A process group is signalled only until its worker is reaped, so that no signal can hit an
+// unrelated process. Thread safety: the thread of `io` only.
 #pragma once
 
 #include <chrono>
@@ -39,7 +39,7 @@ namespace distrun {
 
 class WorkerPool {
  public:
-  // The worker has ended; it is not reaped.
+  // The worker has ended, but is not reaped.
   using OnExit =
       std::function<void(LocalRank worker, ProcessEnd end, std::chrono::milliseconds run_time)>;
 
@@ -47,55 +47,51 @@ class WorkerPool {
     int out = -1, err = -1;  // The caller's.
   };
 
-  // `in` is what local rank 0 reads; -1: nothing.
+  // Local rank 0 reads `in`; -1: /dev/null.
   WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, int in, OnExit on_exit);
 
-  // If an exception ends the run before close(), none of its processes may stay: kills them.
+  // Kills all processes, in case an exception ends the run before close().
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Before the first attempt.  From here on leaked processes that have ended are reaped.
+  // Requires no earlier attempt. From here on, ended leaked processes are reaped.
   Result<void> open();
 
-  // After the last attempt.  Requires that none of its processes is left.
+  // Requires that no process is left.
   void close();
 
   // Forgets the workers of the previous attempt.
   void begin_attempt();
 
-  // Starts the process.  Returns its pid.
+  // Returns the pid.
   Result<pid_t> start(LocalRank local_rank, const RunPlace& place, const Output& output);
 
   // Calls `on_exit`, from the loop, when the worker ends.
   void watch(LocalRank local_rank);
 
-  // To the worker's process group, which SIGCONT then wakes up: a stopped process takes no signal
-  // but SIGKILL.
+  // Signals the worker's process group, then sends SIGCONT: a stopped process handles only SIGKILL.
   void signal(LocalRank local_rank, int signal);
 
-  // To the worker alone.
   void forward(LocalRank local_rank, int signal);
 
-  // Notes the processes that the worker has leaked into its group: kill_leaked() names them, though
-  // reap() kills them.
+  // Records processes in the worker's group, so that kill_leaked() can name them after reap().
   void note_leaked(LocalRank local_rank);
 
-  // Kills what is left of the worker's process group, and reaps it.
+  // Kills the rest of the worker's process group, and reaps it.
   void reap(LocalRank local_rank);
 
-  // Kills every child of this process, and reaps it.  No exit is reported after this.
+  // Kills and reaps every child of this process. Reports no exit after this.
   KilledProcesses kill_leaked(std::chrono::milliseconds timeout);
 
   pid_t pid(LocalRank local_rank) const { return at(local_rank).process.pid; }
 
-  // Whether the worker has left a core.  Requires that it has ended and is not reaped.
+  // Requires that the worker has ended and is not reaped.
   bool has_dumped_core(LocalRank local_rank) const;
 
-  // Whether `pid` is a worker that is not reaped.
+  // Whether `pid` is an unreaped worker.
   bool has(pid_t pid) const;
 
-  // Where each worker stands now.
   std::vector<WorkerRow> rows() const;
 
  private:
@@ -118,8 +114,8 @@ class WorkerPool {
   int in_;
   OnExit on_exit_;
   std::vector<Member> members_;             // By local rank.
-  std::vector<LeakedProcess> noted_leaks_;  // Of note_leaked().
-  UniqueFd null_;                           // From open() on: what the other workers read.
+  std::vector<LeakedProcess> noted_leaks_;  // From note_leaked().
+  UniqueFd null_;                           // Set by open(): stdin of the other workers.
   ChildReaper reaper_;
   bool open_ = false;
 };

@@ -24,7 +24,7 @@ struct Capture {
     to.reset(ends[1]);
   }
 
-  // Takes what has come; closes the pipe at its end.  Returns whether anything came.
+  // Reads what is available, and closes the pipe at its end. Returns whether it read anything.
   bool read(std::string& into) {
     std::array<char, 65536> buffer;
     const auto size = ::read(from.get(), buffer.data(), buffer.size());
@@ -70,7 +70,7 @@ ProgramResult run_program(const std::vector<std::string>& arguments,
         ::poll(waits.data(), waits.size(), static_cast<int>(left.count())) == 0) {
       result.timed_out = true;
       signal_group(process, SIGKILL);
-      while (!look_at_end(process)) ::poll(&waits[2], 1, -1);  // SIGKILL has been sent.
+      while (!look_at_end(process)) ::poll(&waits[2], 1, -1);  // After SIGKILL this ends.
       break;
     }
     if (waits[0].revents != 0 && out.read(result.out) && options.on_output) {

@@ -1,4 +1,4 @@
-// For tests: runs a program to its end, bounded in time, and keeps what it wrote.
+// For tests: runs a program to its end, with a timeout, and keeps its output.
 //
 //     ProgramResult result = run_program({"build/distrun", "launch", "true"});
 //     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
@@ -15,18 +15,18 @@ namespace distrun::testing {
 
 struct ProgramResult {
   ProcessEnd end = ExitedWith{0};
-  bool timed_out = false;  // It was killed: `end` says so.
+  bool timed_out = false;  // It was killed; see `end`.
   std::string out, err;
 };
 
 struct ProgramOptions {
-  Environment environment;  // Besides what the test itself has.
+  Environment environment;  // Added to the test's own.
   int timeout_s = 60;
-  // Called whenever output has come, with all of it so far; `pid` is the program's.
+  // Called after each output, with all output so far; `pid` is the program's.
   std::function<void(const std::string& out, int pid)> on_output;
 };
 
-// `arguments` begins with the program, a path or a name on PATH.
+// `arguments` starts with the program, a path or a name on PATH.
 ProgramResult run_program(const std::vector<std::string>& arguments,
                           const ProgramOptions& options = {});
 

@@ -35,7 +35,7 @@ Terminal::Terminal(const std::vector<std::string>& arguments) {
   }
   termios settings{};
   ::tcgetattr(keyboard, &settings);
-  settings.c_lflag |= NOFLSH;  // A terminal drops what it has not shown yet on Ctrl-C.
+  settings.c_lflag |= NOFLSH;  // Otherwise Ctrl-C discards output that is not shown yet.
   ::tcsetattr(keyboard, TCSANOW, &settings);
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("fork");
@@ -67,14 +67,14 @@ void Terminal::resize(int columns) {
   ::ioctl(screen_.get(), TIOCSWINSZ, &size);
 }
 
-// False where nothing will come any more.
+// False at the end of the output.
 bool Terminal::read(int timeout_ms) {
   if (!screen_) return false;
   pollfd wait{screen_.get(), POLLIN, 0};
   if (::poll(&wait, 1, timeout_ms) <= 0) return true;
   std::array<char, 4096> buffer;
   const auto size = ::read(screen_.get(), buffer.data(), buffer.size());
-  if (size <= 0) return false;  // EIO: nobody has the terminal open any more.
+  if (size <= 0) return false;  // EIO: no process has the terminal open.
   text_.append(buffer.data(), static_cast<std::size_t>(size));
   return true;
 }

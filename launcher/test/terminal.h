@@ -1,4 +1,4 @@
-// For tests: a program that runs in the foreground of a terminal of its own.
+// For tests: a program in the foreground of a new terminal.
 //
 //     Terminal terminal({"bash", "-mc", "distrun launch cat"});
 //     terminal.wait_for("ready");
@@ -19,28 +19,28 @@ namespace distrun::testing {
 class Terminal {
  public:
   explicit Terminal(const std::vector<std::string>& arguments);
-  ~Terminal();  // Hangs up, and kills the program where it is still there.
+  ~Terminal();  // Hangs up, and kills the program if it still runs.
   Terminal(const Terminal&) = delete;
   Terminal& operator=(const Terminal&) = delete;
 
   void type(const std::string& keys);
 
-  // Until the terminal shows `text`, which is then behind us: the next call looks for what comes
-  // later.  False where it does not come within half a minute, or the program has ended.
+  // Waits until the terminal shows `text`; the next call looks only at later output. False after
+  // half a minute, or if the program ends first.
   bool wait_for(const std::string& text);
 
-  // Types `keys` again and again until `text` shows.
+  // Types `keys` repeatedly until `text` shows.
   bool type_until(const std::string& keys, const std::string& text);
 
-  // Who is in the foreground gets SIGWINCH.
+  // The foreground processes get SIGWINCH.
   void resize(int columns);
 
   void hang_up() { screen_.reset(); }
 
-  // Waits until the program has ended; within half a minute, or it is killed.
+  // Waits for the program to end; kills it after half a minute.
   ProcessEnd end();
 
-  const std::string& text() const { return text_; }  // Everything shown so far.
+  const std::string& text() const { return text_; }
   pid_t pid() const { return pid_; }
 
  private:

@@ -1,0 +1,54 @@
+#include "launcher/report/event_line.h"
+
+#include <csignal>
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+// The second of two nodes, with ten workers: ranks 10 to 19.
+LaunchPlan ten_workers() {
+  LaunchPlan plan;
+  for (int i = 0; i < 10; ++i) plan.workers.push_back({Rank(10 + i), LocalRank(i), {"./worker"}});
+  return plan;
+}
+
+WorkersStillRunning still_running(int workers) {
+  WorkersStillRunning event{.until_kill = milliseconds(28001)};
+  for (int i = 0; i < workers; ++i) event.workers.push_back({LocalRank(i), 700 + i});
+  return event;
+}
+
+TEST(EventLineTest, NamesWorkersThatStillRun) {
+  EXPECT_EQ(event_line(ten_workers(), still_running(1)),
+            "distrun: rank 10 (pid 700) still runs; SIGKILL follows in 29 s\n");
+  EXPECT_EQ(
+      event_line(ten_workers(), still_running(3)),
+      "distrun: rank 10 (pid 700), rank 11 (pid 701) and rank 12 (pid 702) still run; SIGKILL "
+      "follows in 29 s\n");
+}
+
+TEST(EventLineTest, NamesEightOfManyWorkers) {
+  EXPECT_EQ(event_line(ten_workers(), still_running(8)).find("others"), std::string::npos);
+  const std::string line = event_line(ten_workers(), still_running(10));
+  EXPECT_NE(line.find("rank 17 (pid 707) and 2 others still run"), std::string::npos) << line;
+}
+
+TEST(EventLineTest, NamesTheSignalThatKillsWorkersAtOnce) {
+  WorkersStillRunning event = still_running(1);
+  event.signal = SIGINT;
+  EXPECT_EQ(
+      event_line(ten_workers(), event),
+      "distrun: rank 10 (pid 700) still runs; SIGKILL follows in 29 s, or at once if you press "
+      "Ctrl-C again\n");
+  event.signal = SIGTERM;
+  EXPECT_EQ(event_line(ten_workers(), event),
+            "distrun: rank 10 (pid 700) still runs; SIGKILL follows in 29 s, or at once after a "
+            "second SIGTERM\n");
+}
+
+}  // namespace
+}  // namespace distrun
