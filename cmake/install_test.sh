@@ -22,7 +22,14 @@ case $library in
     of_library=(-DDISTRUN_LIBTORCH="$libtorch" -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON) ;;
   *) of_library=(-DDISTRUN_LIBTORCH="$libtorch") ;;
 esac
-quietly cmake -S examples/library -B "$folder/build" "${flags[@]}" "${of_library[@]}" -DLIBRARY="$library"
+configure() { cmake -S examples/library -B "$folder/build" "${flags[@]}" "$@" -DLIBRARY="$library"; }
+# Of a CUDA build, find_package(Torch) wants the CUDA toolkit.
+if [ "$library" = backends ] && ! configure "${of_library[@]}" >"$folder/log" 2>&1 &&
+  grep -qF 'cannot find the CUDA' "$folder/log"; then
+  rm -rf "$folder/build"
+  of_library=(-DDISTRUN_LIBTORCH="$libtorch")
+fi
+quietly configure "${of_library[@]}"
 quietly cmake --build "$folder/build"
 
 # find_package(QUIET) reports what is missing, and does not end the configuration.

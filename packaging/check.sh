@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
 # `make check-packages`: installs the wheel, the Debian packages and the tarball of dist/ into folders, and uses them there.
+# Where `conan` is on the PATH, it also builds the Conan package, with the dependencies of this machine.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
@@ -42,3 +43,23 @@ quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PAT
   -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF -DLIBRARY=store
 quietly cmake --build "$folder/build"
 "$folder/tarball/bin/distrun" launch --timeout 100 --nproc-per-node 2 "$folder/build/use_store"
+
+if ! command -v conan >/dev/null; then
+  say "the Conan recipe is not tested: conan is not installed"
+  exit
+fi
+say "the Conan package"
+export CONAN_HOME=$folder/conan
+version() { dpkg-query -W -f '${Version}' "$1" | sed 's/^[0-9]*://; s/[^0-9.].*//'; }
+boost=$(sed -n 's/#define BOOST_LIB_VERSION "\([0-9]*\)_\([0-9]*\).*/\1.\2.0/p' /usr/include/boost/version.hpp)
+quietly conan profile detect
+cat >>"$CONAN_HOME/profiles/default" <<END
+[platform_requires]
+boost/$boost
+cli11/$(version libcli11-dev)
+fmt/$(version libfmt-dev)
+nlohmann_json/$(version nlohmann-json3-dev)
+pugixml/$(version libpugixml-dev)
+END
+quietly conan create packaging/conan --no-remote -s compiler.cppstd=20
+grep -q "2 ranks have come" "$folder/log"

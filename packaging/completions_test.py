@@ -6,6 +6,7 @@ import pty
 import re
 import select
 import shutil
+import subprocess
 import sys
 import tempfile
 import time
@@ -58,6 +59,10 @@ class Shell:
         return found
 
 
+def for_torchrun(script):
+    return re.sub("^(complete -F _distrun|#compdef) distrun$", r"\1 torchrun", script, count=1, flags=re.MULTILINE)
+
+
 def main(distrun, shell):
     if not shutil.which(shell):
         print(f"{shell} is not installed")
@@ -75,6 +80,14 @@ def main(distrun, shell):
         program.write_text(f'#!/bin/sh\ncase "$*" in *--help) exec "{distrun}" "$@" ;; esac\nprintf "words:%s:\\n" "$*"\n')
         program.chmod(0o755)
         environment = {"PATH": f"{folder}:{os.environ['PATH']}", "TERM": "dumb", "HOME": name, "LC_ALL": "C.UTF-8"}
+        source = (sources / f"distrun.{shell}").read_text()
+        for name_of_program, expected in ("distrun", source), ("torchrun", for_torchrun(source)):
+            link = folder / "links" / name_of_program
+            link.parent.mkdir(exist_ok=True)
+            link.symlink_to(distrun)
+            command = [link, *(["launch"] if name_of_program == "distrun" else []), "--print-completion", shell]
+            if subprocess.run(command, capture_output=True, text=True, check=False).stdout != expected:
+                sys.exit(f"{' '.join(map(str, command))} does not print the script")
         at = Shell(COMMAND[shell], environment, folder / "work")
         at.type(SETUP[shell].format(folder=folder))
         at.wait_for("\nready> |\rready> ")

@@ -3,7 +3,7 @@
 # The commands below `WORD…`, one a line.
 _distrun_commands() {
   "$@" --help 2>/dev/null </dev/null |
-    sed -n '/^\(Subc\|C\)ommands:/,/^$/s/^ \{1,8\}\([a-z][a-z-]*\)\( .*\)\{0,1\}$/\1/p'
+    sed -n '/^Commands:/,/^$/s/^ \{1,8\}\([a-z][a-z-]*\)\( .*\)\{0,1\}$/\1/p'
 }
 
 # The flags of `WORD…`, one a line, with a `=` at the end if the flag takes a value.

@@ -7,7 +7,7 @@ _distrun_read_help() {
   for line in "${(@f)$("$called[@]" --help 2>/dev/null </dev/null)}"; do
     if [[ $line == [^\ ]* ]]; then
       section=$line
-    elif [[ $section == (Subc|C)ommands: && $line =~ '^ {1,8}([a-z][a-z-]*)( +(.*))?$' ]]; then
+    elif [[ $section == Commands: && $line =~ '^ {1,8}([a-z][a-z-]*)( +(.*))?$' ]]; then
       subcommands+=("$match[1]:$match[3]")
     elif [[ $line =~ '^ {1,8}((-[[:alnum:]]), )?(--[a-z][a-z0-9-]*)([ =][^ ][^ ]*)?( +(.*))?$' ]]; then
       flags+=("$match[3]:$match[6]")
