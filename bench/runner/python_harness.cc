@@ -1,6 +1,7 @@
 #include "bench/runner/python_harness.h"
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <stdexcept>
 #include <utility>
