@@ -19,7 +19,7 @@ namespace distrun {
 namespace {
 
 constexpr const char* kDescription =
-    "distrun starts, connects, watches and tests the processes of distributed PyTorch programs.";
+    "distrun starts and watches the processes of distributed PyTorch programs, and runs their tests.";
 
 constexpr const char* kAppExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
@@ -28,19 +28,19 @@ constexpr const char* kAppExamples = R"(Examples:
   distrun test gloo
   distrun store status --store 127.0.0.1:29500
 
-Documentation: man distrun, and the folder docs of the source: docs/README.md)";
+Documentation: man distrun; docs/README.md in the source)";
 
 constexpr const char* kStoreExamples =
     R"(The store uses the protocol of c10d's TCPStore, so torch's clients can use it.  All commands except
 status also work with torch's server.
 
-A command uses the store that --store names; without --store, the store that the environment
-variable DISTRUN_STORE names; without DISTRUN_STORE, the store at MASTER_ADDR and MASTER_PORT.
-distrun launch sets these variables in every worker, except with --store file:PATH.
+A command uses the store at the first of these addresses that is given: --store, DISTRUN_STORE,
+MASTER_ADDR with MASTER_PORT.  distrun launch sets the three variables in every worker; with --store
+file:PATH it sets none of them.
 
 Exit status:
   0    success
-  1    compare-set: the value of the key is not WANTED
+  1    compare-set: the key did not get the new value
   2    wrong usage
   3    timed out
   4    the key does not exist
@@ -111,7 +111,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   LaunchCommand launch(app, launch_name, as_torchrun);
 
   CLI::App& store =
-      *app.add_subcommand("store", "Run a key-value store in which workers meet, or use one.");
+      *app.add_subcommand("store", "Run a key-value store like c10d's TCPStore, or use one.");
   store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] ..."));
   store.footer(kStoreExamples);
   store.require_subcommand(1);

@@ -112,8 +112,8 @@ TEST_F(FlagsLaunchTest, RejectsSingleNodeFlagsForSeveralNodes) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"--standalone", "--standalone runs one node; remove it or --nnodes 2"},
       {"--rdzv-backend=c10d", "--rdzv-backend: c10d is not supported with several nodes yet"},
-      {"--master-port=0", "--master-port: is 0; several nodes need a fixed port"},
-      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: is 0; several nodes need a fixed port"},
+      {"--master-port=0", "--master-port: several nodes need the same fixed port"},
+      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: several nodes need the same fixed port"},
       {"--rdzv-conf=timeout=soon", "--rdzv-conf: "},
       {"--same-user", "--same-user: would keep the other nodes out"},
       {"--store=file:meet", "--store: several nodes need the TCP store"},

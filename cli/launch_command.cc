@@ -33,10 +33,11 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-If distrun gets SIGUSR1, it prints the state of each worker.
+On SIGUSR1, distrun prints the state of each worker, unless a flag gives SIGUSR1 another meaning.
 
-Defaults are shown in brackets.  An environment variable sets a flag that the command line does
-not give: PET_NNODES sets --nnodes.  A flag can be shortened as long as the name stays unique.
+Defaults are shown in brackets.  The environment variable PET_<FLAG> sets a flag that the
+command line does not give: PET_NNODES=2 is --nnodes 2.  A flag can be shortened as long as the name
+stays unique.
 
 Exit status:
   0      every worker exited with 0 in the last attempt
@@ -58,11 +59,11 @@ Examples:
 Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
-    R"(A .py file runs with python3 -u, and so does PROGRAM with -m or --run-path.  Workers execute any
-other PROGRAM directly.  The environment variable PYTHON_EXEC names another Python.)";
+    R"(distrun runs a .py file, a module (-m) and a --run-path script with python3 -u.  It executes any other
+PROGRAM directly.  To use another Python, set PYTHON_EXEC to its path.)";
 constexpr const char* kTorchrunsProgram =
-    R"(Workers run python3 -u PROGRAM.  The environment variable PYTHON_EXEC names another Python.  With
---no-python, workers execute PROGRAM.)";
+    R"(distrun runs PROGRAM with python3 -u.  To use another Python, set PYTHON_EXEC to its path.  With
+--no-python, distrun executes PROGRAM directly.)";
 
 // The script is for the command `torchrun` if that is distrun's name.
 std::string completion_script(const GivenFlag& flag, bool as_torchrun) {

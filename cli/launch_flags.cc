@@ -17,46 +17,46 @@ constexpr const char *kWorkers = "Workers", *kNodes = "Nodes", *kStore = "Store"
 
 // clang-format off
 constexpr auto kFlags = std::to_array<LaunchFlag>({
-    {kWorkers, "nproc-per-node", 0, "N", kVariable, kSame, "Number of workers on this node, or cpu (one per core), gpu (one per GPU), or auto (one per GPU; without GPUs, one per core)."},
+    {kWorkers, "nproc-per-node", 0, "N", kVariable, kLimited, "Number of workers on this node, or cpu (one per core), gpu (one per GPU), or auto (one per GPU; without GPUs, one per core)."},
     {kWorkers, "module", 'm', kNoValue, kVariable, kSame, "PROGRAM is the name of a Python module, as for python3 -m."},
     {kWorkers, "no-python", 0, kNoValue, kVariable, kSame, "Execute PROGRAM directly, without Python, even if it is a .py file."},
-    {kWorkers, "run-path", 0, kNoValue, kVariable, kSame, "Run PROGRAM with Python, even if its name does not end with .py."},
+    {kWorkers, "run-path", 0, kNoValue, kVariable, kBetter, "Run PROGRAM with Python, even if its name does not end with .py."},
     {kWorkers, "virtual-local-rank", 0, kNoValue, kVariable, kSame, "Set LOCAL_RANK to 0 in every worker. CUDA_VISIBLE_DEVICES gives each worker one GPU."},
-    {kWorkers, "role", 0, "NAME", kVariable, kSame, "Name of the workers' role: ROLE_NAME, and part of the prefix of each line."},
+    {kWorkers, "role", 0, "NAME", kVariable, kSame, "Role of the workers. distrun sets ROLE_NAME to it, and shows it before each line."},
     {kWorkers, "dry-run", 0, kNoValue, kNoVariable, kOwn, "Print the command and the variables of each worker. Start nothing."},
-    {kNodes, "nnodes", 0, "N", kVariable, kBetter, "Number of nodes in the run. Run distrun launch on each node."},
+    {kNodes, "nnodes", 0, "N", kVariable, kLimited, "Number of nodes in the run. Run distrun launch on each node."},
     {kNodes, "node-rank", 0, "N", kVariable, kBetter, "Rank of this node, from 0 to nnodes - 1. Node 0 hosts the store."},
     {kNodes, "master-addr", 0, "HOST", kVariable, kBetter, "Address of the store, and MASTER_ADDR of the workers. With several nodes, the address or name of node 0 is required."},
     {kNodes, "master-port", 0, "PORT", kVariable, kBetter, "Port of the store, and MASTER_PORT of the workers. 0 chooses a free port. With several nodes, the default is 29500."},
     {kNodes, "rdzv-endpoint", 0, "HOST:PORT", kVariable, kBetter, "Same as --master-addr HOST --master-port PORT. With --rdzv-backend c10d, it has no effect."},
     {kNodes, "rdzv-conf", 0, "LIST", kVariable, kBetter, "Settings KEY=VALUE, separated by commas. timeout=SECONDS limits how long nodes wait for each other (default: 900). torchrun's other keys have no effect."},
-    {kNodes, "rdzv-id", 0, "ID", kVariable, kBetter, "Id of the run, and TORCHELASTIC_RUN_ID of the workers. The default is a random UUID. It is 'none' with several nodes, with a port, or with --rdzv-backend c10d."},
-    {kNodes, "local-addr", 0, "ADDRESS", kVariable, kBetter, "Numeric address of the store. It has an effect on one node only, and only if no port is given."},
+    {kNodes, "rdzv-id", 0, "ID", kVariable, kBetter, "Id of the run, and TORCHELASTIC_RUN_ID of the workers. The default is 'none' if a port is given, with several nodes, or with --rdzv-backend c10d; otherwise it is a random UUID."},
+    {kNodes, "local-addr", 0, "ADDRESS", kVariable, kBetter, "Numeric address of the store. Ignored if --nnodes is more than 1, or if a port is given."},
     {kNodes, "display-map", 0, kNoValue, kVariable, kOwn, "When all nodes have joined, print on node 0 which ranks run on which node."},
-    {kNodes, "standalone", 0, kNoValue, kVariable, kSame, "Run one node, with the store on a free port. --master-addr, --master-port, --rdzv-endpoint and --rdzv-backend have no effect. --nnodes must be 1."},
+    {kNodes, "standalone", 0, kNoValue, kVariable, kBetter, "Run one node, with the store on a free port. --master-addr, --master-port, --rdzv-endpoint and --rdzv-backend have no effect. --nnodes must be 1."},
     {kStore, "store", 0, "KIND", kVariable, kOwn, "Store of the workers: tcp, or file:PATH for a file that does not exist or is empty."},
     {kStore, "same-user", 0, kNoValue, kVariable, kOwn, "The store rejects connections of other users and from other machines."},
     {kFailures, "max-restarts", 0, "N", kVariable, kBetter, "After a failure, restart all workers with a new, empty store, at most N times."},
     {kFailures, "timeout", 0, "SECONDS", kVariable, kOwn, "Stop the run after this time. The exit status is 124."},
-    {kFailures, "shutdown-timeout", 0, "SECONDS", kVariable, kBetter, "Time that workers get to exit after SIGTERM, before SIGKILL."},
-    {kFailures, "signals-to-handle", 0, "LIST", kVariable, kBetter, "Signals that stop the run."},
-    {kFailures, "forward-signals", 0, "LIST", kVariable, kOwn, "Signals that are only forwarded to the workers, such as USR1,USR2."},
-    {kOutput, "log-dir", 0, "FOLDER", kVariable, kSame, "Create a new folder for log files in FOLDER (default: TMPDIR or /tmp). With /dev/null, no file is written, not even an error file."},
+    {kFailures, "shutdown-timeout", 0, "SECONDS", kVariable, kBetter, "Time between SIGTERM and SIGKILL when distrun stops workers."},
+    {kFailures, "signals-to-handle", 0, "LIST", kVariable, kBetter, "When distrun receives one of these signals, it sends the signal to the workers and stops the run."},
+    {kFailures, "forward-signals", 0, "LIST", kVariable, kOwn, "Signals that distrun forwards to the workers without stopping the run, such as USR1,USR2."},
+    {kOutput, "log-dir", 0, "FOLDER", kVariable, kSame, "Keep the log files and error files of the run in a new folder in FOLDER. With -r or -t, the default is TMPDIR or /tmp. With /dev/null, distrun writes no file."},
     {kOutput, "redirects", 'r', "STREAMS", kVariable, kBetter, "Write output to log files instead of the console: 1 is stdout, 2 is stderr, 3 is both. 0:3,1:2 chooses by local rank."},
     {kOutput, "tee", 't', "STREAMS", kVariable, kBetter, "Write output to log files and to the console. Values are those of --redirects."},
     {kOutput, "local-ranks-filter", 0, "LIST", kVariable, kSame, "Show only these local ranks on the console, such as 0,2. Log files contain all ranks."},
-    {kOutput, "duplicate-stdout-filters", 0, "LIST", kVariable, kSame, "With --tee: copy stdout lines that contain one of these words, such as loss,epoch, to filtered_stdout.log in the folder of the attempt's log files."},
+    {kOutput, "duplicate-stdout-filters", 0, "LIST", kVariable, kSame, "With --tee: copy stdout lines that contain one of these words, such as loss,epoch, to filtered_stdout.log. Each attempt (a start or a restart) has its own log files."},
     {kOutput, "duplicate-stderr-filters", 0, "LIST", kVariable, kSame, "The same for stderr, to filtered_stderr.log."},
-    {kOutput, "prefix", 0, "TEXT", kVariable, kOwn, "Text before each line on the console. It can contain ${role_name}, ${rank}, ${local_rank}, ${host}, ${stream} and ${time}."},
+    {kOutput, "prefix", 0, "TEXT", kVariable, kOwn, "Text before each line on the console. The default is [${role_name}${local_rank}]: on a terminal, and no text elsewhere. It can contain ${role_name}, ${rank}, ${local_rank}, ${host}, ${stream} and ${time}."},
     {kOutput, "log-line-prefix-template", 0, "TEXT", kVariable, kSame, "Text before each line that --tee shows; --prefix overrides it."},
     {kOutput, "events", 0, "FILE", kVariable, kOwn, "Append the events of the run to FILE, one JSON object per line."},
-    {kCompatibility, "rdzv-backend", 0, "NAME", kVariable, kRefused, "static, or c10d with one node only. With several nodes, give each node its --node-rank."},
-    {kCompatibility, "start-method", 0, "NAME", kVariable, kSame, "Accepted without effect: workers are always new programs."},
-    {kCompatibility, "monitor-interval", 0, "SECONDS", kVariable, kBetter, "Accepted without effect: distrun notices an exit at once."},
-    {kCompatibility, "event-log-handler", 0, "NAME", kVariable, kRefused, "Only null is accepted. Use --events."},
-    {kCompatibility, "logs-specs", 0, "NAME", kNoVariable, kRefused, "Rejected: Python plug-ins are not supported."},
-    {kCompatibility, "numa-binding", 0, "KIND", kNoVariable, kRefused, "Rejected. Instead, make PROGRAM a script that runs numactl with a NUMA node for its LOCAL_RANK."},
-    {kCompatibility, "print-completion", 0, "SHELL", kNoVariable, kSame, "Print the completion script for bash or zsh, and exit."},
+    {kCompatibility, "rdzv-backend", 0, "NAME", kVariable, kLimited, "static, or c10d with one node only. With several nodes, give each node its --node-rank."},
+    {kCompatibility, "start-method", 0, "NAME", kVariable, kBetter, "No effect: distrun always starts workers as new programs."},
+    {kCompatibility, "monitor-interval", 0, "SECONDS", kVariable, kBetter, "No effect: distrun notices an exit at once."},
+    {kCompatibility, "event-log-handler", 0, "NAME", kVariable, kLimited, "Only null is accepted. Use --events."},
+    {kCompatibility, "logs-specs", 0, "NAME", kNoVariable, kLimited, "Rejected: Python plug-ins are not supported."},
+    {kCompatibility, "numa-binding", 0, "KIND", kNoVariable, kLimited, "Rejected. Instead, run a script that calls numactl with the NUMA node for $LOCAL_RANK."},
+    {kCompatibility, "print-completion", 0, "SHELL", kNoVariable, kLimited, "Print the completion script for bash or zsh, and exit."},
     {kHelp, "help", 'h', kNoValue, kNoVariable, kSame, "Print this help and exit."},
 });
 // clang-format on
@@ -75,8 +75,8 @@ std::string_view text_of(FlagWorth worth) {
       return "same";
     case kBetter:
       return "better";
-    case kRefused:
-      return "refused";
+    case kLimited:
+      return "limited";
     case kOwn:
       return "own";
   }

@@ -18,8 +18,8 @@ namespace distrun {
 // How a flag compares with torchrun's.
 enum class FlagWorth {
   kSame,
-  kBetter,   // Accepts every value of torchrun's, and does more.
-  kRefused,  // Accepts values that change nothing; others are errors that say what to do.
+  kBetter,   // Does more than in torchrun, or checks more.
+  kLimited,  // Accepts some values; others are errors that say what to do.
   kOwn,      // torchrun has no such flag.
 };
 
@@ -53,7 +53,7 @@ void bind_flag(CLI::App& launch, std::string_view name, Value& into) {
 // "PET_NPROC_PER_NODE"; empty if it has none.
 std::string variable_of(const LaunchFlag& flag);
 
-// "same", "better", "refused", "own".
+// "same", "better", "limited", "own".
 std::string_view text_of(FlagWorth worth);
 
 }  // namespace distrun

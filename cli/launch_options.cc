@@ -165,7 +165,7 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
   const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
   if (port == 0) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
-           "is 0; several nodes need a fixed port, the same on each");
+           "several nodes need the same fixed port; give one");
   }
   options_.master_port = port.value_or(0);  // Then its default for several nodes.
   if (const auto settled = settle_several_nodes(options_); !settled) {
@@ -237,7 +237,7 @@ void OptionsBuilder::check_what_is_not_used() const {
            "'" + flags_.logs_specs + "' is a Python plug-in, which is not supported; remove it");
   }
   if (!flags_.numa_binding.empty()) {
-    refuse("numa-binding", "is not supported yet; remove it, or start PROGRAM with numactl");
+    refuse("numa-binding", "is not supported yet; use a script that calls numactl with a NUMA node for LOCAL_RANK");
   }
 }
 

@@ -58,12 +58,13 @@ Examples:
   distrun store wait --timeout 30 ready/0 ready/1
   distrun store wait --timeout 0 ready/0          # does the key exist?)help";
 constexpr const char* kCompareSetHelp =
-    R"help(If the value of KEY is EXPECTED, sets KEY to WANTED.  An empty EXPECTED stands for a key that does
-not exist.  Prints the value that KEY has afterwards.  If several clients do this at once, only one
-of them changes the value; with a different WANTED in each client, the printed value names that
-client.
+    R"help(If the value of KEY is EXPECTED, sets KEY to DESIRED.  An empty EXPECTED stands for a key that does
+not exist.  Prints the value that KEY has afterwards; if KEY does not exist, prints EXPECTED.
 
-Exit status: 1 if KEY does not have the value WANTED afterwards.
+If several clients run this at once, exactly one succeeds.  Give each client its own DESIRED value:
+the printed value then shows which client succeeded.
+
+Exit status: 1 if KEY does not have the value DESIRED afterwards.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
@@ -159,7 +160,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
   own_flag(get, "wait", wait_first_,
-           "If the key does not exist, wait for it, at most --timeout seconds.");
+           "If the key does not exist, wait for it.");
 
   CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
@@ -174,12 +175,12 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   add_command(store, "wait", "KEY...", "Wait until keys exist.", kWaitHelp, &Self::wait)
       .allow_extras();
 
-  CLI::App& compare = add_command(store, "compare-set", "KEY EXPECTED WANTED",
+  CLI::App& compare = add_command(store, "compare-set", "KEY EXPECTED DESIRED",
                                   "Set a key if its value is the expected one.", kCompareSetHelp,
                                   &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
-  compare.add_option("WANTED", value_)->required();
+  compare.add_option("DESIRED", value_)->required();
 
   CLI::App& remove =
       add_command(store, "delete", "KEY", "Delete a key.", kDeleteHelp, &Self::delete_key);
@@ -214,12 +215,14 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
       ->type_name("HOST:PORT");
   if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
       act == &StoreClientCommands::barrier) {
-    own_flag(command, "timeout", timeout_, "Longest time to wait for keys or for other clients.")
+    own_flag(command, "timeout", timeout_,
+             act == &StoreClientCommands::get ? "With --wait: longest time to wait for the key."
+                                              : "Longest time to wait.")
         ->type_name("SECONDS");
   }
   own_flag(command, "connect-timeout", connect_timeout_,
-           "Longest time to try to connect to a store that does not listen yet, and to wait for "
-           "its answer.")
+           "Longest time to connect to a store that does not listen yet, and to wait for each "
+           "of its answers.")
       ->type_name("SECONDS");
   if (act != &StoreClientCommands::status) {
     own_flag(command, "raw", raw_,

@@ -32,8 +32,9 @@ The store has no authentication: every client can read and change every key.  On
 address, every user of this machine can connect; with --same-user, only you and root can.  On
 another address, every machine that can reach it can connect.
 
-The store disconnects a client that exceeds a limit, and prints the reason on stderr.  SIZE is a
-number of bytes, or a number with K, M or G, such as 64M.
+The --max- flags limit what clients can do.  At --max-unread, the store reads no more requests from
+the client until the client has read answers.  At any other limit, the store disconnects the client
+and prints the reason on stderr.  SIZE is a number of bytes, or a number with K, M or G, such as 64M.
 
 Exit status: 0 after a signal; 2 for wrong usage; 125 if the address is in use or distrun failed.
 
@@ -106,15 +107,14 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
       "Use this listening TCP socket, an inherited file descriptor, instead of --host and --port.")
       ->type_name("FD");
   own_flag(serve, "same-user", options_.same_user,
-           "Reject clients of other users, except root, and clients on other machines.");
+           "Accept only clients on this machine that run as you or as root.");
   own_flag(serve, "max-connections", max_connections_, "Maximum number of connections.")
       ->type_name("N");
   own_flag(serve, "max-key", max_key_, "Maximum size of a key.")->type_name("SIZE");
   own_flag(serve, "max-value", max_value_, "Maximum size of a value, 1G at most.")
       ->type_name("SIZE");
   own_flag(serve, "max-unread", max_unread_,
-           "Maximum size of the answers that a client has not read. The store then reads no more "
-           "requests of that client.")
+           "Maximum size of the answers that one client has not read.")
       ->type_name("SIZE");
   own_flag(serve, "max-memory", max_memory_,
            "Maximum memory for keys, values, waiting clients, requests and answers.")

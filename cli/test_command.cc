@@ -135,19 +135,19 @@ void TestCommand::add_selection() {
                  "'allreduce and not (stress or cuda)'.")
       ->type_name("EXPRESSION")
       ->group(kSelection);
-  own_flag(app, "shard", shard_, "Divide the tests into N parts and run part I, from 1 to N.")
+  own_flag(app, "shard", shard_, "Split the tests into N shards and run one of them. The first shard is 1/N.")
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Run only tests that have not passed since their last failure, or that the last run did "
-           "not reach.")
+           "Run only tests that failed and have not passed since, and tests that the last run did "
+           "not start.")
       ->group(kSelection);
   own_flag(app, "list", options_.list,
-           "Print the ids of the tests and run none. With --json, write them as JSON.")
+           "Print the ids of the tests and run none. --list --json prints them as JSON.")
       ->group(kSelection);
   app.add_option(
          "--binary", binaries_,
-         "Run the tests of this program instead of those of distrun-suites. Can be repeated.")
+         "Run the tests of this program instead of distrun's own suites. Can be repeated.")
       ->type_name("PROGRAM")
       ->group(kSelection)
       ->allow_extra_args(false);
@@ -156,8 +156,8 @@ void TestCommand::add_selection() {
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
-           "Number of ranks that run at the same time. 0 means twice the number of cores, or more "
-           "if one test needs more.",
+           "Number of ranks that run at the same time; a test with 4 ranks counts as 4. 0 means "
+           "twice the number of cores, or the ranks of the largest test if that is more.",
            "j")
       ->type_name("N")
       ->group(kRunning)
@@ -181,7 +181,7 @@ void TestCommand::add_ways_to_run() {
            "Run the tests in a random order, which --seed determines.")
       ->group(kRunning);
   seed_ = std::to_string(options_.plan.seed);
-  own_flag(app, "seed", seed_, "Seed of --shuffle, and of the random numbers of each rank.")
+  own_flag(app, "seed", seed_, "Seed of --shuffle. Each rank passes it to torch::manual_seed() before each test.")
       ->type_name("N")
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,

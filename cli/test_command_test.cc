@@ -109,7 +109,7 @@ TEST_F(TestCommandTest, ReportsABinaryThatIsNotATestHost) {
   EXPECT_EQ(other.end, ProcessEnd(ExitedWith{125}));
   EXPECT_EQ(
       other.err,
-      "distrun test: the test program /bin/true failed: it ended: exit code 0; a test program "
+      "distrun test: the test program /bin/true failed: exit code 0; a test program "
       "must link distrun::testing_main\n");
 }
 

@@ -29,13 +29,11 @@ distributed tests.
 .
 The program is one file without dependencies.  It needs Linux 5.4 or newer.")
 
-# The libraries are made for the headers of one version of Boost and of fmt.
+# The libraries are made for the headers of one version of Boost.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" boost "${Boost_VERSION}")
-string(REGEX MATCH "^[0-9]+" fmt "${fmt_VERSION}")
-math(EXPR next_fmt "${fmt} + 1")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libdistrun-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)
-set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libboost${boost}-dev, libfmt-dev (>= ${fmt}), libfmt-dev (<< ${next_fmt})")
+set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_DEPENDS "libboost${boost}-dev")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SUGGESTS distrun)
 set(CPACK_COMPONENT_DEVELOPMENT_DESCRIPTION "libraries for programs that distrun launches
 distrun::common has record(), which reports how a worker failed.

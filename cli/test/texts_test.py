@@ -70,10 +70,10 @@ def subjects():
 
 
 def pattern(text, folder, port):
-    """A regular expression for `text`, in which {number} and {path} stand for any."""
+    """A regular expression for `text`, in which {number}, {path} and {host} stand for any."""
     text = text.replace("{folder}", folder).replace("{port}", str(port))
     expression = re.escape(text)
-    return expression.replace(r"\{number\}", r"\d+").replace(r"\{path\}", r"[^\s:,]+")
+    return expression.replace(r"\{number\}", r"\d+").replace(r"\{path\}", r"[^\s:,]+").replace(r"\{host\}", r"[^\s:,]+")
 
 
 def start_store(program, folder):
@@ -91,7 +91,7 @@ def write_case(case, status, err, folder, port):
     """Puts what was printed into the case's file, with {…} for what varies."""
     err = err.replace(folder, "{folder}").replace(f":{port}", ":{port}" if case.get("store") else f":{port}")
     err = re.sub(r"\bpid \d+", "pid {number}", err)
-    err = re.sub(r"(  local rank .*) on \S+, (.* after )\d+\.\d s", r"\1 on {path}, \2{number}.{number} s", err)
+    err = re.sub(r"(  local rank .*) on \S+, (.* after )\d+\.\d s", r"\1 on {host}, \2{number}.{number} s", err)
     old = f"status = {case['status']}\nstderr = '''\n{case['stderr']}'''\n"
     new = f"status = {status}\nstderr = '''\n{err}'''\n"
     for file in ERRORS.glob("*.toml"):
@@ -142,7 +142,7 @@ def page():
     text = """# Errors
 
 What distrun prints when something is wrong, what it means, and what to do.
-`make test` runs every command below and compares the output; words in braces vary.
+`make test` runs every command below and compares the output; {number}, {path}, {host}, {port} and {folder} stand for what varies.
 
 <!-- Made from cli/test/errors/*.toml by `cli/test/texts_test.py PROGRAM page --update`. -->
 """

@@ -6,17 +6,17 @@
 //     work.wait();
 //
 // Every rank of the group must call the same collectives in the same order, with tensors of the
-// same sizes and dtype; only all_to_all and all_to_all_single allow other sizes.  An int names a
-// global rank, GroupRank(n) a rank within the group.  On a rank outside the group a collective
+// same sizes and dtype; only all_to_all and all_to_all_single allow different sizes.  An int names
+// a global rank, GroupRank(n) a rank within the group.  On a rank outside the group a collective
 // warns and does nothing.
 //
-// Shapes: dense tensors of any strides and sizes, including zero.  Non-contiguous tensors are
-// copied.  Outputs are written in place and must have their final sizes.  An output must not
-// overlap itself or an input.  The group must have a backend for the tensors' device.  "gloo"
-// copies GPU tensors through the CPU, and rejects GPU tensors in coalesced and point-to-point
-// operations.  Functions that only move tensors accept every dtype.  Functions that reduce accept
-// the dtypes of the backend, and the error for another dtype lists the dtypes of "gloo".  Complex
-// tensors support SUM and AVG only.  Gradients do not flow through these collectives
+// Shapes: dense tensors of any strides; sizes may be zero.  Non-contiguous tensors are copied.
+// Outputs are written in place and must have their final sizes.  An output must not overlap itself
+// or an input.  The group must have a backend for the tensors' device.  "gloo" copies GPU tensors
+// through the CPU, and rejects GPU tensors in coalesced and point-to-point operations.  Functions
+// that only move tensors accept every dtype.  Functions that reduce accept the dtypes that the
+// backend reduces.  If "gloo" does not reduce a dtype, the error lists those that it reduces.
+// Complex tensors support SUM and AVG only.  Gradients do not flow through these collectives
 // (distrun/functional.h has collectives with gradients).  If a collective overwrites a tensor that
 // autograd has saved, backward() throws c10::Error.
 // Blocks: until the result is available.  With `async_op` the call returns at once; call wait() of
@@ -25,9 +25,9 @@
 // other ranks then wait, so exit or repeat the call with valid arguments.  c10::DistBackendError
 // for a timeout or a lost peer; the text names the peer, and the group is then unusable.  The named
 // peer may have exited because another rank failed first.  c10::Error in a child of fork(); create
-// processes with spawn() instead.  Arguments that are valid on each rank but inconsistent across
-// ranks are not detected.  Results are then wrong, or connections break.  Run with
-// TORCH_DISTRIBUTED_DEBUG=DETAIL to detect them (process_group.h).
+// processes with distrun::spawn() (spawn.h) instead.  Arguments that are valid on each rank but
+// inconsistent across ranks are not detected.  Results are then wrong, or connections break.  Run
+// with TORCH_DISTRIBUTED_DEBUG=DETAIL to detect them (process_group.h).
 // Thread safety: one thread at a time per group, because ranks match calls by their order.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
@@ -90,7 +90,8 @@ Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
 // Shapes: `output` has as many elements as the inputs of all ranks together.
 Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options = {});
-// PyTorch's newer name of all_gather_into_tensor(), which errors name.
+// Does the same as all_gather_into_tensor(), under PyTorch's newer name.  Error messages use the
+// older name.
 Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
                        const CollectiveOptions& options = {});
 // Gathers several tensors at once: lists[i] gets every rank's inputs[i].
@@ -112,10 +113,10 @@ Work gather(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank dst =
 Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor = {},
                    AnyRank dst = GroupRank(0), const CollectiveOptions& options = {});
 
-// Copies one tensor of rank `src` to each rank.
+// Sends tensors[i] of rank `src` to group rank i.
 //
-// Shapes: on `src`, tensors[i] is for group rank i and has the sizes of `tensor`; on other ranks
-// `tensors` is empty.
+// Shapes: on `src`, one tensor per rank, each with the sizes of `tensor`, which receives; on other
+// ranks `tensors` is empty.
 Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src = GroupRank(0),
              const CollectiveOptions& options = {});
 
@@ -129,14 +130,15 @@ Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op
 // Shapes: `input` has as many elements as the outputs of all ranks together.
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
-// PyTorch's newer name of reduce_scatter_tensor(), which errors name.
+// Does the same as reduce_scatter_tensor(), under PyTorch's newer name.  Error messages use the
+// older name.
 Work reduce_scatter_single(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 
 // Sends inputs[i] to group rank i and receives outputs[j] from group rank j.
 //
 // Shapes: one tensor per rank.  Sizes may differ if each output matches the input sent to it.
-// Cost: "gloo" copies tensors of different sizes into one.
+// Cost: if the sizes differ, "gloo" copies all tensors into one first.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
 // Does the same with parts of one tensor.
@@ -159,21 +161,21 @@ struct MonitoredBarrierOptions {
   Group group = {};
   // Not set: the group's timeout.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // Rank 0 names all missing ranks, not only the first.
+  // If true, the error names all missing ranks.  If false, it names the first one.
   bool wait_all_ranks = false;
 };
 
 // Waits for all ranks and names those that are missing.  Only "gloo" and "fake" support it.
 //
-// Blocks: until every rank has called it.  Group rank 0 waits for `timeout`; the others wait for
-// rank 0 as long as the timeout that the group was created with.
+// Blocks: until every rank has called it.  Group rank 0 waits at most `timeout`.  The others wait
+// for group rank 0, at most the timeout with which the group was created.
 // Throws: on group rank 0, an error that names the missing ranks.  On other ranks, an error that
 // says that rank 0 failed.  c10::ValueError if the timeout is not positive.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // Returns how many collectives, including barriers, this rank has started in the group.  If the
 // numbers of two ranks differ, one of the ranks skipped a collective.  "gloo" also counts sends and
-// receives.  If "gloo" runs one collective as several others, it counts the others.
+// receives.  If "gloo" implements one collective with several others, it counts each of these.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:
@@ -185,13 +187,13 @@ std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& 
 // group.  In Python: all_gather_object().
 //
 // Blocks: until the result is available.
-// Cost: every rank sends as many bytes as the longest has.
+// Cost: every rank's bytes are padded to the longest length.
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group = {});
 // Returns the bytes of each rank on rank `dst`, and an empty list on the others.  In Python:
 // gather_object().
 //
 // Blocks: until the result is available.
-// Cost: every rank sends as many bytes as the longest has.
+// Cost: every rank's bytes are padded to the longest length.
 std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst = GroupRank(0),
                                       const Group& group = {});
 

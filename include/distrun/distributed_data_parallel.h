@@ -13,23 +13,23 @@
 //     if (get_rank() == 0) torch::save(ddp.module(), "net.pt");
 //
 // Net is a torch::nn::Module or a module holder (TORCH_MODULE).  Its forward() may have any
-// arguments and any result that visit_tensors.h supports.  That header also shows how to support
-// your own type.  If ranks have uneven inputs, run the loop in a Join (join.h).
+// arguments.  visit_tensors.h must support the type of its result; that header also shows how to
+// support your own type.  If ranks have uneven inputs, run the loop in a Join (join.h).
 //
-// Every rank constructs a DistributedDataParallel with the same module.  All ranks call forward()
-// and backward() equally often, except in no_sync() and Join.  The constructor copies the
-// parameters of the group's rank 0 to all ranks.  Each forward copies the buffers of rank 0.  If
-// you replace, freeze or unfreeze a parameter later, construct a new DistributedDataParallel.  A
-// weight that two modules share is reduced once.
+// Every rank constructs a DistributedDataParallel with its own copy of the module: the same
+// parameters in the same order.  All ranks call forward() and backward() equally often, except in
+// no_sync() and Join.  The constructor copies the parameters of the group's rank 0 to all ranks.
+// Each forward copies the buffers of rank 0.  If you replace, freeze or unfreeze a parameter later,
+// construct a new DistributedDataParallel.  A weight that two modules share is reduced once.
 //
-// DistributedDataParallel is a torch::nn::Module itself.  Its child "module" is the user's module,
-// so its parameters are named "module.…".  Save and load ddp.module().  A DistributedDataParallel
-// cannot be copied, and cannot be part of torch::nn::Sequential.
+// DistributedDataParallel is a torch::nn::Module itself.  The user's module is its child "module",
+// so the names in ddp.named_parameters() start with "module.".  Save and load ddp.module().  A
+// DistributedDataParallel cannot be copied, and cannot be part of torch::nn::Sequential.
 //
 // Throws: the constructor, forward() and backward() throw the exceptions of DdpReducer
 // (ddp_reducer.h).  If the parameters of two ranks differ in number, sizes or dtypes, every rank
-// throws an error that names the parameter.  Python ranks throw Python's own error.  Different
-// names, orders, buffers or options are not detected.  Training then uses wrong values or times
+// throws an error that names the parameter.  Python ranks throw Python's own error.  Ranks do not
+// compare names, order, buffers or options.  If these differ, training uses wrong values or times
 // out.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find such differences.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
@@ -51,9 +51,9 @@
 
 namespace distrun {
 
-// Returns the tensors of a module for a DdpReducer, named as in named_parameters().  Gradients of
-// torch::nn::Embedding and EmbeddingBag are sparse if their options say so.  The result keeps the
-// module alive.
+// Returns the parameters and buffers of a module, for a DdpReducer.  The names are those of
+// named_parameters().  Gradients of torch::nn::Embedding and EmbeddingBag are sparse if their
+// options say so.  The result keeps the module alive.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
 
 namespace internal {
@@ -79,10 +79,10 @@ concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
 template <class Net>
 class DistributedDataParallel : public torch::nn::Module {
  public:
-  // The module's own class, also if Net is a holder.
+  // The class of the module.  If Net is a holder, the class that it holds.
   using ModuleType = typename internal::ModuleOf<Net>::Type;
   static_assert(std::is_base_of_v<torch::nn::Module, ModuleType>,
-                "DistributedDataParallel wants a torch::nn::Module; see DdpReducer for others");
+                "DistributedDataParallel needs a torch::nn::Module; see DdpReducer for others");
 
   // Shares the module with the caller.
   //
@@ -102,8 +102,8 @@ class DistributedDataParallel : public torch::nn::Module {
   } : DistributedDataParallel(holder.ptr(), options) {
   }
 
-  // Calls the module's forward() and prepares the reduction in its one backward(): see
-  // DdpReducer::before_forward().
+  // Calls the module's forward() and prepares the reduction of gradients.  Call backward() once for
+  // each forward(): see DdpReducer::before_forward().
   //
   // Blocks: may wait until the group's rank 0 has sent its buffers and its order of buckets.
   // Throws: as DdpReducer::before_forward(), and what the module's forward() throws.
@@ -117,8 +117,8 @@ class DistributedDataParallel : public torch::nn::Module {
       reducer_.after_forward({});
     } else {
       static_assert(KnowsTensors<Output>,
-                    "the tensors in what forward() returns cannot be found, or not be replaced: "
-                    "write a visit_tensors() for it, see distrun/visit_tensors.h");
+                    "distrun cannot find or replace the tensors in the result of forward(): "
+                    "write a visit_tensors() for its type, see distrun/visit_tensors.h");
       Output output = call(std::forward<Arguments>(arguments)...);
       if constexpr (KnowsTensors<Output>) replace_tensors(output);  // One error is enough.
       return output;
@@ -143,7 +143,8 @@ class DistributedDataParallel : public torch::nn::Module {
   //     loss(ddp(second)).backward();                          // Reduces the sum of both.
   [[nodiscard]] DdpReducer::NoSync no_sync() { return reducer_.no_sync(); }
 
-  // Replaces the mean by a hook (comm_hook.h): see DdpReducer::register_comm_hook().
+  // Reduces gradients with this hook instead of averaging them (comm_hook.h): see
+  // DdpReducer::register_comm_hook().
   template <CommHookFunction Hook>
   void register_comm_hook(Hook hook, const std::string& name = "comm_hook") {
     reducer_.register_comm_hook(std::move(hook), name);
@@ -159,7 +160,7 @@ class DistributedDataParallel : public torch::nn::Module {
   // Returns the part that reduces gradients.
   DdpReducer& reducer() { return reducer_; }
   // Allows Join({ddp}): see join.h.
-  operator Joinable&() { return reducer_; }  // NOLINT: Python's is one, too.
+  operator Joinable&() { return reducer_; }  // NOLINT: implicit, because Python's is one.
 
  private:
   template <class... Arguments>

@@ -10,10 +10,10 @@
 //       }
 //     });                                                     // The same model on every rank.
 //
-// Each participant is a Joinable.  A rank has joined when its loop, the body, has returned.  Before
-// the collectives of an iteration, a Joinable announces that its rank has not joined.  On a joined
-// rank, JoinHook issues the collectives that match the other ranks' iterations.  When every rank
-// has joined, post hooks bring all ranks to the same state.
+// Each participant is a Joinable.  A rank has joined when the function passed to run(), its body,
+// has returned.  Before the collectives of an iteration, a Joinable announces that its rank has not
+// joined.  On a joined rank, JoinHook issues the collectives that match the other ranks'
+// iterations.  When every rank has joined, post hooks bring all ranks to the same state.
 //
 // Every rank of the group runs the Join with the same joinables in the same order.  The body must
 // not issue other collectives in that group.  Each iteration must use all joinables, in the order
@@ -24,8 +24,7 @@
 // continue training, create a new optimizer.
 //
 // Thread safety: one thread at a time; body and hooks run on the caller's thread.
-// PyTorch source: torch/distributed/algorithms/join.py.  In Python, if one rank raises an
-// exception, the other ranks wait.
+// PyTorch source: torch/distributed/algorithms/join.py.
 #pragma once
 
 #include <cstddef>
@@ -55,7 +54,8 @@ class JoinHook {
   // Issues the collectives of one iteration.  Called repeatedly until every rank has joined.
   virtual void main_hook() {}
 
-  // Called once, when every rank has joined; `is_last_joiner` if this rank was among the last.
+  // Called once, when every rank has joined.  `is_last_joiner` is true on the ranks that joined
+  // last.
   virtual void post_hook(bool is_last_joiner) { static_cast<void>(is_last_joiner); }
 };
 
@@ -63,7 +63,7 @@ class JoinHook {
 class JoinArguments {
  public:
   JoinArguments() = default;
-  // Takes the values by name.
+  // Stores values under names.
   JoinArguments(std::initializer_list<std::pair<const std::string, c10::IValue>> values)
       : values_(values) {}
 
@@ -111,7 +111,7 @@ class Joinable {
   // Returns the group in which it issues its collectives.
   virtual Group join_process_group() const = 0;
 
-  // Returns whether an enabled Join is running with it.
+  // Returns whether this object takes part in a running Join that is enabled.
   bool is_joining() const { return part_.is_joining; }
 
  protected:
@@ -121,9 +121,9 @@ class Joinable {
   Joinable& operator=(const Joinable&) = default;
   Joinable& operator=(Joinable&&) = default;
 
-  // Call it before the collectives of each iteration.  For the first joinable of a Join, it counts
-  // the ranks that have not joined by an all_reduce, and returns the completed Work.  For other
-  // joinables it does nothing and returns Work().
+  // Call it before the collectives of each iteration.  For the first joinable of a Join, it runs an
+  // all_reduce that counts the ranks that have not joined, and returns the completed Work.  For
+  // other joinables it does nothing and returns Work().
   //
   // Blocks: the first joinable, until every rank takes part.  (Python does not wait.)
   // Throws: UnevenInputsError if a rank has joined and the Join throws on early termination.
@@ -177,10 +177,11 @@ class Join {
   // Runs the body, and then issues the collectives that match the other ranks' iterations.  May be
   // called again.
   //
-  // If the body or a hook throws, the join ends on every rank and the group is aborted.  The other
-  // ranks throw at their next collective in the group.  A rank that waits for the failing rank in
-  // another group waits until its timeout.  The failing rank writes the exception's text to the
-  // group's store.  If that rank hosts the store and exits, the text is lost.
+  // If the body or a hook throws, the join ends on every rank and the group is aborted.  (In
+  // Python, the other ranks wait until their timeout.) The other ranks throw at their next
+  // collective in the group.  A rank that waits for the failing rank in another group waits until
+  // its timeout.  The failing rank writes the exception's text to the group's store.  If that rank
+  // hosts the store and exits, the text is lost.
   //
   // Blocks: until every rank has run its body and all are in the same state.
   // Throws: on a failing rank, its own exception.  On the other ranks, a c10::DistError with the

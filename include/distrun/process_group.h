@@ -23,8 +23,8 @@
 //
 // With file:///absolute/path the ranks exchange their addresses through a file that all ranks can
 // write.  The file must be empty or absent when a run starts, and stays in use until the last rank
-// exits.  The last rank to exit normally removes it; after a crash it remains.
-// `distrun launch --store file:PATH` always removes it.
+// exits.  The last rank that exits removes it.  After a crash the file remains, unless `distrun
+// launch --store file:PATH` removes it.
 //
 // C++ ranks and Python ranks can share a group, because they use the store keys and the order of
 // calls of torch.distributed 2.13.  Python does not read DISTRUN_INIT_METHOD, so pass its value:
@@ -64,7 +64,7 @@ struct InitOptions {
   std::string backend = "gloo";
   // "env://" or "file:///absolute/path".  Empty: DISTRUN_INIT_METHOD, or else env://.
   std::string init_method = "";
-  // The limit for the rendezvous and for each collective.  The default is the same as in PyTorch.
+  // The limit for the rendezvous and for each collective.  The default is PyTorch's for "gloo".
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // The backend's options: c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h)
   // for "fake".  Empty: the backend's defaults.  The group copies the options and replaces their
@@ -89,14 +89,14 @@ struct InitOptions {
 // before the call runs.  For a collective they compare the function, its sequence number, reduce
 // operation, root, dtypes, sizes and splits.  For a send and its receive they compare the dtype and
 // the number of elements.  If a value differs, every rank that takes part throws an error with both
-// values.  The check requires a second set of connections.  A group with Python ranks makes only
-// Python's check, which compares the names of collectives, sizes and dtypes.
+// values.  The check requires a second set of connections.  If a group has Python ranks, its ranks
+// make only PyTorch's own check, which compares the collective, its sizes and its dtypes.
 //
 // Blocks: until every rank has called it.  The backend "fake" (fake.h) does not block.
 // Throws: c10::Error if a group exists, a variable is missing or malformed, or the other ranks do
 // not join within the timeout; c10::ValueError for an unknown backend or init_method, or for
-// options that contradict each other.  If peers time out, exit, because a retry would read the
-// stale keys of this rank.
+// options that contradict each other.  If the other ranks do not join, exit the process: another
+// call would read stale keys of the first.
 void init_process_group(const InitOptions& options = {});
 
 // Does the same with the backend first: init_process_group("gloo", {.timeout = timeout}).
@@ -122,7 +122,7 @@ void destroy_process_group(const Group& group);
 
 // Aborts this rank's collectives in every group: those in progress and later ones throw.  Peers see
 // a lost connection.  Use it on a rank that cannot continue.  destroy_process_group() then returns
-// at once.  A recv() from any rank is not aborted and ends with the group's timeout.
+// at once.  A recv() without a source rank is not aborted: it ends with the group's timeout.
 //
 // Thread safety: any thread, even while others wait for collectives, but not while groups are
 // created or destroyed.
@@ -162,12 +162,12 @@ int get_global_rank(const Group& group, int group_rank);
 // Throws: c10::ValueError unless the timeout is positive.
 void set_timeout(std::chrono::milliseconds timeout, const Group& group = {});
 
-// Options of new_group() and its relatives.
+// Options of the functions that create groups.
 struct GroupOptions {
   // If true, only the members call new_group() and wait for each other.  Ranks that are members of
   // two such groups must create the groups in the same order.
   bool use_local_synchronization = false;
-  // Not set: the default group's current timeout.  (In Python: 30 minutes.)
+  // Not set: the default group's current timeout.  (In Python: the backend's default.)
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // Empty: the default group's.
   std::string backend = "";
@@ -177,13 +177,14 @@ struct GroupOptions {
   std::string name = "undefined";
 };
 
-// Creates a group of global ranks, in ascending order; std::nullopt means all ranks.  Every rank
-// must call it, even a rank that is not a member, and all ranks must create groups in the same
-// order.  With `use_local_synchronization`, only members call it.
+// Creates a group of these global ranks, or of all ranks for std::nullopt.  Group ranks follow the
+// ascending order of the global ranks.  Every rank must call it, even a rank that is not a member,
+// and all ranks must create groups in the same order.  With `use_local_synchronization`, only
+// members call it.
 //
 // Blocks: members, until all of them have connected.  Other ranks return at once.
-// Throws: c10::ValueError if a rank is out of range or listed twice, or the list is empty; what the
-// backend throws if members do not join in time, with the group's number and ranks.
+// Throws: c10::ValueError if a rank is out of range or listed twice, or if the list is empty.  If
+// members do not join in time, the backend's exception; distrun adds the group's number and ranks.
 Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,
                 const GroupOptions& options = {});
 // Does the same for a list in braces: new_group({0, 1}).
@@ -201,13 +202,14 @@ struct Subgroups {
 // it.
 //
 // Blocks: as new_group(), for the subgroup that this rank is in.
-// Throws: c10::ValueError if the ranks do not divide evenly; as new_group().
+// Throws: c10::ValueError if the ranks do not divide evenly, and the exceptions of new_group().
 Subgroups new_subgroups(int group_size, const Group& group = {}, const GroupOptions& options = {});
 
 // Creates a group for each list of global ranks.  Every rank must call it.
 //
 // Blocks: as new_group(), for the subgroup that this rank is in.
-// Throws: c10::ValueError if two lists share a rank or there is no list; as new_group().
+// Throws: c10::ValueError if two lists share a rank or there is no list, and the exceptions of
+// new_group().
 Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
                                        const GroupOptions& options = {});
 

@@ -1,4 +1,4 @@
-// Reports why a worker crashed: the @record of Python, for a C++ program's main function.
+// Reports why a worker crashed, as @record of torch.distributed.elastic does in Python.
 //
 //     int train(int argc, char** argv);
 //
@@ -18,22 +18,23 @@
 // summary.
 //
 // The backtrace of an exception starts at the throw, because an exception that nothing catches ends
-// the process before the stack is unwound.  Therefore
-// - call record() outside any try block and noexcept function, which would hide the exception;
-// - no destructor and no atexit() function runs.  stdout and std::cout are flushed.
+// the process before the stack is unwound.  Therefore no destructor and no atexit() function runs;
+// record() flushes stdout and std::cout.  Do not call record() in a try block or in a noexcept
+// function, because they hide the exception.
 //
-// Functions are named without -g or -rdynamic, including static ones; a stripped program names only
-// what it exports (-rdynamic).  For lines, build with -g and pass the number behind the file's name
-// to `addr2line -Cfe FILE`.  After a signal, stderr has mangled names (`c++filt`); the summary of
-// `distrun launch` has them demangled.
+// The backtrace shows the names of functions, including static functions, without -g and -rdynamic.
+// If the program is stripped, it shows only the functions that the program exports (-rdynamic).  To
+// find a line, build with -g and pass the number after the file's name to `addr2line -Cfe FILE`.
+// After a signal, the names on stderr are mangled (`c++filt`), and those in the summary of `distrun
+// launch` are not.
 //
 // record() does not replace signal handlers that exist when it is called, such as those of a
 // sanitizer.  A handler that the program installs later replaces the handler of record().  record()
 // does not handle SIGTERM and SIGINT.  Its handlers remain after record() returns.  They allocate
 // no memory and take no lock.  A handler first writes the report without the stack, because reading
 // a damaged stack may crash.  It then writes the report with the stack.  If that crashes or takes
-// ten seconds, the process ends by the first signal.  A stack overflow is reported only in the
-// thread that called record().
+// more than ten seconds, the first signal ends the process.  A stack overflow is reported only in
+// the thread that called record().
 //
 // PyTorch source: torch/distributed/elastic/multiprocessing/errors/__init__.py.
 #pragma once

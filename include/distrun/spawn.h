@@ -22,9 +22,9 @@
 //
 // When its function returns or throws, a process flushes stdout and stderr and calls _exit(), so
 // static objects are not destroyed.  A process is killed when its parent ends.  Its stdin is
-// /dev/null.  It inherits the parent's environment, process group (Ctrl-C), stdout and stderr; a
-// fork inherits all descriptors.  If descriptor 0, 1 or 2 is closed, the process gets /dev/null
-// instead.  The function may call spawn().
+// /dev/null.  It inherits the parent's environment, stdout, stderr and Unix process group, so that
+// Ctrl-C reaches it.  A fork inherits all descriptors.  If descriptor 0, 1 or 2 is closed, the
+// process gets /dev/null instead.  The function may call spawn().
 //
 // Throws: c10::ValueError for invalid arguments; c10::Error if a process cannot be started; the
 // exceptions of process_exception.h for processes that fail.
@@ -32,8 +32,8 @@
 // Cost: a third of a second per process to load LibTorch, and almost nothing for a fork.  The
 // parent holds one descriptor per call and three per process, and one more per process until the
 // arguments are delivered.  A process holds two descriptors, and the descriptors of its tensors and
-// queues.  Descriptors in transit count towards the user's limit.  If the error of spawn() says so,
-// raise `ulimit -n`.
+// queues.  Descriptors that were sent and not yet received count towards the user's limit.  If the
+// error of spawn() says so, raise `ulimit -n`.
 // PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
@@ -59,8 +59,8 @@ struct SpawnOptions {
   SpawnArguments arguments = {};
   // How processes are started.
   StartMethod start_method = StartMethod::kSpawn;
-  // The limit for all of spawn().  A process that is still running at the timeout has failed.
-  // start_processes() ignores this option: see ProcessContext::finish().
+  // The time limit of the whole spawn() call.  A process that is still running at the timeout has
+  // failed. start_processes() ignores this option: see ProcessContext::finish().
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // The time between SIGTERM and SIGKILL for processes that must end.
   std::chrono::milliseconds grace_period = std::chrono::seconds(30);
@@ -73,8 +73,8 @@ void run_if_spawned();
 
 // Starts `nprocs` processes that run the function with the indices 0 to nprocs - 1.
 //
-// Blocks: until all processes have ended, at most SpawnOptions::timeout and the time to end them.
-// Throws: ProcessException for the first process that fails, after it has ended the others.
+// Blocks: until all processes have ended, at most SpawnOptions::timeout plus the time to end them.
+// Throws: ProcessException for the first process that fails, after spawn() has ended the others.
 // ProcessTimedOut at the timeout.  c10::ValueError for an empty function or an invalid `nprocs`.
 // c10::Error in a spawned process that has not called run_if_spawned(), because spawn() would then
 // start processes without end.
@@ -84,14 +84,15 @@ void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options =
 // memory as a copy, except shared memory such as the tensors among the arguments.
 void spawn(const std::function<void(int index)>& function, int nprocs, const SpawnOptions& options);
 
-// The time that processes have to take their arguments, if spawn() has no timeout.
+// The time limit for new processes to receive their arguments, if spawn() has no timeout.
 inline constexpr std::chrono::minutes kStartTimeout{10};
 
 // Starts processes without waiting for their end.
 //
-// Blocks: until the arguments are sent.  With thousands of tensors, this is after the processes
-// have started to receive them.  Returns early if a process fails; join() then throws.
-// Throws: as spawn(); ProcessTimedOut if the arguments are not sent within kStartTimeout.
+// Blocks: until the arguments are sent.  With thousands of tensors, processes must receive some of
+// them first.  Returns early if a process fails; join() then throws.
+// Throws: the exceptions of spawn(), and ProcessTimedOut if the arguments are not sent within
+// kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});
 // Does the same for any function, only with StartMethod::kFork.

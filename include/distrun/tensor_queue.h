@@ -1,24 +1,25 @@
-// TensorQueue carries tensors between processes without copying them: a bounded queue with any
-// number of senders and receivers.
+// TensorQueue carries tensors between processes: a bounded queue with any number of senders and
+// receivers.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
-//     auto processes =                                           // Each has the queue.
-//         spawn(kWorker, 2, {.arguments = {.queues = {queue.writer()}}});
+//     ProcessContext processes = start_processes(
+//         kWorker, 2, {.arguments = {.queues = {queue.writer()}}});
 //     TensorQueue::Item item = queue.get();                      // item.tensors, item.text
 //
-//     queue.put({{inputs, targets}, "batch 3"});                 // In the other process.
+//     arguments.queues.at(0).put({{inputs, targets}, "batch 3"});    // In a worker (spawn.h).
 //
 // Items arrive in the order of the put() calls.  Exactly one receiver gets each item.  If a process
 // is killed during a call, the call has its complete effect or no effect.  put() moves the storage
-// of the tensors into shared memory, as share_memory_() does, and the sender and the receiver then
-// use the same memory.
+// of the tensors into shared memory, as share_memory_() does: it copies a storage once if it is not
+// shared yet.  The sender and the receiver then use the same memory.
 //
-// A holder is a queue together with its copies in one process, or a queue in transit to a process.
-// When no other holder can put items, get() returns the remaining items and then throws QueueEnded.
-// When no other holder can get items, put() throws QueueEnded.  A queue that only its creator has
-// held does not end, because the creator's threads may use it.  A holder of a reader() can only get
-// items, and a holder of a writer() can only put items.  Pass one of these to other processes, so
-// that the queue ends when the last writer or the last reader exits.
+// All copies of a queue in one process are one holder.  A queue that was sent to a process and not
+// yet received is also a holder.  When no other holder can put items, get() returns the remaining
+// items and then throws QueueEnded.  When no other holder can get items, put() throws QueueEnded.
+// A queue that only its creator has held does not end, because the creator's threads may use it.  A
+// reader() and a writer() are separate holders: one can only get items, the other can only put
+// items.  Pass one of these to other processes, so that the queue ends when the last writer or the
+// last reader exits.
 //
 // A forked process is a holder too.  If another thread forks while spawn() sends a queue, the queue
 // does not end until that child exits or executes a program.
@@ -60,12 +61,12 @@ struct TensorQueueAccess;
 
 class TensorQueue {
  public:
-  // Zero tries once.
+  // With a timeout of zero, a call tries once and does not wait.
   using Timeout = std::chrono::milliseconds;
   // The default timeout.
   static constexpr Timeout kTimeout = std::chrono::minutes(5);
 
-  // One message.
+  // What one put() sends.
   struct Item {
     Item() = default;
     // Converts from one tensor, or from a list of tensors with a text.
@@ -78,18 +79,18 @@ class TensorQueue {
     std::string text;                 // Any bytes, which are copied.
   };
 
-  // Creates a queue for `capacity` items.  The name is for messages.
+  // Creates a queue for `capacity` items.  Error messages show the name.
   //
-  // Throws: c10::ValueError unless the capacity is 1 to 256, or more if the kernel allows larger
-  // socket buffers (net.core.wmem_max).
+  // Throws: c10::ValueError if the capacity is 0 or above the limit.  The kernel's
+  // net.core.wmem_max sets the limit; by default it is 256.
   explicit TensorQueue(std::size_t capacity, std::string name = "");
 
   // Adds an item.
   //
   // Blocks: while the queue is full or another process is putting, at most `timeout`.  A process
-  // that is stopped within put() blocks the others.
-  // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a reader(), and as share_memory_()
-  // if a tensor cannot be shared.  Nothing is added then.
+  // that is suspended within put() (SIGSTOP, a debugger) blocks the others.
+  // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a reader(), and the exceptions of
+  // share_memory_() if a tensor cannot be shared.  If put() throws, it adds nothing.
   void put(const Item& item, Timeout timeout = kTimeout) const;
 
   // Takes the next item.
@@ -100,16 +101,16 @@ class TensorQueue {
 
   // Returns the number of items in the queue.
   std::size_t size() const;
-  // Returns the most items that it holds.
+  // Returns the maximum number of items.
   std::size_t capacity() const;
   // Returns its name.
   const std::string& name() const;
 
-  // Returns another holder that can only get.
+  // Returns a holder that can only get items.
   //
   // Throws: c10::ValueError if this is a writer().
   TensorQueue reader() const;
-  // Returns another holder that can only put.
+  // Returns a holder that can only put items.
   //
   // Throws: c10::ValueError if this is a reader().
   TensorQueue writer() const;

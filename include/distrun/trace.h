@@ -23,27 +23,30 @@
 // none, the results are the tensors that it reads.  For each result, the graph has a node
 // "wait_tensor" at the place at which the function waits for the collective, even without
 // `async_op`.  If the function uses a tensor without waiting, trace() adds the wait before that
-// use.  If the function does not use the tensor, trace() adds the wait at the end.  A message that
-// the function sends must therefore be received while the function runs.  Operators of
-// _c10d_functional are nodes if they are called through the dispatcher.
+// use.  If the function does not use the tensor, trace() adds the wait at the end.  trace() also
+// waits for each send(), so its receiver must run at the same time.  Operators of _c10d_functional
+// are also nodes.
 //
 // A replay issues the same calls in the same order, and its tensors share memory in the same way.
 // Every rank of the groups must replay.  A replay differs from the function as follows:
 //   - Branches, sizes and numbers (item()) are those of the recording.
-//   - Tensors from outside the function are constants, kept and not copied: what the function does
-//     to them and to its inputs, a replay does again.  Those that do not own their memory
-//     (from_blob()) are copied at their first use.
-//   - If an outside leaf's grad() was undefined before the function's backward(), a replay does not
-//     set it.  Later gradients are added to an existing one.
+//   - The trace keeps references to tensors from outside the function.  If the function changes
+//     such a tensor or an input, each replay changes it again.  A tensor that does not own its
+//     memory (from_blob()) is copied at its first use instead.
+//   - If the grad() of such a tensor was undefined before the function's backward(), a replay does
+//     not set it.  If it was defined, each replay adds to it.
 //   - as_strided() uses the storage offset of the recording.
-//   - Writes past the operators (data_ptr(), accessor()) are not recorded.  Values written so into
-//     at::empty() before an operator uses it, as by at::tensor({1, 2}), are constants.
+//   - Writes that bypass the dispatcher (data_ptr(), accessor()) are not recorded.  If such a write
+//     fills a new tensor before an operator uses it, as at::tensor({1, 2}) does, its values are
+//     constants.
 //   - Random numbers are drawn anew.
-//   - Results have no gradient, and the caller's autocast is ignored.
-//   - Callbacks of a Work's future are not recorded.  During the recording, asking a collective on
-//     non-contiguous tensors for its future, or whether it is completed once it is, waits for it.
-//     If a thread that is not recorded waits for one, the next use of its tensors throws a
-//     c10::NotImplementedError.
+//   - Results do not require gradients, and the caller's autocast is ignored.
+//   - Callbacks of a Work's future are not recorded.
+//
+// While trace() records a collective on non-contiguous tensors, getFuture() of its Work waits for
+// the collective, and so does the isCompleted() that returns true.  If a thread outside the
+// recording waits for such a collective, the next use of its tensors throws a
+// c10::NotImplementedError.
 //
 // PyTorch source: torch/fx/experimental/proxy_tensor.py.
 #pragma once
@@ -68,13 +71,13 @@ class Trace {
   // Returns the graph as torch.fx prints it.
   std::string str() const;
 
-  // Returns what the function would return for these inputs.  Within a trace, its calls are
-  // recorded.
+  // Returns what the function would return for these inputs.  Another trace() records the operators
+  // of a replay within its function.
   //
   // Shapes: number, sizes, strides, dtype, device and layout as in the recording.
   // Throws: c10::ValueError for other inputs or inputs that share memory; c10::Error if a recorded
-  // group is gone; c10::DistBackendError, naming the node, for what a collective throws, after
-  // everything else in progress has ended.
+  // group is gone; c10::DistBackendError, which names the node, if a collective fails; replay()
+  // first waits for the other collectives in progress.
   // Thread safety: any thread, if every rank replays the traces of a group in the same order.
   std::vector<at::Tensor> replay(const std::vector<at::Tensor>& inputs) const;
 
@@ -90,8 +93,8 @@ class Trace {
 // Throws: what the function throws, which ends the recording; c10::ValueError if inputs share
 // memory; c10::Error within another trace; c10::NotImplementedError for an operator that takes a
 // storage.
-// Thread safety: records this thread and those that run its backward() or have its
-// at::ThreadLocalState.  Other threads may trace at the same time.
+// Thread safety: records the calling thread, the autograd threads of its backward(), and threads
+// that set the caller's at::ThreadLocalState.  Other threads may trace at the same time.
 Trace trace(const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& function,
             const std::vector<at::Tensor>& inputs);
 

@@ -115,7 +115,7 @@ Result<RdzvBackend> parse_rdzv_backend(std::string_view text) {
   if (text == "static") return RdzvBackend::kStatic;
   if (text == "c10d") return RdzvBackend::kC10d;
   if (text.starts_with("etcd")) {
-    return bad_endpoint(fmt::format("'{}' is not supported; use static or c10d", text));
+    return bad_endpoint(fmt::format("'{}' is not supported; use static", text));
   }
   return bad_endpoint(fmt::format("'{}' is neither static nor c10d", text));
 }

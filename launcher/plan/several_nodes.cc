@@ -20,7 +20,7 @@ Result<void> settle_several_nodes(LaunchOptions& options) {
   }
   if (options.nnodes == 1) return {};
   if (options.store.kind == StoreChoice::Kind::kFile) {
-    return bad_flag("--store: several nodes need the TCP store; remove it");
+    return bad_flag("--store: several nodes need the TCP store; remove --store");
   }
   if (options.same_user) {
     return bad_flag("--same-user: would keep the other nodes out; remove it");

@@ -252,7 +252,7 @@ TEST_F(SelfTest, ReplacesADeadHostAndReportsTheTest) {
     EXPECT_EQ(result.status, TestStatus::kFailed) << result.test.id;
     EXPECT_EQ(has_run(result), !killer) << result.test.id << ": " << result.reason;
   }
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: it ended: signal SIGKILL (9)")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: signal SIGKILL (9)")));
 }
 
 TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
@@ -350,7 +350,7 @@ TEST_F(SelfTest, RanksCanBeFreshPrograms) {
 TEST_F(SelfTest, FailsIfTheProgramIsNotATestHost) {
   TestRunner::Options its = options();
   its.programs = {"/bin/true"};
-  EXPECT_EQ(problem_of(its), "the test program /bin/true failed: it ended: exit code 0");
+  EXPECT_EQ(problem_of(its), "the test program /bin/true failed: exit code 0");
 }
 
 }  // namespace

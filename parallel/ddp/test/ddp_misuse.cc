@@ -74,7 +74,7 @@ void hooks(DistributedDataParallel<NetImpl>& ddp) {
 }
 
 void modules() {
-  // Says: error: static assertion failed.*: DistributedDataParallel wants a torch::nn::Module
+  // Says: error: static assertion failed.*: DistributedDataParallel needs a torch::nn::Module
   DistributedDataParallel of_no_module(std::make_shared<NoModule>());
 }
 
@@ -89,7 +89,7 @@ void arguments(DistributedDataParallel<NetImpl>& ddp, DistributedDataParallel<No
 }
 
 void outputs(DistributedDataParallel<ReturnsUnknown>& ddp, const at::Tensor& x) {
-  // Says: error: static assertion failed.*the tensors in what forward\(\) returns cannot be found
+  // Says: error: static assertion failed.*distrun cannot find or replace the tensors in the result of forward
   ddp(x);
 }
 

@@ -177,7 +177,7 @@ TEST_F(RankTest, FailsIfTheHostCannotFork) {
 TEST_F(RankTest, IsKilledIfItsHostDies) {
   EXPECT_EQ(rank("kills_its_host").status, RankStatus::kCrashed);
   EXPECT_EQ(result_.reason, "rank 0 crashed: the process that forked it is lost");
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: it ended: signal SIGKILL (9)")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: signal SIGKILL (9)")));
 }
 
 }  // namespace

@@ -142,7 +142,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   void exited() {
     take_packets();  // Packets and exit may be seen together.
     const auto end = look_at_end(process);
-    lose(end ? "it ended: " + describe(*end) : "it ended");
+    lose(end ? describe(*end) : "it ended");
   }
 
   void lose(const std::string& reason) {

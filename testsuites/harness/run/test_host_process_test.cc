@@ -27,7 +27,7 @@ TEST_F(HostTest, LosesAHostThatSendsMalformedMessages) {
               HasSubstr("malformed message: wrong number of descriptors"));
   EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("failed: "));
   EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("failed: read the list of tests: "));
-  EXPECT_THAT(problem("prints_and_ends"), EndsWith("it ended: exit code 3\nno memory left\n"));
+  EXPECT_THAT(problem("prints_and_ends"), EndsWith("exit code 3\nno memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
 
@@ -73,7 +73,7 @@ TEST_F(HostTest, AHostThatEndsBeforeARequestDoesNotFailTheTest) {
       },
       options_with("ends_when_let"));
   EXPECT_THAT(texts(results), ElementsAre("passes passed"));
-  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: it ended: exit code 3")));
+  EXPECT_THAT(notices_, ElementsAre(HasSubstr("failed: exit code 3")));
 }
 
 TEST_F(HostTest, GivesUpAHostThatEndsTooOften) {

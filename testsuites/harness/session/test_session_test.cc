@@ -102,13 +102,13 @@ TEST_F(TestSessionTest, IdsMustBeUnique) {
 
 TEST_F(TestSessionTest, FailsIfAProgramIsNotATestHost) {
   options_.runner.programs = {"/bin/true"};
-  EXPECT_EQ(error_of({}), "the test program /bin/true failed: it ended: exit code 0");
+  EXPECT_EQ(error_of({}), "the test program /bin/true failed: exit code 0");
 }
 
 TEST_F(TestSessionTest, SuggestsTestingMainForAProgramTheUserNamed) {
   options_.runner.programs = options_.plan.binaries = {"/bin/true"};
   EXPECT_EQ(error_of({}),
-            "the test program /bin/true failed: it ended: exit code 0; a test program "
+            "the test program /bin/true failed: exit code 0; a test program "
             "must link distrun::testing_main");
   options_.runner.programs = {host("prints_and_ends")};
   EXPECT_THAT(
