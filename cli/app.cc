@@ -35,7 +35,7 @@ constexpr const char* kStoreExamples =
 status also work with torch's server.
 
 A command uses the store at the first of these addresses that is given: --store, DISTRUN_STORE,
-MASTER_ADDR with MASTER_PORT.  distrun launch sets the three variables in every worker; with --store
+MASTER_ADDR with MASTER_PORT.  distrun launch sets these variables in every worker; with --store
 file:PATH it sets none of them.
 
 Exit status:

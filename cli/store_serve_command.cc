@@ -34,7 +34,7 @@ another address, every machine that can reach it can connect.
 
 The --max- flags limit what clients can do.  At --max-unread, the store reads no more requests from
 the client until the client has read answers.  At any other limit, the store disconnects the client
-and prints the reason on stderr.  SIZE is a number of bytes, or a number with K, M or G, such as 64M.
+and prints the reason on stderr.  SIZE is a number of bytes, or a number with K, M or G: 64M.
 
 Exit status: 0 after a signal; 2 for wrong usage; 125 if the address is in use or distrun failed.
 
