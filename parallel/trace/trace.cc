@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-// What autocast has cast before the trace, and keeps, would be a constant of it.
+// Disables autocast's cache: a cast cached before the trace would become a constant.
 class WithoutCastCache {
  public:
   WithoutCastCache() { at::autocast::set_autocast_cache_enabled(false); }

@@ -1,4 +1,4 @@
-// Traces of what autograd and autocast call, or leave out.
+// Traces of functions that use autograd and autocast.
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
@@ -19,8 +19,8 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// Composite operators are called whole where autograd does not take them apart.
-TEST(TraceTest, CompositeOperatorsComeApartWithoutAutograd) {
+// Without autograd, the dispatcher does not decompose composite operators.
+TEST(TraceTest, DecomposesCompositeOperatorsWithoutAutograd) {
   const Function function = [](const Tensors& x) -> Tensors {
     const c10::InferenceMode mode;
     const at::Tensor made = at::tensor({1.F, 2.F, 4.F});
@@ -31,8 +31,8 @@ TEST(TraceTest, CompositeOperatorsComeApartWithoutAutograd) {
   EXPECT_THAT(its.str(), ::testing::Not(HasSubstr("aten.reshape")));
 }
 
-// What autograd has saved are tensors that no operator has returned.
-TEST(TraceTest, ABackwardIsRecordedAndReplayed) {
+// The tensors that autograd saves are not results of operators.
+TEST(TraceTest, RecordsAndReplaysABackward) {
   const at::Tensor weight = numbers(1).view({3, 2}).mul(0.25).requires_grad_();
   const Function function = [&](const Tensors& x) -> Tensors {
     const at::Tensor scale = weight.detach().clone().requires_grad_();
@@ -48,7 +48,7 @@ TEST(TraceTest, ABackwardIsRecordedAndReplayed) {
   EXPECT_THAT(its.str(), HasSubstr("tanh_backward"));
 }
 
-TEST(TraceTest, AMaskThatABackwardNeedsIsTheReplaysOwn) {
+TEST(TraceTest, ReplaysABackwardWithTheMaskOfTheReplay) {
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
         const at::Tensor y = x[0].detach().requires_grad_();
@@ -61,7 +61,7 @@ TEST(TraceTest, AMaskThatABackwardNeedsIsTheReplaysOwn) {
   expect_equal({results[0]}, {results[1]});
 }
 
-TEST(TraceTest, GradientsAddUpInLeavesFromOutside) {
+TEST(TraceTest, AccumulatesGradientsInOutsideLeaves) {
   const at::Tensor weight = at::ones({3}).requires_grad_();
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
@@ -71,7 +71,7 @@ TEST(TraceTest, GradientsAddUpInLeavesFromOutside) {
       {numbers()});
   EXPECT_TRUE(weight.grad().equal(numbers().sum(0)));
   EXPECT_TRUE(its.replay({numbers(1)}).empty());
-  // The first gradient is the leaf's: a replay makes one that nobody has.
+  // grad() was undefined before the function's backward(), so a replay does not set it.
   EXPECT_TRUE(weight.grad().equal(numbers().sum(0)));
   const Trace next = trace(
       [&](const Tensors& x) -> Tensors {
@@ -83,7 +83,7 @@ TEST(TraceTest, GradientsAddUpInLeavesFromOutside) {
   EXPECT_TRUE(weight.grad().equal(numbers().sum(0) * 2 + numbers(1).sum(0)));
 }
 
-TEST(TraceTest, ResultsOfAReplayHaveNoGradient) {
+TEST(TraceTest, ReplayReturnsTensorsWithoutGradient) {
   const at::Tensor weight = at::ones({3}).requires_grad_();
   const Trace its =
       trace([&](const Tensors& x) -> Tensors { return {x[0] * weight}; }, {numbers()});
@@ -91,7 +91,7 @@ TEST(TraceTest, ResultsOfAReplayHaveNoGradient) {
   EXPECT_TRUE(at::GradMode::is_enabled());
 }
 
-TEST(TraceTest, ConjugatesAreReplayed) {
+TEST(TraceTest, ReplaysConjugates) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
         const at::Tensor conjugate = x[0].conj();
@@ -101,7 +101,7 @@ TEST(TraceTest, ConjugatesAreReplayed) {
       {numbers(4).to(at::kComplexFloat) * c10::complex<float>(3, -1)});
 }
 
-TEST(TraceTest, CastsOfAutocastAreNodesAndTheCallersIsNotHeeded) {
+TEST(TraceTest, RecordsCastsAndIgnoresTheCallersAutocast) {
   const Function function = [](const Tensors& x) -> Tensors { return {x[0].mm(x[1])}; };
   const Tensors inputs = {numbers(), numbers().t().contiguous()};
   at::autocast::set_autocast_enabled(at::kCPU, true);
@@ -116,7 +116,7 @@ TEST(TraceTest, CastsOfAutocastAreNodesAndTheCallersIsNotHeeded) {
   at::autocast::set_autocast_enabled(at::kCPU, false);
 }
 
-TEST(TraceTest, WhatAutocastHasKeptIsCastAgain) {
+TEST(TraceTest, RecordsCastsThatAutocastHasCached) {
   const at::Tensor weight = at::ones({3, 3}).requires_grad_();
   at::autocast::set_autocast_enabled(at::kCPU, true);
   at::autocast::increment_nesting();

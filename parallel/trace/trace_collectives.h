@@ -14,38 +14,38 @@
 
 namespace distrun::internal {
 
-// An operator of c10d or _c10d_functional.
+// Whether it is an operator of c10d or _c10d_functional.
 bool is_of_c10d(const c10::FunctionSchema& schema);
 
-// An operator of c10d whose last result is a work.
+// Whether it is an operator of c10d whose last result is a Work.
 bool is_collective(const c10::FunctionSchema& schema);
 
-// An operator whose results are valid after _c10d_functional.wait_tensor.
+// Whether its results are valid only after _c10d_functional.wait_tensor.
 bool is_functional_collective(const c10::FunctionSchema& schema);
 bool is_wait_tensor(const c10::FunctionSchema& schema);
 
-// The tensors of a collective's node, whatever its operator returns: those that it writes on this
-// rank, in order, or if it writes none, those that it reads.  They are in its first or second
-// argument.
+// Returns the tensors of a collective's node: those that the collective writes on this rank, in
+// order, or if it writes none, those that it reads.  They are in the first or second argument,
+// whatever the operator returns.
 std::vector<at::Tensor> tensors_of_collective(at::ArrayRef<c10::IValue> arguments);
 
-// None: the value is not a c10d::ProcessGroup.
+// Returns null if the value is not a c10d::ProcessGroup.
 c10::intrusive_ptr<c10d::ProcessGroup> group_of(const c10::IValue& value);
 
-// Ignores the old values of its first argument.
+// Whether it ignores the old values of its first argument.
 bool overwrites_its_first(const c10::FunctionSchema& schema);
 
-// Writes nothing on this rank: a send, a barrier, a gather to another rank.
+// Whether it writes nothing on this rank: a send, a barrier, a gather to another rank.
 bool only_reads(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arguments);
 
-// The collective whose n-th tensor `wait` waits for; none if it is not one of c10d.
+// Returns the collective of c10d whose tensor `wait` waits for, or null.
 const Node* collective_waited_for(const Node& wait);
 
-// Calls `act`, in which a backend starts or ends a collective.  Its error becomes a
-// c10::DistBackendError that begins with `where`, unless it is already a c10::DistError.
+// Calls `act`, which starts or ends a collective of a backend.  Turns its error into a
+// c10::DistBackendError that starts with `where`, unless it is a c10::DistError.
 void in_collective(const std::string& where, const std::function<void()>& act);
 
-// All defined tensors, also those in lists of lists.
+// Appends all defined tensors, including those in nested lists and tuples.
 void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
 }  // namespace distrun::internal

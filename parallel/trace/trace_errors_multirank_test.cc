@@ -1,4 +1,4 @@
-// What goes wrong while collectives are traced, or replayed.
+// Tests errors of collectives that are traced or replayed.
 #include <chrono>
 #include <optional>
 #include <stdexcept>
@@ -18,7 +18,7 @@ namespace {
 using ::testing::HasSubstr;
 using ::testing::StartsWith;
 
-TEST_F(TraceMultirankTest, CopiesOfAnotherThreadAreRefused) {
+TEST_F(TraceMultirankTest, RejectsResultsThatAnotherThreadHasCopied) {
   const auto error = error_of([&] {
     trace(
         [](const Tensors& x) -> Tensors {
@@ -32,7 +32,7 @@ TEST_F(TraceMultirankTest, CopiesOfAnotherThreadAreRefused) {
   EXPECT_THAT(error, HasSubstr("%allreduce_ has been waited for on a thread that is not recorded"));
 }
 
-TEST_F(TraceMultirankTest, MessagesHaveTheGroupsTimeoutInAReplay) {
+TEST_F(TraceMultirankTest, AppliesTheGroupsTimeoutToMessagesInAReplay) {
   if (size() == 1) return;
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(20)});
   const Trace its = trace(
@@ -54,7 +54,7 @@ TEST_F(TraceMultirankTest, MessagesHaveTheGroupsTimeoutInAReplay) {
   abort_process_group(group);
 }
 
-TEST_F(TraceMultirankTest, WhatABarrierThrowsInAReplayNamesTheNode) {
+TEST_F(TraceMultirankTest, NamesTheNodeIfABarrierThrowsInAReplay) {
   if (size() == 1) return;
   const Group group = new_group();
   const Trace its = trace(
@@ -71,7 +71,7 @@ TEST_F(TraceMultirankTest, WhatABarrierThrowsInAReplayNamesTheNode) {
   abort_process_group(group);
 }
 
-TEST_F(TraceMultirankTest, AnErrorInTheFunctionLeavesTheGroupAsItWas) {
+TEST_F(TraceMultirankTest, KeepsTheGroupUsableIfTheFunctionThrows) {
   EXPECT_THROW(trace(
                    [](const Tensors& x) -> Tensors {
                      const at::Tensor sum = x[0] + 1;
@@ -85,8 +85,8 @@ TEST_F(TraceMultirankTest, AnErrorInTheFunctionLeavesTheGroupAsItWas) {
   EXPECT_TRUE(ones.equal(at::full({2}, size())));
 }
 
-// Nobody has called a function of ours that would say more.
-TEST_F(TraceMultirankTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
+// The trace adds this wait, so no public function adds context to the error.
+TEST_F(TraceMultirankTest, NamesTheNodeIfAWaitOfTheTraceThrows) {
   if (size() == 1) return;
   const Group group = new_group();
   if (get_rank() == 0) {
@@ -106,7 +106,7 @@ TEST_F(TraceMultirankTest, WhatABackendThrowsWhereATraceWaitsNamesTheNode) {
   abort_process_group(group);
 }
 
-TEST_F(TraceMultirankTest, WhatABackendThrowsInAReplayNamesTheNode) {
+TEST_F(TraceMultirankTest, NamesTheNodeIfABackendThrowsInAReplay) {
   if (size() == 1) return;
   const Group group = new_group();
   const Trace its = trace(

@@ -13,7 +13,7 @@ void append_nodes(const Argument& argument, std::vector<const Node*>& nodes) {
   for (const Argument& one : argument.items()) append_nodes(one, nodes);
 }
 
-// Python's own words that an operator's name may be.
+// Names of operators that are keywords or builtins of Python.
 bool is_pythons(const std::string& name) {
   static const std::set<std::string_view> words = {
       "abs",     "all",    "and",      "any",    "as",     "assert", "bool",   "bytes",  "class",
@@ -27,7 +27,7 @@ bool is_pythons(const std::string& name) {
   return words.contains(name);
 }
 
-// {"mul", 1} of "mul_1"; 0 where there is no number.
+// Splits "mul_1" into {"mul", 1}.  The number is 0 if there is none.
 std::pair<std::string, int> without_number(const std::string& name) {
   const std::size_t digits = name.find_last_not_of("0123456789") + 1;
   if (digits == name.size() || digits < 2 || name[digits - 1] != '_' || name.size() - digits > 6) {
@@ -36,7 +36,7 @@ std::pair<std::string, int> without_number(const std::string& name) {
   return {name.substr(0, digits - 1), std::stoi(name.substr(digits))};
 }
 
-// "aten::mul" as "aten.mul".
+// Turns "aten::mul" into "aten.mul".
 std::string with_dot(std::string name) {
   const std::size_t colons = name.find("::");
   return colons == std::string::npos ? name : name.replace(colons, 2, ".");

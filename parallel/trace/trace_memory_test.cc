@@ -24,7 +24,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(TraceTest, ChangesInPlaceAndViewsShareMemoryInAReplay) {
+TEST(TraceTest, ReplaysInPlaceChangesAndViews) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
         const at::Tensor all = x[0].clone(), row = all.select(0, 1), flat = all.view({-1});
@@ -36,7 +36,7 @@ TEST(TraceTest, ChangesInPlaceAndViewsShareMemoryInAReplay) {
       {numbers(), at::ones({2})}, {numbers(3), at::zeros({2})});
 }
 
-TEST(TraceTest, AReplayChangesTheInputsThatTheFunctionChanges) {
+TEST(TraceTest, ReplaysChangesOfInputs) {
   const Function function = [](const Tensors& x) -> Tensors {
     x[0].add_(1);
     x[0].select(0, 0).zero_();
@@ -48,7 +48,7 @@ TEST(TraceTest, AReplayChangesTheInputsThatTheFunctionChanges) {
   EXPECT_TRUE(given[1].equal(numbers(8)));
 }
 
-TEST(TraceTest, OutputsThatAreGivenAreWritten) {
+TEST(TraceTest, WritesToGivenOutputs) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
         at::Tensor out = at::empty({2, 3}), values = at::empty({2}),
@@ -60,7 +60,7 @@ TEST(TraceTest, OutputsThatAreGivenAreWritten) {
       {numbers()}, {-numbers()});
 }
 
-TEST(TraceTest, ListsThatAreChangedInPlaceAreNodes) {
+TEST(TraceTest, RecordsListsThatAreChangedInPlace) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         const Tensors list = {x[0] * 1, x[1] * 1};
@@ -71,8 +71,8 @@ TEST(TraceTest, ListsThatAreChangedInPlaceAreNodes) {
   EXPECT_THAT(its.str(), HasSubstr("aten._foreach_add_.Scalar](args = ([%mul, %mul_1], 5)"));
 }
 
-// Tensors that no operator has made of one another.
-TEST(TraceTest, WhatIsWrittenThroughAnotherTensorIsSeenByAll) {
+// No operator has derived these tensors from each other.
+TEST(TraceTest, SeesWritesThroughAnotherTensorOfTheSameMemory) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         const at::Tensor product = x[0] * 2, other = product.variable_data(),
@@ -85,8 +85,8 @@ TEST(TraceTest, WhatIsWrittenThroughAnotherTensorIsSeenByAll) {
   EXPECT_THAT(its.str(), HasSubstr("return (mul_1, add_)"));
 }
 
-// A replay has one tensor for those that share their elements, and only one of them is changed.
-TEST(TraceTest, TheSizesOfAnotherTensorAreItsOwn) {
+// Tensors with the same elements are one tensor in a replay, but each keeps its own layout.
+TEST(TraceTest, KeepsLayoutsOfTensorsWithTheSameElementsApart) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
         at::Tensor other = x[0].variable_data();
@@ -107,7 +107,7 @@ TEST(TraceTest, TheSizesOfAnotherTensorAreItsOwn) {
       {numbers()}, {numbers(1)});
 }
 
-TEST(TraceTest, ATensorWhoseDataAreSetIsWhatItWasSetTo) {
+TEST(TraceTest, FollowsSetData) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
         at::Tensor product = x[0] * 1;
@@ -117,7 +117,7 @@ TEST(TraceTest, ATensorWhoseDataAreSetIsWhatItWasSetTo) {
       {numbers()}, {numbers(5)});
 }
 
-TEST(TraceTest, StoragesAreRefused) {
+TEST(TraceTest, RejectsStorages) {
   EXPECT_THAT(error_of([&] {
                 trace(
                     [](const Tensors& x) -> Tensors {
@@ -130,7 +130,7 @@ TEST(TraceTest, StoragesAreRefused) {
               HasSubstr("trace: an operator is given a storage"));
 }
 
-TEST(TraceTest, MemoryThatIsBorrowedIsCopied) {
+TEST(TraceTest, CopiesBorrowedMemory) {
   std::vector<float> numbers_of_mine(6, 1);
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
@@ -141,7 +141,7 @@ TEST(TraceTest, MemoryThatIsBorrowedIsCopied) {
   expect_equal(its.replay({numbers()}), {numbers(1)});
 }
 
-TEST(TraceTest, PartsOfOneMemoryMayBeInputs) {
+TEST(TraceTest, AcceptsPartsOfOneMemoryAsInputs) {
   const auto parts = [](double first) -> Tensors {
     const at::Tensor all = at::arange(6, at::kFloat) + first;
     return {all.slice(0, 0, 3), all.slice(0, 3, 6)};
@@ -150,7 +150,7 @@ TEST(TraceTest, PartsOfOneMemoryMayBeInputs) {
   expect_equal(its.replay(parts(4)), {parts(4)[0] * 2 + parts(4)[1]});
 }
 
-TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {
+TEST(TraceTest, RejectsAViewThatNoOperatorHasMade) {
   EXPECT_THAT(error_of([&] {
                 trace(
                     [](const Tensors& x) -> Tensors {
@@ -163,7 +163,7 @@ TEST(TraceTest, AViewThatNoOperatorHasMadeIsRefused) {
               HasSubstr("shares memory with a value of the trace, and no operator has made it"));
 }
 
-TEST(TraceTest, SparseTensorsAreKnownByThemselves) {
+TEST(TraceTest, RecognizesSparseTensors) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         const at::Tensor sparse = x[0].to_sparse();
@@ -173,19 +173,19 @@ TEST(TraceTest, SparseTensorsAreKnownByThemselves) {
   EXPECT_THAT(its.str(), ::testing::Not(HasSubstr("get_attr")));
 }
 
-TEST(TraceTest, TensorsFromOutsideAreKept) {
+TEST(TraceTest, KeepsOutsideTensors) {
   at::Tensor weight = at::ones({3, 3});
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors { return {x[0].mm(weight) + weight.sum()}; }, {numbers()});
   EXPECT_THAT(its.str(), HasSubstr("%_tensor_constant0 : [num_users=2] = get_attr"));
   EXPECT_TRUE(its.graph().find("_tensor_constant0")->constant.is_same(weight));
-  weight.mul_(2);  // As the function would see it.
+  weight.mul_(2);  // The replay sees this.
   const Tensors expected = {numbers(1).mm(weight) + weight.sum()};
   weight = at::Tensor();
   expect_equal(its.replay({numbers(1)}), expected);
 }
 
-TEST(TraceTest, WhatTheFunctionDoesToTensorsFromOutsideIsDoneAgain) {
+TEST(TraceTest, RepeatsChangesOfOutsideTensors) {
   const at::Tensor counter = at::zeros({});
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
@@ -198,7 +198,7 @@ TEST(TraceTest, WhatTheFunctionDoesToTensorsFromOutsideIsDoneAgain) {
   EXPECT_EQ(counter.item<float>(), 2);
 }
 
-TEST(TraceTest, RoomThatIsWrittenByOperatorsStaysRoom) {
+TEST(TraceTest, RecordsNoConstantForMemoryThatOperatorsWrite) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         const at::Tensor room = at::empty({4, 3});
@@ -210,7 +210,7 @@ TEST(TraceTest, RoomThatIsWrittenByOperatorsStaysRoom) {
   EXPECT_THAT(its.str(), ::testing::Not(HasSubstr("get_attr")));
 }
 
-// The most bytes that were allocated at a time.
+// Records the most bytes allocated at one time.
 class Memory : public c10::MemoryReportingInfoBase {
  public:
   std::int64_t most() const { return most_; }
@@ -224,7 +224,7 @@ class Memory : public c10::MemoryReportingInfoBase {
   std::int64_t now_ = 0, most_ = 0;
 };
 
-TEST(TraceTest, AGraphOfManyNodesIsReplayedWithoutItsIntermediateValues) {
+TEST(TraceTest, FreesIntermediateValuesDuringAReplay) {
   const Function function = [](const Tensors& x) -> Tensors {
     at::Tensor value = x[0];
     for (int i = 0; i < 2000; ++i) value = value + 1;
@@ -239,14 +239,14 @@ TEST(TraceTest, AGraphOfManyNodesIsReplayedWithoutItsIntermediateValues) {
   EXPECT_LT(memory->most(), 1000);  // Each value has 24 bytes.
 }
 
-// Memory and objects that are gone are not taken for what comes after them at the same place.
-TEST(TraceTest, WhatIsGoneIsForgotten) {
+// A freed tensor is not mistaken for a new one at the same address.
+TEST(TraceTest, ForgetsFreedTensors) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
         at::Tensor sum = x[0];
         for (int i = 0; i < 100; ++i) {
           sum = sum + (x[0] * i).view({3, 2}).view({2, 3});
-          // Nobody knows of it, and it may lie where the product was.
+          // The recorder does not see this tensor, which may reuse the product's memory.
           const at::Tensor unseen = [&] {
             const c10::impl::ExcludeDispatchKeyGuard unrecorded(c10::DispatchKey::Fake);
             return at::full({2, 3}, i, at::kFloat);

@@ -1,8 +1,9 @@
-// Traces of collectives, as every rank of a real run makes and replays them:
+// Tests that record and replay collectives on every rank of a run.
 //
-//     distrun launch --nproc-per-node 3 build/tests/trace_multirank_test
+//     distrun launch --nproc-per-node 3 build/tests/parallel_multirank_test
+//         --gtest_filter='TraceMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test, in the same order.  The run fails if one rank fails.
 #include <optional>
 #include <string>
 #include <vector>
@@ -26,7 +27,7 @@ namespace {
 namespace F = functional;
 using ::testing::HasSubstr;
 
-TEST_F(TraceMultirankTest, EveryCollectiveIsRecordedAndReplayed) {
+TEST_F(TraceMultirankTest, RecordsAndReplaysEveryCollective) {
   for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     const Trace its =
@@ -36,7 +37,7 @@ TEST_F(TraceMultirankTest, EveryCollectiveIsRecordedAndReplayed) {
   }
 }
 
-TEST_F(TraceMultirankTest, TensorsOfAnyStridesAreCopiedInTheReplayToo) {
+TEST_F(TraceMultirankTest, ReplaysCopiesOfNonContiguousTensors) {
   const auto run = [](bool async_op, bool waits) {
     return [=](const Tensors& x) -> Tensors {
       const at::Tensor columns = (x[0] + 1).t(), all = at::zeros({3, 2 * size()}).t();
@@ -55,7 +56,7 @@ TEST_F(TraceMultirankTest, TensorsOfAnyStridesAreCopiedInTheReplayToo) {
   expect_equal(forgotten.replay({input() * 7}), run(false, false)({input() * 7}));
 }
 
-TEST_F(TraceMultirankTest, ComplexNumbersAreReplayed) {
+TEST_F(TraceMultirankTest, ReplaysComplexNumbers) {
   expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = x[0] * c10::complex<float>(1, 2), other = sum.clone();
     all_reduce(sum);
@@ -64,7 +65,7 @@ TEST_F(TraceMultirankTest, ComplexNumbersAreReplayed) {
   });
 }
 
-TEST_F(TraceMultirankTest, MessagesAndBarriersAreReplayed) {
+TEST_F(TraceMultirankTest, ReplaysMessagesAndBarriers) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor from = x[0] + 1, to = at::zeros_like(from);
     barrier();
@@ -72,7 +73,7 @@ TEST_F(TraceMultirankTest, MessagesAndBarriersAreReplayed) {
     if (size() == 1) return {from};
     const int next = (get_rank() + 1) % size(), before = (get_rank() + size() - 1) % size();
     const Work receiving = irecv(to, before), sending = isend(from, next);
-    const at::Tensor meanwhile = from * 3;  // May be read.
+    const at::Tensor meanwhile = from * 3;  // Sent tensors may be read.
     receiving.wait();
     sending.wait();
     if (get_rank() == 0) send(to + 1, last(), {.tag = 7});
@@ -96,7 +97,7 @@ TEST_F(TraceMultirankTest, MessagesAndBarriersAreReplayed) {
   EXPECT_TRUE(comes_from(its, "c10d.recv_")) << its.str();
 }
 
-TEST_F(TraceMultirankTest, GroupsAreThoseOfTheRecording) {
+TEST_F(TraceMultirankTest, ReplaysInTheGroupsOfTheRecording) {
   Group own = new_group({last()}), all = new_group();
   const Trace its = expect_replays([&](const Tensors& x) -> Tensors {
     const at::Tensor one = x[0] + 1, other = x[0] + 2;
@@ -112,7 +113,7 @@ TEST_F(TraceMultirankTest, GroupsAreThoseOfTheRecording) {
   EXPECT_THAT(error, HasSubstr("that the trace was made in has been destroyed"));
 }
 
-TEST_F(TraceMultirankTest, AutogradCollectivesAndTheirBackwardAreReplayed) {
+TEST_F(TraceMultirankTest, ReplaysAutogradCollectivesAndTheirBackward) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor y = x[0].detach().requires_grad_();
     const at::Tensor sum = F::all_reduce(y * y);
@@ -125,7 +126,8 @@ TEST_F(TraceMultirankTest, AutogradCollectivesAndTheirBackwardAreReplayed) {
   EXPECT_THAT(its.str(), HasSubstr("c10d.alltoall_"));
 }
 
-// By the dispatcher; what a group is named by has not the same type in all versions of LibTorch.
+// Calls the dispatcher, because the type of the group's argument differs between versions of
+// LibTorch.
 at::Tensor call_functional(const std::string& name, std::vector<c10::IValue> arguments) {
   if (name != "wait_tensor") arguments.emplace_back(default_group().getGroupName());
   c10::Dispatcher::singleton()
@@ -134,7 +136,7 @@ at::Tensor call_functional(const std::string& name, std::vector<c10::IValue> arg
   return arguments.at(0).toTensor();
 }
 
-TEST_F(TraceMultirankTest, FunctionalOperatorsAreNodes) {
+TEST_F(TraceMultirankTest, RecordsFunctionalOperators) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor all = call_functional("all_gather_into_tensor", {x[0] + 1, size()});
     return {call_functional("wait_tensor", {all}) * 2};
@@ -149,7 +151,7 @@ TEST_F(TraceMultirankTest, FunctionalOperatorsAreNodes) {
   EXPECT_TRUE(comes_from(its, "_c10d_functional.all_gather_into_tensor"));
 }
 
-TEST_F(TraceMultirankTest, FunctionalOperatorsThatAreNotWaitedForAreBeforeTheyAreUsed) {
+TEST_F(TraceMultirankTest, WaitsBeforeAResultOfAFunctionalOperatorIsUsed) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
       at::Tensor sum = call_functional("all_reduce", {x[0] + 1, "sum"});
@@ -162,8 +164,8 @@ TEST_F(TraceMultirankTest, FunctionalOperatorsThatAreNotWaitedForAreBeforeTheyAr
   expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
 }
 
-// They call no operator of _c10d_functional, but those of c10d.
-TEST_F(TraceMultirankTest, FunctionalHelpersOfLibTorchAreReplayed) {
+// These helpers call the operators of c10d, not those of _c10d_functional.
+TEST_F(TraceMultirankTest, ReplaysFunctionalHelpersOfLibTorch) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = c10d::all_reduce(x[0] + 1, "sum", default_group().getGroupName());
     return {c10d::wait_tensor(sum) * 2};
@@ -171,7 +173,7 @@ TEST_F(TraceMultirankTest, FunctionalHelpersOfLibTorchAreReplayed) {
   EXPECT_TRUE(comes_from(its, "c10d.allreduce_")) << its.str();
 }
 
-TEST_F(TraceMultirankTest, CollectivesOfTheGroupItselfAreReplayed) {
+TEST_F(TraceMultirankTest, ReplaysCollectivesCalledOnTheProcessGroup) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     Tensors outputs = {at::empty_like(x[0])};
     std::vector<Tensors> inputs = {of_all_ranks([&](int rank) { return x[0] * rank; })};

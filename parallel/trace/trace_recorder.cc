@@ -21,7 +21,8 @@ namespace distrun::internal {
 
 namespace {
 
-// LibTorch has no kernels of it; the dispatcher throws where there is a fallback already.
+// LibTorch registers no kernels for this key.  The dispatcher throws if another library has
+// registered a fallback.
 constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::Fake;
 const c10::DebugInfoKind kSlot = c10::DebugInfoKind::TEST_INFO_2;
 
@@ -34,7 +35,8 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::St
                      stack);
 }
 
-// Its kernel only calls other operators.  Past autograd it is called whole, and comes apart here.
+// Whether the kernel only calls other operators.  Without autograd, the dispatcher does not
+// decompose such an operator, so record() does.
 bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
@@ -51,8 +53,8 @@ void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 }
 
 void have_operators_recorded() {
-  // Never destroyed, because the dispatcher may be gone by then.  Without `used` the compiler drops
-  // the pointer that nobody reads, and the library counts as leaked.
+  // Never destroyed, because the dispatcher may be destroyed first.  Without `used`, the compiler
+  // drops the unread pointer, and LeakSanitizer reports the library.
   [[gnu::used]] static auto* const library = [] {
     auto* its = new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
     its->fallback(torch::CppFunction::makeFromBoxedFunction<&record>());
@@ -64,12 +66,13 @@ bool is_written(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && argument.alias_info()->isWrite();
 }
 
-// What comes back may be a view of it.
+// Whether the operator may return a view of the argument.
 bool is_viewed(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && !argument.alias_info()->isWrite();
 }
 
-// Operators of aten that only tell a number are none: the number is what the function goes on with.
+// Operators of aten that return no tensor and write none are not nodes: the function continues with
+// the recorded number.
 bool is_node(const c10::FunctionSchema& schema) {
   if (schema.name().rfind("aten::", 0) != 0) return schema.name().rfind("profiler::", 0) != 0;
   const auto returns_tensors = [](const c10::Argument& one) {
@@ -90,7 +93,7 @@ std::string_view base_name(const c10::FunctionSchema& schema) {
   return name.substr(name.find("::") + 2);
 }
 
-// New memory comes from it that has no values yet.
+// Whether it allocates memory without initializing it.
 bool makes_room(const c10::FunctionSchema& schema) {
   const std::string_view name = schema.name();
   const auto& arguments = schema.arguments();
@@ -98,7 +101,7 @@ bool makes_room(const c10::FunctionSchema& schema) {
          std::none_of(arguments.begin(), arguments.end(), is_written);
 }
 
-// What it was there before does not matter.
+// Whether it ignores the old values of the tensor that it writes.
 bool overwrites(const c10::FunctionSchema& schema) {
   constexpr std::array<std::string_view, 13> names = {
       "copy_",      "fill_",        "zero_",   "normal_", "uniform_", "random_",    "bernoulli_",
@@ -106,7 +109,8 @@ bool overwrites(const c10::FunctionSchema& schema) {
   return std::find(names.begin(), names.end(), base_name(schema)) != names.end();
 }
 
-// As what from_blob() makes: when that is gone nobody knows.
+// Whether the tensor does not own its memory, as from_blob()'s: that memory may be freed at any
+// time.
 bool borrows_memory(const at::Tensor& tensor) {
   const c10::StorageImpl* const storage = storage_of(tensor);
   return storage != nullptr && storage->data() != nullptr &&
@@ -119,7 +123,7 @@ at::Tensor copy_of(const at::Tensor& tensor) {
   return tensor.clone();
 }
 
-// Only how large it is.
+// Whether it reads only the properties of its arguments, not their elements.
 bool looks_at_size(const c10::FunctionSchema& schema) {
   const std::string_view name = base_name(schema);
   return name.rfind("new_", 0) == 0 || name.ends_with("_like");
@@ -134,16 +138,16 @@ struct TraceRecorder::Call {
   bool changes_layout;
 };
 
-// A collective that nobody has waited for.
+// A collective that has not been waited for.
 struct TraceRecorder::UnderWay {
-  std::string name;                     // Of its node.
-  std::vector<const Node*> parts;       // What its tensors are the values of.
-  std::vector<at::Tensor> tensors;      // None of them is used before it has been waited for.
-  std::vector<at::Tensor> copied_to;    // Nor of these.
-  bool is_only_read = false;            // They may be read all the time.
-  c10::intrusive_ptr<c10d::Work> work;  // None: wait_tensor waits for it.
+  std::string name;                     // The name of its node.
+  std::vector<const Node*> parts;       // The nodes whose values `tensors` are.
+  std::vector<at::Tensor> tensors;      // Must be waited for before they are used.
+  std::vector<at::Tensor> copied_to;    // `work` copies into these: wait for them, too.
+  bool is_only_read = false;            // Reading `tensors` requires no wait.
+  c10::intrusive_ptr<c10d::Work> work;  // Null: wait_tensor waits for it.
   c10::intrusive_ptr<c10d::ProcessGroup> group;
-  bool has_ended_unseen = false;  // On a thread that is not recorded.
+  bool has_ended_unseen = false;  // A thread that is not recorded has waited for it.
 };
 
 class TraceRecorder::Listener : public BegunCollective::Listener {
@@ -250,7 +254,7 @@ const Node* TraceRecorder::own_value_of(const at::Tensor& tensor) {
   const Node* const value = value_of(tensor);
   const Node* own = values_.own(tensor);
   if (own == nullptr) {
-    // In a replay the value is another tensor, which is to stay as it is.
+    // Other tensors share the value in a replay and must keep their layout.
     own = graph_->add_call(c10::OperatorName("aten::detach", ""), {Argument(value)});
     values_.set_own(tensor, own);
   }
@@ -386,10 +390,10 @@ bool TraceRecorder::uses(const Call& call, UnderWay& begun) {
   return false;
 }
 
-// Without the lock: another thread may have to record something before the wait ends.
+// Waits without the lock, because another thread may have to record something first.
 void TraceRecorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
   std::unique_lock lock(mutex_);
-  // Another's wait may have ended it.
+  // Another wait may have ended it.
   const auto found = std::find(under_way_.begin(), under_way_.end(), begun);
   if (found == under_way_.end()) return;
   const auto work = begun->work;

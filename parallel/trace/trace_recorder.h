@@ -7,13 +7,13 @@
 //     recorder->graph();
 //
 // It records below autograd, at the dispatch key Fake, which has no other use here.  At that level,
-// composite operators are decomposed, and casts of autocast and operators of a backward are
-// ordinary calls.  Calls that kernels make are not recorded.
+// composite operators are decomposed, and autocast's casts and a backward's operators are ordinary
+// calls.  Calls that kernels make are not recorded.
 //
 // A collective is recorded as the operator of c10d.  Its work becomes a BegunCollective, whose
-// wait() is recorded as a node for each tensor.  A tensor that is used before the wait is waited
-// for first. If an operator reads memory of empty() that no operator has written, the memory was
-// written without the dispatcher, and becomes a constant.
+// wait() is recorded as a node for each tensor.  The recorder waits for a tensor before an operator
+// uses it.  If an operator reads memory of empty() that no operator has written, the memory was
+// written past the dispatcher and becomes a constant.
 //
 // For the files of this folder.  Thread safety: only the scope's thread, and threads on which
 // autograd continues it, may use it.
@@ -42,13 +42,13 @@ class TraceRecorder : public c10::DebugInfoBase,
  public:
   TraceRecorder() : graph_(std::make_unique<Graph>()) {}
 
-  // None: this thread records nothing.
+  // Returns null if this thread records nothing.
   static TraceRecorder* current();
 
   void add_input(const at::Tensor& tensor);
-  // Runs the operator on the stack, and adds it to the graph.
+  // Runs the operator on the stack and adds it to the graph.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  // Waits for running collectives, and records the function's results.  To be called in the scope.
+  // Waits for running collectives and records the function's results.  Call it in the scope.
   void finish(const std::vector<at::Tensor>& results);
 
   // Afterwards, threads that still have the recorder record nothing.
@@ -60,7 +60,7 @@ class TraceRecorder : public c10::DebugInfoBase,
   struct Call;
 
   const Node* value_of(const at::Tensor& tensor);
-  // For an operator that changes the layout of a tensor.
+  // For operators that change the layout of a tensor.
   const Node* own_value_of(const at::Tensor& tensor);
   std::vector<Argument> arguments_of(const Call& call);
   Argument argument(const c10::IValue& value, const c10::Type& type);
@@ -82,11 +82,11 @@ class TraceRecorder : public c10::DebugInfoBase,
   bool has_ended_ = false;
   TraceValues values_;
   std::vector<std::shared_ptr<UnderWay>> under_way_;
-  // Nodes that allocated memory that no operator has written, by memory.
+  // Memory that no operator has written, with the node that allocated it.
   std::map<const c10::StorageImpl*, std::pair<at::Tensor, const Node*>> unwritten_;
 };
 
-// Makes `recorder` the thread's recorder during its life.  Throws if the thread has one.
+// Makes `recorder` the thread's recorder while it lives.  Throws if the thread has one.
 class RecorderScope {
  public:
   explicit RecorderScope(const std::shared_ptr<TraceRecorder>& recorder);

@@ -48,14 +48,14 @@ class Replay {
     }
   }
 
-  // What is under way when something is thrown is not to be dropped: it writes to memory, and half
-  // a message makes a connection useless.
+  // After an exception, waits for the collectives in progress: they still write to memory, and half
+  // a message would make a connection unusable.
   ~Replay() {
     for (const auto& [node, begun] : works_) {
       try {
         if (begun.work) wait_in(begun.group, *begun.work);
       } catch (const std::exception&) {
-        // The first error is on its way.
+        // The first error is already being thrown.
       }
     }
   }
@@ -97,7 +97,7 @@ class Replay {
     return call(node);
   }
 
-  // operator.getitem
+  // Evaluates operator.getitem.
   c10::IValue item(const Node& node) const {
     const c10::IValue whole = value_of(node.args.at(0));
     const auto index = static_cast<std::size_t>(value_of(node.args.at(1)).toInt());
@@ -165,7 +165,7 @@ class Replay {
 
   void wait_for(const Node& collective) {
     const auto found = works_.find(&collective);
-    if (found == works_.end()) return;  // A wait for another of its tensors was there before.
+    if (found == works_.end()) return;  // Another of its tensors has been waited for.
     const UnderWay begun = std::move(found->second);
     works_.erase(found);
     if (!begun.work) return;
@@ -177,7 +177,7 @@ class Replay {
   std::size_t next_input_ = 0;
   std::unordered_map<const Node*, const Node*> last_user_;
   std::unordered_map<const Node*, c10::IValue> values_;
-  std::unordered_map<const Node*, UnderWay> works_;  // Not waited for.
+  std::unordered_map<const Node*, UnderWay> works_;  // Not waited for yet.
 };
 
 }  // namespace

@@ -11,7 +11,7 @@ namespace distrun::internal {
 
 std::vector<at::Tensor> replay(const Graph& graph, const std::vector<at::Tensor>& inputs);
 
-// Throws c10::ValueError if one is undefined or two share memory.
+// Throws c10::ValueError if an input is undefined or two share memory.
 void check_inputs(const char* function, const std::vector<at::Tensor>& inputs);
 
 }  // namespace distrun::internal

@@ -1,4 +1,5 @@
-// Where a recording begins and ends: threads, exceptions, traces in traces; what a replay refuses.
+// Tests when a recording starts and ends: threads, exceptions, nested traces.  Tests which inputs a
+// replay rejects.
 #include <future>
 #include <stdexcept>
 #include <thread>
@@ -15,7 +16,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-TEST(TraceTest, AThreadThatGoesOnWithTheStateOfThisOneIsRecorded) {
+TEST(TraceTest, RecordsThreadsThatTakeOverTheThreadLocalState) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         at::Tensor product;
@@ -31,7 +32,7 @@ TEST(TraceTest, AThreadThatGoesOnWithTheStateOfThisOneIsRecorded) {
   EXPECT_EQ(names_of(its), "arg0_1 mul add output");
 }
 
-TEST(TraceTest, AThreadThatOutlivesTheTraceIsNotRecorded) {
+TEST(TraceTest, DoesNotRecordAThreadThatOutlivesTheTrace) {
   std::promise<void> over;
   std::thread late;
   const Trace its = trace(
@@ -50,7 +51,7 @@ TEST(TraceTest, AThreadThatOutlivesTheTraceIsNotRecorded) {
   EXPECT_EQ(names_of(its), "arg0_1 add output");
 }
 
-TEST(TraceTest, AReplayInATraceIsRecorded) {
+TEST(TraceTest, RecordsAReplayInATrace) {
   const Trace inner = trace([](const Tensors& x) -> Tensors { return {x[0] * 2}; }, {numbers()});
   const Trace outer =
       expect_replays([&](const Tensors& x) -> Tensors { return {inner.replay({x[0] + 1})[0] - 3}; },
@@ -58,7 +59,7 @@ TEST(TraceTest, AReplayInATraceIsRecorded) {
   EXPECT_EQ(names_of(outer), "arg0_1 add mul sub output");
 }
 
-TEST(TraceTest, ThreadsTraceAtTheSameTime) {
+TEST(TraceTest, RecordsOnTwoThreadsAtTheSameTime) {
   const auto make = [](double factor) {
     return [factor](const Tensors& x) -> Tensors {
       at::Tensor value = x[0];
@@ -72,7 +73,7 @@ TEST(TraceTest, ThreadsTraceAtTheSameTime) {
   EXPECT_EQ(its.graph().nodes().size(), 402U);
 }
 
-TEST(TraceTest, WhatTheFunctionThrowsEndsTheRecordingAlone) {
+TEST(TraceTest, EndsTheRecordingIfTheFunctionThrows) {
   const auto before = c10::impl::tls_local_dispatch_key_set();
   EXPECT_THROW(trace(
                    [](const Tensors& x) -> Tensors {
@@ -88,7 +89,7 @@ TEST(TraceTest, WhatTheFunctionThrowsEndsTheRecordingAlone) {
   EXPECT_EQ(names_of(its), "arg0_1 add output");
 }
 
-TEST(TraceTest, AnOperatorThatThrowsIsNoNode) {
+TEST(TraceTest, DoesNotRecordAnOperatorThatThrows) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         EXPECT_ANY_THROW(x[0].view({5}));
@@ -98,7 +99,7 @@ TEST(TraceTest, AnOperatorThatThrowsIsNoNode) {
   EXPECT_EQ(names_of(its), "arg0_1 add output");
 }
 
-TEST(TraceTest, ATraceInATraceIsRefused) {
+TEST(TraceTest, RejectsATraceInATrace) {
   const Function inner = [](const Tensors& x) -> Tensors { return x; };
   EXPECT_THAT(error_of([&] {
                 trace([&](const Tensors& x) -> Tensors { return trace(inner, x).replay(x); },
@@ -108,7 +109,7 @@ TEST(TraceTest, ATraceInATraceIsRefused) {
   trace(inner, {numbers()});
 }
 
-TEST(TraceTest, InputsThatAreNotAsTheyWereAreRefusedByName) {
+TEST(TraceTest, NamesTheInputThatDiffersFromTheRecording) {
   const Trace its =
       trace([](const Tensors& x) -> Tensors { return {x[0] + x[1]}; }, {numbers(), numbers()});
   const at::Tensor x = numbers();

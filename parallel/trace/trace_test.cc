@@ -1,4 +1,4 @@
-// What a trace records, how it reads, and what a replay makes of other inputs.
+// Tests what a trace records, how it prints, and what a replay computes.
 #include "distrun/trace.h"
 
 #include <cmath>
@@ -32,7 +32,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 
-TEST(TraceTest, ReadsAsTorchFxPrintsIt) {
+TEST(TraceTest, PrintsGraphsAsTorchFxDoes) {
   const at::Tensor outside = at::ones({2, 3});
   const Trace its = trace(
       [&](const Tensors& inputs) -> Tensors {
@@ -74,7 +74,7 @@ TEST(TraceTest, ReadsAsTorchFxPrintsIt) {
     return (getitem, add_, pow_1, getitem_3, add_1, clamp, div, arg0_1))");
 }
 
-TEST(TraceTest, IsCheckedByFileCheck) {
+TEST(TraceTest, WorksWithFileCheck) {
   const Trace its = trace([](const Tensors& x) -> Tensors { return {x[0] * 2 + 1}; }, {numbers()});
   torch::jit::testing::FileCheck()
       .check("placeholder")
@@ -95,7 +95,7 @@ TEST(TraceTest, ReplaysOnOtherInputs) {
       {numbers(), numbers(1)}, {numbers(5), numbers(-7)});
 }
 
-TEST(TraceTest, IsWalkedFromTheResultToTheInput) {
+TEST(TraceTest, LinksNodesFromTheResultToTheInput) {
   const Trace its =
       trace([](const Tensors& x) -> Tensors { return {(x[0] * 2).exp() + 1}; }, {numbers()});
   const Node& output = its.graph().output();
@@ -117,20 +117,20 @@ TEST(TraceTest, IsWalkedFromTheResultToTheInput) {
   EXPECT_EQ(input->op_name(), "");
 }
 
-TEST(TraceTest, AValueThatIsUsedTwiceByANodeHasOneUser) {
+TEST(TraceTest, ListsANodeThatUsesAValueTwiceAsOneUser) {
   const Trace its = trace([](const Tensors& x) -> Tensors { return {x[0] * x[0]}; }, {numbers()});
   EXPECT_EQ(its.graph().find("arg0_1")->users.size(), 1U);
   EXPECT_EQ(its.graph().find("mul")->inputs().size(), 2U);
 }
 
-TEST(TraceTest, NamesAreCountedForEachOperator) {
+TEST(TraceTest, NumbersNamesPerOperator) {
   const Trace its =
       trace([](const Tensors& x) -> Tensors { return {((x[0] * 2) * 3).add_(1).add_(2) * 4}; },
             {numbers()});
   EXPECT_EQ(names_of(its), "arg0_1 mul mul_1 add_ add__1 mul_2 output");
 }
 
-TEST(TraceTest, LiteralsReadAsPythons) {
+TEST(TraceTest, PrintsLiteralsAsPythonDoes) {
   const Trace its = trace(
       [](const Tensors& x) -> Tensors {
         const auto options = at::TensorOptions().dtype(at::kBFloat16).device(at::kCPU);
@@ -158,7 +158,7 @@ TEST(TraceTest, LiteralsReadAsPythons) {
   }
 }
 
-TEST(TraceTest, ListsOfTensorsMayHaveGaps) {
+TEST(TraceTest, AcceptsListsOfTensorsWithGaps) {
   const Trace its = expect_replays(
       [](const Tensors& x) -> Tensors {
         const c10::List<std::optional<at::Tensor>> places({std::nullopt, x[1]});
@@ -170,14 +170,14 @@ TEST(TraceTest, ListsOfTensorsMayHaveGaps) {
   EXPECT_THAT(its.str(), HasSubstr("aten.index.Tensor](args = (%arg0_1, [None, %arg1_1])"));
 }
 
-TEST(TraceTest, NumbersAreThoseOfTheRecording) {
+TEST(TraceTest, ReplaysTheNumbersOfTheRecording) {
   const Trace its = trace(
       [](const Tensors& x) -> Tensors { return {x[0] + x[0].sum().item<double>()}; }, {numbers()});
   EXPECT_EQ(names_of(its), "arg0_1 sum_1 add output");
   expect_equal(its.replay({numbers(1)}), {numbers(1) + 15});
 }
 
-TEST(TraceTest, TensorsMadeOfNumbersAreConstants) {
+TEST(TraceTest, RecordsTensorsMadeOfNumbersAsConstants) {
   const Function function = [](const Tensors& x) -> Tensors {
     const at::Tensor made = at::tensor({1.F, 2.F, 4.F});
     const at::Tensor changed = at::tensor({3.F}).view({1, 1});
@@ -188,10 +188,10 @@ TEST(TraceTest, TensorsMadeOfNumbersAreConstants) {
   EXPECT_EQ(names_of(its),
             "arg0_1 _tensor_constant1 lift_fresh_copy_1 _tensor_constant0 lift_fresh_copy view "
             "add_ mul output");
-  expect_equal(its.replay({numbers(2)}), function({numbers(2)}));  // A second time.
+  expect_equal(its.replay({numbers(2)}), function({numbers(2)}));  // A replay does not change them.
 }
 
-TEST(TraceTest, RandomNumbersAreDrawnAnew) {
+TEST(TraceTest, DrawsNewRandomNumbersInAReplay) {
   const Trace its = trace(
       [](const Tensors& x) -> Tensors {
         return {x[0] + at::rand({2, 3})};
@@ -200,7 +200,7 @@ TEST(TraceTest, RandomNumbersAreDrawnAnew) {
   EXPECT_FALSE(its.replay({numbers()})[0].equal(its.replay({numbers()})[0]));
 }
 
-TEST(TraceTest, ResultsMayBeNoneUndefinedInputsOrConstants) {
+TEST(TraceTest, ReturnsUndefinedTensorsInputsAndConstants) {
   const at::Tensor outside = at::ones({1});
   EXPECT_EQ(trace([](const Tensors&) -> Tensors { return {}; }, {}).str(),
             "graph():\n    return ()");

@@ -26,7 +26,8 @@ std::string joined(const std::vector<std::string>& parts) {
   return all;
 }
 
-// As repr() of Python's: the shortest that is the same number, with a point or an exponent.
+// Like Python's repr(): the shortest text that parses to the same number, with a point or an
+// exponent.
 std::string text_of_double(double number) {
   if (std::isnan(number)) return "nan";
   if (std::isinf(number)) return number < 0 ? "-inf" : "inf";
@@ -63,7 +64,7 @@ std::string text_of_dtype(c10::ScalarType type) {
                                                                {c10::kComplexHalf, "complex32"},
                                                                {c10::kComplexFloat, "complex64"},
                                                                {c10::kComplexDouble, "complex128"}};
-  // "BFloat16", "Bool", "Float8_e5m2", … have Python's names but for the case.
+  // "BFloat16", "Bool", "Float8_e5m2", … are Python's names except for case.
   const auto found = names.find(type);
   return "torch." + (found == names.end() ? ascii_lower(c10::toString(type)) : found->second);
 }
@@ -138,7 +139,7 @@ std::string text_of_call(const Node& node) {
          "), kwargs = {" + joined(kwargs) + "})";
 }
 
-// Without the "%" that values have elsewhere.
+// Values have no "%" here.
 std::string text_of_output(const Node& node) {
   const auto& results = node.args.at(0).items();
   std::vector<std::string> parts;
@@ -186,7 +187,7 @@ std::string text_of(const c10::IValue& literal, const c10::Type& type) {
   if (literal.isDevice()) return literal.toDevice().str();
   if (literal.isGenerator()) return "Generator(" + literal.toGenerator().device().str() + ")";
   if (literal.isObject()) return text_of_object(literal);
-  if (literal.isTensor()) return "None";  // One that is not defined.
+  if (literal.isTensor()) return "None";  // An undefined tensor.
   if (!literal.isList()) return literal.type()->str();
   const auto* list = type.castRaw<c10::ListType>();
   std::vector<std::string> parts;

@@ -1,11 +1,9 @@
-// A graph as text, as torch.fx prints one.  Pure.
+// Prints a graph as torch.fx does.  Pure.  For the files of this folder.
 //
 //     graph():
 //         %arg0_1 : [num_users=1] = placeholder[target=arg0_1]
-//         %mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Scalar](args = (%arg0_1,
-//         2), kwargs = {}) return (mul,)
-//
-// For the files of this folder.
+//         %mul : [num_users=1] = call_function[target=torch.ops.aten.mul.Scalar](args = …)
+//         return (mul,)
 #pragma once
 
 #include <string>
@@ -19,8 +17,8 @@ namespace distrun::internal {
 
 std::string text_of(const Graph& graph);
 
-// A literal without tensors, with the `type` of the operator's schema: "2", "torch.float32", "[1,
-// 2]", "None".
+// Prints a literal without tensors, of the `type` in the operator's schema: "2", "torch.float32",
+// "[1, 2]", "None".
 std::string text_of(const c10::IValue& literal, const c10::Type& type);
 
 }  // namespace distrun::internal

@@ -14,7 +14,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 namespace {
 
-// Where its elements begin and end, in bytes of the storage.
+// Returns the first byte of its elements in the storage, and the byte after the last.
 std::pair<std::int64_t, std::int64_t> extent_of(const at::Tensor& tensor) {
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);
@@ -75,7 +75,7 @@ void TraceValues::set(const at::Tensor& tensor, const Node* node) {
   const bool was_known = before != known_.end();
   const Node* own = node;
   if (was_known) {
-    // The node has been given another tensor with the same elements: this one it is not.
+    // The operator was recorded on another tensor with the same elements, so `own` stays.
     const Known& its = before->second;
     const Value* const value = value_in(its.storage, its.layout);
     const bool is_newer = value != nullptr && value->written_at > its.since;
@@ -85,7 +85,7 @@ void TraceValues::set(const at::Tensor& tensor, const Node* node) {
   c10::StorageImpl* const storage = storage_of(tensor);
   if (storage == nullptr) return;
 
-  // Of memory that is gone another may have the address: the weak pointer keeps it from that.
+  // The weak pointer keeps the address of freed memory from being reused.
   const auto held = c10::intrusive_ptr<c10::StorageImpl>::reclaim_copy(storage);
   auto& values =
       in_memory_

@@ -6,12 +6,12 @@
 //     values.set(sum.data(), wait);  // A known tensor was written:
 //     values.find(sum);              // wait
 //
-// Autograd creates new tensors for those that it saved, without notice.  So a tensor that is not
-// known itself is found by its memory.  It shares its elements with the value, but can have another
-// layout: own() tells the two apart.  For the files of this folder.
+// Autograd creates new tensors for those that it saved, without notice.  So an unknown tensor is
+// found by its memory.  It has the elements of the value, but it is another tensor, whose layout
+// can change separately: own() tells the two apart.
 //
 // Keeps no tensor alive.  A freed tensor is forgotten, and a new one in its memory is not mistaken
-// for it.
+// for it.  For the files of this folder.
 #pragma once
 
 #include <unordered_map>
@@ -31,26 +31,26 @@ class TraceValues {
   // Makes `tensor` the value of `node`.
   void set(const at::Tensor& tensor, const Node* node);
 
-  // None: the tensor is not a value of the graph and shares no memory with one.  Throws if it
-  // shares memory with a value and has another layout, which no operator does.
+  // Returns null if the tensor is not a value of the graph, and shares memory with none, or only
+  // with a constant.  Throws if it shares memory with another value but has another layout: no
+  // operator returned it.
   const Node* find(const at::Tensor& tensor);
 
-  // For operators that change the layout of a tensor, such as t_().  The node whose value is this
-  // very tensor; none if only its memory is known.
+  // For operators that change the layout of a tensor, such as t_().  Returns the node whose value
+  // is this very tensor, or null if only its memory is known.
   const Node* own(const at::Tensor& tensor) const;
   void set_own(const at::Tensor& tensor, const Node* node) { know(tensor, node, node); }
-  // Before its layout changes: other tensors are no longer found by this memory and layout.
+  // Call it before the layout changes.  Then this memory and layout no longer identify the value.
   void lose_layout(const at::Tensor& tensor);
 
  private:
-  // The layout of a tensor in its memory.
   struct Layout {
     c10::ScalarType dtype = c10::ScalarType::Undefined;
     std::vector<std::int64_t> sizes, strides;
     std::int64_t offset = 0;
     bool is_conj = false, is_neg = false;
 
-    // No strides if its elements are not in one memory.
+    // Requires a tensor with storage.
     static Layout of(const at::Tensor& tensor);
     friend bool operator==(const Layout&, const Layout&) = default;
   };
@@ -59,26 +59,27 @@ class TraceValues {
     const c10::StorageImpl* storage;
     Layout layout;
     const Node* node;
-    const Node* own;  // None: only its memory is known.
+    const Node* own;  // Null if only its memory is known.
     std::int64_t since;
   };
-  // The value of all tensors of one layout in one memory.
+  // The value of all tensors that have one layout in one memory.
   struct Value {
     Layout layout;
-    const Node* node;                  // The newest.
-    const Node* written_by = nullptr;  // The newest that was known before a write.
+    const Node* node;                  // The last.
+    const Node* written_by = nullptr;  // The last that wrote to a known tensor.
     std::int64_t written_at = 0;
   };
   struct InMemory {
     c10::weak_intrusive_ptr<c10::StorageImpl> storage;
     bool is_constants;          // Its content is from outside the trace.
-    std::vector<Value> values;  // Each with another layout.
+    std::vector<Value> values;  // Each has another layout.
   };
 
   void know(const at::Tensor& tensor, const Node* node, const Node* own);
-  // None: it is not known, or has other memory than before, because set_data() is not an operator.
+  // Returns null if the tensor is unknown, or if its memory or layout changed without an operator,
+  // as by set_data().
   const Known* known(const at::Tensor& tensor) const;
-  // None: no known tensor has this layout.
+  // Returns null if no value has this layout.
   Value* value_in(const c10::StorageImpl* storage, const Layout& layout);
 
   std::unordered_map<const c10::TensorImpl*, Known> known_;
@@ -86,10 +87,10 @@ class TraceValues {
   std::int64_t now_ = 0;  // Counts the calls of know().
 };
 
-// None: its elements are not in one memory, as those of sparse and nested tensors.
+// Returns null if the elements are not in one memory, as those of sparse and nested tensors.
 c10::StorageImpl* storage_of(const at::Tensor& tensor);
 
-// Both span the same bytes from the first element to the last.
+// Whether the ranges of bytes from first to last element overlap.
 bool share_memory(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace distrun::internal

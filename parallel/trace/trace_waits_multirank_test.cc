@@ -1,4 +1,4 @@
-// Where in a trace collectives are waited for.
+// Tests at which places a trace waits for collectives.
 #include <stdexcept>
 #include <string>
 
@@ -14,7 +14,7 @@
 namespace distrun {
 namespace {
 
-TEST_F(TraceMultirankTest, AWaitIsWhereTheWorkIsWaitedFor) {
+TEST_F(TraceMultirankTest, RecordsAWaitWhenTheFunctionWaits) {
   for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
     const Trace its = expect_replays([&](const Tensors& x) {
@@ -36,10 +36,10 @@ TEST_F(TraceMultirankTest, AWaitIsWhereTheWorkIsWaitedFor) {
   }
 }
 
-TEST_F(TraceMultirankTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
+TEST_F(TraceMultirankTest, WaitsBeforeAResultIsUsed) {
   for (const CollectiveCase& one : cases()) {
     SCOPED_TRACE(one.op);
-    // Eagerly nobody may use it so.
+    // Outside a trace, the missing wait would be a race.
     const auto make = [&](bool waits) -> Function {
       return [&, waits](const Tensors& x) {
         const auto [work, outputs] = one.begin(x[0] + 1, {.async_op = true});
@@ -54,7 +54,7 @@ TEST_F(TraceMultirankTest, WhatIsNotWaitedForIsWaitedForBeforeItIsUsed) {
   }
 }
 
-TEST_F(TraceMultirankTest, WhatIsStillUnderWayIsWaitedForAtTheEnd) {
+TEST_F(TraceMultirankTest, WaitsAtTheEndForCollectivesInProgress) {
   Work work;
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
@@ -71,8 +71,8 @@ TEST_F(TraceMultirankTest, WhatIsStillUnderWayIsWaitedForAtTheEnd) {
   EXPECT_EQ(waits_of(its), 1U);
 }
 
-// An input that is copied first: contiguous() is called below autograd.
-TEST_F(TraceMultirankTest, WhatIsUnderWayIsWaitedForBeforeItIsCopied) {
+// all_gather() copies its input with contiguous(), which is called below autograd.
+TEST_F(TraceMultirankTest, WaitsBeforeAResultIsCopied) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
       const at::Tensor sum = x[0] + 1;
@@ -93,7 +93,7 @@ TEST_F(TraceMultirankTest, WhatIsUnderWayIsWaitedForBeforeItIsCopied) {
   expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
 }
 
-TEST_F(TraceMultirankTest, WhatIsUnderWayIsWaitedForInInferenceMode) {
+TEST_F(TraceMultirankTest, WaitsInInferenceMode) {
   const auto make = [](bool waits) -> Function {
     return [=](const Tensors& x) -> Tensors {
       const c10::InferenceMode mode;
@@ -108,7 +108,7 @@ TEST_F(TraceMultirankTest, WhatIsUnderWayIsWaitedForInInferenceMode) {
   expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
 }
 
-TEST_F(TraceMultirankTest, FuturesAndResultsOfCopiedTensorsAreThere) {
+TEST_F(TraceMultirankTest, ReturnsFuturesAndResultsOfCopiedTensors) {
   for (const bool is_complex : {false, true}) {
     expect_replays([&](const Tensors& x) -> Tensors {
       const at::Tensor sum = is_complex ? x[0] * c10::complex<float>(1, 2) : (x[0] * 1).t();
@@ -122,7 +122,7 @@ TEST_F(TraceMultirankTest, FuturesAndResultsOfCopiedTensorsAreThere) {
   }
 }
 
-TEST_F(TraceMultirankTest, WhatIsCompletedHasBeenCopied) {
+TEST_F(TraceMultirankTest, CopiesResultsBeforeAWorkIsCompleted) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = (x[0] * 0 + 1).t();
     const Work work = all_reduce(sum, ReduceOp::SUM, {.async_op = true});
@@ -133,7 +133,7 @@ TEST_F(TraceMultirankTest, WhatIsCompletedHasBeenCopied) {
   EXPECT_EQ(waits_of(its), 1U);
 }
 
-TEST_F(TraceMultirankTest, ConsecutiveCollectivesWaitForEachOther) {
+TEST_F(TraceMultirankTest, WaitsBetweenConsecutiveCollectives) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = x[0] + x[0];
     all_reduce(sum, ReduceOp::SUM, {.async_op = true}).wait();
@@ -151,8 +151,8 @@ TEST_F(TraceMultirankTest, ConsecutiveCollectivesWaitForEachOther) {
       ->run(its.str());
 }
 
-// What is sent from one memory at a time need not be waited for in between.
-TEST_F(TraceMultirankTest, PartsOfATensorAreUnderWayTogether) {
+// Collectives on disjoint parts of one memory need no wait in between.
+TEST_F(TraceMultirankTest, RunsCollectivesOnPartsOfATensorTogether) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor all = x[0].clone();
     const Work first = all_reduce(all.select(0, 0), ReduceOp::SUM, {.async_op = true});
@@ -169,7 +169,7 @@ TEST_F(TraceMultirankTest, PartsOfATensorAreUnderWayTogether) {
       ->run(its.str());
 }
 
-TEST_F(TraceMultirankTest, AWorkIsWaitedForAfterTheTrace) {
+TEST_F(TraceMultirankTest, WaitsForAWorkAfterTheTrace) {
   Work work;
   const at::Tensor kept = input();
   const auto make = [&]() -> Tensors {

@@ -1,4 +1,4 @@
-// For the tests of traces in one process.
+// Helpers of trace tests in one process.
 #pragma once
 
 #include <functional>
@@ -21,7 +21,7 @@ inline at::Tensor numbers(double first = 0) {
   return at::arange(6, at::kFloat).view({2, 3}) + first;
 }
 
-// The names of the nodes, one after the other.
+// Returns the names of the nodes, separated by spaces.
 inline std::string names_of(const Trace& trace) {
   std::string names;
   for (const Node& node : trace.graph().nodes()) names += (names.empty() ? "" : " ") + node.name;
@@ -52,7 +52,8 @@ inline Tensors clones(const Tensors& tensors) {
   return all;
 }
 
-// Replays on `other` what was recorded on `inputs`: results and inputs are as after the function.
+// Records on `inputs`, replays on `other`, and expects the function's results and changes of
+// inputs.
 inline Trace expect_replays(const Function& function, const Tensors& inputs, const Tensors& other) {
   const Trace its = trace(function, clones(inputs));
   const Tensors eager = clones(other), given = clones(other);

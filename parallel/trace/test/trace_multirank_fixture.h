@@ -1,4 +1,4 @@
-// For the tests of traces of collectives: every rank of a real run makes and replays them.
+// Helpers of tests that record and replay collectives on every rank of a run.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +28,7 @@ class TraceMultirankTest : public MultirankTest {
     return of_all_ranks([&](int) { return at::empty_like(like); });
   }
 
-  // Records it on one input; on another a replay is what the function is, twice.
+  // Records it on one input, and expects replays on two others to do what the function does.
   static Trace expect_replays(const Function& function) {
     const Trace its = trace(function, {input()});
     for (const int change : {3, -5}) {
@@ -49,8 +49,8 @@ class TraceMultirankTest : public MultirankTest {
     }
   }
 
-  // From what is returned, back by way of a wait to the collective: true where there is such a way.
-  // Each node on it is among the users of the one before.
+  // Whether a path leads from the output through a wait to the collective.  On it, each node must
+  // be listed as a user of its input.
   static bool comes_from(const Trace& trace, const std::string& collective) {
     return leads_to(trace.graph().output(), collective, /*has_waited=*/false);
   }
@@ -64,7 +64,7 @@ class TraceMultirankTest : public MultirankTest {
     });
   }
 
-  // On ranks that get none.
+  // True on ranks that receive nothing.
   static bool has_no_results(const Trace& trace) { return trace.graph().output().inputs().empty(); }
 
   static std::size_t waits_of(const Trace& trace) {
@@ -75,7 +75,7 @@ class TraceMultirankTest : public MultirankTest {
     return waits;
   }
 
-  // A collective that writes to `outputs`, and whose work is waited for, or not at all.
+  // `begin` starts a collective and returns its Work and the tensors that it writes on this rank.
   struct CollectiveCase {
     std::string op;
     std::function<std::pair<Work, Tensors>(const at::Tensor&, const CollectiveOptions&)> begin;
