@@ -10,7 +10,7 @@ namespace distrun::internal {
 
 namespace {
 
-// What a hook may return for a bucket.
+// The properties that a hook's result must have.
 struct BucketShape {
   std::vector<int64_t> sizes;
   at::ScalarType dtype;
@@ -20,7 +20,7 @@ struct BucketShape {
       : sizes(buffer.sizes().vec()), dtype(buffer.scalar_type()), device(buffer.device()) {}
 };
 
-// A tensor, or a list of one, as Work's futures have it.
+// Accepts a tensor, or a list of one as in the futures of Work.
 at::Tensor tensor_of(const c10::IValue& value, const std::string& hook) {
   if (value.isTensor()) return value.toTensor();
   TORCH_CHECK_VALUE(value.isTensorList(), "communication hook ", hook, ": its future holds ",

@@ -11,7 +11,7 @@
 
 namespace distrun::internal {
 
-// `name` is the name of the hook in errors.  Throws c10::ValueError if `hook` is empty.
+// Errors name the hook `name`.  Throws c10::ValueError if `hook` is empty.
 std::unique_ptr<c10d::CommHookInterface> checked_comm_hook(CommHook hook, std::string name);
 
 }  // namespace distrun::internal

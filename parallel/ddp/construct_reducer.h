@@ -1,5 +1,4 @@
-// Calls the constructor of c10d::Reducer, which differs in each version of LibTorch, with the
-// arguments of 2.11.
+// Calls the constructor of c10d::Reducer, which differs between versions of LibTorch.
 #pragma once
 
 #include <cstdint>
@@ -12,8 +11,8 @@
 
 namespace distrun::internal {
 
-// The arguments are all those of 2.11.  For the additional arguments of later versions (sizes of
-// each bucket, batched copies), it passes none and false.
+// Takes the arguments of LibTorch 2.11.  Turns off what later versions add: sizes of each bucket,
+// batched copies.
 template <class Reducer = c10d::Reducer, class... Arguments>
 std::shared_ptr<Reducer> construct_reducer(Arguments&&... arguments) {
   const std::vector<int64_t> sizes_of_each;

@@ -1,4 +1,4 @@
-// The sizes of buckets, which hold the gradients that are reduced together.  For ddp_core.cc.
+// Sizes of the buckets of gradients that are reduced together.  For ddp_core.cc.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace distrun::internal {
 // In bytes.
 struct BucketSizes {
   std::vector<std::size_t> at_first;  // Until the order of the gradients is known.
-  std::int64_t first;                 // Afterwards: the bucket that is reduced first,
-  std::int64_t others;                // and the others.
+  std::int64_t first;                 // Afterwards, of the bucket that is reduced first.
+  std::int64_t others;                // Afterwards, of the other buckets.
 };
 
-// The sizes for DdpOptions::bucket_cap_mb.  If the Reducer rebuilds the buckets after the first
-// iteration, as it does unless the graph may change, there is one bucket before.
+// Returns the sizes for DdpOptions::bucket_cap_mb.  Unless the graph may change, the Reducer
+// rebuilds the buckets after the first iteration, so there is one bucket before.
 //
-// Pure.  Throws c10::ValueError if the size is negative or NaN.
+// Pure.  Throws c10::ValueError if the size is negative, NaN, or at least 1e9 MiB.
 BucketSizes bucket_sizes(std::optional<double> cap_mb, bool graph_may_change);
 
 }  // namespace distrun::internal

@@ -12,28 +12,28 @@ using ::testing::ElementsAre;
 
 constexpr std::int64_t kMiB = 1024 * 1024;
 
-TEST(BucketSizesTest, AreThoseOfPythonByDefault) {
+TEST(BucketSizesTest, MatchesPythonByDefault) {
   const BucketSizes sizes = bucket_sizes(std::nullopt, /*graph_may_change=*/true);
   EXPECT_EQ(sizes.first, kMiB);
   EXPECT_EQ(sizes.others, 25 * kMiB);
   EXPECT_THAT(sizes.at_first, ElementsAre(kMiB, 25 * kMiB));
 }
 
-TEST(BucketSizesTest, OfTheUserAreThoseOfTheFirstBucketToo) {
+TEST(BucketSizesTest, AppliesTheUsersSizeToTheFirstBucketToo) {
   const BucketSizes sizes = bucket_sizes(0.5, /*graph_may_change=*/true);
   EXPECT_EQ(sizes.first, kMiB / 2);
   EXPECT_EQ(sizes.others, kMiB / 2);
   EXPECT_THAT(sizes.at_first, ElementsAre(kMiB / 2));
 }
 
-TEST(BucketSizesTest, AreNoneWhereBucketsAreBuiltAgainAnyway) {
+TEST(BucketSizesTest, StartsWithOneBucketIfBucketsAreRebuilt) {
   for (const auto cap : {std::optional<double>(), std::optional<double>(0.5)}) {
     EXPECT_THAT(bucket_sizes(cap, /*graph_may_change=*/false).at_first,
                 ElementsAre(std::numeric_limits<std::size_t>::max()));
   }
 }
 
-TEST(BucketSizesTest, ThatAreNoSizesAreRefused) {
+TEST(BucketSizesTest, RejectsInvalidSizes) {
   for (const double cap : {-1.0, -0.1, 1e10, std::numeric_limits<double>::quiet_NaN()}) {
     EXPECT_THROW(bucket_sizes(cap, false), c10::ValueError) << cap;
   }

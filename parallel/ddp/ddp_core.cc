@@ -25,7 +25,7 @@ namespace {
 
 using ReducerPtr = std::shared_ptr<c10d::Reducer>;
 
-// What backward reduces, as c10d::Reducer wants it.
+// The parameters whose gradients backward() reduces, as arguments of c10d::Reducer.
 struct Gradients {
   std::vector<at::Tensor> parameters;
   std::vector<bool> sparse;
@@ -41,8 +41,8 @@ struct Gradients {
   }
 };
 
-// A reducer that is made under TORCH_DISTRIBUTED_DEBUG=INFO, or more, tells parameters by name in
-// its errors; else by number alone.
+// A reducer constructed under TORCH_DISTRIBUTED_DEBUG=INFO or DETAIL names parameters in its
+// errors.  Others give only numbers.
 class WithNamesInErrors {
  public:
   WithNamesInErrors() {
@@ -63,7 +63,7 @@ ReducerPtr make_reducer(const Gradients& gradients,
   const auto sizes = bucket_sizes(options.bucket_cap_mb, graph_may_change);
   auto buckets = std::get<0>(c10d::compute_bucket_assignment_by_size(
       gradients.parameters, sizes.at_first, gradients.sparse));
-  // Gradients come in about the reverse order of forward's.
+  // Gradients arrive in about the reverse order of forward().
   std::reverse(buckets.begin(), buckets.end());
   const WithNamesInErrors named;
   return construct_reducer(gradients.parameters, std::move(buckets), group, gradients.sparse,
@@ -89,7 +89,7 @@ std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptio
   return device;
 }
 
-// With LibTorch 2.15, none if a gradient is sparse: get_grad_buckets() then throws.
+// Returns none with LibTorch 2.15 if a gradient is sparse, because get_grad_buckets() would throw.
 std::vector<c10d::GradBucket> buckets_with_memory(const DdpCore& core) {
 #if DISTRUN_LIBTORCH_SINCE(2, 15)
   const auto& all = core.model.parameters;
@@ -124,7 +124,7 @@ DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(it
   make_logger();
 }
 
-// Ranks in Python run the collectives of LibTorch's check, and no others.
+// Ranks in Python run the collectives of LibTorch's check and no others, so this runs no others.
 void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameters) {
   const auto verify = [&] {
     c10d::verify_params_across_processes(group, parameters, std::nullopt);
@@ -187,8 +187,8 @@ void DdpCore::make_logger() {
   logger->set_static_graph();
 }
 
-// Of a static graph's first iteration everything is reduced at its end: only then it is known how
-// often each parameter is used.
+// The first iteration of a static graph reduces everything at its end: only then the reducer knows
+// how often each parameter is used.
 std::function<void()> DdpCore::as_backward_begins() const {
   if (!options.static_graph) return [] {};
   return [weak = std::weak_ptr(reducer), its_delayed = delayed] {

@@ -1,6 +1,5 @@
 // The parts of a DdpReducer: the model, LibTorch's Reducer and logger, and the state between a
-// forward and its backward.  For ddp_reducer.cc, and for ddp_join_hook.cc, which uses them for
-// other ranks.
+// forward and its backward.  For ddp_reducer.cc and ddp_join_hook.cc.
 #pragma once
 
 #include <functional>
@@ -24,7 +23,7 @@
 
 namespace distrun::internal {
 
-// In a join: whether backward() will reduce on any rank.
+// Whether backward() will reduce on any rank of a join.
 struct ReducingAgreement {
   at::Tensor sum;  // Above zero if it will; valid after `work`.
   Work work;
@@ -44,10 +43,10 @@ struct DdpCore {
   bool has_missed_learning = false;
   bool sync_buffers = true;                  // The last forward was synchronized, or none has run.
   bool divide_by_initial_world_size = true;  // Set by the last join.
-  // Runs during forward(), and ends before other collectives.  None: no join.
+  // Runs during forward(), and ends before other collectives.  Empty outside a join.
   std::optional<ReducingAgreement> agreement;
 
-  // A collective.
+  // Every rank of the group must construct one.
   DdpCore(DdpModel its_model, const DdpOptions& its_options);
 
   bool needs_sink() const {
@@ -57,17 +56,17 @@ struct DdpCore {
 
   void rebuild_buckets();
 
-  // The buffers that the next forward synchronizes.
+  // Returns the buffers that the next forward synchronizes.
   std::vector<DdpBuffer> buffers_to_sync() const;
-  // Parameters, and buffers where these are synchronized.
+  // Returns the parameters, and the buffers if they are synchronized.
   std::vector<at::Tensor> state() const;
 
-  // For the backward of a forward that runs now.
+  // Whether the backward of the forward that runs now will reduce.
   bool will_reduce() const { return c10::GradMode::is_enabled() && *no_syncs == 0; }
   c10::Device device() const { return model.parameters.front().tensor.device(); }
 
-  // A lost peer is the error of our collectives.  Other errors, such as models that differ, stay
-  // those of LibTorch.
+  // Reports a lost peer as our collectives do.  Other errors, such as for models that differ, stay
+  // LibTorch's.
   void in_group(const std::function<void()>& act) const {
     internal::in_group({"DistributedDataParallel", options.process_group}, act);
   }
@@ -83,7 +82,7 @@ struct DdpCore {
     }
   }
 
-  // The same, with our advice instead of LibTorch's about unused parameters.
+  // As logged(), but replaces LibTorch's advice about unused parameters.
   template <class Act>
   void logged_in_cpp_words(const Act& act) const {
     logged([&] {

@@ -1,5 +1,5 @@
-// What forward() may take and return, and models that are no torch::nn::Module, as every rank of a
-// real run sees them.
+// Tests arguments and results of forward(), and models without a torch::nn::Module, on every rank
+// of a run.
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/modules/embedding.h>
 
@@ -29,7 +29,7 @@ struct WithWeight : torch::nn::Module {
   at::Tensor weight = register_parameter("weight", at::ones({2}));
 };
 
-TEST_F(DdpForwardMultirankTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
+TEST_F(DdpForwardMultirankTest, AcceptsResultsWhoseTensorsCanBeFound) {
   struct Net : WithWeight {
     Scores forward() { return {weight * 2, {weight * 3, weight * 4}, 7}; }
   };
@@ -43,7 +43,7 @@ TEST_F(DdpForwardMultirankTest, MayReturnAnyTypeWhoseTensorsCanBeFound) {
   }
 }
 
-TEST_F(DdpForwardMultirankTest, MayReturnNothingOrAReference) {
+TEST_F(DdpForwardMultirankTest, AcceptsForwardsThatReturnNothingOrAReference) {
   struct Net : WithWeight {
     at::Tensor last;
     void forward() { last = weight * 2; }
@@ -56,7 +56,7 @@ TEST_F(DdpForwardMultirankTest, MayReturnNothingOrAReference) {
   EXPECT_TRUE(ddp.module()->weight.grad().equal(at::full({2}, 5.0)));
 }
 
-TEST_F(DdpForwardMultirankTest, ArgumentsArePassedOnAsTheyAre) {
+TEST_F(DdpForwardMultirankTest, PassesOnArgumentsUnchanged) {
   struct Net : WithWeight {
     at::Tensor forward(std::unique_ptr<int> factor, int& calls, const std::string& name,
                        double more = 1) {
@@ -71,7 +71,7 @@ TEST_F(DdpForwardMultirankTest, ArgumentsArePassedOnAsTheyAre) {
   EXPECT_EQ(calls, 2);
 }
 
-TEST_F(DdpForwardMultirankTest, WithoutGradientsNothingIsReduced) {
+TEST_F(DdpForwardMultirankTest, ReducesNothingWithoutGradients) {
   DistributedDataParallel ddp{TwoLayers()};
   {
     const at::NoGradGuard no_grad;
@@ -83,14 +83,14 @@ TEST_F(DdpForwardMultirankTest, WithoutGradientsNothingIsReduced) {
   expect_gradients(*ddp.module(), expected);
 }
 
-TEST_F(DdpForwardMultirankTest, AHolderAndItsModuleAreTheSame) {
+TEST_F(DdpForwardMultirankTest, AcceptsAHolderOrItsModule) {
   const TwoLayers holder;
   DistributedDataParallel of_holder(holder);
   DistributedDataParallel<TwoLayersImpl> of_module(holder.ptr());
   EXPECT_EQ(of_holder.module(), of_module.module());
 }
 
-TEST_F(DdpForwardMultirankTest, SparseGradientsOfEmbeddingsStaySparse) {
+TEST_F(DdpForwardMultirankTest, KeepsGradientsOfEmbeddingsSparse) {
   struct Net : torch::nn::Module {
     torch::nn::Embedding words{register_module(
         "words", torch::nn::Embedding(torch::nn::EmbeddingOptions(10, 2).sparse(true)))};
@@ -105,8 +105,7 @@ TEST_F(DdpForwardMultirankTest, SparseGradientsOfEmbeddingsStaySparse) {
   EXPECT_FLOAT_EQ(sparse.to_dense().sum().item<float>(), 2.0F);
 }
 
-// Two tensors and a function.
-TEST_F(DdpForwardMultirankTest, AModelNeedsNoModule) {
+TEST_F(DdpForwardMultirankTest, TrainsAModelWithoutAModule) {
   at::Tensor weight = at::full({2}, 1.0 + get_rank()), unused = at::ones({3});
   weight.requires_grad_();
   unused.requires_grad_();
@@ -128,7 +127,7 @@ TEST_F(DdpForwardMultirankTest, AModelNeedsNoModule) {
   EXPECT_EQ(ddp.get_ddp_logging_data().strs_map.at("module_name"), "line");
 }
 
-TEST_F(DdpForwardMultirankTest, ParametersThatCannotBeTrainedAreRefusedByName) {
+TEST_F(DdpForwardMultirankTest, NamesTheParameterThatCannotBeTrained) {
   const at::Tensor good = at::ones({1}).requires_grad_();
   const auto make = [&](const at::Tensor& bad) {
     return error_of([&] { DdpReducer({.parameters = {{"good", good}, {"bad", bad}}}); });
@@ -141,16 +140,16 @@ TEST_F(DdpForwardMultirankTest, ParametersThatCannotBeTrainedAreRefusedByName) {
               HasSubstr("parameter 'bad' is on meta and 'good' on cpu"));
 }
 
-TEST_F(DdpForwardMultirankTest, BucketsAreToldAsTheyAre) {
+TEST_F(DdpForwardMultirankTest, ReportsBucketsInTheLoggingData) {
   DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
   EXPECT_EQ(ddp.get_ddp_logging_data().ints_map.at("bucket_cap_bytes"), 0);
   EXPECT_EQ(ddp.get_ddp_logging_data().strs_map.at("bucket_sizes"), "104");
   for (int i = 0; i < 3; ++i) loss(ddp(data())).backward();
   const auto told = ddp.get_ddp_logging_data();
   EXPECT_EQ(told.strs_map.at("backend_name"), "gloo");
-  // In the order in which gradients come: the last layer's first.
+  // The gradients of the last layer come first.
   EXPECT_EQ(told.strs_map.at("rebuilt_bucket_sizes"), "8, 32, 16, 48");
-  // So they are from the beginning where they are not built again.
+  // Buckets that are not rebuilt have this order from the start.
   const DistributedDataParallel kept(TwoLayers(),
                                      {.bucket_cap_mb = 0, .find_unused_parameters = true});
   EXPECT_EQ(kept.get_ddp_logging_data().strs_map.at("bucket_sizes"), "8, 32, 16, 48");

@@ -1,4 +1,4 @@
-// Communication hooks, as every rank of a real run sees them.
+// Tests communication hooks on every rank of a run.
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
@@ -11,7 +11,7 @@ using ::testing::HasSubstr;
 
 class DdpHooksMultirankTest : public DdpMultirankTest {
  protected:
-  // The text of what backward() throws with this hook.
+  // Returns the error of backward() with this hook.
   static std::string error_with(const CommHook& hook) {
     DistributedDataParallel ddp{TwoLayers()};
     ddp.register_comm_hook(hook, "odd");
@@ -25,7 +25,7 @@ class DdpHooksMultirankTest : public DdpMultirankTest {
   }
 };
 
-TEST_F(DdpHooksMultirankTest, TheBuiltInOnesLeaveTheMean) {
+TEST_F(DdpHooksMultirankTest, ComputesTheMeanWithBuiltInHooks) {
   for (const auto hook : {BuiltinCommHook::ALLREDUCE, BuiltinCommHook::FP16_COMPRESS}) {
     DistributedDataParallel ddp{TwoLayers()};
     ddp.register_builtin_comm_hook(hook);
@@ -40,7 +40,7 @@ TEST_F(DdpHooksMultirankTest, TheBuiltInOnesLeaveTheMean) {
   }
 }
 
-TEST_F(DdpHooksMultirankTest, WhatAHookReturnsBecomesTheGradients) {
+TEST_F(DdpHooksMultirankTest, UsesTheResultOfAHookAsGradients) {
   DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
   std::vector<std::size_t> buckets;
   bool last = false;
@@ -50,7 +50,7 @@ TEST_F(DdpHooksMultirankTest, WhatAHookReturnsBecomesTheGradients) {
     EXPECT_EQ(bucket.getParameters().size(), bucket.getGradients().size());
     return completed_future(at::full_like(bucket.getBuffer(), 5.0));
   });
-  loss(ddp(data())).backward();  // All in one bucket: the order of gradients is not known yet.
+  loss(ddp(data())).backward();  // One bucket: the order of gradients is not known yet.
   EXPECT_THAT(buckets, ElementsAre(0));
   for (const at::Tensor& one : ddp.parameters()) {
     EXPECT_TRUE(one.grad().equal(at::full_like(one, 5.0)));
@@ -60,7 +60,7 @@ TEST_F(DdpHooksMultirankTest, WhatAHookReturnsBecomesTheGradients) {
   EXPECT_TRUE(last);
 }
 
-TEST_F(DdpHooksMultirankTest, AListOfOneTensorWillDo) {
+TEST_F(DdpHooksMultirankTest, AcceptsAListOfOneTensor) {
   DistributedDataParallel ddp{TwoLayers()};
   ddp.register_comm_hook([](c10d::GradBucket& bucket) {
     return all_reduce(bucket.getBuffer(), ReduceOp::SUM, {.async_op = true}).get_future();
@@ -71,7 +71,7 @@ TEST_F(DdpHooksMultirankTest, AListOfOneTensorWillDo) {
   expect_gradients(*ddp.module(), expected);
 }
 
-TEST_F(DdpHooksMultirankTest, WhatIsNoGradientIsRefusedByTheHooksName) {
+TEST_F(DdpHooksMultirankTest, NamesTheHookThatReturnsAnInvalidResult) {
   EXPECT_THAT(error_with([](c10d::GradBucket&) { return Future(); }),
               HasSubstr("communication hook odd: it has returned a null Future"));
   EXPECT_THAT(error_with([](c10d::GradBucket&) { return future_of(c10::IntType::get(), 1); }),
@@ -89,7 +89,7 @@ TEST_F(DdpHooksMultirankTest, WhatIsNoGradientIsRefusedByTheHooksName) {
               HasSubstr("Double"));
 }
 
-TEST_F(DdpHooksMultirankTest, WhatAHookThrowsBackwardThrows) {
+TEST_F(DdpHooksMultirankTest, RethrowsTheExceptionOfAHookInBackward) {
   const auto fails = [](c10d::GradBucket&) -> Future { throw std::runtime_error("no mood"); };
   EXPECT_THAT(error_with(fails), HasSubstr("no mood"));
   EXPECT_THAT(error_with([](c10d::GradBucket&) {
@@ -100,7 +100,7 @@ TEST_F(DdpHooksMultirankTest, WhatAHookThrowsBackwardThrows) {
               HasSubstr("too late"));
 }
 
-TEST_F(DdpHooksMultirankTest, ThereIsOneForEachModel) {
+TEST_F(DdpHooksMultirankTest, AcceptsOneHookPerModel) {
   DistributedDataParallel ddp{TwoLayers()};
   const auto hook = [](c10d::GradBucket& bucket) { return completed_future(bucket.getBuffer()); };
   ddp.register_comm_hook(hook, "mine");

@@ -35,12 +35,12 @@ class DdpJoinHook : public JoinHook {
  public:
   explicit DdpJoinHook(DdpCore& core) : its_(core) {}
 
-  // The collectives of before_forward() and of backward(), in their order.
+  // Issues the collectives of before_forward() and backward(), in their order.
   void main_hook() override {
     its_.in_group([&] { shadow_forward(); });
     const auto agreed = agree_on_reducing(its_, false);
     agreed.work.wait();
-    // Who does not reduce now does not synchronize buffers in the next forward.
+    // If no rank reduces now, the next forward does not synchronize buffers.
     its_.sync_buffers = agreed.sum.item<float>() != 0;
     if (its_.sync_buffers) its_.in_group([&] { shadow_backward(); });
   }
@@ -49,7 +49,7 @@ class DdpJoinHook : public JoinHook {
     const int source = agree_on_source(its_, is_last_joiner);
     its_.in_group([&] { broadcast_all(its_.group, its_.state(), source); });
     its_.sync_buffers = true;
-    // What comes after the join is divided by all ranks.
+    // After the join, gradients are divided by the number of all ranks.
     its_.reducer->set_forward_pass_work_handle(nullptr, /*useStaticWorldSize=*/true);
   }
 
@@ -62,8 +62,8 @@ class DdpJoinHook : public JoinHook {
   }
 
   void shadow_backward() {
-    // Of a static graph the first backward tells what is used before it reduces, and does not
-    // note in which order gradients come; no other does.
+    // Only the first backward of a static graph shares the used parameters before it reduces, and
+    // does not record the order of gradients.
     const bool learns = its_.options.static_graph && !*its_.delayed && !its_.has_missed_learning;
     if (learns) share_what_is_used();
     reduce_zeros();
@@ -75,7 +75,7 @@ class DdpJoinHook : public JoinHook {
     }
   }
 
-  // Nothing is, here.  (In Python it is what was, on all ranks, when this one had inputs.)
+  // This rank uses nothing. (In Python, it sends what all ranks used in its own last backward.)
   void share_what_is_used() {
     std::vector<at::Tensor> used = {at::zeros_like(its_.reducer->get_local_used_map_on_device())};
     its_.group->allreduce(used)->wait();

@@ -1,5 +1,5 @@
-// The part of a DdpReducer in a join: after its rank has joined, it takes part in the collectives
-// of the other ranks; before, it checks each forward of its own.  For ddp_reducer.cc.
+// The part of a DdpReducer in a join.  Before its rank has joined, it checks each forward.
+// Afterwards, it issues the collectives that match the other ranks'.  For ddp_reducer.cc.
 #pragma once
 
 #include <memory>
@@ -9,7 +9,7 @@
 
 namespace distrun::internal {
 
-// The greatest group rank of the candidates.  A collective.
+// Returns the greatest group rank of the candidates, of which there must be one.  A collective.
 int agree_on_source(const DdpCore& core, bool is_candidate);
 
 // Starts a collective and does not wait for it.

@@ -44,8 +44,8 @@ struct DdpJoinMultirankTest : DdpMultirankTest {
     return copy;
   }
 
-  // What a join has to make of `net`, on one rank: in each step the sum of the gradients of those
-  // that have an input, `times` over, divided by the number of all.
+  // Expects the result of a join.  In each step, the gradients of all ranks with an input are added
+  // up, multiplied by `times`, and divided by the number of all ranks.
   static void expect_trained(const torch::nn::Module& net, TwoLayersImpl& start,
                              const std::function<int(int)>& inputs_of, int times = 1) {
     const std::vector<int> inputs = of_all_ranks(inputs_of);
@@ -68,7 +68,7 @@ struct DdpJoinMultirankTest : DdpMultirankTest {
   }
 };
 
-TEST_F(DdpJoinMultirankTest, UnevenInputsTrainToTheEndAndLeaveOneModel) {
+TEST_F(DdpJoinMultirankTest, TrainsWithUnevenInputsToOneModel) {
   for (const bool unused : {false, true}) {
     for (const bool view : {false, true}) {
       DistributedDataParallel ddp(
@@ -81,8 +81,8 @@ TEST_F(DdpJoinMultirankTest, UnevenInputsTrainToTheEndAndLeaveOneModel) {
   }
 }
 
-// The last step of the last rank, alone: divided by all ranks, or by one.
-TEST_F(DdpJoinMultirankTest, GradientsAreDividedByTheRanksThatAreLeftWhereThatIsWanted) {
+// Only the last rank has an input.
+TEST_F(DdpJoinMultirankTest, DividesByTheRanksThatAreLeftIfRequested) {
   const int last = get_world_size() - 1;
   for (const bool initial : {true, false}) {
     DistributedDataParallel ddp{TwoLayers()};
@@ -105,7 +105,7 @@ TEST_F(DdpJoinMultirankTest, GradientsAreDividedByTheRanksThatAreLeftWhereThatIs
   }
 }
 
-TEST_F(DdpJoinMultirankTest, StepsWithoutReductionAreShadowedAsSuch) {
+TEST_F(DdpJoinMultirankTest, ShadowsStepsWithoutReduction) {
   DistributedDataParallel ddp{TwoLayers()};
   const auto start = copy_of(*ddp.module());
   Join({ddp}).run([&] {
@@ -121,7 +121,7 @@ TEST_F(DdpJoinMultirankTest, StepsWithoutReductionAreShadowedAsSuch) {
       *ddp.module(), *start, [](int rank) { return 1 + rank; }, /*times=*/2);
 }
 
-// Counts forwards: who joined has counted fewer.
+// Counts forwards.  A rank that has joined counts fewer.
 struct CountingImpl : torch::nn::Module {
   torch::nn::Linear linear = register_module("linear", torch::nn::Linear(3, 2));
   at::Tensor count = register_buffer("count", at::zeros({1}));
@@ -131,7 +131,7 @@ struct CountingImpl : torch::nn::Module {
   }
 };
 
-TEST_F(DdpJoinMultirankTest, BuffersAreThoseOfARankThatHasNotJoined) {
+TEST_F(DdpJoinMultirankTest, TakesBuffersFromARankThatHasNotJoined) {
   DistributedDataParallel ddp(std::make_shared<CountingImpl>());
   Join({ddp}).run([&] {
     for (int i = 0; i < 2 + get_rank(); ++i) {
@@ -142,7 +142,7 @@ TEST_F(DdpJoinMultirankTest, BuffersAreThoseOfARankThatHasNotJoined) {
   EXPECT_EQ(ddp.module()->count.item<int>(), 1 + get_world_size());
 }
 
-TEST_F(DdpJoinMultirankTest, ABodyThatThrowsIsToldToRanksThatWaitInBackward) {
+TEST_F(DdpJoinMultirankTest, ReportsAnExceptionOfTheBodyToRanksInBackward) {
   const int last = get_world_size() - 1;
   DistributedDataParallel ddp{TwoLayers()};
   std::string text;
@@ -165,7 +165,7 @@ TEST_F(DdpJoinMultirankTest, ABodyThatThrowsIsToldToRanksThatWaitInBackward) {
   destroy_process_group();
 }
 
-TEST_F(DdpJoinMultirankTest, AStaticGraphAndAHookAreShadowedToo) {
+TEST_F(DdpJoinMultirankTest, ShadowsAStaticGraphAndAHook) {
   for (const bool unused : {false, true}) {
     DistributedDataParallel fixed(TwoLayers(),
                                   {.find_unused_parameters = unused, .static_graph = true});
@@ -180,8 +180,8 @@ TEST_F(DdpJoinMultirankTest, AStaticGraphAndAHookAreShadowedToo) {
   expect_the_same_everywhere(*hooked.module());
 }
 
-// What a static graph uses is learnt in the first backward, at which a rank may be through already.
-TEST_F(DdpJoinMultirankTest, ARankWithoutAnyInputTakesPartInLearningAStaticGraph) {
+// A rank may already have joined at the first backward, which learns the graph.
+TEST_F(DdpJoinMultirankTest, LearnsAStaticGraphWithARankWithoutInputs) {
   DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});
   const auto start = copy_of(*ddp.module());
   const auto inputs = [](int rank) { return rank == 0 && get_world_size() > 1 ? 0 : 3; };
@@ -193,14 +193,14 @@ TEST_F(DdpJoinMultirankTest, ARankWithoutAnyInputTakesPartInLearningAStaticGraph
     EXPECT_TRUE(ddp(data()).equal(ddp.module()->forward(data())));
   }
 
-  // That rank cannot train with the others any more, and all are told.
+  // That rank can no longer train with the others.  Every rank reports this.
   if (get_world_size() == 1) return;
   EXPECT_THAT(error_of([&] { join.run([&] { train(ddp, 1); }); }),
               HasSubstr("rank 0 had no input in the join in which the static graph was learnt"));
   destroy_process_group();
 }
 
-TEST_F(DdpJoinMultirankTest, AfterTheJoinGradientsAreDividedByAllRanks) {
+TEST_F(DdpJoinMultirankTest, DividesByAllRanksAfterTheJoin) {
   DistributedDataParallel ddp{TwoLayers()};
   Join({ddp}, {.arguments = {{"divide_by_initial_world_size", false}}}).run([&] {
     train(ddp, 1 + get_rank());
@@ -209,12 +209,12 @@ TEST_F(DdpJoinMultirankTest, AfterTheJoinGradientsAreDividedByAllRanks) {
   expect_gradients(*ddp.module(), mean_gradients(*ddp.module()));
 }
 
-TEST_F(DdpJoinMultirankTest, ForwardsWithoutGradientsAreShadowedAsSuch) {
+TEST_F(DdpJoinMultirankTest, ShadowsForwardsWithoutGradients) {
   DistributedDataParallel ddp(TwoLayers(), {.bucket_cap_mb = 0});
   const auto start = copy_of(*ddp.module());
   Join({ddp}).run([&] {
     for (int i = 0; i < 1 + 2 * get_rank(); ++i) {
-      if (i > 0) {  // Buckets are arranged anew in the forward that follows the first backward.
+      if (i > 0) {  // The forward after the first backward rebuilds the buckets.
         const at::NoGradGuard no_grad;
         EXPECT_FALSE(ddp(data()).requires_grad());
       }
@@ -224,7 +224,7 @@ TEST_F(DdpJoinMultirankTest, ForwardsWithoutGradientsAreShadowedAsSuch) {
   expect_trained(*ddp.module(), *start, [](int rank) { return 1 + 2 * rank; });
 }
 
-TEST_F(DdpJoinMultirankTest, SeveralModulesTrainInOneJoin) {
+TEST_F(DdpJoinMultirankTest, TrainsSeveralModulesInOneJoin) {
   DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
   const auto start_of_one = copy_of(*one.module()), start_of_other = copy_of(*other.module());
   Join({one, other}).run([&] {
@@ -238,7 +238,7 @@ TEST_F(DdpJoinMultirankTest, SeveralModulesTrainInOneJoin) {
   expect_trained(*other.module(), *start_of_other, inputs);
 }
 
-TEST_F(DdpJoinMultirankTest, TheNumberOfRanksThatAreLeftIsTheFirstJoinablesToKnow) {
+TEST_F(DdpJoinMultirankTest, DividesByTheRanksThatAreLeftOnlyAsFirstJoinable) {
   DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
   Join join({one, other}, {.arguments = {{"divide_by_initial_world_size", false}}});
   EXPECT_THAT(error_of([&] {
@@ -251,7 +251,7 @@ TEST_F(DdpJoinMultirankTest, TheNumberOfRanksThatAreLeftIsTheFirstJoinablesToKno
   destroy_process_group();
 }
 
-TEST_F(DdpJoinMultirankTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted) {
+TEST_F(DdpJoinMultirankTest, ThrowsOnEveryRankForUnevenInputsIfRequested) {
   DistributedDataParallel ddp{TwoLayers()};
   Join join({ddp}, {.throw_on_early_termination = true});
   const std::string error = error_of([&] { join.run([&] { train(ddp, 1 + get_rank()); }); });
@@ -262,13 +262,13 @@ TEST_F(DdpJoinMultirankTest, UnevenInputsAreAnErrorOnEveryRankWhereThatIsWanted)
   } else {
     EXPECT_THAT(error, HasSubstr("Detected at least one rank that exhausted inputs"));
   }
-  // The model is good, and so is the group.
+  // The model and the group stay usable.
   train(ddp, 2);
   expect_the_same_everywhere(*ddp.module());
 }
 
-// The forward of another rank has gradients, and its backward would wait for this one's.
-TEST_F(DdpJoinMultirankTest, ForwardsOfDifferentKindsAreAnErrorOnEveryRank) {
+// The forward of another rank has gradients.  Its backward would wait for this rank's.
+TEST_F(DdpJoinMultirankTest, ThrowsOnEveryRankForForwardsOfDifferentKinds) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   DistributedDataParallel ddp{TwoLayers()};
   const std::string error = error_of([&] {
@@ -284,8 +284,8 @@ TEST_F(DdpJoinMultirankTest, ForwardsOfDifferentKindsAreAnErrorOnEveryRank) {
   destroy_process_group();
 }
 
-// It has no gradient then, also where it had one before a rank joined.
-TEST_F(DdpJoinMultirankTest, AParameterThatNoRankUsesIsNotTouched) {
+// It has no gradient, even if it had one before a rank joined.
+TEST_F(DdpJoinMultirankTest, DoesNotTouchAParameterThatNoRankUses) {
   DistributedDataParallel ddp(std::make_shared<PartsImpl>(1), {.find_unused_parameters = true});
   const at::Tensor& first = ddp.module()->parts[0];
   Join({ddp}).run([&] {
@@ -297,7 +297,7 @@ TEST_F(DdpJoinMultirankTest, AParameterThatNoRankUsesIsNotTouched) {
   });
 }
 
-TEST_F(DdpJoinMultirankTest, WhatARankThatHasJoinedCouldNotDoIsRefused) {
+TEST_F(DdpJoinMultirankTest, RejectsModelsThatAJoinedRankCannotShadow) {
   DistributedDataParallel skips(
       TwoLayers(), {.find_unused_parameters = true, .skip_all_reduce_unused_params = true});
   EXPECT_THAT(error_of([&] { Join({skips}).run([] {}); }),
@@ -311,7 +311,6 @@ TEST_F(DdpJoinMultirankTest, WhatARankThatHasJoinedCouldNotDoIsRefused) {
   destroy_process_group();
 }
 
-// What one Join is told is not another's.
 TEST_F(DdpJoinMultirankTest, EachJoinHasItsOwnArguments) {
   DistributedDataParallel ddp{TwoLayers()};
   const auto alone = copy_of(*ddp.module());

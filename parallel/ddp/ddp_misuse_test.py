@@ -1,11 +1,11 @@
 #!/usr/bin/env python3
-"""Compiles ddp_misuse.cc and holds what the compiler says against the patterns in it: each misuse is one
-error, in which its pattern is found, and nothing else is.
+"""Compiles ddp_misuse.cc and compares the compiler's errors with the patterns in it.  Each misuse must cause one
+error that matches its pattern.  No other line may cause an error.
 
   ddp_misuse_test.py ddp_misuse.cc COMPILER [FLAG]...
 
-A pattern is a comment "// Says: …" of one line, and the misuse is the next line.  Of what the compiler says, a misuse has all from the first line that names it to the
-first that names another: so GCC orders it.
+A pattern is a comment "// Says: …" of one line, and the misuse is the next line.  GCC's output for a misuse starts
+at the first line that names it and ends before the first that names another.
 """
 import os
 import pathlib
@@ -15,7 +15,7 @@ import sys
 
 
 def patterns_by_line(source):
-    """{line of the misuse: its pattern}"""
+    """Returns {line of the misuse: its pattern}."""
     found = {}
     for number, line in enumerate(source.read_text().splitlines(), 1):
         if match := re.match(r"\s*// Says: (.*)", line):
@@ -24,7 +24,7 @@ def patterns_by_line(source):
 
 
 def said_by_line(source, output):
-    """{line of the source: what was said from where it was named on}"""
+    """Returns {line of the source: the compiler's output about it}."""
     said, current = {}, 0
     for line in output.splitlines():
         if match := re.match(re.escape(str(source)) + r":(\d+):", line):

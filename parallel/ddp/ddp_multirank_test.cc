@@ -1,8 +1,9 @@
-// The gradients that DistributedDataParallel leaves, as every rank of a real run sees them:
+// Tests the gradients that DistributedDataParallel computes, on every rank of a run.
 //
-//     distrun launch --nproc-per-node 2 build/tests/ddp_multirank_test
+//     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
+//         --gtest_filter='Ddp*MultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test, in the same order.  The run fails if one rank fails.
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {
@@ -26,27 +27,27 @@ class DdpGradientsMultirankTest : public DdpMultirankTest {
   }
 };
 
-TEST_F(DdpGradientsMultirankTest, AreTheMeanOfAllRanks) { expect_mean_gradients({}); }
-TEST_F(DdpGradientsMultirankTest, AreSoInABucketForEachParameter) {
+TEST_F(DdpGradientsMultirankTest, ReducesToTheMeanOfAllRanks) { expect_mean_gradients({}); }
+TEST_F(DdpGradientsMultirankTest, ReducesABucketForEachParameter) {
   expect_mean_gradients({.bucket_cap_mb = 0});
 }
-TEST_F(DdpGradientsMultirankTest, AreSoInBucketsThatAreNotBuiltAgain) {
+TEST_F(DdpGradientsMultirankTest, ReducesBucketsThatAreNotRebuilt) {
   expect_mean_gradients({.bucket_cap_mb = 0.0001, .find_unused_parameters = true});
 }
-TEST_F(DdpGradientsMultirankTest, AreSoAsViewsOfBuckets) {
+TEST_F(DdpGradientsMultirankTest, ReducesViewsOfBuckets) {
   expect_mean_gradients({.gradient_as_bucket_view = true});
 }
-TEST_F(DdpGradientsMultirankTest, AreSoAfterAWalkThroughTheGraph) {
+TEST_F(DdpGradientsMultirankTest, ReducesAfterASearchForUnusedParameters) {
   expect_mean_gradients({.find_unused_parameters = true});
 }
-TEST_F(DdpGradientsMultirankTest, AreSoOfAStaticGraph) {
+TEST_F(DdpGradientsMultirankTest, ReducesAStaticGraph) {
   expect_mean_gradients({.static_graph = true});
 }
-TEST_F(DdpGradientsMultirankTest, AreSoOfAStaticGraphWithViews) {
+TEST_F(DdpGradientsMultirankTest, ReducesAStaticGraphWithViews) {
   expect_mean_gradients({.gradient_as_bucket_view = true, .static_graph = true});
 }
 
-TEST_F(DdpGradientsMultirankTest, OfAGroupAreItsRanksOnly) {
+TEST_F(DdpGradientsMultirankTest, ReducesWithinItsGroupOnly) {
   const Group first = new_group({{0}});
   if (get_rank() != 0) {
     EXPECT_THAT(error_of([&] { DistributedDataParallel(TwoLayers(), {.process_group = first}); }),
@@ -61,7 +62,7 @@ TEST_F(DdpGradientsMultirankTest, OfAGroupAreItsRanksOnly) {
   EXPECT_TRUE(got.allclose(ddp.parameters()[0].grad()));
 }
 
-TEST_F(DdpGradientsMultirankTest, AddUpWithoutSynchronizationUntilTheNextForward) {
+TEST_F(DdpGradientsMultirankTest, AccumulatesLocallyWhileANoSyncGuardLives) {
   DistributedDataParallel ddp{TwoLayers()};
   Tensors expected = mean_gradients(*ddp.module());
   auto outer = std::unique_ptr<DdpReducer::NoSync>(new DdpReducer::NoSync(ddp.no_sync()));
@@ -71,7 +72,7 @@ TEST_F(DdpGradientsMultirankTest, AddUpWithoutSynchronizationUntilTheNextForward
     loss(ddp(data())).backward();
     outer.reset();
     ddp.module()->zero_grad();
-    loss(ddp(data())).backward();  // Still on this rank alone.
+    loss(ddp(data())).backward();  // Still local.
   }
   const at::Tensor own = ddp.parameters()[0].grad().clone();
   loss(ddp(data())).backward();
@@ -80,7 +81,7 @@ TEST_F(DdpGradientsMultirankTest, AddUpWithoutSynchronizationUntilTheNextForward
   EXPECT_EQ(own.allclose(expected[0] / 2), get_world_size() == 1);
 }
 
-TEST_F(DdpGradientsMultirankTest, OfWhatNobodyUsesAreLeftAlone) {
+TEST_F(DdpGradientsMultirankTest, LeavesParametersThatNoRankUsesWithoutGradient) {
   const int ranks = get_world_size();
   for (const bool skip : {false, true}) {
     DistributedDataParallel ddp(
@@ -98,7 +99,7 @@ TEST_F(DdpGradientsMultirankTest, OfWhatNobodyUsesAreLeftAlone) {
   }
 }
 
-TEST_F(DdpGradientsMultirankTest, OfWhatNobodyUsesNeedNoCollective) {
+TEST_F(DdpGradientsMultirankTest, SkipsCollectivesOfParametersThatNoRankUses) {
   const auto collectives = [](bool skip) {
     DistributedDataParallel ddp(std::make_shared<PartsImpl>(get_world_size()),
                                 {.bucket_cap_mb = 0,
@@ -108,10 +109,10 @@ TEST_F(DdpGradientsMultirankTest, OfWhatNobodyUsesNeedNoCollective) {
     ddp(get_rank()).backward();
     return get_sequence_number() - before;
   };
-  EXPECT_GT(collectives(false), collectives(true)) << "one part is nobody's";
+  EXPECT_GT(collectives(false), collectives(true)) << "no rank uses one part";
 }
 
-TEST_F(DdpGradientsMultirankTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
+TEST_F(DdpGradientsMultirankTest, LeavesParametersOfUnusedOutputsWithoutGradient) {
   struct Both : PartsImpl {
     using PartsImpl::PartsImpl;
     std::pair<at::Tensor, at::Tensor> forward() { return {parts[0].sum(), parts[1].sum()}; }
@@ -122,7 +123,7 @@ TEST_F(DdpGradientsMultirankTest, OfOutputsThatTheLossDoesNotUseAreLeftAlone) {
   EXPECT_FALSE(ddp.module()->parts[1].grad().defined());
 }
 
-TEST_F(DdpGradientsMultirankTest, ThatDoNotComeAreAnErrorThatNamesTheParameter) {
+TEST_F(DdpGradientsMultirankTest, NamesTheParameterWithoutAGradient) {
   DistributedDataParallel ddp(std::make_shared<PartsImpl>(get_world_size()));
   ddp(0).backward();
   const std::string text = error_of([&] { ddp(0); });
@@ -133,7 +134,7 @@ TEST_F(DdpGradientsMultirankTest, ThatDoNotComeAreAnErrorThatNamesTheParameter) 
   EXPECT_THAT(ddp.get_ddp_logging_data().strs_map.at("error"), HasSubstr("part1"));
 }
 
-TEST_F(DdpGradientsMultirankTest, OfAParameterThatIsUsedTwiceAreReducedOnce) {
+TEST_F(DdpGradientsMultirankTest, ReducesAParameterThatIsUsedTwiceOnlyOnce) {
   struct Tied : torch::nn::Module {
     at::Tensor weight = register_parameter("weight", at::ones({2}));
     at::Tensor same = register_parameter("same", weight);
@@ -146,7 +147,7 @@ TEST_F(DdpGradientsMultirankTest, OfAParameterThatIsUsedTwiceAreReducedOnce) {
   }
 }
 
-TEST_F(DdpGradientsMultirankTest, MayBeOfSeveralTypes) {
+TEST_F(DdpGradientsMultirankTest, ReducesSeveralDtypes) {
   struct Mixed : torch::nn::Module {
     at::Tensor single = register_parameter("single", at::ones({3}));
     at::Tensor twice = register_parameter("twice", at::ones({3}, at::kDouble));
@@ -163,7 +164,7 @@ TEST_F(DdpGradientsMultirankTest, MayBeOfSeveralTypes) {
   }
 }
 
-TEST_F(DdpGradientsMultirankTest, OfAGraphThatOutlivesItsModelAreStillComputed) {
+TEST_F(DdpGradientsMultirankTest, ComputesGradientsOfAGraphThatOutlivesItsModel) {
   at::Tensor output, weight;
   {
     DistributedDataParallel ddp(TwoLayers(), {.static_graph = true});

@@ -1,10 +1,10 @@
-"""Python's DistributedDataParallel and ours train the same model from the same weights on the same
-data, step by step, and must end with the same parameters and buffers:
+"""Trains the same model with Python's DistributedDataParallel and ours, from the same weights and on the same
+data, and expects the same parameters and buffers.
 
     ddp_parity_test.py DISTRUN RANKS_PROGRAM
 
-RANKS_PROGRAM is parity_worker, here test/ddp_parity_worker.cc.  The ranks of a run train each variant of VARIANTS; what they
-leave is in files, and compared here.
+RANKS_PROGRAM is parity_worker, here test/ddp_parity_worker.cc.  The ranks of a run train every variant of VARIANTS
+and write their results to files.
 """
 
 import itertools
@@ -27,12 +27,12 @@ CLOSE = 1e-6
 
 
 def variant(name, hook="", uses="all", sparse=False, sync_every=1, set_to_none=True, momentum=0.9, **options):
-    """How the ranks train: the options are those of DistributedDataParallel, under its names."""
+    """How the ranks train.  The options have the names of DistributedDataParallel's."""
     return {"name": name, "hook": hook, "uses": uses, "sparse": sparse, "sync_every": sync_every,
             "set_to_none": set_to_none, "momentum": momentum, "lr": 0.05, "options": options}
 
 
-UNEVEN = 0.001  # MiB: less than one parameter has, more than others have together.
+UNEVEN = 0.001  # MiB: less than one parameter, more than several others together.
 VARIANTS = [
     variant("plain"),
     variant("uneven", bucket_cap_mb=UNEVEN),
@@ -53,7 +53,7 @@ VARIANTS = [
     variant("sparse", sparse=True, momentum=0.0, bucket_cap_mb=UNEVEN),
 ]
 
-# Of the logging data what is not the same in each run, or tells of the program.
+# Logging data that depends on the run or on the program.
 NOT_COMPARED = {"module_name", "master_port"}
 
 
@@ -73,7 +73,7 @@ def write_inputs(folder):
     torch.manual_seed(20)
     (folder / "variants.json").write_text(json.dumps(VARIANTS))
     start = dict(Net(sparse=False).state_dict())
-    start["norm.running_mean"] += 1  # A model that has been trained before: its buffers have to be sent, too.
+    start["norm.running_mean"] += 1  # A trained model: its buffers must be sent, too.
     start["norm.num_batches_tracked"] += 7
     torch.save(start, folder / "start.pt")
     torch.save({"sentences": torch.randint(40, (STEPS, RANKS_MAX, BATCH, WORDS)),
@@ -81,7 +81,7 @@ def write_inputs(folder):
 
 
 class Run:
-    """What the ranks of one `distrun launch`, each with its own program, have left."""
+    """The results of one `distrun launch`, in which each rank has its own program."""
 
     def __init__(self, folder, name, programs):
         self.folder, self.name, self.ranks = folder, name, len(programs)
@@ -91,7 +91,7 @@ class Run:
         return self.folder / f"{self.name}.{variant['name']}.{rank}.{suffix}"
 
     def tensors(self, variant, rank):
-        # A dict as C++ writes it is more than what Python takes to be mere weights.
+        # Python does not accept a dict written in C++ as mere weights.
         return torch.load(self.path(variant, rank, "pt"), weights_only=False)
 
     def told(self, variant, rank):

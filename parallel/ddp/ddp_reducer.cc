@@ -47,10 +47,10 @@ void DdpReducer::before_forward() {
   my.logged_in_cpp_words([&] {
     notify_join();
     my.in_group([&] {
-      // Who has joined cannot know whether this forward has gradients.
+      // In a join, always rebuild: joined ranks cannot know whether this forward has gradients.
       if (c10::GradMode::is_enabled() || is_joining()) my.rebuild_buckets();
       if (buffers.empty()) return;
-      // Rank 0 may have joined, with buffers that are old.
+      // Rank 0 may have joined with old buffers.
       const int source = is_joining() ? internal::agree_on_source(my, true) : 0;
       internal::broadcast_buffers(my.group, buffers, source);
     });

@@ -18,7 +18,7 @@ struct Callback : torch::CustomClassHolder {
 };
 
 struct Sink : torch::autograd::Function<Sink> {
-  // A TensorList: in a vector autograd looks for nothing.
+  // Takes a TensorList, because autograd does not look for tensors in a vector.
   static variable_list forward(AutogradContext* context, at::TensorList outputs,
                                const c10::intrusive_ptr<Callback>& begin) {
     context->set_materialize_grads(false);
@@ -31,7 +31,7 @@ struct Sink : torch::autograd::Function<Sink> {
   static variable_list backward(AutogradContext* context, variable_list gradients) {
     const auto begin = context->saved_data["begin"].toCapsule();
     c10::static_intrusive_pointer_cast<Callback>(begin)->call();
-    gradients.emplace_back();  // Of `begin`.
+    gradients.emplace_back();  // For `begin`.
     return gradients;
   }
 };

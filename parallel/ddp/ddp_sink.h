@@ -1,4 +1,4 @@
-// Adds a node behind the outputs of a forward, which runs code when backward starts.  For
+// Adds a node to the outputs of a forward, which calls a function when backward starts.  For
 // ddp_reducer.cc.
 #pragma once
 

@@ -1,4 +1,4 @@
-// Which values parameters and buffers have, as every rank of a real run sees them.
+// Tests the values of parameters and buffers on every rank of a run.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -15,20 +15,19 @@ namespace {
 using ::testing::ContainsRegex;
 using ::testing::HasSubstr;
 
-// A buffer that is another on each rank.
+// Its buffer differs on each rank.
 struct CounterImpl : torch::nn::Module {
   at::Tensor weight = register_parameter("weight", at::ones({2}));
   at::Tensor frozen =
       register_parameter("frozen", at::full({2}, 1.0 * get_rank()), /*requires_grad=*/false);
   at::Tensor count = register_buffer("count", at::full({2}, 1.0 * get_rank()));
-  // Uses the buffer as autograd saves it, then changes it.
+  // Autograd saves the buffer, and a copy of it.
   at::Tensor forward() {
     const at::Tensor sum = (weight * count.clone()).sum() + (weight * count).sum();
     return sum;
   }
 };
 
-// One weight under two names.
 struct TiedImpl : torch::nn::Module {
   at::Tensor first = register_parameter("first", at::ones({2}));
   at::Tensor second = register_parameter("second", first);
@@ -37,7 +36,7 @@ struct TiedImpl : torch::nn::Module {
 
 class DdpStateMultirankTest : public DdpMultirankTest {};
 
-TEST_F(DdpStateMultirankTest, AllBeginWithWhatTheFirstHas) {
+TEST_F(DdpStateMultirankTest, StartsWithTheValuesOfRankZero) {
   DistributedDataParallel ddp{TwoLayers()};
   for (const at::Tensor& one : ddp.parameters()) expect_same_everywhere(one);
   DistributedDataParallel counter(std::make_shared<CounterImpl>());
@@ -45,7 +44,7 @@ TEST_F(DdpStateMultirankTest, AllBeginWithWhatTheFirstHas) {
   EXPECT_TRUE(counter.module()->count.equal(at::zeros({2})));
 }
 
-TEST_F(DdpStateMultirankTest, WhatIsIgnoredStaysAsItIs) {
+TEST_F(DdpStateMultirankTest, LeavesIgnoredTensorsUnchanged) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>(),
                               {.parameters_to_ignore = {"frozen", "count"}});
   ddp();
@@ -58,7 +57,7 @@ TEST_F(DdpStateMultirankTest, WhatIsIgnoredStaysAsItIs) {
               HasSubstr("parameters_to_ignore has 'weigth'"));
 }
 
-TEST_F(DdpStateMultirankTest, AWeightUnderTwoNamesIsReducedOnce) {
+TEST_F(DdpStateMultirankTest, ReducesAWeightUnderTwoNamesOnce) {
   DistributedDataParallel ddp(std::make_shared<TiedImpl>());
   for (int step = 1; step <= 2; ++step) {
     ddp(1.0 + get_rank()).backward();
@@ -67,52 +66,52 @@ TEST_F(DdpStateMultirankTest, AWeightUnderTwoNamesIsReducedOnce) {
   }
 }
 
-TEST_F(DdpStateMultirankTest, WithoutInitialSynchronizationAllIsAsItWas) {
+TEST_F(DdpStateMultirankTest, KeepsValuesWithoutInitialSynchronization) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>(), {.init_sync = false});
   EXPECT_TRUE(ddp.module()->frozen.equal(at::full({2}, 1.0 * get_rank())));
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
 }
 
-TEST_F(DdpStateMultirankTest, BuffersAreTheFirstRanksBeforeEachForward) {
+TEST_F(DdpStateMultirankTest, BroadcastsBuffersBeforeEachForward) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp.module()->count.fill_(7.0 + get_rank());
   ddp();
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 7.0)));
 }
 
-TEST_F(DdpStateMultirankTest, ABufferThatIsReplacedIsFound) {
+TEST_F(DdpStateMultirankTest, FindsReplacedBuffers) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp.module()->named_buffers()["count"].set_data(at::full({2}, 3.0 + get_rank()));
   ddp();
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 3.0)));
 }
 
-TEST_F(DdpStateMultirankTest, BuffersAreEachRanksOwnWhereThatIsAsked) {
+TEST_F(DdpStateMultirankTest, KeepsBuffersIfBroadcastingIsOff) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>(), {.broadcast_buffers = false});
   ddp();
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 1.0 * get_rank())));
 }
 
-TEST_F(DdpStateMultirankTest, BuffersAreLeftAloneAfterAForwardWithoutSynchronization) {
+TEST_F(DdpStateMultirankTest, KeepsBuffersAfterAForwardWithoutSynchronization) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   {
     const auto alone = ddp.no_sync();
-    ddp();  // Synchronizes still: before it was none without.
+    ddp();  // Still synchronizes: no forward ran without synchronization before.
     ddp.module()->count.fill_(5.0 + get_rank());
     ddp();
   }
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 5.0 + get_rank())));
 }
 
-// The broadcast of the second forward must not spoil what the first has kept for its backward.
-TEST_F(DdpStateMultirankTest, TwoForwardsMayComeBeforeABackward) {
+// The broadcast of the second forward must not invalidate what the first saved for its backward.
+TEST_F(DdpStateMultirankTest, AllowsTwoForwardsBeforeABackward) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   const at::Tensor first = ddp();
   const at::Tensor both = first + ddp();
   EXPECT_EQ(error_of([&] { both.backward(); }), "no error");
 }
 
-TEST_F(DdpStateMultirankTest, ModulesThatDifferAreRefusedByRankAndParameter) {
+TEST_F(DdpStateMultirankTest, NamesRanksAndParameterIfModulesDiffer) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   struct Odd : torch::nn::Module {
     explicit Odd(int parameters, int64_t size) {
@@ -142,13 +141,13 @@ TEST_F(DdpStateMultirankTest, ModulesThatDifferAreRefusedByRankAndParameter) {
 
 double rank_in_environment() { return std::stod(std::getenv("RANK")); }
 
-// The last rank goes, and takes its connections with it.
+// Closes this rank's connections.
 void leave() {
   abort_process_group();
   destroy_process_group();
 }
 
-TEST_F(DdpStateMultirankTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
+TEST_F(DdpStateMultirankTest, ReportsALostPeerDuringConstruction) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   rendezvous_at("connected");
   if (get_rank() == get_world_size() - 1) return leave();
@@ -158,7 +157,7 @@ TEST_F(DdpStateMultirankTest, APeerThatIsGoneIsNamedWhenAModelIsMade) {
   leave();
 }
 
-TEST_F(DdpStateMultirankTest, APeerThatIsGoneInBackwardIsNamedWithTheParameters) {
+TEST_F(DdpStateMultirankTest, ReportsALostPeerInBackwardWithTheParameters) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   struct TwoWeights : torch::nn::Module {
     at::Tensor first = register_parameter("first", at::ones({2}));
@@ -185,7 +184,7 @@ TEST_F(DdpStateMultirankTest, APeerThatIsGoneInBackwardIsNamedWithTheParameters)
   destroy_process_group();
 }
 
-TEST_F(DdpStateMultirankTest, APeerThatIsGoneEndsTheTraining) {
+TEST_F(DdpStateMultirankTest, EndsTheTrainingIfAPeerIsLost) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   bool is_gone = false;
   {
@@ -194,7 +193,7 @@ TEST_F(DdpStateMultirankTest, APeerThatIsGoneEndsTheTraining) {
     rendezvous_at("trained");
     const bool goes = get_rank() == get_world_size() - 1;
     if (goes) abort_process_group();
-    // Who sends may notice one step later.
+    // A rank that sends may notice one step later.
     for (int step = 0; step < 3 && !goes && !is_gone; ++step) {
       is_gone = error_of([&] { ddp().backward(); }) != "no error";
     }
@@ -204,7 +203,7 @@ TEST_F(DdpStateMultirankTest, APeerThatIsGoneEndsTheTraining) {
   destroy_process_group();
 }
 
-TEST_F(DdpStateMultirankTest, AModelOutlivesItsGroup) {
+TEST_F(DdpStateMultirankTest, TrainsAfterItsGroupIsDestroyed) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   destroy_process_group();
   for (int step = 1; step <= 2; ++step) {
@@ -214,18 +213,18 @@ TEST_F(DdpStateMultirankTest, AModelOutlivesItsGroup) {
   }
 }
 
-TEST_F(DdpStateMultirankTest, AModelIsNotOfTheGroupThatIsTheDefaultOneLater) {
+TEST_F(DdpStateMultirankTest, KeepsItsGroupIfTheDefaultGroupChanges) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   ddp().backward();
   destroy_process_group();
   init_process_group({.timeout = std::chrono::seconds(30)});
-  barrier();  // All have connected.
+  barrier();  // All ranks have connected.
   abort_process_group();
   EXPECT_EQ(error_of([&] { ddp().backward(); }), "no error");
   destroy_process_group();
 }
 
-TEST_F(DdpStateMultirankTest, ModulesWithNothingToTrainAreRefused) {
+TEST_F(DdpStateMultirankTest, RejectsInvalidModulesAndOptions) {
   struct Nothing : torch::nn::Module {
     at::Tensor forward() { return {}; }
   };
@@ -239,7 +238,7 @@ TEST_F(DdpStateMultirankTest, ModulesWithNothingToTrainAreRefused) {
               HasSubstr("bucket_cap_mb is -1"));
 }
 
-TEST_F(DdpStateMultirankTest, TheModuleIsSavedAndLoadedAsIfItHadTrainedAlone) {
+TEST_F(DdpStateMultirankTest, SavesTheModuleForUseWithoutDdp) {
   DistributedDataParallel ddp{TwoLayers()};
   std::stringstream file;
   torch::save(ddp.module(), file);

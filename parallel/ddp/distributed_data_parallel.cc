@@ -13,7 +13,7 @@ bool has_sparse_gradients(const torch::nn::Module& module) {
   return false;
 }
 
-// In the order of Python's named_modules(): what a module has itself, then its children.
+// In the order of Python's named_modules(): a module's own parameters, then its children's.
 void add_parameters(const torch::nn::Module& module, const std::string& prefix,
                     std::vector<DdpParameter>& parameters) {
   const bool sparse = has_sparse_gradients(module);

@@ -1,5 +1,5 @@
-"""Ranks with uneven inputs train under Python's Join and under ours: the same patterns, weights and
-data, and they must end with the same parameters, buffers and losses:
+"""Trains ranks with uneven inputs under Python's Join and under ours, with the same patterns, weights and data,
+and expects the same parameters, buffers and losses.
 
     join_parity_test.py DISTRUN RANKS_PROGRAM
 
@@ -21,9 +21,9 @@ import mixed_ranks  # noqa: E402
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-6
-# Of each number of ranks some, ten in all: with and without each of what a pattern has.  None in which a
-# rank has no input for a static graph, where Python fails, and none in which a parameter is used by nobody
-# when a rank has joined: Python's optimizer goes on with it, for its gradient is zero there and not None.
+# Seeds for each number of ranks, so that each property of a pattern is on and off.  They exclude patterns in
+# which Python differs: it fails if a rank has no input for a static graph.  If no rank uses a parameter after a
+# rank has joined, its gradient is zero in Python, not None, and the optimizer continues to change it.
 SEEDS = {2: ["0", "10", "19"], 3: ["5", "12", "16"], 4: ["5", "19", "20", "24"]}
 
 PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "join_parity_worker.py")]
@@ -31,7 +31,7 @@ CXX = [CXX_RANKS, "join"]
 
 
 class Run:
-    """What the ranks of one `distrun launch`, each with its own program, have left."""
+    """The results of one `distrun launch`, in which each rank has its own program."""
 
     def __init__(self, folder, name, programs):
         self.folder, self.name, self.ranks = folder, name, len(programs)

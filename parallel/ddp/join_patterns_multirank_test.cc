@@ -1,7 +1,7 @@
 // Ranks train with uneven inputs in random patterns, and fail in random places.
 //
-// Environment: DISTRUN_JOIN_PATTERNS, of how many seeds (20); DISTRUN_SEED, the first one (0), or
-// "random".
+// Environment: DISTRUN_JOIN_PATTERNS is the number of seeds (default 20).  DISTRUN_SEED is the
+// first seed (default 0), or "random".
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -31,7 +31,7 @@ struct JoinPatternsMultirankTest : MultirankTest {
     return count == nullptr ? 20 : std::stoull(count);
   }
 
-  // The same on every rank.
+  // Returns the same seed on every rank.
   static std::uint64_t first_seed() {
     const char* first = std::getenv("DISTRUN_SEED");
     if (first == nullptr) return 0;
@@ -69,7 +69,7 @@ struct JoinPatternsMultirankTest : MultirankTest {
     expect_the_same_everywhere(training.state(), pattern.options.broadcast_buffers);
   }
 
-  // What this rank has to say of it.
+  // Returns the error on this rank.
   static std::string error_of_training(const JoinPattern& pattern) {
     JoinTraining training(pattern);
     try {
@@ -83,7 +83,7 @@ struct JoinPatternsMultirankTest : MultirankTest {
   }
 };
 
-TEST_F(JoinPatternsMultirankTest, EndWithTheSameModelEverywhere) {
+TEST_F(JoinPatternsMultirankTest, EndsWithTheSameModelOnEveryRank) {
   const std::uint64_t first = first_seed();
   for (std::uint64_t seed = first; seed < first + patterns(); ++seed) {
     const JoinPattern pattern = join_pattern(seed, get_world_size());
@@ -92,8 +92,8 @@ TEST_F(JoinPatternsMultirankTest, EndWithTheSameModelEverywhere) {
   }
 }
 
-TEST_F(JoinPatternsMultirankTest, AFaultOfOneRankEndsAllWithItsText) {
-  if (get_world_size() == 1) GTEST_SKIP() << "there is nobody else";
+TEST_F(JoinPatternsMultirankTest, ReportsTheFaultOfOneRankOnEveryRank) {
+  if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const std::uint64_t first = first_seed();
   for (std::uint64_t seed = first; seed < first + patterns(); ++seed) {
     const JoinPattern pattern = faulty_join_pattern(seed, get_world_size());
@@ -104,14 +104,14 @@ TEST_F(JoinPatternsMultirankTest, AFaultOfOneRankEndsAllWithItsText) {
     if (get_rank() == pattern.fault->rank) {
       EXPECT_EQ(text, "the disk is on fire");
     } else if (pattern.fault->place == JoinFault::Place::kPostHook) {
-      // Who has all that the join was to give goes on.
+      // A rank that has finished the join does not see the failure.
       EXPECT_THAT(text, AnyOf(HasSubstr(told), ""));
     } else {
       EXPECT_THAT(text, HasSubstr(told));
     }
-    // Nobody waits until the time-out.
+    // No rank waits for the timeout.
     EXPECT_THAT(text, Not(HasSubstr("Timed out")));
-    rendezvous_at(std::to_string(seed));  // Nobody needs another one to leave the group.
+    rendezvous_at(std::to_string(seed));  // Before a rank leaves the group.
     destroy_process_group();
     init_process_group({.timeout = std::chrono::seconds(30)});
   }

@@ -31,7 +31,7 @@ std::vector<std::uint8_t> cbor_of(const NamedParameters& parameters) {
 
 ModelAgreement::ModelAgreement(c10d::ProcessGroup& group, const NamedParameters& parameters)
     : store_(group.getStore()), size_(group.getSize()), own_hash_(hash_of(parameters)) {
-  // The ranks make their models in the same order.
+  // All ranks construct their models in the same order.
   const std::string rank = std::to_string(group.getRank());
   prefix_ = "ddp/" + std::to_string(store_->add("ddp/models_of_" + rank, 1)) + "/";
   store_->set(key(rank), cbor_of(parameters));

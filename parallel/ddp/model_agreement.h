@@ -2,13 +2,12 @@
 // (verify_params_across_processes) reports sizes only on the ranks that differ from the first.
 //
 //     const ModelAgreement agreement(*group, names_and_parameters);
-//     c10d::verify_params_across_processes(…);         // Ends after every rank has called it.
-//     agreement.difference(ranks);                     // "parameter 'p1' is [2] Float on rank 0,
-//     …"
+//     c10d::verify_params_across_processes(…);  // Ends after every rank has called it.
+//     agreement.difference(ranks);              // "parameter 'p1' is [2] Float on rank 0, …"
 //
 // It uses the group's store and no collective, so ranks in Python need not take part.
 //
-// Cost: four requests to the store; if models differ, one more for each rank.
+// Cost: six requests to the store.  If models differ, up to two more for each rank.
 #pragma once
 
 #include <string>
@@ -31,7 +30,7 @@ class ModelAgreement {
   // Publishes this rank's parameters.  Throws what the store throws.
   ModelAgreement(c10d::ProcessGroup& group, const NamedParameters& parameters);
 
-  // Empty if the ranks that have published agree.  `ranks` are global ranks, by group rank.
+  // Returns "" if the ranks that have published agree.  `ranks` are global ranks, by group rank.
   std::string difference(const std::vector<int>& ranks) const;
 
  private:
@@ -43,8 +42,7 @@ class ModelAgreement {
   std::string prefix_, own_hash_;
 };
 
-// The first difference in sizes or dtypes between ranks that have published.  Names are not
-// compared. Pure.
+// Returns the first difference in sizes or dtypes.  Does not compare names.  Pure.
 std::string first_difference(const std::vector<NamedParameters>& models,
                              const std::vector<int>& ranks);
 

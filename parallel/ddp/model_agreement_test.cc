@@ -19,7 +19,7 @@ TEST(ModelAgreementTest, NamesAParameterThatSomeRanksLack) {
             "parameter 'b' is missing on rank 4 and [3] Float on rank 5");
 }
 
-TEST(ModelAgreementTest, ParametersMayHaveOtherNames) {
+TEST(ModelAgreementTest, IgnoresNamesOfParameters) {
   EXPECT_EQ(first_difference({{{"a", "[2] Float"}}, {{"b", "[2] Float"}}}, {0, 1}), "");
 }
 

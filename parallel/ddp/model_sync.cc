@@ -11,7 +11,7 @@ namespace distrun::internal {
 
 namespace {
 
-// As in Python: of as many bytes several tensors are sent as one.
+// Tensors up to this size together are sent as one, as in Python.
 constexpr std::size_t kBroadcastBytes = std::size_t{250} * 1024 * 1024;
 
 template <class Named>

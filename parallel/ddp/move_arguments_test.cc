@@ -26,7 +26,7 @@ const c10::Device kThere(at::kMeta);  // A device that every machine has.
 
 bool is_there(const at::Tensor& tensor) { return tensor.device() == kThere; }
 
-TEST(MoveArgumentsTest, TensorsGoAndTheCallersStay) {
+TEST(MoveArgumentsTest, MovesTensorsAndKeepsTheCallers) {
   const at::Tensor x = at::ones({2});
   EXPECT_TRUE(is_there(moved(x, kThere)));
   EXPECT_FALSE(is_there(x));
@@ -37,7 +37,7 @@ TEST(MoveArgumentsTest, TensorsGoAndTheCallersStay) {
   EXPECT_FALSE(is_there(list[0]));
 }
 
-TEST(MoveArgumentsTest, TensorsWithinOthersGo) {
+TEST(MoveArgumentsTest, MovesNestedTensors) {
   const at::Tensor x = at::ones({2});
   const std::pair<int, std::map<std::string, std::optional<at::Tensor>>> nested = {
       1, {{"a", x}, {"b", std::nullopt}}};
@@ -48,7 +48,7 @@ TEST(MoveArgumentsTest, TensorsWithinOthersGo) {
   EXPECT_FALSE(is_there(batch.images));
 }
 
-TEST(MoveArgumentsTest, WhatHoldsNoTensorIsPassedOnItself) {
+TEST(MoveArgumentsTest, PassesOnValuesWithoutTensorsUncopied) {
   int calls = 0;
   EXPECT_EQ(&moved(calls, kThere), &calls);
   const std::string name = "a name";
@@ -61,8 +61,8 @@ TEST(MoveArgumentsTest, WhatHoldsNoTensorIsPassedOnItself) {
   EXPECT_EQ(taken.get(), was);
 }
 
-// To a copy of the pointer the same tensor belongs: moved there, it would be moved for the caller.
-TEST(MoveArgumentsTest, WhatAPointerLeadsToIsTheCallers) {
+// A copy of the pointer refers to the caller's tensor, which must not move.
+TEST(MoveArgumentsTest, DoesNotMoveTensorsBehindPointers) {
   const auto shared = std::make_shared<at::Tensor>(at::ones({2}));
   EXPECT_FALSE(is_there(*moved(shared, kThere)));
   const std::pair<at::Tensor, std::shared_ptr<at::Tensor>> both = {*shared, shared};

@@ -21,7 +21,7 @@ struct Translation {
   }
 };
 
-// The work, with the translated error.
+// Translates the error of a work.
 class TranslatedWork : public c10d::Work {
  public:
   TranslatedWork(WorkPtr work, Translation translation)

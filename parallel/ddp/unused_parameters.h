@@ -1,4 +1,4 @@
-// Rewrites LibTorch's error about parameters without a gradient, which gives advice for Python.
+// Rewrites LibTorch's error about parameters without a gradient, whose advice is for Python.
 // Pure.
 #pragma once
 
@@ -9,8 +9,7 @@
 
 namespace distrun::internal {
 
-// "backward() computed no gradient of b1, b2: …"; nothing if `error` of c10d::Reducer is another
-// one.
+// Returns "the last backward() computed no gradient of b1, b2: …", or nothing for another error.
 std::optional<std::string> advice_on_unused_parameters(const std::string& error,
                                                        const DdpOptions& options);
 

@@ -20,21 +20,21 @@ std::string advice_for(const DdpOptions& options) {
   return advice_on_unused_parameters(kLibTorchs, options).value_or("none");
 }
 
-TEST(UnusedParametersTest, AreNamedWithTheOptionThatFindsThem) {
+TEST(UnusedParametersTest, NamesParametersAndTheOptionThatFindsThem) {
   EXPECT_THAT(advice_for({}),
               AllOf(StartsWith("the last backward() computed no gradient of b1, b2: set "
                                "DdpOptions::find_unused_parameters"),
                     Not(HasSubstr("torch.nn"))));
 }
 
-TEST(UnusedParametersTest, AreNotAdvisedToSetWhatIsSet) {
+TEST(UnusedParametersTest, DoesNotAdviseToSetAnOptionThatIsSet) {
   EXPECT_THAT(advice_for({.find_unused_parameters = true}),
               HasSubstr("b1, b2: let forward() return only outputs"));
   EXPECT_THAT(advice_for({.static_graph = true}),
               HasSubstr("b1, b2: with DdpOptions::static_graph"));
 }
 
-TEST(UnusedParametersTest, OtherErrorsStayAsTheyAre) {
+TEST(UnusedParametersTest, IgnoresOtherErrors) {
   EXPECT_EQ(advice_on_unused_parameters("Expected to mark a variable ready only once", {}),
             std::nullopt);
 }

@@ -22,7 +22,7 @@
 
 namespace visit_tensors_test {
 
-// Types of a user: what they have is known by functions beside them.
+// A user's types, supported by functions next to them.
 struct Output {
   at::Tensor logits;
   std::vector<at::Tensor> hidden;
@@ -39,7 +39,7 @@ class Secret {
   explicit Secret(at::Tensor tensor) : tensor_(std::move(tensor)) {}
 
  private:
-  // No template, a friend.
+  // A friend that is not a template.
   friend void visit_tensors(Secret& secret, const std::function<void(at::Tensor&)>& visit) {
     visit(secret.tensor_);
   }
@@ -56,7 +56,7 @@ void visit_tensors(Tree& tree, const Visit& visit) {
   visit(tree.children);
 }
 
-// A text by conversion, and yet what its function says.
+// Converts to a string, but its function decides.
 struct Named {
   at::Tensor tensor;
   operator std::string_view() const { return "named"; }
@@ -96,7 +96,7 @@ using ::testing::UnorderedElementsAre;
 
 at::Tensor number(double value) { return at::full({}, value); }
 
-// The numbers that were found; each is replaced by ten times as much.
+// Returns the numbers in `value`, and multiplies each by ten.
 template <class Value>
 std::vector<double> found(Value& value) {
   std::vector<double> numbers;
@@ -107,25 +107,25 @@ std::vector<double> found(Value& value) {
   return numbers;
 }
 
-TEST(VisitTensors, ATensorIsFoundAndReplaced) {
+TEST(VisitTensors, FindsAndReplacesATensor) {
   at::Tensor tensor = number(1);
   const at::Tensor before = tensor;
   EXPECT_THAT(found(tensor), ElementsAre(1));
   EXPECT_EQ(tensor.item<double>(), 10);
   EXPECT_EQ(before.item<double>(), 1);
 }
-TEST(VisitTensors, AnUndefinedTensorIsFoundToo) {
+TEST(VisitTensors, FindsAnUndefinedTensor) {
   at::Tensor tensor;
   EXPECT_THAT(found(tensor), ElementsAre(-1));
 }
-TEST(VisitTensors, NumbersAndTextsHoldNone) {
+TEST(VisitTensors, FindsNoTensorInNumbersAndStrings) {
   std::tuple value(1, 2.5F, true, 'c', std::string("text"), "text", std::string_view("text"),
                    nullptr, at::kFloat, at::Scalar(3), c10::Device("cpu"), std::monostate(),
                    std::chrono::seconds(1), Statistics(), std::vector<bool>{true});
   EXPECT_THAT(found(value), IsEmpty());
 }
 
-TEST(VisitTensors, RangesAreWalkedInTheirOrder) {
+TEST(VisitTensors, VisitsRangesInOrder) {
   std::vector vector{number(1), number(2)};
   EXPECT_THAT(found(vector), ElementsAre(1, 2));
   EXPECT_THAT(found(vector), ElementsAre(10, 20));
@@ -140,7 +140,7 @@ TEST(VisitTensors, RangesAreWalkedInTheirOrder) {
   std::vector<at::Tensor> none;
   EXPECT_THAT(found(none), IsEmpty());
 }
-TEST(VisitTensors, MapsAreWalkedByKey) {
+TEST(VisitTensors, VisitsMapsByKey) {
   std::map<std::string, at::Tensor> map{{"b", number(2)}, {"a", number(1)}};
   EXPECT_THAT(found(map), ElementsAre(1, 2));
   EXPECT_EQ(map["b"].item<double>(), 20);
@@ -148,7 +148,7 @@ TEST(VisitTensors, MapsAreWalkedByKey) {
   EXPECT_THAT(found(hashed), UnorderedElementsAre(1, 2));
   EXPECT_EQ(hashed[2].item<double>(), 20);
 }
-// Something may be left out in them: a tensor that is not found is one that is not reduced.
+// A tensor could be overlooked in these types, and would not be reduced.
 struct Boxes : std::vector<at::Tensor> {
   at::Tensor scores;
 };
@@ -164,14 +164,14 @@ static_assert(!KnowsTensors<Boxes>);
 static_assert(!KnowsTensors<KeyedTensors>);
 static_assert(!KnowsTensors<Borrowed>);
 
-TEST(VisitTensors, AnOrderedDictIsWalkedAsItWasFilled) {
+TEST(VisitTensors, VisitsAnOrderedDictInOrderOfInsertion) {
   torch::OrderedDict<std::string, at::Tensor> dict;
   dict.insert("b", number(2));
   dict.insert("a", number(1));
   EXPECT_THAT(found(dict), ElementsAre(2, 1));
   EXPECT_EQ(dict["b"].item<double>(), 20);
 }
-TEST(VisitTensors, PairsAndTuplesAreWalkedFromTheLeft) {
+TEST(VisitTensors, VisitsPairsAndTuplesFromLeftToRight) {
   std::pair pair(number(1), number(2));
   EXPECT_THAT(found(pair), ElementsAre(1, 2));
   std::tuple tuple(number(3), 0, number(4), std::string("text"));
@@ -180,7 +180,7 @@ TEST(VisitTensors, PairsAndTuplesAreWalkedFromTheLeft) {
   std::tuple<> none;
   EXPECT_THAT(found(none), IsEmpty());
 }
-TEST(VisitTensors, WhatATupleRefersToIsReplacedThere) {
+TEST(VisitTensors, ReplacesTensorsThatATupleRefersTo) {
   at::Tensor a = number(1);
   at::Tensor b = number(2);
   auto tie = std::tie(a, b);
@@ -193,7 +193,7 @@ TEST(VisitTensors, WhatATupleRefersToIsReplacedThere) {
   EXPECT_EQ(b.item<double>(), 20);
 }
 
-TEST(VisitTensors, AnOptionalMayBeEmpty) {
+TEST(VisitTensors, AcceptsAnEmptyOptional) {
   std::optional<at::Tensor> full = number(1);
   std::optional<at::Tensor> empty;
   EXPECT_THAT(found(full), ElementsAre(1));
@@ -201,7 +201,7 @@ TEST(VisitTensors, AnOptionalMayBeEmpty) {
   EXPECT_THAT(found(empty), IsEmpty());
   EXPECT_FALSE(empty);
 }
-TEST(VisitTensors, APointerMayBeNull) {
+TEST(VisitTensors, AcceptsANullPointer) {
   auto unique = std::make_unique<at::Tensor>(number(1));
   EXPECT_THAT(found(unique), ElementsAre(1));
   const auto shared = std::make_shared<Output>(Output{number(2), {}, ""});
@@ -212,20 +212,20 @@ TEST(VisitTensors, APointerMayBeNull) {
   EXPECT_THAT(found(no_unique), IsEmpty());
   EXPECT_THAT(found(no_shared), IsEmpty());
 }
-TEST(VisitTensors, OfAVariantTheAlternativeThatThereIsIsVisited) {
+TEST(VisitTensors, VisitsTheActiveAlternativeOfAVariant) {
   using Variant = std::variant<std::monostate, at::Tensor, std::vector<at::Tensor>, int>;
   std::vector<Variant> variants{Variant(), number(1), std::vector{number(2), number(3)}, 4};
   EXPECT_THAT(found(variants), ElementsAre(1, 2, 3));
   EXPECT_EQ(std::get<at::Tensor>(variants[1]).item<double>(), 10);
 }
-TEST(VisitTensors, AVariantThatHasLostItsValueHoldsNone) {
+TEST(VisitTensors, FindsNoTensorInAValuelessVariant) {
   std::variant<at::Tensor, Throws> variant = number(1);
   EXPECT_THROW(variant.emplace<Throws>(1), int);
   ASSERT_TRUE(variant.valueless_by_exception());
   EXPECT_THAT(found(variant), IsEmpty());
 }
 
-TEST(VisitTensors, ATypeOfAUsersIsKnownByItsFunction) {
+TEST(VisitTensors, VisitsAUsersTypeWithItsFunction) {
   Output output{number(1), {number(2), number(3)}, "name"};
   EXPECT_THAT(found(output), ElementsAre(1, 2, 3));
   EXPECT_EQ(output.hidden[1].item<double>(), 30);
@@ -235,18 +235,18 @@ TEST(VisitTensors, ATypeOfAUsersIsKnownByItsFunction) {
   Named named{number(5)};
   EXPECT_THAT(found(named), ElementsAre(5));
 }
-TEST(VisitTensors, ATypeMayHoldItself) {
+TEST(VisitTensors, VisitsARecursiveType) {
   Tree tree{number(1), {{number(2), {{number(3), {}}}}, {number(4), {}}}};
   EXPECT_THAT(found(tree), ElementsAre(1, 2, 3, 4));
 }
-TEST(VisitTensors, AllOfItMayBeNested) {
+TEST(VisitTensors, VisitsNestedTypes) {
   std::map<std::string, std::vector<std::optional<std::pair<Output, int>>>> value;
   value["a"] = {std::nullopt, std::pair(Output{number(1), {number(2)}, ""}, 0)};
   value["b"] = {std::pair(Output{number(3), {}, ""}, 0)};
   EXPECT_THAT(found(value), ElementsAre(1, 2, 3));
   EXPECT_EQ(value["b"][0]->first.logits.item<double>(), 30);
 }
-TEST(VisitTensors, WhatIsConstAndHoldsNoneIsNoObstacle) {
+TEST(VisitTensors, AcceptsConstValuesWithoutTensors) {
   std::tuple<const std::string, at::Tensor, const int, const std::vector<int>> tuple("", number(1),
                                                                                      2, {});
   EXPECT_THAT(found(tuple), ElementsAre(1));
@@ -254,7 +254,7 @@ TEST(VisitTensors, WhatIsConstAndHoldsNoneIsNoObstacle) {
   EXPECT_THAT(found(pointers), ElementsAre(2));
 }
 
-TEST(VisitTensors, APackedSequenceKeepsItsBatchSizes) {
+TEST(VisitTensors, KeepsBatchSizesOfAPackedSequence) {
   using torch::nn::utils::rnn::PackedSequence;
   PackedSequence sequence(number(1), number(2), number(3), number(4));
   EXPECT_THAT(found(sequence), ElementsAre(1, 3, 4));
@@ -267,8 +267,8 @@ TEST(VisitTensors, APackedSequenceKeepsItsBatchSizes) {
   EXPECT_FALSE(unsorted.sorted_indices().defined());
 }
 
-// Where a tensor might be overlooked, or what is put in its place be lost.
-TEST(KnowsTensors, IsFalseForWhatCannotBeLookedInto) {
+// A tensor could be overlooked in these types, or its replacement be lost.
+TEST(KnowsTensors, IsFalseForTypesThatCannotBeVisited) {
   EXPECT_FALSE(KnowsTensors<Unknown>);
   EXPECT_FALSE(KnowsTensors<std::vector<Unknown>>);
   EXPECT_FALSE((KnowsTensors<std::tuple<at::Tensor, std::optional<Unknown>>>));
@@ -290,11 +290,11 @@ TEST(KnowsTensors, IsFalseForTensorsThatCannotBeReplaced) {
   using Made = decltype(std::views::iota(0, 3) | std::views::transform(number));
   EXPECT_FALSE(KnowsTensors<Made>);
 }
-TEST(KnowsTensors, IsFalseForWhatHoldsItselfWithoutEnd) {
+TEST(KnowsTensors, IsFalseForTypesThatContainThemselvesEndlessly) {
   EXPECT_FALSE(KnowsTensors<PathLike>);
   EXPECT_FALSE(KnowsTensors<std::filesystem::path>);
 }
-TEST(KnowsTensors, IsTrueForWhatIsVisited) {
+TEST(KnowsTensors, IsTrueForTypesThatCanBeVisited) {
   EXPECT_TRUE(KnowsTensors<at::Tensor>);
   EXPECT_TRUE(KnowsTensors<at::Tensor&>);
   EXPECT_TRUE((KnowsTensors<std::map<std::string, std::vector<Output>>>));

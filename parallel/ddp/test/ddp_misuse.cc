@@ -1,6 +1,6 @@
-// What is a TypeError in Python does not compile: ddp_misuse_test.py looks at what the compiler
-// says.  Each line below a comment "Says: …" is to be one error, in which that pattern is found.
-// Where there is no such comment there is to be none.
+// Code that is a TypeError in Python and does not compile here.  For each line below a comment
+// "Says: …", ddp_misuse_test.py expects one error that matches the pattern.  It expects no other
+// error.
 #include <functional>
 #include <memory>
 #include <vector>

@@ -1,5 +1,5 @@
-// For the ranks tests of DistributedDataParallel: a network, the data of each rank, and what
-// backward() has to leave.
+// Helpers of tests of DistributedDataParallel on every rank: a network, the data of each rank, and
+// the gradients to expect.
 #pragma once
 
 #include <memory>
@@ -32,7 +32,7 @@ struct TwoLayersImpl : torch::nn::Module {
 };
 TORCH_MODULE(TwoLayers);
 
-// A parameter for each rank, and one for nobody: forward(r) uses the r-th.
+// forward(i) uses only the i-th of `ranks` + 1 parameters.
 struct PartsImpl : torch::nn::Module {
   std::vector<at::Tensor> parts;
   explicit PartsImpl(int ranks) {
@@ -45,7 +45,7 @@ struct PartsImpl : torch::nn::Module {
 
 class DdpMultirankTest : public MultirankTest {
  protected:
-  // Other weights on each rank, so that who does not get the first's is seen.
+  // Gives each rank other weights, so that a missing broadcast is noticed.
   void SetUp() override {
     MultirankTest::SetUp();
     torch::manual_seed(static_cast<uint64_t>(get_rank()));
@@ -54,7 +54,7 @@ class DdpMultirankTest : public MultirankTest {
   static at::Tensor data_of(int rank) { return at::arange(6, at::kFloat).view({2, 3}) + rank; }
   static at::Tensor data() { return data_of(get_rank()); }
 
-  // What the ranks would have alone, and its mean.
+  // The loss, and the mean of the gradients that each rank computes alone.
   static at::Tensor loss(const at::Tensor& output) { return output.pow(2).sum(); }
   static Tensors mean_gradients(TwoLayersImpl& net) {
     const auto alone = std::make_shared<TwoLayersImpl>();
@@ -82,7 +82,7 @@ class DdpMultirankTest : public MultirankTest {
     }
   }
 
-  // backward() throws what backends and hooks throw, too.
+  // Also catches other exceptions of backends and hooks, which backward() passes on.
   template <class Act>
   static std::string error_of(const Act& act) {
     try {
@@ -92,7 +92,7 @@ class DdpMultirankTest : public MultirankTest {
     }
   }
 
-  // All ranks have the same.
+  // Expects the same values on all ranks.
   static void expect_same_everywhere(const at::Tensor& tensor) {
     const at::Tensor of_first = tensor.detach().clone();
     broadcast(of_first, 0);

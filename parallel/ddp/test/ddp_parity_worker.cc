@@ -1,4 +1,4 @@
-// The ranks in C++ of ddp_parity_test.py: what ddp_parity_worker.py does, with our DDP.
+// Trains the C++ ranks of ddp_parity_test.py, as ddp_parity_worker.py trains those in Python.
 #include <filesystem>
 #include <fstream>
 #include <memory>
@@ -32,7 +32,7 @@ using testing::TensorDict;
 
 using Ddp = DistributedDataParallel<ParityNetImpl>;
 
-// What the built-in FP16_COMPRESS does.
+// Does what the built-in FP16_COMPRESS does.
 Future half_hook(c10d::GradBucket& bucket) {
   const at::Tensor buffer = bucket.getBuffer();
   const at::Tensor half = buffer.to(at::kHalf).div_(get_world_size());
@@ -69,7 +69,7 @@ void register_hook(Ddp& ddp, const std::string& hook) {
   if (hook == "own") ddp.register_comm_hook(half_hook, "half_hook");
 }
 
-// A forward and a backward; the loss.
+// Runs a forward and a backward.  Returns the loss.
 double compute(Ddp& ddp, const TensorDict& data, int step, NetParts parts) {
   const auto mine = [&](const char* name) { return data.at(name)[step][get_rank()]; };
   const at::Tensor out = ddp(mine("sentences"), parts);
@@ -93,7 +93,7 @@ std::vector<double> train_steps(Ddp& ddp, const json& variant, const TensorDict&
     }
     losses.push_back(compute(ddp, data, step, parts));
     optimizer.step();
-    // Not the optimizer's: it detaches in place, which views do not allow.
+    // The optimizer's zero_grad() detaches in place, which views do not allow.
     ddp.zero_grad(variant.at("set_to_none").get<bool>());
   }
   return losses;
@@ -102,8 +102,7 @@ std::vector<double> train_steps(Ddp& ddp, const json& variant, const TensorDict&
 void train_variant(const json& variant, const testing::ParityRun& run) {
   torch::manual_seed(static_cast<std::uint64_t>(get_rank()));
   const auto net = std::make_shared<ParityNetImpl>(variant.at("sparse").get<bool>());
-  if (get_rank() == 0)
-    load_state(*net, load(run.folder / "start.pt"));  // The others get it from it.
+  if (get_rank() == 0) load_state(*net, load(run.folder / "start.pt"));  // Broadcast to the others.
   Ddp ddp(net, options_of(variant));
   register_hook(ddp, variant.at("hook"));
   const std::vector<double> losses = train_steps(ddp, variant, load(run.folder / "data.pt"));

@@ -1,4 +1,4 @@
-"""The ranks in Python of ddp_parity_test.py: what ddp_parity_worker.cc does, with torch's own DDP.
+"""Trains the Python ranks of ddp_parity_test.py with torch's DDP, as ddp_parity_worker.cc trains those in C++.
 
     distrun launch --nproc-per-node 2 ddp_parity_worker.py FOLDER RUN
 """
@@ -16,7 +16,7 @@ from torch.nn.parallel import DistributedDataParallel
 
 
 class Net(torch.nn.Module):
-    """Small and large parameters, two dtypes, buffers, and parts that not every forward uses."""
+    """Has small and large parameters, two dtypes, buffers, and parts that not every forward uses."""
 
     def __init__(self, sparse):
         super().__init__()
@@ -41,7 +41,7 @@ class Net(torch.nn.Module):
 
 
 def half_hook(state, bucket):
-    """What the built-in FP16_COMPRESS does."""
+    """Does what the built-in FP16_COMPRESS does."""
     buffer = bucket.buffer()
     half = buffer.to(torch.float16).div_(dist.get_world_size())
     reduced = dist.all_reduce(half, async_op=True).get_future()
@@ -84,7 +84,7 @@ def run_variant(variant, folder, run):
     rank = dist.get_rank()
     torch.manual_seed(rank)
     net = Net(variant["sparse"])
-    if rank == 0:  # The others get it from this one.
+    if rank == 0:  # Broadcast to the others.
         net.load_state_dict(torch.load(folder / "start.pt"))
     ddp = make_ddp(net, variant)
     losses = train(ddp, variant, torch.load(folder / "data.pt"), rank)
@@ -96,7 +96,7 @@ def run_variant(variant, folder, run):
 def main():
     folder, run = Path(sys.argv[1]), sys.argv[2]
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # Of options that are to be called differently one day.
+    warnings.simplefilter("ignore")  # About options that will be renamed.
     dist.init_process_group("gloo")
     for variant in json.loads((folder / "variants.json").read_text()):
         run_variant(variant, folder, run)
@@ -106,6 +106,6 @@ def main():
 
 if __name__ == "__main__":
     main()
-    # Everything is written.  torch's own threads can abort a process whose interpreter is being finalized ("terminate
-    # called without an active exception", once in some twenty runs on busy cores), and that is not what is tested.
+    # Everything is written.  Skip finalization: torch's threads can abort the process during it ("terminate called
+    # without an active exception", about once in twenty runs on busy cores).
     os._exit(0)

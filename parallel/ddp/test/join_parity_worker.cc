@@ -1,6 +1,5 @@
-// The ranks in C++ of join_parity_test.py: what join_parity_worker.py does, with our Join.
-//
-// They draw the patterns, and leave them in the folder for those in Python.
+// Trains the C++ ranks of join_parity_test.py, as join_parity_worker.py trains those in Python.
+// Draws the patterns and leaves them in the folder for Python.
 #include <filesystem>
 #include <fstream>
 #include <string>

@@ -1,8 +1,8 @@
-"""The ranks in Python of join_parity_test.py: what join_parity_worker.cc does, with torch's own Join.
+"""Trains the Python ranks of join_parity_test.py with torch's Join, as join_parity_worker.cc trains those in C++.
 
     distrun launch --nproc-per-node 2 join_parity_worker.py FOLDER RUN SEED…
 
-The patterns, the weights and the data are those that ranks in C++ have left in the folder.
+Reads the patterns, weights and data that C++ ranks have written to the folder.
 """
 
 import contextlib
@@ -75,12 +75,12 @@ def train(ddp, counter, pattern, data, rank):
 
 
 def run_pattern(folder, run, seed):
-    # A dict as C++ writes it is more than what Python takes to be mere weights.
+    # Python does not accept a dict written in C++ as mere weights.
     start, data = (torch.load(folder / f"{seed}.{what}.pt", weights_only=False) for what in ("start", "data"))
     pattern = json.loads((folder / f"{seed}.json").read_text())
     rank = dist.get_rank()
     net = Net(sparse=False)
-    if rank == 0:  # The others get it from this one.
+    if rank == 0:  # Broadcast to the others.
         net.load_state_dict(start)
     ddp = DistributedDataParallel(net, **pattern["options"])
     if pattern["half"]:
@@ -99,7 +99,7 @@ def run_pattern(folder, run, seed):
 def main():
     folder, run, seeds = Path(sys.argv[1]), sys.argv[2], sys.argv[3:]
     torch.set_num_threads(1)
-    warnings.simplefilter("ignore")  # Of options that are to be called differently one day.
+    warnings.simplefilter("ignore")  # About options that will be renamed.
     dist.init_process_group("gloo")
     for seed in seeds:
         run_pattern(folder, run, seed)
@@ -109,6 +109,6 @@ def main():
 
 if __name__ == "__main__":
     main()
-    # Everything is written.  torch's own threads can abort a process whose interpreter is being finalized ("terminate
-    # called without an active exception", once in some twenty runs on busy cores), and that is not what is tested.
+    # Everything is written.  Skip finalization: torch's threads can abort the process during it ("terminate called
+    # without an active exception", about once in twenty runs on busy cores).
     os._exit(0)

@@ -9,7 +9,7 @@ namespace distrun::testing {
 
 namespace {
 
-// std::uniform_int_distribution draws otherwise elsewhere.
+// std::uniform_int_distribution would draw other numbers with another standard library.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : random_(seed) {}
@@ -53,7 +53,7 @@ JoinPattern join_pattern(std::uint64_t seed, int ranks) {
   }
   pattern.uses = uses_of(pattern.options);
   pattern.half = draw.below(4) == 0;
-  // What a static graph reduces is learnt in its first backward.
+  // The first backward of a static graph must reduce: it learns what to reduce.
   pattern.sync_every = pattern.options.static_graph || draw.coin() ? 1 : 2;
   pattern.counter = draw.coin();
   pattern.counter_first = draw.coin();
@@ -71,7 +71,7 @@ JoinPattern faulty_join_pattern(std::uint64_t seed, int ranks) {
   const Place place = static_cast<Place>(draw.below(5));
   JoinFault fault{.place = place, .rank = rank, .step = 0};
   if (place == Place::kMainHook) {
-    // It lacks some of what another has.
+    // Its main hook runs only if another rank has more inputs.
     inputs = 0;
     int& others = pattern.inputs[static_cast<std::size_t>((rank + 1) % ranks)];
     others = std::max(others, 1);

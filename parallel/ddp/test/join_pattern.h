@@ -1,5 +1,5 @@
-// For the tests of Join: how ranks with uneven inputs train, drawn from a seed, so that all ranks
-// agree on it without a word.
+// For tests of Join: how ranks with uneven inputs train.  A pattern is drawn from a seed, so that
+// all ranks agree on it without communication.
 #pragma once
 
 #include <cstdint>
@@ -13,45 +13,45 @@
 
 namespace distrun::testing {
 
-// What goes wrong on one rank.
+// A failure of one rank.
 struct JoinFault {
   enum class Place {
     kBody,      // Before a forward.
-    kBackward,  // After it: the others are in their backward.
+    kBackward,  // After a forward, when other ranks are in their backward.
     kJoinable,  // In the step of a joinable.
-    kMainHook,  // When this rank has joined, and others have not.
+    kMainHook,  // After this rank has joined and before others have.
     kPostHook,
   };
   Place place;
   int rank;
-  int step;  // Of that rank's inputs, or of those that it lacks.
+  int step;  // Counts that rank's inputs, or its main hooks.
 };
 
 struct JoinPattern {
   std::uint64_t seed;
-  std::vector<int> inputs;  // Of each rank.
+  std::vector<int> inputs;  // By rank.
   DdpOptions options;
-  std::string uses;  // Of the network: NetParts::of() has the words.
-  bool half;         // Gradients are compressed by the built-in hook.
-  int sync_every;    // Of so many backwards the last reduces.
+  std::string uses;  // As for NetParts::of().
+  bool half;         // The built-in hook compresses gradients.
+  int sync_every;    // The last of this many backwards reduces.
   bool divide_by_initial_world_size;
-  bool counter;        // Another joinable takes part,
-  bool counter_first;  // before the module.
+  bool counter;        // Another joinable takes part.
+  bool counter_first;  // It comes before the module.
   std::optional<JoinFault> fault;
 
   int inputs_max() const;
-  // How many ranks have an input in that step.
+  // Returns how many ranks have an input in that step.
   int ranks_in(int step) const;
 };
 
 constexpr int kJoinInputsMax = 6;
 
-// Nothing goes wrong in it.
+// Draws a pattern without a fault.
 JoinPattern join_pattern(std::uint64_t seed, int ranks);
-// The same, where something does.
+// Draws the same pattern and a fault, and adjusts the pattern so that the fault occurs.
 JoinPattern faulty_join_pattern(std::uint64_t seed, int ranks);
 
-// For ranks in Python, and for people.
+// For ranks in Python, and for messages.
 nlohmann::json to_json(const JoinPattern& pattern);
 
 }  // namespace distrun::testing

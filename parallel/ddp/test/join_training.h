@@ -1,5 +1,4 @@
-// For the tests of Join: a rank that trains as a pattern says.  join_parity_worker.py does the same
-// in Python.
+// For tests of Join: trains one rank by a pattern. join_parity_worker.py does the same in Python.
 #pragma once
 
 #include <memory>
@@ -14,22 +13,23 @@ namespace distrun::testing {
 
 class JoinTraining {
  public:
-  // Of the default group; a collective.
+  // Every rank of the default group must construct one.
   explicit JoinTraining(const JoinPattern& pattern);
   JoinTraining(const JoinTraining&) = delete;
   JoinTraining& operator=(const JoinTraining&) = delete;
 
-  // What rank 0's network had to begin with, and the data of all ranks: the same of each seed.
+  // This rank's network before the training, and the data of all ranks.  They depend only on seed
+  // and rank.
   const TensorDict& start() const { return start_; }
   const TensorDict& data() const { return data_; }
 
-  // A collective.  Throws what the pattern's fault is, or what Join makes of it.
+  // Every rank must call it.  Throws the pattern's fault, or on other ranks, Join's error.
   void run();
 
-  // Of this rank: after run().
+  // The results of this rank, after run().
   TensorDict state() const { return state_of(*net_); }
   const std::vector<double>& losses() const { return losses_; }
-  // How many ranks each step had, as the other joinable has counted; empty where there is none.
+  // The number of ranks in each step, as the other joinable counted.  Empty without one.
   const std::vector<int>& counts() const { return counts_; }
   const std::vector<bool>& last_joiner() const { return counter_.post_hooks; }
 

@@ -1,5 +1,5 @@
-// For the tests that hold training in C++ against Python's: the network that both train, and files
-// of tensors that both read.
+// For tests that compare training in C++ with Python's: the network and the files of tensors that
+// both use.
 #pragma once
 
 #include <filesystem>
@@ -14,19 +14,19 @@
 
 namespace distrun::testing {
 
-// Which parts of the network a forward uses.
+// The parts of the network that a forward uses.
 struct NetParts {
   bool extra, spare;
 
-  // `uses`: "all", "all but spare", or "some", others in each step and on each rank.
+  // `uses` is "all", "all but spare", or "some", which differ by step and rank.
   static NetParts of(const std::string& uses, int step, int rank) {
     if (uses == "all") return {.extra = true, .spare = true};
     return {.extra = uses == "all but spare" || (step + rank) % 3 == 0, .spare = false};
   }
 };
 
-// Small and large parameters, two dtypes, buffers, and parts that not every forward uses.
-// In ddp_parity_worker.py it is Net.
+// Has small and large parameters, two dtypes, buffers, and parts that not every forward uses.
+// ddp_parity_worker.py has the same Net.
 struct ParityNetImpl : torch::nn::Module {
   torch::nn::Embedding words{nullptr};
   torch::nn::Linear hidden{nullptr};
@@ -40,7 +40,7 @@ struct ParityNetImpl : torch::nn::Module {
 
 using TensorDict = c10::Dict<std::string, at::Tensor>;
 
-// As torch.save() and torch.load() have them.
+// In the format of torch.save().
 TensorDict load(const std::filesystem::path& path);
 void save(const std::filesystem::path& path, const TensorDict& tensors);
 
