@@ -31,8 +31,8 @@ struct Call {
   Group group;
   GroupRank root = GroupRank(0);
   ReduceOp op = ReduceOp::SUM;
-  std::vector<Lengths> sizes = {};                // Of the outputs, of all_to_all.
-  Lengths output_splits = {}, input_splits = {};  // Of all_to_all_single.
+  std::vector<Lengths> sizes = {};  // For all_to_all and all_to_all_single: of outputs.
+  Lengths output_splits = {}, input_splits = {};  // For all_to_all_single.
 
   CollectiveOptions options() const { return {.group = group}; }
   bool is_root() const { return get_rank(group) == root.value(); }
@@ -50,10 +50,10 @@ void keep(AutogradContext* ctx, const Call& call) {
 
 const Call& kept(const AutogradContext* ctx) {
   const auto capsule = ctx->saved_data.at("call").toCapsule();
-  return static_cast<const KeptCall&>(*capsule).call;  // Which ctx holds.
+  return static_cast<const KeptCall&>(*capsule).call;  // `ctx` keeps it alive.
 }
 
-// A tensor for each rank.
+// Makes a tensor for each rank.
 template <class Make>
 Tensors for_ranks(const Call& call, const Make& make) {
   Tensors all;
@@ -73,12 +73,12 @@ std::string backend_for(const at::Tensor& tensor, const Call& call) {
   return call.group->getBackend(tensor.device().type())->getBackendName();
 }
 
-// The gradient of a mean is that of the sum, divided.
+// The gradient of a mean is that of the sum, divided by the number of ranks.
 at::Tensor divided(const at::Tensor& gradient, const Call& call) {
   return call.op == ReduceOp::AVG ? gradient / call.ranks() : gradient;
 }
 
-// Backward has no gradient for the last argument, the call.
+// The last argument, the call, has no gradient.
 variable_list and_none(variable_list gradients) {
   gradients.emplace_back();
   return gradients;
@@ -120,7 +120,7 @@ struct Broadcast : Function<Broadcast> {
       distrun::broadcast(own, call.root, call.options());
     });
   }
-  // In place on ranks that have given nothing: what follows still goes by way of the collective.
+  // Zeroes in place on the other ranks, so that a double backward still runs the collective.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const Call& call = kept(ctx);
     at::Tensor sum = Reduce::apply(gradients[0], call);
@@ -169,7 +169,7 @@ struct AllGather : Function<AllGather> {
     distrun::all_gather(all, tensor, call.options());
     return all;
   }
-  // As in Python: "gloo" makes a reduce_scatter of more than it needs.
+  // As in Python, only "nccl" uses reduce_scatter: that of "gloo" sends more than necessary.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const Call& call = kept(ctx);
     if (backend_for(gradients[0], call) == "nccl") {
@@ -201,7 +201,7 @@ struct Gather : Function<Gather> {
 struct Scatter : Function<Scatter> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
     keep(ctx, call);
-    // With "fake" no part arrives from another root: it stays zero then.
+    // "fake" receives no part from another root, so the part must start as zeros.
     at::Tensor part = call.is_root() ? room_for(tensors[0]) : zeros_for(tensors[0]);
     distrun::scatter(part, call.is_root() ? tensors.vec() : Tensors(), call.root, call.options());
     return part;
@@ -231,7 +231,7 @@ struct AllToAllSingle : Function<AllToAllSingle> {
   }
 };
 
-// Refuses calls that the collectives accept and that have no gradient.
+// Also rejects calls that the collectives accept, but that have no gradient.
 Call checked_call(const char* function, const Group& group, const Tensors& tensors,
                   ReduceOp op = ReduceOp::SUM) {
   const CallSite site{function, group};
@@ -252,7 +252,7 @@ Call with_root(const char* function, Call call, AnyRank root) {
   return call;
 }
 
-// Requires one dtype.  The collectives accept a complex tensor beside a real one.
+// Requires one dtype: the collectives also accept a complex tensor with a real one.
 void check_dtype(const CallSite& site, const internal::Name& name, const at::Tensor& tensor,
                  const internal::Name& other_name, const at::Tensor& other) {
   check_like(site, name, tensor, other_name, other);

@@ -1,10 +1,11 @@
-// Autograd collectives, as every rank of a real run sees them:
+// Tests autograd collectives on every rank of a run.
 //
-//     distrun launch --nproc-per-node 3 build/tests/functional_multirank_test
+//     distrun launch --nproc-per-node 3 build/tests/parallel_multirank_test
+//         --gtest_filter='FunctionalMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.  What each
-// gradient has to be is written down from what the ranks' losses are: rank r's is the sum of the
-// squares of what it has got, times r + 1.
+// Every rank runs every test, in the same order.  The run fails if one rank fails.  The loss of
+// rank r is r + 1 times the sum of the squares of its outputs.  The expected gradients follow from
+// these losses.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>
@@ -58,7 +59,7 @@ TEST_F(FunctionalMultirankTest, AllReduceReducesTheGradients) {
   expect_close(x.grad(), 2 * sum_of_weights() * sum_of_inputs());
 }
 
-TEST_F(FunctionalMultirankTest, AMeanHasTheMeanOfTheGradients) {
+TEST_F(FunctionalMultirankTest, MeanReductionAveragesTheGradients) {
   const double ranks = get_world_size();
   const at::Tensor mean = sum_of_inputs() / ranks, gradient = 2 * sum_of_weights() / ranks * mean;
   const at::Tensor x = input();
@@ -76,7 +77,7 @@ TEST_F(FunctionalMultirankTest, AMeanHasTheMeanOfTheGradients) {
   }
 }
 
-TEST_F(FunctionalMultirankTest, ABroadcastGivesAllGradientsToTheSource) {
+TEST_F(FunctionalMultirankTest, BroadcastSendsAllGradientsToTheSource) {
   for (int src = 0; src < get_world_size(); ++src) {
     const at::Tensor x = input(), y = F::broadcast(x, src);
     expect_close(y, input_of(src));
@@ -86,7 +87,7 @@ TEST_F(FunctionalMultirankTest, ABroadcastGivesAllGradientsToTheSource) {
   }
 }
 
-TEST_F(FunctionalMultirankTest, AReductionHasTheGradientOfWhoGotIt) {
+TEST_F(FunctionalMultirankTest, ReduceTakesTheGradientOfTheDestination) {
   for (int dst = 0; dst < get_world_size(); ++dst) {
     const at::Tensor x = input(), y = F::reduce(x, dst);
     if (get_rank() == dst) expect_close(y, sum_of_inputs());
@@ -95,7 +96,7 @@ TEST_F(FunctionalMultirankTest, AReductionHasTheGradientOfWhoGotIt) {
   }
 }
 
-TEST_F(FunctionalMultirankTest, WhatAllHaveGatheredGetsGradientsFromAll) {
+TEST_F(FunctionalMultirankTest, AllGatherAddsUpTheGradientsOfAllRanks) {
   const at::Tensor x = input();
   const Tensors y = F::all_gather(x);
   for (int rank = 0; rank < get_world_size(); ++rank) {
@@ -105,7 +106,7 @@ TEST_F(FunctionalMultirankTest, WhatAllHaveGatheredGetsGradientsFromAll) {
   expect_close(x.grad(), 2 * sum_of_weights() * x.detach());
 }
 
-TEST_F(FunctionalMultirankTest, WhatOneHasGatheredGetsItsGradients) {
+TEST_F(FunctionalMultirankTest, GatherTakesTheGradientsOfTheDestination) {
   const at::Tensor x = input();
   const Tensors y = F::gather(x, last());
   ASSERT_EQ(y.size(), static_cast<std::size_t>(get_world_size()));
@@ -116,7 +117,7 @@ TEST_F(FunctionalMultirankTest, WhatOneHasGatheredGetsItsGradients) {
   expect_close(x.grad(), 2 * weight(last()) * x.detach());
 }
 
-TEST_F(FunctionalMultirankTest, WhatIsScatteredGetsAGradientFromEach) {
+TEST_F(FunctionalMultirankTest, ScatterTakesAGradientFromEachRank) {
   const Tensors x = of_all_ranks([](int rank) { return (input_of(rank) + 1).requires_grad_(); });
   const at::Tensor y = F::scatter(x, last());
   expect_close(y, input_of(get_rank()) + 1);
@@ -127,7 +128,7 @@ TEST_F(FunctionalMultirankTest, WhatIsScatteredGetsAGradientFromEach) {
   }
 }
 
-TEST_F(FunctionalMultirankTest, WhatIsReducedAndScatteredGetsAGradientFromEach) {
+TEST_F(FunctionalMultirankTest, ReduceScatterTakesAGradientFromEachRank) {
   const Tensors x =
       of_all_ranks([](int rank) { return (input_of(rank) + get_rank()).requires_grad_(); });
   const auto sum = [](int rank) {
@@ -170,15 +171,15 @@ TEST_F(FunctionalMultirankTest, AllToAllSingleSendsTheGradientsBack) {
   expect_close(x.grad(), at::cat(of_all_ranks(part)));
 }
 
-TEST_F(FunctionalMultirankTest, OfWhatTheLossDoesNotUseTheGradientsAreZeros) {
+TEST_F(FunctionalMultirankTest, GivesUnusedOutputsZeroGradients) {
   const at::Tensor x = input();
   const Tensors y = F::all_gather(x);
   loss(y[0]).backward();
   expect_close(x.grad(), (get_rank() == 0 ? 2 * sum_of_weights() : 0) * x.detach());
 }
 
-// Of one call the backward waits for the other ranks in that of another.
-TEST_F(FunctionalMultirankTest, BackwardsOfSeveralCallsComeInTheSameOrder) {
+// Each backward waits for the other ranks, so they would block in different orders.
+TEST_F(FunctionalMultirankTest, RunsBackwardsInTheSameOrderOnEveryRank) {
   const at::Tensor x = input(), sum = F::all_reduce(x), first = F::broadcast(x, 0);
   const Tensors all = F::all_gather(x);
   const at::Tensor losses = get_rank() % 2 == 0 ? loss(sum) + loss(first) + loss(all)
@@ -188,8 +189,9 @@ TEST_F(FunctionalMultirankTest, BackwardsOfSeveralCallsComeInTheSameOrder) {
   expect_close(x.grad(), 2 * sum_of_weights() * (sum_of_inputs() + x.detach()) + of_first);
 }
 
-// The gradient of every rank is 2 w s, of s the sum: its square has 8 w² s for each rank.
-TEST_F(FunctionalMultirankTest, AGradientHasAGradient) {
+// Every gradient is 2 w s, for the sum w of the weights and the sum s of the inputs.  Its square
+// has the gradient 8 w² s for each rank.
+TEST_F(FunctionalMultirankTest, ComputesGradientsOfGradients) {
   const at::Tensor x = input();
   const auto gradient = torch::autograd::grad({loss(F::all_reduce(x))}, {x}, {},
                                               /*retain_graph=*/true, /*create_graph=*/true)[0];
@@ -198,7 +200,7 @@ TEST_F(FunctionalMultirankTest, AGradientHasAGradient) {
   expect_close(x.grad(), 8 * weights * weights * get_world_size() * sum_of_inputs());
 }
 
-TEST_F(FunctionalMultirankTest, AGroupOfSomeDoesWithoutTheOthers) {
+TEST_F(FunctionalMultirankTest, RunsInAGroupOfSomeRanks) {
   const Group group = new_group({last()});
   if (!is_last()) {
     EXPECT_THAT(error_of<c10::ValueError>([&] { F::all_reduce(input(), ReduceOp::SUM, group); }),
@@ -210,7 +212,7 @@ TEST_F(FunctionalMultirankTest, AGroupOfSomeDoesWithoutTheOthers) {
   expect_close(x.grad(), 2 * weight() * x.detach());
 }
 
-TEST_F(FunctionalMultirankTest, WhatHasNoGradientIsRefusedWhereOneIsWanted) {
+TEST_F(FunctionalMultirankTest, RejectsInvalidTensorsAndReductionsWithoutGradient) {
   const auto most = [](const at::Tensor& x) { return F::all_reduce(x, ReduceOp::MAX); };
   EXPECT_THAT(error_of<c10::ValueError>([&] { most(input()); }),
               HasSubstr("all_reduce on rank " + std::to_string(get_rank()) +

@@ -1,4 +1,4 @@
-"""Outputs, gradients, and gradients of gradients of Python's autograd collectives and ours:
+"""Compares outputs, gradients, and gradients of gradients of Python's autograd collectives with ours.
 
     functional_parity_test.py DISTRUN RANKS_PROGRAM
 
@@ -17,7 +17,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 import mixed_ranks  # noqa: E402
 
 DISTRUN, CXX_RANKS = sys.argv[1:3]
-CLOSE = 1e-12  # All is in doubles.
+CLOSE = 1e-12  # All tensors are doubles.
 CXX = [CXX_RANKS, "functional"]
 PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "functional_parity_worker.py")]
 COLLECTIVES = {"all_reduce", "mean", "broadcast", "reduce", "all_gather", "gather", "scatter",
@@ -26,7 +26,7 @@ COLLECTIVES = {"all_reduce", "mean", "broadcast", "reduce", "all_gather", "gathe
 
 class FunctionalParityTest(unittest.TestCase):
     def tensors(self, *programs):
-        """What each rank has told."""
+        """Returns the results of each rank."""
         with tempfile.TemporaryDirectory(prefix="functional_parity.") as folder:
             mixed_ranks.launch(DISTRUN, programs, folder, "run")
             return [torch.load(f"{folder}/run.{rank}.pt", weights_only=False) for rank in range(len(programs))]
@@ -39,10 +39,10 @@ class FunctionalParityTest(unittest.TestCase):
                 differences = {name: mixed_ranks.difference(one[name], other[name]) for name in one}
                 self.assertEqual({name: by for name, by in differences.items() if not by <= CLOSE}, {})
 
-    def test_on_two_ranks(self):
+    def test_two_ranks_agree_with_python(self):
         self.expect_same(self.tensors(PYTHON, PYTHON), self.tensors(CXX, CXX))
 
-    def test_on_three_ranks(self):
+    def test_three_ranks_agree_with_python(self):
         self.expect_same(self.tensors(PYTHON, PYTHON, PYTHON), self.tensors(CXX, CXX, CXX))
 
 

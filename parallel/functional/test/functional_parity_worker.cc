@@ -1,4 +1,4 @@
-// The ranks in C++ of functional_parity_test.py: what functional_parity_worker.py does, with ours.
+// Computes the C++ results of functional_parity_test.py, as the Python program next to it does.
 #include <fstream>
 #include <ios>
 #include <numeric>
@@ -23,7 +23,7 @@ namespace {
 namespace F = functional;
 using TensorsByName = c10::Dict<std::string, at::Tensor>;
 
-// A tensor of this rank's.
+// Returns a tensor that depends on the rank.
 at::Tensor value(int index, std::int64_t rows = 2) {
   const at::Tensor numbers = at::arange(rows * 3, at::kDouble).view({rows, 3});
   return at::sin(numbers * 0.3 + get_rank() * 1.7 + index * 0.9).requires_grad_();

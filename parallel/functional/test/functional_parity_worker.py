@@ -1,5 +1,5 @@
-"""The ranks in Python of functional_parity_test.py: autograd collectives, and what their outputs,
-gradients and gradients of gradients are.
+"""Computes the Python results of functional_parity_test.py: outputs, gradients, and gradients of gradients of
+autograd collectives.
 
     distrun launch --nproc-per-node 2 functional_parity_worker.py FOLDER RUN
 """
@@ -13,7 +13,7 @@ import torch
 import torch.distributed as dist
 import torch.distributed.nn.functional as F
 
-warnings.simplefilter("ignore", FutureWarning)  # Each call says that it is deprecated.
+warnings.simplefilter("ignore", FutureWarning)  # Each call warns that it is deprecated.
 torch.set_num_threads(1)
 dist.init_process_group("gloo")
 RANK, RANKS = dist.get_rank(), dist.get_world_size()
@@ -22,7 +22,7 @@ told = {}
 
 
 def value(index, rows=2):
-    """A tensor of this rank's."""
+    """Returns a tensor that depends on the rank."""
     numbers = torch.arange(rows * 3, dtype=torch.float64).view(rows, 3)
     return torch.sin(numbers * 0.3 + RANK * 1.7 + index * 0.9).requires_grad_()
 
@@ -69,6 +69,6 @@ folder, run = sys.argv[1:]
 torch.save(told, Path(folder) / f"{run}.{RANK}.pt")
 dist.barrier()
 dist.destroy_process_group()
-# Everything is written.  torch's own threads can abort a process whose interpreter is being finalized ("terminate
-# called without an active exception", once in some twenty runs on busy cores), and that is not what is tested.
+# Everything is written.  Skip finalization: torch's threads can abort the process during it ("terminate called
+# without an active exception", about once in twenty runs on busy cores).
 os._exit(0)
