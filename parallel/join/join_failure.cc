@@ -17,7 +17,7 @@ namespace {
 constexpr const char* kFailureKey = "distrun/join/failure";
 constexpr std::size_t kTextBytesMax = 4096;
 
-// "p 3 connection refused"
+// Format: "p 3 connection refused", or "f …" if rank 3 itself failed.
 std::vector<std::uint8_t> pack(const JoinFailure& failure) {
   const std::string text = c10::str(failure.is_of_a_peer ? "p " : "f ", failure.rank, " ",
                                     failure.text.substr(0, kTextBytesMax));
@@ -35,7 +35,7 @@ JoinFailure unpack(const std::vector<std::uint8_t>& bytes) {
   return failure;
 }
 
-// The first one that any rank of the group has told.
+// Publishes `own` unless a rank has published a failure.  Returns the one that is published.
 JoinFailure first_failure(const Group& group, const JoinFailure& own) {
   return unpack(group->getStore()->compareSet(kFailureKey, {}, pack(own)));
 }
@@ -47,12 +47,12 @@ std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailu
   try {
     first = first_failure(group, own);
   } catch (const std::exception&) {
-    // Without a store there is nobody to be told; the group's end is seen all the same.
+    // Without the store, the other ranks only see the group's end.
   }
   try {
     abort_process_group(group);
   } catch (const std::exception&) {
-    // Of a group that is gone the others have seen the end.
+    // The group is gone, which the other ranks have seen.
   }
   if (!first || first->rank == own.rank) return std::nullopt;
   return first;

@@ -18,13 +18,13 @@ using Counter = testing::CountingJoinable;
 
 struct JoinMultirankTest : MultirankTest {
   static bool has_one_rank() { return get_world_size() == 1; }
-  // Of `inputs`, as many as this rank has, the sums.
+  // Runs an iteration for each of `inputs`.  Returns the counts.
   static std::vector<int> steps(Counter& counter, int inputs) {
     std::vector<int> sums;
     for (int i = 0; i < inputs; ++i) sums.push_back(counter.step());
     return sums;
   }
-  // No rank needs another one to leave the group, or to wait until its time is over.
+  // Expects no wait until the timeout.  Then the ranks leave the group together.
   static void expect_all_are_told(const std::string& place, const std::string& text) {
     EXPECT_THAT(text, Not(HasSubstr("Timed out")));
     rendezvous_at(place);
@@ -32,7 +32,7 @@ struct JoinMultirankTest : MultirankTest {
   }
 };
 
-TEST_F(JoinMultirankTest, ARankWithFewerInputsWorksForTheOthers) {
+TEST_F(JoinMultirankTest, ShadowsRanksWithMoreInputs) {
   Counter counter;
   std::vector<int> sums;
   Join({counter}).run([&] { sums = steps(counter, 2 + get_rank()); });
@@ -43,19 +43,19 @@ TEST_F(JoinMultirankTest, ARankWithFewerInputsWorksForTheOthers) {
   EXPECT_THAT(counter.post_hooks, ElementsAre(get_rank() == get_world_size() - 1));
 }
 
-TEST_F(JoinMultirankTest, WithEvenInputsAllJoinLast) {
+TEST_F(JoinMultirankTest, CallsEveryRankALastJoinerForEvenInputs) {
   Counter counter;
   Join({counter}).run([&] { steps(counter, 2); });
   EXPECT_THAT(counter.post_hooks, ElementsAre(true));
 }
 
-TEST_F(JoinMultirankTest, ARankMayHaveNoInputAtAll) {
+TEST_F(JoinMultirankTest, AcceptsARankWithoutInputs) {
   Counter counter;
   Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 3); });
   EXPECT_THAT(counter.post_hooks, ElementsAre(has_one_rank() || get_rank() != 0));
 }
 
-TEST_F(JoinMultirankTest, HooksOfSeveralRunInTheOrderOfTheList) {
+TEST_F(JoinMultirankTest, RunsHooksInTheOrderOfTheList) {
   std::vector<std::string> log;
   Counter a, b;
   a.in_main_hook = [&] { log.push_back("a main"); };
@@ -75,7 +75,7 @@ TEST_F(JoinMultirankTest, HooksOfSeveralRunInTheOrderOfTheList) {
   }
 }
 
-TEST_F(JoinMultirankTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
+TEST_F(JoinMultirankTest, RunsAgainAndAnnouncesNothingOutside) {
   Counter counter;
   Join join({counter});
   for (int i = 0; i < 2; ++i) join.run([&] { steps(counter, 1 + get_rank()); });
@@ -85,7 +85,7 @@ TEST_F(JoinMultirankTest, CanBeRunAgainAndOutsideOfItNothingIsTold) {
   EXPECT_EQ(get_sequence_number(), before + 1);
 }
 
-TEST_F(JoinMultirankTest, WhereItIsNotEnabledTheBodyJustRuns) {
+TEST_F(JoinMultirankTest, OnlyRunsTheBodyIfNotEnabled) {
   Counter counter;
   int sum = 0;
   Join({counter}, {.enable = false}).run([&] {
@@ -96,7 +96,7 @@ TEST_F(JoinMultirankTest, WhereItIsNotEnabledTheBodyJustRuns) {
   EXPECT_TRUE(counter.post_hooks.empty());
 }
 
-TEST_F(JoinMultirankTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStaysGood) {
+TEST_F(JoinMultirankTest, ThrowsOnEveryRankForUnevenInputsAndKeepsTheGroupUsable) {
   Counter a, b;
   Join join({a, b}, {.throw_on_early_termination = true});
   const std::string error = error_of<UnevenInputsError>([&] {
@@ -119,7 +119,7 @@ TEST_F(JoinMultirankTest, ThrowsOnEveryRankWhenOneHasNoInputsLeftAndTheGroupStay
   barrier();
 }
 
-TEST_F(JoinMultirankTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood) {
+TEST_F(JoinMultirankTest, ThrowsAgainIfTheBodyCatchesTheErrorAndKeepsTheGroupUsable) {
   Counter counter;
   Join join({counter}, {.throw_on_early_termination = true});
   const std::string error = error_of<UnevenInputsError>([&] {
@@ -127,7 +127,7 @@ TEST_F(JoinMultirankTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood
       try {
         steps(counter, 1 + get_rank());
       } catch (const UnevenInputsError&) {
-        // As who skips a batch that is no good.
+        // Like a body that skips a bad batch.
       }
     });
   });
@@ -140,7 +140,7 @@ TEST_F(JoinMultirankTest, ABodyThatCatchesIsThrownAnotherOneAndTheGroupStaysGood
   EXPECT_EQ(counter.step(), get_world_size());
 }
 
-TEST_F(JoinMultirankTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
+TEST_F(JoinMultirankTest, KeepsEachRanksExceptionIfAllThrow) {
   Counter counter;
   EXPECT_THROW(Join({counter}).run([&] {
     counter.step();
@@ -150,15 +150,14 @@ TEST_F(JoinMultirankTest, RanksThatThrowAllAtOnceKeepTheirExceptions) {
   destroy_process_group();
 }
 
-TEST_F(JoinMultirankTest, EvenInputsAreNoEarlyTermination) {
+TEST_F(JoinMultirankTest, DoesNotThrowForEvenInputs) {
   Counter counter;
   Join join({counter}, {.throw_on_early_termination = true});
   EXPECT_NO_THROW(join.run([&] { steps(counter, 3); }));
   EXPECT_THAT(counter.post_hooks, ElementsAre(true));
 }
 
-// A body that throws after so many steps, on the last rank; returns what each rank has to say.
-TEST_F(JoinMultirankTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
+TEST_F(JoinMultirankTest, EndsOnEveryRankIfTheBodyThrows) {
   const int last = get_world_size() - 1;
   Counter counter;
   std::string text;
@@ -183,7 +182,7 @@ TEST_F(JoinMultirankTest, ABodyThatThrowsEndsTheJoinOnEveryRankWithItsText) {
   expect_all_are_told("body", text);
 }
 
-TEST_F(JoinMultirankTest, AHookThatThrowsEndsItToo) {
+TEST_F(JoinMultirankTest, EndsOnEveryRankIfAHookThrows) {
   Counter counter;
   counter.in_main_hook = [] {
     if (get_rank() == 0) throw std::runtime_error("the hook is broken");
@@ -205,8 +204,8 @@ TEST_F(JoinMultirankTest, AHookThatThrowsEndsItToo) {
   expect_all_are_told("hook", text);
 }
 
-// Its uneven inputs are known to its own ranks alone.
-TEST_F(JoinMultirankTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryRank) {
+// Only the ranks of the inner join know of its uneven inputs.
+TEST_F(JoinMultirankTest, EndsOnEveryRankIfAnInnerJoinHasUnevenInputs) {
   if (get_world_size() < 3) GTEST_SKIP() << "needs three ranks";
   const Group pair = new_group({0, 1});
   Counter outer, inner(pair);
@@ -225,7 +224,7 @@ TEST_F(JoinMultirankTest, UnevenInputsOfAJoinWithinTheBodyEndTheOuterOneOnEveryR
   expect_all_are_told("uneven", text);
 }
 
-TEST_F(JoinMultirankTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
+TEST_F(JoinMultirankTest, KeepsTheErrorOfABodyThatLeavesTheGroup) {
   const bool leaves = get_rank() == 0;
   Counter counter;
   std::string text;
@@ -247,7 +246,7 @@ TEST_F(JoinMultirankTest, ABodyThatLeavesTheGroupKeepsItsOwnError) {
     EXPECT_EQ(text, "no such file: digits.bin");
     return;
   }
-  // Nobody was told why: they have found that it is gone.
+  // The failing rank could not publish its error, so the others report a lost connection.
   EXPECT_THAT(text, HasSubstr("the connection to rank"));
   destroy_process_group();
 }
@@ -264,7 +263,7 @@ TEST_F(JoinMultirankTest, WorksInAGroupOfSomeRanks) {
   barrier();
 }
 
-TEST_F(JoinMultirankTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
+TEST_F(JoinMultirankTest, RejectsArgumentsOfAnotherNameOrType) {
   Counter a, b;
   EXPECT_EQ(error_of<c10::TypeError>([&] {
               a.join_hook({{"weight", "seven"}});
@@ -277,7 +276,7 @@ TEST_F(JoinMultirankTest, ArgumentsOfAnotherNameOrTypeAreRefused) {
   destroy_process_group();
 }
 
-TEST_F(JoinMultirankTest, ACopyOfAJoinableIsInNoJoin) {
+TEST_F(JoinMultirankTest, DoesNotCopyThePartInAJoin) {
   Counter counter;
   Join({counter}).run([&] {
     const Counter copy = counter;
@@ -287,7 +286,7 @@ TEST_F(JoinMultirankTest, ACopyOfAJoinableIsInNoJoin) {
   });
 }
 
-TEST_F(JoinMultirankTest, WhatMakesNoSenseIsRefused) {
+TEST_F(JoinMultirankTest, RejectsInvalidJoinables) {
   Counter a, b;
   EXPECT_EQ(error_of<c10::ValueError>([] { Join({}); }), "join: expected at least one joinable");
   EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is there twice");

@@ -1,4 +1,4 @@
-// For the tests of Join: a joinable that counts ranks, and does in its hooks what a test wants.
+// For tests of Join: a joinable that counts ranks, and calls a test's functions in its hooks.
 #pragma once
 
 #include <functional>
@@ -17,13 +17,13 @@ class CountingJoinable : public Joinable {
  public:
   explicit CountingJoinable(Group group = {}) : group_(std::move(group)) {}
 
-  // An iteration: how many ranks have not joined.
+  // Runs an iteration.  Returns how many ranks have not joined.
   int step() {
     notify_join_context();
     return sum(weight_);
   }
 
-  // The argument "weight": what each rank counts for.
+  // The argument "weight" is what each rank adds to the count.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override {
     weight_ = arguments.get("weight", std::int64_t{1});
     return std::make_unique<Hook>(*this);
@@ -33,7 +33,7 @@ class CountingJoinable : public Joinable {
 
   std::function<void()> in_main_hook = [] {};
   std::function<void()> in_post_hook = [] {};
-  std::vector<bool> post_hooks;  // Each with its flag.
+  std::vector<bool> post_hooks;  // The argument of each call.
 
  private:
   class Hook : public JoinHook {
