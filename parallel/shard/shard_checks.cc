@@ -35,7 +35,7 @@ void check(bool holds, const Text&... text) {
 
 const char* yes_or_no(bool value) { return value ? "true" : "false"; }
 
-// It lies within the whole.
+// Checks that the shard is within the whole.
 void check_metadata(const NamedShard& shard, SizesRef global_size) {
   const auto& [offsets, sizes, placement] = shard.facts.metadata;
   check(offsets.size() == global_size.size() && sizes.size() == global_size.size(), shard,
@@ -44,7 +44,7 @@ void check_metadata(const NamedShard& shard, SizesRef global_size) {
   for (std::size_t i = 0; i < sizes.size(); ++i) {
     check(offsets[i] >= 0 && sizes[i] >= 0, shard, " has shard_offsets ", SizesRef(offsets),
           " and shard_sizes ", SizesRef(sizes), "; expected no negative numbers");
-    // The sum might be none that there is.
+    // The sum could overflow.
     check(offsets[i] <= global_size[i] && sizes[i] <= global_size[i] - offsets[i], shard,
           " has offset ", offsets[i], " and size ", sizes[i], " in dimension ", i,
           "; expected to end within the global size ", global_size);
@@ -107,7 +107,7 @@ std::vector<NamedShard> named_shards(const std::vector<RankShards>& all) {
   return shards;
 }
 
-// Each element of the whole is in one shard.  Requires that all lie within.
+// Checks that each element of the whole is in one shard.  Requires shards within the whole.
 void check_partition(const std::vector<NamedShard>& shards, SizesRef global_size) {
   std::vector<ShardMetadata> places;
   places.reserve(shards.size());
@@ -119,7 +119,7 @@ void check_partition(const std::vector<NamedShard>& shards, SizesRef global_size
           SizesRef(places[b].shard_offsets), ", sizes ", SizesRef(places[b].shard_sizes),
           ") overlap; expected each element in one of them");
   }
-  std::int64_t numel = 0;  // No more than the whole has, since none overlap.
+  std::int64_t numel = 0;  // Cannot overflow, because no shards overlap.
   for (const ShardMetadata& one : places) numel += c10::multiply_integers(one.shard_sizes);
   check(numel == c10::multiply_integers(global_size), "the shards of all ranks have ", numel,
         " elements; expected ", c10::multiply_integers(global_size), ", as the global size ",

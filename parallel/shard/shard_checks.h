@@ -8,7 +8,7 @@
 namespace distrun::internal {
 
 // Throws c10::ValueError for the first error, the same on every rank, as init_from_local_shards()
-// documents.  `all` are the shards of the group, by group rank.  Pure.
+// documents.  `all` has the shards of the group, by group rank.  Pure.
 void check_shards(const std::vector<RankShards>& all);
 
 }  // namespace distrun::internal

@@ -20,7 +20,7 @@ using internal::ShardFacts;
 using ::testing::HasSubstr;
 using Sizes = std::vector<std::int64_t>;
 
-// [10, 4] on two ranks, five rows each.
+// A tensor of sizes [10, 4] on two ranks, five rows each.
 std::vector<RankShards> two_ranks() {
   std::vector<RankShards> all;
   for (const int rank : {0, 1}) {
@@ -31,7 +31,7 @@ std::vector<RankShards> two_ranks() {
   return all;
 }
 
-// What is said of two_ranks() once `change` was made to them.
+// Returns the error for two_ranks() after `change`.
 std::string complaint(const std::function<void(std::vector<RankShards>&)>& change) {
   auto all = two_ranks();
   change(all);
@@ -43,15 +43,15 @@ std::string complaint(const std::function<void(std::vector<RankShards>&)>& chang
   return "none";
 }
 
-// The same where the change is one to rank 1's shard.
+// Returns the error after a change of rank 1's shard.
 std::string complaint_of_second(const std::function<void(ShardFacts&)>& change) {
   return complaint([&](auto& all) { change(all[1].shards[0]); });
 }
 
-TEST(ShardChecks, ShardsThatMakeUpTheWholeAreFine) {
+TEST(ShardChecks, AcceptsShardsThatFormTheWhole) {
   EXPECT_EQ(complaint([](auto&) {}), "none");
 }
-TEST(ShardChecks, ARankMayHaveNoShardAndAnotherSeveral) {
+TEST(ShardChecks, AcceptsNoShardAndSeveralShardsOfARank) {
   EXPECT_EQ(complaint([](auto& all) {
               all[0].shards.push_back(all[1].shards[0]);
               all[0].shards[1].metadata.placement = "rank:0/cpu";
@@ -59,13 +59,13 @@ TEST(ShardChecks, ARankMayHaveNoShardAndAnotherSeveral) {
             }),
             "none");
 }
-TEST(ShardChecks, NoShardAtAllIsAnError) {
+TEST(ShardChecks, RejectsATensorWithoutShards) {
   EXPECT_EQ(complaint([](auto& all) {
               for (RankShards& rank : all) rank.shards.clear();
             }),
             "init_from_local_shards: no rank has a shard; expected at least one");
 }
-TEST(ShardChecks, AnEmptyWholeHasEmptyShards) {
+TEST(ShardChecks, AcceptsEmptyShardsOfAnEmptyTensor) {
   EXPECT_EQ(complaint([](auto& all) {
               for (RankShards& rank : all) {
                 rank.global_size = {0, 4};
@@ -76,71 +76,71 @@ TEST(ShardChecks, AnEmptyWholeHasEmptyShards) {
             "none");
 }
 
-TEST(ShardChecks, ATensorOfOtherSizesIsNamedWithBoth) {
+TEST(ShardChecks, NamesBothSizesIfTheyDiffer) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) {
               shard.sizes = {4, 5};
             }),
             "init_from_local_shards: shard 0 of rank 1 has sizes [4, 5]; expected [5, 4], as its "
             "shard_sizes say");
 }
-TEST(ShardChecks, WhatKeepsATensorFromBeingLookedAtIsTold) {
+TEST(ShardChecks, ReportsWhyATensorCannotBeChecked) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.problem = "it is not defined"; }),
             "init_from_local_shards: shard 0 of rank 1 has no tensor of use: it is not defined");
 }
-TEST(ShardChecks, ASparseTensorIsRefused) {
+TEST(ShardChecks, RejectsASparseTensor) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.layout = at::kSparse; }),
             "init_from_local_shards: shard 0 of rank 1 is Sparse; expected a dense tensor");
 }
-TEST(ShardChecks, ATensorThatIsNotContiguousIsRefused) {
+TEST(ShardChecks, RejectsANonContiguousTensor) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.is_contiguous = false; }),
             "init_from_local_shards: shard 0 of rank 1 is not contiguous (sizes [5, 4]); expected "
             "its contiguous()");
 }
 
-TEST(ShardChecks, APlacementThatIsNoneIsQuoted) {
+TEST(ShardChecks, QuotesInvalidPlacements) {
   for (const std::string text : {"", "cpu", "trainer0/cpu", "rank:x/cpu", "rank:-1/cpu",
                                  "rank:1/nothing", "rank:1/cpu/cpu", "rank:1/"}) {
     EXPECT_THAT(complaint_of_second([&](ShardFacts& shard) { shard.metadata.placement = text; }),
                 HasSubstr("shard 0 of rank 1: '" + text + "' is no placement; expected"));
   }
 }
-TEST(ShardChecks, APlacementOnAnotherRankIsRefused) {
+TEST(ShardChecks, RejectsAPlacementOnAnotherRank) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.metadata.placement = "rank:0/cpu"; }),
             "init_from_local_shards: shard 0 of rank 1 has placement rank:0/cpu; expected rank 1, "
             "which has the tensor");
 }
-TEST(ShardChecks, APlacementOnAnotherDeviceIsRefused) {
+TEST(ShardChecks, RejectsAPlacementOnAnotherDevice) {
   EXPECT_EQ(
       complaint_of_second([](ShardFacts& shard) { shard.metadata.placement = "rank:1/cuda:1"; }),
       "init_from_local_shards: shard 0 of rank 1 has placement rank:1/cuda:1; expected "
       "device cpu, which has the tensor");
 }
-TEST(ShardChecks, ShardsAreOfOneDtype) {
+TEST(ShardChecks, RejectsSeveralDtypes) {
   EXPECT_EQ(
       complaint_of_second([](ShardFacts& shard) { shard.dtype = at::kHalf; }),
       "init_from_local_shards: shard 0 of rank 1 has dtype Half; expected Float, the dtype of "
       "shard 0 of rank 0");
 }
-TEST(ShardChecks, AllShardsRequireAGradientOrNone) {
+TEST(ShardChecks, RejectsShardsThatDifferInRequiresGrad) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.requires_grad = true; }),
             "init_from_local_shards: shard 0 of rank 1 has requires_grad true; expected false, as "
             "shard 0 of rank 0 has");
 }
-TEST(ShardChecks, RanksGiveOneGlobalSize) {
+TEST(ShardChecks, RejectsSeveralGlobalSizes) {
   EXPECT_EQ(complaint([](auto& all) {
               all[1].global_size = {10, 5};
             }),
             "init_from_local_shards: rank 1 gives the global size [10, 5]; expected [10, 4], as "
             "rank 0 does");
 }
-TEST(ShardChecks, ARankWithoutAShardGivesTheGlobalSizeToo) {
+TEST(ShardChecks, ChecksTheGlobalSizeOfARankWithoutShards) {
   EXPECT_THAT(complaint([](auto& all) {
                 all[1].shards.clear();
                 all[1].global_size = {10};
               }),
               HasSubstr("rank 1 gives the global size [10]; expected [10, 4]"));
 }
-TEST(ShardChecks, AGlobalSizeThatIsNoneIsRefused) {
+TEST(ShardChecks, RejectsInvalidGlobalSizes) {
   const auto with_size = [](const Sizes& size) {
     return complaint([&](auto& all) {
       for (RankShards& rank : all) rank.global_size = size;
@@ -154,7 +154,7 @@ TEST(ShardChecks, AGlobalSizeThatIsNoneIsRefused) {
   EXPECT_THAT(with_size({large, large / 2}), HasSubstr("expected a number of elements below 2^63"));
 }
 
-TEST(ShardChecks, AShardHasTheDimensionsOfTheWhole) {
+TEST(ShardChecks, RejectsAnotherNumberOfDimensions) {
   EXPECT_EQ(complaint_of_second(
                 [](ShardFacts& shard) { shard.metadata.shard_sizes = shard.sizes = {5}; }),
             "init_from_local_shards: shard 0 of rank 1 has shard_offsets [5, 0] and shard_sizes "
@@ -162,7 +162,7 @@ TEST(ShardChecks, AShardHasTheDimensionsOfTheWhole) {
   EXPECT_THAT(complaint_of_second([](ShardFacts& shard) { shard.metadata.shard_offsets = {5}; }),
               HasSubstr("shard 0 of rank 1 has shard_offsets [5] and shard_sizes [5, 4]"));
 }
-TEST(ShardChecks, AShardEndsWithinTheWhole) {
+TEST(ShardChecks, RejectsAShardThatEndsOutside) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.metadata.shard_offsets[0] = 6; }),
             "init_from_local_shards: shard 0 of rank 1 has offset 6 and size 5 in dimension 0; "
             "expected to end within the global size [10, 4]");
@@ -171,18 +171,18 @@ TEST(ShardChecks, AShardEndsWithinTheWhole) {
       complaint_of_second([&](ShardFacts& shard) { shard.metadata.shard_offsets[1] = most; }),
       HasSubstr("in dimension 1; expected to end within"));
 }
-TEST(ShardChecks, NegativeOffsetsAreRefused) {
+TEST(ShardChecks, RejectsNegativeOffsets) {
   EXPECT_THAT(complaint_of_second([](ShardFacts& shard) { shard.metadata.shard_offsets[1] = -1; }),
               HasSubstr("shard 0 of rank 1 has shard_offsets [5, -1] and shard_sizes [5, 4]; "
                         "expected no negative numbers"));
 }
-TEST(ShardChecks, ShardsThatOverlapAreNamed) {
+TEST(ShardChecks, NamesShardsThatOverlap) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.metadata.shard_offsets[0] = 4; }),
             "init_from_local_shards: shard 0 of rank 0 (offsets [0, 0], sizes [5, 4]) and shard 0 "
             "of rank 1 (offsets [4, 0], sizes [5, 4]) overlap; expected each element in one of "
             "them");
 }
-TEST(ShardChecks, GapsAreCounted) {
+TEST(ShardChecks, CountsMissingElements) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) {
               shard.metadata.shard_sizes = shard.sizes = {5, 3};
             }),

@@ -7,7 +7,7 @@
 
 namespace distrun {
 
-// Where nlohmann finds them.
+// In the type's namespace, in which nlohmann searches.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardMetadata, shard_offsets, shard_sizes, placement)
 
 namespace internal {
@@ -51,7 +51,7 @@ RankShards facts_of(int rank, const std::vector<Shard>& shards,
 }
 
 std::string to_bytes(const RankShards& facts) {
-  // A placement may be any bytes; what is not UTF-8 would be an exception.
+  // A placement may contain any bytes, but dump() throws for invalid UTF-8 by default.
   return nlohmann::json(facts).dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
 }
 

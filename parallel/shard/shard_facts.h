@@ -1,5 +1,5 @@
 // The facts about a rank's shards that it sends to the other ranks.  Every rank checks the facts of
-// all (shard_checks.h), so a wrong rank blocks no other rank, and all find the same error.  For
+// all (shard_checks.h), so that all find the same error and none waits for another.  For
 // sharded_tensor.cc.
 #pragma once
 
@@ -40,7 +40,7 @@ struct RankShards {
 RankShards facts_of(int rank, const std::vector<Shard>& shards,
                     const std::vector<std::int64_t>& global_size);
 
-// JSON, which this program reads on another rank.
+// JSON, for other ranks of the same program.
 std::string to_bytes(const RankShards& facts);
 RankShards facts_from_bytes(const std::string& bytes);
 

@@ -21,7 +21,7 @@ RankShards some_facts() {
                       .requires_grad = true}}};
 }
 
-TEST(ShardFacts, ArriveAsTheyWereSent) {
+TEST(ShardFacts, ArriveUnchanged) {
   const RankShards facts = some_facts();
   const RankShards got = internal::facts_from_bytes(internal::to_bytes(facts));
   EXPECT_EQ(got.rank, facts.rank);
@@ -38,7 +38,7 @@ TEST(ShardFacts, ArriveAsTheyWereSent) {
   EXPECT_EQ(shard.requires_grad, sent.requires_grad);
 }
 
-TEST(ShardFacts, APlacementOfAnyBytesIsSent) {
+TEST(ShardFacts, AcceptAPlacementOfAnyBytes) {
   RankShards facts = some_facts();
   facts.shards[0].metadata.placement = "rank:1/\xff";
   const RankShards got = internal::facts_from_bytes(internal::to_bytes(facts));

@@ -5,19 +5,19 @@
 namespace distrun {
 namespace {
 
-TEST(ParsePlacement, APlacementHasARankAndADevice) {
+TEST(ParsePlacement, ParsesRankAndDevice) {
   const auto placement = parse_placement("rank:12/cuda:1");
   ASSERT_TRUE(placement);
   EXPECT_EQ(placement->rank, 12);
   EXPECT_EQ(placement->device, c10::Device("cuda:1"));
 }
-TEST(ParsePlacement, APlacementWithoutADeviceIsOnTheCpu) {
+TEST(ParsePlacement, DefaultsToTheCpu) {
   const auto placement = parse_placement("rank:0");
   ASSERT_TRUE(placement);
   EXPECT_EQ(placement->device, c10::Device("cpu"));
 }
 
-TEST(ParsePlacement, WhatIsNoneIsQuoted) {
+TEST(ParsePlacement, QuotesAnInvalidPlacement) {
   const auto placement = parse_placement("cuda:1");
   ASSERT_FALSE(placement);
   EXPECT_EQ(

@@ -54,7 +54,7 @@ Pair find_overlap_along(std::size_t dimension, const std::vector<ShardMetadata>&
 
 Pair find_overlap(const std::vector<ShardMetadata>& shards) {
   if (shards.size() < 2) return std::nullopt;
-  // Of scalars, all have the one element.
+  // All shards of a scalar contain its only element.
   if (shards.front().shard_sizes.empty()) return {{0, 1}};
   return find_overlap_along(most_divided_dimension(shards), shards);
 }

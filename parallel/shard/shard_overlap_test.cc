@@ -11,28 +11,28 @@ namespace {
 using internal::find_overlap;
 using Overlap = std::optional<std::pair<std::size_t, std::size_t>>;
 
-TEST(ShardOverlap, NeighboursDoNotOverlap) {
+TEST(ShardOverlap, FindsNoneInNeighbours) {
   EXPECT_EQ(find_overlap({}), std::nullopt);
   EXPECT_EQ(find_overlap({{{0}, {5}, ""}}), std::nullopt);
   EXPECT_EQ(find_overlap({{{0}, {5}, ""}, {{5}, {5}, ""}}), std::nullopt);
   EXPECT_EQ(find_overlap({{{0, 5}, {5, 5}, ""}, {{0, 0}, {5, 5}, ""}}), std::nullopt);
 }
-TEST(ShardOverlap, OneWithinAnotherOverlaps) {
+TEST(ShardOverlap, FindsAShardWithinAnother) {
   EXPECT_EQ(find_overlap({{{2, 2}, {1, 1}, ""}, {{0, 0}, {5, 5}, ""}}), Overlap({0, 1}));
 }
-TEST(ShardOverlap, TheSameTwiceOverlaps) {
+TEST(ShardOverlap, FindsTheSameShardTwice) {
   EXPECT_EQ(find_overlap({{{0, 0}, {2, 2}, ""}, {{2, 0}, {2, 2}, ""}, {{2, 0}, {2, 2}, ""}}),
             Overlap({1, 2}));
 }
-TEST(ShardOverlap, AnEmptyOneOverlapsNone) {
+TEST(ShardOverlap, IgnoresEmptyShards) {
   EXPECT_EQ(find_overlap({{{0, 0}, {5, 5}, ""}, {{2, 2}, {0, 5}, ""}}), std::nullopt);
 }
-TEST(ShardOverlap, ThereIsRoomForOneScalar) {
+TEST(ShardOverlap, FindsASecondShardOfAScalar) {
   EXPECT_EQ(find_overlap({{{}, {}, ""}}), std::nullopt);
   EXPECT_EQ(find_overlap({{{}, {}, ""}, {{}, {}, ""}}), Overlap({0, 1}));
 }
 
-// By counting, in each element of the whole, how many shards have it.
+// Counts the shards that contain each element.
 bool has_overlap(const std::vector<ShardMetadata>& shards) {
   for (std::int64_t x = 0; x < 12; ++x) {
     for (std::int64_t y = 0; y < 12; ++y) {
@@ -46,7 +46,7 @@ bool has_overlap(const std::vector<ShardMetadata>& shards) {
   return false;
 }
 
-TEST(ShardOverlap, RandomOnesAreJudgedAsByCounting) {
+TEST(ShardOverlap, AgreesWithCountingForRandomShards) {
   std::mt19937 random(1234);
   const auto below = [&](int end) {
     return std::int64_t{std::uniform_int_distribution(0, end)(random)};

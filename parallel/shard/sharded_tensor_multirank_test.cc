@@ -1,8 +1,9 @@
-// Sharded tensors, as every rank of a real run sees them:
+// Tests sharded tensors on every rank of a run.
 //
-//     distrun launch --nproc-per-node 2 build/tests/sharded_tensor_multirank_test
+//     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
+//         --gtest_filter='ShardedTensorMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test, in the same order.  The run fails if one rank fails.
 #include <numeric>
 
 #include <ATen/ops/_nested_tensor_from_tensor_list.h>
@@ -24,7 +25,7 @@ using ::testing::HasSubstr;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Rank r has r + 1 rows of it: so ranks' shards differ.
+// Rank r has r + 1 rows, so that the shards differ.
 std::int64_t rows_of(int rank) { return rank + 1; }
 std::int64_t first_row_of(int rank) { return std::int64_t{rank} * (rank + 1) / 2; }
 std::vector<std::int64_t> whole_size() { return {first_row_of(get_world_size()), 4}; }
@@ -39,7 +40,7 @@ std::string last() { return std::to_string(get_world_size() - 1); }
 
 class ShardedTensorMultirankTest : public MultirankTest {
  protected:
-  // What this rank is told: no rank is left waiting, and all are told the same.
+  // Returns the error on this rank, and expects the same on every rank.
   static std::string complaint(const std::vector<Shard>& shards,
                                const std::vector<std::int64_t>& size = whole_size()) {
     std::string text;
@@ -52,13 +53,13 @@ class ShardedTensorMultirankTest : public MultirankTest {
     return text;
   }
 
-  // The same where the last rank comes with `shard`.
+  // Returns the error if the last rank passes `shard`.
   static std::string complaint_of_last(const Shard& shard) {
     return complaint({is_last() ? shard : own_shard()});
   }
 };
 
-TEST_F(ShardedTensorMultirankTest, EveryRankKnowsWhatLiesWhere) {
+TEST_F(ShardedTensorMultirankTest, ListsAllShardsOnEveryRank) {
   const Shard own = own_shard();
   const ShardedTensor whole = init_from_local_shards({own}, whole_size());
   EXPECT_EQ(whole.size(), whole_size());
@@ -74,7 +75,7 @@ TEST_F(ShardedTensorMultirankTest, EveryRankKnowsWhatLiesWhere) {
             }));
 }
 
-TEST_F(ShardedTensorMultirankTest, OneRankMayHaveThemAll) {
+TEST_F(ShardedTensorMultirankTest, AcceptsAllShardsOnOneRank) {
   std::vector<Shard> shards;
   for (int rank = 0; is_last() && rank < 3; ++rank) {
     shards.push_back(Shard::from_tensor_and_offsets(at::ones({2, 4}, at::kHalf), {2 * rank, 0}));
@@ -86,7 +87,7 @@ TEST_F(ShardedTensorMultirankTest, OneRankMayHaveThemAll) {
   EXPECT_THROW(whole.local_tensor(), c10::ValueError);
 }
 
-TEST_F(ShardedTensorMultirankTest, AGroupOfSomeDoesWithoutTheOthers) {
+TEST_F(ShardedTensorMultirankTest, AcceptsAGroupOfSomeRanks) {
   const Group group = new_group({{get_world_size() - 1}});
   const Shard shard = Shard::from_tensor_and_offsets(at::ones({2}), {0});
   const auto make = [&] { return init_from_local_shards({shard}, {2}, {.process_group = group}); };
@@ -98,35 +99,35 @@ TEST_F(ShardedTensorMultirankTest, AGroupOfSomeDoesWithoutTheOthers) {
   EXPECT_TRUE(make().process_group() == group);
 }
 
-TEST_F(ShardedTensorMultirankTest, AShardThatIsWrongOnOneRankIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsAWrongShardOnEveryRank) {
   Shard wrong = own_shard();
   wrong.tensor = at::ones({7, 4});
   EXPECT_THAT(complaint_of_last(wrong),
               HasSubstr("shard 0 of rank " + last() + " has sizes [7, 4]; expected ["));
 }
-TEST_F(ShardedTensorMultirankTest, ATensorThatIsNotThereIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsAnUndefinedTensorOnEveryRank) {
   EXPECT_THAT(complaint_of_last({at::Tensor(), own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " has no tensor of use: it is not defined"));
 }
-TEST_F(ShardedTensorMultirankTest, ATensorWithoutSizesIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsATensorWithoutSizesOnEveryRank) {
   const at::Tensor nested = at::_nested_tensor_from_tensor_list({at::ones({1}), at::ones({2})});
   EXPECT_THAT(complaint_of_last({nested, own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " has no tensor of use: "));
 }
-TEST_F(ShardedTensorMultirankTest, ASparseTensorIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsASparseTensorOnEveryRank) {
   EXPECT_THAT(complaint_of_last({own_shard().tensor.to_sparse(), own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " is Sparse; expected a dense tensor"));
 }
-TEST_F(ShardedTensorMultirankTest, ATransposedTensorIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsATransposedTensorOnEveryRank) {
   EXPECT_THAT(complaint_of_last({at::ones({4, 5}).t(), own_shard().metadata}),
               HasSubstr("shard 0 of rank " + last() + " is not contiguous"));
 }
-TEST_F(ShardedTensorMultirankTest, APlacementThatIsNoneIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsAnInvalidPlacementOnEveryRank) {
   Shard wrong = own_shard();
   wrong.metadata.placement = "\xff";
   EXPECT_THAT(complaint_of_last(wrong), HasSubstr("expected a rank and a device"));
 }
-TEST_F(ShardedTensorMultirankTest, AnotherDtypeIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsAnotherDtypeOnEveryRank) {
   Shard other = own_shard();
   other.tensor = other.tensor.to(at::kDouble);
   if (get_world_size() == 1) {
@@ -136,18 +137,18 @@ TEST_F(ShardedTensorMultirankTest, AnotherDtypeIsAnErrorOnAll) {
   EXPECT_THAT(complaint_of_last(other),
               HasSubstr("has dtype Double; expected Float, the dtype of shard 0 of"));
 }
-TEST_F(ShardedTensorMultirankTest, AnotherGlobalSizeIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsAnotherGlobalSizeOnEveryRank) {
   if (get_world_size() == 1) return;
   EXPECT_THAT(complaint({own_shard()}, is_last() ? std::vector<std::int64_t>{9} : whole_size()),
               HasSubstr("rank " + last() + " gives the global size [9]; expected ["));
 }
-TEST_F(ShardedTensorMultirankTest, AGapIsAnErrorOnAll) {
+TEST_F(ShardedTensorMultirankTest, ReportsAGapOnEveryRank) {
   auto size = whole_size();
   ++size[0];
   EXPECT_THAT(complaint({own_shard()}, size), HasSubstr("some are in no shard"));
 }
 
-// Its "st" is this rank's shard, of which no other rank has the values, nor the sizes.
+// Its "st" is this rank's shard, which differs in values and sizes from those of the other ranks.
 struct WithShardImpl : torch::nn::Module {
   torch::nn::Linear linear{nullptr};
   at::Tensor st;
@@ -158,7 +159,7 @@ struct WithShardImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return linear(x).sum() + (st * x.sum()).sum(); }
 };
 
-TEST_F(ShardedTensorMultirankTest, DdpLeavesAnIgnoredShardAlone) {
+TEST_F(ShardedTensorMultirankTest, LeavesAShardUnchangedThatDdpIgnores) {
   const ShardedTensor whole = init_from_local_shards({own_shard()}, whole_size());
   DistributedDataParallel ddp(std::make_shared<WithShardImpl>(whole),
                               {.parameters_to_ignore = {"st"}});
