@@ -1,11 +1,11 @@
-"""For the tests that hold C++ against Python: runs whose ranks are programs in either."""
+"""For tests that compare C++ with Python: runs with ranks in both languages."""
 
 import shlex
 import subprocess
 
 
 def launch(distrun, programs, *arguments):
-    """Runs one `distrun launch`: rank r is programs[r], a list of words, with the arguments."""
+    """Runs one `distrun launch`, in which rank r executes programs[r], a list of words, with the arguments."""
     choices = " ".join(f'{rank}) exec {shlex.join(program)} "$@";;' for rank, program in enumerate(programs))
     subprocess.run([distrun, "launch", "--timeout", "200", "--nproc-per-node", str(len(programs)),
                     "sh", "-c", f"case $RANK in {choices} esac", "sh", *arguments], check=True)

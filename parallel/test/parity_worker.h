@@ -1,10 +1,10 @@
-// What the ranks in C++ of the parity tests do: parity_worker is one program for all of them.
+// The C++ ranks of the parity tests, all in one program.
 //
 //     distrun launch --nproc-per-node 2 parity_worker ddp FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker functional FOLDER RUN
 //     distrun launch --nproc-per-node 2 parity_worker join FOLDER RUN SEED…
 //
-// Each rank writes its results to files in FOLDER, whose names begin with RUN.
+// Each rank writes its results to files in FOLDER, whose names start with RUN.
 #pragma once
 
 #include <filesystem>
@@ -19,7 +19,7 @@ struct ParityRun {
   std::vector<std::string> seeds;
 };
 
-// Each requires a default group, and is called on all its ranks.
+// Each requires a default group.  Every rank must call it.
 void run_ddp_parity(const ParityRun& run);
 void run_functional_parity(const ParityRun& run);
 void run_join_parity(const ParityRun& run);
