@@ -34,7 +34,7 @@ struct DdpCore {
   DdpOptions options;
   c10::intrusive_ptr<c10d::ProcessGroup> group;
   std::optional<c10::Device> input_device;
-  c10::intrusive_ptr<ReducerGroup> reducer_group;  // The group for the reducer.
+  c10::intrusive_ptr<ReducerGroup> reducer_group;
   std::shared_ptr<c10d::Reducer> reducer;
   std::shared_ptr<c10d::Logger> logger;                      // Destroyed before the reducer.
   std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // The number of no_sync() guards.
@@ -56,7 +56,6 @@ struct DdpCore {
 
   void rebuild_buckets();
 
-  // Returns the buffers that the next forward synchronizes.
   std::vector<DdpBuffer> buffers_to_sync() const;
   // Returns the parameters, and the buffers if they are synchronized.
   std::vector<at::Tensor> state() const;

@@ -1,5 +1,4 @@
-// Tests arguments and results of forward(), and models without a torch::nn::Module, on every rank
-// of a run.
+// Tests arguments and results of forward(), and models without a torch::nn::Module.
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/modules/embedding.h>
 

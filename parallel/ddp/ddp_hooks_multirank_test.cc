@@ -1,4 +1,3 @@
-// Tests communication hooks on every rank of a run.
 #include <torch/csrc/distributed/c10d/comm.hpp>
 
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
@@ -11,7 +10,6 @@ using ::testing::HasSubstr;
 
 class DdpHooksMultirankTest : public DdpMultirankTest {
  protected:
-  // Returns the error of backward() with this hook.
   static std::string error_with(const CommHook& hook) {
     DistributedDataParallel ddp{TwoLayers()};
     ddp.register_comm_hook(hook, "odd");

@@ -75,7 +75,7 @@ class DdpJoinHook : public JoinHook {
     }
   }
 
-  // This rank uses nothing. (In Python, it sends what all ranks used in its own last backward.)
+  // This rank uses nothing.  (Python sends what all ranks used in this rank's last backward.)
   void share_what_is_used() {
     std::vector<at::Tensor> used = {at::zeros_like(its_.reducer->get_local_used_map_on_device())};
     its_.group->allreduce(used)->wait();

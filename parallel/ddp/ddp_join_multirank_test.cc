@@ -44,8 +44,8 @@ struct DdpJoinMultirankTest : DdpMultirankTest {
     return copy;
   }
 
-  // Expects the result of a join.  In each step, the gradients of all ranks with an input are added
-  // up, multiplied by `times`, and divided by the number of all ranks.
+  // Expects the result of a join: each step adds up the gradients of ranks with an input, `times`
+  // over, and divides by the number of all ranks.
   static void expect_trained(const torch::nn::Module& net, TwoLayersImpl& start,
                              const std::function<int(int)>& inputs_of, int times = 1) {
     const std::vector<int> inputs = of_all_ranks(inputs_of);

@@ -1,9 +1,7 @@
-// Tests the gradients that DistributedDataParallel computes, on every rank of a run.
+// Tests the gradients of DistributedDataParallel on every rank of a run.
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='Ddp*MultirankTest.*'
-//
-// Every rank runs every test, in the same order.  The run fails if one rank fails.
 #include "parallel/ddp/test/ddp_multirank_fixture.h"
 
 namespace distrun {

@@ -1,4 +1,4 @@
-// Tests the values of parameters and buffers on every rank of a run.
+// Tests the values of parameters and buffers.
 #include <cstdlib>
 #include <sstream>
 #include <string>

@@ -69,7 +69,6 @@ struct JoinPatternsMultirankTest : MultirankTest {
     expect_the_same_everywhere(training.state(), pattern.options.broadcast_buffers);
   }
 
-  // Returns the error on this rank.
   static std::string error_of_training(const JoinPattern& pattern) {
     JoinTraining training(pattern);
     try {

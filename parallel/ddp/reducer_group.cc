@@ -21,7 +21,6 @@ struct Translation {
   }
 };
 
-// Translates the error of a work.
 class TranslatedWork : public c10d::Work {
  public:
   TranslatedWork(WorkPtr work, Translation translation)

@@ -290,7 +290,7 @@ TEST(KnowsTensors, IsFalseForTensorsThatCannotBeReplaced) {
   using Made = decltype(std::views::iota(0, 3) | std::views::transform(number));
   EXPECT_FALSE(KnowsTensors<Made>);
 }
-TEST(KnowsTensors, IsFalseForTypesThatContainThemselvesEndlessly) {
+TEST(KnowsTensors, IsFalseForTypesThatIterateOverThemselves) {
   EXPECT_FALSE(KnowsTensors<PathLike>);
   EXPECT_FALSE(KnowsTensors<std::filesystem::path>);
 }

@@ -31,7 +31,7 @@ struct Call {
   Group group;
   GroupRank root = GroupRank(0);
   ReduceOp op = ReduceOp::SUM;
-  std::vector<Lengths> sizes = {};  // For all_to_all and all_to_all_single: of outputs.
+  std::vector<Lengths> sizes = {};                // For all_to_all*: sizes of the outputs.
   Lengths output_splits = {}, input_splits = {};  // For all_to_all_single.
 
   CollectiveOptions options() const { return {.group = group}; }
@@ -53,7 +53,6 @@ const Call& kept(const AutogradContext* ctx) {
   return static_cast<const KeptCall&>(*capsule).call;  // `ctx` keeps it alive.
 }
 
-// Makes a tensor for each rank.
 template <class Make>
 Tensors for_ranks(const Call& call, const Make& make) {
   Tensors all;
@@ -84,7 +83,7 @@ variable_list and_none(variable_list gradients) {
   return gradients;
 }
 
-// Runs the collective on a copy of the tensor, and returns the copy.
+// Returns a copy of the tensor after the collective.
 template <class Collective>
 at::Tensor on_copy(AutogradContext* ctx, const at::Tensor& tensor, const Call& call,
                    const Collective& collective) {

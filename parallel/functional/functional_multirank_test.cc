@@ -1,11 +1,8 @@
-// Tests autograd collectives on every rank of a run.
+// Tests autograd collectives on every rank of a run.  The loss of rank r is r + 1 times the sum of
+// the squares of its outputs.
 //
 //     distrun launch --nproc-per-node 3 build/tests/parallel_multirank_test
 //         --gtest_filter='FunctionalMultirankTest.*'
-//
-// Every rank runs every test, in the same order.  The run fails if one rank fails.  The loss of
-// rank r is r + 1 times the sum of the squares of its outputs.  The expected gradients follow from
-// these losses.
 #include <ATen/TensorOperators.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/cat.h>

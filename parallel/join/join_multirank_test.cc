@@ -18,7 +18,6 @@ using Counter = testing::CountingJoinable;
 
 struct JoinMultirankTest : MultirankTest {
   static bool has_one_rank() { return get_world_size() == 1; }
-  // Runs an iteration for each of `inputs`.  Returns the counts.
   static std::vector<int> steps(Counter& counter, int inputs) {
     std::vector<int> sums;
     for (int i = 0; i < inputs; ++i) sums.push_back(counter.step());
@@ -43,7 +42,7 @@ TEST_F(JoinMultirankTest, ShadowsRanksWithMoreInputs) {
   EXPECT_THAT(counter.post_hooks, ElementsAre(get_rank() == get_world_size() - 1));
 }
 
-TEST_F(JoinMultirankTest, CallsEveryRankALastJoinerForEvenInputs) {
+TEST_F(JoinMultirankTest, TreatsEveryRankAsLastJoinerForEvenInputs) {
   Counter counter;
   Join({counter}).run([&] { steps(counter, 2); });
   EXPECT_THAT(counter.post_hooks, ElementsAre(true));
@@ -75,7 +74,7 @@ TEST_F(JoinMultirankTest, RunsHooksInTheOrderOfTheList) {
   }
 }
 
-TEST_F(JoinMultirankTest, RunsAgainAndAnnouncesNothingOutside) {
+TEST_F(JoinMultirankTest, RunsAgainAndAnnouncesNothingOutsideOfARun) {
   Counter counter;
   Join join({counter});
   for (int i = 0; i < 2; ++i) join.run([&] { steps(counter, 1 + get_rank()); });

@@ -31,7 +31,7 @@ std::vector<RankShards> two_ranks() {
   return all;
 }
 
-// Returns the error for two_ranks() after `change`.
+// Returns the error after `change`.
 std::string complaint(const std::function<void(std::vector<RankShards>&)>& change) {
   auto all = two_ranks();
   change(all);
@@ -43,7 +43,6 @@ std::string complaint(const std::function<void(std::vector<RankShards>&)>& chang
   return "none";
 }
 
-// Returns the error after a change of rank 1's shard.
 std::string complaint_of_second(const std::function<void(ShardFacts&)>& change) {
   return complaint([&](auto& all) { change(all[1].shards[0]); });
 }
@@ -51,7 +50,7 @@ std::string complaint_of_second(const std::function<void(ShardFacts&)>& change) 
 TEST(ShardChecks, AcceptsShardsThatFormTheWhole) {
   EXPECT_EQ(complaint([](auto&) {}), "none");
 }
-TEST(ShardChecks, AcceptsNoShardAndSeveralShardsOfARank) {
+TEST(ShardChecks, AcceptsRanksWithNoOrSeveralShards) {
   EXPECT_EQ(complaint([](auto& all) {
               all[0].shards.push_back(all[1].shards[0]);
               all[0].shards[1].metadata.placement = "rank:0/cpu";

@@ -38,7 +38,7 @@ TEST(ShardFacts, ArriveUnchanged) {
   EXPECT_EQ(shard.requires_grad, sent.requires_grad);
 }
 
-TEST(ShardFacts, AcceptAPlacementOfAnyBytes) {
+TEST(ShardFacts, AcceptsAPlacementOfAnyBytes) {
   RankShards facts = some_facts();
   facts.shards[0].metadata.placement = "rank:1/\xff";
   const RankShards got = internal::facts_from_bytes(internal::to_bytes(facts));

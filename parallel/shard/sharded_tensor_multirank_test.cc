@@ -2,8 +2,6 @@
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='ShardedTensorMultirankTest.*'
-//
-// Every rank runs every test, in the same order.  The run fails if one rank fails.
 #include <numeric>
 
 #include <ATen/ops/_nested_tensor_from_tensor_list.h>
@@ -40,7 +38,7 @@ std::string last() { return std::to_string(get_world_size() - 1); }
 
 class ShardedTensorMultirankTest : public MultirankTest {
  protected:
-  // Returns the error on this rank, and expects the same on every rank.
+  // Expects the same error on every rank, and returns it.
   static std::string complaint(const std::vector<Shard>& shards,
                                const std::vector<std::int64_t>& size = whole_size()) {
     std::string text;
@@ -53,7 +51,6 @@ class ShardedTensorMultirankTest : public MultirankTest {
     return text;
   }
 
-  // Returns the error if the last rank passes `shard`.
   static std::string complaint_of_last(const Shard& shard) {
     return complaint({is_last() ? shard : own_shard()});
   }
@@ -159,7 +156,7 @@ struct WithShardImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x) { return linear(x).sum() + (st * x.sum()).sum(); }
 };
 
-TEST_F(ShardedTensorMultirankTest, LeavesAShardUnchangedThatDdpIgnores) {
+TEST_F(ShardedTensorMultirankTest, DdpLeavesAnIgnoredShardAlone) {
   const ShardedTensor whole = init_from_local_shards({own_shard()}, whole_size());
   DistributedDataParallel ddp(std::make_shared<WithShardImpl>(whole),
                               {.parameters_to_ignore = {"st"}});

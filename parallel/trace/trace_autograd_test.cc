@@ -1,4 +1,3 @@
-// Traces of functions that use autograd and autocast.
 #include <ATen/TensorOperators.h>
 #include <ATen/autocast_mode.h>
 #include <ATen/core/grad_mode.h>
@@ -48,7 +47,7 @@ TEST(TraceTest, RecordsAndReplaysABackward) {
   EXPECT_THAT(its.str(), HasSubstr("tanh_backward"));
 }
 
-TEST(TraceTest, ReplaysABackwardWithTheMaskOfTheReplay) {
+TEST(TraceTest, UsesTheReplaysOwnMaskInABackward) {
   const Trace its = trace(
       [&](const Tensors& x) -> Tensors {
         const at::Tensor y = x[0].detach().requires_grad_();

@@ -14,22 +14,20 @@
 
 namespace distrun::internal {
 
-// Whether it is an operator of c10d or _c10d_functional.
 bool is_of_c10d(const c10::FunctionSchema& schema);
 
-// Whether it is an operator of c10d whose last result is a Work.
+// Whether it is an operator of c10d that returns a Work.
 bool is_collective(const c10::FunctionSchema& schema);
 
 // Whether its results are valid only after _c10d_functional.wait_tensor.
 bool is_functional_collective(const c10::FunctionSchema& schema);
 bool is_wait_tensor(const c10::FunctionSchema& schema);
 
-// Returns the tensors of a collective's node: those that the collective writes on this rank, in
-// order, or if it writes none, those that it reads.  They are in the first or second argument,
-// whatever the operator returns.
+// Returns the tensors that a collective writes on this rank, in order, or if it writes none, those
+// that it reads.  They are in the first or second argument.
 std::vector<at::Tensor> tensors_of_collective(at::ArrayRef<c10::IValue> arguments);
 
-// Returns null if the value is not a c10d::ProcessGroup.
+// Returns null if the value is not a group.
 c10::intrusive_ptr<c10d::ProcessGroup> group_of(const c10::IValue& value);
 
 // Whether it ignores the old values of its first argument.
@@ -41,11 +39,10 @@ bool only_reads(const c10::FunctionSchema& schema, at::ArrayRef<c10::IValue> arg
 // Returns the collective of c10d whose tensor `wait` waits for, or null.
 const Node* collective_waited_for(const Node& wait);
 
-// Calls `act`, which starts or ends a collective of a backend.  Turns its error into a
-// c10::DistBackendError that starts with `where`, unless it is a c10::DistError.
+// Calls `act`.  Turns a backend's error into a c10::DistBackendError that starts with `where`.
 void in_collective(const std::string& where, const std::function<void()>& act);
 
-// Appends all defined tensors, including those in nested lists and tuples.
+// Appends the defined tensors, including those in nested lists and tuples.
 void append_tensors(const c10::IValue& value, std::vector<at::Tensor>& tensors);
 
 }  // namespace distrun::internal

@@ -1,4 +1,3 @@
-// Tests errors of collectives that are traced or replayed.
 #include <chrono>
 #include <optional>
 #include <stdexcept>

@@ -36,7 +36,6 @@ std::pair<std::string, int> without_number(const std::string& name) {
   return {name.substr(0, digits - 1), std::stoi(name.substr(digits))};
 }
 
-// Turns "aten::mul" into "aten.mul".
 std::string with_dot(std::string name) {
   const std::size_t colons = name.find("::");
   return colons == std::string::npos ? name : name.replace(colons, 2, ".");

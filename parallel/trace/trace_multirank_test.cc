@@ -1,9 +1,7 @@
-// Tests that record and replay collectives on every rank of a run.
+// Tests that record and replay collectives, on every rank of a run.
 //
 //     distrun launch --nproc-per-node 3 build/tests/parallel_multirank_test
 //         --gtest_filter='TraceMultirankTest.*'
-//
-// Every rank runs every test, in the same order.  The run fails if one rank fails.
 #include <optional>
 #include <string>
 #include <vector>
@@ -126,8 +124,7 @@ TEST_F(TraceMultirankTest, ReplaysAutogradCollectivesAndTheirBackward) {
   EXPECT_THAT(its.str(), HasSubstr("c10d.alltoall_"));
 }
 
-// Calls the dispatcher, because the type of the group's argument differs between versions of
-// LibTorch.
+// The type of the group's argument differs between versions of LibTorch.
 at::Tensor call_functional(const std::string& name, std::vector<c10::IValue> arguments) {
   if (name != "wait_tensor") arguments.emplace_back(default_group().getGroupName());
   c10::Dispatcher::singleton()

@@ -26,7 +26,6 @@ namespace {
 constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::Fake;
 const c10::DebugInfoKind kSlot = c10::DebugInfoKind::TEST_INFO_2;
 
-// Operators that are called here are not recorded.
 using Unrecorded = c10::impl::ExcludeDispatchKeyGuard;
 
 void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
@@ -109,8 +108,7 @@ bool overwrites(const c10::FunctionSchema& schema) {
   return std::find(names.begin(), names.end(), base_name(schema)) != names.end();
 }
 
-// Whether the tensor does not own its memory, as from_blob()'s: that memory may be freed at any
-// time.
+// Such memory, as from_blob()'s, may be freed at any time.
 bool borrows_memory(const at::Tensor& tensor) {
   const c10::StorageImpl* const storage = storage_of(tensor);
   return storage != nullptr && storage->data() != nullptr &&
@@ -123,7 +121,7 @@ at::Tensor copy_of(const at::Tensor& tensor) {
   return tensor.clone();
 }
 
-// Whether it reads only the properties of its arguments, not their elements.
+// Whether it reads no elements of its arguments.
 bool looks_at_size(const c10::FunctionSchema& schema) {
   const std::string_view name = base_name(schema);
   return name.rfind("new_", 0) == 0 || name.ends_with("_like");
@@ -140,7 +138,7 @@ struct TraceRecorder::Call {
 
 // A collective that has not been waited for.
 struct TraceRecorder::UnderWay {
-  std::string name;                     // The name of its node.
+  std::string name;
   std::vector<const Node*> parts;       // The nodes whose values `tensors` are.
   std::vector<at::Tensor> tensors;      // Must be waited for before they are used.
   std::vector<at::Tensor> copied_to;    // `work` copies into these: wait for them, too.

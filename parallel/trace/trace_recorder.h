@@ -6,17 +6,16 @@
 //     recorder->finish({y});
 //     recorder->graph();
 //
-// It records below autograd, at the dispatch key Fake, which has no other use here.  At that level,
+// It records below autograd, at the dispatch key Fake, which has no other use here.  There,
 // composite operators are decomposed, and autocast's casts and a backward's operators are ordinary
-// calls.  Calls that kernels make are not recorded.
+// calls.  Calls within kernels are not recorded.
 //
 // A collective is recorded as the operator of c10d.  Its work becomes a BegunCollective, whose
-// wait() is recorded as a node for each tensor.  The recorder waits for a tensor before an operator
-// uses it.  If an operator reads memory of empty() that no operator has written, the memory was
-// written past the dispatcher and becomes a constant.
+// wait() adds a node for each tensor.  The recorder waits for a tensor before an operator uses it.
+// Memory of empty() that is read but that no operator has written becomes a constant.
 //
 // For the files of this folder.  Thread safety: only the scope's thread, and threads on which
-// autograd continues it, may use it.
+// autograd continues it.
 #pragma once
 
 #include <map>
@@ -48,7 +47,7 @@ class TraceRecorder : public c10::DebugInfoBase,
   void add_input(const at::Tensor& tensor);
   // Runs the operator on the stack and adds it to the graph.
   void call(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack);
-  // Waits for running collectives and records the function's results.  Call it in the scope.
+  // Waits for running collectives and records the results.  Call it in the scope.
   void finish(const std::vector<at::Tensor>& results);
 
   // Afterwards, threads that still have the recorder record nothing.

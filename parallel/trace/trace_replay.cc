@@ -97,7 +97,6 @@ class Replay {
     return call(node);
   }
 
-  // Evaluates operator.getitem.
   c10::IValue item(const Node& node) const {
     const c10::IValue whole = value_of(node.args.at(0));
     const auto index = static_cast<std::size_t>(value_of(node.args.at(1)).toInt());

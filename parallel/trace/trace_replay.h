@@ -1,4 +1,4 @@
-// Replays a graph, as distrun/trace.h describes.  For the files of this folder.
+// Replays a graph (distrun/trace.h).  For the files of this folder.
 #pragma once
 
 #include <vector>

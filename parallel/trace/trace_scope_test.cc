@@ -1,5 +1,4 @@
-// Tests when a recording starts and ends: threads, exceptions, nested traces.  Tests which inputs a
-// replay rejects.
+// Start and end of a recording: threads, exceptions, nested traces.  Inputs that a replay rejects.
 #include <future>
 #include <stdexcept>
 #include <thread>

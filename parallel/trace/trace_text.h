@@ -17,8 +17,8 @@ namespace distrun::internal {
 
 std::string text_of(const Graph& graph);
 
-// Prints a literal without tensors, of the `type` in the operator's schema: "2", "torch.float32",
-// "[1, 2]", "None".
+// Prints a literal without tensors: "2", "torch.float32", "[1, 2]", "None".  `type` is that of the
+// operator's schema.
 std::string text_of(const c10::IValue& literal, const c10::Type& type);
 
 }  // namespace distrun::internal

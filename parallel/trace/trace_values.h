@@ -6,12 +6,11 @@
 //     values.set(sum.data(), wait);  // A known tensor was written:
 //     values.find(sum);              // wait
 //
-// Autograd creates new tensors for those that it saved, without notice.  So an unknown tensor is
-// found by its memory.  It has the elements of the value, but it is another tensor, whose layout
-// can change separately: own() tells the two apart.
+// Autograd creates new tensors for those that it saved, so an unknown tensor is found by its
+// memory.  Its layout can change separately from that of the value, so own() distinguishes the two.
 //
-// Keeps no tensor alive.  A freed tensor is forgotten, and a new one in its memory is not mistaken
-// for it.  For the files of this folder.
+// Keeps no tensor alive, and does not mistake a new tensor for a freed one.  For the files of this
+// folder.
 #pragma once
 
 #include <unordered_map>
@@ -28,19 +27,18 @@ namespace distrun::internal {
 
 class TraceValues {
  public:
-  // Makes `tensor` the value of `node`.
   void set(const at::Tensor& tensor, const Node* node);
 
-  // Returns null if the tensor is not a value of the graph, and shares memory with none, or only
-  // with a constant.  Throws if it shares memory with another value but has another layout: no
-  // operator returned it.
+  // Returns null for a tensor that is not a value and shares memory with none, or only with a
+  // constant.  Throws if it shares another value's memory but has another layout: no operator
+  // returned it.
   const Node* find(const at::Tensor& tensor);
 
-  // For operators that change the layout of a tensor, such as t_().  Returns the node whose value
-  // is this very tensor, or null if only its memory is known.
+  // For operators that change a layout, such as t_().  Returns the node whose value is this very
+  // tensor, or null.
   const Node* own(const at::Tensor& tensor) const;
   void set_own(const at::Tensor& tensor, const Node* node) { know(tensor, node, node); }
-  // Call it before the layout changes.  Then this memory and layout no longer identify the value.
+  // Call it before the layout changes: the old layout must no longer identify the value.
   void lose_layout(const at::Tensor& tensor);
 
  private:
@@ -79,7 +77,6 @@ class TraceValues {
   // Returns null if the tensor is unknown, or if its memory or layout changed without an operator,
   // as by set_data().
   const Known* known(const at::Tensor& tensor) const;
-  // Returns null if no value has this layout.
   Value* value_in(const c10::StorageImpl* storage, const Layout& layout);
 
   std::unordered_map<const c10::TensorImpl*, Known> known_;
@@ -87,10 +84,10 @@ class TraceValues {
   std::int64_t now_ = 0;  // Counts the calls of know().
 };
 
-// Returns null if the elements are not in one memory, as those of sparse and nested tensors.
+// Returns null if the elements are not in one memory, as those of sparse tensors.
 c10::StorageImpl* storage_of(const at::Tensor& tensor);
 
-// Whether the ranges of bytes from first to last element overlap.
+// Whether the bytes from first to last element overlap.
 bool share_memory(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace distrun::internal

@@ -1,5 +1,4 @@
-// Helpers of tests of DistributedDataParallel on every rank: a network, the data of each rank, and
-// the gradients to expect.
+// Helpers of tests of DistributedDataParallel on every rank of a run.
 #pragma once
 
 #include <memory>
@@ -92,7 +91,6 @@ class DdpMultirankTest : public MultirankTest {
     }
   }
 
-  // Expects the same values on all ranks.
   static void expect_same_everywhere(const at::Tensor& tensor) {
     const at::Tensor of_first = tensor.detach().clone();
     broadcast(of_first, 0);

@@ -69,7 +69,6 @@ void register_hook(Ddp& ddp, const std::string& hook) {
   if (hook == "own") ddp.register_comm_hook(half_hook, "half_hook");
 }
 
-// Runs a forward and a backward.  Returns the loss.
 double compute(Ddp& ddp, const TensorDict& data, int step, NetParts parts) {
   const auto mine = [&](const char* name) { return data.at(name)[step][get_rank()]; };
   const at::Tensor out = ddp(mine("sentences"), parts);

@@ -13,7 +13,6 @@
 
 namespace distrun::testing {
 
-// A failure of one rank.
 struct JoinFault {
   enum class Place {
     kBody,      // Before a forward.
@@ -40,7 +39,6 @@ struct JoinPattern {
   std::optional<JoinFault> fault;
 
   int inputs_max() const;
-  // Returns how many ranks have an input in that step.
   int ranks_in(int step) const;
 };
 
@@ -51,7 +49,6 @@ JoinPattern join_pattern(std::uint64_t seed, int ranks);
 // Draws the same pattern and a fault, and adjusts the pattern so that the fault occurs.
 JoinPattern faulty_join_pattern(std::uint64_t seed, int ranks);
 
-// For ranks in Python, and for messages.
 nlohmann::json to_json(const JoinPattern& pattern);
 
 }  // namespace distrun::testing

@@ -1,4 +1,4 @@
-// For tests of Join: trains one rank by a pattern. join_parity_worker.py does the same in Python.
+// For tests of Join: trains one rank by a pattern.  join_parity_worker.py does the same in Python.
 #pragma once
 
 #include <memory>

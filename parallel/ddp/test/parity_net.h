@@ -14,7 +14,6 @@
 
 namespace distrun::testing {
 
-// The parts of the network that a forward uses.
 struct NetParts {
   bool extra, spare;
 
@@ -44,7 +43,6 @@ using TensorDict = c10::Dict<std::string, at::Tensor>;
 TensorDict load(const std::filesystem::path& path);
 void save(const std::filesystem::path& path, const TensorDict& tensors);
 
-// Parameters and buffers, by name.
 TensorDict state_of(const ParityNetImpl& net);
 void load_state(const ParityNetImpl& net, const TensorDict& saved);
 

@@ -17,7 +17,7 @@ class CountingJoinable : public Joinable {
  public:
   explicit CountingJoinable(Group group = {}) : group_(std::move(group)) {}
 
-  // Runs an iteration.  Returns how many ranks have not joined.
+  // Returns how many ranks have not joined.
   int step() {
     notify_join_context();
     return sum(weight_);

@@ -1,4 +1,3 @@
-// Helpers of trace tests in one process.
 #pragma once
 
 #include <functional>
@@ -21,7 +20,6 @@ inline at::Tensor numbers(double first = 0) {
   return at::arange(6, at::kFloat).view({2, 3}) + first;
 }
 
-// Returns the names of the nodes, separated by spaces.
 inline std::string names_of(const Trace& trace) {
   std::string names;
   for (const Node& node : trace.graph().nodes()) names += (names.empty() ? "" : " ") + node.name;
@@ -52,8 +50,7 @@ inline Tensors clones(const Tensors& tensors) {
   return all;
 }
 
-// Records on `inputs`, replays on `other`, and expects the function's results and changes of
-// inputs.
+// Expects a replay on `other` to do what the function does, to results and inputs.
 inline Trace expect_replays(const Function& function, const Tensors& inputs, const Tensors& other) {
   const Trace its = trace(function, clones(inputs));
   const Tensors eager = clones(other), given = clones(other);

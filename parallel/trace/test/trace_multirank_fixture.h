@@ -1,4 +1,3 @@
-// Helpers of tests that record and replay collectives on every rank of a run.
 #pragma once
 
 #include <algorithm>
@@ -28,7 +27,7 @@ class TraceMultirankTest : public MultirankTest {
     return of_all_ranks([&](int) { return at::empty_like(like); });
   }
 
-  // Records it on one input, and expects replays on two others to do what the function does.
+  // Expects replays on other inputs to do what the function does.
   static Trace expect_replays(const Function& function) {
     const Trace its = trace(function, {input()});
     for (const int change : {3, -5}) {
@@ -49,8 +48,8 @@ class TraceMultirankTest : public MultirankTest {
     }
   }
 
-  // Whether a path leads from the output through a wait to the collective.  On it, each node must
-  // be listed as a user of its input.
+  // Whether the output depends on the collective by way of a wait.  Each node on the way must be a
+  // user of its input.
   static bool comes_from(const Trace& trace, const std::string& collective) {
     return leads_to(trace.graph().output(), collective, /*has_waited=*/false);
   }
@@ -64,7 +63,6 @@ class TraceMultirankTest : public MultirankTest {
     });
   }
 
-  // True on ranks that receive nothing.
   static bool has_no_results(const Trace& trace) { return trace.graph().output().inputs().empty(); }
 
   static std::size_t waits_of(const Trace& trace) {
@@ -75,7 +73,7 @@ class TraceMultirankTest : public MultirankTest {
     return waits;
   }
 
-  // `begin` starts a collective and returns its Work and the tensors that it writes on this rank.
+  // `begin` returns the Work and the tensors that the collective writes on this rank.
   struct CollectiveCase {
     std::string op;
     std::function<std::pair<Work, Tensors>(const at::Tensor&, const CollectiveOptions&)> begin;
