@@ -10,8 +10,9 @@
 
 namespace distrun::internal {
 
-// Returns the indices of two shards that share an element, the lower index first.  Requires the
-// same number of dimensions for all, and no negative or overflowing numbers.
+// Returns the indices of two shards that share an element, the lower index first.  Empty shards
+// share none.  Requires the same number of dimensions for all, and no negative or overflowing
+// numbers.
 //
 // Cost: n log n for shards in a row.  In a grid, each shard is compared with those in the same part
 // of the dimension with the most parts.  Pure.
