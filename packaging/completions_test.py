@@ -30,8 +30,16 @@ CASES = [
     ("test --show-o\t", "test --show-output"),
     ("nothing --nproc-p\t", "nothing --nproc-p"),
 ]
+# distrun under the name torchrun: it has no commands.
+TORCHRUN_CASES = [
+    ("--nproc-p\t4", "--nproc-per-node 4"),
+    ("--events res\t", "--events results.json"),
+    ("train_l\t", "train_lines.py"),
+    ("train_lines.py --nproc-p\t", "train_lines.py --nproc-p"),
+    ("train_lines.py res\t", "train_lines.py results.json"),
+]
 SETUP = {
-    "bash": "PS1='ready> '; bind 'set enable-bracketed-paste off'; source {folder}/distrun.bash\n",
+    "bash": "PS1='ready> '; bind 'set enable-bracketed-paste off'; source {folder}/distrun.bash; source {folder}/torchrun.bash\n",
     "zsh": "PS1='ready> '; unsetopt zle_bracketed_paste; fpath=({folder} $fpath); autoload -Uz compinit; compinit -D -u\n",
 }
 COMMAND = {"bash": ["bash", "--norc", "--noprofile", "-i"], "zsh": ["zsh", "-f", "-i"]}
@@ -75,25 +83,29 @@ def main(distrun, shell):
         for file in ("results.json", "train_lines.py", "folder/train.py"):
             (folder / "work" / file).parent.mkdir(parents=True, exist_ok=True)
             (folder / "work" / file).touch()
-        # Prints the words it is given, in place of the real program.
-        program = folder / "distrun"
-        program.write_text(f'#!/bin/sh\ncase "$*" in *--help) exec "{distrun}" "$@" ;; esac\nprintf "words:%s:\\n" "$*"\n')
-        program.chmod(0o755)
+        for name_of_program in ("distrun", "torchrun"):
+            real = folder / "links" / name_of_program
+            real.parent.mkdir(exist_ok=True)
+            real.symlink_to(distrun)
+            # Prints the words it is given, in place of the real program.
+            program = folder / name_of_program
+            program.write_text(f'#!/bin/sh\ncase "$*" in *--help) exec "{real}" "$@" ;; esac\nprintf "words:%s:\\n" "$*"\n')
+            program.chmod(0o755)
         environment = {"PATH": f"{folder}:{os.environ['PATH']}", "TERM": "dumb", "HOME": name, "LC_ALL": "C.UTF-8"}
         source = (sources / f"distrun.{shell}").read_text()
         for name_of_program, expected in ("distrun", source), ("torchrun", for_torchrun(source)):
-            link = folder / "links" / name_of_program
-            link.parent.mkdir(exist_ok=True)
-            link.symlink_to(distrun)
-            command = [link, *(["launch"] if name_of_program == "distrun" else []), "--print-completion", shell]
+            command = [folder / "links" / name_of_program, *(["launch"] if name_of_program == "distrun" else []), "--print-completion", shell]
             if subprocess.run(command, capture_output=True, text=True, check=False).stdout != expected:
                 sys.exit(f"{' '.join(map(str, command))} does not print the script")
+        (folder / "torchrun.bash").write_text(for_torchrun(source))
+        (folder / "_torchrun").write_text(for_torchrun(source))
         at = Shell(COMMAND[shell], environment, folder / "work")
         at.type(SETUP[shell].format(folder=folder))
         at.wait_for("\nready> |\rready> ")
         failed = 0
-        for typed, expected in CASES:
-            at.type(f"distrun {typed}\n")
+        cases = [("distrun", *case) for case in CASES] + [("torchrun", *case) for case in TORCHRUN_CASES]
+        for name_of_program, typed, expected in cases:
+            at.type(f"{name_of_program} {typed}\n")
             words = at.wait_for("words:(.*?) *:\r")[1]
             at.wait_for("ready> ")
             failed += words != expected

@@ -51,8 +51,9 @@ def launchers(build, python):
     found = [Launcher("distrun", output_of(distrun, "--version").split()[-1],
                       lambda n: [distrun, "launch", "--nproc-per-node", str(n), "--no-python"], "RANK",
                       lambda n, times: [distrun, "launch", "--nproc-per-node", str(n), "--max-restarts", str(times)])]
-    version = output_of(python, "-c", "import torch; print(torch.__version__)").split()[-1]
-    if version[0].isdigit():
+    version = output_of(python, "-c", "import torch; print(torch.__version__)").split()[-1:] if shutil.which(python) else []
+    if version and version[0][0].isdigit():
+        version = version[0]
         run = [python, "-m", "torch.distributed.run"]
         found.append(Launcher("torchrun", version, lambda n: [*run, "--nproc-per-node", str(n), "--no-python"], "RANK",
                               lambda n, times: [*run, "--nproc-per-node", str(n), "--max-restarts", str(times)]))
@@ -94,25 +95,26 @@ def started(command):
 
 
 def run(command):
-    """The run's exit status (None if it did not end in time), and its wall time in seconds."""
+    """The run's exit status (None if it did not end in time), its wall time in seconds, and when it ended."""
     begin = time.monotonic()
     with started(command) as (process, _):
         try:
-            return process.wait(TIMEOUT_S), time.monotonic() - begin
+            return process.wait(TIMEOUT_S), time.monotonic() - begin, time.time_ns()
         except subprocess.TimeoutExpired:
-            return None, TIMEOUT_S
+            return None, TIMEOUT_S, None
 
 
 def start_and_end_ms(launcher, _folder):
-    status, seconds = run(launcher.shell(64, "sleep 0.5"))
+    status, seconds, _ = run(launcher.shell(64, "sleep 0.5"))
     return (seconds - 0.5) * 1000 if status == 0 else None
 
 
 def failure_to_exit_ms(launcher, folder):
     moment = folder / "failed_at"
     script = f'if [ "${launcher.rank}" = 3 ]; then date +%s%N >{moment}; exit 3; fi; exec sleep 120'
-    run(launcher.shell(4, script))
-    return (time.time_ns() - int(moment.read_text(encoding="ascii"))) / 1e6
+    moment.unlink(missing_ok=True)
+    status, _, ended = run(launcher.shell(4, script))
+    return (ended - int(moment.read_text(encoding="ascii"))) / 1e6 if status and moment.exists() else None
 
 
 def survivors_of_kill(launcher, folder):
@@ -133,7 +135,7 @@ def survivors_of_kill(launcher, folder):
 def restart_succeeds(launcher, folder):
     worker = folder / "restarting_worker.py"
     worker.write_text(RESTARTING_WORKER, encoding="utf-8")
-    status, _ = run([*launcher.restarts(2, 1), str(worker)])
+    status, _, _ = run([*launcher.restarts(2, 1), str(worker)])
     return status == 0
 
 

@@ -67,18 +67,16 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
 void NodesCoordinator::begin_attempt() {
   phase_ = Phase::kRunning;
   deadline_.reset();
-  int world_size = 0, rank_base = 0;
+  const std::vector<RanksOfNode> placed = ranks();
+  const int world_size = placed.back().first + placed.back().count;
   std::map<std::string, int> role_sizes, role_bases;
-  for (const Node& node : nodes_) {
-    world_size += node.request.workers;
-    role_sizes[node.request.role] += node.request.workers;
-  }
+  for (const RanksOfNode& node : placed) role_sizes[node.role] += node.count;
   if (attempt_ > 0) actions_.push_back(RenewStore{attempt_});
   for (Node& node : nodes_) {
     const std::string& role = node.request.role;
     node.state = State::kRunning;
+    const int rank_base = placed[static_cast<std::size_t>(number(node))].first;
     order(node, StartNode{attempt_, rank_base, world_size, role_bases[role], role_sizes[role]});
-    rank_base += node.request.workers;
     role_bases[role] += node.request.workers;
   }
 }

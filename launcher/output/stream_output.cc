@@ -16,6 +16,15 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kBufferBytes = 4096;  // C's stdio on a pipe; Python's is 8 KiB.
 
+// Whether `bytes` end with whole buffers that start after a newline: the rest of the last line is in
+// the next buffer.
+bool ends_with_a_full_buffer(std::string_view bytes) {
+  for (std::size_t size = kBufferBytes; size < bytes.size(); size += kBufferBytes) {
+    if (bytes[bytes.size() - size - 1] == '\n') return true;
+  }
+  return false;
+}
+
 // "2026-03-14T15:09:26.535", in local time.
 std::string time_text(std::chrono::system_clock::time_point now) {
   const auto since = std::chrono::floor<std::chrono::milliseconds>(now.time_since_epoch());
@@ -59,8 +68,10 @@ void StreamOutput::add(std::string_view bytes) {
 // The timeout starts with the first part of a line, not with its last one.
 void StreamOutput::look_after_unfinished(std::string_view bytes, bool was_unfinished) {
   bytes_since_flush_ = bytes.ends_with('\n') ? 0 : bytes_since_flush_ + bytes.size();
+  if (ends_with_a_full_buffer(bytes)) bytes_since_flush_ = kBufferBytes;
   if (!lines_.has_unfinished()) return;
-  if (!was_unfinished || bytes.find('\n') != std::string_view::npos) {
+  // Without a wait, an earlier one has ended and kept the part.
+  if (!was_unfinished || !waiting_for_rest_ || bytes.find('\n') != std::string_view::npos) {
     unfinished_since_ = steady_clock::now();
   }
   if (!waiting_for_rest_) wait_for_rest();

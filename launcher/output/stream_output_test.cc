@@ -82,12 +82,31 @@ TEST_F(StreamOutputTest, DoesNotShowALineCutByABuffer) {
   EXPECT_EQ(shown(), "[0] line 1\n");
 }
 
+TEST_F(StreamOutputTest, DoesNotShowALineCutByABufferAfterAFlush) {
+  workers_[0]->add("header\n" + std::string(4090, 'x') + "\nline ");
+  EXPECT_EQ(shown().size(), 4095U + 11U);
+  wait();
+  workers_[0]->add("1\n");
+  EXPECT_EQ(shown(), "[0] line 1\n");
+}
+
+TEST_F(StreamOutputTest, KeptPartDoesNotShortenTheNextTimeout) {
+  workers_[0]->add("caf\xc3");
+  wait();
+  EXPECT_EQ(shown(), "[0] caf");
+  const auto begin = std::chrono::steady_clock::now();
+  workers_[0]->add("\xa9 ");
+  wait();
+  EXPECT_EQ(shown(), "é ");
+  EXPECT_GE(std::chrono::steady_clock::now() - begin, milliseconds(1));
+}
+
 TEST_F(StreamOutputTest, EndCancelsTheTimeout) {
   workers_[0]->add("last");
   workers_[0]->end();
   EXPECT_EQ(shown(), "[0] last");
-  workers_[0].reset();
-  wait();
+  io_.poll();
+  EXPECT_TRUE(io_.stopped());
 }
 
 }  // namespace

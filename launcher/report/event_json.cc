@@ -140,7 +140,7 @@ void add(Json& json, const LaunchPlan& plan, const WorkersStillRunning& event) {
     workers.push_back(std::move(entry));
   }
   json["workers"] = std::move(workers);
-  json["kill_in_s"] = seconds(event.until_kill);
+  if (event.until_kill) json["kill_in_s"] = seconds(*event.until_kill);
 }
 void add(Json& json, const LaunchPlan& plan, const AttemptFailed& event) {
   json["attempt"] = event.attempt;

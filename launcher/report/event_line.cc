@@ -17,7 +17,7 @@ constexpr std::size_t kNamedWorkersMax = 8;
 // "rank 1 (pid 4711) and rank 3 (pid 4713)", "rank 0 (pid 4710), … and 56 others".
 std::string names_of(const LaunchPlan& plan,
                      const std::vector<WorkersStillRunning::Worker>& workers) {
-  const bool too_many = workers.size() > kNamedWorkersMax;
+  const bool too_many = workers.size() > kNamedWorkersMax + 1;  // Not "and 1 others".
   const std::size_t named = too_many ? kNamedWorkersMax : workers.size();
   std::string text;
   for (std::size_t i = 0; i < named; ++i) {
@@ -30,14 +30,16 @@ std::string names_of(const LaunchPlan& plan,
 }
 
 std::string still_running_line(const LaunchPlan& plan, const WorkersStillRunning& event) {
-  std::string line =
-      fmt::format("distrun: {} still {}; SIGKILL follows in {} s", names_of(plan, event.workers),
-                  event.workers.size() == 1 ? "runs" : "run",
-                  std::chrono::ceil<std::chrono::seconds>(event.until_kill).count());
-  if (event.signal == SIGINT) {
-    line += ", or at once if you press Ctrl-C again";
-  } else if (event.signal) {
-    line += ", or at once after a second " + signal_name(*event.signal);
+  std::string line = fmt::format("distrun: {} still {}", names_of(plan, event.workers),
+                                 event.workers.size() == 1 ? "runs" : "run");
+  if (event.until_kill) {
+    line += fmt::format("; SIGKILL follows in {} s",
+                        std::chrono::ceil<std::chrono::seconds>(*event.until_kill).count());
+  }
+  if (event.signal) {
+    line += event.until_kill ? ", or at once " : "; SIGKILL follows ";
+    line += event.signal == SIGINT ? "if you press Ctrl-C again"
+                                   : "after a second " + signal_name(*event.signal);
   }
   return line + '\n';
 }

@@ -31,8 +31,17 @@ TEST(EventLineTest, NamesWorkersThatStillRun) {
       "follows in 29 s\n");
 }
 
+TEST(EventLineTest, SaysThatSigkillFollowsOnlyIfItDoes) {
+  WorkersStillRunning event = still_running(1);
+  event.until_kill.reset();
+  EXPECT_EQ(event_line(ten_workers(), event), "distrun: rank 10 (pid 700) still runs\n");
+  event.signal = SIGINT;
+  EXPECT_EQ(event_line(ten_workers(), event),
+            "distrun: rank 10 (pid 700) still runs; SIGKILL follows if you press Ctrl-C again\n");
+}
+
 TEST(EventLineTest, NamesEightOfManyWorkers) {
-  EXPECT_EQ(event_line(ten_workers(), still_running(8)).find("others"), std::string::npos);
+  EXPECT_EQ(event_line(ten_workers(), still_running(9)).find("others"), std::string::npos);
   const std::string line = event_line(ten_workers(), still_running(10));
   EXPECT_NE(line.find("rank 17 (pid 707) and 2 others still run"), std::string::npos) << line;
 }

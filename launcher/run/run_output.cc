@@ -47,12 +47,6 @@ bool shows_colours(int fd, const Environment& environment) {
          environment.get("TERM") != "dumb";
 }
 
-// Whether a reader may be watching: `fd` is not a file.
-bool is_watched(int fd) {
-  struct stat status {};
-  return ::fstat(fd, &status) == 0 && !S_ISREG(status.st_mode);
-}
-
 // The last lines of a file that a worker has written itself.
 LastLines last_lines_of(const std::string& path) {
   LastLines last;
@@ -176,7 +170,10 @@ struct RunOutput::Impl {
     options.console = route.shown ? &console(stream) : nullptr;
     options.prefix = prefix_of(route, stream);
     options.as_it_comes = options.prefix.is_empty() && shown_workers == 1;
-    if (is_watched(console_fd(stream))) options.unfinished_after = StreamOutput::kUnfinishedAfter;
+    // Elsewhere, a program may read the lines: they arrive whole.
+    if (::isatty(console_fd(stream)) != 0) {
+      options.unfinished_after = StreamOutput::kUnfinishedAfter;
+    }
     options.values = {.role_name = plan.options.role,
                       .rank = worker.rank.value(),
                       .local_rank = worker.local_rank.value(),

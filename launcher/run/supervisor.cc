@@ -142,10 +142,10 @@ void Supervisor::handle(const Continued&, TimePoint now) {
   suspended_.reset();
   last_suspension_ = now;  // Ignores a SIGTSTP that came with the first.
   for (auto* deadline : {&run_deadline_, &deadline_, &reminder_}) {
-    if (*deadline) **deadline += spent;
+    if (*deadline) *deadline = postponed(**deadline, spent);
   }
   for_each([&](LocalRank, Worker& worker) {
-    if (worker.output_deadline) *worker.output_deadline += spent;
+    if (worker.output_deadline) worker.output_deadline = postponed(*worker.output_deadline, spent);
   });
   signal_all(SIGCONT);
 }
@@ -285,8 +285,10 @@ void Supervisor::tell_nodes() {
 void Supervisor::tell_still_running(TimePoint now) {
   if (phase_ != Phase::kStopping || !reminder_ || now < *reminder_) return;
   reminder_ = now + options_.reminder_period;
-  TellStillRunning still{.until_kill =
-                             std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - now)};
+  TellStillRunning still;
+  if (*deadline_ != TimePoint::max()) {
+    still.until_kill = std::chrono::ceil<std::chrono::milliseconds>(*deadline_ - now);
+  }
   for_each([&](LocalRank index, const Worker& worker) {
     if (worker.state == State::kRunning) still.workers.push_back(index);
   });

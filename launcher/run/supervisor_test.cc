@@ -29,7 +29,7 @@ std::string action_text(const Action& action) {
     std::string operator()(const TellStillRunning& a) {
       std::string text = "still running:";
       for (const LocalRank worker : a.workers) text += ' ' + of(worker);
-      text += "; kill in " + std::to_string(a.until_kill.count()) + " ms";
+      if (a.until_kill) text += "; kill in " + std::to_string(a.until_kill->count()) + " ms";
       return a.signal ? text + " or at " + signal_name(*a.signal) : text;
     }
     std::string operator()(const TellFailedAttempt& a) {
@@ -187,6 +187,18 @@ TEST_F(SupervisorTest, SuspensionPostponesTheReportOfRunningWorkers) {
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(61));
   EXPECT_THAT(step(Tick{}, seconds(61)),
               ElementsAre("still running: 0; kill in 29000 ms or at SIGTERM"));
+}
+
+TEST_F(SupervisorTest, SuspensionKeepsATimeoutThatNeverExpires) {
+  constexpr std::chrono::hours kTwelveYears(100'000);
+  start({.workers = 1, .shutdown_timeout = kTwelveYears, .timeout = kTwelveYears});
+  step(SuspendAsked{}, seconds(0));
+  step(Continued{}, seconds(60));
+  EXPECT_THAT(step(Tick{}, seconds(61)), IsEmpty());
+  step(Interrupted{SIGINT}, seconds(61));
+  step(SuspendAsked{}, seconds(61));
+  step(Continued{}, seconds(70));
+  EXPECT_THAT(step(Tick{}, seconds(71)), ElementsAre("still running: 0 or at SIGINT"));
 }
 
 TEST_F(SupervisorTest, ReportsRunningWorkersWithoutASignalAfterAFailure) {

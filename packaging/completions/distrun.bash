@@ -1,4 +1,5 @@
-# Completion of distrun for bash.  The commands and flags come from the program's own --help.
+# Completion of distrun for bash.  The commands and flags come from the program's own --help.  A program without
+# commands is distrun under the name torchrun.
 
 # The commands below `WORD…`, one a line.
 _distrun_commands() {
@@ -39,7 +40,7 @@ _distrun() {
       command+=("$at")
       commands=$(_distrun_commands "${command[@]}")
       flags=$(_distrun_flags "${command[@]}")
-    elif [[ ${command[1]-} == launch ]]; then
+    elif [[ ${command[1]-launch} == launch ]]; then
       compopt -o default  # Arguments of PROGRAM.
       return
     fi
@@ -49,7 +50,7 @@ _distrun() {
     mapfile -t COMPREPLY < <(compgen -W "${flags//=/}" -- "$word")
   elif [[ -n $commands ]]; then
     mapfile -t COMPREPLY < <(compgen -W "$commands" -- "$word")
-  elif [[ ${command[1]-} == launch && -n $word && $word != */* ]]; then
+  elif [[ ${command[1]-launch} == launch && -n $word && $word != */* ]]; then
     mapfile -t COMPREPLY < <(compgen -f -- "$word"; compgen -c -- "$word")
     compopt -o filenames
   else

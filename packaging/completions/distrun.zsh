@@ -1,5 +1,6 @@
 #compdef distrun
-# Completion of distrun for zsh.  The commands and flags come from the program's own --help.
+# Completion of distrun for zsh.  The commands and flags come from the program's own --help.  A program without
+# commands is distrun under the name torchrun.
 
 _distrun_read_help() {
   local line section
@@ -36,7 +37,7 @@ _distrun() {
       (( $subcommands[(I)${(b)at}:*] )) || return 1
       called+=($at)
       _distrun_read_help
-    elif [[ $called[2] == launch ]]; then
+    elif [[ ${called[2]:-launch} == launch ]]; then
       # Arguments of PROGRAM.
       words=("${(@)words[i,-1]}")
       ((CURRENT -= i - 1))
@@ -53,7 +54,7 @@ _distrun() {
     _describe -o flag flags
   elif (( $#subcommands )); then
     _describe command subcommands
-  elif [[ $called[2] == launch && -n $PREFIX && $PREFIX != */* ]]; then
+  elif [[ ${called[2]:-launch} == launch && -n $PREFIX && $PREFIX != */* ]]; then
     _alternative 'files:file:_files' 'commands:command:_command_names -e'
   else
     _files

@@ -1,7 +1,7 @@
 """The Conan recipe of distrun: the program, and the libraries for C++ projects.
 
-    conan create packaging/conan --build=missing
-    conan create packaging/conan --build=missing -o 'distrun/*:libtorch=DIR'
+    conan create packaging/conan --build=missing -s compiler.cppstd=20
+    conan create packaging/conan --build=missing -s compiler.cppstd=20 -o 'distrun/*:libtorch=DIR'
 
 Without a LibTorch the package contains `distrun`, `distrun::common` and `distrun::store`; with one also
 `distrun::backends`, `distrun::sharing` and `distrun::parallel`.  Conan has no package of LibTorch, so the option is the
