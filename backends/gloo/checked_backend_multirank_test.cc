@@ -1,9 +1,9 @@
-// Ranks that disagree, with TORCH_DISTRIBUTED_DEBUG=DETAIL:
+// Tests calls on which ranks disagree, with TORCH_DISTRIBUTED_DEBUG=DETAIL:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='CheckedBackendMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test in the same order.  If one rank fails, the run fails.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>

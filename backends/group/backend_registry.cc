@@ -20,7 +20,7 @@ namespace {
 
 struct Registry {
   std::mutex mutex;
-  // Entries are never removed: references to them stay good.
+  // Entries are never removed, so references to them stay valid.
   BuiltinBackends backends = builtin_backends();
 };
 
@@ -29,10 +29,10 @@ Registry& registry() {
   return *registry;
 }
 
-// What `ask` answers first for the traits of a backend.
+// Returns the first true answer of `ask` for a backend's traits.
 template <class Ask>
 auto first_answer(const Ask& ask) -> decltype(ask(std::declval<const BackendTraits&>())) {
-  // Asked without the lock: an answer may take a backend's time.
+  // Asks without the lock, because an answer may take time.
   std::vector<std::shared_ptr<const BackendTraits>> all;
   {
     const std::lock_guard lock(registry().mutex);
@@ -55,7 +55,7 @@ const RegisteredBackend& find_backend(const std::string& name) {
   if (found != backends.end()) return found->second;
   std::string known;
   for (const auto& [each, backend] : backends) known += (known.empty() ? "" : ", ") + each;
-  // c10d has a name for them, but they are compiled into few builds of LibTorch.
+  // c10d knows these names, but few builds of LibTorch contain the backends.
   const std::set<std::string> c10ds = {"mpi", "nccl", "ucc", "xccl"};
   TORCH_CHECK_VALUE(
       false, "unknown backend '", name, "'; known: ", known,

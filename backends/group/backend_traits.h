@@ -47,7 +47,7 @@ class BackendTraits {
   // The dtype of a tensor in a reduction.  Other collectives accept every dtype.
   virtual void check_dtype(const CallSite& /*site*/, const Name& /*name*/,
                            const at::Tensor& /*tensor*/) const {}
-  // The reduction of such a tensor.
+  // The reduce operation for the tensor.
   virtual void check_operation(const CallSite& /*site*/, const at::Tensor& /*tensor*/,
                                const c10d::ReduceOp& /*op*/) const {}
   // The tensor's device, for point to point and coalesced operations.
@@ -58,7 +58,7 @@ class BackendTraits {
 
   // Errors.
 
-  // Whether an exception without a type of its own is from this backend, by its text.
+  // Whether the text is from an untyped exception of this backend.
   virtual bool is_error(std::string_view /*text*/) const { return false; }
   // Whether that text reports a time-out.
   virtual bool is_timeout(std::string_view /*text*/) const { return false; }

@@ -24,7 +24,7 @@ class BegunCollective : public c10d::Work {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // The caller waits.  Calls `wait` once, which throws what the backend throws.
+    // Called when the caller waits.  Must call `wait` once, which throws what the backend throws.
     virtual void on_wait(const std::function<void()>& wait) = 0;
     // `work` also waits, and then copies the results into `tensors`.  Code that needs `tensors`
     // must wait for `work`.
@@ -55,13 +55,13 @@ class BegunCollective : public c10d::Work {
   const std::shared_ptr<Listener> listener_;
 };
 
-// None: no listener.
+// Null if the work has no listener.
 const BegunCollective* as_begun_collective(const c10d::Work& work);
 
-// Without a timeout, its wait() uses that with which its group was created.
+// Whether wait() without a timeout uses the one that the group was created with.
 bool takes_first_timeout(c10d::Work& work);
 
-// Waits for a work of LibTorch's group, at most for the group's present timeout.
+// Waits for a work of LibTorch's group, at most for the group's current timeout.
 void wait_in(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10d::Work& work);
 
 }  // namespace distrun::internal

@@ -1,4 +1,4 @@
-// broadcast_bytes() and its like: lengths first, then the bytes, each as tensors.
+// Each function sends the lengths first, then the bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -21,7 +21,7 @@ using internal::group_rank_of;
 using internal::is_for_this_rank;
 using internal::run_collective;
 
-// The first `size` of them, with zeros where they are fewer.
+// The first `size` bytes, padded with zeros.
 at::Tensor to_tensor(const std::string& bytes, std::int64_t size) {
   at::Tensor tensor = at::zeros({size}, at::kByte);
   const auto count = std::min(bytes.size(), static_cast<std::size_t>(size));
@@ -42,7 +42,7 @@ Tensors tensors_for(int ranks, const at::Tensor& like) {
   return all;
 }
 
-// Of tensors made here, with nothing to check; errors name the function that was called.
+// These check nothing, because the tensors are made here.  Errors name the caller's function.
 void broadcast_of(const CallSite& site, const at::Tensor& tensor, int root) {
   Tensors tensors = {tensor};
   run_collective(site, /*async_op=*/false,
@@ -93,7 +93,7 @@ std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& 
   const at::Tensor length = at::full({1}, length_of(bytes), at::kLong);
   broadcast_of(site, length, root);
   const auto size = length.item<std::int64_t>();
-  const at::Tensor tensor = to_tensor(bytes, size);  // "fake" leaves it so where nobody sends.
+  const at::Tensor tensor = to_tensor(bytes, size);  // "fake" does not change it.
   broadcast_of(site, tensor, root);
   return to_bytes(tensor, size);
 }

@@ -23,7 +23,6 @@ bool are_sizes_sent_equal(const at::Tensor& one, const at::Tensor& other) {
   return real.sizes() == at::IntArrayRef(sizes);
 }
 
-// Printed, what the group has for its devices.
 struct BackendsOf {
   const Group& group;
   friend std::ostream& operator<<(std::ostream& out, const BackendsOf& what) {
@@ -37,7 +36,7 @@ bool has_backend_for(const c10d::ProcessGroup& group, c10::DeviceType type) {
                      [&](const c10::Device& one) { return one.type() == type; });
 }
 
-// What has no meaning anywhere.
+// Rejects operations that complex numbers do not have in any backend.
 void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const bool is_fine =
       op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;

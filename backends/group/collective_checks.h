@@ -27,7 +27,7 @@ namespace distrun::internal {
 struct CallSite {
   const char* function;
   const Group& group;
-  std::optional<int> peer = std::nullopt;  // Of send and recv: the other rank, of the group.
+  std::optional<int> peer = std::nullopt;  // The group rank of the peer of send and recv.
 
   int size() const { return get_world_size(group); }
   int rank() const { return get_rank(group); }
@@ -38,11 +38,11 @@ struct CallSite {
   }
 };
 
-// The name of a tensor in messages: "tensor", "tensors[3]", "lists[0][3]".  It becomes text only
-// when it is printed.
+// The name of a tensor in messages: "tensor", "tensors[3]", "lists[0][3]".  Formatted only when it
+// is printed.
 class Name {
  public:
-  Name(const char* text) : text_(text) {}  // NOLINT: is written "tensor".
+  Name(const char* text) : text_(text) {}  // NOLINT: implicit, for literals.
   Name operator[](std::size_t index) const {
     Name element = *this;
     element.indices_[element.depth_++] = index;
@@ -66,15 +66,13 @@ struct Described {
 };
 std::ostream& operator<<(std::ostream& out, const Described& what);
 
-// The group rank of `rank`.  Throws an error with the function and this rank if `rank` is not in
-// the group.
+// Returns the group rank of `rank`.  Throws if `rank` is not in the group.
 int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
 
 // The number of elements; a complex element counts as two.
 std::int64_t numel_sent(const at::Tensor& tensor);
 
-// The dtype on the network.  A complex number is sent as two real ones, and a peer may receive it
-// so.
+// The dtype on the network.  Complex numbers are sent, and may be received, as pairs of real ones.
 at::ScalarType type_sent(const at::Tensor& tensor);
 
 // The traits of the group's backend for the tensor's device.

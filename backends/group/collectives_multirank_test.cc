@@ -1,9 +1,9 @@
-// Every collective, as every rank of a real run sees it:
+// Tests every collective on every rank of a real run:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='CollectivesMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test in the same order.  If one rank fails, the run fails.
 #include <functional>
 #include <future>
 #include <limits>
@@ -87,7 +87,7 @@ TEST_F(CollectivesMultirankTest, AllGatherCoalescedTakesListsOfDifferentSizes) {
   expect_equal(second, of_all_ranks([](int rank) { return at::full({1}, 1.0 * rank); }));
 }
 
-TEST_F(CollectivesMultirankTest, GatherAndScatterHaveARoot) {
+TEST_F(CollectivesMultirankTest, GatherAndScatterUseTheRoot) {
   for (int root = 0; root < get_world_size(); ++root) {
     const Tensors got = get_rank() == root ? empties() : Tensors();
     gather(input(), got, root);
@@ -109,7 +109,7 @@ TEST_F(CollectivesMultirankTest, ReduceScatterGivesEachRankItsPartOfTheResult) {
   EXPECT_TRUE(got.equal(expected)) << got;
 }
 
-TEST_F(CollectivesMultirankTest, WhatIsReducedAndScatteredIsReducedAsToldTo) {
+TEST_F(CollectivesMultirankTest, ReduceScatterUsesTheReduceOp) {
   const at::Tensor got = at::zeros({2, 3});
   reduce_scatter(got, of_all_ranks([](int) { return input(); }), ReduceOp::MAX);
   EXPECT_TRUE(got.equal(inputs().back())) << got;
@@ -118,8 +118,8 @@ TEST_F(CollectivesMultirankTest, WhatIsReducedAndScatteredIsReducedAsToldTo) {
   EXPECT_TRUE(got.equal(inputs().back())) << got;
 }
 
-// Whatever the backend works on.
-TEST_F(CollectivesMultirankTest, ResultsAreTheTensorsThatWereGiven) {
+// The backend may get copies or views of them.
+TEST_F(CollectivesMultirankTest, WorkReturnsTheCallersTensors) {
   const int ranks = get_world_size();
   const auto result_of = [](const Work& work) {
     work.wait();
@@ -137,8 +137,7 @@ TEST_F(CollectivesMultirankTest, ResultsAreTheTensorsThatWereGiven) {
   EXPECT_TRUE(stacked.equal(at::stack(inputs()))) << stacked;
 }
 
-// As many elements are enough.
-TEST_F(CollectivesMultirankTest, TheFormsWithOneTensorTakeOtherSizes) {
+TEST_F(CollectivesMultirankTest, SingleTensorFormsCheckOnlyTheNumberOfElements) {
   const int ranks = get_world_size();
   const at::Tensor stacked = at::zeros({ranks, 2, 3});
   all_gather_into_tensor(stacked, input());
@@ -151,14 +150,14 @@ TEST_F(CollectivesMultirankTest, TheFormsWithOneTensorTakeOtherSizes) {
   EXPECT_EQ(number.item<double>(), ranks);
 }
 
-TEST_F(CollectivesMultirankTest, AllToAllGivesEachRankWhatIsForIt) {
+TEST_F(CollectivesMultirankTest, AllToAllGivesEachRankItsPart) {
   const auto sent = [](int from, int to) { return at::full({2, 3}, 10.0 * from + to); };
   const Tensors got = empties();
   all_to_all(got, of_all_ranks([&](int to) { return sent(get_rank(), to); }));
   expect_equal(got, of_all_ranks([&](int from) { return sent(from, get_rank()); }));
 }
 
-TEST_F(CollectivesMultirankTest, NewNamesDoWhatTheOldOnesDo) {
+TEST_F(CollectivesMultirankTest, NewNamesBehaveLikeOldNames) {
   const int ranks = get_world_size();
   const at::Tensor all = at::zeros({2 * ranks, 3});
   all_gather_single(all, input());
@@ -168,9 +167,9 @@ TEST_F(CollectivesMultirankTest, NewNamesDoWhatTheOldOnesDo) {
   EXPECT_TRUE(part.equal(input())) << part;
 }
 
-TEST_F(CollectivesMultirankTest, GatherSingleFillsOneTensorOfTheRoot) {
+TEST_F(CollectivesMultirankTest, GatherSingleFillsTheTensorOfTheRoot) {
   for (int root = 0; root < get_world_size(); ++root) {
-    // Of any strides, and as many elements are enough.
+    // Strides and sizes do not matter, only the number of elements.
     const at::Tensor got = at::full({3, 2, get_world_size()}, -1.0).permute({2, 1, 0});
     const Work work = gather_single(input(), got, root, {.async_op = true});
     work.wait();
@@ -186,7 +185,7 @@ TEST_F(CollectivesMultirankTest, GatherSingleFillsOneTensorOfTheRoot) {
   EXPECT_TRUE(numbers.eq(c10::complex<float>(1, 2)).all().item<bool>()) << numbers;
 }
 
-TEST_F(CollectivesMultirankTest, GatherSingleRefusesWhatDoesNotFit) {
+TEST_F(CollectivesMultirankTest, GatherSingleRejectsUndefinedAndWrongSizedTensors) {
   if (get_rank() != 0) return;
   EXPECT_THAT(error_of([] { gather_single(input()); }),
               HasSubstr("gather_single on rank 0: gather_tensor is no tensor: it is not defined"));
@@ -194,8 +193,8 @@ TEST_F(CollectivesMultirankTest, GatherSingleRefusesWhatDoesNotFit) {
               AllOf(HasSubstr("gather_tensor has 5 elements"), HasSubstr("as many as tensor")));
 }
 
-// LibTorch 2.14 renames functions of backends; its groups, and programs, call either name.
-TEST_F(CollectivesMultirankTest, TheBackendMovesEveryDtypeByOldAndNewNames) {
+// LibTorch 2.14 renames functions of backends.  Its groups and programs call either name.
+TEST_F(CollectivesMultirankTest, BackendMovesEveryDtypeByOldAndNewNames) {
   const auto backend = default_group().getBackend(at::kCPU);
   const int ranks = get_world_size();
   const auto value = [](int rank) { return at::full({2}, rank, at::kShort); };
@@ -236,7 +235,7 @@ TEST_F(CollectivesMultirankTest, TheBackendMovesEveryDtypeByOldAndNewNames) {
 #endif
 }
 
-TEST_F(CollectivesMultirankTest, HooksOfTheGroupSeeItsCollectives) {
+TEST_F(CollectivesMultirankTest, GroupHooksSeeCollectives) {
 #if DISTRUN_LIBTORCH_SINCE(2, 14)
   const auto group = Group().process_group();
   std::vector<std::int64_t> begun, ended;
@@ -257,7 +256,7 @@ TEST_F(CollectivesMultirankTest, HooksOfTheGroupSeeItsCollectives) {
 #endif
 }
 
-// Rank r sends r + 1 rows to every rank, and by turns floats, complex numbers and columns.
+// Rank r sends r + 1 rows to every rank: first floats, then complex numbers into strided outputs.
 TEST_F(CollectivesMultirankTest, AllToAllTakesTensorsOfDifferentSizes) {
   const auto sent = [](int from, int to) { return at::full({from + 1, 3}, 10.0 * from + to); };
   const auto inputs_of = [&](int from) {
@@ -278,8 +277,8 @@ TEST_F(CollectivesMultirankTest, AllToAllTakesTensorsOfDifferentSizes) {
   expect_equal(outputs, numbers);
 }
 
-// What the last rank sends itself is larger, and nobody else knows.
-TEST_F(CollectivesMultirankTest, AllToAllTakesOneSizeHereAndOthersThere) {
+// Only the part that the last rank sends to itself is larger.  The other ranks see one size.
+TEST_F(CollectivesMultirankTest, AllToAllWorksIfOnlyOneRankHasUnevenSizes) {
   const auto value = [](int from, int to) {
     const bool is_large = from == to && from == get_world_size() - 1;
     return at::full({is_large ? 5 : 2}, 10.0 * from + to);
@@ -304,14 +303,14 @@ TEST_F(CollectivesMultirankTest, AllToAllSingleTakesUnevenParts) {
   EXPECT_TRUE(output.equal(at::cat(of_all_ranks(from)))) << output;
 }
 
-TEST_F(CollectivesMultirankTest, AllReduceCoalescedReducesEach) {
+TEST_F(CollectivesMultirankTest, AllReduceCoalescedReducesEachTensor) {
   const Tensors tensors = {input(), input().slice(0, 0, 1).clone()};
   all_reduce_coalesced(tensors, ReduceOp::MAX);
   EXPECT_TRUE(tensors[0].equal(inputs().back())) << tensors[0];
   EXPECT_TRUE(tensors[1].equal(inputs().back().slice(0, 0, 1))) << tensors[1];
 }
 
-TEST_F(CollectivesMultirankTest, SparseTensorsAreAddedWhereverTheirIndicesAre) {
+TEST_F(CollectivesMultirankTest, AllReduceAddsSparseTensorsWithDifferentIndices) {
   const at::Tensor index = at::full({1, 1}, get_rank(), at::kLong);
   const at::Tensor sparse =
       at::sparse_coo_tensor(index, at::ones({1}), {get_world_size()}, at::kFloat);
@@ -319,7 +318,7 @@ TEST_F(CollectivesMultirankTest, SparseTensorsAreAddedWhereverTheirIndicesAre) {
   EXPECT_TRUE(sparse.to_dense().equal(at::ones({get_world_size()}))) << sparse;
 }
 
-TEST_F(CollectivesMultirankTest, ComplexNumbersAreAddedAndMoved) {
+TEST_F(CollectivesMultirankTest, AddsAndMovesComplexNumbers) {
   const auto number = [](int rank) { return at::complex(input_of(rank), -input_of(rank)); };
   const at::Tensor added = number(get_rank());
   all_reduce(added);
@@ -331,7 +330,7 @@ TEST_F(CollectivesMultirankTest, ComplexNumbersAreAddedAndMoved) {
               HasSubstr("complex numbers have no PRODUCT"));
 }
 
-TEST_F(CollectivesMultirankTest, HalfAndBoolAreTaken) {
+TEST_F(CollectivesMultirankTest, AcceptsHalfAndBool) {
   const at::Tensor half = input().to(at::kHalf);
   all_reduce(half);
   EXPECT_TRUE(half.equal(sum().to(at::kHalf))) << half;
@@ -340,7 +339,7 @@ TEST_F(CollectivesMultirankTest, HalfAndBoolAreTaken) {
   EXPECT_TRUE(yes.all().item<bool>());
 }
 
-// Few operators know all of these dtypes, and Gloo knows one of them.
+// Values of a dtype that few operators support.  Gloo supports only BFloat16 of kDtypes.
 class OfDtype {
  public:
   explicit OfDtype(at::ScalarType type) : type_(type) {}
@@ -360,7 +359,7 @@ class OfDtype {
 constexpr at::ScalarType kDtypes[] = {at::kShort,  at::kUInt16,        at::kUInt32,
                                       at::kUInt64, at::kFloat8_e4m3fn, at::kBFloat16};
 
-TEST_F(CollectivesMultirankTest, EveryDtypeIsMoved) {
+TEST_F(CollectivesMultirankTest, MovesEveryDtype) {
   for (const at::ScalarType dtype : kDtypes) {
     SCOPED_TRACE(c10::toString(dtype));
     const OfDtype of(dtype);
@@ -386,7 +385,7 @@ TEST_F(CollectivesMultirankTest, EveryDtypeIsMoved) {
   }
 }
 
-TEST_F(CollectivesMultirankTest, EveryDtypeIsExchanged) {
+TEST_F(CollectivesMultirankTest, ExchangesEveryDtype) {
   for (const at::ScalarType dtype : kDtypes) {
     SCOPED_TRACE(c10::toString(dtype));
     const OfDtype of(dtype);
@@ -406,19 +405,19 @@ TEST_F(CollectivesMultirankTest, EveryDtypeIsExchanged) {
   }
 }
 
-TEST_F(CollectivesMultirankTest, GlooRefusesToReduceDtypesThatItCannotAdd) {
+TEST_F(CollectivesMultirankTest, GlooRejectsReductionsOfUnsupportedDtypes) {
   EXPECT_THAT(error_of([] { all_reduce(at::ones({2}, at::kShort)); }),
               HasSubstr("tensor has dtype Short, which gloo does not reduce; expected double, "));
 }
 
-TEST_F(CollectivesMultirankTest, CompressedSparseTensorsAreRefused) {
+TEST_F(CollectivesMultirankTest, RejectsCompressedSparseTensors) {
   const at::Tensor compressed = at::ones({2, 2}).to_sparse_csr();
   EXPECT_THAT(error_of([&] { all_reduce(compressed); }),
               HasSubstr("tensor is SparseCsr; expected a dense tensor (to_dense()) or a sparse one "
                         "in COO format (to_sparse())"));
 }
 
-TEST_F(CollectivesMultirankTest, BackwardRefusesASavedTensorThatWasOverwritten) {
+TEST_F(CollectivesMultirankTest, BackwardRejectsAnOverwrittenSavedTensor) {
   const at::Tensor weight = at::ones({2}).set_requires_grad(true);
   const auto backward_after = [&](const std::function<void(const at::Tensor&)>& collective) {
     const at::Tensor hidden = weight * 2;
@@ -428,24 +427,24 @@ TEST_F(CollectivesMultirankTest, BackwardRefusesASavedTensorThatWasOverwritten) 
   };
   EXPECT_THAT(backward_after([](const at::Tensor& hidden) { all_reduce(hidden); }),
               HasSubstr("modified by an inplace operation"));
-  // The root's stays as it is.
+  // The root's tensor does not change.
   const auto broadcast_of = [](const at::Tensor& hidden) {
     broadcast(get_rank() == 0 ? hidden : hidden.clone(), 0);
   };
   EXPECT_EQ(backward_after(broadcast_of), "no error");
 }
 
-TEST_F(CollectivesMultirankTest, AnAsynchronousOneIsWaitedFor) {
+TEST_F(CollectivesMultirankTest, AsynchronousCollectiveCompletesWithItsWait) {
   const at::Tensor tensor = input();
   const Work work = all_reduce(tensor, ReduceOp::SUM, {.async_op = true});
   ASSERT_TRUE(work);
   work.wait();
   EXPECT_TRUE(work.is_completed());
   EXPECT_TRUE(tensor.equal(sum())) << tensor;
-  EXPECT_FALSE(all_reduce(tensor)) << "of one that has waited nothing is under way";
+  EXPECT_FALSE(all_reduce(tensor)) << "a synchronous call returns no work";
 }
 
-TEST_F(CollectivesMultirankTest, TensorsAndGroupsAreHeldWhileTheyAreUsed) {
+TEST_F(CollectivesMultirankTest, WorkKeepsItsTensorsAndGroupAlive) {
   Work work;
   {
     const Group group = new_group();
@@ -454,7 +453,7 @@ TEST_F(CollectivesMultirankTest, TensorsAndGroupsAreHeldWhileTheyAreUsed) {
   EXPECT_NO_THROW(work.wait());
 }
 
-TEST_F(CollectivesMultirankTest, BytesOfAnyLengthArriveWhole) {
+TEST_F(CollectivesMultirankTest, BytesOfAnyLengthArriveComplete) {
   const auto bytes_of = [](int rank) {
     return std::string(static_cast<std::size_t>(rank), 'a') + '\0';
   };
@@ -468,7 +467,7 @@ TEST_F(CollectivesMultirankTest, BytesOfAnyLengthArriveWhole) {
   EXPECT_EQ(all_gather_bytes(""), of_all_ranks([](int) { return std::string(); }));
 }
 
-TEST_F(CollectivesMultirankTest, WhatOneSendsTheOtherReceives) {
+TEST_F(CollectivesMultirankTest, ReceivesWhatThePeerSends) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor got = at::zeros({2, 3});
   const Work sent = isend(input(), next());
@@ -477,7 +476,7 @@ TEST_F(CollectivesMultirankTest, WhatOneSendsTheOtherReceives) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-TEST_F(CollectivesMultirankTest, AReceiveFromAnyTellsWhoHasSent) {
+TEST_F(CollectivesMultirankTest, ReceiveFromAnyReportsTheSender) {
   if (get_rank() != 0) return send(input(), 0);
   std::vector<bool> seen(static_cast<std::size_t>(get_world_size()));
   for (int i = 1; i < get_world_size(); ++i) {
@@ -503,7 +502,7 @@ TEST_F(CollectivesMultirankTest, TagsKeepMessagesApart) {
   EXPECT_EQ(second.item<double>(), 2);
 }
 
-TEST_F(CollectivesMultirankTest, ABatchIsBegunTogether) {
+TEST_F(CollectivesMultirankTest, BatchStartsAllOperations) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor got = at::zeros({2, 3});
   const auto begun =
@@ -514,9 +513,10 @@ TEST_F(CollectivesMultirankTest, ABatchIsBegunTogether) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-// The last of them is the one that the future has called on a thread of the group's own, where the
-// last rank comes when the others have gone.
-TEST_F(CollectivesMultirankTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTheBackend) {
+// The callback holds the last copies and runs on a thread of the backend.  The last rank starts its
+// collective only after the other ranks have dropped their copies.  With DETAIL it cannot, because
+// the other ranks' calls block until it starts.
+TEST_F(CollectivesMultirankTest, BackendThreadMayDropTheLastCopiesOfAGroupAndAWork) {
   const auto called = std::make_shared<std::promise<void>>();
   std::function<void()> leaves;
   {
@@ -534,8 +534,8 @@ TEST_F(CollectivesMultirankTest, TheLastCopiesOfAGroupAndAWorkMayGoOnAThreadOfTh
   EXPECT_EQ(called->get_future().wait_for(std::chrono::seconds(20)), std::future_status::ready);
 }
 
-// As large as sockets do not hold: the rest would never be sent.
-TEST_F(CollectivesMultirankTest, WhatIsSentArrivesAlsoIfNobodyKeepsTheWork) {
+// Too large for socket buffers: if the work was dropped, the rest would never be sent.
+TEST_F(CollectivesMultirankTest, MessagesArriveIfTheCallerDropsTheWork) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const auto large = [](int rank) { return at::full({4 << 20}, 1.0 * rank); };
   isend(large(get_rank()), next());
@@ -548,7 +548,7 @@ TEST_F(CollectivesMultirankTest, WhatIsSentArrivesAlsoIfNobodyKeepsTheWork) {
   EXPECT_TRUE(second.equal(input_of(previous()))) << second;
 }
 
-TEST_F(CollectivesMultirankTest, ABatchThatIsRefusedHasNotBegun) {
+TEST_F(CollectivesMultirankTest, RejectedBatchStartsNothing) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const at::Tensor got = at::zeros({2, 3});
   const auto batch_with = [&](const P2POp& second) {
@@ -564,7 +564,7 @@ TEST_F(CollectivesMultirankTest, ABatchThatIsRefusedHasNotBegun) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-TEST_F(CollectivesMultirankTest, AWorkThatHasEndedIsWaitedForAgainAtOnce) {
+TEST_F(CollectivesMultirankTest, SecondWaitReturnsAtOnce) {
   const at::Tensor got = at::zeros({2, 3});
   const Work work =
       reduce_scatter_tensor(got, at::cat(inputs()), ReduceOp::SUM, {.async_op = true});
@@ -584,7 +584,7 @@ TEST_F(CollectivesMultirankTest, AWorkThatHasEndedIsWaitedForAgainAtOnce) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-TEST_F(CollectivesMultirankTest, WhatComesAfterAnAbortFails) {
+TEST_F(CollectivesMultirankTest, CollectivesFailAfterAnAbort) {
   const Group group = new_group();
   barrier({.group = group});
   abort_process_group(group);
@@ -597,7 +597,7 @@ TEST_F(CollectivesMultirankTest, WhatComesAfterAnAbortFails) {
   barrier();
 }
 
-TEST_F(CollectivesMultirankTest, WhatMakesNoSenseIsRefusedWithBothValues) {
+TEST_F(CollectivesMultirankTest, RejectsInvalidArgumentsWithBothValues) {
   const std::string here = " on rank " + std::to_string(get_rank()) + ": ";
   const int ranks = get_world_size();
   const at::Tensor x = input();
@@ -625,7 +625,7 @@ TEST_F(CollectivesMultirankTest, WhatMakesNoSenseIsRefusedWithBothValues) {
                     x, x, std::vector<std::int64_t>(static_cast<std::size_t>(ranks), -1), {});
               }),
               HasSubstr("the split sizes of output have -1; expected 0 or more"));
-  if (ranks == 3) {  // Added up with an overflow, they would be 2.
+  if (ranks == 3) {  // With an overflow the sum would be 2.
     constexpr auto kMost = std::numeric_limits<std::int64_t>::max();
     EXPECT_THAT(error_of([&] {
                   all_to_all_single(x, x, {kMost, kMost, 4}, {});
@@ -661,12 +661,12 @@ TEST_F(CollectivesMultirankTest, WhatMakesNoSenseIsRefusedWithBothValues) {
               HasSubstr("there is nobody else in group "));
   EXPECT_THAT(error_of([] { monitored_barrier({.timeout = milliseconds(-1)}); }),
               HasSubstr("the timeout is -1 ms"));
-  all_reduce(x);  // Nobody is out of step.
+  all_reduce(x);  // The ranks are still in step.
   EXPECT_TRUE(x.equal(sum())) << x;
 }
 
-// The last rank does not come.
-TEST_F(CollectivesMultirankTest, AMonitoredBarrierNamesWhoIsMissing) {
+// The last rank does not call it.
+TEST_F(CollectivesMultirankTest, MonitoredBarrierNamesMissingRanks) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
   barrier({.group = group});
@@ -686,8 +686,8 @@ TEST_F(CollectivesMultirankTest, AMonitoredBarrierNamesWhoIsMissing) {
   barrier();
 }
 
-// The others wait for it as long as the group says.
-TEST_F(CollectivesMultirankTest, AMonitoredBarrierWithoutRank0TimesOutAsTheGroupDoes) {
+// The other ranks wait for rank 0 with the group's timeout, not with the call's.
+TEST_F(CollectivesMultirankTest, MonitoredBarrierWithoutRank0UsesTheGroupTimeout) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(2)});
   barrier({.group = group});
@@ -698,8 +698,8 @@ TEST_F(CollectivesMultirankTest, AMonitoredBarrierWithoutRank0TimesOutAsTheGroup
   barrier();
 }
 
-// The last rank comes late, after the others have given up.
-TEST_F(CollectivesMultirankTest, ATimeOutIsAnErrorThatNamesTheFunction) {
+// The last rank never calls all_reduce.
+TEST_F(CollectivesMultirankTest, TimeoutErrorNamesTheFunction) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
   barrier({.group = group});
@@ -722,7 +722,7 @@ TEST_F(CollectivesMultirankTest, ATimeOutIsAnErrorThatNamesTheFunction) {
   barrier();
 }
 
-TEST_F(CollectivesMultirankTest, AWaitOfZeroDoesNotWait) {
+TEST_F(CollectivesMultirankTest, WaitOfZeroDoesNotWait) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::seconds(2)});
   barrier({.group = group});
@@ -736,7 +736,7 @@ TEST_F(CollectivesMultirankTest, AWaitOfZeroDoesNotWait) {
   barrier();
 }
 
-TEST_F(CollectivesMultirankTest, AReceiveHasTheTimeoutThatTheGroupHas) {
+TEST_F(CollectivesMultirankTest, ReceiveUsesTheGroupTimeout) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
   barrier({.group = group});
@@ -750,8 +750,8 @@ TEST_F(CollectivesMultirankTest, AReceiveHasTheTimeoutThatTheGroupHas) {
   barrier();
 }
 
-// The first that times out closes the connection, which the other then reports.
-TEST_F(CollectivesMultirankTest, TwoSendsWithoutAReceiveTimeOutAndSaySo) {
+// The first rank that times out closes the connection, and the other rank may report that.
+TEST_F(CollectivesMultirankTest, TwoSendsWithoutAReceiveFailAndNameThePeer) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();
   barrier({.group = group});
@@ -768,9 +768,9 @@ TEST_F(CollectivesMultirankTest, TwoSendsWithoutAReceiveTimeOutAndSaySo) {
   barrier();
 }
 
-// The last rank does not come.  With TORCH_DISTRIBUTED_DEBUG=DETAIL it is missed by the check
-// before the collective.
-TEST_F(CollectivesMultirankTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) {
+// The last rank does not call all_reduce.  With TORCH_DISTRIBUTED_DEBUG=DETAIL the check before the
+// collective waits for it.
+TEST_F(CollectivesMultirankTest, AbortEndsAWaitInAnotherThread) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
   if (!is_last()) {
@@ -787,7 +787,7 @@ TEST_F(CollectivesMultirankTest, AbortEndsACollectiveThatAnotherThreadWaitsFor) 
       work.wait();
       ADD_FAILURE() << "passed without the last rank";
     } catch (const c10::DistBackendError& error) {
-      // Or another rank was faster, and has closed its connections.
+      // Another rank may abort first and close its connections.
       EXPECT_THAT(error.what_without_backtrace(),
                   AnyOf(HasSubstr("the group has been aborted"), ContainsRegex(lost_peer())));
     }

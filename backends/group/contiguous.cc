@@ -27,13 +27,13 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// Memory is copied as a backend writes it: past autograd, on any thread.
+// Copies bypass autograd, as a backend's writes do, and run on any thread.
 using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
 
-// Others have their elements elsewhere.
+// False for sparse tensors.
 bool is_strided(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
-// For autograd, which a backend's writes pass.
+// Records the write for autograd, which does not see a backend's writes.
 void set_changed(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
@@ -59,7 +59,7 @@ at::Tensor original_of(const at::Tensor& tensor, const std::vector<CopyBack>& co
   return tensor;
 }
 
-// A list of tensors, or a list of those.
+// `value` may be a tensor, a list of tensors, or a list of such lists.
 c10::IValue with_originals(const c10::IValue& value, const std::vector<CopyBack>& copies) {
   if (value.isTensor()) return original_of(value.toTensor(), copies);
   if (!value.isList()) return value;
@@ -74,7 +74,7 @@ void copy_back(const std::vector<CopyBack>& copies) {
     if (!copy.from.defined()) continue;
     copy.to.copy_(copy.from);
     if (copy.to.is_cpu()) continue;
-    // Nobody else knows the stream of this thread.
+    // No other thread waits for this thread's stream.
     const c10::impl::VirtualGuardImpl device(copy.to.device().type());
     device.synchronizeStream(device.getStream(copy.to.device()));
   }
@@ -86,7 +86,7 @@ class CopiedBack : public c10d::Work {
       : work_(std::move(work)), copies_(std::move(copies)) {
     future_ = ended->then(
         [copies = copies_](c10::ivalue::Future& its) {
-          const c10::IValue value = its.value();  // Throws the error, if it is one.
+          const c10::IValue value = its.value();  // Throws if it is an error.
           copy_back(copies);
           return with_originals(value, copies);
         },
@@ -130,7 +130,7 @@ bool is_receive(c10d::OpType type) {
 
 class WaitedOnce : public c10d::Work {
  public:
-  // `ended`: the work's future; none: it has none.
+  // `ended` is the work's future, or null if it has none.
   WaitedOnce(WorkPtr work, FuturePtr ended, std::vector<CopyBack> copies)
       : work_(std::move(work)), ended_(std::move(ended)), copies_(std::move(copies)) {
     if (ended_) future_ = c10::make_intrusive<c10::ivalue::Future>(ended_->elementType());
@@ -140,7 +140,7 @@ class WaitedOnce : public c10d::Work {
     const WorkPtr work = under_way();
     if (!work) return true;
     if (!work->isCompleted()) return false;
-    if (ended_) end_quietly();  // Whoever sees that it is completed reads what has come.
+    if (ended_) end_quietly();  // The caller may now read the outputs.
     return true;
   }
   int sourceRank() const override { return source_rank_; }
@@ -175,7 +175,7 @@ class WaitedOnce : public c10d::Work {
     try {
       wait(std::chrono::milliseconds::zero());
     } catch (const std::exception&) {
-      // exception() and the future tell.
+      // exception() and the future report it.
     }
   }
 
@@ -209,16 +209,16 @@ class WaitedOnce : public c10d::Work {
   }
 
   std::timed_mutex waiting_;
-  WorkPtr work_;  // None: it has ended.
+  WorkPtr work_;  // Null: it has ended.
   const FuturePtr ended_;
   std::vector<CopyBack> copies_;
-  FuturePtr future_;  // Completed by the wait.
+  FuturePtr future_;  // Completed by wait().
   Tensors results_;
   std::atomic<int> source_rank_ = -1;
 };
 
-// The kinds of works that were seen to have no future: asking one costs an exception.  A class may
-// have one for some operations only.
+// Kinds of works without a future, because asking one for its future throws, which is slow.  A
+// class may have a future for some operations only.
 class FuturelessWorks {
  public:
   using Kind = std::pair<std::type_index, c10d::OpType>;
@@ -237,7 +237,7 @@ class FuturelessWorks {
   std::set<Kind> kinds_;
 };
 
-// None: the backend has none for its works.
+// Null if the work has none.
 FuturePtr future_of(c10d::Work& work) {
   static auto* const futureless = new FuturelessWorks();
   const FuturelessWorks::Kind kind{typeid(work), work.retrieveOpType()};
@@ -258,7 +258,7 @@ WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
   const FuturePtr ended = future_of(begun == nullptr ? *work : *begun->work());
   const bool is_copied = std::any_of(copies.begin(), copies.end(),
                                      [](const CopyBack& one) { return one.from.defined(); });
-  // Who listens is to see the copies, so they are made by the thread that waits.
+  // The listener must see the copies, so the thread that waits makes them.
   if (!ended || (begun != nullptr && is_copied)) {
     Tensors outputs;
     for (const CopyBack& copy : copies) outputs.push_back(copy.to);

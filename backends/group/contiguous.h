@@ -23,17 +23,17 @@ namespace distrun::internal {
 struct CopyBack {
   at::Tensor to;
   at::Tensor sent;  // Given to the backend instead of `to`.
-  at::Tensor from;  // Copied to `to` at the end; none: `sent` is a view.
+  at::Tensor from;  // Copied to `to` at the end; undefined if `sent` is a view.
 };
 
-// A tensor goes with its own sizes, or as one dimension.
+// Whether a tensor keeps its sizes or is sent as one dimension.
 enum class Sizes { kOwn, kFlat };
 
-// A work whose copies are made before wait() returns and before its future completes.  If the
-// backend's work has no future, as Gloo's for point to point and reduce_scatter, the first wait()
-// ends the work and copies, and later calls have the same result.  A wait() that times out ends the
-// work too.  With a listener (begun_collective.h) and copies, the first wait() does the same: then
-// the thread that waits, asks for the future, or learns of the completion makes the copies.
+// Returns a work that makes the copies before wait() returns and before its future completes.  If
+// the backend's work has no future (Gloo's point to point and reduce_scatter), the first wait()
+// ends it and copies, even if it times out; later calls have the same result.  With a listener
+// (begun_collective.h) and copies, the thread that waits, asks for the future or sees the
+// completion makes the copies.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 

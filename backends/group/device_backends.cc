@@ -19,7 +19,7 @@ c10::DeviceType device_of(const std::string& name, const std::string& text) {
     const c10::Device device(name);
     if (!device.has_index()) return device.type();
   } catch (const c10::Error&) {
-    // Told below, with the whole text.
+    // Reported below, with the whole text.
   }
   TORCH_CHECK_VALUE(false, "'", name, "' in the backend '", text,
                     "' is no type of device: it is cpu, cuda, …");
@@ -45,7 +45,8 @@ std::vector<DeviceBackend> parse_device_backends(const std::string& text) {
     for (const auto device : internal::find_backend(all).devices) found.push_back({device, all});
     return found;
   }
-  std::istringstream pairs(all + (all.ends_with(',') ? " " : ""));  // Or the last is not seen.
+  // getline() would drop an empty last pair.
+  std::istringstream pairs(all + (all.ends_with(',') ? " " : ""));
   for (std::string pair; std::getline(pairs, pair, ',');) {
     const DeviceBackend next = parse_pair(pair, text);
     const bool is_new = std::none_of(found.begin(), found.end(), [&](const DeviceBackend& one) {

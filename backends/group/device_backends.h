@@ -17,7 +17,7 @@ struct DeviceBackend {
 
 // "gloo" stands for all devices of gloo, "cpu:gloo,cuda:fake" for one backend each.  Case does not
 // matter.  Throws if a backend or a device is unknown, a device occurs twice, or a pair is
-// malformed. PyTorch source: BackendConfig of torch/distributed/distributed_c10d.py.
+// malformed.  PyTorch source: BackendConfig of torch/distributed/distributed_c10d.py.
 std::vector<DeviceBackend> parse_device_backends(const std::string& text);
 
 }  // namespace distrun

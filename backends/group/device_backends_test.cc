@@ -23,17 +23,17 @@ std::string error_of(const std::string& text) {
   return "no error";
 }
 
-TEST(DeviceBackendsTest, ANameAloneIsForTheDevicesOfTheBackend) {
+TEST(DeviceBackendsTest, SingleNameSelectsAllDevicesOfTheBackend) {
   EXPECT_THAT(parse_device_backends("gloo"),
               ElementsAre(DeviceBackend{kCpu, "gloo"}, DeviceBackend{kCuda, "gloo"}));
 }
 
-TEST(DeviceBackendsTest, PairsAreAsWrittenInAnyCase) {
+TEST(DeviceBackendsTest, ParsesPairsInAnyCase) {
   EXPECT_THAT(parse_device_backends("CUDA:Gloo, cpu : gloo"),
               ElementsAre(DeviceBackend{kCuda, "gloo"}, DeviceBackend{kCpu, "gloo"}));
 }
 
-TEST(DeviceBackendsTest, WhatIsNotKnownIsSaidWithWhatIs) {
+TEST(DeviceBackendsTest, RejectsUnknownBackendsAndMalformedPairs) {
   EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: fake, gloo"));
   EXPECT_THAT(error_of("cpu:gluu"), HasSubstr("unknown backend 'gluu'"));
   EXPECT_THAT(error_of("nccl"),
@@ -46,14 +46,14 @@ TEST(DeviceBackendsTest, WhatIsNotKnownIsSaidWithWhatIs) {
   EXPECT_THAT(error_of(""), HasSubstr("unknown backend ''"));
 }
 
-TEST(BackendRegistryTest, WhatIsRegisteredIsFoundOnceAndForItsDevices) {
+TEST(BackendRegistryTest, RegistersABackendOnceForItsDevices) {
   register_backend("mine", [](const BackendRequest&) { return nullptr; }, {kCuda});
   EXPECT_THAT(parse_device_backends("mine"), ElementsAre(DeviceBackend{kCuda, "mine"}));
   EXPECT_THROW(register_backend("mine", std::bind_front(make_backend, "mine"), {kCpu}),
                c10::ValueError);
 }
 
-TEST(BackendRegistryTest, NamesThatNobodyCouldWriteAreRefused) {
+TEST(BackendRegistryTest, RejectsInvalidNamesMakersAndDevices) {
   const BackendMaker maker = std::bind_front(make_backend, "gloo");
   EXPECT_THROW(register_backend("Mine", maker, {kCpu}), c10::ValueError);
   EXPECT_THROW(register_backend("a:b", maker, {kCpu}), c10::ValueError);

@@ -1,8 +1,8 @@
-// One rank of a run is killed, stopped or crashes in the middle of random collectives: every other
-// one has to end with an error that names a peer or the time-out, within twice the time-out.
+// One rank of a run is killed, is stopped or crashes during random collectives.  Within twice the
+// time-out, every other rank must exit with an error that names a peer or the time-out.
 //
-// Environment: DISTRUN_SEED, the seed of the first trial (0; the others have the next ones), or
-// "random": then each has one of its own, which is printed.
+// Environment: DISTRUN_SEED is the seed of the first trial (default 0); later trials count up.  If
+// it is "random", each trial draws a seed and prints it.
 #include "backends/test/faults.h"
 
 #include <array>
@@ -37,7 +37,6 @@ using Fault = FaultPlan::Fault;
 
 constexpr std::chrono::seconds kStartTimeout{60};  // On a busy machine.
 
-// The store that the ranks meet in.
 class Store {
  public:
   Store() : server_(StoreServer::listen(io_, {}).value()), port_(server_->port()) {
@@ -66,13 +65,13 @@ struct Pipe {
   UniqueFd from, to;
 };
 
-// The ranks of a trial: processes that are gone when this is.
+// The ranks of a trial.  The destructor kills them.
 class Ranks {
  public:
   explicit Ranks(const FaultPlan& plan) {
     for (int rank = 0; rank < plan.ranks; ++rank) start(rank, plan);
     go_.from.reset();
-    told_.to.reset();  // What is told ends when the last of them does.
+    told_.to.reset();  // Then the pipe ends with the last rank.
   }
 
   ~Ranks() {
@@ -83,7 +82,7 @@ class Ranks {
     }
   }
 
-  // `bytes` have come on the ranks' stdout.
+  // Waits for that many bytes from the ranks' stdout.  False if they exit or take too long.
   bool have_told(int bytes) {
     const auto deadline = steady_clock::now() + kStartTimeout;
     for (; bytes > 0; --bytes) {
@@ -108,7 +107,6 @@ class Ranks {
            state.si_code == CLD_STOPPED;
   }
 
-  // What it has written to stderr.
   std::string text_of(int rank) const {
     std::ifstream file("/proc/self/fd/" + std::to_string(of(rank).err.get()));
     return std::string(std::istreambuf_iterator<char>(file), {});
@@ -162,9 +160,9 @@ class Ranks {
   std::vector<Rank> all_;
 };
 
-// "all_reduce on rank 1 of 4: the connection to rank 3 was lost: …", "… Timed out waiting 3000ms
-// …", and in the midst of a collective that another of this rank's has timed out beside:
-// "Application timeout".
+// Matches "all_reduce on rank 1 of 4: the connection to rank 3 was lost: …" and "… Timed out
+// waiting 3000ms …".  A collective fails with "Application timeout" if another one of this rank
+// times out during it.
 ::testing::Matcher<std::string> names_what_was_wrong(int rank) {
   const std::string here = "[a-z_]+ on rank " + std::to_string(rank) + " (of|in group) .*";
   const std::string others = std::string("0123").erase(static_cast<std::size_t>(rank), 1);
@@ -202,7 +200,7 @@ unsigned seed_of(unsigned trial) {
 
 class FaultsTest : public ::testing::TestWithParam<unsigned> {};
 
-TEST_P(FaultsTest, EveryOtherRankEndsInTimeWithAnErrorThatNamesAPeerOrTheTimeOut) {
+TEST_P(FaultsTest, OtherRanksFailInTimeAndNameAPeerOrTheTimeOut) {
   const FaultPlan plan = FaultPlan::of(seed_of(GetParam()));
   std::ostringstream what;
   what << plan << "\nto run it again: DISTRUN_SEED=" << plan.seed
@@ -212,9 +210,9 @@ TEST_P(FaultsTest, EveryOtherRankEndsInTimeWithAnErrorThatNamesAPeerOrTheTimeOut
 
   {
     Ranks ranks(plan);
-    ASSERT_TRUE(ranks.have_told(plan.ranks)) << "a rank has not been loaded:\n" << ranks.texts();
+    ASSERT_TRUE(ranks.have_told(plan.ranks)) << "a rank has not started:\n" << ranks.texts();
     ranks.go();
-    ASSERT_TRUE(ranks.have_told(1)) << "the one that is to fail has not come so far:\n"
+    ASSERT_TRUE(ranks.have_told(1)) << "the victim has not reached its collective:\n"
                                     << ranks.texts();
     const auto deadline = steady_clock::now() + 2 * kFaultTimeout;
     for (int rank = 0; rank < plan.ranks; ++rank) {

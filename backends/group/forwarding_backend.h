@@ -1,6 +1,6 @@
 // Base classes of backends that pass calls on to other backends.  Override only what differs.
 //
-//     class Counted : public internal::ForwardingBackend { … };  // One backend has the rest.
+//     class Counted : public internal::ForwardingBackend { … };  // The rest goes to one backend.
 //
 // Thread safety: as the backends behind it.
 #pragma once
@@ -65,7 +65,7 @@ class ForwardingCollectives : public c10d::Backend {
                    const c10d::AllToAllOptions& options = {}) override;
 
  private:
-  // The backend of the next collective.  Called once for each.
+  // Returns the backend of the next collective.  Called once for each.
   virtual c10d::Backend& for_collective() = 0;
 };
 

@@ -12,7 +12,7 @@ namespace {
 using ::testing::ElementsAre;
 using WorkPtr = ForwardingBackend::WorkPtr;
 
-// Says what it is asked for, under the names that LibTorch's groups call.
+// Records its calls, by the names that LibTorch's groups call.
 class Listener : public c10d::Backend {
  public:
   explicit Listener(std::vector<std::string>& heard) : Backend(0, 1), heard_(heard) {}
@@ -66,7 +66,7 @@ class Listener : public c10d::Backend {
   std::vector<std::string>& heard_;
 };
 
-// Two wrappers: each name passes both.
+// Each call passes through two wrappers.
 class ForwardingBackendTest : public ::testing::Test {
  protected:
   std::vector<std::string> heard_;
@@ -94,7 +94,7 @@ TEST_F(ForwardingBackendTest, NewNamesReachTheInnerBackend) {
 #endif
 }
 
-TEST_F(ForwardingBackendTest, WindowsAndAbortHooksAreTheInnerBackends) {
+TEST_F(ForwardingBackendTest, ForwardsWindowsAndAbortHooks) {
 #if DISTRUN_LIBTORCH_SINCE(2, 14)
   EXPECT_TRUE(backend_->supportsWindow());
   EXPECT_TRUE(backend_->new_window(tensor_));
@@ -109,7 +109,7 @@ TEST_F(ForwardingBackendTest, WindowsAndAbortHooksAreTheInnerBackends) {
 #endif
 }
 
-TEST_F(ForwardingBackendTest, CompletionHooksAreTheInnerBackends) {
+TEST_F(ForwardingBackendTest, ForwardsCompletionHooks) {
 #if DISTRUN_LIBTORCH_SINCE(2, 15)
   EXPECT_TRUE(backend_->supportsAbortHooks());
   EXPECT_TRUE(backend_->supportsCompletionHooks());

@@ -21,27 +21,27 @@
 namespace distrun::internal {
 
 struct GroupState {
-  std::string name;        // "0" is the default group; others count on.
+  std::string name;        // "0" for the default group, then "1", …, or "local_1_2#0".
   std::vector<int> ranks;  // Global ranks, by group rank.
   std::string backend;     // "gloo", or "cpu:gloo,cuda:fake"
-  // None: this rank is not in the group, or the group is destroyed.
+  // Null: this rank is not in the group, or the group is destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::thread::id maker;
-  const pid_t process = ::getpid();  // That created it.  A forked child cannot use it.
+  const pid_t process = ::getpid();  // The creator: a forked child cannot use the group.
   std::atomic<std::chrono::milliseconds> timeout{};
   std::atomic<bool> is_aborted = false;
   // Works without a wait().  Dropping one would leave half a message and break the connection, so
   // they stay until they end or the group is freed.
   std::mutex under_way_mutex;
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
-  std::size_t sweep_at = 16;  // At this size, removes those that have ended.
+  std::size_t sweep_at = 16;  // At this size hold() removes ended works.
 
   GroupState() = default;
   GroupState(const GroupState&) = delete;
   GroupState& operator=(const GroupState&) = delete;
-  // On another thread than its creator's, which may be the backend's own, it frees LibTorch's group
-  // later, because that waits for the thread to end.
+  // On a thread other than the creator's, frees LibTorch's group later: the thread may be the
+  // backend's own, and the group waits for that thread to end.
   ~GroupState();
 
   void hold(c10::intrusive_ptr<c10d::Work> work);
@@ -50,17 +50,17 @@ struct GroupState {
   void free();
 };
 
-// The content of a Group; null in that of the default group.
+// Access to a Group's state, which is null for the default group.
 struct GroupAccess {
   static Group make(std::shared_ptr<GroupState> state) { return Group(std::move(state)); }
   static const std::shared_ptr<GroupState>& state(const Group& group) { return group.state_; }
 };
 
-// The default group, and what subgroups are created from.
+// The default group, and the state for creating other groups.
 struct World {
   std::shared_ptr<GroupState> group;
   c10::intrusive_ptr<c10d::Store> store;  // The default group's, with the keys of all groups.
-  int groups_numbered = 0;                // In this world, with the default group.
+  int groups_numbered = 0;                // In this world, including the default group.
   std::map<std::vector<int>, int> groups_by_ranks;  // Groups that only their members know.
   std::vector<std::weak_ptr<GroupState>> groups;    // In order of creation.
 };
@@ -69,7 +69,7 @@ struct World {
 // because threads of backends may still run.
 World*& world();
 
-// The state of a group, also of the default group.  Throws if there is none.
+// The state of a group, including the default group.  Throws if there is none.
 GroupState& state_of(const Group& group);
 
 // "group 1 of ranks 0, 1", "the default group": for messages.

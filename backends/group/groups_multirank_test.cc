@@ -1,9 +1,9 @@
-// Groups of some of the ranks, as every rank of a real run sees them:
+// Tests groups of some of the ranks, on every rank of a real run:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='GroupsMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test in the same order.  If one rank fails, the run fails.
 #include <functional>
 #include <numeric>
 
@@ -51,14 +51,14 @@ class GroupsMultirankTest : public MultirankTest {
   }
 };
 
-TEST_F(GroupsMultirankTest, TheDefaultGroupHasAllRanks) {
+TEST_F(GroupsMultirankTest, DefaultGroupHasAllRanks) {
   EXPECT_THAT(all(), SizeIs(get_world_size()));
   EXPECT_TRUE(Group().is_member());
   EXPECT_EQ(sum_of_ranks({}), sum_of(all()));
   EXPECT_EQ(get_backend(), "gloo");
 }
 
-TEST_F(GroupsMultirankTest, AGroupHasRanksOfItsOwn) {
+TEST_F(GroupsMultirankTest, GroupHasItsOwnRanks) {
   const auto ranks = but_the_first();
   const Group group = new_group(ranks);
   EXPECT_EQ(get_process_group_ranks(group), ranks);
@@ -83,7 +83,8 @@ TEST_F(GroupsMultirankTest, AGroupHasRanksOfItsOwn) {
   EXPECT_EQ(from_first.item<double>(), ranks.front());
 }
 
-// Ranks have other numbers in it, and every function that is told one, or tells one, maps it.
+// Group ranks differ from global ranks in this group.  Every function that takes or returns a rank
+// maps it.
 TEST_F(GroupsMultirankTest, RootsAndPeersAreGlobalRanks) {
   const auto ranks = but_the_first();
   const Group group = new_group(ranks);
@@ -115,17 +116,17 @@ TEST_F(GroupsMultirankTest, RootsAndPeersAreGlobalRanks) {
   }
 }
 
-TEST_F(GroupsMultirankTest, RanksAreInOrderHoweverTheyAreGiven) {
+TEST_F(GroupsMultirankTest, SortsTheRanksOfAGroup) {
   auto ranks = all();
   std::reverse(ranks.begin(), ranks.end());
   const Group group = new_group(ranks);
   EXPECT_EQ(get_process_group_ranks(group), all());
   EXPECT_EQ(get_rank(group), get_rank());
   EXPECT_THAT(get_process_group_ranks(new_group({get_world_size() - 1})), SizeIs(1));
-  rendezvous_at("connected");  // Who drops a group takes its connections from who still connects.
+  rendezvous_at("connected");  // Dropping a group breaks peers that still connect.
 }
 
-TEST_F(GroupsMultirankTest, WhatMakesNoGroupIsRefusedByAll) {
+TEST_F(GroupsMultirankTest, RejectsInvalidGroupsOnEveryRank) {
   const int ranks = get_world_size();
   EXPECT_THAT(error_of([] { new_group(std::vector<int>()); }), HasSubstr("a group needs a rank"));
   EXPECT_THAT(error_of([&] {
@@ -140,7 +141,7 @@ TEST_F(GroupsMultirankTest, WhatMakesNoGroupIsRefusedByAll) {
   EXPECT_EQ(sum_of_ranks(new_group()), sum_of(all()));
 }
 
-TEST_F(GroupsMultirankTest, SubgroupsAreNeighbours) {
+TEST_F(GroupsMultirankTest, SubgroupsHaveConsecutiveRanks) {
   const Subgroups alone = new_subgroups(1);
   EXPECT_THAT(alone.all, SizeIs(get_world_size()));
   ASSERT_TRUE(alone.own);
@@ -153,7 +154,7 @@ TEST_F(GroupsMultirankTest, SubgroupsAreNeighbours) {
   EXPECT_THAT(error_of([] { new_subgroups(0); }), HasSubstr("do not divide"));
 }
 
-TEST_F(GroupsMultirankTest, SubgroupsByEnumerationHaveNoRankInCommon) {
+TEST_F(GroupsMultirankTest, SubgroupsByEnumerationMustNotShareARank) {
   const Subgroups first = new_subgroups_by_enumeration({{0}});
   EXPECT_EQ(first.own.has_value(), get_rank() == 0);
   EXPECT_THAT(error_of([] {
@@ -164,8 +165,8 @@ TEST_F(GroupsMultirankTest, SubgroupsByEnumerationHaveNoRankInCommon) {
               HasSubstr("no group in the list"));
 }
 
-// Ranks that are not in it do not even know.
-TEST_F(GroupsMultirankTest, LocalGroupsAreTheirMembersAlone) {
+// Ranks outside a local group do not take part in its creation.
+TEST_F(GroupsMultirankTest, OnlyMembersCreateALocalGroup) {
   const auto ranks = but_the_first();
   const bool is_member = get_rank() >= ranks.front();
   if (!is_member) return;
@@ -175,14 +176,14 @@ TEST_F(GroupsMultirankTest, LocalGroupsAreTheirMembersAlone) {
   EXPECT_EQ(sum_of_ranks(again), sum_of(ranks));
 }
 
-TEST_F(GroupsMultirankTest, ALocalGroupIsNamedAlsoToWhoIsNotInIt) {
+TEST_F(GroupsMultirankTest, NamesALocalGroupOnRanksOutsideIt) {
   const auto ranks = but_the_first();
   if (get_rank() >= ranks.front()) return;
   const Group others = new_group(ranks, {.use_local_synchronization = true});
   EXPECT_THAT(error_of([&] { others.process_group(); }), HasSubstr("is not in group local_1"));
 }
 
-TEST_F(GroupsMultirankTest, OneThatNobodyHasAnyMoreIsFreed) {
+TEST_F(GroupsMultirankTest, FreesAGroupWithItsLastCopy) {
   std::string name;
   c10::weak_intrusive_ptr<c10d::ProcessGroup> group(c10::intrusive_ptr<c10d::ProcessGroup>{});
   {
@@ -191,13 +192,13 @@ TEST_F(GroupsMultirankTest, OneThatNobodyHasAnyMoreIsFreed) {
     group = c10::weak_intrusive_ptr<c10d::ProcessGroup>(made.process_group());
     EXPECT_EQ(c10d::resolve_process_group(name), made.process_group());
     EXPECT_EQ(copy, made);
-    barrier({.group = made});  // Or peers would lose this rank while they connect.
+    barrier({.group = made});  // Else peers could lose this rank while they connect.
   }
   EXPECT_TRUE(group.expired());
   EXPECT_THROW(c10d::resolve_process_group(name), c10::Error);
 }
 
-TEST_F(GroupsMultirankTest, OneThatIsDestroyedSaysSo) {
+TEST_F(GroupsMultirankTest, RejectsCollectivesInADestroyedGroup) {
   const Group group = new_group();
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   destroy_process_group(group);
@@ -207,7 +208,7 @@ TEST_F(GroupsMultirankTest, OneThatIsDestroyedSaysSo) {
   EXPECT_TRUE(is_initialized());
 }
 
-TEST_F(GroupsMultirankTest, AllEndWithTheDefaultGroup) {
+TEST_F(GroupsMultirankTest, DestroyingTheDefaultGroupDestroysAllGroups) {
   const Group group = new_group();
   barrier();
   destroy_process_group();
@@ -218,7 +219,7 @@ TEST_F(GroupsMultirankTest, AllEndWithTheDefaultGroup) {
   EXPECT_EQ(sum_of_ranks(new_group()), sum_of(all()));
 }
 
-TEST_F(GroupsMultirankTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
+TEST_F(GroupsMultirankTest, GroupUsesTheDefaultGroupTimeoutOrItsOwn) {
   const Group same = new_group(), own = new_group(std::nullopt, {.timeout = seconds(7)});
   EXPECT_EQ(timeout_of(same), seconds(30));
   EXPECT_EQ(timeout_of(own), seconds(7));
@@ -230,7 +231,7 @@ TEST_F(GroupsMultirankTest, AGroupHasTheTimeoutOfTheDefaultOneOrItsOwn) {
   rendezvous_at("connected");
 }
 
-TEST_F(GroupsMultirankTest, GroupsMayBeMadeFromTheSameOptions) {
+TEST_F(GroupsMultirankTest, TwoGroupsMayUseTheSameOptions) {
   const auto options = c10d::ProcessGroupGloo::Options::create_default(seconds(9));
   const Group one = new_group(std::nullopt, {.timeout = seconds(5), .backend_options = options});
   const Group other = new_group(std::nullopt, {.timeout = seconds(6), .backend_options = options});
@@ -240,8 +241,8 @@ TEST_F(GroupsMultirankTest, GroupsMayBeMadeFromTheSameOptions) {
   EXPECT_EQ(sum_of_ranks(one), sum_of_ranks(other));
 }
 
-// Each waits for the last, which makes no such group.
-TEST_F(GroupsMultirankTest, MembersThatDoNotComeAreAnErrorThatNamesTheGroup) {
+// Each rank waits for the last, which does not create the group.
+TEST_F(GroupsMultirankTest, MissingMemberErrorNamesTheGroup) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const int last = get_world_size() - 1;
   if (get_rank() == last) return;
@@ -250,14 +251,14 @@ TEST_F(GroupsMultirankTest, MembersThatDoNotComeAreAnErrorThatNamesTheGroup) {
   EXPECT_THAT(error, HasSubstr("rank " + std::to_string(get_rank()) + " makes group 1 of ranks 0"));
 }
 
-TEST_F(GroupsMultirankTest, DevicesMayHaveBackendsOfTheirOwn) {
+TEST_F(GroupsMultirankTest, DevicesMayHaveTheirOwnBackends) {
   const Group group = new_group(std::nullopt, {.backend = "CPU:gloo"});
   EXPECT_EQ(get_backend(group), "cpu:gloo");
   EXPECT_EQ(sum_of_ranks(group), sum_of(all()));
   EXPECT_EQ(group->getDeviceTypes(), std::vector{c10::Device(c10::kCPU)});
 }
 
-TEST_F(GroupsMultirankTest, ABackendCanBeRegistered) {
+TEST_F(GroupsMultirankTest, UsesARegisteredBackend) {
   static bool registered = false;
   static BackendRequest seen;
   if (!std::exchange(registered, true)) {

@@ -15,7 +15,7 @@ namespace distrun::internal {
 
 namespace {
 
-// Of each device's backend.
+// The traits of each device's backend.
 std::vector<const BackendTraits*> traits_in(const std::string& backend) {
   std::vector<const BackendTraits*> all;
   for (const DeviceBackend& one : parse_device_backends(backend)) {
@@ -46,7 +46,7 @@ Rendezvous in_given_store(const InitOptions& options, const Environment& environ
 InitRendezvous init_rendezvous(const InitOptions& options, const Environment& environment) {
   const auto traits = traits_in(options.backend);
   const bool is_dry_run = std::none_of(traits.begin(), traits.end(), [](const auto* one) {
-    return one->needs_rendezvous();  // One is enough, as Gloo's in "cpu:gloo,cuda:fake".
+    return one->needs_rendezvous();  // Gloo suffices in "cpu:gloo,cuda:fake".
   });
   if (options.store) return {in_given_store(options, environment), is_dry_run};
   const GivenRank given = {options.rank, options.world_size};

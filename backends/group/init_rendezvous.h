@@ -14,9 +14,9 @@ struct InitRendezvous {
   bool is_dry_run;
 };
 
-// Uses the store of the options.  Without one, a dry run without an init_method gets a store of its
-// own at once; every other run calls rendezvous().  Throws c10::ValueError for options that
-// contradict each other, and what rendezvous() throws.
+// Uses the store of the options.  Without one, a dry run without an init_method gets its own store
+// at once; every other run calls rendezvous().  Throws c10::ValueError for options that contradict
+// each other, and what rendezvous() throws.
 InitRendezvous init_rendezvous(const InitOptions& options, const Environment& environment);
 
 }  // namespace distrun::internal

@@ -1,4 +1,4 @@
-// Where versions of LibTorch differ in c10d::Backend.
+// Differences between LibTorch versions in c10d::Backend.
 //
 // LibTorch 2.14 renames five functions.  Each name calls the other, and groups may call either.  A
 // backend overrides the name that the macro stands for; then both names reach it:

@@ -31,7 +31,7 @@ bool is_custom(const std::string& backend) {
   return ProcessGroup::strToBackendType(backend) == ProcessGroup::BackendType::CUSTOM;
 }
 
-// What Python chooses: nccl where a device has it, else what the first device has.
+// Chooses as Python does: nccl if a device has it, else the backend of the first device.
 ProcessGroup::BackendType default_type(const std::vector<DeviceBackend>& backends) {
   const bool has_nccl = std::any_of(backends.begin(), backends.end(),
                                     [](const auto& one) { return one.backend == "nccl"; });
@@ -56,7 +56,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
   auto backend = registered.make(request);
   TORCH_CHECK(backend, "the maker of the backend '", which.backend, "' has made none");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
-  if (!registered.traits->needs_rendezvous()) return backend;  // It has no rank to compare with.
+  if (!registered.traits->needs_rendezvous()) return backend;  // No other rank exists.
   return make_checked_backend(backend, request);
 }
 
@@ -66,7 +66,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   auto group = c10::make_intrusive<ProcessGroup>(store, request.rank,
                                                  static_cast<int>(request.ranks.size()));
   group->setDefaultBackend(default_type(backends));
-  // One backend for all devices that have the same: Python makes it for the first of them.
+  // Devices with the same backend share one object.  As in Python, it is created for the first one.
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> made;
   for (const DeviceBackend& one : backends) {
     auto& backend = made[one.backend];
@@ -76,8 +76,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   return group;
 }
 
-// What a backend throws where the others do not come names them by their numbers in the group, if
-// at all, and not the group.
+// If ranks are missing, a backend's error names at most their group ranks.  Adds the group.
 c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
   const auto whose = [&] {
     const int rank = request.ranks[static_cast<std::size_t>(request.rank)];
@@ -102,7 +101,7 @@ void check_backends(const std::string& backends, const BackendOptions& options) 
     find_backend(one.backend).traits->check_options(options);
     if (is_custom(one.backend)) registered.insert(one.backend);
   }
-  // ProcessGroup has one place for what LibTorch does not know by name.
+  // ProcessGroup has one slot for backends whose names LibTorch does not know.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
                     "' names two that were registered; expected one, for LibTorch takes one in a "
                     "group");

@@ -19,7 +19,6 @@ using Kind = P2POp::Kind;
 
 constexpr int kAny = -1;
 
-// The peer's group rank.
 int peer_of(const CallSite& site, AnyRank rank) {
   const int peer = group_rank_of(site.function, site.group, rank);
   site.check(peer != site.rank(), "the peer is this rank itself; expected another one");
@@ -101,7 +100,7 @@ std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations) {
   }
   const CallSite site{"batch_isend_irecv", operations.front().options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  // All of them before the first is begun: a peer would wait for the rest.
+  // Checks all operations before it starts one: a peer would wait for the rest.
   std::vector<int> peers;
   for (const P2POp& one : operations) {
     peers.push_back(peer_of(site, one.peer));

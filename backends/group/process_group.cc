@@ -29,14 +29,14 @@ using internal::GroupState;
 using internal::World;
 using internal::world;
 
-// The names under which torch.distributed keeps the default group in the store.
+// Prefixes and the name of the default group in the store.  kDryRunPrefix is ours, the others are
+// torch.distributed's.
 constexpr const char* kDefaultGroupPrefix = "default_pg";
 constexpr const char* kDryRunPrefix = "dry_run";
 constexpr const char* kDefaultGroupName = "0";
 
-// A group made again after destroy_process_group() must not read what the one before has left
-// in the store: its addresses are those of closed sockets.  Of dry runs others do not know, and
-// have not counted them.
+// A new default group must not read the keys of the previous one: they hold addresses of closed
+// sockets.  Dry runs are counted apart, because other ranks do not know of them.
 int worlds_made = 0;
 int dry_runs_made = 0;
 
@@ -62,7 +62,7 @@ void check_timeout(const char* function, std::chrono::milliseconds timeout) {
                     " ms, and it has to be positive");
 }
 
-// In ascending order.
+// Sorts the ranks.
 std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size) {
   TORCH_CHECK_VALUE(!ranks.empty(), "new_group on rank ", rank,
                     ": a group needs a rank; std::nullopt means all");
@@ -76,8 +76,8 @@ std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size)
   return ranks;
 }
 
-// Every rank numbers groups alike where every rank makes them.  Where only the members do, the
-// name has to come from what they have in common: who they are, and how often they have done so.
+// If every rank creates every group, a counter gives all ranks the same name.  If only the members
+// create it, the name is what they share: their ranks, and how many such groups they have created.
 std::string next_group_name(World& all, const std::vector<int>& ranks, bool local) {
   if (!local) return std::to_string(all.groups_numbered++);
   std::string name = "local";
@@ -93,7 +93,7 @@ std::shared_ptr<GroupState> not_a_member(const GroupRequest& request) {
   return state;
 }
 
-// The last made first: on all ranks in the same order, which some backends need to end them.
+// Newest first: all ranks then end groups in the same order, as some backends require.
 std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
   std::vector<std::shared_ptr<GroupState>> groups = {all.group};
   for (const auto& each : all.groups) {
@@ -103,7 +103,7 @@ std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
   return groups;
 }
 
-// What the backend throws, to be thrown when all is freed.
+// Returns the backend's exception, so that the caller frees everything before it throws.
 std::exception_ptr shut_down(const GroupState& state) {
   try {
     if (state.process_group) state.process_group->shutdown();
@@ -113,8 +113,7 @@ std::exception_ptr shut_down(const GroupState& state) {
   }
 }
 
-// In a forked process: the groups of its parent stay as they are, for the threads that would free
-// them are not here.
+// In a forked process, leaks the parent's groups: the threads that would free them are not here.
 void abandon_groups_of_parent() {
   if (!is_initialized() || world()->group->process == ::getpid()) return;
   auto groups = std::make_unique<std::vector<std::shared_ptr<GroupState>>>(groups_of(*world()));
@@ -136,7 +135,7 @@ void init_process_group(const InitOptions& options) {
   TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
   check_timeout("init_process_group", options.timeout);
   const std::string backend = ascii_lower(options.backend);
-  internal::check_backends(backend, options.backend_options);  // Before the others are waited for.
+  internal::check_backends(backend, options.backend_options);  // Before it waits.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
   const auto [found, is_dry_run] = internal::init_rendezvous(options, Environment::from(environ));
   auto made = std::make_unique<World>();
@@ -225,7 +224,7 @@ Group new_group(std::optional<std::vector<int>> ranks, const GroupOptions& optio
       .backend_options = options.backend_options,
       .store = all.store};
   check_timeout("new_group", request.timeout);
-  // By those too who are not in the group.
+  // Ranks outside the group check too.
   internal::check_backends(request.backend, request.backend_options);
   const auto place = std::find(request.ranks.begin(), request.ranks.end(), rank);
   const bool is_member = place != request.ranks.end();

@@ -1,9 +1,9 @@
-// Collectives, as every rank of a real run sees them:
+// Tests the default group on every rank of a real run: collectives, lost peers, abort and fork:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='ProcessGroupMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test in the same order.  If one rank fails, the run fails.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -24,12 +24,12 @@ using ::testing::HasSubstr;
 
 class ProcessGroupMultirankTest : public MultirankTest {};
 
-TEST_F(ProcessGroupMultirankTest, RanksAreThoseOfTheEnvironment) {
+TEST_F(ProcessGroupMultirankTest, TakesRankAndWorldSizeFromTheEnvironment) {
   EXPECT_EQ(get_rank(), std::stoi(std::getenv("RANK")));
   EXPECT_EQ(get_world_size(), std::stoi(std::getenv("WORLD_SIZE")));
 }
 
-TEST_F(ProcessGroupMultirankTest, AGroupIsMadeOnce) {
+TEST_F(ProcessGroupMultirankTest, RejectsASecondInitialization) {
   EXPECT_TRUE(is_initialized());
   EXPECT_ANY_THROW(init_process_group());
   EXPECT_TRUE(is_initialized());
@@ -46,7 +46,7 @@ TEST_F(ProcessGroupMultirankTest, AllReduceCombinesTheValuesOfAllRanks) {
   EXPECT_TRUE(tensor.equal(most)) << tensor;
 }
 
-TEST_F(ProcessGroupMultirankTest, AllReduceTakesScalarsAndNothing) {
+TEST_F(ProcessGroupMultirankTest, AllReduceAcceptsScalarsAndEmptyTensors) {
   at::Tensor scalar = at::full({}, 2.0);
   all_reduce(scalar);
   EXPECT_EQ(scalar.item<double>(), 2.0 * get_world_size());
@@ -63,10 +63,10 @@ TEST_F(ProcessGroupMultirankTest, BroadcastGivesEveryRankTheSourcesValues) {
   }
 }
 
-// The last rank leaves; the others are in the middle of a collective with it.
-TEST_F(ProcessGroupMultirankTest, APeerThatLeavesIsAnErrorThatNamesTheCollective) {
+// The last rank leaves during a collective of the others.
+TEST_F(ProcessGroupMultirankTest, LostPeerErrorNamesTheCollective) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
-  barrier();  // Until then a rank may not have connected to the one that leaves.
+  barrier();  // Every rank has now connected to the one that leaves.
   if (get_rank() == get_world_size() - 1) return destroy_process_group();
   EXPECT_THAT(
       error_of<c10::DistBackendError>([] { all_reduce(input()); }),
@@ -74,8 +74,8 @@ TEST_F(ProcessGroupMultirankTest, APeerThatLeavesIsAnErrorThatNamesTheCollective
   destroy_process_group();
 }
 
-// Of a group in which ranks have other numbers than in the whole.
-TEST_F(ProcessGroupMultirankTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRun) {
+// Group ranks and global ranks differ in this group.
+TEST_F(ProcessGroupMultirankTest, LostPeerErrorInASubgroupNamesTheGlobalRank) {
   if (get_world_size() != 3) GTEST_SKIP() << "is for three ranks";
   const Group pair = new_group({1, 2});
   if (pair.is_member()) barrier({.group = pair});
@@ -88,18 +88,18 @@ TEST_F(ProcessGroupMultirankTest, APeerThatLeavesAGroupIsNamedByItsNumberInTheRu
   }
 }
 
-// The last rank does not come to a collective; whoever waits for it would do so for an hour.
-TEST_F(ProcessGroupMultirankTest, AbortEndsWhatIsUnderWayInEveryGroup) {
+// The last rank does not call the collective.  Without an abort the others would wait for an hour.
+TEST_F(ProcessGroupMultirankTest, AbortEndsOperationsInEveryGroup) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group slow = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
-  barrier({.group = slow});  // All have connected.
+  barrier({.group = slow});  // All ranks have connected.
   const auto store = default_group().getStore();
   const int last = get_world_size() - 1;
   if (get_rank() != last) {
     const at::Tensor tensor = input();
     const at::Tensor other = input();
     const Work work = all_reduce(tensor, ReduceOp::SUM, {.group = slow, .async_op = true});
-    const Work received = irecv(other, last, {.group = slow});  // Begun for certain.
+    const Work received = irecv(other, last, {.group = slow});  // Starts at once.
     abort_process_group();
     EXPECT_THROW(work.wait(), c10::DistBackendError);
     EXPECT_THROW(received.wait(), c10::DistBackendError);
@@ -107,17 +107,17 @@ TEST_F(ProcessGroupMultirankTest, AbortEndsWhatIsUnderWayInEveryGroup) {
     EXPECT_THROW(all_reduce(tensor), c10::DistBackendError);
     store->set("aborted" + std::to_string(get_rank()), "");
   }
-  // It stays until then, for its end would end the collectives as well.
+  // The last rank stays until then: its exit would end the collectives too.
   for (int rank = 0; rank < last; ++rank) store->wait({"aborted" + std::to_string(rank)});
   destroy_process_group();
 }
 
-TEST_F(ProcessGroupMultirankTest, ABroadcastFromNobodyIsRefusedWithoutTheOthers) {
+TEST_F(ProcessGroupMultirankTest, RejectsABroadcastFromAnImpossibleRank) {
   EXPECT_ANY_THROW(broadcast(at::ones({1}), get_world_size()));
   EXPECT_ANY_THROW(broadcast(at::ones({1}), -1));
 }
 
-// What `act` returns in a forked process, which has 20 seconds for it.
+// Returns what `act` returns in a forked process, or -1 after 20 seconds.
 template <class Act>
 int in_forked_process(const Act& act) {
   const pid_t child = ::fork();
@@ -130,7 +130,7 @@ int in_forked_process(const Act& act) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 
-TEST_F(ProcessGroupMultirankTest, AForkedProcessCannotUseTheGroup) {
+TEST_F(ProcessGroupMultirankTest, ForkedProcessCannotUseTheGroup) {
   EXPECT_EQ(
       in_forked_process([] {
         const std::string text = error_of([] { all_reduce(input()); });
@@ -145,7 +145,7 @@ TEST_F(ProcessGroupMultirankTest, AForkedProcessCannotUseTheGroup) {
       0);
 }
 
-TEST_F(ProcessGroupMultirankTest, AForkedProcessMayMakeAGroupOfItsOwn) {
+TEST_F(ProcessGroupMultirankTest, ForkedProcessMayCreateItsOwnGroup) {
   const Group other = new_group();
   EXPECT_EQ(in_forked_process([] {
               init_process_group(
@@ -157,7 +157,7 @@ TEST_F(ProcessGroupMultirankTest, AForkedProcessMayMakeAGroupOfItsOwn) {
             }),
             0);
   EXPECT_EQ(in_forked_process([] {
-              destroy_process_group();  // Its parent's.
+              destroy_process_group();  // The parent's group.
               return is_initialized() ? 1 : 0;
             }),
             0);

@@ -1,4 +1,4 @@
-// What can be said of process groups without other ranks.
+// Tests process groups and the rendezvous without other ranks.
 #include "distrun/process_group.h"
 
 #include <cstdlib>
@@ -22,7 +22,6 @@ using internal::Rendezvous;
 using internal::rendezvous;
 using ::testing::HasSubstr;
 
-// The message of the exception that `act` throws.
 template <class Act>
 std::string failure(const Act& act) {
   try {
@@ -48,7 +47,7 @@ std::string rendezvous_failure(const Environment& environment,
   return failure([&] { rendezvous(environment, init_method, std::chrono::seconds(1)); });
 }
 
-TEST(ProcessGroupTest, EveryCallNeedsAGroup) {
+TEST(ProcessGroupTest, EveryCallRequiresAGroup) {
   EXPECT_FALSE(is_initialized());
   for (const auto& message :
        {failure([] { get_rank(); }), failure([] { get_world_size(); }), failure([] { barrier(); }),
@@ -58,13 +57,13 @@ TEST(ProcessGroupTest, EveryCallNeedsAGroup) {
   }
 }
 
-TEST(ProcessGroupTest, AnUnknownBackendIsNamed) {
+TEST(ProcessGroupTest, RejectsUnknownBackendByName) {
   EXPECT_THAT(failure([] { init_process_group("carrier pigeon"); }),
               HasSubstr("unknown backend 'carrier pigeon'"));
   EXPECT_FALSE(is_initialized());
 }
 
-// What is no backend's options does not compile.
+// Only options of a backend convert to BackendOptions.
 struct OwnOptions : c10d::Backend::Options {};
 static_assert(std::is_convertible_v<c10::intrusive_ptr<OwnOptions>, BackendOptions>);
 static_assert(std::is_convertible_v<c10::intrusive_ptr<c10d::Backend::Options>, BackendOptions>);
@@ -72,21 +71,21 @@ static_assert(!std::is_constructible_v<BackendOptions, c10::intrusive_ptr<c10d::
 static_assert(
     !std::is_constructible_v<BackendOptions, c10::intrusive_ptr<c10::intrusive_ptr_target>>);
 
-// Before the others are waited for: no variable is set.
-TEST(ProcessGroupTest, OptionsOfAnotherBackendAreRefused) {
+// The rendezvous would fail, because no variable is set.
+TEST(ProcessGroupTest, RejectsOptionsOfAnotherBackendBeforeTheRendezvous) {
   const auto options = c10::make_intrusive<c10d::Backend::Options>("mine");
   EXPECT_THAT(failure([&] { init_process_group({.backend_options = options}); }),
               HasSubstr("the options of a gloo group are c10d::ProcessGroupGloo::Options"));
 }
 
-TEST(RendezvousTest, AMissingVariableIsNamed) {
+TEST(RendezvousTest, NamesAMissingVariable) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     EXPECT_THAT(rendezvous_failure(environment_with(name, "")),
                 HasSubstr("the variable " + name + " is not set"));
   }
 }
 
-TEST(RendezvousTest, AMalformedVariableIsNamed) {
+TEST(RendezvousTest, NamesAMalformedVariable) {
   EXPECT_THAT(rendezvous_failure(environment_with("RANK", "2")),
               HasSubstr("RANK: 2 is not between 0 and 1"));
   EXPECT_THAT(rendezvous_failure(environment_with("WORLD_SIZE", "two")),
@@ -95,7 +94,7 @@ TEST(RendezvousTest, AMalformedVariableIsNamed) {
               HasSubstr("MASTER_PORT: 0 is not between 1 and 65535"));
 }
 
-TEST(RendezvousTest, AnInitMethodThatIsNotSupportedIsNamedWithThoseThatAre) {
+TEST(RendezvousTest, RejectsUnsupportedInitMethodsAndNamesSupportedOnes) {
   for (const std::string method : {"tcp://127.0.0.1:29500", "/scratch/meet", "file://meet"}) {
     EXPECT_THAT(
         rendezvous_failure(environment_with("DISTRUN_INIT_METHOD", method)),
@@ -107,14 +106,14 @@ TEST(RendezvousTest, AnInitMethodThatIsNotSupportedIsNamedWithThoseThatAre) {
   }
 }
 
-TEST(RendezvousTest, AFileInNoFolderIsNamedAtOnce) {
+TEST(RendezvousTest, RejectsAFileInAMissingFolderAtOnce) {
   EXPECT_THAT(rendezvous_failure(environment_with("RANK", "0"), "file:///no/such/folder/meet"),
               HasSubstr("the folder of /no/such/folder/meet does not exist"));
 }
 
 class FileRendezvousTest : public ::testing::Test {
  protected:
-  // Where no store listens: what does not meet in a file fails.
+  // Without a MASTER_PORT, so that any rendezvous but one in a file fails.
   static Rendezvous rendezvous_by(const std::string& variable, const std::string& init_method) {
     Environment environment = environment_with("DISTRUN_INIT_METHOD", variable);
     environment.unset("MASTER_PORT");
@@ -136,7 +135,7 @@ TEST_F(FileRendezvousTest, RanksMeetInTheFileThatTheVariableNames) {
   EXPECT_EQ(other.get_to_str("key"), "value");
 }
 
-TEST_F(FileRendezvousTest, WhatTheProgramNamesGoesBeforeTheVariable) {
+TEST_F(FileRendezvousTest, InitMethodOverridesTheVariable) {
   rendezvous_by("file://" + path("outer"), "file://" + path("inner")).store->set("key", "value");
   EXPECT_TRUE(is_there("inner"));
   EXPECT_FALSE(is_there("outer"));
@@ -144,7 +143,7 @@ TEST_F(FileRendezvousTest, WhatTheProgramNamesGoesBeforeTheVariable) {
               HasSubstr("the variable MASTER_PORT is not set"));
 }
 
-TEST_F(FileRendezvousTest, WhatAProgramSaysOfItsPlaceGoesBeforeTheVariables) {
+TEST_F(FileRendezvousTest, GivenRankAndWorldSizeOverrideTheVariables) {
   const auto place_of = [&](const Environment& environment, const GivenRank& given) {
     const Rendezvous found =
         rendezvous(environment, "file://" + path(), std::chrono::seconds(20), given);
@@ -155,17 +154,17 @@ TEST_F(FileRendezvousTest, WhatAProgramSaysOfItsPlaceGoesBeforeTheVariables) {
   EXPECT_EQ(place_of(environment_with("RANK", "1"), {.world_size = 3}), std::pair(1, 3));
 }
 
-// The other rank has let go already: this one is the last.
-TEST_F(FileRendezvousTest, TheFileStaysForAGroupThatIsMadeAgain) {
+// The other rank has already released the file, so this process is the last to use it.
+TEST_F(FileRendezvousTest, KeepsTheFileForTheNextGroup) {
   { const c10d::FileStore other(path(), 2); }
   rendezvous_by("file://" + path(), "").store->set("key", "value");
   EXPECT_TRUE(is_there("meet"));
   EXPECT_TRUE(rendezvous_by("file://" + path(), "").store->check({"key"}));
   rendezvous_by("file://" + path("next"), "");
-  EXPECT_FALSE(is_there("meet"));  // This process is done with it.
+  EXPECT_FALSE(is_there("meet"));  // This process uses another file now.
 }
 
-TEST_F(FileRendezvousTest, AProgramMayNameTheFileAndMakeTwoGroupsInIt) {
+TEST_F(FileRendezvousTest, CreatesTwoGroupsInTurnInTheFileOfTheInitMethod) {
   ::setenv("RANK", "0", 1);
   ::setenv("WORLD_SIZE", "1", 1);
   for (int group = 0; group < 2; ++group) {

@@ -15,7 +15,6 @@ namespace distrun::internal {
 
 namespace {
 
-// What a program could have said.
 std::string instead_of(const std::string& variable) {
   if (variable == "RANK") return ", and InitOptions::rank is not given";
   if (variable == "WORLD_SIZE") return ", and InitOptions::world_size is not given";
@@ -50,9 +49,9 @@ c10::intrusive_ptr<c10d::Store> tcp_store(const Environment& environment, int ra
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
-// Kept until the process ends, or meets elsewhere.  Were it let go with each group, the last rank
-// to go would remove the file, maybe just when the first one has come back to it: then the two
-// would wait in different files.
+// Keeps the store until the process ends or uses another file.  If each group dropped its store,
+// the last rank to leave could remove the file just after another rank has opened it for the next
+// group.  The two would then wait in different files.
 c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int world_size,
                                            std::chrono::milliseconds timeout) {
   static c10::intrusive_ptr<c10d::FileStore> kept;

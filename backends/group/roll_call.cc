@@ -17,7 +17,7 @@ namespace {
 
 using std::chrono::steady_clock;
 
-constexpr std::chrono::milliseconds kPause{10};  // Between two looks at the store.
+constexpr std::chrono::milliseconds kPause{10};  // Between two queries of the store.
 
 std::string key_of(std::size_t rank) { return "timed_out/" + std::to_string(rank); }
 
@@ -28,7 +28,7 @@ struct RollCall::Answers {
   std::mutex mutex;
   std::condition_variable changed;
   std::vector<std::string> calls;
-  bool have_reported = false;  // This rank has.
+  bool have_reported = false;  // Also set if the report fails.
   bool is_over = false;
   bool has_failed = false;
 
@@ -53,7 +53,7 @@ void RollCall::report(const std::string& function) const {
     try {
       store->set(key, std::vector<std::uint8_t>(function.begin(), function.end()));
     } catch (const std::exception&) {
-      // The others then take this rank for a missing one.
+      // The other ranks then report this rank as missing.
     }
     answers->change([&] { answers->have_reported = true; });
   }).detach();

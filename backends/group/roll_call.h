@@ -2,13 +2,14 @@
 // name the ranks that are missing.
 //
 //     const RollCall all(state);
-//     all.report("all_reduce");                      // Also by ranks that lost a connection.
-//     all.missing();                                 // "rank 2 did not come"
+//     all.report("all_reduce");      // Ranks that lost a connection report too.
+//     all.missing("all_reduce");     // "rank 2 did not come"
 //
 // A rank that times out closes its connections, so the other ranks that wait fail and report too. A
 // rank that does not report within kPatience is missing.
 //
-// Blocks: at most for kPatience, even if the store does not answer.  Throws nothing.
+// Blocks: even if the store does not answer, report() at most for kPatience, the others for three
+// times that.  Throws nothing.
 #pragma once
 
 #include <chrono>
@@ -29,7 +30,7 @@ class RollCall {
   // Requires that this rank is in the group.
   explicit RollCall(const GroupState& state);
 
-  // This rank waited in `function`.
+  // Reports that this rank waited in `function`.
   void report(const std::string& function) const;
 
   // Reports, and names the missing ranks, or the calls that ranks wait in; empty if the store does
@@ -42,12 +43,13 @@ class RollCall {
  private:
   struct Answers;
 
-  // What group ranks `asked` reported, empty if nothing; nothing if the store does not answer.
+  // The reports of group ranks `asked`, each empty if missing.  Nothing if the store does not
+  // answer.
   std::optional<std::vector<std::string>> calls_of(std::vector<std::size_t> asked) const;
 
-  c10::intrusive_ptr<c10d::Store> store_;  // None: the group has been destroyed.
+  c10::intrusive_ptr<c10d::Store> store_;  // Null: the group has been destroyed.
   std::vector<int> ranks_;
-  int rank_ = 0;  // The group's.
+  int rank_ = 0;  // The group rank.
 };
 
 // `calls[i]` is the call that `ranks[i]` waits in; empty: it has not reported.  Pure.

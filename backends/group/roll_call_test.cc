@@ -16,7 +16,7 @@ TEST(RollCallTest, NamesTheCallsIfTheyDiffer) {
             "ranks wait in different calls: rank 3 in all_reduce, rank 0 in barrier");
 }
 
-TEST(RollCallTest, SaysThatNobodyIsMissing) {
+TEST(RollCallTest, ReportsThatNoRankIsMissing) {
   EXPECT_EQ(text_of_roll_call({"barrier", "barrier"}, {0, 1}),
             "every rank came and waited for the others");
 }
@@ -39,7 +39,7 @@ TEST_F(RollCallStoreTest, RanksThatReportAreNotMissing) {
   EXPECT_EQ(RollCall(first).missing("barrier"), "rank 6 did not come");
 }
 
-TEST_F(RollCallStoreTest, SaysWhatAPeerWaitsIn) {
+TEST_F(RollCallStoreTest, NamesTheCallThatAPeerWaitsIn) {
   GroupState first, second;
   join(first, 0);
   join(second, 1);

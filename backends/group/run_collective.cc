@@ -20,13 +20,12 @@ namespace distrun {
 
 namespace internal {
 
-// What an error says of where it has come from.
 struct CollectiveCall {
   const char* function;
-  std::shared_ptr<GroupState> state;  // The group lives as long as what is under way in it.
-  int rank;                           // The global one, to be told when the groups may be gone.
+  std::shared_ptr<GroupState> state;  // Keeps the group alive while a collective runs.
+  int rank;                           // Global, for messages after the groups are gone.
   bool is_default;
-  std::optional<int> group_peer;  // Of send and recv.
+  std::optional<int> group_peer;  // The peer of send and recv.
 };
 
 }  // namespace internal
@@ -40,7 +39,7 @@ namespace {
 
 using internal::CollectiveCall;
 
-// The threads that run a group's collectives are not copied by fork().
+// fork() does not copy the threads that run a group's collectives.
 void check_process(const char* function, const internal::GroupState& state) {
   TORCH_CHECK(state.process == ::getpid(), function, " on rank ", get_rank(), ": process ",
               ::getpid(), " was forked from process ", state.process,
@@ -49,7 +48,7 @@ void check_process(const char* function, const internal::GroupState& state) {
 }
 
 CollectiveCall call_at(const internal::CallSite& site) {
-  internal::state_of(Group());  // Throws where there is none.
+  internal::state_of(Group());  // Throws if there is none.
   const auto& everybody = internal::world()->group;
   const auto& state =
       site.group.is_default() ? everybody : internal::GroupAccess::state(site.group);
@@ -65,7 +64,7 @@ std::string where(const CollectiveCall& call) {
   return c10::str(rank, " in group ", call.state->name, " of ", list_of_ranks(ranks));
 }
 
-// "the connection to rank 3 was lost: ", where that is what the error says.
+// "the connection to rank 3 was lost: ", if the error reports a lost peer.
 std::string which_peer(const internal::GroupState& state, const std::string& error) {
   const auto& group = state.process_group;
   if (!group) return "";
@@ -99,13 +98,13 @@ std::string who_is_missing(const CollectiveCall& call, const std::string& error)
   TORCH_CHECK_WITH(DistBackendError, false, where(call), ": ", why);
 }
 
-// Runs what a backend does.
+// Calls `act`, which calls a backend, and translates its errors.
 template <class Act>
 auto translate(const CollectiveCall& call, const Act& act) {
   try {
     return act();
   } catch (const c10::Error& error) {
-    // Its other subclasses say what is wrong with the call.
+    // Other subclasses report a wrong call.
     const bool is_plain = typeid(error) == typeid(c10::Error);
     if (!is_plain && dynamic_cast<const c10::DistError*>(&error) == nullptr) throw;
     fail(call, error.what_without_backtrace());
@@ -119,13 +118,13 @@ auto translate(const CollectiveCall& call, const Act& act) {
 void Work::wait(std::optional<std::chrono::milliseconds> timeout) const {
   if (!impl_) return;
   c10d::Work& work = *impl_->work;
-  auto its = std::chrono::milliseconds::zero();  // For LibTorch, as if none were given.
+  auto its = std::chrono::milliseconds::zero();  // LibTorch reads zero as no timeout.
   if (timeout && timeout->count() > 0) {
     its = *timeout;
   } else if (timeout && !work.isCompleted()) {
     fail(impl_->call, "Timed out after 0ms: it is still under way");
   } else if (internal::has_no_future(work)) {
-    its = impl_->call.state->timeout;  // A send of Gloo's would take the one it was made with.
+    its = impl_->call.state->timeout;  // Otherwise Gloo uses the group's first timeout.
   }
   translate(impl_->call, [&] { work.wait(its); });
 }
@@ -217,7 +216,7 @@ bool is_of_a_backend(const std::exception_ptr& exception) {
 }
 
 Group pinned(const Group& group) {
-  state_of(group);  // Throws where there is none.
+  state_of(group);  // Throws if there is none.
   return group.is_default() ? GroupAccess::make(world()->group) : group;
 }
 

@@ -1,5 +1,5 @@
-// Runs a collective of LibTorch, and turns its errors into ours.  For the files of this folder, and
-// for those above it that run collectives through LibTorch.
+// Runs a collective of LibTorch and translates its errors.  For the files of this folder, and for
+// those above it that run collectives through LibTorch.
 #pragma once
 
 #include <exception>
@@ -27,15 +27,15 @@ Work run_collective(const CallSite& site, bool async_op, const Act& act);
 Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
                     const Act& act);
 
-// Calls `act`, in which LibTorch runs collectives itself.  An error of the backend becomes the same
-// error; a c10::Error of LibTorch stays as it is.  If the group is destroyed and `act` still has
-// LibTorch's group, errors are not changed.
+// Calls `act`, in which LibTorch runs collectives itself.  An error of the backend becomes the
+// error that run_collective() throws; a c10::Error of LibTorch stays as it is.  After the group is
+// destroyed, no error is translated.
 void in_group(const CallSite& site, const std::function<void()>& act);
 
-// The same for an error that reaches the caller another way, such as those of backward().
+// Translates errors that reach the caller another way, such as those of backward().
 class ErrorsAt {
  public:
-  // Whether the group still exists.
+  // Keeps the state of the group, which must exist now but may be destroyed later.
   explicit ErrorsAt(const CallSite& site);
 
   // Appends `hint` to the text.  A c10::Error of LibTorch stays as it is.
@@ -45,11 +45,12 @@ class ErrorsAt {
   std::shared_ptr<const CollectiveCall> call_;
 };
 
-// Whether the error reports a lost peer or a time-out: the errors of the functions above, and those
-// that a backend throws while LibTorch waits (backward()), which for Gloo only the text shows.
+// Whether the error reports a lost peer or a time-out: an error of the functions above, or one that
+// a backend throws while LibTorch waits, as in backward().  Gloo's errors are recognized by their
+// text.
 bool is_of_a_backend(const std::exception_ptr& exception);
 
-// The state of the group, for objects that outlive the default group.
+// A Group that keeps its state, for objects that outlive the default group.
 Group pinned(const Group& group);
 
 // False, with a warning, on a rank outside the group.

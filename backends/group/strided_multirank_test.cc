@@ -1,10 +1,9 @@
-// Collectives of tensors whose elements do not lie one after the other, as every rank of a real run
-// sees them:
+// Tests collectives of non-contiguous tensors on every rank of a real run:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='StridedMultirankTest.*'
 //
-// Every rank runs every test, in the same order; the run fails if one rank does.
+// Every rank runs every test in the same order.  If one rank fails, the run fails.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/full.h>
@@ -23,7 +22,7 @@ using ::testing::HasSubstr;
 
 enum class Strides { kContiguous, kEveryOther, kTransposed };
 
-// Makes tensors of such strides, and knows what lies beside them.
+// Makes tensors with these strides, and checks the memory between their elements.
 class Maker {
  public:
   explicit Maker(Strides strides) : strides_(strides) {}
@@ -195,14 +194,14 @@ TEST_F(StridedMultirankTest, SendAndReceive) {
   }
 }
 
-TEST_F(StridedMultirankTest, ConjugatedNumbersAreSentAsWhatTheyAre) {
+TEST_F(StridedMultirankTest, ReducesTheValuesOfConjugatedViews) {
   const at::Tensor numbers = at::complex(input(), input() + 1), conjugated = numbers.conj();
   all_reduce(conjugated);
   const at::Tensor parts = at::stack(of_all_ranks(input_of)).sum(0);
   EXPECT_TRUE(numbers.equal(at::complex(parts, parts + get_world_size()))) << numbers;
 }
 
-TEST_F(StridedMultirankTest, TheFutureIsCompletedWithTheCallersTensors) {
+TEST_F(StridedMultirankTest, FutureHoldsTheCallersTensors) {
   const at::Tensor tensor = input().t();
   const auto sum =
       all_reduce(tensor, ReduceOp::SUM, {.async_op = true})
@@ -214,7 +213,7 @@ TEST_F(StridedMultirankTest, TheFutureIsCompletedWithTheCallersTensors) {
   EXPECT_TRUE(tensor.t().equal(at::stack(of_all_ranks(input_of)).sum(0))) << tensor;
 }
 
-TEST_F(StridedMultirankTest, WhatSharesMemoryCannotBeWrittenTo) {
+TEST_F(StridedMultirankTest, RejectsOutputsWhoseElementsShareMemory) {
   const at::Tensor expanded = at::zeros({1}).expand({4});
   try {
     all_reduce(expanded);
@@ -224,7 +223,7 @@ TEST_F(StridedMultirankTest, WhatSharesMemoryCannotBeWrittenTo) {
                 HasSubstr("tensor has elements that share memory (sizes [4], strides [0])"));
   }
   const Tensors got = of_all_ranks([](int) { return at::zeros({4}); });
-  all_gather(got, expanded);  // It is only read.
+  all_gather(got, expanded);  // An input is only read.
 }
 
 }  // namespace
