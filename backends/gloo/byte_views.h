@@ -1,5 +1,4 @@
-// Gloo moves and reduces nine dtypes.  To move a tensor of another one, it gets a view of its
-// bytes.
+// ByteViews gives Gloo tensors of dtypes that it does not support, as views of their bytes.
 //
 //     ByteViews views;
 //     Tensors moved = views.of(tensors);
@@ -12,17 +11,17 @@
 
 namespace distrun::internal {
 
-// Gloo moves and reduces tensors of this dtype as they are.
+// Whether Gloo supports the dtype.
 bool gloo_has(at::ScalarType type);
 
 class ByteViews {
  public:
-  // The tensor itself if Gloo has its dtype; else a view with one more dimension, of bytes.
+  // The tensor itself if Gloo supports its dtype; else a view of its bytes with one more dimension.
   at::Tensor of(const at::Tensor& tensor);
   std::vector<at::Tensor> of(const std::vector<at::Tensor>& tensors);
   std::vector<std::vector<at::Tensor>> of(const std::vector<std::vector<at::Tensor>>& lists);
 
-  // The work, whose results are the tensors again.
+  // Returns the work, with the original tensors as its results.
   c10::intrusive_ptr<c10d::Work> finish(const c10::intrusive_ptr<c10d::Work>& work);
 
  private:

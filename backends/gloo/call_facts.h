@@ -18,20 +18,20 @@ namespace distrun::internal {
 struct CallFact {
   std::string name, value;
 };
-// The first is the collective's name.  Without it the others have nothing to be compared with.
+// The first fact is the collective's name.  If it differs, the other facts are not compared.
 using CallFacts = std::vector<CallFact>;
 
 std::string to_text(const CallFacts& facts);
 CallFacts to_facts(std::string_view text);
 
-// The same for the same text in every process.
+// A hash that is the same in every process.
 std::uint64_t fingerprint(std::string_view text);
 
-// Which facts differ, and who has which value; empty if none does.  `ranks[i]` is the global rank
-// that has `facts[i]`.  If the first fact differs, it is the only one compared.
+// Returns which facts differ, and which ranks have which value; empty if none differs.  `ranks[i]`
+// is the global rank that has `facts[i]`.
 std::string disagreement(const std::vector<CallFacts>& facts, const std::vector<int>& ranks);
 
-// Numbers of elements, by group rank: what a rank sends to each other one, and expects from it.
+// The numbers of elements that a rank sends to each group rank, and expects from it.
 struct Exchange {
   std::vector<std::int64_t> sent, expected;
 };

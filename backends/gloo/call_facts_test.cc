@@ -38,7 +38,7 @@ TEST(CallFactsTest, TextKeepsEveryFact) {
   EXPECT_EQ(to_facts(to_text(facts)).at(1).value, "SUM");
 }
 
-TEST(CallFactsTest, FingerprintsTellTextsApart) {
+TEST(CallFactsTest, FingerprintsDifferForDifferentTexts) {
   EXPECT_EQ(fingerprint("SUM"), fingerprint("SUM"));
   EXPECT_NE(fingerprint("SUM"), fingerprint("MAX"));
 }

@@ -50,7 +50,7 @@ Numbers numels_of(const Tensors& tensors) {
   return numels;
 }
 
-// What each rank gets of `tensor`: even parts if `sizes` is empty.
+// The number of elements of each rank's part; the parts are equal if `sizes` is empty.
 Numbers counts_of(const at::Tensor& tensor, const Numbers& sizes, int ranks) {
   if (sizes.empty()) return Numbers(static_cast<std::size_t>(ranks), tensor.numel() / ranks);
   const std::int64_t row = tensor.size(0) == 0 ? 0 : tensor.numel() / tensor.size(0);
@@ -107,7 +107,7 @@ void CheckedBackend::check(CallFacts facts) {
   const std::int64_t call = ++calls_;
   facts.push_back({"number of the call", std::to_string(call)});
   const std::string mine = to_text(facts);
-  // Names the ranks that do not come.
+  // Its error names missing ranks.
   checks_->monitoredBarrier({}, /*waitAllRanks=*/true);
   const auto all = gather_numbers(
       {static_cast<std::int64_t>(fingerprint(mine)), static_cast<std::int64_t>(mine.size())});
@@ -127,7 +127,7 @@ void CheckedBackend::check_rooted(const char* collective, std::int64_t root, Cal
   check(std::move(facts));
 }
 
-// Of a list and of one tensor: the bytes sent are the same.
+// Lists and single tensors have one name: they send the same bytes, so ranks may mix them.
 void CheckedBackend::check_exchange(const at::Tensor& like, const Exchange& mine) {
   check({{"collective", "all_to_all"}, {"dtype", dtypes_of({like})}});
   Numbers numbers = mine.sent;

@@ -35,13 +35,13 @@ class CheckedBackendMultirankTest : public MultirankTest {
 
   static bool is_first() { return get_rank() == 0; }
 
-  // The ranks but the first: "rank 1", "ranks 1, 2".
+  // The ranks except the first: "rank 1", "ranks 1, 2".
   static std::string others() {
     const int count = get_world_size() - 1;
     return count == 1 ? "rank 1" : count == 2 ? "ranks 1, 2" : "ranks 1-" + std::to_string(count);
   }
 
-  // The same on every rank, and the group can be used after it.
+  // Every rank gets the same error, and the group stays usable.
   template <class Act>
   static void expect_disagreement(const std::string& what, const Act& act) {
     EXPECT_THAT(error_of<c10::DistBackendError>(act),
@@ -76,7 +76,7 @@ TEST_F(CheckedBackendMultirankTest, ComparesDtypesAndSizes) {
                       [] { broadcast(at::ones({2}, is_first() ? at::kShort : at::kUInt16), 0); });
 }
 
-TEST_F(CheckedBackendMultirankTest, OldAndNewNamesAreOneCollective) {
+TEST_F(CheckedBackendMultirankTest, TreatsOldAndNewNamesAsOneCollective) {
   const at::Tensor all = at::zeros({2 * get_world_size(), 3});
   is_first() ? all_gather_single(all, input()) : all_gather_into_tensor(all, input());
   EXPECT_TRUE(all.equal(at::cat(of_all_ranks(input_of)))) << all;
@@ -105,7 +105,7 @@ TEST_F(CheckedBackendMultirankTest, ComparesNamesOfCollectives) {
   });
 }
 
-TEST_F(CheckedBackendMultirankTest, ComparesWhatRanksSendAndExpect) {
+TEST_F(CheckedBackendMultirankTest, ComparesPartsOfAllToAll) {
   const auto sizes = static_cast<std::size_t>(get_world_size());
   expect_disagreement("rank 0 sends 1 numbers to rank 1, which expects 2", [&] {
     std::vector<std::int64_t> sent(sizes, 1), expected(sizes, 1);
@@ -115,7 +115,7 @@ TEST_F(CheckedBackendMultirankTest, ComparesWhatRanksSendAndExpect) {
   });
 }
 
-TEST_F(CheckedBackendMultirankTest, ComparesWhatIsSentWithWhatIsReceived) {
+TEST_F(CheckedBackendMultirankTest, ComparesSendsWithReceives) {
   if (get_rank() == 0) {
     expect_disagreement("this rank sends 3 elements of Int, and rank 1 expects 3 elements of Float",
                         [] { send(at::ones({3}, at::kInt), 1); });
@@ -134,7 +134,7 @@ TEST_F(CheckedBackendMultirankTest, ComparesWhatIsSentWithWhatIsReceived) {
   }
 }
 
-TEST_F(CheckedBackendMultirankTest, NamesTheRankThatDoesNotCome) {
+TEST_F(CheckedBackendMultirankTest, NamesTheMissingRank) {
   const Group group = new_group();
   barrier({.group = group});
   set_timeout(std::chrono::milliseconds(500), group);
@@ -147,7 +147,7 @@ TEST_F(CheckedBackendMultirankTest, NamesTheRankThatDoesNotCome) {
   barrier();
 }
 
-// Nothing waits before wait(): two ranks may both receive first.
+// Nothing blocks before wait(), so two ranks may both receive first.
 TEST_F(CheckedBackendMultirankTest, KeepsTheOrderOfSendsAndReceives) {
   const int peer = get_rank() ^ 1;
   if (peer >= get_world_size()) return;

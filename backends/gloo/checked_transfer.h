@@ -1,16 +1,15 @@
-// A send and its receive that compare dtypes and numbers of elements before the tensor is sent.
-// Each sends the other a header by the backend of checks; both compare, so both fail.
+// A send and its receive compare dtypes and numbers of elements before the tensor is sent.  Each
+// side sends the other a header through the backend of checks.  Both compare, so both fail.
 //
 //     sender                receiver
 //       header ──── kSender ───▶
 //       ◀─── kReceiver ──── header
-//       tensor ────────────────▶      with a tag made of the user's, the dtype and the number
+//       tensor ────────────────▶      with a tag made of the user's tag, the dtype and the number
 //
-// Tensors that differ have different tags and never meet: Gloo ends a process that receives more
-// than its buffer takes.  They stay under way until the group ends, for Gloo cannot use a
-// connection any more from which a message is withdrawn; Disagreements has them.  Nothing here
-// waits before Work::wait(), so the order of calls that a program needs without checks works with
-// them.
+// Tensors that differ have different tags and never meet, because Gloo ends a process that receives
+// more than its buffer holds.  Disagreements keeps such transfers until the group ends: Gloo cannot
+// use a connection after a message is withdrawn from it.  Nothing waits before Work::wait(), so the
+// order of a program's calls works with checks as it does without them.
 #pragma once
 
 #include <map>
@@ -24,13 +23,14 @@
 
 namespace distrun::internal {
 
-// Threads: any.
+// Thread safety: any thread may call it.
 class Disagreements {
  public:
   enum class Role { kSender, kReceiver };
   using Path = std::tuple<Role, int, int>;  // This rank's role, the peer, the user's tag.
 
-  // How many there were.  The next tensor must not meet what they left under way.
+  // The number of disagreements so far.  It is part of the next tensor's tag, so that the tensor
+  // does not meet a transfer that they left under way.
   int count(const Path& path);
   void add(const Path& path, c10::intrusive_ptr<c10d::Work> transfer);
 
@@ -43,14 +43,14 @@ class Disagreements {
 struct TransferBackends {
   c10d::Backend& transfers;
   c10d::Backend& checks;
-  const std::vector<int>& ranks;  // Global ones, by group rank.
+  const std::vector<int>& ranks;  // Global ranks, by group rank.
   std::shared_ptr<Disagreements> disagreements;
 };
 
-// The works hold what they use of both backends, which outlive them.
+// The works keep both backends alive.
 c10::intrusive_ptr<c10d::Work> checked_send(const TransferBackends& backends,
                                             std::vector<at::Tensor>& tensors, int to, int tag);
-// Without `from`: from any rank.  The tensor is received when that work is waited for.
+// Without `from`, receives from any rank, and only when the work is waited for.
 c10::intrusive_ptr<c10d::Work> checked_receive(const TransferBackends& backends,
                                                std::vector<at::Tensor>& tensors,
                                                std::optional<int> from, int tag);

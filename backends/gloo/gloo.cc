@@ -35,8 +35,8 @@ using Options = c10d::ProcessGroupGloo::Options;
 using internal::ByteViews;
 using internal::CheckedBackend;
 
-// Gloo writes to sockets whose other end may be gone.  In Python that is an error of the write, for
-// Python ignores SIGPIPE; a C++ program would be killed by it instead of being told.
+// Gloo writes to sockets whose peer may be gone.  Python ignores SIGPIPE, so the write fails; a C++
+// program would be killed.
 void let_writes_fail() {
   struct sigaction action {};
   if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
@@ -44,9 +44,8 @@ void let_writes_fail() {
   }
 }
 
-// LibTorch's publish the address that this machine's name resolves to.  In Debian that is a
-// loopback address, to which other machines cannot connect: then the address towards the store is
-// better.
+// LibTorch's default publishes the address of this machine's name.  In Debian that is a loopback
+// address, to which other machines cannot connect.  This uses the address towards the store.
 c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   const bool is_chosen = interfaces != nullptr && *interfaces != '\0';
@@ -64,24 +63,24 @@ c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
   return options;
 }
 
-// What else is asked of a Gloo backend.  All by buffers, which Gloo lets anybody make: of its
-// connections the declarations say other things than what is inside LibTorch.
+// Adds abort(), lost peers and more dtypes.  It uses only buffers of Gloo, because the installed
+// declarations of Gloo's connections differ from those inside LibTorch.
 class GlooBackend : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
 
-  // A wait that is over closes all connections, and with them ends all other waits.
+  // A wait that times out closes all connections, which ends all other waits.
   void abort() override {
     for (const auto& context : contexts_) {
       try {
         context->createUnboundBuffer(nullptr, 0)->waitRecv(std::chrono::milliseconds(1));
       } catch (const std::exception&) {
-        // Says that it is over.
+        // It times out.
       }
     }
   }
 
-  // A connection keeps the error by which it has ended, and throws it when it is used again.
+  // A connection keeps the error that ended it, and throws it when it is used again.
   std::optional<int> peer_of(const std::string& error) {
     if (error.find("]:") == std::string::npos) return std::nullopt;  // It names no address.
     for (const auto& context : contexts_) {
@@ -93,7 +92,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     return std::nullopt;
   }
 
-  // What moves tensors takes every dtype.
+  // Operations that move tensors accept every dtype.
   using WorkPtr = c10::intrusive_ptr<c10d::Work>;
   using Tensors = std::vector<at::Tensor>;
   using TensorLists = std::vector<Tensors>;
@@ -137,7 +136,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     return views.finish(ProcessGroupGloo::gather(to, from, options));
   }
 #if DISTRUN_LIBTORCH_SINCE(2, 14)
-  // LibTorch's has none.
+  // ProcessGroupGloo has none.
   WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
                         const c10d::GatherOptions& options) override {
     TensorLists outputs;
@@ -173,11 +172,11 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 
  private:
-  // The type of a member that LibTorch's group does not override is that of Backend's.
+  // If ProcessGroupGloo does not override a member, a pointer to it has the type of Backend's.
   static constexpr bool kHasAllToAllOfLists =
       !std::is_same_v<decltype(&ProcessGroupGloo::alltoall), decltype(&Backend::alltoall)>;
 
-  // For LibTorch 2.11.
+  // For LibTorch 2.11, whose ProcessGroupGloo has no alltoall().
   WorkPtr all_to_all_in_one(const Tensors& outputs, const Tensors& inputs,
                             const c10d::AllToAllOptions& options) {
     const at::NoGradGuard no_grad;
@@ -214,8 +213,8 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 };
 
-// Python's check, for groups that have ranks in Python.  It has connections of its own, to which
-// LibTorch's wrapper passes nothing on.
+// The check for groups with ranks in Python.  LibTorch's wrapper does not pass timeouts and aborts
+// on to the backend of checks.
 class PythonsCheckedBackend : public c10d::ProcessGroupWrapper {
  public:
   PythonsCheckedBackend(const c10::intrusive_ptr<c10d::Backend>& backend,
@@ -238,7 +237,7 @@ class PythonsCheckedBackend : public c10d::ProcessGroupWrapper {
   const c10::intrusive_ptr<c10d::Backend> checks_;
 };
 
-// The keys by which ranks of distrun tell each other from those in Python.
+// Ranks of distrun set these keys, ranks in Python do not.
 std::string key_of_distrun(int rank) { return "distrun_rank_" + std::to_string(rank); }
 
 }  // namespace
@@ -269,7 +268,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
   helper.store =
       c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
   helper.options = nullptr;
-  // Each rank sets its key before it connects; connected to all, it sees every key there is.
+  // Each rank sets its key before it connects, so a rank that has connected to all sees all keys.
   helper.store->set(key_of_distrun(request.rank), std::vector<std::uint8_t>{1});
   auto checks = make_gloo_backend(helper);
   std::vector<std::string> keys;

@@ -1,7 +1,7 @@
-// The Gloo backend, as LibTorch carries it.
+// The Gloo backend of LibTorch.
 //
-// Separate, because c10d's header needs Gloo's declarations, which LibTorch does not include.  This
-// code derives from no class of Gloo and creates none: the installed declarations of
+// Separate, because c10d's header needs Gloo's declarations, which LibTorch does not include.  No
+// class here derives from Gloo's, and none of Gloo's is created: the installed declarations of
 // gloo::rendezvous::Store differ from those inside LibTorch.
 #pragma once
 
@@ -38,8 +38,8 @@ void check_gloo_options(const BackendOptions& options);
 c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 
-// Whether the text is Gloo's: its errors have no type in LibTorch, but name a source file of Gloo,
-// or say that abort() has closed the connections.
+// Whether the text is from Gloo, whose errors have no type in LibTorch: it names a source file of
+// Gloo, or says that abort() has closed the connections.
 bool is_gloo_error(std::string_view text);
 
 // Whether the text reports a time-out.

@@ -31,9 +31,9 @@ enum class Sizes { kOwn, kFlat };
 
 // Returns a work that makes the copies before wait() returns and before its future completes.  If
 // the backend's work has no future (Gloo's point to point and reduce_scatter), the first wait()
-// ends it and copies, even if it times out; later calls have the same result.  With a listener
-// (begun_collective.h) and copies, the thread that waits, asks for the future or sees the
-// completion makes the copies.
+// copies and ends the work; later calls have the same result.  A wait() that times out ends the
+// work without copies.  With a listener (begun_collective.h) and copies, the thread that waits,
+// asks for the future or sees the completion makes the copies.
 c10::intrusive_ptr<c10d::Work> copy_back_after(const c10::intrusive_ptr<c10d::Work>& work,
                                                std::vector<CopyBack> copies);
 

@@ -20,8 +20,8 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 
-// A group that says no to every collective, as c10d::Backend does by itself: with the group's name
-// and the collective's.
+// A group that rejects every collective, with c10d::Backend's error: it names the group and the
+// collective.
 class Refuser : public c10d::Backend {
  public:
   explicit Refuser(std::string name, int rank = 0, int size = 2)
@@ -32,7 +32,7 @@ class Refuser : public c10d::Backend {
   const std::string name_;
 };
 
-// A group that keeps what it is given.
+// A group that records its calls.
 class Keeper : public c10d::Backend {
  public:
   Keeper() : Backend(0, 2) {}
@@ -69,7 +69,7 @@ BackendPtr of_refusers() {
                            c10::make_intrusive<Refuser>("third")});
 }
 
-TEST(RoundRobinTest, TheGroupsTakeTurns) {
+TEST(RoundRobinTest, GroupsTakeTurns) {
   const BackendPtr group = of_refusers();
   Tensors tensors;
   for (const std::string name : {"first", "second", "third", "first", "second"}) {
@@ -91,7 +91,7 @@ std::string name_since_2_14(const std::string& name) {
   return found == kNewNames.end() ? name : found->second;
 }
 
-TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
+TEST(RoundRobinTest, EachCollectiveGoesToTheNextGroup) {
   const BackendPtr group = of_refusers();
   Tensors xs;
   TensorLists lists;
@@ -129,7 +129,7 @@ TEST(RoundRobinTest, EachCollectiveStaysWhatItIsAndTakesATurn) {
   }
 }
 
-TEST(RoundRobinTest, TensorsOptionsAndWorkAreHandedThrough) {
+TEST(RoundRobinTest, PassesOnTensorsOptionsAndWork) {
   const auto keeper = c10::make_intrusive<Keeper>();
   const BackendPtr group = make_round_robin({keeper});
   Tensors tensors;
@@ -138,7 +138,7 @@ TEST(RoundRobinTest, TensorsOptionsAndWorkAreHandedThrough) {
   EXPECT_EQ(keeper->op_, c10d::ReduceOp::MAX);
 }
 
-TEST(RoundRobinTest, WhatConcernsAllCollectivesIsToldToEveryGroup) {
+TEST(RoundRobinTest, PassesTimeoutShutdownAndAbortToEveryGroup) {
   const auto first = c10::make_intrusive<Keeper>(), second = c10::make_intrusive<Keeper>();
   const BackendPtr group = make_round_robin({first, second});
   group->setTimeout(std::chrono::seconds(7));
@@ -150,7 +150,7 @@ TEST(RoundRobinTest, WhatConcernsAllCollectivesIsToldToEveryGroup) {
   }
 }
 
-TEST(RoundRobinTest, WhatOnlySomeRanksCallIsRefused) {
+TEST(RoundRobinTest, RejectsPointToPointAndBarriers) {
   const BackendPtr group = of_refusers();
   Tensors tensors;
   for (const auto& message :
@@ -160,13 +160,13 @@ TEST(RoundRobinTest, WhatOnlySomeRanksCallIsRefused) {
   }
 }
 
-TEST(RoundRobinTest, ItIsTheRankThatItsGroupsSay) {
+TEST(RoundRobinTest, TakesRankAndSizeFromItsGroups) {
   const BackendPtr group = make_round_robin({c10::make_intrusive<Refuser>("", 2, 3)});
   EXPECT_EQ(group->getRank(), 2);
   EXPECT_EQ(group->getSize(), 3);
 }
 
-TEST(RoundRobinTest, GroupsOfOtherRanksAreRefused) {
+TEST(RoundRobinTest, RejectsMissingAndMismatchedGroups) {
   EXPECT_THAT(refusal([] { make_round_robin({}); }), HasSubstr("no group to pass collectives to"));
   EXPECT_THAT(refusal([] {
                 make_round_robin({c10::make_intrusive<Refuser>(""), nullptr});
