@@ -16,7 +16,7 @@ using internal::GroupState;
 
 using FakePtr = c10::intrusive_ptr<FakeBackend>;
 
-// None: the group has other backends.
+// Null if the group has other backends.
 FakePtr fake_of(const GroupState& state) {
   if (!state.process_group) return {};
   for (const c10::Device device : state.process_group->getDeviceTypes()) {
@@ -27,7 +27,7 @@ FakePtr fake_of(const GroupState& state) {
 }
 
 FakePtr backend_of(const char* function, const Group& group) {
-  group.process_group();  // Throws where there is none.
+  group.process_group();  // Throws if there is none.
   const GroupState& state = internal::state_of(group);
   FakePtr fake = fake_of(state);
   TORCH_CHECK_VALUE(fake, function, ": ", internal::Described{group}, " has ", state.backend,
@@ -37,7 +37,7 @@ FakePtr backend_of(const char* function, const Group& group) {
 
 std::vector<FakePtr> all_backends() {
   std::vector<std::shared_ptr<GroupState>> groups = {
-      internal::GroupAccess::state(internal::pinned(Group()))};  // Throws where there is none.
+      internal::GroupAccess::state(internal::pinned(Group()))};  // Throws if there is none.
   for (const auto& each : internal::world()->groups) {
     if (auto state = each.lock()) groups.push_back(std::move(state));
   }

@@ -1,9 +1,8 @@
-// The backend "fake": its operations, what they count, and which arguments they reject.  For the
-// files of this folder; distrun/fake.h describes it for users.
+// The backend "fake".  For the files of this folder; distrun/fake.h describes it for users.
 //
 // collectives.h and LibTorch (Reducer, functional collectives) call it through a
-// c10d::ProcessGroup, so it checks the numbers of tensors, ranks, sizes, dtypes and splits itself,
-// and throws c10::Error.
+// c10d::ProcessGroup, so it checks numbers of tensors, ranks, sizes, dtypes and splits itself, and
+// throws c10::Error.
 //
 // An operation is complete when it returns: it writes its outputs without autograd, on the caller's
 // thread and current streams.  Thread safety: any thread may call it.
@@ -83,7 +82,7 @@ class FakeBackend : public c10d::Backend {
   WorkPtr barrier(const c10d::BarrierOptions& options) override;
   void monitoredBarrier(const c10d::BarrierOptions& options, bool wait_all_ranks) override;
 
-  // Calls between them complete and count as usual.
+  // Calls between the two complete and count as usual.
   bool supportsCoalescing() const override { return true; }
   void startCoalescing() override {}
   WorkPtr endCoalescing() override;
@@ -99,9 +98,9 @@ class FakeBackend : public c10d::Backend {
   };
 
   void check_alive(const char* name) const;
-  // Throws if the options make collectives an error.
+  // Throws if the group is aborted or its options make collectives fail.
   void begin_collective(const char* name);
-  // `what`: "root", "destination", "source".
+  // `what` is "root", "destination" or "source".
   void check_rank(const char* name, const char* what, std::int64_t rank) const;
   void check_count(const char* name, const char* what, std::size_t count, int expected) const;
   void check_times_size(const char* name, const at::Tensor& large, const at::Tensor& small) const;
@@ -111,7 +110,7 @@ class FakeBackend : public c10d::Backend {
   void gather_into(const char* name, const at::Tensor& output, const at::Tensor& input) const;
   void scatter_from(const char* name, const at::Tensor& output, const at::Tensor& input) const;
 
-  // Counts it.
+  // Counts the operation and returns its work.
   WorkPtr done(const Done& what, TensorLists outputs);
 
   const c10::intrusive_ptr<FakeOptions> options_;

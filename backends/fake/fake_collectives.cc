@@ -1,4 +1,4 @@
-// What the collectives of "fake" do with their tensors.
+// The collectives of FakeBackend.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 
@@ -12,7 +12,7 @@ using c10d::OpType;
 
 namespace {
 
-// Memory is written as other backends write it.
+// Writes bypass autograd, as those of other backends do.
 using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 void check_all_like(const char* name, const std::vector<at::Tensor>& tensors,
@@ -102,7 +102,7 @@ FakeBackend::WorkPtr FakeBackend::DISTRUN_ALL_GATHER_SINGLE(
   return done({kName, OpType::_ALLGATHER_BASE, bytes, model_.all_gather(bytes)}, {{output}});
 }
 
-// LibTorch has the lists of outputs by rank.
+// LibTorch passes one list of outputs for each rank.
 FakeBackend::WorkPtr FakeBackend::allgather_coalesced(TensorLists& outputs, Tensors& inputs,
                                                       const c10d::AllgatherOptions& /*options*/) {
   constexpr const char* kName = "all_gather_coalesced";

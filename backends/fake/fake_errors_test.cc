@@ -1,4 +1,4 @@
-// What "fake" refuses, and what it makes of parts of different sizes.
+// Tests the errors of "fake", and all_to_all with parts of different sizes.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -21,26 +21,26 @@ class FakeAllToAllTest : public FakeWorldTest {
   void SetUp() override { enter(1, 3); }
 };
 
-TEST_F(FakeAllToAllTest, PartsGoToThePartsOfTheSameRank) {
+TEST_F(FakeAllToAllTest, CopiesEachPartToThePartOfTheSameRank) {
   const at::Tensor input = at::arange(6, at::kFloat), output = at::full({6}, -1.0F);
   all_to_all_single(output, input, {3, 2, 1}, {1, 2, 3});
-  // What is sent to rank 0 again and again, this rank's own, and the beginning of the last.
+  // The part for rank 0 three times, this rank's part, and the first element of the last part.
   EXPECT_TRUE(output.equal(at::tensor({0.F, 0.F, 0.F, 1.F, 2.F, 3.F}))) << output;
 }
 
-TEST_F(FakeAllToAllTest, OneSideMayBeDividedEvenly) {
+TEST_F(FakeAllToAllTest, OneSideMayHaveEqualSplits) {
   const at::Tensor input = at::arange(6, at::kFloat), output = at::full({5}, -1.0F);
   all_to_all_single(output, input, {0, 2, 3}, {});
   EXPECT_TRUE(output.equal(at::tensor({2.F, 3.F, 4.F, 5.F, 4.F}))) << output;
 }
 
-TEST_F(FakeAllToAllTest, ZerosComeFromWhomNothingIsSentTo) {
+TEST_F(FakeAllToAllTest, ReceivesZerosFromRanksThatGetNothing) {
   const at::Tensor output = at::full({2}, -1.0F);
   all_to_all_single(output, at::ones({2}), {1, 1, 0}, {0, 1, 1});
   EXPECT_TRUE(output.equal(at::tensor({0.F, 1.F}))) << output;
 }
 
-TEST_F(FakeAllToAllTest, ListsMayBeOfDifferentSizes) {
+TEST_F(FakeAllToAllTest, AcceptsListsOfDifferentSizes) {
   const Tensors inputs = {at::ones({1}), at::full({2, 2}, 2.0F), at::full({3}, 3.0F)};
   const Tensors outputs = {at::zeros({2}), at::zeros({2, 2}), at::zeros({1})};
   all_to_all(outputs, inputs);
@@ -49,7 +49,7 @@ TEST_F(FakeAllToAllTest, ListsMayBeOfDifferentSizes) {
   EXPECT_TRUE(outputs[2].equal(at::full({1}, 3.0F)));
 }
 
-TEST_F(FakeAllToAllTest, SplitsThatDoNotFitAreRefused) {
+TEST_F(FakeAllToAllTest, RejectsSplitsThatDoNotFit) {
   const at::Tensor input = at::arange(6, at::kFloat), output = at::full({6}, -1.0F);
   EXPECT_THAT(error_of<c10::ValueError>([&] {
                 all_to_all_single(output, input, {1, 1, 1});
@@ -60,8 +60,8 @@ TEST_F(FakeAllToAllTest, SplitsThatDoNotFitAreRefused) {
   EXPECT_TRUE(output.equal(at::full({6}, -1.0F)));
 }
 
-// LibTorch's group does not look at them.
-TEST_F(FakeAllToAllTest, AndSoTheyAreByTheBackend) {
+// LibTorch's group does not check them.
+TEST_F(FakeAllToAllTest, BackendRejectsSplitsThatDoNotFit) {
   at::Tensor input = at::arange(6, at::kFloat), output = at::full({6}, -1.0F);
   const auto error = [&](std::vector<std::int64_t> to, std::vector<std::int64_t> from) {
     return error_of([&] { backend().alltoall_base(output, input, to, from); });
@@ -73,7 +73,7 @@ TEST_F(FakeAllToAllTest, AndSoTheyAreByTheBackend) {
   EXPECT_THAT(error({}, {}), HasSubstr("is 5; expected a multiple of 3"));
 }
 
-TEST_F(FakeAllToAllTest, SparseTensorsAreReducedAndCounted) {
+TEST_F(FakeAllToAllTest, CountsReducedSparseTensors) {
   const at::Tensor x =
       at::sparse_coo_tensor(at::tensor({0, 2}, at::kLong).view({1, 2}), at::ones({2, 4}), {3, 4});
   all_reduce(x);
@@ -82,7 +82,7 @@ TEST_F(FakeAllToAllTest, SparseTensorsAreReducedAndCounted) {
 
 class FakeErrorsTest : public FakeWorldTest {};
 
-TEST_F(FakeErrorsTest, WhatMakesNoSenseIsRefusedAsEver) {
+TEST_F(FakeErrorsTest, RejectsInvalidArguments) {
   enter(0, 4);
   EXPECT_THAT(error_of<c10::ValueError>([] { all_gather({row(0)}, row(0)); }),
               HasSubstr("all_gather on rank 0: tensors has 1 tensor; expected 4"));
@@ -93,7 +93,7 @@ TEST_F(FakeErrorsTest, WhatMakesNoSenseIsRefusedAsEver) {
   EXPECT_TRUE(wire_traffic().empty());
 }
 
-TEST_F(FakeErrorsTest, AndSoItIsByLibTorchsGroup) {
+TEST_F(FakeErrorsTest, BackendRejectsInvalidArguments) {
   enter(0, 4);
   auto& group = backend();
   Tensors one = {row(0)};
@@ -114,7 +114,7 @@ TEST_F(FakeErrorsTest, AndSoItIsByLibTorchsGroup) {
               HasSubstr("the root is 4; expected 0 to 3"));
 }
 
-TEST_F(FakeErrorsTest, TensorsOfOtherSizesOrDtypesAreRefusedByTheBackend) {
+TEST_F(FakeErrorsTest, BackendRejectsMismatchedSizesAndDtypes) {
   enter(0, 2);
   auto& group = backend();
   Tensors small = {at::ones({3})}, large = {at::zeros({2, 3})}, ints = {at::zeros({3}, at::kInt)};
@@ -148,12 +148,12 @@ TEST_F(FakeErrorsTest, TensorsOfOtherSizesOrDtypesAreRefusedByTheBackend) {
   EXPECT_THAT(error_of([&] { group.alltoall(uneven[0], mixed[0]); }), dtypes);
   EXPECT_THAT(error_of([&] { group.alltoall(mixed[0], uneven[0]); }), dtypes);
 
-  EXPECT_TRUE(uneven[0][0].equal(at::zeros({3})));  // Nothing was written before the refusals.
+  EXPECT_TRUE(uneven[0][0].equal(at::zeros({3})));  // Every error came before a write.
   EXPECT_TRUE(small[0].equal(at::ones({3})));
   EXPECT_TRUE(wire_traffic().empty());
 }
 
-TEST_F(FakeErrorsTest, PeersThatThereAreNotAreRefusedByTheBackend) {
+TEST_F(FakeErrorsTest, BackendRejectsImpossiblePeers) {
   enter(0, 2);
   Tensors tensors = {row(0)};
   for (const int peer : {-1, 2}) {
@@ -165,7 +165,7 @@ TEST_F(FakeErrorsTest, PeersThatThereAreNotAreRefusedByTheBackend) {
   EXPECT_TRUE(wire_traffic().empty());
 }
 
-TEST_F(FakeErrorsTest, CollectivesMayBeMadeToFail) {
+TEST_F(FakeErrorsTest, OptionMakesCollectivesFail) {
   const auto options = c10::make_intrusive<FakeOptions>();
   options->error_on_collective = true;
   enter(0, 2, options);
@@ -209,7 +209,7 @@ TEST_F(FakeErrorsTest, CollectivesMayBeMadeToFail) {
   EXPECT_EQ(get_sequence_number(), 0u);
 }
 
-TEST_F(FakeErrorsTest, AnAbortedGroupRefusesWhatComesAfter) {
+TEST_F(FakeErrorsTest, AbortedGroupRejectsOperations) {
   enter(0, 2);
   const at::Tensor x = row(0);
   abort_process_group();

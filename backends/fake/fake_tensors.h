@@ -1,6 +1,6 @@
 // How the backend "fake" counts, compares and writes tensors.  For the files of this folder.
 //
-// Autograd does not see the writes if the caller has turned it off (fake_collectives.cc).
+// Callers turn autograd off, so that it does not see the writes.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@ namespace distrun::internal {
 std::int64_t bytes_of(const at::Tensor& tensor);
 std::int64_t bytes_of(const std::vector<at::Tensor>& tensors);
 
-// Throw c10::Error with the operation `name` if dtypes differ; the second one also if sizes differ.
+// Throw c10::Error that names the operation if dtypes differ; check_like() also if sizes differ.
 void check_dtype(const char* name, const at::Tensor& one, const at::Tensor& other);
 void check_like(const char* name, const at::Tensor& one, const at::Tensor& other);
 
-// Copies the numbers of `from` in order, repeated until `to` is full; zeros if `from` is empty.
+// Copies the elements of `from` in order, repeated until `to` is full; zeros if `from` is empty.
 void write_repeated(const at::Tensor& to, const at::Tensor& from);
 
 // Views along the first dimension with these sizes, or `count` equal views without sizes.

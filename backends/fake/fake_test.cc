@@ -1,4 +1,4 @@
-// What the operations of "fake" make of their tensors, in worlds of several sizes.
+// Tests what the operations of "fake" write, in worlds of several sizes.
 #include "distrun/fake.h"
 
 #include <algorithm>
@@ -17,12 +17,12 @@
 namespace distrun {
 namespace {
 
-// The last dimension is not the one whose elements lie one after the other.
+// A tensor whose last dimension is not contiguous.
 at::Tensor strided_like(const at::Tensor& tensor) {
   return at::full_like(tensor.t(), -1, at::MemoryFormat::Contiguous).t();
 }
 
-// World sizes 1, 2 and 1024; this rank is neither the first nor the last where it can be.
+// World sizes 1, 2 and 1024.  If possible, this rank is neither the first nor the last.
 class FakeOperationsTest : public FakeWorldTest, public ::testing::WithParamInterface<int> {
  protected:
   FakeOperationsTest() : size_(GetParam()), rank_(std::min(5, size_ - 1)) {}
@@ -34,7 +34,7 @@ class FakeOperationsTest : public FakeWorldTest, public ::testing::WithParamInte
     for (int i = 0; i < size_; ++i) all.push_back(row(100 * i));
     return all;
   }
-  // As many, to be written to.
+  // One output for each rank.
   Tensors places() const {
     Tensors all;
     for (int i = 0; i < size_; ++i) all.push_back(at::full({2, 3}, -1.0F));
@@ -57,13 +57,13 @@ class FakeOperationsTest : public FakeWorldTest, public ::testing::WithParamInte
 
 INSTANTIATE_TEST_SUITE_P(WorldSizes, FakeOperationsTest, ::testing::Values(1, 2, 1024));
 
-TEST_P(FakeOperationsTest, TheGroupIsAsLargeAsItIsSaidToBe) {
+TEST_P(FakeOperationsTest, GroupHasTheGivenRankAndSize) {
   EXPECT_EQ(get_rank(), rank_);
   EXPECT_EQ(get_world_size(), size_);
   EXPECT_EQ(get_backend(), "fake");
 }
 
-TEST_P(FakeOperationsTest, WhatIsReducedOrBroadcastStaysAsItIs) {
+TEST_P(FakeOperationsTest, ReductionsAndBroadcastsLeaveTensorsUnchanged) {
   const at::Tensor x = row(1), y = row(7);
   broadcast(x, rank_);
   broadcast(x, other());
@@ -76,7 +76,7 @@ TEST_P(FakeOperationsTest, WhatIsReducedOrBroadcastStaysAsItIs) {
   expect_equal(y, row(7));
 }
 
-TEST_P(FakeOperationsTest, EveryRankSeemsToHaveGatheredTheSame) {
+TEST_P(FakeOperationsTest, AllGatherFillsEveryOutputWithThisRanksInput) {
   const Tensors outputs = places();
   all_gather(outputs, row(1));
   expect_all_equal(outputs, row(1));
@@ -90,21 +90,21 @@ TEST_P(FakeOperationsTest, AllGatherIntoTensorFillsEachPart) {
   expect_equal(rows, stack.reshape({2 * size_, 3}));
 }
 
-TEST_P(FakeOperationsTest, CoalescedGathersKeepTheirInputsApart) {
+TEST_P(FakeOperationsTest, AllGatherCoalescedKeepsItsInputsApart) {
   const Tensors first = places(), second = places();
   all_gather_coalesced({first, second}, {row(1), row(7)});
   expect_all_equal(first, row(1));
   expect_all_equal(second, row(7));
 }
 
-TEST_P(FakeOperationsTest, GatherFillsTheRootsListAndNobodyElses) {
+TEST_P(FakeOperationsTest, GatherFillsOnlyTheRootsList) {
   const Tensors outputs = places();
   gather(row(1), outputs, rank_);
   expect_all_equal(outputs, row(1));
   if (size_ > 1) gather(row(1), {}, other());
 }
 
-TEST_P(FakeOperationsTest, GatherSingleFillsEachPartOfTheRoots) {
+TEST_P(FakeOperationsTest, GatherSingleFillsEachPartAtTheRoot) {
   at::Tensor stack = at::full({size_, 2, 3}, -1.0F);
   gather_single(row(1), stack, rank_);
   expect_equal(stack, row(1).expand({size_, 2, 3}));
@@ -122,7 +122,7 @@ TEST_P(FakeOperationsTest, ScatterGivesTheRootItsOwnPart) {
   expect_equal(x, own_row());
 }
 
-TEST_P(FakeOperationsTest, ScatterLeavesTheOthersAsTheyAre) {
+TEST_P(FakeOperationsTest, ScatterLeavesOtherRanksUnchanged) {
   if (size_ == 1) return;
   const at::Tensor x = at::full({2, 3}, -1.0F);
   scatter(x, {}, other());
@@ -148,7 +148,7 @@ TEST_P(FakeOperationsTest, AllToAllCopiesEachPart) {
   expect_equal(output, input);
 }
 
-TEST_P(FakeOperationsTest, TheCoalescedOnesOfLibTorchAreThere) {
+TEST_P(FakeOperationsTest, SupportsLibTorchsCoalescedCollectives) {
   auto& group = backend();
   Tensors inputs = {row(1), row(7)};
   Tensors gathered = {at::full({2 * size_, 3}, -1.0F), at::full({2 * size_, 3}, -1.0F)};
@@ -162,7 +162,7 @@ TEST_P(FakeOperationsTest, TheCoalescedOnesOfLibTorchAreThere) {
   expect_equal(parts[0], own_row());
 }
 
-TEST_P(FakeOperationsTest, WhatIsCalledBetweenStartAndEndOfCoalescingIsDone) {
+TEST_P(FakeOperationsTest, CompletesCollectivesBetweenStartAndEndOfCoalescing) {
   auto& group = default_group();
   group.startCoalescing(c10::DeviceType::CPU);
   const at::Tensor x = row(1);
@@ -201,13 +201,13 @@ TEST_P(FakeOperationsTest, BytesComeFromEveryRank) {
   EXPECT_EQ(gather_bytes("abc", rank_).size(), static_cast<std::size_t>(size_));
 }
 
-TEST_P(FakeOperationsTest, BytesOfAnotherRankAreThisRanksOwn) {
+TEST_P(FakeOperationsTest, BroadcastOfBytesFromAnotherRankReturnsThisRanksBytes) {
   const UnwrittenMemoryIsSeen guard;
   EXPECT_EQ(broadcast_bytes("abc", other()), "abc");
   EXPECT_EQ(broadcast_bytes("", other()), "");
 }
 
-TEST_P(FakeOperationsTest, AWorkIsDoneAndItsFutureHasTheOutputs) {
+TEST_P(FakeOperationsTest, WorkIsCompletedAndItsFutureHasTheOutputs) {
   const Tensors outputs = places();
   const Work work = all_gather(outputs, row(1), {.async_op = true});
   EXPECT_TRUE(work.is_completed());
@@ -222,8 +222,8 @@ TEST_P(FakeOperationsTest, AWorkIsDoneAndItsFutureHasTheOutputs) {
   EXPECT_TRUE(work.c10d_work()->isSuccess());
 }
 
-// As of Gloo's: the list of its tensors.
-TEST_P(FakeOperationsTest, TheFutureOfAnInPlaceCollectiveHasItsTensor) {
+// As with Gloo, the value is the list of its tensors.
+TEST_P(FakeOperationsTest, FutureOfAnInPlaceCollectiveHasItsTensor) {
   const at::Tensor x = row(1);
   const auto value = all_reduce(x, ReduceOp::SUM, {.async_op = true}).get_future()->value();
   ASSERT_EQ(value.toTensorVector().size(), 1u);
@@ -231,7 +231,7 @@ TEST_P(FakeOperationsTest, TheFutureOfAnInPlaceCollectiveHasItsTensor) {
   EXPECT_TRUE(barrier({.async_op = true}).get_future()->value().toTensorVector().empty());
 }
 
-TEST_P(FakeOperationsTest, TensorsOfAllStridesAreWritten) {
+TEST_P(FakeOperationsTest, WritesTensorsOfAnyStrides) {
   const at::Tensor output = strided_like(row(0)), input = strided_like(row(0));
   ASSERT_FALSE(output.is_contiguous());
   input.copy_(own_row());
@@ -268,7 +268,7 @@ TEST_P(FakeOperationsTest, OutputsMayBeViewsAndRequireAGradient) {
   EXPECT_FALSE(gathered.requires_grad());
 }
 
-TEST_P(FakeOperationsTest, EveryDtypeIsTaken) {
+TEST_P(FakeOperationsTest, AcceptsEveryDtype) {
   for (const at::ScalarType type : {at::kDouble, at::kHalf, at::kBFloat16, at::kByte, at::kChar,
                                     at::kShort, at::kInt, at::kLong, at::kBool, at::kComplexFloat,
                                     at::kComplexDouble, at::kUInt16, at::kFloat8_e4m3fn}) {
@@ -284,7 +284,7 @@ TEST_P(FakeOperationsTest, EveryDtypeIsTaken) {
   }
 }
 
-TEST_P(FakeOperationsTest, NothingIsFine) {
+TEST_P(FakeOperationsTest, AcceptsEmptyTensors) {
   const at::Tensor none = at::zeros({0, 3});
   all_gather_into_tensor(at::zeros({0, 3}), none);
   reduce_scatter_tensor(at::zeros({0, 3}), none);
@@ -293,7 +293,7 @@ TEST_P(FakeOperationsTest, NothingIsFine) {
   EXPECT_EQ(wire_traffic().back().sent, 0);
 }
 
-TEST_P(FakeOperationsTest, CollectivesAreNumbered) {
+TEST_P(FakeOperationsTest, CountsCollectives) {
   EXPECT_EQ(get_sequence_number(), 0u);
   barrier();
   const Work work = all_reduce(row(1), ReduceOp::SUM, {.async_op = true});

@@ -1,4 +1,4 @@
-// What "fake" counts of each operation: numbers worked out by hand.
+// Compares the traffic that "fake" counts with numbers worked out by hand.
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
@@ -24,7 +24,7 @@ class WireTrafficTest : public FakeWorldTest {
     for (int i = 0; i < count; ++i) all.push_back(rows(1));
     return all;
   }
-  // What has been counted since the last time.
+  // Returns the counts since the last call.
   static std::vector<WireTraffic> counted() {
     const auto all = wire_traffic();
     reset_wire_traffic();
@@ -40,7 +40,7 @@ class WireTrafficTest : public FakeWorldTest {
   }
 };
 
-TEST_F(WireTrafficTest, RingsOnAThousandRanks) {
+TEST_F(WireTrafficTest, CountsRingsOnAThousandRanks) {
   enter(5, 1024);
   all_reduce(at::ones({1024, 3}));
   EXPECT_THAT(counted(), is("all_reduce", 1024 * kRow, 2 * 1023 * kRow, 2 * 1023 * kRow));
@@ -58,7 +58,7 @@ TEST_F(WireTrafficTest, RingsOnAThousandRanks) {
   EXPECT_THAT(counted(), is("reduce_scatter_tensor", 1024 * kRow, 1023 * kRow, 1023 * kRow));
 }
 
-TEST_F(WireTrafficTest, NewNamesAreCountedAsTheOldOnes) {
+TEST_F(WireTrafficTest, CountsNewNamesAsOldNames) {
   enter(5, 1024);
   all_gather_single(rows(1024), rows(1));
   EXPECT_THAT(counted(), is("all_gather_into_tensor", kRow, 1023 * kRow, 1023 * kRow));
@@ -75,7 +75,7 @@ TEST_F(WireTrafficTest, NewNamesAreCountedAsTheOldOnes) {
 #endif
 }
 
-TEST_F(WireTrafficTest, RingsOfWhatOnlyLibTorchCalls) {
+TEST_F(WireTrafficTest, CountsCollectivesThatOnlyLibTorchCalls) {
   enter(5, 1024);
   Tensors inputs = {rows(1), rows(2)}, gathered = {rows(1024), rows(2048)};
   backend().allgather_into_tensor_coalesced(gathered, inputs)->wait();
@@ -86,7 +86,7 @@ TEST_F(WireTrafficTest, RingsOfWhatOnlyLibTorchCalls) {
                             1023 * 3 * kRow));
 }
 
-TEST_F(WireTrafficTest, OfASparseTensorTheIndicesAndValuesGoThroughTheRing) {
+TEST_F(WireTrafficTest, CountsIndicesAndValuesOfSparseTensors) {
   enter(1, 2);
   const at::Tensor indices = at::tensor({0, 2}, at::kLong).view({1, 2});
   all_reduce(at::sparse_coo_tensor(indices, at::ones({2, 4}), {3, 4}));
@@ -94,7 +94,7 @@ TEST_F(WireTrafficTest, OfASparseTensorTheIndicesAndValuesGoThroughTheRing) {
   EXPECT_THAT(counted(), is("all_reduce", kBytes, kBytes, kBytes));
 }
 
-TEST_F(WireTrafficTest, RootsAndOthers) {
+TEST_F(WireTrafficTest, CountsRootsAndOtherRanks) {
   enter(2, 4);
   broadcast(rows(1), 2);
   EXPECT_THAT(counted(), is("broadcast", kRow, kRow, 0));
@@ -114,7 +114,7 @@ TEST_F(WireTrafficTest, RootsAndOthers) {
   EXPECT_THAT(counted(), is("scatter", kRow, 0, kRow));
 }
 
-TEST_F(WireTrafficTest, AllToAllCountsWhatIsForOthers) {
+TEST_F(WireTrafficTest, AllToAllCountsOnlyPartsOfOtherRanks) {
   enter(1, 3);
   all_to_all_single(rows(6), rows(6));
   EXPECT_THAT(counted(), is("all_to_all_single", 6 * kRow, 4 * kRow, 4 * kRow));
@@ -124,7 +124,7 @@ TEST_F(WireTrafficTest, AllToAllCountsWhatIsForOthers) {
   EXPECT_THAT(counted(), is("all_to_all", 6 * kRow, 4 * kRow, 4 * kRow));
 }
 
-TEST_F(WireTrafficTest, OneSideOfAMessage) {
+TEST_F(WireTrafficTest, CountsOneSideOfAMessage) {
   enter(1, 3);
   send(rows(2), 0);
   EXPECT_THAT(counted(), is("send", 2 * kRow, 2 * kRow, 0));
@@ -136,7 +136,7 @@ TEST_F(WireTrafficTest, OneSideOfAMessage) {
   EXPECT_THAT(counted(), is("barrier", 0, 0, 0));
 }
 
-TEST_F(WireTrafficTest, BytesOfTheDtypeCount) {
+TEST_F(WireTrafficTest, CountsBytesOfTheDtype) {
   enter(0, 2);
   all_reduce(at::ones({3}, at::kHalf));
   EXPECT_THAT(counted(), is("all_reduce", 6, 6, 6));
@@ -144,7 +144,7 @@ TEST_F(WireTrafficTest, BytesOfTheDtypeCount) {
   EXPECT_THAT(counted(), is("all_reduce", 48, 48, 48));
 }
 
-TEST_F(WireTrafficTest, AGroupOfOneSendsNothing) {
+TEST_F(WireTrafficTest, GroupOfOneSendsNothing) {
   enter(0, 1);
   all_reduce(rows(1));
   broadcast(rows(1), 0);
@@ -160,7 +160,7 @@ TEST_F(WireTrafficTest, AGroupOfOneSendsNothing) {
   }
 }
 
-TEST_F(WireTrafficTest, EveryGroupCountsItsOwnAndAllAreAddedUp) {
+TEST_F(WireTrafficTest, CountsEachGroupAndAddsUpAllGroups) {
   enter(1, 4);
   const Group pair = new_group({0, 1});
   const Group elsewhere = new_group({2, 3});

@@ -8,7 +8,7 @@ namespace {
 
 using TensorLists = FakeWork::TensorLists;
 
-// Of tensors on the CPU a future knows without.
+// A future needs no devices for tensors on the CPU.
 std::vector<c10::Device> devices_of(const TensorLists& lists) {
   std::vector<c10::Device> devices;
   for (const auto& list : lists) {

@@ -1,4 +1,4 @@
-// How groups of "fake" come about, and what their store answers.
+// Tests how groups of "fake" are created, and what their store answers.
 #include "backends/fake/test/fake_world.h"
 
 #include <cstdlib>
@@ -19,7 +19,7 @@ namespace {
 
 using ::testing::HasSubstr;
 
-// The variables that a launcher sets, for as long as it lives.
+// Sets environment variables while it lives.
 class Variables {
  public:
   Variables(std::initializer_list<std::map<std::string, std::string>::value_type> values)
@@ -43,13 +43,13 @@ class FakeInitTest : public FakeWorldTest {
   }
 };
 
-TEST_F(FakeInitTest, AWorldOfAnySizeNeedsNobody) {
+TEST_F(FakeInitTest, WorldOfAnySizeNeedsNoOtherRank) {
   init_process_group({.backend = "fake", .rank = 1'000'000, .world_size = 2'000'000});
   EXPECT_EQ(get_rank(), 1'000'000);
   all_reduce(at::ones({3}));
 }
 
-TEST_F(FakeInitTest, AGroupIsMadeAgain) {
+TEST_F(FakeInitTest, GroupCanBeCreatedAgain) {
   for (const int size : {2, 1024, 1}) {
     enter(size - 1, size);
     EXPECT_EQ(get_world_size(), size);
@@ -59,7 +59,7 @@ TEST_F(FakeInitTest, AGroupIsMadeAgain) {
   }
 }
 
-TEST_F(FakeInitTest, TheStoreMayBeAnotherOne) {
+TEST_F(FakeInitTest, AcceptsAnotherStore) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   init_process_group({.backend = "FAKE", .rank = 1, .world_size = 2, .store = store});
   EXPECT_EQ(get_rank(), 1);
@@ -68,7 +68,7 @@ TEST_F(FakeInitTest, TheStoreMayBeAnotherOne) {
   all_reduce(at::ones({3}));
 }
 
-TEST_F(FakeInitTest, WhoIsStartedByALauncherTakesItsPlaceAndMeetsNobody) {
+TEST_F(FakeInitTest, UsesTheLaunchersRankWithoutARendezvous) {
   const Variables variables = {{"RANK", "3"},
                                {"WORLD_SIZE", "4"},
                                {"MASTER_ADDR", "127.0.0.1"},
@@ -78,12 +78,12 @@ TEST_F(FakeInitTest, WhoIsStartedByALauncherTakesItsPlaceAndMeetsNobody) {
   EXPECT_EQ(get_rank(), 3);
   EXPECT_EQ(get_world_size(), 4);
   leave();
-  init_process_group({.backend = "fake", .rank = 1});  // What is said goes before the variables.
+  init_process_group({.backend = "fake", .rank = 1});  // Options override variables.
   EXPECT_EQ(get_rank(), 1);
   EXPECT_EQ(get_world_size(), 4);
 }
 
-TEST_F(FakeInitTest, AnInitMethodIsHeeded) {
+TEST_F(FakeInitTest, UsesTheInitMethod) {
   EXPECT_THAT(error_of([] {
                 init_process_group({.backend = "fake",
                                     .init_method = "file:///no/such/folder/file",
@@ -93,8 +93,8 @@ TEST_F(FakeInitTest, AnInitMethodIsHeeded) {
               HasSubstr("the folder of /no/such/folder/file does not exist"));
 }
 
-// Not from elsewhere than the options, where nobody is started by a launcher.
-TEST_F(FakeInitTest, WhatIsMissingIsNamed) {
+// Without a launcher, only the options can give rank and world size.
+TEST_F(FakeInitTest, NamesAMissingRankOrWorldSize) {
   EXPECT_THAT(error_of([] { init_process_group({.backend = "fake", .rank = 0}); }),
               HasSubstr("WORLD_SIZE is not set, and InitOptions::world_size is not given"));
   EXPECT_THAT(error_of([] { init_process_group({.backend = "fake", .world_size = 4}); }),
@@ -102,7 +102,7 @@ TEST_F(FakeInitTest, WhatIsMissingIsNamed) {
   EXPECT_FALSE(is_initialized());
 }
 
-TEST_F(FakeInitTest, APlaceOutsideOfTheWorldIsRefused) {
+TEST_F(FakeInitTest, RejectsImpossibleRanksAndSizes) {
   EXPECT_THAT(refusal({.backend = "fake", .rank = 4, .world_size = 4}),
               HasSubstr("the rank is 4; expected 0 to 3, for the world size is 4"));
   EXPECT_THAT(refusal({.backend = "fake", .rank = -2, .world_size = 4}),
@@ -114,7 +114,7 @@ TEST_F(FakeInitTest, APlaceOutsideOfTheWorldIsRefused) {
   EXPECT_FALSE(is_initialized());
 }
 
-TEST_F(FakeInitTest, AStoreNeedsAPlaceAndNoInitMethod) {
+TEST_F(FakeInitTest, StoreRequiresRankAndSizeAndNoInitMethod) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   const Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   for (const std::string backend : {"fake", "gloo"}) {
@@ -132,7 +132,7 @@ TEST_F(FakeInitTest, AStoreNeedsAPlaceAndNoInitMethod) {
   EXPECT_FALSE(is_initialized());
 }
 
-TEST_F(FakeInitTest, GlooMeetsInAStoreThatItIsGiven) {
+TEST_F(FakeInitTest, GlooUsesTheGivenStore) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   init_process_group(
       {.timeout = std::chrono::seconds(20), .rank = 0, .world_size = 1, .store = store});
@@ -141,8 +141,8 @@ TEST_F(FakeInitTest, GlooMeetsInAStoreThatItIsGiven) {
   EXPECT_GT(store->getNumKeys(), 0);
 }
 
-// Ranks that make no dry run before it would look elsewhere for those that do.
-TEST_F(FakeInitTest, ADryRunDoesNotChangeWhereTheRanksMeetAfterwards) {
+// Otherwise ranks with a dry run and ranks without one would use different keys.
+TEST_F(FakeInitTest, DryRunDoesNotChangeTheKeysOfLaterWorlds) {
   const auto number_of_world = [] {
     leave();
     const auto store = c10::make_intrusive<c10d::HashStore>();
@@ -164,8 +164,8 @@ TEST_F(FakeInitTest, ADryRunDoesNotChangeWhereTheRanksMeetAfterwards) {
   EXPECT_EQ(number_of_world(), before + 2);
 }
 
-// What the one before has left there are addresses of closed sockets.
-TEST_F(FakeInitTest, DryRunsInOneStoreHaveKeysOfTheirOwn) {
+// The keys of the previous world hold addresses of closed sockets.
+TEST_F(FakeInitTest, DryRunsInOneStoreUseFreshKeys) {
   const auto store = c10::make_intrusive<c10d::HashStore>();
   for (int i = 0; i < 2; ++i) {
     init_process_group({.backend = "fake",
@@ -182,8 +182,8 @@ TEST_F(FakeInitTest, DryRunsInOneStoreHaveKeysOfTheirOwn) {
   EXPECT_FALSE(default_group().getStore()->check({"probe"}));
 }
 
-// Gloo has the barriers of a group with the CPU; there LibTorch looks for them.
-TEST_F(FakeInitTest, BarriersNeedNoCpu) {
+// LibTorch would look for a CPU backend.
+TEST_F(FakeInitTest, BarriersNeedNoCpuBackend) {
   init_process_group({.backend = "cuda:fake", .rank = 0, .world_size = 4});
   barrier();
   EXPECT_TRUE(barrier({.async_op = true}).is_completed());
@@ -194,7 +194,7 @@ TEST_F(FakeInitTest, BarriersNeedNoCpu) {
   EXPECT_EQ(counted[1].operation, "monitored_barrier");
 }
 
-TEST_F(FakeInitTest, GlooDoesNotWaitInAFakeStore) {
+TEST_F(FakeInitTest, GlooFailsAtOnceInAFakeStore) {
   EXPECT_THAT(error_of([] {
                 init_process_group({.timeout = std::chrono::seconds(20),
                                     .rank = 0,
@@ -215,13 +215,13 @@ TEST_F(FakeInitTest, GlooAndFakeMayShareAGroup) {
   EXPECT_EQ(default_group().getBackend(c10::DeviceType::CUDA)->getBackendName(), "fake");
 }
 
-TEST_F(FakeInitTest, OptionsOfAnotherBackendAreRefused) {
+TEST_F(FakeInitTest, RejectsOptionsOfAnotherBackend) {
   EXPECT_THAT(error_of<c10::TypeError>(
                   [] { enter(0, 2, c10::make_intrusive<c10d::Backend::Options>("fake")); }),
               HasSubstr("the options of a fake group are distrun::FakeOptions"));
 }
 
-TEST_F(FakeInitTest, OptionsAreCopiedAndHaveTheTimeoutOfTheGroup) {
+TEST_F(FakeInitTest, CopiesOptionsAndSetsTheGroupTimeout) {
   const auto options = c10::make_intrusive<FakeOptions>();
   init_process_group({.backend = "fake",
                       .timeout = std::chrono::seconds(7),
@@ -236,8 +236,8 @@ TEST_F(FakeInitTest, OptionsAreCopiedAndHaveTheTimeoutOfTheGroup) {
   EXPECT_EQ(backend->getBackendOptions()->timeout, std::chrono::seconds(8));
 }
 
-// LibTorch's checks would connect to the others.
-TEST_F(FakeInitTest, NothingIsComparedUnderDetail) {
+// The checks would connect to the other ranks.
+TEST_F(FakeInitTest, DoesNotCompareCallsUnderDetail) {
   const c10d::DebugLevel before = c10d::debug_level();
   {
     const Variables variables = {{"TORCH_DISTRIBUTED_DEBUG", "DETAIL"}};
@@ -248,7 +248,7 @@ TEST_F(FakeInitTest, NothingIsComparedUnderDetail) {
   c10d::setDebugLevel(before);
 }
 
-TEST_F(FakeInitTest, GroupsOfSomeRanksAreMadeAtOnce) {
+TEST_F(FakeInitTest, CreatesSubgroupsAtOnce) {
   enter(5, 1024);
   const Group pair = new_group({5, 9}), others = new_group({0, 1});
   ASSERT_TRUE(pair.is_member());
@@ -266,14 +266,14 @@ TEST_F(FakeInitTest, GroupsOfSomeRanksAreMadeAtOnce) {
   EXPECT_EQ(get_world_size(local), 2);
 }
 
-TEST_F(FakeInitTest, AGroupThatMeetsNeedsAnotherStoreOfTheDefaultGroup) {
+TEST_F(FakeInitTest, GroupWithARendezvousNeedsARealStore) {
   enter(0, 2);
   EXPECT_THAT(error_of([] { new_group(std::nullopt, {.backend = "gloo"}); }),
               HasSubstr("make the default group in another store (InitOptions::store)"));
 }
 
-// By those too who are not in the group.
-TEST_F(FakeInitTest, OptionsOfAnotherBackendAreRefusedByEveryRank) {
+// Ranks outside the group check too.
+TEST_F(FakeInitTest, EveryRankRejectsOptionsOfAnotherBackend) {
   enter(5, 1024);
   const auto options = c10::make_intrusive<c10d::Backend::Options>("mine");
   EXPECT_THAT(error_of<c10::TypeError>([&] {
@@ -282,7 +282,7 @@ TEST_F(FakeInitTest, OptionsOfAnotherBackendAreRefusedByEveryRank) {
               HasSubstr("the options of a fake group are distrun::FakeOptions"));
 }
 
-TEST(FakeStoreTest, WhatNobodyWillSetIsAnErrorAtOnce) {
+TEST(FakeStoreTest, GetFailsAtOnce) {
   FakeStore store;
   store.set("key", "value");
   try {
@@ -293,7 +293,7 @@ TEST(FakeStoreTest, WhatNobodyWillSetIsAnErrorAtOnce) {
   }
 }
 
-TEST(FakeStoreTest, TheOthersSeemToHaveBeenThere) {
+TEST(FakeStoreTest, AnswersAsIfTheOtherRanksHadArrived) {
   const auto store = c10::make_intrusive<FakeStore>();
   store->wait({"key"});
   store->wait({"key"}, std::chrono::hours(1));

@@ -5,7 +5,7 @@
 namespace distrun::internal {
 
 WireBytes WireModel::all_reduce(std::int64_t bytes) const {
-  const std::int64_t half = bytes - bytes / size_;  // (n - 1) / n of them, rounded up.
+  const std::int64_t half = bytes - bytes / size_;  // (n - 1) / n, rounded up.
   return {2 * half, 2 * half};
 }
 

@@ -9,12 +9,12 @@
 //     all_reduce              a ring: reduce_scatter, then all_gather      2 · (n - 1) / n · S
 //     all_gather              a ring of inputs of S                            (n - 1) · S
 //     reduce_scatter          a ring of outputs of S                           (n - 1) · S
-//     broadcast               passed on from the root, in a row: the last sends nothing     S
-//     reduce                  passed on to the root: the first receives nothing             S
-//     gather, scatter         between the root and each of the others, S for each
+//     broadcast               along the ring from the root: the last rank sends nothing     S
+//     reduce                  along the ring to the root: the first rank receives nothing   S
+//     gather, scatter         between the root and each other rank, S for each
 //
-// all_reduce divides S among the ranks, and (n - 1) / n · S is rounded up to a whole byte in each
-// of its two parts.  A group of one sends nothing.
+// all_reduce divides S among the ranks, and rounds (n - 1) / n · S up to a whole byte in each of
+// its two steps.  A group of one sends nothing.
 #pragma once
 
 #include <cstdint>
@@ -59,7 +59,7 @@ class WireCount {
  public:
   void add(const char* operation, std::int64_t payload, const WireBytes& wire);
   void reset();
-  // In the order in which they were first called.
+  // In the order of their first calls.
   std::vector<WireTraffic> list() const;
 
  private:

@@ -22,7 +22,7 @@ inline void PrintTo(const WireTraffic& one, std::ostream* out) {
        << one.sent << " received " << one.received;
 }
 
-// For as long as it lives, memory that nobody has written is NaN, or a number's largest.
+// While it lives, unwritten memory is NaN, or the largest value of an integer dtype.
 class UnwrittenMemoryIsSeen {
  public:
   UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(true, false); }
@@ -31,7 +31,7 @@ class UnwrittenMemoryIsSeen {
   ~UnwrittenMemoryIsSeen() { at::globalContext().setDeterministicAlgorithms(false, false); }
 };
 
-// A test of ranks who enters worlds by itself.
+// A MultirankTest whose tests create their own default groups.
 class FakeWorldTest : public MultirankTest {
  protected:
   void SetUp() override {}
@@ -50,9 +50,9 @@ class FakeWorldTest : public MultirankTest {
     return at::arange(first, first + 6, at::kFloat).view({2, 3});
   }
 
-  // As LibTorch's group calls it: our own checks have not been made.
+  // LibTorch's group calls this directly, without the checks of collectives.h.
   static c10d::Backend& backend() {
-    return *default_group().getBackend(c10::DeviceType::CPU);  // The group has it, too.
+    return *default_group().getBackend(c10::DeviceType::CPU);  // The group keeps it alive.
   }
 };
 
