@@ -98,7 +98,7 @@ class FakeBackend : public c10d::Backend {
   };
 
   void check_alive(const char* name) const;
-  // Throws if the group is aborted or its options make collectives fail.
+  // Throws if the group is aborted or error_on_collective is set.
   void begin_collective(const char* name);
   // `what` is "root", "destination" or "source".
   void check_rank(const char* name, const char* what, std::int64_t rank) const;

@@ -1,5 +1,5 @@
-// For tests of faults: what goes wrong in a run, drawn from a seed, so that the ranks and who
-// watches them agree on it without a word.
+// For tests of faults: what goes wrong in a run, computed from a seed, so that the ranks and the
+// test agree without communication.
 #pragma once
 
 #include <chrono>
@@ -8,24 +8,24 @@
 
 namespace distrun::testing {
 
-// Of the groups: how long a survivor may wait for a peer.
+// The timeout of the survivors' groups.
 constexpr std::chrono::seconds kFaultTimeout{3};
 
 constexpr int kCollectives = 50;
 
 struct FaultPlan {
   enum class Fault { kKill, kStop, kAbort, kSegfault };
-  // Before it begins a collective; with one begun and not waited for; at any moment of what
-  // follows, by another thread.
+  // Before a collective; after the start of one that is not waited for; from another thread, at any
+  // later moment.
   enum class Moment { kBefore, kInFlight, kBeside };
 
   unsigned seed;
   int ranks, victim;
   Fault fault;
   Moment moment;
-  int step;  // The collective with which it happens.
+  int step;  // The collective at which it happens.
 
-  // Nine seeds in a row have every kind of fault with 2, 3 and 4 ranks.
+  // Nine consecutive seeds give every kind of fault with 2, 3 and 4 ranks.
   static FaultPlan of(unsigned seed) {
     std::mt19937 random(seed);
     const auto draw = [&](unsigned count) { return static_cast<int>(random() % count); };
@@ -40,7 +40,8 @@ struct FaultPlan {
             .step = 5 + draw(kCollectives - 10)};
   }
 
-  // What a survivor does with the error: nothing, or it leaves the groups and ends by itself.
+  // Whether a surviving rank catches the error, leaves the groups and exits; otherwise the error
+  // ends it.
   bool catches(int rank) const { return (seed / 3 + static_cast<unsigned>(rank)) % 2 == 0; }
 
   friend std::ostream& operator<<(std::ostream& out, const FaultPlan& plan) {

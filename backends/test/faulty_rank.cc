@@ -1,11 +1,11 @@
-// A rank of a run in which one rank fails in the middle of random collectives, as the seed says:
+// One rank of a run.  The seed says which rank fails during random collectives, and how:
 //
 //     faulty_rank SEED
 //
-// with the variables of a rank set (rendezvous.h).  For faults_test.cc: it writes a byte to stdout
-// when it has been loaded, and goes on at the end of stdin, so that no time-out runs while others
-// are loaded still.  The one that fails writes another byte just before.  The others end with the
-// error on stderr and status 1; status 0 says that they have not noticed.
+// For faults_test.cc.  The variables of a rank must be set (rendezvous.h).  Each rank writes a byte
+// to stdout when it has started, and waits for the end of stdin, so that no time-out runs while
+// other ranks are starting.  The victim writes another byte just before it fails.  The others exit
+// with the error on stderr and status 1.  Status 0 means that they did not notice.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -48,7 +48,7 @@ void commit(FaultPlan::Fault fault) {
   std::raise(kSignals[static_cast<int>(fault)]);
 }
 
-// The delay is the fault's: nobody waits for it, and whatever is under way then is the trial.
+// The delay varies the moment of the fault.  No code waits for it.
 void commit_beside(const FaultPlan& plan) {
   const std::chrono::microseconds delay(plan.seed % 5000);
   std::thread([delay, fault = plan.fault] {
@@ -57,7 +57,6 @@ void commit_beside(const FaultPlan& plan) {
   }).detach();
 }
 
-// What happens to the victim.
 void fail(const FaultPlan& plan, RandomCollectives& collectives) {
   tell();
   if (plan.moment == FaultPlan::Moment::kBeside) return commit_beside(plan);
@@ -70,11 +69,11 @@ int run(int /*argc*/, char** argv) {
   tell();
   wait_for_go();
   distrun::init_process_group({.timeout = std::chrono::minutes(1)});
-  // Two that are neighbours: the victim and another one, or two others.
+  // Two neighbouring ranks, with or without the victim.
   const int first = static_cast<int>(plan.seed / 9) % plan.ranks;
   const distrun::Group pair = distrun::new_group({{first, (first + 1) % plan.ranks}});
   distrun::barrier();
-  if (rank() != plan.victim) {  // Whose fault is another one.
+  if (rank() != plan.victim) {  // The victim must not time out.
     distrun::set_timeout(kFaultTimeout);
     if (pair.is_member()) distrun::set_timeout(kFaultTimeout, pair);
   }
@@ -84,7 +83,7 @@ int run(int /*argc*/, char** argv) {
     collectives.next();
   }
   collectives.wait_for_all();
-  if (rank() == plan.victim) ::pause();  // It has to fail before the end.
+  if (rank() == plan.victim) ::pause();  // It must not exit before its fault.
   distrun::barrier();
   distrun::destroy_process_group();
   return 0;

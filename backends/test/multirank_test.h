@@ -1,4 +1,4 @@
-// For test programs that every rank of a run executes: each test has a default group of its own.
+// For test programs that every rank of a run executes.  Each test has its own default group.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace distrun {
 
 class MultirankTest : public ::testing::Test {
  protected:
-  // Short, so that a rank that fails does not keep the others for long.
+  // The timeout is short: other ranks do not wait long for a rank that fails.
   void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }
   void TearDown() override {
     if (!is_initialized()) return;
@@ -27,21 +27,21 @@ class MultirankTest : public ::testing::Test {
     destroy_process_group();
   }
 
-  // Returns when every rank has come to `place`, by the store: who has returned may go, and takes
-  // from nobody what was still on its way.
+  // Returns when every rank has called it with `place`.  It uses the store, so a rank may then exit
+  // without breaking messages that other ranks still await.
   static void rendezvous_at(const std::string& place) {
     const auto store = default_group().getStore();
     store->set(place + std::to_string(get_rank()), std::vector<std::uint8_t>());
     for (int rank = 0; rank < get_world_size(); ++rank) store->wait({place + std::to_string(rank)});
   }
 
-  // What rank `rank` puts in: every rank can compute what another has.
+  // The input of rank `rank`, which every rank can compute.
   static at::Tensor input_of(int rank) {
     return at::arange(6, at::kFloat).view({2, 3}) + 10 * rank;
   }
   static at::Tensor input() { return input_of(get_rank()); }
 
-  // The text of the `Error` that `act` throws; any other is the test's failure.
+  // The text of the `Error` that `act` throws.  Any other exception fails the test.
   template <class Error = c10::Error, class Act>
   static std::string error_of(const Act& act) {
     try {
@@ -52,7 +52,7 @@ class MultirankTest : public ::testing::Test {
     return "no error";
   }
 
-  // "the connection to rank 2 was lost", of any rank but this one.
+  // A pattern for "the connection to rank 2 was lost", with any rank except this one.
   static std::string lost_peer() {
     std::string others;
     for (int rank = 0; rank < get_world_size(); ++rank) {
@@ -61,7 +61,7 @@ class MultirankTest : public ::testing::Test {
     return "the connection to rank [" + others + "] was lost: ";
   }
 
-  // f(0), f(1), … of all ranks of the run.
+  // f(0), f(1), …, one for each rank of the run.
   template <class Function>
   static auto of_all_ranks(const Function& function) {
     std::vector<decltype(function(0))> all;

@@ -18,7 +18,7 @@ struct Drawn {
   int ranks() const { return get_world_size(options.group); }
   bool is_root() const { return get_rank(options.group) == root; }
   at::Tensor one() const { return at::ones({size}, dtype); }
-  // As large as those of all ranks together, in one tensor or in a list.
+  // The elements of all ranks, in one tensor or in a list.
   at::Tensor large() const { return at::ones({ranks() * size}, dtype); }
   Tensors list() const {
     Tensors all;
@@ -67,7 +67,7 @@ constexpr Work (*kKinds[])(const Drawn&) = {
     },
 };
 
-constexpr std::int64_t kSizes[] = {1, 1000, 300'000};  // The last is more than sockets hold.
+constexpr std::int64_t kSizes[] = {1, 1000, 300'000};  // The last exceeds socket buffers.
 constexpr at::ScalarType kDtypes[] = {at::kByte, at::kInt,   at::kLong,
                                       at::kHalf, at::kFloat, at::kDouble};
 constexpr std::size_t kUnderWay = 4;
@@ -75,7 +75,7 @@ constexpr std::size_t kUnderWay = 4;
 }  // namespace
 
 void RandomCollectives::begin_next(bool wait) {
-  // All is drawn on every rank, also what it does not use.
+  // Every rank draws all values, even those that it does not use, so that the sequences stay equal.
   const auto kind = draw(std::size(kKinds));
   const Group& group = groups_[draw(static_cast<unsigned>(groups_.size()))];
   const bool async_op = draw(2) == 0 || !wait;

@@ -1,11 +1,11 @@
-// For tests: collectives drawn from a seed, the same on every rank.
+// For tests: random collectives, the same on every rank with the same seed.
 //
 //     RandomCollectives collectives(seed, {Group(), new_group({{0, 2}})});
 //     for (int i = 0; i < 50; ++i) collectives.next();
 //     collectives.wait_for_all();
 //
-// Every kind, with random roots, sizes and dtypes, in one of the groups, waited for at once or some
-// collectives later.  Their results are not looked at.
+// Kind, root, size, dtype and group are random.  A collective is waited for at once or some
+// collectives later.  Results are not checked.
 #pragma once
 
 #include <deque>
@@ -22,9 +22,9 @@ class RandomCollectives {
   RandomCollectives(unsigned seed, std::vector<Group> groups)
       : random_(seed), groups_(std::move(groups)) {}
 
-  // Does the next one, or begins it, where this rank is in its group.
+  // Runs or starts the next collective, if this rank is in its group.
   void next() { begin_next(/*wait=*/true); }
-  // Only begins it, where it can be begun without being waited for.
+  // Only starts it, if it can be asynchronous.
   void begin_next() { begin_next(/*wait=*/false); }
 
   void wait_for_all();

@@ -1,10 +1,10 @@
-// A run that crashes again and again, and recovers each time:
+// A rank of a run that crashes in every attempt but the last, and recovers:
 //
 //     distrun launch --max-restarts 6 --nproc-per-node 3 build/tests/restart_multirank_test
 //
-// In every attempt but the last, a rank is killed: before, while or after the others connect to it,
-// or in the middle of a collective.  There are as many restarts as crashes, so one attempt that
-// fails otherwise, as by what is left of the attempt before, fails the run.
+// One rank is killed, either before init_process_group() or between two collectives.  There are as
+// many restarts as crashes, so any other failure, such as one caused by keys of an earlier attempt,
+// fails the run.
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>

@@ -1,26 +1,25 @@
-// The same requests, byte for byte, to LibTorch's own TCPStore server and to StoreServer: the
-// answers must be the same.
+// Sends the same bytes to LibTorch's TCPStore server and to StoreServer, and compares the answers.
 //
-// Nothing is timed.  A client sends a ping behind every request and reads up to its answer, so a
-// request has been applied by both servers before the next one is made, by whichever client.  Both
-// write to a client that a request wakes before they answer the one that made it: after every step
-// each waiting client of both servers is looked at, and only where the two disagree is the other
-// given a while.
+// No result depends on time.  A client sends a ping behind every request and reads up to its
+// answer, so both servers have applied a request before any client sends the next one.  Before
+// either server answers a request, it writes to the clients that the request wakes.  So after every
+// step the test looks at each waiting client of both servers.  Only if the two differ does it give
+// the other server time.
 //
-// A client leaves by ending its half of the connection and reading to the end of the server's: the
-// server has then noticed and forgotten it, so no wake-up goes to a client that is gone.
+// A client that leaves closes its half of the connection and reads until the server closes the
+// other half.  The server has then forgotten it, so no wake-up goes to a client that is gone.
 //
-// Not generated, because StoreServer is meant to differ (see store/table/table.h):
-//   - a request, other than cancel_wait, of a client that waits; a second validate; sums beyond 64
+// StoreServer differs on purpose (store/table/table.h), so the test does not generate:
+//   - a request other than cancel_wait from a client that waits; a second validate; sums beyond 64
 //     bits; an append beyond the largest value
-//   - part of a multi_set: LibTorch's server applies the entries that have come
-//   - after a wait that a push to a queue has woken, another wait without a cancel_wait before it:
-//     LibTorch's server goes on counting pushes to that queue for that client
-//   - while a client waits for several keys and something has been pushed to one of them, whatever
-//     would wake it for that key again: LibTorch's server would count the key twice
-//   - a wait for several keys of which one is a queue that holds something: unless all keys are
-//     there, LibTorch's server counts that one as missing
-// And a connection that does not begin with validate is closed by StoreServer only.
+//   - part of a multi_set: LibTorch's server applies the entries that have arrived
+//   - another wait, without a cancel_wait, after a push to a queue has ended a wait: LibTorch's
+//     server still counts pushes to that queue for the client
+//   - a second wake-up for a key with a pushed value, while a client waits for several keys:
+//     LibTorch's server would count the key twice
+//   - a wait for several keys, one of them a queue with values: unless all keys exist, LibTorch's
+//     server counts the queue as missing
+//   - a connection that does not start with validate: only StoreServer closes it
 #include <algorithm>
 #include <csignal>
 #include <deque>
@@ -56,7 +55,7 @@ C10_DECLARE_int(caffe2_log_level);
 namespace distrun {
 namespace {
 
-// LibTorch 2.11 has none.
+// LibTorch 2.11 has no barriers.
 template <class Store>
 constexpr bool has_barriers() {
   return requires(Store & store) { store.barrier("key", 1); };
@@ -78,9 +77,9 @@ using testing::text;
 constexpr int kRequestsInASequence = 100;
 constexpr std::size_t kClientsMax = 5;
 constexpr std::size_t kStepsShown = 30;
-constexpr int kGraceMs = 5'000;  // For one server to show what the other has shown.
+constexpr int kGraceMs = 5'000;  // For the slower server.
 
-// Both servers, without a key.
+// Both servers, empty.
 class Servers {
  public:
   Servers()
@@ -102,8 +101,8 @@ class Servers {
 
  private:
   static c10d::TCPStoreOptions options() {
-    // The server looks up the name of every client, and only that of an IPv4 address is certain to
-    // be known without asking the network: the socket that it would make is an IPv6 one.
+    // The server looks up the name of every client.  Only the name of an IPv4 address is known
+    // without the network for certain, and the server's own socket would be IPv6.
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in address = loopback(0);
     EXPECT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
@@ -112,7 +111,7 @@ class Servers {
     options.waitWorkers = false;
     options.useLibUV = true;
     options.port = 0;
-    options.masterListenFd = listener;  // Which the server closes.
+    options.masterListenFd = listener;  // The server closes it.
     return options;
   }
 
@@ -123,7 +122,7 @@ class Servers {
   std::thread thread_;
 };
 
-// What all sequences have compared.
+// Counts over all sequences.
 struct Tally {
   std::map<RequestCode, int> requests;
   int waited = 0, woken = 0, woken_by_push = 0, closed = 0, left = 0, left_waiting = 0;
@@ -161,7 +160,7 @@ class Sequence {
     while (requests_ < kRequestsInASequence) {
       if (!step()) return;
     }
-    // What a server has sent too much would show here.
+    // Detects bytes that a server sent in excess.
     while (!clients_.empty()) {
       if (!leave(clients_.front())) return;
     }
@@ -172,9 +171,9 @@ class Sequence {
     int name;
     Connection theirs, ours;
     bool waits = false;
-    std::set<std::string> awaited;  // What it waits for …
-    std::set<std::string> pushed;   // … and to which of these something has been pushed since.
-    bool remembered = false;        // LibTorch's server has it down for a queue that woke it.
+    std::set<std::string> awaited;  // The keys it waits for.
+    std::set<std::string> pushed;   // Those of them with a pushed value.
+    bool remembered = false;        // LibTorch's server still counts pushes for it.
   };
 
   bool step() {
@@ -204,7 +203,7 @@ class Sequence {
     return exchange(clients_.back(), {.code = RequestCode::kPing});
   }
 
-  // Also in the middle of a request.
+  // A client may leave in the middle of a request.
   bool leave(Client& client) {
     std::string line = "leaves";
     if (!client.waits && random_.one_in(2)) {
@@ -236,7 +235,7 @@ class Sequence {
     }
   }
 
-  // See the top of this file.
+  // Excludes the requests listed at the top of this file.
   bool is_comparable(const Request& request) const {
     const std::set<std::string> keys(request.keys.begin(), request.keys.end());
     switch (request.code) {
@@ -275,7 +274,7 @@ class Sequence {
     return look_at_waiting(request.readable());
   }
 
-  // What is_comparable() has to know.
+  // Updates what is_comparable() reads.
   void follow(Client& client, const Request& request, const Answer& answer) {
     if (answer.end == Answer::End::kClosed) {
       ++tally_.closed;
@@ -314,7 +313,7 @@ class Sequence {
     return request;
   }
 
-  // Whom the last step has woken.
+  // Compares which clients the last step has woken.
   bool look_at_waiting(const std::string& step) {
     for (Client& client : clients_) {
       if (!client.waits) continue;
@@ -327,7 +326,7 @@ class Sequence {
       const Answer none{"", Answer::End::kWaits}, woken{std::string(1, '\0')};
       const Answer they_say = theirs ? client.theirs.receive_byte() : none;
       const Answer we_say = ours ? client.ours.receive_byte() : none;
-      note(client, "which waited, is told " + they_say.readable());
+      note(client, "waited and receives " + they_say.readable());
       if (they_say != we_say || they_say != woken) {
         return differ(client, "a wait, after " + step, they_say, we_say);
       }
@@ -366,7 +365,7 @@ class Sequence {
   RequestSource source_;
   Servers servers_;
   std::vector<Client> clients_;
-  std::map<std::string, int> queued_;  // The queues that hold something, and how much.
+  std::map<std::string, int> queued_;  // The number of values in each queue that has any.
   std::deque<std::string> history_;
   int step_ = 0, requests_ = 0, last_name_ = 0;
 };
@@ -384,9 +383,9 @@ class StoreDifferentialTest : public ::testing::Test {
   }
 };
 
-// Environment: DISTRUN_DIFFERENTIAL_SEQUENCES (100), each of a hundred requests; DISTRUN_SEED runs
-// the sequence of that number only.
-TEST_F(StoreDifferentialTest, RandomRequestsGetTheSameAnswersFromLibTorchsServer) {
+// Environment: DISTRUN_DIFFERENTIAL_SEQUENCES is the number of sequences (100), each of a hundred
+// requests.  DISTRUN_SEED runs only the sequence of that number.
+TEST_F(StoreDifferentialTest, RandomRequestsGetTheSameAnswersFromBothServers) {
   const std::uint64_t only = setting("DISTRUN_SEED", 0);
   const std::uint64_t sequences = setting("DISTRUN_DIFFERENTIAL_SEQUENCES", 100);
   Tally tally;
@@ -398,7 +397,7 @@ TEST_F(StoreDifferentialTest, RandomRequestsGetTheSameAnswersFromLibTorchsServer
   if (only != 0) return;
   for (const RequestSpec& spec : kRequests) {
     const bool is_known = kHasBarriers || spec.code != RequestCode::kBarrier;
-    if (spec.code > RequestCode::kBarrier || !is_known) continue;  // Not c10d's.
+    if (spec.code > RequestCode::kBarrier || !is_known) continue;  // c10d does not send it.
     EXPECT_GT(tally.requests[spec.code], 0) << spec.name << " has not been compared";
   }
   EXPECT_GT(tally.woken - tally.woken_by_push, 0);
@@ -407,7 +406,7 @@ TEST_F(StoreDifferentialTest, RandomRequestsGetTheSameAnswersFromLibTorchsServer
   EXPECT_GT(tally.left_waiting, 0);
 }
 
-// A new client asks both servers, and both must agree.
+// Sends the request to both servers from new clients, and expects the same answer.
 Answer answer_of(const Servers& servers, const Request& request) {
   Connection theirs(servers.their_port()), ours(servers.our_port());
   for (Connection* connection : {&theirs, &ours}) {
@@ -420,7 +419,8 @@ Answer answer_of(const Servers& servers, const Request& request) {
   return they_say;
 }
 
-// These bytes close a connection to either server, without any that they announce.
+// Expects that either server closes the connection after these bytes, without waiting for the bytes
+// that they announce.
 void expect_refusal(const Servers& servers, const std::string& bytes) {
   for (const auto port : {servers.their_port(), servers.our_port()}) {
     Connection connection(port);
@@ -451,8 +451,8 @@ TEST_F(StoreDifferentialTest, BothServersHaveTheSameLimits) {
   for (const char* unknown : {"\x13", "G", "\xff"}) expect_refusal(servers, unknown);
 }
 
-// Our client, which the commands for scripts use, speaks to either.
-TEST_F(StoreDifferentialTest, OurClientTalksToBoth) {
+// The commands for scripts use our client.
+TEST_F(StoreDifferentialTest, StoreClientWorksWithBothServers) {
   const Servers servers;
   for (const auto port : {servers.their_port(), servers.our_port()}) {
     SCOPED_TRACE(port == servers.our_port() ? "StoreServer" : "LibTorch's");

@@ -15,7 +15,7 @@ namespace distrun::testing {
 
 using namespace std::string_view_literals;
 
-// The same everywhere, which the distributions of the standard library are not.
+// Gives the same numbers everywhere; the distributions of the standard library do not.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -39,7 +39,6 @@ struct Weight {
   std::size_t weight;
 };
 
-// How often each request is made.
 inline constexpr Weight kWeights[] = {
     {RequestCode::kSet, 8},        {RequestCode::kCompareSet, 8}, {RequestCode::kGet, 7},
     {RequestCode::kAdd, 7},        {RequestCode::kCheck, 6},      {RequestCode::kWait, 18},
@@ -49,7 +48,7 @@ inline constexpr Weight kWeights[] = {
     {RequestCode::kQueueLen, 3},   {RequestCode::kListKeys, 3},   {RequestCode::kBarrier, 9},
 };
 
-// Draws requests about a few keys and values, so that they meet.
+// Draws requests with few keys and values, so that they use the same ones.
 class RequestSource {
  public:
   explicit RequestSource(Random& random) : random_(random) {
@@ -110,7 +109,8 @@ class RequestSource {
 
   std::string old_or_new_value() { return random_.one_in(4) ? value() : random_.pick(values_); }
 
-  // add and barrier read a number at the front of a value, or close the connection.
+  // add and barrier parse the number at the start of a value.  Without one, the server closes the
+  // connection.
   std::string value() {
     constexpr std::string_view kSome[] = {
         "",    "0",   "7", "-12",  " \t\n42", "+3",     "12 apples",

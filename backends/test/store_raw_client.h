@@ -1,12 +1,12 @@
-// For tests: a client of a store that writes raw frames, and reads their answers as bytes, so that
-// those of two servers can be compared.
+// For tests: a store client that writes raw frames and reads the answers as bytes, so that the
+// answers of two servers can be compared.
 //
 //     Connection connection(port);
 //     connection.send(greeting());
 //     connection.ask({.code = RequestCode::kGet, .keys = {"k"}});
 //     Answer answer = connection.answer_to(request);
 //
-// Every wait is bounded; what does not come in time is an answer of its own kind.
+// Every wait is bounded.  A missing answer is a value too: Answer::End says what happened.
 #pragma once
 
 #include <algorithm>
@@ -100,7 +100,7 @@ struct Request {
   bool may_wait() const { return code == RequestCode::kWait || code == RequestCode::kBarrier; }
 };
 
-// What a server answered to one request, up to the pong behind it.
+// A server's answer to one request, up to the pong.
 struct Answer {
   enum class End { kPong, kWaits, kClosed, kNothingMore, kNoPong };
 
@@ -134,7 +134,6 @@ inline sockaddr_in loopback(std::uint16_t port) {
   return address;
 }
 
-// A client's connection to one of the two servers.
 class Connection {
  public:
   explicit Connection(std::uint16_t port)
@@ -149,7 +148,8 @@ class Connection {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
   }
 
-  // A server that refuses the request closes the connection, perhaps before it has read all.
+  // Ignores errors: a server that rejects a request may close the connection before it has read
+  // all.
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -159,13 +159,13 @@ class Connection {
     }
   }
 
-  // A request, and a ping behind it.
+  // Sends the request and a ping.
   void ask(const Request& request) {
     ping_ = bytes_of<std::uint32_t>(++pings_ << 8 | 0xAA);
     send(request.bytes() + frame(RequestCode::kPing, ping_));
   }
 
-  // Reads up to the pong.  No answer to a wait begins as that does.
+  // Reads up to the pong.  No answer to a wait starts with the pong's first byte.
   Answer answer_to(const Request& request) {
     Answer answer;
     if (request.may_wait()) {
@@ -181,7 +181,7 @@ class Connection {
     return answer;
   }
 
-  // Whether there is something to read, or the end, within so many milliseconds.
+  // Whether bytes, or the end of the connection, can be read within that time.
   bool is_readable(int within_ms) const {
     pollfd look{.fd = socket_.get(), .events = POLLIN, .revents = 0};
     int ready = 0;
@@ -197,7 +197,7 @@ class Connection {
     return receive(answer.bytes, 1) ? answer : ended(answer);
   }
 
-  // Returns once the server has noticed, with what it had sent until then.
+  // Returns when the server has closed the connection, with the bytes sent until then.
   Answer leave() {
     ::shutdown(socket_.get(), SHUT_WR);
     Answer answer;
@@ -207,7 +207,7 @@ class Connection {
   }
 
  private:
-  // Appends `size` bytes; false where the connection ends or the time is over before.
+  // Appends `size` bytes.  False if the connection ends or the time runs out first.
   bool receive(std::string& to, std::size_t size) {
     size += to.size();
     while (to.size() < size) {
@@ -229,7 +229,7 @@ class Connection {
 
   bool receive_text(std::string& to) {
     std::uint64_t size = 0;
-    // Nothing here is as long; a server that says so has gone wrong.
+    // No valid answer is longer than the bound.
     return receive_count(to, size) && receive(to, std::min<std::uint64_t>(size, 16 * kMiB));
   }
 
@@ -255,7 +255,7 @@ class Connection {
       case RequestCode::kQueuePop:
         return receive_count(to, count) && (count == 0 || receive_text(to));
       case RequestCode::kListKeys: {
-        // Their order is that of a hash table: sorted, they can be compared.
+        // The order is that of a hash table, so the keys are sorted.
         if (!receive_count(to, count)) return false;
         std::multiset<std::string> keys;
         for (; count > 0; --count) {
@@ -267,7 +267,7 @@ class Connection {
         return true;
       }
       default:
-        return true;  // Those that set are not answered.
+        return true;  // Requests that only write have no answer.
     }
   }
 

@@ -1,4 +1,4 @@
-// LibTorch's own TCPStore client, c10d::TCPStore, against StoreServer.
+// Tests StoreServer with LibTorch's client, c10d::TCPStore.
 #include <future>
 #include <thread>
 
@@ -58,7 +58,7 @@ class TcpStoreTest : public ::testing::Test {
   std::thread thread_;
 };
 
-TEST_F(TcpStoreTest, SetGetAddAndDelete) {
+TEST_F(TcpStoreTest, SupportsSetGetAddAndDelete) {
   const auto store = client();
   store->set("k", bytes("value"));
   EXPECT_EQ(store->get("k"), bytes("value"));
@@ -73,7 +73,7 @@ TEST_F(TcpStoreTest, SetGetAddAndDelete) {
   EXPECT_THAT(store->listKeys(), UnorderedElementsAre("n"));
 }
 
-TEST_F(TcpStoreTest, CompareSetAndTheListForms) {
+TEST_F(TcpStoreTest, SupportsCompareSetAndListForms) {
   const auto store = client();
   EXPECT_EQ(store->compareSet("k", {}, bytes("a")), bytes("a"));
   EXPECT_EQ(store->compareSet("k", bytes("x"), bytes("b")), bytes("a"));
@@ -91,7 +91,7 @@ TEST_F(TcpStoreTest, GetWaitsForAnotherClient) {
   EXPECT_EQ(got.get(), bytes("here"));
 }
 
-TEST_F(TcpStoreTest, AWaitThatTimesOutLeavesTheClientUsable) {
+TEST_F(TcpStoreTest, WaitThatTimesOutLeavesTheClientUsable) {
   const auto store = client();
   EXPECT_ANY_THROW(store->wait({"never"}, milliseconds(50)));
   store->set("never", bytes("now"));
@@ -108,14 +108,14 @@ TEST_F(TcpStoreTest, QueuesPassValuesBetweenClients) {
   EXPECT_ANY_THROW(popping->queuePop("q", false));
 }
 
-TEST_F(TcpStoreTest, APrefixStoreWorksThroughIt) {
+TEST_F(TcpStoreTest, SupportsPrefixStores) {
   const auto store = client();
   const auto prefixed = c10::make_intrusive<c10d::PrefixStore>("default_pg", store);
   prefixed->set("k", bytes("1"));
   EXPECT_EQ(store->get("default_pg/k"), bytes("1"));
 }
 
-TEST_F(TcpStoreTest, TheLargestValueIsEightMebibytes) {
+TEST_F(TcpStoreTest, StoresValuesOfEightMebibytes) {
   const auto store = client();
   const Bytes value(8 * kMiB, 'x');
   store->set("k", value);

@@ -1,4 +1,4 @@
-"""Python's TCPStore client against the store that distrun launch hosts, on two ranks:
+"""Tests the store of distrun launch with Python's TCPStore client, on two ranks:
 
     distrun launch --nproc-per-node 2 backends/test/tcp_store_test.py
 """
@@ -24,7 +24,7 @@ class TcpStoreTest(unittest.TestCase):
         self.shared = connect()
         self.own = PrefixStore(f"rank{RANK}/{self._testMethodName}", self.shared)
 
-    def test_values(self):
+    def test_sets_changes_and_deletes_values(self):
         self.own.set("k", "value")
         self.assertEqual(self.own.get("k"), b"value")
         self.own.append("k", "+")
@@ -41,7 +41,7 @@ class TcpStoreTest(unittest.TestCase):
         self.assertEqual(self.own.multi_get(["b", "a"]), [b"2", b"1"])
         self.assertIn(f"rank{RANK}/test_list_forms/a", self.shared.list_keys())
 
-    def test_binary_values(self):
+    def test_stores_binary_values(self):
         value = bytes(range(256)) * 16
         self.own.set("k", value)
         self.assertEqual(self.own.get("k"), value)
@@ -59,13 +59,13 @@ class TcpStoreTest(unittest.TestCase):
         else:
             self.shared.set("late", "here")
 
-    def test_a_wait_that_times_out_leaves_the_client_usable(self):
+    def test_wait_that_times_out_leaves_the_client_usable(self):
         with self.assertRaises((DistStoreError, DistNetworkError)):
             self.own.wait(["never"], datetime.timedelta(milliseconds=50))
         self.own.set("never", "now")
         self.own.wait(["never"], datetime.timedelta(seconds=30))
 
-    def test_queues(self):
+    def test_passes_values_through_queues(self):
         if RANK == 0:
             self.shared.queue_push("q", "1")
             self.shared.queue_push("q", "2")

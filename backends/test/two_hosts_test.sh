@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Two hosts whose names resolve to loopback, as /etc/hosts of Debian has them, run one collective without
-# GLOO_SOCKET_IFNAME.  The hosts are network namespaces, which this makes and removes.
+# Runs one collective without GLOO_SOCKET_IFNAME on two hosts whose names resolve to loopback, as in Debian's
+# /etc/hosts.  The hosts are network namespaces, which this script creates and removes.
 #
 #   backends/test/two_hosts_test.sh PROGRAM [ARGUMENT]...
 #
@@ -44,6 +44,6 @@ status=0
 for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
 [ "$status" -eq 0 ] || exit "$status"
 
-# The interface that the user names is taken, even one that does not exist.
+# An interface that the user names is used, even if it does not exist.
 if host 0 env WORLD_SIZE=1 GLOO_SOCKET_IFNAME=nowhere0 "$@" >"$folder/out"; then exit 1; fi
 grep -F nowhere0 "$folder/out"
