@@ -88,7 +88,6 @@ class FakeBackend : public c10d::Backend {
   WorkPtr endCoalescing() override;
 
  private:
-  // A finished operation.
   struct Done {
     const char* name;
     c10d::OpType type;

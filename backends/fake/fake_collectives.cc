@@ -1,4 +1,3 @@
-// The collectives of FakeBackend.
 #include <ATen/core/LegacyTypeDispatch.h>
 #include <c10/util/Exception.h>
 

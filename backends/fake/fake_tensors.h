@@ -1,4 +1,4 @@
-// How the backend "fake" counts, compares and writes tensors.  For the files of this folder.
+// Counts, compares and writes tensors of the backend "fake".  For the files of this folder.
 //
 // Callers turn autograd off, so that it does not see the writes.
 #pragma once

@@ -1,4 +1,4 @@
-// ByteViews gives Gloo tensors of dtypes that it does not support, as views of their bytes.
+// ByteViews lets Gloo move tensors of any dtype: Gloo gets views of their bytes.
 //
 //     ByteViews views;
 //     Tensors moved = views.of(tensors);

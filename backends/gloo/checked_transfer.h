@@ -7,9 +7,9 @@
 //       tensor ────────────────▶      with a tag made of the user's tag, the dtype and the number
 //
 // Tensors that differ have different tags and never meet, because Gloo ends a process that receives
-// more than its buffer holds.  Disagreements keeps such transfers until the group ends: Gloo cannot
-// use a connection after a message is withdrawn from it.  Nothing waits before Work::wait(), so the
-// order of a program's calls works with checks as it does without them.
+// more than its buffer holds.  Disagreements keeps such transfers until the group ends: withdrawing
+// a message breaks Gloo's connection.  Nothing waits before Work::wait(), so a program may use the
+// same order of calls as without checks.
 #pragma once
 
 #include <map>

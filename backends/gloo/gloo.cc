@@ -172,7 +172,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 
  private:
-  // If ProcessGroupGloo does not override a member, a pointer to it has the type of Backend's.
+  // A pointer to a member that ProcessGroupGloo does not override has the type of Backend's.
   static constexpr bool kHasAllToAllOfLists =
       !std::is_same_v<decltype(&ProcessGroupGloo::alltoall), decltype(&Backend::alltoall)>;
 

@@ -32,9 +32,9 @@ c10::intrusive_ptr<c10d::Backend> make_gloo_backend(const BackendRequest& reques
 // Throws c10::TypeError for options of another backend.
 void check_gloo_options(const BackendOptions& options);
 
-// Wraps the backend with a check before each call that all ranks make the same call:
-// CheckedBackend, or, in a group with Python ranks, c10d::ProcessGroupWrapper, which compares less.
-// The check uses a second Gloo backend.
+// Returns a wrapper that checks before each call that all ranks make the same call: a
+// CheckedBackend, or, in a group with Python ranks, a c10d::ProcessGroupWrapper, which compares
+// less.  The check uses a second Gloo backend.
 c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 

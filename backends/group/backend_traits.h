@@ -1,5 +1,5 @@
-// BackendTraits is what backends/group/ must know about a backend beyond c10d::Backend.  The code
-// there asks the traits and compares no names, except "nccl" if c10d's group or Python does so.
+// BackendTraits is what backends/group/ knows about a backend beyond c10d::Backend.  Code there
+// asks the traits and compares no names, except "nccl" if c10d's group or Python does so.
 //
 //     class GlooTraits : public BackendTraits { … };          // backends/gloo/
 //     find_backend("gloo").traits->check_options(options);    // registered_backends.h
@@ -36,15 +36,14 @@ class BackendTraits {
   // Throws c10::TypeError if the options are those of another backend.
   virtual void check_options(const BackendOptions& /*options*/) const {}
 
-  // False: each rank is alone.  Such a world needs no store that other ranks share, and collectives
-  // are not compared with those of other ranks.
+  // False: each rank is alone.  Such a world needs no shared store, and ranks do not compare calls.
   virtual bool needs_rendezvous() const { return true; }
   // The store of a world that needs no rendezvous.
   virtual c10::intrusive_ptr<c10d::Store> store_without_rendezvous() const;
 
-  // The arguments of a collective.  Each throws c10::ValueError, by site.check().
+  // Checks of arguments.  Each throws c10::ValueError by site.check().
 
-  // The dtype of a tensor in a reduction.  Other collectives accept every dtype.
+  // The dtype of a tensor to reduce.  Other collectives accept every dtype.
   virtual void check_dtype(const CallSite& /*site*/, const Name& /*name*/,
                            const at::Tensor& /*tensor*/) const {}
   // The reduce operation for the tensor.

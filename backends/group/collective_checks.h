@@ -1,5 +1,5 @@
-// Checks of the arguments of a collective that one rank can make alone, before it sends anything.
-// For the files of this folder, and for those above it that run collectives.
+// Checks of a collective's arguments that one rank can make before it sends anything.  For the
+// files of this folder, and for those above it that run collectives.
 //
 //     const CallSite site{"all_gather", options.group};
 //     check_tensor(site, "tensor", tensor);
@@ -80,42 +80,43 @@ const BackendTraits& traits_for(const CallSite& site, const at::Tensor& tensor);
 
 enum class Layout { kDense, kDenseOrSparse };
 
-// A tensor to reduce: it is defined, and the group's backend for its device reduces its dtype.
+// Requires a tensor to reduce: it is defined, and the group's backend for its device reduces its
+// dtype.
 void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   Layout layout = Layout::kDense);
 
-// A tensor to move: the same, with any dtype.
+// Requires a tensor to move: the same, with any dtype.
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
                    Layout layout = Layout::kDense);
 
-// `count` tensors, one for each rank of the group, with check_movable() for each.
+// Requires `count` tensors, one for each rank of the group, and check_movable() for each.
 void check_list(const CallSite& site, const Name& name, const std::vector<at::Tensor>& tensors,
                 int count);
 
-// Same dtype and device.  A complex dtype and that of its parts are the same.
+// Requires the same dtype and device.  A complex dtype equals that of its parts.
 void check_like(const CallSite& site, const Name& name, const at::Tensor& tensor,
                 const Name& other_name, const at::Tensor& other);
-// `times` as many elements.
+// Requires `times` as many elements.
 void check_numel(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other, std::int64_t times = 1);
 
-// Same sizes.
+// Requires the same sizes.
 void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other);
 
 // "SUM"
 const char* name_of(const c10d::ReduceOp& op);
 
-// The operation is defined for the tensor's dtype, and the backend supports it.
+// Requires an operation that is defined for the tensor's dtype and supported by the backend.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
 
-// The backend supports point to point and coalesced operations on the tensor's device.
+// Requires that the backend supports point to point and coalesced operations on the device.
 void check_device(const CallSite& site, const Name& name, const at::Tensor& tensor);
 
-// The split sizes of all_to_all_single.  Without sizes, the ranks get equal parts.
+// Checks the split sizes of all_to_all_single.  Without sizes, the parts are equal.
 void check_splits(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   const std::vector<std::int64_t>& sizes);
-// This rank's part of the input fits its part of the output.
+// Requires that this rank's part of the input fits its part of the output.
 void check_own_part(const CallSite& site, const at::Tensor& output,
                     const std::vector<std::int64_t>& output_sizes, const at::Tensor& input,
                     const std::vector<std::int64_t>& input_sizes);

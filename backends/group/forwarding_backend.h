@@ -18,8 +18,7 @@
 
 namespace distrun::internal {
 
-// Passes on collectives only.  All other calls, such as point to point and barriers, are errors, as
-// in c10d::Backend.
+// Passes on collectives only.  All other calls are errors, as in c10d::Backend.
 class ForwardingCollectives : public c10d::Backend {
  public:
   using BackendPtr = c10::intrusive_ptr<c10d::Backend>;

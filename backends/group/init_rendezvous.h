@@ -1,5 +1,4 @@
-// The rendezvous of init_process_group(): this process's rank, the world size and the store.  For
-// process_group.cc.
+// The rendezvous of init_process_group().  For process_group.cc.
 #pragma once
 
 #include "backends/group/rendezvous.h"

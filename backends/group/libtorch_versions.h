@@ -11,7 +11,7 @@
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 #include <torch/headeronly/version.h>
 
-// 1 with this version of LibTorch and newer ones.
+// 1 for this version of LibTorch and newer ones.
 #define DISTRUN_LIBTORCH_SINCE(major, minor) \
   (TORCH_VERSION_MAJOR > (major) ||          \
    (TORCH_VERSION_MAJOR == (major) && TORCH_VERSION_MINOR >= (minor)))

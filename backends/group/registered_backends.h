@@ -42,7 +42,7 @@ bool is_backend_error(std::string_view text);
 bool is_backend_timeout(std::string_view text);
 std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error);
 
-// Wraps the backend with a check before each call that all ranks make the same call.
+// Returns a wrapper that checks before each call that all ranks make the same call.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 

@@ -21,7 +21,7 @@ class Store;
 
 namespace distrun::internal {
 
-// The rank and world size that the program gave.
+// The numbers that the program gave.
 struct GivenRank {
   std::optional<int> rank;
   std::optional<int> world_size;
@@ -44,7 +44,7 @@ struct Rendezvous {
 
 // An empty `init_method` stands for DISTRUN_INIT_METHOD, or env:// if that is not set.
 // Throws what rank_in_world() throws, c10::Error if the init_method is not supported or names a
-// folder that does not exist, and c10d::DistError if the store cannot be reached within `timeout`.
+// folder that does not exist, and c10::DistError if the store cannot be reached within `timeout`.
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
                       std::chrono::milliseconds timeout, const GivenRank& given = {});
 

@@ -1,11 +1,11 @@
-// After a time-out, the ranks of a group report through the group's store, so that the error can
-// name the ranks that are missing.
+// After a time-out, ranks report through the group's store, so that the error can name missing
+// ranks.
 //
 //     const RollCall all(state);
 //     all.report("all_reduce");      // Ranks that lost a connection report too.
 //     all.missing("all_reduce");     // "rank 2 did not come"
 //
-// A rank that times out closes its connections, so the other ranks that wait fail and report too. A
+// A rank that times out closes its connections, so the other waiting ranks fail and report too.  A
 // rank that does not report within kPatience is missing.
 //
 // Blocks: even if the store does not answer, report() at most for kPatience, the others for three
@@ -33,11 +33,11 @@ class RollCall {
   // Reports that this rank waited in `function`.
   void report(const std::string& function) const;
 
-  // Reports, and names the missing ranks, or the calls that ranks wait in; empty if the store does
+  // Reports, and names the missing ranks, or the calls that ranks wait in.  Empty if the store does
   // not answer.
   std::string missing(const std::string& function) const;
 
-  // Reports, and says that group rank `peer` did not come, or which call it waits in.
+  // Reports, and returns whether group rank `peer` is missing, or which call it waits in, as text.
   std::string missing_peer(const std::string& function, int peer) const;
 
  private:

@@ -1,5 +1,5 @@
 // Splits a tensor into one part for each rank, for backends that accept lists.  For the files of
-// this folder and of the rooms above it.
+// this folder and of those above it.
 #pragma once
 
 #include <cstdint>

@@ -38,7 +38,8 @@ class ErrorsAt {
   // Keeps the state of the group, which must exist now but may be destroyed later.
   explicit ErrorsAt(const CallSite& site);
 
-  // Appends `hint` to the text.  A c10::Error of LibTorch stays as it is.
+  // Appends `hint` to the text.  Subclasses of c10::Error other than c10::DistError stay as they
+  // are.
   std::exception_ptr translated(const std::exception_ptr& error, const std::string& hint) const;
 
  private:

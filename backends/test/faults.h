@@ -1,5 +1,4 @@
-// For tests of faults: what goes wrong in a run, computed from a seed, so that the ranks and the
-// test agree without communication.
+// For tests of faults: what goes wrong in a run.  The ranks and the test compute it from the seed.
 #pragma once
 
 #include <chrono>
