@@ -87,28 +87,28 @@ class StridedMultirankTest : public MultirankTest {
   }
 };
 
-TEST_F(StridedMultirankTest, Broadcast) {
+TEST_F(StridedMultirankTest, BroadcastAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(input())};
     return broadcast(out[0], last(), options);
   });
 }
 
-TEST_F(StridedMultirankTest, AllReduce) {
+TEST_F(StridedMultirankTest, AllReduceAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(input())};
     return all_reduce(out[0], ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedMultirankTest, AllReduceCoalesced) {
+TEST_F(StridedMultirankTest, AllReduceCoalescedAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = make.like(Tensors{input(), input().sum(0, /*keepdim=*/true)});
     return all_reduce_coalesced(out, ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedMultirankTest, Reduce) {
+TEST_F(StridedMultirankTest, ReduceAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     const at::Tensor tensor = make.like(input());
     if (is_last()) out = {tensor};
@@ -116,21 +116,21 @@ TEST_F(StridedMultirankTest, Reduce) {
   });
 }
 
-TEST_F(StridedMultirankTest, AllGather) {
+TEST_F(StridedMultirankTest, AllGatherAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = make.like(empties());
     return all_gather(out, make.like(input()), options);
   });
 }
 
-TEST_F(StridedMultirankTest, AllGatherIntoTensor) {
+TEST_F(StridedMultirankTest, AllGatherIntoTensorAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::cat(empties()))};
     return all_gather_into_tensor(out[0], make.like(input()), options);
   });
 }
 
-TEST_F(StridedMultirankTest, AllGatherCoalesced) {
+TEST_F(StridedMultirankTest, AllGatherCoalescedAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     const std::vector<Tensors> lists = {make.like(empties()), make.like(empties())};
     for (const Tensors& list : lists) out.insert(out.end(), list.begin(), list.end());
@@ -138,49 +138,49 @@ TEST_F(StridedMultirankTest, AllGatherCoalesced) {
   });
 }
 
-TEST_F(StridedMultirankTest, Gather) {
+TEST_F(StridedMultirankTest, GatherAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     if (is_last()) out = make.like(empties());
     return gather(make.like(input()), out, last(), options);
   });
 }
 
-TEST_F(StridedMultirankTest, Scatter) {
+TEST_F(StridedMultirankTest, ScatterAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::zeros({2, 3}))};
     return scatter(out[0], is_last() ? make.like(inputs()) : Tensors(), last(), options);
   });
 }
 
-TEST_F(StridedMultirankTest, ReduceScatter) {
+TEST_F(StridedMultirankTest, ReduceScatterAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::zeros({2, 3}))};
     return reduce_scatter(out[0], make.like(inputs()), ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedMultirankTest, ReduceScatterTensor) {
+TEST_F(StridedMultirankTest, ReduceScatterTensorAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::zeros({2, 3}))};
     return reduce_scatter_tensor(out[0], make.like(at::cat(inputs())), ReduceOp::SUM, options);
   });
 }
 
-TEST_F(StridedMultirankTest, AllToAll) {
+TEST_F(StridedMultirankTest, AllToAllAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = make.like(empties());
     return all_to_all(out, make.like(inputs()), options);
   });
 }
 
-TEST_F(StridedMultirankTest, AllToAllSingle) {
+TEST_F(StridedMultirankTest, AllToAllSingleAcceptsAnyStrides) {
   expect_strides_do_not_matter([](Maker& make, Tensors& out, const CollectiveOptions& options) {
     out = {make.like(at::cat(empties()))};
     return all_to_all_single(out[0], make.like(at::cat(inputs())), {}, {}, options);
   });
 }
 
-TEST_F(StridedMultirankTest, SendAndReceive) {
+TEST_F(StridedMultirankTest, SendAndReceiveAcceptAnyStrides) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const int next = (get_rank() + 1) % get_world_size();
   const int previous = (get_rank() + last()) % get_world_size();
