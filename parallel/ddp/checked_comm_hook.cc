@@ -71,7 +71,7 @@ class CheckedCommHook : public c10d::CommHookInterface {
 }  // namespace
 
 std::unique_ptr<c10d::CommHookInterface> checked_comm_hook(CommHook hook, std::string name) {
-  TORCH_CHECK_VALUE(hook, "communication hook ", name, ": there is no function in it");
+  TORCH_CHECK_VALUE(hook, "communication hook ", name, ": the hook is empty; expected a function");
   return std::make_unique<CheckedCommHook>(std::move(hook), std::move(name));
 }
 

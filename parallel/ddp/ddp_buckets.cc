@@ -11,7 +11,7 @@ BucketSizes bucket_sizes(std::optional<double> cap_mb, bool graph_may_change) {
   constexpr double kMiB = 1024 * 1024;
   TORCH_CHECK_VALUE(!cap_mb || (*cap_mb >= 0 && *cap_mb < 1e9),
                     "DistributedDataParallel: bucket_cap_mb is ", cap_mb.value_or(0),
-                    "; expected a size in MiB, or 0 for a bucket of each parameter");
+                    "; expected a size in MiB, or 0 for one bucket per parameter");
   const auto cap = static_cast<std::int64_t>(cap_mb.value_or(0) * kMiB);
   BucketSizes sizes{.at_first = {},
                     .first = cap_mb ? cap : c10d::kDefaultFirstBucketBytes,

@@ -131,8 +131,8 @@ TEST_F(DdpForwardMultirankTest, NamesTheParameterThatCannotBeTrained) {
   const auto make = [&](const at::Tensor& bad) {
     return error_of([&] { DdpReducer({.parameters = {{"good", good}, {"bad", bad}}}); });
   };
-  EXPECT_THAT(make({}), HasSubstr("parameter 'bad' is not there yet"));
-  EXPECT_THAT(make(good * 2), HasSubstr("parameter 'bad' is no leaf"));
+  EXPECT_THAT(make({}), HasSubstr("parameter 'bad' is undefined; create it"));
+  EXPECT_THAT(make(good * 2), HasSubstr("parameter 'bad' is not a leaf tensor"));
   EXPECT_THAT(make(at::ones({1, 1}).to_sparse_csr()),
               HasSubstr("parameter 'bad' is SparseCsr; expected a dense one"));
   EXPECT_THAT(make(at::ones({1}, at::TensorOptions(at::kMeta))),

@@ -19,7 +19,7 @@ int agree_on_source(const DdpCore& core, bool is_candidate) {
       at::full({1}, own, at::TensorOptions(at::kLong).device(core.device()));
   all_reduce(greatest, ReduceOp::MAX, {.group = core.options.process_group});
   const int source = greatest.item<int>();
-  TORCH_INTERNAL_ASSERT(source >= 0, "no rank of a join has what it is to give the others");
+  TORCH_INTERNAL_ASSERT(source >= 0, "no rank of the join offers its values");
   return source;
 }
 
@@ -101,20 +101,19 @@ void check_agreement(DdpCore& core) {
   if (core.will_reduce()) return;
   TORCH_CHECK(agreed->sum.item<float>() == 0, "join: the backward of this forward on rank ",
               get_rank(),
-              " does not reduce, for it is without gradients or under no_sync(), and "
-              "another rank's does: in a join the n-th forward of a module is of one kind on all "
-              "ranks");
+              " does not reduce (no gradients, or no_sync()), but another rank's does; in a join, "
+              "the n-th forward of a module must be of the same kind on all ranks");
 }
 
 std::unique_ptr<JoinHook> ddp_join_hook(DdpCore& core, const JoinArguments& arguments) {
   TORCH_CHECK_VALUE(
       !core.options.skip_all_reduce_unused_params,
       "join: a DistributedDataParallel with skip_all_reduce_unused_params cannot take "
-      "part: which buckets the others skip, a rank that has joined does not know");
+      "part because a joined rank does not know which buckets the others skip");
   for (const DdpParameter& one : core.model.parameters) {
     TORCH_CHECK_VALUE(!one.sparse_gradient || !one.tensor.requires_grad(),
                       "join: the gradient of the parameter '", one.name,
-                      "' is sparse, and a rank that has joined has none to reduce: use dense ones");
+                      "' is sparse, which a joined rank cannot reduce; use dense gradients");
   }
   core.divide_by_initial_world_size = arguments.get("divide_by_initial_world_size", true);
   core.logger->set_uneven_input_join();

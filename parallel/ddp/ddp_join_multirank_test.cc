@@ -196,7 +196,7 @@ TEST_F(DdpJoinMultirankTest, LearnsAStaticGraphWithARankWithoutInputs) {
   // That rank can no longer train with the others.  Every rank reports this.
   if (get_world_size() == 1) return;
   EXPECT_THAT(error_of([&] { join.run([&] { train(ddp, 1); }); }),
-              HasSubstr("rank 0 had no input in the join in which the static graph was learnt"));
+              HasSubstr("rank 0 had no input in the join that learned the static graph"));
   destroy_process_group();
 }
 
@@ -279,7 +279,8 @@ TEST_F(DdpJoinMultirankTest, ThrowsOnEveryRankForForwardsOfDifferentKinds) {
     });
   });
   EXPECT_THAT(error, HasSubstr("the backward of this forward on rank"));
-  EXPECT_THAT(error, HasSubstr("the n-th forward of a module is of one kind on all ranks"));
+  EXPECT_THAT(error,
+              HasSubstr("the n-th forward of a module must be of the same kind on all ranks"));
   EXPECT_THAT(error, Not(HasSubstr("Timed out")));
   destroy_process_group();
 }

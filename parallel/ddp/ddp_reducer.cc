@@ -26,13 +26,14 @@ void DdpReducer::notify_join() {
   internal::DdpCore& my = *core_;
   TORCH_CHECK(!my.has_missed_learning || !my.will_reduce(), "DistributedDataParallel: rank ",
               get_rank(),
-              " had no input in the join in which the static graph was learnt, and cannot train "
-              "with the others any more: give it one there, or make a new DistributedDataParallel");
+              " had no input in the join that learned the static graph, and cannot train with the "
+              "other ranks; give it an input in that join, or create a new "
+              "DistributedDataParallel");
   const Work not_joined = notify_join_context();
   TORCH_CHECK_VALUE(
       not_joined || !is_joining() || my.divide_by_initial_world_size,
       "join: divide_by_initial_world_size is off, but the DistributedDataParallel is not the first "
-      "joinable, which alone knows how many ranks are left");
+      "joinable; only the first joinable knows how many ranks are left");
   if (!not_joined) return;
   my.reducer->set_forward_pass_work_handle(not_joined.c10d_work(), my.divide_by_initial_world_size);
 }

@@ -231,7 +231,7 @@ TEST_F(DdpStateMultirankTest, RejectsInvalidModulesAndOptions) {
   EXPECT_THAT(error_of([] { DistributedDataParallel(std::make_shared<Nothing>()); }),
               HasSubstr("requires a gradient"));
   EXPECT_THAT(error_of([] { DistributedDataParallel(std::shared_ptr<Nothing>()); }),
-              HasSubstr("there is no module"));
+              HasSubstr("module is null; expected a torch::nn::Module"));
   EXPECT_THAT(error_of([] { DistributedDataParallel(TwoLayers(), {.device_ids = {0}}); }),
               HasSubstr("is on the CPU"));
   EXPECT_THAT(error_of([] { DistributedDataParallel(TwoLayers(), {.bucket_cap_mb = -1}); }),

@@ -28,7 +28,8 @@ void add_parameters(const torch::nn::Module& module, const std::string& prefix,
 }  // namespace
 
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module) {
-  TORCH_CHECK_VALUE(module, "DistributedDataParallel: there is no module");
+  TORCH_CHECK_VALUE(module,
+                    "DistributedDataParallel: module is null; expected a torch::nn::Module");
   DdpModel model{.name = module->name()};
   add_parameters(*module, "", model.parameters);
   model.buffers = [module] {

@@ -99,7 +99,7 @@ TEST_F(JoinPatternsMultirankTest, ReportsTheFaultOfOneRankOnEveryRank) {
     SCOPED_TRACE(to_json(pattern).dump());
     const std::string text = error_of_training(pattern);
     const std::string told = "rank " + std::to_string(pattern.fault->rank) +
-                             " has failed: the disk is on fire; seen here as: ";
+                             " has failed: the disk is on fire; this rank saw: ";
     if (get_rank() == pattern.fault->rank) {
       EXPECT_EQ(text, "the disk is on fire");
     } else if (pattern.fault->place == JoinFault::Place::kPostHook) {

@@ -40,12 +40,12 @@ void check_ignored(const DdpModel& model, const std::set<std::string>& ignored) 
 void check_parameters(const DdpModel& model) {
   for (const DdpParameter& one : model.parameters) {
     TORCH_CHECK_VALUE(one.tensor.defined(), "DistributedDataParallel: parameter '", one.name,
-                      "' is not there yet: make it, or run a forward that does");
+                      "' is undefined; create it, or run a forward that creates it, first");
     TORCH_CHECK_VALUE(one.tensor.layout() == at::kStrided, "DistributedDataParallel: parameter '",
                       one.name, "' is ", one.tensor.layout(),
                       "; expected a dense one (to_dense()), whose gradient may be sparse (COO)");
     TORCH_CHECK_VALUE(one.tensor.is_leaf(), "DistributedDataParallel: parameter '", one.name,
-                      "' is no leaf: gradients do not end there");
+                      "' is not a leaf tensor, so it has no grad()");
     TORCH_CHECK_VALUE(one.tensor.device().type() == model.parameters.front().tensor.device().type(),
                       "DistributedDataParallel: parameter '", one.name, "' is on ",
                       one.tensor.device(), " and '", model.parameters.front().name, "' on ",

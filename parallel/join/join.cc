@@ -29,7 +29,7 @@ std::string text_of(const std::exception_ptr& exception) {
   } catch (const std::exception& error) {
     return error.what();
   } catch (...) {
-    return "an exception that is no std::exception";
+    return "an exception that is not a std::exception";
   }
 }
 
@@ -48,8 +48,8 @@ std::vector<std::string> JoinArguments::unread() const {
 }
 
 void JoinArguments::throw_wrong_type(const std::string& name) const {
-  TORCH_CHECK_TYPE(false, "join: the argument ", name, " is of the type ",
-                   values_.at(name).type()->str(), ", which is not what its joinable takes");
+  TORCH_CHECK_TYPE(false, "join: the argument ", name, " has the type ",
+                   values_.at(name).type()->str(), ", which its joinable does not accept");
 }
 
 Work Joinable::notify_join_context() {
@@ -101,10 +101,10 @@ Join::Join(std::vector<std::reference_wrapper<Joinable>> joinables, JoinConfig c
   const Group first = joinables_.front().get().join_process_group();
   std::set<const Joinable*> seen;
   for (Joinable& one : joinables_) {
-    TORCH_CHECK_VALUE(seen.insert(&one).second, "join: a joinable is there twice");
+    TORCH_CHECK_VALUE(seen.insert(&one).second, "join: a joinable is listed twice");
     TORCH_CHECK_VALUE(
         one.join_process_group().process_group() == first.process_group(),
-        "join: joinables are of several groups; expected all of one: join one after the other");
+        "join: joinables belong to several groups; expected one group: run one Join per group");
   }
   group_ = internal::pinned(first);
   rank_ = get_rank();
@@ -114,10 +114,10 @@ Join::Hooks Join::make_hooks() const {
   Hooks hooks;
   for (Joinable& one : joinables_) {
     hooks.push_back(one.join_hook(config_.arguments));
-    TORCH_CHECK_VALUE(hooks.back(), "join: the join_hook() of a joinable has returned none");
+    TORCH_CHECK_VALUE(hooks.back(), "join: the join_hook() of a joinable returned null");
   }
   const std::vector<std::string> unread = config_.arguments.unread();
-  TORCH_CHECK_VALUE(unread.empty(), "join: no joinable knows the argument ",
+  TORCH_CHECK_VALUE(unread.empty(), "join: no joinable reads the argument ",
                     c10::Join(", ", unread));
   return hooks;
 }
@@ -132,8 +132,7 @@ void Join::run(const std::function<void()>& body) {
     const Hooks hooks = make_hooks();
     body();
     if (joinables_.front().get().part_.has_thrown) {
-      throw_uneven_inputs(
-          "join: the body has caught the UnevenInputsError, and it has to let it go");
+      throw_uneven_inputs("join: the body caught the UnevenInputsError; it must let it propagate");
     }
     shadow_the_others(hooks);
   } catch (...) {
@@ -151,7 +150,7 @@ void Join::rethrow_as_told() const {
   if (!other || !is_of_a_peer) std::rethrow_exception(exception);
   const std::string all = c10::str(
       "join on rank ", rank_, ": rank ", other->rank,
-      other->is_of_a_peer ? " has found: " : " has failed: ", other->text, "; seen here as: ", own);
+      other->is_of_a_peer ? " reported: " : " has failed: ", other->text, "; this rank saw: ", own);
   TORCH_CHECK_WITH(DistBackendError, !other->is_of_a_peer, all);
   TORCH_CHECK_WITH(DistError, false, all);
 }
@@ -173,7 +172,8 @@ void Join::shadow_the_others(const Hooks& hooks) {
     for (const auto& hook : hooks) hook->main_hook();
     if (++iterations == kSkewToWarnOf) {
       TORCH_WARN("join: rank ", get_rank(), " has at least ", kSkewToWarnOf,
-                 " inputs fewer than others; it works for them since: share the data more evenly");
+                 " fewer inputs than other ranks and only takes part in their collectives; "
+                 "distribute the data more evenly");
     }
   }
   for (const auto& hook : hooks) hook->post_hook(iterations == 0);

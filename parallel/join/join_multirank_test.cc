@@ -133,8 +133,7 @@ TEST_F(JoinMultirankTest, ThrowsAgainIfTheBodyCatchesTheErrorAndKeepsTheGroupUsa
   if (!has_one_rank()) {
     EXPECT_EQ(error, get_rank() == 0
                          ? "Rank 0 exhausted all inputs."
-                         : "join: the body has caught the UnevenInputsError, and it has "
-                           "to let it go");
+                         : "join: the body caught the UnevenInputsError; it must let it propagate");
   }
   EXPECT_EQ(counter.step(), get_world_size());
 }
@@ -267,11 +266,11 @@ TEST_F(JoinMultirankTest, RejectsArgumentsOfAnotherNameOrType) {
   EXPECT_EQ(error_of<c10::TypeError>([&] {
               a.join_hook({{"weight", "seven"}});
             }),
-            "join: the argument weight is of the type str, which is not what its joinable takes");
+            "join: the argument weight has the type str, which its joinable does not accept");
   rendezvous_at("connected");  // The join fails before any collective, and ends the group.
   Join join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
   EXPECT_THAT(error_of([&] { join.run([] {}); }),
-              HasSubstr("join: no joinable knows the argument num_allreduce"));
+              HasSubstr("join: no joinable reads the argument num_allreduce"));
   destroy_process_group();
 }
 
@@ -288,13 +287,13 @@ TEST_F(JoinMultirankTest, DoesNotCopyThePartInAJoin) {
 TEST_F(JoinMultirankTest, RejectsInvalidJoinables) {
   Counter a, b;
   EXPECT_EQ(error_of<c10::ValueError>([] { Join({}); }), "join: expected at least one joinable");
-  EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is there twice");
+  EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is listed twice");
   const Group all = new_group();
   Counter elsewhere(all);
   EXPECT_THAT(error_of<c10::ValueError>([&] {
                 Join({a, elsewhere});
               }),
-              HasSubstr("joinables are of several groups"));
+              HasSubstr("joinables belong to several groups"));
   Join outer({a}), inner({b, a});
   outer.run([&] {
     EXPECT_EQ(error_of<c10::ValueError>([&] { inner.run([] {}); }),

@@ -56,19 +56,19 @@ void check_placement(const NamedShard& shard) {
   const auto placement = parse_placement(text);
   check(placement.has_value(), shard, ": ", placement ? "" : placement.error().message);
   check(placement->rank == shard.rank, shard, " has placement ", text, "; expected rank ",
-        shard.rank, ", which has the tensor");
+        shard.rank, ", which stores the tensor");
   check(placement->device.str() == shard.facts.device, shard, " has placement ", text,
-        "; expected device ", shard.facts.device, ", which has the tensor");
+        "; expected device ", shard.facts.device, ", which stores the tensor");
 }
 
 void check_tensor(const NamedShard& shard) {
   const ShardFacts& facts = shard.facts;
-  check(facts.problem.empty(), shard, " has no tensor of use: ", facts.problem);
+  check(facts.problem.empty(), shard, " has an unusable tensor: ", facts.problem);
   check(facts.layout == at::kStrided, shard, " is ", facts.layout, "; expected a dense tensor");
   check(facts.is_contiguous, shard, " is not contiguous (sizes ", SizesRef(facts.sizes),
         "); expected its contiguous()");
   check(facts.sizes == facts.metadata.shard_sizes, shard, " has sizes ", SizesRef(facts.sizes),
-        "; expected ", SizesRef(facts.metadata.shard_sizes), ", as its shard_sizes say");
+        "; expected ", SizesRef(facts.metadata.shard_sizes), ", its shard_sizes");
 }
 
 void check_like(const NamedShard& shard, const NamedShard& first) {

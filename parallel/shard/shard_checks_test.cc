@@ -79,12 +79,12 @@ TEST(ShardChecks, NamesBothSizesIfTheyDiffer) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) {
               shard.sizes = {4, 5};
             }),
-            "init_from_local_shards: shard 0 of rank 1 has sizes [4, 5]; expected [5, 4], as its "
-            "shard_sizes say");
+            "init_from_local_shards: shard 0 of rank 1 has sizes [4, 5]; expected [5, 4], its "
+            "shard_sizes");
 }
 TEST(ShardChecks, ReportsWhyATensorCannotBeChecked) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.problem = "it is not defined"; }),
-            "init_from_local_shards: shard 0 of rank 1 has no tensor of use: it is not defined");
+            "init_from_local_shards: shard 0 of rank 1 has an unusable tensor: it is not defined");
 }
 TEST(ShardChecks, RejectsASparseTensor) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.layout = at::kSparse; }),
@@ -100,19 +100,19 @@ TEST(ShardChecks, QuotesInvalidPlacements) {
   for (const std::string text : {"", "cpu", "trainer0/cpu", "rank:x/cpu", "rank:-1/cpu",
                                  "rank:1/nothing", "rank:1/cpu/cpu", "rank:1/"}) {
     EXPECT_THAT(complaint_of_second([&](ShardFacts& shard) { shard.metadata.placement = text; }),
-                HasSubstr("shard 0 of rank 1: '" + text + "' is no placement; expected"));
+                HasSubstr("shard 0 of rank 1: '" + text + "' is not a placement; expected"));
   }
 }
 TEST(ShardChecks, RejectsAPlacementOnAnotherRank) {
   EXPECT_EQ(complaint_of_second([](ShardFacts& shard) { shard.metadata.placement = "rank:0/cpu"; }),
             "init_from_local_shards: shard 0 of rank 1 has placement rank:0/cpu; expected rank 1, "
-            "which has the tensor");
+            "which stores the tensor");
 }
 TEST(ShardChecks, RejectsAPlacementOnAnotherDevice) {
   EXPECT_EQ(
       complaint_of_second([](ShardFacts& shard) { shard.metadata.placement = "rank:1/cuda:1"; }),
       "init_from_local_shards: shard 0 of rank 1 has placement rank:1/cuda:1; expected "
-      "device cpu, which has the tensor");
+      "device cpu, which stores the tensor");
 }
 TEST(ShardChecks, RejectsSeveralDtypes) {
   EXPECT_EQ(

@@ -26,7 +26,7 @@ Result<ShardPlacement> parse_placement(std::string_view placement) {
   const Error error{
       ErrorKind::kInvalidArgument,
       "'" + std::string(placement) +
-          "' is no placement; expected a rank and a device, as in rank:0/cpu or rank:1/cuda:1"};
+          "' is not a placement; expected a rank and a device, as in rank:0/cpu or rank:1/cuda:1"};
   if (!placement.starts_with(kRank)) return error;
   const std::string_view text = placement.substr(kRank.size());
   const auto slash = text.find('/');

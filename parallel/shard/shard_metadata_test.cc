@@ -20,9 +20,9 @@ TEST(ParsePlacement, DefaultsToTheCpu) {
 TEST(ParsePlacement, QuotesAnInvalidPlacement) {
   const auto placement = parse_placement("cuda:1");
   ASSERT_FALSE(placement);
-  EXPECT_EQ(
-      placement.error().message,
-      "'cuda:1' is no placement; expected a rank and a device, as in rank:0/cpu or rank:1/cuda:1");
+  EXPECT_EQ(placement.error().message,
+            "'cuda:1' is not a placement; expected a rank and a device, as in rank:0/cpu or "
+            "rank:1/cuda:1");
 }
 
 }  // namespace

@@ -65,7 +65,7 @@ ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
   const Group& group = options.process_group;
   TORCH_CHECK_VALUE(group.is_member(), "init_from_local_shards: rank ", get_rank(),
                     " is not in the group of ranks ", get_process_group_ranks(group),
-                    "; expected to be called by those");
+                    "; only those ranks may call it");
   const auto all = facts_of_all(local_shards, global_size, group);
   internal::check_shards(all);
   return ShardedTensor(std::move(local_shards), metadata_of(all), group);

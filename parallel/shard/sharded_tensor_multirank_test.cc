@@ -103,13 +103,14 @@ TEST_F(ShardedTensorMultirankTest, ReportsAWrongShardOnEveryRank) {
               HasSubstr("shard 0 of rank " + last() + " has sizes [7, 4]; expected ["));
 }
 TEST_F(ShardedTensorMultirankTest, ReportsAnUndefinedTensorOnEveryRank) {
-  EXPECT_THAT(complaint_of_last({at::Tensor(), own_shard().metadata}),
-              HasSubstr("shard 0 of rank " + last() + " has no tensor of use: it is not defined"));
+  EXPECT_THAT(
+      complaint_of_last({at::Tensor(), own_shard().metadata}),
+      HasSubstr("shard 0 of rank " + last() + " has an unusable tensor: it is not defined"));
 }
 TEST_F(ShardedTensorMultirankTest, ReportsATensorWithoutSizesOnEveryRank) {
   const at::Tensor nested = at::_nested_tensor_from_tensor_list({at::ones({1}), at::ones({2})});
   EXPECT_THAT(complaint_of_last({nested, own_shard().metadata}),
-              HasSubstr("shard 0 of rank " + last() + " has no tensor of use: "));
+              HasSubstr("shard 0 of rank " + last() + " has an unusable tensor: "));
 }
 TEST_F(ShardedTensorMultirankTest, ReportsASparseTensorOnEveryRank) {
   EXPECT_THAT(complaint_of_last({own_shard().tensor.to_sparse(), own_shard().metadata}),

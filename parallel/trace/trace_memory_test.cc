@@ -127,7 +127,7 @@ TEST(TraceTest, RejectsStorages) {
                     },
                     {numbers()});
               }),
-              HasSubstr("trace: an operator is given a storage"));
+              HasSubstr("trace: an operator takes a storage, which is not supported"));
 }
 
 TEST(TraceTest, CopiesBorrowedMemory) {
@@ -160,7 +160,7 @@ TEST(TraceTest, RejectsAViewThatNoOperatorHasMade) {
                     },
                     {numbers()});
               }),
-              HasSubstr("shares memory with a value of the trace, and no operator has made it"));
+              HasSubstr("shares memory with a value of the trace, but no operator created it"));
 }
 
 TEST(TraceTest, RecognizesSparseTensors) {

@@ -265,9 +265,9 @@ Argument TraceRecorder::argument(const c10::IValue& value, const c10::Type& type
     return argument(value, *optional->getElementType());
   }
   if (value.isTensor() && value.toTensor().defined()) return Argument(value_of(value.toTensor()));
-  TORCH_CHECK_NOT_IMPLEMENTED(
-      !value.isStorage(),
-      "trace: an operator is given a storage; expected tensors: set_() takes one, too");
+  TORCH_CHECK_NOT_IMPLEMENTED(!value.isStorage(),
+                              "trace: an operator takes a storage, which is not supported; use "
+                              "tensors, for example with set_()");
   if (const auto group = group_of(value)) {
     return Argument(Argument::Group{
         .name = group->getGroupName(),
@@ -398,9 +398,9 @@ void TraceRecorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
   const auto tensors = begun->tensors;
   if (!work) under_way_.erase(found);
   TORCH_CHECK_NOT_IMPLEMENTED(
-      !begun->has_ended_unseen || begun->copied_to.empty(), "trace: %", begun->name,
-      " has been waited for on a thread that is not recorded, which has copied its results; "
-      "expected a wait on the thread of the trace, or contiguous tensors");
+      !begun->has_ended_unseen || begun->copied_to.empty(),
+      "trace: a thread that is not recorded waited for %", begun->name,
+      " and copied its results; wait on the traced thread, or use contiguous tensors");
   lock.unlock();
 
   const at::AutoDispatchBelowADInplaceOrView past_autograd;
@@ -452,8 +452,9 @@ void TraceRecorder::keep_if_unwritten(const at::Tensor& tensor) {
 RecorderScope::RecorderScope(const std::shared_ptr<TraceRecorder>& recorder)
     : recorder_(kSlot,
                 [&] {
-                  TORCH_CHECK(TraceRecorder::current() == nullptr,
-                              "trace: this thread records a trace already; end that one first");
+                  TORCH_CHECK(
+                      TraceRecorder::current() == nullptr,
+                      "trace: this thread is already recording a trace; end that one first");
                   have_operators_recorded();
                   return recorder;
                 }()),

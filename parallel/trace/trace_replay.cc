@@ -26,7 +26,7 @@ using Tensors = std::vector<at::Tensor>;
 void check_input(std::size_t i, const TensorFacts& given, const TensorFacts& expected) {
   const auto check = [&](bool is_right, const char* what, const auto& its, const auto& other) {
     TORCH_CHECK_VALUE(is_right, "replay: inputs[", i, "] has ", what, " ", its, "; expected ",
-                      other, ", as the trace was made with");
+                      other, ", as in the recording");
   };
   check(given.sizes == expected.sizes, "sizes", at::IntArrayRef(given.sizes),
         at::IntArrayRef(expected.sizes));
@@ -36,8 +36,7 @@ void check_input(std::size_t i, const TensorFacts& given, const TensorFacts& exp
   check(given.strides == expected.strides, "strides", at::IntArrayRef(given.strides),
         at::IntArrayRef(expected.strides));
   TORCH_CHECK_VALUE(given == expected, "replay: inputs[", i,
-                    "] is a conjugate or a negative that is not resolved, or the trace was made "
-                    "with one; expected the same of both: clone() it");
+                    "] has another conjugate or negative bit than in the recording; clone() it");
 }
 
 class Replay {
@@ -187,7 +186,7 @@ Tensors replay(const Graph& graph, const Tensors& inputs) {
     if (node.kind == Node::Kind::kPlaceholder) expected.push_back(&node);
   }
   TORCH_CHECK_VALUE(inputs.size() == expected.size(), "replay: there are ", inputs.size(),
-                    " inputs; expected ", expected.size(), ", as the trace was made with");
+                    " inputs; expected ", expected.size(), ", as in the recording");
   check_inputs("replay", inputs);
   for (std::size_t i = 0; i < inputs.size(); ++i) {
     check_input(i, TensorFacts::of(inputs[i]), *expected[i]->like);
@@ -208,7 +207,7 @@ void check_inputs(const char* function, const Tensors& inputs) {
     for (const std::size_t other : others) {
       TORCH_CHECK_VALUE(!share_memory(inputs[i], inputs[other]), function, ": inputs[", i,
                         "] shares memory with inputs[", other,
-                        "]; expected tensors of their own: clone() it");
+                        "]; expected separate memory: clone() it");
     }
     others.push_back(i);
   }

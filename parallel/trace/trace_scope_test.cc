@@ -104,7 +104,7 @@ TEST(TraceTest, RejectsATraceInATrace) {
                 trace([&](const Tensors& x) -> Tensors { return trace(inner, x).replay(x); },
                       {numbers()});
               }),
-              HasSubstr("this thread records a trace already"));
+              HasSubstr("this thread is already recording a trace"));
   trace(inner, {numbers()});
 }
 
@@ -113,23 +113,19 @@ TEST(TraceTest, NamesTheInputThatDiffersFromTheRecording) {
       trace([](const Tensors& x) -> Tensors { return {x[0] + x[1]}; }, {numbers(), numbers()});
   const at::Tensor x = numbers();
   const auto error = [&](const Tensors& inputs) { return error_of([&] { its.replay(inputs); }); };
-  EXPECT_EQ(error({x}),
-            "ValueError: replay: there are 1 inputs; expected 2, as the trace was made with");
+  EXPECT_EQ(error({x}), "ValueError: replay: there are 1 inputs; expected 2, as in the recording");
   EXPECT_EQ(error({x, numbers().t()}),
-            "ValueError: replay: inputs[1] has sizes [3, 2]; expected [2, 3], as the trace was "
-            "made with");
+            "ValueError: replay: inputs[1] has sizes [3, 2]; expected [2, 3], as in the recording");
   EXPECT_EQ(error({x, numbers().to(at::kDouble)}),
-            "ValueError: replay: inputs[1] has dtype Double; expected Float, as the trace was made "
-            "with");
+            "ValueError: replay: inputs[1] has dtype Double; expected Float, as in the recording");
   EXPECT_EQ(error({x, numbers().to(at::kMeta)}),
-            "ValueError: replay: inputs[1] has device meta; expected cpu, as the trace was made "
-            "with");
+            "ValueError: replay: inputs[1] has device meta; expected cpu, as in the recording");
   EXPECT_EQ(error({at::arange(6, at::kFloat).view({3, 2}).t(), x}),
-            "ValueError: replay: inputs[0] has strides [1, 2]; expected [3, 1], as the trace was "
-            "made with");
+            "ValueError: replay: inputs[0] has strides [1, 2]; expected [3, 1], as in the "
+            "recording");
   EXPECT_EQ(error({numbers().to_sparse(), x}),
-            "ValueError: replay: inputs[0] has layout Sparse; expected Strided, as the trace was "
-            "made with");
+            "ValueError: replay: inputs[0] has layout Sparse; expected Strided, as in the "
+            "recording");
   EXPECT_THAT(error({at::Tensor(), x}), HasSubstr("replay: inputs[0] is not defined"));
   EXPECT_THAT(error({x, x}), HasSubstr("replay: inputs[1] shares memory with inputs[0]"));
   EXPECT_THAT(error_of([&] {

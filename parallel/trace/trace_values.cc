@@ -119,9 +119,8 @@ const Node* TraceValues::find(const at::Tensor& tensor) {
   if (found->second.is_constants) return nullptr;  // This tensor is from outside, too.
   TORCH_CHECK_NOT_IMPLEMENTED(false, "trace: a tensor of sizes ", tensor.sizes(), " and strides ",
                               tensor.strides(),
-                              " shares memory with a value of the trace, and no "
-                              "operator has made it of that; expected a view made by an operator, "
-                              "as view() is");
+                              " shares memory with a value of the trace, but no operator created "
+                              "it from that value; use a view operator such as view()");
   return nullptr;
 }
 

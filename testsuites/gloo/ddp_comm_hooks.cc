@@ -56,8 +56,8 @@ DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_i
   EXPECT_FALSE(CanBeRegistered<Future (*)(int)>);
   DistributedDataParallel ddp(module());
   EXPECT_THROWS_WITH(ddp.register_comm_hook(CommHook(), "empty"), c10::ValueError,
-                     "communication hook empty: there is no function in it");
-  expect_error_logged(ddp.get_ddp_logging_data(), "there is no function in it");
+                     "communication hook empty: the hook is empty; expected a function");
+  expect_error_logged(ddp.get_ddp_logging_data(), "the hook is empty; expected a function");
 }
 
 DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ddp_invalid_comm_hook_return_type,
