@@ -165,7 +165,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
   WorkPtr alltoall(Tensors& outputs, Tensors& inputs,
                    const c10d::AllToAllOptions& options) override {
-    if (!kHasAllToAllOfLists) return all_to_all_in_one(outputs, inputs, options);
+    if (!kHasAllToAllOfLists) return all_to_all_through_one_tensor(outputs, inputs, options);
     ByteViews views;
     Tensors to = views.of(outputs), from = views.of(inputs);
     return views.finish(ProcessGroupGloo::alltoall(to, from, options));
@@ -177,7 +177,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
       !std::is_same_v<decltype(&ProcessGroupGloo::alltoall), decltype(&Backend::alltoall)>;
 
   // For LibTorch 2.11, whose ProcessGroupGloo has no alltoall().
-  WorkPtr all_to_all_in_one(const Tensors& outputs, const Tensors& inputs,
+  WorkPtr all_to_all_through_one_tensor(const Tensors& outputs, const Tensors& inputs,
                             const c10d::AllToAllOptions& options) {
     const at::NoGradGuard no_grad;
     Tensors sent;

@@ -63,38 +63,42 @@ void RollCall::report(const std::string& function) const {
 
 std::string RollCall::missing(const std::string& function) const {
   if (!store_) return "";
+  const auto deadline = steady_clock::now() + kPatience;
   report(function);
   std::vector<std::size_t> all(ranks_.size());
   std::iota(all.begin(), all.end(), std::size_t{0});
-  const auto calls = calls_of(std::move(all));
+  const auto calls = calls_of(std::move(all), deadline);
   return calls ? text_of_roll_call(*calls, ranks_) : "";
 }
 
 std::string RollCall::missing_peer(const std::string& function, int peer) const {
   if (!store_) return "";
+  const auto deadline = steady_clock::now() + kPatience;
   report(function);
   const auto index = static_cast<std::size_t>(peer);
-  const auto calls = calls_of({index});
+  const auto calls = calls_of({index}, deadline);
   const std::string name = "rank " + std::to_string(ranks_[index]);
   if (!calls || calls->front().empty()) return name + " did not come";
   return name + " waits in " + calls->front();
 }
 
-std::optional<std::vector<std::string>> RollCall::calls_of(std::vector<std::size_t> asked) const {
+std::optional<std::vector<std::string>> RollCall::calls_of(std::vector<std::size_t> asked,
+                                                           TimePoint deadline) const {
   const auto answers = std::make_shared<Answers>();
   answers->calls.resize(asked.size());
-  std::thread([answers, store = store_, asked = std::move(asked),
-               deadline = steady_clock::now() + kPatience] {
+  std::thread([answers, store = store_, asked = std::move(asked), deadline] {
     try {
       std::size_t left = asked.size();
-      while (left > 0 && steady_clock::now() < deadline) {
+      bool is_last = false;
+      while (left > 0 && !is_last) {
+        is_last = steady_clock::now() >= deadline;
         for (std::size_t i = 0; i < asked.size(); ++i) {
           if (!answers->calls[i].empty() || !store->check({key_of(asked[i])})) continue;
           const auto bytes = store->get(key_of(asked[i]));
           answers->change([&] { answers->calls[i].assign(bytes.begin(), bytes.end()); });
           --left;
         }
-        if (left > 0) std::this_thread::sleep_for(kPause);
+        if (left > 0 && !is_last) std::this_thread::sleep_for(kPause);
       }
     } catch (const std::exception&) {
       answers->change([&] { answers->has_failed = true; });
@@ -103,7 +107,7 @@ std::optional<std::vector<std::string>> RollCall::calls_of(std::vector<std::size
   }).detach();
   std::unique_lock lock(answers->mutex);
   const bool answered =
-      answers->changed.wait_for(lock, 2 * kPatience, [&] { return answers->is_over; });
+      answers->changed.wait_until(lock, deadline + kPatience, [&] { return answers->is_over; });
   if (!answered || answers->has_failed) return std::nullopt;
   return answers->calls;
 }

@@ -8,8 +8,8 @@
 // A rank that times out closes its connections, so the other waiting ranks fail and report too.  A
 // rank that does not report within kPatience is missing.
 //
-// Blocks: even if the store does not answer, report() at most for kPatience, the others for three
-// times that.  Throws nothing.
+// Blocks: report() at most for kPatience, and only if the store does not answer.  The others for
+// kPatience if a rank is missing, and at most for twice that.  Throws nothing.
 #pragma once
 
 #include <chrono>
@@ -41,11 +41,13 @@ class RollCall {
   std::string missing_peer(const std::string& function, int peer) const;
 
  private:
+  using TimePoint = std::chrono::steady_clock::time_point;
   struct Answers;
 
-  // The reports of group ranks `asked`, each empty if missing.  Nothing if the store does not
-  // answer.
-  std::optional<std::vector<std::string>> calls_of(std::vector<std::size_t> asked) const;
+  // The reports of group ranks `asked` at the deadline, each empty if missing.  Nothing if the store
+  // does not answer until kPatience later.
+  std::optional<std::vector<std::string>> calls_of(std::vector<std::size_t> asked,
+                                                   TimePoint deadline) const;
 
   c10::intrusive_ptr<c10d::Store> store_;  // Null: the group has been destroyed.
   std::vector<int> ranks_;

@@ -40,7 +40,8 @@ class Work {
 
   // Waits for the result.
   //
-  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait.
+  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait.  An
+  // error comes up to two seconds later, which it takes to find out which ranks are missing.
   // For a send or a receive in "gloo", zero always throws, because only wait() completes them.
   // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.
   // After a timeout the collective is still in progress, with two exceptions.  In "gloo", a nonzero
@@ -53,7 +54,8 @@ class Work {
   // completes, returns false until wait() has been called.
   bool is_completed() const;
 
-  // Returns the output tensors, if the backend provides them.  Call wait() first.
+  // Returns the output tensors, if the backend provides them.  Call wait() first.  gather_single()
+  // has one part for each rank instead, and all_to_all() of different sizes has one flat tensor.
   std::vector<at::Tensor> result() const;
 
   // Returns a future of the list of output tensors, for communication hooks (distrun/comm_hook.h).

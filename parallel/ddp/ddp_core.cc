@@ -89,7 +89,8 @@ std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptio
   return device;
 }
 
-// Returns none with LibTorch 2.15 if a gradient is sparse, because get_grad_buckets() would throw.
+// With LibTorch 2.15, returns none if a gradient is sparse, because get_grad_buckets() would throw.
+// Errors in backward() then name no parameters.
 std::vector<c10d::GradBucket> buckets_with_memory(const DdpCore& core) {
 #if DISTRUN_LIBTORCH_SINCE(2, 15)
   const auto& all = core.model.parameters;
