@@ -19,7 +19,8 @@ namespace distrun {
 namespace {
 
 constexpr const char* kDescription =
-    "distrun starts and watches the processes of distributed PyTorch programs, and runs their tests.";
+    "distrun starts and watches the processes of distributed PyTorch programs, and runs their "
+    "tests.";
 
 constexpr const char* kAppExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1

@@ -237,7 +237,8 @@ void OptionsBuilder::check_what_is_not_used() const {
            "'" + flags_.logs_specs + "' is a Python plug-in, which is not supported; remove it");
   }
   if (!flags_.numa_binding.empty()) {
-    refuse("numa-binding", "is not supported yet; use a script that calls numactl with a NUMA node for LOCAL_RANK");
+    refuse("numa-binding",
+           "is not supported yet; use a script that calls numactl with a NUMA node for LOCAL_RANK");
   }
 }
 

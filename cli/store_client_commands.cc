@@ -159,8 +159,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& get =
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
-  own_flag(get, "wait", wait_first_,
-           "If the key does not exist, wait for it.");
+  own_flag(get, "wait", wait_first_, "If the key does not exist, wait for it.");
 
   CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();

@@ -135,7 +135,8 @@ void TestCommand::add_selection() {
                  "'allreduce and not (stress or cuda)'.")
       ->type_name("EXPRESSION")
       ->group(kSelection);
-  own_flag(app, "shard", shard_, "Split the tests into N shards and run one of them. The first shard is 1/N.")
+  own_flag(app, "shard", shard_,
+           "Split the tests into N shards and run one of them. The first shard is 1/N.")
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
@@ -145,9 +146,8 @@ void TestCommand::add_selection() {
   own_flag(app, "list", options_.list,
            "Print the ids of the tests and run none. --list --json prints them as JSON.")
       ->group(kSelection);
-  app.add_option(
-         "--binary", binaries_,
-         "Run the tests of this program instead of distrun's own suites. Can be repeated.")
+  app.add_option("--binary", binaries_,
+                 "Run the tests of this program instead of distrun's own suites. Can be repeated.")
       ->type_name("PROGRAM")
       ->group(kSelection)
       ->allow_extra_args(false);
@@ -181,7 +181,8 @@ void TestCommand::add_ways_to_run() {
            "Run the tests in a random order, which --seed determines.")
       ->group(kRunning);
   seed_ = std::to_string(options_.plan.seed);
-  own_flag(app, "seed", seed_, "Seed of --shuffle. Each rank passes it to torch::manual_seed() before each test.")
+  own_flag(app, "seed", seed_,
+           "Seed of --shuffle. Each rank passes it to torch::manual_seed() before each test.")
       ->type_name("N")
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,

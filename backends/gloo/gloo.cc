@@ -178,7 +178,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
 
   // For LibTorch 2.11, whose ProcessGroupGloo has no alltoall().
   WorkPtr all_to_all_through_one_tensor(const Tensors& outputs, const Tensors& inputs,
-                            const c10d::AllToAllOptions& options) {
+                                        const c10d::AllToAllOptions& options) {
     const at::NoGradGuard no_grad;
     Tensors sent;
     std::vector<std::int64_t> sizes_sent, sizes_received;

@@ -44,8 +44,8 @@ class RollCall {
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Answers;
 
-  // The reports of group ranks `asked` at the deadline, each empty if missing.  Nothing if the store
-  // does not answer until kPatience later.
+  // The reports of group ranks `asked` at the deadline, each empty if missing.  Nothing if the
+  // store does not answer until kPatience later.
   std::optional<std::vector<std::string>> calls_of(std::vector<std::size_t> asked,
                                                    TimePoint deadline) const;
 

@@ -14,9 +14,10 @@ namespace distrun::internal {
 // Views of `whole`, for a backend to write to.  Throws unless it is contiguous and has as many
 // elements as `ranks` tensors like `one`.
 inline std::vector<at::Tensor> rows_of(const at::Tensor& whole, const at::Tensor& one, int ranks) {
-  TORCH_CHECK_VALUE(whole.defined() && whole.is_contiguous() && whole.numel() == ranks * one.numel(),
-                    "the output has sizes ", whole.defined() ? whole.sizes() : at::IntArrayRef(),
-                    "; expected a contiguous tensor with ", ranks * one.numel(), " elements");
+  TORCH_CHECK_VALUE(
+      whole.defined() && whole.is_contiguous() && whole.numel() == ranks * one.numel(),
+      "the output has sizes ", whole.defined() ? whole.sizes() : at::IntArrayRef(),
+      "; expected a contiguous tensor with ", ranks * one.numel(), " elements");
   const at::AutoDispatchBelowADInplaceOrView guard;  // Autograd allows no writes to some views.
   std::vector<at::Tensor> rows;
   for (const at::Tensor& row : whole.view({ranks, one.numel()}).unbind(0)) {

@@ -40,7 +40,7 @@ class Work {
 
   // Waits for the result.
   //
-  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait.  An
+  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait. An
   // error comes up to two seconds later, which it takes to find out which ranks are missing.
   // For a send or a receive in "gloo", zero always throws, because only wait() completes them.
   // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.

@@ -70,7 +70,7 @@ struct WorkersStillRunning {  // After a signal to end.
   int attempt = 0;
   std::vector<Worker> workers;
   std::optional<std::chrono::milliseconds> until_kill;  // nullopt: SIGKILL does not follow.
-  std::optional<int> signal;  // The next one kills them.
+  std::optional<int> signal;                            // The next one kills them.
 };
 struct AttemptFailed {  // Another attempt follows.
   int attempt = 0;

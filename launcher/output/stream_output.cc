@@ -16,8 +16,8 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kBufferBytes = 4096;  // C's stdio on a pipe; Python's is 8 KiB.
 
-// Whether `bytes` end with whole buffers that start after a newline: the rest of the last line is in
-// the next buffer.
+// Whether `bytes` end with whole buffers that start after a newline: the rest of the last line is
+// in the next buffer.
 bool ends_with_a_full_buffer(std::string_view bytes) {
   for (std::size_t size = kBufferBytes; size < bytes.size(); size += kBufferBytes) {
     if (bytes[bytes.size() - size - 1] == '\n') return true;

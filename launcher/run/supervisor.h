@@ -120,7 +120,7 @@ struct KillLeakedProcesses {  // SIGKILL every process that is left.
 struct TellStillRunning {  // Workers that got a signal to end.
   std::vector<LocalRank> workers;
   std::optional<std::chrono::milliseconds> until_kill;  // nullopt: never.
-  std::optional<int> signal;  // The next one kills them.
+  std::optional<int> signal;                            // The next one kills them.
 };
 struct TellFailedAttempt {  // Another attempt follows.
   RunEnd end;
