@@ -280,7 +280,8 @@ void TestCommand::check_result_files() {
   }
   if (options_.list && !json.empty()) {
     refuse("json",
-           fmt::format("takes no file with --list; if {} is a test, name it before --json", json));
+           fmt::format("takes no file with --list; if {} is the name of a test, write it first",
+                       json));
   }
   if (options_.list && !junit.empty()) {
     refuse("junit", "--list runs nothing; remove one of the two");

@@ -115,8 +115,8 @@ Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor = {
 
 // Sends tensors[i] of rank `src` to group rank i.
 //
-// Shapes: on `src`, one tensor per rank, each with the sizes of `tensor`, which receives; on other
-// ranks `tensors` is empty.
+// Shapes: `tensor` receives the part of this rank.  On `src`, `tensors` has one tensor per rank,
+// each with the sizes of `tensor`; on other ranks it is empty.
 Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src = GroupRank(0),
              const CollectiveOptions& options = {});
 
@@ -175,7 +175,7 @@ void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // Returns how many collectives, including barriers, this rank has started in the group.  If the
 // numbers of two ranks differ, one of the ranks skipped a collective.  "gloo" also counts sends and
-// receives.  If "gloo" implements one collective with several others, it counts each of these.
+// receives.  If "gloo" runs a collective by calling several others, each of those calls counts.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:

@@ -28,9 +28,10 @@
 //
 // Throws: the constructor, forward() and backward() throw the exceptions of DdpReducer
 // (ddp_reducer.h).  If the parameters of two ranks differ in number, sizes or dtypes, every rank
-// throws an error that names the parameter.  Python ranks throw Python's own error.  Ranks do not
-// compare names, order, buffers or options.  If these differ, training uses wrong values or times
-// out.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find such differences.
+// throws an error that names the parameter.  If some ranks run Python, those ranks throw Python's
+// own error.  Ranks do not compare names, order, buffers or options.  If these differ, training
+// uses wrong values or times out.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find such
+// differences.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
@@ -160,7 +161,7 @@ class DistributedDataParallel : public torch::nn::Module {
   // Returns the part that reduces gradients.
   DdpReducer& reducer() { return reducer_; }
   // Allows Join({ddp}): see join.h.
-  operator Joinable&() { return reducer_; }  // NOLINT: implicit, because Python's is one.
+  operator Joinable&() { return reducer_; }  // NOLINT: implicit: Python's DDP is a Joinable.
 
  private:
   template <class... Arguments>

@@ -10,10 +10,10 @@
 //       }
 //     });                                                     // The same model on every rank.
 //
-// Each participant is a Joinable.  A rank has joined when the function passed to run(), its body,
-// has returned.  Before the collectives of an iteration, a Joinable announces that its rank has not
-// joined.  On a joined rank, JoinHook issues the collectives that match the other ranks'
-// iterations.  When every rank has joined, post hooks bring all ranks to the same state.
+// Each participant is a Joinable.  The function passed to run() is the body.  A rank has joined
+// when its body has returned.  Before the collectives of an iteration, a Joinable announces that
+// its rank has not joined.  On a joined rank, JoinHook issues the collectives that match the other
+// ranks' iterations.  When every rank has joined, post hooks bring all ranks to the same state.
 //
 // Every rank of the group runs the Join with the same joinables in the same order.  The body must
 // not issue other collectives in that group.  Each iteration must use all joinables, in the order
@@ -156,9 +156,9 @@ class UnevenInputsError : public c10::Error {
 struct JoinConfig {
   // If false, run() only runs the body: for inputs that are known to be even.
   bool enable = true;
-  // Throw UnevenInputsError on all ranks when one rank has no inputs left.  The text on that rank
-  // is "Rank 0 exhausted all inputs." with its number.  The text on the other ranks is "Detected at
-  // least one rank that exhausted inputs. Throwing across all ranks."
+  // Throw UnevenInputsError on all ranks when one rank has no inputs left.  On that rank, N, the
+  // text is "Rank N exhausted all inputs.".  The text on the other ranks is "Detected at least one
+  // rank that exhausted inputs. Throwing across all ranks."
   bool throw_on_early_termination = false;
   // Values for the joinables.
   JoinArguments arguments = {};
@@ -179,9 +179,9 @@ class Join {
   //
   // If the body or a hook throws, the join ends on every rank and the group is aborted.  (In
   // Python, the other ranks wait until their timeout.) The other ranks throw at their next
-  // collective in the group.  A rank that waits for the failing rank in another group waits until
-  // its timeout.  The failing rank writes the exception's text to the group's store.  If that rank
-  // hosts the store and exits, the text is lost.
+  // collective in the group.  If a rank waits for the failing rank in a collective of another
+  // group, it waits until that group's timeout.  The failing rank writes the exception's text to
+  // the group's store.  If that rank hosts the store and exits, the text is lost.
   //
   // Blocks: until every rank has run its body and all are in the same state.
   // Throws: on a failing rank, its own exception.  On the other ranks, a c10::DistError with the

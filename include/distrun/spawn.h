@@ -89,8 +89,8 @@ inline constexpr std::chrono::minutes kStartTimeout{10};
 
 // Starts processes without waiting for their end.
 //
-// Blocks: until the arguments are sent.  With thousands of tensors, processes must receive some of
-// them first.  Returns early if a process fails; join() then throws.
+// Blocks: until the arguments are sent.  With thousands of tensors, also until the processes have
+// received some of them.  Returns early if a process fails; join() then throws.
 // Throws: the exceptions of spawn(), and ProcessTimedOut if the arguments are not sent within
 // kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
