@@ -1,15 +1,16 @@
-"""Holds `distrun launch` against the real torchrun: the same command lines, run by both.
+"""Compares `distrun launch` with the real torchrun, of PyTorch 2.13 and newer: both run the same command lines.
 
     PYTHON cli/torchrun_parity_test.py DISTRUN [--all]
 
-PYTHON is one that can import torch.  Every worker writes down its argv and its environment; the two
-must be equal but for what DIFFERS and the cases list, each with its reason.  REFUSED are lines that
-both refuse.  And each flag of torchrun's own parser must stand in docs/torchrun.md.  Without --all,
-only the lines marked `quick`: torchrun takes seconds for each.
+PYTHON can import torch.  Every worker writes its argv and its environment to a file.  The two files must
+be equal, except for the differences that DIFFERS and the cases list, each with its reason.  Both must
+reject the lines in REFUSED.  docs/torchrun.md must have each flag of torchrun's parser.  Without --all,
+only lines marked `quick` run, because torchrun takes seconds for each.
 """
 
 import concurrent.futures
 import dataclasses
+import importlib.metadata
 import json
 import os
 import pathlib
@@ -234,6 +235,10 @@ def problems_of_page():
 
 
 def main():
+    version = importlib.metadata.version("torch")
+    if tuple(map(int, version.split(".")[:2])) < (2, 13):
+        print(f"compares with PyTorch 2.13 and newer; this is {version}")
+        return 77
     failed = 0
     with tempfile.TemporaryDirectory(prefix="torchrun_parity.") as name:
         folder = pathlib.Path(name)

@@ -21,6 +21,7 @@ sys.path[:0] = [str(Path(__file__).parents[1] / "test"), str(Path(__file__).pare
 import mixed_ranks  # noqa: E402
 from ddp_parity_worker import Net  # noqa: E402
 
+mixed_ranks.require_torch(2, 13)
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 STEPS, RANKS_MAX, BATCH, WORDS = 20, 3, 12, 6
 CLOSE = 1e-6

@@ -19,6 +19,7 @@ sys.path.insert(0, str(Path(__file__).parents[1] / "test"))
 
 import mixed_ranks  # noqa: E402
 
+mixed_ranks.require_torch(2, 13)
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-6
 # Seeds for each number of ranks, so that each property of a pattern is on and off.  They exclude patterns in
