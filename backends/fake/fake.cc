@@ -30,8 +30,8 @@ FakePtr backend_of(const char* function, const Group& group) {
   group.process_group();  // Throws if there is none.
   const GroupState& state = internal::state_of(group);
   FakePtr fake = fake_of(state);
-  TORCH_CHECK_VALUE(fake, function, ": ", internal::Described{group}, " has ", state.backend,
-                    ", which does not count what it sends; expected fake");
+  TORCH_CHECK_VALUE(fake, function, ": ", internal::Described{group}, " uses ", state.backend,
+                    ", which does not count traffic; use the backend fake");
   return fake;
 }
 
@@ -64,8 +64,8 @@ std::vector<std::uint8_t> FakeStore::compareSet(const std::string& /*key*/,
 
 std::vector<std::uint8_t> FakeStore::get(const std::string& key) {
   TORCH_CHECK_WITH(DistStoreError, false, "get '", key,
-                   "': a FakeStore keeps nothing, and nobody will ever set that; make the "
-                   "default group in another store (InitOptions::store), as c10d::HashStore");
+                   "': a FakeStore stores no values; create the default group with another store "
+                   "(InitOptions::store), such as c10d::HashStore");
 }
 
 std::int64_t FakeStore::add(const std::string& /*key*/, std::int64_t value) { return value; }

@@ -23,7 +23,7 @@ void FakeBackend::check_alive(const char* name) const {
 void FakeBackend::begin_collective(const char* name) {
   check_alive(name);
   TORCH_CHECK(!options_->error_on_collective, name,
-              " is refused: the group was made with FakeOptions::error_on_collective");
+              " fails: the group was created with FakeOptions::error_on_collective");
 }
 
 void FakeBackend::check_rank(const char* name, const char* what, std::int64_t rank) const {
@@ -40,20 +40,19 @@ void FakeBackend::check_count(const char* name, const char* what, std::size_t co
 void FakeBackend::check_times_size(const char* name, const at::Tensor& large,
                                    const at::Tensor& small) const {
   check_dtype(name, large, small);
-  TORCH_CHECK(large.numel() == small.numel() * getSize(), name, ": the larger tensor is of sizes ",
-              large.sizes(), "; expected as many elements as ", getSize(), " ranks have of ",
-              small.sizes());
+  TORCH_CHECK(large.numel() == small.numel() * getSize(), name, ": the larger tensor has sizes ",
+              large.sizes(), "; expected ", getSize(), " times the elements of ", small.sizes());
 }
 
 void FakeBackend::check_splits(const char* what, const at::Tensor& tensor,
                                const std::vector<std::int64_t>& sizes) const {
   constexpr const char* kName = "all_to_all_single";
   TORCH_CHECK(tensor.dim() > 0, kName, ": the ", what,
-              " is a scalar; expected something to divide");
+              " is a scalar; expected a tensor with at least one dimension");
   if (sizes.empty()) {
     TORCH_CHECK(tensor.size(0) % getSize() == 0, kName, ": the first dimension of the ", what,
                 " is ", tensor.size(0), "; expected a multiple of ", getSize(),
-                " ranks, or sizes to divide it by");
+                " ranks, or explicit split sizes");
     return;
   }
   check_count(kName, "split sizes", sizes.size(), getSize());

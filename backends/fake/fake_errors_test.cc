@@ -106,9 +106,10 @@ TEST_F(FakeErrorsTest, BackendRejectsInvalidArguments) {
   EXPECT_THAT(error_of([&] { group.scatter(one, lists, {.rootRank = 0}); }),
               HasSubstr("there are 1 inputs; expected 4"));
   EXPECT_THAT(error_of([&] { group.reduce_scatter(one, lists); }), HasSubstr("expected 4"));
-  EXPECT_THAT(error_of([&] { group._allgather_base(x, y); }), HasSubstr("as many elements as 4"));
+  EXPECT_THAT(error_of([&] { group._allgather_base(x, y); }),
+              HasSubstr("expected 4 times the elements of"));
   EXPECT_THAT(error_of([&] { group._reduce_scatter_base(x, y); }),
-              HasSubstr("as many elements as 4"));
+              HasSubstr("expected 4 times the elements of"));
   EXPECT_THAT(error_of([&] { group.alltoall(one, one); }), HasSubstr("expected 4"));
   EXPECT_THAT(error_of([&] { group.broadcast(one, {.rootRank = 4}); }),
               HasSubstr("the root is 4; expected 0 to 3"));
@@ -125,7 +126,7 @@ TEST_F(FakeErrorsTest, BackendRejectsMismatchedSizesAndDtypes) {
   Tensors all_six_ints = {six_ints}, all_six = {six};
   std::vector<std::int64_t> even;
 
-  const auto sizes = HasSubstr("expected them to be of the same sizes");
+  const auto sizes = HasSubstr("tensors differ in size");
   EXPECT_THAT(error_of([&] { group.allgather(uneven, small); }), sizes);
   EXPECT_THAT(error_of([&] { group.gather(uneven, small, {.rootRank = 0}); }), sizes);
   EXPECT_THAT(error_of([&] { group.scatter(small, uneven, {.rootRank = 0}); }), sizes);
@@ -133,7 +134,7 @@ TEST_F(FakeErrorsTest, BackendRejectsMismatchedSizesAndDtypes) {
   EXPECT_THAT(error_of([&] { group.reduce_scatter(small, uneven); }), sizes);
   EXPECT_THAT(error_of([&] { group.reduce_scatter(large, uneven); }), sizes);
 
-  const auto dtypes = HasSubstr("expected one dtype");
+  const auto dtypes = HasSubstr("tensors differ in dtype");
   EXPECT_THAT(error_of([&] { group.allgather(mixed, small); }), dtypes);
   EXPECT_THAT(error_of([&] { group.allgather_coalesced(by_rank, small); }), dtypes);
   EXPECT_THAT(error_of([&] { group._allgather_base(six_ints, small[0]); }), dtypes);
@@ -201,7 +202,7 @@ TEST_F(FakeErrorsTest, OptionMakesCollectivesFail) {
                            error_of<c10::DistBackendError>([&] { all_to_all_single(x, row(0)); }),
                            error_of<c10::DistBackendError>([&] { barrier(); }),
                            error_of<c10::DistBackendError>([&] { monitored_barrier(); })}) {
-    EXPECT_THAT(text, HasSubstr("the group was made with FakeOptions::error_on_collective"));
+    EXPECT_THAT(text, HasSubstr("the group was created with FakeOptions::error_on_collective"));
   }
   backend().startCoalescing();
   EXPECT_THAT(error_of([&] { backend().endCoalescing(); }), HasSubstr("error_on_collective"));

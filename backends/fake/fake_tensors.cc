@@ -18,14 +18,14 @@ std::int64_t bytes_of(const std::vector<at::Tensor>& tensors) {
 }
 
 void check_dtype(const char* name, const at::Tensor& one, const at::Tensor& other) {
-  TORCH_CHECK(one.scalar_type() == other.scalar_type(), name, ": a tensor is of ",
-              one.scalar_type(), ", and another of ", other.scalar_type(), "; expected one dtype");
+  TORCH_CHECK(one.scalar_type() == other.scalar_type(), name,
+              ": tensors differ in dtype: ", one.scalar_type(), " and ", other.scalar_type());
 }
 
 void check_like(const char* name, const at::Tensor& one, const at::Tensor& other) {
   check_dtype(name, one, other);
-  TORCH_CHECK(one.sizes() == other.sizes(), name, ": a tensor is of sizes ", one.sizes(),
-              ", and another of ", other.sizes(), "; expected them to be of the same sizes");
+  TORCH_CHECK(one.sizes() == other.sizes(), name, ": tensors differ in size: ", one.sizes(),
+              " and ", other.sizes());
 }
 
 void write_repeated(const at::Tensor& to, const at::Tensor& from) {

@@ -190,7 +190,7 @@ TEST_F(WireTrafficTest, OtherBackendsDoNotCount) {
                       .world_size = 1,
                       .store = c10::make_intrusive<c10d::HashStore>()});
   EXPECT_THAT(error_of<c10::ValueError>([] { wire_traffic(); }),
-              HasSubstr("the default group has gloo, which does not count"));
+              HasSubstr("the default group uses gloo, which does not count"));
   EXPECT_TRUE(wire_traffic_of_all_groups().empty());
   const Group fake = new_group(std::nullopt, {.backend = "fake"});
   all_reduce(rows(1), ReduceOp::SUM, {.group = fake});

@@ -104,7 +104,7 @@ TEST_F(FakeInitTest, NamesAMissingRankOrWorldSize) {
 
 TEST_F(FakeInitTest, RejectsImpossibleRanksAndSizes) {
   EXPECT_THAT(refusal({.backend = "fake", .rank = 4, .world_size = 4}),
-              HasSubstr("the rank is 4; expected 0 to 3, for the world size is 4"));
+              HasSubstr("the rank is 4; expected 0 to 3 (the world size is 4)"));
   EXPECT_THAT(refusal({.backend = "fake", .rank = -2, .world_size = 4}),
               HasSubstr("the rank is -2; expected 0 to 3"));
   EXPECT_THAT(refusal({.backend = "fake", .rank = 0, .world_size = 0}),
@@ -119,15 +119,16 @@ TEST_F(FakeInitTest, StoreRequiresRankAndSizeAndNoInitMethod) {
   const Variables variables = {{"RANK", "0"}, {"WORLD_SIZE", "1"}};
   for (const std::string backend : {"fake", "gloo"}) {
     EXPECT_THAT(refusal({.backend = backend, .rank = 0, .store = store}),
-                HasSubstr("the rank is 0 and the world size not given; expected both to be given"));
+                HasSubstr("a store requires rank and world_size; the rank is 0 and the world size "
+                          "is not given"));
     EXPECT_THAT(refusal({.backend = backend, .world_size = 1, .store = store}),
-                HasSubstr("expected both to be given"));
+                HasSubstr("the rank is not given and the world size is 1"));
     EXPECT_THAT(refusal({.backend = backend,
                          .init_method = "env://",
                          .rank = 0,
                          .world_size = 1,
                          .store = store}),
-                HasSubstr("there are a store and the init_method 'env://'"));
+                HasSubstr("give a store or an init_method ('env://'), not both"));
   }
   EXPECT_FALSE(is_initialized());
 }
@@ -201,7 +202,7 @@ TEST_F(FakeInitTest, GlooFailsAtOnceInAFakeStore) {
                                     .world_size = 2,
                                     .store = c10::make_intrusive<FakeStore>()});
               }),
-              HasSubstr("a FakeStore keeps nothing"));
+              HasSubstr("a FakeStore stores no values"));
 }
 
 TEST_F(FakeInitTest, GlooAndFakeMayShareAGroup) {
@@ -269,7 +270,7 @@ TEST_F(FakeInitTest, CreatesSubgroupsAtOnce) {
 TEST_F(FakeInitTest, GroupWithARendezvousNeedsARealStore) {
   enter(0, 2);
   EXPECT_THAT(error_of([] { new_group(std::nullopt, {.backend = "gloo"}); }),
-              HasSubstr("make the default group in another store (InitOptions::store)"));
+              HasSubstr("create the default group with another store (InitOptions::store)"));
 }
 
 // Ranks outside the group check too.
@@ -289,7 +290,8 @@ TEST(FakeStoreTest, GetFailsAtOnce) {
     store.get("key");
     FAIL() << "it is there";
   } catch (const c10::DistStoreError& error) {
-    EXPECT_THAT(error.what_without_backtrace(), HasSubstr("get 'key': a FakeStore keeps nothing"));
+    EXPECT_THAT(error.what_without_backtrace(),
+                HasSubstr("get 'key': a FakeStore stores no values"));
   }
 }
 

@@ -38,7 +38,7 @@ class GlooTraits : public BackendTraits {
   void check_device(const CallSite& site, const Name& name,
                     const at::Tensor& tensor) const override {
     site.check(tensor.is_cpu(), name, " is on ", tensor.device(),
-               ", and gloo does that on the CPU alone; expected a tensor there");
+               "; gloo supports this operation only on the CPU");
   }
 
   bool has_uneven_all_to_all() const override { return false; }

@@ -57,11 +57,10 @@ const RegisteredBackend& find_backend(const std::string& name) {
   for (const auto& [each, backend] : backends) known += (known.empty() ? "" : ", ") + each;
   // c10d knows these names, but few builds of LibTorch contain the backends.
   const std::set<std::string> c10ds = {"mpi", "nccl", "ucc", "xccl"};
-  TORCH_CHECK_VALUE(
-      false, "unknown backend '", name, "'; known: ", known,
-      c10ds.contains(ascii_lower(name))
-          ? "; this build has no " + name + " of LibTorch's: register_backend() adds one"
-          : "");
+  TORCH_CHECK_VALUE(false, "unknown backend '", name, "'; known: ", known,
+                    c10ds.contains(ascii_lower(name))
+                        ? "; " + name + " is not built in; add it with register_backend()"
+                        : "");
 }
 
 const BackendTraits& traits_of(const c10d::Backend& backend) {
@@ -98,7 +97,7 @@ void register_backend(const std::string& name, BackendMaker maker,
     return std::isupper(c) != 0 || c == ':' || c == ',';
   });
   TORCH_CHECK_VALUE(!name.empty() && is_lower, "register_backend: '", name,
-                    "' is no name for a backend: it has to be lower case, without ':' and ','");
+                    "' is not a valid backend name; use lower case without ':' and ','");
   TORCH_CHECK_VALUE(maker, "register_backend: '", name, "' has no maker");
   TORCH_CHECK_VALUE(!devices.empty(), "register_backend: '", name, "' has no device");
   internal::Registry& registry = internal::registry();
@@ -107,7 +106,7 @@ void register_backend(const std::string& name, BackendMaker maker,
       registry.backends.by_name
           .try_emplace(name, internal::RegisteredBackend{std::move(maker), std::move(devices)})
           .second;
-  TORCH_CHECK_VALUE(is_new, "register_backend: there is a backend '", name, "' already");
+  TORCH_CHECK_VALUE(is_new, "register_backend: backend '", name, "' is already registered");
 }
 
 bool is_backend_available(const std::string& name) {

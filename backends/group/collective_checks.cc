@@ -105,7 +105,7 @@ int group_rank_of(const char* function, const Group& group, const AnyRank& rank)
 
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
                    Layout layout) {
-  site.check(tensor.defined(), name, " is no tensor: it is not defined");
+  site.check(tensor.defined(), name, " is an undefined tensor");
   const bool is_dense = tensor.layout() == at::kStrided;
   const bool is_fine =
       is_dense || (layout == Layout::kDenseOrSparse && tensor.layout() == at::kSparse);
@@ -167,11 +167,11 @@ void check_splits(const CallSite& site, const Name& name, const at::Tensor& tens
                   const std::vector<std::int64_t>& sizes) {
   const int ranks = site.size();
   const std::int64_t rows = tensor.dim() == 0 ? 0 : tensor.size(0);
-  site.check(tensor.dim() > 0, name, " is a scalar; expected something to divide");
+  site.check(tensor.dim() > 0, name, " is a scalar; expected a tensor with at least one dimension");
   if (sizes.empty()) {
     site.check(rows % ranks == 0, "the first dimension of ", name, " is ", rows,
                "; expected a multiple of ", ranks, ", the ranks of ", Described{site.group},
-               ", or sizes to divide it by");
+               ", or explicit split sizes");
     return;
   }
   site.check(sizes.size() == static_cast<std::size_t>(ranks), name, " has ", sizes.size(),
@@ -196,9 +196,9 @@ void check_own_part(const CallSite& site, const at::Tensor& output,
     return tensor.size(0) == 0 ? 0 : numel_sent(tensor) / tensor.size(0) * sizes[own];
   };
   const auto to = numel(output, output_sizes), from = numel(input, input_sizes);
-  site.check(to == from, "output (", output.sizes(), ") has ", to,
-             " numbers for what this rank sends itself, of input (", input.sizes(), "); expected ",
-             from);
+  site.check(to == from, "the part for this rank itself has ", to, " elements in output (",
+             output.sizes(), ") and ", from, " in input (", input.sizes(), ")",
+             output.is_complex() || input.is_complex() ? "; a complex element counts as two" : "");
 }
 
 }  // namespace distrun::internal

@@ -50,7 +50,7 @@ void check_roots_list(const CallSite& site, const Name& name, const Tensors& ten
                       const at::Tensor& tensor) {
   if (site.rank() == root) return check_list_like(site, name, tensors, "tensor", tensor);
   site.check(tensors.empty(), name, " has ", tensors.size(),
-             " tensors; expected none, for that is for group rank ", root);
+             " tensors; expected none: only group rank ", root, ", the root, passes tensors");
 }
 
 // Gloo requires that the first dimension of `large` is `ranks` times that of `small`, and that the

@@ -151,7 +151,7 @@ class WaitedOnce : public c10d::Work {
       lock.lock();
     } else {
       TORCH_CHECK_WITH(DistBackendError, lock.try_lock_for(timeout), "Timed out after ",
-                       timeout.count(), "ms, while another thread waits for it");
+                       timeout.count(), "ms: another thread is waiting for this work");
     }
     if (const WorkPtr work = under_way()) end(*work, timeout);
     if (const auto error = exception()) std::rethrow_exception(error);

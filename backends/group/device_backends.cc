@@ -22,14 +22,14 @@ c10::DeviceType device_of(const std::string& name, const std::string& text) {
     // Reported below, with the whole text.
   }
   TORCH_CHECK_VALUE(false, "'", name, "' in the backend '", text,
-                    "' is no type of device: it is cpu, cuda, …");
+                    "' is not a device type; use cpu, cuda, …");
 }
 
 DeviceBackend parse_pair(const std::string& pair, const std::string& text) {
   const auto colon = pair.find(':');
   TORCH_CHECK_VALUE(colon != std::string::npos && pair.find(':', colon + 1) == std::string::npos,
                     "'", pair, "' in the backend '", text,
-                    "' is no DEVICE:BACKEND, as in cpu:gloo,cuda:fake");
+                    "' is not DEVICE:BACKEND, such as cpu:gloo,cuda:fake");
   const std::string backend(trimmed(std::string_view(pair).substr(colon + 1)));
   internal::find_backend(backend);
   const std::string device(trimmed(std::string_view(pair).substr(0, colon)));

@@ -37,7 +37,7 @@ TEST(DeviceBackendsTest, RejectsUnknownBackendsAndMalformedPairs) {
   EXPECT_THAT(error_of("gluu"), HasSubstr("unknown backend 'gluu'; known: fake, gloo"));
   EXPECT_THAT(error_of("cpu:gluu"), HasSubstr("unknown backend 'gluu'"));
   EXPECT_THAT(error_of("nccl"),
-              HasSubstr("; this build has no nccl of LibTorch's: register_backend() adds one"));
+              HasSubstr("; nccl is not built in; add it with register_backend()"));
   EXPECT_THAT(error_of("toaster:gloo"), HasSubstr("'toaster' in the backend"));
   EXPECT_THAT(error_of("cuda:0:gloo"), HasSubstr("'cuda:0:gloo' in the backend"));
   EXPECT_THAT(error_of("cpu:gloo,"), HasSubstr("' ' in the backend"));

@@ -30,13 +30,11 @@ std::string as_text(const std::optional<int>& number) {
 
 Rendezvous in_given_store(const InitOptions& options, const Environment& environment) {
   TORCH_CHECK_VALUE(options.init_method.empty(),
-                    "init_process_group: there are a store and the "
-                    "init_method '",
-                    options.init_method, "'; expected one of them");
+                    "init_process_group: give a store or an init_method ('", options.init_method,
+                    "'), not both");
   TORCH_CHECK_VALUE(options.rank && options.world_size,
-                    "init_process_group: there is a store, and the rank is ", as_text(options.rank),
-                    " and the world size ", as_text(options.world_size),
-                    "; expected both to be given");
+                    "init_process_group: a store requires rank and world_size; the rank is ",
+                    as_text(options.rank), " and the world size is ", as_text(options.world_size));
   const auto [rank, world_size] = rank_in_world(environment, {options.rank, options.world_size});
   return {options.store, rank, world_size};
 }

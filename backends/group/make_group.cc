@@ -54,7 +54,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
       .options = options};
   const RegisteredBackend& registered = find_backend(which.backend);
   auto backend = registered.make(request);
-  TORCH_CHECK(backend, "the maker of the backend '", which.backend, "' has made none");
+  TORCH_CHECK(backend, "the maker of backend '", which.backend, "' returned null");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
   if (!registered.traits->needs_rendezvous()) return backend;  // No other rank exists.
   return make_checked_backend(backend, request);
@@ -80,7 +80,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
 c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
   const auto whose = [&] {
     const int rank = request.ranks[static_cast<std::size_t>(request.rank)];
-    return c10::str("rank ", rank, " makes group ", request.name, " of ",
+    return c10::str("rank ", rank, " creates group ", request.name, " of ",
                     list_of_ranks(request.ranks));
   };
   try {
@@ -103,8 +103,7 @@ void check_backends(const std::string& backends, const BackendOptions& options) 
   }
   // ProcessGroup has one slot for backends whose names LibTorch does not know.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
-                    "' names two that were registered; expected one, for LibTorch takes one in a "
-                    "group");
+                    "' names two registered backends; LibTorch supports one per group");
 }
 
 std::shared_ptr<GroupState> make_group(const GroupRequest& request) {

@@ -64,8 +64,8 @@ Work receive_from(const char* function, const at::Tensor& tensor, std::optional<
   const CallSite site{function, options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
   check(site, tensor, options.tag);
-  site.check(site.size() > 1, "there is nobody else in ", internal::Described{site.group},
-             " to receive from");
+  site.check(site.size() > 1, internal::Described{site.group},
+             " has no other rank to receive from");
   return begin_receive(site, tensor, src ? peer_of(site, *src) : kAny, options.tag);
 }
 
@@ -93,10 +93,10 @@ Work irecv(const at::Tensor& tensor, std::optional<AnyRank> src,
 }
 
 std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations) {
-  TORCH_CHECK_VALUE(!operations.empty(), "batch_isend_irecv: there is no operation in the list");
+  TORCH_CHECK_VALUE(!operations.empty(), "batch_isend_irecv: the list of operations is empty");
   for (const P2POp& one : operations) {
     TORCH_CHECK_VALUE(one.options.group == operations.front().options.group,
-                      "batch_isend_irecv: the operations are of different groups");
+                      "batch_isend_irecv: all operations must be in the same group");
   }
   const CallSite site{"batch_isend_irecv", operations.front().options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};

@@ -59,7 +59,7 @@ World& the_world() {
 
 void check_timeout(const char* function, std::chrono::milliseconds timeout) {
   TORCH_CHECK_VALUE(timeout.count() > 0, function, ": the timeout is ", timeout.count(),
-                    " ms, and it has to be positive");
+                    " ms; it must be positive");
 }
 
 // Sorts the ranks.
@@ -72,7 +72,7 @@ std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size)
                     " is out of range, the ranks are 0 to ", world_size - 1);
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
   TORCH_CHECK_VALUE(twice == ranks.end(), "new_group on rank ", rank, ": rank ",
-                    twice == ranks.end() ? 0 : *twice, " is there twice");
+                    twice == ranks.end() ? 0 : *twice, " is listed twice");
   return ranks;
 }
 
@@ -132,7 +132,7 @@ void abort_group(GroupState& state) {
 
 void init_process_group(const InitOptions& options) {
   abandon_groups_of_parent();
-  TORCH_CHECK(!is_initialized(), "init_process_group: there is a process group already");
+  TORCH_CHECK(!is_initialized(), "init_process_group: the process group is already initialized");
   check_timeout("init_process_group", options.timeout);
   const std::string backend = ascii_lower(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before it waits.
@@ -245,7 +245,7 @@ Subgroups new_subgroups(int group_size, const Group& group, const GroupOptions& 
   const std::vector<int> ranks = get_process_group_ranks(group);
   const int size = static_cast<int>(ranks.size());
   TORCH_CHECK_VALUE(group_size > 0 && size % group_size == 0, "new_subgroups on rank ", get_rank(),
-                    ": ", size, " ranks do not divide into groups of ", group_size);
+                    ": cannot divide ", size, " ranks into groups of ", group_size);
   std::vector<std::vector<int>> parts;
   for (auto first = ranks.begin(); first != ranks.end(); first += group_size) {
     parts.emplace_back(first, first + group_size);
@@ -255,7 +255,7 @@ Subgroups new_subgroups(int group_size, const Group& group, const GroupOptions& 
 
 Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
                                        const GroupOptions& options) {
-  TORCH_CHECK_VALUE(!ranks.empty(), "new_subgroups_by_enumeration: there is no group in the list");
+  TORCH_CHECK_VALUE(!ranks.empty(), "new_subgroups_by_enumeration: the list of groups is empty");
   std::vector<int> all;
   for (const auto& part : ranks) all.insert(all.end(), part.begin(), part.end());
   std::sort(all.begin(), all.end());

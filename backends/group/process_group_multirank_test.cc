@@ -137,7 +137,7 @@ TEST_F(ProcessGroupMultirankTest, ForkedProcessCannotUseTheGroup) {
         const bool is_fine =
             text.starts_with("all_reduce on rank " + std::to_string(get_rank()) + ": process ") &&
             text.ends_with(
-                ", which made the group, and cannot use it; make processes with "
+                ", which created the group, and cannot use it; start processes with "
                 "spawn(), or call init_process_group() in the child");
         if (!is_fine) std::fprintf(stderr, "%s\n", text.c_str());
         return is_fine ? 0 : 1;

@@ -80,8 +80,8 @@ RankInWorld rank_in_world(const Environment& environment, const GivenRank& given
   const int world_size = world_size_in(environment, given.world_size);
   if (!given.rank) return {number<int>(environment, "RANK", 0, world_size - 1), world_size};
   TORCH_CHECK_VALUE(0 <= *given.rank && *given.rank < world_size, "rendezvous: the rank is ",
-                    *given.rank, "; expected 0 to ", world_size - 1, ", for the world size is ",
-                    world_size);
+                    *given.rank, "; expected 0 to ", world_size - 1, " (the world size is ",
+                    world_size, ")");
   return {*given.rank, world_size};
 }
 

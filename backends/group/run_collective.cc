@@ -43,7 +43,7 @@ using internal::CollectiveCall;
 void check_process(const char* function, const internal::GroupState& state) {
   TORCH_CHECK(state.process == ::getpid(), function, " on rank ", get_rank(), ": process ",
               ::getpid(), " was forked from process ", state.process,
-              ", which made the group, and cannot use it; make processes with spawn(), or call "
+              ", which created the group, and cannot use it; start processes with spawn(), or call "
               "init_process_group() in the child");
 }
 
@@ -122,7 +122,7 @@ void Work::wait(std::optional<std::chrono::milliseconds> timeout) const {
   if (timeout && timeout->count() > 0) {
     its = *timeout;
   } else if (timeout && !work.isCompleted()) {
-    fail(impl_->call, "Timed out after 0ms: it is still under way");
+    fail(impl_->call, "Timed out after 0ms: the operation is not complete");
   } else if (internal::has_no_future(work)) {
     its = impl_->call.state->timeout;  // Otherwise Gloo uses the group's first timeout.
   }
@@ -137,12 +137,12 @@ std::vector<at::Tensor> Work::result() const {
 }
 
 c10::intrusive_ptr<c10::ivalue::Future> Work::get_future() const {
-  TORCH_CHECK(impl_, "get_future: nothing is under way");
+  TORCH_CHECK(impl_, "get_future: this Work is empty");
   return impl_->work->getFuture();
 }
 
 int Work::source_rank() const {
-  TORCH_CHECK(impl_, "source_rank: nothing was received");
+  TORCH_CHECK(impl_, "source_rank: this Work is empty");
   const int rank = impl_->work->sourceRank();
   TORCH_CHECK(rank >= 0, "source_rank: nothing has been received yet: wait() first");
   return impl_->call.state->ranks.at(static_cast<std::size_t>(rank));

@@ -22,8 +22,8 @@ const c10d::Backend& model_of(const Groups& groups) {
   const c10d::Backend& model = *groups.front();
   for (const auto& group : groups) {
     TORCH_CHECK(group->getRank() == model.getRank() && group->getSize() == model.getSize(),
-                "round robin: the groups are not of the same ranks: this is rank ", model.getRank(),
-                " of ", model.getSize(), " in the first and rank ", group->getRank(), " of ",
+                "round robin: groups have different ranks: this is rank ", model.getRank(), " of ",
+                model.getSize(), " in the first and rank ", group->getRank(), " of ",
                 group->getSize(), " in another");
   }
   return model;

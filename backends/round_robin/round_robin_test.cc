@@ -177,7 +177,7 @@ TEST(RoundRobinTest, RejectsMissingAndMismatchedGroups) {
     EXPECT_THAT(refusal([&] {
                   make_round_robin({c10::make_intrusive<Refuser>(""), other});
                 }),
-                HasSubstr("the groups are not of the same ranks: this is rank 0 of 2 in the first "
+                HasSubstr("groups have different ranks: this is rank 0 of 2 in the first "
                           "and rank " +
                           std::to_string(rank) + " of " + std::to_string(size)));
   }
