@@ -30,6 +30,8 @@ struct TestNeeds {
   // Positive, at most 1e12 ms.  Not set: the runner's timeout.
   std::optional<std::chrono::milliseconds> timeout = {};
   bool exclusive = false;  // No other test runs at the same time.
+  // A test that passes may have run different collectives on its ranks.  Otherwise it fails.
+  bool collectives_may_differ = false;
   // How these ranks end, if not normally, in a fault test.
   std::map<int, ProcessEnd> expected_ends = {};
 };

@@ -231,6 +231,49 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_collective, {.ranks = 3, .timeout = 
   all_reduce(x);
 }
 
+// The others wait in the second collective.
+DISTRIBUTED_TEST(selftest, Hangs, test_asleep_between_collectives,
+                 {.ranks = 3, .timeout = seconds(3)}) {
+  init_process_group();
+  EXPECT_LT(rank(), 3);
+  at::Tensor x = at::ones({3});
+  all_reduce(x);
+  if (rank() == 1) ::sleep(1000);
+  all_reduce(x);
+}
+
+DISTRIBUTED_TEST(selftest, Hangs, test_skips_a_collective, {.ranks = 3, .timeout = seconds(3)}) {
+  init_process_group();
+  EXPECT_LT(rank(), 3);
+  at::Tensor x = at::ones({3});
+  for (int i = 0; i < 5; ++i) {
+    if (rank() != 2 || i != 2) all_reduce(x);
+  }
+}
+
+// Both have 32 bytes, so Gloo does not notice.
+DISTRIBUTED_TEST(selftest, Disagrees, test_about_dtypes, {.ranks = 2}) {
+  init_process_group();
+  at::Tensor x = rank() == 0 ? at::ones({8}) : at::ones({4}, at::kDouble);
+  all_reduce(x);
+  EXPECT_LT(rank(), 2);
+}
+
+DISTRIBUTED_TEST(selftest, Disagrees, test_about_dtypes_as_allowed,
+                 {.ranks = 2, .collectives_may_differ = true}) {
+  init_process_group();
+  at::Tensor x = rank() == 0 ? at::ones({8}) : at::ones({4}, at::kDouble);
+  all_reduce(x);
+  EXPECT_LT(rank(), 2);
+}
+
+DISTRIBUTED_TEST(selftest, Disagrees, test_about_sizes, {.ranks = 3}) {
+  init_process_group();
+  at::Tensor x = at::ones({rank() == 1 ? 5 : 4});
+  all_reduce(x);
+  EXPECT_LT(rank(), 3);
+}
+
 // The peers of a failed rank must not wait for the time-out.
 DISTRIBUTED_TEST(selftest, Hangs, test_for_one_that_failed, {.ranks = 3}) {
   ASSERT_NE(rank(), 1) << "on purpose";

@@ -184,6 +184,42 @@ TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
               AllOf(Not(HasSubstr("allreduce")), HasSubstr("wait_for_ever")));
 }
 
+TEST_F(SelfTest, ARankThatSleepsIsNotWokenByTheQuestionAndIsTheOneToBlame) {
+  const auto result = run_one("Hangs.test_asleep_between_collectives");
+  EXPECT_EQ(result.reason,
+            "timed out: ranks 0, 1, 2 hung: rank 1 has not entered collective 2 of group "
+            "default_pg, allreduce of Float [3], in which ranks 0, 2 wait");
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  EXPECT_THAT(result.attempts[0].culprits, ElementsAre(1, 0, 2));
+  for (const RankResult& rank : result.attempts[0].ranks) {
+    EXPECT_EQ(rank.status, RankStatus::kTimedOut);
+    EXPECT_THAT(rank.stands_at,
+                HasSubstr(rank.rank == 1 ? "test_asleep_between" : "distrun::all_reduce"));
+    ASSERT_THAT(rank.collectives, SizeIs(1)) << "rank " << rank.rank;
+    EXPECT_EQ(rank.collectives[0].count, rank.rank == 1 ? 1 : 2);
+  }
+}
+
+TEST_F(SelfTest, ARankThatSkipsACollectiveIsToBlameForTheOthersThatWait) {
+  const auto result = run_one("Hangs.test_skips_a_collective");
+  EXPECT_EQ(result.reason,
+            "timed out: ranks 0, 1 hung: rank 2 has not entered collective 5 of group default_pg, "
+            "allreduce of Float [3], in which ranks 0, 1 wait");
+  EXPECT_THAT(result.attempts.at(0).culprits, ElementsAre(2, 0, 1));
+}
+
+TEST_F(SelfTest, RanksThatRanDifferentCollectivesFail) {
+  EXPECT_EQ(run_one("Disagrees.test_about_dtypes").reason,
+            "ranks disagree: rank 1 ran allreduce of Double [4] as collective 1 of group "
+            "default_pg, rank 0 ran allreduce of Float [8]");
+  EXPECT_EQ(run_one("Disagrees.test_about_dtypes_as_allowed").status, TestStatus::kPassed);
+  const auto sizes = run_one("Disagrees.test_about_sizes");
+  EXPECT_THAT(sizes.reason,
+              StartsWith("ranks disagree: rank 1 ran allreduce of Float [5] as collective 1 of "
+                         "group default_pg, ranks 0, 2 ran allreduce of Float [4]; rank "));
+  EXPECT_EQ(sizes.attempts.at(0).culprits.front(), 1);
+}
+
 TEST_F(SelfTest, ARankThatWaitsForAFailedOneIsAConsequence) {
   const auto result = run_one("Hangs.test_for_one");
   EXPECT_THAT(result.reason, AllOf(StartsWith("rank 1 failed: misbehaving.cc:")));

@@ -21,7 +21,8 @@ struct Entry {
   std::uint64_t id = 0;      // From 0 in each process.
   std::uint64_t number = 0;  // Within its group.
   bool has_ended = false;    // Gloo's "state" always stays "scheduled".
-  std::string group;         // Empty if it has no name.
+  std::string group;         // Its name.
+  std::string description;   // Its description, or else its name; empty if it has neither.
   Collective collective;     // Without a count.
 };
 
@@ -43,9 +44,8 @@ std::string dtype_of(std::vector<std::string> dtypes) {
   return fmt::format("{}", fmt::join(dtypes, ", "));
 }
 
-// A group's description, or else its name, from ["0", "default_pg"].
-std::string group_of(const json& name_and_description) {
-  const auto words = name_and_description.get<std::vector<std::string>>();
+// From a name and a description: ["0", "default_pg"].
+std::string description_of(const std::vector<std::string>& words) {
   for (auto word = words.rbegin(); word != words.rend(); ++word) {
     if (!word->empty() && *word != "undefined") return *word;
   }
@@ -53,10 +53,12 @@ std::string group_of(const json& name_and_description) {
 }
 
 Entry entry_of(const json& entry) {
+  const auto group = entry.at("process_group").get<std::vector<std::string>>();
   return {.id = entry.at("record_id"),
           .number = entry.at("collective_seq_id"),
           .has_ended = entry.at("retired"),
-          .group = group_of(entry.at("process_group")),
+          .group = group.empty() ? "" : group.front(),
+          .description = description_of(group),
           .collective = {.op = op_of(entry.at("profiling_name")),
                          .sizes = entry.at("input_sizes"),
                          .dtype = dtype_of(entry.at("input_dtypes"))}};
@@ -72,18 +74,39 @@ std::vector<Entry> entries_in(std::string_view trace) {
   return entries;
 }
 
+bool are_alike(const Collective& a, const Collective& b) {
+  return a.op == b.op && a.sizes == b.sizes && a.dtype == b.dtype;
+}
+
 void count(std::vector<Collective>& collectives, const Collective& made) {
-  const auto like = [&](const Collective& other) {
-    return other.op == made.op && other.sizes == made.sizes && other.dtype == made.dtype;
-  };
-  auto found = std::find_if(collectives.begin(), collectives.end(), like);
+  auto found = std::find_if(collectives.begin(), collectives.end(),
+                            [&](const Collective& other) { return are_alike(other, made); });
   if (found == collectives.end()) found = collectives.insert(found, made);
   ++found->count;
 }
 
+void append(CollectiveRecord& record, const Entry& entry) {
+  auto& all = record.stretches;
+  const auto last = std::find_if(all.rbegin(), all.rend(), [&](const CollectiveStretch& one) {
+    return one.group == entry.group;
+  });
+  const bool goes_on =
+      last != all.rend() && last->has_ended && are_alike(last->collective, entry.collective);
+  if (!goes_on && all.size() == kStretchesMax) {
+    record.is_whole = false;
+    return;
+  }
+  CollectiveStretch& stretch =
+      goes_on ? *last
+              : all.emplace_back(CollectiveStretch{entry.group, entry.description, entry.collective,
+                                                   entry.has_ended});
+  ++stretch.collective.count;
+  stretch.has_ended = entry.has_ended;
+}
+
 std::string name_of(const Entry& entry) {
   const std::string name = fmt::format("{}, number {}", entry.collective.op, entry.number);
-  return entry.group.empty() ? name : fmt::format("{} of group {}", name, entry.group);
+  return entry.description.empty() ? name : fmt::format("{} of group {}", name, entry.description);
 }
 
 std::string inputs_of(const Collective& collective) {
@@ -101,19 +124,23 @@ void record_collectives() {
   ::setenv("TORCH_FR_BUFFER_SIZE", std::to_string(kCollectivesKept).c_str(), /*overwrite=*/0);
 }
 
-std::vector<Collective> collectives_made() { return collectives_in(trace_of_this_process()); }
+CollectiveRecord collectives_made() { return collectives_in(trace_of_this_process()); }
 
 std::string last_collective() { return last_collective_in(trace_of_this_process()); }
 
-std::vector<Collective> collectives_in(std::string_view trace) {
-  std::vector<Collective> collectives;
+CollectiveRecord collectives_in(std::string_view trace) {
+  CollectiveRecord record;
   const auto entries = entries_in(trace);
-  for (const Entry& entry : entries) count(collectives, entry.collective);
+  for (const Entry& entry : entries) {
+    count(record.counted, entry.collective);
+    append(record, entry);
+  }
   if (!entries.empty() && entries.front().id > 0) {
     const auto forgotten = static_cast<int>(entries.front().id);
-    collectives.push_back({.op = "(forgotten)", .count = forgotten});
+    record.counted.push_back({.op = "(forgotten)", .count = forgotten});
+    record.is_whole = false;
   }
-  return collectives;
+  return record;
 }
 
 std::string last_collective_in(std::string_view trace) {

@@ -2,7 +2,7 @@
 //
 //     record_collectives();                                   // before the first group exists
 //     …
-//     std::vector<Collective> made = collectives_made();      // counted by op, sizes and dtype
+//     CollectiveRecord made = collectives_made();
 //     std::string where = last_collective();                  // for a rank that hangs
 //
 // Gloo records each collective when it starts, without help from the caller.  It does not record
@@ -12,9 +12,9 @@
 // Thread safety: any thread, even while another is in a collective.  Not in a signal handler.
 #pragma once
 
+#include <cstddef>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "testsuites/harness/protocol/test_facts.h"
 
@@ -22,15 +22,16 @@ namespace distrun {
 
 // Older records are dropped.
 inline constexpr int kCollectivesKept = 100'000;
+inline constexpr std::size_t kStretchesMax = 2000;
 
 // Makes the recorder keep kCollectivesKept entries unless TORCH_FR_BUFFER_SIZE is set.  REQUIRES:
 // the process has one thread (this sets a variable) and has run no collective yet: the recorder
 // reads the variable at the first one.
 void record_collectives();
 
-// In order of first appearance.  If records were dropped, the last entry is "(forgotten)" with
-// their number.
-std::vector<Collective> collectives_made();
+// `counted` is in order of first appearance.  If records were dropped, its last entry is
+// "(forgotten)" with their number.  At most kStretchesMax stretches.
+CollectiveRecord collectives_made();
 
 // The unfinished collectives, one line each; if there are none, the last completed one.  Gloo
 // records an end shortly after wait() returns.  A failed collective counts as completed.
@@ -41,7 +42,7 @@ std::vector<Collective> collectives_made();
 std::string last_collective();
 
 // The same for a given trace, as c10d::dump_fr_trace_json() returns it.  Throws if it is malformed.
-std::vector<Collective> collectives_in(std::string_view trace);
+CollectiveRecord collectives_in(std::string_view trace);
 std::string last_collective_in(std::string_view trace);
 
 }  // namespace distrun

@@ -35,6 +35,8 @@ std::string trace(const std::vector<json>& entries) {
   return json{{"version", "2.10"}, {"entries", entries}}.dump();
 }
 
+std::vector<Collective> counted(std::string_view trace) { return collectives_in(trace).counted; }
+
 // "2 allreduce Float [[3]]"
 std::vector<std::string> texts(const std::vector<Collective>& collectives) {
   std::vector<std::string> lines;
@@ -49,18 +51,48 @@ TEST(CollectivesTest, CountsEqualCollectivesInOrderOfFirstAppearance) {
   auto doubles = entry(5, "gloo:all_reduce", {{3}});
   doubles["input_dtypes"] = {"Double"};
   EXPECT_THAT(
-      texts(collectives_in(
-          trace({entry(0, "gloo:broadcast", {{3}}), entry(1, "gloo:all_reduce", {{3}}),
-                 entry(2, "gloo:broadcast", {{3}}), entry(3, "gloo:broadcast", {{3, 1}}),
-                 entry(4, "gloo:barrier", {}), doubles}))),
+      texts(counted(trace({entry(0, "gloo:broadcast", {{3}}), entry(1, "gloo:all_reduce", {{3}}),
+                           entry(2, "gloo:broadcast", {{3}}), entry(3, "gloo:broadcast", {{3, 1}}),
+                           entry(4, "gloo:barrier", {}), doubles}))),
       ElementsAre("2 broadcast Float [[3]]", "1 allreduce Float [[3]]", "1 broadcast Float [[3,1]]",
                   "1 barrier  []", "1 allreduce Double [[3]]"));
 }
 
+// "0: 2 allreduce Float [[3]], under way"
+std::vector<std::string> stretches(const CollectiveRecord& record) {
+  std::vector<std::string> lines;
+  for (const CollectiveStretch& one : record.stretches) {
+    lines.push_back(one.group + ": " + texts({one.collective}).front() +
+                    (one.has_ended ? "" : ", under way"));
+  }
+  return lines;
+}
+
+TEST(CollectivesTest, EqualCollectivesOfAGroupInARowAreOneStretch) {
+  auto of_another_group = entry(1, "gloo:all_reduce", {{3}});
+  of_another_group["process_group"] = {"1", "undefined"};
+  const auto record = collectives_in(
+      trace({entry(0, "gloo:all_reduce", {{3}}), of_another_group,
+             entry(2, "gloo:all_reduce", {{3}}), entry(3, "gloo:barrier", {}),
+             entry(4, "gloo:all_reduce", {{3}}), entry(5, "gloo:all_reduce", {{3}}, false)}));
+  EXPECT_THAT(stretches(record),
+              ElementsAre("0: 2 allreduce Float [[3]]", "1: 1 allreduce Float [[3]]",
+                          "0: 1 barrier  []", "0: 2 allreduce Float [[3]], under way"));
+  EXPECT_EQ(record.stretches.at(0).description, "default_pg");
+  EXPECT_TRUE(record.is_whole);
+}
+
+TEST(CollectivesTest, RecordWithDroppedEntriesIsNotWhole) {
+  EXPECT_FALSE(collectives_in(trace({entry(7, "gloo:barrier", {})})).is_whole);
+  std::vector<json> entries;
+  for (int i = 0; i < 2001; ++i) entries.push_back(entry(i, "gloo:broadcast", {{i}}));
+  EXPECT_FALSE(collectives_in(trace(entries)).is_whole);
+  entries.pop_back();
+  EXPECT_TRUE(collectives_in(trace(entries)).is_whole);
+}
+
 TEST(CollectivesTest, OpsAreNamedAfterBackendMethods) {
-  const auto op = [](const char* name) {
-    return collectives_in(trace({entry(0, name, {{1}})})).at(0).op;
-  };
+  const auto op = [](const char* name) { return counted(trace({entry(0, name, {{1}})})).at(0).op; };
   EXPECT_EQ(op("gloo:all_gather"), "allgather");
   EXPECT_EQ(op("gloo:all_to_all"), "alltoall");
   EXPECT_EQ(op("gloo:sparse_all_reduce"), "allreduce_sparse");
@@ -71,16 +103,16 @@ TEST(CollectivesTest, OpsAreNamedAfterBackendMethods) {
 TEST(CollectivesTest, NamesAllDtypesIfTheyDiffer) {
   auto mixed = entry(0, "gloo:all_reduce", {{1}, {2}});
   mixed["input_dtypes"] = {"Float", "Int"};
-  EXPECT_EQ(collectives_in(trace({mixed})).at(0).dtype, "Float, Int");
+  EXPECT_EQ(counted(trace({mixed})).at(0).dtype, "Float, Int");
 }
 
 TEST(CollectivesTest, CountsDroppedRecords) {
-  EXPECT_THAT(texts(collectives_in(trace({entry(7, "gloo:barrier", {})}))),
+  EXPECT_THAT(texts(counted(trace({entry(7, "gloo:barrier", {})}))),
               ElementsAre("1 barrier  []", "7 (forgotten)  []"));
 }
 
 TEST(CollectivesTest, AnEmptyTraceHasNoCollectives) {
-  EXPECT_TRUE(collectives_in(R"({"version": "2.10"})").empty());
+  EXPECT_TRUE(counted(R"({"version": "2.10"})").empty());
   EXPECT_EQ(last_collective_in(R"({"version": "2.10"})"), "no collective has run");
 }
 
@@ -124,7 +156,7 @@ class RecordedGroupTest : public ::testing::Test {
   }
 
   static int count_of(const std::string& line) {
-    for (const auto& one : collectives_made()) {
+    for (const auto& one : collectives_made().counted) {
       auto counted = one;
       counted.count = 0;
       if (texts({counted}).front() == "0 " + line) return one.count;

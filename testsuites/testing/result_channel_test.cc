@@ -60,7 +60,7 @@ class ResultChannelTest : public ::testing::Test {
 
 TEST_F(ResultChannelTest, GivesUpIfTheChannelStaysTaken) {
   wait_until_it_sends();
-  auto other = std::async(std::launch::async, [this] { channel_->send(PlaceTold{"here"}); });
+  auto other = std::async(std::launch::async, [this] { channel_->send(PlaceTold{"here", {}}); });
   EXPECT_EQ(other.wait_for(seconds(30)), std::future_status::ready);
   read_what_it_sends();
 }
@@ -82,7 +82,7 @@ TEST_F(ResultChannelTest, ASignalDoesNotTruncateAFrame) {
 
 TEST(ClosedResultChannelTest, SendDoesNotBlock) {
   ResultChannel channel(UniqueFd{});
-  channel.send(PlaceTold{"here"});
+  channel.send(PlaceTold{"here", {}});
 }
 
 }  // namespace

@@ -55,8 +55,8 @@ struct RunningRank {
 };
 RunningRank* rank_here = nullptr;
 
-void tell_end(ResultChannel& channel) {
-  channel.send(TestDone{.assertions = assertions_made(), .collectives = collectives_made()});
+TestDone test_done() {
+  return {.assertions = assertions_made(), .collectives = collectives_made()};
 }
 
 int run_here(int, char**) {
@@ -74,7 +74,7 @@ int run_here(int, char**) {
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
     rank.channel->send(AssertionFailed{{.message = "unknown test " + rank.id}});
   }
-  tell_end(*rank.channel);
+  rank.channel->send(test_done());
   return passed ? 0 : 1;
 }
 
@@ -112,9 +112,10 @@ void fail_rank(const AssertionFailure& failure, pthread_t thread) {
     ::_exit(1);
   }
   ResultChannel& channel = *rank_here->channel;
+  const TestDone done = test_done();  // `thread` may stop with the recorder's lock.
   channel.send(AssertionFailed{failure});
-  channel.send(PlaceTold{place_of(thread)});
-  tell_end(channel);
+  channel.send(PlaceTold{place_of(thread), {}});
+  channel.send(done);
   if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);  // `thread` may hold a stream's lock.
   ::_exit(1);
 }

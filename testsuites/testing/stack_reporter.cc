@@ -1,7 +1,6 @@
 #include "testsuites/testing/stack_reporter.h"
 
 #include <algorithm>
-#include <cerrno>
 #include <chrono>
 #include <csignal>
 #include <ctime>
@@ -9,6 +8,7 @@
 #include <thread>
 
 #include <semaphore.h>
+#include <unistd.h>
 
 #include "common/crash/backtrace.h"
 #include "common/text/demangle.h"
@@ -23,11 +23,12 @@ namespace {
 Backtrace stack;
 sem_t stack_is_taken;
 
-void take_stack(int) {
-  const int before = errno;  // The thread may be about to read errno.
+// Does not return: a signal would end a sleep() or poll() of the thread, and the test would go on
+// while the other ranks are asked.
+[[noreturn]] void take_stack(int) {
   stack.capture();
   ::sem_post(&stack_is_taken);
-  errno = before;
+  for (;;) ::pause();
 }
 
 int stack_signal() { return where_signal() + 1; }
@@ -77,7 +78,8 @@ StackReporter::StackReporter(ResultChannel& channel) {
     ::sigfillset(&all);  // Leaves signals to the test.
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
-      channel.send(PlaceTold{place_of(main_thread)});
+      const CollectiveRecord collectives = collectives_made();
+      channel.send(PlaceTold{place_of(main_thread), collectives});
     }
   }).detach();
 }

@@ -4,7 +4,8 @@
 //     StackReporter reporter(channel);       // in the main thread, before the test
 //
 // The runner sends where_signal(), which a dedicated thread takes; it makes the main thread capture
-// its own stack.  A stopped rank cannot answer.
+// its own stack and then stop, so that the rank stays where it stands.  A stopped rank cannot
+// answer.
 #pragma once
 
 #include <string>
@@ -21,8 +22,8 @@ class StackReporter {
   explicit StackReporter(ResultChannel& channel);
 };
 
-// The running collectives and the stack of a thread.  REQUIRES: a StackReporter exists, and
-// `thread` is not the caller.
+// The running collectives and the stack of a thread, which does not go on.  REQUIRES: a
+// StackReporter exists, and `thread` is not the caller.
 std::string place_of(pthread_t thread);
 
 }  // namespace distrun

@@ -34,17 +34,34 @@ nlohmann::json to_json(const AssertionFailed& failed) {
 nlohmann::json to_json(const SkipAsked& skip) {
   return {{"frame", "skip"}, {"reason", cut(skip.reason)}};
 }
+nlohmann::json to_json(const Collective& one) {
+  return {{"op", one.op}, {"sizes", one.sizes}, {"dtype", one.dtype}, {"count", one.count}};
+}
+nlohmann::json to_json(const CollectiveStretch& stretch) {
+  return {{"group", stretch.group},
+          {"description", stretch.description},
+          {"collective", to_json(stretch.collective)},
+          {"has_ended", stretch.has_ended}};
+}
+template <class List>
+nlohmann::json list_of(const List& list) {
+  nlohmann::json all = nlohmann::json::array();
+  for (const auto& one : list) all.push_back(to_json(one));
+  return all;
+}
+nlohmann::json to_json(const CollectiveRecord& record) {
+  return {{"counted", list_of(record.counted)},
+          {"stretches", list_of(record.stretches)},
+          {"is_whole", record.is_whole}};
+}
 nlohmann::json to_json(const PlaceTold& place) {
-  return {{"frame", "place"}, {"text", cut(place.text)}};
+  return {
+      {"frame", "place"}, {"text", cut(place.text)}, {"collectives", to_json(place.collectives)}};
 }
 nlohmann::json to_json(const TestDone& done) {
-  nlohmann::json collectives = nlohmann::json::array();
-  for (const Collective& one : done.collectives) {
-    collectives.push_back(
-        {{"op", one.op}, {"sizes", one.sizes}, {"dtype", one.dtype}, {"count", one.count}});
-  }
-  return {
-      {"frame", "done"}, {"assertions", done.assertions}, {"collectives", std::move(collectives)}};
+  return {{"frame", "done"},
+          {"assertions", done.assertions},
+          {"collectives", to_json(done.collectives)}};
 }
 
 std::vector<std::vector<std::int64_t>> sizes_from(const nlohmann::json& lists) {
@@ -58,15 +75,23 @@ std::vector<std::vector<std::int64_t>> sizes_from(const nlohmann::json& lists) {
   return sizes;
 }
 
-TestDone done_from(const nlohmann::json& payload) {
-  TestDone done{.assertions = required_number<int>(payload.at("assertions")), .collectives = {}};
-  for (const nlohmann::json& one : payload.at("collectives")) {
-    done.collectives.push_back({.op = one.at("op").get<std::string>(),
-                                .sizes = sizes_from(one.at("sizes")),
-                                .dtype = one.at("dtype").get<std::string>(),
-                                .count = required_number<int>(one.at("count"))});
+Collective collective_from(const nlohmann::json& one) {
+  return {.op = one.at("op").get<std::string>(),
+          .sizes = sizes_from(one.at("sizes")),
+          .dtype = one.at("dtype").get<std::string>(),
+          .count = required_number<int>(one.at("count"))};
+}
+
+CollectiveRecord record_from(const nlohmann::json& json) {
+  CollectiveRecord record{.is_whole = json.at("is_whole").get<bool>()};
+  for (const auto& one : json.at("counted")) record.counted.push_back(collective_from(one));
+  for (const auto& one : json.at("stretches")) {
+    record.stretches.push_back({.group = one.at("group").get<std::string>(),
+                                .description = one.at("description").get<std::string>(),
+                                .collective = collective_from(one.at("collective")),
+                                .has_ended = one.at("has_ended").get<bool>()});
   }
-  return done;
+  return record;
 }
 
 RankFrame frame_from(const nlohmann::json& payload) {
@@ -77,8 +102,13 @@ RankFrame frame_from(const nlohmann::json& payload) {
                             .message = payload.at("message").get<std::string>()}};
   }
   if (kind == "skip") return SkipAsked{payload.at("reason").get<std::string>()};
-  if (kind == "place") return PlaceTold{payload.at("text").get<std::string>()};
-  if (kind == "done") return done_from(payload);
+  if (kind == "place") {
+    return PlaceTold{payload.at("text").get<std::string>(), record_from(payload.at("collectives"))};
+  }
+  if (kind == "done") {
+    return TestDone{required_number<int>(payload.at("assertions")),
+                    record_from(payload.at("collectives"))};
+  }
   throw std::runtime_error("unknown frame " + kind);
 }
 

@@ -30,10 +30,11 @@ struct SkipAsked {
 };
 struct PlaceTold {  // The answer to where_signal().
   std::string text;
+  CollectiveRecord collectives;
 };
 struct TestDone {  // The last frame.
   int assertions = 0;
-  std::vector<Collective> collectives;
+  CollectiveRecord collectives;
 };
 using RankFrame = std::variant<AssertionFailed, SkipAsked, PlaceTold, TestDone>;
 

@@ -5,12 +5,22 @@
 namespace distrun {
 namespace {
 
+const Collective kReduce = {.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3};
+
+void expect_reduce(const Collective& got) {
+  EXPECT_EQ(got.op, "allreduce");
+  EXPECT_EQ(got.sizes, (std::vector<std::vector<std::int64_t>>{{4, 2}, {}}));
+  EXPECT_EQ(got.dtype, "Float");
+  EXPECT_EQ(got.count, 3);
+}
+
 TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
   const std::string bytes =
       to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1"}}) +
-      to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce"}) +
-      to_frame(
-          TestDone{12, {{.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3}}});
+      to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce", {.counted = {kReduce}}}) +
+      to_frame(TestDone{
+          12,
+          {.counted = {kReduce}, .stretches = {{"0", "all", kReduce, false}}, .is_whole = false}});
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()}) {
     RankFrames frames;
     std::vector<RankFrame> got;
@@ -24,13 +34,16 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.message, "x\nis 1");
     EXPECT_EQ(std::get<SkipAsked>(got[1]).reason, "no GPU");
     EXPECT_EQ(std::get<PlaceTold>(got[2]).text, "in allreduce");
+    expect_reduce(std::get<PlaceTold>(got[2]).collectives.counted.at(0));
     const auto& done = std::get<TestDone>(got[3]);
     EXPECT_EQ(done.assertions, 12);
-    ASSERT_EQ(done.collectives.size(), 1u);
-    EXPECT_EQ(done.collectives[0].op, "allreduce");
-    EXPECT_EQ(done.collectives[0].sizes, (std::vector<std::vector<std::int64_t>>{{4, 2}, {}}));
-    EXPECT_EQ(done.collectives[0].dtype, "Float");
-    EXPECT_EQ(done.collectives[0].count, 3);
+    EXPECT_FALSE(done.collectives.is_whole);
+    expect_reduce(done.collectives.counted.at(0));
+    const CollectiveStretch& stretch = done.collectives.stretches.at(0);
+    expect_reduce(stretch.collective);
+    EXPECT_EQ(stretch.group, "0");
+    EXPECT_EQ(stretch.description, "all");
+    EXPECT_FALSE(stretch.has_ended);
     EXPECT_FALSE(frames.is_garbage());
     EXPECT_FALSE(frames.is_within_frame());
   }
@@ -42,7 +55,8 @@ TEST(RankFramesTest, IgnoreEverythingAfterGarbage) {
   no_json[8] = '?';
   no_mark[0] ^= 1;
   no_kind.replace(no_kind.find("skip"), 4, "skim");
-  std::string no_size = to_frame(TestDone{.assertions = 1, .collectives = {{.sizes = {{123}}}}});
+  std::string no_size =
+      to_frame(TestDone{.assertions = 1, .collectives = {.counted = {{.sizes = {{123}}}}}});
   no_size.replace(no_size.find("123"), 3, "1.5");
   for (const std::string& garbage : {std::string("hello, I am a test"), no_json, no_mark, no_kind,
                                      no_size, whole.substr(0, 4) + std::string(4, '\xff')}) {
@@ -69,7 +83,7 @@ TEST(RankFramesTest, AcceptAnyBytesAndCutLongTexts) {
   RankFrames frames;
   frames.add(to_frame(SkipAsked{"a\xff"
                                 "b"}) +
-             to_frame(PlaceTold{std::string(5'000'000, 'x')}));
+             to_frame(PlaceTold{std::string(5'000'000, 'x'), {}}));
   EXPECT_EQ(std::get<SkipAsked>(*frames.next()).reason,
             "a\xEF\xBF\xBD"
             "b");

@@ -21,4 +21,19 @@ struct Collective {
   int count = 0;
 };
 
+// Equal collectives that one rank has started in one group, without another one in between.
+struct CollectiveStretch {
+  std::string group;        // The same on every rank: "0".
+  std::string description;  // "default_pg"
+  Collective collective;    // With their number.
+  bool has_ended = true;    // False: the last one has not completed.
+};
+
+// The collectives that a rank has started.
+struct CollectiveRecord {
+  std::vector<Collective> counted;           // By kind.
+  std::vector<CollectiveStretch> stretches;  // In the order of each group.
+  bool is_whole = true;                      // False: `stretches` lacks some.
+};
+
 }  // namespace distrun

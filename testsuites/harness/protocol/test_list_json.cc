@@ -38,6 +38,7 @@ Json json_of(const TestInfo& test) {
           {"backends", test.needs.backends},
           {"timeout_ms", json_of(test.needs.timeout)},
           {"exclusive", test.needs.exclusive},
+          {"collectives_may_differ", test.needs.collectives_may_differ},
           {"expected_ends", std::move(ends)},
           {"file", test.file},
           {"line", test.line}};
@@ -62,6 +63,7 @@ class TestReader {
     read_backends(needs.backends);
     read_timeout(needs.timeout);
     read_truth("exclusive", needs.exclusive);
+    read_truth("collectives_may_differ", needs.collectives_may_differ);
     read_ends(needs);
     read_text("file", test.file);
     read_number("line", test.line, 0);

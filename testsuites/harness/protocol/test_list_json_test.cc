@@ -16,6 +16,7 @@ TestInfo every_field() {
                     .backends = {"gloo", "nccl"},
                     .timeout = std::chrono::milliseconds(1500),
                     .exclusive = true,
+                    .collectives_may_differ = true,
                     .expected_ends = {{1, KilledBy{SIGKILL}}, {3, ExitedWith{5}}}},
           .file = "suites/comm.cc",
           .line = 12};
@@ -45,6 +46,7 @@ TEST(TestListJsonTest, WritesEveryField) {
    ],
    "timeout_ms": 1500,
    "exclusive": true,
+   "collectives_may_differ": true,
    "expected_ends": {
     "1": {
      "signal": 9
@@ -73,6 +75,7 @@ TEST(TestListJsonTest, ReadsWhatItWrites) {
   EXPECT_EQ(tests[0].needs.backends, wanted.needs.backends);
   EXPECT_EQ(tests[0].needs.timeout, wanted.needs.timeout);
   EXPECT_EQ(tests[0].needs.exclusive, wanted.needs.exclusive);
+  EXPECT_EQ(tests[0].needs.collectives_may_differ, wanted.needs.collectives_may_differ);
   EXPECT_EQ(tests[0].needs.expected_ends, wanted.needs.expected_ends);
   EXPECT_EQ(tests[0].file, wanted.file);
   EXPECT_EQ(tests[0].line, wanted.line);

@@ -109,6 +109,7 @@ void RankProcess::take(const SkipAsked& skip) {
 
 void RankProcess::take(const PlaceTold& place) {
   facts_.stands_at = place.text;
+  if (!facts_.is_done) facts_.collectives = place.collectives;
   handlers_.on_answered();
 }
 

@@ -6,6 +6,7 @@
 #include <fmt/ranges.h>
 
 #include "common/text/text_cut.h"
+#include "testsuites/harness/run/divergence.h"
 
 namespace distrun {
 
@@ -120,8 +121,9 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
                     .end = "",
                     .stands_at = std::move(facts.stands_at),
                     .output = std::move(facts.output),
-                    .collectives = std::move(facts.collectives),
+                    .collectives = {},
                     .leaked = std::move(facts.leaked)};
+  if (facts.collectives) result.collectives = std::move(facts.collectives->counted);
   if (finding.status == RankStatus::kPassed || finding.status == RankStatus::kSkipped)
     return result;
   if (result.failures.empty()) result.failures.push_back({.message = finding.text});
@@ -134,6 +136,14 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
     result.end = describe(*facts.end);
   }
   return result;
+}
+
+std::optional<Divergence> divergence_of_ranks(const std::vector<RankFacts>& facts) {
+  std::vector<const CollectiveRecord*> records;
+  for (const RankFacts& one : facts) {
+    records.push_back(one.collectives ? &*one.collectives : nullptr);
+  }
+  return divergence_of(records);
 }
 
 }  // namespace
@@ -177,6 +187,14 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   });
   result.culprits = failed;
 
+  const std::optional<Divergence> divergence = divergence_of_ranks(facts);
+  // The ranks that the comparison names come first.
+  const auto blame = [&](const std::vector<int>& ranks) {
+    for (auto rank = ranks.rbegin(); rank != ranks.rend(); ++rank) {
+      std::erase(result.culprits, *rank);
+      result.culprits.insert(result.culprits.begin(), *rank);
+    }
+  };
   const bool somebody_failed = !failed.empty() && !at(failed.front()).is_consequence;
   const bool diverged = !somebody_failed && !skipped.empty() && !not_skipped.empty();
   if (interrupted) {
@@ -186,6 +204,11 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     result.status = TestStatus::kFailed;
     const Finding& first = at(failed.front());
     result.reason = fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
+    if (divergence && divergence->kind == Divergence::Kind::kDifferent &&
+        !needs.collectives_may_differ) {
+      result.reason = fmt::format("ranks disagree: {}; {}", divergence->text, result.reason);
+      blame(divergence->ranks);
+    }
   } else if (diverged) {
     result.status = TestStatus::kFailed;
     result.culprits.insert(result.culprits.begin(), skipped.begin(), skipped.end());
@@ -194,9 +217,17 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   } else if (!failed.empty()) {
     result.status = TestStatus::kFailed;
     result.reason = fmt::format("timed out: {} hung", names(failed));
+    if (divergence) {
+      result.reason += ": " + divergence->text;
+      blame(divergence->ranks);
+    }
   } else if (!skipped.empty()) {
     result.status = TestStatus::kSkipped;
     result.reason = facts.front().skip_reason.value_or("");
+  } else if (divergence && !needs.collectives_may_differ) {
+    result.status = TestStatus::kFailed;
+    result.reason = "ranks disagree: " + divergence->text;
+    result.culprits = divergence->ranks;
   }
   for (std::size_t i = 0; i < facts.size(); ++i) {
     result.ranks.push_back(result_of(static_cast<int>(i), facts[i], findings[i]));

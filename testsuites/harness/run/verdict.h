@@ -10,6 +10,9 @@
 // - A rank in TestNeeds::expected_ends passes if it ends in that way before its test finishes,
 //   without a failed assertion.
 // - A test is skipped if every rank skips.  If only some do, the test fails as "diverged".
+// - A test that passes fails as "ranks disagree" if its ranks ran different collectives
+//   (divergence.h), unless TestNeeds::collectives_may_differ is set.  The same comparison is part
+//   of the reason if ranks hang, or if a rank fails after different collectives met.
 // - The culprit is the first rank that failed.  A rank that was killed after another failed or
 //   skipped is a consequence.
 //
@@ -39,7 +42,7 @@ struct RankFacts {
   bool sent_garbage = false;
   std::string stands_at;
   std::string output;
-  std::vector<Collective> collectives;
+  std::optional<CollectiveRecord> collectives;  // Unknown if it crashed or did not answer.
   std::vector<std::string> leaked;
   int order = 0;  // In which ranks ended or failed: 1 for the first.
 };

@@ -133,6 +133,63 @@ TEST(VerdictTest, NamesHungRanksIfNoneFails) {
   EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
 }
 
+// The facts of a rank that ran `count` equal collectives.
+RankFacts with(RankFacts facts, const char* op, int count, bool has_ended = true) {
+  facts.collectives =
+      CollectiveRecord{.stretches = {{"0",
+                                      "default_pg",
+                                      {.op = op, .sizes = {{3}}, .dtype = "Float", .count = count},
+                                      has_ended}}};
+  return facts;
+}
+
+TEST(VerdictTest, BlamesTheRankThatHungRanksWaitFor) {
+  const auto result = judged({with(hung(1), "allreduce", 2, false), with(passed(), "allreduce", 1),
+                              with(hung(1), "allreduce", 2, false)});
+  EXPECT_EQ(result.reason,
+            "timed out: ranks 0, 2 hung: rank 1 has not entered collective 2 of group default_pg, "
+            "allreduce of Float [3], in which ranks 0, 2 wait");
+  EXPECT_THAT(result.culprits, ElementsAre(1, 0, 2));
+}
+
+TEST(VerdictTest, FailsIfPassingRanksRanDifferentCollectives) {
+  const std::vector<RankFacts> ranks = {with(passed(), "allreduce", 1),
+                                        with(passed(), "broadcast", 1)};
+  const auto result = judged(ranks);
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason,
+            "ranks disagree: rank 1 ran broadcast of Float [3] as collective 1 of group "
+            "default_pg, rank 0 ran allreduce of Float [3]");
+  EXPECT_THAT(result.culprits, ElementsAre(1));
+  EXPECT_EQ(judged(ranks, {.ranks = 2, .collectives_may_differ = true}).status,
+            TestStatus::kPassed);
+}
+
+TEST(VerdictTest, DifferentCollectivesAreTheHeadlineOfAFailure) {
+  const auto reason = [](const TestNeeds& needs, const char* op) {
+    return judged({with(failed(1), "allreduce", 1), with(hung(2), op, 1)}, needs).reason;
+  };
+  EXPECT_EQ(reason({}, "broadcast"),
+            "ranks disagree: rank 1 ran broadcast of Float [3] as collective 1 of group "
+            "default_pg, rank 0 ran allreduce of Float [3]; rank 0 failed: a_test.cc:7: x is 1 not "
+            "2");
+  EXPECT_EQ(reason({}, "allreduce"), "rank 0 failed: a_test.cc:7: x is 1 not 2");
+  EXPECT_EQ(reason({.collectives_may_differ = true}, "broadcast"),
+            "rank 0 failed: a_test.cc:7: x is 1 not 2");
+}
+
+// The rank that failed early has not run the later collectives of its peers.
+TEST(VerdictTest, MissingCollectivesAreNotTheHeadlineOfAFailure) {
+  EXPECT_EQ(judged({with(failed(1), "allreduce", 1), with(hung(2), "allreduce", 2, false)}).reason,
+            "rank 0 failed: a_test.cc:7: x is 1 not 2");
+}
+
+TEST(VerdictTest, SkippedRanksMayRunDifferentCollectives) {
+  RankFacts skips = with(passed(), "allreduce", 1);
+  skips.skip_reason = "no network";
+  EXPECT_EQ(judged({skips, with(skips, "broadcast", 1)}).status, TestStatus::kSkipped);
+}
+
 TEST(VerdictTest, AReportedFailureCountsThoughTheRankHangs) {
   RankFacts facts = hung(1);
   facts.failures = failed(1).failures;

@@ -92,7 +92,7 @@ void hangs_and_says_where(const Rank& rank) {
   sigset_t asked;
   ::sigemptyset(&asked);
   ::sigaddset(&asked, where_signal());
-  for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n"});
+  for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n", {}});
 }
 
 // Like a rank that sleeps in a call that a signal interrupts.

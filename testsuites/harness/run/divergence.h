@@ -1,0 +1,39 @@
+// divergence_of compares the collectives of the ranks of a test, group by group and one by one.
+//
+//     divergence_of({record_of_rank_0, record_of_rank_1, …})->text
+//         // "rank 1 ran allreduce of Double [4] as collective 1 of group default_pg, rank 0 ran
+//         //  allreduce of Float [8]"
+//         // "rank 2 has not entered collective 2 of group default_pg, allreduce of Float [3], in
+//         //  which ranks 0, 1, 3 wait"
+//
+// Sizes are not compared if ranks may pass different ones (scatter, all_to_all).  Sends and
+// receives are not compared.  The members of a group other than the default one are unknown: they
+// are the ranks that ran collectives in it.
+//
+// Pure.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "testsuites/harness/protocol/test_facts.h"
+
+namespace distrun {
+
+struct Divergence {
+  enum class Kind {
+    kDifferent,  // Ranks ran different collectives with each other.
+    kMissing,    // Some ranks did not run a collective that others ran.
+    kAwaited,    // The same, and the others wait in it.
+  };
+  Kind kind;
+  std::vector<int> ranks;  // The odd ones, in ascending order.
+  std::string text;
+};
+
+// `records` are by rank; null: unknown.  The most telling difference: the first of kDifferent, else
+// of kAwaited, else of kMissing.
+std::optional<Divergence> divergence_of(const std::vector<const CollectiveRecord*>& records);
+
+}  // namespace distrun
