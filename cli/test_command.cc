@@ -34,7 +34,7 @@ run.
 
 Exit status:
   0      all tests passed
-  1      a test failed
+  1      a test failed, or the machine has fewer GPUs than --require-gpus
   2      wrong usage
   4      no test ran
   125    distrun itself failed, or results could not be written
@@ -228,6 +228,10 @@ void TestCommand::add_results() {
   own_flag(app, "junit", options_.junit, "Write the results to FILE as JUnit XML.")
       ->type_name("FILE")
       ->group(kResults);
+  own_flag(app, "durations", options_.console.durations, "List the N slowest tests at the end.")
+      ->type_name("N")
+      ->group(kResults)
+      ->check(number_from(0, 1'000'000));
   own_flag(app, "show-output", options_.console.show_output,
            "Show the output of passing tests too.")
       ->group(kResults);

@@ -4,8 +4,8 @@
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
 // A send matches the receive with the same tag, in the order of calls.  With
-// TORCH_DISTRIBUTED_DEBUG=DETAIL, an irecv() from any rank starts when the program waits for it,
-// and the matching send ends then.
+// TORCH_DISTRIBUTED_DEBUG=DETAIL, an irecv() without `src` starts only when the program waits for
+// it.  The matching send cannot end before that.
 //
 // Shapes: the sender and the receiver pass tensors of the same sizes and dtype.  Every dtype is
 // supported.  "gloo" accepts CPU tensors only.

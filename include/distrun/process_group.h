@@ -26,8 +26,9 @@
 // exits.  The last rank that exits removes it.  After a crash the file remains, unless `distrun
 // launch --store file:PATH` removes it.
 //
-// C++ ranks and Python ranks can share a group, because they use the store keys and the order of
-// calls of torch.distributed 2.13.  Python does not read DISTRUN_INIT_METHOD, so pass its value:
+// C++ ranks and Python ranks can share a group, because distrun uses the same store keys as
+// torch.distributed 2.13 and makes its calls in the same order.  Python does not read
+// DISTRUN_INIT_METHOD, so pass its value:
 //
 //     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
 //                             rank=int(os.environ["RANK"]),
@@ -111,13 +112,13 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 // object, such as a DistributedDataParallel, holds it.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
-// Throws: after everything is freed, what a backend's shutdown() threw.
+// Throws: the exception of a backend's shutdown(), after everything is freed.
 void destroy_process_group();
 // Frees this group, if this rank is a member.  Peers that have not returned from new_group() get an
 // error.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
-// Throws: after the group is freed, what the backend's shutdown() threw.
+// Throws: the exception of the backend's shutdown(), after the group is freed.
 void destroy_process_group(const Group& group);
 
 // Aborts this rank's collectives in every group: those in progress and later ones throw.  Peers see

@@ -22,11 +22,11 @@
 // record() flushes stdout and std::cout.  Do not call record() in a try block or in a noexcept
 // function, because they hide the exception.
 //
-// The backtrace shows the names of functions, including static functions, without -g and -rdynamic.
-// If the program is stripped, it shows only the functions that the program exports (-rdynamic).  To
-// find a line, build with -g and pass the number after the file's name to `addr2line -Cfe FILE`.
-// After a signal, the names on stderr are mangled (`c++filt`), and those in the summary of `distrun
-// launch` are not.
+// The backtrace shows the names of functions, even static ones.  This needs neither -g nor
+// -rdynamic.  If the program is stripped, it shows only the functions that the program exports
+// (-rdynamic).  To find the source line of `train()+0x1c (worker+0x12ab)`, build with -g and run
+// `addr2line -Cfe worker 0x12ab`.  After a signal, the names on stderr are mangled (`c++filt`), and
+// those in the summary of `distrun launch` are not.
 //
 // record() does not replace signal handlers that exist when it is called, such as those of a
 // sanitizer.  A handler that the program installs later replaces the handler of record().  record()

@@ -15,7 +15,7 @@
 // storage cannot grow: resize_() beyond its size throws a c10::Error.
 //
 // In a build with CUDA, GPU tensors are shared by CUDA IPC.  The process that created a GPU tensor
-// must outlive the tensor's users, and cannot receive the tensor from a queue.  Other processes
+// must outlive the tensor's users.  It cannot take its own tensor out of a queue.  Other processes
 // cannot send the tensor (c10::NotImplementedError), but they can send a clone().  A forked process
 // can use CUDA only if its parent has not used CUDA.
 //
@@ -30,9 +30,8 @@ namespace distrun {
 // tensor.  A GPU tensor stays where it is.  Pointers to the data become invalid.
 //
 // Throws: c10::ValueError for an undefined or meta tensor; c10::NotImplementedError for sparse,
-// nested and quantized tensors, other devices, and storage that maps a file; c10::Error if there is
-// no memory (of the machine or of a cgroup v2; cgroup v1 limits are not seen) or no descriptor
-// left.
+// nested and quantized tensors, other devices, and storage that maps a file; c10::Error if no
+// memory or no descriptor is left.  Limits of cgroup v2 are respected, those of cgroup v1 are not.
 // Thread safety: no other thread may use the storage meanwhile.
 // Cost: one copy; nothing if it is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);

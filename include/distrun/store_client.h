@@ -9,14 +9,14 @@
 // Keys are sent as given.  torch's TCPStore class adds '/' before each key, and a PrefixStore adds
 // "PREFIX/".  This client does not add a prefix.
 //
-// Every call returns a Result and does not throw.  kTimedOut: connect(), wait() or barrier() timed
-// out.  kProtocol: the other side closed the connection or is not a store.  kSystem: all other
-// errors, including a missing reply within `reply_timeout`.  After an error the connection is
-// unusable and later calls fail.  After kTimedOut of wait() or barrier(), the connection stays
-// usable.
+// Every call to the store returns a Result and does not throw.  kTimedOut: connect(), wait() or
+// barrier() timed out.  kProtocol: the other side closed the connection or is not a store.
+// kSystem: all other errors, including a missing reply within `reply_timeout`.  After kTimedOut of
+// wait() or barrier(), the connection stays usable.  After any other error it is unusable, and
+// later calls fail.
 //
-// Blocks: every call, until the store has replied.  A timeout of zero does not wait; std::nullopt
-// means no timeout.
+// Blocks: every call to the store, until it has replied.  A timeout of zero does not wait;
+// std::nullopt means no timeout.
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -37,7 +37,8 @@ class StoreClient {
  public:
   // Connects to a store.  If nothing listens there it retries until `timeout`; zero means one
   // attempt.  An attempt may take five seconds, even past the timeout.  Host names are looked up.
-  // `reply_timeout` limits each reply that the store can give at once.
+  // `reply_timeout` limits the wait for each reply, except those of wait() and barrier(), which
+  // have timeouts of their own.
   static Result<StoreClient> connect(
       const StoreAddress& address, std::chrono::milliseconds timeout,
       std::chrono::milliseconds reply_timeout = std::chrono::seconds(30));

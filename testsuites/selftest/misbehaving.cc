@@ -232,7 +232,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_collective, {.ranks = 3, .timeout = 
 }
 
 // The others wait in the second collective.
-DISTRIBUTED_TEST(selftest, Hangs, test_asleep_between_collectives,
+DISTRIBUTED_TEST(selftest, Hangs, test_sleeps_between_collectives,
                  {.ranks = 3, .timeout = seconds(3)}) {
   init_process_group();
   EXPECT_LT(rank(), 3);
@@ -242,7 +242,9 @@ DISTRIBUTED_TEST(selftest, Hangs, test_asleep_between_collectives,
   all_reduce(x);
 }
 
-DISTRIBUTED_TEST(selftest, Hangs, test_skips_a_collective, {.ranks = 3, .timeout = seconds(3)}) {
+struct Leaves : DistributedTest {};
+
+DISTRIBUTED_TEST(selftest, Leaves, test_without_one_collective, {.ranks = 3}) {
   init_process_group();
   EXPECT_LT(rank(), 3);
   at::Tensor x = at::ones({3});
@@ -251,24 +253,23 @@ DISTRIBUTED_TEST(selftest, Hangs, test_skips_a_collective, {.ranks = 3, .timeout
   }
 }
 
+class Disagrees : public DefaultGroupTest {};
+
 // Both have 32 bytes, so Gloo does not notice.
 DISTRIBUTED_TEST(selftest, Disagrees, test_about_dtypes, {.ranks = 2}) {
-  init_process_group();
   at::Tensor x = rank() == 0 ? at::ones({8}) : at::ones({4}, at::kDouble);
   all_reduce(x);
   EXPECT_LT(rank(), 2);
 }
 
-DISTRIBUTED_TEST(selftest, Disagrees, test_about_dtypes_as_allowed,
+DISTRIBUTED_TEST(selftest, Disagrees, test_allowed_dtypes,
                  {.ranks = 2, .collectives_may_differ = true}) {
-  init_process_group();
   at::Tensor x = rank() == 0 ? at::ones({8}) : at::ones({4}, at::kDouble);
   all_reduce(x);
   EXPECT_LT(rank(), 2);
 }
 
-DISTRIBUTED_TEST(selftest, Disagrees, test_about_sizes, {.ranks = 3}) {
-  init_process_group();
+DISTRIBUTED_TEST(selftest, Disagrees, test_about_sizes, {.ranks = 3, .timeout = seconds(3)}) {
   at::Tensor x = at::ones({rank() == 1 ? 5 : 4});
   all_reduce(x);
   EXPECT_LT(rank(), 3);

@@ -170,7 +170,9 @@ TEST_F(SelfTest, ARankWokenByTheQuestionIsStillLate) {
 
 TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
   const auto result = run_one("Hangs.test_in_a_collective");
-  EXPECT_EQ(result.reason, "timed out: ranks 0, 1, 2 hung");
+  EXPECT_EQ(result.reason,
+            "timed out: ranks 0, 1, 2 hung: rank 1 has not entered collective 1 of group "
+            "default_pg, allreduce of Float [3, 2], in which ranks 0, 2 wait");
   ASSERT_THAT(result.attempts, SizeIs(1));
   const auto& ranks = result.attempts[0].ranks;
   for (const std::size_t rank : {0u, 2u}) {
@@ -185,7 +187,7 @@ TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
 }
 
 TEST_F(SelfTest, ARankThatSleepsIsNotWokenByTheQuestionAndIsTheOneToBlame) {
-  const auto result = run_one("Hangs.test_asleep_between_collectives");
+  const auto result = run_one("Hangs.test_sleeps_between_collectives");
   EXPECT_EQ(result.reason,
             "timed out: ranks 0, 1, 2 hung: rank 1 has not entered collective 2 of group "
             "default_pg, allreduce of Float [3], in which ranks 0, 2 wait");
@@ -194,29 +196,30 @@ TEST_F(SelfTest, ARankThatSleepsIsNotWokenByTheQuestionAndIsTheOneToBlame) {
   for (const RankResult& rank : result.attempts[0].ranks) {
     EXPECT_EQ(rank.status, RankStatus::kTimedOut);
     EXPECT_THAT(rank.stands_at,
-                HasSubstr(rank.rank == 1 ? "test_asleep_between" : "distrun::all_reduce"));
+                HasSubstr(rank.rank == 1 ? "test_sleeps_between" : "distrun::all_reduce"));
     ASSERT_THAT(rank.collectives, SizeIs(1)) << "rank " << rank.rank;
     EXPECT_EQ(rank.collectives[0].count, rank.rank == 1 ? 1 : 2);
   }
 }
 
-TEST_F(SelfTest, ARankThatSkipsACollectiveIsToBlameForTheOthersThatWait) {
-  const auto result = run_one("Hangs.test_skips_a_collective");
-  EXPECT_EQ(result.reason,
-            "timed out: ranks 0, 1 hung: rank 2 has not entered collective 5 of group default_pg, "
-            "allreduce of Float [3], in which ranks 0, 1 wait");
-  EXPECT_THAT(result.attempts.at(0).culprits, ElementsAre(2, 0, 1));
+// The rank exits, and its peers lose their connections to it.
+TEST_F(SelfTest, ARankThatSkipsACollectiveIsToBlameForTheFailureOfOthers) {
+  const auto result = run_one("Leaves.test_without_one_collective");
+  EXPECT_THAT(result.reason,
+              StartsWith("ranks disagree: rank 2 has not run collective 5 of group default_pg, "
+                         "allreduce of Float [3], which ranks 0, 1 ran; rank "));
+  EXPECT_EQ(result.attempts.at(0).culprits.front(), 2);
 }
 
 TEST_F(SelfTest, RanksThatRanDifferentCollectivesFail) {
   EXPECT_EQ(run_one("Disagrees.test_about_dtypes").reason,
             "ranks disagree: rank 1 ran allreduce of Double [4] as collective 1 of group "
             "default_pg, rank 0 ran allreduce of Float [8]");
-  EXPECT_EQ(run_one("Disagrees.test_about_dtypes_as_allowed").status, TestStatus::kPassed);
+  EXPECT_EQ(run_one("Disagrees.test_allowed_dtypes").status, TestStatus::kPassed);
   const auto sizes = run_one("Disagrees.test_about_sizes");
   EXPECT_THAT(sizes.reason,
-              StartsWith("ranks disagree: rank 1 ran allreduce of Float [5] as collective 1 of "
-                         "group default_pg, ranks 0, 2 ran allreduce of Float [4]; rank "));
+              HasSubstr(": rank 1 ran allreduce of Float [5] as collective 1 of group default_pg, "
+                        "ranks 0, 2 ran allreduce of Float [4]"));
   EXPECT_EQ(sizes.attempts.at(0).culprits.front(), 1);
 }
 

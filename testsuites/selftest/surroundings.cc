@@ -22,7 +22,6 @@
 
 #include "backends/gloo/gloo.h"
 #include "distrun/testing.h"
-#include "testsuites/harness/protocol/where_signal.h"
 
 namespace distrun {
 namespace {
@@ -86,19 +85,8 @@ DISTRIBUTED_TEST(surroundings, Rank, test_has_half_a_second,
   EXPECT_EQ(rank(), 0);
 }
 
-// Asks for this process's stacks: once it returns, the thread that answers surely runs.
-void ask_myself() {
-  sigset_t all, before;
-  ::sigfillset(&all);
-  ::sigprocmask(SIG_SETMASK, &all, &before);
-  ::kill(::getpid(), where_signal());
-  ::sigsuspend(&before);  // Returns once the thread has this one's stack.
-  ::sigprocmask(SIG_SETMASK, &before, nullptr);
-}
-
 // The test may take signals sent to its process.
 DISTRIBUTED_TEST(surroundings, Rank, test_signals, {.ranks = 1}) {
-  ask_myself();
   sigset_t one;
   ::sigemptyset(&one);
   ::sigaddset(&one, SIGUSR1);

@@ -53,7 +53,12 @@ std::string stack_of(pthread_t thread) {
   std::string lines = demangled_backtrace(text.view());
   // Frames above the test are the same for all tests.
   const std::size_t test = lines.find("::TestBody()");
-  if (test != lines.npos) lines.erase(std::min(lines.find('\n', test), lines.size() - 1) + 1);
+  const std::size_t caller = lines.find("testing::internal::HandleExceptionsInMethodIfSupported");
+  if (test != lines.npos) {
+    lines.erase(std::min(lines.find('\n', test), lines.size() - 1) + 1);
+  } else if (caller != lines.npos) {  // In SetUp() or TearDown().
+    lines.erase(lines.rfind('\n', caller) + 1);
+  }
   return lines;
 }
 
@@ -69,19 +74,19 @@ StackReporter::StackReporter(ResultChannel& channel) {
   Backtrace::prepare();
   ::sem_init(&stack_is_taken, 0, 0);
   ::signal(stack_signal(), take_stack);
-  sigset_t asked;
+  sigset_t asked, all, before;
   ::sigemptyset(&asked);
   ::sigaddset(&asked, where_signal());
-  ::pthread_sigmask(SIG_BLOCK, &asked, nullptr);
+  ::sigfillset(&all);
+  ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The new thread leaves signals to the test.
   std::thread([&channel, asked, main_thread = ::pthread_self()] {
-    sigset_t all;
-    ::sigfillset(&all);  // Leaves signals to the test.
-    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
       const CollectiveRecord collectives = collectives_made();
       channel.send(PlaceTold{place_of(main_thread), collectives});
     }
   }).detach();
+  ::sigaddset(&before, where_signal());
+  ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 
 }  // namespace distrun

@@ -1,6 +1,7 @@
 #include "testsuites/harness/report/console.h"
 
 #include <algorithm>
+#include <iterator>
 #include <utility>
 
 #include <fmt/format.h>
@@ -95,9 +96,10 @@ std::string Console::lines_of(const AttemptEnded& event) const {
                      behind_colon(attempt.reason));
 }
 
-std::string Console::lines_of(const TestEnded& event) const {
+std::string Console::lines_of(const TestEnded& event) {
   const TestResult& result = event.result;
   if (was_not_run(result)) return "";  // The summary counts them.
+  note_duration(result);
   std::string text =
       fmt::format("{} [{:8.3f}s] {}{}\n", word_of(result), seconds(result.time),
                   name_of(result.test.id, result.repetition, begun_),
@@ -115,7 +117,8 @@ std::string Console::lines_of(const TestsNoticed& event) const {
 std::string Console::lines_of(const TestsEnded& event) {
   running_ = false;
   std::string text;
-  int not_run = 0;
+  std::string failed;
+  int not_run = 0, told = 0;
   for (const TestResult& result : event.results) {
     if (result.status == TestStatus::kFlaky) text += block_of(result);
   }
@@ -124,12 +127,34 @@ std::string Console::lines_of(const TestsEnded& event) {
       ++not_run;
     } else if (has_failed(result.status)) {
       text += block_of(result);
+      failed += fmt::format("  {}{}\n", name_of(result.test.id, result.repetition, begun_),
+                            behind_colon(result.reason));
+      ++told;
     }
   }
+  if (told > 1) text += "\nfailed:\n" + failed;
+  text += slowest();
   const int tests = event.summary.passed + event.summary.failed + event.summary.skipped;
   text += fmt::format("\n{} in {:.3f} s", counted(tests, "test"), seconds(event.summary.time));
   if (not_run > 0) text += fmt::format("; {} did not run and count as failed", not_run);
   return text + '\n' + last_line(event.summary);
+}
+
+void Console::note_duration(const TestResult& result) {
+  if (options_.durations == 0) return;
+  slowest_.emplace(result.time, name_of(result.test.id, result.repetition, begun_));
+  if (slowest_.size() > static_cast<std::size_t>(options_.durations)) {
+    slowest_.erase(std::prev(slowest_.end()));
+  }
+}
+
+std::string Console::slowest() const {
+  if (slowest_.empty()) return "";
+  std::string text = "\nslowest:\n";
+  for (const auto& [time, name] : slowest_) {
+    text += fmt::format("  [{:8.3f}s] {}\n", seconds(time), name);
+  }
+  return text;
 }
 
 // Of a flaky test, the last failed attempt is printed in full.

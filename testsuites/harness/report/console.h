@@ -13,7 +13,8 @@
 //
 // (passed at the second of at most three attempts; each earlier attempt has a line too).  At the
 // end come the flaky and the failed tests in full: the reason, an account of each rank
-// (attempt_account.h) and the command that repeats the test.  The last line is
+// (attempt_account.h) and the command that repeats the test.  Several failures are then listed
+// again, a line each, and on demand the slowest tests.  The last line is
 //
 //     2 passed (1 flaky), 1 failed, 1 skipped
 //
@@ -23,7 +24,9 @@
 // Console has no clock; each call writes at most once.
 #pragma once
 
+#include <chrono>
 #include <functional>
+#include <map>
 #include <string>
 #include <string_view>
 
@@ -39,6 +42,7 @@ class Console {
     bool colours = false;      // Colour the first word of a line.
     int columns = 80;          // The terminal's width.
     bool show_output = false;  // For tests that did not fail, too.
+    int durations = 0;         // So many of the slowest tests are listed.
   };
 
   Console(Options options, std::function<void(std::string_view)> write);
@@ -53,11 +57,13 @@ class Console {
   std::string lines_of(const TestsBegun& event);
   std::string lines_of(const AttemptBegun&) const { return ""; }
   std::string lines_of(const AttemptEnded& event) const;
-  std::string lines_of(const TestEnded& event) const;
+  std::string lines_of(const TestEnded& event);
   std::string lines_of(const TestsNoticed& event) const;
   std::string lines_of(const TestsEnded& event);
 
   std::string block_of(const TestResult& result) const;
+  void note_duration(const TestResult& result);
+  std::string slowest() const;
   std::string word_of(const TestResult& result) const;
   std::string coloured(std::string word, TestStatus status) const;
 
@@ -69,7 +75,8 @@ class Console {
   StatusLine status_;
   TestsBegun begun_;
   bool running_ = false;  // Between TestsBegun and TestsEnded.
-  std::string drawn_;     // The status line now on the terminal.
+  std::multimap<std::chrono::milliseconds, std::string, std::greater<>> slowest_;
+  std::string drawn_;  // The status line now on the terminal.
 };
 
 }  // namespace distrun

@@ -163,6 +163,37 @@ TEST(ConsoleTest, CountsTestsThatDidNotRunWithoutListingThem) {
             "0 passed, 2 failed, 0 skipped\n");
 }
 
+TEST(ConsoleTest, ListsSeveralFailuresAgainAtTheEnd) {
+  Written plain({});
+  plain.after(TestsBegun{});
+  const auto ends_with = [&](std::vector<TestResult> results) {
+    const std::string text = plain.after(TestsEnded{.results = std::move(results)});
+    const std::size_t list = text.find("\nfailed:\n");
+    return list == text.npos ? "" : text.substr(list, text.find("\n\n", list) - list);
+  };
+  EXPECT_EQ(ends_with({failed_test("a"), passed_test("b")}), "");
+  EXPECT_EQ(ends_with({failed_test("a"), interrupted_test("b"), failed_test("c")}),
+            "\nfailed:\n"
+            "  gloo.CommTest.a: rank 1 failed: comm.cc:14\n"
+            "  gloo.CommTest.c: rank 1 failed: comm.cc:14");
+}
+
+TEST(ConsoleTest, ListsTheSlowestTestsOnDemand) {
+  Written plain({.durations = 2});
+  plain.after(TestsBegun{});
+  for (const int ms : {30, 2000, 10, 400}) {
+    TestResult result = passed_test("t" + std::to_string(ms));
+    result.time = milliseconds(ms);
+    plain.after(TestEnded{result});
+  }
+  EXPECT_EQ(plain.after(TestsEnded{}),
+            "\nslowest:\n"
+            "  [   2.000s] gloo.CommTest.t2000\n"
+            "  [   0.400s] gloo.CommTest.t400\n"
+            "\n0 tests in 0.000 s\n"
+            "0 passed, 0 failed, 0 skipped\n");
+}
+
 TEST(ConsoleTest, ShowsOutputOfPassedTestsOnDemand) {
   TestResult loud = passed_test("a");
   loud.attempts[0].ranks = {passed_rank(0, "x\ny"), passed_rank(1, "z")};

@@ -204,8 +204,13 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     result.status = TestStatus::kFailed;
     const Finding& first = at(failed.front());
     result.reason = fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
-    if (divergence && divergence->kind == Divergence::Kind::kDifferent &&
-        !needs.collectives_may_differ) {
+    // A rank that failed early lacks later collectives; a rank that passed never runs them.
+    const bool is_telling =
+        divergence &&
+        (divergence->kind == Divergence::Kind::kDifferent ||
+         std::all_of(divergence->ranks.begin(), divergence->ranks.end(),
+                     [&](int rank) { return at(rank).status == RankStatus::kPassed; }));
+    if (is_telling && !needs.collectives_may_differ) {
       result.reason = fmt::format("ranks disagree: {}; {}", divergence->text, result.reason);
       blame(divergence->ranks);
     }

@@ -12,7 +12,8 @@
 // - A test is skipped if every rank skips.  If only some do, the test fails as "diverged".
 // - A test that passes fails as "ranks disagree" if its ranks ran different collectives
 //   (divergence.h), unless TestNeeds::collectives_may_differ is set.  The same comparison is part
-//   of the reason if ranks hang, or if a rank fails after different collectives met.
+//   of the reason if ranks hang, if a rank fails after different collectives met, or if a rank that
+//   passed did not run a collective of a rank that failed.
 // - The culprit is the first rank that failed.  A rank that was killed after another failed or
 //   skipped is a consequence.
 //

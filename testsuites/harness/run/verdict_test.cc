@@ -184,6 +184,14 @@ TEST(VerdictTest, MissingCollectivesAreNotTheHeadlineOfAFailure) {
             "rank 0 failed: a_test.cc:7: x is 1 not 2");
 }
 
+TEST(VerdictTest, BlamesARankThatPassedWithoutACollectiveOfAFailedRank) {
+  const auto result = judged({with(failed(2), "allreduce", 2), with(passed(), "allreduce", 1)});
+  EXPECT_EQ(result.reason,
+            "ranks disagree: rank 1 has not run collective 2 of group default_pg, allreduce of "
+            "Float [3], which rank 0 ran; rank 0 failed: a_test.cc:7: x is 1 not 2");
+  EXPECT_THAT(result.culprits, ElementsAre(1, 0));
+}
+
 TEST(VerdictTest, SkippedRanksMayRunDifferentCollectives) {
   RankFacts skips = with(passed(), "allreduce", 1);
   skips.skip_reason = "no network";
