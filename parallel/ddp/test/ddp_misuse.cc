@@ -90,7 +90,6 @@ void arguments(DistributedDataParallel<NetImpl>& ddp, DistributedDataParallel<No
 
 void outputs(DistributedDataParallel<ReturnsUnknown>& ddp, const at::Tensor& x) {
   // Says: error: static assertion failed.*distrun cannot find or replace the tensors in the result
-  // of forward
   ddp(x);
 }
 
