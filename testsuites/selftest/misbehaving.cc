@@ -201,7 +201,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = millis
   if (rank() == 1) wait_for_ever();
 }
 
-// The question where it stands interrupts the sleep, so the test finishes, but too late.
+// distrun asks it where it stands, and then kills it.
 DISTRIBUTED_TEST(selftest, Hangs, test_asleep, {.ranks = 3, .timeout = milliseconds(500)}) {
   EXPECT_LT(rank(), 3);
   if (rank() == 1) ::sleep(1000);
@@ -238,7 +238,25 @@ DISTRIBUTED_TEST(selftest, Hangs, test_sleeps_between_collectives,
   EXPECT_LT(rank(), 3);
   at::Tensor x = at::ones({3});
   all_reduce(x);
-  if (rank() == 1) ::sleep(1000);
+  if (rank() == 0) {
+    sigset_t all;
+    ::sigfillset(&all);
+    ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
+  }
+  if (rank() == 1) {
+    ::sleep(1000);
+    std::puts("awake");
+    std::fflush(stdout);
+  }
+  all_reduce(x);
+}
+
+DISTRIBUTED_TEST(selftest, Hangs, test_late, {.ranks = 2, .timeout = seconds(8)}) {
+  init_process_group();
+  EXPECT_LT(rank(), 2);
+  at::Tensor x = at::ones({3});
+  for (int i = 0; i < 3000; ++i) all_reduce(x);
+  if (rank() == 1) wait_for_ever();
   all_reduce(x);
 }
 

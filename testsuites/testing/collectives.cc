@@ -16,6 +16,8 @@ namespace {
 
 using nlohmann::json;
 
+constexpr std::size_t kNumbersMax = 100'000;
+
 // An entry of the trace; see torch/csrc/distributed/c10d/FlightRecorderDetail.hpp.
 struct Entry {
   std::uint64_t id = 0;      // From 0 in each process.
@@ -85,17 +87,25 @@ void count(std::vector<Collective>& collectives, const Collective& made) {
   ++found->count;
 }
 
-void append(CollectiveRecord& record, const Entry& entry) {
+std::size_t numbers_in(const Collective& one) {
+  std::size_t count = 0;
+  for (const auto& sizes : one.sizes) count += 1 + sizes.size();
+  return count;
+}
+
+// `numbers` counts the numbers of all stretches, because a frame has a maximum size.
+void append(CollectiveRecord& record, std::size_t& numbers, const Entry& entry) {
   auto& all = record.stretches;
   const auto last = std::find_if(all.rbegin(), all.rend(), [&](const CollectiveStretch& one) {
     return one.group == entry.group;
   });
   const bool goes_on =
       last != all.rend() && last->has_ended && are_alike(last->collective, entry.collective);
-  if (!goes_on && all.size() == kStretchesMax) {
-    record.is_whole = false;
-    return;
+  if (!goes_on) {
+    numbers += numbers_in(entry.collective);
+    record.is_whole = record.is_whole && all.size() < kStretchesMax && numbers <= kNumbersMax;
   }
+  if (!record.is_whole) return;
   CollectiveStretch& stretch =
       goes_on ? *last
               : all.emplace_back(CollectiveStretch{entry.group, entry.description, entry.collective,
@@ -104,18 +114,18 @@ void append(CollectiveRecord& record, const Entry& entry) {
   stretch.has_ended = entry.has_ended;
 }
 
-std::string name_of(const Entry& entry) {
-  const std::string name = fmt::format("{}, number {}", entry.collective.op, entry.number);
-  return entry.description.empty() ? name : fmt::format("{} of group {}", name, entry.description);
+// "allreduce, numbers 3 to 7 of group default_pg".
+std::string name_of(const Entry& first, std::uint64_t last) {
+  const std::string numbers = first.number == last
+                                  ? fmt::format("number {}", last)
+                                  : fmt::format("numbers {} to {}", first.number, last);
+  const std::string name = fmt::format("{}, {}", first.collective.op, numbers);
+  return first.description.empty() ? name : fmt::format("{} of group {}", name, first.description);
 }
 
 std::string inputs_of(const Collective& collective) {
   if (collective.sizes.empty()) return "no tensors";
   return fmt::format("{} {}", collective.dtype, fmt::join(collective.sizes, " "));
-}
-
-std::string trace_of_this_process() {
-  return c10d::dump_fr_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false);
 }
 
 }  // namespace
@@ -124,16 +134,19 @@ void record_collectives() {
   ::setenv("TORCH_FR_BUFFER_SIZE", std::to_string(kCollectivesKept).c_str(), /*overwrite=*/0);
 }
 
-CollectiveRecord collectives_made() { return collectives_in(trace_of_this_process()); }
+std::string collectives_trace() {
+  return c10d::dump_fr_trace_json(/*includeCollectives=*/true, /*onlyActive=*/false);
+}
 
-std::string last_collective() { return last_collective_in(trace_of_this_process()); }
+CollectiveRecord collectives_made() { return collectives_in(collectives_trace()); }
 
 CollectiveRecord collectives_in(std::string_view trace) {
   CollectiveRecord record;
   const auto entries = entries_in(trace);
+  std::size_t numbers = 0;
   for (const Entry& entry : entries) {
     count(record.counted, entry.collective);
-    append(record, entry);
+    append(record, numbers, entry);
   }
   if (!entries.empty() && entries.front().id > 0) {
     const auto forgotten = static_cast<int>(entries.front().id);
@@ -147,14 +160,27 @@ std::string last_collective_in(std::string_view trace) {
   const auto entries = entries_in(trace);
   if (entries.empty()) return "no collective has run";
   std::string lines;
-  for (const Entry& entry : entries) {
-    if (entry.has_ended) continue;
-    lines += fmt::format("{}{}, has not completed: {}", lines.empty() ? "" : "\n", name_of(entry),
-                         inputs_of(entry.collective));
+  for (auto first = entries.begin(); first != entries.end();) {
+    auto next = first + 1;
+    // Equal ones in a row are one line.
+    while (next != entries.end() && !next->has_ended && next->group == first->group &&
+           are_alike(next->collective, first->collective)) {
+      ++next;
+    }
+    const std::uint64_t last = (next - 1)->number;
+    if (!first->has_ended) {
+      lines += fmt::format("{}{}, {} not completed: {}", lines.empty() ? "" : "\n",
+                           name_of(*first, last), first->number == last ? "has" : "have",
+                           inputs_of(first->collective));
+      first = next;
+    } else {
+      ++first;
+    }
   }
   if (!lines.empty()) return lines;
+  const Entry& last = entries.back();
   return fmt::format("nothing is under way; the last collective, {}, has completed: {}",
-                     name_of(entries.back()), inputs_of(entries.back().collective));
+                     name_of(last, last.number), inputs_of(last.collective));
 }
 
 }  // namespace distrun

@@ -3,7 +3,7 @@
 //     record_collectives();                                   // before the first group exists
 //     …
 //     CollectiveRecord made = collectives_made();
-//     std::string where = last_collective();                  // for a rank that hangs
+//     std::string where = last_collective_in(collectives_trace());    // for a rank that hangs
 //
 // Gloo records each collective when it starts, without help from the caller.  It does not record
 // send, recv, or a collective whose arguments it rejects; reduce_scatter appears as the all-reduce
@@ -33,16 +33,20 @@ void record_collectives();
 // "(forgotten)" with their number.  At most kStretchesMax stretches.
 CollectiveRecord collectives_made();
 
-// The unfinished collectives, one line each; if there are none, the last completed one.  Gloo
-// records an end shortly after wait() returns.  A failed collective counts as completed.
+// What the recorder has, for the functions below.  Waits for its lock, but is much faster than they
+// are.
+std::string collectives_trace();
+
+// The unfinished collectives, a line for equal ones; if there are none, the last completed one.
+// Gloo records an end shortly after wait() returns.  A failed collective counts as completed.
 //
 //     allreduce, number 3 of group default_pg, has not completed: Float [3, 2]
 //     nothing is under way; the last collective, broadcast, number 2, has completed: Float [4]
 //     no collective has run
-std::string last_collective();
-
-// The same for a given trace, as c10d::dump_fr_trace_json() returns it.  Throws if it is malformed.
-CollectiveRecord collectives_in(std::string_view trace);
+// Throws if the trace is malformed.
 std::string last_collective_in(std::string_view trace);
+
+// As collectives_made().  Throws if the trace is malformed.
+CollectiveRecord collectives_in(std::string_view trace);
 
 }  // namespace distrun

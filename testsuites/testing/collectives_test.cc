@@ -89,6 +89,12 @@ TEST(CollectivesTest, RecordWithDroppedEntriesIsNotWhole) {
   EXPECT_FALSE(collectives_in(trace(entries)).is_whole);
   entries.pop_back();
   EXPECT_TRUE(collectives_in(trace(entries)).is_whole);
+  // A frame could not hold 2,000 lists of 100 sizes.
+  for (json& one : entries) {
+    one["input_sizes"] = Sizes(100, {one.at("record_id").get<std::int64_t>()});
+    one["input_dtypes"] = std::vector<std::string>(100, "Float");
+  }
+  EXPECT_FALSE(collectives_in(trace(entries)).is_whole);
 }
 
 TEST(CollectivesTest, OpsAreNamedAfterBackendMethods) {
@@ -127,6 +133,15 @@ TEST(CollectivesTest, PrintsALineForEachUnfinishedCollective) {
                        entry(2, "gloo:all_reduce", {{3, 2}, {}}, false)})),
             "barrier, number 1 of group default_pg, has not completed: no tensors\n"
             "allreduce, number 3 of group default_pg, has not completed: Float [3, 2] []");
+}
+
+TEST(CollectivesTest, PrintsOneLineForEqualUnfinishedCollectives) {
+  std::vector<json> entries = {entry(0, "gloo:barrier", {})};
+  for (int i = 1; i < 5; ++i) entries.push_back(entry(i, "gloo:reduce", {{1}}, false));
+  entries.push_back(entry(5, "gloo:reduce", {{2}}, false));
+  EXPECT_EQ(last_collective_in(trace(entries)),
+            "reduce, numbers 2 to 5 of group default_pg, have not completed: Float [1]\n"
+            "reduce, number 6 of group default_pg, has not completed: Float [2]");
 }
 
 TEST(CollectivesTest, PrintsTheLastCollectiveIfAllCompleted) {
@@ -183,7 +198,7 @@ TEST_F(RecordedGroupTest, RecordsTheCollectivesOfOneRank) {
 TEST_F(RecordedGroupTest, RecordsTheCollectivesOfTwoRanks) {
   on_ranks(2, [](c10d::Backend& group) { all_reduce(group, {13}); });
   EXPECT_EQ(count_of("allreduce Float [[13]]"), 2);
-  EXPECT_THAT(last_collective(), HasSubstr("nothing is under way"));
+  EXPECT_THAT(last_collective_in(collectives_trace()), HasSubstr("nothing is under way"));
 }
 
 TEST_F(RecordedGroupTest, KeepsMoreThanTheRecordersDefault) {
@@ -202,7 +217,8 @@ TEST_F(RecordedGroupTest, ACollectiveThatPeersHaveNotJoinedIsUnfinished) {
     }
     std::vector<at::Tensor> tensors = {at::ones({19})};
     const auto work = group.allreduce(tensors);
-    EXPECT_THAT(last_collective(), HasSubstr("has not completed: Float [19]"));
+    EXPECT_THAT(last_collective_in(collectives_trace()),
+                HasSubstr("has not completed: Float [19]"));
     seen.set_value();
     work->wait();
   });

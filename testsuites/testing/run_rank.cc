@@ -112,10 +112,10 @@ void fail_rank(const AssertionFailure& failure, pthread_t thread) {
     ::_exit(1);
   }
   ResultChannel& channel = *rank_here->channel;
-  const TestDone done = test_done();  // `thread` may stop with the recorder's lock.
   channel.send(AssertionFailed{failure});
-  channel.send(PlaceTold{place_of(thread), {}});
-  channel.send(done);
+  const PlaceTold place = place_of(thread);
+  channel.send(place);
+  channel.send(TestDone{.assertions = assertions_made(), .collectives = place.collectives});
   if (::ftrylockfile(stdout) == 0) ::fflush_unlocked(stdout);  // `thread` may hold a stream's lock.
   ::_exit(1);
 }

@@ -37,7 +37,7 @@ int stack_signal() { return where_signal() + 1; }
 bool wait_for_stack() {
   using std::chrono::seconds;
   const std::chrono::nanoseconds until =
-      std::chrono::system_clock::now().time_since_epoch() + std::chrono::milliseconds(300);
+      std::chrono::system_clock::now().time_since_epoch() + std::chrono::milliseconds(1000);
   const timespec time{until / seconds(1), (until % seconds(1)).count()};
   return ::sem_timedwait(&stack_is_taken, &time) == 0;
 }
@@ -64,10 +64,13 @@ std::string stack_of(pthread_t thread) {
 
 }  // namespace
 
-std::string place_of(pthread_t thread) {
+PlaceTold place_of(pthread_t thread) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  return last_collective() + "\n" + stack_of(thread);
+  // First, because the thread may stop with the recorder's lock.
+  const std::string trace = collectives_trace();
+  const std::string stack = stack_of(thread);
+  return {last_collective_in(trace) + "\n" + stack, collectives_in(trace)};
 }
 
 StackReporter::StackReporter(ResultChannel& channel) {
@@ -81,8 +84,7 @@ StackReporter::StackReporter(ResultChannel& channel) {
   ::pthread_sigmask(SIG_SETMASK, &all, &before);  // The new thread leaves signals to the test.
   std::thread([&channel, asked, main_thread = ::pthread_self()] {
     for (int signal = 0; ::sigwait(&asked, &signal) == 0;) {
-      const CollectiveRecord collectives = collectives_made();
-      channel.send(PlaceTold{place_of(main_thread), collectives});
+      channel.send(place_of(main_thread));
     }
   }).detach();
   ::sigaddset(&before, where_signal());

@@ -24,6 +24,6 @@ class StackReporter {
 
 // The running collectives and the stack of a thread, which does not go on.  REQUIRES: a
 // StackReporter exists, and `thread` is not the caller.
-std::string place_of(pthread_t thread);
+PlaceTold place_of(pthread_t thread);
 
 }  // namespace distrun

@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::uint32_t kMark = 0xD157F4A3;
+constexpr std::uint32_t kMark = 0xD157F4A4;  // Changes with the payloads.
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
 constexpr std::size_t kTextBytesMax = 1 * kMiB;

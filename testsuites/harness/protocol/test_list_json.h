@@ -2,6 +2,7 @@
 //
 //     {"tests": [{"id": "gloo.CommTest.test_sum", "ranks": 4, "ranks_max": 0, "min_gpus": 0,
 //                 "backends": ["gloo"], "timeout_ms": null, "exclusive": false,
+//                 "collectives_may_differ": false,
 //                 "expected_ends": {"1": {"signal": 9}, "2": {"exit_code": 3}},
 //                 "file": "testsuites/gloo/comm.cc", "line": 12}]}
 //

@@ -127,7 +127,8 @@ std::string Console::lines_of(const TestsEnded& event) {
       ++not_run;
     } else if (has_failed(result.status)) {
       text += block_of(result);
-      failed += fmt::format("  {}{}\n", name_of(result.test.id, result.repetition, begun_),
+      failed += fmt::format("  {} {}{}\n", word_of(result),
+                            name_of(result.test.id, result.repetition, begun_),
                             behind_colon(result.reason));
       ++told;
     }

@@ -174,8 +174,8 @@ TEST(ConsoleTest, ListsSeveralFailuresAgainAtTheEnd) {
   EXPECT_EQ(ends_with({failed_test("a"), passed_test("b")}), "");
   EXPECT_EQ(ends_with({failed_test("a"), interrupted_test("b"), failed_test("c")}),
             "\nfailed:\n"
-            "  gloo.CommTest.a: rank 1 failed: comm.cc:14\n"
-            "  gloo.CommTest.c: rank 1 failed: comm.cc:14");
+            "  FAIL gloo.CommTest.a: rank 1 failed: comm.cc:14\n"
+            "  FAIL gloo.CommTest.c: rank 1 failed: comm.cc:14");
 }
 
 TEST(ConsoleTest, ListsTheSlowestTestsOnDemand) {

@@ -92,7 +92,7 @@ TEST_F(RankTest, ResultsAfterTheTimeOutDoNotCount) {
   for (const char* test : {"passes_when_asked", "fails_when_asked"}) {
     const RankResult late = rank(test, its);
     EXPECT_EQ(late.status, RankStatus::kTimedOut) << test;
-    EXPECT_EQ(late.end, "ended too late: exit code 0") << test;
+    EXPECT_EQ(late.end, "too late: exit code 0") << test;
     EXPECT_EQ(result_.reason, "timed out: rank 0 hung") << test;
   }
 }

@@ -9,7 +9,7 @@
 //        │ grace for the others has passed; or an interrupt                      │
 //        └──▶ asking ──all have answered, or a time limit passed──▶ ending ──────┘
 //
-// Results after the question do not count: the signal may have woken the rank up.  An
+// Results after the question do not count: a rank that has answered stays where it stands.  An
 // interrupt in the asking phase goes on to ending at once.
 //
 // When a rank fails or skips, its peers, which may wait for it, get a short grace instead of the
@@ -62,7 +62,7 @@ class AttemptSupervisor {
     std::chrono::milliseconds timeout = std::chrono::seconds(60);
     std::chrono::milliseconds grace = std::chrono::seconds(1);       // For peers, after a failure.
     std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // For peers, after a skip.
-    std::chrono::milliseconds answer = std::chrono::seconds(1);      // To answer AskWhere.
+    std::chrono::milliseconds answer = std::chrono::seconds(3);      // To answer AskWhere.
     std::chrono::milliseconds ending = std::chrono::seconds(20);     // For SIGKILL to work.
     // The rank under a debugger: there is no deadline until it ends.
     std::optional<int> looked_at = {};

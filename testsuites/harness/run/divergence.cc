@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -13,22 +14,39 @@ namespace distrun {
 
 namespace {
 
-constexpr std::string_view kDefaultGroup = "default_pg";
+constexpr std::string_view kDefaultGroup = "default_pg";  // Its description, as in Python.
+constexpr std::size_t kSizesShown = 3;
 
 bool contains(std::string_view text, std::string_view part) {
   return text.find(part) != std::string_view::npos;
+}
+
+// Whether ranks may pass other sizes, or no tensors.
+bool may_differ(const Collective& one) {
+  return contains(one.op, "scatter") || contains(one.op, "alltoall") ||
+         contains(one.op, "all_to_all");
 }
 
 bool is_point_to_point(const Collective& one) {
   return contains(one.op, "send") || contains(one.op, "recv");
 }
 
-// "allreduce of Float [8] [2]", "barrier".  Ranks of one collective have the same text.
+// Equal for collectives that ranks may run together.
+bool match(const Collective& a, const Collective& b) {
+  if (a.op != b.op) return false;
+  return may_differ(a) || (a.dtype == b.dtype && a.sizes == b.sizes);
+}
+
+// "allreduce of Float [8] [2]", "barrier".
 std::string text_of(const Collective& one) {
   const bool may_differ =
       contains(one.op, "scatter") || contains(one.op, "alltoall") || contains(one.op, "all_to_all");
   if (may_differ || one.sizes.empty()) return one.op;
-  return fmt::format("{} of {} {}", one.op, one.dtype, fmt::join(one.sizes, " "));
+  const std::size_t shown = std::min(one.sizes.size(), kSizesShown);
+  std::string text = fmt::format("{} of {} {}", one.op, one.dtype,
+                                 fmt::join(one.sizes.begin(), one.sizes.begin() + shown, " "));
+  if (shown < one.sizes.size()) text += fmt::format(" and {} more", one.sizes.size() - shown);
+  return text;
 }
 
 // One rank's collectives in one group, from the first on.
@@ -40,7 +58,8 @@ class Walk {
 
   int rank() const { return rank_; }
   bool is_over() const { return at_ == stretches_.size(); }
-  std::string text() const { return text_of(stretches_[at_]->collective); }
+  bool is_empty() const { return stretches_.empty(); }
+  const Collective& collective() const { return stretches_[at_]->collective; }
   // How many equal ones follow, this one included.
   int left() const { return stretches_[at_]->collective.count - passed_; }
   bool waits() const { return left() == 1 && !stretches_[at_]->has_ended; }
@@ -64,58 +83,69 @@ struct ComparedGroup {
   std::vector<Walk> walks;  // By rank.
 };
 
-using RanksByText = std::map<std::string, std::vector<int>>;
-
-// The smaller part; of equal parts the one without the lowest rank.
-const RanksByText::value_type& odd_one_of(const RanksByText& parts) {
-  return *std::min_element(parts.begin(), parts.end(), [](const auto& a, const auto& b) {
-    if (a.second.size() != b.second.size()) return a.second.size() < b.second.size();
-    return a.second.front() > b.second.front();
-  });
-}
+// Ranks that run the same collective.
+struct Part {
+  const Collective* collective;
+  std::vector<int> ranks;
+};
 
 std::string place_of(const ComparedGroup& group, int number) {
-  const std::string place = fmt::format("collective {}", number);
-  if (group.description.empty()) return place;
-  return fmt::format("{} of group {}", place, group.description);
-}
-
-Divergence different(const ComparedGroup& group, int number, const RanksByText& parts) {
-  const auto& [odd_text, odd_ranks] = odd_one_of(parts);
-  std::string text =
-      fmt::format("{} ran {} as {}", list_of_ranks(odd_ranks), odd_text, place_of(group, number));
-  for (const auto& [other_text, ranks] : parts) {
-    if (other_text != odd_text) {
-      text += fmt::format(", {} ran {}", list_of_ranks(ranks), other_text);
-    }
+  if (group.description == kDefaultGroup) {
+    return fmt::format("collective {} of the default group", number);
   }
-  return {Divergence::Kind::kDifferent, odd_ranks, std::move(text)};
+  return fmt::format("collective {} of group {}", number, group.description);
 }
 
-Divergence missing(const ComparedGroup& group, int number, const std::vector<int>& absent) {
+// The smallest part comes first.  If there are two of that size, no rank is the odd one.
+Divergence different(const ComparedGroup& group, int number, std::vector<Part> parts) {
+  std::stable_sort(parts.begin(), parts.end(),
+                   [](const Part& a, const Part& b) { return a.ranks.size() < b.ranks.size(); });
+  std::vector<int> odd = parts[0].ranks;
+  if (parts[0].ranks.size() == parts[1].ranks.size()) {
+    for (std::size_t i = 1; i < parts.size(); ++i) {
+      odd.insert(odd.end(), parts[i].ranks.begin(), parts[i].ranks.end());
+    }
+    std::sort(odd.begin(), odd.end());
+  }
+  std::string text;
+  for (const Part& part : parts) {
+    text += fmt::format("{}{} ran {}", text.empty() ? "" : ", ", list_of_ranks(part.ranks),
+                        text_of(*part.collective));
+    if (&part == &parts[0]) text += " as " + place_of(group, number);
+  }
+  return {Divergence::Kind::kDifferent, std::move(odd), std::move(text)};
+}
+
+// None if no rank waits and the absent ranks never used the group: they may not be members.
+std::optional<Divergence> missing(const ComparedGroup& group, int number,
+                                  const std::vector<int>& absent) {
   std::vector<int> present, waiting;
+  bool are_members = false;
   std::string what;
   for (const Walk& walk : group.walks) {
-    if (walk.is_over()) continue;
+    if (walk.is_over()) {
+      are_members = are_members || !walk.is_empty();
+      continue;
+    }
     present.push_back(walk.rank());
     if (walk.waits()) waiting.push_back(walk.rank());
-    what = walk.text();
+    what = text_of(walk.collective());
   }
-  const std::string text = fmt::format(
-      "{} {} not {} {}, {}, ", list_of_ranks(absent), absent.size() == 1 ? "has" : "have",
-      waiting.empty() ? "run" : "entered", place_of(group, number), what);
-  if (waiting.empty()) {
-    return {Divergence::Kind::kMissing, absent,
-            fmt::format("{}which {} ran", text, list_of_ranks(present))};
+  const std::string text =
+      fmt::format("{} had not {} {}, {}, ", list_of_ranks(absent),
+                  waiting.empty() ? "run" : "entered", place_of(group, number), what);
+  if (!waiting.empty()) {
+    return Divergence{Divergence::Kind::kAwaited, absent,
+                      fmt::format("{}in which {} waited", text, list_of_ranks(waiting))};
   }
-  return {Divergence::Kind::kAwaited, absent,
-          fmt::format("{}in which {} {}", text, list_of_ranks(waiting),
-                      waiting.size() == 1 ? "waits" : "wait")};
+  if (!are_members) return std::nullopt;
+  return Divergence{Divergence::Kind::kMissing, absent,
+                    fmt::format("{}which {} ran", text, list_of_ranks(present))};
 }
 
 std::optional<Divergence> divergence_in(ComparedGroup& group) {
   for (int number = 1;;) {
-    RanksByText parts;
+    std::vector<Part> parts;
     std::vector<int> absent;
     int left = 0;
     for (const Walk& walk : group.walks) {
@@ -123,11 +153,15 @@ std::optional<Divergence> divergence_in(ComparedGroup& group) {
         absent.push_back(walk.rank());
         continue;
       }
-      parts[walk.text()].push_back(walk.rank());
+      auto part = std::find_if(parts.begin(), parts.end(), [&](const Part& one) {
+        return match(*one.collective, walk.collective());
+      });
+      if (part == parts.end()) part = parts.insert(part, {&walk.collective(), {}});
+      part->ranks.push_back(walk.rank());
       left = left == 0 ? walk.left() : std::min(left, walk.left());
     }
     if (parts.empty()) return std::nullopt;
-    if (parts.size() > 1) return different(group, number, parts);
+    if (parts.size() > 1) return different(group, number, std::move(parts));
     if (!absent.empty()) return missing(group, number, absent);
     for (Walk& walk : group.walks) walk.pass(left);
     number += left;
@@ -135,9 +169,8 @@ std::optional<Divergence> divergence_in(ComparedGroup& group) {
 }
 
 Walk& walk_of(ComparedGroup& group, int rank) {
-  for (Walk& walk : group.walks) {
-    if (walk.rank() == rank) return walk;
-  }
+  // Ranks come in ascending order, except for those without collectives.
+  if (!group.walks.empty() && group.walks.back().rank() == rank) return group.walks.back();
   return group.walks.emplace_back(rank);
 }
 
@@ -148,7 +181,8 @@ std::map<std::string, ComparedGroup> groups_of(
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
     if (records[rank] == nullptr) continue;
     for (const CollectiveStretch& stretch : records[rank]->stretches) {
-      if (is_point_to_point(stretch.collective)) continue;
+      // Backends without a group have no name: they cannot be told apart.
+      if (is_point_to_point(stretch.collective) || stretch.group.empty()) continue;
       ComparedGroup& group = groups[stretch.group];
       group.description = stretch.description;
       walk_of(group, static_cast<int>(rank)).add(stretch);
@@ -156,8 +190,11 @@ std::map<std::string, ComparedGroup> groups_of(
   }
   for (auto& [name, group] : groups) {
     if (group.description != kDefaultGroup) continue;
-    for (std::size_t rank = 0; rank < records.size(); ++rank) {
-      if (records[rank] != nullptr) walk_of(group, static_cast<int>(rank));
+    std::set<int> known;
+    for (const Walk& walk : group.walks) known.insert(walk.rank());
+    for (int rank = 0; rank < static_cast<int>(records.size()); ++rank) {
+      if (records[static_cast<std::size_t>(rank)] == nullptr || known.contains(rank)) continue;
+      group.walks.emplace_back(rank);
     }
     std::sort(group.walks.begin(), group.walks.end(),
               [](const Walk& a, const Walk& b) { return a.rank() < b.rank(); });

@@ -1,14 +1,14 @@
 // divergence_of compares the collectives of the ranks of a test, group by group and one by one.
 //
 //     divergence_of({record_of_rank_0, record_of_rank_1, …})->text
-//         // "rank 1 ran allreduce of Double [4] as collective 1 of group default_pg, rank 0 ran
-//         //  allreduce of Float [8]"
-//         // "rank 2 has not entered collective 2 of group default_pg, allreduce of Float [3], in
-//         //  which ranks 0, 1, 3 wait"
+//         // "rank 2 ran allreduce of Double [4] as collective 1 of the default group, ranks 0, 1
+//         //  ran allreduce of Float [8]"
+//         // "rank 2 had not entered collective 2 of the default group, allreduce of Float [3], in
+//         //  which ranks 0, 1, 3 waited"
 //
-// Sizes are not compared if ranks may pass different ones (scatter, all_to_all).  Sends and
-// receives are not compared.  The members of a group other than the default one are unknown: they
-// are the ranks that ran collectives in it.
+// Dtypes and sizes are not compared if ranks may pass different ones (scatter, all_to_all).  Sends,
+// receives and groups without a name are not compared.  The members of a group are unknown: they
+// are the ranks that ran collectives in it and, if others wait in the default group, all ranks.
 //
 // Pure.
 #pragma once
@@ -28,7 +28,7 @@ struct Divergence {
     kAwaited,    // The same, and the others wait in it.
   };
   Kind kind;
-  std::vector<int> ranks;  // The odd ones, in ascending order.
+  std::vector<int> ranks;  // The odd ones, in ascending order; all, if none is in the minority.
   std::string text;
 };
 

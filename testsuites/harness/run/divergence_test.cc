@@ -60,15 +60,28 @@ TEST(DivergenceTest, NamesTheRankThatRanAnotherCollective) {
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, Kind::kDifferent);
   EXPECT_THAT(found->ranks, ElementsAre(1));
-  EXPECT_EQ(found->text,
-            "rank 1 ran broadcast of Float [3] as collective 8 of group default_pg, ranks 0, 2 ran "
-            "allreduce of Float [3]");
+  EXPECT_EQ(
+      found->text,
+      "rank 1 ran broadcast of Float [3] as collective 8 of the default group, ranks 0, 2 ran "
+      "allreduce of Float [3]");
 }
 
-TEST(DivergenceTest, ComparesSizesAndDtypes) {
-  EXPECT_EQ(text_of({{stretch("allreduce", 1, {8})}, {stretch("allreduce", 1, {4}, "Double")}}),
-            "rank 1 ran allreduce of Double [4] as collective 1 of group default_pg, rank 0 ran "
-            "allreduce of Float [8]");
+TEST(DivergenceTest, ComparesSizesAndDtypesAndBlamesBothOfTwo) {
+  const auto found =
+      divergence({{stretch("allreduce", 1, {8})}, {stretch("allreduce", 1, {4}, "Double")}});
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->text,
+            "rank 0 ran allreduce of Float [8] as collective 1 of the default group, rank 1 ran "
+            "allreduce of Double [4]");
+  EXPECT_THAT(found->ranks, ElementsAre(0, 1));
+  EXPECT_TRUE(divergence({{stretch("allreduce", 1)}, {stretch("allreduce", 1, {3}, "Int")}}));
+}
+
+TEST(DivergenceTest, ShowsThreeOfManySizes) {
+  CollectiveStretch many = stretch("allreduce_coalesced", 1);
+  many.collective.sizes = {{1}, {2}, {3}, {4}, {5}};
+  EXPECT_THAT(text_of({{many}, {stretch("barrier", 1)}}),
+              ::testing::HasSubstr("allreduce_coalesced of Float [1] [2] [3] and 2 more"));
 }
 
 TEST(DivergenceTest, DoesNotCompareSizesThatMayDiffer) {
@@ -84,30 +97,40 @@ TEST(DivergenceTest, NamesTheRankThatOthersWaitFor) {
   EXPECT_EQ(found->kind, Kind::kAwaited);
   EXPECT_THAT(found->ranks, ElementsAre(2));
   EXPECT_EQ(found->text,
-            "rank 2 has not entered collective 2 of group default_pg, allreduce of Float [3], in "
-            "which ranks 0, 1, 3 wait");
-  EXPECT_EQ(text_of({{}, {}, {waiting(stretch("barrier", 1, {}))}}),
-            "ranks 0, 1 have not entered collective 1 of group default_pg, barrier of Float [], in "
-            "which rank 2 waits");
+            "rank 2 had not entered collective 2 of the default group, allreduce of Float [3], in "
+            "which ranks 0, 1, 3 waited");
+}
+
+TEST(DivergenceTest, NamesRanksWithoutAnyCollectiveIfOthersWait) {
+  EXPECT_EQ(text_of({{}, {}, {waiting(stretch("allreduce", 1))}}),
+            "ranks 0, 1 had not entered collective 1 of the default group, allreduce of Float [3], "
+            "in which rank 2 waited");
 }
 
 TEST(DivergenceTest, NamesTheRankThatSkippedACollective) {
   const auto found = divergence({{stretch("broadcast", 5)}, {stretch("broadcast", 4)}});
   ASSERT_TRUE(found);
   EXPECT_EQ(found->kind, Kind::kMissing);
-  EXPECT_EQ(
-      found->text,
-      "rank 1 has not run collective 5 of group default_pg, broadcast of Float [3], which rank "
-      "0 ran");
+  EXPECT_EQ(found->text,
+            "rank 1 had not run collective 5 of the default group, broadcast of Float [3], which "
+            "rank 0 ran");
 }
 
-// Its members are unknown.
-TEST(DivergenceTest, OtherGroupsHaveTheRanksThatUsedThem) {
+// Their members are unknown.
+TEST(DivergenceTest, GroupsHaveTheRanksThatUsedThem) {
   const Record both = {stretch("allreduce", 1), in_group_1(stretch("allreduce", 2))};
   EXPECT_FALSE(divergence({both, {stretch("allreduce", 1)}, both}));
-  EXPECT_EQ(
-      text_of({both, both, {stretch("allreduce", 1), in_group_1(stretch("allreduce", 1))}}),
-      "rank 2 has not run collective 2 of group 1, allreduce of Float [3], which ranks 0, 1 ran");
+  EXPECT_FALSE(divergence({{stretch("allreduce", 1)}, {}, {stretch("allreduce", 1)}}));
+  EXPECT_EQ(text_of({both, both, {stretch("allreduce", 1), in_group_1(stretch("allreduce", 1))}}),
+            "rank 2 had not run collective 2 of group 1, allreduce of Float [3], which ranks 0, 1 "
+            "ran");
+}
+
+// Backends that were made without a group.
+TEST(DivergenceTest, DoesNotCompareGroupsWithoutAName) {
+  CollectiveStretch one = stretch("allreduce", 1), other = stretch("broadcast", 2);
+  one.group = other.group = "";
+  EXPECT_FALSE(divergence({{one}, {other}}));
 }
 
 TEST(DivergenceTest, PrefersDifferentCollectivesToMissingOnes) {

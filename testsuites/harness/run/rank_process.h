@@ -54,8 +54,7 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   void not_started(const std::string& problem, const EndLeaked& end_leaked);
   void host_lost(const EndLeaked& end_leaked);
 
-  // Asks for stack traces.  Later results are not evidence: the signal may interrupt a sleep() or
-  // poll().
+  // Asks for stack traces.  Later results are not evidence.
   void ask();
   // Kills the process, once it is known.
   void end();

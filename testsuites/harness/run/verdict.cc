@@ -5,6 +5,7 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "common/text/rank_list.h"
 #include "common/text/text_cut.h"
 #include "testsuites/harness/run/divergence.h"
 
@@ -108,10 +109,6 @@ std::string words_of(RankStatus status) {
   }
 }
 
-std::string names(const std::vector<int>& ranks) {
-  return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
-}
-
 RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
   RankResult result{.rank = rank,
                     .status = finding.status,
@@ -130,12 +127,17 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
   if (facts.was_ended) {
     result.end = facts.end ? "killed by distrun" : "could not be killed by distrun";
   } else if (facts.was_late && facts.end) {
-    result.end = "ended too late: " + describe(*facts.end);
+    result.end = "too late: " + describe(*facts.end);
   } else if (facts.end && *facts.end != ProcessEnd(ExitedWith{0}) &&
              *facts.end != ProcessEnd(ExitedWith{1})) {
     result.end = describe(*facts.end);
   }
   return result;
+}
+
+std::vector<int> sorted(std::vector<int> ranks) {
+  std::sort(ranks.begin(), ranks.end());
+  return ranks;
 }
 
 std::optional<Divergence> divergence_of_ranks(const std::vector<RankFacts>& facts) {
@@ -187,7 +189,11 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   });
   result.culprits = failed;
 
-  const std::optional<Divergence> divergence = divergence_of_ranks(facts);
+  std::optional<Divergence> divergence;
+  if (needs.expected_ends.empty()) divergence = divergence_of_ranks(facts);
+  const bool is_allowed =
+      divergence && needs.collectives_may_differ && divergence->kind != Divergence::Kind::kAwaited;
+  if (is_allowed) divergence.reset();
   // The ranks that the comparison names come first.
   const auto blame = [&](const std::vector<int>& ranks) {
     for (auto rank = ranks.rbegin(); rank != ranks.rend(); ++rank) {
@@ -200,6 +206,9 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   if (interrupted) {
     result.status = TestStatus::kInterrupted;
     result.reason = "the run was interrupted before the test ended";
+    if (divergence && divergence->kind != Divergence::Kind::kMissing) {
+      result.reason += "; " + divergence->text;
+    }
   } else if (somebody_failed) {
     result.status = TestStatus::kFailed;
     const Finding& first = at(failed.front());
@@ -210,18 +219,20 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
         (divergence->kind == Divergence::Kind::kDifferent ||
          std::all_of(divergence->ranks.begin(), divergence->ranks.end(),
                      [&](int rank) { return at(rank).status == RankStatus::kPassed; }));
-    if (is_telling && !needs.collectives_may_differ) {
+    if (is_telling && facts[static_cast<std::size_t>(failed.front())].failed_by_assertion()) {
+      result.reason += "; ranks disagree: " + divergence->text;
+    } else if (is_telling) {
       result.reason = fmt::format("ranks disagree: {}; {}", divergence->text, result.reason);
       blame(divergence->ranks);
     }
   } else if (diverged) {
     result.status = TestStatus::kFailed;
     result.culprits.insert(result.culprits.begin(), skipped.begin(), skipped.end());
-    result.reason =
-        fmt::format("diverged: {} skipped, {} did not", names(skipped), names(not_skipped));
+    result.reason = fmt::format("diverged: {} skipped, {} did not", list_of_ranks(skipped),
+                                list_of_ranks(not_skipped));
   } else if (!failed.empty()) {
     result.status = TestStatus::kFailed;
-    result.reason = fmt::format("timed out: {} hung", names(failed));
+    result.reason = fmt::format("timed out: {} hung", list_of_ranks(sorted(failed)));
     if (divergence) {
       result.reason += ": " + divergence->text;
       blame(divergence->ranks);
@@ -229,9 +240,10 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   } else if (!skipped.empty()) {
     result.status = TestStatus::kSkipped;
     result.reason = facts.front().skip_reason.value_or("");
-  } else if (divergence && !needs.collectives_may_differ) {
+  } else if (divergence) {
     result.status = TestStatus::kFailed;
-    result.reason = "ranks disagree: " + divergence->text;
+    result.reason =
+        fmt::format("ranks disagree (collectives_may_differ allows it): {}", divergence->text);
     result.culprits = divergence->ranks;
   }
   for (std::size_t i = 0; i < facts.size(); ++i) {

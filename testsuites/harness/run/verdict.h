@@ -11,9 +11,10 @@
 //   without a failed assertion.
 // - A test is skipped if every rank skips.  If only some do, the test fails as "diverged".
 // - A test that passes fails as "ranks disagree" if its ranks ran different collectives
-//   (divergence.h), unless TestNeeds::collectives_may_differ is set.  The same comparison is part
-//   of the reason if ranks hang, if a rank fails after different collectives met, or if a rank that
-//   passed did not run a collective of a rank that failed.
+//   (divergence.h), unless TestNeeds::collectives_may_differ or expected_ends is set.  The same
+//   comparison is part of the reason if ranks hang, if the run is interrupted, if a rank fails
+//   after different collectives met, or if a rank that passed did not run a collective of a failed
+//   rank.
 // - The culprit is the first rank that failed.  A rank that was killed after another failed or
 //   skipped is a consequence.
 //
@@ -46,6 +47,9 @@ struct RankFacts {
   std::optional<CollectiveRecord> collectives;  // Unknown if it crashed or did not answer.
   std::vector<std::string> leaked;
   int order = 0;  // In which ranks ended or failed: 1 for the first.
+
+  // Not by an exception, which may be the consequence of another rank's collective.
+  bool failed_by_assertion() const { return !failures.empty() && failures.front().line > 0; }
 };
 
 AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted);

@@ -144,51 +144,80 @@ RankFacts with(RankFacts facts, const char* op, int count, bool has_ended = true
 }
 
 TEST(VerdictTest, BlamesTheRankThatHungRanksWaitFor) {
-  const auto result = judged({with(hung(1), "allreduce", 2, false), with(passed(), "allreduce", 1),
-                              with(hung(1), "allreduce", 2, false)});
-  EXPECT_EQ(result.reason,
-            "timed out: ranks 0, 2 hung: rank 1 has not entered collective 2 of group default_pg, "
-            "allreduce of Float [3], in which ranks 0, 2 wait");
+  const std::vector<RankFacts> ranks = {with(hung(1), "allreduce", 2, false),
+                                        with(passed(), "allreduce", 1),
+                                        with(hung(1), "allreduce", 2, false)};
+  const std::string what =
+      "rank 1 had not entered collective 2 of the default group, allreduce of Float [3], in which "
+      "ranks 0, 2 waited";
+  const auto result = judged(ranks);
+  EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung: " + what);
   EXPECT_THAT(result.culprits, ElementsAre(1, 0, 2));
+  EXPECT_EQ(judged(ranks, {.ranks = 3, .collectives_may_differ = true}).reason, result.reason);
+  EXPECT_EQ(judge({}, ranks, /*interrupted=*/true).reason,
+            "the run was interrupted before the test ended; " + what);
 }
 
 TEST(VerdictTest, FailsIfPassingRanksRanDifferentCollectives) {
   const std::vector<RankFacts> ranks = {with(passed(), "allreduce", 1),
+                                        with(passed(), "allreduce", 1),
                                         with(passed(), "broadcast", 1)};
   const auto result = judged(ranks);
   EXPECT_EQ(result.status, TestStatus::kFailed);
   EXPECT_EQ(result.reason,
-            "ranks disagree: rank 1 ran broadcast of Float [3] as collective 1 of group "
-            "default_pg, rank 0 ran allreduce of Float [3]");
-  EXPECT_THAT(result.culprits, ElementsAre(1));
-  EXPECT_EQ(judged(ranks, {.ranks = 2, .collectives_may_differ = true}).status,
+            "ranks disagree (collectives_may_differ allows it): rank 2 ran broadcast of Float [3] "
+            "as collective 1 of the default group, ranks 0, 1 ran allreduce of Float [3]");
+  EXPECT_THAT(result.culprits, ElementsAre(2));
+  EXPECT_EQ(judged(ranks, {.ranks = 3, .collectives_may_differ = true}).status,
             TestStatus::kPassed);
 }
 
-TEST(VerdictTest, DifferentCollectivesAreTheHeadlineOfAFailure) {
-  const auto reason = [](const TestNeeds& needs, const char* op) {
-    return judged({with(failed(1), "allreduce", 1), with(hung(2), op, 1)}, needs).reason;
+// Survivors may notice a lost peer in different collectives.
+TEST(VerdictTest, DoesNotCompareCollectivesIfARankIsToDie) {
+  const TestNeeds needs{.ranks = 3, .expected_ends = {{2, KilledBy{SIGKILL}}}};
+  EXPECT_EQ(judged({with(passed(), "allreduce", 2),
+                    with(passed(), "allreduce", 1),
+                    {.end = KilledBy{SIGKILL}}},
+                   needs)
+                .status,
+            TestStatus::kPassed);
+}
+
+RankFacts thrown(int order) {
+  RankFacts facts = failed(order);
+  facts.failures = {{.file = "", .line = 0, .message = "an exception"}};
+  return facts;
+}
+
+const char* const kDifferent =
+    "ranks disagree: rank 2 ran broadcast of Float [3] as collective 1 of the default group, ranks "
+    "0, 1 ran allreduce of Float [3]";
+
+// The exception may be a consequence, the failed assertion is not.
+TEST(VerdictTest, DifferentCollectivesAreTheHeadlineOfAnException) {
+  const auto reason = [](const RankFacts& first, const TestNeeds& needs = {}) {
+    return judged({with(first, "allreduce", 1), with(hung(2), "allreduce", 1),
+                   with(hung(2), "broadcast", 1)},
+                  needs)
+        .reason;
   };
-  EXPECT_EQ(reason({}, "broadcast"),
-            "ranks disagree: rank 1 ran broadcast of Float [3] as collective 1 of group "
-            "default_pg, rank 0 ran allreduce of Float [3]; rank 0 failed: a_test.cc:7: x is 1 not "
-            "2");
-  EXPECT_EQ(reason({}, "allreduce"), "rank 0 failed: a_test.cc:7: x is 1 not 2");
-  EXPECT_EQ(reason({.collectives_may_differ = true}, "broadcast"),
-            "rank 0 failed: a_test.cc:7: x is 1 not 2");
+  EXPECT_EQ(reason(thrown(1)), kDifferent + std::string("; rank 0 failed: an exception"));
+  EXPECT_EQ(reason(failed(1)),
+            std::string("rank 0 failed: a_test.cc:7: x is 1 not 2; ") + kDifferent);
+  EXPECT_EQ(reason(thrown(1), {.collectives_may_differ = true}), "rank 0 failed: an exception");
 }
 
 // The rank that failed early has not run the later collectives of its peers.
 TEST(VerdictTest, MissingCollectivesAreNotTheHeadlineOfAFailure) {
-  EXPECT_EQ(judged({with(failed(1), "allreduce", 1), with(hung(2), "allreduce", 2, false)}).reason,
-            "rank 0 failed: a_test.cc:7: x is 1 not 2");
+  EXPECT_EQ(judged({with(thrown(1), "allreduce", 1), with(hung(2), "allreduce", 2, false)}).reason,
+            "rank 0 failed: an exception");
 }
 
 TEST(VerdictTest, BlamesARankThatPassedWithoutACollectiveOfAFailedRank) {
-  const auto result = judged({with(failed(2), "allreduce", 2), with(passed(), "allreduce", 1)});
+  const auto result = judged({with(thrown(2), "allreduce", 2), with(passed(), "allreduce", 1)});
   EXPECT_EQ(result.reason,
-            "ranks disagree: rank 1 has not run collective 2 of group default_pg, allreduce of "
-            "Float [3], which rank 0 ran; rank 0 failed: a_test.cc:7: x is 1 not 2");
+            "ranks disagree: rank 1 had not run collective 2 of the default group, allreduce of "
+            "Float [3], which rank 0 ran; rank 0 failed: an exception");
   EXPECT_THAT(result.culprits, ElementsAre(1, 0));
 }
 
