@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <set>
+#include <span>
 #include <string_view>
 
 #include <fmt/format.h>
@@ -44,7 +45,7 @@ std::string text_of(const Collective& one) {
   if (may_differ || one.sizes.empty()) return one.op;
   const std::size_t shown = std::min(one.sizes.size(), kSizesShown);
   std::string text = fmt::format("{} of {} {}", one.op, one.dtype,
-                                 fmt::join(one.sizes.begin(), one.sizes.begin() + shown, " "));
+                                 fmt::join(std::span(one.sizes).first(shown), " "));
   if (shown < one.sizes.size()) text += fmt::format(" and {} more", one.sizes.size() - shown);
   return text;
 }

@@ -142,6 +142,7 @@ std::vector<int> sorted(std::vector<int> ranks) {
 
 std::optional<Divergence> divergence_of_ranks(const std::vector<RankFacts>& facts) {
   std::vector<const CollectiveRecord*> records;
+  records.reserve(facts.size());
   for (const RankFacts& one : facts) {
     records.push_back(one.collectives ? &*one.collectives : nullptr);
   }
