@@ -8,13 +8,13 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 BUILD ?= build
-# A LibTorch of your own (2.11 to 2.15): an unpacked libtorch, or site-packages/torch of a wheel.
+# A LibTorch of your own (2.11 to 2.14): an unpacked libtorch, or site-packages/torch of a wheel.
 LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
 # What `make torch-versions` builds with.
-TORCH_VERSIONS ?= 2.11.0 2.14.1 2.15.0
+TORCH_VERSIONS ?= 2.11.0 2.14.1
 # Flags of the benchmarks, as --quick.
 BENCH ?=
 # Slices of the soak, as 'ranks ranks-busy': all of them if empty.  cmake/soak.sh lists them.
@@ -45,13 +45,13 @@ help:
 	  'make check-packages  build the wheel, the Debian packages and the tarball; install and use each' \
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
-	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.15.0); 6 GB each' \
+	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.14.1); 6 GB each' \
 	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
 	  'make demo-recording  record docs/demo.svg anew, from a real run' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
-	  'make LIBTORCH=DIR …   use a LibTorch of your own (2.11 to 2.15)'
+	  'make LIBTORCH=DIR …   use a LibTorch of your own (2.11 to 2.14)'
 
 # LibTorch is fetched while the part that does not need it is built: -j2 runs the two side by side.  What is built for
 # the C++ half is built while the Python half trains.
