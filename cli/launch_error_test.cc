@@ -171,7 +171,8 @@ class LaunchErrorPythonTest : public ::testing::Test {
 
   static ProgramResult torchrun(std::vector<std::string> arguments,
                                 const ProgramOptions& options = without_own_error_file()) {
-    arguments.insert(arguments.begin(), {TORCH_PYTHON, "-m", "torch.distributed.run", "--standalone"});
+    arguments.insert(arguments.begin(),
+                     {TORCH_PYTHON, "-m", "torch.distributed.run", "--standalone"});
     const auto result = run_program(arguments, options);
     EXPECT_FALSE(result.timed_out) << result.err;
     return result;
