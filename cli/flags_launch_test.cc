@@ -80,7 +80,7 @@ TEST_F(FlagsLaunchTest, RefusedFlagsSayWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> cases = {
       {"--nnodes=1:2",
        "--nnodes: elastic runs (MIN:MAX) are not supported yet; give a fixed number of nodes"},
-      {"--nnodes=2:1", "--nnodes: '2:1' is not MIN:MAX"},
+      {"--nnodes=2:1", "--nnodes: '2:1': the first number is larger than the second"},
       {"--nnodes=0", "--nnodes: 0 is not between"},
       {"--node-rank=1", "--node-rank: '1' is not a node of --nnodes 1"},
       {"--rdzv-backend=etcd", "--rdzv-backend: 'etcd' is not supported"},

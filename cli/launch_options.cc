@@ -114,7 +114,8 @@ void OptionsBuilder::take_nodes() {
   const int max = colon == std::string::npos
                       ? min
                       : taken("nnodes", parse_number<int>(flags_.nnodes.substr(colon + 1), 1));
-  if (min > max) refuse("nnodes", "'" + flags_.nnodes + "' is not MIN:MAX");
+  if (min > max)
+    refuse("nnodes", "'" + flags_.nnodes + "': the first number is larger than the second");
   if (min < max)
     refuse("nnodes", "elastic runs (MIN:MAX) are not supported yet; give a fixed number of nodes");
   options_.nnodes = max;

@@ -55,16 +55,16 @@ class PortFile {
     struct stat there {};
     if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
       return Error{ErrorKind::kSystem,
-                   "write --port-file " + path + ": exists and is not a regular file"};
+                   "cannot write --port-file " + path + ": it exists and is not a regular file"};
     }
     std::string unfinished = path + ".XXXXXX";
     UniqueFd fd(::mkostemp(unfinished.data(), O_CLOEXEC));
-    if (!fd) return Error::from_errno("write --port-file " + path);
+    if (!fd) return Error::from_errno("cannot write --port-file " + path);
     const std::string text = fmt::format("{}\n", port);
     const auto size = static_cast<ssize_t>(text.size());
     if (::write(fd.get(), text.data(), text.size()) != size || ::fchmod(fd.get(), 0644) != 0 ||
         std::rename(unfinished.c_str(), path.c_str()) != 0) {
-      Error error = Error::from_errno("write --port-file " + path);
+      Error error = Error::from_errno("cannot write --port-file " + path);
       ::unlink(unfinished.c_str());
       return error;
     }

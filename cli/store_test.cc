@@ -310,7 +310,8 @@ mkfifo fifo; ln -s nowhere link; mkdir folder
 for place in fifo link folder; do distrun store serve --port-file $place; echo $?; done
 test -p fifo && test -h link && test -d folder && echo there)");
   EXPECT_EQ(result.out, "125\n125\n125\nthere\n");
-  EXPECT_THAT(result.err, HasSubstr("write --port-file fifo: exists and is not a regular file\n"));
+  EXPECT_THAT(result.err,
+              HasSubstr("cannot write --port-file fifo: it exists and is not a regular file\n"));
 }
 
 TEST_F(StoreCommandTest, CompareSetCreatesAKeyOnlyIfNothingIsExpected) {

@@ -140,8 +140,8 @@ void TestCommand::add_selection() {
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Run only tests that failed and have not passed since, and tests that the last run did "
-           "not start.")
+           "Run only tests whose last result was a failure, and tests that the last run selected "
+           "but did not start.")
       ->group(kSelection);
   own_flag(app, "list", options_.list,
            "Print the ids of the tests and run none. --list --json prints them as JSON.")
@@ -186,7 +186,8 @@ void TestCommand::add_ways_to_run() {
       ->type_name("N")
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,
-           "Number of ranks for tests that accept several numbers. A test that does not accept N "
+           "Number of ranks, for tests that can run with more than one number of them. A test that "
+           "does not accept N "
            "ranks is skipped. 0: each test's default.")
       ->type_name("N")
       ->group(kRunning)

@@ -46,8 +46,9 @@
 
 namespace distrun {
 
-// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and c10d::makePreMulSum().  "gloo" supports AVG for
-// floating types only, BAND, BOR and BXOR for integers and bool only, and not PREMUL_SUM.
+// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and c10d::makePreMulSum().  "gloo" does not
+// support PREMUL_SUM.  Its AVG needs a floating type; its BAND, BOR and BXOR need an integer type
+// or bool.
 using c10d::ReduceOp;
 
 // A list of tensors.

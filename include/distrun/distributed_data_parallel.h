@@ -18,9 +18,10 @@
 //
 // Every rank constructs a DistributedDataParallel with its own copy of the module: the same
 // parameters in the same order.  All ranks call forward() and backward() equally often, except in
-// no_sync() and Join.  The constructor copies the parameters of the group's rank 0 to all ranks.
-// Each forward copies the buffers of rank 0.  If you replace, freeze or unfreeze a parameter later,
-// construct a new DistributedDataParallel.  A weight that two modules share is reduced once.
+// no_sync() and Join.  The constructor copies the parameters of the group's rank 0 to all ranks,
+// and each forward copies the buffers of rank 0, unless the options turn that off.  If you replace,
+// freeze or unfreeze a parameter later, construct a new DistributedDataParallel.  A weight that two
+// modules share is reduced once.
 //
 // DistributedDataParallel is a torch::nn::Module itself.  The user's module is its child "module",
 // so the names in ddp.named_parameters() start with "module.".  Save and load ddp.module().  A

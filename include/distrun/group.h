@@ -6,11 +6,11 @@
 //     all_reduce(tensor);                                  // Group(), the default group.
 //
 // Copies are cheap and refer to the same group.  The group and its connections are freed when the
-// last copy is destroyed, or earlier by destroy_process_group().  Calls with a destroyed group
-// throw.  Keep a copy until all members have connected, because a peer that is still connecting
-// otherwise gets an error.  barrier({.group = pair}) waits until all members have connected.  As in
-// torch.distributed, new_group() also returns a Group on ranks outside the group.  Collectives with
-// such a Group print a warning and do nothing.
+// last copy is destroyed, or earlier by destroy_process_group().  Communication in a
+// destroyed group throws.  Keep a copy until all members have connected: if you drop the last copy
+// earlier, a peer that is still connecting gets an error.  barrier({.group = pair}) waits until all
+// members have connected.  As in torch.distributed, new_group() also returns a Group on ranks
+// outside the group.  Collectives with such a Group print a warning and do nothing.
 //
 // Thread safety: any thread may copy, use and drop a Group; run a group's collectives on one thread
 // at a time.
@@ -77,8 +77,8 @@ class Group {
   std::shared_ptr<internal::GroupState> state_;
 };
 
-// The options of one backend: an object of its class derived from c10d::Backend::Options, or
-// nothing.
+// The options of one backend, or nothing.  The backend's own class of options derives from
+// c10d::Backend::Options.
 //
 //     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
 //
@@ -88,9 +88,9 @@ class BackendOptions {
  public:
   BackendOptions() = default;
 
-  // Holds these options.
+  // Holds these options.  Implicit, so that callers need not write BackendOptions.
   template <internal::IsBackendOptions Options>
-  BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT: is written without its type.
+  BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT(google-explicit-constructor)
       : options_(std::move(options)) {}
 
   // Returns the options, or null.

@@ -177,15 +177,17 @@ class Join {
   // Runs the body, and then issues the collectives that match the other ranks' iterations.  May be
   // called again.
   //
-  // If the body or a hook throws, the join ends on every rank and the group is aborted.  (In
-  // Python, the other ranks wait until their timeout.) The other ranks throw at their next
-  // collective in the group.  If a rank waits for the failing rank in a collective of another
-  // group, it waits until that group's timeout.  The failing rank writes the exception's text to
-  // the group's store.  If that rank hosts the store and exits, the text is lost.
+  // If the body or a hook throws anything but UnevenInputsError, the join ends on every rank and
+  // the group is aborted.  (In Python, the other ranks wait until their timeout.) The other ranks
+  // throw at their next collective in the group.  If a rank waits for the failing rank in a
+  // collective of another group, it waits until that group's timeout.  The failing rank writes the
+  // exception's text to the group's store.  If that rank hosts the store and exits, the text is
+  // lost.
   //
   // Blocks: until every rank has run its body and all are in the same state.
   // Throws: on a failing rank, its own exception.  On the other ranks, a c10::DistError with the
-  // first failing rank and its text.  For a lost peer, a c10::DistError with the error of the first
+  // number of the first rank that failed and the text of its exception.  UnevenInputsError on every
+  // rank, if the options ask for it.  For a lost peer, a c10::DistError with the error of the first
   // rank that detected the loss.  c10::ValueError for an argument that no joinable reads.
   // c10::ValueError on this rank only, without a report to the other ranks, if a joinable is in
   // another running join.

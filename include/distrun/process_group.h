@@ -16,7 +16,8 @@
 // the variables that init_process_group() reads:
 //
 //     RANK WORLD_SIZE                 this process's rank, and the number of ranks
-//     DISTRUN_INIT_METHOD             the init_method, if the program names none
+//     DISTRUN_INIT_METHOD             the init_method, if the program names none; torchrun does
+//                                     not set it
 //     MASTER_ADDR MASTER_PORT         with env://: where the TCP store listens
 //     TORCHELASTIC_USE_AGENT_STORE    with env://: True if the launcher hosts the store;
 //                                     otherwise rank 0 hosts it
@@ -34,8 +35,8 @@
 //                             rank=int(os.environ["RANK"]),
 //                             world_size=int(os.environ["WORLD_SIZE"]))
 //
-// Every exception is a c10::Error, and what_without_backtrace() returns the text to show to users.
-// Functions that take a group throw a c10::Error if the group does not exist.
+// Every exception of distrun is a c10::Error, and what_without_backtrace() returns the text to show
+// to users. Functions that take a group throw a c10::Error if the group does not exist.
 //
 // Thread safety: create and destroy groups on one thread, with no collective in progress.  Query
 // groups on any thread.
@@ -69,8 +70,8 @@ struct InitOptions {
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   // The backend's options: c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h)
   // for "fake".  Empty: the backend's defaults.  The group copies the options and replaces their
-  // timeout by `timeout`.  They must be empty for "cpu:gloo,cuda:fake", because each backend
-  // rejects the options of the other.
+  // timeout by `timeout`.  They must be empty for two backends, as in "cpu:gloo,cuda:fake",
+  // because each backend rejects the options of the other.
   BackendOptions backend_options = {};
   // This process's rank.  Not set: the variable RANK.
   std::optional<int> rank = std::nullopt;
@@ -83,8 +84,8 @@ struct InitOptions {
 };
 
 // Creates the default group, which has all ranks.  After destroy_process_group(), C++ ranks may
-// call it again, even with the same file.  Python ranks cannot take part in that second group,
-// because they do not know its store keys.
+// call init_process_group() again, even with the same file:// path.  Python ranks cannot take part
+// in that second group, because they do not know its store keys.
 //
 // With TORCH_DISTRIBUTED_DEBUG=DETAIL in the environment, ranks compare every call in every group
 // before the call runs.  For a collective they compare the function, its sequence number, reduce
@@ -199,8 +200,8 @@ struct Subgroups {
   std::vector<Group> all;
 };
 
-// Divides the ranks of `group` into groups of `group_size` consecutive ranks.  Every rank must call
-// it.
+// Divides the ranks of `group` into groups of `group_size` consecutive ranks.  Every rank of the
+// run must call it.
 //
 // Blocks: as new_group(), for the subgroup that this rank is in.
 // Throws: c10::ValueError if the ranks do not divide evenly, and the exceptions of new_group().

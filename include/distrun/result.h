@@ -1,5 +1,5 @@
-// Result and Error return operating errors: port taken, peer gone, file missing.  Bugs are failed
-// assertions instead.
+// Result and Error return operating errors: port taken, peer gone, file missing.  A
+// programming error is not returned: it fails an assertion.
 //
 //     Result<Endpoint> parse_endpoint(std::string_view text);
 //
@@ -59,7 +59,8 @@ struct Error {
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-// Throws std::runtime_error with the message: what `result.value()` does if there is an error.
+// Throws std::runtime_error with the error's message.  `result.value()` calls it if the result is
+// an error.
 [[noreturn]] inline void throw_exception_from_error(const Error& error,
                                                     const boost::source_location&) {
   throw std::runtime_error(error.message);

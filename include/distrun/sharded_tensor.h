@@ -88,13 +88,14 @@ class ShardedTensor {
 
 // Creates the tensor of size `global_size` from the shards of all ranks.  A rank may have none.
 //
-// Shapes: tensors are dense and contiguous and have their shard_sizes.  All shards have one dtype
-// and requires_grad; together they cover `global_size` without overlaps.
+// Shapes: each tensor is dense and contiguous, and its sizes are the shard_sizes of its metadata.
+// All shards have the same dtype and the same requires_grad.  Together they cover `global_size`
+// without overlaps.
 // Blocks: until every rank of the group has called it.
-// Throws: c10::ValueError with the same text on every rank, if a rank violates these rules, passes
-// another `global_size`, or passes a placement that is malformed or is not the tensor's rank and
-// device.  The text shows the rank, the shard and both values.  A rank outside the group throws at
-// once.
+// Throws: c10::ValueError with the same text on every rank, if any rank violates these rules,
+// passes a different `global_size`, or passes a malformed placement, or one that does not name its
+// own rank and the tensor's device.  The text names the rank and the shard, and shows the expected
+// and the actual value.  A rank outside the group throws at once.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});

@@ -32,8 +32,8 @@
 // Cost: a third of a second per process to load LibTorch, and almost nothing for a fork.  The
 // parent holds one descriptor per call and three per process, and one more per process until the
 // arguments are delivered.  A process holds two descriptors, and the descriptors of its tensors and
-// queues.  Descriptors that were sent and not yet received count towards the user's limit.  If the
-// error of spawn() says so, raise `ulimit -n`.
+// queues.  Descriptors that were sent and not yet received count towards the user's limit.  If
+// spawn() fails because too many are open, raise `ulimit -n`.
 // PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
@@ -80,11 +80,11 @@ void run_if_spawned();
 // start processes without end.
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 
-// Does the same for any function, only with StartMethod::kFork.  Processes have all of the parent's
-// memory as a copy, except shared memory such as the tensors among the arguments.
+// Does the same for any function.  `options.start_method` must be StartMethod::kFork.  Processes
+// have a copy of all of the parent's memory, and share its shared memory.
 void spawn(const std::function<void(int index)>& function, int nprocs, const SpawnOptions& options);
 
-// The time limit for new processes to receive their arguments, if spawn() has no timeout.
+// The time limit for sending arguments to new processes, if SpawnOptions::timeout is not set.
 inline constexpr std::chrono::minutes kStartTimeout{10};
 
 // Starts processes without waiting for their end.
@@ -95,7 +95,7 @@ inline constexpr std::chrono::minutes kStartTimeout{10};
 // kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});
-// Does the same for any function, only with StartMethod::kFork.
+// Does the same for any function.  `options.start_method` must be StartMethod::kFork.
 ProcessContext start_processes(const std::function<void(int index)>& function, int nprocs,
                                const SpawnOptions& options);
 

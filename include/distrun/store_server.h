@@ -52,9 +52,11 @@ class StoreServer {
     std::function<void(const std::string& address, const Error& reason)> on_refused;
   };
 
-  // Binds and accepts clients, with an empty table.  `io` must outlive the server.  Fails with
-  // kInvalidArgument for a malformed host or a descriptor that is not a listening TCP socket, with
-  // kAddressInUse, naming the process that listens there, and else with kSystem.
+  // Binds and accepts clients, with an empty table.  `io` must outlive the server.
+  //
+  // Fails with kInvalidArgument if the host is malformed, or the descriptor is not a listening TCP
+  // socket; with kAddressInUse if the port is taken (the text names the process that listens there
+  // if it belongs to this user); otherwise with kSystem.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io,
                                                      const Options& options);
 
@@ -74,7 +76,8 @@ class StoreServer {
   StoreStatus status() const;
 
   // Starts a new attempt at the same port with an empty table.  Closes every connection, including
-  // those in the kernel's queue.  The clients of the last attempt must have exited.
+  // those in the kernel's queue.  A client of the last attempt that still runs could connect to the
+  // new table, so call it after they have exited.
   void start_over();
 
  private:
