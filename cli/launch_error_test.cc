@@ -68,7 +68,7 @@ TEST(LaunchErrorTest, WorkersThatLeaveAnErrorAlsoFailed) {
   EXPECT_THAT(result.err,
               AllOf(HasSubstr("  also failed: rank 0: exit code 4\n"
                               "    error: cannot read its error file: "),
-                    HasSubstr("  then stopped by distrun: rank 2 (signal SIGTERM (15))\n")));
+                    HasSubstr("  distrun then stopped rank 2 (signal SIGTERM (15))\n")));
 }
 
 // Whatever it is, it is read in bounded time and memory.
@@ -89,7 +89,7 @@ TEST(LaunchErrorTest, BacktraceOfASignalHasDemangledNames) {
   EXPECT_THAT(result.err, AllOf(HasSubstr("distrun: rank 1 failed: signal SIGSEGV (11)\n"),
                                 HasSubstr("\n  error: SIGSEGV: no memory at 0x0\n"
                                           "    #0 (anonymous namespace)::touch()+0x"),
-                                HasSubstr("then stopped by distrun: rank 0")));
+                                HasSubstr("distrun then stopped rank 0")));
 }
 
 TEST(LaunchErrorTest, ReportsWhereAnExceptionWasThrown) {

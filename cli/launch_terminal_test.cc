@@ -121,7 +121,7 @@ TEST(LaunchTerminalTest, SummaryDoesNotRepeatATracebackThatWasPrinted) {
                      "[ $RANK = 1 ] || exec sleep 1000;"
                      "printf 'Traceback (most recent call last):\\n  File \"a.py\", line 1\\n"
                      "ValueError: no digit\\n' >&2; exit 1"});
-  ASSERT_TRUE(terminal.wait_for("then stopped by distrun")) << terminal.text();
+  ASSERT_TRUE(terminal.wait_for("distrun then stopped")) << terminal.text();
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{1}));
   const std::string text = terminal.text();
   const std::size_t summary = text.find("distrun: rank 1 failed");

@@ -69,7 +69,7 @@ TEST(LaunchTest, TheFirstFailureEndsTheRunWithItsStatus) {
   const auto result = launch_shell(3, "[ $RANK != 1 ] || exit 7; exec sleep 1000");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{7}));
   EXPECT_THAT(result.err, StartsWith("distrun: rank 1 failed: exit code 7\n"));
-  EXPECT_THAT(result.err, HasSubstr("then stopped by distrun: ranks 0, 2 (signal SIGTERM (15))"));
+  EXPECT_THAT(result.err, HasSubstr("distrun then stopped ranks 0, 2 (signal SIGTERM (15))"));
 }
 
 TEST(LaunchTest, ASignalIsReportedByNameAndStatus) {

@@ -189,7 +189,7 @@ class Summary {
     std::string text = also_failed(by_themselves);
     for (auto& [end, ranks] : consequences) {
       std::sort(ranks.begin(), ranks.end());
-      text += fmt::format("  then stopped by distrun: {} ({})\n", list_of_ranks(ranks), end);
+      text += fmt::format("  distrun then stopped {} ({})\n", list_of_ranks(ranks), end);
     }
     return text;
   }

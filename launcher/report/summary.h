@@ -12,7 +12,7 @@
 //       also failed: rank 3: exit code 1
 //         last lines:
 //           connection closed by peer
-//       then stopped by distrun: ranks 0, 2 (signal SIGTERM (15))
+//       distrun then stopped ranks 0, 2 (signal SIGTERM (15))
 //       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
 //
 // "also failed" lists workers that the launcher did not stop: four with their last lines, the rest

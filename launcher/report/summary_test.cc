@@ -46,7 +46,7 @@ TEST_F(SummaryTest, NamesTheCulpritAndTheStoppedWorkers) {
             "distrun: rank 1 failed: signal SIGSEGV (11)\n"
             "  local rank 1 on node7, pid 101, after 3.2 s\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
-            "  then stopped by distrun: ranks 0, 2 (signal SIGTERM (15))\n");
+            "  distrun then stopped ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
 TEST_F(SummaryTest, ShowsErrorLastLinesAndLogOfTheCulprit) {
@@ -72,7 +72,7 @@ TEST_F(SummaryTest, ShowsErrorLastLinesAndLogOfTheCulprit) {
             "  log: /logs/attempt_1/1\n"
             "  its error file could not be forwarded: write /own.json: permission denied\n"
             "  command: sh -c 'it'\\''s $RANK' a=b\n"
-            "  then stopped by distrun: ranks 0, 2 (signal SIGTERM (15))\n");
+            "  distrun then stopped ranks 0, 2 (signal SIGTERM (15))\n");
 }
 
 TEST_F(SummaryTest, OmitsLastLinesOfASingleWorkerWithoutALog) {
@@ -147,9 +147,9 @@ TEST_F(SummaryTest, ListsOtherFailuresInOrderAndTheRestByRank) {
             "  also failed: rank 1: exit code 1\n"
             "  also failed: rank 8: exit code 1\n"
             "  and 3 more failed: ranks 3, 10, 11\n"
-            "  then stopped by distrun: rank 6 (exit code 143)\n"
-            "  then stopped by distrun: rank 4 (signal SIGKILL (9))\n"
-            "  then stopped by distrun: rank 5 (signal SIGTERM (15))\n");
+            "  distrun then stopped rank 6 (exit code 143)\n"
+            "  distrun then stopped rank 4 (signal SIGKILL (9))\n"
+            "  distrun then stopped rank 5 (signal SIGTERM (15))\n");
 }
 
 TEST_F(SummaryTest, InterruptedRunHasNoOtherFailures) {
@@ -159,7 +159,7 @@ TEST_F(SummaryTest, InterruptedRunHasNoOtherFailures) {
   report_.run_end.workers.resize(1);
   EXPECT_EQ(summary(),
             "distrun: ended by signal SIGINT (2)\n"
-            "  then stopped by distrun: rank 0 (exit code 1)\n");
+            "  distrun then stopped rank 0 (exit code 1)\n");
 }
 
 TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {
@@ -176,13 +176,13 @@ TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {
       "  local rank 1 on node7, pid 101, after 3.2 s\n"
       "  command: sh -c 'it'\\''s $RANK' a=b\n"
       "  node 2 (node8) is lost too: its connection has ended\n";
-  EXPECT_EQ(summary(), begin + "  then stopped by distrun: ranks 4, 6 (signal SIGTERM (15))\n");
+  EXPECT_EQ(summary(), begin + "  distrun then stopped ranks 4, 6 (signal SIGTERM (15))\n");
 
   report_.run_end.cause = RunEnd::Cause::kOtherNode;
   report_.run_end.culprit.reset();
   report_.run_end.workers.assign(3, {.end = KilledBy{SIGTERM}, .started = true});
   place_ranks(plan_, {.rank_base = 0, .world_size = 7});
-  EXPECT_EQ(summary(), begin + "  then stopped by distrun: ranks 0-2 (signal SIGTERM (15))\n");
+  EXPECT_EQ(summary(), begin + "  distrun then stopped ranks 0-2 (signal SIGTERM (15))\n");
   EXPECT_EQ(exit_status(report_.run_end), 139);
 }
 
@@ -220,7 +220,7 @@ TEST_F(SummaryTest, ShowsManyRanksAsRanges) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(250);
   report_.run_end.workers.assign(500, {.end = KilledBy{SIGTERM}, .started = true});
-  EXPECT_NE(summary().find("then stopped by distrun: ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
+  EXPECT_NE(summary().find("distrun then stopped ranks 0-249, 251-499 (signal SIGTERM (15))\n"),
             std::string::npos)
       << summary();
 }
