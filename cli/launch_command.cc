@@ -33,7 +33,8 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-On SIGUSR1, distrun prints the state of each worker, unless a flag gives SIGUSR1 another meaning.
+On SIGUSR1, distrun prints the state of each worker and the functions in which it is, unless a flag
+gives SIGUSR1 another meaning.
 
 Defaults are shown in brackets.  The environment variable PET_<FLAG> sets a flag that the command
 line does not give: PET_NNODES=2 is --nnodes 2.  A flag can be shortened as long as the name stays

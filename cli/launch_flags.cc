@@ -37,7 +37,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kStore, "store", 0, "KIND", kVariable, kOwn, "Store of the workers: tcp, or file:PATH for a file that does not exist or is empty."},
     {kStore, "same-user", 0, kNoValue, kVariable, kOwn, "The store rejects connections from other machines, and of other users except root."},
     {kFailures, "max-restarts", 0, "N", kVariable, kBetter, "After a failure, restart all workers with a new, empty store, at most N times."},
-    {kFailures, "timeout", 0, "SECONDS", kVariable, kOwn, "Stop the run after this time. The exit status is 124."},
+    {kFailures, "timeout", 0, "SECONDS", kVariable, kOwn, "Stop the run after this time, and print where each worker was. The exit status is 124."},
     {kFailures, "shutdown-timeout", 0, "SECONDS", kVariable, kBetter, "Time between SIGTERM and SIGKILL when distrun stops workers."},
     {kFailures, "signals-to-handle", 0, "LIST", kVariable, kBetter, "When distrun receives one of these signals, it sends the signal to the workers and stops the run."},
     {kFailures, "forward-signals", 0, "LIST", kVariable, kOwn, "Signals that distrun forwards to the workers without stopping the run, such as USR1,USR2."},

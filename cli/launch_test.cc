@@ -109,7 +109,7 @@ TEST(LaunchTest, AStoppedWorkerIsEndedToo) {
 TEST(LaunchTest, TimeoutEndsTheRun) {
   const auto result = launch({"--timeout", "0.2", "sleep", "1000"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
-  EXPECT_THAT(result.err, StartsWith("distrun: timed out after 0.2 s (--timeout)\n"));
+  EXPECT_THAT(result.err, HasSubstr("\ndistrun: timed out after 0.2 s (--timeout)\n"));
 }
 
 TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {
@@ -220,7 +220,7 @@ TEST(LaunchTest, UnreadTerminalDoesNotStopTheTimeout) {
       "print(subprocess.run(sys.argv[1:], stdout=slave, timeout=50).returncode)\n";
   const auto result = run_program({"python3", "-c", program, DISTRUN_PROGRAM, "launch", "--timeout",
                                    "0.5", "--shutdown-timeout", "1", "yes"});
-  EXPECT_THAT(result.err, StartsWith("distrun: timed out after 0.5 s (--timeout)"));
+  EXPECT_THAT(result.err, HasSubstr("\ndistrun: timed out after 0.5 s (--timeout)\n"));
   EXPECT_EQ(result.out, "124\n");
 }
 

@@ -23,6 +23,19 @@ int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.
 if(BUILD_SHARED_LIBS OR (TARGET pugixml::shared AND NOT TARGET pugixml::static))
   set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then; Fedora has no static pugixml.
 endif()
+# libdw and what it needs: bzip2, xz and zlib; newer versions also zstd.
+set(DISTRUN_STATIC_LIBDW "")
+foreach(library dw elf lzma bz2 z)
+  find_library(DISTRUN_STATIC_LIB_${library} NAMES lib${library}.a)
+  list(APPEND DISTRUN_STATIC_LIBDW "${DISTRUN_STATIC_LIB_${library}}")
+  if(NOT DISTRUN_STATIC_LIB_${library})
+    set(DISTRUN_LINKS_STATIC OFF)  # As on Fedora without elfutils-libelf-devel-static.
+  endif()
+endforeach()
+find_library(DISTRUN_STATIC_LIB_zstd NAMES libzstd.a)
+if(DISTRUN_STATIC_LIB_zstd)
+  list(APPEND DISTRUN_STATIC_LIBDW "${DISTRUN_STATIC_LIB_zstd}")
+endif()
 option(DISTRUN_STATIC "Link distrun without shared libraries" ${DISTRUN_LINKS_STATIC})
 
 if(DISTRUN_STATIC AND fmt_sources)

@@ -21,6 +21,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = {
     "common": [".", "text", "os", "crash"],
     "store": ["protocol", "network", "table", "server", "client"],
+    "evidence": [".", "python", "stacks", "report"],
     "launcher": ["process", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
@@ -45,7 +46,7 @@ PUBLIC = {
 # Folders that may use everything and that nothing may use.
 TOP = ["examples", "bench", "cmake"]
 # Linked into distrun, so without LibTorch; of testsuites/ only the harness.
-WITHOUT_LIBTORCH = ("common/", "store/", "launcher/", "cli/", "testsuites/harness/")
+WITHOUT_LIBTORCH = ("common/", "store/", "evidence/", "launcher/", "cli/", "testsuites/harness/")
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2|gloo)/")
 INCLUDE = re.compile(r'\s*#\s*(?:include|import)\s*(["<])([^">]+)[">]')
 

@@ -57,6 +57,7 @@ cat >>"$CONAN_HOME/profiles/default" <<END
 [platform_requires]
 boost/$boost
 cli11/$(version libcli11-dev)
+elfutils/$(version libdw-dev)
 fmt/$(version libfmt-dev)
 nlohmann_json/$(version nlohmann-json3-dev)
 pugixml/$(version libpugixml-dev)

@@ -70,9 +70,10 @@ def subjects():
 
 
 def pattern(text, folder, port):
-    """A regular expression for `text`, in which {number}, {path} and {host} stand for any."""
+    """A regular expression for `text`, in which {number}, {path}, {host} and {function} stand for any."""
     text = text.replace("{folder}", folder).replace("{port}", str(port))
     expression = re.escape(text)
+    expression = expression.replace(r"\ \ \{function\}\n", r"(?:\ \ .+\n)+").replace(r"\{function\}", r".+")
     return expression.replace(r"\{number\}", r"\d+").replace(r"\{path\}", r"[^\s:,]+").replace(r"\{host\}", r"[^\s:,]+")
 
 
@@ -142,7 +143,7 @@ def page():
     text = """# Errors
 
 What distrun prints when something is wrong, what it means, and what to do.
-`make test` runs every command below and compares the output; {number}, {path}, {host}, {port} and {folder} stand for what varies.
+`make test` runs every command below and compares the output; {number}, {path}, {host}, {function}, {port} and {folder} stand for what varies.
 
 <!-- Made from cli/test/errors/*.toml by `cli/test/texts_test.py PROGRAM page --update`. -->
 """

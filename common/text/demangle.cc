@@ -77,6 +77,11 @@ std::string line_in_source(std::string_view line) {
 
 std::string demangled_type(const char* name) { return in_source(name); }
 
+std::string demangled_symbol(const char* name) {
+  const std::string_view text = name;
+  return text.starts_with("_Z") ? in_source(name) : std::string(text);
+}
+
 std::string demangled_backtrace(std::string_view text) {
   std::string result;
   while (!text.empty()) {

@@ -18,4 +18,7 @@ std::string demangled_backtrace(std::string_view text);
 // Demangles the result of std::type_info::name().
 std::string demangled_type(const char* name);
 
+// Demangles the name of a function in a symbol table.  Names of C stay as they are.
+std::string demangled_symbol(const char* name);
+
 }  // namespace distrun

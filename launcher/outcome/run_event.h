@@ -21,6 +21,7 @@
 
 #include "common/rank.h"
 #include "distrun/process_end.h"
+#include "evidence/report/where_ranks_are.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/process/leaked_processes.h"
 
@@ -72,6 +73,10 @@ struct WorkersStillRunning {  // After a signal to end.
   std::optional<std::chrono::milliseconds> until_kill;  // nullopt: SIGKILL does not follow.
   std::optional<int> signal;                            // The next one kills them.
 };
+struct StacksRead {  // Where the workers are: after --timeout, or on SIGUSR1.
+  int attempt = 0;
+  Whereabouts where;
+};
 struct AttemptFailed {  // Another attempt follows.
   int attempt = 0;
   RunEnd end;
@@ -80,8 +85,9 @@ struct RunEnded {
   RunEnd end;
 };
 
-using RunEvent = std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded,
-                              OutputLeaked, LeakedProcessesKilled, SignalReceived, RunSuspended,
-                              RunContinued, WorkersStillRunning, AttemptFailed, RunEnded>;
+using RunEvent =
+    std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded, OutputLeaked,
+                 LeakedProcessesKilled, SignalReceived, RunSuspended, RunContinued,
+                 WorkersStillRunning, StacksRead, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

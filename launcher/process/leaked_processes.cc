@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/os/proc.h"
-#include "launcher/process/process_stat.h"
+#include "common/os/process_stat.h"
 
 namespace distrun {
 

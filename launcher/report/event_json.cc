@@ -56,6 +56,7 @@ const char* event_of(const SignalReceived&) { return "signal_received"; }
 const char* event_of(const RunSuspended&) { return "run_suspended"; }
 const char* event_of(const RunContinued&) { return "run_continued"; }
 const char* event_of(const WorkersStillRunning&) { return "workers_still_running"; }
+const char* event_of(const StacksRead&) { return "stacks_read"; }
 const char* event_of(const AttemptFailed&) { return "attempt_failed"; }
 const char* event_of(const RunEnded&) { return "run_ended"; }
 
@@ -141,6 +142,11 @@ void add(Json& json, const LaunchPlan& plan, const WorkersStillRunning& event) {
   }
   json["workers"] = std::move(workers);
   if (event.until_kill) json["kill_in_s"] = seconds(*event.until_kill);
+}
+void add(Json& json, const LaunchPlan&, const StacksRead& event) {
+  json["attempt"] = event.attempt;
+  json["where"] = event.where.line;
+  json["stacks"] = event.where.stacks;
 }
 void add(Json& json, const LaunchPlan& plan, const AttemptFailed& event) {
   json["attempt"] = event.attempt;

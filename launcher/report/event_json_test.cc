@@ -72,6 +72,13 @@ TEST(EventJsonTest, ListsWorkersThatStillRun) {
           R"(,"attempt":1,"workers":[{"rank":3,"local_rank":1,"pid":4711}],"kill_in_s":29.0})");
 }
 
+TEST(EventJsonTest, TellsWhereTheWorkersAre) {
+  EXPECT_EQ(
+      line(StacksRead{1, {"rank 2 in load (a.py:1)", "  load (a.py:1)\n"}}),
+      kLineStart + "stacks_read" + kFrom +
+          R"json(,"attempt":1,"where":"rank 2 in load (a.py:1)","stacks":"  load (a.py:1)\n"})json");
+}
+
 TEST(EventJsonTest, ListsLeakedProcessesEvenIfNamesAreNotUtf8) {
   EXPECT_EQ(line(LeakedProcessesKilled{2, {{5, "a \"b\"\n"}, {6, "\xff"}}}),
             kLineStart + "leaked_processes_killed" + kFrom +

@@ -57,6 +57,11 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   if (const auto* still = std::get_if<WorkersStillRunning>(&event)) {
     return still_running_line(plan, *still);
   }
+  if (const auto* stacks = std::get_if<StacksRead>(&event)) {
+    const auto& [line, tree] = stacks->where;
+    return fmt::format("distrun: where the workers are:{}{}\n{}", line.empty() ? "" : " ", line,
+                       tree);
+  }
   return "";
 }
 

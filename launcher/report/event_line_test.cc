@@ -40,6 +40,16 @@ TEST(EventLineTest, SaysThatSigkillFollowsOnlyIfItDoes) {
             "distrun: rank 10 (pid 700) still runs; SIGKILL follows if you press Ctrl-C again\n");
 }
 
+TEST(EventLineTest, TellsWhereTheWorkersAre) {
+  EXPECT_EQ(
+      event_line(ten_workers(), StacksRead{0, {"rank 10 in load (a.py:1)", "  load (a.py:1)\n"}}),
+      "distrun: where the workers are: rank 10 in load (a.py:1)\n"
+      "  load (a.py:1)\n");
+  EXPECT_EQ(event_line(ten_workers(), StacksRead{0, {"", "  rank 10: no stack: it has ended\n"}}),
+            "distrun: where the workers are:\n"
+            "  rank 10: no stack: it has ended\n");
+}
+
 TEST(EventLineTest, NamesEightOfManyWorkers) {
   EXPECT_EQ(event_line(ten_workers(), still_running(9)).find("others"), std::string::npos);
   const std::string line = event_line(ten_workers(), still_running(10));

@@ -104,6 +104,9 @@ class Summary {
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
     text += blame();
+    if (end_.cause == RunEnd::Cause::kTimedOut && !report_.where.empty()) {
+      text += fmt::format("  where the workers were: {}\n", report_.where);
+    }
     if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;
     if (end_.verdict) text += end_.verdict->notes;
     text += others();

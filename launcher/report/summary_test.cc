@@ -162,6 +162,17 @@ TEST_F(SummaryTest, InterruptedRunHasNoOtherFailures) {
             "  distrun then stopped rank 0 (exit code 1)\n");
 }
 
+TEST_F(SummaryTest, TimeoutTellsWhereTheWorkersWere) {
+  plan_.options.timeout = std::chrono::seconds(60);
+  report_.run_end = {.cause = RunEnd::Cause::kTimedOut};
+  report_.where = "ranks 0-2 in load (a.py:1)";
+  EXPECT_EQ(summary(),
+            "distrun: timed out after 60 s (--timeout)\n"
+            "  where the workers were: ranks 0-2 in load (a.py:1)\n");
+  report_.run_end = {.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT};  // After a SIGUSR1.
+  EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
+}
+
 TEST_F(SummaryTest, EveryNodeReportsTheSameCulprit) {
   report_.run_end.cause = RunEnd::Cause::kWorkerFailed;
   report_.run_end.culprit = LocalRank(1);

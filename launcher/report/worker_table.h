@@ -17,9 +17,9 @@
 
 #include <sys/types.h>
 
+#include "common/os/process_stat.h"
 #include "common/rank.h"
 #include "distrun/process_end.h"
-#include "launcher/process/process_stat.h"
 
 namespace distrun {
 

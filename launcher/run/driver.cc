@@ -1,8 +1,15 @@
 #include "launcher/run/driver.h"
 
+#include <chrono>
 #include <csignal>
+#include <cstddef>
+#include <filesystem>
+#include <iterator>
 #include <optional>
+#include <string>
+#include <system_error>
 #include <utility>
+#include <vector>
 
 #include <boost/asio/io_context.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
@@ -10,6 +17,8 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include "evidence/report/where_ranks_are.h"
+#include "evidence/stacks/stack_collector.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/output_drain.h"
@@ -27,6 +36,14 @@ using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 namespace {
+
+// For all workers of this node.
+constexpr std::chrono::seconds kStacksTimeout{10};
+
+std::string current_folder() {
+  std::error_code error;
+  return std::filesystem::current_path(error).string();
+}
 
 class Driver {
  public:
@@ -113,6 +130,7 @@ class Driver {
       loop_.happened(SuspendAsked{});
     } else {
       reporter_.print_workers(place_.attempt, workers_.rows());
+      show_stacks();
     }
   }
 
@@ -219,6 +237,27 @@ class Driver {
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
+  void perform(const ShowStacks&) { show_stacks(); }
+
+  // The loop stands still meanwhile: the store does not answer, and no process may be reaped.
+  void show_stacks() {
+    std::vector<RankStacks> ranks;
+    std::vector<pid_t> pids;
+    const auto running = workers_.running();
+    for (const auto& worker : running)
+      pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
+    auto stacks = stack_collector_.collect(pids, kStacksTimeout);
+    auto next = stacks.begin();
+    for (const auto& worker : running) {
+      const auto end = next + static_cast<std::ptrdiff_t>(worker.pids.size());
+      ranks.push_back(
+          {worker.rank.value(), {std::make_move_iterator(next), std::make_move_iterator(end)}});
+      next = end;
+    }
+    if (!ranks.empty())
+      reporter_.stacks_read({place_.attempt, where_ranks_are(ranks, current_folder())});
+  }
+
   void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }
 
   void perform(const TellFailedAttempt& action) {
@@ -263,7 +302,8 @@ class Driver {
   SupervisorLoop loop_;
   std::optional<Error> attempt_error_;  // Why the attempt cannot start its workers.
   std::optional<Error> not_joined_;     // Why the nodes did not join.
-  WorkerPool workers_;                  // Last: its processes must end first.
+  StackCollector stack_collector_;
+  WorkerPool workers_;  // Last: its processes must end first.
 };
 
 }  // namespace

@@ -48,6 +48,11 @@ void RunReporter::still_running(int attempt, const TellStillRunning& still) {
   tell(event);
 }
 
+void RunReporter::stacks_read(const StacksRead& event) {
+  report_.where = event.where.line;
+  tell(event);
+}
+
 void RunReporter::leaked_processes_killed(int attempt, KilledProcesses leaked) {
   report_.leaked_processes = std::move(leaked);
   const auto& killed = report_.leaked_processes.killed;

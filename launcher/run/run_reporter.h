@@ -41,6 +41,7 @@ class RunReporter {
   void worker_ended(const WorkerEnded& event, const RunPlace& place);
   void core_dumped(LocalRank worker) { at(worker).core_dumped = true; }
   void still_running(int attempt, const TellStillRunning& still);
+  void stacks_read(const StacksRead& event);
   void leaked_processes_killed(int attempt, KilledProcesses leaked);
 
   // The verdict to send to other nodes when this one ends the attempt.

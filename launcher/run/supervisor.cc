@@ -272,6 +272,7 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
+  if (cause == RunEnd::Cause::kTimedOut) actions_.push_back(ShowStacks{});
   signal_all(signal);
 }
 

@@ -114,6 +114,7 @@ struct CloseOutput {  // Read what is available, then close. OutputClosed follow
 struct Reap {  // Kill the rest of its process group, then reap it.
   LocalRank worker;
 };
+struct ShowStacks {};         // Where the workers are, before the first signal.
 struct KillLeakedProcesses {  // SIGKILL every process that is left.
   std::chrono::milliseconds timeout;
 };
@@ -139,7 +140,7 @@ struct Finish {  // Once, and last.
   RunEnd run_end;
 };
 using Action = std::variant<BeginAttempt, Spawn, SendSignal, Forward, Suspend, CloseOutput, Reap,
-                            KillLeakedProcesses, TellStillRunning, TellFailedAttempt,
+                            ShowStacks, KillLeakedProcesses, TellStillRunning, TellFailedAttempt,
                             TellNodesFailed, TellNodesSucceeded, TellNodesStopped, Finish>;
 using Actions = std::vector<Action>;
 

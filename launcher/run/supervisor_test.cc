@@ -25,6 +25,7 @@ std::string action_text(const Action& action) {
       return signal_name(a.signal) + " on to " + of(a.worker);
     }
     std::string operator()(const Suspend&) { return "suspend"; }
+    std::string operator()(const ShowStacks&) { return "show stacks"; }
     std::string operator()(const KillLeakedProcesses&) { return "kill leaked processes"; }
     std::string operator()(const TellStillRunning& a) {
       std::string text = "still running:";
@@ -216,7 +217,7 @@ TEST_F(SupervisorTest, InterruptedRunIsNotASuccessEvenIfWorkersExitWithZero) {
 TEST_F(SupervisorTest, TimeoutEndsTheRun) {
   start({.workers = 1, .timeout = seconds(60)});
   EXPECT_EQ(supervisor_->next_deadline(), kRunStart + seconds(60));
-  EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("SIGTERM to 0"));
+  EXPECT_THAT(step(Tick{}, seconds(60)), ElementsAre("show stacks", "SIGTERM to 0"));
   EXPECT_THAT(exits(0, kOk, seconds(61)),
               ElementsAre("reap 0", "kill leaked processes", "finish 124"));
 }

@@ -8,8 +8,8 @@
 #include <boost/asio/post.hpp>
 #include <fcntl.h>
 
+#include "common/os/process_stat.h"
 #include "launcher/outcome/run_end.h"
-#include "launcher/process/process_stat.h"
 
 namespace distrun {
 
@@ -130,8 +130,24 @@ bool WorkerPool::has(pid_t pid) const {
   });
 }
 
+std::vector<WorkerPool::Processes> WorkerPool::running() const {
+  auto sessions = processes_by_session();
+  std::vector<Processes> running;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    if (member.process.pid < 0 || member.end || member.reaped) continue;
+    Processes& one = running.emplace_back();
+    one.rank = plan_.workers[i].rank;
+    one.pids.push_back(member.process.pid);
+    for (const pid_t pid : sessions[member.process.pid]) {
+      if (pid != member.process.pid) one.pids.push_back(pid);
+    }
+  }
+  return running;
+}
+
 std::vector<WorkerRow> WorkerPool::rows() const {
-  const auto sessions = count_sessions();
+  const auto sessions = processes_by_session();
   std::vector<WorkerRow> rows;
   for (std::size_t i = 0; i < members_.size(); ++i) {
     const Member& member = members_[i];
@@ -140,7 +156,7 @@ std::vector<WorkerRow> WorkerPool::rows() const {
     row.output_open = member.end && !member.reaped;
     if (row.pid > 0 && !row.end) row.stat = read_process_stat(row.pid);
     const auto session = member.reaped ? sessions.end() : sessions.find(row.pid);
-    if (session != sessions.end()) row.processes = session->second;
+    if (session != sessions.end()) row.processes = static_cast<int>(session->second.size());
     rows.push_back(row);
   }
   return rows;

@@ -94,6 +94,13 @@ class WorkerPool {
 
   std::vector<WorkerRow> rows() const;
 
+  // The processes of each running worker's session: the worker first.
+  struct Processes {
+    Rank rank{0};
+    std::vector<pid_t> pids;
+  };
+  std::vector<Processes> running() const;
+
  private:
   struct Member {
     WorkerProcess process;

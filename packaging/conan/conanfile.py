@@ -37,7 +37,7 @@ class Distrun(ConanFile):
         root = os.path.join(self.recipe_folder, "..", "..")
         copy(self, "CMakeLists.txt", root, self.export_sources_folder)
         copy(self, "LICENSE", root, self.export_sources_folder)
-        for folder in ("include", "common", "store", "launcher", "backends", "sharing", "parallel", "testsuites", "cli",
+        for folder in ("include", "common", "store", "evidence", "launcher", "backends", "sharing", "parallel", "testsuites", "cli",
                        "cmake", "packaging", "examples/library"):
             copy(self, f"{folder}/*", root, self.export_sources_folder, excludes="*/__pycache__/*")
 
@@ -51,6 +51,7 @@ class Distrun(ConanFile):
     def requirements(self):
         self.requires("boost/[>=1.81 <2]", options={"header_only": True}, transitive_headers=True)
         self.requires("cli11/[>=2.1 <3]")
+        self.requires("elfutils/[>=0.188 <1]")
         self.requires("fmt/[>=9.1 <13]")
         self.requires("nlohmann_json/[>=3.11 <4]")
         self.requires("pugixml/[>=1.13 <2]")

@@ -11,7 +11,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "launcher/process/process_stat.h"
+#include "common/os/process_stat.h"
 #include "testsuites/harness/protocol/where_signal.h"
 
 namespace distrun {

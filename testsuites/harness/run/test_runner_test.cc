@@ -6,7 +6,7 @@
 
 #include <fmt/format.h>
 
-#include "launcher/process/process_stat.h"
+#include "common/os/process_stat.h"
 #include "testsuites/harness/test/fake_host.h"
 
 namespace distrun {

@@ -1,4 +1,4 @@
-#include "launcher/process/process_stat.h"
+#include "common/os/process_stat.h"
 
 #include <algorithm>
 
@@ -63,13 +63,13 @@ std::optional<ProcessStat> read_process_stat(pid_t pid) {
   return parse_process_stat(proc_file(pid, "stat"), proc_file(pid, "statm"), units);
 }
 
-std::unordered_map<pid_t, int> count_sessions() {
-  std::unordered_map<pid_t, int> counts;
+std::unordered_map<pid_t, std::vector<pid_t>> processes_by_session() {
+  std::unordered_map<pid_t, std::vector<pid_t>> sessions;
   for (const pid_t pid : all_processes()) {
     if (const auto stat = parse_process_stat(proc_file(pid, "stat"), "", {}))
-      ++counts[stat->session];
+      sessions[stat->session].push_back(pid);
   }
-  return counts;
+  return sessions;
 }
 
 }  // namespace distrun

@@ -1,7 +1,7 @@
 // The current state of a process: /proc/PID/stat and statm.
 //
 //     if (const auto stat = read_process_stat(4711)) stat->state …     // 'T': it is stopped
-//     const auto counts = count_sessions();                            // session 4711: 3 processes
+//     const auto sessions = processes_by_session();           // session 4711: 4711, 4712, 4720
 //
 // nullopt if the process has ended meanwhile.
 #pragma once
@@ -11,6 +11,7 @@
 #include <optional>
 #include <string_view>
 #include <unordered_map>
+#include <vector>
 
 #include <sys/types.h>
 
@@ -35,8 +36,8 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
 
 std::optional<ProcessStat> read_process_stat(pid_t pid);
 
-// The number of processes in each session of this machine, including zombies. Reads a file per
-// process.
-std::unordered_map<pid_t, int> count_sessions();
+// The processes in each session of this machine, including zombies, in ascending order. Reads a
+// file per process.
+std::unordered_map<pid_t, std::vector<pid_t>> processes_by_session();
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-#include "launcher/process/process_stat.h"
+#include "common/os/process_stat.h"
 
 #include <array>
 #include <csignal>
@@ -83,7 +83,7 @@ TEST(ProcessStatTest, FollowsAProcessFromStartToEnd) {
     got += static_cast<std::size_t>(::read(ends[0], both.data(), both.size()));
   }
   EXPECT_EQ(read_process_stat(child)->session, child);
-  EXPECT_EQ(count_sessions()[child], 2);
+  EXPECT_EQ(processes_by_session()[child].size(), 2U);
   ::kill(child, SIGSTOP);
   ASSERT_EQ(::waitpid(child, nullptr, WUNTRACED), child);
   EXPECT_EQ(read_process_stat(child)->state, 'T');

@@ -1,0 +1,118 @@
+// Real launches that show where their workers are: on SIGUSR1, and after --timeout.
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include "cli/test/launch.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::ContainsRegex;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::launch;
+using ::testing::Not;
+using testing::ProgramOptions;
+using testing::run_program;
+
+// Runs `script` in two workers, with the launcher's stderr in its stdout. From the time when both
+// have written "here", it asks where they are until an answer has `wanted`; then it ends the run.
+std::string answer_with(const std::string& wanted, const std::string& script) {
+  testing::SignalsByDefault signals;
+  ProgramOptions options;
+  std::size_t seen = 0;  // Answers to SIGUSR1.
+  bool asked = false, ended = false;
+  const auto count = [](const std::string& text, const std::string& part) {
+    std::size_t found = 0;
+    for (auto at = text.find(part); at != std::string::npos; at = text.find(part, at + 1)) ++found;
+    return found;
+  };
+  options.on_output = [&](const std::string& out, int pid) {
+    if (ended || count(out, "here\n") < 2) return;
+    if (out.find(wanted) != std::string::npos) {
+      ended = true;
+      ::kill(pid, SIGTERM);
+      return;
+    }
+    const std::size_t answers = count(out, "distrun: where the workers are: ");
+    if (asked && answers <= seen) return;
+    asked = true;
+    seen = answers;
+    ::kill(pid, SIGUSR1);
+  };
+  const auto result =
+      run_program({"sh", "-c", R"(exec "$0" launch --nproc-per-node 2 sh -c "$1" 2>&1)",
+                   DISTRUN_PROGRAM, script},
+                  options);
+  EXPECT_FALSE(result.timed_out) << "no answer has " << wanted << ":\n" << result.out;
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM})) << result.out;
+  return result.out;
+}
+
+TEST(LaunchStacksTest, NamesThePlaceOfEachRank) {
+  const std::string out = answer_with("rank 1 in hung::load_batch",
+                                      std::string("[ $RANK = 0 ] && exec ") + HUNG_PROGRAM +
+                                          " spin; exec " + HUNG_PROGRAM + " pause");
+  EXPECT_THAT(out, ContainsRegex("distrun: where the workers are: rank 0 in hung::spin .*; "
+                                 "rank 1 in hung::load_batch .*\n"));
+  EXPECT_THAT(out, ContainsRegex("  rank 0\n"
+                                 "    main .*\n"
+                                 "    hung::spin .*\n"));
+  EXPECT_THAT(out, ContainsRegex("    hung::load_batch .*\n"
+                                 "    pause \\(libc"));
+}
+
+TEST(LaunchStacksTest, NamesAStoppedRank) {
+  const std::string out = answer_with(
+      "rank 1 stopped (SIGSTOP)",
+      "echo here; [ $RANK = 1 ] && kill -STOP $$; while :; do read line </dev/zero; done");
+  EXPECT_THAT(out, HasSubstr("distrun: where the workers are: rank 1 stopped (SIGSTOP)\n"));
+}
+
+TEST(LaunchStacksTest, ShowsPythonsFunctionsAlsoBelowAShell) {
+  const Folder folder;
+  const std::string script = folder.path() + "/train.py";
+  std::ofstream(script) << "import os, time\n"
+                           "def load():\n"
+                           "    print('here', flush=True)\n"
+                           "    time.sleep(1000)\n"
+                           "def train():\n"
+                           "    print('here', flush=True)\n"
+                           "    os.read(os.pipe()[0], 1)\n"
+                           "load() if os.environ['RANK'] == '1' else train()\n";
+  const std::string out = answer_with("rank 1 in load", "python3 " + script + "; exit");
+  EXPECT_THAT(out,
+              HasSubstr("rank 0 in train (" + script + ":7); rank 1 in load (" + script + ":4)\n"));
+  EXPECT_THAT(out, HasSubstr("  <module> (" + script + ":8)\n"));
+  EXPECT_THAT(out, Not(HasSubstr("_PyEval")));
+}
+
+TEST(LaunchStacksTest, TimeoutShowsWhereTheWorkersAreBeforeItStopsThem) {
+  const Folder folder;
+  const std::string events = folder.path() + "/events";
+  const auto result =
+      launch({"--timeout", "0.5", "--events", events, "--nproc-per-node", "2", "sleep", "1000"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
+  EXPECT_THAT(result.err, ContainsRegex("^distrun: where the workers are: ranks 0, 1 in .*\n"));
+  EXPECT_THAT(result.err, ContainsRegex("\ndistrun: timed out after 0.5 s \\(--timeout\\)\n"
+                                        "  where the workers were: ranks 0, 1 in .*\n"
+                                        "  distrun then stopped ranks 0, 1 \\(signal SIGTERM"));
+  std::ifstream file(events);
+  std::vector<std::string> names;
+  std::string where;
+  for (std::string line; std::getline(file, line);) {
+    const auto event = nlohmann::json::parse(line);
+    names.push_back(event["event"]);
+    if (names.back() == "stacks_read") where = event["where"];
+  }
+  EXPECT_THAT(names, ::testing::ElementsAre("run_started", "attempt_started", "worker_started",
+                                            "worker_started", "stacks_read", "worker_ended",
+                                            "worker_ended", "run_ended"));
+  EXPECT_THAT(where, HasSubstr("ranks 0, 1 in "));
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,91 @@
+#include "evidence/report/stack_tree.h"
+
+#include <algorithm>
+
+#include "common/text/rank_list.h"
+#include "evidence/report/readable_stack.h"
+
+namespace distrun {
+
+StackTree::Group StackTree::all() const {
+  Group stacks;
+  for (const Stack& stack : stacks_) stacks.push_back(&stack);
+  return stacks;
+}
+
+std::vector<int> StackTree::ranks_of(const Group& stacks) {
+  std::vector<int> ranks;
+  for (const Stack* stack : stacks) ranks.push_back(stack->rank);
+  std::sort(ranks.begin(), ranks.end());
+  ranks.erase(std::unique(ranks.begin(), ranks.end()), ranks.end());
+  return ranks;
+}
+
+// Stacks with the same frame at `depth`; those that end before it are one group.
+std::vector<StackTree::Group> StackTree::groups_at(const Group& stacks, std::size_t depth) {
+  const auto frame_of = [depth](const Stack* stack) {
+    return depth < stack->frames.size() ? &stack->frames[depth] : nullptr;
+  };
+  const auto same_frame = [](const Frame* one, const Frame* other) {
+    return one == other || (one != nullptr && other != nullptr && *one == *other);
+  };
+  std::vector<Group> groups;
+  for (const Stack* stack : stacks) {
+    const auto group = std::find_if(groups.begin(), groups.end(), [&](const Group& known) {
+      return same_frame(frame_of(known.front()), frame_of(stack));
+    });
+    if (group == groups.end()) {
+      groups.push_back({stack});
+    } else {
+      group->push_back(stack);
+    }
+  }
+  std::stable_sort(groups.begin(), groups.end(), [](const Group& one, const Group& other) {
+    return ranks_of(one).size() < ranks_of(other).size();
+  });
+  return groups;
+}
+
+void StackTree::print(const Group& stacks, std::size_t depth, const std::string& indent,
+                      std::string& text) {
+  auto groups = groups_at(stacks, depth);
+  for (; groups.size() == 1; groups = groups_at(stacks, ++depth)) {
+    if (depth >= stacks.front()->frames.size()) return;
+    text += indent + described(stacks.front()->frames[depth]) + '\n';
+  }
+  for (const Group& group : groups) {
+    text += indent + list_of_ranks(ranks_of(group));
+    // A rank whose calls end here.
+    const bool ends = depth >= group.front()->frames.size();
+    text += ends ? " goes no further\n" : "\n";
+    print(group, depth, indent + "  ", text);
+  }
+}
+
+std::string StackTree::text(const std::string& indent) const {
+  std::string text;
+  if (!stacks_.empty()) print(all(), 0, indent, text);
+  return text;
+}
+
+std::vector<StackTree::Branch> StackTree::branches() const {
+  if (stacks_.empty()) return {};
+  const Group stacks = all();
+  std::size_t depth = 0;
+  auto groups = groups_at(stacks, depth);
+  while (groups.size() == 1 && depth < stacks.front()->frames.size()) {
+    groups = groups_at(stacks, ++depth);
+  }
+  std::vector<Branch> branches;
+  for (const Group& group : groups) {
+    Branch& branch = branches.emplace_back();
+    branch.ranks = ranks_of(group);
+    const auto& frames = group.front()->frames;
+    std::size_t begin = groups.size() == 1 ? 0 : depth;
+    if (begin >= frames.size() && !frames.empty()) begin = frames.size() - 1;
+    branch.frames.assign(frames.begin() + static_cast<std::ptrdiff_t>(begin), frames.end());
+  }
+  return branches;
+}
+
+}  // namespace distrun

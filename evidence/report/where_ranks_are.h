@@ -1,0 +1,37 @@
+// where_ranks_are tells where the ranks of a run are: in one line, which begins with the fewest
+// ranks, and as one tree of all their stacks.
+//
+//     const Whereabouts where = where_ranks_are(ranks);
+//     // rank 3 in load_batch (train.py:12); ranks 0-2 in all_reduce (…/distributed_c10d.py:2810)
+//     //   main (train.py:40)
+//     //   rank 3
+//     //     load_batch (train.py:12)
+//     //   ranks 0-2
+//     //     all_reduce (torch/distributed/distributed_c10d.py:2810)
+//     //   other threads of ranks 0-2
+//     //     …
+//
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "evidence/stack.h"
+
+namespace distrun {
+
+struct RankStacks {
+  int rank = 0;
+  std::vector<ProcessStacks> processes;  // The worker, then the processes that it started.
+};
+
+struct Whereabouts {
+  std::string line;    // Without a newline; empty if nothing is known.
+  std::string stacks;  // Indented lines, with newlines.
+};
+
+// Paths of sources in `folder` are shown from there on.
+Whereabouts where_ranks_are(const std::vector<RankStacks>& ranks, const std::string& folder = "");
+
+}  // namespace distrun

@@ -1,0 +1,119 @@
+#include "evidence/report/where_ranks_are.h"
+
+#include <string>
+#include <vector>
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+std::vector<Frame> python(const std::vector<std::string>& functions) {
+  std::vector<Frame> frames;
+  for (const std::string& function : functions) {
+    frames.push_back({.function = function, .source = "train.py", .line = 1});
+  }
+  return frames;
+}
+
+ThreadStack thread(pid_t tid, std::vector<Frame> frames) {
+  return {.tid = tid, .name = "python3", .frames = std::move(frames)};
+}
+
+// A worker whose main thread has these frames.
+ProcessStacks process(pid_t pid, std::vector<Frame> frames, char state = 'S') {
+  return {
+      .pid = pid, .name = "python3", .state = state, .threads = {thread(pid, std::move(frames))}};
+}
+
+TEST(WhereRanksAreTest, LineBeginsWithTheFewestRanks) {
+  const auto where = where_ranks_are({{0, {process(10, python({"main", "step"}))}},
+                                      {1, {process(11, python({"main", "load"}))}},
+                                      {2, {process(12, python({"main", "step"}))}}});
+  EXPECT_EQ(where.line, "rank 1 in load (train.py:1); ranks 0, 2 in step (train.py:1)");
+  EXPECT_EQ(where.stacks,
+            "  main (train.py:1)\n"
+            "  rank 1\n"
+            "    load (train.py:1)\n"
+            "  ranks 0, 2\n"
+            "    step (train.py:1)\n");
+}
+
+TEST(WhereRanksAreTest, RanksAtOnePlaceAreNamedOnce) {
+  const auto where = where_ranks_are(
+      {{0, {process(10, python({"main", "load"}))}}, {1, {process(11, python({"main", "load"}))}}});
+  EXPECT_EQ(where.line, "ranks 0, 1 in load (train.py:1)");
+}
+
+TEST(WhereRanksAreTest, SourcesBelowTheFolderAreShownFromThere) {
+  const Frame frame{.function = "load", .source = "/home/me/sub/train.py", .line = 1};
+  EXPECT_EQ(where_ranks_are({{0, {process(10, {frame})}}}, "/home/me").line,
+            "rank 0 in load (sub/train.py:1)");
+  EXPECT_EQ(where_ranks_are({{0, {process(10, {frame})}}}, "/home/m").line,
+            "rank 0 in load (/home/me/sub/train.py:1)");
+}
+
+TEST(WhereRanksAreTest, ManyPlacesAreCounted) {
+  std::vector<RankStacks> ranks;
+  for (int i = 0; i < 6; ++i)
+    ranks.push_back({i, {process(10 + i, python({std::string(1, static_cast<char>('a' + i))}))}});
+  EXPECT_EQ(where_ranks_are(ranks).line,
+            "rank 0 in a (train.py:1); rank 1 in b (train.py:1); rank 2 in c (train.py:1); "
+            "rank 3 in d (train.py:1); 2 more groups");
+}
+
+TEST(WhereRanksAreTest, StoppedRanksComeBeforeTheirPlaces) {
+  const auto where = where_ranks_are({{0, {process(10, python({"main", "step"}))}},
+                                      {1, {process(11, python({"main"}), 'T')}},
+                                      {2, {process(12, {}, 'Z')}}});
+  EXPECT_EQ(where.line, "rank 2 ended; rank 1 stopped (SIGSTOP)");
+}
+
+TEST(WhereRanksAreTest, ShowsBusyThreadsOfRanks) {
+  ProcessStacks one = process(10, python({"main"}));
+  one.threads.push_back(thread(20, python({"load"})));
+  one.threads.push_back(thread(21, {{.function = "gomp_barrier", .module = "libgomp.so"}}));
+  const auto where = where_ranks_are({{0, {one}}, {1, {process(11, python({"main"}))}}});
+  EXPECT_EQ(where.stacks,
+            "  main (train.py:1)\n"
+            "  other threads of rank 0\n"
+            "    load (train.py:1)\n");
+}
+
+TEST(WhereRanksAreTest, ShowsProcessesThatWorkersStarted) {
+  ProcessStacks loader = process(20, python({"fetch"}));
+  loader.name = "pt_data_worker";
+  const auto where = where_ranks_are({{0, {process(10, python({"main"})), loader}}});
+  EXPECT_EQ(where.line, "rank 0 in main (train.py:1)");
+  EXPECT_EQ(where.stacks,
+            "  main (train.py:1)\n"
+            "  pt_data_worker, started by rank 0\n"
+            "    fetch (train.py:1)\n");
+}
+
+TEST(WhereRanksAreTest, AShellThatWaitsIsNotTheRank) {
+  const ProcessStacks shell = process(10, {{.function = "wait4", .module = "/usr/lib/libc.so.6"}});
+  const auto where = where_ranks_are({{0, {shell, process(20, python({"load"}))}}});
+  EXPECT_EQ(where.line, "rank 0 in load (train.py:1)");
+  EXPECT_EQ(where.stacks, "  load (train.py:1)\n");
+}
+
+TEST(WhereRanksAreTest, SaysWhyAStackIsMissing) {
+  const ProcessStacks forbidden{
+      .pid = 10, .name = "a", .state = 'S', .problem = "ptrace is not permitted here"};
+  ProcessStacks stuck = process(11, {}, 'D');
+  stuck.threads[0].problem = "it waits in the kernel";
+  const auto where = where_ranks_are({{0, {forbidden}}, {1, {forbidden}}, {2, {stuck}}});
+  EXPECT_EQ(where.line, "rank 2 waiting in the kernel (D)");
+  EXPECT_EQ(where.stacks,
+            "  rank 2: no stack: it waits in the kernel\n"
+            "  ranks 0, 1: no stack: ptrace is not permitted here\n");
+}
+
+TEST(WhereRanksAreTest, WithoutRanksThereIsNothingToSay) {
+  EXPECT_EQ(where_ranks_are({}).line, "");
+  EXPECT_EQ(where_ranks_are({}).stacks, "");
+}
+
+}  // namespace
+}  // namespace distrun

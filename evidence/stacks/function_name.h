@@ -1,0 +1,16 @@
+// Names of functions for people: parameters, template arguments and return types are left out.
+//
+//     short_function_name("std::vector<int> gloo::Pair<1>::read(char const*, unsigned long)")
+//     // "gloo::Pair::read"
+//
+// Pure.
+#pragma once
+
+#include <string>
+#include <string_view>
+
+namespace distrun {
+
+std::string short_function_name(std::string_view name);
+
+}  // namespace distrun

@@ -1,0 +1,53 @@
+// The native frames of a stopped process's threads.
+//
+//     NativeStacks stacks(process, names);
+//     std::vector<Frame> frames;
+//     const std::string problem = stacks.read(tid, frames);
+//
+// libdw unwinds them by the call frame information of the program and its libraries, which
+// compilers write also without -g.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "evidence/stack.h"
+#include "evidence/stacks/stopped_process.h"
+#include "evidence/stacks/symbol_names.h"
+
+typedef struct Dwfl Dwfl;
+
+namespace distrun {
+
+class NativeStacks {
+ public:
+  // A program or library in the process's memory.
+  struct Module {
+    std::string file;
+    std::uint64_t bias = 0;  // What to add to an address in the file.
+  };
+
+  // The arguments must outlive it.
+  NativeStacks(const StoppedProcess& process, SymbolNames& names);
+  ~NativeStacks();
+  NativeStacks(const NativeStacks&) = delete;
+  NativeStacks& operator=(const NativeStacks&) = delete;
+
+  const std::vector<Module>& modules() const { return modules_; }
+
+  // Adds the thread's frames, outermost first.  Returns why they are incomplete, or nothing.
+  std::string read(pid_t tid, std::vector<Frame>& frames);
+
+ private:
+  const StoppedProcess& process_;
+  SymbolNames& names_;
+  Dwfl* session_ = nullptr;
+  std::vector<Module> modules_;
+  std::string problem_;
+};
+
+}  // namespace distrun

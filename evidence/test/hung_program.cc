@@ -1,0 +1,70 @@
+// Programs that hang in a known place, for tests: hung_program WHERE
+//
+// It writes a line when it is there. `read` goes on when it reads a line from stdin: it writes what
+// it has counted, and exits with 0, or with 1 if a system call was interrupted.
+#include <atomic>
+#include <cerrno>
+#include <csignal>
+#include <cstdio>
+#include <cstdlib>
+#include <string_view>
+#include <thread>
+
+#include <poll.h>
+#include <unistd.h>
+
+namespace {
+
+volatile std::sig_atomic_t signals = 0;
+volatile bool goes_on = true;
+
+void say(const char* line) {
+  std::puts(line);
+  std::fflush(stdout);
+}
+
+}  // namespace
+
+// Not in the unnamed namespace: the names are looked for.
+namespace hung {
+
+template <class Number>
+[[gnu::noinline]] void spin(Number until) {
+  say("here");
+  while (goes_on) until += 1;
+}
+
+[[gnu::noinline]] void load_batch() {
+  say("here");
+  ::pause();
+  std::puts("not reached");
+}
+
+[[gnu::noinline]] int wait_for_line() {
+  // SIGRTMIN interrupts the call by itself; a look from outside must not.
+  struct sigaction action {};
+  action.sa_handler = [](int) { signals = signals + 1; };
+  action.sa_flags = SA_RESTART;
+  ::sigaction(SIGRTMIN, &action, nullptr);
+  say("here");
+  char letter = 0;
+  const auto got = ::read(STDIN_FILENO, &letter, 1);
+  std::printf("%d\n", static_cast<int>(signals));
+  return got == 1 ? 0 : 1;
+}
+
+[[gnu::noinline]] void in_a_thread() {
+  load_batch();
+  std::puts("not reached");
+}
+
+}  // namespace hung
+
+int main(int argc, char** argv) {
+  const std::string_view where = argc > 1 ? argv[1] : "";
+  if (where == "spin") hung::spin(0.0);
+  if (where == "pause") hung::load_batch();
+  if (where == "read") return hung::wait_for_line();
+  if (where == "thread") std::thread(hung::in_a_thread).join();
+  return 2;
+}
