@@ -9,7 +9,7 @@ int line_in_pairs(std::span<const std::uint8_t> table, int first_line, std::int6
   constexpr int kNoLine = -128;
   std::int64_t end = 0, line = first_line;
   for (std::size_t i = 0; i + 1 < table.size(); i += 2) {
-    const int lines = static_cast<std::int8_t>(table[i + 1]);
+    const int lines = table[i + 1] < 128 ? table[i + 1] : table[i + 1] - 256;
     if (lines != kNoLine) line += lines;
     end += table[i];
     if (offset < end) return lines == kNoLine ? 0 : static_cast<int>(line);
@@ -56,7 +56,7 @@ int line_in_locations(std::span<const std::uint8_t> table, int first_line, std::
   while (!locations.at_end()) {
     const std::uint8_t first = locations.byte();
     const int kind = (first >> 3) & 15;
-    end += ((first & 7) + 1) * kInstructionBytes;
+    end += (std::int64_t{first & 7} + 1) * kInstructionBytes;
     bool has_line = true;
     if (kind < 10) {  // The same line, and columns.
       locations.skip(1);

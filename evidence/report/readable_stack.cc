@@ -39,7 +39,7 @@ constexpr std::array<std::string_view, 14> kPlumbing{"std::",
                                                      "boost::asio::detail::"};
 
 // Functions in which a library's own thread waits for work.
-constexpr std::array<std::string_view, 18> kWaitsForWork{
+constexpr std::array<std::string_view, 19> kWaitsForWork{
     "blas_thread_server",
     "gomp_",
     "__kmp_",
@@ -54,6 +54,7 @@ constexpr std::array<std::string_view, 18> kWaitsForWork{
     "c10d::detail::BackgroundThread::",
     "gloo::transport::tcp::Loop::run",
     "gloo::transport::uv::",
+    "distrun::StackReporter::",
     "torch::autograd::ReadyQueue::pop",
     "torch::autograd::Engine::thread_init",
     "pthreadpool_",

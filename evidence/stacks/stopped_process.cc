@@ -117,14 +117,13 @@ void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadli
 StoppedProcess::~StoppedProcess() {
   for (const StoppedThread& thread : threads_) {
     if (!thread.is_stopped) continue;
-    ::ptrace(PTRACE_DETACH, thread.tid, nullptr,
-             reinterpret_cast<void*>(static_cast<std::intptr_t>(thread.signal)));
+    ::ptrace(PTRACE_DETACH, thread.tid, nullptr, static_cast<long>(thread.signal));
   }
 }
 
 bool StoppedProcess::read(std::uint64_t address, void* into, std::size_t size) const {
   iovec local{into, size};
-  iovec remote{reinterpret_cast<void*>(address), size};
+  iovec remote{reinterpret_cast<void*>(address), size};  // NOLINT(performance-no-int-to-ptr)
   return ::process_vm_readv(pid_, &local, 1, &remote, 1, 0) == static_cast<ssize_t>(size);
 }
 

@@ -11,6 +11,7 @@
 #include <fmt/format.h>
 
 #include "testsuites/harness/protocol/rank_variables.h"
+#include "testsuites/harness/run/rank_place.h"
 #include "testsuites/harness/run/rank_process.h"
 
 namespace distrun {
@@ -20,18 +21,19 @@ using boost::system::error_code;
 
 namespace {
 
-constexpr std::chrono::seconds kLeakedTimeout{5};
+constexpr std::chrono::seconds kLeakedTimeout{5}, kStacksTimeout{3};
 
 }  // namespace
 
 struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   using Clock = std::chrono::steady_clock;
 
-  Impl(asio::io_context& loop, TestHostProcess& from, LeakedRankProcesses& left, Options given,
-       std::function<void(AttemptResult)> to)
+  Impl(asio::io_context& loop, TestHostProcess& from, LeakedRankProcesses& left,
+       StackCollector& collector, Options given, std::function<void(AttemptResult)> to)
       : io(loop),
         host(from),
         leaked(left),
+        stacks(collector),
         options(std::move(given)),
         on_end(std::move(to)),
         begun(Clock::now()),
@@ -48,13 +50,15 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   asio::io_context& io;
   TestHostProcess& host;
   LeakedRankProcesses& leaked;
+  StackCollector& stacks;
   const Options options;
   std::function<void(AttemptResult)> on_end;
   Clock::time_point begun, suspended_since;
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<std::shared_ptr<RankProcess>> ranks;
-  int seen = 0;  // Ranks that have ended or reported a failure.
+  int seen = 0;       // Ranks that have ended or reported a failure.
+  std::string where;  // The ranks that did not end, when they were asked.
   bool waits_for_loss = false, finished = false, is_suspended = false;
 
   RankProcess& at(int rank) { return *ranks[static_cast<std::size_t>(rank)]; }
@@ -132,10 +136,34 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 
   void step(const AttemptEvent& event) {
     if (finished) return;
-    for (const AttemptAction& action : supervisor.step(event, Clock::now())) {
+    const auto actions = supervisor.step(event, Clock::now());
+    look_at_asked_ranks(actions);
+    for (const AttemptAction& action : actions) {
       std::visit([this](const auto& what) { perform(what); }, action);
     }
     wait_for_deadline();
+  }
+
+  // Before any of them answers: the question changes where they are.
+  void look_at_asked_ranks(const std::vector<AttemptAction>& actions) {
+    std::vector<int> asked;
+    std::vector<pid_t> pids;
+    for (const AttemptAction& action : actions) {
+      const auto* ask = std::get_if<AskWhere>(&action);
+      if (ask == nullptr) continue;
+      at(ask->rank).time_is_up();
+      if (!at(ask->rank).pid()) continue;
+      asked.push_back(ask->rank);
+      pids.push_back(*at(ask->rank).pid());
+    }
+    if (pids.empty()) return;
+    std::vector<RankStacks> found;
+    auto all = stacks.collect(pids, kStacksTimeout);
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      at(asked[i]).seen(place_of(asked[i], all[i]));
+      found.push_back({asked[i], {std::move(all[i])}});
+    }
+    where = line_of(found);
   }
 
   void perform(const AskWhere& action) { at(action.rank).ask(); }
@@ -191,7 +219,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     }
     std::error_code ignored;
     std::filesystem::remove_all(options.folder, ignored);
-    AttemptResult result = judge(options.test.needs, std::move(facts), interrupted);
+    AttemptResult result = judge(options.test.needs, std::move(facts), interrupted, where);
     result.attempt = options.attempt;
     result.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
     asio::post(io, [self = shared_from_this(), result = std::move(result)]() mutable {
@@ -210,8 +238,10 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
 };
 
 AttemptRun::AttemptRun(asio::io_context& io, TestHostProcess& host, LeakedRankProcesses& leaked,
-                       Options options, std::function<void(AttemptResult)> on_end)
-    : impl_(std::make_shared<Impl>(io, host, leaked, std::move(options), std::move(on_end))) {}
+                       StackCollector& stacks, Options options,
+                       std::function<void(AttemptResult)> on_end)
+    : impl_(std::make_shared<Impl>(io, host, leaked, stacks, std::move(options),
+                                   std::move(on_end))) {}
 
 AttemptRun::~AttemptRun() {
   impl_->finished = true;

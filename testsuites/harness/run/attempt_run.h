@@ -1,7 +1,7 @@
 // AttemptRun runs one attempt of a test on a test host: a process for each rank, their output,
 // results, ends and leaked processes.
 //
-//     AttemptRun run(io, host, leaked, {.test = test, .ranks = 4, …}, on_end);
+//     AttemptRun run(io, host, leaked, stacks, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
 //     run.interrupt();                     // on_end still comes
 //     run.suspend();  …;  run.continue_ranks();  // the time between them does not count
@@ -21,6 +21,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "evidence/stacks/stack_collector.h"
 #include "testsuites/harness/run/attempt_supervisor.h"
 #include "testsuites/harness/run/leaked_rank_processes.h"
 #include "testsuites/harness/run/test_events.h"
@@ -46,7 +47,7 @@ class AttemptRun {
   };
 
   AttemptRun(boost::asio::io_context& io, TestHostProcess& host, LeakedRankProcesses& leaked,
-             Options options, std::function<void(AttemptResult)> on_end);
+             StackCollector& stacks, Options options, std::function<void(AttemptResult)> on_end);
   ~AttemptRun();
   AttemptRun(const AttemptRun&) = delete;
   AttemptRun& operator=(const AttemptRun&) = delete;

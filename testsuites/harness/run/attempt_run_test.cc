@@ -74,15 +74,16 @@ TEST_F(RankTest, ARankThatAnsweredIsKilledAtOnce) {
   TestRunner::Options its = options();
   its.limits.grace = milliseconds(0);
   its.limits.answer = seconds(90);
-  EXPECT_EQ(rank("hangs_and_says_where", its).stands_at, "here\n");
+  EXPECT_THAT(rank("hangs_and_says_where", its).stands_at,
+              AllOf(StartsWith("here\n"), HasSubstr("(fake_test_host")));
   EXPECT_LT(result_.time, seconds(80));
 }
 
 TEST_F(RankTest, ARankThatDoesNotAnswerIsDescribedFromOutside) {
   TestRunner::Options its = options();
   its.limits.grace = its.limits.answer = milliseconds(0);
-  EXPECT_EQ(rank("hangs_silently", its).stands_at,
-            "it does not answer: all its threads are busy, or block signals\n");
+  EXPECT_THAT(rank("hangs_silently", its).stands_at,
+              AllOf(StartsWith("it does not answer\n"), HasSubstr("(fake_test_host")));
 }
 
 TEST_F(RankTest, ResultsAfterTheTimeOutDoNotCount) {
@@ -93,7 +94,7 @@ TEST_F(RankTest, ResultsAfterTheTimeOutDoNotCount) {
     const RankResult late = rank(test, its);
     EXPECT_EQ(late.status, RankStatus::kTimedOut) << test;
     EXPECT_EQ(late.end, "too late: exit code 0") << test;
-    EXPECT_EQ(result_.reason, "timed out: rank 0 hung") << test;
+    EXPECT_THAT(result_.reason, StartsWith("timed out: rank 0 hung: rank 0 in ")) << test;
   }
 }
 

@@ -1,5 +1,6 @@
 #include "testsuites/harness/run/rank_process.h"
 
+#include <algorithm>
 #include <csignal>
 #include <string_view>
 #include <utility>
@@ -108,7 +109,9 @@ void RankProcess::take(const SkipAsked& skip) {
 }
 
 void RankProcess::take(const PlaceTold& place) {
-  facts_.stands_at = place.text;
+  // Its first line tells of collectives.
+  const std::size_t line = std::min(place.text.find('\n'), place.text.size());
+  facts_.stands_at = seen_at_.empty() ? place.text : place.text.substr(0, line) + '\n' + seen_at_;
   if (!facts_.is_done) facts_.collectives = place.collectives;
   handlers_.on_answered();
 }
@@ -185,11 +188,14 @@ void RankProcess::look_whether_over() {
   handlers_.on_over();
 }
 
-// Results sent before the question are evidence, so read them first.
-void RankProcess::ask() {
-  asked_ = true;
+// Results sent before are evidence, so read them first.
+void RankProcess::time_is_up() {
   if (results_ != nullptr) results_->read_what_is_there();
   facts_.was_late = !end_seen_ && !facts_.is_done && !has_exited(pidfd_);
+}
+
+void RankProcess::ask() {
+  asked_ = true;
   send(where_signal());
 }
 
@@ -197,7 +203,10 @@ void RankProcess::end() {
   to_be_ended_ = true;
   if (!pidfd_ || end_seen_) return;
   facts_.was_ended = true;
-  if (asked_ && facts_.stands_at.empty()) facts_.stands_at = place_from_outside(pid_);
+  if (asked_ && facts_.stands_at.empty()) {
+    facts_.stands_at =
+        seen_at_.empty() ? place_from_outside(pid_) : "it does not answer\n" + seen_at_;
+  }
   send(SIGKILL);
 }
 

@@ -54,7 +54,14 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   void not_started(const std::string& problem, const EndLeaked& end_leaked);
   void host_lost(const EndLeaked& end_leaked);
 
-  // Asks for stack traces.  Later results are not evidence.
+  std::optional<pid_t> pid() const {
+    return pidfd_ && !end_seen_ ? std::optional(pid_) : std::nullopt;
+  }
+  // Its time is up: later results are not evidence.
+  void time_is_up();
+  // Its place, read from outside; may be empty.
+  void seen(std::string place) { seen_at_ = std::move(place); }
+  // Asks for its collectives, and for its stack unless that was seen. Requires time_is_up().
   void ask();
   // Kills the process, once it is known.
   void end();
@@ -96,7 +103,8 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   bool end_seen_ = false;  // Its pipes may still be open.
   bool is_over_ = false;
   bool to_be_ended_ = false;
-  bool asked_ = false;  // ask() was called.
+  bool asked_ = false;   // ask() was called.
+  std::string seen_at_;  // From seen().
 };
 
 }  // namespace distrun

@@ -54,6 +54,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   HostPool hosts;
   ChildReaper reaper;
   LeakedRankProcesses leaked;
+  StackCollector stacks;
   std::map<std::size_t, std::unique_ptr<AttemptRun>> runs;  // By item in the queue.
   std::shared_ptr<RunSuspension> suspension;
   Clock::time_point begun;
@@ -183,7 +184,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     its.limits.timeout = plan.timeout;
     its.limits.looked_at = options.rank_under;
     auto& run = runs[index] = std::make_unique<AttemptRun>(
-        io, hosts.process(plan.program), leaked, std::move(its),
+        io, hosts.process(plan.program), leaked, stacks, std::move(its),
         [this, index](AttemptResult result) { attempt_ended(index, std::move(result)); });
     run->begin();
     if (suspension->is_on()) run->suspend();

@@ -162,7 +162,8 @@ RankOutcome outcome_of(const TestNeeds& needs, int rank, const RankFacts& facts)
   }
 }
 
-AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted) {
+AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted,
+                    const std::string& where) {
   AttemptResult result;
   std::vector<Finding> findings;
   std::vector<int> skipped, not_skipped, failed;
@@ -209,6 +210,8 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     result.reason = "the run was interrupted before the test ended";
     if (divergence && divergence->kind != Divergence::Kind::kMissing) {
       result.reason += "; " + divergence->text;
+    } else if (!where.empty()) {
+      result.reason += "; " + where;
     }
   } else if (somebody_failed) {
     result.status = TestStatus::kFailed;
@@ -237,6 +240,8 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     if (divergence) {
       result.reason += ": " + divergence->text;
       blame(divergence->ranks);
+    } else if (!where.empty()) {
+      result.reason += ": " + where;
     }
   } else if (!skipped.empty()) {
     result.status = TestStatus::kSkipped;

@@ -52,7 +52,9 @@ struct RankFacts {
   bool failed_by_assertion() const { return !failures.empty() && failures.front().line > 0; }
 };
 
-AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted);
+// `where` names the places of ranks that did not end, in one line; it may be empty.
+AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted,
+                    const std::string& where = "");
 
 // The effect of an ended rank on the others, from harmless to grave.
 enum class RankOutcome { kPassed, kSkipped, kFailed };

@@ -1,0 +1,49 @@
+#include "testsuites/harness/run/rank_place.h"
+
+#include <algorithm>
+#include <string_view>
+
+namespace distrun {
+
+namespace {
+
+ProcessStacks from_the_test_on(ProcessStacks rank) {
+  for (ThreadStack& thread : rank.threads) {
+    const auto test =
+        std::find_if(thread.frames.rbegin(), thread.frames.rend(),
+                     [](const auto& frame) { return frame.function.ends_with("::TestBody"); });
+    if (test != thread.frames.rend()) thread.frames.erase(thread.frames.begin(), test.base() - 1);
+  }
+  return rank;
+}
+
+std::string without_indent(std::string_view text) {
+  constexpr std::size_t kIndent = 2;
+  std::string result;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('\n'), text.size());
+    result.append(text.substr(std::min(kIndent, end), end - std::min(kIndent, end)))
+        .append(1, '\n');
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return result;
+}
+
+}  // namespace
+
+std::string place_of(int rank, const ProcessStacks& stacks) {
+  if (stacks.threads.empty()) return "";
+  const auto where = where_ranks_are({{rank, {from_the_test_on(stacks)}}});
+  const std::string held = stacks.state == 'T' ? "it is stopped (SIGSTOP)\n" : "";
+  return held + without_indent(where.stacks);
+}
+
+std::string line_of(const std::vector<RankStacks>& ranks) {
+  std::vector<RankStacks> shown = ranks;
+  for (RankStacks& rank : shown) {
+    for (ProcessStacks& process : rank.processes) process = from_the_test_on(std::move(process));
+  }
+  return where_ranks_are(shown).line;
+}
+
+}  // namespace distrun

@@ -1,0 +1,24 @@
+// Where the ranks of a test are, from stacks that were read from outside (stack_collector.h).
+//
+//     place_of(1, stacks)     // "it is stopped (SIGSTOP)\nGroupTest_hangs_Test::TestBody
+//     (group_test.cc:12)\n…" line_of({{0, stacks}, …})          // "rank 1 in load
+//     (group_test.cc:5); ranks 0, 2 in all_reduce (…)"
+//
+// Calls that lead to the test are left out: they are the same for all. Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "evidence/report/where_ranks_are.h"
+#include "evidence/stack.h"
+
+namespace distrun {
+
+// One call per line, outermost first; other threads that are at work follow. Empty if nothing is
+// known.
+std::string place_of(int rank, const ProcessStacks& stacks);
+
+std::string line_of(const std::vector<RankStacks>& ranks);
+
+}  // namespace distrun

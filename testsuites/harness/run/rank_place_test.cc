@@ -1,0 +1,55 @@
+#include "testsuites/harness/run/rank_place.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+Frame call(const std::string& function) {
+  return {.function = function, .source = "/src/a_test.cc", .line = 7, .module = "/build/suites"};
+}
+
+ProcessStacks rank(std::vector<Frame> frames, char state = 'S') {
+  return {.pid = 10,
+          .name = "suites",
+          .state = state,
+          .threads = {{.tid = 10, .name = "suites", .frames = std::move(frames)}}};
+}
+
+TEST(RankPlaceTest, BeginsAtTheTest) {
+  const auto stacks = rank(
+      {call("main"), call("testing::Test::Run"), call("A_hangs_Test::TestBody"), call("load")});
+  EXPECT_EQ(place_of(1, stacks),
+            "A_hangs_Test::TestBody (a_test.cc:7)\n"
+            "load (a_test.cc:7)\n");
+  EXPECT_EQ(place_of(1, rank({call("main"), call("load")})),
+            "main (a_test.cc:7)\nload (a_test.cc:7)\n");
+}
+
+TEST(RankPlaceTest, ShowsThreadsThatAreAtWork) {
+  ProcessStacks stacks = rank({call("A_hangs_Test::TestBody")});
+  stacks.threads.push_back({.tid = 11, .name = "b", .frames = {call("work")}});
+  EXPECT_EQ(place_of(1, stacks),
+            "A_hangs_Test::TestBody (a_test.cc:7)\n"
+            "other threads of rank 1\n"
+            "  work (a_test.cc:7)\n");
+}
+
+TEST(RankPlaceTest, SaysThatARankIsStopped) {
+  EXPECT_EQ(place_of(1, rank({call("load")}, 'T')),
+            "it is stopped (SIGSTOP)\nload (a_test.cc:7)\n");
+}
+
+TEST(RankPlaceTest, IsEmptyIfNothingIsKnown) {
+  EXPECT_EQ(place_of(1, {.pid = 10, .problem = "ptrace is not permitted here"}), "");
+}
+
+TEST(RankPlaceTest, LineBeginsWithTheFewestRanks) {
+  const auto waits = rank({call("main"), call("A_hangs_Test::TestBody"), call("all_reduce")});
+  const auto loads = rank({call("main"), call("A_hangs_Test::TestBody"), call("load")});
+  EXPECT_EQ(line_of({{0, {waits}}, {1, {loads}}, {2, {waits}}}),
+            "rank 1 in load (a_test.cc:7); ranks 0, 2 in all_reduce (a_test.cc:7)");
+}
+
+}  // namespace
+}  // namespace distrun
