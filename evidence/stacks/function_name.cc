@@ -7,7 +7,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::string_view kAnonymous = "(anonymous namespace)";
+constexpr std::string_view kAnonymous = "(anonymous namespace)::";
 constexpr std::string_view kLambda = "{lambda";
 constexpr std::string_view kOperator = "operator";
 
@@ -49,7 +49,6 @@ std::string short_function_name(std::string_view name) {
       text += rest.substr(0, end);
       i += end;
     } else if (rest.starts_with(kAnonymous)) {
-      text += kAnonymous;
       i += kAnonymous.size();
     } else if (rest.starts_with(kLambda)) {
       text += "{lambda}";

@@ -1,4 +1,5 @@
-// Names of functions for people: parameters, template arguments and return types are left out.
+// Names of functions for people: parameters, template arguments, return types and
+// unnamed namespaces are left out.
 //
 //     short_function_name("std::vector<int> gloo::Pair<1>::read(char const*, unsigned long)")
 //     // "gloo::Pair::read"

@@ -9,8 +9,8 @@ TEST(ShortFunctionNameTest, LeavesOutParametersAndTemplateArguments) {
   EXPECT_EQ(short_function_name("train(int, std::vector<int, std::allocator<int> >&)"), "train");
   EXPECT_EQ(short_function_name("std::vector<int> gloo::Pair<1>::read(char const*, unsigned long)"),
             "gloo::Pair::read");
-  EXPECT_EQ(short_function_name("void (anonymous namespace)::ring<float>(float*) const"),
-            "(anonymous namespace)::ring");
+  EXPECT_EQ(short_function_name("void (anonymous namespace)::ring<float>(float*) const"), "ring");
+  EXPECT_EQ(short_function_name("gloo::(anonymous namespace)::ring(int)"), "gloo::ring");
   EXPECT_EQ(short_function_name("f(std::function<int (bool)> const&)"), "f");
   EXPECT_EQ(short_function_name("int* find<int>(int*)"), "find");
 }

@@ -30,10 +30,11 @@ class SelfTest : public testing::RunnerFixture {
   }
 
   // Expects that the test failed because rank 1 ended in this way.
-  void expect_fails(const std::string& id, RankStatus status, const std::string& reason) {
+  void expect_fails(const std::string& id, RankStatus status,
+                    const ::testing::Matcher<const std::string&>& reason) {
     const auto result = run_one(id);
     EXPECT_EQ(result.status, TestStatus::kFailed);
-    EXPECT_EQ(result.reason, reason);
+    EXPECT_THAT(result.reason, reason);
     ASSERT_FALSE(result.attempts.empty());
     ASSERT_GT(result.attempts[0].ranks.size(), 1u);
     EXPECT_EQ(result.attempts[0].ranks[1].status, status);
@@ -154,7 +155,8 @@ TEST_F(SelfTest, ARankThatExitsDuringItsTestFailsWithAnyCode) {
 }
 
 TEST_F(SelfTest, NamesHungRanksWithTheirStacks) {
-  expect_fails("Hangs.test_in_a_wait", RankStatus::kTimedOut, "timed out: rank 1 hung");
+  expect_fails("Hangs.test_in_a_wait", RankStatus::kTimedOut,
+               StartsWith("timed out: rank 1 hung in distrun::wait_for_ever (misbehaving.cc:"));
   const auto waits = run_one("Hangs.test_in_a_wait");
   EXPECT_THAT(waits.attempts.at(0).ranks.at(1).stands_at, HasSubstr("wait_for_ever"));
   const auto spins = run_one("Hangs.test_spinning");
@@ -165,7 +167,8 @@ TEST_F(SelfTest, NamesHungRanksWithTheirStacks) {
 }
 
 TEST_F(SelfTest, ARankThatSleepsIsLate) {
-  expect_fails("Hangs.test_asleep", RankStatus::kTimedOut, "timed out: rank 1 hung");
+  expect_fails("Hangs.test_asleep", RankStatus::kTimedOut,
+               StartsWith("timed out: rank 1 hung in "));
 }
 
 TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
@@ -315,7 +318,7 @@ TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
   ASSERT_THAT(results, SizeIs(2));
   EXPECT_EQ(results[0].test.id, "selftest.Hangs.test_stops_the_host");
   EXPECT_THAT(results[0].reason, EndsWith("crashed: the process that forked it is lost"));
-  EXPECT_EQ(results[1].reason, "timed out: rank 1 hung");
+  EXPECT_EQ(results[1].reason, "timed out: rank 1 hung: rank 1 stopped (SIGSTOP)");
   EXPECT_THAT(notices_, ElementsAre(EndsWith("failed: it does not answer")));
 }
 

@@ -7,13 +7,26 @@ namespace distrun {
 
 namespace {
 
-ProcessStacks from_the_test_on(ProcessStacks rank) {
-  for (ThreadStack& thread : rank.threads) {
-    const auto test =
-        std::find_if(thread.frames.rbegin(), thread.frames.rend(),
-                     [](const auto& frame) { return frame.function.ends_with("::TestBody"); });
-    if (test != thread.frames.rend()) thread.frames.erase(thread.frames.begin(), test.base() - 1);
+// In SetUp(), and if the test's last call took the place of its frame, only its caller is there.
+void cut_to_the_test(std::vector<Frame>& frames) {
+  const auto last = [&](auto is_wanted) {
+    return std::find_if(frames.rbegin(), frames.rend(), [&](const Frame& frame) {
+      return is_wanted(std::string_view(frame.function));
+    });
+  };
+  const auto test = last([](std::string_view name) { return name.ends_with("::TestBody"); });
+  const auto caller = last([](std::string_view name) {
+    return name.starts_with("testing::internal::HandleExceptionsInMethodIfSupported");
+  });
+  if (test != frames.rend()) {
+    frames.erase(frames.begin(), test.base() - 1);
+  } else if (caller != frames.rend() && caller != frames.rbegin()) {
+    frames.erase(frames.begin(), caller.base());
   }
+}
+
+ProcessStacks from_the_test_on(ProcessStacks rank) {
+  for (ThreadStack& thread : rank.threads) cut_to_the_test(thread.frames);
   return rank;
 }
 

@@ -236,10 +236,13 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
                                 list_of_ranks(not_skipped));
   } else if (!failed.empty()) {
     result.status = TestStatus::kFailed;
-    result.reason = fmt::format("timed out: {} hung", list_of_ranks(sorted(failed)));
+    const std::string who = list_of_ranks(sorted(failed));
+    result.reason = fmt::format("timed out: {} hung", who);
     if (divergence) {
       result.reason += ": " + divergence->text;
       blame(divergence->ranks);
+    } else if (where.starts_with(who + " in ")) {
+      result.reason += where.substr(who.size());
     } else if (!where.empty()) {
       result.reason += ": " + where;
     }

@@ -133,6 +133,17 @@ TEST(VerdictTest, NamesHungRanksIfNoneFails) {
   EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
 }
 
+TEST(VerdictTest, TellsWhereHungRanksAre) {
+  const auto reason = [](const std::string& where, bool interrupted = false) {
+    return judge({}, {hung(2), passed(), hung(1)}, interrupted, where).reason;
+  };
+  EXPECT_EQ(reason("ranks 0, 2 in load (a.cc:1)"), "timed out: ranks 0, 2 hung in load (a.cc:1)");
+  EXPECT_EQ(reason("rank 2 in load (a.cc:1); rank 0 in send (a.cc:2)"),
+            "timed out: ranks 0, 2 hung: rank 2 in load (a.cc:1); rank 0 in send (a.cc:2)");
+  EXPECT_EQ(reason("ranks 0, 2 in load (a.cc:1)", /*interrupted=*/true),
+            "the run was interrupted before the test ended; ranks 0, 2 in load (a.cc:1)");
+}
+
 // The facts of a rank that ran `count` equal collectives.
 RankFacts with(RankFacts facts, const char* op, int count, bool has_ended = true) {
   facts.collectives =
