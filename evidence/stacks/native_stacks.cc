@@ -46,16 +46,10 @@ struct Walk {
 };
 
 Frame frame_at(Walk& walk, Dwarf_Addr address) {
-  Frame frame;
   Dwfl_Module* module = ::dwfl_addrmodule(walk.session, address);
-  if (module == nullptr) return frame;
+  if (module == nullptr) return {};
   const auto found = module_of(module);
-  const Place& place = walk.names.find(found.file, address - found.bias);
-  frame.function = place.function;
-  frame.source = place.source;
-  frame.line = place.line;
-  frame.module = found.file;
-  return frame;
+  return walk.names.frame_at(found.file, address - found.bias);
 }
 
 int add_frame(Dwfl_Frame* frame, void* context) {

@@ -28,6 +28,8 @@ class StackCollector {
   std::vector<ProcessStacks> collect(const std::vector<pid_t>& pids,
                                      std::chrono::milliseconds time_limit);
 
+  SymbolNames& names() { return names_; }
+
  private:
   SymbolNames names_;
 };

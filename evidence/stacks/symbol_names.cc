@@ -1,7 +1,9 @@
 #include "evidence/stacks/symbol_names.h"
 
 #include <cstring>
+#include <filesystem>
 #include <map>
+#include <system_error>
 #include <utility>
 
 #include <elfutils/libdwfl.h>
@@ -53,7 +55,8 @@ struct SymbolNames::Impl {
   const File& open(const std::string& path) {
     const auto [entry, is_new] = files.try_emplace(path);
     File& file = entry->second;
-    if (!is_new) return file;
+    std::error_code error;
+    if (!is_new || !std::filesystem::is_regular_file(path, error)) return file;  // Not a pipe.
     file.session = ::dwfl_begin(&callbacks);
     if (file.session == nullptr) return file;
     ::dwfl_report_begin(file.session);
@@ -95,6 +98,11 @@ const Place& SymbolNames::find(const std::string& file, std::uint64_t address) {
   const auto [entry, is_new] = impl_->places.try_emplace({file, address});
   if (is_new) entry->second = impl_->look_up(file, address);
   return entry->second;
+}
+
+Frame SymbolNames::frame_at(const std::string& file, std::uint64_t address) {
+  const Place& place = find(file, address);
+  return {.function = place.function, .source = place.source, .line = place.line, .module = file};
 }
 
 std::optional<std::uint64_t> SymbolNames::address_of(const std::string& file, const char* symbol) {

@@ -14,6 +14,8 @@
 #include <optional>
 #include <string>
 
+#include "evidence/stack.h"
+
 namespace distrun {
 
 struct Place {
@@ -31,6 +33,7 @@ class SymbolNames {
 
   // `address` is relative to the file, as `addr2line -e FILE` takes it.
   const Place& find(const std::string& file, std::uint64_t address);
+  Frame frame_at(const std::string& file, std::uint64_t address);
 
   // The address of the symbol named `symbol`, relative to the file.
   std::optional<std::uint64_t> address_of(const std::string& file, const char* symbol);

@@ -5,6 +5,7 @@
 
 #include <fmt/format.h>
 
+#include "evidence/report/named_backtrace.h"
 #include "launcher/outcome/worker_error.h"
 #include "launcher/report/rank_map.h"
 #include "launcher/report/summary.h"
@@ -38,7 +39,7 @@ void RunReporter::worker_ended(const WorkerEnded& event, const RunPlace& place) 
   const auto index = static_cast<std::size_t>(event.worker.value());
   WorkerError error = read_worker_error(error_file(plan_, place, plan_.workers[index]));
   report.error = std::move(error.text);
-  report.callstack = std::move(error.callstack);
+  report.callstack = with_names(error.callstack);
 }
 
 void RunReporter::still_running(int attempt, const TellStillRunning& still) {
@@ -104,8 +105,21 @@ void RunReporter::print_workers(int attempt, const std::vector<WorkerRow>& rows)
   output_.say(fmt::format("distrun: the workers of attempt {}:\n", attempt) + worker_table(rows));
 }
 
+// A crashing worker can only write addresses and mangled names.
+std::string RunReporter::with_names(const std::string& backtrace) {
+  const auto cut = [](const Frame& frame) {
+    if (frame.function == "main") return CutFrames::kAfterThis;
+    const bool starts = frame.function == "_start" || frame.function.starts_with("__libc_start");
+    return starts ? CutFrames::kFromHere : CutFrames::kNo;
+  };
+  const auto name = [this](const std::string& file, std::uint64_t address) {
+    return names_.frame_at(file, address);
+  };
+  return named_backtrace(backtrace, name, cut);
+}
+
 void RunReporter::take_output(LocalRank worker) {
-  at(worker).last_output = output_.last_output(worker);
+  at(worker).last_output = with_names(output_.last_output(worker));
   at(worker).log_folder = output_.log_folder(worker);
 }
 

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "common/rank.h"
+#include "evidence/stacks/symbol_names.h"
 #include "launcher/nodes/nodes.h"
 #include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
@@ -63,12 +64,14 @@ class RunReporter {
   WorkerReport& at(LocalRank worker) {
     return report_.workers[static_cast<std::size_t>(worker.value())];
   }
+  std::string with_names(const std::string& backtrace);
   void take_output(LocalRank worker);
   void look_for_memory(const RunEnd& run_end);
 
   const LaunchPlan& plan_;
   const LaunchContext& context_;
   RunOutput& output_;
+  SymbolNames names_;
   OomKills oom_kills_ = OomKills::read();  // Before the run.
   RunReport report_;
 };

@@ -215,6 +215,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     std::vector<RankFacts> facts;
     for (const auto& rank : ranks) {
       facts.push_back(rank->take_facts());
+      name_functions(facts.back());
       rank->close();
     }
     std::error_code ignored;
@@ -225,6 +226,15 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     asio::post(io, [self = shared_from_this(), result = std::move(result)]() mutable {
       self->on_end(std::move(result));
     });
+  }
+
+  // Of a crash: the process itself could not.
+  void name_functions(RankFacts& rank) {
+    if (!rank.end || !std::holds_alternative<KilledBy>(*rank.end) || rank.was_ended) return;
+    rank.output =
+        with_named_backtraces(rank.output, [this](const std::string& file, std::uint64_t address) {
+          return stacks.names().frame_at(file, address);
+        });
   }
 
   void wait_for_deadline() {

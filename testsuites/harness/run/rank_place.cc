@@ -7,17 +7,16 @@ namespace distrun {
 
 namespace {
 
-// In SetUp(), and if the test's last call took the place of its frame, only its caller is there.
+bool is_test(const Frame& frame) { return frame.function.ends_with("::TestBody"); }
+
+// In SetUp(), and if the test's last call took the place of its frame, only this is there.
+bool calls_tests(const Frame& frame) {
+  return frame.function.starts_with("testing::internal::HandleExceptionsInMethodIfSupported");
+}
+
 void cut_to_the_test(std::vector<Frame>& frames) {
-  const auto last = [&](auto is_wanted) {
-    return std::find_if(frames.rbegin(), frames.rend(), [&](const Frame& frame) {
-      return is_wanted(std::string_view(frame.function));
-    });
-  };
-  const auto test = last([](std::string_view name) { return name.ends_with("::TestBody"); });
-  const auto caller = last([](std::string_view name) {
-    return name.starts_with("testing::internal::HandleExceptionsInMethodIfSupported");
-  });
+  const auto test = std::find_if(frames.rbegin(), frames.rend(), is_test);
+  const auto caller = std::find_if(frames.rbegin(), frames.rend(), calls_tests);
   if (test != frames.rend()) {
     frames.erase(frames.begin(), test.base() - 1);
   } else if (caller != frames.rend() && caller != frames.rbegin()) {
@@ -57,6 +56,13 @@ std::string line_of(const std::vector<RankStacks>& ranks) {
     for (ProcessStacks& process : rank.processes) process = from_the_test_on(std::move(process));
   }
   return where_ranks_are(shown).line;
+}
+
+std::string with_named_backtraces(std::string_view output, const NameFrame& name) {
+  return named_backtrace(output, name, [](const Frame& frame) {
+    if (is_test(frame)) return CutFrames::kAfterThis;
+    return calls_tests(frame) ? CutFrames::kFromHere : CutFrames::kNo;
+  });
 }
 
 }  // namespace distrun

@@ -8,8 +8,10 @@
 #pragma once
 
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "evidence/report/named_backtrace.h"
 #include "evidence/report/where_ranks_are.h"
 #include "evidence/stack.h"
 
@@ -20,5 +22,8 @@ namespace distrun {
 std::string place_of(int rank, const ProcessStacks& stacks);
 
 std::string line_of(const std::vector<RankStacks>& ranks);
+
+// Names functions and lines in the backtraces of a rank's output.
+std::string with_named_backtraces(std::string_view output, const NameFrame& name);
 
 }  // namespace distrun

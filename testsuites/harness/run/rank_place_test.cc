@@ -47,6 +47,19 @@ TEST(RankPlaceTest, IsEmptyIfNothingIsKnown) {
   EXPECT_EQ(place_of(1, {.pid = 10, .problem = "ptrace is not permitted here"}), "");
 }
 
+TEST(RankPlaceTest, NamesTheFunctionsOfACrash) {
+  const auto name = [](const std::string&, std::uint64_t address) {
+    return address == 1   ? call("die")
+           : address == 2 ? call("A_dies_Test::TestBody")
+           : address == 3 ? call("testing::internal::HandleExceptionsInMethodIfSupported")
+                          : call("main");
+  };
+  EXPECT_EQ(with_named_backtraces("#0 f (a+0x1)\n#1 f (a+0x2)\n#2 f (a+0x4)\nend\n", name),
+            "#0 die (a_test.cc:7)\n#1 A_dies_Test::TestBody (a_test.cc:7)\nend\n");
+  EXPECT_EQ(with_named_backtraces("#0 f (a+0x1)\n#1 f (a+0x3)\n#2 f (a+0x4)\n", name),
+            "#0 die (a_test.cc:7)\n");
+}
+
 TEST(RankPlaceTest, LineBeginsWithTheFewestRanks) {
   const auto waits = rank({call("main"), call("A_hangs_Test::TestBody"), call("all_reduce")});
   const auto loads = rank({call("main"), call("A_hangs_Test::TestBody"), call("load")});
