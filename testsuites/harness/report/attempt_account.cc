@@ -56,16 +56,45 @@ std::string lines_of(const AssertionFailure& failure) {
              std::string_view(failure.message).substr(std::min(end + 1, failure.message.size())));
 }
 
+constexpr std::size_t kFailuresShown = 10, kFirstLinesShown = 20, kLastLinesShown = 80;
+
 // All text except the rank's number and its output.
-std::string body_of(const RankResult& rank) {
+std::string body_of(const RankResult& rank, WithOutput with_output) {
   std::string text = headline_of(rank) + '\n';
-  for (const AssertionFailure& failure : rank.failures) text += lines_of(failure);
+  const bool is_short = with_output == WithOutput::kYes;
+  const std::size_t shown_failures =
+      is_short ? std::min(kFailuresShown, rank.failures.size()) : rank.failures.size();
+  for (std::size_t i = 0; i < shown_failures; ++i) text += lines_of(rank.failures[i]);
+  if (shown_failures < rank.failures.size()) {
+    text += fmt::format("  {} more failures, which --json FILE writes\n",
+                        rank.failures.size() - shown_failures);
+  }
   if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
   if (!rank.leaked.empty()) {
     text += fmt::format("  leaked, and killed: {}\n", fmt::join(rank.leaked, ", "));
   }
   return shown(text);
+}
+
+// The place behind the first `lines` lines.
+std::size_t behind_lines(std::string_view text, std::size_t lines) {
+  std::size_t at = 0;
+  for (; lines > 0 && at < text.size(); --lines)
+    at = std::min(text.find('\n', at), text.size() - 1) + 1;
+  return at;
+}
+
+// The first and the last lines.
+std::string shortened(const std::string& text) {
+  const auto ends = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
+  const std::size_t lines = ends + (text.empty() || text.ends_with('\n') ? 0 : 1);
+  if (lines <= kFirstLinesShown + kLastLinesShown) return text;
+  const std::size_t left_out = lines - kFirstLinesShown - kLastLinesShown;
+  const std::size_t first = behind_lines(text, kFirstLinesShown);
+  const std::size_t last = behind_lines(text, kFirstLinesShown + left_out);
+  return fmt::format("{}… {} lines, which --json FILE writes\n{}", text.substr(0, first), left_out,
+                     text.substr(last));
 }
 
 struct Account {
@@ -88,8 +117,9 @@ std::vector<const RankResult*> in_order(const AttemptResult& attempt) {
 std::vector<Account> accounts_of(const AttemptResult& attempt, WithOutput with_output) {
   std::vector<Account> accounts;
   for (const RankResult* rank : in_order(attempt)) {
-    const std::string body = body_of(*rank);
-    const std::string output = with_output == WithOutput::kYes ? shown(rank->output) : "";
+    const std::string body = body_of(*rank, with_output);
+    const std::string output =
+        with_output == WithOutput::kYes ? shortened(shown(rank->output)) : "";
     auto same = std::find_if(accounts.begin(), accounts.end(), [&](const Account& other) {
       return other.body == body && other.output == output;
     });

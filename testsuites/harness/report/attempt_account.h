@@ -21,6 +21,8 @@
 
 namespace distrun {
 
+// kYes is for the console: of each rank, at most 10 failures and 100 lines of output are shown, and
+// the text says what was left out.
 enum class WithOutput { kNo, kYes };
 
 // Empty if nothing was started.

@@ -86,6 +86,27 @@ TEST(AttemptAccountTest, RanksWithDifferentOutputHaveSeparateEntries) {
   EXPECT_EQ(account_of(result, WithOutput::kNo), "ranks 0, 1: passed\n");
 }
 
+TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
+  AttemptResult result = attempt();
+  result.ranks.resize(1);
+  for (int i = 1; i <= 12; ++i) result.ranks[0].failures.push_back({"a.cc", i, "x"});
+  for (int i = 1; i <= 102; ++i) result.ranks[0].output += std::to_string(i) + '\n';
+  const std::string text = told(result);
+  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures, which --json FILE writes\n  output:\n"),
+            std::string::npos)
+      << text;
+  EXPECT_NE(text.find("[rank 0] 20\n"
+                      "    [rank 0] … 2 lines, which --json FILE writes\n"
+                      "    [rank 0] 23\n"),
+            std::string::npos)
+      << text;
+  EXPECT_TRUE(text.ends_with("[rank 0] 102\n")) << text;
+  EXPECT_NE(account_of(result, WithOutput::kNo).find("a.cc:12: x\n"), std::string::npos);
+
+  result.ranks[0].output = std::string(99, '\n') + "last";
+  EXPECT_EQ(told(result).find("… "), std::string::npos) << "100 lines are shown";
+}
+
 TEST(AttemptAccountTest, ControlCharactersAreEscaped) {
   AttemptResult result = attempt();
   result.ranks.resize(1);

@@ -45,8 +45,10 @@ std::string counted(int count, const char* what) {
 
 std::string last_line(const TestsSummary& summary) {
   const std::string flaky = summary.flaky > 0 ? fmt::format(" ({} flaky)", summary.flaky) : "";
-  return fmt::format("{} passed{}, {} failed, {} skipped\n", summary.passed, flaky, summary.failed,
-                     summary.skipped);
+  const std::string not_run =
+      summary.not_run > 0 ? fmt::format(", {} not run", summary.not_run) : "";
+  return fmt::format("{} passed{}, {} failed, {} skipped{}\n", summary.passed, flaky,
+                     summary.failed, summary.skipped, not_run);
 }
 
 }  // namespace
@@ -118,14 +120,12 @@ std::string Console::lines_of(const TestsEnded& event) {
   running_ = false;
   std::string text;
   std::string failed;
-  int not_run = 0, told = 0;
+  int told = 0;
   for (const TestResult& result : event.results) {
     if (result.status == TestStatus::kFlaky) text += block_of(result);
   }
   for (const TestResult& result : event.results) {
-    if (was_not_run(result)) {
-      ++not_run;
-    } else if (has_failed(result.status)) {
+    if (has_failed(result.status) && !was_not_run(result)) {
       text += block_of(result);
       failed += fmt::format("  {} {}{}\n", word_of(result),
                             name_of(result.test.id, result.repetition, begun_),
@@ -135,10 +135,10 @@ std::string Console::lines_of(const TestsEnded& event) {
   }
   if (told > 1) text += "\nfailed:\n" + failed;
   text += slowest();
-  const int tests = event.summary.passed + event.summary.failed + event.summary.skipped;
-  text += fmt::format("\n{} in {:.3f} s", counted(tests, "test"), seconds(event.summary.time));
-  if (not_run > 0) text += fmt::format("; {} did not run and count as failed", not_run);
-  return text + '\n' + last_line(event.summary);
+  const TestsSummary& summary = event.summary;
+  const int tests = summary.passed + summary.failed + summary.skipped + summary.not_run;
+  text += fmt::format("\n{} in {:.3f} s\n", counted(tests, "test"), seconds(summary.time));
+  return text + last_line(summary);
 }
 
 void Console::note_duration(const TestResult& result) {

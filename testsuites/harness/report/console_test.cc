@@ -157,10 +157,10 @@ TEST(ConsoleTest, CountsTestsThatDidNotRunWithoutListingThem) {
   cut_off.status = TestStatus::kInterrupted;
   EXPECT_EQ(plain.after(TestEnded{cut_off}),
             "INTERRUPTED [   1.204s] gloo.CommTest.b: rank 1 failed: comm.cc:14\n");
-  EXPECT_EQ(plain.after(TestsEnded{.summary = {0, 2, 0, 0, {}},
+  EXPECT_EQ(plain.after(TestsEnded{.summary = {1, 0, 0, 0, {}, 2},
                                    .results = {interrupted_test("a"), interrupted_test("c")}}),
-            "\n2 tests in 0.000 s; 2 did not run and count as failed\n"
-            "0 passed, 2 failed, 0 skipped\n");
+            "\n3 tests in 0.000 s\n"
+            "1 passed, 0 failed, 0 skipped, 2 not run\n");
 }
 
 TEST(ConsoleTest, ListsSeveralFailuresAgainAtTheEnd) {

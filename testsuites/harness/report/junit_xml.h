@@ -11,7 +11,7 @@
 //
 // A <testsuite> is a class, "suite.Class".  A failed check is a <failure>; a crash, a time-out, an
 // early exit of a rank or an interrupt is an <error>.  A test that had not started when the run was
-// interrupted is <skipped>, though it counts as failed elsewhere.
+// interrupted is <skipped>.
 //
 // Attempts follow Maven Surefire: a flaky test has <flakyFailure> and <flakyError> elements; a
 // failed one has its first attempt as <failure> and later ones as <rerunFailure> and <rerunError>.

@@ -74,11 +74,9 @@ Json json_of(const TestResult& result) {
 }
 
 Json json_of(const TestsSummary& summary) {
-  return {{"passed", summary.passed},
-          {"failed", summary.failed},
-          {"skipped", summary.skipped},
-          {"flaky", summary.flaky},
-          {"seconds", seconds(summary.time)}};
+  return {{"passed", summary.passed},   {"failed", summary.failed},
+          {"skipped", summary.skipped}, {"flaky", summary.flaky},
+          {"not_run", summary.not_run}, {"seconds", seconds(summary.time)}};
 }
 
 std::string line_of(const Json& json) {

@@ -1,6 +1,7 @@
 // The results of a run as JSON (--json FILE).
 //
-//     {"summary": {"passed": 1, "failed": 1, "skipped": 0, "flaky": 0, "seconds": 1.2},
+//     {"summary": {"passed": 1, "failed": 1, "skipped": 0, "flaky": 0, "not_run": 0,
+//                  "seconds": 1.2},
 //      "seed": 7, "jobs": 4, "binaries": ["build/distrun-suites"],
 //      "tests": [{"id": "gloo.CommTest.test_sum", "status": "failed", "seconds": 0.123,
 //                 "reason": "rank 1 failed: …", "file": "comm.cc", "line": 12, "repetition": 0,

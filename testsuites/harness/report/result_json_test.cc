@@ -18,9 +18,9 @@ nlohmann::json written(TestResult result) {
 
 TEST(ResultJsonTest, StartsWithTheSummaryAndTheRun) {
   const TestsBegun begun{.jobs = 4, .binaries = {"a", "b"}, .seed = 18446744073709551615U};
-  const TestsEnded ended{.summary = {3, 1, 2, 1, std::chrono::milliseconds(1250)}};
+  const TestsEnded ended{.summary = {3, 1, 2, 1, std::chrono::milliseconds(1250), 4}};
   EXPECT_EQ(result_json(begun, ended), R"({
- "summary": {"passed":3,"failed":1,"skipped":2,"flaky":1,"seconds":1.25},
+ "summary": {"passed":3,"failed":1,"skipped":2,"flaky":1,"not_run":4,"seconds":1.25},
  "seed": 18446744073709551615,
  "jobs": 4,
  "binaries": ["a","b"],

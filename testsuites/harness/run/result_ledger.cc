@@ -23,7 +23,11 @@ TestResult ResultLedger::result_of(const PlannedTest& plan, int repetition,
 }
 
 void ResultLedger::add(std::size_t index, const PlannedTest& plan, TestResult result) {
-  count(result.status);
+  if (was_not_run(result)) {
+    ++summary_.not_run;
+  } else {
+    count(result.status);
+  }
   if (result.status == TestStatus::kPassed && !options_.keeps_all_results) {
     for (AttemptResult& attempt : result.attempts) attempt.ranks = {};
     const auto [before, first] = last_passed_.try_emplace(&plan, index);

@@ -73,10 +73,11 @@ struct TestResult {
 
 struct TestsSummary {
   int passed = 0;  // Includes flaky tests.
-  int failed = 0;  // Includes interrupted tests.
+  int failed = 0;  // Includes tests that were running when the run was interrupted.
   int skipped = 0;
   int flaky = 0;
   std::chrono::milliseconds time{0};
+  int not_run = 0;  // Not started, after an interrupt or --fail-fast.
 };
 
 struct TestsBegun {

@@ -193,10 +193,10 @@ class Session {
 
   void take_end(const TestsEnded& ended) {
     const TestsSummary& summary = ended.summary;
-    if (summary.passed + summary.failed == 0) {
-      status_ = kExitNoTestRan;
-    } else if (summary.failed > 0) {
+    if (summary.failed > 0 || summary.not_run > 0) {
       status_ = kExitTestFailed;
+    } else if (summary.passed == 0) {
+      status_ = kExitNoTestRan;
     }
     ::signal(SIGPIPE, SIG_IGN);  // A closed pipe and a full disk become errors.
     ::signal(SIGXFSZ, SIG_IGN);
