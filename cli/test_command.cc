@@ -185,10 +185,10 @@ void TestCommand::add_ways_to_run() {
            "Seed of --shuffle. Each rank passes it to torch::manual_seed() before each test.")
       ->type_name("N")
       ->group(kRunning);
-  own_flag(app, "nproc", options_.plan.nproc,
-           "Number of ranks, for tests that can run with more than one number of them. A test that "
-           "does not accept N "
-           "ranks is skipped. 0: each test's default.")
+  own_flag(
+      app, "nproc", options_.plan.nproc,
+      "Number of ranks, for tests that do not fix it themselves. A test that does not accept N "
+      "ranks is skipped. 0: each test's default.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
@@ -284,9 +284,10 @@ void TestCommand::check_result_files() {
     refuse("json", "needs a file name, except with --list");
   }
   if (options_.list && !json.empty()) {
-    refuse("json",
-           fmt::format("takes no file with --list; if {} is the name of a test, write it first",
-                       json));
+    refuse(
+        "json",
+        fmt::format("takes no file with --list; if {} is the name of a test, put it before --json",
+                    json));
   }
   if (options_.list && !junit.empty()) {
     refuse("junit", "--list runs nothing; remove one of the two");

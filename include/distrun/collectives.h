@@ -171,12 +171,13 @@ struct MonitoredBarrierOptions {
 // Blocks: until every rank has called it.  Group rank 0 waits at most `timeout`.  The others wait
 // for group rank 0, at most the timeout with which the group was created.
 // Throws: on group rank 0, an error that names the missing ranks.  On other ranks, an error that
-// says that rank 0 failed.  c10::ValueError if the timeout is not positive.
+// says that group rank 0 failed.  c10::ValueError if the timeout is not positive.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// Returns how many collectives, including barriers, this rank has started in the group.  If the
-// numbers of two ranks differ, one of the ranks skipped a collective.  "gloo" also counts sends and
-// receives.  If "gloo" runs a collective by calling several others, each of those calls counts.
+// Returns how many collectives, including barriers, this rank has started in the group.  "gloo"
+// also counts sends and receives.  If ranks that ran the same sends and receives have different
+// numbers, one of them skipped a collective.  If "gloo" runs a collective by calling several
+// others, each of those calls counts.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:

@@ -31,8 +31,8 @@
 // (ddp_reducer.h).  If the parameters of two ranks differ in number, sizes or dtypes, every rank
 // throws an error that names the parameter.  If some ranks run Python, those ranks throw Python's
 // own error.  Ranks do not compare names, order, buffers or options.  If these differ, training
-// uses wrong values or times out.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to find such
-// differences.
+// uses wrong values or times out.  TORCH_DISTRIBUTED_DEBUG=DETAIL finds those that
+// change a collective.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
@@ -122,7 +122,8 @@ class DistributedDataParallel : public torch::nn::Module {
                     "distrun cannot find or replace the tensors in the result of forward(): "
                     "write a visit_tensors() for its type, see distrun/visit_tensors.h");
       Output output = call(std::forward<Arguments>(arguments)...);
-      if constexpr (KnowsTensors<Output>) replace_tensors(output);  // One error is enough.
+      // If not, the assertion above is the only error.
+      if constexpr (KnowsTensors<Output>) replace_tensors(output);
       return output;
     }
   }

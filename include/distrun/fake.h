@@ -39,7 +39,7 @@
 //   - Ranks cannot exchange information: every other rank seems to send the data that this rank
 //     sends.  With two or more ranks, a ShardedTensor (distrun/sharded_tensor.h) treats this rank's
 //     shards as the shards of all ranks.
-//   - The sum over all groups loses a group's counts when the group is freed.
+//   - The counts of bytes of all groups no longer include a group that was freed.
 //   - A loop that polls a FakeStore for a key never ends: check() is always false and add(key, 0)
 //     always 0.  wait() returns.
 //   - `distrun test --json` does not list its collectives.
@@ -101,7 +101,7 @@ class FakeStore : public c10d::Store {
 //     all_reduce, …_coalesced                  S             2 · (n - 1) / n · S, in a ring
 //     all_gather, …_into_tensor, …_coalesced   S, the input  (n - 1) · S, in a ring
 //     reduce_scatter, …_tensor, …_coalesced    S, the input  (n - 1) / n · S, in a ring
-//     broadcast                                S             S; 0 on the last rank before the root
+//     broadcast                                S             S; 0 on the last rank of the chain
 //     reduce                                   S             S; 0 on the root
 //     gather                                   S, the input  S; 0 on the root
 //     scatter                                  S             on the root all but its own; else 0
@@ -109,11 +109,11 @@ class FakeStore : public c10d::Store {
 //     send, recv                               S             S for send, 0 for recv
 //     barrier, monitored_barrier               0             0
 //
-// broadcast and reduce pass through the ranks one by one.  The payload of a scatter is that of all
-// inputs on the root, and of the output elsewhere.  A rank receives as much as it sends, except
-// with a root, in point-to-point operations, and in all_to_all of different sizes.  If n does not
-// divide S, each of the two parts of an all_reduce is rounded up to a byte.  A sparse tensor counts
-// as its indices and values.  A group of one sends nothing.
+// In broadcast and reduce the ranks form a chain, from the root to the rank before it.  The payload
+// of a scatter is that of all inputs on the root, and of the output elsewhere.  A rank receives as
+// much as it sends, except with a root, in point-to-point operations, and in all_to_all of
+// different sizes.  If n does not divide S, each of the two parts of an all_reduce is rounded up to
+// a byte.  A sparse tensor counts as its indices and values.  A group of one sends nothing.
 struct WireTraffic {
   std::string operation;      // Named as in collectives.h and point_to_point.h.
   std::int64_t calls = 0;     // The number of calls.

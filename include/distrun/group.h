@@ -48,7 +48,7 @@ concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
 
 class Group {
  public:
-  // Stands for the default group that exists when this object is used.
+  // Stands for the default group, which is looked up at each use, not at construction.
   Group() = default;
 
   // Returns whether it stands for the default group.

@@ -27,9 +27,9 @@
 // exits.  The last rank that exits removes it.  After a crash the file remains, unless `distrun
 // launch --store file:PATH` removes it.
 //
-// C++ ranks and Python ranks can share a group, because distrun uses the same store keys as
-// torch.distributed 2.13 and makes its calls in the same order.  Python does not read
-// DISTRUN_INIT_METHOD, so pass its value:
+// C++ ranks and Python ranks can share a group, because distrun uses the store keys of
+// torch.distributed 2.13 and creates its groups and backends in the same order.  Python does not
+// read DISTRUN_INIT_METHOD, so pass its value:
 //
 //     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
 //                             rank=int(os.environ["RANK"]),

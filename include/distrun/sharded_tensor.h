@@ -92,9 +92,9 @@ class ShardedTensor {
 // All shards have the same dtype and the same requires_grad.  Together they cover `global_size`
 // without overlaps.
 // Blocks: until every rank of the group has called it.
-// Throws: c10::ValueError with the same text on every rank, if any rank violates these rules,
-// passes a different `global_size`, or passes a malformed placement, or one that does not name its
-// own rank and the tensor's device.  The text names the rank and the shard, and shows the expected
+// Throws: c10::ValueError with the same text on every rank, if any rank violates these rules or
+// passes another `global_size`, or if a placement is malformed, or names another rank or device
+// than its tensor's.  The text names the rank and the shard, and shows the expected
 // and the actual value.  A rank outside the group throws at once.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,

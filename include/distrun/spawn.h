@@ -23,8 +23,8 @@
 // When its function returns or throws, a process flushes stdout and stderr and calls _exit(), so
 // static objects are not destroyed.  A process is killed when its parent ends.  Its stdin is
 // /dev/null.  It inherits the parent's environment, stdout, stderr and Unix process group, so that
-// Ctrl-C reaches it.  A fork inherits all descriptors.  If descriptor 0, 1 or 2 is closed, the
-// process gets /dev/null instead.  The function may call spawn().
+// Ctrl-C reaches it.  A fork inherits all descriptors.  If stdout or stderr is closed in the
+// parent, the process gets /dev/null in its place.  The function may call spawn().
 //
 // Throws: c10::ValueError for invalid arguments; c10::Error if a process cannot be started; the
 // exceptions of process_exception.h for processes that fail.
@@ -76,8 +76,8 @@ void run_if_spawned();
 // Blocks: until all processes have ended, at most SpawnOptions::timeout plus the time to end them.
 // Throws: ProcessException for the first process that fails, after spawn() has ended the others.
 // ProcessTimedOut at the timeout.  c10::ValueError for an empty function or an invalid `nprocs`.
-// c10::Error in a spawned process that has not called run_if_spawned(), because spawn() would then
-// start processes without end.
+// c10::Error if the caller is itself a spawned process that has not called run_if_spawned():
+// otherwise each process would start more.
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 
 // Does the same for any function.  `options.start_method` must be StartMethod::kFork.  Processes
@@ -91,8 +91,8 @@ inline constexpr std::chrono::minutes kStartTimeout{10};
 //
 // Blocks: until the arguments are sent.  With thousands of tensors, also until the processes have
 // received some of them.  Returns early if a process fails; join() then throws.
-// Throws: the exceptions of spawn(), and ProcessTimedOut if the arguments are not sent within
-// kStartTimeout.
+// Throws: c10::ValueError and c10::Error as spawn() does, and ProcessTimedOut if the arguments are
+// not sent within kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});
 // Does the same for any function.  `options.start_method` must be StartMethod::kFork.

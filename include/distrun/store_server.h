@@ -9,11 +9,11 @@
 // It speaks the protocol of c10d's TCPStore: LibTorch's and Python's clients can connect to it
 // (`TCPStore(host, port, is_master=False)`).  It never looks up host names.
 //
-// Trust: clients do not authenticate.  A client that can connect can read and change every key.  On
-// loopback, every user of the machine can connect unless `same_user` is set.  At other addresses,
-// every machine that can reach the address can connect.  The server refuses a client that sends a
-// malformed frame, exceeds a limit or, with `same_user`, belongs to another user: it closes only
-// that client's connection.
+// Trust: clients do not authenticate.  A client that can connect can read and change every key.
+// Without `same_user`, every user of the machine can connect, and at addresses other than loopback
+// every machine that can reach the address.  The server refuses a client that sends a malformed
+// frame, exceeds a limit or, with `same_user`, belongs to another user than this one and root: it
+// closes only that client's connection.
 //
 // Blocks: nothing here does.
 // Thread safety: call every method on the thread of `io`.
@@ -43,7 +43,7 @@ class StoreServer {
     // A listening TCP socket to use instead of host and port.  The server closes it, unless
     // listen() fails.
     std::optional<int> listen_fd = {};
-    // Refuse clients that are not processes of this user, or of root, on this machine.
+    // Accept only clients on this machine that run as this user or as root.
     bool same_user = false;
     // What clients may ask for.
     StoreLimits limits;
@@ -76,8 +76,8 @@ class StoreServer {
   StoreStatus status() const;
 
   // Starts a new attempt at the same port with an empty table.  Closes every connection, including
-  // those in the kernel's queue.  A client of the last attempt that still runs could connect to the
-  // new table, so call it after they have exited.
+  // those in the kernel's queue.  Call it after all clients of the previous attempt have exited:
+  // one that still runs could connect to the new table.
   void start_over();
 
  private:

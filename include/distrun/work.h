@@ -40,14 +40,15 @@ class Work {
 
   // Waits for the result.
   //
-  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait. An
-  // error comes up to two seconds later, which it takes to find out which ranks are missing.
-  // For a send or a receive in "gloo", zero always throws, because only wait() completes them.
+  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait.
+  // After the timeout it can take two more seconds until the error is thrown, because distrun first
+  // finds out which ranks are missing.  A reduce_scatter in "gloo" always uses the group's timeout.
   // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.
-  // After a timeout the collective is still in progress, with two exceptions.  In "gloo", a nonzero
-  // timeout of a send or a receive makes the group unusable.  In other backends, a nonzero timeout
-  // abandons a Work that has no future.  A reduce_scatter in "gloo" always uses the group's
-  // timeout.
+  //
+  // After a timeout the collective is still in progress.  A send or a receive in "gloo" is not: it
+  // makes progress only inside wait(), so zero always throws, and another timeout that expires
+  // makes the group unusable.  In a backend that gives a Work no future, a timeout that is not zero
+  // gives the operation up.
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
   // Returns whether wait() would return or throw at once.  For operations that only wait()
