@@ -32,6 +32,8 @@ passes; a rank passes if it checks at least one assertion and none fails.
 The id of a test is SUITE.CLASS.TEST.  NAME is an id, SUITE.CLASS or SUITE.  Without NAME, all tests
 run.
 
+On SIGUSR1, distrun prints the functions in which the ranks of the running tests are.
+
 Exit status:
   0      all tests passed
   1      a test failed, or the machine has fewer GPUs than --require-gpus
@@ -354,6 +356,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return lifeline ? run_here(*lifeline, out, err) : fail(lifeline.error(), err);
   };
   std::vector<int> signals = options_.end_signals;
+  signals.push_back(SIGUSR1);
   if (options_.console.terminal) signals.push_back(SIGWINCH);
   const auto status = run_guarded(signals, launcher, [&](const Guarded& guarded) {
     if (const auto* by = std::get_if<KilledBy>(&guarded.launcher)) tell_killed(guarded, *by, err);

@@ -392,6 +392,20 @@ TEST_F(TestCommandInterruptedTest, ReportsWhatRanAndWhatDidNot) {
   EXPECT_EQ(nlohmann::json::parse(content("a.json")).at("tests").at(0).at("status"), "interrupted");
 }
 
+TEST_F(TestCommandInterruptedTest, TellsOnSigusr1WhereTheRanksAre) {
+  options_.on_output = [&, asked = false, ended = false](const std::string& out, int pid) mutable {
+    if (!std::exchange(asked, true)) {
+      for (int come = 0; come < 2; ++come) EXPECT_EQ(read_byte(), '!');
+      ::kill(pid, SIGUSR1);
+    } else if (out.find("  main (fake_test_host") != out.npos && !std::exchange(ended, true)) {
+      ::kill(pid, SIGTERM);
+    }
+  };
+  const auto result = test({"fake.Rank.holds_a_place"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM})) << "SIGUSR1 ends nothing";
+  EXPECT_THAT(result.out, HasSubstr("distrun: where the ranks of fake.Rank.holds_a_place are: "));
+}
+
 TEST_F(TestCommandInterruptedTest, KillLeavesNeitherRanksNorFiles) {
   std::ofstream(file("a.json")) << "old";
   run_and_send(SIGKILL);

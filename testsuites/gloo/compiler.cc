@@ -1,4 +1,5 @@
 #include <functional>
+#include <numeric>
 #include <string>
 #include <utility>
 #include <vector>
@@ -22,11 +23,15 @@ struct CompilerTest : DefaultGroupTest {
   // A started collective, and the tensor that receives its result.
   using Begun = std::pair<Work, at::Tensor>;
   using Collective = std::function<Begun(const at::Tensor&)>;
+  // What this rank receives, from the value that each rank passes.
+  using Received = float (*)(const std::vector<float>& passed);
 
   // Follows first inputs back from `node` to the collective: the graph waits for it.
   static void expect_waits_for(const Node* node, const std::string& collective);
+  // A backend that is wrong is wrong in the replay too: so the values are compared with computed
+  // ones.
   static void expect_replays(const c10::Device& device, const std::string& name,
-                             const Collective& collective);
+                             const Collective& collective, Received received);
 };
 
 void CompilerTest::expect_waits_for(const Node* node, const std::string& collective) {
@@ -40,7 +45,7 @@ void CompilerTest::expect_waits_for(const Node* node, const std::string& collect
 }
 
 void CompilerTest::expect_replays(const c10::Device& device, const std::string& name,
-                                  const Collective& collective) {
+                                  const Collective& collective, Received received) {
   const auto function = [&](const Tensors& inputs) -> Tensors {
     const auto [work, result] = collective(inputs[0] + inputs[0]);
     work.wait();
@@ -63,10 +68,30 @@ void CompilerTest::expect_replays(const c10::Device& device, const std::string& 
   x.add_(1);
   other.add_(1);
   const at::Tensor expected = function({x})[0];
+  std::vector<float> passed;
+  for (int rank = 0; rank < get_world_size(); ++rank) {
+    passed.push_back(2 * (static_cast<float>(rank) + 1));
+  }
+  EXPECT_TENSORS_EQUAL(expected, at::full({2, 2}, 2 * received(passed), x.options()));
   EXPECT_TENSORS_EQUAL(traced.replay({other})[0], expected);
   other.add_(1);
   const at::Tensor replayed = traced.replay({other})[0];
   EXPECT_FALSE(replayed.equal(expected)) << replayed;
+}
+
+float sum(const std::vector<float>& passed) {
+  return std::accumulate(passed.begin(), passed.end(), 0.0F);
+}
+
+float sum_of_sums(const std::vector<float>& passed) {
+  return sum(passed) * static_cast<float>(passed.size());
+}
+
+float first(const std::vector<float>& passed) { return passed.front(); }
+
+// Rank 0 adds to its value the rank that receives it.
+float first_and_rank(const std::vector<float>& passed) {
+  return passed.front() + static_cast<float>(get_rank());
 }
 
 CompilerTest::Begun begin_all_reduce(const at::Tensor& tensor) {
@@ -100,35 +125,35 @@ CompilerTest::Begun begin_two_all_reduces(const at::Tensor& tensor) {
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_cpu, {.ranks = 2}) {
-  expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce);
+  expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce, sum);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_allreduce_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
-  expect_replays(gpu(), "c10d.allreduce_", begin_all_reduce);
+  expect_replays(gpu(), "c10d.allreduce_", begin_all_reduce, sum);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_cpu, {.ranks = 2}) {
-  expect_replays(cpu(), "c10d.allgather_", begin_all_gather);
+  expect_replays(cpu(), "c10d.allgather_", begin_all_gather, sum);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_allgather_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
-  expect_replays(gpu(), "c10d.allgather_", begin_all_gather);
+  expect_replays(gpu(), "c10d.allgather_", begin_all_gather, sum);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_cpu, {.ranks = 2}) {
-  expect_replays(cpu(), "c10d.broadcast_", begin_broadcast);
+  expect_replays(cpu(), "c10d.broadcast_", begin_broadcast, first);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_broadcast_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
-  expect_replays(gpu(), "c10d.broadcast_", begin_broadcast);
+  expect_replays(gpu(), "c10d.broadcast_", begin_broadcast, first);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_cpu, {.ranks = 2}) {
-  expect_replays(cpu(), "c10d.scatter_", begin_scatter);
+  expect_replays(cpu(), "c10d.scatter_", begin_scatter, first_and_rank);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_gpu, {.ranks = 2, .min_gpus = 2}) {
-  expect_replays(gpu(), "c10d.scatter_", begin_scatter);
+  expect_replays(gpu(), "c10d.scatter_", begin_scatter, first_and_rank);
 }
 
 // Python wraps the tensor in another so that the collective is recorded.  C++ wraps nothing: this
@@ -138,16 +163,16 @@ CompilerTest::Begun begin_all_reduce_of_another(const at::Tensor& tensor) {
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_nested_comm_tensor_wrapping, {.ranks = 2}) {
-  expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce_of_another);
+  expect_replays(cpu(), "c10d.allreduce_", begin_all_reduce_of_another, sum);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_consecutive_comm_work_wait_cpu, {.ranks = 2}) {
-  expect_replays(cpu(), "c10d.allreduce_", begin_two_all_reduces);
+  expect_replays(cpu(), "c10d.allreduce_", begin_two_all_reduces, sum_of_sums);
 }
 
 DISTRIBUTED_TEST(gloo, CompilerTest, test_consecutive_comm_work_wait_gpu,
                  {.ranks = 2, .min_gpus = 2}) {
-  expect_replays(gpu(), "c10d.allreduce_", begin_two_all_reduces);
+  expect_replays(gpu(), "c10d.allreduce_", begin_two_all_reduces, sum_of_sums);
 }
 
 }  // namespace

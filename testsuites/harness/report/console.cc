@@ -116,6 +116,13 @@ std::string Console::lines_of(const TestsNoticed& event) const {
   return fmt::format("distrun: {}\n", event.text);
 }
 
+std::string Console::lines_of(const PlacesRead& event) const {
+  const auto& [line, stacks] = event.where;
+  return fmt::format("distrun: where the ranks of {} are:{}{}\n{}",
+                     name_of(event.id, event.repetition, begun_), line.empty() ? "" : " ", line,
+                     stacks);
+}
+
 std::string Console::lines_of(const TestsEnded& event) {
   running_ = false;
   std::string text;

@@ -59,6 +59,7 @@ class Console {
   std::string lines_of(const AttemptEnded& event) const;
   std::string lines_of(const TestEnded& event);
   std::string lines_of(const TestsNoticed& event) const;
+  std::string lines_of(const PlacesRead& event) const;
   std::string lines_of(const TestsEnded& event);
 
   std::string block_of(const TestResult& result) const;

@@ -149,6 +149,14 @@ TEST(ConsoleTest, SaysWhyATestCouldNotStart) {
             "0 passed, 1 failed, 0 skipped\n");
 }
 
+TEST(ConsoleTest, TellsWhereRanksAre) {
+  Written plain({});
+  EXPECT_EQ(plain.after(PlacesRead{"a", 0, {"rank 0 in load (a.cc:1)", "  load (a.cc:1)\n"}}),
+            "distrun: where the ranks of a are: rank 0 in load (a.cc:1)\n"
+            "  load (a.cc:1)\n");
+  EXPECT_EQ(plain.after(PlacesRead{"a", 0, {}}), "distrun: where the ranks of a are:\n");
+}
+
 TEST(ConsoleTest, CountsTestsThatDidNotRunWithoutListingThem) {
   Written plain({});
   plain.after(TestsBegun{});

@@ -40,6 +40,7 @@ class StatusLine {
   void on(const AttemptEnded& event);
   void on(const TestEnded& event);
   void on(const TestsNoticed&) {}
+  void on(const PlacesRead&) {}
   void on(const TestsEnded&) {}
 
   std::chrono::milliseconds age_of(const std::optional<Time>& since) const;

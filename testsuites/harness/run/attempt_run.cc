@@ -163,7 +163,23 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
       at(asked[i]).seen(place_of(asked[i], all[i]));
       found.push_back({asked[i], {std::move(all[i])}});
     }
-    where = line_of(found);
+    where = places_of(found).line;
+  }
+
+  Whereabouts look() {
+    std::vector<int> running;
+    std::vector<pid_t> pids;
+    for (int rank = 0; rank < options.ranks; ++rank) {
+      if (!at(rank).pid()) continue;
+      running.push_back(rank);
+      pids.push_back(*at(rank).pid());
+    }
+    auto all = stacks.collect(pids, kStacksTimeout);
+    std::vector<RankStacks> found;
+    for (std::size_t i = 0; i < running.size(); ++i) {
+      found.push_back({running[i], {std::move(all[i])}});
+    }
+    return places_of(found);
   }
 
   void perform(const AskWhere& action) { at(action.rank).ask(); }
@@ -262,6 +278,7 @@ AttemptRun::~AttemptRun() {
 void AttemptRun::begin() { impl_->begin(); }
 void AttemptRun::interrupt() { impl_->step(AttemptInterrupted{}); }
 bool AttemptRun::has_reached_host() const { return !impl_->host.is_unsent(impl_->key_of(0)); }
+Whereabouts AttemptRun::look() { return impl_->look(); }
 void AttemptRun::suspend() { impl_->suspend(); }
 bool AttemptRun::all_are_known() const { return impl_->all_are_known(); }
 void AttemptRun::continue_ranks() { impl_->continue_ranks(); }

@@ -21,6 +21,7 @@
 
 #include <boost/asio/io_context.hpp>
 
+#include "evidence/report/where_ranks_are.h"
 #include "evidence/stacks/stack_collector.h"
 #include "testsuites/harness/run/attempt_supervisor.h"
 #include "testsuites/harness/run/leaked_rank_processes.h"
@@ -54,6 +55,8 @@ class AttemptRun {
 
   void begin();
   void interrupt();
+  // Where its ranks are; they go on.
+  Whereabouts look();
   bool has_reached_host() const;
   // A rank that is being forked stops once it is known.
   void suspend();

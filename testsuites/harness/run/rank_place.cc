@@ -50,12 +50,12 @@ std::string place_of(int rank, const ProcessStacks& stacks) {
   return held + without_indent(where.stacks);
 }
 
-std::string line_of(const std::vector<RankStacks>& ranks) {
+Whereabouts places_of(const std::vector<RankStacks>& ranks) {
   std::vector<RankStacks> shown = ranks;
   for (RankStacks& rank : shown) {
     for (ProcessStacks& process : rank.processes) process = from_the_test_on(std::move(process));
   }
-  return where_ranks_are(shown).line;
+  return where_ranks_are(shown);
 }
 
 std::string with_named_backtraces(std::string_view output, const NameFrame& name) {

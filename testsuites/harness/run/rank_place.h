@@ -21,7 +21,8 @@ namespace distrun {
 // known.
 std::string place_of(int rank, const ProcessStacks& stacks);
 
-std::string line_of(const std::vector<RankStacks>& ranks);
+// The same of all ranks of a test: in one line, and as one tree.
+Whereabouts places_of(const std::vector<RankStacks>& ranks);
 
 // Names functions and lines in the backtraces of a rank's output.
 std::string with_named_backtraces(std::string_view output, const NameFrame& name);

@@ -63,7 +63,7 @@ TEST(RankPlaceTest, NamesTheFunctionsOfACrash) {
 TEST(RankPlaceTest, LineBeginsWithTheFewestRanks) {
   const auto waits = rank({call("main"), call("A_hangs_Test::TestBody"), call("all_reduce")});
   const auto loads = rank({call("main"), call("A_hangs_Test::TestBody"), call("load")});
-  EXPECT_EQ(line_of({{0, {waits}}, {1, {loads}}, {2, {waits}}}),
+  EXPECT_EQ(places_of({{0, {waits}}, {1, {loads}}, {2, {waits}}}).line,
             "rank 1 in load (a_test.cc:7); ranks 0, 2 in all_reduce (a_test.cc:7)");
 }
 

@@ -15,6 +15,7 @@
 #include <vector>
 
 #include "distrun/test_info.h"
+#include "evidence/report/where_ranks_are.h"
 #include "testsuites/harness/protocol/test_facts.h"
 
 namespace distrun {
@@ -107,13 +108,18 @@ struct TestEnded {
 struct TestsNoticed {  // One line about the run.
   std::string text;
 };
+struct PlacesRead {  // On demand: where the ranks of a running test are.
+  std::string id;
+  int repetition = 0;
+  Whereabouts where;
+};
 struct TestsEnded {
   TestsSummary summary;
   // In the order of the list, not of execution.  See TestRunner::Options::keeps_all_results.
   std::vector<TestResult> results;
 };
-using TestEvent =
-    std::variant<TestsBegun, AttemptBegun, AttemptEnded, TestEnded, TestsNoticed, TestsEnded>;
+using TestEvent = std::variant<TestsBegun, AttemptBegun, AttemptEnded, TestEnded, TestsNoticed,
+                               PlacesRead, TestsEnded>;
 
 // "passed", "failed", "skipped", "crashed", "timed_out", "exited"; "flaky", "interrupted".
 const char* text_of(RankStatus status);

@@ -251,6 +251,13 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     for_each_run([](std::size_t, AttemptRun& run) { run.interrupt(); });
   }
 
+  void look() {
+    for_each_run([this](std::size_t index, AttemptRun& run) {
+      const TestQueue::Item& item = queue.at(index);
+      on_event(PlacesRead{item.plan.test.id, item.repetition, run.look()});
+    });
+  }
+
   // A rank that is being forked cannot be stopped yet.
   void suspend(std::function<void()> on_suspended) {
     for_each_run([](std::size_t, AttemptRun& run) { run.suspend(); });
@@ -301,6 +308,7 @@ void TestRunner::run(TestPlan plan, std::function<void()> on_end) {
   impl_->run(std::move(plan));
 }
 
+void TestRunner::look() { impl_->look(); }
 void TestRunner::interrupt() { impl_->interrupt(); }
 
 void TestRunner::suspend(std::function<void()> on_suspended) {

@@ -72,6 +72,9 @@ class TestRunner {
   // Starts no more tests and ends those that run; on_end still comes.
   void interrupt();
 
+  // Reports PlacesRead for each running test.
+  void look();
+
   // Sends SIGSTOP to every rank, then calls `on_suspended`.  Until continue_run() no test starts,
   // and the time does not count.
   void suspend(std::function<void()> on_suspended);

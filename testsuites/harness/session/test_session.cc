@@ -226,6 +226,7 @@ class Session {
   void catch_signals() {
     std::vector<int> wanted = options_.end_signals;
     wanted.push_back(SIGTSTP);
+    wanted.push_back(SIGUSR1);
     if (options_.console.terminal) wanted.push_back(SIGWINCH);
     for (const int signal : wanted) {
       struct sigaction before {};
@@ -242,6 +243,10 @@ class Session {
       if (error) return;
       if (signal == SIGTSTP || signal == SIGWINCH) {
         signal == SIGTSTP ? suspend() : console_.resize(context_.columns());
+        return wait_for_signal();
+      }
+      if (signal == SIGUSR1) {
+        if (runner_) runner_->look();
         return wait_for_signal();
       }
       if (std::exchange(signal_, signal) != 0 || begun_.tests == 0) return io_.stop();
