@@ -1,13 +1,17 @@
 #include "common/os/proc.h"
 
 #include <algorithm>
+#include <array>
+#include <cerrno>
+#include <cstddef>
 #include <filesystem>
-#include <fstream>
-#include <iterator>
 #include <system_error>
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
+#include "common/os/unique_fd.h"
 #include "common/text/parse_number.h"
 
 namespace distrun {
@@ -24,8 +28,19 @@ std::vector<pid_t> all_processes() {
 }
 
 std::string proc_file(pid_t pid, const char* name) {
-  std::ifstream file(fmt::format("/proc/{}/{}", pid, name), std::ios::binary);
-  return {std::istreambuf_iterator<char>(file), {}};
+  // Not a stream: reading fails if the process ends meanwhile, and streams then throw.
+  const std::string path = fmt::format("/proc/{}/{}", pid, name);
+  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
+  std::string text;
+  std::array<char, 4096> piece;
+  while (file) {
+    const auto size = ::read(file.get(), piece.data(), piece.size());
+    if (size < 0 && errno == EINTR) continue;
+    if (size < 0) return "";
+    if (size == 0) break;
+    text.append(piece.data(), static_cast<std::size_t>(size));
+  }
+  return text;
 }
 
 std::string process_name(pid_t pid) {

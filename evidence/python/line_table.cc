@@ -1,5 +1,7 @@
 #include "evidence/python/line_table.h"
 
+#include <limits>
+
 namespace distrun {
 
 namespace {
@@ -71,6 +73,7 @@ int line_in_locations(std::span<const std::uint8_t> table, int first_line, std::
     } else {
       has_line = false;
     }
+    if (line < 0 || line > std::numeric_limits<int>::max()) return 0;  // No table of Python's.
     if (offset < end) return has_line ? static_cast<int>(line) : 0;
   }
   return 0;

@@ -146,7 +146,8 @@ std::map<std::uint64_t, std::vector<Frame>> python_stacks(const ReadMemory& read
   for (int i = 0; i < kInterpretersMax && interpreter != 0; ++i) {
     std::uint64_t thread = reader.pointer(interpreter + layout.threads_head);
     for (; threads < kThreadsMax && thread != 0; ++threads) {
-      stacks[reader.pointer(thread + layout.thread_id)] = reader.frames_of(thread);
+      const std::uint64_t id = reader.pointer(thread + layout.thread_id);
+      if (id != 0) stacks[id] = reader.frames_of(thread);
       thread = reader.pointer(thread + layout.thread_next);
     }
     interpreter = reader.pointer(interpreter + layout.interpreter_next);

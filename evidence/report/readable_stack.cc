@@ -3,8 +3,11 @@
 #include <algorithm>
 #include <array>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
+
+#include "common/text/printable.h"
 
 namespace distrun {
 
@@ -81,6 +84,19 @@ bool is_of_libc(const Frame& frame) {
          name.starts_with("libc-2");
 }
 
+// "walk ×255" in place of 255 equal calls.
+std::vector<Frame> with_recursion_counted(std::vector<Frame> frames) {
+  std::vector<Frame> counted;
+  for (std::size_t begin = 0; begin < frames.size();) {
+    std::size_t end = begin + 1;
+    while (end < frames.size() && frames[end] == frames[begin]) ++end;
+    counted.push_back(std::move(frames[begin]));
+    if (end - begin > 1) counted.back().function += fmt::format(" ×{}", end - begin);
+    begin = end;
+  }
+  return counted;
+}
+
 bool is_plumbing(const Frame& frame) {
   if (frame.function.empty() || begins_with_any(frame.function, kPlumbing)) return true;
   // A name that is too long to be demangled.
@@ -102,7 +118,7 @@ std::vector<Frame> readable(const std::vector<Frame>& frames) {
   // Of the C library's calls, the one that the program made.
   const auto call = std::find_if_not(shown.rbegin(), shown.rend(), is_of_libc).base();
   if (shown.end() - call > 1) shown.erase(call + 1, shown.end());
-  return shown;
+  return with_recursion_counted(std::move(shown));
 }
 
 const Frame& telling(const std::vector<Frame>& frames) {
@@ -115,7 +131,9 @@ const Frame& telling(const std::vector<Frame>& frames) {
   return found == frames.rend() ? frames.back() : *found;
 }
 
-std::string described(const Frame& frame) {
+namespace {
+
+std::string raw_description(const Frame& frame) {
   constexpr std::size_t kLongest = 100;
   std::string function = frame.function.empty() ? "??" : frame.function;
   if (is_of_libc(frame)) {
@@ -129,6 +147,11 @@ std::string described(const Frame& frame) {
       frame.module.empty() ? module_path(frame.source) : last_part(frame.source);
   return fmt::format("{} ({}:{})", function, source, frame.line);
 }
+
+}  // namespace
+
+// Names of functions and files may hold anything.
+std::string described(const Frame& frame) { return printable(raw_description(frame), 400); }
 
 bool is_idle(const std::vector<Frame>& frames) {
   const std::vector<Frame> shown = readable(frames);

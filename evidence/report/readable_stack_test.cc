@@ -41,6 +41,12 @@ TEST(ReadableStackTest, OfTheCLibraryShowsTheCallThatTheProgramMade) {
   EXPECT_THAT(shown({}), ElementsAre());
 }
 
+TEST(ReadableStackTest, CountsRecursion) {
+  EXPECT_THAT(
+      shown({native("main"), native("walk"), native("walk"), native("walk"), native("end")}),
+      ElementsAre("main (train)", "walk ×3 (train)", "end (train)"));
+}
+
 TEST(DescribedFrameTest, NamesTheLineOrTheLibrary) {
   EXPECT_EQ(
       described({.function = "f", .source = "/home/me/src/train.cc", .line = 7, .module = "t"}),

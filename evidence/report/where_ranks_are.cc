@@ -6,6 +6,7 @@
 
 #include <fmt/format.h>
 
+#include "common/text/printable.h"
 #include "common/text/rank_list.h"
 #include "evidence/report/readable_stack.h"
 #include "evidence/report/stack_tree.h"
@@ -30,7 +31,19 @@ const char* state_text(char state) {
   }
 }
 
-bool is_held(const ProcessStacks& process) { return *state_text(process.state) != '\0'; }
+// A process that waits in the kernel for a moment, as after vfork(), has a stack.
+bool is_held(const ProcessStacks& process) {
+  if (*state_text(process.state) == '\0') return false;
+  if (process.state == 'T' || process.state == 't') return true;
+  return process.threads.empty() || process.threads.front().frames.empty();
+}
+
+bool is_shell(std::string_view name) {
+  for (const std::string_view shell : {"sh", "bash", "dash", "zsh", "ksh", "ash", "fish"}) {
+    if (name == shell) return true;
+  }
+  return false;
+}
 
 class Report {
  public:
@@ -47,8 +60,9 @@ class Report {
   std::string stacks() const {
     std::string text = main_.text("  ");
     for (const auto& [name, tree] : started_) {
-      text += fmt::format("  {}, started by {}\n", name, list_of_ranks(tree.ranks())) +
-              tree.text("    ");
+      text +=
+          fmt::format("  {}, started by {}\n", printable(name, 100), list_of_ranks(tree.ranks())) +
+          tree.text("    ");
     }
     if (!threads_.empty())
       text += fmt::format("  other threads of {}\n", list_of_ranks(threads_.ranks())) +
@@ -65,15 +79,17 @@ class Report {
       if (!text.empty()) text += "; ";
       text += fmt::format("{} {}", list_of_ranks(ranks), state);
     }
-    return text.empty() ? apart(main_.branches()) : text;
+    const std::string others = apart(running_.branches());
+    if (!text.empty() && !others.empty()) text += "; ";
+    return text + others;
   }
 
  private:
-  // A shell, or another wrapper, that started the rank's program.
+  // A shell that waits for the rank's program.
   static bool waits_for_another(const std::vector<ProcessStacks>& processes) {
-    if (processes.size() != 2 || processes.front().threads.size() != 1) return false;
-    const auto& frames = processes.front().threads.front().frames;
-    return !frames.empty() && frames.back().function.find("wait") != std::string::npos;
+    if (processes.size() != 2 || !is_shell(processes.front().name)) return false;
+    const auto& threads = processes.back().threads;
+    return !threads.empty() && !threads.front().frames.empty();
   }
 
   void take(int rank, const ProcessStacks& process, bool is_worker) {
@@ -87,6 +103,7 @@ class Report {
       }
       if (is_main && is_worker) {
         main_.add(rank, shown(thread.frames));
+        if (!is_held(process)) running_.add(rank, shown(thread.frames));
       } else if (is_main) {
         started_[process.name].add(rank, shown(thread.frames));
       } else if (!is_idle(thread.frames)) {
@@ -122,8 +139,8 @@ class Report {
     return text;
   }
 
-  const std::string folder_;  // With a slash at its end.
-  StackTree main_, threads_;
+  const std::string folder_;            // With a slash at its end.
+  StackTree main_, running_, threads_;  // running_: of main_, ranks that are not held.
   std::map<std::string, StackTree> started_;
   std::map<std::string_view, std::vector<int>> held_;
   std::map<std::string, std::vector<int>> problems_;

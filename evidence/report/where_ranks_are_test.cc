@@ -66,7 +66,7 @@ TEST(WhereRanksAreTest, StoppedRanksComeBeforeTheirPlaces) {
   const auto where = where_ranks_are({{0, {process(10, python({"main", "step"}))}},
                                       {1, {process(11, python({"main"}), 'T')}},
                                       {2, {process(12, {}, 'Z')}}});
-  EXPECT_EQ(where.line, "rank 2 ended; rank 1 stopped (SIGSTOP)");
+  EXPECT_EQ(where.line, "rank 2 ended; rank 1 stopped (SIGSTOP); rank 0 in step (train.py:1)");
 }
 
 TEST(WhereRanksAreTest, ShowsBusyThreadsOfRanks) {
@@ -92,10 +92,32 @@ TEST(WhereRanksAreTest, ShowsProcessesThatWorkersStarted) {
 }
 
 TEST(WhereRanksAreTest, AShellThatWaitsIsNotTheRank) {
-  const ProcessStacks shell = process(10, {{.function = "wait4", .module = "/usr/lib/libc.so.6"}});
+  ProcessStacks shell = process(10, {{.function = "wait4", .module = "/usr/lib/libc.so.6"}});
+  shell.name = "sh";
   const auto where = where_ranks_are({{0, {shell, process(20, python({"load"}))}}});
   EXPECT_EQ(where.line, "rank 0 in load (train.py:1)");
   EXPECT_EQ(where.stacks, "  load (train.py:1)\n");
+}
+
+TEST(WhereRanksAreTest, ARankThatWaitsForItsChildIsShown) {
+  const auto where =
+      where_ranks_are({{0, {process(10, python({"run"})), process(20, python({"load"}))}}});
+  EXPECT_EQ(where.line, "rank 0 in run (train.py:1)");
+}
+
+TEST(WhereRanksAreTest, ARankThatIsInTheKernelForAMomentHasAPlace) {
+  EXPECT_EQ(where_ranks_are({{0, {process(10, python({"run"}), 'D')}}}).line,
+            "rank 0 in run (train.py:1)");
+}
+
+TEST(WhereRanksAreTest, NamesAreSafeToPrint) {
+  ProcessStacks child = process(20, python({"x\n"}));
+  child.name = "\x1b[31m";
+  const auto where = where_ranks_are({{0, {process(10, python({"main"})), child}}});
+  EXPECT_EQ(where.stacks,
+            "  main (train.py:1)\n"
+            "  \\x1b[31m, started by rank 0\n"
+            "    x\\x0a (train.py:1)\n");
 }
 
 TEST(WhereRanksAreTest, SaysWhyAStackIsMissing) {

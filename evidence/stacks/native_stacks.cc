@@ -27,21 +27,18 @@ std::string last_error() {
   return text != nullptr ? text : "unknown error";
 }
 
+// Its name is the file's, as /proc/PID/maps has it. Hundreds of libraries may be loaded, of which a
+// stack needs a few: opening them all would take most of the time.
 NativeStacks::Module module_of(Dwfl_Module* module) {
-  NativeStacks::Module found;
-  const char* file = nullptr;
-  GElf_Addr bias = 0;
-  if (::dwfl_module_getelf(module, &bias) == nullptr) bias = 0;
   const char* name =
-      ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, &file, nullptr);
-  found.file = file != nullptr ? file : name != nullptr ? name : "";
-  found.bias = bias;
-  return found;
+      ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);
+  return {name != nullptr ? name : "", module};
 }
 
 struct Walk {
   Dwfl* session;
   SymbolNames& names;
+  std::chrono::steady_clock::time_point deadline;
   std::vector<Frame> frames;  // Innermost first.
 };
 
@@ -49,7 +46,7 @@ Frame frame_at(Walk& walk, Dwarf_Addr address) {
   Dwfl_Module* module = ::dwfl_addrmodule(walk.session, address);
   if (module == nullptr) return {};
   const auto found = module_of(module);
-  return walk.names.frame_at(found.file, address - found.bias);
+  return walk.names.frame_at(found.file, address - NativeStacks::bias_of(found));
 }
 
 int add_frame(Dwfl_Frame* frame, void* context) {
@@ -59,10 +56,17 @@ int add_frame(Dwfl_Frame* frame, void* context) {
   if (!::dwfl_frame_pc(frame, &address, &is_exact)) return DWARF_CB_ABORT;
   // A call that never returns may be a function's last instruction.
   walk.frames.push_back(frame_at(walk, is_exact ? address : address - 1));
-  return walk.frames.size() < kNativeFramesMax ? DWARF_CB_OK : DWARF_CB_ABORT;
+  const bool goes_on =
+      walk.frames.size() < kNativeFramesMax && std::chrono::steady_clock::now() < walk.deadline;
+  return goes_on ? DWARF_CB_OK : DWARF_CB_ABORT;
 }
 
 }  // namespace
+
+std::uint64_t NativeStacks::bias_of(const Module& module) {
+  GElf_Addr bias = 0;
+  return ::dwfl_module_getelf(module.handle, &bias) != nullptr ? bias : 0;
+}
 
 NativeStacks::NativeStacks(const StoppedProcess& process, SymbolNames& names)
     : process_(process), names_(names), session_(::dwfl_begin(&kCallbacks)) {
@@ -89,9 +93,11 @@ NativeStacks::~NativeStacks() {
   if (session_ != nullptr) ::dwfl_end(session_);
 }
 
-std::string NativeStacks::read(pid_t tid, std::vector<Frame>& frames) {
+std::string NativeStacks::read(pid_t tid, std::vector<Frame>& frames,
+                               std::chrono::steady_clock::time_point deadline) {
   if (!problem_.empty()) return problem_;
-  Walk walk{session_, names_, {}};
+  if (std::chrono::steady_clock::now() >= deadline) return "there was no time left";
+  Walk walk{session_, names_, deadline, {}};
   const int ended = ::dwfl_getthread_frames(session_, tid, add_frame, &walk);
   frames.insert(frames.end(), walk.frames.rbegin(), walk.frames.rend());
   return ended < 0 && walk.frames.empty() ? last_error() : "";

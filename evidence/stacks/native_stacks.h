@@ -2,12 +2,13 @@
 //
 //     NativeStacks stacks(process, names);
 //     std::vector<Frame> frames;
-//     const std::string problem = stacks.read(tid, frames);
+//     const std::string problem = stacks.read(tid, frames, deadline);
 //
 // libdw unwinds them by the call frame information of the program and its libraries, which
 // compilers write also without -g.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,7 @@
 #include "evidence/stacks/symbol_names.h"
 
 typedef struct Dwfl Dwfl;
+typedef struct Dwfl_Module Dwfl_Module;
 
 namespace distrun {
 
@@ -28,7 +30,7 @@ class NativeStacks {
   // A program or library in the process's memory.
   struct Module {
     std::string file;
-    std::uint64_t bias = 0;  // What to add to an address in the file.
+    Dwfl_Module* handle = nullptr;
   };
 
   // The arguments must outlive it.
@@ -38,9 +40,12 @@ class NativeStacks {
   NativeStacks& operator=(const NativeStacks&) = delete;
 
   const std::vector<Module>& modules() const { return modules_; }
+  // What to add to an address in its file. Opens the file.
+  static std::uint64_t bias_of(const Module& module);
 
-  // Adds the thread's frames, outermost first.  Returns why they are incomplete, or nothing.
-  std::string read(pid_t tid, std::vector<Frame>& frames);
+  // Adds the thread's frames, outermost first.  Returns why there are none, or nothing.
+  std::string read(pid_t tid, std::vector<Frame>& frames,
+                   std::chrono::steady_clock::time_point deadline);
 
  private:
   const StoppedProcess& process_;

@@ -30,7 +30,7 @@ std::optional<PythonVersion> version_of(const ReadMemory& read, const NativeStac
                                         SymbolNames& names) {
   const auto symbol = names.address_of(module.file, "Py_Version");
   if (!symbol) return version_in(module.file);
-  const auto hex = read_value<std::uint64_t>(read, *symbol + module.bias);
+  const auto hex = read_value<std::uint64_t>(read, *symbol + NativeStacks::bias_of(module));
   return hex ? std::optional(python_version(*hex)) : std::nullopt;
 }
 
@@ -45,7 +45,7 @@ PythonFrames::PythonFrames(const StoppedProcess& process,
     if (!may_hold_python(module.file)) continue;
     const auto symbol = names.address_of(module.file, "_PyRuntime");
     if (!symbol) continue;
-    const std::uint64_t runtime = *symbol + module.bias;
+    const std::uint64_t runtime = *symbol + NativeStacks::bias_of(module);
     const auto version = version_of(read, module, names);
     const auto layout = version ? python_layout(read, runtime, *version) : std::nullopt;
     if (layout) by_thread_ = python_stacks(read, runtime, *layout);

@@ -1,11 +1,16 @@
 #include "evidence/stacks/stack_collector.h"
 
 #include <algorithm>
+#include <condition_variable>
 #include <csignal>
+#include <cstddef>
+#include <exception>
 #include <filesystem>
-#include <map>
+#include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 
 #include <fmt/format.h>
@@ -27,10 +32,20 @@ using Deadline = std::chrono::steady_clock::time_point;
 // A thread that does not stop in this time waits in the kernel.
 constexpr std::chrono::milliseconds kStopTimeout{500};
 
+// What one process may take beyond the time limit: reading a file may block in the kernel.
+constexpr std::chrono::seconds kOvertime{2};
+
 std::string thread_name(pid_t pid, pid_t tid) {
   std::string name = proc_file(pid, fmt::format("task/{}/comm", tid).c_str());
   if (name.ends_with('\n')) name.pop_back();
   return name;
+}
+
+bool has_other_threads(pid_t pid) {
+  std::error_code error;
+  const std::filesystem::path folder = fmt::format("/proc/{}/task", pid);
+  std::filesystem::directory_iterator threads(folder, error), end;
+  return !error && threads != end && ++threads != end;
 }
 
 ProcessStacks read_process(pid_t pid, SymbolNames& names, Deadline deadline) {
@@ -43,7 +58,7 @@ ProcessStacks read_process(pid_t pid, SymbolNames& names, Deadline deadline) {
     return found;
   }
   found.state = stat->state;
-  if (stat->state == 'Z') return found;
+  if (stat->state == 'Z' && !has_other_threads(pid)) return found;
   if (std::chrono::steady_clock::now() >= deadline) {
     found.problem = "there was no time left to look at it";
     return found;
@@ -61,27 +76,75 @@ ProcessStacks read_process(pid_t pid, SymbolNames& names, Deadline deadline) {
       stack.problem = "it waits in the kernel";
       continue;
     }
-    stack.problem = native.read(thread.tid, stack.frames);
+    stack.problem = native.read(thread.tid, stack.frames, deadline);
     python.put_into(stack.frames, thread.thread_pointer);
   }
   return found;
 }
 
+// What the readers and the caller share: a reader may outlive the call.
+struct Look {
+  std::shared_ptr<SymbolNames> names;
+  Deadline deadline;
+  std::mutex mutex;
+  std::condition_variable changed;
+  int running = 0;
+  std::vector<std::optional<ProcessStacks>> found;
+};
+
+void read_into(const std::shared_ptr<Look>& look, std::size_t index, pid_t pid) {
+  std::optional<ProcessStacks> stacks;
+  try {
+    stacks = read_process(pid, *look->names, look->deadline);
+  } catch (const std::exception& error) {  // Evidence must not end a run.
+    stacks = ProcessStacks{.pid = pid, .problem = error.what()};
+  }
+  const std::lock_guard lock(look->mutex);
+  look->found[index] = std::move(stacks);
+  --look->running;
+  look->changed.notify_all();
+}
+
 }  // namespace
+
+StackCollector::StackCollector() : names_(std::make_shared<SymbolNames>()) {}
 
 std::vector<ProcessStacks> StackCollector::collect(const std::vector<pid_t>& pids,
                                                    std::chrono::milliseconds time_limit) {
-  const Deadline deadline = deadline_after(time_limit);
-  std::vector<ProcessStacks> all;
+  const auto look = std::make_shared<Look>();
+  look->names = names_;
+  look->deadline = deadline_after(time_limit);
+  look->found.resize(pids.size());
+  const Deadline end = look->deadline + kOvertime;
+  const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   // Signals are for the caller's thread.
   sigset_t every, before;
   ::sigfillset(&every);
   ::pthread_sigmask(SIG_SETMASK, &every, &before);
-  std::thread reader([&] {
-    for (const pid_t pid : pids) all.push_back(read_process(pid, names_, deadline));
-  });
+  std::unique_lock lock(look->mutex);
+  for (std::size_t i = 0; i < pids.size(); ++i) {
+    if (!look->changed.wait_until(lock, end, [&] { return look->running < cores; })) break;
+    try {
+      std::thread(read_into, look, i, pids[i]).detach();
+      ++look->running;
+    } catch (const std::system_error&) {  // No more threads.
+      break;
+    }
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
-  reader.join();
+  look->changed.wait_until(lock, end, [&] { return look->running == 0; });
+  const bool all_have_ended = look->running == 0;
+  std::vector<ProcessStacks> all;
+  for (std::size_t i = 0; i < pids.size(); ++i) {
+    all.push_back(look->found[i].value_or(
+        ProcessStacks{.pid = pids[i], .problem = "it could not be looked at in time"}));
+  }
+  lock.unlock();
+  if (all_have_ended) {
+    names_->close_files();
+  } else {
+    names_ = std::make_shared<SymbolNames>();  // The other is in use.
+  }
   return all;
 }
 

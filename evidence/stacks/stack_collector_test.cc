@@ -5,6 +5,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <string>
 #include <thread>
 #include <utility>
@@ -17,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/os/process_stat.h"
+#include "common/test/folder.h"
 #include "evidence/stacks/stopped_process.h"
 
 extern char** environ;
@@ -188,6 +190,40 @@ TEST(StackCollectorTest, LeavesTheEndOfAChildToItsParent) {
   }
   EXPECT_EQ(program.line(), "0");
   EXPECT_EQ(program.wait(), 0);
+}
+
+// Whatever ends in the middle of a look must not end the look.
+TEST(StackCollectorTest, SurvivesProcessesAndThreadsThatEndMeanwhile) {
+  Process program({HUNG_PROGRAM, "churn"});
+  StackCollector collector;
+  for (int i = 0; i < 100; ++i) {
+    const auto sessions = processes_by_session();
+    const auto session = sessions.find(::getsid(0));
+    const auto pids = session == sessions.end() ? std::vector<pid_t>{} : session->second;
+    std::vector<pid_t> looked_at = {program.pid()};
+    for (const pid_t pid : pids) {
+      const auto stat = read_process_stat(pid);
+      if (stat && stat->parent == program.pid()) looked_at.push_back(pid);
+    }
+    EXPECT_EQ(collector.collect(looked_at, 20s).size(), looked_at.size());
+  }
+}
+
+TEST(StackCollectorTest, NamesAProgramThatWasBuiltAgain) {
+  const testing::Folder folder;
+  const std::string path = folder.path() + "/program";
+  StackCollector collector;
+  const auto names = [&](const char* program, std::vector<std::string> arguments) {
+    std::filesystem::remove(path);
+    std::filesystem::copy_file(program, path);
+    arguments.insert(arguments.begin(), path);
+    const Process process(arguments);
+    EXPECT_TRUE(process.is_here());
+    return functions(collector.collect({process.pid()}, 20s).at(0).threads.at(0));
+  };
+  EXPECT_THAT(names(HUNG_PROGRAM, {"spin"}), Contains("hung::spin"));
+  EXPECT_THAT(names("/bin/sh", {"-c", "echo here; read line"}), Not(Contains("hung::spin")));
+  EXPECT_THAT(names(HUNG_PROGRAM, {"spin"}), Contains("hung::spin"));
 }
 
 TEST(StackCollectorTest, SaysThatAProcessHasEnded) {

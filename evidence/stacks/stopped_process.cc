@@ -71,6 +71,7 @@ std::string why_not(int error) {
 StoppedProcess::StoppedProcess(pid_t pid, std::chrono::steady_clock::time_point deadline)
     : pid_(pid) {
   for (int round = 0; round < kRounds && seize_new_threads(); ++round) wait_for_stops(deadline);
+  wait_for_stops(deadline);
 }
 
 // False if there were none.
@@ -87,6 +88,7 @@ bool StoppedProcess::seize_new_threads() {
       if (errno != ESRCH) return false;
       continue;
     }
+    threads_.back().is_seized = true;
     ::ptrace(PTRACE_INTERRUPT, tid, nullptr, nullptr);
   }
   return found;
@@ -94,16 +96,16 @@ bool StoppedProcess::seize_new_threads() {
 
 void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadline) {
   for (StoppedThread& thread : threads_) {
-    while (!thread.is_stopped) {
+    while (thread.is_seized && !thread.is_stopped) {
       siginfo_t info{};
       // Not WEXITED: whoever started the process reaps it.
       const int waited =
           ::waitid(P_PID, static_cast<id_t>(thread.tid), &info, WSTOPPED | WNOHANG | __WALL);
       if (waited != 0 && errno != EINTR) break;  // Ended, or never seized.
-      if (waited == 0 && info.si_pid == thread.tid) {
+      if (waited == 0 && info.si_pid == thread.tid && info.si_code == CLD_TRAPPED) {
         thread.is_stopped = true;
         const bool is_event = info.si_status >> 8 != 0;
-        if (!is_event && info.si_code == CLD_TRAPPED) thread.signal = info.si_status;
+        if (!is_event) thread.signal = info.si_status;
         thread.thread_pointer = thread_pointer(thread.tid);
         break;
       }
@@ -114,10 +116,18 @@ void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadli
   }
 }
 
+// Threads that did not stop in time may have stopped since.
 StoppedProcess::~StoppedProcess() {
-  for (const StoppedThread& thread : threads_) {
-    if (!thread.is_stopped) continue;
+  detach();
+  wait_for_stops(std::chrono::steady_clock::now());
+  detach();
+}
+
+void StoppedProcess::detach() {
+  for (StoppedThread& thread : threads_) {
+    if (!thread.is_seized || !thread.is_stopped) continue;
     ::ptrace(PTRACE_DETACH, thread.tid, nullptr, static_cast<long>(thread.signal));
+    thread.is_seized = false;
   }
 }
 

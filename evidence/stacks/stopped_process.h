@@ -1,5 +1,7 @@
 // StoppedProcess stops the threads of another process while it exists, so that their stacks can be
-// read. Then the threads go on as before: system calls that were waiting continue to wait.
+// read. Then the threads go on: no signal is lost, and most system calls that were waiting continue
+// to wait. Those of signal(7) that a stop interrupts return EINTR, as they do after SIGSTOP and
+// SIGCONT: epoll_wait(2), semtimedop(2), sigtimedwait(2), and calls on sockets with a time limit.
 //
 //     StoppedProcess process(4711, deadline);
 //     for (const StoppedThread& thread : process.threads()) …
@@ -26,6 +28,7 @@ namespace distrun {
 
 struct StoppedThread {
   pid_t tid = -1;
+  bool is_seized = false;
   bool is_stopped = false;           // Otherwise it waits in the kernel, or has just ended.
   int signal = 0;                    // A signal that was arriving; the thread gets it afterwards.
   std::uint64_t thread_pointer = 0;  // Its pthread_t.
@@ -50,6 +53,7 @@ class StoppedProcess {
  private:
   bool seize_new_threads();
   void wait_for_stops(std::chrono::steady_clock::time_point deadline);
+  void detach();
 
   pid_t pid_;
   std::vector<StoppedThread> threads_;

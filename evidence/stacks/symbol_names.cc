@@ -1,14 +1,14 @@
 #include "evidence/stacks/symbol_names.h"
 
 #include <cstring>
-#include <filesystem>
 #include <map>
-#include <system_error>
+#include <mutex>
 #include <utility>
 
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 
 #include "common/text/demangle.h"
 #include "evidence/stacks/function_name.h"
@@ -42,34 +42,66 @@ int find_debug_file(Dwfl_Module* module, void** /*data*/, const char* /*name*/, 
 }  // namespace
 
 struct SymbolNames::Impl {
+  // Which file a path named: a program may be built again while distrun runs.
+  struct Identity {
+    dev_t device = 0;
+    ino_t inode = 0;
+    off_t size = 0;
+    time_t seconds = 0;
+    long nanoseconds = 0;
+    bool operator==(const Identity&) const = default;
+  };
   struct File {
+    Identity identity;
+    bool is_open = false;  // Whether opening was tried.
     Dwfl* session = nullptr;
     Dwfl_Module* module = nullptr;
     GElf_Addr bias = 0;
+    std::map<std::uint64_t, Place> places;
+
+    void close() {
+      if (session != nullptr) ::dwfl_end(session);
+      session = nullptr;
+      module = nullptr;
+      is_open = false;
+    }
   };
 
-  ~Impl() {
-    for (const auto& [path, file] : files) ::dwfl_end(file.session);
+  ~Impl() { close_all(); }
+
+  void close_all() {
+    for (auto& [path, file] : files) file.close();
   }
 
-  const File& open(const std::string& path) {
-    const auto [entry, is_new] = files.try_emplace(path);
-    File& file = entry->second;
-    std::error_code error;
-    if (!is_new || !std::filesystem::is_regular_file(path, error)) return file;  // Not a pipe.
+  // The file, not opened yet; null if there is none.
+  File* at(const std::string& path) {
+    struct stat status {};
+    // Not a pipe: opening it would wait.
+    if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
+    const Identity identity{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
+                            status.st_mtim.tv_nsec};
+    File& file = files[path];
+    if (file.identity != identity) {
+      file.close();
+      file = {};
+      file.identity = identity;
+    }
+    return &file;
+  }
+
+  void open(File& file, const std::string& path) {
+    if (std::exchange(file.is_open, true)) return;
     file.session = ::dwfl_begin(&callbacks);
-    if (file.session == nullptr) return file;
+    if (file.session == nullptr) return;
     ::dwfl_report_begin(file.session);
     file.module = ::dwfl_report_offline(file.session, path.c_str(), path.c_str(), -1);
     ::dwfl_report_end(file.session, nullptr, nullptr);
     if (file.module != nullptr && ::dwfl_module_getelf(file.module, &file.bias) == nullptr) {
       file.module = nullptr;
     }
-    return file;
   }
 
-  Place look_up(const std::string& path, std::uint64_t address) {
-    const File& file = open(path);
+  static Place look_up(const File& file, std::uint64_t address) {
     Place place;
     if (file.module == nullptr) return place;
     const GElf_Addr at = address + file.bias;
@@ -83,30 +115,45 @@ struct SymbolNames::Impl {
     return place;
   }
 
+  std::mutex mutex;
   Dwfl_Callbacks callbacks{.find_elf = find_no_file,
                            .find_debuginfo = find_debug_file,
                            .section_address = ::dwfl_offline_section_address,
                            .debuginfo_path = nullptr};
   std::map<std::string, File> files;
-  std::map<std::pair<std::string, std::uint64_t>, Place> places;
 };
 
 SymbolNames::SymbolNames() : impl_(std::make_unique<Impl>()) {}
 SymbolNames::~SymbolNames() = default;
 
-const Place& SymbolNames::find(const std::string& file, std::uint64_t address) {
-  const auto [entry, is_new] = impl_->places.try_emplace({file, address});
-  if (is_new) entry->second = impl_->look_up(file, address);
+Place SymbolNames::find(const std::string& path, std::uint64_t address) {
+  const std::lock_guard lock(impl_->mutex);
+  auto* file = impl_->at(path);
+  if (file == nullptr) return {};
+  const auto [entry, is_new] = file->places.try_emplace(address);
+  if (is_new) {
+    impl_->open(*file, path);
+    entry->second = Impl::look_up(*file, address);
+  }
   return entry->second;
 }
 
+void SymbolNames::close_files() {
+  const std::lock_guard lock(impl_->mutex);
+  impl_->close_all();
+}
+
 Frame SymbolNames::frame_at(const std::string& file, std::uint64_t address) {
-  const Place& place = find(file, address);
+  const Place place = find(file, address);
   return {.function = place.function, .source = place.source, .line = place.line, .module = file};
 }
 
 std::optional<std::uint64_t> SymbolNames::address_of(const std::string& file, const char* symbol) {
-  const auto& opened = impl_->open(file);
+  const std::lock_guard lock(impl_->mutex);
+  auto* found_file = impl_->at(file);
+  if (found_file == nullptr) return std::nullopt;
+  impl_->open(*found_file, file);
+  const auto& opened = *found_file;
   if (opened.module == nullptr) return std::nullopt;
   const int count = ::dwfl_module_getsymtab(opened.module);
   for (int i = 1; i < count; ++i) {

@@ -11,6 +11,7 @@
 #include <thread>
 
 #include <poll.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace {
@@ -58,6 +59,17 @@ template <class Number>
   std::puts("not reached");
 }
 
+// Processes and threads that start and end all the time.
+[[noreturn, gnu::noinline]] void churn() {
+  say("here");
+  for (;;) {
+    std::thread([] {}).join();
+    const pid_t child = ::fork();
+    if (child == 0) ::_exit(0);
+    ::waitpid(child, nullptr, 0);
+  }
+}
+
 }  // namespace hung
 
 int main(int argc, char** argv) {
@@ -65,6 +77,7 @@ int main(int argc, char** argv) {
   if (where == "spin") hung::spin(0.0);
   if (where == "pause") hung::load_batch();
   if (where == "read") return hung::wait_for_line();
+  if (where == "churn") hung::churn();
   if (where == "thread") std::thread(hung::in_a_thread).join();
   return 2;
 }

@@ -104,7 +104,7 @@ class Summary {
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
     text += blame();
-    if (end_.cause == RunEnd::Cause::kTimedOut && !report_.where.empty()) {
+    if (exit_status(end_) == kExitTimedOut && !report_.where.empty()) {
       text += fmt::format("  where the workers were: {}\n", report_.where);
     }
     if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;

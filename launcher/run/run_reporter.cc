@@ -115,11 +115,17 @@ std::string RunReporter::with_names(const std::string& backtrace) {
   const auto name = [this](const std::string& file, std::uint64_t address) {
     return names_.frame_at(file, address);
   };
-  return named_backtrace(backtrace, name, cut);
+  std::string text = named_backtrace(backtrace, name, cut);
+  names_.close_files();
+  return text;
 }
 
 void RunReporter::take_output(LocalRank worker) {
-  at(worker).last_output = with_names(output_.last_output(worker));
+  at(worker).last_output = output_.last_output(worker);
+  // The crash is in its output too.
+  if (!at(worker).callstack.empty()) {
+    at(worker).last_output = with_names(at(worker).last_output);
+  }
   at(worker).log_folder = output_.log_folder(worker);
 }
 

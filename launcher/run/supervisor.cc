@@ -272,7 +272,8 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
-  if (cause == RunEnd::Cause::kTimedOut) actions_.push_back(ShowStacks{});
+  const bool by_other_node = verdict_ && verdict_->status == kExitTimedOut;
+  if (cause == RunEnd::Cause::kTimedOut || by_other_node) actions_.push_back(ShowStacks{});
   signal_all(signal);
 }
 

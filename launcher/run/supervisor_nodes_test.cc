@@ -114,6 +114,12 @@ TEST_F(SupervisorAmongNodesTest, FailureOnAnotherNodeStopsItsWorkers) {
               ElementsAre("reap 0", "kill leaked processes", "tell stopped 0", "finish 9"));
 }
 
+TEST_F(SupervisorAmongNodesTest, TimeoutOnAnotherNodeShowsItsWorkersToo) {
+  start(1);
+  EXPECT_THAT(step(StopOrdered{verdict(2, kExitTimedOut)}),
+              ElementsAre("show stacks", "SIGTERM to 0"));
+}
+
 TEST_F(SupervisorAmongNodesTest, Node0FinishesLast) {
   start(0);
   step(StopOrdered{verdict(2, 9)});

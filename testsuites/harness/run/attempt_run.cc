@@ -251,6 +251,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
         with_named_backtraces(rank.output, [this](const std::string& file, std::uint64_t address) {
           return stacks.names().frame_at(file, address);
         });
+    stacks.names().close_files();
   }
 
   void wait_for_deadline() {

@@ -1,8 +1,9 @@
 // Where the ranks of a test are, from stacks that were read from outside (stack_collector.h).
 //
-//     place_of(1, stacks)     // "it is stopped (SIGSTOP)\nGroupTest_hangs_Test::TestBody
-//     (group_test.cc:12)\n…" line_of({{0, stacks}, …})          // "rank 1 in load
-//     (group_test.cc:5); ranks 0, 2 in all_reduce (…)"
+//     place_of(1, stacks)
+//     // "it is stopped (SIGSTOP)\nGroupTest_hangs_Test::TestBody (group_test.cc:12)\n…"
+//     places_of({{0, stacks}, …}).line
+//     // "rank 1 in load (group_test.cc:5); ranks 0, 2 in all_reduce (…)"
 //
 // Calls that lead to the test are left out: they are the same for all. Pure.
 #pragma once
