@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Measures how long `distrun launch` takes to show where its ranks are.
 
-    python3 bench/launch/stacks.py [--rounds N] [--torch-python PYTHON] BUILD
+    python3 bench/launch/stacks.py [--rounds N] BUILD [PYTHON]
 
-The ranks hang; SIGUSR1 asks for their stacks.  The time is from the signal to the first line of the answer, as a median.
+PYTHON has torch.  The ranks hang; SIGUSR1 asks for their stacks.  The time is from the signal to the first line of the answer, as a median.
 The first answer is apart: distrun then reads the symbols of the libraries.
 """
 import argparse
@@ -57,8 +57,8 @@ def measure(distrun, python, script, ranks, rounds):
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--torch-python", default="")
     parser.add_argument("build", type=pathlib.Path)
+    parser.add_argument("python", nargs="?", default="")
     given = parser.parse_args()
     distrun = str(given.build / "distrun")
     print(f"{os.cpu_count()} cores; seconds: first answer, then the median of the next {given.rounds}")
@@ -66,11 +66,11 @@ def main():
         script = pathlib.Path(folder, "hang.py")
         for name, text in PROGRAMS.items():
             with_torch = name.startswith("torch")
-            if with_torch and not given.torch_python:
-                print(f"{name}: left out without --torch-python")
+            if with_torch and not given.python:
+                print(f"{name}: left out without a PYTHON that has torch")
                 continue
             script.write_text(text)
-            python = given.torch_python if with_torch else sys.executable
+            python = given.python if with_torch else sys.executable
             for ranks in (4, 16, 64) if not with_torch else (4, 16, 32):
                 first, *later = measure(distrun, python, str(script), ranks, given.rounds + 1)
                 print(f"{name:22} {ranks:3} ranks  {first:6.3f}  {statistics.median(later):6.3f}")
