@@ -1,5 +1,8 @@
 // Real launches that show where their workers are: on SIGUSR1, and after --timeout.
+#include <algorithm>
 #include <fstream>
+#include <string>
+#include <vector>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -18,9 +21,12 @@ using ::testing::Not;
 using testing::ProgramOptions;
 using testing::run_program;
 
+constexpr const char* kAnswer = "distrun: where the workers are: ";
+
 // Runs `script` in two workers, with the launcher's stderr in its stdout. From the time when both
-// have written "here", it asks where they are until an answer has `wanted`; then it ends the run.
-std::string answer_with(const std::string& wanted, const std::string& script) {
+// have written "here", it asks where they are until one answer has all of `wanted`; then it ends
+// the run.
+std::string answer_with(const std::vector<std::string>& wanted, const std::string& script) {
   testing::SignalsByDefault signals;
   ProgramOptions options;
   std::size_t seen = 0;  // Answers to SIGUSR1.
@@ -32,12 +38,14 @@ std::string answer_with(const std::string& wanted, const std::string& script) {
   };
   options.on_output = [&](const std::string& out, int pid) {
     if (ended || count(out, "here\n") < 2) return;
-    if (out.find(wanted) != std::string::npos) {
+    const std::string answer = out.substr(std::min(out.rfind(kAnswer), out.size()));
+    const auto has = [&](const std::string& text) { return answer.find(text) != answer.npos; };
+    if (std::all_of(wanted.begin(), wanted.end(), has)) {
       ended = true;
       ::kill(pid, SIGTERM);
       return;
     }
-    const std::size_t answers = count(out, "distrun: where the workers are: ");
+    const std::size_t answers = count(out, kAnswer);
     if (asked && answers <= seen) return;
     asked = true;
     seen = answers;
@@ -47,15 +55,16 @@ std::string answer_with(const std::string& wanted, const std::string& script) {
       run_program({"sh", "-c", R"(exec "$0" launch --nproc-per-node 2 sh -c "$1" 2>&1)",
                    DISTRUN_PROGRAM, script},
                   options);
-  EXPECT_FALSE(result.timed_out) << "no answer has " << wanted << ":\n" << result.out;
+  EXPECT_FALSE(result.timed_out) << "no answer has all that is wanted:\n" << result.out;
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM})) << result.out;
   return result.out;
 }
 
 TEST(LaunchStacksTest, NamesThePlaceOfEachRank) {
-  const std::string out = answer_with("rank 1 in hung::load_batch",
-                                      std::string("[ $RANK = 0 ] && exec ") + HUNG_PROGRAM +
-                                          " spin; exec " + HUNG_PROGRAM + " pause");
+  const std::string out =
+      answer_with({"rank 0 in hung::spin", "rank 1 in hung::load_batch", "    pause (libc"},
+                  std::string("[ $RANK = 0 ] && exec ") + HUNG_PROGRAM + " spin; exec " +
+                      HUNG_PROGRAM + " pause");
   EXPECT_THAT(out, ContainsRegex("distrun: where the workers are: rank 0 in hung::spin .*; "
                                  "rank 1 in hung::load_batch .*\n"));
   EXPECT_THAT(out, ContainsRegex("  rank 0\n"
@@ -67,7 +76,7 @@ TEST(LaunchStacksTest, NamesThePlaceOfEachRank) {
 
 TEST(LaunchStacksTest, NamesAStoppedRank) {
   const std::string out = answer_with(
-      "rank 1 stopped (SIGSTOP)",
+      {"rank 1 stopped (SIGSTOP)"},
       "echo here; [ $RANK = 1 ] && kill -STOP $$; while :; do read line </dev/zero; done");
   EXPECT_THAT(out,
               HasSubstr("distrun: where the workers are: rank 1 stopped (SIGSTOP); rank 0 in "));
@@ -84,7 +93,8 @@ TEST(LaunchStacksTest, ShowsPythonsFunctionsAlsoBelowAShell) {
                            "    print('here', flush=True)\n"
                            "    os.read(os.pipe()[0], 1)\n"
                            "load() if os.environ['RANK'] == '1' else train()\n";
-  const std::string out = answer_with("rank 1 in load", "python3 " + script + "; exit");
+  const std::string out = answer_with({"rank 0 in train", "rank 1 in load", "clock_nanosleep"},
+                                      "python3 " + script + "; exit");
   EXPECT_THAT(out,
               HasSubstr("rank 0 in train (" + script + ":7); rank 1 in load (" + script + ":4)\n"));
   EXPECT_THAT(out, HasSubstr("  <module> (" + script + ":8)\n"));
