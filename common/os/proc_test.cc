@@ -20,6 +20,9 @@ TEST(ProcTest, ReadsNamesOfAnyBytes) {
               StartsWith(std::to_string(::getpid()) + " (a (b) \n c) "));
 }
 
+// As when the process ends between open() and read(). Nothing is mapped at address 0.
+TEST(ProcTest, ReadsNothingIfReadingFails) { EXPECT_EQ(proc_file(::getpid(), "mem"), ""); }
+
 TEST(ProcTest, ReadsNothingOfAMissingProcess) {
   EXPECT_EQ(process_name(-1), "");
   EXPECT_EQ(proc_file(-1, "stat"), "");
