@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <map>
 #include <string_view>
+#include <utility>
 
 #include <fmt/format.h>
 
@@ -102,8 +103,9 @@ class Report {
         continue;
       }
       if (is_main && is_worker) {
-        main_.add(rank, shown(thread.frames));
-        if (!is_held(process)) running_.add(rank, shown(thread.frames));
+        std::vector<Frame> frames = shown(thread.frames);
+        if (!is_held(process)) running_.add(rank, frames);
+        main_.add(rank, std::move(frames));
       } else if (is_main) {
         started_[process.name].add(rank, shown(thread.frames));
       } else if (!is_idle(thread.frames)) {

@@ -1,7 +1,5 @@
 #include "evidence/stacks/native_stacks.h"
 
-#include <algorithm>
-
 #include <elfutils/libdwfl.h>
 
 namespace distrun {
@@ -69,7 +67,7 @@ std::uint64_t NativeStacks::bias_of(const Module& module) {
 }
 
 NativeStacks::NativeStacks(const StoppedProcess& process, SymbolNames& names)
-    : process_(process), names_(names), session_(::dwfl_begin(&kCallbacks)) {
+    : names_(names), session_(::dwfl_begin(&kCallbacks)) {
   if (session_ == nullptr) {
     problem_ = last_error();
     return;

@@ -48,7 +48,6 @@ class NativeStacks {
                    std::chrono::steady_clock::time_point deadline);
 
  private:
-  const StoppedProcess& process_;
   SymbolNames& names_;
   Dwfl* session_ = nullptr;
   std::vector<Module> modules_;

@@ -115,7 +115,7 @@ std::vector<ProcessStacks> StackCollector::collect(const std::vector<pid_t>& pid
   look->names = names_;
   look->deadline = deadline_after(time_limit);
   look->found.resize(pids.size());
-  const Deadline end = look->deadline + kOvertime;
+  const Deadline end = postponed(look->deadline, kOvertime);
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
   // Signals are for the caller's thread.
   sigset_t every, before;
