@@ -144,32 +144,11 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     wait_for_deadline();
   }
 
-  // Before any of them answers: the question changes where they are.
-  void look_at_asked_ranks(const std::vector<AttemptAction>& actions) {
-    std::vector<int> asked;
-    std::vector<pid_t> pids;
-    for (const AttemptAction& action : actions) {
-      const auto* ask = std::get_if<AskWhere>(&action);
-      if (ask == nullptr) continue;
-      at(ask->rank).time_is_up();
-      if (!at(ask->rank).pid()) continue;
-      asked.push_back(ask->rank);
-      pids.push_back(*at(ask->rank).pid());
-    }
-    if (pids.empty()) return;
-    std::vector<RankStacks> found;
-    auto all = stacks.collect(pids, kStacksTimeout);
-    for (std::size_t i = 0; i < asked.size(); ++i) {
-      at(asked[i]).seen(place_of(asked[i], all[i]));
-      found.push_back({asked[i], {std::move(all[i])}});
-    }
-    where = places_of(found).line;
-  }
-
-  Whereabouts look() {
+  // Of those of `wanted` that run.
+  std::vector<RankStacks> stacks_of(const std::vector<int>& wanted) {
     std::vector<int> running;
     std::vector<pid_t> pids;
-    for (int rank = 0; rank < options.ranks; ++rank) {
+    for (const int rank : wanted) {
       if (!at(rank).pid()) continue;
       running.push_back(rank);
       pids.push_back(*at(rank).pid());
@@ -179,7 +158,26 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     for (std::size_t i = 0; i < running.size(); ++i) {
       found.push_back({running[i], {std::move(all[i])}});
     }
-    return places_of(found);
+    return found;
+  }
+
+  // Before any of them answers: the question changes where they are.
+  void look_at_asked_ranks(const std::vector<AttemptAction>& actions) {
+    std::vector<int> asked;
+    for (const AttemptAction& action : actions) {
+      if (const auto* ask = std::get_if<AskWhere>(&action)) asked.push_back(ask->rank);
+    }
+    if (asked.empty()) return;
+    for (const int rank : asked) at(rank).time_is_up();
+    const auto found = stacks_of(asked);
+    for (const auto& [rank, processes] : found) at(rank).seen(place_of(rank, processes.front()));
+    where = places_of(found).line;
+  }
+
+  Whereabouts look() {
+    std::vector<int> all;
+    for (int rank = 0; rank < options.ranks; ++rank) all.push_back(rank);
+    return places_of(stacks_of(all));
   }
 
   void perform(const AskWhere& action) { at(action.rank).ask(); }
