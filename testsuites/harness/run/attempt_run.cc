@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <numeric>
 #include <optional>
 #include <utility>
 
@@ -175,8 +176,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Whereabouts look() {
-    std::vector<int> all;
-    for (int rank = 0; rank < options.ranks; ++rank) all.push_back(rank);
+    std::vector<int> all(ranks.size());
+    std::iota(all.begin(), all.end(), 0);
     return places_of(stacks_of(all));
   }
 
