@@ -45,6 +45,7 @@ Exit status:
   N      the first worker that failed exited with N
   128+N  signal N killed the first worker that failed, or distrun received signal N
   2      wrong usage; no worker was started
+  75     no worker made progress (--hang-after)
   124    --timeout expired
   125    distrun itself failed
   126    PROGRAM cannot be executed
@@ -53,7 +54,7 @@ Exit status:
 
 Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
-  {0} --nproc-per-node 4 --timeout 600 -m my_package.train
+  {0} --nproc-per-node 4 --hang-after 600 -m my_package.train
   {0} --nproc-per-node 2 --no-python sh -c 'echo rank $RANK of $WORLD_SIZE'
   {0} --nproc-per-node 2 --dry-run train.py
 
@@ -142,6 +143,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "same-user", flags_.same_user);
   bind_flag(*command_, "max-restarts", flags_.max_restarts);
   bind_flag(*command_, "timeout", flags_.timeout);
+  bind_flag(*command_, "hang-after", flags_.hang_after);
   bind_flag(*command_, "shutdown-timeout", flags_.shutdown_timeout);
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);

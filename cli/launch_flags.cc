@@ -38,6 +38,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kStore, "same-user", 0, kNoValue, kVariable, kOwn, "The store rejects connections from other machines, and of other users except root."},
     {kFailures, "max-restarts", 0, "N", kVariable, kBetter, "After a failure, restart all workers with a new, empty store, at most N times."},
     {kFailures, "timeout", 0, "SECONDS", kVariable, kOwn, "Stop the run after this time, and print where each worker was. The exit status is 124."},
+    {kFailures, "hang-after", 0, "SECONDS", kVariable, kOwn, "Stop the run if no worker makes progress for this time, and print where each worker was. Progress is output, data that is sent or received over TCP, or a new value in the store. The exit status is 75."},
     {kFailures, "shutdown-timeout", 0, "SECONDS", kVariable, kBetter, "Time between SIGTERM and SIGKILL when distrun stops workers."},
     {kFailures, "signals-to-handle", 0, "LIST", kVariable, kBetter, "When distrun receives one of these signals, it sends the signal to the workers and stops the run."},
     {kFailures, "forward-signals", 0, "LIST", kVariable, kOwn, "Signals that distrun forwards to the workers without stopping the run, such as USR1,USR2."},

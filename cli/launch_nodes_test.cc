@@ -266,6 +266,18 @@ TEST_F(LaunchNodesTest, ShowsTheCulpritsLastLines) {
   EXPECT_THAT(result(second).err, StartsWith("the very last line\n"));
 }
 
+TEST_F(LaunchNodesTest, ARunHangsWhenNoNodeMakesProgress) {
+  Node first = node(0, 2, "exec sleep 1000", {"--hang-after", "0.3"});
+  Node second = node(1, 2, "exec sleep 1000", {"--hang-after", "0.3"});
+  for (Node* one : {&first, &second}) {
+    const auto end = result(*one);
+    EXPECT_EQ(end.end, ProcessEnd(ExitedWith{75}));
+    EXPECT_THAT(end.err, StartsWith("distrun: where the workers are: rank "));
+    EXPECT_THAT(end.err, HasSubstr("\ndistrun: node 0 (" + host_name() +
+                                   "): no progress for 0.3 s (--hang-after)\n"));
+  }
+}
+
 TEST_F(LaunchNodesTest, NamesANode0ThatDoesNotJoin) {
   const testing::Folder folder;
   const std::string events = folder.path() + "/events";

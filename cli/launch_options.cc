@@ -217,6 +217,8 @@ void OptionsBuilder::take_times() {
   }
   const bool has_timeout = line_.find("timeout") != nullptr || !flags_.timeout.empty();
   if (has_timeout) options_.timeout = some_seconds_from("--timeout", flags_.timeout);
+  const bool has_limit = line_.find("hang-after") != nullptr || !flags_.hang_after.empty();
+  if (has_limit) options_.hang_after = some_seconds_from("--hang-after", flags_.hang_after);
 }
 
 // Flags that only matter to Python are accepted if they change nothing.

@@ -30,7 +30,7 @@ struct LaunchFlags {
   bool display_map = false;
   std::string role = "default";
   std::string shutdown_timeout = "30", monitor_interval = "0.1";  // Seconds.
-  std::string timeout;                                            // Seconds; empty: none.
+  std::string timeout, hang_after;                                // Seconds; empty: none.
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   LogFlags log;

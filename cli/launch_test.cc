@@ -5,6 +5,7 @@
 #include <csignal>
 #include <filesystem>
 #include <fstream>
+#include <future>
 #include <set>
 
 #include <gmock/gmock.h>
@@ -110,6 +111,65 @@ TEST(LaunchTest, TimeoutEndsTheRun) {
   const auto result = launch({"--timeout", "0.2", "sleep", "1000"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
   EXPECT_THAT(result.err, HasSubstr("\ndistrun: timed out after 0.2 s (--timeout)\n"));
+}
+
+TEST(LaunchTest, AHangEndsTheRun) {
+  const auto result = launch({"--hang-after", "0.2", "--nproc-per-node", "2", "sleep", "1000"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{75}));
+  EXPECT_THAT(result.err, StartsWith("distrun: where the workers are: ranks 0, 1 in "));
+  EXPECT_THAT(result.err, HasSubstr("\ndistrun: no progress for 0.2 s (--hang-after)\n"
+                                    "  where the workers were: ranks 0, 1 in "));
+}
+
+TEST(LaunchTest, AHangIsAFailureAfterWhichTheWorkersRestart) {
+  const auto result = launch({"--hang-after", "2", "--max-restarts", "1", "sh", "-c",
+                              "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000; echo done"});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_EQ(result.out, "done\n");
+  EXPECT_THAT(result.err, HasSubstr("no progress for 2 s (--hang-after)"));
+}
+
+// Longer than --hang-after, with progress of one kind only.
+TEST(LaunchTest, ProgressIsOutputOrTrafficOrANewValueInTheStore) {
+  const testing::Folder folder;
+  const std::string script = folder.path() + "/progress.py";
+  std::ofstream(script) << R"(import os, socket, subprocess, sys, time
+kind = sys.argv[1]
+if kind == "traffic":
+    if os.environ["RANK"] == "0":
+        server = socket.create_server(("127.0.0.1", 0))
+        print(server.getsockname()[1], file=open(sys.argv[2] + "~", "w"), flush=True)
+        os.rename(sys.argv[2] + "~", sys.argv[2])
+        link = server.accept()[0]
+    else:
+        while not os.path.exists(sys.argv[2]):
+            time.sleep(0.01)
+        link = socket.create_connection(("127.0.0.1", int(open(sys.argv[2]).read())))
+begin = time.monotonic()
+while time.monotonic() < begin + 3:
+    if kind == "output":
+        print("step", flush=True)
+    elif kind == "store":
+        subprocess.run([sys.argv[2], "store", "add", "steps", "1"], stdout=subprocess.DEVNULL, check=True)
+    elif os.environ["RANK"] == "0":
+        link.sendall(b"step")
+    else:
+        link.recv(4)
+    if os.environ["RANK"] == "0" or kind != "traffic":
+        time.sleep(0.05)
+)";
+  const auto run = [&](const std::string& kind, const std::string& argument) {
+    return std::async(std::launch::async, [=] {
+      return launch({"--hang-after", "2", "--nproc-per-node", "2", script, kind, argument});
+    });
+  };
+  auto output = run("output", ""), store = run("store", DISTRUN_PROGRAM),
+       traffic = run("traffic", folder.path() + "/port");
+  for (auto* one : {&output, &store, &traffic}) {
+    const auto result = one->get();
+    EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+    EXPECT_EQ(result.err, "");
+  }
 }
 
 TEST(LaunchTest, ASignalToDistrunEndsTheRunAndIsItsStatus) {

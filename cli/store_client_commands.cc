@@ -5,10 +5,8 @@
 #include <iostream>
 #include <iterator>
 #include <optional>
-#include <unordered_set>
 
 #include <CLI/CLI.hpp>
-#include <boost/asio/ip/tcp.hpp>
 #include <fmt/format.h>
 #include <unistd.h>
 
@@ -19,8 +17,8 @@
 #include "common/units.h"
 #include "distrun/store_address.h"
 #include "launcher/outcome/run_end.h"
-#include "store/network/local_peer.h"
-#include "store/network/local_process.h"
+#include "store/network/client_processes.h"
+#include "store/protocol/store_wait_text.h"
 
 namespace distrun {
 
@@ -117,39 +115,6 @@ std::optional<std::string> store_of(const Environment& environment) {
   const auto host = environment.get("MASTER_ADDR"), port = environment.get("MASTER_PORT");
   if (!host || !port || host->empty() || port->empty()) return std::nullopt;
   return (host->find(':') == std::string::npos ? *host : "[" + *host + "]") + ":" + *port;
-}
-
-std::optional<boost::asio::ip::tcp::endpoint> endpoint_of(const std::string& address) {
-  const auto parsed = parse_store_address(address);
-  if (!parsed) return std::nullopt;
-  boost::system::error_code error;
-  const auto ip = boost::asio::ip::make_address(parsed->host, error);
-  if (error) return std::nullopt;
-  return boost::asio::ip::tcp::endpoint(ip, parsed->port);
-}
-
-// The clients of the store that run on this machine.
-PeerProcesses processes_of(const StoreStatus& status) {
-  PeerProcesses processes;
-  auto sockets = LocalSockets::open();
-  if (!sockets) return processes;  // Then addresses are shown.
-  std::unordered_map<std::string, std::uint64_t> inode_of;
-  std::unordered_set<std::uint64_t> inodes;
-  for (const auto& peer : status.peers) {
-    const auto own = endpoint_of(peer.address), store = endpoint_of(peer.store_address);
-    if (!own || !store) continue;
-    const auto socket = sockets->find(*own, *store);
-    if (!socket || !*socket) continue;
-    inode_of[peer.address] = (*socket)->inode;
-    inodes.insert((*socket)->inode);
-  }
-  const auto found = processes_of_sockets(inodes);
-  for (const auto& [address, inode] : inode_of) {
-    if (const auto process = found.find(inode); process != found.end()) {
-      processes.emplace(address, process->second);
-    }
-  }
-  return processes;
 }
 
 }  // namespace

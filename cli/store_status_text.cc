@@ -8,6 +8,7 @@
 
 #include "common/text/printable.h"
 #include "common/units.h"
+#include "store/protocol/store_wait_text.h"
 
 namespace distrun {
 
@@ -59,26 +60,6 @@ std::string section(std::string_view title, const Items& items, const Text& text
 }
 
 }  // namespace
-
-std::string shown_key(std::string_view key) {
-  if (key.starts_with('/')) key.remove_prefix(1);
-  const std::string shown = printable(key, 200);
-  return shown.empty() ? "(the empty key)" : shown;
-}
-
-std::string text_of(const StoreWait& wait) {
-  std::string keys;
-  for (const std::string& key : wait.keys) keys += (keys.empty() ? "" : ", ") + shown_key(key);
-  if (wait.arrivals_wanted > 0) {
-    return fmt::format("in the barrier {}: {} of {} clients arrived", keys, wait.arrived,
-                       wait.arrivals_wanted);
-  }
-  if (wait.keys.empty()) return "for " + counted(wait.keys_left, "key");
-  if (wait.keys_left > wait.keys.size()) {
-    keys += fmt::format(" and {} more", wait.keys_left - wait.keys.size());
-  }
-  return "for " + keys;
-}
 
 std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   std::string text =

@@ -15,23 +15,12 @@
 #pragma once
 
 #include <string>
-#include <unordered_map>
 
 #include "distrun/store_status.h"
-#include "store/network/local_process.h"
+#include "store/network/client_processes.h"
 
 namespace distrun {
 
-// By the address of a peer, if its process is known.
-using PeerProcesses = std::unordered_map<std::string, LocalProcess>;
-
 std::string text_of(const StoreStatus& status, const PeerProcesses& processes);
-
-// What a wait is for: "for ready/3", "for ready/2, ready/3 and 5 more", "in the barrier …".
-std::string text_of(const StoreWait& wait);
-
-// A key as a user of torch's TCPStore knows it, without the '/' that the class puts before it;
-// bytes that would confuse a terminal are escaped.
-std::string shown_key(std::string_view key);
 
 }  // namespace distrun

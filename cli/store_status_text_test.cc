@@ -3,6 +3,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include "store/protocol/store_wait_text.h"
+
 namespace distrun {
 namespace {
 

@@ -78,12 +78,6 @@ std::string_view module_path(std::string_view path) {
   return slash == std::string_view::npos ? path : path.substr(slash + 1);
 }
 
-bool is_of_libc(const Frame& frame) {
-  const std::string_view name = last_part(frame.module);
-  return name.starts_with("libc.so") || name.starts_with("libpthread") ||
-         name.starts_with("libc-2");
-}
-
 // "walk ×255" in place of 255 equal calls.
 std::vector<Frame> with_recursion_counted(std::vector<Frame> frames) {
   std::vector<Frame> counted;
@@ -105,6 +99,17 @@ bool is_plumbing(const Frame& frame) {
 
 }  // namespace
 
+bool is_of_libc(const Frame& frame) {
+  const std::string_view name = last_part(frame.module);
+  return name.starts_with("libc.so") || name.starts_with("libpthread") ||
+         name.starts_with("libc-2");
+}
+
+bool is_of_package(const Frame& frame) {
+  return module_path(frame.source).size() != frame.source.size() ||
+         frame.source.starts_with("<frozen");
+}
+
 std::vector<Frame> readable(const std::vector<Frame>& frames) {
   auto begin = frames.begin();
   while (begin != frames.end() && (frames.end() - begin > 1) &&
@@ -119,16 +124,6 @@ std::vector<Frame> readable(const std::vector<Frame>& frames) {
   const auto call = std::find_if_not(shown.rbegin(), shown.rend(), is_of_libc).base();
   if (shown.end() - call > 1) shown.erase(call + 1, shown.end());
   return with_recursion_counted(std::move(shown));
-}
-
-const Frame& telling(const std::vector<Frame>& frames) {
-  // Python's frames, and those of the program itself.
-  const std::string& program = frames.front().module;
-  const auto is_of_program = [&](const Frame& frame) {
-    return frame.module.empty() || (frame.module == program && !frame.function.empty());
-  };
-  const auto found = std::find_if(frames.rbegin(), frames.rend(), is_of_program);
-  return found == frames.rend() ? frames.back() : *found;
 }
 
 namespace {
@@ -149,6 +144,8 @@ std::string raw_description(const Frame& frame) {
 }
 
 }  // namespace
+
+std::string name_of(const Frame& frame) { return printable(frame.function, 100); }
 
 // Names of functions and files may hold anything.
 std::string described(const Frame& frame) { return printable(raw_description(frame), 400); }

@@ -18,12 +18,17 @@ namespace distrun {
 
 std::vector<Frame> readable(const std::vector<Frame>& frames);
 
-// The innermost frame of Python or of the program itself, which says most about a place; the last
-// one if there is none.  Requires frames.
-const Frame& telling(const std::vector<Frame>& frames);
-
 // "load_batch (train.py:33)", or "epoll_wait (libc.so.6)" without a source file.
 std::string described(const Frame& frame);
+
+// The frame's function alone: "all_reduce".
+std::string name_of(const Frame& frame);
+
+// Whether the frame is of the C library.
+bool is_of_libc(const Frame& frame);
+
+// Whether the Python frame is of Python itself or of an installed package.
+bool is_of_package(const Frame& frame);
 
 // Whether the thread belongs to a library and waits for work.
 bool is_idle(const std::vector<Frame>& frames);

@@ -63,14 +63,6 @@ TEST(DescribedFrameTest, NamesTheLineOrTheLibrary) {
             std::string(100, 'f') + "… (t)");
 }
 
-TEST(TellingFrameTest, IsTheInnermostOfTheProgramOrOfPython) {
-  EXPECT_EQ(telling({native("main"), native("load"), native("read", kLibc)}).function, "load");
-  EXPECT_EQ(
-      telling({{.function = "load", .source = "a.py", .line = 1}, native("read", kLibc)}).function,
-      "load");
-  EXPECT_EQ(telling({native("read", kLibc)}).function, "read");
-}
-
 TEST(IdleThreadTest, WaitsForWorkInALibrary) {
   EXPECT_TRUE(is_idle(
       {native("start_thread", kLibc), native("c10d::ProcessGroupGloo::runLoop", kTorch),

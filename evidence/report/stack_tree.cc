@@ -68,24 +68,4 @@ std::string StackTree::text(const std::string& indent) const {
   return text;
 }
 
-std::vector<StackTree::Branch> StackTree::branches() const {
-  if (stacks_.empty()) return {};
-  const Group stacks = all();
-  std::size_t depth = 0;
-  auto groups = groups_at(stacks, depth);
-  while (groups.size() == 1 && depth < stacks.front()->frames.size()) {
-    groups = groups_at(stacks, ++depth);
-  }
-  std::vector<Branch> branches;
-  for (const Group& group : groups) {
-    Branch& branch = branches.emplace_back();
-    branch.ranks = ranks_of(group);
-    const auto& frames = group.front()->frames;
-    std::size_t begin = groups.size() == 1 ? 0 : depth;
-    if (begin >= frames.size() && !frames.empty()) begin = frames.size() - 1;
-    branch.frames.assign(frames.begin() + static_cast<std::ptrdiff_t>(begin), frames.end());
-  }
-  return branches;
-}
-
 }  // namespace distrun

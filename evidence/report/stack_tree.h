@@ -32,15 +32,6 @@ class StackTree {
   // Every line begins with `indent`.
   std::string text(const std::string& indent) const;
 
-  // Where the ranks part: the ranks of each branch, the fewest first, and the calls of its first
-  // rank from there on. A rank that is in the function in which others call on has that function.
-  // If all ranks are at the same place, one branch with all calls.
-  struct Branch {
-    std::vector<int> ranks;
-    std::vector<Frame> frames;
-  };
-  std::vector<Branch> branches() const;
-
  private:
   struct Stack {
     int rank;

@@ -56,8 +56,6 @@ TEST(StackTreeTest, RanksAtOnePlaceHaveOneStack) {
   for (int rank = 0; rank < 3; ++rank) tree.add(rank, stack({"main", "load"}));
   EXPECT_EQ(tree.text(""), "main (train.py:1)\nload (train.py:1)\n");
   EXPECT_THAT(tree.ranks(), ElementsAre(0, 1, 2));
-  ASSERT_EQ(tree.branches().size(), 1U);
-  EXPECT_EQ(tree.branches()[0].frames, stack({"main", "load"}));
 }
 
 TEST(StackTreeTest, CountsARankWithSeveralThreadsOnce) {
@@ -70,19 +68,6 @@ TEST(StackTreeTest, CountsARankWithSeveralThreadsOnce) {
             "  loop (train.py:1)\n"
             "rank 1\n"
             "  other (train.py:1)\n");
-}
-
-TEST(StackTreeTest, BranchesBeginWhereTheRanksPart) {
-  StackTree tree;
-  tree.add(0, stack({"main", "step", "all_reduce"}));
-  tree.add(1, stack({"main", "load"}));
-  tree.add(2, stack({"main"}));
-  const auto branches = tree.branches();
-  ASSERT_EQ(branches.size(), 3U);
-  EXPECT_EQ(branches[0].frames, stack({"step", "all_reduce"}));
-  EXPECT_EQ(branches[1].frames, stack({"load"}));
-  EXPECT_EQ(branches[2].frames, stack({"main"}));  // It is in the function that the others left.
-  EXPECT_THAT(branches[2].ranks, ElementsAre(2));
 }
 
 }  // namespace

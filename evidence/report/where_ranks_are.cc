@@ -9,6 +9,7 @@
 
 #include "common/text/printable.h"
 #include "common/text/rank_list.h"
+#include "evidence/report/rank_places.h"
 #include "evidence/report/readable_stack.h"
 #include "evidence/report/stack_tree.h"
 
@@ -53,7 +54,7 @@ class Report {
     for (const RankStacks& rank : ranks) {
       const std::size_t worker = waits_for_another(rank.processes) ? 1 : 0;
       for (std::size_t i = worker; i < rank.processes.size(); ++i) {
-        take(rank.rank, rank.processes[i], i == worker);
+        take(rank, rank.processes[i], i == worker);
       }
     }
   }
@@ -80,7 +81,7 @@ class Report {
       if (!text.empty()) text += "; ";
       text += fmt::format("{} {}", list_of_ranks(ranks), state);
     }
-    const std::string others = apart(running_.branches());
+    const std::string others = running_.line();
     if (!text.empty() && !others.empty()) text += "; ";
     return text + others;
   }
@@ -93,23 +94,23 @@ class Report {
     return !threads.empty() && !threads.front().frames.empty();
   }
 
-  void take(int rank, const ProcessStacks& process, bool is_worker) {
-    if (is_worker && is_held(process)) held_[state_text(process.state)].push_back(rank);
-    if (!process.problem.empty() && is_worker) note(process.problem, rank);
+  void take(const RankStacks& rank, const ProcessStacks& process, bool is_worker) {
+    if (is_worker && is_held(process)) held_[state_text(process.state)].push_back(rank.rank);
+    if (!process.problem.empty() && is_worker) note(process.problem, rank.rank);
     for (const ThreadStack& thread : process.threads) {
       const bool is_main = thread.tid == process.pid;
       if (thread.frames.empty()) {
-        if (is_main && is_worker) note(thread.problem, rank);
+        if (is_main && is_worker) note(thread.problem, rank.rank);
         continue;
       }
       if (is_main && is_worker) {
         std::vector<Frame> frames = shown(thread.frames);
-        if (!is_held(process)) running_.add(rank, frames);
-        main_.add(rank, std::move(frames));
+        if (!is_held(process)) running_.add(rank.rank, frames, rank.awaited);
+        main_.add(rank.rank, std::move(frames));
       } else if (is_main) {
-        started_[process.name].add(rank, shown(thread.frames));
+        started_[process.name].add(rank.rank, shown(thread.frames));
       } else if (!is_idle(thread.frames)) {
-        threads_.add(rank, shown(thread.frames));
+        threads_.add(rank.rank, shown(thread.frames));
       }
     }
   }
@@ -129,20 +130,9 @@ class Report {
     if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
   }
 
-  static std::string apart(const std::vector<StackTree::Branch>& branches) {
-    constexpr std::size_t kShown = 4;
-    std::string text;
-    for (std::size_t i = 0; i < branches.size() && i < kShown; ++i) {
-      const auto& [ranks, frames] = branches[i];
-      if (!text.empty()) text += "; ";
-      text += list_of_ranks(ranks) + " in " + described(telling(frames));
-    }
-    if (branches.size() > kShown) text += fmt::format("; {} more groups", branches.size() - kShown);
-    return text;
-  }
-
-  const std::string folder_;            // With a slash at its end.
-  StackTree main_, running_, threads_;  // running_: of main_, ranks that are not held.
+  const std::string folder_;  // With a slash at its end.
+  StackTree main_, threads_;
+  RankPlaces running_;  // Ranks that are not held.
   std::map<std::string, StackTree> started_;
   std::map<std::string_view, std::vector<int>> held_;
   std::map<std::string, std::vector<int>> problems_;

@@ -1,11 +1,11 @@
-// where_ranks_are tells where the ranks of a run are: in one line, which begins with the fewest
-// ranks, and as one tree of all their stacks.
+// where_ranks_are tells where the ranks of a run are: in one line, which begins with the ranks that
+// others wait for, and as one tree of all their stacks.
 //
 //     const Whereabouts where = where_ranks_are(ranks);
-//     // rank 3 in load_batch (train.py:12); ranks 0-2 in all_reduce (…/distributed_c10d.py:2810)
+//     // rank 3 in load (train.py:12); ranks 0-2 wait in all_reduce, called by step (train.py:40)
 //     //   main (train.py:40)
 //     //   rank 3
-//     //     load_batch (train.py:12)
+//     //     load (train.py:12)
 //     //   ranks 0-2
 //     //     all_reduce (torch/distributed/distributed_c10d.py:2810)
 //     //   other threads of ranks 0-2
@@ -24,6 +24,8 @@ namespace distrun {
 struct RankStacks {
   int rank = 0;
   std::vector<ProcessStacks> processes;  // The worker, then the processes that it started.
+  // What it waits for in the store, as "for ready/3"; empty if nothing is known.
+  std::string awaited;
 };
 
 struct Whereabouts {

@@ -53,6 +53,50 @@ TEST(WhereRanksAreTest, SourcesBelowTheFolderAreShownFromThere) {
             "rank 0 in load (/home/me/sub/train.py:1)");
 }
 
+// A Python stack that ends in a collective.
+std::vector<Frame> all_reduce_in(const std::vector<std::string>& functions) {
+  std::vector<Frame> frames = python(functions);
+  frames.push_back({.function = "all_reduce",
+                    .source = "/opt/lib/python3.11/site-packages/torch/distributed_c10d.py",
+                    .line = 7});
+  frames.push_back({.function = "c10d::Work::wait", .module = "/opt/libtorch_cpu.so"});
+  return frames;
+}
+
+TEST(WhereRanksAreTest, RanksThatWaitForOthersComeLast) {
+  const auto where = where_ranks_are({{0, {process(10, all_reduce_in({"main", "step"}))}},
+                                      {1, {process(11, python({"main", "load"}))}},
+                                      {2, {process(12, python({"main", "load"}))}}});
+  EXPECT_EQ(where.line,
+            "ranks 1, 2 in load (train.py:1); "
+            "rank 0 waits in all_reduce, called by step (train.py:1)");
+}
+
+TEST(WhereRanksAreTest, NamesTheKeysThatRanksWaitFor) {
+  const auto keys = python({"main", "meet"});
+  const auto where = where_ranks_are({{0, {process(10, all_reduce_in({"main", "step"}))}},
+                                      {1, {process(11, keys)}, "for ready/3"},
+                                      {2, {process(12, keys)}, "for ready/3"}});
+  EXPECT_EQ(where.line,
+            "ranks 1, 2 wait for ready/3 in meet (train.py:1); "
+            "rank 0 waits in all_reduce, called by step (train.py:1)");
+  EXPECT_EQ(
+      where_ranks_are({{1, {process(11, keys)}, "for a"}, {2, {process(12, keys)}, "for b"}}).line,
+      "ranks 1, 2 wait for the store in meet (train.py:1)");
+}
+
+TEST(WhereRanksAreTest, RanksInOneCollectiveByDifferentCallsAreApart) {
+  auto frames = all_reduce_in({"main", "evaluate", "step"});
+  const auto where = where_ranks_are({{0, {process(10, all_reduce_in({"main", "step"}))}},
+                                      {1, {process(11, all_reduce_in({"main", "step"}))}},
+                                      {2, {process(12, std::move(frames))}}});
+  EXPECT_EQ(where.line,
+            "rank 2 waits in all_reduce, called by step (train.py:1), "
+            "called by evaluate (train.py:1); "
+            "ranks 0, 1 wait in all_reduce, called by step (train.py:1), "
+            "called by main (train.py:1)");
+}
+
 TEST(WhereRanksAreTest, ManyPlacesAreCounted) {
   std::vector<RankStacks> ranks;
   for (int i = 0; i < 6; ++i)

@@ -1,5 +1,7 @@
 #include "launcher/nodes/make_nodes.h"
 
+#include <algorithm>
+#include <limits>
 #include <utility>
 
 #include "launcher/nodes/nodes_host.h"
@@ -15,6 +17,12 @@ namespace {
 constexpr std::chrono::milliseconds kStopMargin =
     kWorkerKillTimeout + kLeakedProcessesTimeout + std::chrono::seconds(15);
 
+int hang_after_ms(const LaunchOptions& options) {
+  constexpr auto kMax = std::chrono::milliseconds(std::numeric_limits<int>::max());
+  return static_cast<int>(
+      std::min(options.hang_after.value_or(std::chrono::milliseconds(0)), kMax).count());
+}
+
 }  // namespace
 
 MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const std::string& host,
@@ -25,6 +33,7 @@ MadeNodes make_nodes(boost::asio::io_context& io, const LaunchPlan& plan, const 
                             .nodes = options.nnodes,
                             .workers = static_cast<int>(plan.workers.size()),
                             .max_restarts = options.max_restarts,
+                            .hang_after_ms = hang_after_ms(options),
                             .role = options.role,
                             .host = host};
   if (options.node_rank > 0) {

@@ -1,5 +1,7 @@
 #include "launcher/nodes/node_messages.h"
 
+#include <limits>
+
 #include <fmt/format.h>
 #include <nlohmann/json.hpp>
 
@@ -42,6 +44,7 @@ struct ToJson {
             {"nodes", m.nodes},
             {"workers", m.workers},
             {"max_restarts", m.max_restarts},
+            {"hang_after_ms", m.hang_after_ms},
             {"role", cut(m.role, kNodeNameBytesMax)},
             {"host", cut(m.host, kNodeNameBytesMax)}};
   }
@@ -56,6 +59,9 @@ struct ToJson {
             {"attempt", m.attempt},
             {"may_restart", m.may_restart},
             {"verdict", json_of(m.verdict)}};
+  }
+  MessageJson operator()(const NodeQuiet& m) const {
+    return {{"type", "quiet"}, {"attempt", m.attempt}, {"is_quiet", m.is_quiet}};
   }
   MessageJson operator()(const NodeSucceeded& m) const {
     return {{"type", "succeeded"}, {"attempt", m.attempt}};
@@ -126,6 +132,7 @@ JoinRequest join_from(const MessageJson& object) {
   join.nodes = number(object, "nodes", 1);
   join.workers = number(object, "workers", 1, 1 << 16);
   join.max_restarts = number(object, "max_restarts", 0);
+  join.hang_after_ms = number(object, "hang_after_ms", 0, std::numeric_limits<int>::max());
   join.role = text(object, "role");
   join.host = text(object, "host");
   return join;
@@ -140,6 +147,7 @@ NodeMessage message_from(const MessageJson& object) {
   if (type == "failed") {
     return NodeFailed{attempt(), object.at("may_restart").get<bool>(), verdict_from(object)};
   }
+  if (type == "quiet") return NodeQuiet{attempt(), object.at("is_quiet").get<bool>()};
   if (type == "succeeded") return NodeSucceeded{attempt()};
   if (type == "stopped") return NodeStopped{attempt()};
   if (type == "start") return start_from(object);

@@ -6,6 +6,7 @@
 //       ◀──────────────── JoinAccepted, or JoinRefused and the end
 //                … until all nodes have joined …
 //       ◀──────────────────────────── StartNode      attempt 0, its ranks
+//       NodeQuiet ───────────────────────────▶       with --hang-after: it makes no progress
 //       NodeFailed | NodeSucceeded ──────────▶
 //       ◀───────────────────────────── StopNode      with the verdict: a node has failed
 //       NodeStopped ─────────────────────────▶       all its workers have ended
@@ -31,7 +32,7 @@
 namespace distrun {
 
 // Nodes with different versions refuse each other.
-inline constexpr int kNodeProtocol = 1;
+inline constexpr int kNodeProtocol = 2;
 
 // Longer messages are refused; long fields (a worker's last lines) are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
@@ -43,6 +44,7 @@ struct JoinRequest {
   int nodes = 1;    // --nnodes
   int workers = 1;  // On this node.
   int max_restarts = 0;
+  int hang_after_ms = 0;  // --hang-after; 0: none.
   std::string role;
   std::string host;  // Its name in messages to users.
   friend bool operator==(const JoinRequest&, const JoinRequest&) = default;
@@ -62,6 +64,11 @@ struct NodeFailed {  // Or interrupted; it is already stopping its workers.
   bool may_restart = false;  // A worker has failed: another attempt may succeed.
   NodesVerdict verdict;      // Node 0 fills in node and host.
   friend bool operator==(const NodeFailed&, const NodeFailed&) = default;
+};
+struct NodeQuiet {  // Its workers have made no progress for --hang-after, or make progress again.
+  int attempt = 0;
+  bool is_quiet = true;
+  friend bool operator==(const NodeQuiet&, const NodeQuiet&) = default;
 };
 struct NodeSucceeded {  // All its workers exited with 0; no process is left.
   int attempt = 0;
@@ -90,10 +97,10 @@ struct FinishNode {  // All nodes have ended.
   friend bool operator==(const FinishNode&, const FinishNode&) = default;
 };
 
-using NodeReport = std::variant<NodeFailed, NodeSucceeded, NodeStopped>;
+using NodeReport = std::variant<NodeFailed, NodeQuiet, NodeSucceeded, NodeStopped>;
 using NodeOrder = std::variant<StartNode, StopNode, FinishNode>;
-using NodeMessage = std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeSucceeded,
-                                 NodeStopped, StartNode, StopNode, FinishNode>;
+using NodeMessage = std::variant<JoinRequest, JoinAccepted, JoinRefused, NodeFailed, NodeQuiet,
+                                 NodeSucceeded, NodeStopped, StartNode, StopNode, FinishNode>;
 
 NodeMessage message_of(const NodeReport& report);
 NodeMessage message_of(const NodeOrder& order);

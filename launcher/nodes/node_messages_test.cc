@@ -29,11 +29,13 @@ TEST(NodeMessagesTest, SurviveARoundTrip) {
                   .nodes = 3,
                   .workers = 4,
                   .max_restarts = 2,
+                  .hang_after_ms = 1500,
                   .role = "trainer",
                   .host = "gpu-7"},
       JoinAccepted{"gpu-6"},
       JoinRefused{"node 1 is here already"},
       NodeFailed{.attempt = 2, .may_restart = true, .verdict = kVerdict},
+      NodeQuiet{.attempt = 2, .is_quiet = false},
       NodeSucceeded{3},
       NodeStopped{4},
       StartNode{
@@ -76,7 +78,7 @@ TEST(NodeMessagesTest, ReadsTheVersionOfOtherProtocols) {
 
 TEST(NodeMessagesTest, RejectsInvalidMessages) {
   const std::string join =
-      R"("protocol": 1, "run_id": "", "nodes": 2, "max_restarts": 0, "role": "", "host": "")";
+      R"("protocol": 2, "run_id": "", "nodes": 2, "max_restarts": 0, "hang_after_ms": 0, "role": "", "host": "")";
   for (const std::string& line : std::vector<std::string>{
            "", "hello", "[]", "7", "{}", R"({"type": 7})", R"({"type": "start"})",
            R"({"type": "stopped", "attempt": -1})", R"({"type": "stopped", "attempt": "0"})",

@@ -11,6 +11,15 @@
 
 namespace distrun {
 
+namespace {
+
+std::string hang_after_text(std::chrono::milliseconds limit) {
+  if (limit.count() == 0) return "no --hang-after";
+  return fmt::format("--hang-after {:g}", std::chrono::duration<double>(limit).count());
+}
+
+}  // namespace
+
 NodesCoordinator::NodesCoordinator(const Options& options, TimePoint now)
     : options_(options),
       nodes_(static_cast<std::size_t>(options.nodes)),
@@ -55,6 +64,11 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
     return fmt::format("it has --max-restarts {}, node 0 has {}", request.max_restarts,
                        options_.max_restarts);
   }
+  if (request.hang_after_ms != options_.hang_after.count()) {
+    return fmt::format("it has {}, node 0 has {}",
+                       hang_after_text(std::chrono::milliseconds(request.hang_after_ms)),
+                       hang_after_text(options_.hang_after));
+  }
   const bool ends = phase_ == Phase::kStopping && !restarts_;
   if (ends || phase_ == Phase::kFinished) return "the run is being ended";
   const Node& node = nodes_[static_cast<std::size_t>(request.node)];
@@ -75,6 +89,7 @@ void NodesCoordinator::begin_attempt() {
   for (Node& node : nodes_) {
     const std::string& role = node.request.role;
     node.state = State::kRunning;
+    node.is_quiet = false;
     const int rank_base = placed[static_cast<std::size_t>(number(node))].first;
     order(node, StartNode{attempt_, rank_base, world_size, role_bases[role], role_sizes[role]});
     role_bases[role] += node.request.workers;
@@ -112,13 +127,32 @@ void NodesCoordinator::handle(Node& node, const NodeFailed& report, TimePoint no
   stop(verdict, report.may_restart, now);
 }
 
-void NodesCoordinator::handle(Node& node, const NodeSucceeded&, TimePoint) {
+void NodesCoordinator::handle(Node& node, const NodeQuiet& report, TimePoint now) {
+  node.is_quiet = report.is_quiet;
+  stop_if_all_are_quiet(now);
+}
+
+void NodesCoordinator::stop_if_all_are_quiet(TimePoint now) {
+  if (phase_ != Phase::kRunning) return;
+  const bool all_quiet = std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
+    return node.state != State::kRunning || node.is_quiet;
+  });
+  if (!all_quiet || all({State::kSucceeded, State::kLost})) return;
+  stop({.status = kExitHung,
+        .node = 0,
+        .host = nodes_.front().request.host,
+        .headline = no_progress_text(options_.hang_after)},
+       /*may_restart=*/true, now);
+}
+
+void NodesCoordinator::handle(Node& node, const NodeSucceeded&, TimePoint now) {
   if (node.state != State::kRunning) return;
   node.state = State::kSucceeded;
   if (phase_ == Phase::kStopping) {  // StopNode is on its way; the node answers that too.
     return;
   }
   stop_if_all_have_succeeded();
+  stop_if_all_are_quiet(now);
 }
 
 void NodesCoordinator::stop_if_all_have_succeeded() {

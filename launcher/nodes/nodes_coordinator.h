@@ -15,6 +15,7 @@
 //   failures are consequences.
 // - A node whose workers have all succeeded waits for the others without a timeout; a failure
 //   elsewhere stops it too. The run does not fail if this node is lost meanwhile.
+// - If no running node makes progress (--hang-after), the run hangs: that is a failure of node 0.
 // - Every wait ends: joining and stopping have a time-out, running ends with a report or a lost
 //   connection.
 //
@@ -80,6 +81,7 @@ class NodesCoordinator {
     int nodes = 1;
     std::string run_id;
     int max_restarts = 0;
+    std::chrono::milliseconds hang_after{0};  // 0: never.
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     // From StopNode on; longer than a node needs to end its workers.
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
@@ -114,6 +116,7 @@ class NodesCoordinator {
     State state = State::kMissing;
     NodePeer peer = 0;
     JoinRequest request;
+    bool is_quiet = false;  // In kRunning: it makes no progress.
   };
 
   void handle(const NodeAsked& event, TimePoint now);
@@ -121,6 +124,7 @@ class NodesCoordinator {
   void handle(const NodeLost& event, TimePoint now);
   void handle(const NodesTick& event, TimePoint now);
   void handle(Node& node, const NodeFailed& report, TimePoint now);
+  void handle(Node& node, const NodeQuiet& report, TimePoint now);
   void handle(Node& node, const NodeSucceeded& report, TimePoint now);
   void handle(Node& node, const NodeStopped& report, TimePoint now);
 
@@ -129,6 +133,7 @@ class NodesCoordinator {
   void stop(const NodesVerdict& verdict, bool may_restart, TimePoint now);
   void send_stop();
   void stop_if_all_have_succeeded();
+  void stop_if_all_are_quiet(TimePoint now);
   void go_on_if_all_have_stopped();
   void finish();
   void order(const Node& node, NodeOrder order);

@@ -77,10 +77,14 @@ class NodesCoordinatorTest : public ::testing::Test {
 
   void start(int nodes, int max_restarts = 0) {
     nodes_ = nodes;
-    make({.nodes = nodes, .run_id = "run", .max_restarts = max_restarts});
+    make({.nodes = nodes,
+          .run_id = "run",
+          .max_restarts = max_restarts,
+          .hang_after = std::chrono::milliseconds(1500)});
     for (int node = 0; node < nodes; ++node) {
       JoinRequest asks = request(node);
       asks.max_restarts = max_restarts;
+      asks.hang_after_ms = 1500;
       step(NodeAsked{static_cast<NodePeer>(node), asks});
     }
   }
@@ -105,6 +109,28 @@ TEST_F(NodesCoordinatorTest, StartsWhenAllHaveJoinedWithRanksInNodeOrder) {
   EXPECT_EQ(ranks[2].host, "host2");
   EXPECT_EQ(ranks[2].first, 7);
   EXPECT_EQ(ranks[2].count, 2);
+}
+
+TEST_F(NodesCoordinatorTest, TheRunHangsWhenNoNodeMakesProgress) {
+  start(3, /*max_restarts=*/1);
+  EXPECT_THAT(reports(0, NodeQuiet{0, true}), IsEmpty());
+  EXPECT_THAT(reports(1, NodeQuiet{0, true}), IsEmpty());
+  EXPECT_THAT(reports(0, NodeQuiet{0, false}), IsEmpty());
+  EXPECT_THAT(reports(2, NodeQuiet{0, true}), IsEmpty());
+  EXPECT_THAT(reports(0, NodeQuiet{0, true}),
+              ElementsAre("stop for another attempt 75 to 0", "stop for another attempt 75 to 1",
+                          "stop for another attempt 75 to 2"));
+  for (const int node : {0, 1}) reports(node, NodeStopped{0});
+  EXPECT_THAT(reports(2, NodeStopped{0}), ::testing::Contains("start 1 at 0/6 to 0"));
+  // All nodes begin anew.
+  EXPECT_THAT(reports(0, NodeQuiet{1, true}), IsEmpty());
+  EXPECT_THAT(reports(1, NodeQuiet{0, true}), IsEmpty()) << "of the attempt before";
+}
+
+TEST_F(NodesCoordinatorTest, ANodeThatHasSucceededNeedsNoProgress) {
+  start(2);
+  EXPECT_THAT(reports(0, NodeQuiet{0, true}), IsEmpty());
+  EXPECT_THAT(reports(1, NodeSucceeded{0}), ElementsAre("stop 75 to 0", "stop 75 to 1"));
 }
 
 TEST_F(NodesCoordinatorTest, CountsWorkersByRole) {
@@ -140,6 +166,8 @@ TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
   EXPECT_THAT(refused([](auto& r) { r.nodes = 2; }), HasSubstr("it has --nnodes 2, node 0 has 3"));
   EXPECT_THAT(refused([](auto& r) { r.node = 3; }), HasSubstr("with --nnodes 3 it is 0 to 2"));
   EXPECT_THAT(refused([](auto& r) { r.max_restarts = 1; }), HasSubstr("it has --max-restarts 1"));
+  EXPECT_THAT(refused([](auto& r) { r.hang_after_ms = 1500; }),
+              HasSubstr("it has --hang-after 1.5, node 0 has no --hang-after"));
   EXPECT_THAT(refused([](auto& r) { r.node = 1; }),
               HasSubstr("--node-rank 1 is taken: host1 has it"));
   // The refused requests do not count as joined.

@@ -24,6 +24,7 @@ NodesCoordinator::Options coordinator_options(const JoinRequest& own,
   return {.nodes = own.nodes,
           .run_id = own.run_id,
           .max_restarts = own.max_restarts,
+          .hang_after = std::chrono::milliseconds(own.hang_after_ms),
           .join_timeout = options.join_timeout,
           .stop_timeout = options.stop_timeout};
 }

@@ -2,6 +2,8 @@
 
 #include <csignal>
 
+#include <fmt/format.h>
+
 namespace distrun {
 
 int exit_status(const RunEnd& run_end) {
@@ -20,6 +22,8 @@ int exit_status(const RunEnd& run_end) {
       return 128 + run_end.signal;
     case RunEnd::Cause::kTimedOut:
       return kExitTimedOut;
+    case RunEnd::Cause::kHung:
+      return kExitHung;
     case RunEnd::Cause::kOutputLost:
       return kExitInternal;
     case RunEnd::Cause::kGuardLost:
@@ -28,6 +32,11 @@ int exit_status(const RunEnd& run_end) {
       break;
   }
   return kExitInternal;
+}
+
+std::string no_progress_text(std::chrono::milliseconds limit) {
+  return fmt::format("no progress for {:g} s (--hang-after)",
+                     std::chrono::duration<double>(limit).count());
 }
 
 int exit_status(const Error& error) {

@@ -4,7 +4,9 @@
 //     return exit_status(run_end);
 #pragma once
 
+#include <chrono>
 #include <optional>
+#include <string>
 #include <vector>
 
 #include "common/rank.h"
@@ -27,6 +29,7 @@ struct RunEnd {
     kSpawnFailed,   // `culprit` could not be started; `error` says why.
     kInterrupted,   // distrun got `signal`.
     kTimedOut,      // --timeout has passed.
+    kHung,          // No worker made progress for --hang-after.
     kOutputLost,    // The workers' output could not be written; `error` says why.
     kGuardLost,     // distrun's guard process was killed.
     kNotJoined,     // This node was refused, or did not reach node 0; see `error`.
@@ -44,15 +47,19 @@ struct RunEnd {
 
 // distrun's own exit statuses; docs/exit-codes.md lists all.
 inline constexpr int kExitUsage = 2;
+inline constexpr int kExitHung = 75;  // EX_TEMPFAIL of sysexits.h: worth another try.
 inline constexpr int kExitTimedOut = 124;
 inline constexpr int kExitInternal = 125;
 inline constexpr int kExitNotExecutable = 126;
 inline constexpr int kExitNotFound = 127;
 
-// 0 on success; the exit code of `culprit`, or 128 + its signal; 124 for a timeout; 126 or 127 if
-// the program could not be executed; 128 + the signal that ended distrun; otherwise 125. With
-// several nodes, the verdict's status.
+// 0 on success; the exit code of `culprit`, or 128 + its signal; 124 for a timeout; 75 for a hang;
+// 126 or 127 if the program could not be executed; 128 + the signal that ended distrun; otherwise
+// 125. With several nodes, the verdict's status.
 int exit_status(const RunEnd& run_end);
+
+// The headline of a hang: "no progress for 300 s (--hang-after)".
+std::string no_progress_text(std::chrono::milliseconds limit);
 
 // The status for an error before the run starts.
 int exit_status(const Error& error);

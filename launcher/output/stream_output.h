@@ -18,6 +18,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
@@ -68,6 +69,8 @@ class StreamOutput {
 
   const LastLines& last_lines() const { return last_lines_; }
 
+  std::uint64_t bytes() const { return bytes_; }
+
  private:
   void render_prefix();
   void show(std::string_view piece, LineSplitter::Ending ending);
@@ -79,6 +82,7 @@ class StreamOutput {
   std::string prefix_, console_prefix_;
   std::optional<OutputSink> file_;
   LastLines last_lines_;
+  std::uint64_t bytes_ = 0;
   LineSplitter lines_;
   LineWriter writer_;
   LineSplitter filter_lines_;

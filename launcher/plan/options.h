@@ -41,6 +41,7 @@ struct LaunchOptions {
   std::vector<int> forward_signals;
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
+  std::optional<std::chrono::milliseconds> hang_after;  // Without progress of any worker.
   LogChoice log;
   std::string program;
   std::vector<std::string> arguments;

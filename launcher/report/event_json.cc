@@ -33,6 +33,8 @@ const char* name_of(RunEnd::Cause cause) {
       return "interrupted";
     case RunEnd::Cause::kTimedOut:
       return "timed_out";
+    case RunEnd::Cause::kHung:
+      return "hung";
     case RunEnd::Cause::kOutputLost:
       return "output_lost";
     case RunEnd::Cause::kGuardLost:

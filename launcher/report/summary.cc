@@ -74,6 +74,8 @@ std::string headline(const LaunchPlan& plan, const RunEnd& run_end) {
     case RunEnd::Cause::kTimedOut:
       return fmt::format("timed out after {:g} s (--timeout)",
                          std::chrono::duration<double>(*plan.options.timeout).count());
+    case RunEnd::Cause::kHung:
+      return no_progress_text(*plan.options.hang_after);
     case RunEnd::Cause::kOutputLost:
       return run_end.error->message;
     case RunEnd::Cause::kGuardLost:
@@ -104,7 +106,7 @@ class Summary {
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
     text += blame();
-    if (exit_status(end_) == kExitTimedOut && !report_.where.empty()) {
+    if (ended_waiting() && !report_.where.empty()) {
       text += fmt::format("  where the workers were: {}\n", report_.where);
     }
     if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;
@@ -216,6 +218,11 @@ class Summary {
     if (more.empty()) return text;
     std::sort(more.begin(), more.end());
     return text + fmt::format("  and {} more failed: {}\n", more.size(), list_of_ranks(more));
+  }
+
+  // Whether a time limit ended the run.
+  bool ended_waiting() const {
+    return exit_status(end_) == kExitTimedOut || exit_status(end_) == kExitHung;
   }
 
   std::string leaks() const {

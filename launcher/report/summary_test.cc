@@ -215,6 +215,12 @@ TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
   report_.run_end.cause = RunEnd::Cause::kTimedOut;
   EXPECT_EQ(summary(), "distrun: timed out after 1.5 s (--timeout)\n");
+  plan_.options.hang_after = std::chrono::seconds(300);
+  report_.run_end.cause = RunEnd::Cause::kHung;
+  report_.where = "rank 1 in load (train.py:7)";
+  EXPECT_EQ(summary(),
+            "distrun: no progress for 300 s (--hang-after)\n"
+            "  where the workers were: rank 1 in load (train.py:7)\n");
 }
 
 TEST_F(SummaryTest, SuccessIsSilentUnlessSomethingLeaked) {

@@ -2,12 +2,8 @@
 
 #include <chrono>
 #include <csignal>
-#include <cstddef>
-#include <filesystem>
-#include <iterator>
 #include <optional>
 #include <string>
-#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -17,17 +13,18 @@
 #include <fcntl.h>
 #include <unistd.h>
 
-#include "evidence/report/where_ranks_are.h"
-#include "evidence/stacks/stack_collector.h"
 #include "launcher/process/worker_process.h"
+#include "launcher/run/network_traffic.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/output_drain.h"
+#include "launcher/run/progress_watch.h"
 #include "launcher/run/run_output.h"
 #include "launcher/run/run_reporter.h"
 #include "launcher/run/run_signals.h"
 #include "launcher/run/store_host.h"
 #include "launcher/run/supervisor_loop.h"
 #include "launcher/run/worker_pool.h"
+#include "launcher/run/worker_stacks.h"
 
 namespace distrun {
 
@@ -36,14 +33,6 @@ using asio::posix::stream_descriptor;
 using boost::system::error_code;
 
 namespace {
-
-// For all workers of this node.
-constexpr std::chrono::seconds kStacksTimeout{10};
-
-std::string current_folder() {
-  std::error_code error;
-  return std::filesystem::current_path(error).string();
-}
 
 class Driver {
  public:
@@ -71,6 +60,7 @@ class Driver {
               worker_exited(worker, end, run_time);
             }) {
     place_.error_folder = files.folder;
+    if (plan.options.hang_after) watch_progress(*plan.options.hang_after);
   }
 
   Driver(const Driver&) = delete;
@@ -144,6 +134,30 @@ class Driver {
     });
   }
 
+  void watch_progress(std::chrono::milliseconds limit) {
+    auto traffic = NetworkTraffic::open();
+    if (traffic) traffic_.emplace(std::move(*traffic));
+    progress_.emplace(
+        io_, limit, [this] { return progress_mark(); },
+        [this](bool is_quiet) {
+          // The other nodes may make progress.
+          if (nodes_.has_others()) return nodes_.report(NodeQuiet{place_.attempt, is_quiet});
+          if (is_quiet) loop_.happened(Hung{});
+        });
+  }
+
+  // A worker that cannot write because distrun's reader takes nothing does not hang.
+  std::optional<ProgressMark> progress_mark() {
+    if (output_.is_held_up()) return std::nullopt;
+    std::vector<pid_t> pids;
+    const auto running = workers_.running();
+    for (const auto& worker : running) {
+      pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
+    }
+    return ProgressMark{output_.bytes(), store_.changes(), running.size(),
+                        traffic_ ? traffic_->bytes(pids, place_.store_port) : 0};
+  }
+
   NodeLink::Handlers node_handlers() {
     return {.on_order = [this](SupervisorEvent event) { loop_.happened(std::move(event)); },
             .on_renew_store = [this] { static_cast<void>(store_.start_over()); },
@@ -185,6 +199,7 @@ class Driver {
       if (const auto fresh = store_.start_over(); !fresh) attempt_error_ = fresh.error();
     }
     reporter_.attempt_started(action.attempt);
+    if (progress_) progress_->begin();
   }
 
   // The answer is posted: between the starts of many workers, the loop serves the store and sees
@@ -221,6 +236,7 @@ class Driver {
     reporter_.tell(RunSuspended{});
     ::raise(kSelfStop);  // Stops here until the guard continues it.
     reporter_.tell(RunContinued{});
+    if (progress_) progress_->begin();
     loop_.happened(Continued{});
   }
 
@@ -234,6 +250,7 @@ class Driver {
   }
 
   void perform(const KillLeakedProcesses& action) {
+    if (progress_) progress_->end();  // No worker is left.
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
@@ -241,21 +258,9 @@ class Driver {
 
   // The loop stands still meanwhile: the store does not answer, and no process may be reaped.
   void show_stacks() {
-    std::vector<RankStacks> ranks;
-    std::vector<pid_t> pids;
     const auto running = workers_.running();
-    for (const auto& worker : running)
-      pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
-    auto stacks = stack_collector_.collect(pids, kStacksTimeout);
-    auto next = stacks.begin();
-    for (const auto& worker : running) {
-      const auto end = next + static_cast<std::ptrdiff_t>(worker.pids.size());
-      ranks.push_back(
-          {worker.rank.value(), {std::make_move_iterator(next), std::make_move_iterator(end)}});
-      next = end;
-    }
-    if (!ranks.empty())
-      reporter_.stacks_read({place_.attempt, where_ranks_are(ranks, current_folder())});
+    if (running.empty()) return;
+    reporter_.stacks_read({place_.attempt, stacks_.read(running, store_.waits())});
   }
 
   void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }
@@ -286,7 +291,7 @@ class Driver {
   bool was_told_to_end() const {
     const auto cause = reporter_.run_end().cause;
     return cause == RunEnd::Cause::kInterrupted || cause == RunEnd::Cause::kTimedOut ||
-           cause == RunEnd::Cause::kGuardLost;
+           cause == RunEnd::Cause::kHung || cause == RunEnd::Cause::kGuardLost;
   }
 
   const LaunchContext& context_;
@@ -302,7 +307,9 @@ class Driver {
   SupervisorLoop loop_;
   std::optional<Error> attempt_error_;  // Why the attempt cannot start its workers.
   std::optional<Error> not_joined_;     // Why the nodes did not join.
-  StackCollector stack_collector_;
+  std::optional<NetworkTraffic> traffic_;
+  std::optional<ProgressWatch> progress_;  // With --hang-after.
+  WorkerStacks stacks_;
   WorkerPool workers_;  // Last: its processes must end first.
 };
 

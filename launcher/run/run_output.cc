@@ -73,6 +73,13 @@ struct RunOutput::Impl {
       if (output) return output->last_lines();
       return route.file.empty() ? LastLines() : last_lines_of(route.file);
     }
+
+    std::uint64_t bytes() const {
+      if (output) return output->bytes();
+      struct stat status {};
+      const bool has_file = !route.file.empty() && ::stat(route.file.c_str(), &status) == 0;
+      return has_file ? static_cast<std::uint64_t>(status.st_size) : 0;
+    }
   };
 
   struct WorkerOutput {
@@ -253,6 +260,18 @@ std::string RunOutput::last_output(LocalRank worker) const {
   const auto& streams = impl_->at(worker).streams;
   const LastLines err = streams[1].last_lines();
   return err.is_empty() ? streams[0].last_lines().text() : err.text();
+}
+
+std::uint64_t RunOutput::bytes() const {
+  std::uint64_t bytes = 0;
+  for (const Impl::WorkerOutput& worker : impl_->workers) {
+    for (const Impl::WorkerStream& stream : worker.streams) bytes += stream.bytes();
+  }
+  return bytes;
+}
+
+bool RunOutput::is_held_up() const {
+  return (impl_->out && impl_->out->is_full()) || impl_->err->is_full();
 }
 
 std::string RunOutput::log_folder(LocalRank worker) const {

@@ -18,6 +18,7 @@
 // Thread safety: the thread of `io` only.
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <string>
@@ -70,6 +71,12 @@ class RunOutput {
 
   // The last lines on stderr, or on stdout if stderr is empty.
   std::string last_output(LocalRank worker) const;
+
+  // How much the workers of this attempt have written.
+  std::uint64_t bytes() const;
+
+  // Whether a console does not take what the workers write, so that they may wait.
+  bool is_held_up() const;
 
   // The folder of its log files; empty if none.
   std::string log_folder(LocalRank worker) const;

@@ -129,6 +129,35 @@ TEST_F(RunOutputTest, KeepsLastLinesOfStderrOrElseStdout) {
   EXPECT_EQ(output.log_folder(kWorker0), "");
 }
 
+TEST_F(RunOutputTest, CountsWhatWorkersWriteAlsoToTheirFiles) {
+  LogChoice choice;
+  choice.redirects.some[kWorker1] = StreamsByRank::kBoth;
+  RunOutput& output = make(choice);
+  const auto zero = output.open(kWorker0).value(), one = output.open(kWorker1).value();
+  output.watch(kWorker0, [] {});
+  EXPECT_EQ(output.bytes(), 0U);
+  write(zero.out, "12345");
+  write(one.err, "1234567");
+  poll();
+  EXPECT_EQ(output.bytes(), 12U);
+}
+
+TEST_F(RunOutputTest, IsHeldUpWhileAConsoleTakesNothing) {
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const UniqueFd reader(ends[0]);
+  out_.reset(ends[1]);
+  RunOutput& output = make({});
+  const auto given = output.open(kWorker0).value();
+  output.watch(kWorker0, [] {});
+  EXPECT_FALSE(output.is_held_up());
+  for (int i = 0; i < 100 && !output.is_held_up(); ++i) {
+    write(given.out, std::string(16 * kKiB, '\n'));
+    poll();
+  }
+  EXPECT_TRUE(output.is_held_up());
+}
+
 TEST_F(RunOutputTest, ReadsTheLastLinesOfARedirectedFile) {
   LogChoice choice;
   choice.redirects.some[kWorker1] = StreamsByRank::kBoth;

@@ -11,11 +11,14 @@
 // Thread safety: the thread of `io` only.
 #pragma once
 
+#include <cstdint>
 #include <memory>
 #include <string>
+#include <unordered_map>
 #include <vector>
 
 #include <boost/asio/io_context.hpp>
+#include <sys/types.h>
 
 #include "distrun/result.h"
 #include "distrun/store_server.h"
@@ -45,6 +48,12 @@ class StoreHost {
 
   // Why the server refused clients: the last few, latest first.
   std::vector<std::string> refusals() const;
+
+  // How often a value in the store has changed; 0 without a server here.
+  std::uint64_t changes() const;
+
+  // What the processes of this machine wait for in the store, as "for ready/3".
+  std::unordered_map<pid_t, std::string> waits() const;
 
   void close() { server_.reset(); }
 

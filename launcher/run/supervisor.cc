@@ -169,6 +169,10 @@ void Supervisor::handle(const OutputLost& event, TimePoint now) {
   stop(RunEnd::Cause::kOutputLost, now);
 }
 
+void Supervisor::handle(const Hung&, TimePoint now) {
+  if (phase_ == Phase::kRunning) stop(RunEnd::Cause::kHung, now);
+}
+
 void Supervisor::handle(const StartOrdered& event, TimePoint now) {
   if (phase_ != Phase::kRendezvous) return;
   if (told_nodes_) {
@@ -248,8 +252,10 @@ void Supervisor::reset_to(int attempt) {
 // True if the attempt failed and another may follow.
 bool Supervisor::restart_is_due() const {
   if (verdict_) return !verdict_is_last_;
-  return (phase_ == Phase::kStopping || phase_ == Phase::kKilling) &&
-         run_end_.cause == RunEnd::Cause::kWorkerFailed && run_end_.attempt < options_.max_restarts;
+  const bool failed =
+      run_end_.cause == RunEnd::Cause::kWorkerFailed || run_end_.cause == RunEnd::Cause::kHung;
+  return (phase_ == Phase::kStopping || phase_ == Phase::kKilling) && failed &&
+         run_end_.attempt < options_.max_restarts;
 }
 
 bool Supervisor::decides_the_end() const {
@@ -272,8 +278,10 @@ void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   for_each([](LocalRank, Worker& worker) {
     if (worker.state == State::kWaiting) worker.state = State::kGone;
   });
-  const bool by_other_node = verdict_ && verdict_->status == kExitTimedOut;
-  if (cause == RunEnd::Cause::kTimedOut || by_other_node) actions_.push_back(ShowStacks{});
+  const bool timed_out = cause == RunEnd::Cause::kTimedOut || cause == RunEnd::Cause::kHung;
+  const bool by_other_node =
+      verdict_ && (verdict_->status == kExitTimedOut || verdict_->status == kExitHung);
+  if (timed_out || by_other_node) actions_.push_back(ShowStacks{});
   signal_all(signal);
 }
 

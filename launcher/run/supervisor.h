@@ -10,9 +10,9 @@
 // all those of a step, in order, before the next event. Only answers to Spawn and CloseOutput may
 // come later.
 //
-//     running ── a worker fails, a signal, --timeout ─────────▶ stopping: SIGTERM to all
+//     running ── a worker fails, a hang, a signal, a timeout ─▶ stopping: SIGTERM to all
 //      │   ▲                                                       │ grace over, or a second signal
-//      │   └─── all have ended, a worker had failed, and ───┐      ▼
+//      │   └─── all have ended, it failed or hung, and ─────┐      ▼
 //      │        a restart is left: a new attempt            │   killing: SIGKILL to all
 //      │ all have ended                                     │      │
 //      ▼                                                    │      │
@@ -77,6 +77,7 @@ struct ReaderGone {};  // A console's reader has closed.
 struct OutputLost {    // The workers' output can no longer be written.
   Error error;
 };
+struct Hung {};        // No worker has made progress for --hang-after.
 struct StartOrdered {  // With several nodes: all have joined.
   int attempt = 0;
 };
@@ -88,9 +89,10 @@ struct FinishOrdered {  // All nodes have ended.
   NodesVerdict verdict;
 };
 struct Tick {};
-using SupervisorEvent = std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted,
-                                     Forwarded, SuspendAsked, Continued, GuardLost, ReaderGone,
-                                     OutputLost, StartOrdered, StopOrdered, FinishOrdered, Tick>;
+using SupervisorEvent =
+    std::variant<Spawned, SpawnFailed, Exited, OutputClosed, Interrupted, Forwarded, SuspendAsked,
+                 Continued, GuardLost, ReaderGone, OutputLost, Hung, StartOrdered, StopOrdered,
+                 FinishOrdered, Tick>;
 
 // Actions.
 struct BeginAttempt {  // Fresh store and folders. All previous workers are reaped.
@@ -204,6 +206,7 @@ class Supervisor {
   void handle(const GuardLost& event, TimePoint now);
   void handle(const ReaderGone& event, TimePoint now);
   void handle(const OutputLost& event, TimePoint now);
+  void handle(const Hung& event, TimePoint now);
   void handle(const StartOrdered& event, TimePoint now);
   void handle(const StopOrdered& event, TimePoint now);
   void handle(const FinishOrdered& event, TimePoint now);

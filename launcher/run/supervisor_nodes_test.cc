@@ -118,6 +118,8 @@ TEST_F(SupervisorAmongNodesTest, TimeoutOnAnotherNodeShowsItsWorkersToo) {
   start(1);
   EXPECT_THAT(step(StopOrdered{verdict(2, kExitTimedOut)}),
               ElementsAre("show stacks", "SIGTERM to 0"));
+  start(1);
+  EXPECT_THAT(step(StopOrdered{verdict(0, kExitHung)}), ElementsAre("show stacks", "SIGTERM to 0"));
 }
 
 TEST_F(SupervisorAmongNodesTest, Node0FinishesLast) {

@@ -299,6 +299,20 @@ TEST_F(SupervisorTest, RestartsAsLongAsRestartsAreLeft) {
   EXPECT_EQ(run_end_->culprit, LocalRank(0));
 }
 
+TEST_F(SupervisorTest, AHangStopsTheWorkersAndIsAFailedAttempt) {
+  start({.workers = 1, .max_restarts = 1});
+  EXPECT_THAT(step(Hung{}), ElementsAre("show stacks", "SIGTERM to 0"));
+  EXPECT_THAT(step(Hung{}), IsEmpty());
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
+              ElementsAre("reap 0", "kill leaked processes", "attempt 0 failed", "begin attempt 1",
+                          "spawn 0"));
+  step(Spawned{LocalRank(0)});
+  step(Hung{});
+  EXPECT_THAT(exits(0, KilledBy{SIGTERM}),
+              ElementsAre("reap 0", "kill leaked processes", "finish 75"));
+  EXPECT_EQ(run_end_->cause, RunEnd::Cause::kHung);
+}
+
 TEST_F(SupervisorTest, SucceedsIfALaterAttemptSucceeds) {
   start({.workers = 1, .max_restarts = 3});
   exits(0, ExitedWith{3});

@@ -1,6 +1,5 @@
 #include "store/network/local_peer.h"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <utility>
@@ -13,6 +12,7 @@
 #include <sys/socket.h>
 
 #include "store/network/endpoint_text.h"
+#include "store/network/socket_table.h"
 
 namespace distrun {
 
@@ -21,8 +21,6 @@ namespace {
 using boost::asio::ip::tcp;
 
 constexpr const char* kWhat = "ask the kernel for the owner of a socket (sock_diag)";
-// The kernel fills at most this much of an answer at once.
-constexpr std::size_t kDumpBytes = 32768;
 
 void copy_address(const tcp::endpoint& endpoint, __be32 (&to)[4]) {
   if (endpoint.address().is_v4()) {
@@ -49,17 +47,6 @@ Question question(int family, std::uint32_t number) {
   asked.body.sdiag_protocol = IPPROTO_TCP;
   asked.body.idiag_states = ~0U;
   return asked;
-}
-
-boost::asio::ip::address address_in(int family, const __be32 (&from)[4]) {
-  if (family == AF_INET) {
-    boost::asio::ip::address_v4::bytes_type bytes;
-    std::memcpy(bytes.data(), from, bytes.size());
-    return boost::asio::ip::address_v4(bytes);
-  }
-  boost::asio::ip::address_v6::bytes_type bytes;
-  std::memcpy(bytes.data(), from, bytes.size());
-  return boost::asio::ip::address_v6(bytes);
 }
 
 // Whether two sockets at these addresses cannot share a port.  "::" counts as dual-stack here,
@@ -126,60 +113,16 @@ Result<std::optional<LocalSocket>> LocalSockets::find(const tcp::endpoint& own,
   return std::optional(LocalSocket{found.idiag_uid, found.idiag_inode});
 }
 
-struct LocalSockets::Found {
-  boost::asio::ip::address address;
-  LocalSocket socket;
-};
-
-Result<std::vector<LocalSockets::Found>> LocalSockets::with_port(std::uint16_t port, int family,
-                                                                 std::uint32_t states) {
-  Question asked = question(family, ++questions_);
-  asked.header.nlmsg_flags |= NLM_F_DUMP;
-  asked.body.idiag_states = states;
-  asked.body.id.idiag_sport = htons(port);
-  if (::send(netlink_.get(), &asked, sizeof(asked), 0) < 0) return Error::from_errno(kWhat);
-
-  std::vector<Found> found;
-  std::vector<char> answer(kDumpBytes);
-  for (;;) {
-    // Each recv() makes the kernel queue the next piece before it returns.
-    const auto received = ::recv(netlink_.get(), answer.data(), answer.size(), MSG_DONTWAIT);
-    if (received < 0) return Error::from_errno(kWhat);
-    auto left = static_cast<std::size_t>(received);
-    for (const char* at = answer.data(); left >= sizeof(nlmsghdr);) {
-      nlmsghdr header;
-      std::memcpy(&header, at, sizeof(header));
-      if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > left) break;
-      if (header.nlmsg_seq == questions_) {
-        if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR) return found;
-        inet_diag_msg one;
-        if (header.nlmsg_len >= NLMSG_LENGTH(sizeof(one))) {
-          std::memcpy(&one, at + NLMSG_HDRLEN, sizeof(one));
-          if (one.idiag_inode != 0 && one.id.idiag_sport == htons(port)) {
-            const tcp::endpoint where(address_in(one.idiag_family, one.id.idiag_src), port);
-            found.push_back(
-                {unmapped(where).address(), LocalSocket{one.idiag_uid, one.idiag_inode}});
-          }
-        }
-      }
-      const std::size_t step = std::min<std::size_t>(NLMSG_ALIGN(header.nlmsg_len), left);
-      at += step;
-      left -= step;
-    }
-    if (received == 0) return found;
-  }
-}
-
 Result<std::vector<LocalSocket>> LocalSockets::in_the_way_of(const tcp::endpoint& wanted) {
+  auto table = SocketTable::open();
+  if (!table) return table.error();
   const auto address = unmapped(wanted).address();
   for (const std::uint32_t states : {1U << TCP_LISTEN, ~(1U << TCP_LISTEN)}) {
+    const auto rows = table->rows({.port = wanted.port(), .states = states});
+    if (!rows) return rows.error();
     std::vector<LocalSocket> sockets;
-    for (const int family : {AF_INET, AF_INET6}) {
-      const auto all = with_port(wanted.port(), family, states);
-      if (!all) return all.error();
-      for (const Found& one : *all) {
-        if (overlap(address, one.address)) sockets.push_back(one.socket);
-      }
+    for (const SocketRow& row : *rows) {
+      if (overlap(address, row.address)) sockets.push_back({row.uid, row.inode});
     }
     if (!sockets.empty()) return sockets;
   }

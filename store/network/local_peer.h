@@ -47,9 +47,6 @@ class LocalSockets {
   Result<std::vector<LocalSocket>> in_the_way_of(const boost::asio::ip::tcp::endpoint& wanted);
 
  private:
-  struct Found;
-  Result<std::vector<Found>> with_port(std::uint16_t port, int family, std::uint32_t states);
-
   explicit LocalSockets(UniqueFd netlink) : netlink_(std::move(netlink)) {}
 
   UniqueFd netlink_;

@@ -47,21 +47,28 @@ LocalProcess process_of(pid_t pid) {
 
 }  // namespace
 
+std::unordered_set<std::uint64_t> sockets_of(pid_t pid) {
+  std::unordered_set<std::uint64_t> inodes;
+  std::error_code error;
+  for (fs::directory_iterator it(fs::path("/proc") / std::to_string(pid) / "fd", error), end;
+       !error && it != end; it.increment(error)) {
+    std::error_code gone;
+    const auto inode = inode_of(fs::read_symlink(it->path(), gone).string());
+    if (!gone && inode) inodes.insert(*inode);
+  }
+  return inodes;
+}
+
 std::unordered_map<std::uint64_t, LocalProcess> processes_of_sockets(
     const std::unordered_set<std::uint64_t>& inodes) {
   std::unordered_map<std::uint64_t, LocalProcess> processes;
   for (const pid_t pid : all_processes()) {
     if (processes.size() == inodes.size()) break;
-    const fs::path folder = fs::path("/proc") / std::to_string(pid);
     std::optional<LocalProcess> process;
-    std::error_code error;
-    for (fs::directory_iterator it(folder / "fd", error), end; !error && it != end;
-         it.increment(error)) {
-      std::error_code gone;
-      const auto inode = inode_of(fs::read_symlink(it->path(), gone).string());
-      if (gone || !inode || !inodes.contains(*inode)) continue;
+    for (const std::uint64_t inode : sockets_of(pid)) {
+      if (!inodes.contains(inode)) continue;
       if (!process) process = process_of(pid);
-      processes.try_emplace(*inode, *process);
+      processes.try_emplace(inode, *process);
     }
   }
   return processes;

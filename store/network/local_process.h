@@ -23,6 +23,9 @@ struct LocalProcess {
   std::string name;                     // /proc/PID/comm: any bytes.
 };
 
+// The inodes of the sockets that a process holds; empty if it has ended or belongs to another user.
+std::unordered_set<std::uint64_t> sockets_of(pid_t pid);
+
 // By inode.  Processes of other users, whose /proc files are not readable, are left out.  Of
 // several processes that share a socket, the one with the lowest pid is returned.
 std::unordered_map<std::uint64_t, LocalProcess> processes_of_sockets(

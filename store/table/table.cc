@@ -206,6 +206,7 @@ Result<void> StoreTable::append(PeerId, const StoreRequest& request, ReplySink& 
     const std::size_t growth = found->growth_by(more);
     if (!has_room_for(growth)) return full(request);
     found->append(more);
+    ++changes_;
     bytes_ += growth;
   }
   wake(request.key(), replies);
@@ -244,6 +245,7 @@ Result<void> StoreTable::queue_push(PeerId, const StoreRequest& request, ReplySi
   const auto [queue, is_new] = queues_.try_emplace(std::string(request.key()));
   if (is_new) bytes_ += kQueueCost + request.key().size();
   queue->second.emplace_back(request.values[0]);
+  ++changes_;
   bytes_ += kQueuedValueCost + request.values[0].size();
   wake_first(request.key(), replies);
   return {};
@@ -332,6 +334,7 @@ std::string_view StoreTable::value_of(std::string_view key) const {
 }
 
 void StoreTable::put(std::string_view key, std::string_view value) {
+  ++changes_;
   const auto found = entries_.find(key);
   if (found == entries_.end()) {
     bytes_ += entries_.emplace(key, value).first->bytes();

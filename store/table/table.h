@@ -77,6 +77,9 @@ class StoreTable {
   // Other memory that counts against memory_bytes_max now: the server's buffers.
   void set_taken_elsewhere(std::size_t bytes) { taken_elsewhere_ = bytes; }
 
+  // How often a value has changed.
+  std::uint64_t changes() const { return changes_; }
+
   // Peers that wait for a key or in a barrier.
   std::size_t waiting_count() const { return awaited_.size(); }
 
@@ -134,6 +137,7 @@ class StoreTable {
 
   StoreLimits limits_;
   std::size_t bytes_ = 0, taken_elsewhere_ = 0;
+  std::uint64_t changes_ = 0;
   boost::unordered_flat_set<StoreEntry, StoreEntryHash, StoreEntryEqual> entries_;
   ByKey<std::deque<std::string>> queues_;
   // The peers that wait for a key, first come first; and the wait of each peer.

@@ -57,6 +57,18 @@ class StoreTableTest : public ::testing::Test, private ReplySink {
   std::map<PeerId, std::string> replies_;
 };
 
+TEST_F(StoreTableTest, CountsChangesAndNotQuestions) {
+  ask(kAlice, RequestCode::kSet, text("a") + text("1"));
+  EXPECT_EQ(table_.changes(), 1U);
+  ask(kAlice, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(1));
+  EXPECT_EQ(table_.changes(), 2U);
+  ask(kAlice, RequestCode::kAppend, text("a") + text("2"));
+  EXPECT_EQ(table_.changes(), 3U);
+  ask(kAlice, RequestCode::kGet, text("a"));
+  ask(kAlice, RequestCode::kCheck, keys({"a", "b"}));
+  EXPECT_EQ(table_.changes(), 3U);
+}
+
 TEST_F(StoreTableTest, SetAnswersNothingAndGetAnswersTheValue) {
   EXPECT_EQ(ask(kAlice, RequestCode::kSet, text("k") + text("value")), "");
   EXPECT_EQ(ask(kBob, RequestCode::kGet, text("k")), text("value"));

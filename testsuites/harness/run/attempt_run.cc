@@ -171,7 +171,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (asked.empty()) return;
     for (const int rank : asked) at(rank).time_is_up();
     const auto found = stacks_of(asked);
-    for (const auto& [rank, processes] : found) at(rank).seen(place_of(rank, processes.front()));
+    for (const RankStacks& one : found)
+      at(one.rank).seen(place_of(one.rank, one.processes.front()));
     where = places_of(found).line;
   }
 

@@ -1,0 +1,91 @@
+#include "evidence/report/rank_place.h"
+
+#include <algorithm>
+#include <array>
+#include <iterator>
+#include <string_view>
+
+#include <fmt/format.h>
+
+#include "evidence/report/readable_stack.h"
+
+namespace distrun {
+
+namespace {
+
+using FrameIterator = std::vector<Frame>::const_iterator;
+
+template <std::size_t N>
+bool is_one_of(std::string_view function, const std::array<std::string_view, N>& beginnings) {
+  return std::any_of(beginnings.begin(), beginnings.end(), [function](std::string_view beginning) {
+    return function.starts_with(beginning);
+  });
+}
+
+// Libraries that may be linked into the program itself.
+constexpr std::array<std::string_view, 8> kLibraries{
+    "distrun::", "c10d::", "c10::", "at::", "torch::", "gloo::", "std::", "boost::"};
+
+// The constructor of a process group waits for the store, so this comes first.
+constexpr std::array<std::string_view, 6> kStore{
+    "c10d::TCPStore::",  "c10d::FileStore::",    "c10d::PrefixStore::",
+    "c10d::HashStore::", "distrun::StoreClient", "distrun::Store::"};
+constexpr std::array<std::string_view, 5> kRanks{"c10d::Work::wait", "c10d::ProcessGroup",
+                                                 "c10d::AsyncWork", "gloo::", "nccl"};
+
+bool is_python(const Frame& frame) { return frame.module.empty(); }
+
+bool is_users(const Frame& frame, const std::string& program) {
+  if (is_python(frame)) return !is_of_package(frame);
+  return frame.module == program && !frame.function.empty() &&
+         !is_one_of(frame.function, kLibraries);
+}
+
+// _exception_logger.<locals>.wrapper, _wrapped_call_impl; but not __next__.
+bool is_wrapper(const Frame& frame) {
+  const std::string_view name = frame.function;
+  return (name.starts_with('_') && !name.starts_with("__")) ||
+         name.find("wrapper") != std::string_view::npos;
+}
+
+RankPlace::Waits waits_in(FrameIterator begin, FrameIterator end) {
+  const auto has = [&](const auto& beginnings) {
+    return std::any_of(begin, end,
+                       [&](const Frame& frame) { return is_one_of(frame.function, beginnings); });
+  };
+  if (has(kStore)) return RankPlace::Waits::kForStore;
+  return has(kRanks) ? RankPlace::Waits::kForRanks : RankPlace::Waits::kNo;
+}
+
+// The function that the user's code has called; `end` if none is worth a name.
+FrameIterator library_call(FrameIterator begin, FrameIterator end, RankPlace::Waits waits) {
+  auto last_python = end;
+  for (auto frame = begin; frame != end && is_python(*frame); ++frame) {
+    if (!is_wrapper(*frame)) return frame;
+    last_python = frame;
+  }
+  if (last_python != end || waits != RankPlace::Waits::kForRanks) return last_python;
+  return std::find_if_not(begin, end, is_of_libc);
+}
+
+}  // namespace
+
+RankPlace place_of(const std::vector<Frame>& frames) {
+  const std::string& program = frames.front().module;
+  const auto of_user = [&](const Frame& frame) { return is_users(frame, program); };
+  RankPlace place;
+  std::copy_if(frames.begin(), frames.end(), std::back_inserter(place.path), of_user);
+  const auto called = std::find_if(frames.rbegin(), frames.rend(), of_user).base();
+  place.waits = waits_in(called, frames.end());
+  const auto call = library_call(called, frames.end(), place.waits);
+  if (place.path.empty()) {
+    place.text = described(call == frames.end() ? frames.back() : *call);
+  } else if (call == frames.end()) {
+    place.text = described(place.path.back());
+  } else {
+    place.text = fmt::format("{}, called by {}", name_of(*call), described(place.path.back()));
+  }
+  return place;
+}
+
+}  // namespace distrun

@@ -1,0 +1,32 @@
+// What the main thread of a rank is doing, in a few words: in which function of the user's code it
+// is, and whether it waits there for other ranks.
+//
+//     const RankPlace place = place_of(readable(thread.frames));
+//     place.text      // "all_reduce, called by step (train.py:40)", or "load (train.py:12)"
+//     place.waits     // kForRanks: it is in a collective
+//
+// Pure.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "evidence/stack.h"
+
+namespace distrun {
+
+struct RankPlace {
+  enum class Waits { kNo, kForStore, kForRanks };
+  Waits waits = Waits::kNo;
+  std::string text;
+  std::vector<Frame> path;  // The calls of the user's code, outermost first; may be empty.
+};
+
+// Requires frames, as readable() returns them.
+//
+// The user's code is the program itself, and in Python all but the installed packages. Of the
+// functions that it calls, `text` names the one that the user knows: all_reduce, not the wrappers
+// around it.
+RankPlace place_of(const std::vector<Frame>& frames);
+
+}  // namespace distrun

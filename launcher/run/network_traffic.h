@@ -1,0 +1,34 @@
+// The TCP traffic of processes, as the kernel counts it.
+//
+//     auto traffic = NetworkTraffic::open();
+//     if (!traffic) …                                    // the kernel does not tell
+//     traffic->bytes(pids, /*without_port=*/29500)
+//
+// Traffic to the store is left out by its port: waiting ranks ask it again and again.
+// Not thread-safe.
+#pragma once
+
+#include <cstdint>
+#include <vector>
+
+#include <sys/types.h>
+
+#include "distrun/result.h"
+#include "store/network/socket_table.h"
+
+namespace distrun {
+
+class NetworkTraffic {
+ public:
+  // Fails with kSystem.
+  static Result<NetworkTraffic> open();
+
+  // Sent and received on the connections that the processes hold now.
+  std::uint64_t bytes(const std::vector<pid_t>& processes, std::uint16_t without_port);
+
+ private:
+  explicit NetworkTraffic(SocketTable table) : table_(std::move(table)) {}
+  SocketTable table_;
+};
+
+}  // namespace distrun

@@ -1,0 +1,76 @@
+// ProgressWatch notices when no worker of this node makes progress any more.
+//
+//     ProgressWatch watch(io, limit, mark, [&](bool is_quiet) { … });
+//     watch.begin();               // an attempt starts, or goes on after Ctrl-Z
+//     …
+//     watch.end();
+//
+// `mark` describes the progress so far: how much the workers have written, sent and received, and
+// so on; nullopt while the workers wait for distrun. If it stays the same for `limit`, the node is
+// quiet. `on_change` is called when it gets quiet, and when it makes progress again.
+//
+// Thread safety: the thread of `io` only.
+#pragma once
+
+#include <array>
+#include <chrono>
+#include <cstdint>
+#include <functional>
+#include <optional>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+namespace distrun {
+
+// Any difference is progress: a closed connection makes a sum smaller.
+using ProgressMark = std::array<std::uint64_t, 4>;
+
+// Decides, from marks and the times at which they were read. Pure.
+class QuietTime {
+ public:
+  using TimePoint = std::chrono::steady_clock::time_point;
+
+  // Marks are read every `period`.
+  QuietTime(std::chrono::milliseconds limit, std::chrono::milliseconds period);
+
+  // Whether no mark has differed from this one for `limit`. A gap between the readings, in which
+  // this process was stopped, does not count.
+  bool is_over(const std::optional<ProgressMark>& mark, TimePoint now);
+
+  void begin() { last_.reset(); }
+
+ private:
+  struct Seen {
+    ProgressMark mark;
+    TimePoint since;
+    int times = 0;
+  };
+  std::chrono::milliseconds limit_;
+  int times_wanted_;
+  std::optional<Seen> last_;
+};
+
+class ProgressWatch {
+ public:
+  ProgressWatch(boost::asio::io_context& io, std::chrono::milliseconds limit,
+                std::function<std::optional<ProgressMark>()> mark,
+                std::function<void(bool is_quiet)> on_change);
+  ProgressWatch(const ProgressWatch&) = delete;
+  ProgressWatch& operator=(const ProgressWatch&) = delete;
+
+  void begin();
+  void end();
+
+ private:
+  void look();
+
+  const std::function<std::optional<ProgressMark>()> mark_;
+  const std::function<void(bool)> on_change_;
+  const std::chrono::milliseconds period_;
+  QuietTime quiet_time_;
+  bool is_quiet_ = false;
+  boost::asio::steady_timer timer_;
+};
+
+}  // namespace distrun

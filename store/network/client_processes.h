@@ -1,0 +1,20 @@
+// The processes of this machine that are clients of a store.
+//
+//     for (const auto& [address, process] : processes_of(status)) … process.pid …
+#pragma once
+
+#include <string>
+#include <unordered_map>
+
+#include "distrun/store_status.h"
+#include "store/network/local_process.h"
+
+namespace distrun {
+
+// By the address of a peer in the store's status, if its process is known.
+using PeerProcesses = std::unordered_map<std::string, LocalProcess>;
+
+// Clients on other machines, and those of other users, are left out.
+PeerProcesses processes_of(const StoreStatus& status);
+
+}  // namespace distrun
