@@ -10,6 +10,7 @@
 #include <vector>
 
 #include <ATen/Functions.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <unistd.h>
 
 #include "distrun/collectives.h"
@@ -55,7 +56,7 @@ volatile bool goes_on = true;
 }
 
 [[gnu::noinline]] void wait_for_key() {
-  distrun::get_default_group()->getStore()->get("nobody/sets/this");
+  distrun::default_group().getStore()->get("nobody/sets/this");
   goes_on = false;
 }
 
