@@ -33,11 +33,11 @@ Documentation: man distrun; docs/README.md in the source)";
 
 constexpr const char* kStoreExamples =
     R"(The store uses the protocol of c10d's TCPStore, so torch's clients can use it.  All commands except
-status also work with torch's server.
+serve and status also work with torch's server.
 
 A command uses the store at the first of these addresses that is given: --store, DISTRUN_STORE,
-MASTER_ADDR with MASTER_PORT.  distrun launch sets these variables in every worker; with --store
-file:PATH it sets none of them.
+MASTER_ADDR with MASTER_PORT.  distrun launch sets these variables in every worker, unless it was
+given --store file:PATH.
 
 Exit status:
   0    success

@@ -33,8 +33,8 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-On SIGUSR1, distrun prints the state of each worker and the functions in which it is, unless a flag
-gives SIGUSR1 another meaning.
+On SIGUSR1, distrun prints each worker's state and call stack, unless a flag gives SIGUSR1 another
+meaning.
 
 Defaults are shown in brackets.  The environment variable PET_<FLAG> sets a flag that the command
 line does not give: PET_NNODES=2 is --nnodes 2.  A flag can be shortened as long as the name stays
@@ -61,8 +61,9 @@ Examples:
 Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
-    R"(distrun runs a .py file, a module (-m) and a --run-path script with python3 -u.  It executes any
-other PROGRAM directly.  To use another Python, set PYTHON_EXEC to its path.)";
+    R"(distrun runs a module (-m), a --run-path script and, without --no-python, a .py file with
+python3 -u.  It executes any other PROGRAM directly.  To use another Python, set PYTHON_EXEC to its
+path.)";
 constexpr const char* kTorchrunsProgram =
     R"(distrun runs PROGRAM with python3 -u.  To use another Python, set PYTHON_EXEC to its path.  With
 --no-python, distrun executes PROGRAM directly.)";

@@ -32,7 +32,7 @@ passes; a rank passes if it checks at least one assertion and none fails.
 The id of a test is SUITE.CLASS.TEST.  NAME is an id, SUITE.CLASS or SUITE.  Without NAME, all tests
 run.
 
-On SIGUSR1, distrun prints the functions in which the ranks of the running tests are.
+On SIGUSR1, distrun prints the call stack of each rank of the running tests.
 
 Exit status:
   0      all tests passed
@@ -142,8 +142,8 @@ void TestCommand::add_selection() {
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Run only tests whose last result was a failure, and tests that the last run selected "
-           "but did not start.")
+           "Run only tests that failed, or that Ctrl-C or --fail-fast kept from finishing, and "
+           "that have not passed since.")
       ->group(kSelection);
   own_flag(app, "list", options_.list,
            "Print the ids of the tests and run none. --list --json prints them as JSON.")
@@ -187,10 +187,9 @@ void TestCommand::add_ways_to_run() {
            "Seed of --shuffle. Each rank passes it to torch::manual_seed() before each test.")
       ->type_name("N")
       ->group(kRunning);
-  own_flag(
-      app, "nproc", options_.plan.nproc,
-      "Number of ranks, for tests that do not fix it themselves. A test that does not accept N "
-      "ranks is skipped. 0: each test's default.")
+  own_flag(app, "nproc", options_.plan.nproc,
+           "Number of ranks, for tests that accept a range. A test whose range does not contain N "
+           "is skipped; tests with a fixed number keep it. 0: each test's default.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
@@ -228,7 +227,8 @@ void TestCommand::add_results() {
                    ->type_name("FILE")
                    ->group(kResults)
                    ->expected(0, 1);
-  own_flag(app, "junit", options_.junit, "Write the results to FILE as JUnit XML.")
+  own_flag(app, "junit", options_.junit,
+           "Write the results to FILE as JUnit XML, or with - to stdout, as --json does.")
       ->type_name("FILE")
       ->group(kResults);
   own_flag(app, "durations", options_.console.durations, "List the N slowest tests at the end.")

@@ -19,9 +19,9 @@ namespace distrun {
 // Makes the process ignore SIGPIPE if it has no handler, as Python does.  A lost peer is then an
 // error and does not kill this rank.
 //
-// Connects to the other ranks through the request's store, and returns when all have connected.
-// GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.  Without it Gloo
-// listens at the address that routes to the host of the TCP store, unless that is loopback.
+// Connects to the other ranks through the request's store, and returns when it has connected to
+// all.  GLOO_SOCKET_IFNAME names the network interfaces to use, separated by commas.  Without it
+// Gloo listens at the address that routes to the host of the TCP store, unless that is loopback.
 // Copies the options, which must be c10d::ProcessGroupGloo::Options, and sets their timeout to the
 // request's.  Throws if a rank does not connect in time.
 //

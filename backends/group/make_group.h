@@ -22,8 +22,8 @@ struct GroupRequest {
   c10::intrusive_ptr<c10d::Store> store;  // The group's keys begin with its name.
 };
 
-// Requires that this rank is in the group.  Returns when all members have connected; throws what
-// backends throw.
+// Requires that this rank is in the group.  Returns when it has connected to all members; throws
+// what backends throw.
 std::shared_ptr<GroupState> make_group(const GroupRequest& request);
 
 // Throws c10::ValueError for a malformed text or an unregistered backend, and c10::TypeError for

@@ -16,18 +16,20 @@
 // through the CPU, and rejects GPU tensors in coalesced and point-to-point operations.  Functions
 // that only move tensors accept every dtype.  Functions that reduce accept the dtypes that the
 // backend reduces.  If "gloo" does not reduce a dtype, the error lists those that it reduces.
-// Complex tensors support SUM and AVG only.  Gradients do not flow through these collectives
-// (distrun/functional.h has collectives with gradients).  If a collective overwrites a tensor that
-// autograd has saved, backward() throws c10::Error.
+// Gradients do not flow through these collectives (distrun/functional.h has collectives with
+// gradients).  If a collective overwrites a tensor that autograd has saved, backward() throws
+// c10::Error.
 // Blocks: until the result is available.  With `async_op` the call returns at once; call wait() of
 // the Work.
 // Throws: c10::ValueError, before anything is sent, if this rank's arguments are invalid.  The
 // other ranks then wait, so exit or repeat the call with valid arguments.  c10::DistBackendError
-// for a timeout or a lost peer; the text names the peer, and the group is then unusable.  The named
-// peer may have exited because another rank failed first.  c10::Error in a child of fork(); create
-// processes with distrun::spawn() (spawn.h) instead.  Arguments that are valid on each rank but
-// inconsistent across ranks are not detected.  Results are then wrong, or connections break.  Run
-// with TORCH_DISTRIBUTED_DEBUG=DETAIL to detect them (process_group.h).
+// if the group's timeout expires or a peer is lost; the text names the peer, and the group is then
+// unusable.  The named peer may have exited because another rank failed first.  A shorter timeout
+// of Work::wait() can leave the group usable (work.h).  c10::Error in a fork of the process that
+// created the group, including a child of spawn() with StartMethod::kFork: call
+// init_process_group() in the child.  Arguments that are valid on each rank but inconsistent across
+// ranks are not detected.  Results are then wrong, or connections break.  Run with
+// TORCH_DISTRIBUTED_DEBUG=DETAIL to detect them (process_group.h).
 // Thread safety: one thread at a time per group, because ranks match calls by their order.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
@@ -46,9 +48,9 @@
 
 namespace distrun {
 
-// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and c10d::makePreMulSum().  "gloo" does not
-// support PREMUL_SUM.  Its AVG needs a floating type; its BAND, BOR and BXOR need an integer type
-// or bool.
+// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and c10d::makePreMulSum(), which is PREMUL_SUM.
+// Complex tensors support SUM, AVG and PREMUL_SUM only.  "gloo" does not support PREMUL_SUM.  Its
+// AVG needs a floating or complex type; its BAND, BOR and BXOR need an integer type or bool.
 using c10d::ReduceOp;
 
 // A list of tensors.
@@ -175,9 +177,9 @@ struct MonitoredBarrierOptions {
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // Returns how many collectives, including barriers, this rank has started in the group.  "gloo"
-// also counts sends and receives.  If ranks that ran the same sends and receives have different
-// numbers, one of them skipped a collective.  If "gloo" runs a collective by calling several
-// others, each of those calls counts.
+// also counts sends and receives.  If two ranks made the same sends and receives but their numbers
+// differ, one of them skipped a collective.  If "gloo" runs a collective by calling several others,
+// each of those calls counts.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:

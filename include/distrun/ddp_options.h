@@ -16,9 +16,9 @@ namespace distrun {
 // A device, or the index of a device of the module's device type: {0}, {at::Device("cuda:0")}.
 class DeviceId {
  public:
-  // Converts from either.
-  DeviceId(int index) : index_(index) {}             // NOLINT: is written {0}.
-  DeviceId(c10::Device device) : device_(device) {}  // NOLINT: as is {device}.
+  // Converts from either.  Implicit, so that callers can write {0} or {device}.
+  DeviceId(int index) : index_(index) {}             // NOLINT(google-explicit-constructor)
+  DeviceId(c10::Device device) : device_(device) {}  // NOLINT(google-explicit-constructor)
   // Returns the device, for a module on devices of this type.
   c10::Device of_type(c10::DeviceType type) const {
     return device_ ? *device_ : c10::Device(type, static_cast<c10::DeviceIndex>(index_));
@@ -34,16 +34,17 @@ struct DdpOptions {
   // The ranks that train together.  Default: all.
   Group process_group = {};
 
-  // The GPU of a module on one GPU.  forward() moves the tensors in its arguments to this GPU, in
-  // all types that visit_tensors.h supports.  Empty: forward() does not move tensors.
+  // If the whole module is on one GPU: that GPU.  forward() moves the tensors in its arguments to
+  // this GPU, in all types that visit_tensors.h supports.  Empty: forward() does not move tensors.
   std::vector<DeviceId> device_ids = {};
 
-  // Broadcast buffers (running means, …) from the group's rank 0 at construction and before each
-  // forward.
+  // Broadcast buffers (running means, …) from the group's rank 0 before each forward, and at
+  // construction if `init_sync` is true.
   bool broadcast_buffers = true;
 
-  // At construction, check that parameters have the same sizes on all ranks, and broadcast their
-  // values from the group's rank 0.  If false, the caller must give all ranks the same parameters.
+  // At construction, check that parameters have the same sizes on all ranks, and broadcast
+  // parameters and buffers from the group's rank 0.  If false, the caller must give all ranks the
+  // same values.
   bool init_sync = true;
 
   // The approximate size in MiB of a bucket of gradients.  A bucket is reduced as soon as its last

@@ -48,7 +48,7 @@ namespace distrun {
 
 class DdpReducer : public Joinable {
  public:
-  // Checks the parameters and broadcasts their values from the group's rank 0.
+  // Checks the parameters, and broadcasts parameters and buffers from the group's rank 0.
   //
   // Blocks: until every rank of the group has constructed it, unless init_sync is off.
   // Throws: c10::ValueError for a parameter that is undefined, not a leaf or on another kind of

@@ -18,10 +18,10 @@
 //
 // Every rank constructs a DistributedDataParallel with its own copy of the module: the same
 // parameters in the same order.  All ranks call forward() and backward() equally often, except in
-// no_sync() and Join.  The constructor copies the parameters of the group's rank 0 to all ranks,
-// and each forward copies the buffers of rank 0, unless the options turn that off.  If you replace,
-// freeze or unfreeze a parameter later, construct a new DistributedDataParallel.  A weight that two
-// modules share is reduced once.
+// no_sync() and Join.  The constructor copies the parameters and buffers of the group's rank 0 to
+// all ranks, and each forward copies the buffers again, unless the options turn that off.  If you
+// replace, freeze or unfreeze a parameter later, construct a new DistributedDataParallel.  A weight
+// that two modules share is reduced once.
 //
 // DistributedDataParallel is a torch::nn::Module itself.  The user's module is its child "module",
 // so the names in ddp.named_parameters() start with "module.".  Save and load ddp.module().  A
@@ -29,10 +29,10 @@
 //
 // Throws: the constructor, forward() and backward() throw the exceptions of DdpReducer
 // (ddp_reducer.h).  If the parameters of two ranks differ in number, sizes or dtypes, every rank
-// throws an error that names the parameter.  If some ranks run Python, those ranks throw Python's
-// own error.  Ranks do not compare names, order, buffers or options.  If these differ, training
-// uses wrong values or times out.  TORCH_DISTRIBUTED_DEBUG=DETAIL finds those that
-// change a collective.
+// throws an error that names the parameter.  C++ ranks and Python ranks can train together; Python
+// ranks make only PyTorch's own check.  Ranks do not compare names, order, buffers or options.  If
+// these differ, training uses wrong values or times out.  TORCH_DISTRIBUTED_DEBUG=DETAIL reports a
+// difference only if it makes the ranks' collectives differ.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
@@ -122,7 +122,7 @@ class DistributedDataParallel : public torch::nn::Module {
                     "distrun cannot find or replace the tensors in the result of forward(): "
                     "write a visit_tensors() for its type, see distrun/visit_tensors.h");
       Output output = call(std::forward<Arguments>(arguments)...);
-      // If not, the assertion above is the only error.
+      // Without this condition, a type that fails the assertion would cause more errors.
       if constexpr (KnowsTensors<Output>) replace_tensors(output);
       return output;
     }

@@ -5,12 +5,16 @@
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
 //     all_reduce(tensor);                                  // Group(), the default group.
 //
-// Copies are cheap and refer to the same group.  The group and its connections are freed when the
-// last copy is destroyed, or earlier by destroy_process_group().  Communication in a
-// destroyed group throws.  Keep a copy until all members have connected: if you drop the last copy
-// earlier, a peer that is still connecting gets an error.  barrier({.group = pair}) waits until all
-// members have connected.  As in torch.distributed, new_group() also returns a Group on ranks
-// outside the group.  Collectives with such a Group print a warning and do nothing.
+// Copies are cheap and refer to the same group.  A group is freed when its last copy is destroyed,
+// or earlier by destroy_process_group(), which also frees the default group.  A Work and a
+// DistributedDataParallel hold a copy.  Communication in a destroyed group throws.
+//
+// new_group() returns when this rank has connected to the other members, which may still be
+// connecting to each other.  If you free the group before they have connected, they can fail.  Call
+// barrier({.group = pair}) first: it waits until all members have connected.
+//
+// As in torch.distributed, new_group() also returns a Group on ranks outside the group.
+// Collectives with such a Group print a warning and do nothing.
 //
 // Thread safety: any thread may copy, use and drop a Group; run a group's collectives on one thread
 // at a time.

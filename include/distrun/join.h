@@ -103,7 +103,7 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Returns the hook for one Join::run().  Join::run() calls it at its start.
+  // Returns the hook for one Join::run().  Join::run() calls join_hook() once, when it starts.
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
   // Returns the device for the tensors of Join's own collectives.
@@ -125,7 +125,7 @@ class Joinable {
   // all_reduce that counts the ranks that have not joined, and returns the completed Work.  For
   // other joinables it does nothing and returns Work().
   //
-  // Blocks: the first joinable, until every rank takes part.  (Python does not wait.)
+  // Blocks: on the first joinable, until every rank takes part.  (Python does not wait.)
   // Throws: UnevenInputsError if a rank has joined and the Join throws on early termination.
   Work notify_join_context();
 

@@ -22,7 +22,7 @@ struct KilledBy {
   friend bool operator==(const KilledBy&, const KilledBy&) = default;
 };
 
-// One of both.
+// Either of the two.
 using ProcessEnd = std::variant<ExitedWith, KilledBy>;
 
 // Returns whether the exit code is 0.

@@ -109,14 +109,14 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 }
 
 // Frees the default group and all others.  Every rank must have finished its collectives, so call
-// barrier() first if you are not sure.  LibTorch's group keeps its connections while another
-// object, such as a DistributedDataParallel, holds it.
+// barrier() first if you are not sure.  The connections of a group stay open while another object,
+// such as a DistributedDataParallel, still uses them.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
 // Throws: the exception of a backend's shutdown(), after everything is freed.
 void destroy_process_group();
-// Frees this group, if this rank is a member.  Peers that have not returned from new_group() get an
-// error.
+// Frees this group, if this rank is a member, even if copies of it exist.  Peers that have not
+// returned from new_group() can fail (group.h).  Connections may stay open, as above.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
 // Throws: the exception of the backend's shutdown(), after the group is freed.
@@ -184,7 +184,7 @@ struct GroupOptions {
 // and all ranks must create groups in the same order.  With `use_local_synchronization`, only
 // members call it.
 //
-// Blocks: members, until all of them have connected.  Other ranks return at once.
+// Blocks: members, until this rank has connected to all of them.  Other ranks return at once.
 // Throws: c10::ValueError if a rank is out of range or listed twice, or if the list is empty.  If
 // members do not join in time, the backend's exception; distrun adds the group's number and ranks.
 Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,

@@ -33,8 +33,8 @@
 // does not handle SIGTERM and SIGINT.  Its handlers remain after record() returns.  They allocate
 // no memory and take no lock.  A handler first writes the report without the stack, because reading
 // a damaged stack may crash.  It then writes the report with the stack.  If that crashes or takes
-// more than ten seconds, the first signal ends the process.  A stack overflow is reported only in
-// the thread that called record().
+// more than ten seconds, the original signal ends the process.  A stack overflow is reported only
+// in the thread that called record().
 //
 // PyTorch source: torch/distributed/elastic/multiprocessing/errors/__init__.py.
 #pragma once

@@ -31,7 +31,9 @@ namespace distrun {
 //
 // Throws: c10::ValueError for an undefined or meta tensor; c10::NotImplementedError for sparse,
 // nested and quantized tensors, other devices, and storage that maps a file; c10::Error if no
-// memory or no descriptor is left.  Limits of cgroup v2 are respected, those of cgroup v1 are not.
+// memory or no descriptor is left.  For 16 MiB or more, it first checks the memory left under the
+// limits of the machine and of cgroup v2.  It does not check limits of cgroup v1: the kernel may
+// kill a process that exceeds one.
 // Thread safety: no other thread may use the storage meanwhile.
 // Cost: one copy; nothing if it is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);

@@ -18,7 +18,8 @@
 // even if the program's file has been replaced.  The process shares no thread or lock with its
 // parent, and may use GPUs and threads.  With StartMethod::kFork the process is a fork instead.
 // Only a process with a single thread can fork.  LibTorch starts threads early, so fork at the
-// start of main().
+// start of main().  A fork cannot run collectives in its parent's groups, but it can call
+// init_process_group().
 //
 // When its function returns or throws, a process flushes stdout and stderr and calls _exit(), so
 // static objects are not destroyed.  A process is killed when its parent ends.  Its stdin is

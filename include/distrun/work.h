@@ -40,23 +40,25 @@ class Work {
 
   // Waits for the result.
   //
-  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait.
-  // After the timeout it can take two more seconds until the error is thrown, because distrun first
-  // finds out which ranks are missing.  A reduce_scatter in "gloo" always uses the group's timeout.
+  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait,
+  // and throws for an operation that only wait() completes.  After the timeout it can take two more
+  // seconds until the error is thrown, because distrun first finds out which ranks are missing.  A
+  // reduce_scatter in "gloo" always uses the group's timeout.
   // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.
   //
-  // After a timeout the collective is still in progress.  A send or a receive in "gloo" is not: it
-  // makes progress only inside wait(), so zero always throws, and another timeout that expires
-  // makes the group unusable.  In a backend that gives a Work no future, a timeout that is not zero
-  // gives the operation up.
+  // After a timeout that is shorter than the group's, the collective is still in progress, and
+  // wait() can be called again.  There is one exception: an operation without a future (see
+  // get_future()) ends at a timeout that is not zero, and each later wait() throws the same error.
+  // If it is a send or a receive in "gloo", the group is then unusable.
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
   // Returns whether wait() would return or throw at once.  For operations that only wait()
   // completes, returns false until wait() has been called.
   bool is_completed() const;
 
-  // Returns the output tensors, if the backend provides them.  Call wait() first.  gather_single()
-  // has one part for each rank instead, and all_to_all() of different sizes has one flat tensor.
+  // Returns the output tensors, if the backend provides them.  Call wait() first.  For
+  // gather_single(), rank `dst` gets one tensor for each rank instead.  For all_to_all() with
+  // different sizes, "gloo" returns one flat tensor.
   std::vector<at::Tensor> result() const;
 
   // Returns a future of the list of output tensors, for communication hooks (distrun/comm_hook.h).

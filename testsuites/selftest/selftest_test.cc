@@ -404,7 +404,9 @@ TEST_F(SelfTest, RanksCanBeFreshPrograms) {
 TEST_F(SelfTest, FailsIfTheProgramIsNotATestHost) {
   TestRunner::Options its = options();
   its.programs = {"/bin/true"};
-  EXPECT_EQ(problem_of(its), "the test program /bin/true failed: exit code 0");
+  EXPECT_EQ(
+      problem_of(its),
+      "the test program /bin/true failed: it ended with exit code 0 before it listed its tests");
 }
 
 }  // namespace

@@ -76,6 +76,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   std::deque<Unsent> unsent;
   std::set<std::uint64_t> never_sent;
   bool sending = false, lost = false;
+  bool has_listed = false;  // Its tests.
 
   void begin(WorkerProcess started, UniqueFd control, UniqueFd output,
              std::chrono::milliseconds ready_timeout) {
@@ -129,6 +130,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     if (!list) return lose(list.error().message);
     auto tests = parse_test_list(*list);
     if (!tests) return lose(tests.error().message);
+    has_listed = true;
     handlers.on_ready(std::move(*tests));
   }
   void take(const RankForked& forked, std::vector<UniqueFd>& descriptors) {
@@ -142,7 +144,9 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   void exited() {
     take_packets();  // Packets and exit may be seen together.
     const auto end = look_at_end(process);
-    lose(end ? describe(*end) : "it ended");
+    if (has_listed) return lose(end ? describe(*end) : "it ended");
+    lose(
+        fmt::format("it ended{} before it listed its tests", end ? " with " + describe(*end) : ""));
   }
 
   void lose(const std::string& reason) {

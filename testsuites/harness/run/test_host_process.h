@@ -30,7 +30,7 @@ class TestHostProcess {
     std::function<void(const RankForked&, UniqueFd pidfd)> on_forked;
     std::function<void(const RankNotForked&)> on_not_forked;
     std::function<void(const RankEnded&)> on_ended;
-    std::function<void(const std::string& reason)> on_lost;  // "it ended: signal SIGSEGV (11)\n…"
+    std::function<void(const std::string& reason)> on_lost;  // "signal SIGSEGV (11)\n…"
   };
 
   // Fails if the program cannot be started.  A program that is not a test host, or does not list

@@ -27,7 +27,9 @@ TEST_F(HostTest, LosesAHostThatSendsMalformedMessages) {
               HasSubstr("malformed message: wrong number of descriptors"));
   EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("failed: "));
   EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("failed: read the list of tests: "));
-  EXPECT_THAT(problem("prints_and_ends"), EndsWith("exit code 3\nno memory left\n"));
+  EXPECT_THAT(problem("prints_and_ends"),
+              EndsWith("failed: it ended with exit code 3 before it listed its tests\n"
+                       "no memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
 

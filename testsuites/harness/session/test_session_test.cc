@@ -102,18 +102,19 @@ TEST_F(TestSessionTest, IdsMustBeUnique) {
 
 TEST_F(TestSessionTest, FailsIfAProgramIsNotATestHost) {
   options_.runner.programs = {"/bin/true"};
-  EXPECT_EQ(error_of({}), "the test program /bin/true failed: exit code 0");
+  EXPECT_EQ(
+      error_of({}),
+      "the test program /bin/true failed: it ended with exit code 0 before it listed its tests");
 }
 
 TEST_F(TestSessionTest, SuggestsTestingMainForAProgramTheUserNamed) {
   options_.runner.programs = options_.plan.binaries = {"/bin/true"};
   EXPECT_EQ(error_of({}),
-            "the test program /bin/true failed: exit code 0; a test program "
-            "must link distrun::testing_main");
+            "the test program /bin/true failed: it ended with exit code 0 before it listed its "
+            "tests; a test program must link distrun::testing_main");
   options_.runner.programs = {host("prints_and_ends")};
-  EXPECT_THAT(
-      error_of({}),
-      EndsWith(": exit code 3\nno memory left\na test program must link distrun::testing_main"));
+  EXPECT_THAT(error_of({}), EndsWith(" before it listed its tests\nno memory left\na test program "
+                                     "must link distrun::testing_main"));
 }
 
 TEST_F(TestSessionTest, NamesTheHostItWaitsFor) {
