@@ -9,11 +9,12 @@
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
 #   store      random requests to our store and LibTorch's
+#   hangs      programs that hang in seven ways: their ranks and places; long runs that do not hang
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
 # Environment: BUILD (build), TIMES (20), DISTRUN_DIFFERENTIAL_SEQUENCES (1000), FAULT_TRIALS (100),
-# DISTRUN_JOIN_PATTERNS (200), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600).
+# DISTRUN_JOIN_PATTERNS (200), DISTRUN_SPAWNS (1000), FUZZ_SECONDS (600), JITTER_SECONDS (600).
 set -euo pipefail
 cd "$(dirname "$0")/.."
 build=${BUILD:-build} times=${TIMES:-20}
@@ -75,14 +76,19 @@ store() {
   DISTRUN_DIFFERENTIAL_SEQUENCES=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000} "$build/tests/backends_test" \
     --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
 }
+hangs() {
+  HANG_AFTER=${HANG_AFTER:-20} repeat '^hangs_test'
+  [ -z "$python" ] || "$build/distrun" launch --nproc-per-node 4 --hang-after 10 "$python" \
+    testsuites/hangs/jitter.py "${JITTER_SECONDS:-600}"
+}
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <string>
 #include <thread>
 #include <utility>
@@ -132,6 +133,22 @@ TEST(StackCollectorTest, NamesTheFunctionsOfAProcess) {
   EXPECT_LT(std::find(names.begin(), names.end(), "main"),
             std::find(names.begin(), names.end(), "hung::load_batch"));
   EXPECT_THAT(stacks.threads.front().frames.front().module, HasSubstr("/"));
+}
+
+TEST(StackCollectorTest, TheLineOfAnInlinedCallIsThatOfTheCall) {
+  Process program({HUNG_PROGRAM, "lock"});
+  expect_state(program.pid(), 'S');
+  const ProcessStacks stacks = look_at(program.pid());
+  ASSERT_EQ(stacks.threads.size(), 1U);
+  const auto& frames = stacks.threads.front().frames;
+  const auto taking = std::find_if(frames.begin(), frames.end(), [](const Frame& frame) {
+    return frame.function == "hung::take_lock";
+  });
+  ASSERT_NE(taking, frames.end());
+  std::ifstream source(taking->source);
+  std::string line;
+  for (int i = 0; i < taking->line; ++i) std::getline(source, line);
+  EXPECT_EQ(line, "  lock.lock();") << taking->source << ':' << taking->line;
 }
 
 TEST(StackCollectorTest, SeesAProcessThatComputes) {

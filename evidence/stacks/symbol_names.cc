@@ -1,10 +1,13 @@
 #include "evidence/stacks/symbol_names.h"
 
+#include <cstdlib>
 #include <cstring>
 #include <map>
 #include <mutex>
 #include <utility>
 
+#include <dwarf.h>
+#include <elfutils/libdw.h>
 #include <elfutils/libdwfl.h>
 #include <fcntl.h>
 #include <fmt/format.h>
@@ -108,11 +111,49 @@ struct SymbolNames::Impl {
     if (const char* name = ::dwfl_module_addrname(file.module, at)) {
       place.function = short_function_name(demangled_symbol(name));
     }
+    if (take_inlined_call(file.module, at, place)) return place;
     Dwfl_Line* line = ::dwfl_module_getsrc(file.module, at);
     if (line == nullptr) return place;
     const char* source = ::dwfl_lineinfo(line, nullptr, &place.line, nullptr, nullptr, nullptr);
     if (source != nullptr && place.line > 0) place.source = source;
     return place;
+  }
+
+  // The code of an inlined function has the source and the line of that function. The function that
+  // the symbol names has called it at another place: sets that one, and returns whether it is so.
+  static bool take_inlined_call(Dwfl_Module* module, GElf_Addr at, Place& place) {
+    Dwarf_Addr bias = 0;
+    Dwarf_Die* unit = ::dwfl_module_addrdie(module, at, &bias);
+    if (unit == nullptr) return false;
+    Dwarf_Die* scopes = nullptr;
+    const int count = ::dwarf_getscopes(unit, at - bias, &scopes);
+    if (count <= 0) return false;
+    Dwarf_Die innermost = scopes[0];
+    std::free(scopes);
+    Dwarf_Die* parents = nullptr;
+    const int depth = ::dwarf_getscopes_die(&innermost, &parents);
+    Dwarf_Die call{};
+    bool is_inlined = false;
+    for (int i = 0; i < depth && ::dwarf_tag(&parents[i]) != DW_TAG_subprogram; ++i) {
+      if (::dwarf_tag(&parents[i]) != DW_TAG_inlined_subroutine) continue;
+      call = parents[i];
+      is_inlined = true;
+    }
+    if (depth > 0) std::free(parents);
+    if (!is_inlined) return false;
+    Dwarf_Attribute attribute;
+    Dwarf_Word line = 0, number = 0;
+    Dwarf_Files* files = nullptr;
+    if (::dwarf_formudata(::dwarf_attr(&call, DW_AT_call_line, &attribute), &line) != 0 ||
+        ::dwarf_formudata(::dwarf_attr(&call, DW_AT_call_file, &attribute), &number) != 0 ||
+        ::dwarf_getsrcfiles(unit, &files, nullptr) != 0) {
+      return false;
+    }
+    const char* source = ::dwarf_filesrc(files, number, nullptr, nullptr);
+    if (source == nullptr) return false;
+    place.source = source;
+    place.line = static_cast<int>(line);
+    return true;
   }
 
   std::mutex mutex;

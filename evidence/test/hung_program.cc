@@ -7,6 +7,7 @@
 #include <csignal>
 #include <cstdio>
 #include <cstdlib>
+#include <mutex>
 #include <string_view>
 #include <thread>
 
@@ -38,6 +39,12 @@ template <class Number>
 [[gnu::noinline]] void load_batch() {
   say("here");
   ::pause();
+  std::puts("not reached");
+}
+
+// The call is inlined, from a header of the standard library.
+[[gnu::noinline]] void take_lock(std::mutex& lock) {
+  lock.lock();
   std::puts("not reached");
 }
 
@@ -76,6 +83,12 @@ int main(int argc, char** argv) {
   const std::string_view where = argc > 1 ? argv[1] : "";
   if (where == "spin") hung::spin(0.0);
   if (where == "pause") hung::load_batch();
+  if (where == "lock") {
+    std::mutex lock;
+    lock.lock();
+    say("here");
+    hung::take_lock(lock);
+  }
   if (where == "read") return hung::wait_for_line();
   if (where == "churn") hung::churn();
   if (where == "thread") std::thread(hung::in_a_thread).join();
