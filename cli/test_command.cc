@@ -145,8 +145,10 @@ void TestCommand::add_selection() {
            "Run only tests that failed, or that Ctrl-C or --fail-fast kept from finishing, and "
            "that have not passed since.")
       ->group(kSelection);
-  own_flag(app, "list", options_.list,
-           "Print the ids of the tests and run none. --list --json prints them as JSON.")
+  own_flag(
+      app, "list", options_.list,
+      "Print the ids of the tests, on a terminal also what they need, and run none. --list --json "
+      "prints them as JSON.")
       ->group(kSelection);
   app.add_option("--binary", binaries_,
                  "Run the tests of this program instead of distrun's own suites. Can be repeated.")
@@ -235,6 +237,11 @@ void TestCommand::add_results() {
       ->type_name("N")
       ->group(kResults)
       ->check(number_from(0, 1'000'000));
+  own_flag(
+      app, "slow-after", slow_after_,
+      "Print a SLOW line for a running test after this time, and each time it has passed again.")
+      ->type_name("SECONDS")
+      ->group(kResults);
   own_flag(app, "show-output", options_.console.show_output,
            "Show the output of passing tests too.")
       ->group(kResults);
@@ -253,6 +260,7 @@ void TestCommand::check(const Environment& environment) {
   check_result_files();
   check_rank_under();
   options_.plan.timeout = some_seconds_from("--timeout", timeout_);
+  options_.console.slow_after = some_seconds_from("--slow-after", slow_after_);
   const auto seed = parse_number<std::uint64_t>(seed_);
   if (!seed) refuse("seed", seed.error().message);
   options_.plan.seed = *seed;

@@ -42,7 +42,7 @@ class TestCommand : public CliCommand {
   TestSessionOptions options_;
   // Values that check() parses.
   std::vector<std::string> binaries_;
-  std::string shard_, timeout_ = "60", seed_, isolation_ = "fork";
+  std::string shard_, timeout_ = "60", slow_after_ = "10", seed_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;
   bool stdout_has_results_ = false;  // The console is on stderr then.
   int retries_ = 0, required_gpus_ = 0;

@@ -14,8 +14,8 @@
 namespace distrun {
 
 void RankPlaces::add(int rank, const std::vector<Frame>& frames, const std::string& awaited) {
-  RankPlace place = place_of(frames);
-  if (!awaited.empty()) place.waits = RankPlace::Waits::kForStore;
+  StackPlace place = place_of(frames);
+  if (!awaited.empty()) place.waits = StackPlace::Waits::kForStore;
   const auto same = [&place](const Group& group) {
     return std::tie(group.place.waits, group.place.text, group.place.path) ==
            std::tie(place.waits, place.text, place.path);
@@ -62,8 +62,8 @@ std::string RankPlaces::line() const {
     }
     const char* waits = group->ranks.size() == 1 ? " waits" : " wait";
     std::string does;
-    if (group->place.waits == RankPlace::Waits::kForRanks) does = waits;
-    if (group->place.waits == RankPlace::Waits::kForStore) {
+    if (group->place.waits == StackPlace::Waits::kForRanks) does = waits;
+    if (group->place.waits == StackPlace::Waits::kForStore) {
       const bool one = group->awaited.size() == 1;
       does = fmt::format("{} {}", waits, one ? group->awaited.front() : "for the store");
     }

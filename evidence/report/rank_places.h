@@ -12,7 +12,7 @@
 #include <string>
 #include <vector>
 
-#include "evidence/report/rank_place.h"
+#include "evidence/report/stack_place.h"
 #include "evidence/stack.h"
 
 namespace distrun {
@@ -28,7 +28,7 @@ class RankPlaces {
 
  private:
   struct Group {  // Ranks whose calls in the user's code are the same.
-    RankPlace place;
+    StackPlace place;
     std::vector<int> ranks;
     std::vector<std::string> awaited;
   };

@@ -6,6 +6,7 @@
 #include <fstream>
 #include <stdexcept>
 #include <string>
+#include <thread>
 
 #include <ATen/ops/ones.h>
 #include <ATen/record_function.h>
@@ -159,6 +160,20 @@ DIES_OF(SIGSYS)
 #undef DIES_OF
 
 struct Exits : DistributedTest {};
+
+DISTRIBUTED_TEST(selftest, Fails, test_throws_in_a_thread, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) std::thread([] { throw std::runtime_error("on purpose"); }).join();
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_leaves_its_peers, {.ranks = 3}) {
+  EXPECT_LT(rank(), 3);
+  init_process_group("gloo");
+  at::Tensor x = at::ones({4});
+  all_reduce(x);
+  if (rank() == 1) ::_exit(5);
+  all_reduce(x);
+}
 
 DISTRIBUTED_TEST(selftest, Exits, test_0_before_the_end, {.ranks = 3}) {
   EXPECT_LT(rank(), 3);

@@ -147,6 +147,31 @@ TEST_F(SelfTest, ACrashPrintsItsStack) {
   EXPECT_THAT(result.attempts[0].ranks[1].output, HasSubstr("die_of"));
 }
 
+TEST_F(SelfTest, NamesAnExceptionThatNothingCatches) {
+  expect_fails("Fails.test_throws_in_a_thread", RankStatus::kFailed,
+               "rank 1 failed: uncaught exception: std::runtime_error: on purpose");
+}
+
+TEST_F(SelfTest, SaysThatATestClosedTheResultChannel) {
+  expect_fails("Fails.test_closes_its_descriptors", RankStatus::kFailed,
+               "rank 1 failed: closed the descriptor of its result channel");
+}
+
+// LibTorch adds a line for each frame, most of them without a name.
+TEST_F(SelfTest, AnErrorAboutALostPeerHasNoNamelessFrames) {
+  const auto result = run_one("Fails.test_leaves_its_peers");
+  EXPECT_EQ(result.reason, "rank 1 exited during its test: exit code 5");
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  bool has_an_error = false;
+  for (const RankResult& rank : result.attempts[0].ranks) {
+    for (const AssertionFailure& failure : rank.failures) {
+      EXPECT_THAT(failure.message, Not(HasSubstr("<unknown function>")));
+      if (failure.message.find("all_reduce") != std::string::npos) has_an_error = true;
+    }
+  }
+  EXPECT_TRUE(has_an_error) << "no peer has told of the loss";
+}
+
 TEST_F(SelfTest, ARankThatExitsDuringItsTestFailsWithAnyCode) {
   expect_fails("Exits.test_0_before", RankStatus::kExited,
                "rank 1 exited during its test: exit code 0");
@@ -406,7 +431,18 @@ TEST_F(SelfTest, FailsIfTheProgramIsNotATestHost) {
   its.programs = {"/bin/true"};
   EXPECT_EQ(
       problem_of(its),
-      "the test program /bin/true failed: it ended with exit code 0 before it listed its tests");
+      "the test program /bin/true failed: it ended with exit code 0 before it listed its tests; "
+      "a test program must link distrun::testing_main");
+}
+
+TEST_F(SelfTest, ACrashBeforeMainHasAStack) {
+  TestRunner::Options its = options();
+  its.programs = {CRASHES_EARLY};
+  EXPECT_THAT(
+      problem_of(its),
+      AllOf(HasSubstr("crashes_early failed: it crashed before it listed its tests: "
+                      "signal SIGSEGV (11)\n"),
+            HasSubstr("early::read_it (crashes_early.cc:"), Not(HasSubstr("testing_main"))));
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <gtest/gtest.h>
 
+#include "distrun/record.h"
 #include "distrun/spawn.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/testing/registry.h"
@@ -23,6 +24,12 @@ bool has_distributed_tests_alone(const char* program) {
                  program, id.c_str());
   }
   return others.empty();
+}
+
+// A crash of a static initialiser has a backtrace, too. Before all others of the program.
+[[gnu::constructor(101)]] void report_early_crashes() {
+  if (std::getenv(distrun::kTestHostVariable) == nullptr) return;
+  distrun::record([](int, char**) { return 0; }, 0, nullptr);
 }
 
 }  // namespace

@@ -8,6 +8,7 @@
 // the channel can send only failures: they must not end or skip the rank's test.
 #pragma once
 
+#include <atomic>
 #include <mutex>
 
 #include <unistd.h>
@@ -23,10 +24,15 @@ class ResultChannel {
 
   void send(const RankFrame& frame);
 
+  // Whether a test has closed the channel.
+  bool is_closed() const { return is_closed_; }
+  int descriptor() const { return pipe_.get(); }
+
  private:
   const pid_t rank_ = ::getpid();
   std::timed_mutex mutex_;
   UniqueFd pipe_;
+  std::atomic<bool> is_closed_ = false;
 };
 
 }  // namespace distrun

@@ -2,14 +2,21 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <exception>
 #include <iostream>
 #include <memory>
+#include <sstream>
+#include <string>
+#include <typeinfo>
 
 #include <ATen/Context.h>
+#include <c10/util/Exception.h>
+#include <cxxabi.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include "common/text/demangle.h"
 #include "common/text/parse_number.h"
 #include "distrun/record.h"
 #include "testsuites/harness/protocol/rank_variables.h"
@@ -28,7 +35,7 @@ class ToRunner : public ::testing::EmptyTestEventListener {
   explicit ToRunner(ResultChannel& channel) : channel_(channel) {}
 
   void OnTestPartResult(const ::testing::TestPartResult& part) override {
-    const std::string message = part.message();
+    const std::string message = without_nameless_frames(part.message());
     if (part.skipped()) {
       channel_.send(SkipAsked{message});
     } else if (part.failed()) {
@@ -55,6 +62,44 @@ struct RunningRank {
 };
 RunningRank* rank_here = nullptr;
 
+// Of c10::Error: the frames of LibTorch's own backtrace that say nothing.
+std::string without_nameless_frames(const std::string& message) {
+  std::string text;
+  std::istringstream lines(message);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_frame = line.starts_with("frame #");
+    if (is_frame && line.find(": <unknown function>") != std::string::npos) continue;
+    text += text.empty() ? line : '\n' + line;
+  }
+  return text;
+}
+
+std::string text_of(const std::exception_ptr& thrown) {
+  const std::type_info* type = abi::__cxa_current_exception_type();
+  const std::string name = type == nullptr ? "" : demangled_type(type->name());
+  try {
+    std::rethrow_exception(thrown);
+  } catch (const c10::Error& error) {
+    return name + ": " + error.what_without_backtrace();
+  } catch (const std::exception& error) {
+    return name + ": " + error.what();
+  } catch (...) {
+    return name;
+  }
+}
+
+std::terminate_handler report_and_die = nullptr;  // record()'s.
+
+// An exception that nothing catches, in any thread. GoogleTest catches those of the test's body.
+[[noreturn]] void on_uncaught() {
+  if (const auto thrown = std::current_exception()) {
+    rank_here->channel->send(
+        AssertionFailed{{.message = "uncaught exception: " + text_of(thrown)}});
+  }
+  report_and_die();
+  std::abort();
+}
+
 TestDone test_done() {
   return {.assertions = assertions_made(), .collectives = collectives_made()};
 }
@@ -67,6 +112,7 @@ int run_here(int, char**) {
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   delete listeners.Release(listeners.default_result_printer());
   listeners.Append(new ToRunner(*rank.channel));
+  report_and_die = std::set_terminate(on_uncaught);
   record_collectives();
   const StackReporter reporter(*rank.channel);
   at::manual_seed(seed());
@@ -84,7 +130,12 @@ void run_rank(const std::string& id, UniqueFd result) {
   rank_here = new RunningRank{id, std::make_unique<ResultChannel>(std::move(result))};
   char name[] = "rank";
   char* argv[] = {name, nullptr};
-  const int status = record(run_here, 1, argv);
+  int status = record(run_here, 1, argv);
+  if (rank_here->channel->is_closed()) {
+    std::fprintf(stderr, "the test closed descriptor %d, distrun's channel for its result\n",
+                 rank_here->channel->descriptor());
+    status = kExitWithoutChannel;
+  }
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);

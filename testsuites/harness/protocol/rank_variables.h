@@ -21,6 +21,9 @@ inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";  // The sa
 // Set if a debugger runs a rank of the test; then deadlines do not apply.
 inline constexpr const char* kTestDebuggedVariable = "DISTRUN_TEST_DEBUGGED";
 
+// A rank whose test closed the descriptor of the result channel ends with this exit status.
+inline constexpr int kExitWithoutChannel = 119;
+
 struct RankPlace {
   int rank = 0;
   int ranks = 1;

@@ -64,7 +64,12 @@ void Console::happened(const TestEvent& event) {
 
 void Console::tick(StatusLine::Time now) {
   status_.tick(now);
-  show("");
+  std::string lines;
+  for (const auto& [name, periods] : status_.slow_tests(options_.slow_after)) {
+    lines += fmt::format("{} [>{:7.3f}s] {}\n", coloured("SLOW", TestStatus::kFlaky),
+                         seconds(options_.slow_after * periods), name);
+  }
+  show(lines);
 }
 
 void Console::resize(int columns) {

@@ -2,7 +2,7 @@
 //
 //     Console console({.terminal = true, .colours = true, .columns = 80}, write);
 //     console.happened(event);   // each, as it happens
-//     console.tick(now);         // a few times a second, on a terminal
+//     console.tick(now);         // once a second
 //
 // It prints a line for each test that ends:
 //
@@ -11,8 +11,12 @@
 //     SKIP [   0.000s] gloo.CommTest.test_c: needs 2 GPUs
 //     FLAKY 2/3 [   0.140s] gloo.CommTest.test_d
 //
-// (passed at the second of at most three attempts; each earlier attempt has a line too).  At the
-// end come the flaky and the failed tests in full: the reason, an account of each rank
+// (passed at the second of at most three attempts; each earlier attempt has a line too).  A test
+// that takes long has a line while it runs:
+//
+//     SLOW [>  10.000s] gloo.CommTest.test_e
+//
+// At the end come the flaky and the failed tests in full: the reason, an account of each rank
 // (attempt_account.h) and the command that repeats the test.  Several failures are then listed
 // again, a line each, and on demand the slowest tests.  The last line is
 //
@@ -43,6 +47,7 @@ class Console {
     int columns = 80;          // The terminal's width.
     bool show_output = false;  // For tests that did not fail, too.
     int durations = 0;         // So many of the slowest tests are listed.
+    std::chrono::milliseconds slow_after = std::chrono::seconds(10);  // Then a test is SLOW.
   };
 
   Console(Options options, std::function<void(std::string_view)> write);

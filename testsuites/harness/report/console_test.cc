@@ -258,6 +258,19 @@ TEST(ConsoleTerminalTest, TheStatusLineLeavesTheLastColumnFree) {
   EXPECT_EQ(terminal.take(), "\r\x1b[K0/1: s.C…");
 }
 
+TEST(ConsoleTest, MarksTestsThatTakeLong) {
+  Written plain({.slow_after = seconds(10)});
+  plain.after(TestsBegun{.tests = 2});
+  plain.after(AttemptBegun{.id = "s.C.a"});
+  EXPECT_EQ(plain.after_tick(seconds(0)), "");
+  EXPECT_EQ(plain.after_tick(seconds(9)), "");
+  EXPECT_EQ(plain.after_tick(seconds(10)), "SLOW [> 10.000s] s.C.a\n");
+  EXPECT_EQ(plain.after_tick(seconds(19)), "");
+  EXPECT_EQ(plain.after_tick(seconds(31)), "SLOW [> 30.000s] s.C.a\n");
+  plain.after(AttemptEnded{.id = "s.C.a"});
+  EXPECT_EQ(plain.after_tick(seconds(40)), "");
+}
+
 TEST(ConsoleTerminalTest, ShowsNoStatusLineWithoutATerminal) {
   Written plain({});
   plain.after(TestsBegun{.tests = 2});

@@ -50,7 +50,7 @@ void StatusLine::tick(Time now) {
 void StatusLine::on(const TestsBegun& event) { begun_ = event; }
 
 void StatusLine::on(const AttemptBegun& event) {
-  running_.push_back({event.id, event.repetition, std::nullopt});
+  running_.push_back({.id = event.id, .repetition = event.repetition, .since = std::nullopt});
 }
 
 void StatusLine::on(const AttemptEnded& event) {
@@ -75,6 +75,17 @@ std::optional<milliseconds> StatusLine::left() const {
   if (begun_.estimate && *begun_.estimate > so_far) return *begun_.estimate - so_far;
   if (done_ < kEnoughTests || done_ >= begun_.tests) return std::nullopt;
   return so_far * (begun_.tests - done_) / done_;
+}
+
+std::vector<std::pair<std::string, int>> StatusLine::slow_tests(milliseconds period) {
+  std::vector<std::pair<std::string, int>> slow;
+  for (Running& test : running_) {
+    const auto periods = static_cast<int>(age_of(test.since) / period);
+    if (periods <= test.periods) continue;
+    test.periods = periods;
+    slow.emplace_back(name_of(test.id, test.repetition, begun_), periods);
+  }
+  return slow;
 }
 
 std::string StatusLine::text(int columns) const {

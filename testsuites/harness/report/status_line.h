@@ -25,6 +25,10 @@ class StatusLine {
   void happened(const TestEvent& event);
   void tick(Time now);
 
+  // The running tests that have taken `period`, or twice as long, and so on, since the last call:
+  // the name and how many periods.
+  std::vector<std::pair<std::string, int>> slow_tests(std::chrono::milliseconds period);
+
   // At most `columns` characters, without a line end.
   std::string text(int columns) const;
 
@@ -33,6 +37,7 @@ class StatusLine {
     std::string id;
     int repetition = 0;
     std::optional<Time> since;
+    int periods = 0;  // Told by slow_tests().
   };
 
   void on(const TestsBegun& event);

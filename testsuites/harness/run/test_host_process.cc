@@ -32,6 +32,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds kEndTimeout{20};
+constexpr const char* kNoTestProgram = "a test program must link distrun::testing_main";
 
 // A host that is stuck in the kernel is left unreaped.
 bool ends_soon(const UniqueFd& pidfd) {
@@ -89,8 +90,8 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     patience.expires_after(ready_timeout);
     patience.async_wait([self = shared_from_this(), ready_timeout](error_code error) {
       if (error) return;
-      self->lose(fmt::format("it did not list its tests within {:g} s",
-                             std::chrono::duration<double>(ready_timeout).count()));
+      self->lose(fmt::format("it did not list its tests within {:g} s; {}",
+                             std::chrono::duration<double>(ready_timeout).count(), kNoTestProgram));
     });
     receive();
     exit.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -145,8 +146,11 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     take_packets();  // Packets and exit may be seen together.
     const auto end = look_at_end(process);
     if (has_listed) return lose(end ? describe(*end) : "it ended");
-    lose(
-        fmt::format("it ended{} before it listed its tests", end ? " with " + describe(*end) : ""));
+    if (end && std::holds_alternative<KilledBy>(*end)) {
+      return lose("it crashed before it listed its tests: " + describe(*end));
+    }
+    lose(fmt::format("it ended{} before it listed its tests; {}",
+                     end ? " with " + describe(*end) : "", kNoTestProgram));
   }
 
   void lose(const std::string& reason) {

@@ -27,9 +27,12 @@ TEST_F(HostTest, LosesAHostThatSendsMalformedMessages) {
               HasSubstr("malformed message: wrong number of descriptors"));
   EXPECT_THAT(problem("has_a_broken_list"), HasSubstr("failed: "));
   EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("failed: read the list of tests: "));
-  EXPECT_THAT(problem("prints_and_ends"),
-              EndsWith("failed: it ended with exit code 3 before it listed its tests\n"
-                       "no memory left\n"));
+  EXPECT_THAT(
+      problem("prints_and_ends"),
+      EndsWith(
+          "failed: it ended with exit code 3 before it listed its tests; a test program must link "
+          "distrun::testing_main\n"
+          "no memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
 
@@ -43,7 +46,8 @@ TEST_F(HostTest, TimesOutIfTheHostDoesNotListItsTests) {
   for (const char* name : {"says_nothing", "closes_its_socket"}) {
     TestRunner::Options its = options_with(name);
     its.host_timeout = milliseconds(100);
-    EXPECT_THAT(problem_of(its), EndsWith("it did not list its tests within 0.1 s")) << name;
+    EXPECT_THAT(problem_of(its), HasSubstr("it did not list its tests within 0.1 s; a test"))
+        << name;
   }
   EXPECT_FALSE(has_children()) << "it has been ended and reaped";
 }

@@ -7,6 +7,7 @@
 
 #include "common/text/rank_list.h"
 #include "common/text/text_cut.h"
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/run/divergence.h"
 
 namespace distrun {
@@ -64,6 +65,9 @@ Finding find_end(const RankFacts& facts) {
   }
   if (std::holds_alternative<KilledBy>(*facts.end)) {
     return {RankStatus::kCrashed, describe(*facts.end)};
+  }
+  if (!facts.is_done && facts.end == ProcessEnd(ExitedWith{kExitWithoutChannel})) {
+    return {RankStatus::kFailed, "closed the descriptor of its result channel"};
   }
   if (!facts.is_done) {
     return {RankStatus::kExited, "exited during its test: " + describe(*facts.end)};

@@ -31,9 +31,31 @@ using boost::system::error_code;
 
 namespace {
 
-std::string list_text(const std::vector<TestInfo>& tests) {
+// What a test needs: "3 ranks", "1-4 ranks, 2 GPUs, time-out 5 s, alone".
+std::string needs_text(const TestNeeds& needs) {
+  std::string text = std::to_string(needs.ranks);
+  if (needs.ranks_max > needs.ranks) text += fmt::format("-{}", needs.ranks_max);
+  text += std::max(needs.ranks, needs.ranks_max) == 1 ? " rank" : " ranks";
+  if (needs.min_gpus > 0) {
+    text += fmt::format(", {} GPU{}", needs.min_gpus, needs.min_gpus == 1 ? "" : "s");
+  }
+  if (needs.backends != std::vector<std::string>{"gloo"}) {
+    text += fmt::format(", {}", fmt::join(needs.backends, " or "));
+  }
+  if (needs.timeout) text += fmt::format(", time-out {:g} s", seconds(*needs.timeout));
+  if (needs.exclusive) text += ", alone";
+  return text;
+}
+
+// For programs the ids alone, for people in columns.
+std::string list_text(const std::vector<TestInfo>& tests, bool terminal) {
+  std::size_t longest = 0;
+  for (const TestInfo& test : tests) longest = std::max(longest, test.id.size());
   std::string text;
-  for (const TestInfo& test : tests) text += test.id + "\n";
+  for (const TestInfo& test : tests) {
+    text += terminal ? fmt::format("{:{}}  {}\n", test.id, longest, needs_text(test.needs))
+                     : test.id + "\n";
+  }
   return text;
 }
 
@@ -54,7 +76,7 @@ class Session {
     tell_whom_it_waits_for();
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
       waiting_.cancel();
-      const auto begun = tests ? begin(*tests) : Result<void>(not_loaded(tests.error()));
+      const auto begun = tests ? begin(*tests) : Result<void>(tests.error());
       if (begun) return;
       error_ = begun.error();
       finish();
@@ -88,14 +110,6 @@ class Session {
     });
   }
 
-  // For a program that the user named.
-  Error not_loaded(Error error) const {
-    if (options_.plan.binaries.empty()) return error;
-    if (!error.message.ends_with('\n')) error.message += "; ";
-    error.message += "a test program must link distrun::testing_main";
-    return error;
-  }
-
   // In the order in which they would start.
   static std::vector<TestInfo> in_order(const TestPlan& plan) {
     std::vector<TestInfo> tests;
@@ -112,7 +126,8 @@ class Session {
     auto plan = plan_tests(*chosen, options_.plan, history_);
     if (options_.list) {
       const auto tests = in_order(plan);
-      context_.out(options_.list_as_json ? test_list_json(tests) : list_text(tests));
+      context_.out(options_.list_as_json ? test_list_json(tests)
+                                         : list_text(tests, options_.console.terminal));
       finish();
       return {};
     }
@@ -271,9 +286,8 @@ class Session {
     });
   }
 
-  // Updates the ages of tests on a terminal.
+  // Tells the console the time.
   void tick() {
-    if (!options_.console.terminal) return;
     console_.tick(std::chrono::steady_clock::now());
     ticking_.expires_after(std::chrono::seconds(1));
     ticking_.async_wait([this](error_code error) {

@@ -102,19 +102,12 @@ TEST_F(TestSessionTest, IdsMustBeUnique) {
 
 TEST_F(TestSessionTest, FailsIfAProgramIsNotATestHost) {
   options_.runner.programs = {"/bin/true"};
-  EXPECT_EQ(
-      error_of({}),
-      "the test program /bin/true failed: it ended with exit code 0 before it listed its tests");
-}
-
-TEST_F(TestSessionTest, SuggestsTestingMainForAProgramTheUserNamed) {
-  options_.runner.programs = options_.plan.binaries = {"/bin/true"};
   EXPECT_EQ(error_of({}),
             "the test program /bin/true failed: it ended with exit code 0 before it listed its "
             "tests; a test program must link distrun::testing_main");
   options_.runner.programs = {host("prints_and_ends")};
-  EXPECT_THAT(error_of({}), EndsWith(" before it listed its tests\nno memory left\na test program "
-                                     "must link distrun::testing_main"));
+  EXPECT_THAT(error_of({}), EndsWith(" before it listed its tests; a test program must link "
+                                     "distrun::testing_main\nno memory left\n"));
 }
 
 TEST_F(TestSessionTest, NamesTheHostItWaitsFor) {
@@ -249,6 +242,18 @@ TEST_F(TestSessionTest, ShowsTheTimeLeftIfKnown) {
   write_times(R"("fake.Rank.passes": {"run": 1, "time_us": 200000000})");
   EXPECT_EQ(status_of({"passes", "has_two_ranks"}), 0);
   EXPECT_THAT(out_, Not(HasSubstr("left")));
+}
+
+TEST_F(TestSessionTest, ListsOnATerminalWhatTestsNeed) {
+  options_.list = true;
+  EXPECT_EQ(status_of({"has_two_ranks", "needs_a_gpu"}), 0);
+  EXPECT_EQ(out_, "fake.Rank.has_two_ranks\nfake.Rank.needs_a_gpu\n");
+  out_.clear();
+  options_.console.terminal = true;
+  EXPECT_EQ(status_of({"has_two_ranks", "needs_a_gpu"}), 0);
+  EXPECT_EQ(out_,
+            "fake.Rank.has_two_ranks  2 ranks\n"
+            "fake.Rank.needs_a_gpu    1 rank, 1000 GPUs\n");
 }
 
 TEST_F(TestSessionTest, UpdatesAgesOnATerminal) {

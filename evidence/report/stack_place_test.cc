@@ -1,4 +1,4 @@
-#include "evidence/report/rank_place.h"
+#include "evidence/report/stack_place.h"
 
 #include <string>
 #include <vector>
@@ -8,7 +8,7 @@
 namespace distrun {
 namespace {
 
-using Waits = RankPlace::Waits;
+using Waits = StackPlace::Waits;
 
 const std::string kPackages = "/opt/venv/lib/python3.11/site-packages/";
 
@@ -25,16 +25,16 @@ Frame of_program(const std::string& function) {
   return {.function = function, .source = "/home/me/train.cc", .line = 3, .module = "/bin/train"};
 }
 
-TEST(PlaceOfRankTest, IsTheInnermostFunctionOfTheUsersCode) {
-  const RankPlace place =
+TEST(StackPlaceTest, IsTheInnermostFunctionOfTheUsersCode) {
+  const StackPlace place =
       place_of({of_user("<module>"), of_user("load"), in_library("read", "libc.so.6")});
   EXPECT_EQ(place.text, "load (train.py:1)");
   EXPECT_EQ(place.waits, Waits::kNo);
   EXPECT_EQ(place.path, (std::vector{of_user("<module>"), of_user("load")}));
 }
 
-TEST(PlaceOfRankTest, NamesTheCollectiveAndNotItsWrapper) {
-  const RankPlace place =
+TEST(StackPlaceTest, NamesTheCollectiveAndNotItsWrapper) {
+  const StackPlace place =
       place_of({of_user("step"),
                 of_torch("_exception_logger.<locals>.wrapper", "distributed/c10d_logger.py"),
                 of_torch("all_reduce", "distributed/distributed_c10d.py"),
@@ -43,14 +43,14 @@ TEST(PlaceOfRankTest, NamesTheCollectiveAndNotItsWrapper) {
   EXPECT_EQ(place.waits, Waits::kForRanks);
 }
 
-TEST(PlaceOfRankTest, NamesTheLibrarysFunctionBelowPythonOnlyIfItWaits) {
+TEST(StackPlaceTest, NamesTheLibrarysFunctionBelowPythonOnlyIfItWaits) {
   EXPECT_EQ(place_of({of_user("step"), in_library("c10d::Work::wait")}).text,
             "c10d::Work::wait, called by step (train.py:1)");
   EXPECT_EQ(place_of({of_user("step"), in_library("at::mm")}).text, "step (train.py:1)");
 }
 
-TEST(PlaceOfRankTest, AGroupThatIsBeingMadeWaitsForTheStore) {
-  const RankPlace place = place_of(
+TEST(StackPlaceTest, AGroupThatIsBeingMadeWaitsForTheStore) {
+  const StackPlace place = place_of(
       {of_user("main"), of_torch("init_process_group", "distributed/distributed_c10d.py"),
        of_torch("_new_process_group_helper", "distributed/distributed_c10d.py"),
        in_library("c10d::ProcessGroupGloo::ProcessGroupGloo"), in_library("c10d::TCPStore::get")});
@@ -58,15 +58,15 @@ TEST(PlaceOfRankTest, AGroupThatIsBeingMadeWaitsForTheStore) {
   EXPECT_EQ(place.waits, Waits::kForStore);
 }
 
-TEST(PlaceOfRankTest, ACallOfTheStoreItselfIsTheUsersPlace) {
-  const RankPlace place = place_of(
+TEST(StackPlaceTest, ACallOfTheStoreItselfIsTheUsersPlace) {
+  const StackPlace place = place_of(
       {of_user("meet"), in_library("c10d::TCPStore::get"), in_library("c10d::TCPStore::doWait")});
   EXPECT_EQ(place.text, "meet (train.py:1)");
   EXPECT_EQ(place.waits, Waits::kForStore);
 }
 
-TEST(PlaceOfRankTest, LibrariesThatAreLinkedIntoTheProgramAreNotTheUsers) {
-  const RankPlace place =
+TEST(StackPlaceTest, LibrariesThatAreLinkedIntoTheProgramAreNotTheUsers) {
+  const StackPlace place =
       place_of({of_program("main"), of_program("train"), of_program("distrun::all_reduce"),
                 in_library("c10d::Work::wait")});
   EXPECT_EQ(place.text, "distrun::all_reduce, called by train (train.cc:3)");
@@ -74,7 +74,7 @@ TEST(PlaceOfRankTest, LibrariesThatAreLinkedIntoTheProgramAreNotTheUsers) {
   EXPECT_EQ(place.path, (std::vector{of_program("main"), of_program("train")}));
 }
 
-TEST(PlaceOfRankTest, WithoutCodeOfTheUserNamesWhatIsThere) {
+TEST(StackPlaceTest, WithoutCodeOfTheUserNamesWhatIsThere) {
   EXPECT_EQ(place_of({of_torch("<module>", "run.py"), of_torch("train", "run.py")}).text,
             "<module> (torch/run.py:7)");
   EXPECT_EQ(place_of({in_library("read", "libc.so.6")}).text, "read (libc.so.6)");

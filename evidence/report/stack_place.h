@@ -1,7 +1,7 @@
 // What the main thread of a rank is doing, in a few words: in which function of the user's code it
 // is, and whether it waits there for other ranks.
 //
-//     const RankPlace place = place_of(readable(thread.frames));
+//     const StackPlace place = place_of(readable(thread.frames));
 //     place.text      // "all_reduce, called by step (train.py:40)", or "load (train.py:12)"
 //     place.waits     // kForRanks: it is in a collective
 //
@@ -15,7 +15,7 @@
 
 namespace distrun {
 
-struct RankPlace {
+struct StackPlace {
   enum class Waits { kNo, kForStore, kForRanks };
   Waits waits = Waits::kNo;
   std::string text;
@@ -27,6 +27,6 @@ struct RankPlace {
 // The user's code is the program itself, and in Python all but the installed packages. Of the
 // functions that it calls, `text` names the one that the user knows: all_reduce, not the wrappers
 // around it.
-RankPlace place_of(const std::vector<Frame>& frames);
+StackPlace place_of(const std::vector<Frame>& frames);
 
 }  // namespace distrun

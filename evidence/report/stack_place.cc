@@ -1,4 +1,4 @@
-#include "evidence/report/rank_place.h"
+#include "evidence/report/stack_place.h"
 
 #include <algorithm>
 #include <array>
@@ -48,32 +48,32 @@ bool is_wrapper(const Frame& frame) {
          name.find("wrapper") != std::string_view::npos;
 }
 
-RankPlace::Waits waits_in(FrameIterator begin, FrameIterator end) {
+StackPlace::Waits waits_in(FrameIterator begin, FrameIterator end) {
   const auto has = [&](const auto& beginnings) {
     return std::any_of(begin, end,
                        [&](const Frame& frame) { return is_one_of(frame.function, beginnings); });
   };
-  if (has(kStore)) return RankPlace::Waits::kForStore;
-  return has(kRanks) ? RankPlace::Waits::kForRanks : RankPlace::Waits::kNo;
+  if (has(kStore)) return StackPlace::Waits::kForStore;
+  return has(kRanks) ? StackPlace::Waits::kForRanks : StackPlace::Waits::kNo;
 }
 
 // The function that the user's code has called; `end` if none is worth a name.
-FrameIterator library_call(FrameIterator begin, FrameIterator end, RankPlace::Waits waits) {
+FrameIterator library_call(FrameIterator begin, FrameIterator end, StackPlace::Waits waits) {
   auto last_python = end;
   for (auto frame = begin; frame != end && is_python(*frame); ++frame) {
     if (!is_wrapper(*frame)) return frame;
     last_python = frame;
   }
-  if (last_python != end || waits != RankPlace::Waits::kForRanks) return last_python;
+  if (last_python != end || waits != StackPlace::Waits::kForRanks) return last_python;
   return std::find_if_not(begin, end, is_of_libc);
 }
 
 }  // namespace
 
-RankPlace place_of(const std::vector<Frame>& frames) {
+StackPlace place_of(const std::vector<Frame>& frames) {
   const std::string& program = frames.front().module;
   const auto of_user = [&](const Frame& frame) { return is_users(frame, program); };
-  RankPlace place;
+  StackPlace place;
   std::copy_if(frames.begin(), frames.end(), std::back_inserter(place.path), of_user);
   const auto called = std::find_if(frames.rbegin(), frames.rend(), of_user).base();
   place.waits = waits_in(called, frames.end());
