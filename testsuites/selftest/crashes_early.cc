@@ -17,6 +17,8 @@ const int kValue = read_it();
 namespace distrun {
 namespace {
 
+class Early : public DistributedTest {};
+
 DISTRIBUTED_TEST(selftest, Early, test_is_never_listed, {.ranks = 1}) {
   EXPECT_GT(early::kValue, 0);
 }

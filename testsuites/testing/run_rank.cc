@@ -29,6 +29,19 @@ namespace distrun {
 
 namespace {
 
+// Of c10::Error: the frames of LibTorch's own backtrace that say nothing.
+std::string without_nameless_frames(const std::string& message) {
+  constexpr const char* kNameless = ": <unknown function>";
+  if (message.find(kNameless) == std::string::npos) return message;
+  std::string text;
+  std::istringstream lines(message);
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_frame = line.starts_with("frame #");
+    if (!is_frame || line.find(kNameless) == std::string::npos) text += line + '\n';
+  }
+  return text;
+}
+
 // Forwards GoogleTest's events to the runner.
 class ToRunner : public ::testing::EmptyTestEventListener {
  public:
@@ -61,18 +74,6 @@ struct RunningRank {
   std::unique_ptr<ResultChannel> channel;
 };
 RunningRank* rank_here = nullptr;
-
-// Of c10::Error: the frames of LibTorch's own backtrace that say nothing.
-std::string without_nameless_frames(const std::string& message) {
-  std::string text;
-  std::istringstream lines(message);
-  for (std::string line; std::getline(lines, line);) {
-    const bool is_frame = line.starts_with("frame #");
-    if (is_frame && line.find(": <unknown function>") != std::string::npos) continue;
-    text += text.empty() ? line : '\n' + line;
-  }
-  return text;
-}
 
 std::string text_of(const std::exception_ptr& thrown) {
   const std::type_info* type = abi::__cxa_current_exception_type();
