@@ -315,20 +315,6 @@ DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seco
 
 struct Fails : DistributedTest {};
 
-DISTRIBUTED_TEST(selftest, Fails, test_throws_in_a_thread, {.ranks = 2}) {
-  EXPECT_LT(rank(), 2);
-  if (rank() == 1) std::thread([] { throw std::runtime_error("on purpose"); }).join();
-}
-
-DISTRIBUTED_TEST(selftest, Fails, test_leaves_its_peers, {.ranks = 3}) {
-  EXPECT_LT(rank(), 3);
-  init_process_group("gloo");
-  at::Tensor x = at::ones({4});
-  all_reduce(x);
-  if (rank() == 1) ::_exit(5);
-  all_reduce(x);
-}
-
 // The first of these tests to run: the others then need a new host.
 DISTRIBUTED_TEST(selftest, Fails, test_kills_the_host, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
@@ -345,6 +331,20 @@ DISTRIBUTED_TEST(selftest, Fails, test_one_expect, {.ranks = 3}) {
 DISTRIBUTED_TEST(selftest, Fails, test_throws, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) throw std::runtime_error("on purpose");
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_throws_in_a_thread, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) std::thread([] { throw std::runtime_error("on purpose"); }).join();
+}
+
+DISTRIBUTED_TEST(selftest, Fails, test_leaves_its_peers, {.ranks = 3}) {
+  EXPECT_LT(rank(), 3);
+  init_process_group("gloo");
+  at::Tensor x = at::ones({4});
+  all_reduce(x);
+  if (rank() == 1) ::_exit(5);
+  all_reduce(x);
 }
 
 DISTRIBUTED_TEST(selftest, Fails, test_no_error_comes_in_time, {.ranks = 2}) {
