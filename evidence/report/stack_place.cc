@@ -79,7 +79,10 @@ StackPlace place_of(const std::vector<Frame>& frames) {
   place.waits = waits_in(called, frames.end());
   const auto call = library_call(called, frames.end(), place.waits);
   if (place.path.empty()) {
-    place.text = described(call == frames.end() ? frames.back() : *call);
+    const auto last = std::find_if_not(frames.rbegin(), frames.rend(), is_of_libc);
+    place.text = described(call != frames.end()    ? *call
+                           : last != frames.rend() ? *last
+                                                   : frames.back());
   } else if (call == frames.end()) {
     place.text = described(place.path.back());
   } else {

@@ -77,6 +77,8 @@ TEST(StackPlaceTest, LibrariesThatAreLinkedIntoTheProgramAreNotTheUsers) {
 TEST(StackPlaceTest, WithoutCodeOfTheUserNamesWhatIsThere) {
   EXPECT_EQ(place_of({of_torch("<module>", "run.py"), of_torch("train", "run.py")}).text,
             "<module> (torch/run.py:7)");
+  EXPECT_EQ(place_of({of_program("distrun::load"), in_library("read", "libc.so.6")}).text,
+            "distrun::load (train.cc:3)");
   EXPECT_EQ(place_of({in_library("read", "libc.so.6")}).text, "read (libc.so.6)");
 }
 

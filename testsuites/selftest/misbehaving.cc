@@ -333,7 +333,7 @@ DISTRIBUTED_TEST(selftest, Fails, test_throws, {.ranks = 2}) {
   if (rank() == 1) throw std::runtime_error("on purpose");
 }
 
-DISTRIBUTED_TEST(selftest, Fails, test_throws_in_a_thread, {.ranks = 2}) {
+DISTRIBUTED_TEST(selftest, Fails, test_a_thread_throws, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) std::thread([] { throw std::runtime_error("on purpose"); }).join();
 }
