@@ -153,14 +153,14 @@ TEST_F(SelfTest, NamesAnExceptionThatNothingCatches) {
 }
 
 // LibTorch adds a line for each frame, most of them without a name.
-TEST_F(SelfTest, AnErrorAboutALostPeerHasNoNamelessFrames) {
+TEST_F(SelfTest, AnErrorAboutALostPeerIsNotBuriedInFrames) {
   const auto result = run_one("Fails.test_leaves_its_peers");
   EXPECT_EQ(result.reason, "rank 1 exited during its test: exit code 5");
   ASSERT_THAT(result.attempts, SizeIs(1));
   bool has_an_error = false;
   for (const RankResult& rank : result.attempts[0].ranks) {
     for (const AssertionFailure& failure : rank.failures) {
-      EXPECT_THAT(failure.message, Not(HasSubstr("<unknown function>")));
+      EXPECT_THAT(failure.message, Not(HasSubstr("frame #")));
       if (failure.message.find("all_reduce") != std::string::npos) has_an_error = true;
     }
   }

@@ -1,5 +1,6 @@
 #include "testsuites/testing/run_rank.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <exception>
@@ -7,6 +8,7 @@
 #include <memory>
 #include <sstream>
 #include <string>
+#include <string_view>
 #include <typeinfo>
 
 #include <ATen/Context.h>
@@ -29,16 +31,29 @@ namespace distrun {
 
 namespace {
 
-// Of c10::Error: the frames of LibTorch's own backtrace that say nothing.
-std::string without_nameless_frames(const std::string& message) {
-  constexpr const char* kNameless = ": <unknown function>";
-  if (message.find(kNameless) == std::string::npos) return message;
+// Whether a line of the backtrace that LibTorch adds to its errors tells nothing.
+bool is_noise(const std::string& line) {
+  if (!line.starts_with("frame #")) return false;
+  const std::string function = line.substr(std::min(line.find(": "), line.size()));
+  return function.starts_with(": <unknown function>") ||
+         function.starts_with(": __libc_start_main") ||
+         (function.starts_with(": c10::") && (function.find("Error(") != std::string::npos ||
+                                              function.find("CheckFail") != std::string::npos));
+}
+
+std::string without_noise(const std::string& message) {
+  if (message.find("\nframe #0: ") == std::string::npos) return message;
   std::string text;
   std::istringstream lines(message);
+  bool has_frames = false;
   for (std::string line; std::getline(lines, line);) {
-    const bool is_frame = line.starts_with("frame #");
-    if (!is_frame || line.find(kNameless) == std::string::npos) text += line + '\n';
+    if (is_noise(line)) continue;
+    has_frames = has_frames || line.starts_with("frame #");
+    text += line + '\n';
   }
+  constexpr std::string_view kOrder = " (most recent call first):";
+  const auto order = has_frames ? std::string::npos : text.rfind(kOrder);
+  if (order != std::string::npos) text.erase(order, kOrder.size());
   return text;
 }
 
@@ -48,7 +63,7 @@ class ToRunner : public ::testing::EmptyTestEventListener {
   explicit ToRunner(ResultChannel& channel) : channel_(channel) {}
 
   void OnTestPartResult(const ::testing::TestPartResult& part) override {
-    const std::string message = without_nameless_frames(part.message());
+    const std::string message = without_noise(part.message());
     if (part.skipped()) {
       channel_.send(SkipAsked{message});
     } else if (part.failed()) {
