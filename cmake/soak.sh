@@ -9,7 +9,8 @@
 #   faults     runs in which a rank fails at random        joins     uneven inputs in random patterns
 #   spawns     spawns in which processes are killed        python    torchrun's command lines, accelerate's tests
 #   store      random requests to our store and LibTorch's
-#   hangs      programs that hang in seven ways: their ranks and places; long runs that do not hang
+#   hangs      programs that hang in seven ways: their ranks and places
+#   jitter     a run with uneven steps, which --hang-after must not stop
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
@@ -31,8 +32,11 @@ rest() {
 }
 trap 'rm -rf "$XDG_CACHE_HOME"; rest' EXIT
 
+# repeat EXPRESSION [FLAG…]
 repeat() {
-  ctest --test-dir "$build" -R "$1" --repeat "until-fail:$times" --no-tests=error --output-on-failure -j "$(nproc)" |
+  local tests=$1
+  shift
+  ctest --test-dir "$build" -R "$tests" "$@" --repeat "until-fail:$times" --no-tests=error --output-on-failure -j "$(nproc)" |
     grep -v -e ' Start ' -e ' Passed '
 }
 
@@ -76,19 +80,22 @@ store() {
   DISTRUN_DIFFERENTIAL_SEQUENCES=${DISTRUN_DIFFERENTIAL_SEQUENCES:-1000} "$build/tests/backends_test" \
     --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
 }
-hangs() {
-  HANG_AFTER=${HANG_AFTER:-20} repeat '^hangs_test'
-  [ -z "$python" ] || "$build/distrun" launch --nproc-per-node 4 --hang-after 10 "$python" \
-    testsuites/hangs/jitter.py "${JITTER_SECONDS:-600}"
+hangs() { repeat '^hangs_test' -C soak; }
+jitter() {
+  if [ -z "$python" ]; then
+    say 'skipped: the build has no Python that can import torch'
+    return
+  fi
+  "$build/distrun" launch --nproc-per-node 4 --hang-after 15 "$python" testsuites/hangs/jitter.py "${JITTER_SECONDS:-600}"
 }
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs jitter fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | jitter | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2

@@ -33,7 +33,7 @@ def pattern(text):
 
 def main():
     distrun, case, *program = sys.argv[1:]
-    limit = os.environ.get("HANG_AFTER", "15" if program[-1].endswith(".py") else "5")
+    limit = os.environ.get("HANG_AFTER", "15" if program[-1].endswith(".py") else "4")
     environment = os.environ | {"OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
     begin = time.monotonic()
     run = subprocess.run(
