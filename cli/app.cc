@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "cli/launch_command.h"
 #include "cli/near_miss.h"
+#include "cli/stacks_command.h"
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
 #include "cli/test_command.h"
@@ -118,13 +119,14 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   store.require_subcommand(1);
   StoreServeCommand serve(store);
   StoreClientCommands client(store);
+  StacksCommand stacks(app);
   TestCommand test(app);
 
   for (CLI::App* parent : {&app, &store}) {
     for (CLI::App* command : parent->get_subcommands({})) command->group("Commands");
   }
 
-  const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client, &test});
+  const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &test});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });

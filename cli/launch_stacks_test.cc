@@ -101,6 +101,31 @@ TEST(LaunchStacksTest, ShowsPythonsFunctionsAlsoBelowAShell) {
   EXPECT_THAT(out, Not(HasSubstr("_PyEval")));
 }
 
+// From another process, while the run goes on.
+TEST(LaunchStacksTest, StacksAsksTheRun) {
+  const testing::SignalsByDefault signals;
+  ProgramOptions options;
+  testing::ProgramResult by_pid, by_number;
+  bool asked = false;
+  options.on_output = [&](const std::string& out, int pid) {
+    if (asked || out.find("here") == out.npos) return;
+    asked = true;
+    by_pid = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(pid)});
+    by_number = run_program({DISTRUN_PROGRAM, "stacks", "1"});
+    ::kill(pid, SIGTERM);
+  };
+  const auto result = launch({HUNG_PROGRAM, "pause"}, options);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGTERM}));
+  EXPECT_EQ(by_pid.end, ProcessEnd(ExitedWith{0})) << by_pid.err;
+  EXPECT_THAT(by_pid.out, ::testing::StartsWith("rank 0 in hung::load_batch"));
+  EXPECT_THAT(by_pid.out, HasSubstr("\n  main ("));
+  EXPECT_THAT(result.err, Not(HasSubstr("load_batch"))) << "only who asks gets the answer";
+  EXPECT_EQ(by_number.end, ProcessEnd(ExitedWith{4}));
+  EXPECT_THAT(by_number.err,
+              HasSubstr("distrun stacks: 1 is not the process id of a run of distrun launch:\n"));
+  EXPECT_THAT(by_number.err, HasSubstr("  1 worker: " + std::string(HUNG_PROGRAM) + " pause"));
+}
+
 TEST(LaunchStacksTest, TimeoutShowsWhereTheWorkersAreBeforeItStopsThem) {
   const Folder folder;
   const std::string events = folder.path() + "/events";

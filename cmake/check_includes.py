@@ -22,7 +22,7 @@ FOLDERS = {
     "common": [".", "text", "os", "crash"],
     "store": ["protocol", "network", "table", "server", "client"],
     "evidence": [".", "python", "stacks", "report"],
-    "launcher": ["process", "output", "plan", "outcome", "nodes", "report", "run"],
+    "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
     "parallel": ["join", ("ddp", "functional", "shard", "trace")],

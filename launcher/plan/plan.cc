@@ -3,7 +3,9 @@
 #include <string_view>
 
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
+#include "common/text/shell_quote.h"
 #include "launcher/plan/worker_environment.h"
 
 namespace distrun {
@@ -43,6 +45,12 @@ Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& comman
   place_ranks(plan,
               {.world_size = options.nproc_per_node, .role_world_size = options.nproc_per_node});
   return plan;
+}
+
+std::string command_line(const WorkerPlan& worker) {
+  std::vector<std::string> words;
+  for (const auto& argument : worker.arguments) words.push_back(shell_quoted(argument));
+  return fmt::format("{}", fmt::join(words, " "));
 }
 
 void place_ranks(LaunchPlan& plan, const NodeRanks& ranks) {

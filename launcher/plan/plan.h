@@ -41,6 +41,9 @@ struct LaunchPlan {
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment);
 
+// Its arguments, quoted for a shell.
+std::string command_line(const WorkerPlan& worker);
+
 // Of one node: RANK and ROLE_RANK of its first worker, WORLD_SIZE and ROLE_WORLD_SIZE.
 struct NodeRanks {
   int rank_base = 0, world_size = 1;

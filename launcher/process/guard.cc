@@ -137,16 +137,16 @@ Result<LifelineEnds> make_lifeline() {
 }
 
 [[noreturn]] void become_launcher(const LifelineEnds& lifeline, const Signals& signals,
-                                  const Launcher& launcher) {
+                                  const Launcher& launcher, pid_t started) {
   ::setpgid(0, 0);
   ::signal(SIGTTOU, SIG_IGN);  // A background process group may write to the terminal.
   if (const auto adopted = become_subreaper(); !adopted) leave(launcher(adopted.error()));
-  leave(launcher(GuardLifeline{lifeline.watched.get(), signals.before}));
+  leave(launcher(GuardLifeline{lifeline.watched.get(), signals.before, started}));
 }
 
 // `above`: see ChildWatch.
 Result<int> guard(const Signals& signals, const Launcher& launcher,
-                  const std::function<void(const Guarded&)>& on_end, int above) {
+                  const std::function<void(const Guarded&)>& on_end, pid_t started, int above) {
   auto lifeline = make_lifeline();
   if (!lifeline) return lifeline.error();
   if (const auto adopted = become_subreaper(); !adopted) return adopted.error();
@@ -154,7 +154,7 @@ Result<int> guard(const Signals& signals, const Launcher& launcher,
   if (child < 0) return Error::from_errno("start the launcher");
   if (child == 0) {
     lifeline->held.reset();
-    become_launcher(*lifeline, signals, launcher);
+    become_launcher(*lifeline, signals, launcher, started);
   }
   ::setpgid(child, child);  // The child does it too; a signal may come first.
   lifeline->watched.reset();
@@ -174,7 +174,8 @@ Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launche
   std::cerr.flush();
   ::signal(SIGCHLD, SIG_DFL);  // If SIGCHLD were ignored, children would leave no exit status.
   const Signals blocked(signals);
-  if (!has_children()) return guard(blocked, launcher, on_end, -1);
+  const pid_t started = ::getpid();
+  if (!has_children()) return guard(blocked, launcher, on_end, started, -1);
 
   // These children do not belong to the run, so guard them in a separate process: neither they nor
   // their descendants may be taken for leaked processes.
@@ -185,7 +186,7 @@ Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launche
   if (child == 0) {
     lifeline->held.reset();
     ::setpgid(0, 0);
-    const auto status = guard(blocked, launcher, on_end, lifeline->watched.get());
+    const auto status = guard(blocked, launcher, on_end, started, lifeline->watched.get());
     leave(status ? *status : launcher(status.error()));
   }
   ::setpgid(child, child);

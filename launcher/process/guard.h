@@ -40,6 +40,7 @@ inline constexpr int kSelfStop = SIGTTIN;
 struct GuardLifeline {
   int fd = -1;         // Readable after the guard has ended.
   sigset_t blocked{};  // The signal mask to restore once handlers are installed.
+  pid_t started = -1;  // The process that the user started.
 };
 
 struct Guarded {

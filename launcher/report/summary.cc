@@ -11,18 +11,11 @@
 
 #include "common/text/printable.h"
 #include "common/text/rank_list.h"
-#include "common/text/shell_quote.h"
 #include "launcher/report/worker_account.h"
 
 namespace distrun {
 
 namespace {
-
-std::string command_line(const WorkerPlan& worker) {
-  std::vector<std::string> words;
-  for (const auto& argument : worker.arguments) words.push_back(shell_quoted(argument));
-  return fmt::format("{}", fmt::join(words, " "));
-}
 
 std::string list_of_processes(const std::vector<LeakedProcess>& processes) {
   constexpr std::size_t kShown = 8;

@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <csignal>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -11,8 +12,10 @@
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <boost/asio/post.hpp>
 #include <fcntl.h>
+#include <fmt/format.h>
 #include <unistd.h>
 
+#include "launcher/control/run_server.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/run/network_traffic.h"
 #include "launcher/run/node_link.h"
@@ -77,6 +80,7 @@ class Driver {
       reporter_.tell(NodeNotice{"node 0 listens at " + store_.text()});
     }
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
+    open_server();
     loop_.start();
     nodes_.join();
     io_.run();
@@ -132,6 +136,22 @@ class Driver {
     guard_->async_wait(stream_descriptor::wait_read, [this](error_code error) {
       if (!error) loop_.happened(GuardLost{});
     });
+  }
+
+  // Without it, the run goes on: only `distrun stacks` does not find it.
+  void open_server() {
+    auto server = RunServer::open(io_, {.guard = context_.lifeline.started, .launcher = ::getpid()},
+                                  [this](std::string_view question) { return answer(question); });
+    if (server) server_ = std::move(*server);
+  }
+
+  std::optional<std::string> answer(std::string_view question) {
+    if (question == "about") return reporter_.about();
+    if (question != "stacks") return std::nullopt;
+    const auto running = workers_.running();
+    if (running.empty()) return "no worker is running\n";
+    const Whereabouts where = stacks_.read(running, store_.waits());
+    return fmt::format("{}\n{}", where.line, where.stacks);
   }
 
   void watch_progress(std::chrono::milliseconds limit) {
@@ -278,6 +298,7 @@ class Driver {
 
   void perform(const Finish& action) {
     reporter_.begin_finish(action.run_end, place_);
+    server_.reset();
     workers_.close();
     guard_.reset();
     const auto refusals = store_.refusals();
@@ -310,6 +331,7 @@ class Driver {
   std::optional<NetworkTraffic> traffic_;
   std::optional<ProgressWatch> progress_;  // With --hang-after.
   WorkerStacks stacks_;
+  std::unique_ptr<RunServer> server_;
   WorkerPool workers_;  // Last: its processes must end first.
 };
 

@@ -89,6 +89,12 @@ void RunReporter::finish(std::vector<std::string> refusals) {
   if (context_.summary) output_.say(context_.summary(report_));
 }
 
+std::string RunReporter::about() const {
+  const std::size_t count = plan_.workers.size();
+  return fmt::format("{} worker{}: {}", count, count == 1 ? "" : "s",
+                     command_line(plan_.workers.front()));
+}
+
 void RunReporter::print_map_of_one_node() {
   print_map({{.node = 0,
               .host = context_.host,

@@ -58,6 +58,9 @@ class RunReporter {
   void print_map(const std::vector<RanksOfNode>& nodes);
   void print_workers(int attempt, const std::vector<WorkerRow>& rows);
 
+  // "4 workers: python3 -u train.py".
+  std::string about() const;
+
   const RunEnd& run_end() const { return report_.run_end; }
 
  private:

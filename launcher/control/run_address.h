@@ -1,0 +1,34 @@
+// Where a run of `distrun launch` takes questions from other processes: an abstract Unix socket,
+// whose name contains its process ids. Such a socket has no file, and vanishes with its process.
+//
+//     for (const RunAddress& run : runs_here()) …
+//
+// Only processes of the same network namespace see it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include <sys/types.h>
+
+namespace distrun {
+
+struct RunAddress {
+  pid_t guard = -1;     // The process that the user started (guard.h).
+  pid_t launcher = -1;  // The process that watches the workers.
+
+  friend bool operator==(const RunAddress&, const RunAddress&) = default;
+};
+
+// The name without the leading zero byte: "distrun/run/4710/4711".
+std::string socket_name(const RunAddress& run);
+
+// Fails (nullopt) for other sockets.
+std::optional<RunAddress> run_address_from(std::string_view name);
+
+// All runs, of all users, by the guard's pid. Reads /proc/net/unix.
+std::vector<RunAddress> runs_here();
+
+}  // namespace distrun
