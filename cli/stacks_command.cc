@@ -1,14 +1,11 @@
 #include "cli/stacks_command.h"
 
-#include <algorithm>
 #include <chrono>
 #include <iostream>
-#include <optional>
 #include <utility>
 #include <vector>
 
 #include <fmt/format.h>
-#include <fmt/ranges.h>
 
 #include "cli/flags.h"
 #include "common/text/parse_number.h"
@@ -56,11 +53,11 @@ std::vector<KnownRun> own_runs() {
 }
 
 std::string listed(const std::vector<KnownRun>& runs) {
-  std::vector<std::string> lines;
+  std::string text;
   for (const KnownRun& run : runs) {
-    lines.push_back(fmt::format("\n  {}  {}", run.address.guard, printable(run.about, 200)));
+    text += fmt::format("\n  {}  {}", run.address.guard, printable(run.about, 200));
   }
-  return fmt::format("{}", fmt::join(lines, ""));
+  return text;
 }
 
 Result<RunAddress> find_run(const std::string& given) {

@@ -71,7 +71,7 @@ def main():
                 continue
             script.write_text(text)
             python = given.python if with_torch else sys.executable
-            for ranks in (4, 16, 64) if not with_torch else (4, 16, 32):
+            for ranks in (4, 16, 64):
                 first, *later = measure(distrun, python, str(script), ranks, given.rounds + 1)
                 print(f"{name:22} {ranks:3} ranks  {first:6.3f}  {statistics.median(later):6.3f}")
 

@@ -92,7 +92,7 @@ RunningRank* rank_here = nullptr;
 
 std::string text_of(const std::exception_ptr& thrown) {
   const std::type_info* type = abi::__cxa_current_exception_type();
-  const std::string name = type == nullptr ? "" : demangled_type(type->name());
+  std::string name = type == nullptr ? "" : demangled_type(type->name());
   try {
     std::rethrow_exception(thrown);
   } catch (const c10::Error& error) {

@@ -12,6 +12,7 @@
 #include "testsuites/harness/run/attempt_run.h"
 #include "testsuites/harness/run/host_pool.h"
 #include "testsuites/harness/run/leaked_rank_processes.h"
+#include "testsuites/harness/run/rank_place.h"
 #include "testsuites/harness/run/result_ledger.h"
 #include "testsuites/harness/run/run_suspension.h"
 #include "testsuites/harness/run/test_queue.h"
