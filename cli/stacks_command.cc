@@ -2,6 +2,7 @@
 
 #include <chrono>
 #include <iostream>
+#include <sstream>
 #include <utility>
 #include <vector>
 
@@ -47,7 +48,11 @@ std::vector<KnownRun> own_runs() {
   std::vector<KnownRun> runs;
   for (const RunAddress& run : runs_here()) {
     auto about = ask_run(run, "about", kAboutTimeout);
-    if (about) runs.push_back({run, std::move(*about)});
+    if (about) {
+      runs.push_back({run, std::move(*about)});
+    } else if (about.error().kind == ErrorKind::kTimedOut) {
+      runs.push_back({run, "(does not answer: it is suspended, or busy)"});
+    }
   }
   return runs;
 }
@@ -97,7 +102,10 @@ int StacksCommand::run(const Environment&, std::ostream& out, std::ostream& err)
   if (!run) return fail(run.error());
   const auto text = ask_run(*run, "stacks", kAnswerTimeout);
   if (!text) return fail(text.error());
-  out << *text << std::flush;
+  // Names of functions and files, and the answers of other users, may hold anything.
+  std::istringstream lines(*text);
+  for (std::string line; std::getline(lines, line);) out << printable(line, 4096) << '\n';
+  out << std::flush;
   return 0;
 }
 

@@ -15,7 +15,8 @@ namespace distrun {
 
 void RankPlaces::add(int rank, const std::vector<Frame>& frames, const std::string& awaited) {
   StackPlace place = place_of(frames);
-  if (!awaited.empty()) place.waits = StackPlace::Waits::kForStore;
+  // Otherwise another thread waits for it.
+  const bool is_awaited = place.waits == StackPlace::Waits::kForStore && !awaited.empty();
   const auto same = [&place](const Group& group) {
     return std::tie(group.place.waits, group.place.text, group.place.path) ==
            std::tie(place.waits, place.text, place.path);
@@ -25,7 +26,7 @@ void RankPlaces::add(int rank, const std::vector<Frame>& frames, const std::stri
     group = groups_.insert(group, {.place = std::move(place), .ranks = {}, .awaited = {}});
   group->ranks.push_back(rank);
   const auto known = std::find(group->awaited.begin(), group->awaited.end(), awaited);
-  if (!awaited.empty() && known == group->awaited.end()) group->awaited.push_back(awaited);
+  if (is_awaited && known == group->awaited.end()) group->awaited.push_back(awaited);
 }
 
 // Two groups in one function have come there by different calls: the innermost one that differs.

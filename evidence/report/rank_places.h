@@ -19,8 +19,8 @@ namespace distrun {
 
 class RankPlaces {
  public:
-  // The frames of its main thread. `awaited`: what it waits for in the store, as "for ready/3";
-  // empty if unknown.
+  // The frames of its main thread. `awaited`: what its process waits for in the store, as
+  // "for ready/3"; empty if unknown.
   void add(int rank, const std::vector<Frame>& frames, const std::string& awaited);
 
   // Empty without ranks.

@@ -73,7 +73,8 @@ TEST(WhereRanksAreTest, RanksThatWaitForOthersComeLast) {
 }
 
 TEST(WhereRanksAreTest, NamesTheKeysThatRanksWaitFor) {
-  const auto keys = python({"main", "meet"});
+  auto keys = python({"main", "meet"});
+  keys.push_back({.function = "c10d::TCPStore::get", .module = "/opt/libtorch_cpu.so"});
   const auto where = where_ranks_are({{0, {process(10, all_reduce_in({"main", "step"}))}},
                                       {1, {process(11, keys)}, "for ready/3"},
                                       {2, {process(12, keys)}, "for ready/3"}});
@@ -83,6 +84,9 @@ TEST(WhereRanksAreTest, NamesTheKeysThatRanksWaitFor) {
   EXPECT_EQ(
       where_ranks_are({{1, {process(11, keys)}, "for a"}, {2, {process(12, keys)}, "for b"}}).line,
       "ranks 1, 2 wait for the store in meet (train.py:1)");
+  // Another thread waits.
+  EXPECT_EQ(where_ranks_are({{1, {process(11, python({"main", "load"}))}, "for stop"}}).line,
+            "rank 1 in load (train.py:1)");
 }
 
 TEST(WhereRanksAreTest, RanksInOneCollectiveByDifferentCallsAreApart) {

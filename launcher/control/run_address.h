@@ -6,6 +6,7 @@
 // Only processes of the same network namespace see it.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,19 +17,23 @@
 namespace distrun {
 
 struct RunAddress {
-  pid_t guard = -1;     // The process that the user started (guard.h).
-  pid_t launcher = -1;  // The process that watches the workers.
+  std::uint64_t pid_namespace = 0;  // In which the process ids are valid.
+  pid_t guard = -1;                 // The process that the user started (guard.h).
+  pid_t launcher = -1;              // The process that watches the workers.
 
   friend bool operator==(const RunAddress&, const RunAddress&) = default;
 };
 
-// The name without the leading zero byte: "distrun/run/4710/4711".
+// Of this process.
+std::uint64_t own_pid_namespace();
+
+// The name without the leading zero byte: "distrun/run/4026531836/4710/4711".
 std::string socket_name(const RunAddress& run);
 
 // Fails (nullopt) for other sockets.
 std::optional<RunAddress> run_address_from(std::string_view name);
 
-// All runs, of all users, by the guard's pid. Reads /proc/net/unix.
+// The runs of all users in this process's pid namespace, by the guard's pid. Reads /proc/net/unix.
 std::vector<RunAddress> runs_here();
 
 }  // namespace distrun

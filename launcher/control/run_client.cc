@@ -20,6 +20,7 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+constexpr const char* kOfAnother = "the run belongs to another user, or it has just ended";
 constexpr std::size_t kAnswerBytesMax = 64 * kMiB;
 
 Result<UniqueFd> connect_to(const RunAddress& run) {
@@ -33,6 +34,14 @@ Result<UniqueFd> connect_to(const RunAddress& run) {
   if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), size) != 0) {
     if (errno == ECONNREFUSED) return Error{ErrorKind::kNotFound, "the run has ended"};
     return Error::from_errno("connect to the run");
+  }
+  // Any process can open a socket of that name. Root may ask all.
+  ucred server{};
+  socklen_t bytes = sizeof(server);
+  if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &server, &bytes) != 0)
+    return Error::from_errno("connect to the run");
+  if (server.uid != ::geteuid() && server.uid != 0 && ::geteuid() != 0) {
+    return Error{ErrorKind::kSystem, kOfAnother};
   }
   return socket;
 }
@@ -73,7 +82,7 @@ Result<std::string> ask_run(const RunAddress& run, const std::string& question,
   constexpr std::string_view kOk = "ok\n";
   if (answer.starts_with(kOk)) return answer.substr(kOk.size());
   if (answer.empty()) {
-    return Error{ErrorKind::kSystem, "the run belongs to another user, or it has just ended"};
+    return Error{ErrorKind::kSystem, kOfAnother};
   }
   return Error{ErrorKind::kProtocol, "the run is of a distrun that does not know this question"};
 }

@@ -19,10 +19,11 @@ using ::testing::Contains;
 using ::testing::Not;
 
 TEST(RunAddressTest, SurvivesARoundTrip) {
-  const RunAddress run{4710, 4711};
-  EXPECT_EQ(socket_name(run), "distrun/run/4710/4711");
+  const RunAddress run{7, 4710, 4711};
+  EXPECT_EQ(socket_name(run), "distrun/run/7/4710/4711");
   EXPECT_EQ(run_address_from(socket_name(run)), run);
-  for (const char* other : {"", "distrun/run/", "distrun/run/1", "distrun/run/1/x", "other/1/2"}) {
+  for (const char* other : {"", "distrun/run/", "distrun/run/1", "distrun/run/1/2",
+                            "distrun/run/1/2/x", "other/1/2/3"}) {
     EXPECT_EQ(run_address_from(other), std::nullopt) << other;
   }
 }
@@ -46,7 +47,7 @@ class RunControlTest : public ::testing::Test {
     return ++tests;
   }
 
-  const RunAddress run_{1'000'000'000 + next(), ::getpid()};
+  const RunAddress run_{own_pid_namespace(), 1'000'000'000 + next(), ::getpid()};
   boost::asio::io_context io_;
   std::unique_ptr<RunServer> server_;
   std::thread thread_;

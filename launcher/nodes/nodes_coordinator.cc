@@ -81,6 +81,7 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
 void NodesCoordinator::begin_attempt() {
   phase_ = Phase::kRunning;
   deadline_.reset();
+  no_hang_before_.reset();
   const std::vector<RanksOfNode> placed = ranks();
   const int world_size = placed.back().first + placed.back().count;
   std::map<std::string, int> role_sizes, role_bases;
@@ -137,11 +138,13 @@ void NodesCoordinator::stop_if_all_are_quiet(TimePoint now) {
   const bool all_quiet = std::all_of(nodes_.begin(), nodes_.end(), [](const Node& node) {
     return node.state != State::kRunning || node.is_quiet;
   });
+  deadline_.reset();
   if (!all_quiet || all({State::kSucceeded, State::kLost})) return;
-  stop({.status = kExitHung,
-        .node = 0,
-        .host = nodes_.front().request.host,
-        .headline = no_progress_text(options_.hang_after)},
+  if (no_hang_before_ && now < *no_hang_before_) {
+    deadline_ = no_hang_before_;
+    return;
+  }
+  stop({.status = kExitHung, .headline = no_progress_text(options_.hang_after, " on any node")},
        /*may_restart=*/true, now);
 }
 
@@ -151,6 +154,8 @@ void NodesCoordinator::handle(Node& node, const NodeSucceeded&, TimePoint now) {
   if (phase_ == Phase::kStopping) {  // StopNode is on its way; the node answers that too.
     return;
   }
+  // The end of a node's workers is progress.
+  no_hang_before_ = now + options_.hang_after;
   stop_if_all_have_succeeded();
   stop_if_all_are_quiet(now);
 }
@@ -202,6 +207,7 @@ void NodesCoordinator::handle(const NodesTick&, TimePoint now) {
                                          present_nodes())},
                 /*may_restart=*/false, now);
   }
+  if (phase_ == Phase::kRunning) return stop_if_all_are_quiet(now);
   if (phase_ != Phase::kStopping) return;
   for (const Node& node : nodes_) {
     if (is_there(node) && node.state != State::kStopped) {

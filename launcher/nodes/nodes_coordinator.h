@@ -15,7 +15,7 @@
 //   failures are consequences.
 // - A node whose workers have all succeeded waits for the others without a timeout; a failure
 //   elsewhere stops it too. The run does not fail if this node is lost meanwhile.
-// - If no running node makes progress (--hang-after), the run hangs: that is a failure of node 0.
+// - If no running node makes progress (--hang-after), the run hangs: no node is to blame.
 // - Every wait ends: joining and stopping have a time-out, running ends with a report or a lost
 //   connection.
 //
@@ -151,8 +151,9 @@ class NodesCoordinator {
   int attempt_ = 0;
   bool restarts_ = false;  // While stopping: another attempt follows.
   NodesVerdict verdict_;
-  std::optional<TimePoint> deadline_;  // Of phase_.
-  NodeActions actions_;                // Of the present step.
+  std::optional<TimePoint> deadline_;        // Of phase_.
+  std::optional<TimePoint> no_hang_before_;  // In kRunning: a node has succeeded.
+  NodeActions actions_;                      // Of the present step.
 };
 
 }  // namespace distrun

@@ -5,6 +5,7 @@
 namespace distrun {
 
 std::string describe(const NodesVerdict& verdict) {
+  if (verdict.host.empty()) return verdict.headline;
   return fmt::format("node {} ({}): {}", verdict.node, verdict.host, verdict.headline);
 }
 

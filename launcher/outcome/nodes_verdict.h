@@ -13,7 +13,7 @@ namespace distrun {
 struct NodesVerdict {
   int status = 0;
   int node = 0;          // Which node ended the run …
-  std::string host;      // … and its name.
+  std::string host;      // … and its name; empty if no node is to blame.
   std::string headline;  // "rank 3 failed: exit code 7"; empty if the run succeeded.
   std::string details;   // Further lines about the worker, such as its last output.
   std::string notes;     // Lines about later events: "  node 2 (gpu-8) is lost too: …".

@@ -34,8 +34,8 @@ int exit_status(const RunEnd& run_end) {
   return kExitInternal;
 }
 
-std::string no_progress_text(std::chrono::milliseconds limit) {
-  return fmt::format("no progress for {:g} s (--hang-after)",
+std::string no_progress_text(std::chrono::milliseconds limit, std::string_view where) {
+  return fmt::format("no progress{} for {:g} s (--hang-after)", where,
                      std::chrono::duration<double>(limit).count());
 }
 

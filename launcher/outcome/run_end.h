@@ -7,6 +7,7 @@
 #include <chrono>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/rank.h"
@@ -58,8 +59,8 @@ inline constexpr int kExitNotFound = 127;
 // 125. With several nodes, the verdict's status.
 int exit_status(const RunEnd& run_end);
 
-// The headline of a hang: "no progress for 300 s (--hang-after)".
-std::string no_progress_text(std::chrono::milliseconds limit);
+// The headline of a hang: "no progress for 300 s (--hang-after)". `where`: such as " on any node".
+std::string no_progress_text(std::chrono::milliseconds limit, std::string_view where = "");
 
 // The status for an error before the run starts.
 int exit_status(const Error& error);

@@ -80,6 +80,7 @@ class Driver {
       reporter_.tell(NodeNotice{"node 0 listens at " + store_.text()});
     }
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
+    if (progress_) open_traffic();
     open_server();
     loop_.start();
     nodes_.join();
@@ -140,7 +141,7 @@ class Driver {
 
   // Without it, the run goes on: only `distrun stacks` does not find it.
   void open_server() {
-    auto server = RunServer::open(io_, {.guard = context_.lifeline.started, .launcher = ::getpid()},
+    auto server = RunServer::open(io_, {own_pid_namespace(), context_.lifeline.started, ::getpid()},
                                   [this](std::string_view question) { return answer(question); });
     if (server) server_ = std::move(*server);
   }
@@ -155,8 +156,6 @@ class Driver {
   }
 
   void watch_progress(std::chrono::milliseconds limit) {
-    auto traffic = NetworkTraffic::open();
-    if (traffic) traffic_.emplace(std::move(*traffic));
     progress_.emplace(
         io_, limit, [this] { return progress_mark(); },
         [this](bool is_quiet) {
@@ -166,16 +165,33 @@ class Driver {
         });
   }
 
+  void open_traffic() {
+    auto traffic = NetworkTraffic::open();
+    if (traffic) {
+      traffic_.emplace(std::move(*traffic));
+    } else {
+      reporter_.tell(NodeNotice{"--hang-after cannot see TCP traffic here (" +
+                                traffic.error().message +
+                                "): only output and the store count as progress"});
+    }
+  }
+
   // A worker that cannot write because distrun's reader takes nothing does not hang.
   std::optional<ProgressMark> progress_mark() {
     if (output_.is_held_up()) return std::nullopt;
-    std::vector<pid_t> pids;
     const auto running = workers_.running();
-    for (const auto& worker : running) {
-      pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
+    const ProgressMark before =
+        std::exchange(progress_mark_,
+                      {output_.bytes(), store_.changes(), running.size(), progress_mark_.traffic});
+    // The traffic takes time to read, and tells nothing new if there is other progress.
+    if (traffic_ && progress_mark_ == before) {
+      std::vector<pid_t> pids;
+      for (const auto& worker : running) {
+        pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
+      }
+      progress_mark_.traffic = traffic_->bytes(pids, place_.store_port);
     }
-    return ProgressMark{output_.bytes(), store_.changes(), running.size(),
-                        traffic_ ? traffic_->bytes(pids, place_.store_port) : 0};
+    return progress_mark_;
   }
 
   NodeLink::Handlers node_handlers() {
@@ -256,7 +272,7 @@ class Driver {
     reporter_.tell(RunSuspended{});
     ::raise(kSelfStop);  // Stops here until the guard continues it.
     reporter_.tell(RunContinued{});
-    if (progress_) progress_->begin();
+    if (progress_) progress_->resume();
     loop_.happened(Continued{});
   }
 
@@ -299,6 +315,7 @@ class Driver {
   void perform(const Finish& action) {
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
+    if (progress_) progress_->end();
     workers_.close();
     guard_.reset();
     const auto refusals = store_.refusals();
@@ -330,6 +347,7 @@ class Driver {
   std::optional<Error> not_joined_;     // Why the nodes did not join.
   std::optional<NetworkTraffic> traffic_;
   std::optional<ProgressWatch> progress_;  // With --hang-after.
+  ProgressMark progress_mark_;             // The last one.
   WorkerStacks stacks_;
   std::unique_ptr<RunServer> server_;
   WorkerPool workers_;  // Last: its processes must end first.

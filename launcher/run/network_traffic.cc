@@ -3,6 +3,8 @@
 #include <unordered_set>
 #include <utility>
 
+#include <netinet/tcp.h>
+
 #include "store/network/local_process.h"
 
 namespace distrun {
@@ -18,13 +20,16 @@ std::uint64_t NetworkTraffic::bytes(const std::vector<pid_t>& processes,
                                     std::uint16_t without_port) {
   std::unordered_set<std::uint64_t> inodes;
   for (const pid_t pid : processes) inodes.merge(sockets_of(pid));
-  const auto rows = table_.rows({.bytes = true});
-  if (!rows) return 0;
+  constexpr std::uint32_t kOpen =
+      1U << TCP_ESTABLISHED | 1U << TCP_FIN_WAIT1 | 1U << TCP_FIN_WAIT2 | 1U << TCP_CLOSE_WAIT;
+  const auto rows = table_.rows({.states = kOpen, .bytes = true});
+  if (!rows) return last_;
   std::uint64_t bytes = 0;
   for (const SocketRow& row : *rows) {
     if (row.port == without_port || row.peer_port == without_port) continue;
     if (inodes.contains(row.inode)) bytes += row.bytes;
   }
+  last_ = bytes;
   return bytes;
 }
 

@@ -23,12 +23,14 @@ class NetworkTraffic {
   // Fails with kSystem.
   static Result<NetworkTraffic> open();
 
-  // Sent and received on the connections that the processes hold now.
+  // Sent and received on the connections that the processes hold now. If the kernel does not tell,
+  // the last value.
   std::uint64_t bytes(const std::vector<pid_t>& processes, std::uint16_t without_port);
 
  private:
   explicit NetworkTraffic(SocketTable table) : table_(std::move(table)) {}
   SocketTable table_;
+  std::uint64_t last_ = 0;
 };
 
 }  // namespace distrun

@@ -9,25 +9,25 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A hang is noticed at most a tenth too late.
+// A hang is noticed at most a tenth too late, or a second. Looking takes time, too.
 milliseconds period_for(milliseconds limit) {
-  return std::clamp(limit / 10, milliseconds(20), milliseconds(5000));
+  const milliseconds tenth = std::clamp(limit / 10, milliseconds(20), milliseconds(5000));
+  return limit < milliseconds(5000) ? tenth : std::max(tenth, milliseconds(1000));
 }
 
 }  // namespace
 
-QuietTime::QuietTime(milliseconds limit, milliseconds period)
-    : limit_(limit),
-      times_wanted_(static_cast<int>(std::min<std::int64_t>(limit / period / 2, 1000))) {}
+QuietTime::QuietTime(milliseconds limit, milliseconds period) : limit_(limit), period_(period) {}
 
 bool QuietTime::is_over(const std::optional<ProgressMark>& mark, TimePoint now) {
-  if (!mark) {
+  if (!mark || !last_ || last_->mark != *mark) {
     last_.reset();
+    if (mark) last_ = {.mark = *mark, .at = now};
     return false;
   }
-  if (!last_ || last_->mark != *mark) last_ = {*mark, now};
-  ++last_->times;
-  return now - last_->since >= limit_ && last_->times > times_wanted_;
+  last_->quiet += std::min<TimePoint::duration>(now - last_->at, 2 * period_);
+  last_->at = now;
+  return last_->quiet >= limit_;
 }
 
 ProgressWatch::ProgressWatch(boost::asio::io_context& io, milliseconds limit,
@@ -42,19 +42,33 @@ ProgressWatch::ProgressWatch(boost::asio::io_context& io, milliseconds limit,
 void ProgressWatch::begin() {
   quiet_time_.begin();
   is_quiet_ = false;
+  is_running_ = true;
   look();
 }
 
-void ProgressWatch::end() { timer_.cancel(); }
+void ProgressWatch::resume() {
+  if (!is_running_) return;
+  quiet_time_.begin();
+  if (std::exchange(is_quiet_, false)) on_change_(false);
+}
+
+void ProgressWatch::end() {
+  is_running_ = false;
+  timer_.cancel();
+}
 
 void ProgressWatch::look() {
   const bool is_quiet = quiet_time_.is_over(mark_(), std::chrono::steady_clock::now());
-  timer_.expires_after(period_);
-  timer_.async_wait([this](boost::system::error_code error) {
-    if (!error) look();
-  });
+  wait();
   // Last: it may end the watch.
   if (std::exchange(is_quiet_, is_quiet) != is_quiet) on_change_(is_quiet);
+}
+
+void ProgressWatch::wait() {
+  timer_.expires_after(period_);
+  timer_.async_wait([this, wait = ++waits_](boost::system::error_code error) {
+    if (!error && is_running_ && wait == waits_) look();
+  });
 }
 
 }  // namespace distrun

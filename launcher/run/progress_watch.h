@@ -1,9 +1,11 @@
 // ProgressWatch notices when no worker of this node makes progress any more.
 //
 //     ProgressWatch watch(io, limit, mark, [&](bool is_quiet) { … });
-//     watch.begin();               // an attempt starts, or goes on after Ctrl-Z
+//     watch.begin();               // an attempt starts
 //     …
-//     watch.end();
+//     watch.resume();              // it goes on after Ctrl-Z
+//     …
+//     watch.end();                 // `on_change` is not called any more
 //
 // `mark` describes the progress so far: how much the workers have written, sent and received, and
 // so on; nullopt while the workers wait for distrun. If it stays the same for `limit`, the node is
@@ -12,7 +14,6 @@
 // Thread safety: the thread of `io` only.
 #pragma once
 
-#include <array>
 #include <chrono>
 #include <cstdint>
 #include <functional>
@@ -23,8 +24,15 @@
 
 namespace distrun {
 
-// Any difference is progress: a closed connection makes a sum smaller.
-using ProgressMark = std::array<std::uint64_t, 4>;
+// Any difference is progress: a closed connection makes `traffic` smaller.
+struct ProgressMark {
+  std::uint64_t output = 0;   // Bytes.
+  std::uint64_t store = 0;    // Changes of values.
+  std::uint64_t running = 0;  // Workers.
+  std::uint64_t traffic = 0;  // Bytes.
+
+  friend bool operator==(const ProgressMark&, const ProgressMark&) = default;
+};
 
 // Decides, from marks and the times at which they were read. Pure.
 class QuietTime {
@@ -34,8 +42,8 @@ class QuietTime {
   // Marks are read every `period`.
   QuietTime(std::chrono::milliseconds limit, std::chrono::milliseconds period);
 
-  // Whether no mark has differed from this one for `limit`. A gap between the readings, in which
-  // this process was stopped, does not count.
+  // Whether no mark has differed from this one for `limit`. Of a gap between the readings, in which
+  // this process was stopped, at most two periods count.
   bool is_over(const std::optional<ProgressMark>& mark, TimePoint now);
 
   void begin() { last_.reset(); }
@@ -43,11 +51,10 @@ class QuietTime {
  private:
   struct Seen {
     ProgressMark mark;
-    TimePoint since;
-    int times = 0;
+    TimePoint at;
+    TimePoint::duration quiet{0};
   };
-  std::chrono::milliseconds limit_;
-  int times_wanted_;
+  std::chrono::milliseconds limit_, period_;
   std::optional<Seen> last_;
 };
 
@@ -60,16 +67,19 @@ class ProgressWatch {
   ProgressWatch& operator=(const ProgressWatch&) = delete;
 
   void begin();
+  void resume();
   void end();
 
  private:
   void look();
+  void wait();
 
   const std::function<std::optional<ProgressMark>()> mark_;
   const std::function<void(bool)> on_change_;
   const std::chrono::milliseconds period_;
   QuietTime quiet_time_;
-  bool is_quiet_ = false;
+  bool is_quiet_ = false, is_running_ = false;
+  int waits_ = 0;  // A timer that has expired can no longer be cancelled.
   boost::asio::steady_timer timer_;
 };
 

@@ -2,6 +2,7 @@
 
 #include <vector>
 
+#include <boost/asio/post.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -29,15 +30,15 @@ TEST(QuietTimeTest, ASmallerMarkIsProgressToo) {
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(30)));
 }
 
-// distrun itself was stopped, or the machine was asleep: nobody read the workers' output meanwhile.
-TEST(QuietTimeTest, AGapBetweenTheReadingsDoesNotCount) {
+// The job was frozen, or the machine was asleep.
+TEST(QuietTimeTest, OfAGapBetweenTheReadingsTwoPeriodsCount) {
   QuietTime quiet(milliseconds(100), milliseconds(10));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5000)));
-  for (int i = 1; i < 4; ++i) {
-    EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5000 + 10 * i)));
+  for (int i = 1; i < 8; ++i) {
+    EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5000 + 10 * i))) << i;
   }
-  EXPECT_TRUE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5040)));
+  EXPECT_TRUE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5080)));
 }
 
 TEST(QuietTimeTest, BeginsAnewWhileWorkersWaitForDistrun) {
@@ -66,6 +67,44 @@ TEST(ProgressWatchTest, TellsWhenItGetsQuietAndWhenItGoesOn) {
   watch.begin();
   io.run();  // Ends with the watch.
   EXPECT_THAT(told, ElementsAre(true, false));
+}
+
+// The timer has expired when end() is called: its handler still comes.
+TEST(ProgressWatchTest, EndsAlsoWithATimerThatHasExpired) {
+  boost::asio::io_context io;
+  int looks = 0;
+  ProgressWatch watch(
+      io, milliseconds(40),
+      [&] {
+        ++looks;
+        return ProgressMark{};
+      },
+      [](bool) {});
+  watch.begin();
+  boost::asio::steady_timer later(io, std::chrono::steady_clock::now() + milliseconds(30));
+  later.wait();
+  boost::asio::post(io, [&] { watch.end(); });
+  io.run();  // Returns.
+  EXPECT_LE(looks, 2);
+}
+
+TEST(ProgressWatchTest, TellsThatAQuietRunGoesOnAfterASuspension) {
+  boost::asio::io_context io;
+  std::vector<bool> told;
+  ProgressWatch* itself = nullptr;
+  ProgressWatch watch(
+      io, milliseconds(40), [] { return ProgressMark{}; },
+      [&](bool is_quiet) {
+        told.push_back(is_quiet);
+        if (told.size() == 1) boost::asio::post(io, [&] { itself->resume(); });
+        if (told.size() == 3) itself->end();
+      });
+  itself = &watch;
+  watch.begin();
+  io.run();
+  EXPECT_THAT(told, ElementsAre(true, false, true));
+  watch.resume();  // Does nothing.
+  EXPECT_EQ(told.size(), 3U);
 }
 
 }  // namespace

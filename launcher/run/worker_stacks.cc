@@ -40,7 +40,9 @@ Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers
       if (wait != waits.end() && rank.awaited.empty()) rank.awaited = wait->second;
     }
   }
-  return where_ranks_are(ranks, current_folder());
+  Whereabouts where = where_ranks_are(ranks, current_folder());
+  if (where.line.empty()) where.line = "unknown";
+  return where;
 }
 
 }  // namespace distrun

@@ -114,7 +114,14 @@ Result<void> SocketTable::add_rows(const Question& question, int family,
       std::memcpy(&header, at, sizeof(header));
       if (header.nlmsg_len < sizeof(header) || header.nlmsg_len > left) break;
       if (header.nlmsg_seq == questions_) {
-        if (header.nlmsg_type == NLMSG_DONE || header.nlmsg_type == NLMSG_ERROR) return {};
+        if (header.nlmsg_type == NLMSG_DONE) return {};
+        if (header.nlmsg_type == NLMSG_ERROR) {
+          int code = 0;
+          if (header.nlmsg_len >= NLMSG_LENGTH(sizeof(code))) {
+            std::memcpy(&code, at + NLMSG_HDRLEN, sizeof(code));
+          }
+          return Error::from_errno(kAsk, -code);
+        }
         inet_diag_msg one;
         if (header.nlmsg_len >= NLMSG_LENGTH(sizeof(one))) {
           std::memcpy(&one, at + NLMSG_HDRLEN, sizeof(one));

@@ -334,8 +334,8 @@ std::string_view StoreTable::value_of(std::string_view key) const {
 }
 
 void StoreTable::put(std::string_view key, std::string_view value) {
-  ++changes_;
   const auto found = entries_.find(key);
+  if (found == entries_.end() || found->value() != value) ++changes_;
   if (found == entries_.end()) {
     bytes_ += entries_.emplace(key, value).first->bytes();
     return;

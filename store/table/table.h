@@ -77,7 +77,7 @@ class StoreTable {
   // Other memory that counts against memory_bytes_max now: the server's buffers.
   void set_taken_elsewhere(std::size_t bytes) { taken_elsewhere_ = bytes; }
 
-  // How often a value has changed.
+  // How often a value has changed. add() of 0, with which torch reads a counter, changes none.
   std::uint64_t changes() const { return changes_; }
 
   // Peers that wait for a key or in a barrier.

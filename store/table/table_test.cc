@@ -64,9 +64,13 @@ TEST_F(StoreTableTest, CountsChangesAndNotQuestions) {
   EXPECT_EQ(table_.changes(), 2U);
   ask(kAlice, RequestCode::kAppend, text("a") + text("2"));
   EXPECT_EQ(table_.changes(), 3U);
+  ask(kAlice, RequestCode::kQueuePush, text("q") + text("1"));
+  EXPECT_EQ(table_.changes(), 4U);
   ask(kAlice, RequestCode::kGet, text("a"));
   ask(kAlice, RequestCode::kCheck, keys({"a", "b"}));
-  EXPECT_EQ(table_.changes(), 3U);
+  ask(kAlice, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(0));
+  ask(kAlice, RequestCode::kSet, text("a") + text("12"));
+  EXPECT_EQ(table_.changes(), 4U);
 }
 
 TEST_F(StoreTableTest, SetAnswersNothingAndGetAnswersTheValue) {
