@@ -7,17 +7,12 @@
 
 #include <fmt/format.h>
 
+#include "common/text/begins_with_any.h"
 #include "common/text/printable.h"
 
 namespace distrun {
 
 namespace {
-
-template <std::size_t N>
-bool begins_with_any(std::string_view text, const std::array<std::string_view, N>& beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(),
-                     [text](std::string_view beginning) { return text.starts_with(beginning); });
-}
 
 // What starts a program or a thread.
 constexpr std::array<std::string_view, 9> kStarts{

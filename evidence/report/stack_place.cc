@@ -7,6 +7,7 @@
 
 #include <fmt/format.h>
 
+#include "common/text/begins_with_any.h"
 #include "evidence/report/readable_stack.h"
 
 namespace distrun {
@@ -14,13 +15,6 @@ namespace distrun {
 namespace {
 
 using FrameIterator = std::vector<Frame>::const_iterator;
-
-template <std::size_t N>
-bool is_one_of(std::string_view function, const std::array<std::string_view, N>& beginnings) {
-  return std::any_of(beginnings.begin(), beginnings.end(), [function](std::string_view beginning) {
-    return function.starts_with(beginning);
-  });
-}
 
 // Libraries that may be linked into the program itself.
 constexpr std::array<std::string_view, 8> kLibraries{
@@ -38,7 +32,7 @@ bool is_python(const Frame& frame) { return frame.module.empty(); }
 bool is_users(const Frame& frame, const std::string& program) {
   if (is_python(frame)) return !is_of_package(frame);
   return frame.module == program && !frame.function.empty() &&
-         !is_one_of(frame.function, kLibraries);
+         !begins_with_any(frame.function, kLibraries);
 }
 
 // _exception_logger.<locals>.wrapper, _wrapped_call_impl; but not __next__.
@@ -50,8 +44,9 @@ bool is_wrapper(const Frame& frame) {
 
 StackPlace::Waits waits_in(FrameIterator begin, FrameIterator end) {
   const auto has = [&](const auto& beginnings) {
-    return std::any_of(begin, end,
-                       [&](const Frame& frame) { return is_one_of(frame.function, beginnings); });
+    return std::any_of(begin, end, [&](const Frame& frame) {
+      return begins_with_any(frame.function, beginnings);
+    });
   };
   if (has(kStore)) return StackPlace::Waits::kForStore;
   return has(kRanks) ? StackPlace::Waits::kForRanks : StackPlace::Waits::kNo;
