@@ -9,16 +9,13 @@
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <typeinfo>
 
 #include <ATen/Context.h>
-#include <c10/util/Exception.h>
-#include <cxxabi.h>
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <unistd.h>
 
-#include "common/text/demangle.h"
+#include "common/crash/thrown.h"
 #include "common/text/parse_number.h"
 #include "distrun/record.h"
 #include "testsuites/harness/protocol/rank_variables.h"
@@ -90,27 +87,13 @@ struct RunningRank {
 };
 RunningRank* rank_here = nullptr;
 
-std::string text_of(const std::exception_ptr& thrown) {
-  const std::type_info* type = abi::__cxa_current_exception_type();
-  std::string name = type == nullptr ? "" : demangled_type(type->name());
-  try {
-    std::rethrow_exception(thrown);
-  } catch (const c10::Error& error) {
-    return name + ": " + error.what_without_backtrace();
-  } catch (const std::exception& error) {
-    return name + ": " + error.what();
-  } catch (...) {
-    return name;
-  }
-}
-
 std::terminate_handler report_and_die = nullptr;  // record()'s.
 
 // An exception that nothing catches, in any thread. GoogleTest catches those of the test's body.
 [[noreturn]] void on_uncaught() {
-  if (const auto thrown = std::current_exception()) {
+  if (std::current_exception() != nullptr) {
     rank_here->channel->send(
-        AssertionFailed{{.message = "uncaught exception: " + text_of(thrown)}});
+        AssertionFailed{{.message = "uncaught exception: " + what_was_thrown().message}});
   }
   report_and_die();
   std::abort();
