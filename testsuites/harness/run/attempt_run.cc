@@ -247,11 +247,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   // Of a crash: the process itself could not.
   void name_functions(RankFacts& rank) {
     if (!rank.end || !std::holds_alternative<KilledBy>(*rank.end) || rank.was_ended) return;
-    rank.output =
-        with_named_backtraces(rank.output, [this](const std::string& file, std::uint64_t address) {
-          return stacks.names().frame_at(file, address);
-        });
-    stacks.names().close_files();
+    rank.output = with_named_backtraces(rank.output, stacks.names());
   }
 
   void wait_for_deadline() {

@@ -1,6 +1,8 @@
 #include "testsuites/harness/run/rank_place.h"
 
 #include <algorithm>
+#include <cstdint>
+#include <string>
 #include <string_view>
 
 namespace distrun {
@@ -63,6 +65,15 @@ std::string with_named_backtraces(std::string_view output, const NameFrame& name
     if (is_test(frame)) return CutFrames::kAfterThis;
     return calls_tests(frame) ? CutFrames::kFromHere : CutFrames::kNo;
   });
+}
+
+std::string with_named_backtraces(std::string_view output, SymbolNames& names) {
+  std::string named =
+      with_named_backtraces(output, [&names](const std::string& file, std::uint64_t address) {
+        return names.frame_at(file, address);
+      });
+  names.close_files();
+  return named;
 }
 
 }  // namespace distrun

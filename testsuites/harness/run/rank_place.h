@@ -15,6 +15,7 @@
 #include "evidence/report/named_backtrace.h"
 #include "evidence/report/where_ranks_are.h"
 #include "evidence/stack.h"
+#include "evidence/stacks/symbol_names.h"
 
 namespace distrun {
 
@@ -27,5 +28,8 @@ Whereabouts places_of(const std::vector<RankStacks>& ranks);
 
 // Names functions and lines in the backtraces of a rank's output.
 std::string with_named_backtraces(std::string_view output, const NameFrame& name);
+
+// Not pure: reads the files that the backtraces name, and closes them.
+std::string with_named_backtraces(std::string_view output, SymbolNames& names);
 
 }  // namespace distrun

@@ -103,11 +103,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
 
   void host_lost(std::size_t program, const std::string& said) {
     // It may have crashed.
-    const std::string text =
-        with_named_backtraces(said, [this](const std::string& file, std::uint64_t address) {
-          return stacks.names().frame_at(file, address);
-        });
-    stacks.names().close_files();
+    const std::string text = with_named_backtraces(said, stacks.names());
     if (phase == Phase::kLoading) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
     std::vector<TestQueue::OnLostHost> there;
