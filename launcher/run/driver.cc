@@ -17,11 +17,11 @@
 
 #include "launcher/control/run_server.h"
 #include "launcher/process/worker_process.h"
-#include "launcher/run/network_traffic.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/output_drain.h"
 #include "launcher/run/progress_watch.h"
 #include "launcher/run/run_output.h"
+#include "launcher/run/run_progress.h"
 #include "launcher/run/run_reporter.h"
 #include "launcher/run/run_signals.h"
 #include "launcher/run/store_host.h"
@@ -63,7 +63,7 @@ class Driver {
               worker_exited(worker, end, run_time);
             }) {
     place_.error_folder = files.folder;
-    if (plan.options.hang_after) watch_progress(*plan.options.hang_after);
+    hang_after_ = plan.options.hang_after;
   }
 
   Driver(const Driver&) = delete;
@@ -80,7 +80,7 @@ class Driver {
       reporter_.tell(NodeNotice{"node 0 listens at " + store_.text()});
     }
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
-    if (progress_) open_traffic();
+    if (hang_after_) watch_progress(*hang_after_);
     open_server();
     loop_.start();
     nodes_.join();
@@ -156,42 +156,18 @@ class Driver {
   }
 
   void watch_progress(std::chrono::milliseconds limit) {
-    progress_.emplace(
-        io_, limit, [this] { return progress_mark(); },
+    if (const auto opened = progress_.open(); !opened) {
+      reporter_.tell(NodeNotice{"--hang-after cannot see TCP traffic here (" +
+                                opened.error().message +
+                                "): only output and the store count as progress"});
+    }
+    watch_.emplace(
+        io_, limit, [this] { return progress_.mark(place_.store_port); },
         [this](bool is_quiet) {
           // The other nodes may make progress.
           if (nodes_.has_others()) return nodes_.report(NodeQuiet{place_.attempt, is_quiet});
           if (is_quiet) loop_.happened(Hung{});
         });
-  }
-
-  void open_traffic() {
-    auto traffic = NetworkTraffic::open();
-    if (traffic) {
-      traffic_.emplace(std::move(*traffic));
-    } else {
-      reporter_.tell(NodeNotice{"--hang-after cannot see TCP traffic here (" +
-                                traffic.error().message +
-                                "): only output and the store count as progress"});
-    }
-  }
-
-  // A worker that cannot write because distrun's reader takes nothing does not hang.
-  std::optional<ProgressMark> progress_mark() {
-    if (output_.is_held_up()) return std::nullopt;
-    const auto running = workers_.running();
-    const ProgressMark before =
-        std::exchange(progress_mark_,
-                      {output_.bytes(), store_.changes(), running.size(), progress_mark_.traffic});
-    // The traffic takes time to read, and tells nothing new if there is other progress.
-    if (traffic_ && progress_mark_ == before) {
-      std::vector<pid_t> pids;
-      for (const auto& worker : running) {
-        pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
-      }
-      progress_mark_.traffic = traffic_->bytes(pids, place_.store_port);
-    }
-    return progress_mark_;
   }
 
   NodeLink::Handlers node_handlers() {
@@ -235,7 +211,7 @@ class Driver {
       if (const auto fresh = store_.start_over(); !fresh) attempt_error_ = fresh.error();
     }
     reporter_.attempt_started(action.attempt);
-    if (progress_) progress_->begin();
+    if (watch_) watch_->begin();
   }
 
   // The answer is posted: between the starts of many workers, the loop serves the store and sees
@@ -272,7 +248,7 @@ class Driver {
     reporter_.tell(RunSuspended{});
     ::raise(kSelfStop);  // Stops here until the guard continues it.
     reporter_.tell(RunContinued{});
-    if (progress_) progress_->resume();
+    if (watch_) watch_->resume();
     loop_.happened(Continued{});
   }
 
@@ -286,7 +262,7 @@ class Driver {
   }
 
   void perform(const KillLeakedProcesses& action) {
-    if (progress_) progress_->end();  // No worker is left.
+    if (watch_) watch_->end();  // No worker is left.
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
@@ -315,7 +291,7 @@ class Driver {
   void perform(const Finish& action) {
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
-    if (progress_) progress_->end();
+    if (watch_) watch_->end();
     workers_.close();
     guard_.reset();
     const auto refusals = store_.refusals();
@@ -345,10 +321,10 @@ class Driver {
   SupervisorLoop loop_;
   std::optional<Error> attempt_error_;  // Why the attempt cannot start its workers.
   std::optional<Error> not_joined_;     // Why the nodes did not join.
-  std::optional<NetworkTraffic> traffic_;
-  std::optional<ProgressWatch> progress_;  // With --hang-after.
-  ProgressMark progress_mark_;             // The last one.
   WorkerStacks stacks_;
+  std::optional<std::chrono::milliseconds> hang_after_;
+  RunProgress progress_{output_, store_, workers_};
+  std::optional<ProgressWatch> watch_;  // With --hang-after.
   std::unique_ptr<RunServer> server_;
   WorkerPool workers_;  // Last: its processes must end first.
 };
