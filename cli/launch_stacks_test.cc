@@ -2,13 +2,19 @@
 #include <algorithm>
 #include <fstream>
 #include <string>
+#include <string_view>
+#include <thread>
 #include <vector>
 
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/post.hpp>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
+#include <unistd.h>
 
 #include "cli/test/launch.h"
+#include "launcher/control/run_server.h"
 
 namespace distrun {
 namespace {
@@ -124,6 +130,20 @@ TEST(LaunchStacksTest, StacksAsksTheRun) {
   EXPECT_THAT(by_number.err,
               HasSubstr("distrun stacks: 1 is not the process id of a run of distrun launch:\n"));
   EXPECT_THAT(by_number.err, HasSubstr("  1 worker: " + std::string(HUNG_PROGRAM) + " pause"));
+}
+
+// Any process can take the name of a run; and names of functions may hold anything.
+TEST(LaunchStacksTest, StacksPrintsNothingThatATerminalObeys) {
+  boost::asio::io_context io;
+  auto server = RunServer::open(io, {own_pid_namespace(), ::getpid(), ::getpid()},
+                                [](std::string_view) { return "a\x1b[31mb\n  c\n"; });
+  ASSERT_TRUE(server) << server.error().message;
+  std::thread loop([&io] { io.run(); });
+  const auto result = run_program({DISTRUN_PROGRAM, "stacks", std::to_string(::getpid())});
+  boost::asio::post(io, [&server] { server->reset(); });
+  loop.join();
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
+  EXPECT_EQ(result.out, "a\\x1b[31mb\n  c\n");
 }
 
 TEST(LaunchStacksTest, TimeoutShowsWhereTheWorkersAreBeforeItStopsThem) {
