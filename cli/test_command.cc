@@ -233,6 +233,11 @@ void TestCommand::add_results() {
            "Write the results to FILE as JUnit XML, or with - to stdout, as --json does.")
       ->type_name("FILE")
       ->group(kResults);
+  own_flag(app, "html", options_.html,
+           "Write a report of the results to FILE, to read in a browser: one HTML file with a "
+           "timeline of the ranks of each test.")
+      ->type_name("FILE")
+      ->group(kResults);
   own_flag(app, "durations", options_.console.durations, "List the N slowest tests at the end.")
       ->type_name("N")
       ->group(kResults)
@@ -287,7 +292,7 @@ void TestCommand::check_selection() {
 }
 
 void TestCommand::check_result_files() {
-  std::string &json = options_.json, &junit = options_.junit;
+  std::string &json = options_.json, &junit = options_.junit, &html = options_.html;
   options_.list_as_json = json_flag_->count() > 0;
   if (options_.list && json == "-") json.clear();  // It goes there anyway.
   if (options_.list_as_json && json.empty() && !options_.list) {
@@ -302,12 +307,19 @@ void TestCommand::check_result_files() {
   if (options_.list && !junit.empty()) {
     refuse("junit", "--list runs nothing; remove one of the two");
   }
-  for (std::string* path : {&json, &junit}) {
+  if (options_.list && !html.empty()) {
+    refuse("html", "--list runs nothing; remove one of the two");
+  }
+  for (std::string* path : {&json, &junit, &html}) {
     if (*path == "-") *path = "/dev/stdout";
     if (is_stdout(*path)) stdout_has_results_ = true;
   }
   if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
     refuse("junit", junit + " is also the file of --json; give another one");
+  }
+  for (const auto& [flag, path] : {std::pair("--json", &json), {"--junit", &junit}}) {
+    if (html.empty() || path->empty() || !are_same_file(*path, html)) continue;
+    refuse("html", fmt::format("{} is also the file of {}; give another one", html, flag));
   }
 }
 

@@ -22,6 +22,7 @@ FOLDERS = {
     "common": [".", "text", "os", "crash"],
     "store": ["protocol", "network", "table", "server", "client"],
     "evidence": [".", "python", "stacks", "report"],
+    "pages": ["."],
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
@@ -46,7 +47,7 @@ PUBLIC = {
 # Folders that may use everything and that nothing may use.
 TOP = ["examples", "bench", "cmake"]
 # Linked into distrun, so without LibTorch; of testsuites/ only the harness.
-WITHOUT_LIBTORCH = ("common/", "store/", "evidence/", "launcher/", "cli/", "testsuites/harness/")
+WITHOUT_LIBTORCH = ("common/", "store/", "evidence/", "pages/", "launcher/", "cli/", "testsuites/harness/")
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2|gloo)/")
 INCLUDE = re.compile(r'\s*#\s*(?:include|import)\s*(["<])([^">]+)[">]')
 

@@ -1,21 +1,14 @@
 #include "launcher/report/event_json.h"
 
-#include <fmt/chrono.h>
 #include <nlohmann/json.hpp>
+
+#include "common/text/utc_time.h"
 
 namespace distrun {
 
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-std::string rfc3339(std::chrono::system_clock::time_point at) {
-  const auto ms = std::chrono::floor<std::chrono::milliseconds>(at);
-  const auto whole = std::chrono::floor<std::chrono::seconds>(ms);
-  return fmt::format("{:%Y-%m-%dT%H:%M:%S}.{:03}Z",
-                     fmt::gmtime(std::chrono::system_clock::to_time_t(whole)),
-                     (ms - whole).count());
-}
 
 double seconds(std::chrono::milliseconds duration) {
   return std::chrono::duration<double>(duration).count();

@@ -28,18 +28,6 @@ struct Entry {
   Collective collective;     // Without a count.
 };
 
-// The c10d::Backend method for a profiling name such as "gloo:all_reduce".
-std::string op_of(std::string name) {
-  static const std::map<std::string, std::string> names = {
-      {"all_reduce", "allreduce"},
-      {"sparse_all_reduce", "allreduce_sparse"},
-      {"all_gather", "allgather"},
-      {"all_to_all", "alltoall"}};
-  name.erase(0, name.find(':') + 1);
-  const auto found = names.find(name);
-  return found == names.end() ? name : found->second;
-}
-
 // One dtype if all inputs share it.
 std::string dtype_of(std::vector<std::string> dtypes) {
   dtypes.erase(std::unique(dtypes.begin(), dtypes.end()), dtypes.end());
@@ -129,6 +117,17 @@ std::string inputs_of(const Collective& collective) {
 }
 
 }  // namespace
+
+std::string op_of(std::string title) {
+  static const std::map<std::string, std::string> names = {
+      {"all_reduce", "allreduce"},
+      {"sparse_all_reduce", "allreduce_sparse"},
+      {"all_gather", "allgather"},
+      {"all_to_all", "alltoall"}};
+  title.erase(0, title.find(':') + 1);
+  const auto found = names.find(title);
+  return found == names.end() ? title : found->second;
+}
 
 void record_collectives() {
   ::setenv("TORCH_FR_BUFFER_SIZE", std::to_string(kCollectivesKept).c_str(), /*overwrite=*/0);

@@ -29,6 +29,9 @@ inline constexpr std::size_t kStretchesMax = 2000;
 // reads the variable at the first one.
 void record_collectives();
 
+// The c10d::Backend method of a work's title: "gloo:all_reduce" is "allreduce".
+std::string op_of(std::string title);
+
 // `counted` is in order of first appearance.  If records were dropped, its last entry is
 // "(forgotten)" with their number.  At most kStretchesMax stretches.
 CollectiveRecord collectives_made();

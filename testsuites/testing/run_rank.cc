@@ -21,6 +21,7 @@
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/collectives.h"
 #include "testsuites/testing/early_operations.h"
+#include "testsuites/testing/operation_times.h"
 #include "testsuites/testing/result_channel.h"
 #include "testsuites/testing/stack_reporter.h"
 
@@ -54,6 +55,11 @@ std::string without_noise(const std::string& message) {
   return text;
 }
 
+void report(ResultChannel& channel, AssertionFailure failure) {
+  failure.at = wall_time_now();
+  channel.send(AssertionFailed{std::move(failure)});
+}
+
 // Forwards GoogleTest's events to the runner.
 class ToRunner : public ::testing::EmptyTestEventListener {
  public:
@@ -65,9 +71,9 @@ class ToRunner : public ::testing::EmptyTestEventListener {
       channel_.send(SkipAsked{message});
     } else if (part.failed()) {
       const char* file = part.file_name();
-      channel_.send(AssertionFailed{{.file = file == nullptr ? "" : file,
-                                     .line = std::max(part.line_number(), 0),
-                                     .message = message}});
+      report(channel_, {.file = file == nullptr ? "" : file,
+                        .line = std::max(part.line_number(), 0),
+                        .message = message});
     }
   }
 
@@ -92,15 +98,16 @@ std::terminate_handler report_and_die = nullptr;  // record()'s.
 // An exception that nothing catches, in any thread. GoogleTest catches those of the test's body.
 [[noreturn]] void on_uncaught() {
   if (std::current_exception() != nullptr) {
-    rank_here->channel->send(
-        AssertionFailed{{.message = "uncaught exception: " + what_was_thrown().message}});
+    report(*rank_here->channel, {.message = "uncaught exception: " + what_was_thrown().message});
   }
   report_and_die();
   std::abort();
 }
 
 TestDone test_done() {
-  return {.assertions = assertions_made(), .collectives = collectives_made()};
+  TestDone done{.assertions = assertions_made(), .collectives = collectives_made()};
+  done.collectives.times = operation_times();
+  return done;
 }
 
 int run_here(int, char**) {
@@ -113,11 +120,12 @@ int run_here(int, char**) {
   listeners.Append(new ToRunner(*rank.channel));
   report_and_die = std::set_terminate(on_uncaught);
   record_collectives();
+  record_operation_times();
   const StackReporter reporter(*rank.channel);
   at::manual_seed(seed());
   const bool passed = RUN_ALL_TESTS() == 0;
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
-    rank.channel->send(AssertionFailed{{.message = "unknown test " + rank.id}});
+    report(*rank.channel, {.message = "unknown test " + rank.id});
   }
   rank.channel->send(test_done());
   return passed ? 0 : 1;
@@ -162,7 +170,7 @@ void fail_rank(const AssertionFailure& failure, pthread_t thread) {
     ::_exit(1);
   }
   ResultChannel& channel = *rank_here->channel;
-  channel.send(AssertionFailed{failure});
+  report(channel, failure);
   const PlaceTold place = place_of(thread);
   channel.send(place);
   channel.send(TestDone{.assertions = assertions_made(), .collectives = place.collectives});

@@ -14,6 +14,7 @@
 #include "common/text/demangle.h"
 #include "testsuites/harness/protocol/where_signal.h"
 #include "testsuites/testing/collectives.h"
+#include "testsuites/testing/operation_times.h"
 
 namespace distrun {
 
@@ -67,10 +68,13 @@ std::string stack_of(pthread_t thread) {
 PlaceTold place_of(pthread_t thread) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  // First, because the thread may stop with the recorder's lock.
+  // First, because the thread may stop with a lock that these need.
   const std::string trace = collectives_trace();
+  OperationTimes times = operation_times();
   const std::string stack = stack_of(thread);
-  return {last_collective_in(trace) + "\n" + stack, collectives_in(trace)};
+  PlaceTold place{last_collective_in(trace) + "\n" + stack, collectives_in(trace)};
+  place.collectives.times = std::move(times);
+  return place;
 }
 
 StackReporter::StackReporter(ResultChannel& channel) {

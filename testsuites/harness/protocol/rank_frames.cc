@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::uint32_t kMark = 0xD157F4A4;  // Changes with the payloads.
+constexpr std::uint32_t kMark = 0xD157F4A5;  // Changes with the payloads.
 constexpr std::size_t kHeaderBytes = 8;
 constexpr std::size_t kPayloadBytesMax = 16 * kMiB;
 constexpr std::size_t kTextBytesMax = 1 * kMiB;
@@ -25,11 +25,17 @@ std::string cut(std::string text) {
   return text;
 }
 
+// Microseconds since 1970, or null.
+nlohmann::json to_json(const std::optional<WallTime>& time) {
+  return time ? nlohmann::json(time->time_since_epoch().count()) : nlohmann::json();
+}
+
 nlohmann::json to_json(const AssertionFailed& failed) {
   return {{"frame", "failure"},
           {"file", failed.failure.file},
           {"line", failed.failure.line},
-          {"message", cut(failed.failure.message)}};
+          {"message", cut(failed.failure.message)},
+          {"at", to_json(failed.failure.at)}};
 }
 nlohmann::json to_json(const SkipAsked& skip) {
   return {{"frame", "skip"}, {"reason", cut(skip.reason)}};
@@ -43,6 +49,9 @@ nlohmann::json to_json(const CollectiveStretch& stretch) {
           {"collective", to_json(stretch.collective)},
           {"has_ended", stretch.has_ended}};
 }
+nlohmann::json to_json(const TimedOperation& one) {
+  return {one.op, one.tensors, to_json(std::optional(one.began)), to_json(one.ended)};
+}
 template <class List>
 nlohmann::json list_of(const List& list) {
   nlohmann::json all = nlohmann::json::array();
@@ -52,7 +61,9 @@ nlohmann::json list_of(const List& list) {
 nlohmann::json to_json(const CollectiveRecord& record) {
   return {{"counted", list_of(record.counted)},
           {"stretches", list_of(record.stretches)},
-          {"is_whole", record.is_whole}};
+          {"is_whole", record.is_whole},
+          {"operations", list_of(record.times.operations)},
+          {"operations_left_out", record.times.left_out}};
 }
 nlohmann::json to_json(const PlaceTold& place) {
   return {
@@ -62,6 +73,11 @@ nlohmann::json to_json(const TestDone& done) {
   return {{"frame", "done"},
           {"assertions", done.assertions},
           {"collectives", to_json(done.collectives)}};
+}
+
+std::optional<WallTime> time_from(const nlohmann::json& time) {
+  if (time.is_null()) return std::nullopt;
+  return WallTime(std::chrono::microseconds(required_number<std::int64_t>(time)));
 }
 
 std::vector<std::vector<std::int64_t>> sizes_from(const nlohmann::json& lists) {
@@ -82,6 +98,13 @@ Collective collective_from(const nlohmann::json& one) {
           .count = required_number<int>(one.at("count"))};
 }
 
+TimedOperation operation_from(const nlohmann::json& one) {
+  return {.op = one.at(0).get<std::string>(),
+          .tensors = one.at(1).get<std::string>(),
+          .began = time_from(one.at(2)).value(),
+          .ended = time_from(one.at(3))};
+}
+
 CollectiveRecord record_from(const nlohmann::json& json) {
   CollectiveRecord record{.is_whole = json.at("is_whole").get<bool>()};
   for (const auto& one : json.at("counted")) record.counted.push_back(collective_from(one));
@@ -91,6 +114,10 @@ CollectiveRecord record_from(const nlohmann::json& json) {
                                 .collective = collective_from(one.at("collective")),
                                 .has_ended = one.at("has_ended").get<bool>()});
   }
+  for (const auto& one : json.at("operations")) {
+    record.times.operations.push_back(operation_from(one));
+  }
+  record.times.left_out = required_number<int>(json.at("operations_left_out"));
   return record;
 }
 
@@ -99,7 +126,8 @@ RankFrame frame_from(const nlohmann::json& payload) {
   if (kind == "failure") {
     return AssertionFailed{{.file = payload.at("file").get<std::string>(),
                             .line = required_number<int>(payload.at("line")),
-                            .message = payload.at("message").get<std::string>()}};
+                            .message = payload.at("message").get<std::string>(),
+                            .at = time_from(payload.at("at"))}};
   }
   if (kind == "skip") return SkipAsked{payload.at("reason").get<std::string>()};
   if (kind == "place") {

@@ -7,6 +7,8 @@ namespace {
 
 const Collective kReduce = {.op = "allreduce", .sizes = {{4, 2}, {}}, .dtype = "Float", .count = 3};
 
+WallTime after(int count) { return WallTime(std::chrono::microseconds(count)); }
+
 void expect_reduce(const Collective& got) {
   EXPECT_EQ(got.op, "allreduce");
   EXPECT_EQ(got.sizes, (std::vector<std::vector<std::int64_t>>{{4, 2}, {}}));
@@ -16,11 +18,15 @@ void expect_reduce(const Collective& got) {
 
 TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
   const std::string bytes =
-      to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1"}}) +
+      to_frame(AssertionFailed{{.file = "a.cc", .line = 7, .message = "x\nis 1", .at = after(3)}}) +
       to_frame(SkipAsked{"no GPU"}) + to_frame(PlaceTold{"in allreduce", {.counted = {kReduce}}}) +
       to_frame(TestDone{
           12,
-          {.counted = {kReduce}, .stretches = {{"0", "all", kReduce, false}}, .is_whole = false}});
+          {.counted = {kReduce},
+           .stretches = {{"0", "all", kReduce, false}},
+           .is_whole = false,
+           .times = {{{"send", "Float [4]", after(1), after(2)}, {"barrier", "", after(5), {}}},
+                     9}}});
   for (const std::size_t piece : {std::size_t{1}, std::size_t{7}, bytes.size()}) {
     RankFrames frames;
     std::vector<RankFrame> got;
@@ -32,6 +38,7 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.file, "a.cc");
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.line, 7);
     EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.message, "x\nis 1");
+    EXPECT_EQ(std::get<AssertionFailed>(got[0]).failure.at, after(3));
     EXPECT_EQ(std::get<SkipAsked>(got[1]).reason, "no GPU");
     EXPECT_EQ(std::get<PlaceTold>(got[2]).text, "in allreduce");
     expect_reduce(std::get<PlaceTold>(got[2]).collectives.counted.at(0));
@@ -44,6 +51,14 @@ TEST(RankFramesTest, SurviveAnySplitIntoPieces) {
     EXPECT_EQ(stretch.group, "0");
     EXPECT_EQ(stretch.description, "all");
     EXPECT_FALSE(stretch.has_ended);
+    const auto& [operations, left_out] = done.collectives.times;
+    ASSERT_EQ(operations.size(), 2U);
+    EXPECT_EQ(operations[0].op, "send");
+    EXPECT_EQ(operations[0].tensors, "Float [4]");
+    EXPECT_EQ(operations[0].began, after(1));
+    EXPECT_EQ(operations[0].ended, after(2));
+    EXPECT_EQ(operations[1].ended, std::nullopt);
+    EXPECT_EQ(left_out, 9);
     EXPECT_FALSE(frames.is_garbage());
     EXPECT_FALSE(frames.is_within_frame());
   }

@@ -1,16 +1,25 @@
-// A rank's report about its test: failed assertions and collectives.
+// A rank's report about its test: failed assertions, collectives, and when they happened.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
 namespace distrun {
 
+// By the clock of the machine, so that the times of different ranks compare.
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+inline WallTime wall_time_now() {
+  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
 struct AssertionFailure {
   std::string file;  // Empty if unknown.
   int line = 0;
   std::string message;  // GoogleTest's, several lines.
+  std::optional<WallTime> at = std::nullopt;
 };
 
 // Collectives of one kind, as c10d's flight recorder saw them.
@@ -29,11 +38,26 @@ struct CollectiveStretch {
   bool has_ended = true;    // False: the last one has not completed.
 };
 
+// A collective, send or receive, from its call to its completion.
+struct TimedOperation {
+  std::string op;       // "allreduce"
+  std::string tensors;  // The inputs: "Float [4, 2]".
+  WallTime began;
+  std::optional<WallTime> ended;  // Not set: it has not completed.
+};
+
+// The last operations that a rank has started, in order.
+struct OperationTimes {
+  std::vector<TimedOperation> operations;
+  int left_out = 0;  // Earlier ones.
+};
+
 // The collectives that a rank has started.
 struct CollectiveRecord {
   std::vector<Collective> counted;           // By kind.
   std::vector<CollectiveStretch> stretches;  // In the order of each group.
   bool is_whole = true;                      // False: `stretches` lacks some.
+  OperationTimes times = {};
 };
 
 }  // namespace distrun

@@ -153,12 +153,12 @@ void set_counts(pugi::xml_node& node, const Results& results) {
   set(node, "errors", count_of(results, is_error));
 }
 
-std::string rfc3339(std::chrono::system_clock::time_point at) {
+std::string timestamp_of(WallTime at) {
   return fmt::format("{:%Y-%m-%dT%H:%M:%S}+00:00",
                      fmt::gmtime(std::chrono::system_clock::to_time_t(at)));
 }
 
-void add_suite(pugi::xml_node& root, const JUnitRun& run, const std::string& name,
+void add_suite(pugi::xml_node& root, const TestsBegun& begun, const std::string& name,
                const Results& results) {
   pugi::xml_node suite = root.append_child("testsuite");
   set(suite, "name", name);
@@ -167,12 +167,12 @@ void add_suite(pugi::xml_node& root, const JUnitRun& run, const std::string& nam
   milliseconds time{0};
   for (const TestResult* result : results) time += result->time;
   set(suite, "time", time);
-  set(suite, "timestamp", rfc3339(run.began_at));
-  set(suite, "hostname", run.host);
+  set(suite, "timestamp", timestamp_of(begun.at));
+  set(suite, "hostname", begun.host);
   pugi::xml_node properties = suite.append_child("properties");
-  add_property(properties, "seed", std::to_string(run.begun.seed));
-  add_property(properties, "jobs", std::to_string(run.begun.jobs));
-  for (const TestResult* result : results) add_test_case(suite, run.begun, *result);
+  add_property(properties, "seed", std::to_string(begun.seed));
+  add_property(properties, "jobs", std::to_string(begun.jobs));
+  for (const TestResult* result : results) add_test_case(suite, begun, *result);
 }
 
 // Grouped by class, in order of first appearance.
@@ -191,7 +191,7 @@ std::vector<std::pair<std::string, Results>> by_class(const std::vector<TestResu
 
 }  // namespace
 
-std::string junit_xml(const JUnitRun& run, const TestsEnded& ended) {
+std::string junit_xml(const TestsBegun& begun, const TestsEnded& ended) {
   pugi::xml_document document;
   pugi::xml_node declaration = document.append_child(pugi::node_declaration);
   set(declaration, "version", std::string("1.0"));
@@ -202,7 +202,7 @@ std::string junit_xml(const JUnitRun& run, const TestsEnded& ended) {
   for (const TestResult& result : ended.results) all.push_back(&result);
   set_counts(root, all);
   set(root, "time", ended.summary.time);
-  for (const auto& [name, results] : by_class(ended.results)) add_suite(root, run, name, results);
+  for (const auto& [name, results] : by_class(ended.results)) add_suite(root, begun, name, results);
   ToText text;
   document.save(text, "  ", pugi::format_default, pugi::encoding_utf8);
   return std::move(text.text_);

@@ -19,19 +19,12 @@
 // hold is replaced (xml_text.h).  Pure.
 #pragma once
 
-#include <chrono>
 #include <string>
 
 #include "testsuites/harness/run/test_events.h"
 
 namespace distrun {
 
-struct JUnitRun {
-  TestsBegun begun;
-  std::chrono::system_clock::time_point began_at;
-  std::string host;
-};
-
-std::string junit_xml(const JUnitRun& run, const TestsEnded& ended);
+std::string junit_xml(const TestsBegun& begun, const TestsEnded& ended);
 
 }  // namespace distrun

@@ -8,10 +8,8 @@
 namespace distrun {
 namespace {
 
-JUnitRun a_run() {
-  return {.begun = {.jobs = 4, .seed = 7},
-          .began_at = std::chrono::system_clock::time_point(std::chrono::seconds(1735689600)),
-          .host = "node7"};
+TestsBegun a_run() {
+  return {.jobs = 4, .seed = 7, .at = WallTime(std::chrono::seconds(1735689600)), .host = "node7"};
 }
 
 TestsEnded with(std::vector<TestResult> results) {
@@ -21,7 +19,7 @@ TestsEnded with(std::vector<TestResult> results) {
 // The parsed document.
 class Read {
  public:
-  explicit Read(const TestsEnded& ended, const JUnitRun& run = a_run())
+  explicit Read(const TestsEnded& ended, const TestsBegun& run = a_run())
       : good_(document_.load_string(junit_xml(run, ended).c_str())) {}
 
   bool is_xml() const { return good_; }
@@ -100,8 +98,8 @@ TEST(JUnitXmlTest, APassedTestHasOnlyItsOutput) {
 TEST(JUnitXmlTest, RepetitionsHaveTheirOwnNames) {
   TestResult second = passed_test("a");
   second.repetition = 1;
-  JUnitRun run = a_run();
-  run.begun.repetitions = 2;
+  TestsBegun run = a_run();
+  run.repetitions = 2;
   const Read read(with({passed_test("a"), second}), run);
   EXPECT_EQ(read.count("//testcase[@name='a #1']"), 1U);
   EXPECT_EQ(read.count("//testcase[@name='a #2']"), 1U);

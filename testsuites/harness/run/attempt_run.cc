@@ -55,6 +55,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   const Options options;
   std::function<void(AttemptResult)> on_end;
   Clock::time_point begun, suspended_since;
+  const WallTime begun_at = wall_time_now();
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<std::shared_ptr<RankProcess>> ranks;
@@ -238,6 +239,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     std::filesystem::remove_all(options.folder, ignored);
     AttemptResult result = judge(options.test.needs, std::move(facts), interrupted, where);
     result.attempt = options.attempt;
+    result.began = begun_at;
     result.time = std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun);
     asio::post(io, [self = shared_from_this(), result = std::move(result)]() mutable {
       self->on_end(std::move(result));

@@ -128,6 +128,7 @@ void RankProcess::note_order() {
 }
 
 void RankProcess::forked(pid_t pid, UniqueFd pidfd) {
+  facts_.began_at = wall_time_now();
   pid_ = pid;
   pidfd_ = std::move(pidfd);
   if (to_be_ended_) end();
@@ -152,6 +153,7 @@ void RankProcess::host_lost(const EndLeaked& end_leaked) {
 
 void RankProcess::see_end(const EndLeaked& end_leaked) {
   if (std::exchange(end_seen_, true)) return;
+  facts_.ended_at = wall_time_now();
   note_order();
   facts_.leaked = end_leaked();
   // If its host died, the rank itself is among them.

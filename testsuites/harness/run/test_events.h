@@ -46,7 +46,9 @@ struct RankResult {
   std::string end;        // The process's end if it is unusual: "signal SIGSEGV (11)".
   std::string stands_at;  // Stack traces of a rank that did not end, several lines.
   std::string output;     // Of stdout and stderr, in order of arrival, shortened.
+  std::optional<WallTime> began, ended;  // Of its process.
   std::vector<Collective> collectives;
+  OperationTimes times;
   std::vector<std::string> leaked;  // Processes that outlived it and were killed: "1234 (sleep)".
 };
 
@@ -56,6 +58,7 @@ struct AttemptResult {
   // One line, empty if passed: "rank 2 failed: …", "rank 1 crashed: signal SIGSEGV (11)",
   // "diverged: rank 0 skipped, ranks 1, 2, 3 did not".
   std::string reason;
+  WallTime began;
   std::chrono::milliseconds time{0};
   std::vector<int> culprits;      // The ranks to blame; the first failed first.
   std::vector<RankResult> ranks;  // By rank; empty if none was started.
@@ -89,6 +92,8 @@ struct TestsBegun {
   std::vector<std::string> binaries;
   std::uint64_t seed = 0;
   std::optional<std::chrono::milliseconds> estimate;  // If earlier runs tell enough.
+  WallTime at;
+  std::string host;
 };
 struct AttemptBegun {
   std::string id;

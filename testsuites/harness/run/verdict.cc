@@ -122,9 +122,15 @@ RankResult result_of(int rank, RankFacts& facts, const Finding& finding) {
                     .end = "",
                     .stands_at = std::move(facts.stands_at),
                     .output = std::move(facts.output),
+                    .began = facts.began_at,
+                    .ended = facts.ended_at,
                     .collectives = {},
+                    .times = {},
                     .leaked = std::move(facts.leaked)};
-  if (facts.collectives) result.collectives = std::move(facts.collectives->counted);
+  if (facts.collectives) {
+    result.collectives = std::move(facts.collectives->counted);
+    result.times = std::move(facts.collectives->times);
+  }
   if (finding.status == RankStatus::kPassed || finding.status == RankStatus::kSkipped)
     return result;
   if (result.failures.empty()) result.failures.push_back({.message = finding.text});

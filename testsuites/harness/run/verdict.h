@@ -46,7 +46,8 @@ struct RankFacts {
   std::string output;
   std::optional<CollectiveRecord> collectives;  // Unknown if it crashed or did not answer.
   std::vector<std::string> leaked;
-  int order = 0;  // In which ranks ended or failed: 1 for the first.
+  int order = 0;                               // In which ranks ended or failed: 1 for the first.
+  std::optional<WallTime> began_at, ended_at;  // Of its process.
 
   // Not by an exception, which may be the consequence of another rank's collective.
   bool failed_by_assertion() const { return !failures.empty() && failures.front().line > 0; }

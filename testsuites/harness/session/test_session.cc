@@ -19,6 +19,7 @@
 #include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/protocol/test_list_json.h"
+#include "testsuites/harness/report/html_report.h"
 #include "testsuites/harness/report/junit_xml.h"
 #include "testsuites/harness/report/result_file.h"
 #include "testsuites/harness/report/result_json.h"
@@ -71,7 +72,7 @@ class Session {
     watch_guard();
     if (!options_.history.empty()) read_past();
     auto runner = options_.runner;
-    runner.keeps_all_results = json_ || junit_;
+    runner.keeps_all_results = json_ || junit_ || html_;
     runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
     tell_whom_it_waits_for();
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
@@ -91,8 +92,9 @@ class Session {
  private:
   Result<void> open_files() {
     if (options_.list) return {};
-    for (const auto& [path, file] :
-         {std::pair(&options_.json, &json_), {&options_.junit, &junit_}}) {
+    for (const auto& [path, file] : {std::pair(&options_.json, &json_),
+                                     {&options_.junit, &junit_},
+                                     {&options_.html, &html_}}) {
       if (path->empty()) continue;
       auto opened = ResultFile::open(*path);
       if (!opened) return opened.error();
@@ -138,8 +140,9 @@ class Session {
                         .attempts_max = options_.runner.attempts_max,
                         .binaries = options_.runner.programs,
                         .seed = options_.plan.seed,
-                        .estimate = estimate(plan)});
-    began_at_ = std::chrono::system_clock::now();
+                        .estimate = estimate(plan),
+                        .at = wall_time_now(),
+                        .host = context_.host});
     tick();
     runner_->run(std::move(plan), [this] { finish(); });
     return {};
@@ -221,7 +224,8 @@ class Session {
       }
     }
     if (json_) keep_error(json_->write(result_json(begun_, ended)));
-    if (junit_) keep_error(junit_->write(junit_xml({begun_, began_at_, context_.host}, ended)));
+    if (junit_) keep_error(junit_->write(junit_xml(begun_, ended)));
+    if (html_) keep_error(html_->write(html_report(begun_, ended)));
   }
 
   void keep_error(const Result<void>& written) {
@@ -314,10 +318,9 @@ class Session {
   asio::steady_timer ticking_{io_}, waiting_{io_};
   Console console_;
   std::optional<TestRunner> runner_;
-  std::optional<ResultFile> json_, junit_;
+  std::optional<ResultFile> json_, junit_, html_;
   History history_;
   TestsBegun begun_;
-  std::chrono::system_clock::time_point began_at_;
   std::optional<Error> error_;
   int status_ = 0, signal_ = 0;
 };

@@ -1,0 +1,129 @@
+#!/usr/bin/env python3
+"""Opens HTML reports in a real browser, uses them as a reader would, and takes screenshots.
+
+    cmake/check_html.py build build/html
+
+The reports are of real runs: tests that pass, fail, hang, crash, are flaky and are skipped.  Fails if the page reports
+an error or a filter, a sort, a link or a row does not do what it should.  Needs Chromium, its driver and Selenium.
+"""
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+
+from selenium import webdriver
+from selenium.webdriver.common.by import By
+
+TESTS = ["Well.test_passes", "Well.test_is_flaky", "Well.test_is_skipped_by_all", "Well.test_needs_gpus",
+         "Fails.test_one_expect", "Hangs.test_in_a_collective", "Dies.test_of_SIGSEGV", "Leaves.test_without_one_collective"]
+
+
+def started_browser() -> webdriver.Chrome:
+    options = webdriver.ChromeOptions()
+    for flag in ("--headless=new", "--window-size=1280,1600", "--hide-scrollbars"):
+        options.add_argument(flag)
+    if os.geteuid() == 0:  # Chromium's sandbox refuses to run as root.
+        options.add_argument("--no-sandbox")
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    browser = webdriver.Chrome(options=options)
+    browser.set_page_load_timeout(60)
+    return browser
+
+
+class Reader:
+    """A reader of one page."""
+
+    def __init__(self, browser: webdriver.Chrome, page: pathlib.Path, folder: pathlib.Path):
+        self.browser, self.page, self.folder = browser, page, folder
+        self.open()
+
+    def open(self, anchor: str = "") -> None:
+        self.browser.get("about:blank")
+        self.browser.get(self.page.resolve().as_uri() + anchor)
+
+    def all(self, selector: str) -> list:
+        return self.browser.find_elements(By.CSS_SELECTOR, selector)
+
+    def texts(self, selector: str) -> list[str]:
+        return [one.text for one in self.all(selector)]
+
+    def click(self, selector: str) -> None:
+        self.browser.find_element(By.CSS_SELECTOR, selector).click()
+
+    def photograph(self, name: str) -> None:
+        height = self.browser.execute_script("return document.documentElement.scrollHeight")
+        self.browser.set_window_size(1280, min(max(height, 400) + 150, 6000))
+        self.browser.save_screenshot(str(self.folder / f"{name}.png"))
+
+    def errors(self) -> list[str]:
+        return [entry["message"] for entry in self.browser.get_log("browser") if entry["level"] in ("SEVERE", "WARNING")]
+
+
+def expect(what: str, got, wanted) -> None:
+    if got != wanted:
+        sys.exit(f"{what}: got {got}, expected {wanted}")
+
+
+def check_tests(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.Path) -> None:
+    page, results = folder / "tests.html", folder / "tests.json"
+    with tempfile.TemporaryDirectory() as cache:
+        ended = subprocess.run([build / "distrun", "test", "--binary", build / "tests/distrun_selftest", "--retries", "1", "--html", page,
+                                "--json", results, *("selftest." + test for test in TESTS)],
+                               env={**os.environ, "XDG_CACHE_HOME": cache}, capture_output=True, text=True, timeout=300)
+    expect("exit status of distrun test", ended.returncode, 1)
+    tests = json.loads(results.read_text())["tests"]
+
+    def ids(*statuses: str) -> set[str]:
+        return {test["id"] for test in tests if not statuses or test["status"] in statuses}
+
+    reader = Reader(browser, page, folder)
+    shown = "tr.row td.id"
+    expect("heading", reader.texts("h1"), [f"{len(ids('failed'))} of {len(tests)} tests failed"])
+    expect("tests shown", set(reader.texts(shown)), ids())
+    expect("open tests at first", len(reader.all("tr.detail")), 1)
+    reader.photograph("tests")
+    for status in ("failed", "flaky", "skipped", "passed"):
+        reader.click(f"button[data-filter={status}]")
+        expect(f"tests shown for {status}", set(reader.texts(shown)), ids(status))
+    reader.click("button[data-filter=all]")
+    reader.all("input")[0].send_keys("hangs collective")
+    expect("tests shown for words", reader.texts(shown), ["selftest.Hangs.test_in_a_collective"])
+    reader.photograph("tests-filtered")
+
+    reader.open()
+    times = {test["id"]: test["seconds"] for test in tests}
+    time_column = "th:nth-child(4) button"
+    reader.click(time_column)
+    reader.click(time_column)
+    inorder = [times[one] for one in reader.texts(shown)]
+    expect("order after two clicks on Time", inorder, sorted(inorder, reverse=True))
+
+    for test in tests:
+        reader.open("#" + test["id"])
+        expect(f"tests that the link to {test['id']} opens", reader.texts("tr.open td.id"), [test["id"]])
+        if test["attempt"] > 0:
+            lanes = len(reader.all(".lane:not(.axis)"))
+            expect(f"lanes of {test['id']}", lanes, sum(len(one["ranks"]) for one in [test, *test["earlier_attempts"]]))
+        reader.photograph(test["id"])
+    reader.open("#selftest.Hangs.test_in_a_collective")
+    if not reader.all(".block.open"):
+        sys.exit("a collective that did not complete has no block")
+    expect("errors of the page", reader.errors(), [])
+
+
+def main() -> None:
+    build, folder = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
+    folder.mkdir(parents=True, exist_ok=True)
+    browser = started_browser()
+    try:
+        check_tests(browser, build, folder)
+    finally:
+        browser.quit()
+    print(f"the reports work in {browser.capabilities['browserName']} {browser.capabilities['browserVersion']}; screenshots: {folder}")
+
+
+if __name__ == "__main__":
+    main()

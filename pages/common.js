@@ -1,0 +1,179 @@
+'use strict';
+
+// Text goes into the page as text only: output of programs cannot become markup.
+function element(tag, attributes, ...children) {
+  const made = document.createElement(tag);
+  for (const [name, value] of Object.entries(attributes || {})) {
+    if (name === 'onclick' || name === 'oninput') made.addEventListener(name.slice(2), value);
+    else if (value !== null && value !== undefined && value !== false) made.setAttribute(name, value === true ? '' : value);
+  }
+  made.append(...children.filter((child) => child !== null && child !== undefined));
+  return made;
+}
+
+function duration(seconds) {
+  if (seconds < 0.001) return Math.round(seconds * 1e6) + ' µs';
+  if (seconds < 1) return Number((seconds * 1e3).toPrecision(3)) + ' ms';
+  if (seconds < 100) return seconds.toFixed(seconds < 10 ? 2 : 1) + ' s';
+  const minutes = Math.floor(seconds / 60);
+  if (minutes < 60) return minutes + ' min ' + Math.floor(seconds % 60) + ' s';
+  return Math.floor(minutes / 60) + ' h ' + (minutes % 60) + ' min';
+}
+
+function count(number, one, many) {
+  return number + ' ' + (number === 1 ? one : many || one + 's');
+}
+
+// "ranks 0, 1, 3".
+function rankList(ranks) {
+  return (ranks.length === 1 ? 'rank ' : 'ranks ') + ranks.join(', ');
+}
+
+// Colours and cursor movements of terminals are left out.
+function plain(text) {
+  return text.replace(/\x1b\[[0-9;?]*[ -\/]*[@-~]/g, '').replace(/\x1b\][^\x07\x1b]*(\x07|\x1b\\)/g, '')
+    .replace(/\r\n/g, '\n').replace(/[^\n]*\r(?=[^\n])/g, '');
+}
+
+function block(title, text) {
+  return element('div', {}, element('div', {class: 'note'}, title), element('pre', {}, plain(text).replace(/\n+$/, '')));
+}
+
+function copyButton(text) {
+  const button = element('button', {type: 'button', onclick: () => {
+    navigator.clipboard.writeText(text).then(() => { button.textContent = 'Copied'; }, () => { button.textContent = 'Copying failed'; });
+  }}, 'Copy');
+  return button;
+}
+
+function command(label, text) {
+  return element('div', {class: 'command'}, element('span', {class: 'note'}, label), element('code', {}, text), copyButton(text));
+}
+
+// A step of 1, 2 or 5 times a power of ten that gives at most six ticks.
+function tickStep(range) {
+  const power = Math.pow(10, Math.floor(Math.log10(range / 6)));
+  return [1, 2, 5, 10].map((factor) => factor * power).find((step) => range / step <= 6);
+}
+
+const kMarks = {fail: '✕', kill: '■', note: '◆'};
+
+// A figure with a lane for each rank on one time axis.
+//   lanes: [{label, end, spans: [{from, to, title}], blocks: [{from, to, title, open}], marks: [{at, kind, title}]}]
+//   legend: [[kind, text]], where kind is span, block, open or a mark's
+// Dragging over a lane shows that time; a double click shows all.
+function lanesFigure(lanes, whole, legend, zooms) {
+  let shown = whole;
+  const body = element('div');
+  const controls = element('div', {class: 'filters'});
+  const figure = element('figure', {class: 'lanes'}, controls, body);
+  const percent = (time) => 100 * (time - shown[0]) / (shown[1] - shown[0]);
+  const style = (from, to) => `left:${percent(from)}%;width:${percent(to) - percent(from)}%`;
+  const isShown = (from, to) => to >= shown[0] && from <= shown[1];
+
+  function track(lane) {
+    const made = element('div', {class: 'track'});
+    for (const span of lane.spans.filter((one) => isShown(one.from, one.to))) {
+      made.append(element('div', {class: 'span', style: style(span.from, span.to), title: span.title}));
+    }
+    for (const one of lane.blocks.filter((some) => isShown(some.from, some.to))) {
+      made.append(element('div', {class: one.open ? 'block open' : 'block', style: style(one.from, one.to), title: one.title}));
+    }
+    for (const mark of lane.marks.filter((one) => isShown(one.at, one.at))) {
+      made.append(element('div', {class: 'mark ' + mark.kind, style: `left:${percent(mark.at)}%`, title: mark.title}, kMarks[mark.kind]));
+    }
+    const timeAt = (event) => {
+      const place = made.getBoundingClientRect();
+      return shown[0] + (event.clientX - place.left) / place.width * (shown[1] - shown[0]);
+    };
+    made.addEventListener('pointerdown', (down) => {
+      const from = timeAt(down);
+      made.addEventListener('pointerup', (up) => {
+        const to = timeAt(up);
+        if (Math.abs(to - from) > (shown[1] - shown[0]) / 50) draw([Math.min(from, to), Math.max(from, to)]);
+      }, {once: true});
+    });
+    made.addEventListener('dblclick', () => draw(whole));
+    return made;
+  }
+
+  function axis() {
+    const ticks = element('div', {class: 'track'});
+    const step = tickStep(shown[1] - shown[0]);
+    for (let time = Math.ceil(shown[0] / step) * step; time <= shown[1] + step / 1000; time += step) {
+      ticks.append(element('span', {style: `left:${percent(time)}%`}, duration(Math.max(time, 0)).replace(/^0 µs$/, '0')));
+    }
+    return element('div', {class: 'lane axis'}, element('span'), ticks, element('span', {class: 'end'}));
+  }
+
+  function draw(range) {
+    shown = range;
+    body.replaceChildren(...lanes.map((lane) => element('div', {class: 'lane'},
+      element('span', {class: 'label', title: lane.label}, lane.label), track(lane),
+      element('span', {class: 'end ' + (lane.tone || 'calm'), title: lane.end}, lane.end))), axis());
+    controls.replaceChildren(...[['Whole time', whole], ...zooms].map(([text, to]) => element('button', {type: 'button',
+      'aria-pressed': String(to[0] === shown[0] && to[1] === shown[1]), onclick: () => draw(to)}, text)));
+    controls.hidden = zooms.length === 0 && shown === whole;
+  }
+
+  draw(whole);
+  figure.append(element('div', {class: 'legend'}, ...legend.map(([kind, text]) => element('span', {},
+    element('span', {class: 'sample'}, kMarks[kind] ? element('span', {class: 'mark ' + kind}, kMarks[kind])
+      : element('span', {class: kind === 'open' ? 'block open' : kind})), text)),
+    element('span', {}, 'Point at a bar for details; drag over a lane to zoom, double-click to see all.')));
+  return figure;
+}
+
+// A table whose columns sort and whose rows open a detail.
+//   columns: [{name, class, title, of: (item) => sortable value, cell: (item) => node}]
+function sortableTable(columns, items, detail) {
+  let sorted = null, descending = false, filtered = () => true;
+  const body = element('tbody');
+  const rows = new Map();
+  const heads = columns.map((column, i) => element('th', {class: column.class, title: column.title, scope: 'col'},
+    element('button', {type: 'button', onclick: () => { descending = sorted === i && !descending; sorted = i; draw(); }}, column.name)));
+  const table = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), body);
+
+  function open(item, isOpen) {
+    const row = rowOf(item);
+    row.open = isOpen;
+    row.line.classList.toggle('open', isOpen);
+    row.line.querySelector('a').setAttribute('aria-expanded', String(isOpen));
+    if (!isOpen) return row.detail && row.detail.remove();
+    row.detail = row.detail || element('tr', {class: 'detail'}, element('td', {colspan: columns.length}, detail(item)));
+    row.line.after(row.detail);
+  }
+
+  function rowOf(item) {
+    if (!rows.has(item)) {
+      const line = element('tr', {class: 'row', onclick: (event) => {
+        event.preventDefault();
+        open(item, !rows.get(item).open);
+      }}, ...columns.map((column) => element('td', {class: column.class}, column.cell(item))));
+      rows.set(item, {line, open: false});
+    }
+    return rows.get(item);
+  }
+
+  function draw() {
+    const compare = (a, b) => (a < b ? -1 : a > b ? 1 : 0) * (descending ? -1 : 1);
+    const inOrder = sorted === null ? [...items] : [...items].sort((a, b) => compare(columns[sorted].of(a), columns[sorted].of(b)));
+    const shown = inOrder.filter(filtered);
+    body.replaceChildren(...shown.flatMap((item) => {
+      const row = rowOf(item);
+      return row.open ? [row.line, row.detail] : [row.line];
+    }));
+    if (shown.length === 0) {
+      body.append(element('tr', {}, element('td', {class: 'empty', colspan: columns.length}, 'No test matches these filters.')));
+    }
+    heads.forEach((head, i) => {
+      head.setAttribute('aria-sort', i !== sorted ? 'none' : descending ? 'descending' : 'ascending');
+      head.firstChild.textContent = columns[i].name + (i !== sorted ? '' : descending ? ' ↓' : ' ↑');
+    });
+  }
+
+  draw();
+  return {table, open, filter: (matches) => { filtered = matches; draw(); }};
+}
+
+const data = JSON.parse(document.getElementById('data').textContent);

@@ -1,0 +1,183 @@
+// The report of `distrun test`: `data` is what result_json.h describes.
+
+const kStatuses = {
+  failed: {word: '✘ failed', tone: 'bad', order: 0, title: 'The last attempt failed.'},
+  interrupted: {word: '✘ interrupted', tone: 'bad', order: 1, title: 'The run was interrupted while this test ran.'},
+  flaky: {word: '↻ flaky', tone: 'odd', order: 2, title: 'Passed after a failed attempt.'},
+  'not run': {word: '– not run', tone: 'odd', order: 3, title: 'The run ended before this test started.'},
+  skipped: {word: '⊘ skipped', tone: 'calm', order: 4, title: 'The test did not run, or skipped itself.'},
+  passed: {word: '✔ passed', tone: 'good', order: 5, title: 'Every rank passed.'},
+};
+
+const kRankWords = {
+  passed: 'passed', failed: 'failed', skipped: 'skipped', crashed: 'crashed', timed_out: 'did not end', exited: 'exited during its test',
+};
+
+const statusOf = (test) => (test.status === 'interrupted' && test.attempt === 0 ? 'not run' : test.status);
+const nameOf = (test) => test.id + (repeats ? ' #' + (test.repetition + 1) : '');
+const repeats = data.tests.some((test) => test.repetition > 0);
+
+function headline() {
+  const {passed, failed, skipped, not_run: notRun} = data.summary;
+  const total = data.tests.length;
+  if (failed > 0) return ['bad', `${failed} of ${count(total, 'test')} failed`];
+  if (notRun > 0) return ['odd', `${notRun} of ${count(total, 'test')} did not run`];
+  if (passed === 0) return ['odd', total === 0 ? 'No test ran' : `No test ran: ${skipped} skipped`];
+  return ['good', passed === total ? (total === 1 ? 'The test passed' : `All ${total} tests passed`) : `${passed} tests passed, ${skipped} skipped`];
+}
+
+function facts() {
+  const {summary} = data;
+  return [data.began.slice(0, 19).replace('T', ' ') + ' UTC', data.host && 'host ' + data.host, 'took ' + duration(summary.seconds),
+    data.binaries.map((path) => path.split('/').pop()).join(', '), 'seed ' + data.seed, `at most ${count(data.jobs, 'rank')} at a time`]
+    .filter(Boolean).join(' · ');
+}
+
+function rankEnd(rank) {
+  const word = kRankWords[rank.status] || rank.status;
+  const why = rank.status === 'skipped' ? rank.skip_reason : rank.end;
+  return why ? `${word}: ${why}` : word;
+}
+
+// The lane of one rank.
+function laneOf(rank, end) {
+  const from = rank.began_s, to = rank.ended_s === null ? end : rank.ended_s;
+  const tone = rank.status === 'passed' ? 'good' : rank.status === 'skipped' ? 'calm' : 'bad';
+  const lane = {label: 'rank ' + rank.rank, end: rankEnd(rank), tone, spans: [], blocks: [], marks: []};
+  if (from === null) return lane;
+  lane.spans.push({from, to, title: `The process ran for ${duration(to - from)}.`});
+  rank.operations.forEach(([op, tensors, began, ended], i) => {
+    const what = `${op} ${tensors} (operation ${rank.operations_left_out + i + 1} of this rank)`;
+    const open = ended === null;
+    lane.blocks.push({from: began, to: open ? to : ended, open, title: open ? `${what}: did not complete; it started at ${duration(began)}`
+      : `${what}: took ${duration(ended - began)}, from ${duration(began)} to ${duration(ended)}`});
+  });
+  for (const failure of rank.failures.filter((one) => one.at_s !== null)) {
+    lane.marks.push({at: failure.at_s, kind: 'fail', title: `At ${duration(failure.at_s)}: ${failure.message.split('\n')[0]}`});
+  }
+  if (rank.ended_s !== null && ['crashed', 'timed_out', 'exited'].includes(rank.status)) {
+    lane.marks.push({at: rank.ended_s, kind: 'kill', title: `At ${duration(rank.ended_s)}: ${rankEnd(rank)}`});
+  }
+  return lane;
+}
+
+function lanesOf(attempt) {
+  if (attempt.ranks.every((rank) => rank.began_s === null)) return null;
+  const ends = attempt.ranks.flatMap((rank) => [rank.ended_s, rank.began_s]).filter((time) => time !== null);
+  const end = Math.max(attempt.seconds, 0.001, ...ends);
+  const lanes = attempt.ranks.map((rank) => laneOf(rank, end));
+  const blocks = lanes.flatMap((lane) => lane.blocks), marks = lanes.flatMap((lane) => lane.marks);
+  const legend = [['span', 'process of the rank']];
+  if (blocks.some((one) => !one.open)) legend.push(['block', 'collective, send or receive']);
+  if (blocks.some((one) => one.open)) legend.push(['open', 'did not complete']);
+  if (marks.some((one) => one.kind === 'fail')) legend.push(['fail', 'failed assertion']);
+  if (marks.some((one) => one.kind === 'kill')) legend.push(['kill', 'crashed, exited early or was killed']);
+  // Collectives may take much less time than the time-out that follows them.
+  const zooms = [];
+  const times = blocks.flatMap((one) => (one.open ? [one.from] : [one.from, one.to]));
+  if (times.length > 0) {
+    const from = Math.min(...times), to = Math.max(...times), around = Math.max((to - from) / 20, 0.0005);
+    if (to - from < end / 4) zooms.push(['Collectives', [Math.max(from - around, 0), to + around]]);
+  }
+  return lanesFigure(lanes, [0, end], legend, zooms);
+}
+
+function collectivesText(rank) {
+  return rank.collectives.map((one) => {
+    const inputs = one.sizes.map((sizes) => `[${sizes.join(', ')}]`).join(' ');
+    return `${one.count} × ${[one.op, one.dtype, inputs].filter(Boolean).join(' ')}`;
+  }).join('\n');
+}
+
+// Everything about a rank but its number.
+function accountOf(rank) {
+  const parts = rank.failures.map((failure) => block(failure.file ? `${failure.file}:${failure.line}` : 'Failure', failure.message));
+  if (rank.stands_at) parts.push(block('Where it was when its time was up', rank.stands_at));
+  if (rank.leaked_processes.length > 0) parts.push(block('Processes that it left behind; distrun killed them', rank.leaked_processes.join('\n')));
+  if (rank.output) parts.push(block('Output', rank.output));
+  if (rank.collectives.length > 0) parts.push(block('Collectives', collectivesText(rank)));
+  const numbers = rank.assertions > 0 ? [element('p', {class: 'note'}, count(rank.assertions, 'assertion') + ' checked')] : [];
+  return [...parts, ...numbers];
+}
+
+// Ranks of equal text are shown once; culprits come first.
+function accountsOf(attempt) {
+  const place = (rank) => { const at = attempt.culprits.indexOf(rank.rank); return at < 0 ? attempt.culprits.length : at; };
+  const groups = new Map();
+  for (const rank of [...attempt.ranks].sort((a, b) => place(a) - place(b))) {
+    const key = JSON.stringify([rank.status, rank.end, rank.skip_reason, rank.assertions, rank.failures.map((one) => [one.file, one.line, one.message]),
+      rank.stands_at, rank.output, rank.collectives, rank.leaked_processes]);
+    if (!groups.has(key)) groups.set(key, []);
+    groups.get(key).push(rank);
+  }
+  return [...groups.values()].map((ranks) => {
+    const [first] = ranks;
+    const blamed = ranks.some((rank) => attempt.culprits.includes(rank.rank));
+    const tone = first.status === 'passed' ? 'good' : first.status === 'skipped' ? 'calm' : 'bad';
+    return element('details', {open: blamed && place(first) < 1}, element('summary', {}, element('strong', {}, rankList(ranks.map((rank) => rank.rank).sort((a, b) => a - b))),
+      ' ', element('span', {class: tone}, rankEnd(first))), element('div', {}, ...accountOf(first)));
+  });
+}
+
+function attemptSection(attempt, number, attempts, isLast) {
+  const title = attempts > 1 ? element('h2', {}, `Attempt ${number} of ${attempts}: ${attempt.status}`) : null;
+  return element('section', {class: 'attempt'}, title,
+    attempt.reason ? element('p', {class: 'headline'}, attempt.reason) : null, lanesOf(attempt), ...accountsOf(attempt));
+}
+
+function detailOf(test) {
+  const last = {...test, status: test.status === 'flaky' ? 'passed' : test.status, reason: test.status === 'flaky' ? '' : test.reason,
+    seconds: test.seconds - test.earlier_attempts.reduce((sum, one) => sum + one.seconds, 0)};
+  const attempts = test.attempt === 0 ? [] : [...test.earlier_attempts, last];
+  return element('div', {}, ...attempts.map((one, i) => attemptSection(one, i + 1, attempts.length)),
+    attempts.length === 0 && test.reason ? element('p', {class: 'headline'}, test.reason) : null,
+    test.file ? element('p', {class: 'note'}, `Defined at ${test.file}:${test.line}` + (test.backend ? `; backend ${test.backend}` : '')) : null,
+    test.repeat_command ? command('Run it again:', test.repeat_command) : null);
+}
+
+const tests = data.tests.map((test, index) => ({...test, index, state: statusOf(test)}))
+  .sort((a, b) => kStatuses[a.state].order - kStatuses[b.state].order || a.index - b.index);
+
+const table = sortableTable([
+  {name: 'Status', class: 'status', of: (test) => kStatuses[test.state].order,
+    cell: (test) => element('span', {class: kStatuses[test.state].tone, title: kStatuses[test.state].title}, kStatuses[test.state].word)},
+  {name: 'Test', class: 'id', of: nameOf, cell: (test) => element('a', {href: '#' + encodeURIComponent(nameOf(test)), 'aria-expanded': 'false'}, nameOf(test))},
+  {name: 'Ranks', class: 'number', title: 'Processes of the test', of: (test) => test.ranks.length, cell: (test) => String(test.ranks.length || '–')},
+  {name: 'Time', class: 'number', title: 'Of all attempts', of: (test) => test.seconds, cell: (test) => (test.attempt === 0 ? '–' : duration(test.seconds))},
+  {name: 'Why', class: 'reason', of: (test) => test.reason, cell: (test) => whyOf(test)},
+], tests, detailOf);
+
+function whyOf(test) {
+  if (test.state !== 'flaky') return test.reason;
+  const [first] = test.earlier_attempts;
+  return `passed at attempt ${test.attempt}; before: ${first ? first.reason : ''}`;
+}
+
+let status = 'all', words = '';
+const search = element('input', {type: 'search', placeholder: 'Filter by name or reason', 'aria-label': 'Filter by name or reason', oninput: () => {
+  words = search.value.toLowerCase();
+  filter();
+}});
+const buttons = ['all', ...Object.keys(kStatuses)].map((name) => {
+  const number = name === 'all' ? tests.length : tests.filter((test) => test.state === name).length;
+  const word = name === 'all' ? 'All' : kStatuses[name].word;
+  return {name, number, button: element('button', {type: 'button', 'data-filter': name, onclick: () => { status = name; filter(); }}, `${word} ${number}`)};
+}).filter(({name, number}) => name === 'all' || number > 0);
+
+function filter() {
+  table.filter((test) => (status === 'all' || test.state === status)
+    && words.split(' ').every((word) => `${nameOf(test)} ${test.reason}`.toLowerCase().includes(word)));
+  for (const {name, button} of buttons) button.setAttribute('aria-pressed', String(name === status));
+}
+
+const [tone, title] = headline();
+document.querySelector('main').append(
+  element('header', {}, element('h1', {class: tone}, title), element('p', {class: 'facts'}, facts())),
+  element('nav', {class: 'filters', 'aria-label': 'Filters'}, ...buttons.map(({button}) => button), search), table.table);
+filter();
+
+// A link to one test opens it; the first failure is open otherwise.
+const linked = tests.find((test) => '#' + encodeURIComponent(nameOf(test)) === location.hash);
+const first = linked || tests.find((test) => test.state === 'failed');
+if (first) table.open(first, true);
+if (linked) [...document.querySelectorAll('tr.open')].forEach((row) => row.scrollIntoView());

@@ -1,0 +1,15 @@
+// The results of a run as a page for people (--html FILE): totals, a table that filters and sorts,
+// and for each test a timeline of its ranks, their failures, stacks and output.
+//
+// One HTML file (pages/html_page.h), which holds the JSON of result_json.h.  Pure.
+#pragma once
+
+#include <string>
+
+#include "testsuites/harness/run/test_events.h"
+
+namespace distrun {
+
+std::string html_report(const TestsBegun& begun, const TestsEnded& ended);
+
+}  // namespace distrun
