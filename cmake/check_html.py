@@ -72,7 +72,7 @@ def check_tests(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.
     with tempfile.TemporaryDirectory() as cache:
         ended = subprocess.run([build / "distrun", "test", "--binary", build / "tests/distrun_selftest", "--retries", "1", "--html", page,
                                 "--json", results, *("selftest." + test for test in TESTS)],
-                               env={**os.environ, "XDG_CACHE_HOME": cache}, capture_output=True, text=True, timeout=300)
+                               env={**os.environ, "XDG_CACHE_HOME": cache, "SELFTEST_FOLDER": cache}, capture_output=True, text=True, timeout=300)
     expect("exit status of distrun test", ended.returncode, 1)
     tests = json.loads(results.read_text())["tests"]
 

@@ -17,13 +17,13 @@ namespace distrun {
 
 namespace {
 
-struct Operations {
+struct LastOperations {
   std::mutex mutex;
   std::deque<TimedOperation> last;
   std::size_t left_out = 0;  // The number of last.front().
 };
-Operations& operations() {
-  static auto* const all = new Operations;  // Threads may use it until the process ends.
+LastOperations& last_operations() {
+  static auto* const all = new LastOperations;  // Threads may use it until the process ends.
   return *all;
 }
 
@@ -62,7 +62,7 @@ std::unique_ptr<at::ObserverContext> see_begin(const at::RecordFunction& functio
                            .tensors = text_of(function.inputs()),
                            .began = {},
                            .ended = {}};
-  Operations& all = operations();
+  LastOperations& all = last_operations();
   const std::lock_guard lock(all.mutex);
   operation.began = wall_time_now();
   all.last.push_back(std::move(operation));
@@ -76,7 +76,7 @@ std::unique_ptr<at::ObserverContext> see_begin(const at::RecordFunction& functio
 void see_end(const at::RecordFunction&, at::ObserverContext* context) {
   if (context == nullptr) return;
   const std::size_t number = static_cast<NumberOfOperation*>(context)->number;
-  Operations& all = operations();
+  LastOperations& all = last_operations();
   const std::lock_guard lock(all.mutex);
   if (number >= all.left_out) all.last[number - all.left_out].ended = wall_time_now();
 }
@@ -84,13 +84,16 @@ void see_end(const at::RecordFunction&, at::ObserverContext* context) {
 }  // namespace
 
 void record_operation_times() {
-  at::addGlobalCallback(at::RecordFunctionCallback(see_begin, see_end)
-                            .needsInputs(true)
-                            .scopes({at::RecordScope::USER_SCOPE}));
+  static std::once_flag once;
+  std::call_once(once, [] {
+    at::addGlobalCallback(at::RecordFunctionCallback(see_begin, see_end)
+                              .needsInputs(true)
+                              .scopes({at::RecordScope::USER_SCOPE}));
+  });
 }
 
 OperationTimes operation_times() {
-  Operations& all = operations();
+  LastOperations& all = last_operations();
   const std::lock_guard lock(all.mutex);
   return {{all.last.begin(), all.last.end()}, static_cast<int>(all.left_out)};
 }

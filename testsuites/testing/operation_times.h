@@ -1,11 +1,12 @@
 // When this process's collectives, sends and receives began and completed.
 //
-//     record_operation_times();                    // once, before the first group exists
+//     record_operation_times();                    // before the first group exists
 //     …
 //     OperationTimes times = operation_times();    // the last kOperationsKept of them
 //
 // c10d's work objects report themselves as RecordFunctions; unlike its flight recorder they know
-// the end, and include sends and receives.  A backend that gives its works no title
+// the end, and include sends and receives.  Gloo begins an operation when one of its threads takes
+// it, so an operation that waits for a thread is missing.  A backend that gives its works no title
 // ("gloo:all_reduce") has no times.
 //
 // Thread safety: any thread.  Not in a signal handler, and not while a thread is stopped that may
@@ -20,6 +21,7 @@ namespace distrun {
 
 inline constexpr std::size_t kOperationsKept = 200;
 
+// Further calls do nothing.
 void record_operation_times();
 
 OperationTimes operation_times();

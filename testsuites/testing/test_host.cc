@@ -145,6 +145,7 @@ class Host {
       return;
     }
     const pid_t host = ::getpid();
+    const WallTime begin = wall_time_now();
     const pid_t child = ::fork();
     if (child == 0) {
       ranks_.clear();
@@ -167,7 +168,7 @@ class Host {
       ::kill(child, SIGKILL);  // The runner does not know it; it is reaped like others.
       return;
     }
-    send(RankForked{fork.key, child}, {pidfd.get()});
+    send(RankForked{fork.key, child, begin}, {pidfd.get()});
     ranks_[child] = {fork.key, std::move(pidfd)};
   }
 

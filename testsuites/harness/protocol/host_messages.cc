@@ -31,7 +31,10 @@ std::string packet_of(const nlohmann::json& message) {
 
 nlohmann::json to_json(const HostReady&) { return {{"message", "ready"}}; }
 nlohmann::json to_json(const RankForked& forked) {
-  return {{"message", "forked"}, {"key", forked.key}, {"pid", forked.pid}};
+  return {{"message", "forked"},
+          {"key", forked.key},
+          {"pid", forked.pid},
+          {"at", forked.at.time_since_epoch().count()}};
 }
 nlohmann::json to_json(const RankNotForked& not_forked) {
   return {{"message", "not_forked"}, {"key", not_forked.key}, {"problem", not_forked.problem}};
@@ -44,7 +47,10 @@ FromHost from_host(const nlohmann::json& message) {
   const auto what = message.at("message").get<std::string>();
   if (what == "ready") return HostReady{};
   const auto key = required_number<std::uint64_t>(message.at("key"));
-  if (what == "forked") return RankForked{key, required_number<pid_t>(message.at("pid"))};
+  if (what == "forked") {
+    const std::chrono::microseconds at(required_number<std::int64_t>(message.at("at")));
+    return RankForked{key, required_number<pid_t>(message.at("pid")), WallTime(at)};
+  }
   if (what == "not_forked") return RankNotForked{key, message.at("problem").get<std::string>()};
   if (what == "ended") return RankEnded{key, end_from(message.at("end"))};
   throw std::runtime_error("unknown message '" + what + "'");

@@ -19,6 +19,7 @@
 
 #include <sys/types.h>
 
+#include "common/wall_time.h"
 #include "distrun/process_end.h"
 #include "distrun/result.h"
 
@@ -45,6 +46,7 @@ struct HostReady {
 struct RankForked {
   std::uint64_t key = 0;
   pid_t pid = -1;
+  WallTime at = {};
   static constexpr std::size_t kDescriptors = 1;
 };
 struct RankNotForked {

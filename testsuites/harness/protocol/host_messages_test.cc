@@ -31,9 +31,11 @@ TEST(HostMessagesTest, PreservesRequests) {
 }
 
 TEST(HostMessagesTest, PreservesAnswers) {
-  const auto forked = parse_from_host(to_packet(FromHost(RankForked{7, 4711})), 1).value();
+  const WallTime at(std::chrono::microseconds(5));
+  const auto forked = parse_from_host(to_packet(FromHost(RankForked{7, 4711, at})), 1).value();
   EXPECT_EQ(std::get<RankForked>(forked).key, 7u);
   EXPECT_EQ(std::get<RankForked>(forked).pid, 4711);
+  EXPECT_EQ(std::get<RankForked>(forked).at, at);
   const auto not_forked = parse_from_host(to_packet(FromHost(RankNotForked{8, "why"})), 0).value();
   EXPECT_EQ(std::get<RankNotForked>(not_forked).problem, "why");
   for (const ProcessEnd end : {ProcessEnd(KilledBy{SIGSEGV}), ProcessEnd(ExitedWith{3})}) {

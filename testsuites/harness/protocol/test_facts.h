@@ -1,19 +1,14 @@
 // A rank's report about its test: failed assertions, collectives, and when they happened.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <vector>
 
-namespace distrun {
+#include "common/wall_time.h"
 
-// By the clock of the machine, so that the times of different ranks compare.
-using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
-inline WallTime wall_time_now() {
-  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
-}
+namespace distrun {
 
 struct AssertionFailure {
   std::string file;  // Empty if unknown.
@@ -38,7 +33,7 @@ struct CollectiveStretch {
   bool has_ended = true;    // False: the last one has not completed.
 };
 
-// A collective, send or receive, from its call to its completion.
+// A collective, send or receive, from its begin to its completion.
 struct TimedOperation {
   std::string op;       // "allreduce"
   std::string tensors;  // The inputs: "Float [4, 2]".

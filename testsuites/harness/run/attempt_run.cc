@@ -110,8 +110,9 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     };
   }
 
-  void forked(int rank, pid_t pid, UniqueFd pidfd) {
-    at(rank).forked(pid, std::move(pidfd));
+  void forked(const RankForked& forked, UniqueFd pidfd) {
+    const int rank = rank_of(forked.key);
+    at(rank).forked(forked, std::move(pidfd));
     if (is_suspended && rank != options.rank_under) at(rank).send(SIGSTOP);
   }
 
@@ -282,7 +283,7 @@ void AttemptRun::suspend() { impl_->suspend(); }
 bool AttemptRun::all_are_known() const { return impl_->all_are_known(); }
 void AttemptRun::continue_ranks() { impl_->continue_ranks(); }
 void AttemptRun::forked(const RankForked& forked, UniqueFd pidfd) {
-  impl_->forked(impl_->rank_of(forked.key), forked.pid, std::move(pidfd));
+  impl_->forked(forked, std::move(pidfd));
 }
 void AttemptRun::not_forked(const RankNotForked& not_forked) {
   impl_->not_started(impl_->rank_of(not_forked.key), not_forked.problem);

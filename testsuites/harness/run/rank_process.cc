@@ -127,9 +127,9 @@ void RankProcess::note_order() {
   if (facts_.order == 0) facts_.order = handlers_.next_order();
 }
 
-void RankProcess::forked(pid_t pid, UniqueFd pidfd) {
-  facts_.began_at = wall_time_now();
-  pid_ = pid;
+void RankProcess::forked(const RankForked& forked, UniqueFd pidfd) {
+  facts_.began_at = forked.at;
+  pid_ = forked.pid;
   pidfd_ = std::move(pidfd);
   if (to_be_ended_) end();
 }

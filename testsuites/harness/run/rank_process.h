@@ -23,6 +23,7 @@
 
 #include "common/os/unique_fd.h"
 #include "distrun/result.h"
+#include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/protocol/rank_frames.h"
 #include "testsuites/harness/run/captured_text.h"
 #include "testsuites/harness/run/pipe_reader.h"
@@ -47,7 +48,7 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   // three are this process's.
   Result<std::vector<UniqueFd>> open(bool has_terminal);
 
-  void forked(pid_t pid, UniqueFd pidfd);
+  void forked(const RankForked& forked, UniqueFd pidfd);
 
   // The process ended or never existed.  Only the first of these calls counts.
   void ended(const std::optional<ProcessEnd>& how, const EndLeaked& end_leaked);

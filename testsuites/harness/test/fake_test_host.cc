@@ -126,7 +126,7 @@ class Host {
 
   static void tell_of_strangers(std::uint64_t key) {
     const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, ::getpid(), 0)));
-    send(RankForked{key, ::getpid()}, {pidfd.get()});
+    send(RankForked{key, ::getpid(), wall_time_now()}, {pidfd.get()});
     send(RankNotForked{key, "no reason"}, {});
     send(RankEnded{key, ExitedWith{0}}, {});
   }
@@ -150,7 +150,7 @@ class Host {
       run_rank(fork.test, descriptors[3].get());
     }
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-    send(RankForked{fork.key, child}, {pidfd.get()});
+    send(RankForked{fork.key, child, wall_time_now()}, {pidfd.get()});
     if (::write(to.get(), "!", 1) != 1) ::_exit(125);
     children_.push_back({fork.key, child, std::move(pidfd)});
   }

@@ -1,0 +1,14 @@
+// A moment by the clock of the machine, so that times of different processes compare.
+#pragma once
+
+#include <chrono>
+
+namespace distrun {
+
+using WallTime = std::chrono::sys_time<std::chrono::microseconds>;
+
+inline WallTime wall_time_now() {
+  return std::chrono::floor<std::chrono::microseconds>(std::chrono::system_clock::now());
+}
+
+}  // namespace distrun
