@@ -26,7 +26,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs build build-times torch-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -47,7 +47,8 @@ help:
 	  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.14.1); 6 GB each' \
 	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
-	  'make demo-recording  record docs/demo.svg anew, from a real run' \
+	  'make check-html  open the HTML reports in Chromium, use them, take screenshots into $(BUILD)/html' \
+  'make demo-recording  record docs/demo.svg anew, from a real run' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
@@ -63,6 +64,10 @@ demo: packages
 # The text in the SVG is that of a real run, with its timing.
 demo-recording: build
 	@cmake/record_demo.py '$(BUILD)' docs/demo.svg
+
+check-html: build
+	@cmake/setup.sh packages browser
+	@/usr/bin/python3 cmake/check_html.py '$(BUILD)' '$(BUILD)/html'
 
 build: packages
 	@$(if $(LIBTORCH),cmake/setup.sh libtorch "$$LIBTORCH")

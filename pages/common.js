@@ -20,6 +20,11 @@ function duration(seconds) {
   return Math.floor(minutes / 60) + ' h ' + (minutes % 60) + ' min';
 }
 
+// A name that may be broken after a dot or an underscore.
+function breakable(name) {
+  return name.split(/(?<=[._])/).flatMap((part, i) => (i === 0 ? [part] : [element('wbr'), part]));
+}
+
 function count(number, one, many) {
   return number + ' ' + (number === 1 ? one : many || one + 's');
 }
@@ -54,6 +59,11 @@ function command(label, text) {
 function tickStep(range) {
   const power = Math.pow(10, Math.floor(Math.log10(range / 6)));
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => range / step <= 6);
+}
+
+// "0", "20 ms", "1.5 s".
+function tick(time) {
+  return duration(time).replace(/^0 µs$/, '0').replace(/(\.\d*?)0+ /, '$1 ').replace('. ', ' ');
 }
 
 const kMarks = {fail: '✕', kill: '■', note: '◆'};
@@ -101,7 +111,7 @@ function lanesFigure(lanes, whole, legend, zooms) {
     const ticks = element('div', {class: 'track'});
     const step = tickStep(shown[1] - shown[0]);
     for (let time = Math.ceil(shown[0] / step) * step; time <= shown[1] + step / 1000; time += step) {
-      ticks.append(element('span', {style: `left:${percent(time)}%`}, duration(Math.max(time, 0)).replace(/^0 µs$/, '0')));
+      ticks.append(element('span', {style: `left:${percent(time)}%`}, tick(Math.max(time, 0))));
     }
     return element('div', {class: 'lane axis'}, element('span'), ticks, element('span', {class: 'end'}));
   }

@@ -141,7 +141,7 @@ const tests = data.tests.map((test, index) => ({...test, index, state: statusOf(
 const table = sortableTable([
   {name: 'Status', class: 'status', of: (test) => kStatuses[test.state].order,
     cell: (test) => element('span', {class: kStatuses[test.state].tone, title: kStatuses[test.state].title}, kStatuses[test.state].word)},
-  {name: 'Test', class: 'id', of: nameOf, cell: (test) => element('a', {href: '#' + encodeURIComponent(nameOf(test)), 'aria-expanded': 'false'}, nameOf(test))},
+  {name: 'Test', class: 'id', of: nameOf, cell: (test) => element('a', {href: '#' + encodeURIComponent(nameOf(test)), 'aria-expanded': 'false'}, ...breakable(nameOf(test)))},
   {name: 'Ranks', class: 'number', title: 'Processes of the test', of: (test) => test.ranks.length, cell: (test) => String(test.ranks.length || '–')},
   {name: 'Time', class: 'number', title: 'Of all attempts', of: (test) => test.seconds, cell: (test) => (test.attempt === 0 ? '–' : duration(test.seconds))},
   {name: 'Why', class: 'reason', of: (test) => test.reason, cell: (test) => whyOf(test)},
