@@ -11,6 +11,7 @@
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
 #include "common/os/host_name.h"
+#include "common/os/result_file.h"
 #include "distrun/process_end.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
@@ -21,6 +22,7 @@
 #include "launcher/report/event_file.h"
 #include "launcher/report/event_json.h"
 #include "launcher/report/event_line.h"
+#include "launcher/report/run_record.h"
 #include "launcher/report/summary.h"
 #include "launcher/run/driver.h"
 #include "launcher/run/run_files.h"
@@ -149,6 +151,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);
   flags_.log.add_to(*command_);
+  bind_flag(*command_, "html", flags_.html);
   bind_flag(*command_, "events", flags_.events);
   bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
   bind_flag(*command_, "start-method", flags_.start_method);
@@ -206,6 +209,12 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     if (!file) return fail(file.error());
     events.emplace(std::move(*file));
   }
+  std::optional<ResultFile> report;
+  if (!options_.html.empty()) {
+    auto file = ResultFile::open(options_.html);
+    if (!file) return fail(file.error().with_context("--html"));
+    report.emplace(std::move(*file));
+  }
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
 
@@ -221,14 +230,27 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
     if (!lifeline) return fail(lifeline.error());
     context.lifeline = *lifeline;
-    context.on_event = [&, host = host_name()](const RunEvent& event) {
-      if (events) events->write(event_json(event, *plan, host, std::chrono::system_clock::now()));
+    using std::chrono::system_clock;
+    RunRecord record(*plan, context.host);
+    std::string summary;
+    context.on_event = [&](const RunEvent& event) {
+      const auto now = system_clock::now();
+      if (events) events->write(event_json(event, *plan, context.host, now));
+      if (report) record.happened(event, now);
       return event_line(*plan, event);
     };
-    context.summary = [&](const RunReport& report) {
-      return failure_summary(*plan, report, host_name(), on_terminal);
+    context.summary = [&](const RunReport& end) {
+      return summary = failure_summary(*plan, end, context.host, on_terminal);
     };
+    if (report) {
+      context.on_load = [&](const auto& loads) { record.loaded(loads, system_clock::now()); };
+      context.on_output = [&](const WorkerText& output) { record.wrote(output); };
+    }
     const int status = run_here(*plan, std::move(*files), context, err);
+    if (report) {
+      const auto written = report->write(record.html(summary));
+      if (!written) err << "distrun: --html: " << written.error().message << std::endl;
+    }
     if (const auto lost = events ? events->finish() : std::nullopt) {
       err << "distrun: " << lost->message << std::endl;
     }

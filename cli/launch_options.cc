@@ -184,6 +184,8 @@ void OptionsBuilder::take_log() {
   options_.log.host = host_name();
   if (line_.find("events") != nullptr && flags_.events.empty())
     refuse("events", "needs a file name");
+  if (line_.find("html") != nullptr && flags_.html.empty()) refuse("html", "needs a file name");
+  options_.html = flags_.html;
 }
 
 void OptionsBuilder::take_store() {

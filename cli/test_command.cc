@@ -13,12 +13,12 @@
 
 #include "cli/flags.h"
 #include "common/os/host_name.h"
+#include "common/os/result_file.h"
 #include "common/os/temporary_folder.h"
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/worker_count.h"
-#include "testsuites/harness/report/result_file.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
 
 namespace distrun {

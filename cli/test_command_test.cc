@@ -273,17 +273,19 @@ TEST_F(TestCommandTest, PrintedCommandRepeatsTheTest) {
 }
 
 TEST_F(TestCommandTest, WritesResultsIntoFiles) {
-  const auto result = test(
-      {"fake.Rank.fails", "--json", file("a.json"), "--junit", file("a.xml"), "--repeat", "2"});
+  const auto result = test({"fake.Rank.fails", "--json", file("a.json"), "--junit", file("a.xml"),
+                            "--html", file("a.html"), "--repeat", "2"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   const auto json = nlohmann::json::parse(content("a.json"));
   EXPECT_EQ(json.at("summary").at("failed"), 2);
   EXPECT_EQ(json.at("tests").at(1).at("ranks").at(0).at("status"), "failed");
   EXPECT_THAT(content("a.xml"), StartsWith("<?xml"));
+  EXPECT_THAT(content("a.html"), StartsWith("<!DOCTYPE html>"));
+  EXPECT_THAT(content("a.html"), HasSubstr("<title>2 of 2 failed – distrun test</title>"));
 }
 
 TEST_F(TestCommandTest, UnwritableResultsFileIsReportedBeforeTheTests) {
-  for (const char* flag : {"--json", "--junit"}) {
+  for (const char* flag : {"--json", "--junit", "--html"}) {
     const auto result = test({"fake.Rank.passes", flag, "/no/such/folder/a"});
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << flag;
     EXPECT_EQ(result.err, "distrun test: write /no/such/folder/a: no such file or directory\n");

@@ -114,12 +114,39 @@ def check_tests(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.
     expect("errors of the page", reader.errors(), [])
 
 
+PROGRAM = """
+echo "rank $RANK, attempt $TORCHELASTIC_RESTART_COUNT: <script>document.title = 'taken over'</script>"
+if [ "$RANK.$TORCHELASTIC_RESTART_COUNT" = 1.0 ]; then exit 7; fi
+if [ "$RANK" = 2 ]; then kill -SEGV $$; fi
+sleep 60
+"""
+
+
+def check_run(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.Path) -> None:
+    page = folder / "run.html"
+    ended = subprocess.run([build / "distrun", "launch", "--nproc-per-node", "3", "--max-restarts", "1", "--html", page, "--no-python", "sh", "-c",
+                            PROGRAM], capture_output=True, text=True, timeout=100)
+    expect("exit status of distrun launch", ended.returncode, 139)
+    reader = Reader(browser, page, folder)
+    expect("heading", reader.texts("h1"), ["rank 2 failed: signal SIGSEGV (11)"])
+    expect("lanes", reader.texts(".lane .label"), ["rank 0", "rank 1", "rank 2"])
+    expect("bars, one for each attempt", len(reader.all(".block")), 6 + 1)  # And one in the legend.
+    expect("ends", reader.texts(".lane .end")[2], "killed by SIGSEGV")
+    expect("open output", [one.text for one in reader.all("details[open] pre")],
+           ["rank 2, attempt 1: <script>document.title = 'taken over'</script>"])
+    if "taken over" in browser.title:
+        sys.exit("the output of a worker has changed the page")
+    reader.photograph("run")
+    expect("errors of the page", reader.errors(), [])
+
+
 def main() -> None:
     build, folder = (pathlib.Path(argument).resolve() for argument in sys.argv[1:])
     folder.mkdir(parents=True, exist_ok=True)
     browser = started_browser()
     try:
         check_tests(browser, build, folder)
+        check_run(browser, build, folder)
     finally:
         browser.quit()
     print(f"the reports work in {browser.capabilities['browserName']} {browser.capabilities['browserVersion']}; screenshots: {folder}")

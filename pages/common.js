@@ -46,7 +46,8 @@ function block(title, text) {
 
 function copyButton(text) {
   const button = element('button', {type: 'button', onclick: () => {
-    navigator.clipboard.writeText(text).then(() => { button.textContent = 'Copied'; }, () => { button.textContent = 'Copying failed'; });
+    const say = (word) => { button.textContent = word; setTimeout(() => { button.textContent = 'Copy'; }, 2000); };
+    navigator.clipboard.writeText(text).then(() => say('Copied'), () => say('Copying failed'));
   }}, 'Copy');
   return button;
 }
@@ -61,9 +62,12 @@ function tickStep(range) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => range / step <= 6);
 }
 
-// "0", "20 ms", "1.5 s".
-function tick(time) {
-  return duration(time).replace(/^0 µs$/, '0').replace(/(\.\d*?)0+ /, '$1 ').replace('. ', ' ');
+// "0", "20 ms", "1.5 s": exact enough to tell ticks apart that are `step` apart.
+function tick(time, step, range) {
+  if (time < step / 1000) return '0';
+  const [unit, name] = range < 2e-3 ? [1e-6, 'µs'] : range < 2 ? [1e-3, 'ms'] : [1, 's'];
+  const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
+  return `${(time / unit).toFixed(digits)} ${name}`;
 }
 
 const kMarks = {fail: '✕', kill: '■', note: '◆'};
@@ -71,12 +75,14 @@ const kMarks = {fail: '✕', kill: '■', note: '◆'};
 // A figure with a lane for each rank on one time axis.
 //   lanes: [{label, end, spans: [{from, to, title}], blocks: [{from, to, title, open}], marks: [{at, kind, title}]}]
 //   legend: [[kind, text]], where kind is span, block, open or a mark's
+//   zooms: [[text, [from, to]]], for buttons
 // Dragging over a lane shows that time; a double click shows all.
-function lanesFigure(lanes, whole, legend, zooms) {
+function lanesFigure(lanes, duration, legend, zooms) {
+  const whole = [0, duration * 1.01];  // Marks at the end are whole.
   let shown = whole;
-  const body = element('div');
+  const body = element('div', {class: 'lanes'});
   const controls = element('div', {class: 'filters'});
-  const figure = element('figure', {class: 'lanes'}, controls, body);
+  const figure = element('figure', {}, controls, body);
   const percent = (time) => 100 * (time - shown[0]) / (shown[1] - shown[0]);
   const style = (from, to) => `left:${percent(from)}%;width:${percent(to) - percent(from)}%`;
   const isShown = (from, to) => to >= shown[0] && from <= shown[1];
@@ -92,28 +98,40 @@ function lanesFigure(lanes, whole, legend, zooms) {
     for (const mark of lane.marks.filter((one) => isShown(one.at, one.at))) {
       made.append(element('div', {class: 'mark ' + mark.kind, style: `left:${percent(mark.at)}%`, title: mark.title}, kMarks[mark.kind]));
     }
-    const timeAt = (event) => {
-      const place = made.getBoundingClientRect();
-      return shown[0] + (event.clientX - place.left) / place.width * (shown[1] - shown[0]);
-    };
-    made.addEventListener('pointerdown', (down) => {
-      const from = timeAt(down);
-      made.addEventListener('pointerup', (up) => {
-        const to = timeAt(up);
-        if (Math.abs(to - from) > (shown[1] - shown[0]) / 50) draw([Math.min(from, to), Math.max(from, to)]);
-      }, {once: true});
-    });
+    made.addEventListener('pointerdown', (down) => zoomByDragging(made, down));
     made.addEventListener('dblclick', () => draw(whole));
     return made;
   }
 
+  function zoomByDragging(track, down) {
+    const place = track.getBoundingClientRect();
+    const clamp = (event) => Math.min(Math.max(event.clientX - place.left, 0), place.width);
+    const from = clamp(down), chosen = element('div', {class: 'chosen'});
+    const mark = (event) => {
+      const to = clamp(event);
+      chosen.setAttribute('style', `left:${Math.min(from, to)}px;width:${Math.abs(to - from)}px`);
+    };
+    track.append(chosen);
+    track.setPointerCapture(down.pointerId);
+    track.addEventListener('pointermove', mark);
+    const finish = (event) => {
+      track.removeEventListener('pointermove', mark);
+      chosen.remove();
+      const [first, last] = [from, clamp(event)].sort((a, b) => a - b);
+      const timeAt = (x) => shown[0] + x / place.width * (shown[1] - shown[0]);
+      if (event.type === 'pointerup' && last - first > place.width / 50) draw([timeAt(first), timeAt(last)]);
+    };
+    track.addEventListener('pointerup', finish, {once: true});
+    track.addEventListener('pointercancel', finish, {once: true});
+  }
+
   function axis() {
     const ticks = element('div', {class: 'track'});
-    const step = tickStep(shown[1] - shown[0]);
+    const range = shown[1] - shown[0], step = tickStep(range);
     for (let time = Math.ceil(shown[0] / step) * step; time <= shown[1] + step / 1000; time += step) {
-      ticks.append(element('span', {style: `left:${percent(time)}%`}, tick(Math.max(time, 0))));
+      ticks.append(element('span', {style: `left:${percent(time)}%`}, tick(time, step, range)));
     }
-    return element('div', {class: 'lane axis'}, element('span'), ticks, element('span', {class: 'end'}));
+    return element('div', {class: 'lane axis'}, element('span'), ticks, element('span'));
   }
 
   function draw(range) {
@@ -121,11 +139,12 @@ function lanesFigure(lanes, whole, legend, zooms) {
     body.replaceChildren(...lanes.map((lane) => element('div', {class: 'lane'},
       element('span', {class: 'label', title: lane.label}, lane.label), track(lane),
       element('span', {class: 'end ' + (lane.tone || 'calm'), title: lane.end}, lane.end))), axis());
-    controls.replaceChildren(...[['Whole time', whole], ...zooms].map(([text, to]) => element('button', {type: 'button',
-      'aria-pressed': String(to[0] === shown[0] && to[1] === shown[1]), onclick: () => draw(to)}, text)));
+    for (const {button, to} of buttons) button.setAttribute('aria-pressed', String(to === shown));
     controls.hidden = zooms.length === 0 && shown === whole;
   }
 
+  const buttons = [['Whole time', whole], ...zooms].map(([text, to]) => ({to, button: element('button', {type: 'button', onclick: () => draw(to)}, text)}));
+  controls.append(...buttons.map(({button}) => button));
   draw(whole);
   figure.append(element('div', {class: 'legend'}, ...legend.map(([kind, text]) => element('span', {},
     element('span', {class: 'sample'}, kMarks[kind] ? element('span', {class: 'mark ' + kind}, kMarks[kind])
@@ -141,25 +160,43 @@ function sortableTable(columns, items, detail) {
   const body = element('tbody');
   const rows = new Map();
   const heads = columns.map((column, i) => element('th', {class: column.class, title: column.title, scope: 'col'},
-    element('button', {type: 'button', onclick: () => { descending = sorted === i && !descending; sorted = i; draw(); }}, column.name)));
-  const table = element('table', {}, element('thead', {}, element('tr', {}, ...heads)), body);
+    element('button', {type: 'button', onclick: () => sortBy(i)}, column.name)));
+  const table = element('table', {class: 'tests'}, element('thead', {}, element('tr', {}, ...heads)), body);
 
   function open(item, isOpen) {
     const row = rowOf(item);
     row.open = isOpen;
     row.line.classList.toggle('open', isOpen);
     row.line.querySelector('a').setAttribute('aria-expanded', String(isOpen));
-    if (!isOpen) return row.detail && row.detail.remove();
+    if (!isOpen && row.detail) row.detail.remove();
+    if (!isOpen) return row.line;
     row.detail = row.detail || element('tr', {class: 'detail'}, element('td', {colspan: columns.length}, detail(item)));
     row.line.after(row.detail);
+    return row.line;
+  }
+
+  // Up, down, and back to the first order.
+  function sortBy(column) {
+    if (sorted !== column) [sorted, descending] = [column, false];
+    else if (!descending) descending = true;
+    else [sorted, descending] = [null, false];
+    draw();
+  }
+
+  function clicked(item, event) {
+    if (event.ctrlKey || event.metaKey || event.shiftKey || String(getSelection()) !== '') return;
+    event.preventDefault();
+    open(item, !rows.get(item).open);
+    const link = rows.get(item).line.querySelector('a').getAttribute('href');
+    if (rows.get(item).open) history.replaceState(null, '', link);
   }
 
   function rowOf(item) {
     if (!rows.has(item)) {
-      const line = element('tr', {class: 'row', onclick: (event) => {
-        event.preventDefault();
-        open(item, !rows.get(item).open);
-      }}, ...columns.map((column) => element('td', {class: column.class}, column.cell(item))));
+      const line = element('tr', {class: 'row', onclick: (event) => clicked(item, event)}, ...columns.map((column) => element('td', {class: column.class}, column.cell(item))));
+      line.querySelector('a').addEventListener('keydown', (event) => {
+        if (event.key === ' ') clicked(item, event);
+      });
       rows.set(item, {line, open: false});
     }
     return rows.get(item);

@@ -50,6 +50,9 @@ std::string script_of(Page page) {
     case Page::kTests:
       script += kTestsScript;
       break;
+    case Page::kRun:
+      script += kRunScript;
+      break;
   }
   return script;
 }

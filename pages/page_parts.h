@@ -7,5 +7,6 @@ extern const char* const kPage;
 extern const char* const kStyle;
 extern const char* const kCommonScript;
 extern const char* const kTestsScript;
+extern const char* const kRunScript;
 
 }  // namespace distrun

@@ -23,6 +23,8 @@ function headline() {
   if (failed > 0) return ['bad', `${failed} of ${count(total, 'test')} failed`];
   if (notRun > 0) return ['odd', `${notRun} of ${count(total, 'test')} did not run`];
   if (passed === 0) return ['odd', total === 0 ? 'No test ran' : `No test ran: ${skipped} skipped`];
+  const {flaky} = data.summary;
+  if (flaky > 0) return ['odd', `No test failed; ${flaky} of ${count(total, 'test')} ${flaky === 1 ? 'is' : 'are'} flaky`];
   return ['good', passed === total ? (total === 1 ? 'The test passed' : `All ${total} tests passed`) : `${passed} tests passed, ${skipped} skipped`];
 }
 
@@ -39,18 +41,30 @@ function rankEnd(rank) {
   return why ? `${word}: ${why}` : word;
 }
 
+const kBlamed = ' ◀ to blame';
+const isBlamed = (attempt, rank) => attempt.culprits[0] === rank.rank;
+
+// A rank that was killed because another one failed is not marked as bad.
+function toneOf(attempt, rank) {
+  if (isBlamed(attempt, rank)) return 'bad';
+  if (rank.status === 'passed') return 'good';
+  const first = attempt.ranks.find((one) => isBlamed(attempt, one));
+  const isVictim = rank.status === 'timed_out' && first && first.status !== 'timed_out';
+  return rank.status === 'skipped' || isVictim ? 'calm' : 'bad';
+}
+
 // The lane of one rank.
-function laneOf(rank, end) {
+function laneOf(attempt, rank, end) {
   const from = rank.began_s, to = rank.ended_s === null ? end : rank.ended_s;
-  const tone = rank.status === 'passed' ? 'good' : rank.status === 'skipped' ? 'calm' : 'bad';
-  const lane = {label: 'rank ' + rank.rank, end: rankEnd(rank), tone, spans: [], blocks: [], marks: []};
+  const lane = {label: 'rank ' + rank.rank, end: rankEnd(rank) + (isBlamed(attempt, rank) ? kBlamed : ''), tone: toneOf(attempt, rank),
+    spans: [], blocks: [], marks: []};
   if (from === null) return lane;
   lane.spans.push({from, to, title: `The process ran for ${duration(to - from)}.`});
   rank.operations.forEach(([op, tensors, began, ended], i) => {
     const what = `${op} ${tensors} (operation ${rank.operations_left_out + i + 1} of this rank)`;
     const open = ended === null;
-    lane.blocks.push({from: began, to: open ? to : ended, open, title: open ? `${what}: did not complete; it started at ${duration(began)}`
-      : `${what}: took ${duration(ended - began)}, from ${duration(began)} to ${duration(ended)}`});
+    lane.blocks.push({from: began, to: open ? to : ended, open, title: open ? `${what}: began at ${duration(began)} and did not end`
+      : `${what}: ${duration(ended - began)}, from ${duration(began)} to ${duration(ended)}`});
   });
   for (const failure of rank.failures.filter((one) => one.at_s !== null)) {
     lane.marks.push({at: failure.at_s, kind: 'fail', title: `At ${duration(failure.at_s)}: ${failure.message.split('\n')[0]}`});
@@ -65,21 +79,23 @@ function lanesOf(attempt) {
   if (attempt.ranks.every((rank) => rank.began_s === null)) return null;
   const ends = attempt.ranks.flatMap((rank) => [rank.ended_s, rank.began_s]).filter((time) => time !== null);
   const end = Math.max(attempt.seconds, 0.001, ...ends);
-  const lanes = attempt.ranks.map((rank) => laneOf(rank, end));
+  const lanes = attempt.ranks.map((rank) => laneOf(attempt, rank, end));
   const blocks = lanes.flatMap((lane) => lane.blocks), marks = lanes.flatMap((lane) => lane.marks);
   const legend = [['span', 'process of the rank']];
-  if (blocks.some((one) => !one.open)) legend.push(['block', 'collective, send or receive']);
-  if (blocks.some((one) => one.open)) legend.push(['open', 'did not complete']);
-  if (marks.some((one) => one.kind === 'fail')) legend.push(['fail', 'failed assertion']);
+  if (blocks.some((one) => !one.open)) legend.push(['block', 'collective, send or receive that ended, perhaps with an error']);
+  if (blocks.some((one) => one.open)) legend.push(['open', 'one that did not end']);
+  if (marks.some((one) => one.kind === 'fail')) legend.push(['fail', 'failed assertion or exception']);
   if (marks.some((one) => one.kind === 'kill')) legend.push(['kill', 'crashed, exited early or was killed']);
   // Collectives may take much less time than the time-out that follows them.
   const zooms = [];
   const times = blocks.flatMap((one) => (one.open ? [one.from] : [one.from, one.to]));
   if (times.length > 0) {
     const from = Math.min(...times), to = Math.max(...times), around = Math.max((to - from) / 20, 0.0005);
-    if (to - from < end / 4) zooms.push(['Collectives', [Math.max(from - around, 0), to + around]]);
+    if (to - from < end / 4) zooms.push(['Zoom to the collectives', [Math.max(from - around, 0), to + around]]);
   }
-  return lanesFigure(lanes, [0, end], legend, zooms);
+  const failed = Math.min(...marks.map((mark) => mark.at));
+  if (failed < end / 4) zooms.push(['Zoom to the first failure', [0, failed * 1.5]]);
+  return lanesFigure(lanes, end, legend, zooms);
 }
 
 function collectivesText(rank) {
@@ -89,13 +105,24 @@ function collectivesText(rank) {
   }).join('\n');
 }
 
+// With times, as the lanes show them.
+function operationsText(rank) {
+  const lines = rank.operations.map(([op, tensors, began, ended]) => `at ${duration(began).padEnd(9)} ${
+    (ended === null ? 'did not end' : 'for ' + duration(ended - began)).padEnd(12)} ${op} ${tensors}`);
+  return [...(rank.operations_left_out > 0 ? [`… ${rank.operations_left_out} earlier ones`] : []), ...lines].join('\n');
+}
+
 // Everything about a rank but its number.
 function accountOf(rank) {
   const parts = rank.failures.map((failure) => block(failure.file ? `${failure.file}:${failure.line}` : 'Failure', failure.message));
   if (rank.stands_at) parts.push(block('Where it was when its time was up', rank.stands_at));
   if (rank.leaked_processes.length > 0) parts.push(block('Processes that it left behind; distrun killed them', rank.leaked_processes.join('\n')));
   if (rank.output) parts.push(block('Output', rank.output));
-  if (rank.collectives.length > 0) parts.push(block('Collectives', collectivesText(rank)));
+  if (rank.collectives.length > 0) parts.push(block('Collectives that it started', collectivesText(rank)));
+  if (rank.operations.length > 0) {
+    parts.push(element('details', {}, element('summary', {}, 'Collectives, sends and receives in time'),
+      element('div', {}, element('pre', {}, operationsText(rank)))));
+  }
   const numbers = rank.assertions > 0 ? [element('p', {class: 'note'}, count(rank.assertions, 'assertion') + ' checked')] : [];
   return [...parts, ...numbers];
 }
@@ -112,15 +139,14 @@ function accountsOf(attempt) {
   }
   return [...groups.values()].map((ranks) => {
     const [first] = ranks;
-    const blamed = ranks.some((rank) => attempt.culprits.includes(rank.rank));
-    const tone = first.status === 'passed' ? 'good' : first.status === 'skipped' ? 'calm' : 'bad';
-    return element('details', {open: blamed && place(first) < 1}, element('summary', {}, element('strong', {}, rankList(ranks.map((rank) => rank.rank).sort((a, b) => a - b))),
-      ' ', element('span', {class: tone}, rankEnd(first))), element('div', {}, ...accountOf(first)));
+    const blamed = ranks.some((rank) => isBlamed(attempt, rank));
+    return element('details', {open: blamed}, element('summary', {}, element('strong', {}, rankList(ranks.map((rank) => rank.rank).sort((a, b) => a - b))),
+      ' ', element('span', {class: toneOf(attempt, first)}, rankEnd(first) + (blamed ? kBlamed : ''))), element('div', {}, ...accountOf(first)));
   });
 }
 
-function attemptSection(attempt, number, attempts, isLast) {
-  const title = attempts > 1 ? element('h2', {}, `Attempt ${number} of ${attempts}: ${attempt.status}`) : null;
+function attemptSection(attempt, number, attempts) {
+  const title = attempts > 1 ? element('h2', {}, `Attempt ${number} of ${attempts}: ${attempt.status} after ${duration(attempt.seconds)}`) : null;
   return element('section', {class: 'attempt'}, title,
     attempt.reason ? element('p', {class: 'headline'}, attempt.reason) : null, lanesOf(attempt), ...accountsOf(attempt));
 }
@@ -144,7 +170,7 @@ const table = sortableTable([
   {name: 'Test', class: 'id', of: nameOf, cell: (test) => element('a', {href: '#' + encodeURIComponent(nameOf(test)), 'aria-expanded': 'false'}, ...breakable(nameOf(test)))},
   {name: 'Ranks', class: 'number', title: 'Processes of the test', of: (test) => test.ranks.length, cell: (test) => String(test.ranks.length || '–')},
   {name: 'Time', class: 'number', title: 'Of all attempts', of: (test) => test.seconds, cell: (test) => (test.attempt === 0 ? '–' : duration(test.seconds))},
-  {name: 'Why', class: 'reason', of: (test) => test.reason, cell: (test) => whyOf(test)},
+  {name: 'Why', class: 'reason', of: whyOf, cell: whyOf},
 ], tests, detailOf);
 
 function whyOf(test) {
@@ -166,7 +192,7 @@ const buttons = ['all', ...Object.keys(kStatuses)].map((name) => {
 
 function filter() {
   table.filter((test) => (status === 'all' || test.state === status)
-    && words.split(' ').every((word) => `${nameOf(test)} ${test.reason}`.toLowerCase().includes(word)));
+    && words.split(' ').every((word) => `${nameOf(test)} ${kStatuses[test.state].word} ${whyOf(test)}`.toLowerCase().includes(word)));
   for (const {name, button} of buttons) button.setAttribute('aria-pressed', String(name === status));
 }
 
@@ -177,7 +203,13 @@ document.querySelector('main').append(
 filter();
 
 // A link to one test opens it; the first failure is open otherwise.
-const linked = tests.find((test) => '#' + encodeURIComponent(nameOf(test)) === location.hash);
-const first = linked || tests.find((test) => test.state === 'failed');
-if (first) table.open(first, true);
-if (linked) [...document.querySelectorAll('tr.open')].forEach((row) => row.scrollIntoView());
+function openLinked() {
+  const linked = tests.find((test) => '#' + encodeURIComponent(nameOf(test)) === location.hash);
+  if (linked) table.open(linked, true).scrollIntoView();
+  return linked;
+}
+window.addEventListener('hashchange', openLinked);
+if (!openLinked()) {
+  const first = tests.find((test) => ['failed', 'interrupted', 'flaky'].includes(test.state));
+  if (first) table.open(first, true);
+}

@@ -52,6 +52,7 @@ void StreamOutput::add(std::string_view bytes) {
   last_lines_.add(bytes);
   bytes_ += bytes.size();
   if (file_) file_->write(bytes);
+  if (options_.captured != nullptr) options_.captured->add(bytes);
   if (options_.prefix.shows_time()) render_prefix();
   if (options_.console != nullptr && options_.as_it_comes) {
     options_.console->write(bytes);

@@ -30,6 +30,7 @@
 #include <boost/asio/steady_timer.hpp>
 
 #include "common/os/unique_fd.h"
+#include "common/text/captured_text.h"
 #include "launcher/output/last_lines.h"
 #include "launcher/output/line_prefix.h"
 #include "launcher/output/line_splitter.h"
@@ -53,6 +54,7 @@ class StreamOutput {
     std::function<void(int error)> on_file_lost;  // A write failed.
     std::shared_ptr<OutputSink> filtered;
     std::vector<std::string> filters;  // Selects lines that contain one of these.
+    CapturedText* captured = nullptr;  // Gets everything. Must outlive this.
   };
 
   StreamOutput(boost::asio::io_context& io, Options options);

@@ -17,6 +17,7 @@
 
 #include "launcher/control/run_server.h"
 #include "launcher/process/worker_process.h"
+#include "launcher/run/load_watch.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/output_drain.h"
 #include "launcher/run/progress_watch.h"
@@ -81,6 +82,7 @@ class Driver {
     }
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
     if (hang_after_) watch_progress(*hang_after_);
+    if (context_.on_load) load_.emplace(io_, workers_, context_.on_load).begin();
     open_server();
     loop_.start();
     nodes_.join();
@@ -183,6 +185,7 @@ class Driver {
     if (drain_.has_begun()) return;
     not_joined_ = error;
     loop_.end();
+    if (load_) load_->end();
     RunEnd end;
     end.cause = RunEnd::Cause::kNotJoined;
     end.error = error;
@@ -292,6 +295,7 @@ class Driver {
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
     if (watch_) watch_->end();
+    if (load_) load_->end();
     workers_.close();
     guard_.reset();
     const auto refusals = store_.refusals();
@@ -326,7 +330,8 @@ class Driver {
   RunProgress progress_{output_, store_, workers_};
   std::optional<ProgressWatch> watch_;  // With --hang-after.
   std::unique_ptr<RunServer> server_;
-  WorkerPool workers_;  // Last: its processes must end first.
+  std::optional<LoadWatch> load_;  // With a report.
+  WorkerPool workers_;             // Last: its processes must end first.
 };
 
 }  // namespace

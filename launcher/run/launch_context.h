@@ -3,9 +3,11 @@
 
 #include <functional>
 #include <string>
+#include <vector>
 
 #include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
+#include "launcher/outcome/worker_facts.h"
 #include "launcher/process/guard.h"
 
 namespace distrun {
@@ -20,6 +22,11 @@ struct LaunchContext {
   // slow reader delays both. Each function may be empty.
   std::function<std::string(const RunEvent& event)> on_event;
   std::function<std::string(const RunReport& report)> summary;  // Written last.
+
+  // For a report: the load of the workers, once a second, and what they have written, at the end
+  // of each attempt. Both are called on the run's thread, and may be empty.
+  std::function<void(const std::vector<WorkerLoad>& loads)> on_load;
+  std::function<void(const WorkerText& output)> on_output;
 };
 
 }  // namespace distrun

@@ -85,6 +85,7 @@ struct RunOutput::Impl {
   struct WorkerOutput {
     std::array<WorkerStream, 2> streams;
     int open = 0;  // Streams that are read and have not ended.
+    CapturedText captured;
   };
 
   Impl(asio::io_context& context, const LaunchPlan& run, std::string run_folder, Consoles to,
@@ -156,7 +157,8 @@ struct RunOutput::Impl {
   }
 
   // Returns the worker's descriptor.
-  Result<UniqueFd> open(const WorkerPlan& worker, Stream stream, WorkerStream& opened) {
+  Result<UniqueFd> open(const WorkerPlan& worker, Stream stream, WorkerOutput& of_worker) {
+    WorkerStream& opened = of_worker.streams[index_of(stream)];
     opened.route = route_of(log, folder, worker.local_rank, stream, attempt);
     const StreamRoute& route = opened.route;
     UniqueFd file;
@@ -191,6 +193,7 @@ struct RunOutput::Impl {
     options.on_file_lost = file_lost(route.file);
     options.filtered = *filter;
     options.filters = log.filters(stream);
+    if (!plan.options.html.empty()) options.captured = &of_worker.captured;
     opened.output = std::make_unique<StreamOutput>(io, std::move(options));
     return to;
   }
@@ -220,9 +223,9 @@ Result<RunOutput::Descriptors> RunOutput::open(LocalRank worker) {
     if (error) return Error::from_errno("make the folder " + folder, error.value());
   }
   Impl::WorkerOutput& output = impl_->at(worker);
-  auto out = impl_->open(planned, Stream::kOut, output.streams[0]);
+  auto out = impl_->open(planned, Stream::kOut, output);
   if (!out) return out.error();
-  auto err = impl_->open(planned, Stream::kErr, output.streams[1]);
+  auto err = impl_->open(planned, Stream::kErr, output);
   if (!err) return err.error();
   return Descriptors{std::move(*out), std::move(*err)};
 }
@@ -260,6 +263,10 @@ std::string RunOutput::last_output(LocalRank worker) const {
   const auto& streams = impl_->at(worker).streams;
   const LastLines err = streams[1].last_lines();
   return err.is_empty() ? streams[0].last_lines().text() : err.text();
+}
+
+std::string RunOutput::captured(LocalRank worker) const {
+  return impl_->at(worker).captured.text();
 }
 
 std::uint64_t RunOutput::bytes() const {

@@ -72,6 +72,10 @@ class RunOutput {
   // The last lines on stderr, or on stdout if stderr is empty.
   std::string last_output(LocalRank worker) const;
 
+  // What it has written to the streams that distrun reads, shortened (captured_text.h). Empty
+  // unless LaunchOptions::html is set.
+  std::string captured(LocalRank worker) const;
+
   // How much the workers of this attempt have written.
   std::uint64_t bytes() const;
 

@@ -55,6 +55,11 @@ void RunReporter::stacks_read(const StacksRead& event) {
 }
 
 void RunReporter::leaked_processes_killed(int attempt, KilledProcesses leaked) {
+  // The output of all workers has ended.
+  for (const WorkerPlan& worker : plan_.workers) {
+    if (!context_.on_output) break;
+    context_.on_output({attempt, worker.local_rank, output_.captured(worker.local_rank)});
+  }
   report_.leaked_processes = std::move(leaked);
   const auto& killed = report_.leaked_processes.killed;
   if (!killed.empty()) tell(LeakedProcessesKilled{attempt, killed});

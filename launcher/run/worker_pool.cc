@@ -162,4 +162,16 @@ std::vector<WorkerRow> WorkerPool::rows() const {
   return rows;
 }
 
+std::vector<WorkerLoad> WorkerPool::loads() const {
+  std::vector<WorkerLoad> loads;
+  for (std::size_t i = 0; i < members_.size(); ++i) {
+    const Member& member = members_[i];
+    if (member.process.pid <= 0 || member.end) continue;
+    const auto stat = read_process_stat(member.process.pid);
+    if (!stat) continue;
+    loads.push_back({LocalRank(static_cast<int>(i)), stat->cpu_time, stat->resident_bytes});
+  }
+  return loads;
+}
+
 }  // namespace distrun

@@ -28,6 +28,7 @@
 #include "common/rank.h"
 #include "distrun/process_end.h"
 #include "distrun/result.h"
+#include "launcher/outcome/worker_facts.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_environment.h"
 #include "launcher/process/child_reaper.h"
@@ -93,6 +94,9 @@ class WorkerPool {
   bool has(pid_t pid) const;
 
   std::vector<WorkerRow> rows() const;
+
+  // Of the workers that run.
+  std::vector<WorkerLoad> loads() const;
 
   // The processes of each running worker's session: the worker first.
   struct Processes {

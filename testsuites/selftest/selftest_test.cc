@@ -61,6 +61,25 @@ TEST_F(SelfTest, GoodTestsPass) {
   EXPECT_THAT(result.attempts[0].ranks, Each(Field(&RankResult::output, "")));
 }
 
+TEST_F(SelfTest, RanksHaveTimesInOrder) {
+  const WallTime before = wall_time_now();
+  const auto result = run_one("Leaves.test_without_one_collective");
+  ASSERT_THAT(result.attempts, SizeIs(1));
+  const AttemptResult& attempt = result.attempts[0];
+  EXPECT_LE(before, attempt.began);
+  for (const RankResult& rank : attempt.ranks) {
+    const auto& operations = rank.times.operations;
+    ASSERT_THAT(operations, SizeIs(rank.rank == 2 ? 4 : 5)) << rank.rank;
+    EXPECT_LE(attempt.began, rank.began);
+    EXPECT_LE(rank.began, operations.front().began);
+    EXPECT_LE(operations.back().ended, rank.ended);
+    for (const AssertionFailure& failure : rank.failures) {
+      EXPECT_LE(operations.back().ended, failure.at);
+      EXPECT_LE(failure.at, rank.ended);
+    }
+  }
+}
+
 TEST_F(SelfTest, RanksMeetAndHaveTemporaryFolders) {
   const auto result = run_one("Well.test_meets");
   EXPECT_EQ(result.status, TestStatus::kPassed) << result.reason;
@@ -207,6 +226,10 @@ TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
   }
   EXPECT_THAT(ranks.at(1).stands_at,
               AllOf(Not(HasSubstr("allreduce")), HasSubstr("wait_for_ever")));
+  const auto& waiting = result.attempts.at(0).ranks.at(0).times.operations;
+  ASSERT_THAT(waiting, SizeIs(1));
+  EXPECT_EQ(waiting[0].op, "allreduce");
+  EXPECT_EQ(waiting[0].ended, std::nullopt);
 }
 
 // Rank 0 blocks signals and so answers late.  Meanwhile rank 1, asked in its sleep, must not go on.

@@ -22,10 +22,10 @@
 #include <sys/types.h>
 
 #include "common/os/unique_fd.h"
+#include "common/text/captured_text.h"
 #include "distrun/result.h"
 #include "testsuites/harness/protocol/host_messages.h"
 #include "testsuites/harness/protocol/rank_frames.h"
-#include "testsuites/harness/run/captured_text.h"
 #include "testsuites/harness/run/pipe_reader.h"
 #include "testsuites/harness/run/verdict.h"
 

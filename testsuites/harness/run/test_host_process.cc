@@ -18,10 +18,10 @@
 #include <unistd.h>
 
 #include "common/os/packet_socket.h"
+#include "common/text/captured_text.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/protocol/test_list_json.h"
-#include "testsuites/harness/run/captured_text.h"
 #include "testsuites/harness/run/pipe_reader.h"
 
 namespace distrun {

@@ -16,12 +16,12 @@
 #include <fmt/ranges.h>
 #include <unistd.h>
 
+#include "common/os/result_file.h"
 #include "launcher/process/leaked_processes.h"
 #include "launcher/process/worker_process.h"
 #include "testsuites/harness/protocol/test_list_json.h"
 #include "testsuites/harness/report/html_report.h"
 #include "testsuites/harness/report/junit_xml.h"
-#include "testsuites/harness/report/result_file.h"
 #include "testsuites/harness/report/result_json.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
 

@@ -1,4 +1,4 @@
-#include "testsuites/harness/report/result_file.h"
+#include "common/os/result_file.h"
 
 #include <cerrno>
 #include <filesystem>

@@ -1,4 +1,4 @@
-#include "testsuites/harness/run/captured_text.h"
+#include "common/text/captured_text.h"
 
 #include <algorithm>
 

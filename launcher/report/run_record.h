@@ -1,0 +1,56 @@
+// RunRecord collects what happens in a run, for the report of `distrun launch --html FILE`: a page
+// with a lane for each rank, CPU time and memory, output and restarts.
+//
+//     RunRecord record(plan, "node7");
+//     record.happened(WorkerStarted{…}, now);
+//     record.loaded({{.worker = LocalRank(0), …}}, now);
+//     record.wrote({.attempt = 0, .worker = LocalRank(0), .text = "…"});
+//     record.html("distrun: rank 1 failed: exit code 3\n…")
+//
+// Its memory is bounded, however long the run is: it keeps the first and the last of kEventsMax
+// events, thins out the samples of load, and keeps the output of the last kAttemptsMax attempts.
+// Pure.
+#pragma once
+
+#include <chrono>
+#include <cstddef>
+#include <deque>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "launcher/outcome/run_event.h"
+#include "launcher/outcome/worker_facts.h"
+#include "launcher/plan/plan.h"
+
+namespace distrun {
+
+class RunRecord {
+ public:
+  using Time = std::chrono::system_clock::time_point;
+  static constexpr std::size_t kEventsMax = 10'000, kSamplesMax = 1000;
+  static constexpr int kAttemptsMax = 3;
+
+  // `plan` must outlive it; with several nodes, ranks change until the first worker starts.
+  RunRecord(const LaunchPlan& plan, std::string host) : plan_(plan), host_(std::move(host)) {}
+
+  void happened(const RunEvent& event, Time now);
+  void loaded(const std::vector<WorkerLoad>& loads, Time now);
+  void wrote(const WorkerText& output);
+
+  // The page. `summary` is what distrun has printed at the end; empty after a success.
+  std::string html(const std::string& summary) const;
+
+ private:
+  const LaunchPlan& plan_;
+  const std::string host_;
+  std::deque<std::string> events_;  // As JSON.
+  std::size_t events_left_out_ = 0;
+  std::vector<std::string> samples_;                     // As JSON.
+  std::size_t sample_stride_ = 1, samples_to_skip_ = 0;  // Of `sample_stride_`, one is kept.
+  std::deque<WorkerText> output_;
+  std::string headline_ = "The run did not start";
+  bool has_succeeded_ = false;
+};
+
+}  // namespace distrun
