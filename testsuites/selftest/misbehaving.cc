@@ -78,7 +78,8 @@ DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
     const int flags = ::fcntl(fd, F_GETFD);
     EXPECT_TRUE(flags < 0 || (flags & FD_CLOEXEC) != 0) << "programs inherit descriptor " << fd;
   }
-  EXPECT_FALSE(at::hasCallbacks()) << "each tensor operation is still watched";
+  EXPECT_FALSE(at::getStepCallbacksUnlessEmpty(at::RecordScope::FUNCTION))
+      << "each tensor operation is still watched";
 }
 
 DISTRIBUTED_TEST(selftest, Well, test_32_ranks, {.ranks = 32}) {

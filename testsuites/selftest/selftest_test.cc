@@ -174,7 +174,8 @@ TEST_F(SelfTest, NamesAnExceptionThatNothingCatches) {
 // LibTorch adds a line for each frame, most of them without a name.
 TEST_F(SelfTest, AnErrorAboutALostPeerIsNotBuriedInFrames) {
   const auto result = run_one("Fails.test_leaves_its_peers");
-  EXPECT_EQ(result.status, TestStatus::kFailed);  // Which rank is seen to fail first varies.
+  EXPECT_EQ(result.status, TestStatus::kFailed);
+  EXPECT_EQ(result.reason, "rank 1 exited during its test: exit code 5");
   ASSERT_THAT(result.attempts, SizeIs(1));
   bool has_an_error = false;
   for (const RankResult& rank : result.attempts[0].ranks) {

@@ -1,6 +1,7 @@
 #include "testsuites/harness/run/verdict.h"
 
 #include <algorithm>
+#include <utility>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
@@ -44,6 +45,15 @@ std::string failure_text(const AssertionFailure& failure) {
       slash == std::string::npos ? failure.file : failure.file.substr(slash + 1);
   const std::string message = in_one_line(failure.message);
   return file.empty() ? message : fmt::format("{}:{}: {}", file, failure.line, message);
+}
+
+// An exception by Gloo, or by this project's collectives.
+bool reports_lost_peer(const RankFacts& facts) {
+  if (facts.failures.empty() || facts.failed_by_assertion()) return false;
+  const std::string& message = facts.failures.front().message;
+  const auto says = [&](const char* words) { return message.find(words) != message.npos; };
+  return says("the connection to rank ") || says("Connection closed by peer") ||
+         says("Connection reset by peer");
 }
 
 Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {
@@ -194,7 +204,10 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
   const auto at = [&](int rank) -> const Finding& {
     return findings[static_cast<std::size_t>(rank)];
   };
-  const auto order = [&](int rank) { return facts[static_cast<std::size_t>(rank)].order; };
+  const auto order = [&](int rank) {
+    const RankFacts& its = facts[static_cast<std::size_t>(rank)];
+    return std::pair(reports_lost_peer(its), its.order);
+  };
   std::stable_sort(failed.begin(), failed.end(), [&](int a, int b) {
     if (at(a).is_consequence != at(b).is_consequence) return at(b).is_consequence;
     return !at(a).is_consequence && order(a) < order(b);

@@ -200,6 +200,40 @@ RankFacts thrown(int order) {
   return facts;
 }
 
+RankFacts lost_a_peer(int order, const char* message) {
+  RankFacts facts = thrown(order);
+  facts.failures.front().message = message;
+  return facts;
+}
+
+TEST(VerdictTest, ARankThatLostAPeerComesAfterThePeer) {
+  for (const char* message :
+       {"all_reduce on rank 0 of 3: the connection to rank 2 was lost: [pair.cc:534] …",
+        "[pair.cc:534] Connection closed by peer [127.0.0.1]:4711",
+        "[pair.cc:462] readv [127.0.0.1]:4711: Connection reset by peer"}) {
+    const RankFacts exited{.end = ExitedWith{5}, .assertions = 1, .order = 3};
+    const auto result = judged({lost_a_peer(1, message), lost_a_peer(2, message), exited});
+    EXPECT_EQ(result.reason, "rank 2 exited during its test: exit code 5");
+    EXPECT_THAT(result.culprits, ElementsAre(2, 0, 1));
+    EXPECT_THAT(judged({lost_a_peer(1, message), failed(2)}).culprits, ElementsAre(1, 0));
+  }
+}
+
+TEST(VerdictTest, AnotherExceptionStaysInOrder) {
+  EXPECT_THAT(judged({thrown(1), failed(2)}).culprits, ElementsAre(0, 1));
+  // An assertion may quote the error.
+  RankFacts asserted = failed(1);
+  asserted.failures.front().message = "Connection closed by peer";
+  EXPECT_THAT(judged({asserted, failed(2)}).culprits, ElementsAre(0, 1));
+}
+
+TEST(VerdictTest, ARankThatWaitsForTheLostPeerIsStillAConsequence) {
+  const auto result = judged({hung(3),
+                              lost_a_peer(2, "Connection closed by peer"),
+                              {.end = KilledBy{SIGSEGV}, .assertions = 1, .order = 4}});
+  EXPECT_THAT(result.culprits, ElementsAre(2, 1, 0));
+}
+
 const char* const kDifferent =
     "ranks disagree: rank 2 ran broadcast of Float [3] as collective 1 of the default group, ranks "
     "0, 1 ran allreduce of Float [3]";
