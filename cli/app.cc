@@ -13,6 +13,7 @@
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
 #include "cli/test_command.h"
+#include "cli/top_command.h"
 #include "launcher/outcome/run_end.h"
 
 namespace distrun {
@@ -120,13 +121,15 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   StoreServeCommand serve(store);
   StoreClientCommands client(store);
   StacksCommand stacks(app);
+  TopCommand top(app);
   TestCommand test(app);
 
   for (CLI::App* parent : {&app, &store}) {
     for (CLI::App* command : parent->get_subcommands({})) command->group("Commands");
   }
 
-  const auto commands = std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &test});
+  const auto commands =
+      std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &top, &test});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });

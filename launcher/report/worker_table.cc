@@ -1,7 +1,6 @@
 #include "launcher/report/worker_table.h"
 
 #include <algorithm>
-#include <array>
 
 #include <fmt/format.h>
 
@@ -30,12 +29,6 @@ std::string state_of(const ProcessStat& stat) {
   }
 }
 
-std::string state_of(const WorkerRow& row) {
-  if (row.pid < 0) return "not started yet";
-  if (row.end) return describe(*row.end) + (row.output_open ? "; ITS OUTPUT IS STILL OPEN" : "");
-  return row.stat ? state_of(*row.stat) : "ending";
-}
-
 std::string text_of(std::chrono::milliseconds time) {
   return fmt::format("{:.1f} s", std::chrono::duration<double>(time).count());
 }
@@ -44,7 +37,7 @@ std::string text_of(std::uint64_t bytes) {
   return fmt::format("{:.1f} MiB", static_cast<double>(bytes) / (1 << 20));
 }
 
-using Line = std::array<std::string, 7>;
+using Line = std::vector<std::string>;
 
 Line line_of(const WorkerRow& row) {
   const bool started = row.pid >= 0, runs = started && !row.end && row.stat;
@@ -54,15 +47,19 @@ Line line_of(const WorkerRow& row) {
           runs ? text_of(row.stat->cpu_time) : "-",
           runs ? text_of(row.stat->resident_bytes) : "-",
           started && row.processes > 0 ? fmt::to_string(row.processes) : "-",
-          state_of(row)};
+          state_text(row)};
 }
 
 }  // namespace
 
-std::string worker_table(const std::vector<WorkerRow>& rows) {
-  std::vector<Line> lines = {{"rank", "pid", "time", "CPU", "memory", "processes", "state"}};
-  for (const WorkerRow& row : rows) lines.push_back(line_of(row));
-  std::array<std::size_t, std::tuple_size_v<Line>> widths{};
+std::string state_text(const WorkerRow& row) {
+  if (row.pid < 0) return "not started yet";
+  if (row.end) return describe(*row.end) + (row.output_open ? "; ITS OUTPUT IS STILL OPEN" : "");
+  return row.stat ? state_of(*row.stat) : "ending";
+}
+
+std::string aligned_columns(const std::vector<std::vector<std::string>>& lines) {
+  std::vector<std::size_t> widths(lines.front().size());
   for (const Line& line : lines) {
     for (std::size_t i = 0; i < line.size(); ++i) widths[i] = std::max(widths[i], line[i].size());
   }
@@ -74,6 +71,12 @@ std::string worker_table(const std::vector<WorkerRow>& rows) {
     text += line.back() + '\n';
   }
   return text;
+}
+
+std::string worker_table(const std::vector<WorkerRow>& rows) {
+  std::vector<Line> lines = {{"rank", "pid", "time", "CPU", "memory", "processes", "state"}};
+  for (const WorkerRow& row : rows) lines.push_back(line_of(row));
+  return aligned_columns(lines);
 }
 
 }  // namespace distrun

@@ -33,6 +33,12 @@ struct WorkerRow {
   int processes = 0;                      // In its session.
 };
 
+// "running", "STOPPED", "exit code 0; ITS OUTPUT IS STILL OPEN"
+std::string state_text(const WorkerRow& row);
+
+// Lines of equally many cells, with newlines; all but the last column are right-aligned.
+std::string aligned_columns(const std::vector<std::vector<std::string>>& lines);
+
 // A header line and one line per row, with newlines.
 std::string worker_table(const std::vector<WorkerRow>& rows);
 

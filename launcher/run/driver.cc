@@ -17,6 +17,7 @@
 
 #include "launcher/control/run_server.h"
 #include "launcher/process/worker_process.h"
+#include "launcher/report/run_snapshot.h"
 #include "launcher/run/load_watch.h"
 #include "launcher/run/node_link.h"
 #include "launcher/run/output_drain.h"
@@ -150,11 +151,25 @@ class Driver {
 
   std::optional<std::string> answer(std::string_view question) {
     if (question == "about") return reporter_.about();
+    if (question == "workers") return snapshot_json(snapshot());
     if (question != "stacks") return std::nullopt;
     const auto running = workers_.running();
     if (running.empty()) return "no worker is running\n";
     const Whereabouts where = stacks_.read(running, store_.waits());
     return fmt::format("{}\n{}", where.line, where.stacks);
+  }
+
+  RunSnapshot snapshot() const {
+    const auto rows = workers_.rows();
+    std::vector<std::uint64_t> output;
+    for (std::size_t i = 0; i < rows.size(); ++i) {
+      output.push_back(output_.bytes(LocalRank(static_cast<int>(i))));
+    }
+    const auto now = std::chrono::steady_clock::now().time_since_epoch();
+    return {.about = reporter_.about(),
+            .attempt = place_.attempt,
+            .at = std::chrono::floor<std::chrono::milliseconds>(now),
+            .workers = snapshots_of(rows, output)};
   }
 
   void watch_progress(std::chrono::milliseconds limit) {

@@ -269,12 +269,15 @@ std::string RunOutput::captured(LocalRank worker) const {
   return impl_->at(worker).captured.text();
 }
 
+std::uint64_t RunOutput::bytes(LocalRank worker) const {
+  const auto& [out, err] = impl_->at(worker).streams;
+  return out.bytes() + err.bytes();
+}
+
 std::uint64_t RunOutput::bytes() const {
-  std::uint64_t bytes = 0;
-  for (const Impl::WorkerOutput& worker : impl_->workers) {
-    for (const Impl::WorkerStream& stream : worker.streams) bytes += stream.bytes();
-  }
-  return bytes;
+  std::uint64_t all = 0;
+  for (const WorkerPlan& worker : impl_->plan.workers) all += bytes(worker.local_rank);
+  return all;
 }
 
 bool RunOutput::is_held_up() const {

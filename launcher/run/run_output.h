@@ -76,7 +76,8 @@ class RunOutput {
   // unless LaunchOptions::html is set.
   std::string captured(LocalRank worker) const;
 
-  // How much the workers of this attempt have written.
+  // How much a worker, or all workers, have written in this attempt.
+  std::uint64_t bytes(LocalRank worker) const;
   std::uint64_t bytes() const;
 
   // Whether a console does not take what the workers write, so that they may wait.

@@ -1,0 +1,94 @@
+// `distrun top` and real launches.
+#include <csignal>
+#include <filesystem>
+#include <fstream>
+
+#include <gmock/gmock.h>
+#include <gtest/gtest.h>
+
+#include "cli/test/launch.h"
+#include "launcher/test/terminal.h"
+
+namespace distrun {
+namespace {
+
+using ::testing::ContainsRegex;
+using testing::Folder;
+using ::testing::HasSubstr;
+using testing::launch;
+using testing::ProgramOptions;
+using testing::run_program;
+
+// What top prints about a run, with its pid for $PID, while two workers wait; then they go on.
+struct Watched {
+  testing::ProgramResult top, launch;
+};
+Watched watch_run(const std::function<testing::ProgramResult(const std::string& pid,
+                                                             const std::string& go)>& top) {
+  const Folder folder;
+  const std::string go = folder.path() + "/go";
+  Watched watched;
+  ProgramOptions options;
+  bool asked = false;
+  options.on_output = [&](const std::string& out, int pid) {
+    if (asked || out.find("here") == out.npos) return;
+    asked = true;
+    watched.top = top(std::to_string(pid), go);
+    std::ofstream(go).close();
+  };
+  watched.launch = launch({"--nproc-per-node", "2", "sh", "-c",
+                           "echo here; while [ ! -e " + go + " ]; do sleep 0.02; done"},
+                          options);
+  return watched;
+}
+
+TEST(TopTest, OncePrintsOneTableWithRates) {
+  const auto watched = watch_run([](const std::string& pid, const std::string&) {
+    return run_program({DISTRUN_PROGRAM, "top", "--once", "--interval", "0.1", pid});
+  });
+  EXPECT_EQ(watched.launch.end, ProcessEnd(ExitedWith{0}));
+  EXPECT_EQ(watched.top.end, ProcessEnd(ExitedWith{0})) << watched.top.err;
+  const auto lines = testing::lines(watched.top.out);
+  ASSERT_EQ(lines.size(), 4U) << watched.top.out;
+  EXPECT_THAT(lines[0], HasSubstr("2 workers: sh -c "));
+  EXPECT_THAT(lines[1], ContainsRegex("^rank +pid +time +CPU +memory +output +processes +state$"));
+  EXPECT_THAT(lines[3], ContainsRegex("^ +1 +[0-9]+ +[0-9.]+ s +[0-9]+% +[0-9.]+ .iB +0 B/s +[12]  "
+                                      "(sleeping|running)$"));
+}
+
+TEST(TopTest, EndsWithTheRun) {
+  const auto watched = watch_run([](const std::string& pid, const std::string& go) {
+    ProgramOptions options;
+    options.on_output = [&](const std::string& out, int) {
+      if (out.find("0 B/s") != out.npos) std::ofstream(go).close();
+    };
+    return run_program({DISTRUN_PROGRAM, "top", "--interval", "0.1", pid}, options);
+  });
+  EXPECT_EQ(watched.top.end, ProcessEnd(ExitedWith{0})) << watched.top.err;
+  EXPECT_EQ(watched.top.err, "");
+}
+
+TEST(TopTest, OnATerminalEachTableReplacesTheOneBefore) {
+  watch_run([](const std::string& pid, const std::string&) {
+    testing::Terminal terminal({DISTRUN_PROGRAM, "top", "--interval", "0.1", pid});
+    EXPECT_TRUE(terminal.wait_for("2 workers"));
+    EXPECT_TRUE(terminal.wait_for("\x1b[4A\x1b[J")) << terminal.text();
+    EXPECT_TRUE(terminal.wait_for("0 B/s")) << terminal.text();
+    terminal.type("\x03");
+    EXPECT_EQ(terminal.end(), ProcessEnd(KilledBy{SIGINT}));
+    return testing::ProgramResult{};
+  });
+}
+
+TEST(TopTest, NamesTheRunsThatExist) {
+  const auto watched = watch_run([](const std::string&, const std::string&) {
+    return run_program({DISTRUN_PROGRAM, "top", "1"});
+  });
+  EXPECT_EQ(watched.top.end, ProcessEnd(ExitedWith{4}));
+  EXPECT_THAT(watched.top.err,
+              HasSubstr("distrun top: 1 is not the process id of a run of distrun launch:\n"));
+  EXPECT_THAT(watched.top.err, HasSubstr("  2 workers: sh -c "));
+}
+
+}  // namespace
+}  // namespace distrun
