@@ -89,8 +89,11 @@ std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   }
   if (takes_commands && dynamic_cast<const CLI::RequiredError*>(&error) != nullptr)
     return "a command is required";
-  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr)
-    return what.substr(0, what.find(':')) + ": needs a value";
+  if (dynamic_cast<const CLI::ArgumentMismatch*>(&error) != nullptr) {
+    const bool too_many = what.find(": At Most ") != what.npos;
+    return what.substr(0, what.find(':')) +
+           (too_many ? ": is given more than once" : ": needs a value");
+  }
   return what;
 }
 
@@ -103,6 +106,11 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   std::vector<std::string> arguments(words.empty() ? words.begin() : words.begin() + 1,
                                      words.end());
   if (as_torchrun) arguments.insert(arguments.begin(), "launch");
+  // "distrun help test" is "distrun test --help".
+  if (!as_torchrun && !arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    arguments.push_back("--help");
+  }
 
   CLI::App app(kDescription, "distrun");
   app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] ..."));

@@ -585,5 +585,15 @@ TEST(LaunchTest, HelpAndVersionGoToStdout) {
   EXPECT_THAT(run_program({DISTRUN_PROGRAM, "--version"}).out, MatchesRegex("distrun [0-9.]+\n"));
 }
 
+TEST(LaunchTest, HelpAsACommandIsTheFlag) {
+  const auto output = [](std::vector<std::string> words) {
+    words.insert(words.begin(), DISTRUN_PROGRAM);
+    return testing::run_program(words).out;
+  };
+  EXPECT_EQ(output({"help", "store", "get"}), output({"store", "get", "--help"}));
+  EXPECT_EQ(output({"help", "launch"}), output({"launch", "--help"}));
+  EXPECT_EQ(output({"help"}), output({"--help"}));
+}
+
 }  // namespace
 }  // namespace distrun
