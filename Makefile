@@ -48,7 +48,7 @@ help:
 	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.14.1); 6 GB each' \
 	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
 	  'make check-html  open the HTML reports in Chromium, use them, take screenshots into $(BUILD)/html' \
-  'make demo-recording  record docs/demo.svg anew, from a real run' \
+	  'make demo-recording  record docs/demo.svg anew, from a real run' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \

@@ -210,8 +210,8 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     events.emplace(std::move(*file));
   }
   std::optional<ResultFile> report;
-  if (!options_.html.empty()) {
-    auto file = ResultFile::open(options_.html);
+  if (!flags_.html.empty()) {
+    auto file = ResultFile::open(flags_.html);
     if (!file) return fail(file.error().with_context("--html"));
     report.emplace(std::move(*file));
   }

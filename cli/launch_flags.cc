@@ -50,7 +50,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kOutput, "duplicate-stderr-filters", 0, "LIST", kVariable, kSame, "The same for stderr, to filtered_stderr.log."},
     {kOutput, "prefix", 0, "TEXT", kVariable, kOwn, "Put TEXT before every line on the console. TEXT can contain ${role_name}, ${rank}, ${local_rank}, ${host} (or ${hostname}), ${stream} and ${time}. Without this flag, lines of --tee have the prefix '[${role_name}${local_rank}]:'; on a terminal, all lines have it if more than one worker is shown."},
     {kOutput, "log-line-prefix-template", 0, "TEXT", kVariable, kBetter, "Replaces the default prefix. Lines that have no prefix by default stay without one. --prefix overrides it."},
-    {kOutput, "html", 0, "FILE", kVariable, kOwn, "Write a report of the run to FILE, to read in a browser: a timeline, CPU time and memory of each rank, its output, restarts and failures."},
+    {kOutput, "html", 0, "FILE", kVariable, kOwn, "Write a report of the run to FILE, to read in a browser: a timeline with restarts and failures, and the CPU use, memory and output of each rank."},
     {kOutput, "events", 0, "FILE", kVariable, kOwn, "Append the events of the run to FILE, one JSON object per line."},
     {kCompatibility, "rdzv-backend", 0, "NAME", kVariable, kLimited, "static, or c10d with one node only. With several nodes, give each node its --node-rank."},
     {kCompatibility, "start-method", 0, "NAME", kVariable, kBetter, "No effect: distrun always starts workers as new programs."},

@@ -11,6 +11,7 @@
 
 #include "cli/flags.h"
 #include "common/os/host_name.h"
+#include "common/os/result_file.h"
 #include "common/os/signal_list.h"
 #include "common/text/parse_number.h"
 #include "launcher/outcome/run_end.h"
@@ -184,8 +185,14 @@ void OptionsBuilder::take_log() {
   options_.log.host = host_name();
   if (line_.find("events") != nullptr && flags_.events.empty())
     refuse("events", "needs a file name");
-  if (line_.find("html") != nullptr && flags_.html.empty()) refuse("html", "needs a file name");
-  options_.html = flags_.html;
+  const std::string& html = flags_.html;
+  if (line_.find("html") != nullptr && html.empty()) refuse("html", "needs a file name");
+  if (html == "-" || is_stdout(html)) {
+    refuse("html", "stdout has the output of the workers; give a file");
+  }
+  if (!html.empty() && !flags_.events.empty() && are_same_file(html, flags_.events)) {
+    refuse("html", html + " is also the file of --events; give another one");
+  }
 }
 
 void OptionsBuilder::take_store() {

@@ -281,7 +281,7 @@ TEST_F(TestCommandTest, WritesResultsIntoFiles) {
   EXPECT_EQ(json.at("tests").at(1).at("ranks").at(0).at("status"), "failed");
   EXPECT_THAT(content("a.xml"), StartsWith("<?xml"));
   EXPECT_THAT(content("a.html"), StartsWith("<!DOCTYPE html>"));
-  EXPECT_THAT(content("a.html"), HasSubstr("<title>2 of 2 failed – distrun test</title>"));
+  EXPECT_THAT(content("a.html"), HasSubstr("<title>2 of 2 tests failed – distrun test</title>"));
 }
 
 TEST_F(TestCommandTest, UnwritableResultsFileIsReportedBeforeTheTests) {

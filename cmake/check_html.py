@@ -15,6 +15,7 @@ import sys
 import tempfile
 
 from selenium import webdriver
+from selenium.webdriver.common.action_chains import ActionChains
 from selenium.webdriver.common.by import By
 
 TESTS = ["Well.test_passes", "Well.test_is_flaky", "Well.test_is_skipped_by_all", "Well.test_needs_gpus",
@@ -85,6 +86,11 @@ def check_tests(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.
     expect("tests shown", set(reader.texts(shown)), ids())
     expect("open tests at first", len(reader.all("tr.detail")), 1)
     reader.photograph("tests")
+    reader.all(shown)[-1].click()
+    expect("open tests after a click", len(reader.all("tr.detail")), 2)
+    reader.all(shown)[-1].click()
+    expect("open tests after a second click", len(reader.all("tr.detail")), 1)
+    check_zoom(reader)
     for status in ("failed", "flaky", "skipped", "passed"):
         reader.click(f"button[data-filter={status}]")
         expect(f"tests shown for {status}", set(reader.texts(shown)), ids(status))
@@ -114,10 +120,31 @@ def check_tests(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.
     expect("errors of the page", reader.errors(), [])
 
 
+def check_zoom(reader: Reader) -> None:
+    """Drags over a lane again and again, then returns with a double click."""
+
+    def ticks() -> list[str]:
+        return reader.texts("tr.detail .attempt:first-child .axis .track > *")
+
+    track, at_first = reader.all("tr.detail .lane:not(.axis) .track")[0], ticks()
+    for i in range(12):
+        track = reader.all("tr.detail .lane:not(.axis) .track")[0]
+        ActionChains(reader.browser).move_to_element(track).click_and_hold().move_by_offset(30, 60).release().perform()
+        if i == 0 and ticks() == at_first:
+            sys.exit("dragging over a lane does not zoom")
+    if len(set(ticks())) != len(ticks()):
+        sys.exit(f"two ticks have the same text: {ticks()}")
+    ActionChains(reader.browser).double_click(reader.all("tr.detail .lane:not(.axis) .track")[0]).perform()
+    expect("ticks after a double click", ticks(), at_first)
+
+
+# Rank 0 is busy, rank 1 prints a long line that has no end and many beginnings.
 PROGRAM = """
 echo "rank $RANK, attempt $TORCHELASTIC_RESTART_COUNT: <script>document.title = 'taken over'</script>"
 if [ "$RANK.$TORCHELASTIC_RESTART_COUNT" = 1.0 ]; then exit 7; fi
-if [ "$RANK" = 2 ]; then kill -SEGV $$; fi
+if [ "$RANK" = 2 ]; then sleep 4; kill -SEGV $$; fi
+if [ "$RANK" = 1 ]; then head -c 200000 /dev/zero | tr '\\0' x; for i in 1 2 3; do printf '\\r%s %%' $i; done; fi
+while [ "$RANK" = 0 ]; do :; done
 sleep 60
 """
 
@@ -129,11 +156,19 @@ def check_run(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.Pa
     expect("exit status of distrun launch", ended.returncode, 139)
     reader = Reader(browser, page, folder)
     expect("heading", reader.texts("h1"), ["rank 2 failed: signal SIGSEGV (11)"])
-    expect("lanes", reader.texts(".lane .label"), ["rank 0", "rank 1", "rank 2"])
+    expect("lanes", reader.texts(".lane .label"), ["rank 0", "rank 1", "rank 2", "CPU use", "Memory"])
     expect("bars, one for each attempt", len(reader.all(".block")), 6 + 1)  # And one in the legend.
     expect("ends", reader.texts(".lane .end")[2], "killed by SIGSEGV")
     expect("open output", [one.text for one in reader.all("details[open] pre")],
            ["rank 2, attempt 1: <script>document.title = 'taken over'</script>"])
+    for summary in reader.all("summary"):
+        summary.click()
+    if not any(text.endswith("xxx") and "\n3 %" in text for text in reader.texts("details pre")):
+        sys.exit("the last part of a line that was written three times is not shown")
+    charts = reader.texts(".chart + .end")
+    expect("charts", len(charts), 2)
+    if "at most 0.00 cores" in charts or not charts[1].endswith("MiB"):
+        sys.exit(f"the charts show no load: {charts}")
     if "taken over" in browser.title:
         sys.exit("the output of a worker has changed the page")
     reader.photograph("run")

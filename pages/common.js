@@ -12,6 +12,7 @@ function element(tag, attributes, ...children) {
 }
 
 function duration(seconds) {
+  if (seconds <= 0) return '0';
   if (seconds < 0.001) return Math.round(seconds * 1e6) + ' µs';
   if (seconds < 1) return Number((seconds * 1e3).toPrecision(3)) + ' ms';
   if (seconds < 100) return seconds.toFixed(seconds < 10 ? 2 : 1) + ' s';
@@ -34,14 +35,32 @@ function rankList(ranks) {
   return (ranks.length === 1 ? 'rank ' : 'ranks ') + ranks.join(', ');
 }
 
-// Colours and cursor movements of terminals are left out.
+// What a terminal would show: without colours and cursor movements, and with '\r' as it works there.
 function plain(text) {
-  return text.replace(/\x1b\[[0-9;?]*[ -\/]*[@-~]/g, '').replace(/\x1b\][^\x07\x1b]*(\x07|\x1b\\)/g, '')
-    .replace(/\r\n/g, '\n').replace(/[^\n]*\r(?=[^\n])/g, '');
+  return text.replace(/\x1b\][^\x07\x1b]*(\x07|\x1b\\)/g, '').replace(/\x1b\[[0-9;?]*[ -\/]*[@-~]/g, '').replace(/\x1b[ -\/]*[0-~]/g, '')
+    .replace(/\r+\n/g, '\n').split('\n').map(overwritten).join('\n').replace(/\n+$/, '')
+    .replace(/[\0-\x08\x0b-\x1f\x7f]/g, (c) => (c === '\x7f' ? '␡' : String.fromCharCode(0x2400 + c.charCodeAt(0))));
+}
+
+// "12 %\r13 %" shows "13 %".
+function overwritten(line) {
+  if (!line.includes('\r')) return line;
+  return line.split('\r').reduce((shown, next) => next + shown.slice(next.length), '');
 }
 
 function block(title, text) {
-  return element('div', {}, element('div', {class: 'note'}, title), element('pre', {}, plain(text).replace(/\n+$/, '')));
+  return element('div', {}, element('div', {class: 'note'}, title), element('pre', {}, plain(text)));
+}
+
+// What a reader may not want to see is made when it is opened.
+function folded(isOpen, summary, ...make) {
+  const content = element('div'), fill = () => {
+    if (content.childElementCount === 0) content.append(...make.flatMap((one) => one()));
+  };
+  const made = element('details', {open: isOpen}, element('summary', {}, ...summary), content);
+  if (isOpen) fill();
+  made.addEventListener('toggle', fill);
+  return made;
 }
 
 function copyButton(text) {
@@ -63,22 +82,24 @@ function tickStep(range) {
 }
 
 // "0", "20 ms", "1.5 s": exact enough to tell ticks apart that are `step` apart.
-function tick(time, step, range) {
+function tick(time, step, last) {
   if (time < step / 1000) return '0';
-  const [unit, name] = range < 2e-3 ? [1e-6, 'µs'] : range < 2 ? [1e-3, 'ms'] : [1, 's'];
+  const [unit, name] = last < 2e-3 ? [1e-6, 'µs'] : last < 2 ? [1e-3, 'ms'] : [1, 's'];
   const digits = Math.max(0, Math.ceil(-Math.log10(step / unit) - 1e-9));
   return `${(time / unit).toFixed(digits)} ${name}`;
 }
 
+const kShortestTime = 1e-6;
 const kMarks = {fail: '✕', kill: '■', note: '◆'};
 
 // A figure with a lane for each rank on one time axis.
 //   lanes: [{label, end, spans: [{from, to, title}], blocks: [{from, to, title, open}], marks: [{at, kind, title}]}]
 //   legend: [[kind, text]], where kind is span, block, open or a mark's
 //   zooms: [[text, [from, to]]], for buttons
+//   charts: [{label, end, draw: ([from, to]) => svg}], below the lanes, on the same axis
 // Dragging over a lane shows that time; a double click shows all.
-function lanesFigure(lanes, duration, legend, zooms) {
-  const whole = [0, duration * 1.01];  // Marks at the end are whole.
+function lanesFigure(lanes, end, legend, zooms, charts = []) {
+  const whole = [0, end * 1.01];  // Marks at the end are whole.
   let shown = whole;
   const body = element('div', {class: 'lanes'});
   const controls = element('div', {class: 'filters'});
@@ -127,18 +148,25 @@ function lanesFigure(lanes, duration, legend, zooms) {
 
   function axis() {
     const ticks = element('div', {class: 'track'});
-    const range = shown[1] - shown[0], step = tickStep(range);
-    for (let time = Math.ceil(shown[0] / step) * step; time <= shown[1] + step / 1000; time += step) {
-      ticks.append(element('span', {style: `left:${percent(time)}%`}, tick(time, step, range)));
+    const step = tickStep(shown[1] - shown[0]), first = Math.ceil(shown[0] / step);
+    for (let i = 0; i <= 6 && (first + i) * step <= shown[1]; ++i) {
+      const time = (first + i) * step;
+      ticks.append(element('span', {style: `left:${percent(time)}%`}, tick(time, step, shown[1])));
     }
     return element('div', {class: 'lane axis'}, element('span'), ticks, element('span'));
   }
 
+  function chartRow(chart) {
+    return element('div', {class: 'lane'}, element('span', {class: 'label'}, chart.label),
+      element('div', {class: 'chart'}, chart.draw(shown)), element('span', {class: 'end calm'}, chart.end));
+  }
+
   function draw(range) {
+    if (range[1] - range[0] < kShortestTime) return;
     shown = range;
     body.replaceChildren(...lanes.map((lane) => element('div', {class: 'lane'},
       element('span', {class: 'label', title: lane.label}, lane.label), track(lane),
-      element('span', {class: 'end ' + (lane.tone || 'calm'), title: lane.end}, lane.end))), axis());
+      element('span', {class: 'end ' + (lane.tone || 'calm'), title: lane.end}, lane.end))), axis(), ...charts.map(chartRow));
     for (const {button, to} of buttons) button.setAttribute('aria-pressed', String(to === shown));
     controls.hidden = zooms.length === 0 && shown === whole;
   }
@@ -211,7 +239,7 @@ function sortableTable(columns, items, detail) {
       return row.open ? [row.line, row.detail] : [row.line];
     }));
     if (shown.length === 0) {
-      body.append(element('tr', {}, element('td', {class: 'empty', colspan: columns.length}, 'No test matches these filters.')));
+      body.append(element('tr', {}, element('td', {class: 'empty', colspan: columns.length}, items.length === 0 ? 'No test was selected.' : 'No test matches these filters.')));
     }
     heads.forEach((head, i) => {
       head.setAttribute('aria-sort', i !== sorted ? 'none' : descending ? 'descending' : 'ascending');

@@ -3,11 +3,12 @@
 const {run, events, samples} = data;
 const timeOf = (one) => Date.parse(one.time) / 1000;
 const begin = events.length > 0 ? timeOf(events[0]) : 0;
-const sinceBegin = (one) => timeOf(one) - begin;
+// Events have milliseconds.
+const sinceBegin = (one) => Math.round((timeOf(one) - begin) * 1000) / 1000;
+const time = (seconds) => (seconds < 0.001 ? '< 1 ms' : duration(Math.round(seconds * 1000) / 1000));
 const end = Math.max(0.001, ...events.map(sinceBegin), ...samples.map(sinceBegin));
 const last = events.find((one) => one.event === 'run_ended');
 const ranks = [...new Set(events.filter((one) => one.event === 'worker_started').map((one) => one.rank))].sort((a, b) => a - b);
-const restarts = events.filter((one) => one.event === 'attempt_failed').length;
 const culprit = last && last.culprit ? last.culprit.rank : null;
 
 function endText(one) {
@@ -22,14 +23,14 @@ function workerLane(rank) {
   for (const started of own.filter((one) => one.event === 'worker_started')) {
     const ended = own.find((one) => one.event === 'worker_ended' && one.pid === started.pid && one.attempt === started.attempt);
     const from = sinceBegin(started), to = ended ? sinceBegin(ended) : end;
-    const text = `Attempt ${started.attempt}, pid ${started.pid}: ran for ${duration(to - from)}` + (ended ? `, ${endText(ended)}` : '');
+    const text = `Attempt ${started.attempt}, pid ${started.pid}: ` + (ended ? `ran for ${time(ended.run_time_s)}, ${endText(ended)}` : 'no end is known');
     lane.blocks.push({from, to, title: text});
-    lane.end = ended ? endText(ended) : 'its end was not seen';
+    lane.end = ended ? endText(ended) : 'no end is known';
     lane.tone = ended && !hasFailed(ended) ? 'good' : !ended || isFirstFailure(ended) ? 'bad' : 'calm';
-    if (ended && hasFailed(ended)) lane.marks.push({at: to, kind: isFirstFailure(ended) ? 'fail' : 'kill', title: `${text}, at ${duration(to)}`});
+    if (ended && hasFailed(ended)) lane.marks.push({at: to, kind: isFirstFailure(ended) ? 'fail' : 'kill', title: `${text}, at ${time(to)}`});
   }
   for (const one of events.filter((some) => some.event === 'stacks_read')) {
-    lane.marks.push({at: sinceBegin(one), kind: 'note', title: `At ${duration(sinceBegin(one))}, distrun read the stacks: ${one.where}`});
+    lane.marks.push({at: sinceBegin(one), kind: 'note', title: `At ${time(sinceBegin(one))}, distrun read the stacks: ${one.where}`});
   }
   return lane;
 }
@@ -48,7 +49,11 @@ function lanesOfRun() {
   if (marks.includes('fail')) legend.push(['fail', 'the first failure']);
   if (marks.includes('kill')) legend.push(['kill', 'another worker that failed or was killed']);
   if (marks.includes('note')) legend.push(['note', 'distrun read the stacks']);
-  return lanesFigure(lanes, end, legend, []);
+  const failures = lanes.flatMap((lane) => lane.marks).filter((mark) => mark.kind === 'fail').map((mark) => mark.at);
+  const around = (at) => [Math.max(at - Math.max(end / 50, 0.01), 0), at + Math.max(end / 50, 0.01)];
+  const zooms = failures.length > 0 && end > 0.2 ? [['Zoom to the first failure', around(Math.min(...failures))]] : [];
+  if (failures.length > 1) zooms.push(['Zoom to the last failure', around(Math.max(...failures))]);
+  return lanesFigure(lanes, end, legend, zooms, charts);
 }
 
 function bytes(number) {
@@ -58,55 +63,68 @@ function bytes(number) {
   return `${number >= 100 || unit === 0 ? Math.round(number) : number.toPrecision(3)} ${units[unit]}`;
 }
 
-// Of each rank: [{at, memory, cpu}]; cpu is in cores, between two samples of one process.
+const starts = new Map(ranks.map((rank) => [rank, events.filter((one) => one.event === 'worker_started' && one.rank === rank).map(sinceBegin)]));
+
+// Of each rank, for each of its processes: [{at, memory, cpu}]; cpu is in cores, since the sample before.
 function loadOf(rank) {
-  const points = [];
+  const processes = [];
   let before = null;
   for (const sample of samples) {
     const own = sample.workers.find(([of]) => of === rank);
-    const at = sinceBegin(sample);
     if (!own) { before = null; continue; }
-    const [, cpuTime, memory] = own;
-    const goesOn = before && cpuTime >= before.cpuTime;
-    points.push({at, memory, cpu: goesOn ? (cpuTime - before.cpuTime) / (at - before.at) : null});
+    const [, cpuTime, memory] = own, at = sinceBegin(sample);
+    const isNew = before === null || cpuTime < before.cpuTime || starts.get(rank).some((started) => started > before.at && started <= at);
+    if (isNew) processes.push([]);
+    processes[processes.length - 1].push({at, memory, cpu: isNew ? null : (cpuTime - before.cpuTime) / (at - before.at)});
     before = {at, cpuTime};
   }
-  return points;
+  return processes;
 }
 
 const kColours = ['#3b6fd4', '#d9772e', '#3a9a5b', '#b54fb0', '#c9a227', '#2a9fb5', '#c6405a', '#7a7f87'];
 
-// Lines over time, one for each rank.
-function chart(title, text, valueOf) {
-  const lines = ranks.map((rank, i) => ({rank, colour: kColours[i % kColours.length],
-    points: loadOf(rank).filter((point) => valueOf(point) !== null).map((point) => [point.at, valueOf(point)])})).filter((line) => line.points.length > 1);
+function svgElement(tag, attributes, ...children) {
+  const made = document.createElementNS('http://www.w3.org/2000/svg', tag);
+  for (const [name, value] of Object.entries(attributes)) made.setAttribute(name, value);
+  made.append(...children);
+  return made;
+}
+
+// A line for each process of each rank.
+function chart(label, text, loads, valueOf) {
+  const lines = loads.flatMap(({rank, colour, processes}) => processes.map((points) => ({rank, colour,
+    points: points.filter((point) => valueOf(point) !== null).map((point) => [point.at, valueOf(point)])})).filter((line) => line.points.length > 1));
   if (lines.length === 0) return null;
-  const top = Math.max(...lines.flatMap((line) => line.points.map(([, value]) => value))) || 1;
-  const svg = document.createElementNS('http://www.w3.org/2000/svg', 'svg');
-  svg.setAttribute('viewBox', '0 0 1000 160');
-  svg.setAttribute('preserveAspectRatio', 'none');
-  for (const line of lines) {
-    const made = document.createElementNS(svg.namespaceURI, 'polyline');
-    made.setAttribute('points', line.points.map(([at, value]) => `${1000 * at / end},${155 - 150 * value / top}`).join(' '));
-    made.setAttribute('stroke', line.colour);
-    const tip = document.createElementNS(svg.namespaceURI, 'title');
+  const most = Math.max(...lines.flatMap((line) => line.points.map(([, value]) => value))), top = most > 0 ? most : 1;
+  const draw = ([from, to]) => svgElement('svg', {viewBox: '0 0 1000 100', preserveAspectRatio: 'none'}, ...lines.map((line) => {
     const values = line.points.map(([, value]) => value);
-    tip.textContent = `rank ${line.rank}: at most ${text(Math.max(...values))}, at the end ${text(values[values.length - 1])}`;
-    made.append(tip);
-    svg.append(made);
-  }
-  const legend = lines.length > 16 ? [element('span', {}, 'Point at a line for its rank.')]
-    : lines.map((line) => element('span', {}, element('span', {class: 'swatch', style: `background:${line.colour}`}), 'rank ' + line.rank));
-  return element('figure', {class: 'chart'}, element('figcaption', {}, `${title}, at most ${text(top)}`), svg, element('div', {class: 'legend'}, ...legend));
+    const tip = `rank ${line.rank}: at most ${text(Math.max(...values))}, at the end ${text(values[values.length - 1])}`;
+    const points = line.points.map(([at, value]) => `${1000 * (at - from) / (to - from)},${97 - 94 * value / top}`).join(' ');
+    return svgElement('polyline', {points, stroke: line.colour}, svgElement('title', {}, tip));
+  }));
+  return {label, end: `at most ${text(most)}`, draw};
+}
+
+function makeCharts() {
+  const loads = ranks.map((rank, i) => ({rank, colour: kColours[i % kColours.length], processes: loadOf(rank)}));
+  return [chart('CPU use', (value) => value.toFixed(value < 10 ? 2 : 0) + ' cores', loads, (point) => point.cpu),
+    chart('Memory', bytes, loads, (point) => point.memory)].filter(Boolean);
+}
+
+function chartNote() {
+  if (charts.length === 0) return null;
+  const colours = ranks.length > kColours.length ? ['Point at a line for its rank.']
+    : ranks.map((rank, i) => element('span', {}, element('span', {class: 'swatch', style: `background:${kColours[i]}`}), 'rank ' + rank));
+  return element('div', {class: 'legend'}, ...colours, element('span', {}, 'CPU use and memory are those of the worker processes, without their children.'));
 }
 
 // What the console would not show line by line.
 const kTexts = {
-  run_started: (one) => `The run started with ${count(one.workers, 'worker')}; store ${one.store}`,
+  run_started: (one) => `The run started with ${count(one.workers, 'worker')}${run.nodes > 1 ? ' on this node' : ''}; store ${one.store}`,
   node_notice: (one) => one.text,
-  attempt_started: (one) => (one.attempt === 0 ? null : `Restart ${one.attempt}`),
+  attempt_started: restartText,
   worker_started: () => null,
-  worker_ended: (one) => (hasFailed(one) ? `rank ${one.rank}: ${endText(one)} after ${duration(one.run_time_s)}` : null),
+  worker_ended: (one) => (hasFailed(one) ? `rank ${one.rank}: ${endText(one)} after ${time(one.run_time_s)}` : null),
   output_leaked: (one) => `rank ${one.rank} ended, but another process held its output open`,
   leaked_processes_killed: (one) => 'Killed processes that workers left behind: ' + one.processes.map((process) => `${process.name} (${process.pid})`).join(', '),
   signal_received: (one) => `distrun received ${one.signal}` + (one.forwarded ? ' and forwarded it' : ''),
@@ -119,19 +137,25 @@ const kTexts = {
   run_ended: (one) => (one.cause === 'succeeded' ? 'The run succeeded' : `The run ended (${one.cause.replaceAll('_', ' ')}); exit status ${one.exit_status}`),
 };
 
+// Of a run with very many restarts, the record lacks attempts in the middle.
+function restartText(one) {
+  if (one.attempt === 0) return null;
+  const before = Math.max(...events.filter((other) => other.event === 'attempt_started' && other.attempt < one.attempt).map((other) => other.attempt));
+  return (before + 1 < one.attempt ? `The report leaves out attempts ${before + 1} to ${one.attempt - 1}. ` : '') + `Restart ${one.attempt}`;
+}
+
 function eventRow(one) {
   const text = kTexts[one.event] ? kTexts[one.event](one) : one.event;
   if (text === null) return null;
   const stacks = one.stacks ? element('pre', {}, one.stacks.replace(/\n+$/, '')) : null;
-  return element('tr', {}, element('td', {class: 'number'}, duration(sinceBegin(one)).replace(/^0 µs$/, '0')), element('td', {class: 'reason'}, text, stacks));
+  return element('tr', {}, element('td', {class: 'number'}, sinceBegin(one) <= 0 ? '0' : time(sinceBegin(one))), element('td', {class: 'reason'}, text, stacks));
 }
 
 function outputs() {
   const attempts = Math.max(0, ...data.output.map((one) => one.attempt));
   return data.output.filter((one) => one.text !== '').sort((a, b) => b.attempt - a.attempt || (b.rank === culprit) - (a.rank === culprit) || a.rank - b.rank)
-    .map((one) => element('details', {open: one.attempt === attempts && (one.rank === culprit || ranks.length === 1)},
-      element('summary', {}, element('strong', {}, 'rank ' + one.rank), attempts > 0 ? `, attempt ${one.attempt}` : ''),
-      element('div', {}, element('pre', {}, plain(one.text).replace(/\n+$/, '')))));
+    .map((one) => folded(one.attempt === attempts && (one.rank === culprit || ranks.length === 1),
+      [element('strong', {}, 'rank ' + one.rank), attempts > 0 ? `, attempt ${one.attempt}` : ''], () => [element('pre', {}, plain(one.text))]));
 }
 
 function section(title, ...parts) {
@@ -140,21 +164,20 @@ function section(title, ...parts) {
 }
 
 function facts() {
-  return [events.length > 0 && events[0].time.slice(0, 19).replace('T', ' ') + ' UTC', `host ${run.host}` + (run.nodes > 1 ? ` (node ${run.node_rank} of ${run.nodes})` : ''),
-    'took ' + duration(end), count(run.workers, 'worker'), restarts > 0 && count(restarts, 'restart'), last && `exit status ${last.exit_status}`]
+  return [events.length > 0 && events[0].time.slice(0, 19).replace('T', ' ') + ' UTC', `host ${run.host}` + (run.nodes > 1 ? ` (node rank ${run.node_rank}, ${run.nodes} nodes)` : ''),
+    'took ' + duration(end), count(run.workers, 'worker') + (run.nodes > 1 ? ' on this node' : ''), run.restarts > 0 && count(run.restarts, 'restart'), last && `exit status ${last.exit_status}`]
     .filter(Boolean).join(' · ');
 }
 
-const heading = run.succeeded ? `The run succeeded` : run.headline;
+const charts = makeCharts();
 const main = document.querySelector('main');
-main.append(element('header', {}, element('h1', {class: run.succeeded ? 'good' : 'bad'}, heading), element('p', {class: 'facts'}, facts())),
+main.append(element('header', {}, element('h1', {class: run.succeeded ? 'good' : 'bad'}, run.headline), element('p', {class: 'facts'}, facts())),
   command('Command:', run.command));
-const memory = chart('Memory of the worker processes', bytes, (point) => point.memory);
-const cpu = chart('CPU use of the worker processes', (value) => value.toFixed(value < 10 ? 2 : 0) + ' cores', (point) => point.cpu);
 const rows = events.map(eventRow).filter(Boolean);
-const leftOut = run.events_left_out > 0 ? element('p', {class: 'note'}, `${run.events_left_out} events in the middle are left out.`) : null;
+const history = () => [element('table', {class: 'events'}, element('tbody', {}, ...rows))];
 const texts = outputs();
-main.append(...[section('Workers', lanesOfRun(), cpu, memory),
-  section('Summary', run.summary ? element('pre', {}, plain(run.summary).replace(/^\n+|\n+$/g, '')) : null),
-  section('What happened', element('table', {class: 'events'}, element('tbody', {}, ...rows)), leftOut),
-  section('Output', texts.length > 0 ? texts : element('p', {class: 'note'}, 'distrun read no output: the workers wrote none, or it is in log files.'))].filter(Boolean));
+const kRowsShown = 100;
+main.append(...[section('Workers', lanesOfRun(), chartNote()),
+  section('Summary', run.summary ? element('pre', {}, plain(run.summary).replace(/^\n+/, '')) : null),
+  section('Output', texts.length > 0 ? texts : element('p', {class: 'note'}, 'distrun read no output: the workers wrote none, or it is in log files.')),
+  section('What happened', rows.length <= kRowsShown ? history() : folded(false, [count(rows.length, 'event')], history))].filter(Boolean));

@@ -17,15 +17,10 @@ const statusOf = (test) => (test.status === 'interrupted' && test.attempt === 0 
 const nameOf = (test) => test.id + (repeats ? ' #' + (test.repetition + 1) : '');
 const repeats = data.tests.some((test) => test.repetition > 0);
 
-function headline() {
-  const {passed, failed, skipped, not_run: notRun} = data.summary;
-  const total = data.tests.length;
-  if (failed > 0) return ['bad', `${failed} of ${count(total, 'test')} failed`];
-  if (notRun > 0) return ['odd', `${notRun} of ${count(total, 'test')} did not run`];
-  if (passed === 0) return ['odd', total === 0 ? 'No test ran' : `No test ran: ${skipped} skipped`];
-  const {flaky} = data.summary;
-  if (flaky > 0) return ['odd', `No test failed; ${flaky} of ${count(total, 'test')} ${flaky === 1 ? 'is' : 'are'} flaky`];
-  return ['good', passed === total ? (total === 1 ? 'The test passed' : `All ${total} tests passed`) : `${passed} tests passed, ${skipped} skipped`];
+function tone() {
+  const {passed, failed, flaky, not_run: notRun} = data.summary;
+  if (failed > 0) return 'bad';
+  return notRun > 0 || flaky > 0 || passed === 0 ? 'odd' : 'good';
 }
 
 function facts() {
@@ -42,7 +37,7 @@ function rankEnd(rank) {
 }
 
 const kBlamed = ' ◀ to blame';
-const isBlamed = (attempt, rank) => attempt.culprits[0] === rank.rank;
+const isBlamed = (attempt, rank) => attempt.status === 'failed' && attempt.culprits[0] === rank.rank;
 
 // A rank that was killed because another one failed is not marked as bad.
 function toneOf(attempt, rank) {
@@ -112,16 +107,16 @@ function operationsText(rank) {
   return [...(rank.operations_left_out > 0 ? [`… ${rank.operations_left_out} earlier ones`] : []), ...lines].join('\n');
 }
 
-// Everything about a rank but its number.
-function accountOf(rank) {
+// Everything about ranks that are alike but for their times.
+function accountOf(ranks) {
+  const [rank] = ranks;
   const parts = rank.failures.map((failure) => block(failure.file ? `${failure.file}:${failure.line}` : 'Failure', failure.message));
-  if (rank.stands_at) parts.push(block('Where it was when its time was up', rank.stands_at));
+  if (rank.stands_at) parts.push(block('Call stack at the time limit', rank.stands_at));
   if (rank.leaked_processes.length > 0) parts.push(block('Processes that it left behind; distrun killed them', rank.leaked_processes.join('\n')));
   if (rank.output) parts.push(block('Output', rank.output));
   if (rank.collectives.length > 0) parts.push(block('Collectives that it started', collectivesText(rank)));
-  if (rank.operations.length > 0) {
-    parts.push(element('details', {}, element('summary', {}, 'Collectives, sends and receives in time'),
-      element('div', {}, element('pre', {}, operationsText(rank)))));
+  for (const one of ranks.filter((some) => some.operations.length > 0)) {
+    parts.push(folded(false, [`Collectives, sends and receives of rank ${one.rank} in time`], () => [element('pre', {}, operationsText(one))]));
   }
   const numbers = rank.assertions > 0 ? [element('p', {class: 'note'}, count(rank.assertions, 'assertion') + ' checked')] : [];
   return [...parts, ...numbers];
@@ -140,8 +135,9 @@ function accountsOf(attempt) {
   return [...groups.values()].map((ranks) => {
     const [first] = ranks;
     const blamed = ranks.some((rank) => isBlamed(attempt, rank));
-    return element('details', {open: blamed}, element('summary', {}, element('strong', {}, rankList(ranks.map((rank) => rank.rank).sort((a, b) => a - b))),
-      ' ', element('span', {class: toneOf(attempt, first)}, rankEnd(first) + (blamed ? kBlamed : ''))), element('div', {}, ...accountOf(first)));
+    const numbers = ranks.map((rank) => rank.rank).sort((a, b) => a - b);
+    return folded(blamed, [element('strong', {}, rankList(numbers)), ' ',
+      element('span', {class: toneOf(attempt, first)}, rankEnd(first) + (blamed ? kBlamed : ''))], () => accountOf(ranks));
   });
 }
 
@@ -196,9 +192,8 @@ function filter() {
   for (const {name, button} of buttons) button.setAttribute('aria-pressed', String(name === status));
 }
 
-const [tone, title] = headline();
 document.querySelector('main').append(
-  element('header', {}, element('h1', {class: tone}, title), element('p', {class: 'facts'}, facts())),
+  element('header', {}, element('h1', {class: tone()}, document.title.replace(/ – distrun test$/, '')), element('p', {class: 'facts'}, facts())),
   element('nav', {class: 'filters', 'aria-label': 'Filters'}, ...buttons.map(({button}) => button), search), table.table);
 filter();
 

@@ -1,4 +1,4 @@
-// What a report of a run (--html) shows besides the run's events.
+// WorkerLoad and WorkerText: what a report of a run (--html) shows besides the run's events.
 #pragma once
 
 #include <chrono>
@@ -9,14 +9,15 @@
 
 namespace distrun {
 
-// Of a worker's own process, without its children.
+// The load of a worker's own process, without its children.
 struct WorkerLoad {
   LocalRank worker;
   std::chrono::milliseconds cpu_time{0};  // Since its start.
   std::uint64_t resident_bytes = 0;
 };
 
-// What a worker has written in an attempt to the streams that distrun reads, shortened.
+// The output of a worker in an attempt, shortened (captured_text.h).  Streams that go to a file
+// only are not in it.
 struct WorkerText {
   int attempt = 0;
   LocalRank worker;

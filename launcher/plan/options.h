@@ -43,7 +43,6 @@ struct LaunchOptions {
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
   std::optional<std::chrono::milliseconds> hang_after;  // Without progress of any worker.
   LogChoice log;
-  std::string html;  // The file of the report; empty: none.
   std::string program;
   std::vector<std::string> arguments;
 };

@@ -1,6 +1,9 @@
 #include "launcher/report/run_record.h"
 
+#include <algorithm>
+
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <nlohmann/json.hpp>
 
 #include "common/text/utc_time.h"
@@ -19,25 +22,34 @@ std::string text_of(const Json& json) {
   return json.dump(-1, ' ', false, Json::error_handler_t::replace);
 }
 
-template <class Texts>
-std::string list_of(const Texts& texts) {
-  std::string list;
-  for (const std::string& text : texts) list += (list.empty() ? "" : ",\n  ") + text;
-  return "[" + list + "]";
+std::string list_of(const std::vector<std::string>& texts) {
+  return fmt::format("[{}]", fmt::join(texts, ",\n  "));
 }
 
 }  // namespace
 
 void RunRecord::happened(const RunEvent& event, Time now) {
-  events_.push_back(event_json(event, plan_, host_, now));
-  if (events_.size() > kEventsMax) {
-    events_.erase(events_.begin() + kEventsMax / 2);
-    ++events_left_out_;
-  }
+  if (const auto* started = std::get_if<AttemptStarted>(&event)) attempt_ = started->attempt;
+  if (std::holds_alternative<AttemptFailed>(event)) ++restarts_;
+  events_.push_back({attempt_, event_json(event, plan_, host_, now)});
+  if (events_.size() > kEventsMax) forget_an_attempt();
   if (const auto* ended = std::get_if<RunEnded>(&event)) {
     has_succeeded_ = ended->end.cause == RunEnd::Cause::kSucceeded;
-    headline_ = headline(plan_, ended->end);
+    headline_ = has_succeeded_ ? "The run succeeded" : headline(plan_, ended->end);
   }
+}
+
+// The oldest one but the first. If there is no other one than the first and the last, single events
+// of the last one, between its first half and its end.
+void RunRecord::forget_an_attempt() {
+  const auto second = std::find_if(events_.begin(), events_.end(),
+                                   [](const Event& event) { return event.attempt > 0; });
+  if (second == events_.end() || second->attempt == attempt_) {
+    events_.erase(events_.begin() + kEventsMax / 2);
+    return;
+  }
+  const int forgotten = second->attempt;
+  std::erase_if(events_, [&](const Event& event) { return event.attempt == forgotten; });
 }
 
 void RunRecord::loaded(const std::vector<WorkerLoad>& loads, Time now) {
@@ -54,7 +66,7 @@ void RunRecord::loaded(const std::vector<WorkerLoad>& loads, Time now) {
   }
   samples_.push_back(text_of({{"time", rfc3339(now)}, {"workers", std::move(workers)}}));
   if (samples_.size() < kSamplesMax) return;
-  for (std::size_t i = 0; 2 * i < samples_.size(); ++i) samples_[i] = std::move(samples_[2 * i]);
+  for (std::size_t i = 1; 2 * i < samples_.size(); ++i) samples_[i] = std::move(samples_[2 * i]);
   samples_.resize((samples_.size() + 1) / 2);
   sample_stride_ *= 2;
 }
@@ -74,9 +86,11 @@ std::string RunRecord::html(const std::string& summary) const {
               {"node_rank", plan_.options.node_rank},
               {"nodes", plan_.options.nnodes},
               {"workers", plan_.workers.size()},
+              {"restarts", restarts_},
               {"command", plan_.workers.empty() ? "" : command_line(plan_.workers.front())},
-              {"run_id", plan_.options.run_id},
-              {"events_left_out", events_left_out_}};
+              {"run_id", plan_.options.run_id}};
+  std::vector<std::string> events;
+  for (const Event& event : events_) events.push_back(event.json);
   std::vector<std::string> output;
   for (const WorkerText& one : output_) {
     const auto index = static_cast<std::size_t>(one.worker.value());
@@ -86,7 +100,7 @@ std::string RunRecord::html(const std::string& summary) const {
   }
   const std::string data =
       fmt::format("{{\n \"run\": {},\n \"events\": {},\n \"samples\": {},\n \"output\": {}\n}}\n",
-                  text_of(run), list_of(events_), list_of(samples_), list_of(output));
+                  text_of(run), list_of(events), list_of(samples_), list_of(output));
   return html_page(Page::kRun, headline_ + " – distrun launch", data);
 }
 

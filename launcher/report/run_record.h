@@ -7,9 +7,20 @@
 //     record.wrote({.attempt = 0, .worker = LocalRank(0), .text = "…"});
 //     record.html("distrun: rank 1 failed: exit code 3\n…")
 //
-// Its memory is bounded, however long the run is: it keeps the first and the last of kEventsMax
-// events, thins out the samples of load, and keeps the output of the last kAttemptsMax attempts.
-// Pure.
+// Its memory is bounded, however long the run is: beyond kEventsMax events it forgets those of
+// whole attempts, except the first and the last one; it thins out the samples of load; and it keeps
+// the output of the last kAttemptsMax attempts.
+//
+// The page holds this JSON:
+//
+//     {"run": {"succeeded": false, "headline": "rank 1 failed: exit code 3", "summary": "…",
+//              "host": "node7", "node_rank": 0, "nodes": 1, "workers": 4, "restarts": 2,
+//              "command": "python3 -u train.py", "run_id": "…"},
+//      "events": [{"time": "2026-03-01T12:00:00.250Z", "event": "run_started", …}, …],
+//      "samples": [{"time": "…", "workers": [[RANK, CPU_SECONDS, MEMORY_BYTES], …]}, …],
+//      "output": [{"attempt": 2, "rank": 1, "text": "…"}, …]}
+//
+// docs/events.md describes the events.  Pure.
 #pragma once
 
 #include <chrono>
@@ -44,8 +55,14 @@ class RunRecord {
  private:
   const LaunchPlan& plan_;
   const std::string host_;
-  std::deque<std::string> events_;  // As JSON.
-  std::size_t events_left_out_ = 0;
+  struct Event {
+    int attempt = 0;  // In which it happened.
+    std::string json;
+  };
+  void forget_an_attempt();
+
+  std::deque<Event> events_;
+  int attempt_ = 0, restarts_ = 0;
   std::vector<std::string> samples_;                     // As JSON.
   std::size_t sample_stride_ = 1, samples_to_skip_ = 0;  // Of `sample_stride_`, one is kept.
   std::deque<WorkerText> output_;

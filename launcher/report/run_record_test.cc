@@ -1,5 +1,7 @@
 #include "launcher/report/run_record.h"
 
+#include <map>
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -57,20 +59,39 @@ TEST_F(RunRecordTest, HasEventsLoadAndOutput) {
 TEST_F(RunRecordTest, ASuccessIsInTheTitle) {
   record_.happened(RunEnded{{.cause = RunEnd::Cause::kSucceeded}}, kBegin);
   EXPECT_EQ(data_of(record_)["run"]["succeeded"], true);
+  EXPECT_THAT(page_of(record_), HasSubstr("<title>The run succeeded – distrun launch</title>"));
 }
 
 TEST_F(RunRecordTest, AFailureToStartIsInTheTitle) {
   EXPECT_THAT(page_of(record_), HasSubstr("<title>The run did not start – distrun launch</title>"));
 }
 
-TEST_F(RunRecordTest, KeepsTheFirstAndTheLastEvents) {
+TEST_F(RunRecordTest, ForgetsWholeAttemptsButTheFirstAndTheLast) {
+  constexpr int kAttempts = static_cast<int>(RunRecord::kEventsMax) / 2;
+  for (int attempt = 0; attempt < kAttempts; ++attempt) {
+    record_.happened(AttemptStarted{attempt}, kBegin);
+    record_.happened(WorkerStarted{.attempt = attempt, .worker = LocalRank(0)}, kBegin);
+    record_.happened(AttemptFailed{.attempt = attempt, .end = {}}, kBegin);
+  }
+  const auto data = data_of(record_);
+  EXPECT_LE(data["events"].size(), RunRecord::kEventsMax);
+  EXPECT_GE(data["events"].size(), RunRecord::kEventsMax - 3);
+  EXPECT_EQ(data["run"]["restarts"], kAttempts);
+  std::map<int, int> events;  // By attempt.
+  for (const auto& event : data["events"]) ++events[event["attempt"]];
+  for (const auto& [attempt, count] : events) EXPECT_EQ(count, 3) << attempt;
+  EXPECT_EQ(events.count(0), 1U);
+  EXPECT_EQ(events.count(1), 0U);
+  EXPECT_EQ(events.count(kAttempts - 1), 1U);
+}
+
+TEST_F(RunRecordTest, ForgetsEventsOfASingleAttempt) {
+  record_.happened(AttemptStarted{0}, kBegin);
   const int all = static_cast<int>(RunRecord::kEventsMax) + 5;
-  for (int i = 0; i < all; ++i) record_.happened(AttemptStarted{i}, kBegin);
+  for (int i = 0; i < all; ++i) record_.happened(SignalReceived{.signal = 10 + i % 2}, kBegin);
   const auto data = data_of(record_);
   EXPECT_EQ(data["events"].size(), RunRecord::kEventsMax);
-  EXPECT_EQ(data["events"].front()["attempt"], 0);
-  EXPECT_EQ(data["events"].back()["attempt"], all - 1);
-  EXPECT_EQ(data["run"]["events_left_out"], 5);
+  EXPECT_EQ(data["events"].front()["event"], "attempt_started");
 }
 
 TEST_F(RunRecordTest, ThinsOutSamplesEvenly) {

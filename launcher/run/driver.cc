@@ -43,7 +43,10 @@ class Driver {
  public:
   Driver(LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
       : context_(context),
-        output_(io_, plan, files.folder, {.out = context.out, .err = context.err},
+        output_(io_, plan, files.folder,
+                {.out = context.out,
+                 .err = context.err,
+                 .captures = static_cast<bool>(context.on_output)},
                 [this](const RunOutput::Lost& lost) { output_lost(lost); }),
         drain_(io_, output_, plan.options.shutdown_timeout),
         reporter_(plan, context, output_),

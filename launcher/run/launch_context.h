@@ -23,8 +23,8 @@ struct LaunchContext {
   std::function<std::string(const RunEvent& event)> on_event;
   std::function<std::string(const RunReport& report)> summary;  // Written last.
 
-  // For a report: the load of the workers, once a second, and what they have written, at the end
-  // of each attempt. Both are called on the run's thread, and may be empty.
+  // For a report. `on_load` is called once a second while workers run, `on_output` for each worker
+  // at the end of an attempt. Both are called on the run's thread, and may be empty.
   std::function<void(const std::vector<WorkerLoad>& loads)> on_load;
   std::function<void(const WorkerText& output)> on_output;
 };

@@ -193,7 +193,7 @@ struct RunOutput::Impl {
     options.on_file_lost = file_lost(route.file);
     options.filtered = *filter;
     options.filters = log.filters(stream);
-    if (!plan.options.html.empty()) options.captured = &of_worker.captured;
+    if (consoles.captures) options.captured = &of_worker.captured;
     opened.output = std::make_unique<StreamOutput>(io, std::move(options));
     return to;
   }

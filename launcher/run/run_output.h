@@ -36,7 +36,8 @@ namespace distrun {
 class RunOutput {
  public:
   struct Consoles {
-    int out = 1, err = 2;  // The caller's; must stay open while this lives.
+    int out = 1, err = 2;   // The caller's; must stay open while this lives.
+    bool captures = false;  // Keep what the workers write, for captured().
   };
   struct Lost {
     bool reader_gone = false;  // The console's reader has closed.
@@ -73,7 +74,7 @@ class RunOutput {
   std::string last_output(LocalRank worker) const;
 
   // What it has written to the streams that distrun reads, shortened (captured_text.h). Empty
-  // unless LaunchOptions::html is set.
+  // unless Consoles::captures is set.
   std::string captured(LocalRank worker) const;
 
   // How much a worker, or all workers, have written in this attempt.

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cstddef>
 #include <deque>
+#include <iterator>
 #include <memory>
 #include <mutex>
 #include <string_view>
@@ -32,15 +34,19 @@ struct NumberOfOperation : at::ObserverContext {
   const std::size_t number;
 };
 
-// "gloo:all_reduce", but not "c10d::allreduce_" or "my step: 3".
+// "gloo:all_reduce", "nccl:send 0->1", but not "c10d::allreduce_" or "train:forward".
 bool is_title(std::string_view name) {
-  const auto is_word = [](std::string_view text) {
-    return !text.empty() && std::all_of(text.begin(), text.end(), [](unsigned char c) {
-      return std::isalnum(c) != 0 || c == '_';
-    });
-  };
   const auto colon = name.find(':');
-  return colon != name.npos && is_word(name.substr(0, colon)) && is_word(name.substr(colon + 1));
+  if (colon == 0 || colon == name.npos || name.substr(colon).starts_with("::")) return false;
+  const auto is_of_word = [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; };
+  if (!std::all_of(name.begin(), name.begin() + static_cast<std::ptrdiff_t>(colon), is_of_word)) {
+    return false;
+  }
+  const std::string_view op = name.substr(colon + 1);
+  constexpr const char* kOps[] = {"reduce",     "gather", "scatter", "broadcast", "barrier",
+                                  "all_to_all", "send",   "recv",    "coalesced"};
+  return std::any_of(std::begin(kOps), std::end(kOps),
+                     [&](const char* word) { return op.find(word) != op.npos; });
 }
 
 std::string text_of(c10::ArrayRef<const c10::IValue> inputs) {

@@ -6,8 +6,9 @@
 //
 // c10d's work objects report themselves as RecordFunctions; unlike its flight recorder they know
 // the end, and include sends and receives.  Gloo begins an operation when one of its threads takes
-// it, so an operation that waits for a thread is missing.  A backend that gives its works no title
-// ("gloo:all_reduce") has no times.
+// it; until then the operation is not listed.  Operations of a backend that gives its works no
+// title
+// ("gloo:all_reduce") are not listed either.
 //
 // Thread safety: any thread.  Not in a signal handler, and not while a thread is stopped that may
 // start an operation: it may hold the lock.

@@ -115,7 +115,8 @@ TEST_F(OperationTimesTest, KeepsTheLastAndCountsTheOthers) {
 }
 
 TEST_F(OperationTimesTest, RangesOfTheUserAreNotOperations) {
-  for (const char* name : {"my step", "epoch: 3", "c10d::allreduce_", ":", "a:b:c"}) {
+  for (const char* name :
+       {"my step", "epoch: 3", "c10d::allreduce_", ":", "a:b:c", "train:forward", "epoch:3"}) {
     RECORD_USER_SCOPE(name);
   }
   EXPECT_THAT(started_here(), ::testing::IsEmpty());

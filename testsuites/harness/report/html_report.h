@@ -10,6 +10,9 @@
 
 namespace distrun {
 
+// "4 of 8 tests failed", "All 3 tests passed": the heading and title of the page.
+std::string headline_of(const TestsEnded& ended);
+
 std::string html_report(const TestsBegun& begun, const TestsEnded& ended);
 
 }  // namespace distrun

@@ -29,7 +29,7 @@
 // Times: an attempt's "began_s" is in seconds since the run began; those of its ranks are in
 // seconds since the attempt began.  An operation is a collective, send or receive: its name,
 // inputs, begin and end.  A time is null if it is unknown or, for the end of an operation, if it
-// did not complete. Pure.
+// did not complete.  Pure.
 #pragma once
 
 #include <string>
