@@ -65,7 +65,7 @@ function bytes(number) {
 
 const starts = new Map(ranks.map((rank) => [rank, events.filter((one) => one.event === 'worker_started' && one.rank === rank).map(sinceBegin)]));
 
-// Of each rank, for each of its processes: [{at, memory, cpu}]; cpu is in cores, since the sample before.
+// Of each rank, for each of its processes: [{at, memory, cpu}]; cpu is in cores, since the sample before or the start.
 function loadOf(rank) {
   const processes = [];
   let before = null;
@@ -75,7 +75,8 @@ function loadOf(rank) {
     const [, cpuTime, memory] = own, at = sinceBegin(sample);
     const isNew = before === null || cpuTime < before.cpuTime || starts.get(rank).some((started) => started > before.at && started <= at);
     if (isNew) processes.push([]);
-    processes[processes.length - 1].push({at, memory, cpu: isNew ? null : (cpuTime - before.cpuTime) / (at - before.at)});
+    const [cpuBefore, since] = isNew ? [0, Math.max(...starts.get(rank).filter((started) => started < at))] : [before.cpuTime, before.at];
+    processes[processes.length - 1].push({at, memory, cpu: (cpuTime - cpuBefore) / (at - since)});
     before = {at, cpuTime};
   }
   return processes;
@@ -93,7 +94,7 @@ function svgElement(tag, attributes, ...children) {
 // A line for each process of each rank.
 function chart(label, text, loads, valueOf) {
   const lines = loads.flatMap(({rank, colour, processes}) => processes.map((points) => ({rank, colour,
-    points: points.filter((point) => valueOf(point) !== null).map((point) => [point.at, valueOf(point)])})).filter((line) => line.points.length > 1));
+    points: points.map((point) => [point.at, valueOf(point)])})).filter((line) => line.points.length > 1));
   if (lines.length === 0) return null;
   const most = Math.max(...lines.flatMap((line) => line.points.map(([, value]) => value))), top = most > 0 ? most : 1;
   const draw = ([from, to]) => svgElement('svg', {viewBox: '0 0 1000 100', preserveAspectRatio: 'none'}, ...lines.map((line) => {
