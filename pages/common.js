@@ -45,7 +45,8 @@ function plain(text) {
 // "12 %\r13 %" shows "13 %".
 function overwritten(line) {
   if (!line.includes('\r')) return line;
-  return line.split('\r').reduce((shown, next) => next + shown.slice(next.length), '');
+  // The last part covers the begin of the others.
+  return line.split('\r').reduceRight((shown, earlier) => (earlier.length > shown.length ? shown + earlier.slice(shown.length) : shown), '');
 }
 
 function block(title, text) {
