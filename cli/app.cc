@@ -97,6 +97,26 @@ std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   return what;
 }
 
+// "distrun help store get".
+int print_help(const CLI::App& app, const std::vector<std::string>& words, std::ostream& out,
+               std::ostream& err) {
+  const CLI::App* command = &app;
+  for (const std::string& word : words) {
+    const auto named =
+        command->get_subcommands([&](const CLI::App* one) { return one->check_name(word); });
+    if (named.empty()) {
+      const bool has_commands = !command->get_subcommands({}).empty();
+      err << "distrun help: "
+          << (has_commands ? unknown_command(*command, word) : "unexpected argument " + word)
+          << "\nTry 'distrun --help'.\n";
+      return kExitUsage;
+    }
+    command = named.front();
+  }
+  out << command->help();
+  return 0;
+}
+
 }  // namespace
 
 int run(const std::vector<std::string>& words, const Environment& environment, std::ostream& out,
@@ -106,11 +126,6 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   std::vector<std::string> arguments(words.empty() ? words.begin() : words.begin() + 1,
                                      words.end());
   if (as_torchrun) arguments.insert(arguments.begin(), "launch");
-  // "distrun help test" is "distrun test --help".
-  if (!as_torchrun && !arguments.empty() && arguments.front() == "help") {
-    arguments.erase(arguments.begin());
-    arguments.push_back("--help");
-  }
 
   CLI::App app(kDescription, "distrun");
   app.formatter(std::make_shared<HelpFormatter>("distrun COMMAND [flags] ..."));
@@ -143,6 +158,10 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
                          [](const CliCommand* command) { return command->is_chosen(); });
   };
 
+  if (!as_torchrun && !arguments.empty() && arguments.front() == "help") {
+    arguments.erase(arguments.begin());
+    return print_help(app, arguments, out, err);
+  }
   const auto wrong_usage = [&](const std::string& name, const std::string& problem) {
     err << name << ": " << problem << '\n' << "Try '" << name << " --help'.\n";
     return kExitUsage;

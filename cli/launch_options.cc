@@ -187,7 +187,7 @@ void OptionsBuilder::take_log() {
     refuse("events", "needs a file name");
   const std::string& html = flags_.html;
   if (line_.find("html") != nullptr && html.empty()) refuse("html", "needs a file name");
-  if (html == "-" || is_stdout(html)) {
+  if (html == "-" || (!html.empty() && are_same_file(html, "/dev/stdout"))) {
     refuse("html", "stdout has the output of the workers; give a file");
   }
   if (!html.empty() && !flags_.events.empty() && are_same_file(html, flags_.events)) {

@@ -310,11 +310,9 @@ void TestCommand::check_result_files() {
   if (options_.list && !html.empty()) {
     refuse("html", "--list runs nothing; remove one of the two");
   }
-  for (const char* flag : {"junit", "html"}) {
-    const CLI::Option* option = command_->get_option(std::string("--") + flag);
-    if (option->count() > 0 && option->as<std::string>().empty()) {
-      refuse(flag, "needs a file name");
-    }
+  for (const auto& [flag, path] : {std::pair("junit", &junit), {"html", &html}}) {
+    const bool is_given = command_->count(std::string("--") + flag) > 0;
+    if (is_given && path->empty()) refuse(flag, "needs a file name");
   }
   for (std::string* path : {&json, &junit, &html}) {
     if (*path == "-") *path = "/dev/stdout";

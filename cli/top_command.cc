@@ -6,6 +6,7 @@
 #include <iostream>
 #include <optional>
 #include <sstream>
+#include <string_view>
 #include <thread>
 
 #include <sys/ioctl.h>
@@ -14,6 +15,7 @@
 #include "cli/flags.h"
 #include "cli/run_choice.h"
 #include "common/text/printable.h"
+#include "common/text/text_cut.h"
 #include "launcher/control/run_client.h"
 #include "launcher/report/run_snapshot.h"
 
@@ -21,15 +23,16 @@ namespace distrun {
 
 namespace {
 
-constexpr std::chrono::seconds kSnapshotTimeout{60};
+constexpr std::chrono::seconds kSnapshotTimeout{5};
 
 constexpr const char* kTopHelp =
     R"(RUN is the process id of distrun launch.  It can be omitted if only one run is on this machine.  The
 command ends when the run does, or on Ctrl-C.  The run is not disturbed.  With several nodes, run
 the command on each of them.
 
-CPU and memory are those of the worker's own process: 100% is one core.  output is what the worker
-has written to stdout and stderr.  processes counts the worker and what it has started.
+time is how long the worker has run.  CPU and memory are those of the worker's own process; 100% is
+one core.  output is what the worker has written to stdout and stderr.  processes counts the worker
+and the processes in its session.
 
 Exit status:
   0    success
@@ -53,14 +56,28 @@ Screen screen_of(int fd) {
   return {size.ws_row, size.ws_col};
 }
 
-// Each line at most as wide as the terminal, so that the number of lines is known.
+// Each line takes one row of the terminal: its bytes are at least as many as its columns.
 std::string fitted(const std::string& table, std::size_t columns) {
+  constexpr std::size_t kBytesMax = 4096;
   std::istringstream lines(table);
   std::string text;
   for (std::string line; std::getline(lines, line);) {
-    text += printable(line, columns == 0 ? 4096 : columns) + '\n';
+    line = printable(line, kBytesMax);
+    if (columns > 0 && line.size() > columns) {
+      line = std::string(whole_utf8(std::string_view(line).substr(0, columns)));
+    }
+    text += line + '\n';
   }
   return text;
+}
+
+constexpr std::chrono::milliseconds kIntervalMin{100};
+
+bool is_here(const RunAddress& run) {
+  const auto runs = runs_here();
+  return std::any_of(runs.begin(), runs.end(), [&](const RunAddress& other) {
+    return other.guard == run.guard && other.launcher == run.launcher;
+  });
 }
 
 }  // namespace
@@ -68,16 +85,17 @@ std::string fitted(const std::string& table, std::size_t columns) {
 TopCommand::TopCommand(CLI::App& app) {
   command_ = app.add_subcommand("top", "Watch the CPU, memory and output of a running launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun top [flags] [RUN]"));
-  own_flag(*command_, "interval", interval_s_, "Time between two looks.")
-      ->type_name("SECONDS")
-      ->check(CLI::Range(0.1, 3600.0));
-  own_flag(*command_, "once", once_, "Look twice, print one table, and exit.");
+  own_flag(*command_, "interval", interval_, "Time between two tables, at least 0.1.")
+      ->type_name("SECONDS");
+  own_flag(*command_, "once", once_, "Measure for one interval, print one table, and exit.");
   add_help_flag(*command_);
   command_->footer(kTopHelp);
   command_->add_option("RUN", run_)->group("");
 }
 
-void TopCommand::check(const Environment&) {}
+void TopCommand::check(const Environment&) {
+  every_ = std::max(some_seconds_from("--interval", interval_), kIntervalMin);
+}
 
 int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   const auto fail = [&err](const Error& error) {
@@ -87,31 +105,41 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   const auto run = find_run(run_);
   if (!run) return fail(run.error());
   const bool updates = ::isatty(STDOUT_FILENO) != 0 && !once_;
+  std::size_t lines = 0;  // Of the last table.
+  const auto print = [&](const std::string& text, std::size_t columns) {
+    errno = 0;
+    const std::string table = fitted(text, columns);
+    if (lines > 0) out << "\x1b[" << lines << "A\x1b[J";
+    out << table << std::flush;
+    if (updates) lines = static_cast<std::size_t>(std::count(table.begin(), table.end(), '\n'));
+    return out.good();
+  };
   std::optional<RunSnapshot> before;
-  for (std::size_t lines = 0;;) {
+  for (bool is_first = true;; is_first = false) {
+    if (!is_first) std::this_thread::sleep_for(every_);
     const auto answer = ask_run(*run, "workers", kSnapshotTimeout);
-    if (!answer) {
-      if (before && answer.error().kind == ErrorKind::kNotFound) return 0;  // The run has ended.
-      return fail(answer.error());
+    if (!answer && before && !is_here(*run)) {  // It has ended.
+      if (once_) print(top_table(*before, nullptr, before->workers.size()), 0);
+      return 0;
     }
+    const Screen screen = updates ? screen_of(STDOUT_FILENO) : Screen{};
+    if (!answer && answer.error().kind == ErrorKind::kTimedOut && updates) {
+      print("the run does not answer: it is suspended, or busy", screen.columns);
+      before.reset();
+      continue;
+    }
+    if (!answer) return fail(answer.error());
     auto now = parse_snapshot(*answer);
     if (!now) return fail(now.error());
     if (before || updates) {
-      const Screen screen = updates ? screen_of(STDOUT_FILENO) : Screen{};
       const std::size_t workers =
           screen.rows == 0 ? now->workers.size() : std::max<std::size_t>(screen.rows, 5) - 4;
-      const std::string table =
-          fitted(top_table(*now, before ? &*before : nullptr, workers), screen.columns);
-      errno = 0;
-      // Over the table before.
-      if (lines > 0) out << "\x1b[" << lines << "A\x1b[J";
-      out << table << std::flush;
-      if (!out) return fail(Error::from_errno("write to stdout", errno != 0 ? errno : EIO));
-      if (updates) lines = static_cast<std::size_t>(std::count(table.begin(), table.end(), '\n'));
+      if (!print(top_table(*now, before ? &*before : nullptr, workers), screen.columns)) {
+        return fail(Error::from_errno("write to stdout", errno != 0 ? errno : EIO));
+      }
     }
     if (before && once_) return 0;
     before = std::move(*now);
-    std::this_thread::sleep_for(std::chrono::duration<double>(interval_s_));
   }
 }
 

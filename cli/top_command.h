@@ -1,6 +1,7 @@
-// `distrun top`: the workers of a running `distrun launch`, once a second.
+// `distrun top`: the workers of a running `distrun launch`, again and again.
 #pragma once
 
+#include <chrono>
 #include <string>
 
 #include <CLI/CLI.hpp>
@@ -21,7 +22,8 @@ class TopCommand : public CliCommand {
  private:
   CLI::App* command_;
   std::string run_;  // Empty: the only one.
-  double interval_s_ = 1;
+  std::string interval_ = "1";
+  std::chrono::milliseconds every_{1000};
   bool once_ = false;
 };
 

@@ -80,6 +80,34 @@ TEST(TopTest, OnATerminalEachTableReplacesTheOneBefore) {
   });
 }
 
+// A line that is cut takes one row, or the next table would not be over this one.
+TEST(TopTest, FitsANarrowTerminal) {
+  watch_run([](const std::string& pid, const std::string&) {
+    testing::Terminal terminal({"sh", "-c", "stty cols 30 rows 6; exec \"$@\"", "sh",
+                                DISTRUN_PROGRAM, "top", "--interval", "0.1", pid});
+    EXPECT_TRUE(terminal.wait_for("\x1b[4A\x1b[J")) << terminal.text();
+    terminal.type("\x03");
+    terminal.end();
+    std::istringstream lines(terminal.text());
+    for (std::string line; std::getline(lines, line);) {
+      const auto begin = line.rfind("\x1b[J");
+      if (begin != line.npos) line.erase(0, begin + 3);
+      if (line.ends_with('\r')) line.pop_back();
+      EXPECT_LE(line.size(), 30U) << line;
+    }
+    return testing::ProgramResult{};
+  });
+}
+
+TEST(TopTest, OnceHasATableIfTheRunEndsMeanwhile) {
+  const auto watched = watch_run([](const std::string& pid, const std::string& go) {
+    std::ofstream(go).close();
+    return run_program({DISTRUN_PROGRAM, "top", "--once", "--interval", "1.5", pid});
+  });
+  EXPECT_EQ(watched.top.end, ProcessEnd(ExitedWith{0})) << watched.top.err;
+  EXPECT_THAT(watched.top.out, HasSubstr("2 workers: sh -c "));
+}
+
 TEST(TopTest, NamesTheRunsThatExist) {
   const auto watched = watch_run([](const std::string&, const std::string&) {
     return run_program({DISTRUN_PROGRAM, "top", "1"});

@@ -75,8 +75,10 @@ function loadOf(rank) {
     const [, cpuTime, memory] = own, at = sinceBegin(sample);
     const isNew = before === null || cpuTime < before.cpuTime || starts.get(rank).some((started) => started > before.at && started <= at);
     if (isNew) processes.push([]);
-    const [cpuBefore, since] = isNew ? [0, Math.max(...starts.get(rank).filter((started) => started < at))] : [before.cpuTime, before.at];
-    processes[processes.length - 1].push({at, memory, cpu: (cpuTime - cpuBefore) / (at - since)});
+    // The start of an attempt that the report leaves out is unknown.
+    const started = starts.get(rank).filter((time) => time > (before ? before.at : -1) && time < at).pop();
+    const [cpuBefore, since] = !isNew ? [before.cpuTime, before.at] : [0, started];
+    processes[processes.length - 1].push({at, memory, cpu: since === undefined ? null : (cpuTime - cpuBefore) / (at - since)});
     before = {at, cpuTime};
   }
   return processes;
@@ -94,7 +96,7 @@ function svgElement(tag, attributes, ...children) {
 // A line for each process of each rank.
 function chart(label, text, loads, valueOf) {
   const lines = loads.flatMap(({rank, colour, processes}) => processes.map((points) => ({rank, colour,
-    points: points.map((point) => [point.at, valueOf(point)])})).filter((line) => line.points.length > 1));
+    points: points.filter((point) => valueOf(point) !== null).map((point) => [point.at, valueOf(point)])})).filter((line) => line.points.length > 1));
   if (lines.length === 0) return null;
   const most = Math.max(...lines.flatMap((line) => line.points.map(([, value]) => value))), top = most > 0 ? most : 1;
   const draw = ([from, to]) => svgElement('svg', {viewBox: '0 0 1000 100', preserveAspectRatio: 'none'}, ...lines.map((line) => {
@@ -181,4 +183,5 @@ const kRowsShown = 100;
 main.append(...[section('Workers', lanesOfRun(), chartNote()),
   section('Summary', run.summary ? element('pre', {}, plain(run.summary).replace(/^\n+/, '')) : null),
   section('Output', texts.length > 0 ? texts : element('p', {class: 'note'}, 'distrun read no output: the workers wrote none, or it is in log files.')),
-  section('What happened', rows.length <= kRowsShown ? history() : folded(false, [count(rows.length, 'event')], history))].filter(Boolean));
+  section('What happened', run.events_left_out > 0 ? element('p', {class: 'note'}, `${count(run.events_left_out, 'event')} in the middle left out.`) : null,
+    rows.length <= kRowsShown ? history() : folded(false, [count(rows.length, 'event')], history))].filter(Boolean));

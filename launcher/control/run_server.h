@@ -1,5 +1,5 @@
 // RunServer answers questions about a run from other processes of the same user, or of root:
-// `distrun stacks` asks them.
+// `distrun stacks` and `distrun top` ask them.
 //
 //     auto server = RunServer::open(io, {guard, launcher}, [&](std::string_view question) {
 //       return question == "stacks" ? std::optional(…) : std::nullopt;

@@ -39,13 +39,13 @@ void RunRecord::happened(const RunEvent& event, Time now) {
   }
 }
 
-// The oldest one but the first. If there is no other one than the first and the last, single events
-// of the last one, between its first half and its end.
+// The oldest but the first and the last. If there are only these, forgets an event in the middle.
 void RunRecord::forget_an_attempt() {
   const auto second = std::find_if(events_.begin(), events_.end(),
                                    [](const Event& event) { return event.attempt > 0; });
   if (second == events_.end() || second->attempt == attempt_) {
     events_.erase(events_.begin() + kEventsMax / 2);
+    ++events_left_out_;
     return;
   }
   const int forgotten = second->attempt;
@@ -87,6 +87,7 @@ std::string RunRecord::html(const std::string& summary) const {
               {"nodes", plan_.options.nnodes},
               {"workers", plan_.workers.size()},
               {"restarts", restarts_},
+              {"events_left_out", events_left_out_},
               {"command", plan_.workers.empty() ? "" : command_line(plan_.workers.front())},
               {"run_id", plan_.options.run_id}};
   std::vector<std::string> events;

@@ -15,6 +15,7 @@
 //
 //     {"run": {"succeeded": false, "headline": "rank 1 failed: exit code 3", "summary": "…",
 //              "host": "node7", "node_rank": 0, "nodes": 1, "workers": 4, "restarts": 2,
+//              "events_left_out": 0,
 //              "command": "python3 -u train.py", "run_id": "…"},
 //      "events": [{"time": "2026-03-01T12:00:00.250Z", "event": "run_started", …}, …],
 //      "samples": [{"time": "…", "workers": [[RANK, CPU_SECONDS, MEMORY_BYTES], …]}, …],
@@ -63,6 +64,7 @@ class RunRecord {
 
   std::deque<Event> events_;
   int attempt_ = 0, restarts_ = 0;
+  std::size_t events_left_out_ = 0;                      // Of an attempt that is kept.
   std::vector<std::string> samples_;                     // As JSON.
   std::size_t sample_stride_ = 1, samples_to_skip_ = 0;  // Of `sample_stride_`, one is kept.
   std::deque<WorkerText> output_;

@@ -92,6 +92,7 @@ TEST_F(RunRecordTest, ForgetsEventsOfASingleAttempt) {
   const auto data = data_of(record_);
   EXPECT_EQ(data["events"].size(), RunRecord::kEventsMax);
   EXPECT_EQ(data["events"].front()["event"], "attempt_started");
+  EXPECT_EQ(data["run"]["events_left_out"], 6);
 }
 
 TEST_F(RunRecordTest, ThinsOutSamplesEvenly) {

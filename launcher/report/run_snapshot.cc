@@ -6,6 +6,7 @@
 #include <nlohmann/json.hpp>
 
 #include "common/text/json_number.h"
+#include "common/text/printable.h"
 
 namespace distrun {
 
@@ -143,7 +144,7 @@ std::string top_table(const RunSnapshot& now, const RunSnapshot* before, std::si
     const WorkerSnapshot& worker = now.workers[i];
     lines.push_back(cells_of(worker, same_process(before, worker), between));
   }
-  std::string text = now.about;
+  std::string text = printable(now.about, 200);
   if (now.attempt > 0) text += fmt::format("; restart {}", now.attempt);
   text += '\n' + aligned_columns(lines);
   if (shown < now.workers.size()) {

@@ -2,11 +2,11 @@
 //
 //     const std::string text = snapshot_json(now);            // in the run
 //     const auto snapshot = parse_snapshot(text);             // in distrun top
-//     top_table(*snapshot, &before)
+//     top_table(*snapshot, &before, 40)
 //
 //     4 workers: python3 -u train.py
-//     rank   pid    time   CPU     memory    output  processes  state
-//        0  4711  31.2 s  101%  812.0 MiB  12.5 KiB/s        1  running
+//     rank   pid    time   CPU     memory      output  processes  state
+//        0  4711  31.2 s  101%  812.0 MiB  12.5 KiB/s          1  running
 //
 // CPU time and memory are those of the worker's own process.  Pure.
 #pragma once

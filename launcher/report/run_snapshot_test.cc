@@ -91,6 +91,13 @@ TEST(RunSnapshotTest, ARestartedWorkerHasNoRates) {
   EXPECT_THAT(top_table(now, &before, kAllWorkers), HasSubstr("4720  31.2 s    -  1.5 MiB"));
 }
 
+TEST(RunSnapshotTest, ACommandOfSeveralLinesTakesOne) {
+  RunSnapshot snapshot = two_ranks(0);
+  snapshot.about = "1 worker: sh -c 'a\nb'";
+  EXPECT_THAT(top_table(snapshot, nullptr, kAllWorkers),
+              ::testing::StartsWith("1 worker: sh -c 'a\\x0ab'\nrank"));
+}
+
 TEST(RunSnapshotTest, SaysHowManyWorkersItLeavesOut) {
   EXPECT_THAT(top_table(two_ranks(0), nullptr, 1), EndsWith("running\n… and 1 more\n"));
 }

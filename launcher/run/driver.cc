@@ -145,7 +145,7 @@ class Driver {
     });
   }
 
-  // Without it, the run goes on: only `distrun stacks` does not find it.
+  // Without it, the run goes on: only `distrun stacks` and `distrun top` do not find it.
   void open_server() {
     auto server = RunServer::open(io_, {own_pid_namespace(), context_.lifeline.started, ::getpid()},
                                   [this](std::string_view question) { return answer(question); });

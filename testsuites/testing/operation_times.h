@@ -4,11 +4,10 @@
 //     …
 //     OperationTimes times = operation_times();    // the last kOperationsKept of them
 //
-// c10d's work objects report themselves as RecordFunctions; unlike its flight recorder they know
+// c10d's work objects report themselves as RecordFunctions.  Unlike its flight recorder, they know
 // the end, and include sends and receives.  Gloo begins an operation when one of its threads takes
-// it; until then the operation is not listed.  Operations of a backend that gives its works no
-// title
-// ("gloo:all_reduce") are not listed either.
+// it; until then it is not listed.  A backend's operations are listed if their titles are like
+// "gloo:all_reduce".
 //
 // Thread safety: any thread.  Not in a signal handler, and not while a thread is stopped that may
 // start an operation: it may hold the lock.

@@ -18,13 +18,14 @@ std::string tests_of(std::size_t count) {
 }  // namespace
 
 std::string headline_of(const TestsEnded& ended) {
-  const auto& [passed, failed, skipped, flaky, time, not_run] = ended.summary;
+  const int passed = ended.summary.passed, failed = ended.summary.failed,
+            skipped = ended.summary.skipped, flaky = ended.summary.flaky;
   const std::size_t all = ended.results.size();
   const auto interrupted = static_cast<int>(
       std::count_if(ended.results.begin(), ended.results.end(), [](const TestResult& result) {
         return result.status == TestStatus::kInterrupted && !was_not_run(result);
       }));
-  const int unfinished = interrupted + not_run;
+  const int unfinished = interrupted + ended.summary.not_run;
   if (failed > interrupted) {
     const std::string text = fmt::format("{} of {} failed", failed - interrupted, tests_of(all));
     return unfinished == 0 ? text : fmt::format("{}; {} did not finish", text, unfinished);

@@ -47,13 +47,15 @@ std::string failure_text(const AssertionFailure& failure) {
   return file.empty() ? message : fmt::format("{}:{}: {}", file, failure.line, message);
 }
 
-// An exception by Gloo, or by this project's collectives.
+// Whether the rank threw because a connection broke: the words of this project's collectives, of
+// Gloo and of NCCL.
 bool reports_lost_peer(const RankFacts& facts) {
   if (facts.failures.empty() || facts.failed_by_assertion()) return false;
   const std::string& message = facts.failures.front().message;
   const auto says = [&](const char* words) { return message.find(words) != message.npos; };
   return says("the connection to rank ") || says("Connection closed by peer") ||
-         says("Connection reset by peer");
+         says("Connection reset by peer") || says("Broken pipe") ||
+         says("remote process exited or there was a network error");
 }
 
 Finding find_expected(const ProcessEnd& expected, const RankFacts& facts) {

@@ -16,8 +16,8 @@
 //   after different collectives met, or if a rank that passed did not run a collective of a failed
 //   rank.
 // - The culprit is the first rank that failed.  A rank that was killed after another failed or
-//   skipped is a consequence.  A rank that threw because it lost its connection to another one
-//   comes after ranks that failed in another way: their ends may be seen later.
+//   skipped is a consequence.  A rank that threw because a connection broke comes after
+//   ranks that failed in another way, because the end of a lost rank may be seen later.
 //
 // Pure.
 #pragma once

@@ -210,7 +210,10 @@ TEST(VerdictTest, ARankThatLostAPeerComesAfterThePeer) {
   for (const char* message :
        {"all_reduce on rank 0 of 3: the connection to rank 2 was lost: [pair.cc:534] …",
         "[pair.cc:534] Connection closed by peer [127.0.0.1]:4711",
-        "[pair.cc:462] readv [127.0.0.1]:4711: Connection reset by peer"}) {
+        "[pair.cc:462] readv [127.0.0.1]:4711: Connection reset by peer",
+        "[pair.cc:309] writev [127.0.0.1]:4711: Broken pipe",
+        "ncclRemoteError: A call failed possibly due to a network error or a remote process "
+        "exiting: remote process exited or there was a network error"}) {
     const RankFacts exited{.end = ExitedWith{5}, .assertions = 1, .order = 3};
     const auto result = judged({lost_a_peer(1, message), lost_a_peer(2, message), exited});
     EXPECT_EQ(result.reason, "rank 2 exited during its test: exit code 5");
