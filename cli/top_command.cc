@@ -124,7 +124,7 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
     }
     const Screen screen = updates ? screen_of(STDOUT_FILENO) : Screen{};
     if (!answer && answer.error().kind == ErrorKind::kTimedOut && updates) {
-      print("the run does not answer: it is suspended, or busy", screen.columns);
+      print(answer.error().message, screen.columns);
       before.reset();
       continue;
     }

@@ -78,7 +78,7 @@ function lanesOf(attempt) {
   const blocks = lanes.flatMap((lane) => lane.blocks), marks = lanes.flatMap((lane) => lane.marks);
   const legend = [['span', 'process of the rank']];
   if (blocks.some((one) => !one.open)) legend.push(['block', 'collective, send or receive that ended, perhaps with an error']);
-  if (blocks.some((one) => one.open)) legend.push(['open', 'one that did not end']);
+  if (blocks.some((one) => one.open)) legend.push(['open', 'collective, send or receive that did not end']);
   if (marks.some((one) => one.kind === 'fail')) legend.push(['fail', 'failed assertion or exception']);
   if (marks.some((one) => one.kind === 'kill')) legend.push(['kill', 'crashed, exited early or was killed']);
   // Collectives may take much less time than the time-out that follows them.

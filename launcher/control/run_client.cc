@@ -53,7 +53,8 @@ Result<void> wait_for(const UniqueFd& socket, short events, Clock::time_point en
     pollfd waits{socket.get(), events, 0};
     const int ready = ::poll(&waits, 1, static_cast<int>(std::max<std::int64_t>(left, 0)));
     if (ready > 0) return {};
-    if (ready == 0) return Error{ErrorKind::kTimedOut, "the run does not answer"};
+    if (ready == 0)
+      return Error{ErrorKind::kTimedOut, "the run does not answer: it is suspended, or busy"};
     if (errno != EINTR) return Error::from_errno("wait for the run");
   }
 }

@@ -85,7 +85,7 @@ TEST_F(RunControlTest, TheWaitForAnAnswerEnds) {
   server_ = std::move(*opened);  // The kernel accepts the connection; nobody serves it.
   const auto answer = ask_run(run_, "stacks", std::chrono::milliseconds(50));
   ASSERT_FALSE(answer);
-  EXPECT_EQ(answer.error().message, "the run does not answer");
+  EXPECT_EQ(answer.error().message, "the run does not answer: it is suspended, or busy");
   thread_ = std::thread([this] { io_.run(); });
 }
 
