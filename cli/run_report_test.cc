@@ -34,8 +34,14 @@ std::vector<std::string> texts_of(const nlohmann::json& data) {
 TEST(RunReportTest, HasTheOutputOfEachAttemptAndTheSummary) {
   const Folder folder;
   const std::string path = folder.path() + "/report.html";
-  const auto result = launch({"--html", path, "--nproc-per-node", "2", "--max-restarts", "1", "sh",
-                              "-c", "echo $RANK.$TORCHELASTIC_RESTART_COUNT; [ $RANK = 0 ]"});
+  // Rank 1 fails after rank 0 has written.
+  const std::string script =
+      "cd " + folder.path() +
+      "; echo $RANK.$TORCHELASTIC_RESTART_COUNT; here=written.$TORCHELASTIC_RESTART_COUNT\n"
+      "[ $RANK = 1 ] || { touch $here; exec sleep 1000; }\n"
+      "while [ ! -e $here ]; do sleep 0.02; done; exit 1";
+  const auto result =
+      launch({"--html", path, "--nproc-per-node", "2", "--max-restarts", "1", "sh", "-c", script});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   const auto data = data_of(path);
   EXPECT_THAT(texts_of(data), ::testing::UnorderedElementsAre("0.0\n", "1.0\n", "0.1\n", "1.1\n"));
