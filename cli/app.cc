@@ -73,7 +73,7 @@ const CLI::App& innermost(const CLI::App& app) {
   return chosen.empty() ? app : innermost(*chosen.front());
 }
 
-// What the user reads, in our words instead of CLI11's.
+// The message for the user, in our words instead of CLI11's.
 std::string text_of(const CLI::ParseError& error, const CLI::App& app) {
   const CLI::App& command = innermost(app);
   const std::vector<std::string> extra = command.remaining();

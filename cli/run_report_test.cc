@@ -1,4 +1,4 @@
-// Real launches with --html.  What the page shows is checked in a browser: cmake/check_html.py.
+// Real launches with --html.  cmake/check_html.py checks the page in a browser.
 #include <filesystem>
 #include <fstream>
 
@@ -15,7 +15,7 @@ using testing::Folder;
 using ::testing::HasSubstr;
 using testing::launch;
 
-// What the page's script gets.
+// The data that the page's script gets.
 nlohmann::json data_of(const std::string& path) {
   std::ifstream file(path);
   const std::string page{std::istreambuf_iterator<char>(file), {}}, start = R"(id="data">)";

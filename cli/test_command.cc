@@ -8,10 +8,10 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/screen.h"
 #include "common/os/host_name.h"
 #include "common/os/result_file.h"
 #include "common/os/temporary_folder.h"
@@ -83,8 +83,8 @@ std::string history_file(const Environment& environment, const std::vector<std::
 }
 
 int columns_of_terminal(int fd) {
-  winsize size{};
-  return ::ioctl(fd, TIOCGWINSZ, &size) == 0 && size.ws_col > 0 ? size.ws_col : 80;
+  const int columns = screen_of(fd).columns;
+  return columns > 0 ? columns : 80;
 }
 
 int fail(const Error& error, std::ostream& err) {

@@ -6,14 +6,13 @@
 #include <iostream>
 #include <optional>
 #include <sstream>
-#include <string_view>
 #include <thread>
 
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "cli/flags.h"
 #include "cli/run_choice.h"
+#include "cli/screen.h"
 #include "common/text/printable.h"
 #include "common/text/text_cut.h"
 #include "launcher/control/run_client.h"
@@ -46,27 +45,14 @@ Examples:
 
 Documentation: docs/top.md)";
 
-struct Screen {
-  std::size_t rows = 0, columns = 0;  // 0: no terminal.
-};
-
-Screen screen_of(int fd) {
-  winsize size{};
-  if (::ioctl(fd, TIOCGWINSZ, &size) != 0 || size.ws_row == 0) return {};
-  return {size.ws_row, size.ws_col};
-}
-
-// Each line takes one row of the terminal: its bytes are at least as many as its columns.
-std::string fitted(const std::string& table, std::size_t columns) {
+// Each line takes one row of the terminal.
+std::string fitted(const std::string& table, int columns) {
   constexpr std::size_t kBytesMax = 4096;
   std::istringstream lines(table);
   std::string text;
   for (std::string line; std::getline(lines, line);) {
     line = printable(line, kBytesMax);
-    if (columns > 0 && line.size() > columns) {
-      line = std::string(whole_utf8(std::string_view(line).substr(0, columns)));
-    }
-    text += line + '\n';
+    text += (columns > 0 ? cut_to_columns(line, columns) : line) + '\n';
   }
   return text;
 }
@@ -106,7 +92,7 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   if (!run) return fail(run.error());
   const bool updates = ::isatty(STDOUT_FILENO) != 0 && !once_;
   std::size_t lines = 0;  // Of the last table.
-  const auto print = [&](const std::string& text, std::size_t columns) {
+  const auto print = [&](const std::string& text, int columns) {
     errno = 0;
     const std::string table = fitted(text, columns);
     if (lines > 0) out << "\x1b[" << lines << "A\x1b[J";
@@ -115,11 +101,11 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
     return out.good();
   };
   std::optional<RunSnapshot> before;
-  for (bool is_first = true;; is_first = false) {
-    if (!is_first) std::this_thread::sleep_for(every_);
+  for (bool has_asked = false;; has_asked = true) {
+    if (has_asked) std::this_thread::sleep_for(every_);
     const auto answer = ask_run(*run, "workers", kSnapshotTimeout);
-    if (!answer && before && !is_here(*run)) {  // It has ended.
-      if (once_) print(top_table(*before, nullptr, before->workers.size()), 0);
+    if (!answer && has_asked && !is_here(*run)) {  // It has ended.
+      if (once_ && before) print(top_table(*before, nullptr, before->workers.size()), 0);
       return 0;
     }
     const Screen screen = updates ? screen_of(STDOUT_FILENO) : Screen{};
@@ -132,8 +118,10 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
     auto now = parse_snapshot(*answer);
     if (!now) return fail(now.error());
     if (before || updates) {
-      const std::size_t workers =
-          screen.rows == 0 ? now->workers.size() : std::max<std::size_t>(screen.rows, 5) - 4;
+      // Besides them: the command, the head, how many more there are, and the cursor.
+      const std::size_t workers = screen.rows == 0
+                                      ? now->workers.size()
+                                      : static_cast<std::size_t>(std::max(screen.rows - 4, 1));
       if (!print(top_table(*now, before ? &*before : nullptr, workers), screen.columns)) {
         return fail(Error::from_errno("write to stdout", errno != 0 ? errno : EIO));
       }

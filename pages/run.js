@@ -10,6 +10,9 @@ const end = Math.max(0.001, ...events.map(sinceBegin), ...samples.map(sinceBegin
 const last = events.find((one) => one.event === 'run_ended');
 const ranks = [...new Set(events.filter((one) => one.event === 'worker_started').map((one) => one.rank))].sort((a, b) => a - b);
 const culprit = last && last.culprit ? last.culprit.rank : null;
+const attempts = events.filter((one) => one.event === 'attempt_started').map((one) => one.attempt);
+const culprits = new Map(events.filter((one) => one.event === 'attempt_failed' && one.culprit).map((one) => [one.attempt, one.culprit.rank]));
+if (culprit !== null) culprits.set(attempts[attempts.length - 1], culprit);
 
 function endText(one) {
   return one.signal ? `killed by ${one.signal}` : `exit code ${one.exit_code}`;
@@ -37,9 +40,7 @@ function workerLane(rank) {
 
 // The first worker of an attempt that failed; the ends of the others may be consequences.
 function isFirstFailure(ended) {
-  const decided = events.find((one) => (one.event === 'attempt_failed' && one.attempt === ended.attempt)
-    || (one.event === 'run_ended' && !events.some((other) => other.event === 'attempt_failed' && other.attempt === ended.attempt)));
-  return Boolean(decided && decided.culprit && decided.culprit.rank === ended.rank);
+  return culprits.get(ended.attempt) === ended.rank;
 }
 
 function lanesOfRun() {
@@ -143,7 +144,7 @@ const kTexts = {
 // Of a run with very many restarts, the record lacks attempts in the middle.
 function restartText(one) {
   if (one.attempt === 0) return null;
-  const before = Math.max(...events.filter((other) => other.event === 'attempt_started' && other.attempt < one.attempt).map((other) => other.attempt));
+  const before = attempts[attempts.indexOf(one.attempt) - 1];
   return (before + 1 < one.attempt ? `The report leaves out attempts ${before + 1} to ${one.attempt - 1}. ` : '') + `Restart ${one.attempt}`;
 }
 
@@ -155,10 +156,10 @@ function eventRow(one) {
 }
 
 function outputs() {
-  const attempts = Math.max(0, ...data.output.map((one) => one.attempt));
+  const newest = Math.max(0, ...data.output.map((one) => one.attempt));
   return data.output.filter((one) => one.text !== '').sort((a, b) => b.attempt - a.attempt || (b.rank === culprit) - (a.rank === culprit) || a.rank - b.rank)
-    .map((one) => folded(one.attempt === attempts && (one.rank === culprit || ranks.length === 1),
-      [element('strong', {}, 'rank ' + one.rank), attempts > 0 ? `, attempt ${one.attempt}` : ''], () => [element('pre', {}, plain(one.text))]));
+    .map((one) => folded(one.attempt === newest && (one.rank === culprit || ranks.length === 1),
+      [element('strong', {}, 'rank ' + one.rank), newest > 0 ? `, attempt ${one.attempt}` : ''], () => [element('pre', {}, plain(one.text))]));
 }
 
 function section(title, ...parts) {

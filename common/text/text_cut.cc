@@ -18,6 +18,20 @@ std::string_view whole_utf8(std::string_view text) {
   return text;
 }
 
+std::string cut_to_columns(std::string text, int columns) {
+  if (columns < 1) return "";
+  int characters = 0;
+  std::size_t last = 0;  // Start of the last character that fits.
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const bool begins_character = (static_cast<unsigned char>(text[i]) & 0xC0) != 0x80;
+    if (!begins_character) continue;
+    if (characters == columns) return text.substr(0, last) + "…";
+    ++characters;
+    last = i;
+  }
+  return text;
+}
+
 std::size_t last_newline(std::string_view text) {
   const void* found = ::memrchr(text.data(), '\n', text.size());
   if (found == nullptr) return std::string_view::npos;

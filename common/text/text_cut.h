@@ -2,17 +2,23 @@
 //
 //     whole_utf8("caf\xC3")      // "caf": é is incomplete
 //     last_newline("a\nb\nc")    // 3
+//     cut_to_columns("cafés", 4)  // "caf…"
 //
 // Pure.
 #pragma once
 
 #include <cstddef>
+#include <string>
 #include <string_view>
 
 namespace distrun {
 
 // `text` without an incomplete character at its end; bytes that are not UTF-8 stay.
 std::string_view whole_utf8(std::string_view text);
+
+// At most `columns` characters of UTF-8; the last one is "…" if the text was cut.  Control
+// characters count as one.
+std::string cut_to_columns(std::string text, int columns);
 
 // The index of the last '\n', or npos.  Much faster than rfind(), which goes byte by byte.
 std::size_t last_newline(std::string_view text);

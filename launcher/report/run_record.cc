@@ -32,15 +32,15 @@ void RunRecord::happened(const RunEvent& event, Time now) {
   if (const auto* started = std::get_if<AttemptStarted>(&event)) attempt_ = started->attempt;
   if (std::holds_alternative<AttemptFailed>(event)) ++restarts_;
   events_.push_back({attempt_, event_json(event, plan_, host_, now)});
-  if (events_.size() > kEventsMax) forget_an_attempt();
+  if (events_.size() > kEventsMax) forget_some_events();
   if (const auto* ended = std::get_if<RunEnded>(&event)) {
     has_succeeded_ = ended->end.cause == RunEnd::Cause::kSucceeded;
     headline_ = has_succeeded_ ? "The run succeeded" : headline(plan_, ended->end);
   }
 }
 
-// The oldest but the first and the last. If there are only these, forgets an event in the middle.
-void RunRecord::forget_an_attempt() {
+// Those of the oldest attempt but the first and the last; if there is no other, one in the middle.
+void RunRecord::forget_some_events() {
   const auto second = std::find_if(events_.begin(), events_.end(),
                                    [](const Event& event) { return event.attempt > 0; });
   if (second == events_.end() || second->attempt == attempt_) {

@@ -60,7 +60,7 @@ class RunRecord {
     int attempt = 0;  // In which it happened.
     std::string json;
   };
-  void forget_an_attempt();
+  void forget_some_events();
 
   std::deque<Event> events_;
   int attempt_ = 0, restarts_ = 0;

@@ -23,7 +23,7 @@ class RunRecordTest : public ::testing::Test {
  protected:
   static std::string page_of(const RunRecord& record) { return record.html("the summary\n"); }
 
-  // What the page's script gets.
+  // The data that the page's script gets.
   static nlohmann::json data_of(const RunRecord& record) {
     const std::string page = page_of(record), start = R"(id="data">)";
     const auto from = page.find(start) + start.size();

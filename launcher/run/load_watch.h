@@ -31,8 +31,6 @@ class LoadWatch {
   void end();
 
  private:
-  void look();
-
   const WorkerPool& workers_;
   const std::function<void(const std::vector<WorkerLoad>&)> on_load_;
   bool has_ended_ = false;

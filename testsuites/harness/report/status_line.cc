@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "common/text/text_cut.h"
+
 namespace distrun {
 
 namespace {
@@ -15,22 +17,6 @@ std::string duration_text(milliseconds time) {
   const auto seconds = std::chrono::floor<std::chrono::seconds>(time).count();
   if (seconds < 60) return fmt::format("{} s", seconds);
   return fmt::format("{} min {:02} s", seconds / 60, seconds % 60);
-}
-
-bool begins_character(char byte) { return (static_cast<unsigned char>(byte) & 0xC0) != 0x80; }
-
-// At most `columns` characters; the last one is "…" if the text was cut.
-std::string cut(std::string text, int columns) {
-  if (columns < 1) return "";
-  int characters = 0;
-  std::size_t last = 0;  // Start of the last character that fits.
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    if (!begins_character(text[i])) continue;
-    if (characters == columns) return text.substr(0, last) + "…";
-    ++characters;
-    last = i;
-  }
-  return text;
 }
 
 }  // namespace
@@ -102,7 +88,7 @@ std::string StatusLine::text(int columns) const {
     if (const auto age = age_of(test.since); age >= seconds(1)) text += ' ' + duration_text(age);
     separator = ", ";
   }
-  return cut(std::move(text), columns);
+  return cut_to_columns(std::move(text), columns);
 }
 
 }  // namespace distrun

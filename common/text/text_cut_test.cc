@@ -1,0 +1,29 @@
+#include "common/text/text_cut.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+TEST(TextCutTest, AnIncompleteCharacterAtTheEndIsLeftOut) {
+  EXPECT_EQ(whole_utf8("caf\xC3"), "caf");
+  EXPECT_EQ(whole_utf8("café"), "café");
+  EXPECT_EQ(whole_utf8("a\xE2\x80"), "a");
+  EXPECT_EQ(whole_utf8(""), "");
+}
+
+TEST(TextCutTest, ColumnsAreCharacters) {
+  EXPECT_EQ(cut_to_columns("cafés", 5), "cafés");
+  EXPECT_EQ(cut_to_columns("cafés", 4), "caf…");
+  EXPECT_EQ(cut_to_columns("ééé", 2), "é…");
+  EXPECT_EQ(cut_to_columns("ab", 1), "…");
+  EXPECT_EQ(cut_to_columns("ab", 0), "");
+}
+
+TEST(TextCutTest, FindsTheLastNewline) {
+  EXPECT_EQ(last_newline("a\nb\nc"), 3U);
+  EXPECT_EQ(last_newline("abc"), std::string_view::npos);
+}
+
+}  // namespace
+}  // namespace distrun
