@@ -140,7 +140,10 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void step(const AttemptEvent& event) {
     if (finished) return;
     const auto actions = supervisor.step(event, Clock::now());
-    look_at_asked_ranks(actions);
+    const auto before = Clock::now();
+    // The ranks have their time to answer after that.
+    if (look_at_asked_ranks(actions))
+      supervisor.step(AttemptContinued{Clock::now() - before}, before);
     for (const AttemptAction& action : actions) {
       std::visit([this](const auto& what) { perform(what); }, action);
     }
@@ -164,18 +167,19 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     return found;
   }
 
-  // Before any of them answers: the question changes where they are.
-  void look_at_asked_ranks(const std::vector<AttemptAction>& actions) {
+  // Before any of them answers: the question changes where they are. False if none is asked.
+  bool look_at_asked_ranks(const std::vector<AttemptAction>& actions) {
     std::vector<int> asked;
     for (const AttemptAction& action : actions) {
       if (const auto* ask = std::get_if<AskWhere>(&action)) asked.push_back(ask->rank);
     }
-    if (asked.empty()) return;
+    if (asked.empty()) return false;
     for (const int rank : asked) at(rank).time_is_up();
     const auto found = stacks_of(asked);
     for (const RankStacks& one : found)
       at(one.rank).seen(place_of(one.rank, one.processes.front()));
     where = places_of(found).line;
+    return true;
   }
 
   Whereabouts look() {

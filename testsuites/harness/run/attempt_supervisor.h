@@ -35,7 +35,7 @@ struct RankAnswered {
   int rank;
 };
 struct AttemptInterrupted {};
-struct AttemptContinued {
+struct AttemptContinued {  // The ranks, or their runner, stood still for this time.
   std::chrono::steady_clock::duration suspended_for;
 };
 struct AttemptTick {};
