@@ -80,10 +80,10 @@ TEST(EventsTest, UnwritableFileIsAnErrorBeforeTheStart) {
   const std::string marker = folder.path() + "/started", fifo = folder.path() + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
   auto result = launch({"--events", folder.path() + "/no/such", "touch", marker});
-  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
   EXPECT_THAT(result.err, EndsWith("/no/such: no such file or directory\n"));
   result = launch({"--events", fifo, "touch", marker});
-  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
   EXPECT_THAT(result.err, EndsWith("has no reader; start it first\n"));
   EXPECT_FALSE(std::filesystem::exists(marker));
 }

@@ -54,12 +54,15 @@ class PortFile {
     if (path.empty()) return PortFile("", UniqueFd());
     struct stat there {};
     if (::lstat(path.c_str(), &there) == 0 && !S_ISREG(there.st_mode)) {
-      return Error{ErrorKind::kSystem,
+      return Error{ErrorKind::kInvalidArgument,
                    "cannot write --port-file " + path + ": it exists and is not a regular file"};
     }
     std::string unfinished = path + ".XXXXXX";
     UniqueFd fd(::mkostemp(unfinished.data(), O_CLOEXEC));
-    if (!fd) return Error::from_errno("cannot write --port-file " + path);
+    if (!fd) {
+      return Error{ErrorKind::kInvalidArgument,
+                   Error::from_errno("cannot write --port-file " + path).message};
+    }
     const std::string text = fmt::format("{}\n", port);
     const auto size = static_cast<ssize_t>(text.size());
     if (::write(fd.get(), text.data(), text.size()) != size || ::fchmod(fd.get(), 0644) != 0 ||

@@ -20,10 +20,12 @@ Result<EventFile> EventFile::open(const std::string& path) {
   UniqueFd fd(::open(path.c_str(),
                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
   if (!fd && errno == ENXIO) {
-    return Error{ErrorKind::kSystem,
+    return Error{ErrorKind::kInvalidArgument,
                  fmt::format("--events {}: has no reader; start it first", path)};
   }
-  if (!fd) return Error::from_errno("--events " + path);
+  if (!fd) {
+    return Error{ErrorKind::kInvalidArgument, Error::from_errno("--events " + path).message};
+  }
   ::fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);  // May fail: not a pipe, or a lower limit.
   return EventFile(path, std::move(fd));
 }
