@@ -24,6 +24,8 @@ constexpr const char* kDescription =
     "distrun starts and watches the processes of distributed PyTorch programs, and runs their "
     "tests.";
 
+constexpr const char* kHelpCommand = "help";  // Listed as a command; print_help() does it.
+
 constexpr const char* kAppExamples = R"(Examples:
   distrun launch --nproc-per-node 4 ./worker --lr 0.1
   distrun launch --nproc-per-node 4 train.py
@@ -146,6 +148,10 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   StacksCommand stacks(app);
   TopCommand top(app);
   TestCommand test(app);
+  CLI::App& help = *app.add_subcommand(kHelpCommand, "Print the help of a command.");
+  help.formatter(std::make_shared<HelpFormatter>("distrun help [COMMAND...]"));
+  help.footer("Examples:\n  distrun help launch\n  distrun help store get");
+  add_help_flag(help);
 
   for (CLI::App* parent : {&app, &store}) {
     for (CLI::App* command : parent->get_subcommands({})) command->group("Commands");
@@ -158,8 +164,11 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
                          [](const CliCommand* command) { return command->is_chosen(); });
   };
 
-  if (!as_torchrun && !arguments.empty() && arguments.front() == "help") {
+  if (!as_torchrun && !arguments.empty() && arguments.front() == kHelpCommand) {
     arguments.erase(arguments.begin());
+    if (!arguments.empty() && (arguments.front() == "-h" || arguments.front() == "--help")) {
+      arguments.front() = kHelpCommand;
+    }
     return print_help(app, arguments, out, err);
   }
   const auto wrong_usage = [&](const std::string& name, const std::string& problem) {

@@ -593,6 +593,7 @@ TEST(LaunchTest, HelpAsACommandIsTheFlag) {
   EXPECT_EQ(output({"help", "store", "get"}), output({"store", "get", "--help"}));
   EXPECT_EQ(output({"help", "launch"}), output({"launch", "--help"}));
   EXPECT_EQ(output({"help"}), output({"--help"}));
+  EXPECT_EQ(output({"help", "help"}), output({"help", "--help"}));
   EXPECT_EQ(output({"help", "launch", "echo", "started"}), "");
 }
 

@@ -8,6 +8,7 @@
 #include <sstream>
 #include <thread>
 
+#include <CLI/CLI.hpp>
 #include <unistd.h>
 
 #include "cli/flags.h"
@@ -80,7 +81,10 @@ TopCommand::TopCommand(CLI::App& app) {
 }
 
 void TopCommand::check(const Environment&) {
-  every_ = std::max(some_seconds_from("--interval", interval_), kIntervalMin);
+  every_ = some_seconds_from("--interval", interval_);
+  if (every_ < kIntervalMin) {
+    throw CLI::ValidationError("--interval", "'" + interval_ + "' is less than 0.1");
+  }
 }
 
 int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {

@@ -168,7 +168,7 @@ class Help:
 
 def undocumented_problems(root, known):
     for command, flags in known.flags.items():
-        if not command:
+        if not command or not flags:
             continue
         page = PAGES_OF_FLAGS.get(command.split()[0])
         if page is None or not (root / page).exists():
