@@ -39,13 +39,14 @@ constexpr const char* kStoreExamples =
     R"(The store uses the protocol of c10d's TCPStore, so torch's clients can use it.  All commands except
 serve and status also work with torch's server.
 
-A command uses the store at the first of these addresses that is given: --store, DISTRUN_STORE,
-MASTER_ADDR with MASTER_PORT.  distrun launch sets these variables in every worker, unless it was
-given --store file:PATH.
+The address of the store comes from --store.  Without --store, it comes from the variable
+DISTRUN_STORE; if DISTRUN_STORE is not set, from MASTER_ADDR and MASTER_PORT.  distrun launch sets
+these three variables in its workers.  With --store file:PATH it unsets them, because such a store
+has no address.
 
 Exit status:
   0    success
-  1    compare-set: the key did not get the new value
+  1    compare-set: the value of KEY is not DESIRED
   2    wrong usage
   3    timed out
   4    the key does not exist

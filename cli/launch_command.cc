@@ -35,17 +35,17 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-On SIGUSR1, distrun prints each worker's state and call stack, unless a flag gives SIGUSR1 another
-meaning.
+On SIGUSR1, distrun prints each worker's state and call stack, unless --signals-to-handle or
+--forward-signals names SIGUSR1.
 
 Defaults are shown in brackets.  The environment variable PET_<FLAG> sets a flag that the command
-line does not give: PET_NNODES=2 is --nnodes 2.  A flag can be shortened as long as the name stays
-unique.
+line does not give: PET_NNODES=2 is --nnodes 2.  A flag can be shortened if no other flag begins
+with the same letters.  Flags of torchrun have priority: --t is --tee, not --timeout.
 
 Exit status:
   0      every worker exited with 0 in the last attempt
   N      the first worker that failed exited with N
-  128+N  signal N killed the first worker that failed, or distrun received signal N
+  128+N  signal N killed the first worker that failed, or distrun stopped the run on signal N
   2      wrong usage; no worker was started
   75     no worker made progress (--hang-after)
   124    --timeout expired
@@ -63,9 +63,9 @@ Examples:
 Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
-    R"(distrun runs a module (-m), a --run-path script and, without --no-python, a .py file with
-python3 -u.  It executes any other PROGRAM directly.  To use another Python, set PYTHON_EXEC to its
-path.)";
+    R"(distrun runs PROGRAM with python3 -u in three cases: with -m; with --run-path; if PROGRAM ends with
+.py and --no-python is not given.  It executes any other PROGRAM directly.  To use another Python,
+set PYTHON_EXEC to its path.)";
 constexpr const char* kTorchrunsProgram =
     R"(distrun runs PROGRAM with python3 -u.  To use another Python, set PYTHON_EXEC to its path.  With
 --no-python, distrun executes PROGRAM directly.)";

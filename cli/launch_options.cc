@@ -139,8 +139,8 @@ void OptionsBuilder::take_rendezvous() {
       !flags.endpoint->port) {
     refuse("rdzv-endpoint", "'" + flags_.rdzv_endpoint + "' has no port; give HOST:PORT");
   }
-  const auto port = taken("master-port", parse_number<std::uint16_t>(flags_.master_port));
-  if (line_.find("master-port") != nullptr) flags.master_port = port;
+  if (line_.find("master-port") != nullptr)
+    flags.master_port = taken("master-port", parse_number<std::uint16_t>(flags_.master_port));
   if (!flags_.local_addr.empty())
     flags.local_addr = taken("local-addr", parse_host(flags_.local_addr));
   const auto conf = parse_rdzv_conf(flags_.rdzv_conf);
@@ -210,9 +210,9 @@ void OptionsBuilder::take_signals() {
   for (const int signal : options_.forward_signals) {
     const auto& ends = options_.end_signals;
     if (std::find(ends.begin(), ends.end(), signal) == ends.end()) continue;
-    refuse(
-        "forward-signals",
-        signal_name(signal) + " ends the run; remove it, or give --signals-to-handle without it");
+    refuse("forward-signals",
+           signal_name(signal) +
+               " ends the run; remove it, or give a --signals-to-handle list without it");
   }
 }
 

@@ -25,7 +25,7 @@ struct LaunchFlags {
   bool standalone = false;
   std::string rdzv_backend = "static", rdzv_endpoint, rdzv_conf;
   std::string run_id;  // --rdzv-id.
-  std::string local_addr, master_addr = "127.0.0.1", master_port = "0", store = "tcp";
+  std::string local_addr, master_addr = "127.0.0.1", master_port, store = "tcp";
   bool same_user = false;
   bool display_map = false;
   std::string role = "default";

@@ -16,14 +16,15 @@ namespace {
 constexpr std::chrono::seconds kAnswerTimeout{60};
 
 constexpr const char* kStacksHelp =
-    R"(RUN is the process id of distrun launch.  It can be omitted if only one run is on this machine.  The
-run goes on.  With several nodes, run the command on each of them.
+    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, RUN can be
+omitted.  The command does not stop the run.  On each node, it prints the workers of that node
+only.
 
 Exit status:
   0    success
   2    wrong usage
-  4    there is no such run
-  125  the run does not answer, or distrun itself failed
+  4    there is no such run; or RUN is omitted, and you do not have exactly one run
+  125  the run does not answer or belongs to another user, or distrun itself failed
 
 Examples:
   distrun stacks
@@ -34,7 +35,8 @@ Documentation: docs/hangs.md)";
 }  // namespace
 
 StacksCommand::StacksCommand(CLI::App& app) {
-  command_ = app.add_subcommand("stacks", "Print where the workers of a running launch are.");
+  command_ =
+      app.add_subcommand("stacks", "Print the call stack of each worker of a running launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun stacks [RUN]"));
   add_help_flag(*command_);
   command_->footer(kStacksHelp);

@@ -29,6 +29,15 @@ constexpr std::size_t kValueBytesMax = 1 * kGiB;  // The most that any store acc
 constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
+constexpr const char* kConnectTimeout =
+    "How long to try to connect while the store does not listen yet. Each answer has the same time "
+    "limit, but at least 5 seconds.";
+constexpr const char* kRawKey =
+    "Use KEY as it is. Without this flag, the command adds the '/' that torch's TCPStore puts "
+    "before each key.";
+constexpr const char* kRawKeys =
+    "Print all keys as they are. Without this flag, print only the keys that begin with '/', "
+    "without the '/', which torch's TCPStore puts before each key.";
 constexpr const char* kValueHelp =
     R"help(Without VALUE, the value is everything that stdin contains.
 
@@ -50,38 +59,41 @@ Examples:
   rank=$(( $(distrun store add workers 1) - 1 ))
   distrun store add workers -- -1)help";
 constexpr const char* kWaitHelp =
-    R"help(Exit status: 3 if a key does not exist after --timeout; stderr names the key.
+    R"help(Exit status: 3 if a key still does not exist after --timeout; stderr names each missing key.
 
 Examples:
   distrun store wait --timeout 30 ready/0 ready/1
   distrun store wait --timeout 0 ready/0          # does the key exist?)help";
 constexpr const char* kCompareSetHelp =
-    R"help(If the value of KEY is EXPECTED, sets KEY to DESIRED.  An empty EXPECTED stands for a key that does
-not exist.  Prints the value that KEY has afterwards; if KEY does not exist, prints EXPECTED.
+    R"help(If the value of KEY is EXPECTED, sets KEY to DESIRED.  An empty EXPECTED also matches a KEY that
+does not exist.  Prints the value that KEY has after the command, or EXPECTED if KEY still does not
+exist.
 
-If several clients run this at once, exactly one succeeds.  Give each client its own DESIRED value:
-the printed value then shows which client succeeded.
+If several clients run this at once with the same EXPECTED, give each client its own DESIRED value.
+Then at most one client changes the value, and the printed value shows which one.
 
-Exit status: 1 if KEY does not have the value DESIRED afterwards.
+Exit status: 1 if the value of KEY after the command is not DESIRED.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
 constexpr const char* kDeleteHelp = "Exit status: 4 if the key did not exist.";
 constexpr const char* kKeysHelp = "Prints one key per line, in alphabetical order.";
 constexpr const char* kBarrierHelp =
-    R"help(Waits until COUNT clients have run this command with the same KEY.  Use a new KEY for each barrier:
-a client that timed out still counts.
+    R"help(Waits until COUNT clients have run this command with the same KEY.  Use a new KEY for each barrier.
+KEY keeps the number of clients, including those that timed out.
 
-Exit status: 3 if fewer than COUNT clients came before --timeout.
+Exit status: 3 if fewer than COUNT clients arrived within --timeout.
 
 Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
     R"help(Prints the clients of the store, which keys each of them waits for and for how long, which clients
-timed out, and which connections were rejected.  Use it when a run hangs.  Clients on this machine
-are shown with rank and process id, clients on other machines with their address.
+timed out, and which connections were rejected.  Use the command while a run hangs.
 
-The store must be distrun's: that of a run, or of distrun store serve.
+A client on this machine is shown by its rank and process id, or only by its process id if it has no
+rank.  Clients of other users and clients on other machines are shown by their address.
+
+The store must be that of distrun launch or of distrun store serve, not torch's server.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";
@@ -174,24 +186,24 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
                                                     (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
   own_flag(command, "store", store_,
-           "Address of the store. The default comes from DISTRUN_STORE, or from MASTER_ADDR and "
-           "MASTER_PORT.")
+           "Address of the store. The default comes from DISTRUN_STORE or, if it is not set, from "
+           "MASTER_ADDR and MASTER_PORT.")
       ->type_name("HOST:PORT");
-  if (act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
-      act == &StoreClientCommands::barrier) {
+  const bool has_timeout = act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
+                           act == &StoreClientCommands::barrier;
+  if (has_timeout) {
     own_flag(command, "timeout", timeout_,
              act == &StoreClientCommands::get ? "With --wait: longest time to wait for the key."
                                               : "Longest time to wait.")
         ->type_name("SECONDS");
   }
   own_flag(command, "connect-timeout", connect_timeout_,
-           "Longest time to connect to a store that does not listen yet, and to wait for each "
-           "of its answers.")
+           has_timeout
+               ? std::string(kConnectTimeout) + " --timeout limits the wait for keys or clients."
+               : kConnectTimeout)
       ->type_name("SECONDS");
   if (act != &StoreClientCommands::status) {
-    own_flag(command, "raw", raw_,
-             "Use KEY as it is. Without this flag, the command adds the '/' that torch's TCPStore "
-             "puts before each key.");
+    own_flag(command, "raw", raw_, act == &StoreClientCommands::keys ? kRawKeys : kRawKey);
   }
   entries_.push_back({&command, act});
   return command;
@@ -208,7 +220,7 @@ void StoreClientCommands::check(const Environment& environment) {
     const auto store = store_of(environment);
     if (!store) {
       throw CLI::ParseError(
-          "no store named; give --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
+          "no store was given; use --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
           "MASTER_PORT",
           kExitUsage);
     }

@@ -30,13 +30,17 @@ constexpr const char* kStoreServeHelp =
 
 The store has no authentication: every client can read and change every key.  On a loopback
 address, every user of this machine can connect; with --same-user, only you and root can.  On
-another address, every machine that can reach it can connect.
+another address, every machine that can reach the address can connect.
 
-The --max- flags limit what clients can do.  At --max-unread, the store reads no more requests from
-the client until the client has read answers.  At any other limit, the store disconnects the client
-and prints the reason on stderr.  SIZE is a number of bytes, or a number with K, M or G: 64M.
+The --max- flags limit what clients can do.  If a client reaches --max-unread, the store stops
+reading the client's requests until the client has read answers.  If a request or a new connection
+exceeds another limit, the store closes the connection and prints the reason on stderr.  SIZE is a
+number of bytes, or a number with K, M or G: 64M.
 
-Exit status: 0 after a signal; 2 for wrong usage; 125 if the address is in use or distrun failed.
+Exit status:
+  0    a signal stopped the store
+  2    wrong usage, or the file of --port-file cannot be opened
+  125  the address is in use, or distrun itself failed
 
 Examples:
   distrun store serve --port 29500
@@ -101,19 +105,19 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
   own_flag(serve, "host", options_.host, "Numeric address to listen on, IPv4 or IPv6.")
       ->type_name("ADDRESS");
   own_flag(serve, "port", port_, "Port to listen on. 0 chooses a free port.")->type_name("PORT");
-  own_flag(
-      serve, "port-file", port_file_,
-      "Write the port to FILE. FILE appears when the store listens, and is removed when it stops.")
+  own_flag(serve, "port-file", port_file_,
+           "Write the port to FILE when the store listens, and remove FILE when the store stops.")
       ->type_name("FILE");
   own_flag(
       serve, "listen-fd", listen_fd_,
-      "Use this listening TCP socket, an inherited file descriptor, instead of --host and --port.")
+      "Use the listening TCP socket with this file descriptor, which the parent process opened. It "
+      "replaces --host and --port.")
       ->type_name("FD");
   own_flag(serve, "same-user", options_.same_user,
            "Accept only clients on this machine that run as you or as root.");
   own_flag(serve, "max-connections", max_connections_, "Maximum number of connections.")
       ->type_name("N");
-  own_flag(serve, "max-key", max_key_, "Maximum size of a key.")->type_name("SIZE");
+  own_flag(serve, "max-key", max_key_, "Maximum size of a key, 1G at most.")->type_name("SIZE");
   own_flag(serve, "max-value", max_value_, "Maximum size of a value, 1G at most.")
       ->type_name("SIZE");
   own_flag(serve, "max-unread", max_unread_,

@@ -389,7 +389,7 @@ TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
       {"distrun store", "distrun store: a command is required"},
       {"distrun store foo", "distrun store: unknown command foo"},
       {"distrun store get", "distrun store get: KEY is required"},
-      {"distrun store get k", "distrun store get: no store named; give --store HOST:PORT"},
+      {"distrun store get k", "distrun store get: no store was given; use --store HOST:PORT"},
       {"distrun store get k --store here", "'here' is not HOST:PORT"},
       {"distrun store get k --store ::1:80", "'::1:80' is not HOST:PORT"},
       {"distrun store add k one --store h:1", "NUMBER: 'one' is not a whole number"},

@@ -29,15 +29,14 @@ constexpr const char* kTestHelp =
     R"(A test is a GoogleTest test that runs in several processes, its ranks.  It passes if every rank
 passes; a rank passes if it checks at least one assertion and none fails.
 
-The id of a test is SUITE.CLASS.TEST.  NAME is an id, SUITE.CLASS or SUITE.  Without NAME, all tests
-run.
+The id of a test is SUITE.CLASS.TEST.  Without NAME, all tests run.
 
 On SIGUSR1, distrun prints the call stack of each rank of the running tests.
 
 Exit status:
   0      all tests passed
   1      a test failed, or the machine has fewer GPUs than --require-gpus
-  2      wrong usage
+  2      wrong usage, or no test has this NAME
   4      no test ran
   125    distrun itself failed, or results could not be written
   128+N  distrun received signal N
@@ -137,18 +136,17 @@ void TestCommand::add_selection() {
                  "'allreduce and not (stress or cuda)'.")
       ->type_name("EXPRESSION")
       ->group(kSelection);
-  own_flag(app, "shard", shard_,
-           "Split the tests into N shards and run one of them. The first shard is 1/N.")
+  own_flag(app, "shard", shard_, "Split the tests into N shards and run only shard I, from 1 to N.")
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Run only tests that failed, or that Ctrl-C or --fail-fast kept from finishing, and "
-           "that have not passed since.")
+           "Run only tests that failed in an earlier run, or that Ctrl-C or --fail-fast stopped or "
+           "left out. Tests that passed since then are not run.")
       ->group(kSelection);
   own_flag(
       app, "list", options_.list,
-      "Print the ids of the tests, on a terminal also what they need, and run none. --list --json "
-      "prints them as JSON.")
+      "Print the ids of the tests and run none. On a terminal, also print what each test needs: "
+      "ranks, GPUs, backends, its time limit. --list --json prints the list as JSON.")
       ->group(kSelection);
   app.add_option("--binary", binaries_,
                  "Run the tests of this program instead of distrun's own suites. Can be repeated.")
@@ -161,7 +159,8 @@ void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
            "Number of ranks that run at the same time; a test with 4 ranks counts as 4. 0 means "
-           "twice the number of cores, or the ranks of the largest test if that is more.",
+           "twice the number of cores, or the number of ranks of the largest test, if that number "
+           "is greater.",
            "j")
       ->type_name("N")
       ->group(kRunning)
@@ -191,12 +190,13 @@ void TestCommand::add_ways_to_run() {
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,
            "Number of ranks, for tests that accept a range. A test whose range does not contain N "
-           "is skipped; tests with a fixed number keep it. 0: each test's default.")
+           "is skipped; tests with a fixed number keep that number. 0 means each test's "
+           "default.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
   own_flag(app, "backend", options_.plan.backend,
-           "Run tests with this backend only. Tests that cannot use it are skipped.")
+           "Run all tests with this backend. Tests that do not support it are skipped.")
       ->type_name("NAME")
       ->group(kRunning);
   own_flag(app, "isolation", isolation_,
@@ -214,8 +214,8 @@ void TestCommand::add_ways_to_run() {
       ->check(number_from(0, 4096));
   // read() removes COMMAND from the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "Start rank R with COMMAND, such as gdb --args, on this terminal. This must be "
-                 "the last flag.")
+                 "Start rank R with COMMAND, such as gdb --args, on this terminal. This flag must "
+                 "be the last: the rest of the line is COMMAND.")
       ->type_name("R COMMAND...")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax - 1));
@@ -230,11 +230,12 @@ void TestCommand::add_results() {
                    ->group(kResults)
                    ->expected(0, 1);
   own_flag(app, "junit", options_.junit,
-           "Write the results to FILE as JUnit XML, or with - to stdout, as --json does.")
+           "Write the results to FILE as JUnit XML. With -, the results go to stdout and all other "
+           "output to stderr.")
       ->type_name("FILE")
       ->group(kResults);
   own_flag(app, "html", options_.html,
-           "Write a report of the results to FILE, to read in a browser: one HTML file with a "
+           "Write a report of the results to FILE, for a browser: one HTML file with a "
            "timeline of the ranks of each test.")
       ->type_name("FILE")
       ->group(kResults);
@@ -244,7 +245,7 @@ void TestCommand::add_results() {
       ->check(number_from(0, 1'000'000));
   own_flag(
       app, "slow-after", slow_after_,
-      "Print a SLOW line for a running test after this time, and each time it has passed again.")
+      "Print a SLOW line for a test that has run for this time, for twice this time, and so on.")
       ->type_name("SECONDS")
       ->group(kResults);
   own_flag(app, "show-output", options_.console.show_output,
@@ -301,7 +302,7 @@ void TestCommand::check_result_files() {
   if (options_.list && !json.empty()) {
     refuse(
         "json",
-        fmt::format("takes no file with --list; if {} is the name of a test, put it before --json",
+        fmt::format("takes no file name with --list; to list the test {0}, write {0} before --json",
                     json));
   }
   if (options_.list && !junit.empty()) {

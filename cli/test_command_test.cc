@@ -92,7 +92,7 @@ TEST_F(TestCommandTest, RejectsImpossibleFlagsByName) {
       {{"-k", "and"}, "and"},
       {{"--jobs", "-1"}, "--jobs"},
       {{"--repeat", "0"}, "--repeat"},
-      {{"--list", "--json", "fake.Rank"}, "--json: takes no file with --list"},
+      {{"--list", "--json", "fake.Rank"}, "--json: takes no file name with --list"},
       {{"--list", "--junit", "a.xml"}, "--junit: --list runs nothing; remove one of the two"},
       {{"--no-such-flag"}, "--no-such-flag"},
   };

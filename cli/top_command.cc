@@ -26,19 +26,23 @@ namespace {
 constexpr std::chrono::seconds kSnapshotTimeout{5};
 
 constexpr const char* kTopHelp =
-    R"(RUN is the process id of distrun launch.  It can be omitted if only one run is on this machine.  The
-command ends when the run does, or on Ctrl-C.  The run is not disturbed.  With several nodes, run
-the command on each of them.
+    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, RUN can be
+omitted.  The command does not disturb the run.  It ends when the run ends, or on Ctrl-C.  On each
+node, it prints the workers of that node only.
 
-time is how long the worker has run.  CPU and memory are those of the worker's own process; 100% is
-one core.  output is what the worker has written to stdout and stderr.  processes counts the worker
-and the processes in its session.
+Columns:
+  time       how long the worker has run
+  CPU        CPU use of the worker's own process since the previous table; 100% is one core
+  memory     resident memory of the worker's own process
+  output     bytes per second that the worker wrote to stdout and stderr since the previous table
+  processes  number of processes in the worker's session, including the worker
+  state      state of the worker's own process
 
 Exit status:
   0    success
   2    wrong usage
-  4    there is no such run
-  125  the run does not answer, or distrun itself failed
+  4    there is no such run; or RUN is omitted, and you do not have exactly one run
+  125  the run does not answer or belongs to another user, or distrun itself failed
 
 Examples:
   distrun top
@@ -70,7 +74,8 @@ bool is_here(const RunAddress& run) {
 }  // namespace
 
 TopCommand::TopCommand(CLI::App& app) {
-  command_ = app.add_subcommand("top", "Watch the CPU, memory and output of a running launch.");
+  command_ = app.add_subcommand(
+      "top", "Watch the CPU use, memory and output of each worker of a running launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun top [flags] [RUN]"));
   own_flag(*command_, "interval", interval_, "Time between two tables, at least 0.1.")
       ->type_name("SECONDS");

@@ -142,8 +142,8 @@ def test_errors(program, update):
 def page():
     text = """# Errors
 
-What distrun prints when something is wrong, what it means, and what to do.
-`make test` runs every command below and compares the output; {number}, {path}, {host}, {function}, {port} and {folder} stand for what varies.
+This page lists the messages that distrun prints when something is wrong, what they mean, and what to do.
+`make test` runs every command below and compares the output. {number}, {path}, {host}, {function}, {port} and {folder} stand for text that varies.
 
 <!-- Made from cli/test/errors/*.toml by `cli/test/texts_test.py PROGRAM page --update`. -->
 """

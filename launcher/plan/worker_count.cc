@@ -40,9 +40,10 @@ Result<int> parse_worker_count(std::string_view text, const Machine& machine) {
   if (text == "auto") return machine.gpus > 0 ? machine.gpus : machine.cpus;
   if (text == "gpu") {
     if (machine.gpus > 0) return machine.gpus;
-    return Error{ErrorKind::kInvalidArgument,
-                 "'gpu': no GPU is visible (/dev/nvidia0, CUDA_VISIBLE_DEVICES); give a number "
-                 "or 'cpu'"};
+    return Error{
+        ErrorKind::kInvalidArgument,
+        "'gpu': no GPU is visible: /dev/nvidia0 does not exist, or CUDA_VISIBLE_DEVICES hides "
+        "all GPUs; give a number or 'cpu'"};
   }
   if (text == "xpu") {
     return Error{ErrorKind::kInvalidArgument, "'xpu' devices cannot be counted; give a number"};
