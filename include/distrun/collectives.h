@@ -6,30 +6,33 @@
 //     work.wait();
 //
 // Every rank of the group must call the same collectives in the same order, with tensors of the
-// same sizes and dtype; only all_to_all and all_to_all_single allow different sizes.  An int names
-// a global rank, GroupRank(n) a rank within the group.  On a rank outside the group a collective
-// warns and does nothing.
+// same sizes and dtype; only all_to_all and all_to_all_single allow different sizes.  An int is a
+// global rank; GroupRank(n) is a rank within the group.  On a rank outside the group, a collective
+// prints a warning and does nothing.
+//
+// Arguments that are valid on each rank but inconsistent across ranks are not detected: results are
+// wrong, or connections break.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to detect such arguments
+// (process_group.h).
 //
 // Shapes: dense tensors of any strides; sizes may be zero.  Non-contiguous tensors are copied.
 // Outputs are written in place and must have their final sizes.  An output must not overlap itself
 // or an input.  The group must have a backend for the tensors' device.  "gloo" copies GPU tensors
 // through the CPU, and rejects GPU tensors in coalesced and point-to-point operations.  Functions
 // that only move tensors accept every dtype.  Functions that reduce accept the dtypes that the
-// backend reduces.  If "gloo" does not reduce a dtype, the error lists those that it reduces.
-// Gradients do not flow through these collectives (distrun/functional.h has collectives with
-// gradients).  If a collective overwrites a tensor that autograd has saved, backward() throws
+// backend can reduce.  If "gloo" cannot reduce a dtype, the error lists the dtypes that it can
+// reduce.  Gradients do not flow through these collectives (distrun/functional.h has collectives
+// with gradients).  If a collective overwrites a tensor that autograd has saved, backward() throws
 // c10::Error.
 // Blocks: until the result is available.  With `async_op` the call returns at once; call wait() of
-// the Work.
-// Throws: c10::ValueError, before anything is sent, if this rank's arguments are invalid.  The
-// other ranks then wait, so exit or repeat the call with valid arguments.  c10::DistBackendError
-// if the group's timeout expires or a peer is lost; the text names the peer, and the group is then
-// unusable.  The named peer may have exited because another rank failed first.  A shorter timeout
-// of Work::wait() can leave the group usable (work.h).  c10::Error in a fork of the process that
-// created the group, including a child of spawn() with StartMethod::kFork: call
-// init_process_group() in the child.  Arguments that are valid on each rank but inconsistent across
-// ranks are not detected.  Results are then wrong, or connections break.  Run with
-// TORCH_DISTRIBUTED_DEBUG=DETAIL to detect them (process_group.h).
+// the Work that it returns.
+// Throws: c10::ValueError, before this rank sends data, if its arguments are invalid;
+// c10::DistBackendError if the group's timeout expires or a peer is lost; c10::Error in a fork of
+// the process that created the group.  After a c10::ValueError, the other ranks wait for this rank,
+// so exit, or repeat the call with valid arguments.  A c10::DistBackendError names the lost peer or
+// the missing ranks, and the group is then unusable.  A lost peer may have exited because another
+// rank failed first.  If a timeout given to Work::wait() expires that is shorter than the group's
+// timeout, the group usually stays usable (work.h).  A fork, such as a child of spawn() with
+// StartMethod::kFork, can call init_process_group() to create its own groups.
 // Thread safety: one thread at a time per group, because ranks match calls by their order.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
@@ -48,9 +51,10 @@
 
 namespace distrun {
 
-// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and c10d::makePreMulSum(), which is PREMUL_SUM.
-// Complex tensors support SUM, AVG and PREMUL_SUM only.  "gloo" does not support PREMUL_SUM.  Its
-// AVG needs a floating or complex type; its BAND, BOR and BXOR need an integer type or bool.
+// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and PREMUL_SUM, which c10d::makePreMulSum()
+// creates.  Complex tensors support SUM, AVG and PREMUL_SUM only.  "gloo" does not support
+// PREMUL_SUM.  In "gloo", AVG needs a floating-point or complex dtype; BAND, BOR and BXOR need an
+// integer dtype or bool.
 using c10d::ReduceOp;
 
 // A list of tensors.
@@ -60,7 +64,7 @@ using Tensors = std::vector<at::Tensor>;
 struct CollectiveOptions {
   // The ranks that take part.
   Group group = {};
-  // Return at once with a Work.
+  // If true, the call returns at once with a Work.
   bool async_op = false;
 };
 
@@ -69,23 +73,24 @@ Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& o
 
 // Reduces the tensors of all ranks element by element, in place; every rank gets the result.
 //
-// Shapes: dense, or sparse (COO) with SUM; sparse tensors may have different indices on each rank.
+// Shapes: dense, or with SUM also sparse (COO); sparse tensors may have different indices on each
+// rank.
 Work all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::SUM,
                 const CollectiveOptions& options = {});
 // Reduces several tensors at once.
 //
-// Shapes: at least one tensor, all of one dtype.
+// Shapes: at least one tensor; all tensors have the same dtype.
 Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op = ReduceOp::SUM,
                           const CollectiveOptions& options = {});
 
-// Reduces the tensors of all ranks to rank `dst`.  The other ranks' tensors have undefined values
-// afterwards.
+// Reduces the tensors of all ranks; rank `dst` gets the result in its tensor.  Afterwards the
+// values in the other ranks' tensors are unspecified.
 Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
             const CollectiveOptions& options = {});
 
 // Copies every rank's tensor to every rank.
 //
-// Shapes: tensors[i] is for group rank i and has the sizes of `tensor`.
+// Shapes: tensors[i] receives the tensor of group rank i, and has the sizes of `tensor`.
 Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
                 const CollectiveOptions& options = {});
 // Does the same into one tensor, one input after another.
@@ -97,38 +102,38 @@ Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
 // older name.
 Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
                        const CollectiveOptions& options = {});
-// Gathers several tensors at once: lists[i] gets every rank's inputs[i].
+// Gathers several tensors at once: lists[i] receives inputs[i] of every rank.
 //
-// Shapes: lists[i][j] is for group rank j and has the sizes of inputs[i].
+// Shapes: lists[i][j] receives the tensor of group rank j, and has the sizes of inputs[i].
 Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inputs,
                           const CollectiveOptions& options = {});
 
 // Copies every rank's tensor to rank `dst`.
 //
-// Shapes: on `dst`, tensors[i] is for group rank i and has the sizes of `tensor`; on other ranks
-// `tensors` is empty.
+// Shapes: on `dst`, tensors[i] receives the tensor of group rank i, and has the sizes of `tensor`.
+// On other ranks `tensors` is empty.
 Work gather(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank dst = GroupRank(0),
             const CollectiveOptions& options = {});
 // Does the same into one tensor, one input after another.
 //
-// Shapes: on `dst`, `gather_tensor` has as many elements as the inputs of all ranks together; other
-// ranks ignore theirs.
+// Shapes: on `dst`, `gather_tensor` has as many elements as the inputs of all ranks together.  On
+// other ranks `gather_tensor` is ignored.
 Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor = {},
                    AnyRank dst = GroupRank(0), const CollectiveOptions& options = {});
 
 // Sends tensors[i] of rank `src` to group rank i.
 //
-// Shapes: `tensor` receives the part of this rank.  On `src`, `tensors` has one tensor per rank,
-// each with the sizes of `tensor`; on other ranks it is empty.
+// Shapes: `tensor` receives the part of this rank.  On `src`, `tensors` has one tensor for each
+// rank, with the sizes of `tensor`.  On other ranks `tensors` is empty.
 Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src = GroupRank(0),
              const CollectiveOptions& options = {});
 
 // Reduces inputs[i] of all ranks and gives the result to group rank i.
 //
-// Shapes: one input per rank, each with the sizes of `output`.
+// Shapes: one input for each rank, with the sizes of `output`.
 Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
                     const CollectiveOptions& options = {});
-// Does the same from one tensor.
+// Does the same, with one tensor as the input.
 //
 // Shapes: `input` has as many elements as the outputs of all ranks together.
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
@@ -140,14 +145,15 @@ Work reduce_scatter_single(const at::Tensor& output, const at::Tensor& input,
 
 // Sends inputs[i] to group rank i and receives outputs[j] from group rank j.
 //
-// Shapes: one tensor per rank.  Sizes may differ if each output matches the input sent to it.
+// Shapes: one input and one output for each rank.  Sizes may differ, but outputs[j] must have as
+// many elements as the input that group rank j sends to this rank.
 // Cost: if the sizes differ, "gloo" copies all tensors into one first.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
 // Does the same with parts of one tensor.
 //
-// Shapes: input and output are split along the first dimension, evenly or by the split sizes, one
-// per rank.
+// Shapes: input and output are split along the first dimension into one part for each rank.  The
+// parts have the split sizes, or are equal if no split sizes are given.
 Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        std::vector<std::int64_t> output_split_sizes = {},
                        std::vector<std::int64_t> input_split_sizes = {},
@@ -168,33 +174,37 @@ struct MonitoredBarrierOptions {
   bool wait_all_ranks = false;
 };
 
-// Waits for all ranks and names those that are missing.  Only "gloo" and "fake" support it.
+// Waits for all ranks; if ranks are missing, the error names them.  Only "gloo" and "fake" support
+// it.
 //
-// Blocks: until every rank has called it.  Group rank 0 waits at most `timeout`.  The others wait
-// for group rank 0, at most the timeout with which the group was created.
-// Throws: on group rank 0, an error that names the missing ranks.  On other ranks, an error that
-// says that group rank 0 failed.  c10::ValueError if the timeout is not positive.
+// Blocks: until every rank has called it.  Group rank 0 waits at most `timeout`.  The other ranks
+// wait for group rank 0; their limit is the timeout with which the group was created, not
+// `timeout`.
+// Throws: c10::ValueError if the timeout is not positive; c10::DistBackendError if ranks are
+// missing.  On group rank 0 the error names the missing ranks; on other ranks it says that group
+// rank 0 failed.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// Returns how many collectives, including barriers, this rank has started in the group.  "gloo"
-// also counts sends and receives.  If two ranks made the same sends and receives but their numbers
-// differ, one of them skipped a collective.  If "gloo" runs a collective by calling several others,
-// each of those calls counts.
+// Returns the sequence number: how many collectives, including barriers, this rank has started in
+// the group.  "gloo" also counts sends and receives.  If "gloo" runs a collective by calling other
+// collectives, each of those calls counts.  Suppose that two ranks have started equally many sends
+// and receives.  If their sequence numbers differ, one of them has not started a collective that
+// the other has started.
 std::uint64_t get_sequence_number(const Group& group = {});
 
-// Returns the bytes of rank `src`, of any length; empty on a rank outside the group.  In Python:
-// broadcast_object_list().
+// Returns the bytes of rank `src`, of any length; on a rank outside the group, an empty string.  In
+// Python: broadcast_object_list().
 //
 // Blocks: until the result is available.
 std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& group = {});
-// Returns the bytes of each rank, by group rank.  Lengths may differ.  Empty on a rank outside the
-// group.  In Python: all_gather_object().
+// Returns a list whose element i is the bytes of group rank i; on a rank outside the group, an
+// empty list.  Lengths may differ.  In Python: all_gather_object().
 //
 // Blocks: until the result is available.
 // Cost: every rank's bytes are padded to the longest length.
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group = {});
-// Returns the bytes of each rank on rank `dst`, and an empty list on the others.  In Python:
-// gather_object().
+// On rank `dst`, returns the bytes of each rank, as all_gather_bytes() does; on other ranks, an
+// empty list.  In Python: gather_object().
 //
 // Blocks: until the result is available.
 // Cost: every rank's bytes are padded to the longest length.

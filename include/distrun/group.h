@@ -5,12 +5,14 @@
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
 //     all_reduce(tensor);                                  // Group(), the default group.
 //
-// Copies are cheap and refer to the same group.  A group is freed when its last copy is destroyed,
-// or earlier by destroy_process_group(), which also frees the default group.  A Work and a
-// DistributedDataParallel hold a copy.  Communication in a destroyed group throws.
+// Copies are cheap and refer to the same group.  A group that new_group() created is freed when the
+// last copy of its Group is destroyed, or earlier by destroy_process_group(group).
+// destroy_process_group() without an argument frees all groups, including the default group.  A
+// Work and a DistributedDataParallel hold a copy of their Group.  Communication in a destroyed
+// group throws.
 //
-// new_group() returns when this rank has connected to the other members, which may still be
-// connecting to each other.  If you free the group before they have connected, they can fail.  Call
+// new_group() returns when this rank has connected to the other members.  These may still be
+// connecting to each other.  If you free the group before that, their new_group() can throw.  Call
 // barrier({.group = pair}) first: it waits until all members have connected.
 //
 // As in torch.distributed, new_group() also returns a Group on ranks outside the group.
@@ -52,26 +54,28 @@ concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
 
 class Group {
  public:
-  // Stands for the default group, which is looked up at each use, not at construction.
+  // Creates a Group that stands for the default group, which it looks up at each use.
   Group() = default;
 
-  // Returns whether it stands for the default group.
+  // Returns whether this object was created by Group(), and so stands for the default group.
   bool is_default() const { return !state_; }
 
-  // Returns whether this rank is in the group, even after the group was destroyed.
+  // Returns whether this rank is in the group.  For a group of new_group(), it also works after the
+  // group was destroyed.
   //
   // Throws: c10::Error if this is the default group and none exists.
   bool is_member() const;
 
-  // Returns LibTorch's group, for functions that distrun lacks.  Include
+  // Returns LibTorch's group.  Use it to call functions that distrun does not have.  Include
   // <torch/csrc/distributed/c10d/ProcessGroup.hpp>.
   //
-  // Throws: c10::Error if the group does not exist any more, or this rank is not a member.
+  // Throws: c10::Error if the group was destroyed, if it is the default group and does not exist,
+  // or if this rank is not a member.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
   // Accesses process_group().
   c10d::ProcessGroup* operator->() const { return process_group().get(); }
 
-  // Returns whether both are the same group.
+  // Returns whether both are Group(), or both are copies of the same other Group.
   friend bool operator==(const Group&, const Group&) = default;
 
  private:
@@ -86,13 +90,15 @@ class Group {
 //
 //     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
 //
-// Other types do not compile.  "gloo" and "fake" throw c10::TypeError for another backend's options
-// when the group is created; your own backend checks BackendRequest::options itself.
+// Other types do not compile.  If the options are those of another backend, "gloo" and "fake" throw
+// c10::TypeError when the group is created.  A backend that you register must check
+// BackendRequest::options itself.
 class BackendOptions {
  public:
   BackendOptions() = default;
 
-  // Holds these options.  Implicit, so that callers need not write BackendOptions.
+  // Holds these options.  The conversion is implicit, so that callers need not write
+  // BackendOptions.
   template <internal::IsBackendOptions Options>
   BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT(google-explicit-constructor)
       : options_(std::move(options)) {}
@@ -122,7 +128,7 @@ class GroupRank {
 // A global rank or a group rank.
 class AnyRank {
  public:
-  // Converts from either.
+  // Converts from a global rank or a group rank.
   constexpr AnyRank(int global) : value_(global), of_group_(false) {}           // NOLINT
   constexpr AnyRank(GroupRank rank) : value_(rank.value()), of_group_(true) {}  // NOLINT
   // Returns the number.

@@ -3,13 +3,13 @@
 //     if (get_rank() == 0) send(tensor, /*dst=*/1);
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
-// A send matches the receive with the same tag, in the order of calls.  With
-// TORCH_DISTRIBUTED_DEBUG=DETAIL, an irecv() without `src` starts only when the program waits for
-// it.  The matching send cannot end before that.
+// A receive matches a send with the same tag; sends and receives with the same tag match in the
+// order of the calls.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, an irecv() without `src` starts only
+// when the program waits for it.  The matching send cannot end earlier.
 //
 // Shapes: the sender and the receiver pass tensors of the same sizes and dtype.  Every dtype is
 // supported.  "gloo" accepts CPU tensors only.
-// Throws: as collectives.h; also c10::ValueError if the peer is this rank or a tag is negative.
+// Throws: as in collectives.h; also c10::ValueError if the peer is this rank or a tag is negative.
 // Thread safety: one thread at a time per group.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
@@ -34,9 +34,9 @@ struct PointToPointOptions {
 
 // Sends the tensor.
 //
-// Blocks: until the caller may change the tensor.  The receiver may not have the tensor yet.  With
-// "gloo", a send ends after the peer calls recv() or irecv().  So if two ranks send to each other
-// first, both time out, as in Python.
+// Blocks: until the caller is free to change the tensor.  At that time the receiver possibly has
+// not received it yet.  With "gloo", send() returns only after the peer has called recv() or
+// irecv().  So if two ranks both call send() to each other first, both time out, as in Python.
 void send(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
 
 // Receives a tensor, from any rank if `src` is not set.  Returns the sender's global rank, or -1 on
@@ -60,19 +60,20 @@ struct P2POp {
     kReceive  // From the peer.
   };
 
-  // Its direction.
+  // The direction of this operation.
   Kind kind = Kind::kSend;
-  // Sent or received.
+  // The tensor to send or to receive into.
   at::Tensor tensor;
-  // The other rank.
+  // The other rank.  A batch cannot receive from any rank.
   AnyRank peer = 0;
   // All operations of a batch must have the same group.
   PointToPointOptions options = {};
 };
 
-// Checks all operations, and then starts them in order.  A receive must name its peer.
+// Checks all operations, and then starts them in order.  Returns one Work for each operation; on a
+// rank outside the group, an empty list.
 //
-// Throws: c10::ValueError if there is no operation, or they are of different groups.
+// Throws: c10::ValueError if the list is empty, or the operations have different groups.
 std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations);
 
 }  // namespace distrun

@@ -5,9 +5,9 @@
 //     work.wait();                          // The result is available, or this throws.
 //
 // Copies are cheap and refer to the same collective.  Destroying a Work does not cancel its
-// collective.  The collective keeps its tensors until it ends.  In "gloo" only wait() completes a
-// send, a receive or a reduce_scatter.  Without a wait(), the group keeps the operation and its
-// tensors.
+// collective.  The collective keeps its tensors until it ends.  In "gloo", only wait() completes a
+// send, a receive or a reduce_scatter.  If wait() is not called, the group keeps the operation and
+// its tensors.
 //
 // Thread safety: any thread.
 #pragma once
@@ -40,40 +40,42 @@ class Work {
 
   // Waits for the result.
   //
-  // Blocks: for at most `timeout`, or the group's timeout if it is not set.  Zero does not wait,
-  // and throws for an operation that only wait() completes.  After the timeout it can take two more
-  // seconds until the error is thrown, because distrun first finds out which ranks are missing.  A
-  // reduce_scatter in "gloo" always uses the group's timeout.
-  // Throws: what the collective throws without `async_op`; c10::DistBackendError at the timeout.
+  // Blocks: at most `timeout`, or the group's timeout if `timeout` is not set.  With zero, wait()
+  // throws at once if the operation has not completed; so zero always throws for an operation that
+  // only wait() completes, unless an earlier wait() has completed it.  After the timeout it can
+  // take two more seconds until wait() throws, because distrun first finds out which ranks are
+  // missing.  A reduce_scatter in "gloo" always uses the group's timeout.
+  // Throws: the exceptions of the collective without `async_op`; c10::DistBackendError at the
+  // timeout.
   //
-  // After a timeout that is shorter than the group's, the collective is still in progress, and
-  // wait() can be called again.  There is one exception: an operation without a future (see
-  // get_future()) ends at a timeout that is not zero, and each later wait() throws the same error.
-  // If it is a send or a receive in "gloo", the group is then unusable.
+  // If wait() throws at a timeout that is shorter than the group's, the collective is still in
+  // progress, and wait() can be called again.  This is different for an operation without a future
+  // (see get_future()).  At a timeout above zero it has failed, and each later wait() throws the
+  // same error.  If the operation is a send or a receive in "gloo", the group is then unusable.
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
-  // Returns whether wait() would return or throw at once.  For operations that only wait()
+  // Returns whether wait() would return or throw at once.  For an operation that only wait()
   // completes, returns false until wait() has been called.
   bool is_completed() const;
 
   // Returns the output tensors, if the backend provides them.  Call wait() first.  For
-  // gather_single(), rank `dst` gets one tensor for each rank instead.  For all_to_all() with
-  // different sizes, "gloo" returns one flat tensor.
+  // gather_single(), the result on rank `dst` is one tensor for each rank, not `gather_tensor`.
+  // For all_to_all() with different sizes, the result with "gloo" is one flat tensor.
   std::vector<at::Tensor> result() const;
 
-  // Returns a future of the list of output tensors, for communication hooks (distrun/comm_hook.h).
-  // Include <ATen/core/ivalue.h>.
+  // Returns a future whose value is the list of output tensors, for communication hooks
+  // (distrun/comm_hook.h).  Include <ATen/core/ivalue.h>.
   //
-  // Throws: c10::Error if nothing is in progress or the backend has no future.  "gloo" has no
-  // future for operations that only wait() completes.
+  // Throws: c10::Error if this Work is empty (operator bool() is false), or if the backend provides
+  // no future.  "gloo" provides no future for operations that only wait() completes.
   c10::intrusive_ptr<c10::ivalue::Future> get_future() const;
 
-  // Returns the global rank that a receive from any rank got its tensor from.  Call wait() first.
+  // For a receive, returns the global rank of the sender.  Call wait() first.
   //
-  // Throws: c10::Error if nothing has been received.
+  // Throws: c10::Error if this Work is empty or has not received a tensor.
   int source_rank() const;
 
-  // Returns LibTorch's object, or null if nothing is in progress.  Include
+  // Returns LibTorch's object, or null if this Work is empty.  Include
   // <torch/csrc/distributed/c10d/Work.hpp>.
   const c10::intrusive_ptr<c10d::Work>& c10d_work() const;
 
