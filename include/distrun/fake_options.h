@@ -4,20 +4,21 @@
 //     options->error_on_collective = true;
 //     init_process_group({.backend = "fake", .backend_options = options});
 //
-// A separate header, because LibTorch's header of backends takes seconds to compile.
+// This is a separate header, because LibTorch's header of backends takes seconds to compile.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 namespace distrun {
 
-// For InitOptions::backend_options and GroupOptions::backend_options, which copy them.
+// Pass it as InitOptions::backend_options or GroupOptions::backend_options.  The group copies the
+// options when it is created.
 struct FakeOptions : c10d::Backend::Options {
   // Sets the defaults.
   FakeOptions() : Options("fake") {}
 
-  // Every collective throws, including barriers and the end of coalescing, but not send() and
-  // recv(): for tests of error handling, or of code that must not communicate.
+  // If true, every collective throws, and so do barriers and the end of coalescing; send() and
+  // recv() do not throw.  Use it to test error handling.
   bool error_on_collective = false;
 };
 
