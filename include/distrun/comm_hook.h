@@ -16,15 +16,16 @@
 //           c10::TensorType::get());
 //     });
 //
-// Each backward calls the hook once per bucket, in the same order on all ranks, while the gradients
-// of other buckets are still computed.  The hook returns a Future of a tensor or of a list of one
-// tensor.  That tensor becomes the bucket's gradients, and is not divided by the number of ranks.
-// The hook may change the bucket's buffer in place.  A hook captures its state, which is the
-// argument `state` in Python.
+// A bucket is a list of gradients that are reduced together.  Each backward() calls the hook once
+// for each bucket, in the same order on all ranks, while the gradients of other buckets are still
+// being computed.  The hook returns a Future of a tensor, or of a list of one tensor.  The values
+// of this tensor become the bucket's gradients, and are not divided by the number of ranks.  The
+// hook may change the bucket's buffer in place.  In Python a hook has an argument `state`; in C++
+// it captures its state.
 //
 // Shapes: the returned tensor has the sizes, dtype and device of the bucket's buffer.
-// Thread safety: for a module on a GPU the hook runs on a thread of autograd; on the CPU on the
-// thread that calls backward().
+// Thread safety: for a module on a GPU, the hook runs on a thread of autograd.  For a module on the
+// CPU, it runs on the thread that calls backward().
 // PyTorch source: torch/csrc/distributed/c10d/comm.hpp, torch/nn/parallel/distributed.py.
 #pragma once
 
@@ -62,8 +63,10 @@ using CommHook = std::function<Future(c10d::GradBucket&)>;
 
 // LibTorch's hooks: BuiltinCommHookType.
 enum class BuiltinCommHook {
-  ALLREDUCE,      // The mean, as without a hook.
-  FP16_COMPRESS,  // The mean of gradients sent as half, which saves half of the traffic.
+  // The mean, as without a hook.
+  ALLREDUCE,
+  // The mean.  Gradients are sent as float16, which halves the traffic of float32 gradients.
+  FP16_COMPRESS,
 };
 
 // Returns a completed Future, for hooks that do not communicate.

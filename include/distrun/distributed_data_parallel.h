@@ -13,26 +13,28 @@
 //     if (get_rank() == 0) torch::save(ddp.module(), "net.pt");
 //
 // Net is a torch::nn::Module or a module holder (TORCH_MODULE).  Its forward() may have any
-// arguments.  visit_tensors.h must support the type of its result; that header also shows how to
-// support your own type.  If ranks have uneven inputs, run the loop in a Join (join.h).
+// arguments.  visit_tensors.h must support the type of its result; visit_tensors.h also shows how
+// to support your own type.  If ranks have uneven inputs, run the loop in a Join (join.h).
 //
 // Every rank constructs a DistributedDataParallel with its own copy of the module: the same
 // parameters in the same order.  All ranks call forward() and backward() equally often, except in
 // no_sync() and Join.  The constructor copies the parameters and buffers of the group's rank 0 to
-// all ranks, and each forward copies the buffers again, unless the options turn that off.  If you
-// replace, freeze or unfreeze a parameter later, construct a new DistributedDataParallel.  A weight
-// that two modules share is reduced once.
+// all ranks, unless `init_sync` is false.  Later forwards copy the buffers again, unless
+// `broadcast_buffers` is false (ddp_options.h).  If you replace, freeze or unfreeze a parameter
+// later, construct a new DistributedDataParallel.  If two submodules share a weight, its gradient
+// is reduced once.
 //
 // DistributedDataParallel is a torch::nn::Module itself.  The user's module is its child "module",
 // so the names in ddp.named_parameters() start with "module.".  Save and load ddp.module().  A
-// DistributedDataParallel cannot be copied, and cannot be part of torch::nn::Sequential.
+// DistributedDataParallel cannot be copied, and cannot be an element of torch::nn::Sequential.
 //
 // Throws: the constructor, forward() and backward() throw the exceptions of DdpReducer
-// (ddp_reducer.h).  If the parameters of two ranks differ in number, sizes or dtypes, every rank
-// throws an error that names the parameter.  C++ ranks and Python ranks can train together; Python
-// ranks make only PyTorch's own check.  Ranks do not compare names, order, buffers or options.  If
-// these differ, training uses wrong values or times out.  TORCH_DISTRIBUTED_DEBUG=DETAIL reports a
-// difference only if it makes the ranks' collectives differ.
+// (ddp_reducer.h).  If `init_sync` is true, C++ ranks compare the parameters among themselves.  If
+// their number, sizes or dtypes differ, each C++ rank throws an error that names the parameter.  A
+// Python rank in the group makes only PyTorch's own check.  Ranks do not compare names, order,
+// buffers or options.  If these differ, training uses wrong values or times out.
+// TORCH_DISTRIBUTED_DEBUG=DETAIL reports such a difference only if the collectives of the ranks
+// then differ.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
@@ -53,9 +55,10 @@
 
 namespace distrun {
 
-// Returns the parameters and buffers of a module, for a DdpReducer.  The names are those of
-// named_parameters().  Gradients of torch::nn::Embedding and EmbeddingBag are sparse if their
-// options say so.  The result keeps the module alive.
+// Returns the parameters and buffers of a module, for a DdpReducer.  Their names are those of
+// named_parameters() and named_buffers().  `sparse_gradient` is set for the parameters of a
+// torch::nn::Embedding or EmbeddingBag whose options have sparse(true).  The result keeps the
+// module alive.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
 
 namespace internal {
@@ -81,15 +84,15 @@ concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
 template <class Net>
 class DistributedDataParallel : public torch::nn::Module {
  public:
-  // The class of the module.  If Net is a holder, the class that it holds.
+  // The class of the module: Net, or the class that Net holds if Net is a module holder.
   using ModuleType = typename internal::ModuleOf<Net>::Type;
   static_assert(std::is_base_of_v<torch::nn::Module, ModuleType>,
                 "DistributedDataParallel needs a torch::nn::Module; see DdpReducer for others");
 
-  // Shares the module with the caller.
+  // Takes the module, which the caller can still use.
   //
-  // Blocks: until every rank of the group has constructed it, unless init_sync is off.
-  // Throws: as the constructor of DdpReducer.
+  // Blocks: until every rank of the group has constructed it, unless `init_sync` is false.
+  // Throws: the exceptions of DdpReducer's constructor.
   explicit DistributedDataParallel(std::shared_ptr<ModuleType> module,
                                    const DdpOptions& options = {})
       : torch::nn::Module("DistributedDataParallel"),
@@ -105,10 +108,10 @@ class DistributedDataParallel : public torch::nn::Module {
   }
 
   // Calls the module's forward() and prepares the reduction of gradients.  Call backward() once for
-  // each forward(): see DdpReducer::before_forward().
+  // each forward() that runs with gradients enabled: see DdpReducer::before_forward().
   //
-  // Blocks: may wait until the group's rank 0 has sent its buffers and its order of buckets.
-  // Throws: as DdpReducer::before_forward(), and what the module's forward() throws.
+  // Blocks: may wait for rank 0 of the group: see DdpReducer::before_forward().
+  // Throws: the exceptions of DdpReducer::before_forward() and of the module's forward().
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>
   auto forward(Arguments&&... arguments) {
@@ -143,7 +146,7 @@ class DistributedDataParallel : public torch::nn::Module {
   //       const auto alone = ddp.no_sync();
   //       loss(ddp(first)).backward();
   //     }
-  //     loss(ddp(second)).backward();                          // Reduces the sum of both.
+  //     loss(ddp(second)).backward();                // Reduces the sum of both gradients.
   [[nodiscard]] DdpReducer::NoSync no_sync() { return reducer_.no_sync(); }
 
   // Reduces gradients with this hook instead of averaging them (comm_hook.h): see
@@ -160,7 +163,7 @@ class DistributedDataParallel : public torch::nn::Module {
   // Returns DdpReducer::get_ddp_logging_data().
   c10::DDPLoggingData get_ddp_logging_data() const { return reducer_.get_ddp_logging_data(); }
 
-  // Returns the part that reduces gradients.
+  // Returns the DdpReducer, which reduces the gradients.
   DdpReducer& reducer() { return reducer_; }
   // Allows Join({ddp}): see join.h.
   operator Joinable&() { return reducer_; }  // NOLINT: implicit: Python's DDP is a Joinable.
