@@ -1,5 +1,5 @@
 // Join trains with uneven inputs: a rank that has used up its inputs takes part in the collectives
-// of the others until every rank is done.
+// of the other ranks until every rank has used up its inputs.
 //
 //     DistributedDataParallel ddp(std::make_shared<Net>());
 //     Join({ddp}).run([&] {
@@ -8,20 +8,21 @@
 //         loss(ddp(images), digits).backward();
 //         optimizer.step();
 //       }
-//     });                                                     // The same model on every rank.
+//     });                                                     // Now all ranks have the same model.
 //
-// Each participant is a Joinable.  The function passed to run() is the body.  A rank has joined
-// when its body has returned.  Before the collectives of an iteration, a Joinable announces that
-// its rank has not joined.  On a joined rank, JoinHook issues the collectives that match the other
-// ranks' iterations.  When every rank has joined, post hooks bring all ranks to the same state.
+// Each object that takes part, such as a DistributedDataParallel, is a Joinable.  The function
+// passed to run() is the body.  A rank has joined when its body has returned.  Before the
+// collectives of each iteration, the first Joinable tells the other ranks that its rank has not
+// joined.  On a joined rank, JoinHooks issue the collectives that match the other ranks'
+// iterations.  When every rank has joined, post hooks give all ranks the same values of the state
+// that the Joinables synchronize.
 //
 // Every rank of the group runs the Join with the same joinables in the same order.  The body must
 // not issue other collectives in that group.  Each iteration must use all joinables, in the order
 // of the list.
 //
-// At the end, only the state that the joinables synchronize is equal on all ranks.
-// DistributedDataParallel synchronizes parameters and buffers, but not an optimizer's momentum.  To
-// continue training, create a new optimizer.
+// DistributedDataParallel synchronizes parameters and buffers, but not the state of an optimizer,
+// such as momentum.  To continue training after a Join, create a new optimizer.
 //
 // Thread safety: one thread at a time; body and hooks run on the caller's thread.
 // PyTorch source: torch/distributed/algorithms/join.py.
@@ -46,16 +47,17 @@
 
 namespace distrun {
 
-// What a joined rank does while its joinable still trains on other ranks.
+// What a joined rank does while the joinable still trains on other ranks.
 class JoinHook {
  public:
   virtual ~JoinHook() = default;
 
-  // Issues the collectives of one iteration.  Called repeatedly until every rank has joined.
+  // Issues the collectives of one iteration.  Join::run() calls it once for each iteration of the
+  // other ranks, until every rank has joined.
   virtual void main_hook() {}
 
-  // Called once, when every rank has joined.  `is_last_joiner` is true on the ranks that joined
-  // last.
+  // Join::run() calls it once, when every rank has joined.  `is_last_joiner` is true on the ranks
+  // that joined last.
   virtual void post_hook(bool is_last_joiner) { static_cast<void>(is_last_joiner); }
 };
 
@@ -67,9 +69,9 @@ class JoinArguments {
   JoinArguments(std::initializer_list<std::pair<const std::string, c10::IValue>> values)
       : values_(values) {}
 
-  // Returns the value of that name, or `otherwise` if there is none.
+  // Returns the value of that name, or `otherwise` if no value has that name.
   //
-  // Throws: c10::TypeError if the value has another type.
+  // Throws: c10::TypeError if the type of the value is not T.
   template <class T>
   T get(const std::string& name, T otherwise) const {
     read_.insert(name);
@@ -82,7 +84,7 @@ class JoinArguments {
     }
   }
 
-  // Returns the names that get() has not been called for.
+  // Returns the names with which get() has not been called.
   std::vector<std::string> unread() const;
 
  private:
@@ -103,12 +105,12 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Returns the hook for one Join::run().  Join::run() calls join_hook() once, when it starts.
+  // Returns the hook for one run of a Join.  Join::run() calls join_hook() once, when it starts.
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
   // Returns the device for the tensors of Join's own collectives.
   virtual c10::Device join_device() const = 0;
-  // Returns the group in which it issues its collectives.
+  // Returns the group in which this object issues its collectives.
   virtual Group join_process_group() const = 0;
 
   // Returns whether this object takes part in a running Join that is enabled.
@@ -125,8 +127,10 @@ class Joinable {
   // all_reduce that counts the ranks that have not joined, and returns the completed Work.  For
   // other joinables it does nothing and returns Work().
   //
-  // Blocks: on the first joinable, until every rank takes part.  (Python does not wait.)
-  // Throws: UnevenInputsError if a rank has joined and the Join throws on early termination.
+  // Blocks: for the first joinable of a Join, until every rank takes part in the all_reduce.
+  // (Python does not wait.)
+  // Throws: UnevenInputsError if a rank has joined and JoinConfig::throw_on_early_termination is
+  // set.
   Work notify_join_context();
 
  private:
@@ -154,11 +158,11 @@ class UnevenInputsError : public c10::Error {
 
 // Options of Join.
 struct JoinConfig {
-  // If false, run() only runs the body: for inputs that are known to be even.
+  // If false, run() only runs the body.  Use it if all ranks have equally many inputs.
   bool enable = true;
   // Throw UnevenInputsError on all ranks when one rank has no inputs left.  On that rank, N, the
-  // text is "Rank N exhausted all inputs.".  The text on the other ranks is "Detected at least one
-  // rank that exhausted inputs. Throwing across all ranks."
+  // text is "Rank N exhausted all inputs."  On the other ranks it is "Detected at least one rank
+  // that exhausted inputs. Throwing across all ranks."
   bool throw_on_early_termination = false;
   // Values for the joinables.
   JoinArguments arguments = {};
@@ -166,7 +170,7 @@ struct JoinConfig {
 
 class Join {
  public:
-  // The joinables must outlive it, and must not be moved while it runs.
+  // The joinables must outlive the Join, and must not be moved while run() runs.
   //
   // Throws: c10::ValueError if the list is empty, contains a joinable twice, or contains joinables
   // of different groups.
@@ -174,23 +178,23 @@ class Join {
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
-  // Runs the body, and then issues the collectives that match the other ranks' iterations.  May be
-  // called again.
+  // Runs the body, and then issues the collectives that match the other ranks' iterations.  You can
+  // call run() again.
   //
-  // If the body or a hook throws anything but UnevenInputsError, the join ends on every rank and
-  // the group is aborted.  (In Python, the other ranks wait until their timeout.) The other ranks
-  // throw at their next collective in the group.  If a rank waits for the failing rank in a
-  // collective of another group, it waits until that group's timeout.  The failing rank writes the
-  // exception's text to the group's store.  If that rank hosts the store and exits, the text is
-  // lost.
+  // If the body or a hook throws an exception other than UnevenInputsError, the join ends on every
+  // rank and the group is aborted.  (In Python, the other ranks wait until their timeout.)  The
+  // other ranks throw at their next collective in the group.  If a rank waits for the failing rank
+  // in a collective of another group, it waits until that group's timeout.  The failing rank writes
+  // the exception's text to the group's store.  If the failing rank hosts the store and exits, the
+  // text is lost.
   //
-  // Blocks: until every rank has run its body and all are in the same state.
-  // Throws: on a failing rank, its own exception.  On the other ranks, a c10::DistError with the
-  // number of the first rank that failed and the text of its exception.  UnevenInputsError on every
-  // rank, if the options ask for it.  For a lost peer, a c10::DistError with the error of the first
-  // rank that detected the loss.  c10::ValueError for an argument that no joinable reads.
-  // c10::ValueError on this rank only, without a report to the other ranks, if a joinable is in
-  // another running join.
+  // Blocks: until every rank has run its body, and the post hooks have run.
+  // Throws: the failing rank throws its own exception.  The other ranks throw a c10::DistError with
+  // the number of the first rank that failed and the text of its exception.  If a peer is lost,
+  // each rank throws a c10::DistError with the error of the first rank that detected the loss.
+  // With throw_on_early_termination, every rank throws UnevenInputsError if inputs are uneven.
+  // run() throws a c10::ValueError if no joinable reads an argument.  If a joinable is in another
+  // running join, only this rank throws a c10::ValueError, and the other ranks do not learn of it.
   void run(const std::function<void()>& body);
 
  private:
