@@ -16,7 +16,7 @@
 
 namespace distrun {
 
-// The place of a shard.  init_from_local_shards() checks it, on all ranks.
+// The place of a shard.  init_from_local_shards() checks it on all ranks (sharded_tensor.h).
 struct ShardMetadata {
   std::vector<std::int64_t> shard_offsets;  // The first element's index in each dimension.
   std::vector<std::int64_t> shard_sizes;    // The sizes in each dimension.
@@ -28,10 +28,11 @@ struct ShardMetadata {
 // A parsed placement.
 struct ShardPlacement {
   int rank;            // The global rank.
-  c10::Device device;  // The device there.
+  c10::Device device;  // The device on that rank.
 };
 
-// Parses a placement; "rank:0" alone is on the CPU.  Fails with kInvalidArgument.
+// Parses a placement; "rank:0" alone means the CPU.  If the text is malformed, fails with
+// kInvalidArgument.
 Result<ShardPlacement> parse_placement(std::string_view placement);
 
 }  // namespace distrun

@@ -1,5 +1,5 @@
-// ShardedTensor is a tensor whose shards are on several ranks.  Each rank holds its own shards and
-// knows where the others are.
+// ShardedTensor is a tensor whose shards are on several ranks.  Each rank holds its own shards, and
+// knows which ranks hold the other shards.
 //
 //     // 10 x 4, five rows on each of two ranks.
 //     const Shard mine = Shard::from_tensor_and_offsets(at::randn({5, 4}), {5 * get_rank(), 0});
@@ -9,10 +9,10 @@
 //     whole.metadata().shards_metadata[1].placement;   // "rank:1/cpu", on every rank.
 //
 // A ShardedTensor describes the layout and has no operators, so compute with the local shards.  If
-// a parameter is a shard, add its name to DdpOptions::parameters_to_ignore, because its values
-// differ between ranks.  Copies share the shards' tensors.
+// a parameter of a module is a shard, add its name to DdpOptions::parameters_to_ignore, because its
+// values differ between ranks.  Copies share the shards' tensors.
 //
-// Thread safety: as a tensor.
+// Thread safety: the same as for a tensor.
 // PyTorch source: torch/distributed/_shard/sharded_tensor.
 #pragma once
 
@@ -29,21 +29,22 @@ namespace distrun {
 // A shard on this rank.
 struct Shard {
   at::Tensor tensor;       // The elements.
-  ShardMetadata metadata;  // Their place in the whole.
+  ShardMetadata metadata;  // Their place in the whole tensor.
 
-  // Returns a shard with the tensor's sizes and device, and this rank.
+  // Returns a shard whose metadata has the tensor's sizes and device, and this rank.
   //
-  // Throws: c10::Error without a default group.
+  // Throws: c10::Error if there is no default group.
   static Shard from_tensor_and_offsets(const at::Tensor& tensor,
                                        std::vector<std::int64_t> shard_offsets);
 };
 
-// The layout of the whole, the same on all ranks.
+// The layout of the whole tensor.  It is the same on all ranks.
 struct ShardedTensorMetadata {
-  std::vector<ShardMetadata> shards_metadata;  // By group rank, then in the order given.
-  std::vector<std::int64_t> size;              // The whole's sizes.
-  at::ScalarType dtype;                        // Every shard's.
-  bool requires_grad;                          // Every shard's.
+  // Sorted by group rank; the shards of one rank are in the order of local_shards().
+  std::vector<ShardMetadata> shards_metadata;
+  std::vector<std::int64_t> size;  // The sizes of the whole tensor.
+  at::ScalarType dtype;            // The dtype of every shard.
+  bool requires_grad;              // Whether every shard requires a gradient.
 };
 
 // Options of init_from_local_shards().
@@ -53,26 +54,26 @@ struct ShardedTensorOptions {
 
 class ShardedTensor {
  public:
-  // Returns the layout of the whole.
+  // Returns the layout of the whole tensor.
   const ShardedTensorMetadata& metadata() const { return metadata_; }
-  // Returns the whole's sizes.
+  // Returns the sizes of the whole tensor.
   at::IntArrayRef size() const { return metadata_.size; }
   // Returns the number of dimensions.
   std::int64_t dim() const { return static_cast<std::int64_t>(metadata_.size.size()); }
-  // Returns the whole's number of elements.
+  // Returns the number of elements of the whole tensor.
   std::int64_t numel() const { return numel_; }
   // Returns the dtype of every shard.
   at::ScalarType dtype() const { return metadata_.dtype; }
   // Returns whether every shard requires a gradient.
   bool requires_grad() const { return metadata_.requires_grad; }
-  // Returns the group that was given.
+  // Returns ShardedTensorOptions::process_group.
   const Group& process_group() const { return group_; }
 
   // Returns this rank's shards, possibly none.
   const std::vector<Shard>& local_shards() const { return local_shards_; }
   // Returns the tensor of this rank's only shard.
   //
-  // Throws: c10::ValueError if there are none or several.
+  // Throws: c10::ValueError if this rank has no shard or several shards.
   const at::Tensor& local_tensor() const;
 
  private:
@@ -86,16 +87,16 @@ class ShardedTensor {
   Group group_;
 };
 
-// Creates the tensor of size `global_size` from the shards of all ranks.  A rank may have none.
+// Creates the tensor of size `global_size` from the shards of all ranks.  A rank may have no shard.
 //
 // Shapes: each tensor is dense and contiguous, and its sizes are the shard_sizes of its metadata.
 // All shards have the same dtype and the same requires_grad.  Together they cover `global_size`
 // without overlaps.
 // Blocks: until every rank of the group has called it.
-// Throws: c10::ValueError with the same text on every rank, if any rank violates these rules or
-// passes another `global_size`, or if a placement is malformed, or names another rank or device
-// than its tensor's.  The text names the rank and the shard, and shows the expected
-// and the actual value.  A rank outside the group throws at once.
+// Throws: c10::ValueError, with the same text on every rank, if on any rank a rule above is
+// violated; if `global_size` differs between ranks; if a placement is malformed; or if a placement
+// does not name the rank and device that hold the tensor.  The text names the rank and the shard,
+// and shows the expected and the actual value.  A rank outside the group throws at once.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});

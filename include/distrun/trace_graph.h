@@ -32,7 +32,7 @@ namespace distrun {
 
 struct Node;
 
-// An argument of a node: a literal, another node's value, a list of those, or a group.
+// An argument of a node: a literal, the value of another node, a list of arguments, or a group.
 class Argument {
  public:
   // A number, a string, a dtype, ….
@@ -40,7 +40,8 @@ class Argument {
     c10::IValue value;          // The value.
     std::string text = "None";  // As torch.fx prints it.
   };
-  // A list that holds values of nodes.
+  // A list with at least one tensor, or the list of results of kOutput.  A list of numbers is a
+  // Literal.
   struct List {
     std::vector<Argument> items;  // The elements.
     c10::TypePtr element_type;    // Their type.
@@ -50,7 +51,7 @@ class Argument {
     std::string name;                                                  // LibTorch's name for it.
     c10::weak_intrusive_ptr<c10::intrusive_ptr_target> process_group;  // The group.
   };
-  // One of these.
+  // A literal, the node whose value is the argument, a list, or a group.
   using Value = std::variant<Literal, const Node*, List, Group>;
 
   // Takes the value.
@@ -58,9 +59,9 @@ class Argument {
 
   // Returns the value.
   const Value& value() const { return value_; }
-  // Returns the node whose value it is, or null.
+  // Returns the node whose value the argument is, or null.
   const Node* node() const;
-  // Returns the items of a list; empty for anything else.
+  // Returns the items of a List; for other arguments, an empty list.
   const std::vector<Argument>& items() const;
 
  private:
@@ -69,13 +70,13 @@ class Argument {
 
 // The properties of a tensor, without its values.
 struct TensorFacts {
-  std::vector<std::int64_t> sizes, strides;  // No strides if it is not strided.
+  std::vector<std::int64_t> sizes, strides;  // Sparse tensors have no strides.
   c10::ScalarType dtype;                     // The element type.
   c10::Device device;                        // The device.
   c10::Layout layout;                        // Strided or a kind of sparse.
   bool is_conj, is_neg;                      // Its conjugate and negative bits.
 
-  // Returns those of a tensor.
+  // Returns the properties of `tensor`.
   static TensorFacts of(const at::Tensor& tensor);
   friend bool operator==(const TensorFacts&, const TensorFacts&) = default;
 };
@@ -95,12 +96,14 @@ struct Node {
   // A call: "torch.ops.aten.mul.Scalar", or "operator.getitem" for one of several results.  Other
   // kinds: "arg0_1", "_tensor_constant0", "output".
   std::string target;
-  // The arguments as given, without trailing defaults.  The output's: a list of what is returned.
+  // The arguments of the call, without trailing defaults.  For kOutput: one argument, the list of
+  // the returned values.
   std::vector<Argument> args;
-  std::vector<std::pair<std::string, Argument>> kwargs;  // In the schema's order.
+  std::vector<std::pair<std::string, Argument>> kwargs;  // In the order of the operator's schema.
   std::vector<const Node*> users;                        // Each once, in the graph's order.
 
-  // The operator that is called, such as {"aten::mul", "Scalar"}, if any.
+  // The operator that a kCallFunction calls, such as {"aten::mul", "Scalar"}; nothing for getitem
+  // and for other kinds.
   std::optional<c10::OperatorName> op;
   // The tensor of a kGetAttr.
   at::Tensor constant;
@@ -109,7 +112,7 @@ struct Node {
 
   // Returns the nodes among the arguments, in order.
   std::vector<const Node*> inputs() const;
-  // Returns "aten.mul"; empty without an operator.
+  // Returns the name of the operator, such as "aten.mul"; empty if the node has no operator.
   std::string op_name() const;
 };
 
@@ -129,7 +132,7 @@ class Graph {
 
   // For the recorder: appends an input.
   Node* add_placeholder(TensorFacts like);
-  // For the recorder: appends a tensor from outside.
+  // For the recorder: appends a tensor from outside the function.
   Node* add_constant(at::Tensor tensor);
   // For the recorder: appends a call.
   Node* add_call(c10::OperatorName op, std::vector<Argument> args,
@@ -139,7 +142,8 @@ class Graph {
   // For the recorder: appends the output.
   Node* add_output(std::vector<Argument> results);
 
-  // For the recorder: makes the call `node` copy the constant `tensor`.
+  // For the recorder: replaces the operator of `node` by a copy (aten::lift_fresh_copy) of a new
+  // constant, `tensor`.
   void become_copy_of(const Node* node, at::Tensor tensor);
 
  private:

@@ -1,6 +1,6 @@
 // Lets for_each_tensor() (visit_tensors.h) find the tensors of
-// torch::nn::utils::rnn::PackedSequence.  Include it where DistributedDataParallel runs a module
-// that takes or returns one.
+// torch::nn::utils::rnn::PackedSequence.  Include it in files in which a DistributedDataParallel
+// runs a module that takes or returns a PackedSequence.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -10,7 +10,7 @@
 
 namespace distrun {
 
-// Visits all tensors but batch_sizes, which belong on the CPU.
+// Visits all tensors except batch_sizes, which must stay on the CPU.
 template <class Visit>
 void visit_tensors(torch::nn::utils::rnn::PackedSequence& sequence, const Visit& visit) {
   at::Tensor data = sequence.data();

@@ -3,11 +3,11 @@
 //     std::pair<at::Tensor, std::vector<at::Tensor>> output = …;
 //     for_each_tensor(output, [&](at::Tensor& tensor) { tensor = tensor.to(device); });
 //
-// Supported are tensors, numbers, strings, std::optional, unique_ptr and shared_ptr (what they
-// point to), pair, tuple, variant, reference_wrapper, ranges that store their elements (array,
-// vector, map, …), torch::OrderedDict, and any nesting of these.  Trivially copyable types
-// (durations, a struct of numbers) hold no tensor.  To support your own type, write a function next
-// to it:
+// Supported types are tensors, numbers, strings, std::optional, unique_ptr and shared_ptr (the
+// object that they point to), pair, tuple, variant, reference_wrapper, ranges that store their
+// elements (array, vector, map, …), torch::OrderedDict, and any nesting of these.  Trivially
+// copyable types (durations, a struct of numbers) are supported too: they hold no tensor.  To
+// support your own type, write a function next to it:
 //
 //     struct Output { at::Tensor logits; std::vector<at::Tensor> hidden; std::string name; };
 //
@@ -20,8 +20,9 @@
 // For a type without tensors, write an empty function.  For a type from another library, write the
 // function in namespace distrun, as visit_packed_sequence.h does.
 //
-// Other types do not compile, and KnowsTensors<T> is false for them.  The same applies to types
-// whose tensors cannot be replaced, such as const tensors and views that create their elements.
+// With other types, for_each_tensor() does not compile, and KnowsTensors<T> is false.  The same
+// applies to types whose tensors cannot be replaced, such as const tensors, and views that create
+// their elements.
 //
 // PyTorch source: torch/nn/parallel/distributed.py (lists, tuples, dicts and dataclasses).
 #pragma once
@@ -73,11 +74,12 @@ void TensorVisitor<Function>::operator()(Value& within) const {
   internal::visit(within, *function_);
 }
 
-// The tensors in a T can be found and replaced.
+// for_each_tensor() can find and replace the tensors in a T.
 template <class T>
 concept KnowsTensors = internal::knows_tensors<std::remove_reference_t<T>>();
 
-// Calls function(tensor) for each tensor in order, including undefined ones.  It may replace them.
+// Calls function(tensor) for each tensor in order, including undefined tensors.  The function may
+// replace them.
 template <class Value, class Function>
 requires KnowsTensors<Value> && std::invocable<const Function&, at::Tensor&>
 void for_each_tensor(Value& value, const Function& function) { internal::visit(value, function); }
