@@ -25,7 +25,7 @@ struct KilledBy {
 // Either of the two.
 using ProcessEnd = std::variant<ExitedWith, KilledBy>;
 
-// Returns whether the exit code is 0.
+// Returns whether the process exited with code 0.
 bool succeeded(const ProcessEnd& end);
 
 // Returns "exit code 3" or "signal SIGSEGV (11)".
@@ -34,7 +34,7 @@ std::string describe(const ProcessEnd& end);
 // Returns the status that a shell reports: the code, or 128 + signal.
 int exit_status(const ProcessEnd& end);
 
-// Returns "SIGTERM", or "SIG77" for a number without a name.
+// Returns the name of a signal: "SIGTERM"; "SIG77" for a number without a name.
 std::string signal_name(int signal);
 
 }  // namespace distrun

@@ -52,8 +52,9 @@ class ProcessRaisedException : public ProcessException {
   // For spawn().
   ProcessRaisedException(int index, pid_t pid, std::string type, std::string text);
 
-  const std::string& type() const { return type_; }  // Returns its type: "c10::ValueError".
-  // Returns its what(), without the backtrace of a c10::Error; at most 64 KiB.
+  // Returns the exception's type: "c10::ValueError".
+  const std::string& type() const { return type_; }
+  // Returns the exception's what(), without the backtrace of a c10::Error; at most 64 KiB.
   const std::string& text() const { return text_; }
 
  private:
@@ -61,20 +62,22 @@ class ProcessRaisedException : public ProcessException {
   std::string text_;
 };
 
-// The process ended before its function returned, or with a failure after that.
+// The process ended before the function returned; or the function returned, but the process did not
+// exit with code 0.
 class ProcessExitedException : public ProcessException {
  public:
   // How far the process came.
   enum class Stage {
-    kStarted,  // It did not reach run_if_spawned().
-    kBegun,    // It called the function.
-    kReturned  // The function returned.
+    kStarted,  // It has not reached run_if_spawned().
+    kBegun,    // It reached run_if_spawned() or is a fork; the function has not returned.
+    kReturned  // The function has returned.
   };
 
   // For spawn().
   ProcessExitedException(int index, pid_t pid, std::optional<ProcessEnd> end, Stage stage);
 
-  // Returns how the process ended; nothing if SIGCHLD is ignored or other code reaped the process.
+  // Returns how the process ended; nothing if this is unknown, because SIGCHLD is ignored or other
+  // code reaped the process.
   const std::optional<ProcessEnd>& end() const { return end_; }
   // Returns how far the process came.
   Stage stage() const { return stage_; }
@@ -84,13 +87,14 @@ class ProcessExitedException : public ProcessException {
   Stage stage_;
 };
 
-// Processes were still running at the timeout, and have been ended.
+// Processes were still running at the timeout.  spawn() or finish() has then ended them
+// (process_context.h).
 class ProcessTimedOut : public c10::Error {
  public:
   // For spawn().
   ProcessTimedOut(std::vector<int> indices, long long milliseconds);
 
-  // Returns their indices.
+  // Returns the indices of these processes.
   const std::vector<int>& indices() const { return indices_; }
 
  private:

@@ -3,21 +3,21 @@
 //     at::Tensor weights = at::randn({1024, 1024});
 //     share_memory_(weights);                       // Its storage is now in shared memory.
 //
-// TensorQueue and spawn() send such tensors to other processes, with any dtype, sizes, strides
-// (including those of expand()) and storage offset.  If one message has two views of one storage,
-// the receiver's tensors share one storage too.  If a tensor is sent in two messages, the receiver
-// gets two storages of the same memory.  A leaf that requires a gradient still requires a gradient
-// at the receiver, but its grad() is not sent.  A tensor that requires a gradient and is not a leaf
-// throws c10::ValueError: detach() it first.
+// TensorQueue and spawn() send such tensors to other processes, with any dtype that is not
+// quantized, and any sizes, strides (including those of expand()) and storage offset.  If one
+// message has two views of one storage, the receiver's tensors share one storage too.  If a tensor
+// is sent in two messages, the receiver gets two storages of the same memory.  A leaf that requires
+// a gradient still requires a gradient at the receiver, but its grad() is not sent.  Sending a
+// tensor that requires a gradient and is not a leaf throws c10::ValueError: send its detach().
 //
 // Shared memory is anonymous (memfd_create): it has no name in /dev/shm, and the kernel frees it
-// when the last process that maps it ends.  Each storage holds a descriptor (`ulimit -n`).  Shared
-// storage cannot grow: resize_() beyond its size throws a c10::Error.
+// when the last process that maps it ends.  Each storage holds a file descriptor (`ulimit -n`).
+// Shared storage cannot grow: resize_() beyond its size throws a c10::Error.
 //
-// In a build with CUDA, GPU tensors are shared by CUDA IPC.  The process that created a GPU tensor
-// must outlive the tensor's users.  It cannot take its own tensor out of a queue.  Other processes
-// cannot send the tensor (c10::NotImplementedError), but they can send a clone().  A forked process
-// can use CUDA only if its parent has not used CUDA.
+// In a build with CUDA, GPU tensors are shared through CUDA IPC.  The process that created a GPU
+// tensor must outlive the processes that use the tensor, and cannot take it out of a queue itself.
+// Other processes cannot send the tensor (c10::NotImplementedError), but they can send a clone().
+// A forked process can use CUDA only if its parent has not used CUDA.
 //
 // PyTorch source: torch/_tensor.py (share_memory_), torch/multiprocessing/reductions.py.
 #pragma once
@@ -26,16 +26,17 @@
 
 namespace distrun {
 
-// Moves the storage of a CPU tensor, and with it all its views, into shared memory.  Returns the
-// tensor.  A GPU tensor stays where it is.  Pointers to the data become invalid.
+// Moves the storage of a CPU tensor, and with it all views of this storage, into shared memory.
+// Returns the tensor.  Pointers to its data become invalid, unless it was shared already.  The
+// memory of a GPU tensor stays where it is.
 //
 // Throws: c10::ValueError for an undefined or meta tensor; c10::NotImplementedError for sparse,
 // nested and quantized tensors, other devices, and storage that maps a file; c10::Error if no
-// memory or no descriptor is left.  For 16 MiB or more, it first checks the memory left under the
-// limits of the machine and of cgroup v2.  It does not check limits of cgroup v1: the kernel may
-// kill a process that exceeds one.
+// memory or no descriptor is left.  For 16 MiB or more, it first compares the size with the memory
+// that the limits of the machine and of cgroup v2 leave.  It does not check limits of cgroup v1:
+// the kernel may kill a process that exceeds such a limit.
 // Thread safety: no other thread may use the storage meanwhile.
-// Cost: one copy; nothing if it is shared already.
+// Cost: one copy; nothing if the storage is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);
 
 // Returns whether the tensor's storage is shared.

@@ -20,18 +20,18 @@ namespace distrun {
 // The arguments of every process.
 struct SpawnArguments {
   std::vector<at::Tensor> tensors = {};  // In shared memory: all processes see every change.
-  std::vector<TensorQueue> queues = {};  // Each process becomes a holder.
+  std::vector<TensorQueue> queues = {};  // Each process holds them.
   std::string text = {};                 // Any bytes.
 };
 
-// A function with a name that is the same in every process of the program.
+// A function with a name.  The name is the same in every process of the program.
 class SpawnFunction {
  public:
-  // Takes the index of its process, from 0.
+  // Its first argument is the index of the process, from 0.
   using Function = std::function<void(int index, SpawnArguments& arguments)>;
 
-  // Registers the function until this object is destroyed.  If two functions have one name, spawn()
-  // throws.
+  // Registers the function until this object is destroyed.  If two functions have the same name,
+  // spawn() throws.
   SpawnFunction(std::string name, Function function);
   ~SpawnFunction();
   SpawnFunction(const SpawnFunction&) = delete;
