@@ -4,37 +4,37 @@
 //
 //     int main(int argc, char** argv) { return distrun::record(train, argc, argv); }
 //
-// record() reports these three failures.  It does not report exit(), or any value that `main_fn`
-// returns.
+// record() reports these failures.  It does not report a call of exit(), or any value that
+// `main_fn` returns.
 //
 //     failure                                  text                           process ends with
 //     an uncaught exception, any thread        "std::runtime_error: …"        exit status 1
 //     std::terminate() without an exception    "std::terminate: …"            SIGABRT
-//     SIGSEGV SIGBUS SIGFPE SIGILL SIGSYS      "SIGSEGV: no memory at 0x8"    that signal, and
-//       SIGABRT (assert, abort), any thread                                   its core
+//     SIGSEGV SIGBUS SIGFPE SIGILL SIGSYS      "SIGSEGV: no memory at 0x8"    that signal, with
+//       SIGABRT (assert, abort), any thread                                   a core dump
 //
-// The text and a backtrace go to stderr, and replace the contents of the file that
-// TORCHELASTIC_ERROR_FILE names.  `distrun launch` and torchrun set it, and show the text in their
-// summary.
+// record() writes the text and a backtrace to stderr, and to the file that TORCHELASTIC_ERROR_FILE
+// names, replacing the file's contents.  `distrun launch` and torchrun set this variable, and show
+// the text in their summary.
 //
 // The backtrace of an exception starts at the throw, because an exception that nothing catches ends
 // the process before the stack is unwound.  Therefore no destructor and no atexit() function runs;
-// record() flushes stdout and std::cout.  Do not call record() in a try block or in a noexcept
-// function, because they hide the exception.
+// record() flushes stdout and std::cout.  Do not call record() in a try block: if a handler there
+// catches the exception, record() cannot report it.
 //
-// The backtrace shows the names of functions, even static ones.  This needs neither -g nor
-// -rdynamic.  If the program is stripped, it shows only the functions that the program exports
-// (-rdynamic).  To find the source line of `train()+0x1c (worker+0x12ab)`, build with -g and run
-// `addr2line -Cfe worker 0x12ab`.  After a signal, the names on stderr are mangled (`c++filt`), and
-// those in the summary of `distrun launch` are not.
+// The backtrace shows the names of functions, even of static functions.  This needs neither -g nor
+// -rdynamic.  If the program is stripped, the backtrace names only the functions that the program
+// exports (-rdynamic).  To find the source line of `train()+0x1c (worker+0x12ab)`, build with -g
+// and run `addr2line -Cfe worker 0x12ab`.  After a signal, stderr shows mangled names, which
+// `c++filt` makes readable.  The summary of `distrun launch` shows readable names.
 //
 // record() does not replace signal handlers that exist when it is called, such as those of a
 // sanitizer.  A handler that the program installs later replaces the handler of record().  record()
-// does not handle SIGTERM and SIGINT.  Its handlers remain after record() returns.  They allocate
-// no memory and take no lock.  A handler first writes the report without the stack, because reading
-// a damaged stack may crash.  It then writes the report with the stack.  If that crashes or takes
-// more than ten seconds, the original signal ends the process.  A stack overflow is reported only
-// in the thread that called record().
+// does not handle SIGTERM and SIGINT.  Its signal handlers remain after record() returns.  They
+// allocate no memory and take no lock.  A handler first writes the report without the stack,
+// because reading a damaged stack may crash.  It then writes the report with the stack.  If the
+// report crashes or takes more than ten seconds, the original signal ends the process.  A stack
+// overflow is reported only in the thread that called record().
 //
 // PyTorch source: torch/distributed/elastic/multiprocessing/errors/__init__.py.
 #pragma once

@@ -7,8 +7,9 @@
 //     if (!endpoint) return endpoint.error().with_context("--rdzv-endpoint");
 //     connect(*endpoint);
 //
-// A message is a fragment in lower case that names the object and gains context on the left:
-// "launch rank 3: exec ./worker: no such file or directory".  It says what to do if that is known.
+// A message is not a full sentence.  It begins in lower case, names the file, host or argument
+// concerned, and says what to do if this is known.  Callers put their context before it, with
+// with_context(): "launch rank 3: exec ./worker: no such file or directory".
 #pragma once
 
 #if __cplusplus < 202002L

@@ -20,7 +20,8 @@ struct StoreAddress {
   std::string text() const;  // Returns "node7:29500", "127.0.0.1:29500" or "[::1]:29500".
 };
 
-// Parses "HOST:PORT"; IPv6 addresses are in brackets.  Fails with kInvalidArgument.
+// Parses "HOST:PORT"; an IPv6 address must be in brackets.  If the text is malformed, fails with
+// kInvalidArgument.
 Result<StoreAddress> parse_store_address(std::string_view text);
 
 }  // namespace distrun

@@ -9,14 +9,15 @@
 // Keys are sent as given.  torch's TCPStore class adds '/' before each key, and a PrefixStore adds
 // "PREFIX/".  This client does not add a prefix.
 //
-// Every call to the store returns a Result and does not throw.  kTimedOut: connect(), wait() or
-// barrier() timed out.  kProtocol: the other side closed the connection or is not a store.
-// kSystem: all other errors, including a missing reply within `reply_timeout`.  After kTimedOut of
-// wait() or barrier(), the connection stays usable.  After any other error it is unusable, and
-// later calls fail.
+// Every call to the store returns a Result and does not throw.  kTimedOut: wait() or barrier()
+// timed out, or connect() could not resolve the host name or reach the host in time.  kProtocol:
+// the other side closed the connection or is not a store.  kSystem: all other errors, including no
+// reply within `reply_timeout`.  If wait() or barrier() fails with kTimedOut, the connection stays
+// usable.  After any other error it is unusable, and later calls fail.
 //
-// Blocks: every call to the store, until it has replied.  A timeout of zero does not wait;
-// std::nullopt means no timeout.
+// Blocks: every call to the store blocks until the store has replied, at most `reply_timeout`.
+// wait() and barrier() have their own timeouts: with zero they only ask the store, and std::nullopt
+// means no timeout.
 // Thread safety: one thread at a time.
 #pragma once
 
@@ -35,10 +36,10 @@ namespace distrun {
 
 class StoreClient {
  public:
-  // Connects to a store.  If nothing listens there it retries until `timeout`; zero means one
-  // attempt.  An attempt may take five seconds, even past the timeout.  Host names are looked up.
-  // `reply_timeout` limits the wait for each reply, except those of wait() and barrier(), which
-  // have timeouts of their own.
+  // Connects to a store.  If nothing listens at the address, it tries again until `timeout`; zero
+  // means one attempt.  Looking up a host name may take up to five seconds, and so may each
+  // attempt, even if `timeout` is shorter.  `reply_timeout` limits the time until each reply,
+  // except the replies to wait() and barrier().
   static Result<StoreClient> connect(
       const StoreAddress& address, std::chrono::milliseconds timeout,
       std::chrono::milliseconds reply_timeout = std::chrono::seconds(30));
@@ -55,18 +56,19 @@ class StoreClient {
   // Returns the value, or nothing if the key does not exist.  It does not wait for the key.
   Result<std::optional<std::string>> get(std::string_view key);
 
-  // Adds to the number stored at the key, or to 0 if it does not exist.  Returns the sum.
+  // Adds to the number stored at the key, or to 0 if the key does not exist.  Returns the sum.
   Result<std::int64_t> add(std::string_view key, std::int64_t number);
 
-  // Sets the key to `wanted` if its value is `expected`, or if it does not exist and `expected` is
-  // empty.  Returns its value afterwards, or `expected` if it does not exist.
+  // Sets the key to `wanted` if its value is `expected`, or if the key does not exist and
+  // `expected` is empty.  Returns the value that the key has after the call; if the key still does
+  // not exist, returns `expected`.
   Result<std::string> compare_set(std::string_view key, std::string_view expected,
                                   std::string_view wanted);
 
   // Deletes a key and returns whether it existed.
   Result<bool> delete_key(std::string_view key);
 
-  // Returns all keys, in no order.
+  // Returns all keys, in an arbitrary order.
   Result<std::vector<std::string>> keys();
 
   // Returns whether all these keys exist.
@@ -78,7 +80,7 @@ class StoreClient {
   Result<void> wait(const std::vector<std::string>& keys,
                     std::optional<std::chrono::milliseconds> timeout);
 
-  // Waits for other clients.  Use a new key for each barrier.  A client that timed out still
+  // Waits for other clients.  Use a new key for each barrier.  A client whose call timed out still
   // counts.
   //
   // Blocks: until `count` clients, at least 1, have called it with this key, at most `timeout`.
@@ -89,7 +91,7 @@ class StoreClient {
   // and closes the connection.
   Result<std::string> status();
 
-  // Returns this end of the connection, as the store's status names it: "127.0.0.1:40312".
+  // Returns the address of this client, as the store's status shows it: "127.0.0.1:40312".
   std::string own_address() const;
 
  private:

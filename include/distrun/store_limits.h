@@ -1,10 +1,11 @@
-// StoreLimits limits the requests of clients and the memory of a store.  LibTorch's server has the
-// first two limits, with the same values.  It does not have the other limits.
+// StoreLimits limits the requests of clients and the memory of a store.  LibTorch's server (libuv)
+// has the first three limits, with the same values.  It does not have the other limits.
 //
 //     StoreServer::listen(io, {.limits = {.connections_max = 100}});
 //
-// The protocol has no reply for a refusal, so the server closes the connection of a client whose
-// request exceeds a limit.  Other connections stay open.  `distrun store status` shows the reason.
+// The protocol has no error reply, so the server closes the connection of a client whose request
+// exceeds a limit.  Other connections stay open.  `distrun store status` shows why a connection was
+// closed.
 #pragma once
 
 #include <cstddef>
@@ -19,16 +20,17 @@ struct StoreLimits {
   std::size_t request_bytes_max = 128 << 20;  // 128 MiB in all.
   std::size_t reply_bytes_max = 128 << 20;    // 128 MiB in the reply.
 
-  // Per connection: 16 MiB of replies that it has not read.  Beyond that, its requests wait until
-  // it reads.
+  // Per connection: 16 MiB of replies that the client has not read.  With more unread replies, its
+  // requests wait until it reads.
   std::size_t unread_bytes_max = 16 << 20;
 
-  // Connections at a time.  Another one is closed at once.
+  // Connections at the same time.  The server closes each further connection at once.
   std::size_t connections_max = 16'384;
 
-  // About 4 GiB in all for keys, values, queues, waits, partial requests and unread replies.  The
-  // server refuses a request, or a connection's buffers, that would exceed this limit.  Each
-  // connection can always use 4 KiB, so a full store still answers queries.
+  // About 4 GiB in all for keys, values, queues, waits, partial requests and unread replies.  If a
+  // request, or the memory for a connection's input and unread replies, would exceed this limit,
+  // the server closes the connection.  Each connection can always use 4 KiB, so a full store still
+  // answers small requests.
   std::size_t memory_bytes_max = std::size_t{4} << 30;
 };
 

@@ -1,8 +1,9 @@
 // StoreStatus lists a store's clients: the connected clients, the keys that each client waits for,
-// the waits that timed out, and the closed connections with the reason.  If a rendezvous hangs, it
-// shows which rank is missing.
+// the waits that timed out, and the closed connections with the reason.  If a rendezvous hangs, the
+// status shows which keys the clients wait for.  The missing keys usually tell which rank has not
+// come.
 //
-// `distrun store status --json` prints it as the store sends it:
+// `distrun store status --json` prints the status as the store sends it:
 //
 //     {"address": "127.0.0.1:29500", "up_s": 12.3, "keys": 7, "bytes": 1193,
 //      "connections": 3, "waiting": 2, "refused": 0,
@@ -29,9 +30,9 @@ namespace distrun {
 
 // The keys that a client waits for.
 struct StoreWait {
-  std::vector<std::string> keys;  // The first few missing ones.
-  std::size_t keys_left = 0;      // How many are missing.
-  // In a barrier: how many clients have arrived, of how many.
+  std::vector<std::string> keys;  // The first few missing keys.
+  std::size_t keys_left = 0;      // How many keys are missing.
+  // In a barrier: how many clients have arrived, and how many must arrive.
   std::int64_t arrived = 0, arrivals_wanted = 0;
 };
 
@@ -40,36 +41,39 @@ struct StoreStatus {
   // A connected client.
   struct Peer {
     std::string address;            // "127.0.0.1:51234", "[::1]:51234".
-    std::string store_address;      // The store's address that it connected to.
-    double connected_s = 0;         // Since it connected.
-    double idle_s = 0;              // Since its last request, which may be a wait.
-    std::string last_request;       // Its name; empty if there was none.
-    std::optional<StoreWait> wait;  // If set, it has waited for idle_s.
+    std::string store_address;      // The store's address to which it connected.
+    double connected_s = 0;         // The time since it connected.
+    double idle_s = 0;              // The time since its last request, which may be a wait.
+    std::string last_request;       // The name of its last request; empty if none.
+    std::optional<StoreWait> wait;  // If set, the client has waited for idle_s.
   };
   // A wait that timed out, or ended with its connection.
   struct GaveUp {
-    std::string address;  // The client's.
-    // How long ago it ended, and how long it took.
+    std::string address;  // The client's address.
+    // How long ago the wait ended, and how long the client had waited.
     double ago_s = 0, waited_s = 0;
-    StoreWait wait;  // The keys.
+    StoreWait wait;  // The keys that it waited for.
   };
   // A connection that the server closed.
   struct Closed {
-    std::string address;  // The client's.
-    double ago_s = 0;     // How long ago.
-    std::string reason;   // Why.
+    std::string address;  // The client's address.
+    double ago_s = 0;     // How long ago the server closed it.
+    std::string reason;   // Why the server closed it.
   };
 
-  std::string address;  // The store's.
-  double up_s = 0;      // Since it started.
-  // The number of keys, and the bytes in keys and values.
+  std::string address;  // The store's address.
+  double up_s = 0;      // The time since the store started.
+  // The number of keys, and the memory that counts for StoreLimits::memory_bytes_max
+  // (store_limits.h).
   std::uint64_t keys = 0, bytes = 0;
-  // Connected clients, and those that wait.
+  // The number of connected clients, and how many of them wait.
   std::uint64_t connections = 0, waiting = 0;
-  std::uint64_t refused = 0;    // Connections that the server closed since it started.
-  std::vector<Peer> peers;      // Waiting ones first; only the first, if there are many.
-  std::vector<GaveUp> gave_up;  // The last few, latest first.
-  std::vector<Closed> closed;   // The last few, latest first.
+  std::uint64_t refused = 0;  // How many connections the server has closed since it started.
+  // Waiting clients come first.  If there are more than 1024 clients, only the first 1024 are
+  // listed.
+  std::vector<Peer> peers;
+  std::vector<GaveUp> gave_up;  // The last few such waits, the latest first.
+  std::vector<Closed> closed;   // The last few such connections, the latest first.
 };
 
 // Returns the status as JSON.
