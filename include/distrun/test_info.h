@@ -3,7 +3,7 @@
 //     TestInfo test{.id = "gloo.CommTest.test_sum", .needs = {.ranks = 4}};
 //     parts_of(test.id).suite;  // "gloo"
 //
-// A test program prints a list of these as JSON.
+// A test program sends a list of these as JSON to `distrun test`.
 #pragma once
 
 #include <chrono>
@@ -20,19 +20,22 @@ namespace distrun {
 // The most ranks that a test may have.
 inline constexpr int kRanksMax = 4096;
 
-// The needs of a test.  Name the fields that differ from their defaults.
+// The needs of a test.  Use designated initializers for the fields that you change: {.ranks = 4}.
 struct TestNeeds {
   int ranks = 1;  // At most kRanksMax.
-  // 0, or at least `ranks`: the test runs with any number of ranks up to this one (--nproc).
+  // 0: the test always has `ranks` ranks.  Otherwise at least `ranks`: `distrun test --nproc` may
+  // choose any number from `ranks` to `ranks_max`.  Without --nproc the test has `ranks` ranks.
   int ranks_max = 0;
-  int min_gpus = 0;                              // With fewer GPUs the test is skipped.
-  std::vector<std::string> backends = {"gloo"};  // The first is used, unless --backend is given.
-  // Positive, at most 1e12 ms.  Not set: the runner's timeout.
+  int min_gpus = 0;  // On a machine with fewer GPUs the test is skipped.
+  std::vector<std::string> backends = {"gloo"};  // Without --backend, the first is used.
+  // The time limit of the test: positive, at most 1e12 ms.  Not set: that of `distrun test
+  // --timeout`.
   std::optional<std::chrono::milliseconds> timeout = {};
   bool exclusive = false;  // No other test runs at the same time.
-  // A test that passes may have run different collectives on its ranks.  Otherwise it fails.
+  // If false, a test fails if its ranks ran different collectives, even if every rank passed.  If
+  // true, it passes.  Tests with `expected_ends` are not compared.
   bool collectives_may_differ = false;
-  // How these ranks end, if not normally, in a fault test.
+  // The ranks that must die, each with the way in which it must end.
   std::map<int, ProcessEnd> expected_ends = {};
 };
 
@@ -40,8 +43,8 @@ struct TestNeeds {
 struct TestInfo {
   std::string id;    // "suite.Class.test"
   TestNeeds needs;   // Its needs.
-  std::string file;  // The source file that defines it,
-  int line = 0;      // and the line.
+  std::string file;  // The source file that defines it.
+  int line = 0;      // The line in that file.
 };
 
 // The parts of an id.

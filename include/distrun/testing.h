@@ -29,29 +29,37 @@
 // name without a namespace, because the macro builds other names from it.
 //
 // EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual; testing/tensors.h and
-// testing/throws.h, which this header includes, add more.  A rank without any assertion fails.
-// Include this header wherever a test asserts: assertions with <gtest/gtest.h> alone are not
-// counted.  A skip on some ranks only is an error.  Put what the runner can check (GPUs, backends)
-// into the needs, so that it skips the test before it starts processes.
+// testing/throws.h, which this header includes, add more.  A rank that checks no assertion fails.
+// Include this header in every file that contains assertions: in a file that includes only
+// <gtest/gtest.h>, they are not counted.  If some ranks skip a test and others do not, the test
+// fails.  Declare GPUs and backends in the last argument of DISTRIBUTED_TEST, a TestNeeds
+// (test_info.h).  `distrun test` then skips the test before it starts any process.
 //
-// A fault test declares in its needs how ranks end.  Its body checks which error the other ranks
-// get, and within which time:
+// A test in which a rank must die names this rank and its end in `expected_ends`.  Its body checks
+// which error the other ranks get, and within which time:
 //
 //     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
 //                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
 //       distrun::init_process_group();
-//       rendezvous();  // Otherwise rank 1 may die while the others still connect.
+//       rendezvous();  // Otherwise rank 1 may die while the other ranks still connect.
 //       if (rank() == 1) ::raise(SIGKILL);
 //       at::Tensor x = at::ones({3});
 //       EXPECT_THROWS_WITHIN(distrun::all_reduce(x), std::chrono::seconds(5), c10::Error, "");
 //     }
 //
-// Each rank starts with RANK, LOCAL_RANK, WORLD_SIZE and DISTRUN_INIT_METHOD (a file for this test,
-// so init_process_group() works), an empty folder as current folder and TMPDIR, /dev/null as stdin,
-// and torch::manual_seed(1234).  It ends with _exit(), so static objects are not destroyed.
+// Each rank starts as follows:
+//   - RANK, LOCAL_RANK and WORLD_SIZE are set.  DISTRUN_INIT_METHOD names a file of this test, so
+//     init_process_group() works.
+//   - The current folder is an empty folder of this rank, which is also TMPDIR.
+//   - stdin is /dev/null, except under `distrun test --rank-under`.
+//   - The random seed (torch::manual_seed()) is that of `distrun test --seed`, by default 1234.
 //
-// Each rank is a fork of a process that has loaded LibTorch.  That process does not run tests if
-// code at namespace scope starts a thread, runs a tensor operation or uses a GPU.
+// A rank ends with _exit(), so static objects are not destroyed.
+//
+// By default, each rank is a fork of a process that has loaded LibTorch.  If code at namespace
+// scope starts a thread, runs a tensor operation or uses a GPU, the tests fail with a message that
+// says so.  Run such tests with `distrun test --isolation exec`, which starts each rank as a new
+// process.
 #pragma once
 
 #include <string>
@@ -76,18 +84,21 @@ class DistributedTest : public ::testing::Test {
   // Returns the number of ranks.
   static int world_size();
 
-  // Returns the backend to test: "gloo" unless --backend names another.
+  // Returns the backend to test: the value of --backend, or else the first in TestNeeds::backends.
   static const std::string& backend();
 
-  // Returns a path in the folder that the ranks of this test share.  It is empty at the start.
+  // Returns the path of `name` in the folder that the ranks of this test share.  At the start, the
+  // folder contains only the current folders of the ranks: rank_0, rank_1 and so on.  Later it also
+  // contains the file init of init_process_group(), the file places of rendezvous(), and the files
+  // of store().
   static std::string shared_path(const std::string& name);
 
-  // Returns a c10d::FileStore that the ranks of this test share: one per name, always the same
-  // object.
+  // Returns a c10d::FileStore that the ranks of this test share.  Ranks that pass the same name use
+  // the same file.  Within one rank, repeated calls with a name return the same object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 
-  // Waits for all ranks.  It uses files and not a collective, so the other ranks return even if a
-  // rank dies after its own return.
+  // Waits for all ranks.  A rank that has returned from rendezvous() may die at once: the other
+  // ranks still return, because rendezvous() uses a file and no collective.
   //
   // Blocks: until every rank has called it with this `place`.
   static void rendezvous(const std::string& place = "here");
@@ -95,8 +106,8 @@ class DistributedTest : public ::testing::Test {
 
 namespace internal {
 
-// Adds a test to the list that the test host prints.  Returns "suite.Class", which lives as long as
-// the program.
+// Adds a test to the list of tests that this program sends to `distrun test`.  Returns
+// "suite.Class", which lives as long as the program.
 const char* note_test(const char* suite, const char* test_class, const char* name,
                       const TestNeeds& needs, const char* file, int line);
 
@@ -111,8 +122,7 @@ int register_test(const char* suite, const char* test_class, const char* name,
 }  // namespace internal
 }  // namespace distrun
 
-// Defines a test: (suite, Class, name, {needs}), where {needs} is a TestNeeds; {} if its defaults
-// fit.
+// Defines a test: (suite, Class, name, {needs}).  {needs} is a TestNeeds; {} means its defaults.
 #define DISTRIBUTED_TEST(suite, Class, name, ...)                                      \
   class suite##_##Class##_##name##_Test : public Class {                               \
    private:                                                                            \

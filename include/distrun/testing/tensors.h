@@ -5,15 +5,15 @@
 //     EXPECT_TENSORS_CLOSE(x, y, {.rtol = 1e-3, .atol = 1e-3, .equal_nan = true});
 //
 // Each side is a tensor or a list: std::vector<at::Tensor>, at::TensorList, vectors of those, and
-// on the right also {a, b} and {{a, b}, {c}}.  Lists match if they have one length and their
+// on the right also {a, b} and {{a, b}, {c}}.  Lists match if they have the same length and their
 // members match in order.  Two undefined tensors match.
 //
 // Shape, dtype, layout and kind of device (not its index) must be the same: nothing is broadcast,
-// promoted or moved.  Strides and requires_grad do not matter.  Sparse tensors are coalesced first
-// and must then have the same indices: a stored zero differs from an absent one.
+// promoted or moved.  Strides and requires_grad do not matter.  Sparse tensors are coalesced first,
+// and must then have the same indices: a stored zero differs from an element that is not stored.
 //
-// EQUAL compares values.  CLOSE compares as torch.isclose, by default with the tolerances of
-// torch.testing.assert_close, which TestCase.assertEqual uses too:
+// EQUAL compares values exactly.  CLOSE compares as torch.isclose does, by default with the
+// tolerances of torch.testing.assert_close and TestCase.assertEqual:
 //
 //     dtype                              rtol      atol
 //     Half, ComplexHalf                  1e-3      1e-5
@@ -22,15 +22,15 @@
 //     Double, ComplexDouble              1e-7      1e-7
 //     every other                        0         0
 //
-// So Python's assertEqual(x, y) is EXPECT_TENSORS_CLOSE(x, y), with three differences: NaN equals
-// NaN only with .equal_nan (assertEqual always equates them, assert_close does not); layouts and
-// kinds of device are compared; sparse tensors may store their elements in another order.
-// Infinities equal only themselves.  For equal values that may be NaN, use CLOSE with
-// {.rtol = 0, .atol = 0, .equal_nan = true}.
+// So EXPECT_TENSORS_CLOSE(x, y) corresponds to assertEqual(x, y) of PyTorch's TestCase, with three
+// differences.  NaN equals NaN only with .equal_nan, as in assert_close; in assertEqual, this is
+// the default.  Layouts and kinds of device are compared.  Sparse tensors that store the same
+// elements in a different order are equal.  An infinity equals only itself.  For an exact
+// comparison in which NaN equals NaN, use CLOSE with {.rtol = 0, .atol = 0, .equal_nan = true}.
 //
 // A failure names this rank, the first wrong element and its values, the number of wrong elements,
-// and the largest absolute and relative error.  Each macro counts as one assertion and takes << as
-// GoogleTest's do; ASSERT_* return from the function.
+// and the largest absolute and relative error.  Each macro counts as one assertion and takes <<, as
+// GoogleTest's macros do.  ASSERT_* return from the function at a failure.
 #pragma once
 
 #include <initializer_list>
@@ -47,14 +47,14 @@ namespace distrun {
 
 // The tolerances of CLOSE.
 struct TensorTolerance {
-  // Set both or neither: then the dtype's defaults apply.
+  // Set both, or neither.  If neither is set, the defaults of the dtype apply.
   std::optional<double> rtol = std::nullopt;
   std::optional<double> atol = std::nullopt;
   // Whether NaN equals NaN.
   bool equal_nan = false;
 };
 
-// One side of a comparison: a tensor, or a list of these.
+// One side of a comparison: a tensor, or a list of ComparedTensors.
 class ComparedTensors {
  public:
   // Converts from a tensor or a list.

@@ -4,17 +4,19 @@
 //     ASSERT_THROWS_WITH({ work->wait(); }, c10::Error, "^Timed out") << "rank 1 is gone";
 //     EXPECT_THROWS_WITHIN(all_reduce(x), std::chrono::seconds(5), c10::Error, "closed by peer");
 //
-// They pass if the statement throws a Type, which is std::exception or derived from it, and the
-// regular expression (ECMAScript) matches anywhere in its text, as in Python's assertRaisesRegex.
-// The text of a c10::Error is its message without the C++ stack.  A failure shows the type and text
-// of what was thrown instead.  Each macro counts as one assertion and takes << as GoogleTest's do.
+// An assertion passes if the statement throws a Type, and the regular expression (ECMAScript)
+// matches anywhere in the exception's text, as in Python's assertRaisesRegex.  Type is
+// std::exception or derived from it.  The text of a c10::Error is its message without the C++
+// stack.  A failure shows the type and text of the exception that was thrown.  Each macro counts as
+// one assertion and takes <<, as GoogleTest's macros do.
 //
 // WITHIN is for fault tests, in which this rank must report an error within a time.  If the
 // statement does not return in time, the rank exits at once with a failed assertion, and a stack
 // trace shows the statement that hangs.  The rest of the test, TearDown() and the text after << are
-// skipped.  Choose a generous time, but one below the test's own timeout.  Time in which the
-// process is stopped counts.  The time is ignored if DISTRUN_TEST_DEBUGGED is set.  A process that
-// is not a rank of `distrun test` exits with status 1.
+// skipped.  Choose a time that is generous, but shorter than the test's own timeout.  Time in which
+// the process is stopped counts.  The time is ignored if the variable DISTRUN_TEST_DEBUGGED is set.
+// If the time passes in a process that is not a rank of `distrun test`, the process prints the
+// message and exits with status 1.
 #pragma once
 
 #include <chrono>
@@ -89,7 +91,7 @@ template <class Type>
                     {time, __FILE__, __LINE__}, [&] { statement; }, {#statement, #Type, regex})), \
                 fail)
 
-// (statement, time, Type, regex): it throws within a std::chrono duration.
+// (statement, time, Type, regex): the same, within `time`, a std::chrono duration.
 #define EXPECT_THROWS_WITHIN(statement, time, Type, regex) \
   DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_NONFATAL_FAILURE_)
 // Does the same and returns from the function at a failure.
