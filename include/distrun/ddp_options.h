@@ -49,8 +49,8 @@ struct DdpOptions {
   bool broadcast_buffers = true;
 
   // At construction, compare the number, sizes and dtypes of the parameters of all ranks, and
-  // broadcast parameters and buffers from the group's rank 0.  If false, the caller must give all
-  // ranks the same values.
+  // broadcast parameters, and with `broadcast_buffers` also buffers, from the group's rank 0.  If
+  // false, the caller must give all ranks the same values.
   bool init_sync = true;
 
   // The approximate size in MiB of a bucket of gradients.  A bucket is reduced as soon as its last

@@ -51,8 +51,8 @@ namespace distrun {
 
 class DdpReducer : public Joinable {
  public:
-  // Checks the parameters.  If `init_sync` is true, also broadcasts parameters and buffers from the
-  // group's rank 0.
+  // Checks the parameters.  If `init_sync` is true, also broadcasts parameters, and with
+  // `broadcast_buffers` buffers, from the group's rank 0.
   //
   // Blocks: until every rank of the group has constructed it, unless `init_sync` is false.
   // Throws: c10::ValueError if a parameter is undefined, not dense, not a leaf, or not on the same
