@@ -147,6 +147,8 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "max-restarts", flags_.max_restarts);
   bind_flag(*command_, "timeout", flags_.timeout);
   bind_flag(*command_, "hang-after", flags_.hang_after);
+  bind_flag(*command_, "collectives", flags_.collectives);
+  bind_flag(*command_, "digest", flags_.digest);
   bind_flag(*command_, "shutdown-timeout", flags_.shutdown_timeout);
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);

@@ -39,6 +39,8 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kFailures, "max-restarts", 0, "N", kVariable, kBetter, "After a failure, restart all workers with a new, empty store, at most N times."},
     {kFailures, "timeout", 0, "SECONDS", kVariable, kOwn, "If the run takes longer than this time, print the call stack of each worker and stop the run. The exit status is 124."},
     {kFailures, "hang-after", 0, "SECONDS", kVariable, kOwn, "If no worker makes progress for this time, print the call stack of each worker and stop the run. The exit status is 75. Progress is output, data that is sent or received over TCP (except to or from the store), a key of the store that is created or changes its value, or a worker that exits."},
+    {kFailures, "collectives", 0, kNoValue, kVariable, kOwn, "Record the collectives of Python workers, so that distrun names ranks that are missing in one, or that come late to them. The Python package distrun must be installed. C++ workers that link libdistrun record theirs without this flag."},
+    {kFailures, "digest", 0, kNoValue, kVariable, kOwn, "Compare the values that the ranks receive in all_reduce, all_gather and broadcast, and name the first collective in which they differ. Includes --collectives."},
     {kFailures, "shutdown-timeout", 0, "SECONDS", kVariable, kBetter, "Time between SIGTERM and SIGKILL when distrun stops workers."},
     {kFailures, "signals-to-handle", 0, "LIST", kVariable, kBetter, "When distrun receives one of these signals, it sends the signal to the workers and stops the run."},
     {kFailures, "forward-signals", 0, "LIST", kVariable, kOwn, "Signals that distrun forwards to the workers without stopping the run, such as USR1,USR2."},

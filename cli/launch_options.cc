@@ -76,6 +76,8 @@ class OptionsBuilder {
 
 LaunchOptions OptionsBuilder::build() {
   options_.same_user = flags_.same_user;
+  options_.collectives = flags_.collectives;
+  options_.digest = flags_.digest;
   options_.display_map = flags_.display_map;
   options_.role = flags_.role;
   options_.run_id = flags_.run_id;

@@ -28,6 +28,7 @@ struct LaunchFlags {
   std::string local_addr, master_addr = "127.0.0.1", master_port, store = "tcp";
   bool same_user = false;
   bool display_map = false;
+  bool collectives = false, digest = false;
   std::string role = "default";
   std::string shutdown_timeout = "30", monitor_interval = "0.1";  // Seconds.
   std::string timeout, hang_after;                                // Seconds; empty: none.

@@ -19,9 +19,9 @@ import sys
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 # "." is the folder itself; rooms in a tuple are siblings, which do not include each other.
 FOLDERS = {
-    "common": [".", "text", "os", "crash"],
+    "common": [".", "text", "os", "crash", "operations"],
     "store": ["protocol", "network", "table", "server", "client"],
-    "evidence": [".", "python", "stacks", "report"],
+    "evidence": [".", "operations", "python", "stacks", "report"],
     "pages": ["."],
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "fake", "round_robin"), "."],

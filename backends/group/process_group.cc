@@ -17,6 +17,7 @@
 #include "backends/group/group_state.h"
 #include "backends/group/init_rendezvous.h"
 #include "backends/group/make_group.h"
+#include "backends/group/operation_recorder.h"
 #include "common/text/words.h"
 
 namespace distrun {
@@ -137,6 +138,7 @@ void init_process_group(const InitOptions& options) {
   const std::string backend = ascii_lower(options.backend);
   internal::check_backends(backend, options.backend_options);  // Before it waits.
   if (std::getenv("TORCH_DISTRIBUTED_DEBUG") != nullptr) c10d::setDebugLevelFromEnvironment();
+  internal::record_operations();
   const auto [found, is_dry_run] = internal::init_rendezvous(options, Environment::from(environ));
   auto made = std::make_unique<World>();
   made->group = internal::make_group(

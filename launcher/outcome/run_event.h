@@ -21,6 +21,8 @@
 
 #include "common/rank.h"
 #include "distrun/process_end.h"
+#include "evidence/operations/digest_check.h"
+#include "evidence/operations/straggler_watch.h"
 #include "evidence/report/where_ranks_are.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/process/leaked_processes.h"
@@ -73,8 +75,17 @@ struct WorkersStillRunning {  // After a signal to end.
   std::optional<std::chrono::milliseconds> until_kill;  // nullopt: SIGKILL does not follow.
   std::optional<int> signal;                            // The next one kills them.
 };
+struct StragglerFound {  // A rank that comes late to collectives.
+  int attempt = 0;
+  Straggler straggler;
+};
+struct ValuesDiffer {  // With --digest: ranks received different values.
+  int attempt = 0;
+  DigestDifference difference;
+};
 struct StacksRead {  // Where the workers are: after --timeout, or on SIGUSR1.
   int attempt = 0;
+  std::string collectives;  // Which ranks wait in one, and which are missing; may be empty.
   Whereabouts where;
 };
 struct AttemptFailed {  // Another attempt follows.
@@ -88,6 +99,6 @@ struct RunEnded {
 using RunEvent =
     std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded, OutputLeaked,
                  LeakedProcessesKilled, SignalReceived, RunSuspended, RunContinued,
-                 WorkersStillRunning, StacksRead, AttemptFailed, RunEnded>;
+                 WorkersStillRunning, StragglerFound, ValuesDiffer, StacksRead, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

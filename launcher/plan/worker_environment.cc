@@ -4,6 +4,8 @@
 
 #include <fmt/format.h>
 
+#include "common/operations/operation_pages.h"
+#include "common/operations/operation_writer.h"
 #include "common/os/signal_list.h"
 #include "distrun/store_address.h"
 #include "launcher/plan/log_choice.h"
@@ -74,6 +76,15 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
     environment.set_default("GLOO_SOCKET_IFNAME", run.interface);
     environment.set_default("NCCL_SOCKET_IFNAME", "=" + run.interface);  // Exactly this name.
   }
+  const auto set_or_unset = [&](const char* name, bool is_set, const std::string& value) {
+    if (is_set) environment.set(name, value);
+    if (!is_set) environment.unset(name);
+  };
+  set_or_unset(kOperationsVariable, !run.operations.empty(),
+               OperationPages::address(run.operations,
+                                       static_cast<std::size_t>(worker.local_rank.value())));
+  set_or_unset("DISTRUN_DIGEST", options.digest, "1");
+  set_or_unset("DISTRUN_COLLECTIVES", options.collectives || options.digest, "1");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // Otherwise every worker would start a thread per core.
   if (plan.workers.size() > 1) environment.set_default("OMP_NUM_THREADS", "1");

@@ -39,6 +39,7 @@ struct RunPlace {
   std::string init_method;       // URL of the store file, if there is one.
   std::string interface;         // Leads to the other nodes; empty: one node.
   std::string error_folder;      // From RunFiles; empty: no error files.
+  std::string operations;        // OperationPages::file(); empty: operations are not recorded.
 };
 
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,

@@ -51,6 +51,8 @@ const char* event_of(const SignalReceived&) { return "signal_received"; }
 const char* event_of(const RunSuspended&) { return "run_suspended"; }
 const char* event_of(const RunContinued&) { return "run_continued"; }
 const char* event_of(const WorkersStillRunning&) { return "workers_still_running"; }
+const char* event_of(const StragglerFound&) { return "straggler_found"; }
+const char* event_of(const ValuesDiffer&) { return "values_differ"; }
 const char* event_of(const StacksRead&) { return "stacks_read"; }
 const char* event_of(const AttemptFailed&) { return "attempt_failed"; }
 const char* event_of(const RunEnded&) { return "run_ended"; }
@@ -138,8 +140,29 @@ void add(Json& json, const LaunchPlan& plan, const WorkersStillRunning& event) {
   json["workers"] = std::move(workers);
   if (event.until_kill) json["kill_in_s"] = seconds(*event.until_kill);
 }
+void add(Json& json, const LaunchPlan&, const StragglerFound& event) {
+  const Straggler& found = event.straggler;
+  json["attempt"] = event.attempt;
+  json["rank"] = found.rank;
+  json["group"] = found.group;
+  json["times_last"] = found.times_last;
+  json["collectives"] = found.collectives;
+  json["lateness_s"] = std::chrono::duration<double>(found.lateness).count();
+  json["share"] = found.share;
+}
+void add(Json& json, const LaunchPlan&, const ValuesDiffer& event) {
+  const DigestDifference& found = event.difference;
+  json["attempt"] = event.attempt;
+  json["op"] = found.operation.op;
+  json["group"] = found.operation.group;
+  json["number"] = found.operation.sequence;
+  json["ranks"] = found.ranks;
+  if (found.elements) json["elements"] = {found.elements->first, found.elements->last - 1};
+  json["text"] = text_of(found);
+}
 void add(Json& json, const LaunchPlan&, const StacksRead& event) {
   json["attempt"] = event.attempt;
+  if (!event.collectives.empty()) json["collectives"] = event.collectives;
   json["where"] = event.where.line;
   json["stacks"] = event.where.stacks;
 }

@@ -57,9 +57,19 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   if (const auto* still = std::get_if<WorkersStillRunning>(&event)) {
     return still_running_line(plan, *still);
   }
+  if (const auto* found = std::get_if<StragglerFound>(&event)) {
+    return fmt::format("distrun: {}\n", text_of(found->straggler));
+  }
+  if (const auto* found = std::get_if<ValuesDiffer>(&event)) {
+    return fmt::format("distrun: {}\n", text_of(found->difference));
+  }
   if (const auto* stacks = std::get_if<StacksRead>(&event)) {
     const auto& [line, tree] = stacks->where;
-    return fmt::format("distrun: where the workers are:{}{}\n{}", line.empty() ? "" : " ", line,
+    const std::string collectives =
+        stacks->collectives.empty()
+            ? ""
+            : fmt::format("distrun: collectives: {}\n", stacks->collectives);
+    return collectives + fmt::format("distrun: where the workers are:{}{}\n{}", line.empty() ? "" : " ", line,
                        tree);
   }
   return "";

@@ -99,6 +99,9 @@ class Summary {
     const bool failed = end_.cause != RunEnd::Cause::kSucceeded;
     if (failed) text += fmt::format("distrun: {}\n", end_.verdict ? headline(plan_, end_) : line());
     text += blame();
+    if (ended_waiting() && !report_.collectives.empty()) {
+      text += fmt::format("  collectives: {}\n", report_.collectives);
+    }
     if (ended_waiting() && !report_.where.empty()) {
       text += fmt::format("  where the workers were: {}\n", report_.where);
     }

@@ -20,6 +20,7 @@
 #include "launcher/report/run_snapshot.h"
 #include "launcher/run/load_watch.h"
 #include "launcher/run/node_link.h"
+#include "launcher/run/operation_watch.h"
 #include "launcher/run/output_drain.h"
 #include "launcher/run/progress_watch.h"
 #include "launcher/run/run_output.h"
@@ -62,6 +63,7 @@ class Driver {
                .shutdown_timeout = plan.options.shutdown_timeout,
                .timeout = plan.options.timeout},
               [this](const Actions& actions) { perform(actions); }),
+        operations_(io_, plan, operation_handlers()),
         workers_(
             io_, plan, context.in,
             [this](LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
@@ -79,6 +81,7 @@ class Driver {
     watch_guard();
     if (const auto opened = store_.open(nodes_.take_node()); !opened) return opened.error();
     store_.set_place(place_);
+    place_.operations = operations_.open();
     if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
     if (nodes_.is_node_0()) {
@@ -156,10 +159,29 @@ class Driver {
     if (question == "about") return reporter_.about();
     if (question == "workers") return snapshot_json(snapshot());
     if (question != "stacks") return std::nullopt;
-    const auto running = workers_.running();
-    if (running.empty()) return "no worker is running\n";
-    const Whereabouts where = stacks_.read(running, store_.waits());
-    return fmt::format("{}\n{}", where.line, where.stacks);
+    if (workers_.running().empty()) return "no worker is running\n";
+    const StacksRead read = read_stacks();
+    const std::string collectives =
+        read.collectives.empty() ? "" : fmt::format("collectives: {}\n", read.collectives);
+    return fmt::format("{}{}\n{}", collectives, read.where.line, read.where.stacks);
+  }
+
+  // The collectives first: reading stacks takes time.
+  StacksRead read_stacks() {
+    return {.attempt = place_.attempt,
+            .collectives = operations_.line(),
+            .where = stacks_.read(workers_.running(), store_.waits())};
+  }
+
+  OperationWatch::Handlers operation_handlers() {
+    return {.on_straggler =
+                [this](const Straggler& straggler) {
+                  reporter_.tell(StragglerFound{place_.attempt, straggler});
+                },
+            .on_difference =
+                [this](const DigestDifference& difference) {
+                  reporter_.tell(ValuesDiffer{place_.attempt, difference});
+                }};
   }
 
   RunSnapshot snapshot() const {
@@ -226,6 +248,7 @@ class Driver {
     place_.interface = nodes_.interface();
     workers_.begin_attempt();
     output_.begin_attempt(action.attempt);
+    operations_.begin_attempt();
     attempt_error_.reset();
     // Node 0 empties the store before it orders the start.
     if (action.attempt > 0 && !nodes_.has_others()) {
@@ -284,6 +307,7 @@ class Driver {
 
   void perform(const KillLeakedProcesses& action) {
     if (watch_) watch_->end();  // No worker is left.
+    operations_.end();
     reporter_.leaked_processes_killed(place_.attempt, workers_.kill_leaked(action.timeout));
   }
 
@@ -291,9 +315,7 @@ class Driver {
 
   // The loop stands still meanwhile: the store does not answer, and no process may be reaped.
   void show_stacks() {
-    const auto running = workers_.running();
-    if (running.empty()) return;
-    reporter_.stacks_read({place_.attempt, stacks_.read(running, store_.waits())});
+    if (!workers_.running().empty()) reporter_.stacks_read(read_stacks());
   }
 
   void perform(const TellStillRunning& action) { reporter_.still_running(place_.attempt, action); }
@@ -313,6 +335,7 @@ class Driver {
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
     if (watch_) watch_->end();
+    operations_.end();
     if (load_) load_->end();
     workers_.close();
     guard_.reset();
@@ -345,7 +368,8 @@ class Driver {
   std::optional<Error> not_joined_;     // Why the nodes did not join.
   WorkerStacks stacks_;
   std::optional<std::chrono::milliseconds> hang_after_;
-  RunProgress progress_{output_, store_, workers_};
+  OperationWatch operations_;
+  RunProgress progress_{output_, store_, workers_, operations_};
   std::optional<ProgressWatch> watch_;  // With --hang-after.
   std::unique_ptr<RunServer> server_;
   std::optional<LoadWatch> load_;  // With a report.

@@ -28,8 +28,9 @@ namespace distrun {
 struct ProgressMark {
   std::uint64_t output = 0;   // Bytes.
   std::uint64_t store = 0;    // Changes of values.
-  std::uint64_t running = 0;  // Workers.
-  std::uint64_t traffic = 0;  // Bytes.
+  std::uint64_t running = 0;     // Workers.
+  std::uint64_t operations = 0;  // Collectives, sends and receives that they have started.
+  std::uint64_t traffic = 0;     // Bytes.
 
   friend bool operator==(const ProgressMark&, const ProgressMark&) = default;
 };

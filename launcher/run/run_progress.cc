@@ -18,7 +18,11 @@ std::optional<ProgressMark> RunProgress::mark(std::uint16_t store_port) {
   if (output_.is_held_up()) return std::nullopt;
   const auto running = workers_.running();
   const ProgressMark before =
-      std::exchange(last_, {output_.bytes(), store_.changes(), running.size(), last_.traffic});
+      std::exchange(last_, {.output = output_.bytes(),
+                            .store = store_.changes(),
+                            .running = running.size(),
+                            .operations = operations_.begun(),
+                            .traffic = last_.traffic});
   // The traffic takes time to read, and tells nothing new if there is other progress.
   if (traffic_ && last_ == before) {
     std::vector<pid_t> pids;

@@ -1,7 +1,7 @@
 // RunProgress measures, from outside, how far the workers of this node have come
 // (progress_watch.h).
 //
-//     RunProgress progress(output, store, workers);
+//     RunProgress progress(output, store, workers, operations);
 //     if (const auto opened = progress.open(); !opened) …        // TCP traffic cannot be seen
 //     ProgressWatch watch(io, limit, [&] { return progress.mark(store_port); }, on_change);
 //
@@ -13,6 +13,7 @@
 
 #include "distrun/result.h"
 #include "launcher/run/network_traffic.h"
+#include "launcher/run/operation_watch.h"
 #include "launcher/run/progress_watch.h"
 #include "launcher/run/run_output.h"
 #include "launcher/run/store_host.h"
@@ -23,8 +24,9 @@ namespace distrun {
 class RunProgress {
  public:
   // The arguments must outlive it.
-  RunProgress(const RunOutput& output, const StoreHost& store, const WorkerPool& workers)
-      : output_(output), store_(store), workers_(workers) {}
+  RunProgress(const RunOutput& output, const StoreHost& store, const WorkerPool& workers,
+              const OperationWatch& operations)
+      : output_(output), store_(store), workers_(workers), operations_(operations) {}
 
   // Fails with kSystem if the kernel does not tell the traffic. Marks then lack it.
   Result<void> open();
@@ -36,6 +38,7 @@ class RunProgress {
   const RunOutput& output_;
   const StoreHost& store_;
   const WorkerPool& workers_;
+  const OperationWatch& operations_;
   std::optional<NetworkTraffic> traffic_;
   ProgressMark last_;
 };

@@ -50,6 +50,7 @@ void RunReporter::still_running(int attempt, const TellStillRunning& still) {
 }
 
 void RunReporter::stacks_read(const StacksRead& event) {
+  report_.collectives = event.collectives;
   report_.where = event.where.line;
   tell(event);
 }

@@ -1,0 +1,218 @@
+#include "backends/group/operation_recorder.h"
+
+#include <cstdlib>
+#include <iterator>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <utility>
+#include <vector>
+
+#include <ATen/core/List.h>
+#include <ATen/core/Tensor.h>
+#include <ATen/core/dispatch/Dispatcher.h>
+#include <ATen/core/ivalue.h>
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+#include <torch/library.h>
+
+#include "backends/group/observed_work.h"
+#include "common/operations/digest.h"
+#include "common/operations/operation_writer.h"
+
+namespace distrun::internal {
+
+namespace {
+
+// An operator of c10d: which of its arguments are what, by position; -1: it has none.
+struct Call {
+  const char* operator_name;
+  const char* op;  // torch.distributed's name.
+  int outputs, inputs, group, peer;
+  enum class Kind { kCollective, kFromRoot, kToRoot, kPointToPoint } kind = Kind::kCollective;
+};
+
+using Kind = Call::Kind;
+constexpr Call kCalls[] = {
+    {"allreduce_", "all_reduce", 0, 0, 1, -1},
+    {"allreduce_coalesced_", "all_reduce_coalesced", 0, 0, 1, -1},
+    {"broadcast_", "broadcast", 0, 0, 1, 2, Kind::kFromRoot},
+    {"reduce_", "reduce", 0, 0, 1, 3, Kind::kToRoot},
+    {"allgather_", "all_gather", 0, 1, 2, -1},
+    {"_allgather_base_", "all_gather_into_tensor", 0, 1, 2, -1},
+    {"allgather_coalesced_", "all_gather_coalesced", 0, 1, 2, -1},
+    {"allgather_into_tensor_coalesced_", "all_gather_into_tensor_coalesced", 0, 1, 2, -1},
+    {"gather_", "gather", 0, 1, 2, 3, Kind::kToRoot},
+    {"scatter_", "scatter", 0, 1, 2, 3, Kind::kFromRoot},
+    {"reduce_scatter_", "reduce_scatter", 0, 1, 2, -1},
+    {"_reduce_scatter_base_", "reduce_scatter_tensor", 0, 1, 2, -1},
+    {"reduce_scatter_tensor_coalesced_", "reduce_scatter_tensor_coalesced", 0, 1, 2, -1},
+    {"alltoall_", "all_to_all", 0, 1, 2, -1},
+    {"alltoall_base_", "all_to_all_single", 0, 1, 2, -1},
+    {"barrier", "barrier", -1, -1, 1, -1},
+    {"monitored_barrier_", "monitored_barrier", -1, -1, 1, -1},
+    {"send", "send", -1, 0, 1, 2, Kind::kPointToPoint},
+    {"recv_", "recv", 0, -1, 1, 2, Kind::kPointToPoint},
+    {"recv_any_source_", "recv", 0, -1, 1, -1, Kind::kPointToPoint},
+};
+
+using Tensors = std::vector<at::Tensor>;
+
+void append_tensors(const c10::IValue& value, Tensors& tensors) {
+  if (value.isTensor()) {
+    if (value.toTensor().defined()) tensors.push_back(value.toTensor());
+  } else if (value.isTensorList()) {
+    for (const at::Tensor& tensor : value.toTensorVector()) {
+      if (tensor.defined()) tensors.push_back(tensor);
+    }
+  } else if (value.isList()) {
+    for (const c10::IValue& each : value.toListRef()) append_tensors(each, tensors);
+  }
+}
+
+Digest digest_of(const Tensors& tensors) {
+  Digest digest;
+  for (const at::Tensor& each : tensors) {
+    if (each.layout() != at::kStrided) continue;
+    const at::Tensor tensor = each.detach().to(at::kCPU).contiguous();
+    digest.add(tensor.const_data_ptr(), tensor.nbytes());
+  }
+  return digest;
+}
+
+bool are_on_cpu(const Tensors& tensors) {
+  for (const at::Tensor& tensor : tensors) {
+    if (!tensor.device().is_cpu()) return false;
+  }
+  return true;
+}
+
+class Recorder {
+ public:
+  Recorder(std::unique_ptr<OperationWriter> writer, bool digests)
+      : writer_(std::move(writer)), digests_(digests) {}
+
+  void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
+               torch::jit::Stack* stack) {
+    const auto go_on = [&] {
+      op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
+    };
+    if (!writer_->is_own_process()) return go_on();
+    const std::size_t first = stack->size() - op.schema().arguments().size();
+    const auto argument = [&](int position) -> const c10::IValue& {
+      return (*stack)[first + static_cast<std::size_t>(position)];
+    };
+    const auto group = argument(call.group).toCustomClass<c10d::ProcessGroup>();
+    const bool is_root = call.peer >= 0 && argument(call.peer).toInt() == group->getRank();
+    Tensors inputs, outputs;
+    if (call.inputs >= 0) append_tensors(argument(call.inputs), inputs);
+    if (call.outputs >= 0) append_tensors(argument(call.outputs), outputs);
+
+    Operation operation = described(call, *group, inputs, outputs);
+    if (call.peer >= 0) operation.peer = static_cast<int>(argument(call.peer).toInt());
+    // Of tensors with a result only, and those only on the ranks that have it.
+    if (call.kind == Kind::kToRoot && !is_root) outputs.clear();
+    if (call.kind == Kind::kFromRoot && !is_root) inputs.clear();
+    const bool is_digested = digests_ && (inputs.size() + outputs.size() > 0);
+    if (digests_ && !inputs.empty()) operation.input_digest = digest_of(inputs).value();
+    operation.began = operation_time_now();
+    operation.tells_end = are_on_cpu(inputs) && are_on_cpu(outputs);
+    const std::uint64_t number = begin(std::move(operation));
+
+    try {
+      go_on();
+    } catch (...) {
+      writer_->end(number, operation_time_now());
+      throw;
+    }
+    if (stack->empty() || !stack->back().isCustomClass()) {  // monitored_barrier
+      return writer_->end(number, operation_time_now());
+    }
+    const auto work = stack->back().toCustomClass<c10d::Work>();
+    if (!work) return writer_->end_is_unknown(number);
+    if (is_digested) {
+      stack->back() = c10::IValue(c10::static_intrusive_pointer_cast<c10d::Work>(
+          c10::make_intrusive<ObservedWork>(work, [this, number, outputs = std::move(outputs)] {
+            writer_->end(number, operation_time_now(), digest_of(outputs).blocks());
+          })));
+      return;
+    }
+    const auto future = future_of(*work);
+    if (!future) return writer_->end_is_unknown(number);
+    future->addCallback(
+        [this, number](c10::ivalue::Future&) { writer_->end(number, operation_time_now()); });
+  }
+
+ private:
+  static Operation described(const Call& call, const c10d::ProcessGroup& group,
+                             const Tensors& inputs, const Tensors& outputs) {
+    Operation operation{.op = call.op,
+                        .group = group.getGroupName(),
+                        .group_rank = group.getRank(),
+                        .group_size = group.getSize(),
+                        .sequence = call.kind == Kind::kPointToPoint ? 0U : 1U};
+    const Tensors& shown = inputs.empty() ? outputs : inputs;
+    if (!shown.empty()) {
+      operation.dtype = c10::toString(shown.front().scalar_type());
+      operation.sizes = fmt::format("[{}]{}", fmt::join(shown.front().sizes(), ", "),
+                                    shown.size() > 1 ? ", …" : "");
+    }
+    for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
+      operation.elements += static_cast<std::uint64_t>(tensor.numel());
+    }
+    if (outputs.size() == 1) {
+      operation.element_bytes = static_cast<std::uint32_t>(outputs.front().element_size());
+    }
+    return operation;
+  }
+
+  // Counts the collectives of each group; the counts of its ranks agree.
+  std::uint64_t begin(Operation operation) {
+    const std::lock_guard lock(mutex_);
+    if (operation.is_collective()) operation.sequence = ++collectives_[operation.group];
+    return writer_->begin(operation);
+  }
+
+  const std::unique_ptr<OperationWriter> writer_;
+  const bool digests_;
+  std::mutex mutex_;
+  std::map<std::string, std::uint32_t> collectives_;  // Of each group.
+};
+
+// Operations may end while the process exits.
+Recorder* recorder = nullptr;
+
+template <std::size_t kCall>
+void observe(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::Stack* stack) {
+  recorder->observe(kCalls[kCall], op, keys, stack);
+}
+
+template <std::size_t... kIndexes>
+void register_calls(torch::Library& library, std::index_sequence<kIndexes...>) {
+  (library.impl(kCalls[kIndexes].operator_name,
+                torch::CppFunction::makeFromBoxedFunction<&observe<kIndexes>>()),
+   ...);
+}
+
+}  // namespace
+
+void record_operations() {
+  static const bool once = [] {
+    const char* const address = std::getenv(kOperationsVariable);
+    if (address == nullptr) return false;
+    auto writer = OperationWriter::open(address);
+    if (!writer) return false;
+    recorder = new Recorder(std::move(writer), std::getenv("DISTRUN_DIGEST") != nullptr);
+    static auto* const library = new torch::Library(
+        torch::Library::IMPL, "c10d", c10::DispatchKey::ADInplaceOrView, __FILE__, __LINE__);
+    register_calls(*library, std::make_index_sequence<std::size(kCalls)>());
+    return true;
+  }();
+  static_cast<void>(once);
+}
+
+}  // namespace distrun::internal

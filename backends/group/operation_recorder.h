@@ -1,0 +1,17 @@
+// Records the collectives, sends and receives of this process where distrun launch reads them
+// (common/operations/operation_writer.h): when each began and ended and, if asked, a digest of what
+// it received.
+//
+// It sees every call that reaches a backend, also those of DDP and of LibTorch's own ProcessGroup:
+// it stands in LibTorch's dispatcher, before the backends.  A call under at::InferenceMode goes past
+// it.  The end of an operation on a GPU is not recorded, nor, without digests, the end of what has
+// no future: Gloo's sends, receives and reduce_scatter.
+#pragma once
+
+namespace distrun::internal {
+
+// Does nothing if distrun does not read ($DISTRUN_OPERATIONS), and from the second call on.
+// With $DISTRUN_DIGEST, digests are recorded.
+void record_operations();
+
+}  // namespace distrun::internal

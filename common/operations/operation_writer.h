@@ -1,0 +1,65 @@
+// OperationWriter records the operations of this process where distrun launch reads them.
+//
+//     auto writer = OperationWriter::open(getenv("DISTRUN_OPERATIONS"));   // null: nobody reads
+//     const std::uint64_t number = writer->begin({.op = "all_reduce", …});
+//     …
+//     writer->end(number, {.at = now()});
+//
+// Only one process of a worker records: the first that opens the page.  After fork(), the child
+// records nothing.  Thread safety: any thread.
+#pragma once
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <string>
+
+#include <sys/types.h>
+
+#include "common/os/unique_fd.h"
+#include "common/operations/operation.h"
+#include "common/operations/operation_page.h"
+
+namespace distrun {
+
+inline constexpr const char* kOperationsVariable = "DISTRUN_OPERATIONS";
+
+OperationTime operation_time_now();
+
+class OperationWriter {
+ public:
+  // `address`: as OperationPages gives it.  Null if it is malformed, distrun cannot be reached from
+  // this process, or another process has opened it: a run does not fail for want of a record.
+  static std::unique_ptr<OperationWriter> open(const std::string& address);
+
+  ~OperationWriter();
+  OperationWriter(const OperationWriter&) = delete;
+  OperationWriter& operator=(const OperationWriter&) = delete;
+
+  // False in a child of fork().
+  bool is_own_process() const;
+
+  // Returns the number of the operation; that of `operation` is ignored.
+  std::uint64_t begin(const Operation& operation);
+
+  // Does nothing if the ring has been written past the operation.
+  void end(std::uint64_t number, OperationTime at,
+           const std::optional<BlockDigests>& output_digests = std::nullopt);
+
+  // For an operation that was begun with `tells_end`.
+  void end_is_unknown(std::uint64_t number);
+
+ private:
+  // Null if the ring has been written past it.
+  OperationSlot* slot_of(std::uint64_t number);
+
+  OperationWriter(UniqueFd file, OperationPage* page);
+
+  const UniqueFd file_;  // Its lock says that the page is taken.
+  OperationPage* const page_;
+  const pid_t process_;
+  std::mutex mutex_;
+};
+
+}  // namespace distrun

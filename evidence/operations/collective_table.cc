@@ -1,0 +1,135 @@
+#include "evidence/operations/collective_table.h"
+
+#include <algorithm>
+#include <iterator>
+
+#include <fmt/format.h>
+
+#include "common/text/rank_list.h"
+
+namespace distrun {
+
+namespace {
+
+// Collectives that some rank never enters are forgotten after this many.
+constexpr std::size_t kPendingMax = 8192;
+// What waits to be taken.
+constexpr std::size_t kTakenMax = 65536;
+
+void keep(std::vector<CollectiveOfRanks>& all, const CollectiveOfRanks& ranks) {
+  if (all.size() < kTakenMax) all.push_back(ranks);
+}
+
+// Ranks by the call that they are in.
+using Callers = std::map<std::string, std::vector<int>>;
+
+std::string joined(const Callers& callers, const char* verb_of_one, const char* verb_of_many) {
+  std::string text;
+  for (const auto& [call, ranks] : callers) {
+    text += fmt::format("{}{} {} {}", text.empty() ? "" : "; ", list_of_ranks(ranks),
+                        ranks.size() > 1 ? verb_of_many : verb_of_one, call);
+  }
+  return text;
+}
+
+}  // namespace
+
+std::string text_of(const Operation& operation) {
+  std::string text = operation.op;
+  if (operation.is_collective()) {
+    text += fmt::format(", number {} of group {}", operation.sequence, operation.group);
+  } else if (operation.peer >= 0) {
+    text += fmt::format(" {} rank {} of group {}", operation.op == "send" ? "to" : "from",
+                        operation.peer, operation.group);
+  }
+  if (!operation.dtype.empty()) {
+    text += fmt::format(" ({} {})", operation.dtype, operation.sizes);
+  }
+  return text;
+}
+
+std::size_t CollectiveTable::ranks_expected(const Operation& operation) const {
+  const auto size = static_cast<std::size_t>(std::max(operation.group_size, 1));
+  return sees_all_ranks_ ? size : std::min(size, members_.at(operation.group).size());
+}
+
+void CollectiveTable::add(int rank, const Operation& operation) {
+  auto& last = last_[rank];
+  if (operation.number >= last.number) last = operation;
+  if (!operation.is_collective()) return;
+  members_[operation.group].insert(rank);
+  auto& last_here = last_in_group_[operation.group][rank];
+  if (operation.sequence >= last_here.sequence) last_here = operation;
+
+  const auto [place, is_new] = pending_.try_emplace({operation.group, operation.sequence});
+  Pending& pending = place->second;
+  pending.ranks.by_rank[rank] = operation;
+  const auto& ranks = pending.ranks.by_rank;
+  if (ranks.size() >= ranks_expected(operation)) {
+    if (!std::exchange(pending.is_entered, true)) keep(entered_, pending.ranks);
+    const bool has_ended = std::all_of(ranks.begin(), ranks.end(), [](const auto& each) {
+      return !each.second.is_in_progress();
+    });
+    if (has_ended) {
+      keep(ended_, pending.ranks);
+      pending_.erase(place);
+    }
+  }
+  if (pending_.size() > kPendingMax) pending_.erase(pending_.begin());
+}
+
+const Operation* CollectiveTable::last(int rank) const {
+  const auto found = last_.find(rank);
+  return found == last_.end() ? nullptr : &found->second;
+}
+
+std::string CollectiveTable::line() const {
+  std::string text;
+  for (const auto& [group, ranks] : last_in_group_) {
+    // The first collective in which a rank waits: the others wait for what it waits for.
+    const Operation* first = nullptr;
+    for (const auto& [rank, operation] : ranks) {
+      if (operation.is_in_progress() && (first == nullptr || operation.sequence < first->sequence)) {
+        first = &operation;
+      }
+    }
+    if (first == nullptr) continue;
+    Callers behind, waiting, ahead;
+    for (const auto& [rank, operation] : ranks) {
+      const auto call = text_of(operation);
+      if (operation.sequence < first->sequence) {
+        behind[text_of(*first)].push_back(rank);
+      } else if (operation.sequence > first->sequence) {
+        ahead[call].push_back(rank);
+      } else if (operation.is_in_progress()) {
+        waiting[call].push_back(rank);
+      }
+    }
+    // A rank that has not used the group at all.
+    if (sees_all_ranks_ && ranks.size() < static_cast<std::size_t>(first->group_size)) {
+      for (const auto& [rank, operation] : last_) {
+        if (!ranks.contains(rank) && first->group_size == static_cast<int>(last_.size())) {
+          behind[text_of(*first)].push_back(rank);
+        }
+      }
+    }
+    for (auto& [call, missing] : behind) {
+      std::sort(missing.begin(), missing.end());
+      text += fmt::format("{}{} {} not entered {}", text.empty() ? "" : "; ", list_of_ranks(missing),
+                          missing.size() > 1 ? "have" : "has", call);
+    }
+    const bool is_named = !behind.empty() && waiting.size() == 1 &&
+                          waiting.begin()->first == behind.begin()->first;
+    if (is_named) {
+      const auto& ranks_waiting = waiting.begin()->second;
+      text += fmt::format("; {} {} in it", list_of_ranks(ranks_waiting),
+                          ranks_waiting.size() > 1 ? "wait" : "waits");
+    } else if (!waiting.empty()) {
+      text += (text.empty() ? "" : "; ") + joined(waiting, "waits in", "wait in");
+    }
+    if (!ahead.empty()) text += "; " + joined(ahead, "is ahead, in", "are ahead, in");
+  }
+  return text;
+}
+
+}  // namespace distrun

@@ -1,0 +1,73 @@
+// CollectiveTable puts the operations of the ranks together: which ranks have entered a collective,
+// and which have ended it.
+//
+//     CollectiveTable table(/*sees_all_ranks=*/true);
+//     table.add(rank, operation);                      // when it began, and again when it ended
+//     for (const auto& all : table.take_entered()) …   // every rank has entered these
+//     for (const auto& all : table.take_ended()) …
+//     table.line()
+//     // rank 2 has not entered all_reduce, number 8 of group 0 (Float [1024]); ranks 0, 1, 3 wait
+//     // in it
+//
+// Pure.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <set>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "common/operations/operation.h"
+
+namespace distrun {
+
+// One collective, as each rank that entered it sees it.
+struct CollectiveOfRanks {
+  std::map<int, Operation> by_rank;
+
+  const Operation& any() const { return by_rank.begin()->second; }
+};
+
+class CollectiveTable {
+ public:
+  // With several nodes, the ranks of other nodes are not seen: a collective then counts as entered
+  // when the ranks of this node have entered it that have used its group before.
+  explicit CollectiveTable(bool sees_all_ranks) : sees_all_ranks_(sees_all_ranks) {}
+
+  void add(int rank, const Operation& operation);
+
+  // Each is returned once, in the order in which they became complete.
+  std::vector<CollectiveOfRanks> take_entered() { return std::exchange(entered_, {}); }
+  std::vector<CollectiveOfRanks> take_ended() { return std::exchange(ended_, {}); }
+
+  // The last operation that the rank has started; null if there is none.
+  const Operation* last(int rank) const;
+
+  // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
+  std::string line() const;
+
+ private:
+  using Key = std::pair<std::string, std::uint32_t>;  // Group and sequence.
+
+  struct Pending {
+    CollectiveOfRanks ranks;
+    bool is_entered = false;
+  };
+
+  std::size_t ranks_expected(const Operation& operation) const;
+
+  bool sees_all_ranks_;
+  std::map<Key, Pending> pending_;
+  std::map<std::string, std::set<int>> members_;  // Ranks seen in each group.
+  std::map<int, Operation> last_;
+  std::map<std::string, std::map<int, Operation>> last_in_group_;  // Collectives.
+  std::vector<CollectiveOfRanks> entered_, ended_;
+};
+
+// "all_reduce, number 8 of group 0 (Float [1024])"
+std::string text_of(const Operation& operation);
+
+}  // namespace distrun

@@ -1,0 +1,111 @@
+#include "evidence/operations/collective_table.h"
+
+#include <gtest/gtest.h>
+
+namespace distrun {
+namespace {
+
+using std::chrono::milliseconds;
+
+Operation collective(std::uint32_t sequence, bool has_ended = false, int size = 3,
+                     const char* op = "all_reduce", const char* group = "0") {
+  Operation operation{.number = sequence,
+                      .op = op,
+                      .dtype = "Float",
+                      .sizes = "[8]",
+                      .group = group,
+                      .group_size = size,
+                      .sequence = sequence,
+                      .began = OperationTime(milliseconds(sequence))};
+  if (has_ended) operation.ended = OperationTime(milliseconds(sequence + 1));
+  return operation;
+}
+
+TEST(CollectiveTableTest, ReturnsACollectiveOnceAllRanksHaveEnteredIt) {
+  CollectiveTable table(true);
+  table.add(0, collective(1));
+  table.add(2, collective(1));
+  EXPECT_TRUE(table.take_entered().empty());
+  table.add(1, collective(1));
+  const auto entered = table.take_entered();
+  ASSERT_EQ(entered.size(), 1U);
+  EXPECT_EQ(entered[0].by_rank.size(), 3U);
+  EXPECT_TRUE(table.take_entered().empty());
+  EXPECT_TRUE(table.take_ended().empty());
+}
+
+TEST(CollectiveTableTest, ReturnsACollectiveOnceAllRanksHaveEndedIt) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1));
+  table.add(1, collective(1, true));
+  table.add(0, collective(1, true));
+  EXPECT_TRUE(table.take_ended().empty());
+  table.add(2, collective(1, true));
+  EXPECT_EQ(table.take_ended().size(), 1U);
+  EXPECT_EQ(table.take_entered().size(), 1U);
+}
+
+TEST(CollectiveTableTest, NamesTheRankThatHasNotEntered) {
+  CollectiveTable table(true);
+  for (const int rank : {0, 1, 2}) table.add(rank, collective(1, true));
+  EXPECT_EQ(table.line(), "");
+  table.add(0, collective(2));
+  table.add(2, collective(2));
+  EXPECT_EQ(table.line(),
+            "rank 1 has not entered all_reduce, number 2 of group 0 (Float [8]); ranks 0, 2 wait "
+            "in it");
+}
+
+TEST(CollectiveTableTest, NamesRanksInDifferentCollectives) {
+  CollectiveTable table(true);
+  table.add(0, collective(1));
+  table.add(1, collective(1, false, 3, "broadcast"));
+  table.add(2, collective(1));
+  EXPECT_EQ(table.line(),
+            "ranks 0, 2 wait in all_reduce, number 1 of group 0 (Float [8]); rank 1 waits in "
+            "broadcast, number 1 of group 0 (Float [8])");
+}
+
+TEST(CollectiveTableTest, NamesRanksThatAreAhead) {
+  CollectiveTable table(true);
+  table.add(0, collective(1));
+  table.add(1, collective(1, true));
+  table.add(1, collective(2));
+  EXPECT_EQ(table.line(),
+            "rank 0 waits in all_reduce, number 1 of group 0 (Float [8]); rank 1 is ahead, in "
+            "all_reduce, number 2 of group 0 (Float [8])");
+}
+
+TEST(CollectiveTableTest, SeveralNodesExpectTheRanksSeenInTheGroup) {
+  CollectiveTable table(false);
+  table.add(4, collective(1, false, 8));
+  table.add(5, collective(1, false, 8));
+  table.take_entered();
+  table.add(4, collective(2, false, 8));
+  EXPECT_TRUE(table.take_entered().empty());
+  table.add(5, collective(2, false, 8));
+  EXPECT_EQ(table.take_entered().size(), 1U);
+}
+
+TEST(CollectiveTableTest, KnowsTheLastOperationAlsoPointToPoint) {
+  CollectiveTable table(true);
+  EXPECT_EQ(table.last(0), nullptr);
+  table.add(0, collective(1, true));
+  Operation send = collective(0, false, 3, "send");
+  send.number = 2;
+  send.peer = 1;
+  table.add(0, send);
+  ASSERT_NE(table.last(0), nullptr);
+  EXPECT_EQ(text_of(*table.last(0)), "send to rank 1 of group 0 (Float [8])");
+}
+
+TEST(CollectiveTableTest, ForgetsCollectivesThatARankNeverEnters) {
+  CollectiveTable table(true);
+  for (std::uint32_t i = 1; i <= 20'000; ++i) table.add(0, collective(i, true));
+  table.add(1, collective(20'000, true));
+  table.add(2, collective(20'000, true));
+  EXPECT_EQ(table.take_ended().size(), 1U);
+}
+
+}  // namespace
+}  // namespace distrun

@@ -1,0 +1,106 @@
+#include "evidence/operations/straggler_watch.h"
+
+#include <algorithm>
+#include <vector>
+
+#include <fmt/format.h>
+
+namespace distrun {
+
+namespace {
+
+using std::chrono::nanoseconds;
+
+constexpr std::size_t kSteps = 20;
+constexpr std::size_t kTimesLast = 18;
+constexpr double kShareMin = 0.04;
+// A straggler that was the last less often than this is none any more.
+constexpr std::size_t kTimesLastAgain = 12;
+constexpr std::size_t kWorks = 64;
+// A collective counts if the work before it takes this part of the work before longer ones.
+constexpr double kWorkMin = 0.25;
+
+nanoseconds ninth_tenth(const std::deque<nanoseconds>& works) {
+  std::vector<nanoseconds> sorted(works.begin(), works.end());
+  const auto place = sorted.begin() + static_cast<std::ptrdiff_t>(sorted.size() * 9 / 10);
+  std::nth_element(sorted.begin(), place, sorted.end());
+  return *place;
+}
+
+template <class Number>
+Number median(std::vector<Number> numbers) {
+  const auto middle = numbers.begin() + static_cast<std::ptrdiff_t>(numbers.size() / 2);
+  std::nth_element(numbers.begin(), middle, numbers.end());
+  return *middle;
+}
+
+}  // namespace
+
+std::string text_of(const Straggler& straggler) {
+  const double milliseconds = std::chrono::duration<double, std::milli>(straggler.lateness).count();
+  return fmt::format(
+      "rank {} holds up the others: it came last to {} of {} collectives, {:.{}f} ms late "
+      "({:.0f} % of each step)",
+      straggler.rank, straggler.times_last, straggler.collectives, milliseconds,
+      milliseconds < 10 ? 1 : 0, straggler.share * 100);
+}
+
+std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
+  if (all.by_rank.size() < 2) return std::nullopt;
+  Group& group = groups_[all.any().group];
+  const std::pair<const int, Operation>* last = nullptr;
+  OperationTime last_but_one = OperationTime::min();
+  OperationTime end = OperationTime::min();
+  for (const auto& each : all.by_rank) {
+    const OperationTime began = each.second.began;
+    if (last == nullptr || began > last->second.began) {
+      if (last != nullptr) last_but_one = last->second.began;
+      last = &each;
+    } else {
+      last_but_one = std::max(last_but_one, began);
+    }
+    end = std::max(end, each.second.ended.value_or(began));
+  }
+  const OperationTime previous_end = std::exchange(group.previous_end, end);
+  if (!std::exchange(group.has_previous, true)) return std::nullopt;
+
+  const nanoseconds work = last->second.began - previous_end;
+  group.works.push_back(std::max(work, nanoseconds(0)));
+  if (group.works.size() > kWorks) group.works.pop_front();
+  const nanoseconds usual = ninth_tenth(group.works);
+  if (work <= nanoseconds(0) || static_cast<double>(work.count()) <
+                                    kWorkMin * static_cast<double>(usual.count())) {
+    return std::nullopt;
+  }
+  group.steps.push_back({last->first, last->second.began - last_but_one, work});
+  if (group.steps.size() > kSteps) group.steps.pop_front();
+
+  const auto times_last = [&](int rank) {
+    return static_cast<std::size_t>(
+        std::count_if(group.steps.begin(), group.steps.end(),
+                      [&](const Step& step) { return step.last_rank == rank; }));
+  };
+  if (group.straggler && times_last(*group.straggler) < kTimesLastAgain) group.straggler.reset();
+  const int rank = last->first;
+  const std::size_t times = times_last(rank);
+  if (group.straggler == rank || times < kTimesLast) return std::nullopt;
+  std::vector<double> shares;
+  std::vector<nanoseconds> lateness;
+  for (const Step& step : group.steps) {
+    if (step.last_rank != rank) continue;
+    shares.push_back(static_cast<double>(step.lateness.count()) /
+                     static_cast<double>(step.work.count()));
+    lateness.push_back(step.lateness);
+  }
+  const double share = median(shares);
+  if (share < kShareMin) return std::nullopt;
+  group.straggler = rank;
+  return Straggler{.rank = rank,
+                   .times_last = static_cast<int>(times),
+                   .collectives = static_cast<int>(group.steps.size()),
+                   .lateness = median(lateness),
+                   .share = share,
+                   .group = all.any().group};
+}
+
+}  // namespace distrun

@@ -1,0 +1,123 @@
+#include "launcher/run/operation_watch.h"
+
+#include <algorithm>
+#include <chrono>
+#include <utility>
+
+namespace distrun {
+
+namespace {
+
+// A worker that starts more than kOperationSlots operations meanwhile loses some to the reader.
+constexpr std::chrono::milliseconds kInterval{200};
+// Of one worker, whose ends are waited for.
+constexpr std::size_t kOpenMax = 4096;
+
+}  // namespace
+
+OperationWatch::OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan,
+                               Handlers handlers)
+    : plan_(plan),
+      handlers_(std::move(handlers)),
+      table_(plan.options.nnodes == 1),
+      timer_(io) {}
+
+std::string OperationWatch::open() {
+  auto pages = OperationPages::make(plan_.workers.size());
+  if (!pages) return "";
+  pages_.emplace(std::move(*pages));
+  return pages_->file();
+}
+
+void OperationWatch::begin_attempt() {
+  if (!pages_) return;
+  pages_->clear();
+  readers_.assign(plan_.workers.size(), {});
+  table_ = CollectiveTable(plan_.options.nnodes == 1);
+  stragglers_ = {};
+  different_groups_.clear();
+  if (std::exchange(has_ended_, false)) wait();
+}
+
+void OperationWatch::end() {
+  if (std::exchange(has_ended_, true)) return;
+  timer_.cancel();
+  read(/*all=*/true);
+  judge();
+}
+
+void OperationWatch::wait() {
+  timer_.expires_after(kInterval);
+  timer_.async_wait([this](boost::system::error_code error) {
+    if (error || has_ended_) return;
+    read(/*all=*/false);
+    judge();
+    wait();
+  });
+}
+
+void OperationWatch::read(bool all) {
+  for (std::size_t worker = 0; worker < readers_.size(); ++worker) {
+    Reader& reader = readers_[worker];
+    const std::uint64_t begun = pages_->begun(worker);
+    const std::uint64_t until = all ? begun : std::exchange(reader.settled, begun);
+    const int rank = plan_.workers[worker].rank.value();
+    for (auto open = reader.open.begin(); open != reader.open.end();) {
+      const auto operation = pages_->read(worker, *open);
+      if (operation && operation->is_in_progress()) {
+        ++open;
+        continue;
+      }
+      if (operation) table_.add(rank, *operation);
+      open = reader.open.erase(open);
+    }
+    if (begun > kOperationSlots && reader.seen < begun - kOperationSlots) {
+      missed_ += begun - kOperationSlots - reader.seen;
+      reader.seen = begun - kOperationSlots;
+    }
+    for (; reader.seen < until; ++reader.seen) {
+      const auto operation = pages_->read(worker, reader.seen + 1);
+      if (!operation) {
+        ++missed_;
+        continue;
+      }
+      table_.add(rank, *operation);
+      if (operation->is_in_progress()) reader.open.push_back(reader.seen + 1);
+      if (reader.open.size() > kOpenMax) reader.open.pop_front();
+    }
+  }
+}
+
+void OperationWatch::judge() {
+  for (const CollectiveOfRanks& all : table_.take_entered()) {
+    if (const auto found = stragglers_.add(all)) handlers_.on_straggler(*found);
+  }
+  for (const CollectiveOfRanks& all : table_.take_ended()) {
+    const auto found = difference_in(all);
+    if (found && different_groups_.insert(found->operation.group).second) {
+      handlers_.on_difference(*found);
+    }
+  }
+}
+
+std::string OperationWatch::line() {
+  if (!pages_) return "";
+  read(/*all=*/true);
+  return table_.line();
+}
+
+const Operation* OperationWatch::last(LocalRank worker) {
+  if (!pages_) return nullptr;
+  read(/*all=*/true);
+  return table_.last(plan_.workers[static_cast<std::size_t>(worker.value())].rank.value());
+}
+
+std::uint64_t OperationWatch::begun() const {
+  std::uint64_t all = 0;
+  for (std::size_t worker = 0; pages_ && worker < plan_.workers.size(); ++worker) {
+    all += pages_->begun(worker);
+  }
+  return all;
+}
+
+}  // namespace distrun

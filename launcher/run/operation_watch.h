@@ -1,0 +1,92 @@
+// OperationWatch reads what the workers of this node record of their collectives
+// (common/operations/operation_pages.h), and finds stragglers and ranks with different values.
+//
+//     OperationWatch watch(io, plan, {.on_straggler = …, .on_difference = …});
+//     place.operations = watch.open();         // empty: it cannot record; nothing else changes
+//     watch.begin_attempt();
+//     …
+//     watch.line();      // "rank 2 has not entered all_reduce, number 8 of …", for a hang
+//     watch.end();
+//
+// Thread safety: the thread of `io` only.
+#pragma once
+
+#include <cstdint>
+#include <deque>
+#include <functional>
+#include <optional>
+#include <set>
+#include <string>
+#include <vector>
+
+#include <boost/asio/io_context.hpp>
+#include <boost/asio/steady_timer.hpp>
+
+#include "common/operations/operation_pages.h"
+#include "common/rank.h"
+#include "evidence/operations/collective_table.h"
+#include "evidence/operations/digest_check.h"
+#include "evidence/operations/straggler_watch.h"
+#include "launcher/plan/plan.h"
+
+namespace distrun {
+
+class OperationWatch {
+ public:
+  struct Handlers {
+    std::function<void(const Straggler&)> on_straggler;
+    // The first difference in each group: later ones follow from it.
+    std::function<void(const DigestDifference&)> on_difference;
+  };
+
+  // The arguments must outlive it.
+  OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan, Handlers handlers);
+  OperationWatch(const OperationWatch&) = delete;
+  OperationWatch& operator=(const OperationWatch&) = delete;
+
+  // Returns OperationPages::file(); empty if the memory cannot be had.
+  std::string open();
+
+  // Requires that no worker runs.
+  void begin_attempt();
+
+  // Reads the rest.  Handlers are not called after this, until the next attempt.
+  void end();
+
+  // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
+  std::string line();
+
+  // The last operation that the worker has started; null if there is none.
+  const Operation* last(LocalRank worker);
+
+  // The operations that all workers have started.
+  std::uint64_t begun() const;
+
+  // Operations that were overwritten before they were read, so that nothing is known of them.
+  std::uint64_t missed() const { return missed_; }
+
+ private:
+  struct Reader {
+    std::uint64_t seen = 0;     // Operations up to this number were read.
+    std::uint64_t settled = 0;  // What the worker had begun at the previous reading.
+    std::deque<std::uint64_t> open;  // Begun, not ended.
+  };
+
+  void wait();
+  // `all`: also what a worker may just be writing.
+  void read(bool all);
+  void judge();
+
+  const LaunchPlan& plan_;
+  const Handlers handlers_;
+  std::optional<OperationPages> pages_;
+  std::vector<Reader> readers_;  // By local rank.
+  CollectiveTable table_;
+  StragglerWatch stragglers_;
+  std::set<std::string> different_groups_;
+  std::uint64_t missed_ = 0;
+  bool has_ended_ = true;
+  boost::asio::steady_timer timer_;
+};
+
+}  // namespace distrun
