@@ -131,6 +131,7 @@ if(BUILD_TESTING)
       COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/packaging/completions_test.py" $<TARGET_FILE:distrun> ${shell})
     set_tests_properties(completions.${shell} PROPERTIES TIMEOUT 120 SKIP_RETURN_CODE 77)
   endforeach()
+  add_test(NAME conan_recipe COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/packaging/conan_test.py")
   add_test(NAME include_rule COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/check_includes_test.py")
   add_test(NAME doxygen_filter COMMAND "${Python3_EXECUTABLE}" -B "${PROJECT_SOURCE_DIR}/cmake/doxygen_filter_test.py")
 

@@ -37,8 +37,8 @@ class Distrun(ConanFile):
         root = os.path.join(self.recipe_folder, "..", "..")
         copy(self, "CMakeLists.txt", root, self.export_sources_folder)
         copy(self, "LICENSE", root, self.export_sources_folder)
-        for folder in ("include", "common", "store", "evidence", "launcher", "backends", "sharing", "parallel", "testsuites", "cli",
-                       "cmake", "packaging", "examples/library"):
+        for folder in ("include", "common", "store", "evidence", "pages", "launcher", "backends", "sharing", "parallel", "testsuites",
+                       "cli", "cmake", "packaging", "examples/library"):
             copy(self, f"{folder}/*", root, self.export_sources_folder, excludes="*/__pycache__/*")
 
     def validate(self):
