@@ -13,7 +13,7 @@ find_file(DISTRUN_TORCH_VERSION_HEADER NAMES
   torch/headeronly/version.h torch/csrc/api/include/torch/version.h
   PATHS "${DISTRUN_LIBTORCH}/include" NO_DEFAULT_PATH NO_CACHE)
 if(NOT DISTRUN_TORCH_VERSION_HEADER)
-  message(FATAL_ERROR "${DISTRUN_LIBTORCH} is no LibTorch: it has no include/torch/headeronly/version.h. "
+  message(FATAL_ERROR "${DISTRUN_LIBTORCH} is not a LibTorch: it has no include/torch/headeronly/version.h. "
     "Give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel.")
 endif()
 # Another version may come to lie in the same folder.

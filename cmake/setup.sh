@@ -72,7 +72,7 @@ install_packages() {
 
 look_at_libtorch() {
   [ -d "$1/include/torch" ] && [ -e "$1/lib/libtorch.so" ] ||
-    die "LIBTORCH=$1: that is no LibTorch" "give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel"
+    die "LIBTORCH=$1: this is not a LibTorch" "give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel"
 }
 
 # install_pinned PYTHON LOG: what torch needs, by hash, if cmake/torch_requirements.txt is for this Python.
