@@ -95,7 +95,8 @@ install_libtorch() {
   [ ! -e "$ready" ] || return 0
   command -v "$python" >/dev/null || die "$python does not exist" "make PYTHON=… names another Python 3 (3.10 or newer)"
   mkdir -p .deps
-  need_space .deps 3000 "the torch wheel"
+  # A build for CUDA takes 6 GB.
+  need_space .deps "$([ "$version" = 2.13.0 ] && echo 3000 || echo 7000)" "torch $version"
   say "fetching LibTorch: torch $version into $venv"
   # --clear replaces a broken environment, which has no working pip; a working one keeps its packages.
   if ! "$venv/bin/python3" -m pip --version >/dev/null 2>&1; then
