@@ -1,6 +1,8 @@
 #!/usr/bin/env bash
 # `make check-packages`: installs the wheel, the Debian packages and the tarball of dist/ into folders, and uses them there.
 # Where `conan` is on the PATH, it also builds the Conan package, with the dependencies of this machine.
+#
+# Environment: PYTHONS, the Pythons that try the wheel; default: each of 3.10 to 3.14 that is found.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 folder=$(mktemp -d)
@@ -10,11 +12,17 @@ quietly() { "$@" >"$folder/log" 2>&1 || { cat "$folder/log"; exit 1; }; }
 ranks() { "$1" launch --nproc-per-node 2 --no-python sh -c 'echo $RANK' | sort | xargs; }
 
 say "the wheel"
-pythons=()
-for minor in 10 11 12 13 14; do
-  "python3.$minor" --version >/dev/null 2>&1 && pythons+=("python3.$minor")
-done
-packaging/wheel_test.sh dist/distrun-*.whl "${pythons[@]:-python3}"
+wheel=$(ls dist/distrun-*.whl)
+# auditwheel says from which tag on the program runs; the wheel's own tag may be newer.
+build-wheel/venv/bin/auditwheel show --json "$wheel" >"$folder/audit"
+oldest=$(sed -n 's/.*"overall_tag": "\(manylinux_.*\)".*/\1/p' "$folder/audit")
+tag=${wheel##*-} tag=${tag%.whl}
+if [ -z "$oldest" ] || ! printf '%s\n' "$oldest" "$tag" | sort --version-sort --check=quiet; then
+  build-wheel/venv/bin/auditwheel show "$wheel"
+  echo "auditwheel refuses the tag $tag" && exit 1
+fi
+# shellcheck disable=SC2086  # one word a Python
+packaging/wheel_test.sh "$wheel" ${PYTHONS-}
 
 say "the Debian packages"
 # Whoever publishes the packages gives them an address: see make_packages.sh.

@@ -1,11 +1,23 @@
 #!/usr/bin/env bash
 # Installs the wheel into a fresh virtual environment of each Python, and uses it there.
 #
-#   packaging/wheel_test.sh WHEEL [PYTHON…]
+#   packaging/wheel_test.sh WHEEL [PYTHON…]     PYTHON: default, each of 3.10 to 3.14 on the PATH or in pyenv's folder
 set -euo pipefail
 wheel=$(realpath "$1")
 shift
-[ $# -gt 0 ] || set -- python3
+if [ $# = 0 ]; then
+  missing=
+  for minor in 10 11 12 13 14; do
+    found=
+    # On the PATH may be a shim of pyenv that starts no Python.
+    for python in "python3.$minor" "${PYENV_ROOT:-$HOME/.pyenv}/versions/3.$minor".*/bin/python3; do
+      [ -n "$found" ] || ! "$python" --version >/dev/null 2>&1 || found=$python
+    done
+    if [ -n "$found" ]; then set -- "$@" "$found"; else missing+=" 3.$minor"; fi
+  done
+  [ -z "$missing" ] || printf 'not tested, because not installed: Python%s\n' "$missing"
+  [ $# -gt 0 ] || set -- python3
+fi
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 cd "$folder"
