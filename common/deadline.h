@@ -3,7 +3,7 @@
 //     const auto deadline = deadline_after(timeout);            // From now on,
 //     const auto later = deadline_after(timeout, began);        // or from another time.
 //
-// Plain addition overflows for milliseconds::max(), which gives a deadline in the past.
+// Plain addition overflows for milliseconds::max() and gives a deadline in the past.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +11,8 @@
 
 namespace distrun {
 
-// `time` after `begin`.  time_point::max(), which means never, if `time` is more than a year;
-// `begin` if it is negative.
+// `time` after `begin`. time_point::max(), which means never, if `time` is over a year; `begin` if
+// it is negative.
 inline std::chrono::steady_clock::time_point deadline_after(
     std::chrono::milliseconds time,
     std::chrono::steady_clock::time_point begin = std::chrono::steady_clock::now()) {
@@ -21,7 +21,7 @@ inline std::chrono::steady_clock::time_point deadline_after(
   return begin + std::max(time, std::chrono::milliseconds(0));
 }
 
-// `deadline` moved by the length of a pause, which is not negative.  Never stays never.
+// `deadline` moved by the length of a pause (not negative). Never stays never.
 inline std::chrono::steady_clock::time_point postponed(
     std::chrono::steady_clock::time_point deadline, std::chrono::steady_clock::duration time) {
   constexpr auto kNever = std::chrono::steady_clock::time_point::max();

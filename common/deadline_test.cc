@@ -10,12 +10,12 @@ using Clock = std::chrono::steady_clock;
 
 const Clock::time_point kBegin = Clock::time_point(std::chrono::hours(1));
 
-TEST(DeadlineTest, IsTheTimeOutAfterTheBegin) {
+TEST(DeadlineTest, IsTheTimeoutAfterTheStart) {
   EXPECT_EQ(deadline_after(milliseconds(0), kBegin), kBegin);
   EXPECT_EQ(deadline_after(milliseconds(20), kBegin), kBegin + milliseconds(20));
 }
 
-TEST(DeadlineTest, NegativeTimeOutEndsAtOnce) {
+TEST(DeadlineTest, NegativeTimeoutEndsAtOnce) {
   EXPECT_EQ(deadline_after(milliseconds(-1), kBegin), kBegin);
   EXPECT_EQ(deadline_after(milliseconds::min(), kBegin), kBegin);
 }

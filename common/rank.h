@@ -1,5 +1,5 @@
-// The numbers of a worker, each with its own type: a Rank is never compared with a
-// LocalRank, a count or a pid by accident.
+// The numbers of a worker, each with its own type, so that a Rank is never compared with a
+// LocalRank, a count or a pid.
 //
 //     Rank rank(3);
 //     fmt::format("rank {}", rank.value());

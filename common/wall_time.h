@@ -1,4 +1,4 @@
-// A moment by the clock of the machine, so that times of different processes compare.
+// A moment by the machine's clock, comparable between processes.
 #pragma once
 
 #include <chrono>

@@ -7,12 +7,11 @@
 //     trace.begin_behind([](std::string_view name) { return name == "abort"; });
 //     trace.print(text);                       // "#0 _Z5trainv+0x1c (/home/me/worker+0x12ab)\n…"
 //
-// Frames are innermost first.  Names are mangled (demangle.h demangles them) and found for every
-// function in the symbol tables of the program and its libraries (elf_symbols.h).  The number after
-// the file is what `addr2line -e FILE` takes.
+// Frames are innermost first. Names are mangled (demangle.h demangles them). The number after the
+// file is what `addr2line -e FILE` takes.
 //
-// After prepare(), every method is async-signal-safe: no memory is allocated and no lock taken.
-// Unwinding may crash on a damaged stack; the caller must survive that.
+// After prepare(), every method is async-signal-safe. Unwinding may crash on a damaged stack; the
+// caller must survive that.
 #pragma once
 
 #include <array>
@@ -30,22 +29,20 @@ class Backtrace {
   static constexpr int kFramesMax = 64;
   using Text = FixedText<32 * kKiB>;
 
-  // Loads what unwinding needs.  Call it once, outside of a signal handler.
+  // Loads what unwinding needs. Call it once, outside signal handlers.
   static void prepare();
 
-  // Captures the caller's stack.
   void capture();
 
-  // Makes `instruction`, at which a signal arrived, the first frame: inner ones are the handler's.
-  // If it is not code, as after a call of a null pointer, unwinding is impossible: the only other
-  // frame is the caller, read from `return_address`.
+  // Makes `instruction`, at which a signal arrived, the first frame; the handler's own frames are
+  // dropped. If it is not code (a call through a null pointer), unwinding is impossible: the only
+  // other frame is the caller, read from `return_address`.
   void begin_at(const void* instruction, const void* const* return_address);
 
   void find_names();
 
-  // Drops all frames up to the outermost one whose name is `unwanted`, and the nameless ones that
-  // follow in the same library, which belong to it.  Does nothing without such a frame.
-  // Requires find_names().
+  // Drops all frames up to the outermost one named `unwanted`, and the nameless ones after it in
+  // the same library. Does nothing without such a frame. Requires find_names().
   void begin_behind(bool (*unwanted)(std::string_view name));
 
   void print(Text& text) const;
@@ -53,9 +50,9 @@ class Backtrace {
  private:
   struct Frame {
     const void* address = nullptr;
-    bool exact = false;           // The instruction itself; else a return address.
+    bool exact = false;           // False: a return address.
     int module = -1;              // Index in modules_.
-    std::uint64_t in_module = 0;  // The address within the module's file.
+    std::uint64_t in_module = 0;  // Address within the module's file.
     FunctionName function;
   };
   struct Module {

@@ -25,7 +25,7 @@ ElfSymbols::~ElfSymbols() {
   if (file_ != nullptr) ::munmap(const_cast<std::byte*>(file_), size_);
 }
 
-// `size` bytes of the file as an array of T; empty if they are not all within the file.
+// Empty if the `size` bytes are not all within the file.
 template <class T>
 std::span<const T> ElfSymbols::at(std::uint64_t offset, std::uint64_t size) const {
   if (offset > size_ || size > size_ - offset || offset % alignof(T) != 0) return {};
@@ -53,7 +53,7 @@ bool ElfSymbols::open(const char* path) {
   }
   const auto sections =
       at<ElfW(Shdr)>(header.e_shoff, std::uint64_t{header.e_shnum} * sizeof(ElfW(Shdr)));
-  // The full table if there is one: it includes the exported symbols.
+  // The full table, if it exists, includes the exported symbols.
   for (const auto type : {SHT_SYMTAB, SHT_DYNSYM}) {
     for (const auto& section : sections) {
       if (section.sh_type != static_cast<ElfW(Word)>(type) || section.sh_link >= sections.size()) {

@@ -1,13 +1,13 @@
 // ElfSymbols names the function at an address of a program or library, static functions included.
-// It reads the symbol table of the file, which needs neither debug information nor -rdynamic.  In a
+// It reads the file's symbol table, which needs neither debug information nor -rdynamic. In a
 // stripped file it finds only exported functions.
 //
 //     ElfSymbols symbols;
 //     symbols.open("/proc/self/exe");
 //     if (const auto found = symbols.find(address)) …  // {"_ZN12_GLOBAL__N_15trainEv", 28}
 //
-// Maps the file and allocates nothing: every method is async-signal-safe.  Reads only within the
-// file, whatever it contains; a file truncated meanwhile raises SIGBUS.
+// Every method is async-signal-safe. Reads stay within the file, whatever it contains; a file that
+// is truncated meanwhile raises SIGBUS.
 #pragma once
 
 #include <cstddef>
@@ -20,7 +20,7 @@
 namespace distrun {
 
 struct FunctionName {
-  const char* name = nullptr;  // Mangled.  Valid as long as the ElfSymbols.
+  const char* name = nullptr;  // Mangled. Lives as long as the ElfSymbols.
   std::uint64_t offset = 0;    // From the start of the function.
 };
 
@@ -31,11 +31,10 @@ class ElfSymbols {
   ElfSymbols& operator=(const ElfSymbols&) = delete;
   ~ElfSymbols();
 
-  // Call it once.  False if there is no such file, or it is not an ELF file of this machine's
-  // class.
+  // Call it once. False if the file does not exist or is not an ELF file of this machine's class.
   bool open(const char* path);
 
-  // `address` is relative to the file: without the load address.
+  // `address` is relative to the file, without the load address.
   std::optional<FunctionName> find(std::uint64_t address) const;
 
  private:

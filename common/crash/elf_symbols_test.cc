@@ -58,7 +58,6 @@ TEST(ElfSymbolsTest, RefusesFilesThatAreNotElf) {
   }
 }
 
-// Truncates the file anywhere, and changes its numbers.
 TEST(ElfSymbolsTest, ReadsWithinTheBoundsOfADamagedFile) {
   std::ifstream file("/bin/true", std::ios::binary);
   const std::string whole{std::istreambuf_iterator<char>(file), {}};
@@ -71,7 +70,7 @@ TEST(ElfSymbolsTest, ReadsWithinTheBoundsOfADamagedFile) {
     for (std::uint64_t address = 0; address < 0x10000; address += 0x1001) symbols.find(address);
   };
   for (std::size_t size = 1; size < whole.size(); size += 997) look_at(whole.substr(0, size));
-  // The header, then the table of sections at the end of the file.
+  // The header, then the section table at the end of the file.
   for (std::size_t at = 0; at < 64; ++at) {
     for (const char byte : {'\0', '\x7F', '\xFF'}) {
       std::string damaged = whole;

@@ -26,7 +26,7 @@ Error no_report(std::string_view why) {
   return Error{ErrorKind::kInvalidArgument, std::string(why)};
 }
 
-// The four hexadecimal digits of a "\u" escape at `at`; -1 if there is none.
+// The four hexadecimal digits of a "\u" escape at `at`; -1 if there are none.
 int unicode_escape(std::string_view text, std::size_t at) {
   if (text.size() < at + 6 || text[at] != '\\' || text[at + 1] != 'u') return -1;
   int code = -1;
@@ -35,7 +35,7 @@ int unicode_escape(std::string_view text, std::size_t at) {
   return error == std::errc() && stop == end ? code : -1;
 }
 
-// Python writes a byte that is not text as a lone surrogate, which is not valid JSON text.
+// Python writes bytes that are not text as lone surrogates, which are not valid JSON.
 std::string without_lone_surrogates(std::string_view text) {
   const auto within = [](int code, int first) { return code >= first && code < first + 0x400; };
   std::string result(text);
@@ -75,7 +75,7 @@ Result<Document> parse(std::string_view text) {
   return Document{std::move(document)};
 }
 
-// Accepts a number or a text that is one, like Python's int().
+// Accepts a number or a text that is a number, like Python's int().
 std::optional<std::int64_t> whole_number(const json& parent, const char* name) {
   const auto found = parent.find(name);
   if (found == parent.end()) return std::nullopt;
@@ -101,7 +101,7 @@ std::string text_of(const json& parent, const char* name) {
 
 constexpr std::size_t kHeadlineBytesMax = 2 * kKiB;
 
-// How "py_callstack" begins: torchrun prints it in place of the message.
+// First line of "py_callstack", which torchrun prints instead of the message.
 std::string headline(const std::string& message) {
   std::size_t end = std::min(message.size(), kHeadlineBytesMax);
   const auto is_middle = [](char byte) {
@@ -139,10 +139,10 @@ std::string dump(const json& document) {
   return document.dump(-1, ' ', /*ensure_ascii=*/true, json::error_handler_t::replace);
 }
 
-// JSON takes at most six bytes ("\\u0000") for one, so that message, headline and callstack fit.
+// JSON takes up to six bytes ("\\u0000") per byte; message, headline and callstack must fit.
 constexpr std::size_t kTextBytesMax = kErrorFileBytesMax / 16;
 
-// The cut may split a character: dump() replaces the partial one.
+// The cut may split a character; dump() replaces the partial one.
 std::string beginning(const std::string& text) {
   return text.size() <= kTextBytesMax ? text : text.substr(0, kTextBytesMax) + "…";
 }

@@ -1,7 +1,6 @@
-// The error file, in which a worker reports its failure: TORCHELASTIC_ERROR_FILE names it, the
-// launcher reads it.  Its format is torch's (torch/distributed/elastic/multiprocessing/errors/), so
-// that @record in Python, record() in C++ (distrun/record.h), torchrun and distrun read each
-// other's:
+// The error file, in which a worker reports its failure to the launcher; TORCHELASTIC_ERROR_FILE
+// names it. Its format is torch's (torch/distributed/elastic/multiprocessing/errors/), so @record
+// in Python, record() in C++, torchrun and distrun read each other's:
 //
 //     {"message": {"message": "ValueError: no such digit",
 //                  "extraInfo": {"py_callstack": "Traceback …", "timestamp": "1735689600"},
@@ -12,8 +11,8 @@
 //     if (!report) …                    // "error.json: it is not JSON", "… is longer than 1 MiB"
 //     else if (*report) (*report)->message …
 //
-// A worker may write anything, and may be killed while it writes: reading takes bounded time and
-// memory, and never blocks.
+// A worker may write anything, or be killed while it writes: reading takes bounded time and memory,
+// and never blocks.
 #pragma once
 
 #include <cstdint>
@@ -30,7 +29,7 @@ inline constexpr std::size_t kErrorFileBytesMax = kMiB;
 
 struct ErrorReport {
   std::string message;  // "<Type>: <text>"
-  // Python's traceback, or record()'s backtrace; or empty.  In the file, a backtrace begins with
+  // Python's traceback or record()'s backtrace; may be empty. In the file, a backtrace starts with
   // the message, because torchrun prints nothing else.
   std::string callstack;
   std::optional<std::int64_t> timestamp;  // Seconds since 1970.
@@ -38,24 +37,24 @@ struct ErrorReport {
   std::optional<int> error_code;          // Set by launchers: exit code, or minus the signal.
 };
 
-// Fails with kInvalidArgument if `json` has neither form.  Bytes that are not text, and lone
-// surrogates, as which Python writes them, become U+FFFD.
+// Fails with kInvalidArgument if `json` has neither form. Bytes that are not text, and the lone
+// surrogates that Python writes for them, become U+FFFD.
 Result<ErrorReport> parse_error_report(std::string_view json);
 
-// In the first form, ASCII only: readable in any locale.
+// The first form, in ASCII, so that it is readable in any locale.
 std::string to_json(const ErrorReport& report);
 
-// Empty if the file does not exist or is empty.  Fails if it is not a regular file, too long,
+// Empty if the file does not exist or is empty. Fails if it is not a regular file, too long,
 // unreadable, or not a report.
 Result<std::optional<ErrorReport>> read_error_file(const std::string& path);
 
-// Replaces an existing file.  If the report would exceed the size limit, message and callstack are
-// cut and end with "…".
+// Replaces an existing file. A report above the size limit is cut: its message and callstack end
+// with "…".
 Result<void> write_error_file(const std::string& path, const ErrorReport& report);
 
 // Copies a worker's report, unknown fields included, for the process that started the launcher.
-// Sets `errorCode` if the report has the first form.  Does nothing if `from` does not exist; fails
-// as read_error_file and write_error_file do.
+// Sets `errorCode` in the first form. Does nothing if `from` does not exist; fails like
+// read_error_file and write_error_file.
 Result<void> copy_error_file(const std::string& from, const std::string& to, int error_code);
 
 }  // namespace distrun

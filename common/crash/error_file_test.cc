@@ -76,15 +76,15 @@ TEST_F(ErrorFileTest, ReadsWhatItWrites) {
   EXPECT_EQ(report.error_code, -11);
 }
 
-// Python must find int(message["extraInfo"]["timestamp"]) and .get("py_callstack").
+// Python reads int(message["extraInfo"]["timestamp"]) and .get("py_callstack").
 TEST_F(ErrorFileTest, WritesTorchsFormat) {
   EXPECT_EQ(
       to_json({.message = "m", .callstack = "c", .timestamp = 5, .rank = 1}),
       R"({"message":{"extraInfo":{"py_callstack":"m\nc","rank":1,"timestamp":"5"},"message":"m"}})");
 }
 
-// torchrun prints the callstack in place of the message.
-TEST_F(ErrorFileTest, CallstackBeginsWithTheMessageInTheFileAlone) {
+// torchrun prints the callstack instead of the message.
+TEST_F(ErrorFileTest, CallstackStartsWithTheMessageOnlyInTheFile) {
   for (const std::string message : {"E: x", "E:\n  two lines", ""}) {
     const std::string json = to_json({.message = message, .callstack = "#0 f\n"});
     EXPECT_EQ(parse_error_report(json).value().callstack, "#0 f\n");
@@ -93,7 +93,7 @@ TEST_F(ErrorFileTest, CallstackBeginsWithTheMessageInTheFileAlone) {
   EXPECT_THAT(to_json({.message = "E: x"}), HasSubstr(R"("py_callstack":"E: x\n")"));
 }
 
-TEST_F(ErrorFileTest, OfALongMessageTheCallstackHasTheBeginning) {
+TEST_F(ErrorFileTest, LongMessageIsCutInTheCallstack) {
   std::string message = "x";
   while (message.size() < 10'000) message += "é";
   const ErrorReport report{.message = message, .callstack = "#0 f\n"};
@@ -116,7 +116,7 @@ TEST_F(ErrorFileTest, ReplacesLoneSurrogates) {
   EXPECT_EQ(message(R"(\ud83d\ud83d\ude00)"), "\uFFFD\U0001F600");
 }
 
-TEST_F(ErrorFileTest, MissingOrEmptyFileIsNoReport) {
+TEST_F(ErrorFileTest, MissingOrEmptyFileHasNoReport) {
   EXPECT_EQ(read_error_file(path_).value(), std::nullopt);
   put("");
   EXPECT_EQ(read_error_file(path_).value(), std::nullopt);
@@ -146,7 +146,7 @@ TEST_F(ErrorFileTest, RefusesAHugeFile) {
   EXPECT_THAT(failure(), HasSubstr("it is longer than 1 MiB"));
 }
 
-TEST_F(ErrorFileTest, WritesReadableFilesOfTextsOfAnyLength) {
+TEST_F(ErrorFileTest, WritesReadableFilesForTextsOfAnyLength) {
   for (const std::string unit : {"x", "\x01", "é", "\U0001F600", "\xFF", "\""}) {
     std::string text;
     while (text.size() < 2 * kErrorFileBytesMax) text += unit;
@@ -166,7 +166,7 @@ TEST_F(ErrorFileTest, RefusesDeepNesting) {
   EXPECT_FALSE(copy_error_file(path_, folder_ + "/copy", 1));
 }
 
-TEST_F(ErrorFileTest, RefusesPipesAndFoldersWithoutWaiting) {
+TEST_F(ErrorFileTest, RefusesPipesAndFoldersWithoutBlocking) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_THAT(failure(), HasSubstr("not a regular file"));
   EXPECT_FALSE(write_error_file(path_, {.message = "m"}));
@@ -193,7 +193,7 @@ TEST_F(ErrorFileTest, CopyOfAMissingFileMakesNoFile) {
   EXPECT_FALSE(std::filesystem::exists(folder_ + "/copy"));
 }
 
-TEST_F(ErrorFileTest, CopyNamesTheFileThatItCannotWrite) {
+TEST_F(ErrorFileTest, CopyErrorNamesTheFileThatCannotBeWritten) {
   put(R"({"message": "m"})");
   const std::string to = folder_ + "/no/such/folder";
   EXPECT_THAT(copy_error_file(path_, to, 3).error().message,

@@ -38,13 +38,13 @@ namespace {
 
 constexpr auto kSignals = std::to_array({SIGSEGV, SIGABRT, SIGBUS, SIGFPE, SIGILL, SIGSYS});
 constexpr unsigned kReportSecondsMax = 10;
-constexpr int kException = 0;  // In place of a signal: the process ends with exit status 1.
+constexpr int kException = 0;  // Not a signal: the process exits with status 1.
 
-// Made ready by record(), never freed: whatever a program does at its end may fail too.
+// Set up by record() and never freed: a program may still fail while it exits.
 struct Recorder {
   std::string path;  // Empty: no file.
   std::optional<int> rank;
-  std::atomic<pid_t> reporter{0};  // The thread that reports; the first to fail is the only one.
+  std::atomic<pid_t> reporter{0};  // The reporting thread: the first that fails.
   std::atomic<int> cause{kException};
   Backtrace backtrace;
   FixedText<1024> message;
@@ -61,7 +61,7 @@ void set_default(int signal) {
   ::sigaction(signal, &action, nullptr);
 }
 
-// At once, also from within the handler of `signal`.
+// Ends the process at once, even inside the handler of `signal`.
 [[noreturn]] void die(int cause) {
   if (cause == kException) ::_exit(1);
   set_default(cause);
@@ -70,16 +70,17 @@ void set_default(int signal) {
   ::sigaddset(&signals, cause);
   ::pthread_sigmask(SIG_UNBLOCK, &signals, nullptr);
   ::syscall(SYS_tgkill, ::getpid(), this_thread(), cause);
-  ::_exit(128 + cause);  // The first process of a container takes no signal of its own.
+  ::_exit(128 + cause);  // A container's first process ignores its own signals.
 }
 
 void on_time_over(int) { die(recorder->cause); }
 
-// From here on the process ends, in a bounded time, and by its first failure.
+// From here the process ends in bounded time, with the status of its first failure.
 void begin_report(int cause) {
   pid_t nobody = 0;
   if (!recorder->reporter.compare_exchange_strong(nobody, this_thread())) {
-    // A report that fails itself ends with what it has written; another thread's goes on.
+    // If reporting itself fails, exit with what is written; another failing thread must not cut it
+    // short.
     if (nobody == this_thread()) die(recorder->cause);
     timespec rest{.tv_sec = kReportSecondsMax + 1, .tv_nsec = 0};
     while (::nanosleep(&rest, &rest) != 0 && errno == EINTR) {
@@ -100,7 +101,7 @@ void begin_report(int cause) {
   ::alarm(kReportSecondsMax);
 }
 
-// ---- after a signal: no memory is taken
+// ---- after a signal: allocates no memory
 
 std::string_view meaning(int signal, int code) {
   switch (signal) {
@@ -127,7 +128,7 @@ void describe(int signal, const siginfo_t& info, FixedText<1024>& text) {
     text.add(signal == SIGABRT ? "the program called abort()" : "the program sent it to itself");
   } else if (sent) {
     text.add("sent by process ").add_number(info.si_pid);
-  } else if (info.si_code == SI_KERNEL) {  // An address that is none has no si_addr.
+  } else if (info.si_code == SI_KERNEL) {  // A non-canonical address: si_addr is not set.
     text.add(meaning(signal, info.si_code)).add(" at an address that cannot be one");
   } else {
     text.add(meaning(signal, info.si_code));
@@ -137,7 +138,7 @@ void describe(int signal, const siginfo_t& info, FixedText<1024>& text) {
   }
 }
 
-// In the form of common/crash/error_file.h.
+// The format is in error_file.h.
 void write_file(int file) {
   Recorder& r = *recorder;
   r.output.clear();
@@ -150,7 +151,7 @@ void write_file(int file) {
   write_all(file, r.output.view());
 }
 
-// Where the machine is not known, the handler's own frames stand before those that matter.
+// On other machines, the handler's own frames come first.
 void begin_where_it_struck(Backtrace& backtrace, const void* context) {
   const auto& machine = static_cast<const ucontext_t*>(context)->uc_mcontext;
 #if defined(__x86_64__)
@@ -190,8 +191,8 @@ void on_signal(int signal, siginfo_t* info, void* context) {
   if (file >= 0) write_file(file);
   write_all(STDERR_FILENO, r.stack.view());
 
-  // As if there had been no handler: the signal strikes again when this returns, with what it knew
-  // and where it struck, which is what a debugger finds in the core.
+  // Raise the signal again with its original data, at its original place: a debugger finds both in
+  // the core.
   set_default(signal);
   if (::syscall(SYS_rt_tgsigqueueinfo, ::getpid(), this_thread(), signal, info) != 0) die(signal);
 }
@@ -202,7 +203,7 @@ void take_stack() {
   Recorder& r = *recorder;
   r.backtrace.capture();
   r.backtrace.find_names();
-  // The way from the throw to here, with std::__throw_out_of_range() and the like.
+  // Drops the frames between the throw and here, and std::__throw_out_of_range() and the like.
   r.backtrace.begin_behind([](std::string_view name) {
     return name.ends_with("__cxa_throw") || name.ends_with("__cxa_rethrow") ||
            name == "_ZSt9terminatev" || name.starts_with("_Unwind_") ||
@@ -212,7 +213,7 @@ void take_stack() {
   r.backtrace.print(r.stack);
 }
 
-// Where that fails, stderr has it: returns a line that says so.
+// Returns "", or if it fails a line for stderr that says why.
 std::string write_file(const Thrown& thrown) {
   if (recorder->path.empty()) return "";
   const auto written = write_error_file(recorder->path, {.message = thrown.message,
@@ -222,7 +223,7 @@ std::string write_file(const Thrown& thrown) {
   return written ? "" : "no error file: " + written.error().message + "\n";
 }
 
-// stdout, unless another thread is in the midst of it: that one is never waited for.
+// Skips stdout if another thread holds its lock: waiting could take forever.
 void flush_stdout() {
   if (::ftrylockfile(stdout) != 0) return;
   std::cout.flush();
@@ -242,14 +243,14 @@ void flush_stdout() {
     flush_stdout();
     write_all(STDERR_FILENO, std::string(::program_invocation_short_name) + ": " + what.message +
                                  "\n" + what.callstack + failed);
-  } catch (...) {  // Out of memory: then the little that needs none.
+  } catch (...) {  // Out of memory: report without allocating.
     constexpr std::string_view kText = "ended by an exception that could not be described\n";
     write_all(STDERR_FILENO, kText);
   }
   die(cause);
 }
 
-// ---- before
+// ---- setup
 
 void catch_signals() {
   struct sigaction action {};
@@ -264,7 +265,7 @@ void catch_signals() {
   }
 }
 
-// Where a stack that has overflowed can be reported from.
+// An alternate stack, so that a stack overflow can be reported.
 void open_second_stack() {
   constexpr std::size_t kBytes = 256 * kKiB;
   stack_t before{};
@@ -278,7 +279,7 @@ void open_second_stack() {
 
 }  // namespace
 
-// Nothing here catches, or has a destructor to run when an exception passes: see record.h.
+// This function must neither catch nor have a destructor to run: see record.h.
 int record(int (*main_fn)(int argc, char** argv), int argc, char** argv) {
   if (recorder == nullptr) {
     const Environment environment = Environment::from(environ);

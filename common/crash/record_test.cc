@@ -28,12 +28,12 @@ using ::testing::KilledBySignal;
 using ::testing::Not;
 using ::testing::StartsWith;
 
-// Each failure is one of the program record_failures, which a death test becomes: its end and its
-// stderr are looked at there, its error file here.
+// Death tests run the program record_failures. They check its end and stderr; this fixture checks
+// its error file.
 class RecordTest : public ::testing::Test {
  protected:
   RecordTest() {
-    std::ofstream(path_) << std::string(200'000, 'x');  // It is replaced.
+    std::ofstream(path_) << std::string(200'000, 'x');  // Is replaced.
   }
 
   void fail_by(const std::string& way, const std::string& more = "3") const {
@@ -56,7 +56,7 @@ class RecordTest : public ::testing::Test {
                                                    {"RANK", "3"}};
 };
 
-TEST_F(RecordTest, AnExceptionIsExitStatus1AndItsTextIsInTheFile) {
+TEST_F(RecordTest, ExceptionExitsWithStatus1AndItsTextIsInTheFile) {
   EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1),
               "^record_failures: std::runtime_error: cannot open digits \"a\"\n");
   EXPECT_EQ(report().message, "std::runtime_error: cannot open digits \"a\"");
@@ -64,26 +64,26 @@ TEST_F(RecordTest, AnExceptionIsExitStatus1AndItsTextIsInTheFile) {
   EXPECT_GT(report().timestamp.value_or(0), 1'700'000'000);
 }
 
-// Objects with destructors lie between the throw and main: the stack is that of the throw still.
-TEST_F(RecordTest, TheBacktraceOfAnExceptionBeginsWhereItWasThrown) {
+// Destructors on the way from the throw to main must not unwind the stack first.
+TEST_F(RecordTest, BacktraceOfAnExceptionStartsAtTheThrow) {
   EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "#0 \\(anonymous namespace\\)::open_data");
   EXPECT_THAT(stack(), AllOf(StartsWith("#0 (anonymous namespace)::open_data(std::string const&)"),
                              HasSubstr("(anonymous namespace)::fail(int, char**)"),
                              HasSubstr("record_failures+0x")));
 }
 
-TEST_F(RecordTest, TheStandardLibrarysThrowersAreNotPartOfTheBacktrace) {
+TEST_F(RecordTest, BacktraceOmitsTheStandardLibrarysThrowFunctions) {
   EXPECT_EXIT(fail_by("at"), ExitedWithCode(1), "std::out_of_range: vector::_M_range_check");
   EXPECT_THAT(stack(),
               AllOf(HasSubstr(" (anonymous namespace)::read_at"), Not(HasSubstr("__throw"))));
 }
 
-TEST_F(RecordTest, WhatIsNoExceptionOfTheStandardIsDescribedToo) {
+TEST_F(RecordTest, DescribesExceptionsThatAreNotStdException) {
   EXPECT_EXIT(fail_by("text"), ExitedWithCode(1), "char const\\*: a mere text\n");
   EXPECT_EXIT(fail_by("number"), ExitedWithCode(1), "int: thrown, which says no more\n");
 }
 
-TEST_F(RecordTest, OfALongTextTheFileHasTheBeginning) {
+TEST_F(RecordTest, LongTextIsCutInTheFile) {
   EXPECT_EXIT(fail_by("long"), ExitedWithCode(1), "std::runtime_error: xxx");
   EXPECT_THAT(report().message, StartsWith("std::runtime_error: xxx"));
   EXPECT_THAT(stack(), HasSubstr("(anonymous namespace)::fail(int, char**)"));
@@ -96,25 +96,25 @@ TEST_F(RecordTest, LibTorchsOwnBacktraceIsCutToItsFirstLine) {
               StartsWith("Exception raised from f at x.cpp:3 (most recent call first):\n#0 "));
 }
 
-TEST_F(RecordTest, AnExceptionInAThreadIsReportedAsWell) {
+TEST_F(RecordTest, ReportsAnExceptionInAThread) {
   EXPECT_EXIT(fail_by("thread"), ExitedWithCode(1), "std::runtime_error: cannot open it\n");
   EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::open_data"));
 }
 
-TEST_F(RecordTest, AnExceptionThatANoexceptFunctionStopsIsReportedAsWell) {
+TEST_F(RecordTest, ReportsAnExceptionStoppedByNoexcept) {
   EXPECT_EXIT(fail_by("noexcept"), ExitedWithCode(1), "std::runtime_error: cannot open it\n");
   EXPECT_EQ(report().message, "std::runtime_error: cannot open it");
   EXPECT_THAT(stack(), AllOf(StartsWith("#0 (anonymous namespace)::"),
                              HasSubstr("(anonymous namespace)::forbids()")));
 }
 
-TEST_F(RecordTest, TerminateWithoutAnExceptionIsSigabrt) {
+TEST_F(RecordTest, TerminateWithoutAnExceptionEndsWithSigabrt) {
   EXPECT_EXIT(fail_by("terminate"), KilledBySignal(SIGABRT), "std::terminate: called without");
   EXPECT_THAT(report().message, StartsWith("std::terminate: "));
   EXPECT_THAT(stack(), HasSubstr("(anonymous namespace)::fail("));
 }
 
-TEST_F(RecordTest, ASignalEndsTheProcessAndLeavesTheStackInTheFile) {
+TEST_F(RecordTest, SignalEndsTheProcessAndTheStackIsInTheFile) {
   EXPECT_EXIT(fail_by("segv"), KilledBySignal(SIGSEGV),
               "^record_failures: SIGSEGV: no memory at 0x0\n#0 ");
   EXPECT_EQ(report().message, "SIGSEGV: no memory at 0x0");
@@ -123,7 +123,7 @@ TEST_F(RecordTest, ASignalEndsTheProcessAndLeavesTheStackInTheFile) {
                              HasSubstr("(anonymous namespace)::fail(int, char**)")));
 }
 
-TEST_F(RecordTest, EverySignalThatIsAFailureIsReported) {
+TEST_F(RecordTest, ReportsEverySignalThatIsAFailure) {
   EXPECT_EXIT(fail_by("fpe"), KilledBySignal(SIGFPE), "SIGFPE: integer division by zero at 0x");
   EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::divide()"));
   EXPECT_EXIT(fail_by("ill"), KilledBySignal(SIGILL), "SIGILL: illegal instruction at 0x");
@@ -131,44 +131,44 @@ TEST_F(RecordTest, EverySignalThatIsAFailureIsReported) {
   EXPECT_EXIT(fail_by("kill_segv"), KilledBySignal(SIGSEGV), "SIGSEGV: the program sent it");
 }
 
-TEST_F(RecordTest, AbortsAndAssertionsPointAtWhoCalledThem) {
+TEST_F(RecordTest, BacktraceOfAbortAndAssertStartsAtTheirCaller) {
   for (const char* way : {"abort", "assert"}) {
     EXPECT_EXIT(fail_by(way), KilledBySignal(SIGABRT), "SIGABRT: the program called abort");
     EXPECT_THAT(stack(), HasSubstr("#1 (anonymous namespace)::fail(int, char**)"));
   }
 }
 
-TEST_F(RecordTest, ASignalInAThreadIsReportedOnce) {
+TEST_F(RecordTest, ReportsASignalInAThreadOnce) {
   EXPECT_EXIT(fail_by("segv_in_thread"), KilledBySignal(SIGSEGV), "SIGSEGV");
   EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::touch()"));
   EXPECT_EXIT(fail_by("segv_in_all_threads"), KilledBySignal(SIGSEGV), "SIGSEGV");
   EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::touch()"));
 }
 
-TEST_F(RecordTest, AStackThatHasOverflowedIsReported) {
+TEST_F(RecordTest, ReportsAStackOverflow) {
   EXPECT_EXIT(fail_by("overflow"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x");
   EXPECT_THAT(stack(), StartsWith("#0 (anonymous namespace)::recurse(int)"));
 }
 
-// The report crashes itself: what it had written before it looked at the stack stays.
-TEST_F(RecordTest, AStackThatCannotBeReadStillLeavesTheReport) {
+// Reading the stack crashes; the report written before must remain.
+TEST_F(RecordTest, ReportsTheSignalEvenIfTheStackIsUnreadable) {
   EXPECT_EXIT(fail_by("lost_stack"), KilledBySignal(SIGSEGV), "SIGSEGV: no memory at 0x0\n$");
   EXPECT_EQ(report().message, "SIGSEGV: no memory at 0x0");
   EXPECT_EQ(stack(), "");
 }
 
-TEST_F(RecordTest, AReportOfAnExceptionThatCrashesEndsAsTheExceptionWould) {
+TEST_F(RecordTest, CrashWhileReportingAnExceptionEndsAsTheException) {
   EXPECT_EXIT(fail_by("what"), ExitedWithCode(1), "^$");
 }
 
-TEST_F(RecordTest, ACallOfANullPointerIsReportedWithItsCaller) {
+TEST_F(RecordTest, ReportsTheCallerOfANullPointer) {
   EXPECT_EXIT(fail_by("call_nothing"), KilledBySignal(SIGSEGV),
               "SIGSEGV: no memory at 0x0\n#0 0x0\n");
   EXPECT_THAT(stack(), HasSubstr("#1 (anonymous namespace)::call_nothing()"));
 }
 
-// stderr is a pipe that is full, and nobody reads it.
-TEST_F(RecordTest, AReportThatCannotGoOnEndsWithTheSignalAllTheSame) {
+// stderr is a full pipe that no process reads.
+TEST_F(RecordTest, BlockedReportStillEndsWithTheSignal) {
   EXPECT_EXIT(
       {
         int ends[2];
@@ -183,7 +183,7 @@ TEST_F(RecordTest, AReportThatCannotGoOnEndsWithTheSignalAllTheSame) {
   EXPECT_EQ(report().message, "SIGSEGV: no memory at 0x0");
 }
 
-TEST_F(RecordTest, WhatIsNoFailureLeavesTheFileAlone) {
+TEST_F(RecordTest, OrdinaryExitWritesNoFile) {
   std::filesystem::remove(path_);
   EXPECT_EXIT(fail_by("return"), ExitedWithCode(7), "^$");
   EXPECT_EXIT(fail_by("exit"), ExitedWithCode(8), "^$");
@@ -191,7 +191,7 @@ TEST_F(RecordTest, WhatIsNoFailureLeavesTheFileAlone) {
   EXPECT_FALSE(std::filesystem::exists(path_));
 }
 
-TEST_F(RecordTest, WithoutAVariableTheTextGoesToStderrAlone) {
+TEST_F(RecordTest, WithoutTheVariableTheReportGoesOnlyToStderr) {
   std::filesystem::remove(path_);
   variables_["TORCHELASTIC_ERROR_FILE"] = "";
   EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "std::runtime_error: cannot open");
@@ -199,8 +199,8 @@ TEST_F(RecordTest, WithoutAVariableTheTextGoesToStderrAlone) {
   EXPECT_TRUE(std::filesystem::is_empty(folder_));
 }
 
-TEST_F(RecordTest, AFileThatCannotBeWrittenChangesNothingElse) {
-  ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);  // Opening it would wait.
+TEST_F(RecordTest, UnwritableFileChangesNothingElse) {
+  ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);  // Opening it would block.
   for (const std::string name : {"/no/such/folder", "/pipe"}) {
     variables_["TORCHELASTIC_ERROR_FILE"] = folder_ + name;
     EXPECT_EXIT(fail_by("throw"), ExitedWithCode(1), "std::runtime_error: cannot open");
@@ -209,7 +209,7 @@ TEST_F(RecordTest, AFileThatCannotBeWrittenChangesNothingElse) {
   }
 }
 
-TEST_F(RecordTest, AHandlerThatIsThereBeforeStays) {
+TEST_F(RecordTest, KeepsAHandlerInstalledBefore) {
   variables_.erase("RANK");
   EXPECT_EXIT(fail_by("segv", "handler"), ExitedWithCode(9), "^$");
 }
@@ -220,7 +220,7 @@ TEST_F(RecordTest, StdoutIsFlushedBeforeAnExceptionEndsTheProcess) {
   EXPECT_EQ(std::system(command.c_str()), 0);
 }
 
-TEST_F(RecordTest, AReaderOfStderrThatIsGoneDoesNotChangeTheEnd) {
+TEST_F(RecordTest, ClosedReaderOfStderrDoesNotChangeTheExit) {
   EXPECT_EXIT(
       {
         int ends[2];

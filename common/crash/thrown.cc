@@ -41,8 +41,7 @@ Thrown what_was_thrown() {
     thrown.message = type_of_exception() + ": " + text_of_exception();
   }
   while (thrown.message.ends_with('\n')) thrown.message.pop_back();
-  // LibTorch's c10::Error ends its text with a backtrace of its own, whose first line also knows
-  // the file and the line.
+  // c10::Error ends its text with its own backtrace, whose first line has the file and line.
   const auto raised = thrown.message.find("\nException raised from ");
   if (raised != std::string::npos) {
     const auto end = thrown.message.find('\n', raised + 1);

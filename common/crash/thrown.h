@@ -1,9 +1,9 @@
-// What the exception that is being handled says, for a report.
+// Describes the exception being handled, for a report.
 //
 //     catch (...) { const Thrown thrown = what_was_thrown(); … }
 //     thrown.message          // "std::runtime_error: no such file"
 //
-// In a std::terminate handler, too. May throw std::bad_alloc.
+// Works in a std::terminate handler, too. May throw std::bad_alloc.
 #pragma once
 
 #include <string>
@@ -11,8 +11,8 @@
 namespace distrun {
 
 struct Thrown {
-  std::string message;    // The type and the text. Without an exception: "std::terminate: …".
-  std::string callstack;  // Of c10::Error, the line "Exception raised from …"; otherwise empty.
+  std::string message;    // Type and text. Without an exception: "std::terminate: …".
+  std::string callstack;  // c10::Error's line "Exception raised from …", or empty.
 };
 
 Thrown what_was_thrown();

@@ -13,18 +13,17 @@
 namespace distrun {
 
 struct Cgroup {
-  int version;        // 2 or 1.
-  std::string mount;  // Where its hierarchy is: "/sys/fs/cgroup".
-  std::string path;   // In there: "/", "/a/b".
+  int version;        // 1 or 2.
+  std::string mount;  // Mount point: "/sys/fs/cgroup".
+  std::string path;   // Below it: "/", "/a/b".
 
   std::string folder() const { return mount + path; }
 };
 
-// In the order of the file; none if it cannot be read.  `root` is where /proc and /sys are.
+// In the order of the file; empty if it cannot be read. `root` contains /proc and /sys.
 std::vector<Cgroup> memory_cgroups(const std::string& root = "");
 
-// The number behind `name`, the word that begins a line of the file, as memory.stat and
-// /proc/meminfo have them.
+// The number after `name`, the first word of a line, as in memory.stat and /proc/meminfo.
 std::optional<std::uint64_t> named_number(const std::string& path, const std::string& name);
 
 }  // namespace distrun

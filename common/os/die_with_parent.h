@@ -1,9 +1,9 @@
-// die_with_parent: the kernel kills this process when its parent ends, however that ends.
+// die_with_parent: the kernel kills this process when its parent ends, for whatever reason.
 //
 //     if (!die_with_parent(parent)) ::_exit(125);      // In the child.
 //
 // "Parent" is the thread that forked: when that thread ends, the child is killed, even if the
-// process goes on.  May be called between vfork() and exec().
+// parent process continues. May be called between vfork() and exec().
 #pragma once
 
 #include <cerrno>
@@ -15,7 +15,7 @@
 
 namespace distrun {
 
-// Kills with SIGKILL.  Fails, with errno, if `parent` has already ended.
+// Kills with SIGKILL. Fails, with errno, if `parent` has already ended.
 inline bool die_with_parent(pid_t parent) {
   if (::prctl(PR_SET_PDEATHSIG, SIGKILL) != 0) return false;
   if (::getppid() == parent) return true;

@@ -1,13 +1,12 @@
-// Environment is a set of environment variables as a value: read once at the
-// start, changed for a worker, passed to exec.  Nothing below cli/ calls getenv.
+// Environment is a set of environment variables as a value. Nothing below cli/ calls getenv.
 //
 //     Environment environment = Environment::from(environ);
 //     environment.set("RANK", "3");
 //     Environment::Block block = environment.block();
 //     ::execve(path, argv, block.pointers());
 //
-// Ordered by name, so that output does not depend on the shell.  A name that occurs
-// twice keeps its first value, as in getenv().
+// Ordered by name, so output does not depend on the shell. Of duplicate names the first counts, as
+// in getenv().
 #pragma once
 
 #include <map>
@@ -22,26 +21,25 @@ class Environment {
  public:
   Environment() = default;
 
-  // Copies an array of "NAME=value" that ends with a null pointer, such as ::environ.
+  // `variables` ends with a null pointer, like ::environ.
   static Environment from(const char* const* variables);
 
-  // Empty if the variable is not set.  An empty value is a value.
+  // Empty if the variable is not set. An empty value is a value.
   std::optional<std::string> get(std::string_view name) const;
 
   void set(std::string name, std::string value);
 
-  // Sets the variable if it is not set yet.
   void set_default(const std::string& name, const std::string& value);
 
   void unset(std::string_view name);
 
   const std::map<std::string, std::string, std::less<>>& variables() const { return variables_; }
 
-  // The form that execve() takes.  Valid as long as the Block lives.
+  // The form that execve() takes. Pointers are valid while the Block lives.
   class Block {
    public:
     Block() = default;
-    Block(Block&&) = default;  // A copy would point into the original.
+    Block(Block&&) = default;  // A copy's pointers would refer to the original.
     Block& operator=(Block&&) = default;
     const char* const* pointers() const { return pointers_.data(); }
 

@@ -5,7 +5,7 @@
 
 namespace distrun {
 
-// The result of gethostname(); "this host" if it fails.
+// Returns "this host" if gethostname() fails.
 std::string host_name();
 
 }  // namespace distrun

@@ -29,7 +29,7 @@ std::string text_of(const sockaddr* address) {
 }  // namespace
 
 std::optional<std::string> interface_of(const std::string& address) {
-  // "fe80::1%eth0" as "fe80::1".
+  // "fe80::1%eth0" becomes "fe80::1".
   const std::string_view plain = std::string_view(address).substr(0, address.find('%'));
   ifaddrs* first = nullptr;
   if (::getifaddrs(&first) != 0) return std::nullopt;

@@ -1,4 +1,4 @@
-// The network interface of this machine that has an address.
+// Finds the network interface of this machine that has an address.
 //
 //     interface_of("10.0.0.3")     // "eth0"
 //     interface_of("127.0.0.1")    // nothing: other machines cannot reach it
@@ -9,8 +9,8 @@
 
 namespace distrun {
 
-// `address` is numeric, IPv4 or IPv6, without brackets.  Nothing for a loopback interface, and for
-// an address that this machine does not have.
+// `address` is numeric, IPv4 or IPv6, without brackets. Empty for loopback interfaces and for
+// addresses that this machine does not have.
 std::optional<std::string> interface_of(const std::string& address);
 
 }  // namespace distrun

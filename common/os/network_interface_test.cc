@@ -10,7 +10,7 @@ TEST(NetworkInterfaceTest, LoopbackReachesNoOtherMachine) {
   EXPECT_EQ(interface_of("::1"), std::nullopt);
 }
 
-TEST(NetworkInterfaceTest, AnAddressOfAnotherMachineHasNone) {
+TEST(NetworkInterfaceTest, AddressOfAnotherMachineHasNoInterface) {
   EXPECT_EQ(interface_of("192.0.2.1"), std::nullopt);  // Reserved for documentation.
   EXPECT_EQ(interface_of("no address"), std::nullopt);
 }

@@ -1,10 +1,9 @@
 // Link this into programs that use LibTorch: getnameinfo() then returns addresses and never asks
 // DNS.
 //
-// LibTorch's store looks up the name of each client, and a client that of its server.  Their
-// sockets are IPv6, and ::ffff:127.0.0.1 is not in /etc/hosts, so it asks DNS even on loopback: an
-// unresponsive name server costs 5 s each time.  LibTorch finds this function before the C
-// library's.
+// LibTorch's store and its clients look up each other's names. Their sockets are IPv6, and
+// ::ffff:127.0.0.1 is not in /etc/hosts, so DNS is asked even on loopback: an unresponsive name
+// server costs 5 s each time. LibTorch finds this function before the C library's.
 #include <dlfcn.h>
 #include <netdb.h>
 

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::size_t kControlBytes = CMSG_SPACE(kPacketDescriptorsMax * sizeof(int));
 
-// Does not change errno.
+// Keeps errno.
 Error failed(const char* what) {
   const int error_number = errno;
   Error error = Error::from_errno(what, error_number);

@@ -135,7 +135,7 @@ TEST_F(PacketSocketTest, SendsDescriptorsWithoutBytesAndRefusesAnEmptyPacket) {
   EXPECT_EQ(send_packet(here_.get(), "", {}).error().kind, ErrorKind::kInvalidArgument);
 }
 
-// Sent without send_packet().
+// send_packet() would refuse to send it.
 TEST_F(PacketSocketTest, RefusesToReceiveAPacketThatIsTooLarge) {
   const std::string large(kPacketBytesMax + 1, 'a');
   ASSERT_GT(::send(here_.get(), large.data(), large.size(), 0), 0);

@@ -28,7 +28,7 @@ std::vector<pid_t> all_processes() {
 }
 
 std::string proc_file(pid_t pid, const char* name) {
-  // Not a stream: reading fails if the process ends meanwhile, and streams then throw.
+  // Not a stream: a stream throws if the process ends while it reads.
   const std::string path = fmt::format("/proc/{}/{}", pid, name);
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string text;

@@ -1,9 +1,9 @@
-// The processes of this machine, as /proc shows them.
+// The processes of this machine, from /proc.
 //
 //     for (const pid_t pid : all_processes()) … process_name(pid) …
 //     const std::string stat = proc_file(4711, "stat");
 //
-// A process may end meanwhile: its results are then empty.
+// If a process ends meanwhile, its results are empty.
 #pragma once
 
 #include <string>
@@ -13,10 +13,10 @@
 
 namespace distrun {
 
-// In ascending order.  If /proc cannot be read to its end, those found so far.
+// In ascending order. If /proc cannot be read to its end, those found until then.
 std::vector<pid_t> all_processes();
 
-// The whole of /proc/PID/NAME; empty if it cannot be read.
+// All of /proc/PID/NAME; empty if it cannot be read.
 std::string proc_file(pid_t pid, const char* name);
 
 // From /proc/PID/comm; empty if it cannot be read.

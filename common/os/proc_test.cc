@@ -20,7 +20,7 @@ TEST(ProcTest, ReadsNamesOfAnyBytes) {
               StartsWith(std::to_string(::getpid()) + " (a (b) \n c) "));
 }
 
-// As when the process ends between open() and read(). Nothing is mapped at address 0.
+// Reading fails as if the process ended after open(): nothing is mapped at address 0.
 TEST(ProcTest, ReadsNothingIfReadingFails) { EXPECT_EQ(proc_file(::getpid(), "mem"), ""); }
 
 TEST(ProcTest, ReadsNothingOfAMissingProcess) {

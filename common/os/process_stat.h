@@ -1,4 +1,4 @@
-// The current state of a process: /proc/PID/stat and statm.
+// The current state of a process, from /proc/PID/stat and statm.
 //
 //     if (const auto stat = read_process_stat(4711)) stat->state …     // 'T': it is stopped
 //     const auto sessions = processes_by_session();           // session 4711: 4711, 4712, 4720
@@ -18,7 +18,7 @@
 namespace distrun {
 
 struct ProcessStat {
-  char state = '?';  // See proc(5): R runs, S sleeps, D waits in the kernel, T stopped, Z ended …
+  char state = '?';  // See proc(5): R runs, S sleeps, D waits in the kernel, T stopped, Z ended…
   pid_t parent = 0;
   pid_t group = 0;                        // Its leader's pid.
   pid_t session = 0;                      // Its leader's pid.
@@ -26,7 +26,7 @@ struct ProcessStat {
   std::uint64_t resident_bytes = 0;
 };
 
-// Pure: takes the contents of the two files and their units.
+// Pure: takes the contents of both files and their units.
 struct ProcUnits {
   std::int64_t ticks_per_second = 100;
   std::uint64_t page_bytes = 4096;
@@ -36,8 +36,8 @@ std::optional<ProcessStat> parse_process_stat(std::string_view stat, std::string
 
 std::optional<ProcessStat> read_process_stat(pid_t pid);
 
-// The processes in each session of this machine, including zombies, in ascending order. Reads a
-// file per process.
+// The processes of each session of this machine, zombies included, in ascending order. Reads a file
+// per process.
 std::unordered_map<pid_t, std::vector<pid_t>> processes_by_session();
 
 }  // namespace distrun

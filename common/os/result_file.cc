@@ -24,7 +24,7 @@ Error unusable(const std::string& path, int error_number) {
   return error;
 }
 
-// Replacing such a file would hide it from processes that have it open.
+// Processes that have such a file open would not see its replacement.
 bool is_to_stay(const std::string& path) {
   struct stat status {};
   if (::stat(path.c_str(), &status) == 0 && !S_ISREG(status.st_mode)) return true;
@@ -32,7 +32,7 @@ bool is_to_stay(const std::string& path) {
          path.starts_with("/proc/");
 }
 
-// Resolves symbolic links, so that they survive.
+// Resolves symbolic links, so that they are not replaced.
 std::string target_of(const std::string& path) {
   std::error_code none;
   const auto target = std::filesystem::canonical(path, none);

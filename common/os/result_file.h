@@ -1,5 +1,5 @@
-// ResultFile is the output file for the results of a run: open() checks, before the run, that it
-// can be written; write() writes it whole at the end.
+// ResultFile is the output file of a run's results: open() checks before the run that it can be
+// written; write() writes all of it at the end.
 //
 //     auto file = ResultFile::open("results.json");
 //     if (!file) return file.error();            // "write results.json: permission denied"
@@ -7,11 +7,11 @@
 //     const auto written = file->write(text);
 //     if (!written) …                            // "write results.json: no space left on device"
 //
-// A regular file is replaced (whole_file.h): the old one stays until the new one is complete.
-// Other files, and any path like /dev/stdout or /dev/fd/N, are opened at once and written to; the
-// reader must take some bytes within every `kPatience`.
+// A regular file is replaced atomically (whole_file.h). Other files, and paths like /dev/stdout or
+// /dev/fd/N, are opened at once and written to; the reader must take some bytes within every
+// `kPatience`.
 //
-// Requires that SIGPIPE and SIGXFSZ are ignored when write() is called.
+// Requires that SIGPIPE and SIGXFSZ are ignored during write().
 #pragma once
 
 #include <chrono>
@@ -24,10 +24,10 @@
 
 namespace distrun {
 
-// Whether results written to the path go to this process's stdout.
+// Whether writing to the path writes to this process's stdout.
 bool is_stdout(const std::string& path);
 
-// Whether output to one path would replace or mix with output to the other.  Never true for
+// Whether output to one path would replace or mix with output to the other. Never true for
 // character devices.
 bool are_same_file(const std::string& path, const std::string& other);
 
@@ -35,7 +35,7 @@ class ResultFile {
  public:
   static constexpr std::chrono::seconds kPatience{30};
 
-  // Fails with kInvalidArgument if it could not be written now.
+  // Fails with kInvalidArgument if the file cannot be written.
   static Result<ResultFile> open(const std::string& path);
 
   Result<void> write(std::string_view text) const;
@@ -44,7 +44,7 @@ class ResultFile {
   ResultFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
 
   std::string path_;
-  UniqueFd fd_;  // Open unless it is a regular file.
+  UniqueFd fd_;  // Invalid for regular files.
 };
 
 }  // namespace distrun

@@ -121,7 +121,7 @@ TEST_F(ResultFileTest, WritesToAPipe) {
   EXPECT_STREQ(text, "text");
 }
 
-// A process with the file open, such as distrun's stdout, would not see a replacement.
+// A process that has the file open, as distrun's stdout, would not see a replacement.
 TEST_F(ResultFileTest, WritesToAnOpenDescriptorOfAnyKind) {
   const UniqueFd own(::open(file("a").c_str(), O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0600));
   ASSERT_EQ(::write(own.get(), "before ", 7), 7);

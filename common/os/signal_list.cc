@@ -13,7 +13,7 @@ namespace distrun {
 
 namespace {
 
-// The launcher needs the second line itself and ignores the third.
+// The launcher uses the second line itself and ignores the third.
 constexpr auto kNotToBeHad =
     std::to_array({SIGKILL, SIGSTOP, SIGSEGV, SIGBUS, SIGFPE, SIGILL, SIGABRT,  //
                    SIGCHLD, SIGCONT, SIGTSTP,                                   //

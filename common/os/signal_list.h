@@ -3,7 +3,7 @@
 //     auto signals = parse_signals("USR1,USR2");     // {SIGUSR1, SIGUSR2}
 //     signals_text(*signals)                         // "SIGUSR1,SIGUSR2"
 //
-// A repeated signal counts once; an empty text is an empty list.  Pure.
+// Repeated signals count once; an empty text is an empty list. Pure.
 #pragma once
 
 #include <string>
@@ -15,8 +15,8 @@
 namespace distrun {
 
 // Fails with kInvalidArgument for other texts, and for signals that a launcher cannot handle:
-// SIGKILL and SIGSTOP, those of a crash, the C library's, and those that it needs itself (SIGCHLD,
-// SIGCONT, SIGTSTP) or ignores (SIGPIPE, SIGXFSZ, SIGTTOU).
+// SIGKILL, SIGSTOP, crashes, the C library's, and those that it uses itself (SIGCHLD, SIGCONT,
+// SIGTSTP) or ignores (SIGPIPE, SIGXFSZ, SIGTTOU).
 Result<std::vector<int>> parse_signals(std::string_view text);
 
 std::string signals_text(const std::vector<int>& signals);

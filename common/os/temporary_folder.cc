@@ -14,7 +14,7 @@ Result<TemporaryFolder> TemporaryFolder::make(const Environment& environment) {
 }
 
 TemporaryFolder::~TemporaryFolder() {
-  std::error_code ignored;  // It stays if a worker still writes there.
+  std::error_code ignored;  // The folder remains if a worker still writes there.
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 

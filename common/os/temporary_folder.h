@@ -1,5 +1,5 @@
-// Temporary folders, in the place that Python's tempfile, and so torchrun, would choose: the first
-// of TMPDIR, TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the current folder where one can be made.
+// Temporary folders, where Python's tempfile (and so torchrun) would put them: the first of TMPDIR,
+// TEMP, TMP, /tmp, /var/tmp, /usr/tmp and the current folder in which one can be made.
 //
 //     auto folder = TemporaryFolder::make(environment);
 //     if (!folder) return folder.error();      // "make a folder /tmp/distrun_XXXXXX: …"
@@ -16,8 +16,8 @@
 
 namespace distrun {
 
-// A folder that is removed, with its contents, by the destructor.  After a fork, parent and child
-// each hold it, as launcher and guard do: one removes it even if the other is killed.
+// The destructor removes the folder and its contents. After a fork, parent and child (launcher and
+// guard) both own it: one removes it even if the other is killed.
 class TemporaryFolder {
  public:
   static Result<TemporaryFolder> make(const Environment& environment);
@@ -33,11 +33,11 @@ class TemporaryFolder {
   std::string path_;
 };
 
-// Makes a folder that stays: "/tmp/NAME_x3kQ2a".  Absolute, because a worker may change its current
-// folder.  If every place fails, the error is that of the first.
+// Makes a folder that is not removed: "/tmp/NAME_x3kQ2a". The path is absolute, because a worker
+// may change its current folder. If every place fails, returns the first error.
 Result<std::string> make_temporary_folder(const Environment& environment, const std::string& name);
 
-// Makes a folder that stays: PATH_x3kQ2a.
+// Makes a folder that is not removed: PATH_x3kQ2a.
 Result<std::string> make_unique_folder(std::string path);
 
 }  // namespace distrun

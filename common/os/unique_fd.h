@@ -24,10 +24,9 @@ class UniqueFd {
   int get() const { return fd_; }
   explicit operator bool() const { return fd_ >= 0; }
 
-  // Gives up ownership: the caller closes it.
+  // The caller closes it.
   int release() { return std::exchange(fd_, -1); }
 
-  // Closes the present descriptor, then owns `fd`.
   void reset(int fd = -1) {
     if (fd_ >= 0) ::close(fd_);
     fd_ = fd;

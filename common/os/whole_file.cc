@@ -21,7 +21,7 @@ namespace {
 
 Error unfit(std::string why) { return {ErrorKind::kInvalidArgument, std::move(why)}; }
 
-// Does not rely on the size of fstat(): the file may change.
+// Does not trust fstat()'s size: the file may change.
 Result<std::string> read_all(int fd, std::size_t bytes_max) {
   constexpr std::size_t kPieceBytes = 64 * kKiB;
   std::string text;
@@ -45,7 +45,7 @@ mode_t mode_of_new_files() {
 }  // namespace
 
 Result<std::optional<std::string>> read_whole_file(const std::string& path, std::size_t bytes_max) {
-  // O_NONBLOCK: to open a pipe would block.
+  // O_NONBLOCK, because opening a pipe would block.
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY));
   if (!file && errno == ENOENT) return std::optional<std::string>();
   if (!file) return Error::from_errno(path);

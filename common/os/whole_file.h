@@ -1,4 +1,4 @@
-// Reads and writes small files as a whole.
+// Reads and writes whole small files.
 //
 //     auto text = read_whole_file(path, kMiB);
 //     if (!text) …                  // "error.json: it is longer than 1 MiB"
@@ -6,7 +6,7 @@
 //     auto done = replace_file(path, "new");
 //     if (!done) …                  // "write history.json: no space left on device"
 //
-// Reading takes bounded time and memory, whatever is at `path`.
+// Reading takes bounded time and memory, whatever `path` is.
 #pragma once
 
 #include <cstddef>
@@ -18,16 +18,16 @@
 
 namespace distrun {
 
-// Empty if there is no such file.  Fails if it is not a regular file, longer than `bytes_max`
+// Empty if the file does not exist. Fails if it is not a regular file, longer than `bytes_max`
 // (whole MiB) or unreadable.
 Result<std::optional<std::string>> read_whole_file(const std::string& path, std::size_t bytes_max);
 
-// Atomic: a reader, also after a crash, finds the old text or the new one.  Writes a new file next
-// to `path` and renames it.  Changes the umask for a moment: no other thread may create files
+// Atomic: readers find the old text or the new one, even after a crash. Writes a new file next to
+// `path` and renames it. Changes the umask for a moment: no other thread may create files
 // meanwhile.
 Result<void> replace_file(const std::string& path, std::string_view text);
 
-// Checks whether a new file can be made next to `path`; fails as replace_file() would.
+// Checks whether replace_file() would work, and fails like it.
 Result<void> try_to_replace(const std::string& path);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// For tests: a temporary folder, removed with its contents by the destructor.
+// A temporary folder for tests; the destructor removes it with its contents.
 #pragma once
 
 #include <cstdio>
@@ -16,8 +16,8 @@ class Folder {
     EXPECT_NE(::mkdtemp(path_.data()), nullptr);
   }
   ~Folder() {
-    // A run that a test gave up on may still write.  Not std::filesystem::remove_all():
-    // LibTorch 2.11 exports its own, which crashes.
+    // Ignores errors: an abandoned run may still write. Not std::filesystem::remove_all(): LibTorch
+    // 2.11 exports its own, which crashes.
     const auto remove = [](const char* file, const struct stat*, int, FTW*) {
       static_cast<void>(std::remove(file));
       return 0;

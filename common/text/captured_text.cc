@@ -10,7 +10,7 @@ void CapturedText::add(std::string_view bytes) {
   const std::size_t taken = std::min(bytes.size(), kHeadBytesMax - head_.size());
   head_ += bytes.substr(0, taken);
   tail_ += bytes.substr(taken);
-  if (tail_.size() <= 2 * kTailBytesMax) return;  // Cut rarely: each cut moves the tail.
+  if (tail_.size() <= 2 * kTailBytesMax) return;  // Cutting moves the tail, so cut rarely.
   left_out_ += tail_.size() - kTailBytesMax;
   tail_.erase(0, tail_.size() - kTailBytesMax);
 }

@@ -12,20 +12,19 @@ namespace distrun {
 
 namespace {
 
-// A name may refer to parts of itself, and these to other parts: a few hundred bytes can expand to
-// gigabytes.  With n references the worst name repeats a part 3^(n/3) times: each level repeats the
-// last one three times.  A pack expansion repeats its pattern for each template argument, of which
-// there can be hundreds.  Within these bounds a name takes at most about 1 MB and a few ms; 88% of
-// LibTorch's names are within them.
+// A name may refer to its own parts, and these to other parts: a few hundred bytes can expand to
+// gigabytes. With n references, the worst name repeats a part 3^(n/3) times. A pack expansion
+// repeats its pattern for each of possibly hundreds of template arguments. Within these bounds a
+// name takes at most about 1 MB and a few ms; 88% of LibTorch's names are within them.
 constexpr std::size_t kNameBytesMax = 512;
 constexpr int kReferencesMax = 12;
-constexpr int kReferencesOfAnExpansion = 8;  // Its weight: only one fits.
+constexpr int kReferencesOfAnExpansion = 8;  // Its weight: one fits.
 
 // Longer names are not readable.
 constexpr std::size_t kResultBytesMax = 4 * kKiB;
 
-// Counts "S_", "S1A_", "T_", "TL0__", and "Dp" and "sp", which are pack expansions.  May count too
-// many, because identifiers may contain these letters, but never too few.
+// Counts "S_", "S1A_", "T_", "TL0__", and the pack expansions "Dp" and "sp". May count too many,
+// because identifiers may contain these letters, but never too few.
 int references(std::string_view name) {
   int count = 0;
   for (std::size_t i = 0; i + 1 < name.size(); ++i) {
@@ -56,7 +55,7 @@ std::string in_source(const std::string& name) {
   return with_short_strings(text.get());
 }
 
-// The index of the name in a line "#12 _Z1fv+0x1 …"; npos in any other line.
+// The index of the name in a line "#12 _Z1fv+0x1 …"; npos for other lines.
 std::size_t name_begins(std::string_view line) {
   if (!line.starts_with('#')) return std::string_view::npos;
   const auto behind = line.find_first_not_of("0123456789", 1);

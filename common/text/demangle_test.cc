@@ -77,7 +77,7 @@ TEST(DemangleTest, KeepsANameThatWouldExpandTooFar) {
   EXPECT_EQ(in_source(packs), packs);
 }
 
-// Within the bounds of the input, but the result, of about 1 MB, is too long.
+// The input is within the bounds, but the result, about 1 MB, is too long.
 TEST(DemangleTest, KeepsANameWhoseResultIsTooLong) {
   std::string name = growing(4, 3);
   name.insert(name.find("iE"), 400, 'y');  // unsigned long long

@@ -19,7 +19,7 @@ Result<std::string> file_url(std::string_view path) {
   if (path.find_first_of("?#\t\r\n") != std::string_view::npos) {
     return invalid(path, "has a '?', '#', tab or line break, which a file:// URL cannot carry");
   }
-  // Python would take a name after two leading slashes for a host.
+  // After two leading slashes, Python would read a host name.
   path.remove_prefix(std::min(path.find_first_not_of('/'), path.size()));
   return std::string(kScheme) + "/" + std::string(path);
 }

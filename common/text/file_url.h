@@ -3,10 +3,9 @@
 //     file_url("/scratch/run 7/store").value();                   // "file:///scratch/run 7/store"
 //     path_of_file_url("file:///scratch/run 7/store").value();    // and back
 //
-// Python does not decode the path (torch/distributed/rendezvous.py): "%20" is three characters of a
-// name, not a blank.  So nothing is encoded here, and characters that Python would treat
-// differently are refused: `?` and `#` end the path there, and tabs and line breaks are dropped.
-// Pure.
+// Python does not decode the path (torch/distributed/rendezvous.py): "%20" is three characters, not
+// a blank. So nothing is encoded, and characters that Python treats differently are refused: `?`
+// and `#` end the path there, and tabs and line breaks are dropped. Pure.
 #pragma once
 
 #include <string>

@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-// Python's rendezvous reads the same paths from these URLs.
+// Python's rendezvous reads the same paths.
 TEST(FileUrlTest, PathSurvivesARoundTrip) {
   for (const std::string path :
        {"/store", "/a b/c", "/100%/%20", "/a;b=c&d@e:[f]", "/\u00e9", "/a//b"}) {

@@ -1,5 +1,5 @@
-// FixedText is a text of bounded size that allocates no memory, for signal handlers: it drops what
-// does not fit.  Every method is async-signal-safe.
+// FixedText is a text of bounded size for signal handlers: it allocates nothing and drops what does
+// not fit. Every method is async-signal-safe.
 //
 //     static FixedText<4096> text;
 //     text.add("signal ").add_number(11).add(" at 0x").add_hex(address);
@@ -28,8 +28,8 @@ class FixedText {
   FixedText& add_number(std::int64_t number) { return add_integer(number, 10); }
   FixedText& add_hex(std::uint64_t number) { return add_integer(number, 16); }
 
-  // Escapes `text` for a JSON string.  Bytes that are not ASCII become '?', because they may not be
-  // valid UTF-8.  Keeps room for closing the JSON, even if the text is cut.
+  // Escapes `text` for a JSON string. Bytes that are not ASCII become '?', because they may not be
+  // valid UTF-8. Reserves room for closing the JSON, even if the text is cut.
   FixedText& add_json(std::string_view text) {
     for (const char byte : text) {
       const auto code = static_cast<unsigned char>(byte);

@@ -1,10 +1,10 @@
-// whole_number reads a field of JSON that must be a whole number.
+// whole_number reads a JSON field that must be a whole number.
 //
 //     const auto port = whole_number<std::uint16_t>(message.at("port"));
 //     if (!port) …                        // "29500", 1.5, 1e3, -1, 70000
 //
-// nlohmann::json's own get<int>() converts any number: 1e300 is undefined behaviour there, and -1
-// becomes a large std::size_t.
+// nlohmann::json's get<int>() converts any number: 1e300 is undefined behaviour, and -1 becomes a
+// large std::size_t.
 //
 // Json is nlohmann::json or nlohmann::ordered_json.
 #pragma once
@@ -19,8 +19,8 @@
 
 namespace distrun {
 
-// Returns nothing if the field has another type (1.0 and 1e3 are floating-point numbers) or its
-// value does not fit into Number.
+// Empty if the field has another type (1.0 and 1e3 are floating-point numbers) or does not fit into
+// Number.
 template <std::integral Number, class Json>
 std::optional<Number> whole_number(const Json& field) {
   if (!field.is_number_integer()) return std::nullopt;
@@ -34,7 +34,7 @@ std::optional<Number> whole_number(const Json& field) {
   return static_cast<Number>(value);
 }
 
-// The same, but throws std::out_of_range, with the field in its text, instead of returning nothing.
+// Throws std::out_of_range, which quotes the field, instead of returning nothing.
 template <std::integral Number, class Json>
 Number required_number(const Json& field) {
   const auto number = whole_number<Number>(field);

@@ -1,4 +1,4 @@
-// The known word that a user probably meant: for "did you mean …?".
+// Finds the known word that a user probably meant, for "did you mean …?".
 //
 //     near_miss("lunch", {"launch", "store", "test"})    // "launch"
 //     near_miss("bogus", {"launch", "store", "test"})    // nothing
@@ -13,12 +13,11 @@
 
 namespace distrun {
 
-// The nearest of `words` by edit_distance(), up to two letters or a quarter of `word`, and one
-// letter of a short word.  A word that begins with `word` (three letters or more) is nearest of
-// all.
+// The nearest of `words` by edit_distance(): up to two letters or a quarter of `word`, one letter
+// for short words. Words that start with `word` (three letters or more) come first.
 std::optional<std::string> near_miss(std::string_view word, const std::vector<std::string>& words);
 
-// ": did you mean PREFIXword?", or "" without a near miss.
+// ": did you mean PREFIXword?", or "".
 std::string did_you_mean(std::string_view word, const std::vector<std::string>& words,
                          std::string_view prefix = "");
 

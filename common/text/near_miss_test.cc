@@ -13,7 +13,7 @@ TEST(NearMissTest, FindsTheWordThatWasMeant) {
   EXPECT_EQ(near_miss("tests", kCommands), "test");
 }
 
-TEST(NearMissTest, PrefersAWordThatBeginsSo) {
+TEST(NearMissTest, PrefersAWordThatStartsTheSame) {
   EXPECT_EQ(near_miss("lau", kCommands), "launch");
   EXPECT_EQ(near_miss("nproc", {"nnode", "nproc-per-node"}), "nproc-per-node");
 }

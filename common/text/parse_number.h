@@ -1,10 +1,10 @@
-// parse_number reads a decimal whole number, and nothing else, from a text.
+// parse_number reads a decimal whole number that is the whole text.
 //
 //     auto port = parse_number<std::uint16_t>("29500");       // 29500
 //     auto none = parse_number<int>("4x", 1, 1024);      // error: "'4x' is not a whole number"
 //
-// Fails with kInvalidArgument if `text` is not a number or outside [min, max];
-// the message quotes the text and names the bounds.
+// Fails with kInvalidArgument if `text` is not a number or outside [min, max]; the message quotes
+// the text and the bounds.
 #pragma once
 
 #include <charconv>

@@ -1,9 +1,9 @@
-// Makes text of unknown origin safe to show in one line of a terminal or log.
+// Makes text of unknown origin safe to show on one line of a terminal or log.
 //
 //     printable("a\nb", 80)                  // a\x0ab
 //     printable(std::string(9999, 'k'), 80)  // 80 bytes, and "…"
 //
-// Escapes control characters; bytes that are not UTF-8 stay.  Pure.
+// Escapes control characters and keeps bytes that are not UTF-8. Pure.
 #pragma once
 
 #include <cstddef>

@@ -13,14 +13,13 @@
 
 namespace distrun {
 
-// `text` without an incomplete character at its end; bytes that are not UTF-8 stay.
+// Drops an incomplete character at the end; keeps bytes that are not UTF-8.
 std::string_view whole_utf8(std::string_view text);
 
-// At most `columns` characters of UTF-8; the last one is "…" if the text was cut.  Control
-// characters count as one.
+// At most `columns` characters of UTF-8; if cut, the last is "…". Control characters count as one.
 std::string cut_to_columns(std::string text, int columns);
 
-// The index of the last '\n', or npos.  Much faster than rfind(), which goes byte by byte.
+// The index of the last '\n', or npos. Much faster than rfind(), which goes byte by byte.
 std::size_t last_newline(std::string_view text);
 
 }  // namespace distrun

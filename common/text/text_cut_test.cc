@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-TEST(TextCutTest, AnIncompleteCharacterAtTheEndIsLeftOut) {
+TEST(TextCutTest, DropsAnIncompleteCharacterAtTheEnd) {
   EXPECT_EQ(whole_utf8("caf\xC3"), "caf");
   EXPECT_EQ(whole_utf8("café"), "café");
   EXPECT_EQ(whole_utf8("a\xE2\x80"), "a");

@@ -2,8 +2,8 @@
 //
 //     record_failures throw|thread|terminate|segv|abort|fpe|overflow|… [RANK]     all: kWays
 //
-// If the second argument is a rank, only that worker fails; the others wait.
-#undef NDEBUG  // assert() is one of the ways to fail.
+// With a rank as second argument, only that worker fails; the others wait.
+#undef NDEBUG  // assert() is one of the failures.
 #include <array>
 #include <atomic>
 #include <cassert>
@@ -23,7 +23,7 @@
 
 #include "distrun/record.h"
 
-// Each function keeps its own frame, and fails before a sanitizer intervenes.
+// Each function must keep its frame and fail before a sanitizer intervenes.
 #if defined(__clang__)
 #define A_FRAME __attribute__((noinline, no_sanitize("address", "undefined")))
 #else
@@ -183,7 +183,7 @@ int fail(int, char**) { return kWays.at(way)(); }
 }  // namespace
 
 // Turns off a sanitizer's handlers, which record() would leave installed.
-// NOLINTBEGIN(bugprone-reserved-identifier): the name is theirs.
+// NOLINTBEGIN(bugprone-reserved-identifier): the sanitizers define the name.
 extern "C" const char* __asan_default_options();
 extern "C" const char* __asan_default_options() {
   return "handle_segv=0:handle_sigbus=0:handle_sigfpe=0:handle_sigill=0:handle_abort=0:"
@@ -197,7 +197,7 @@ int main(int argc, char** argv) {
   if (argc > 2 && std::string(argv[2]) == "handler") ::signal(SIGSEGV, leave);
   const char* rank = std::getenv("RANK");
   if (argc > 2 && rank != nullptr && std::string(argv[2]) != rank) ::pause();
-  // Dumps no core into the current folder, unless a test asks for it.
+  // Disables core dumps, unless a test asks for one.
   if (std::getenv("CORE") == nullptr) {
     const rlimit none{0, 0};
     ::setrlimit(RLIMIT_CORE, &none);
