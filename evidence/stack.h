@@ -26,7 +26,7 @@ struct ThreadStack {
 
 struct ProcessStacks {
   pid_t pid = -1;
-  std::string name;                  // From /proc/PID/comm.
+  std::string name;                  // When it was found; see proc(5), 'T' is stopped.
   char state = '?';                  // Before it was looked at: see proc(5), as 'T' for stopped.
   std::vector<ThreadStack> threads;  // The main thread first.
   std::string problem;               // Why threads are missing; may be empty.

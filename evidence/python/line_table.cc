@@ -6,7 +6,7 @@ namespace distrun {
 
 namespace {
 
-// Pairs of an unsigned number of bytes and a signed number of lines.
+// Pairs: an unsigned number of bytes, a signed number of lines.
 int line_in_pairs(std::span<const std::uint8_t> table, int first_line, std::int64_t offset) {
   constexpr int kNoLine = -128;
   std::int64_t end = 0, line = first_line;
@@ -26,7 +26,7 @@ class Locations {
   bool at_end() const { return at_ >= table_.size(); }
   std::uint8_t byte() { return at_end() ? 0 : table_[at_++]; }
 
-  // Six bits a byte, the lowest first; bit 6 says that another byte follows.
+  // Six bits per byte, lowest first; bit 6 says that another byte follows.
   std::uint64_t number() {
     std::uint64_t value = 0;
     for (int shift = 0; shift < 60; shift += 6) {
@@ -60,20 +60,20 @@ int line_in_locations(std::span<const std::uint8_t> table, int first_line, std::
     const int kind = (first >> 3) & 15;
     end += (std::int64_t{first & 7} + 1) * kInstructionBytes;
     bool has_line = true;
-    if (kind < 10) {  // The same line, and columns.
+    if (kind < 10) {  // The same line, with columns.
       locations.skip(1);
-    } else if (kind < 13) {  // Up to two lines later, and columns.
+    } else if (kind < 13) {  // Up to two lines later, with columns.
       line += kind - 10;
       locations.skip(2);
     } else if (kind == 13) {  // No columns.
       line += locations.signed_number();
-    } else if (kind == 14) {  // The last line and the columns follow.
+    } else if (kind == 14) {  // Line and columns follow.
       line += locations.signed_number();
       for (int i = 0; i < 3; ++i) locations.number();
     } else {
       has_line = false;
     }
-    if (line < 0 || line > std::numeric_limits<int>::max()) return 0;  // No table of Python's.
+    if (line < 0 || line > std::numeric_limits<int>::max()) return 0;  // Not a table of Python's.
     if (offset < end) return has_line ? static_cast<int>(line) : 0;
   }
   return 0;
@@ -83,7 +83,7 @@ int line_in_locations(std::span<const std::uint8_t> table, int first_line, std::
 
 int line_of(PythonLines format, std::span<const std::uint8_t> table, int first_line,
             std::int64_t offset) {
-  if (offset < 0) return first_line;  // The function has not begun.
+  if (offset < 0) return first_line;  // The function has not started.
   return format == PythonLines::kPairs ? line_in_pairs(table, first_line, offset)
                                        : line_in_locations(table, first_line, offset);
 }

@@ -2,9 +2,9 @@
 //
 //     line_of(PythonLines::kLocations, table, /*first_line=*/12, /*offset=*/20)      // 14
 //
-// `offset` is the instruction's, in bytes from the start of the code.  The result is not
-// positive if the table has no line for it.  Pure: any bytes are accepted.
-// Format: Objects/locations.md (3.11 and newer) and Objects/lnotab_notes.txt (3.10) in CPython.
+// `offset` is in bytes from the start of the code. The result is not positive if the table has no
+// line for it. Pure: accepts any bytes. Format: Objects/locations.md (3.11 and newer) and
+// Objects/lnotab_notes.txt (3.10) in CPython.
 #pragma once
 
 #include <cstdint>

@@ -11,7 +11,7 @@ using Bytes = std::vector<std::uint8_t>;
 
 std::uint8_t signed_byte(int value) { return static_cast<std::uint8_t>(value); }
 
-// An entry of locations: its kind, and for how many instructions of two bytes it is.
+// An entry of locations: its kind and its number of two-byte instructions.
 std::uint8_t entry(int kind, int instructions) {
   return static_cast<std::uint8_t>(0x80 | kind << 3 | (instructions - 1));
 }
@@ -25,7 +25,7 @@ TEST(LineTableTest, PairsCountBytesAndLines) {
   EXPECT_EQ(line(9), 13);
   EXPECT_EQ(line(10), 0);  // No line.
   EXPECT_EQ(line(12), 10);
-  EXPECT_EQ(line(14), 0);  // Behind the end.
+  EXPECT_EQ(line(14), 0);  // After the end.
 }
 
 TEST(LineTableTest, LocationsHaveFiveForms) {
@@ -56,15 +56,15 @@ TEST(LineTableTest, LocationsHaveFiveForms) {
   EXPECT_EQ(line(8), 116);
   EXPECT_EQ(line(10), 0);
   EXPECT_EQ(line(12), 114);
-  EXPECT_EQ(line(14), 0);  // Behind the end.
+  EXPECT_EQ(line(14), 0);  // After the end.
 }
 
-TEST(LineTableTest, FunctionThatHasNotBegunIsAtItsFirstLine) {
+TEST(LineTableTest, FunctionThatHasNotStartedIsAtItsFirstLine) {
   EXPECT_EQ(line_of(PythonLines::kLocations, Bytes{entry(11, 1), 0, 0}, 10, -2), 10);
   EXPECT_EQ(line_of(PythonLines::kPairs, Bytes{4, 1}, 10, -1), 10);
 }
 
-TEST(LineTableTest, ReadsNothingBeyondACutTable) {
+TEST(LineTableTest, ReadsNothingBeyondATruncatedTable) {
   for (const auto format : {PythonLines::kPairs, PythonLines::kLocations}) {
     EXPECT_EQ(line_of(format, Bytes{}, 10, 0), 0);
     EXPECT_EQ(line_of(format, Bytes{1}, 10, 4), 0);

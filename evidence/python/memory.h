@@ -3,7 +3,7 @@
 //     const ReadMemory read = …;
 //     if (const auto head = read_value<std::uint64_t>(read, address)) …
 //
-// Reading fails where nothing is mapped; it never throws.
+// Reading fails for unmapped memory, and never throws.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +14,7 @@
 
 namespace distrun {
 
-// Copies `size` bytes at `address` to `into`.  False if they cannot all be read.
+// False if the `size` bytes cannot all be read.
 using ReadMemory = std::function<bool(std::uint64_t address, void* into, std::size_t size)>;
 
 template <class T>

@@ -77,8 +77,8 @@ constexpr PythonLayout kPython312{.interpreters_head = 40,
                                   .bytes_size = 16,
                                   .bytes_value = 32};
 
-// The beginning of _PyRuntime is an array of 64-bit numbers; these are their places.  Versions
-// insert members, so each has its own.
+// Indices of 64-bit numbers at the start of _PyRuntime. Versions insert members, so each has its
+// own.
 struct Described {
   std::size_t interpreters_head, interpreter_next, threads_head, thread_next, thread_id;
   std::size_t current_frame, previous, code, instruction, owner;
@@ -136,8 +136,8 @@ std::optional<PythonLayout> described_layout(const ReadMemory& read, std::uint64
   if (std::string_view(reinterpret_cast<const char*>(described->data()), kCookie.size()) != kCookie)
     return std::nullopt;
   const auto& number = *described;
-  // In every version, one member lies between these two: otherwise the places are another
-  // version's.
+  // One member separates these two in every version; otherwise the indices belong to another
+  // version.
   const bool is_known = number[at.bytes_value] == number[at.bytes_size] + 16 &&
                         number[at.state] == number[at.length] + 16;
   if (!is_known) return std::nullopt;

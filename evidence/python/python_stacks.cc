@@ -10,9 +10,9 @@ namespace {
 
 constexpr int kThreadsMax = 1000, kInterpretersMax = 16, kFramesMax = 256;
 constexpr std::uint64_t kTextMax = 1000, kTableMax = 1 << 20;
-// Since 3.14, references to objects have marks in their lowest bits.
+// Since 3.14, the lowest bits of references are flags.
 constexpr std::uint64_t kMarks = 7;
-// Frames of other owners belong to the interpreter itself.
+// Frames with higher owners belong to the interpreter itself.
 constexpr int kOwnersOfPython = 3;
 
 void append_utf8(std::string& text, std::uint32_t code) {
@@ -49,7 +49,7 @@ class Reader {
     return frames;
   }
 
-  // 0 if it cannot be read, as a null pointer.
+  // 0 if it cannot be read, like a null pointer.
   std::uint64_t pointer(std::uint64_t address) const {
     return read_value<std::uint64_t>(read_, address).value_or(0);
   }
@@ -117,7 +117,7 @@ class Reader {
     return value;
   }
 
-  // After the bits of `interned`: `kind`, `compact`, `ascii`.
+  // The bits after `interned`: `kind`, `compact`, `ascii`.
   struct Kind {
     std::size_t width;
     bool ascii;

@@ -2,8 +2,8 @@
 //
 //     for (const auto& [thread, frames] : python_stacks(read, runtime, *layout)) …
 //
-// The process should be stopped.  Whatever its memory holds, the functions end: they follow a
-// bounded number of frames and threads, and skip what cannot be read.
+// The process should be stopped. Always returns, whatever the memory contains: the number of frames
+// and threads is bounded, and unreadable ones are skipped.
 #pragma once
 
 #include <cstdint>
@@ -16,7 +16,7 @@
 
 namespace distrun {
 
-// By the pthread_t of each thread: its frames, outermost first.  `runtime` is the address of
+// The frames of each thread, outermost first, by its pthread_t. `runtime` is the address of
 // _PyRuntime.
 std::map<std::uint64_t, std::vector<Frame>> python_stacks(const ReadMemory& read,
                                                           std::uint64_t runtime,

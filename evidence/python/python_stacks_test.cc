@@ -17,7 +17,7 @@ using ::testing::IsEmpty;
 
 constexpr std::uint64_t kBegin = 0x10000;
 
-// The memory of a process: nothing else can be read.
+// The readable memory of a process.
 class Memory {
  public:
   template <class T>
@@ -128,7 +128,7 @@ TEST_F(PythonStacksTest, SkipsWhatCannotBeRead) {
   EXPECT_THAT(frames(), IsEmpty());
 }
 
-TEST_F(PythonStacksTest, AVersionWithOtherPlacesIsUnknown) {
+TEST_F(PythonStacksTest, RejectsAVersionWithAnotherLayout) {
   EXPECT_FALSE(python_layout(memory_.reader(), kRuntime, {3, 13}));
   EXPECT_FALSE(python_layout(memory_.reader(), kRuntime, {3, 15}));
   EXPECT_FALSE(python_layout(memory_.reader(), kRuntime, {2, 7}));
@@ -136,7 +136,7 @@ TEST_F(PythonStacksTest, AVersionWithOtherPlacesIsUnknown) {
   EXPECT_FALSE(python_layout(memory_.reader(), kRuntime, {3, 14}));
 }
 
-TEST(PythonVersionTest, IsInTheHexadecimalNumber) {
+TEST(PythonVersionTest, IsReadFromTheHexadecimalNumber) {
   EXPECT_EQ(python_version(0x030b07f0).major, 3);
   EXPECT_EQ(python_version(0x030b07f0).minor, 11);
 }

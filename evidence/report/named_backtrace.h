@@ -1,11 +1,11 @@
-// Names the functions and lines in a backtrace that a crashing process wrote (backtrace.h): the
-// process could only write addresses and mangled names.
+// Names functions and lines in a backtrace that a crashing process wrote (backtrace.h), which has
+// only addresses and mangled names.
 //
 //     const std::string text = named_backtrace(output, name, cut);
 //     // before   #2 _ZN4Dies6die_ofEi+0x196 (/build/suites+0x9a806)
 //     // after    #2 Dies::die_of (dies_test.cc:153)
 //
-// Other lines stay. Pure: `name` looks the function up, as symbol_names.h does.
+// Keeps other lines. Pure: `name` looks the function up, as symbol_names.h does.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace distrun {
 
-// The frame at an address that is relative to the file.
+// The frame at `address`, which is relative to the file.
 using NameFrame = std::function<Frame(const std::string& file, std::uint64_t address)>;
 
-// Where a backtrace ends for its reader: what called that function is the same for all.
+// Where to cut a backtrace: from some function on, the callers are the same in every one.
 enum class CutFrames {
   kNo,
   kFromHere,

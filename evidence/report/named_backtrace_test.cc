@@ -35,7 +35,7 @@ TEST(NamedBacktraceTest, NamesFunctionsAndLines) {
             "next\n");
 }
 
-TEST(NamedBacktraceTest, EveryBacktraceIsCutByItself) {
+TEST(NamedBacktraceTest, CutsEachBacktraceSeparately) {
   EXPECT_EQ(
       named_backtrace("#0 f+0x1 (/b/a+0x9a806)\n#1 f+0x1 (/b/a+0x2)\n#2 f+0x1 (/b/a+0x9a806)\n"
                       "again\n#0 f+0x1 (/b/a+0x9a806)",
@@ -43,7 +43,7 @@ TEST(NamedBacktraceTest, EveryBacktraceIsCutByItself) {
       "#0 die (dies.cc:7)\nagain\n#0 die (dies.cc:7)");
 }
 
-TEST(NamedBacktraceTest, OtherTextStays) {
+TEST(NamedBacktraceTest, KeepsOtherText) {
   for (const char* text :
        {"", "\n", "#", "#1", "# 1 (a+0x1)", "#1 f (a+0xg)", "#1 f (a)", "#1f (a+0x1)",
         "#99999999999 f (a+0xfffffffffffffffffffff)", "x #1 f+0x1 (a+0x1)"}) {

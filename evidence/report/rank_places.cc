@@ -29,7 +29,7 @@ void RankPlaces::add(int rank, const std::vector<Frame>& frames, const std::stri
   if (is_awaited && known == group->awaited.end()) group->awaited.push_back(awaited);
 }
 
-// Two groups in one function have come there by different calls: the innermost one that differs.
+// Groups in the same function differ in their calls: show the innermost call that differs.
 std::string RankPlaces::where(const Group& group) const {
   for (const Group& other : groups_) {
     if (&other == &group || other.place.text != group.place.text ||

@@ -1,4 +1,4 @@
-// RankPlaces says in one line what the ranks are doing. Ranks that others wait for come first, then
+// RankPlaces says in one line what the ranks are doing: first those that others wait for, then
 // those that wait.
 //
 //     RankPlaces places;
@@ -19,15 +19,15 @@ namespace distrun {
 
 class RankPlaces {
  public:
-  // The frames of its main thread. `awaited`: what its process waits for in the store, as
-  // "for ready/3"; empty if unknown.
+  // The frames of the main thread. `awaited`: what the process waits for in the store, such as "for
+  // ready/3"; empty if unknown.
   void add(int rank, const std::vector<Frame>& frames, const std::string& awaited);
 
-  // Empty without ranks.
+  // Empty if there are no ranks.
   std::string line() const;
 
  private:
-  struct Group {  // Ranks whose calls in the user's code are the same.
+  struct Group {  // Ranks with the same calls in the user's code.
     StackPlace place;
     std::vector<int> ranks;
     std::vector<std::string> awaited;

@@ -14,13 +14,13 @@ namespace distrun {
 
 namespace {
 
-// What starts a program or a thread.
+// Functions that start a program or a thread.
 constexpr std::array<std::string_view, 9> kStarts{
     "_start",       "__libc_start", "start_thread",
     "clone",        "__clone",      "execute_native_thread_routine",
     "Py_BytesMain", "Py_RunMain",   "std::thread::"};
 
-// What stands between a call and the function that it calls.
+// Functions between a call and the function that it calls.
 constexpr std::array<std::string_view, 14> kPlumbing{"std::",
                                                      "__gnu_cxx::",
                                                      "c10::impl::",
@@ -58,12 +58,12 @@ constexpr std::array<std::string_view, 19> kWaitsForWork{
     "pthreadpool_",
     "thread_main"};
 
-// Waits that libraries bring along.
+// Waits inside libraries.
 constexpr std::array<std::string_view, 2> kWaits{"uv_", "syscall"};
 
 std::string_view last_part(std::string_view path) { return path.substr(path.rfind('/') + 1); }
 
-// A path of Python's modules without the folder where they are installed.
+// The path of a Python module without the installation folder.
 std::string_view module_path(std::string_view path) {
   constexpr std::string_view kPackages = "-packages/";
   if (const auto at = path.rfind(kPackages); at != std::string_view::npos)
@@ -88,7 +88,7 @@ std::vector<Frame> with_recursion_counted(std::vector<Frame> frames) {
 
 bool is_plumbing(const Frame& frame) {
   if (frame.function.empty() || begins_with_any(frame.function, kPlumbing)) return true;
-  // A name that is too long to be demangled.
+  // The name is too long to be demangled.
   return frame.function.starts_with("_Z") && frame.function.find("pybind11") != std::string::npos;
 }
 
@@ -115,7 +115,7 @@ std::vector<Frame> readable(const std::vector<Frame>& frames) {
   std::copy_if(begin, frames.end(), std::back_inserter(shown),
                [](const Frame& frame) { return !is_plumbing(frame); });
   if (shown.empty() && !frames.empty()) shown.push_back(frames.back());
-  // Of the C library's calls, the one that the program made.
+  // Of several calls in the C library, keep the one that the program made.
   const auto call = std::find_if_not(shown.rbegin(), shown.rend(), is_of_libc).base();
   if (shown.end() - call > 1) shown.erase(call + 1, shown.end());
   return with_recursion_counted(std::move(shown));
@@ -127,7 +127,7 @@ std::string raw_description(const Frame& frame) {
   constexpr std::size_t kLongest = 100;
   std::string function = frame.function.empty() ? "??" : frame.function;
   if (is_of_libc(frame)) {
-    // The C library's sources tell nothing, and are not on every machine.
+    // The C library's sources are of no use, and are not on every machine.
     function.erase(0, std::min(function.find_first_not_of('_'), function.size()));
     return fmt::format("{} ({})", function, last_part(frame.module));
   }
@@ -142,7 +142,7 @@ std::string raw_description(const Frame& frame) {
 
 std::string name_of(const Frame& frame) { return printable(frame.function, 100); }
 
-// Names of functions and files may hold anything.
+// Names of functions and files may contain any bytes.
 std::string described(const Frame& frame) { return printable(raw_description(frame), 400); }
 
 bool is_idle(const std::vector<Frame>& frames) {
@@ -151,7 +151,7 @@ bool is_idle(const std::vector<Frame>& frames) {
     return frame.function.empty() || is_of_libc(frame) || begins_with_any(frame.function, kWaits);
   };
   const auto last = std::find_if_not(shown.rbegin(), shown.rend(), waits);
-  if (last == shown.rend()) return true;  // Nothing but the system's functions.
+  if (last == shown.rend()) return true;  // Only the system's functions.
   return begins_with_any(last->function, kWaitsForWork);
 }
 

@@ -1,5 +1,5 @@
-// What people need to see of a stack: calls of the program and of the libraries that it uses, not
-// of what starts threads, dispatches operators or wraps functions.
+// The part of a stack that matters to users: calls of the program and its libraries, without frames
+// that start threads, dispatch operators or wrap functions.
 //
 //     for (const Frame& frame : readable(thread.frames)) text += described(frame) + '\n';
 //     // main (train.py:12)
@@ -21,16 +21,16 @@ std::vector<Frame> readable(const std::vector<Frame>& frames);
 // "load_batch (train.py:33)", or "epoll_wait (libc.so.6)" without a source file.
 std::string described(const Frame& frame);
 
-// The frame's function alone: "all_reduce".
+// The function alone: "all_reduce".
 std::string name_of(const Frame& frame);
 
-// Whether the frame is of the C library.
+// Whether the frame is in the C library.
 bool is_of_libc(const Frame& frame);
 
-// Whether the Python frame is of Python itself or of an installed package.
+// Whether the frame is in Python itself or in an installed package.
 bool is_of_package(const Frame& frame);
 
-// Whether the thread belongs to a library and waits for work.
+// Whether this is a library's own thread, waiting for work.
 bool is_idle(const std::vector<Frame>& frames);
 
 }  // namespace distrun

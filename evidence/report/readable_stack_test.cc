@@ -23,7 +23,7 @@ std::vector<std::string> shown(const std::vector<Frame>& frames) {
   return lines;
 }
 
-TEST(ReadableStackTest, LeavesOutWhatStartsAProgramAndWhatDispatchesCalls) {
+TEST(ReadableStackTest, OmitsProgramStartAndDispatchFrames) {
   EXPECT_THAT(
       shown({native("_start"), native("", kLibc), native("__libc_start_main", kLibc),
              native("main"), native("at::add", kTorch), native("c10::Dispatcher::call", kTorch),
@@ -33,7 +33,7 @@ TEST(ReadableStackTest, LeavesOutWhatStartsAProgramAndWhatDispatchesCalls) {
                   "c10d::Work::wait (libtorch_cpu.so)"));
 }
 
-TEST(ReadableStackTest, OfTheCLibraryShowsTheCallThatTheProgramMade) {
+TEST(ReadableStackTest, ShowsTheProgramsCallIntoTheCLibrary) {
   EXPECT_THAT(shown({native("main"), native("__select", kLibc), native("__futex_wait", kLibc),
                      native("", kLibc)}),
               ElementsAre("main (train)", "select (libc.so.6)"));

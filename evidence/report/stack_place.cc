@@ -16,11 +16,11 @@ namespace {
 
 using FrameIterator = std::vector<Frame>::const_iterator;
 
-// Libraries that may be linked into the program itself.
+// These libraries may be linked into the program itself.
 constexpr std::array<std::string_view, 8> kLibraries{
     "distrun::", "c10d::", "c10::", "at::", "torch::", "gloo::", "std::", "boost::"};
 
-// The constructor of a process group waits for the store, so this comes first.
+// Checked first: the constructor of a process group waits for the store.
 constexpr std::array<std::string_view, 6> kStore{
     "c10d::TCPStore::",  "c10d::FileStore::",    "c10d::PrefixStore::",
     "c10d::HashStore::", "distrun::StoreClient", "distrun::Store::"};
@@ -35,7 +35,7 @@ bool is_users(const Frame& frame, const std::string& program) {
          !begins_with_any(frame.function, kLibraries);
 }
 
-// _exception_logger.<locals>.wrapper, _wrapped_call_impl; but not __next__.
+// True for _exception_logger.<locals>.wrapper and _wrapped_call_impl, but not for __next__.
 bool is_wrapper(const Frame& frame) {
   const std::string_view name = frame.function;
   return (name.starts_with('_') && !name.starts_with("__")) ||
@@ -52,7 +52,7 @@ StackPlace::Waits waits_in(FrameIterator begin, FrameIterator end) {
   return has(kRanks) ? StackPlace::Waits::kForRanks : StackPlace::Waits::kNo;
 }
 
-// The function that the user's code has called; `end` if none is worth a name.
+// The function that the user's code has called; `end` if none is worth naming.
 FrameIterator library_call(FrameIterator begin, FrameIterator end, StackPlace::Waits waits) {
   auto last_python = end;
   for (auto frame = begin; frame != end && is_python(*frame); ++frame) {

@@ -1,5 +1,5 @@
-// What the main thread of a rank is doing, in a few words: in which function of the user's code it
-// is, and whether it waits there for other ranks.
+// What a rank's main thread is doing, in a few words: in which function of the user's code it is,
+// and whether it waits there for other ranks.
 //
 //     const StackPlace place = place_of(readable(thread.frames));
 //     place.text      // "all_reduce, called by step (train.py:40)", or "load (train.py:12)"
@@ -19,14 +19,13 @@ struct StackPlace {
   enum class Waits { kNo, kForStore, kForRanks };
   Waits waits = Waits::kNo;
   std::string text;
-  std::vector<Frame> path;  // The calls of the user's code, outermost first; may be empty.
+  std::vector<Frame> path;  // Calls of the user's code, outermost first; may be empty.
 };
 
-// Requires frames, as readable() returns them.
+// Requires frames from readable().
 //
-// The user's code is the program itself, and in Python all but the installed packages. Of the
-// functions that it calls, `text` names the one that the user knows: all_reduce, not the wrappers
-// around it.
+// The user's code is the program itself, without installed Python packages. Of the functions that
+// it calls, `text` names the one that the user knows: all_reduce, not its wrappers.
 StackPlace place_of(const std::vector<Frame>& frames);
 
 }  // namespace distrun

@@ -49,7 +49,7 @@ TEST(StackPlaceTest, NamesTheLibrarysFunctionBelowPythonOnlyIfItWaits) {
   EXPECT_EQ(place_of({of_user("step"), in_library("at::mm")}).text, "step (train.py:1)");
 }
 
-TEST(StackPlaceTest, AGroupThatIsBeingMadeWaitsForTheStore) {
+TEST(StackPlaceTest, GroupUnderConstructionWaitsForTheStore) {
   const StackPlace place = place_of(
       {of_user("main"), of_torch("init_process_group", "distributed/distributed_c10d.py"),
        of_torch("_new_process_group_helper", "distributed/distributed_c10d.py"),
@@ -58,14 +58,14 @@ TEST(StackPlaceTest, AGroupThatIsBeingMadeWaitsForTheStore) {
   EXPECT_EQ(place.waits, Waits::kForStore);
 }
 
-TEST(StackPlaceTest, ACallOfTheStoreItselfIsTheUsersPlace) {
+TEST(StackPlaceTest, DirectCallOfTheStoreIsTheUsersPlace) {
   const StackPlace place = place_of(
       {of_user("meet"), in_library("c10d::TCPStore::get"), in_library("c10d::TCPStore::doWait")});
   EXPECT_EQ(place.text, "meet (train.py:1)");
   EXPECT_EQ(place.waits, Waits::kForStore);
 }
 
-TEST(StackPlaceTest, LibrariesThatAreLinkedIntoTheProgramAreNotTheUsers) {
+TEST(StackPlaceTest, LibrariesLinkedIntoTheProgramAreNotTheUsersCode) {
   const StackPlace place =
       place_of({of_program("main"), of_program("train"), of_program("distrun::all_reduce"),
                 in_library("c10d::Work::wait")});
@@ -74,7 +74,7 @@ TEST(StackPlaceTest, LibrariesThatAreLinkedIntoTheProgramAreNotTheUsers) {
   EXPECT_EQ(place.path, (std::vector{of_program("main"), of_program("train")}));
 }
 
-TEST(StackPlaceTest, WithoutCodeOfTheUserNamesWhatIsThere) {
+TEST(StackPlaceTest, WithoutUserCodeNamesTheLibraryFunction) {
   EXPECT_EQ(place_of({of_torch("<module>", "run.py"), of_torch("train", "run.py")}).text,
             "<module> (torch/run.py:7)");
   EXPECT_EQ(place_of({of_program("distrun::load"), in_library("read", "libc.so.6")}).text,

@@ -21,7 +21,7 @@ std::vector<int> StackTree::ranks_of(const Group& stacks) {
   return ranks;
 }
 
-// Stacks with the same frame at `depth`; those that end before it are one group.
+// Groups stacks by their frame at `depth`; those that end before it form one group.
 std::vector<StackTree::Group> StackTree::groups_at(const Group& stacks, std::size_t depth) {
   const auto frame_of = [depth](const Stack* stack) {
     return depth < stack->frames.size() ? &stack->frames[depth] : nullptr;
@@ -55,7 +55,7 @@ void StackTree::print(const Group& stacks, std::size_t depth, const std::string&
   }
   for (const Group& group : groups) {
     text += indent + list_of_ranks(ranks_of(group));
-    // A rank whose calls end here.
+    // These ranks' calls end here.
     const bool ends = depth >= group.front()->frames.size();
     text += ends ? " goes no further\n" : "\n";
     print(group, depth, indent + "  ", text);

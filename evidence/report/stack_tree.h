@@ -1,4 +1,4 @@
-// StackTree merges the stacks of many ranks: calls that ranks have in common are shown once.
+// StackTree merges the stacks of many ranks, and shows common calls once.
 //
 //     StackTree tree;
 //     tree.add(0, readable(frames)); …
@@ -9,7 +9,7 @@
 //     //     ranks 0-2
 //     //       all_reduce (torch/distributed/distributed_c10d.py:2810)
 //
-// Where ranks differ, the fewest come first. Pure.
+// Where ranks differ, the smallest groups come first. Pure.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,12 @@ namespace distrun {
 
 class StackTree {
  public:
-  // A rank may be added again, with the stack of another thread.
+  // A rank may be added several times, once per thread.
   void add(int rank, std::vector<Frame> frames) { stacks_.push_back({rank, std::move(frames)}); }
 
   bool empty() const { return stacks_.empty(); }
   std::vector<int> ranks() const { return ranks_of(all()); }
 
-  // Every line begins with `indent`.
   std::string text(const std::string& indent) const;
 
  private:

@@ -37,7 +37,7 @@ TEST(StackTreeTest, ShowsCommonCallsOnceAndTheFewestRanksFirst) {
             "      all_reduce (train.py:1)\n");
 }
 
-TEST(StackTreeTest, SaysWhichRanksGoNoFurther) {
+TEST(StackTreeTest, ShowsWhichRanksEndAtAFrame) {
   StackTree tree;
   tree.add(0, stack({"main"}));
   tree.add(1, stack({"main", "load"}));

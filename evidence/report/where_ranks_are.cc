@@ -33,7 +33,7 @@ const char* state_text(char state) {
   }
 }
 
-// A process that waits in the kernel for a moment, as after vfork(), has a stack.
+// A process that waits in the kernel briefly, as after vfork(), still has a stack.
 bool is_held(const ProcessStacks& process) {
   if (*state_text(process.state) == '\0') return false;
   if (process.state == 'T' || process.state == 't') return true;
@@ -130,7 +130,7 @@ class Report {
     if (ranks.empty() || ranks.back() != rank) ranks.push_back(rank);
   }
 
-  const std::string folder_;  // With a slash at its end.
+  const std::string folder_;  // Ends with a slash.
   StackTree main_, threads_;
   RankPlaces running_;  // Ranks that are not held.
   std::map<std::string, StackTree> started_;

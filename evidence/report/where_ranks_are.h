@@ -1,5 +1,5 @@
-// where_ranks_are tells where the ranks of a run are: in one line, which begins with the ranks that
-// others wait for, and as one tree of all their stacks.
+// where_ranks_are reports what ranks are doing: one line, which starts with the ranks that others
+// wait for, and a tree of all stacks.
 //
 //     const Whereabouts where = where_ranks_are(ranks);
 //     // rank 3 in load (train.py:12); ranks 0-2 wait in all_reduce, called by step (train.py:40)
@@ -23,8 +23,8 @@ namespace distrun {
 
 struct RankStacks {
   int rank = 0;
-  std::vector<ProcessStacks> processes;  // The worker, then the processes that it started.
-  // What it waits for in the store, as "for ready/3"; empty if nothing is known.
+  std::vector<ProcessStacks> processes;  // The worker, then its descendants.
+  // What it waits for in the store, such as "for ready/3"; empty if unknown.
   std::string awaited;
 };
 
@@ -33,7 +33,7 @@ struct Whereabouts {
   std::string stacks;  // Indented lines, with newlines.
 };
 
-// Paths of sources in `folder` are shown from there on.
+// Source paths in `folder` are shown relative to it.
 Whereabouts where_ranks_are(const std::vector<RankStacks>& ranks, const std::string& folder = "");
 
 }  // namespace distrun

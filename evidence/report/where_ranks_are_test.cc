@@ -20,13 +20,13 @@ ThreadStack thread(pid_t tid, std::vector<Frame> frames) {
   return {.tid = tid, .name = "python3", .frames = std::move(frames)};
 }
 
-// A worker whose main thread has these frames.
+// The frames are those of the worker's main thread.
 ProcessStacks process(pid_t pid, std::vector<Frame> frames, char state = 'S') {
   return {
       .pid = pid, .name = "python3", .state = state, .threads = {thread(pid, std::move(frames))}};
 }
 
-TEST(WhereRanksAreTest, LineBeginsWithTheFewestRanks) {
+TEST(WhereRanksAreTest, LineStartsWithTheFewestRanks) {
   const auto where = where_ranks_are({{0, {process(10, python({"main", "step"}))}},
                                       {1, {process(11, python({"main", "load"}))}},
                                       {2, {process(12, python({"main", "step"}))}}});
@@ -45,7 +45,7 @@ TEST(WhereRanksAreTest, RanksAtOnePlaceAreNamedOnce) {
   EXPECT_EQ(where.line, "ranks 0, 1 in load (train.py:1)");
 }
 
-TEST(WhereRanksAreTest, SourcesBelowTheFolderAreShownFromThere) {
+TEST(WhereRanksAreTest, ShowsSourcesRelativeToTheFolder) {
   const Frame frame{.function = "load", .source = "/home/me/sub/train.py", .line = 1};
   EXPECT_EQ(where_ranks_are({{0, {process(10, {frame})}}}, "/home/me").line,
             "rank 0 in load (sub/train.py:1)");
@@ -89,7 +89,7 @@ TEST(WhereRanksAreTest, NamesTheKeysThatRanksWaitFor) {
             "rank 1 in load (train.py:1)");
 }
 
-TEST(WhereRanksAreTest, RanksInOneCollectiveByDifferentCallsAreApart) {
+TEST(WhereRanksAreTest, SeparatesRanksInOneCollectiveWithDifferentCalls) {
   auto frames = all_reduce_in({"main", "evaluate", "step"});
   const auto where = where_ranks_are({{0, {process(10, all_reduce_in({"main", "step"}))}},
                                       {1, {process(11, all_reduce_in({"main", "step"}))}},
@@ -139,7 +139,7 @@ TEST(WhereRanksAreTest, ShowsProcessesThatWorkersStarted) {
             "    fetch (train.py:1)\n");
 }
 
-TEST(WhereRanksAreTest, AShellThatWaitsIsNotTheRank) {
+TEST(WhereRanksAreTest, WaitingShellIsNotTheRank) {
   ProcessStacks shell = process(10, {{.function = "wait4", .module = "/usr/lib/libc.so.6"}});
   shell.name = "sh";
   const auto where = where_ranks_are({{0, {shell, process(20, python({"load"}))}}});
@@ -147,18 +147,18 @@ TEST(WhereRanksAreTest, AShellThatWaitsIsNotTheRank) {
   EXPECT_EQ(where.stacks, "  load (train.py:1)\n");
 }
 
-TEST(WhereRanksAreTest, ARankThatWaitsForItsChildIsShown) {
+TEST(WhereRanksAreTest, ShowsARankThatWaitsForItsChild) {
   const auto where =
       where_ranks_are({{0, {process(10, python({"run"})), process(20, python({"load"}))}}});
   EXPECT_EQ(where.line, "rank 0 in run (train.py:1)");
 }
 
-TEST(WhereRanksAreTest, ARankThatIsInTheKernelForAMomentHasAPlace) {
+TEST(WhereRanksAreTest, RankBrieflyInTheKernelHasAPlace) {
   EXPECT_EQ(where_ranks_are({{0, {process(10, python({"run"}), 'D')}}}).line,
             "rank 0 in run (train.py:1)");
 }
 
-TEST(WhereRanksAreTest, NamesAreSafeToPrint) {
+TEST(WhereRanksAreTest, EscapesNamesForTheTerminal) {
   ProcessStacks child = process(20, python({"x\n"}));
   child.name = "\x1b[31m";
   const auto where = where_ranks_are({{0, {process(10, python({"main"})), child}}});
@@ -180,7 +180,7 @@ TEST(WhereRanksAreTest, SaysWhyAStackIsMissing) {
             "  ranks 0, 1: no stack: ptrace is not permitted here\n");
 }
 
-TEST(WhereRanksAreTest, WithoutRanksThereIsNothingToSay) {
+TEST(WhereRanksAreTest, WithoutRanksTheTextIsEmpty) {
   EXPECT_EQ(where_ranks_are({}).line, "");
   EXPECT_EQ(where_ranks_are({}).stacks, "");
 }

@@ -16,7 +16,7 @@ bool is_word(char letter) {
          (letter >= '0' && letter <= '9') || letter == '_';
 }
 
-// The place behind the bracket that closes the one at `begin`.
+// The index after the bracket that closes the one at `begin`.
 std::size_t behind_bracket(std::string_view name, std::size_t begin) {
   int depth = 0;
   for (std::size_t i = begin; i < name.size(); ++i) {
@@ -32,7 +32,7 @@ std::size_t behind_bracket(std::string_view name, std::size_t begin) {
 }  // namespace
 
 std::string short_function_name(std::string_view name) {
-  // "read@GLIBC_2.2.5", and the compiler's copies: "parse.constprop.0", "parse.cold".
+  // "read@GLIBC_2.2.5", and the compiler's copies "parse.constprop.0" and "parse.cold".
   name = name.substr(0, name.find('@'));
   if (name.find_first_of("<( ") == std::string_view::npos) name = name.substr(0, name.find('.', 1));
   std::string text;
@@ -42,7 +42,7 @@ std::string short_function_name(std::string_view name) {
     const bool begins_word = text.empty() || !is_word(text.back());
     if (begins_word && rest.starts_with(kOperator) && rest.size() > kOperator.size() &&
         !is_word(rest[kOperator.size()])) {
-      // operator(), operator<, operator new: up to its parameters.
+      // operator(), operator<, operator new, up to the parameters.
       const std::size_t symbol =
           rest.starts_with("operator()") ? kOperator.size() + 2 : kOperator.size() + 1;
       const std::size_t end = std::min(rest.find('(', symbol), rest.size());
@@ -56,7 +56,7 @@ std::string short_function_name(std::string_view name) {
     } else if (rest.front() == '<' || rest.front() == '(' || rest.front() == '[') {
       i = behind_bracket(name, i);
     } else if (rest.front() == ' ') {
-      // Only a return type, and "const" behind the parameters, are followed or preceded by a space.
+      // Only a return type, or "const" after the parameters, is separated by a space.
       const std::string_view tail = rest.substr(1);
       if (tail.starts_with("const") || tail.starts_with("volatile") || tail.starts_with("[clone"))
         break;

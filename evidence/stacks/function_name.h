@@ -1,5 +1,5 @@
-// Names of functions for people: parameters, template arguments, return types and
-// unnamed namespaces are left out.
+// Shortens function names: omits parameters, template arguments, return types and unnamed
+// namespaces.
 //
 //     short_function_name("std::vector<int> gloo::Pair<1>::read(char const*, unsigned long)")
 //     // "gloo::Pair::read"

@@ -5,7 +5,7 @@
 namespace distrun {
 namespace {
 
-TEST(ShortFunctionNameTest, LeavesOutParametersAndTemplateArguments) {
+TEST(ShortFunctionNameTest, OmitsParametersAndTemplateArguments) {
   EXPECT_EQ(short_function_name("train(int, std::vector<int, std::allocator<int> >&)"), "train");
   EXPECT_EQ(short_function_name("std::vector<int> gloo::Pair<1>::read(char const*, unsigned long)"),
             "gloo::Pair::read");
@@ -25,7 +25,7 @@ TEST(ShortFunctionNameTest, KeepsOperatorsAndLambdas) {
   EXPECT_EQ(short_function_name("operators::run(int)"), "operators::run");
 }
 
-TEST(ShortFunctionNameTest, LeavesOutVersionsAndCopiesOfSymbols) {
+TEST(ShortFunctionNameTest, OmitsVersionsAndCopiesOfSymbols) {
   EXPECT_EQ(short_function_name("clock_nanosleep@GLIBC_2.2.5"), "clock_nanosleep");
   EXPECT_EQ(short_function_name("parse.constprop.0"), "parse");
   EXPECT_EQ(short_function_name("parse(char const*) [clone .cold]"), "parse");

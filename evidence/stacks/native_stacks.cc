@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::size_t kNativeFramesMax = 256;
 
-// Symbols and lines are read by SymbolNames.
+// SymbolNames reads symbols and lines.
 int no_debug_file(Dwfl_Module* /*module*/, void** /*data*/, const char* /*name*/,
                   Dwarf_Addr /*base*/, const char* /*file*/, const char* /*link*/,
                   GElf_Word /*checksum*/, char** /*path*/) {
@@ -25,8 +25,7 @@ std::string last_error() {
   return text != nullptr ? text : "unknown error";
 }
 
-// Its name is the file's, as /proc/PID/maps has it. Hundreds of libraries may be loaded, of which a
-// stack needs a few: opening them all would take most of the time.
+// Does not open the file: hundreds of libraries may be loaded, and a stack needs only a few.
 NativeStacks::Module module_of(Dwfl_Module* module) {
   const char* name =
       ::dwfl_module_info(module, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr, nullptr);

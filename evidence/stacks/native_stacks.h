@@ -4,8 +4,7 @@
 //     std::vector<Frame> frames;
 //     const std::string problem = stacks.read(tid, frames, deadline);
 //
-// libdw unwinds them by the call frame information of the program and its libraries, which
-// compilers write also without -g.
+// libdw unwinds them with the call frame information that compilers write even without -g.
 #pragma once
 
 #include <chrono>
@@ -33,17 +32,16 @@ class NativeStacks {
     Dwfl_Module* handle = nullptr;
   };
 
-  // The arguments must outlive it.
   NativeStacks(const StoppedProcess& process, SymbolNames& names);
   ~NativeStacks();
   NativeStacks(const NativeStacks&) = delete;
   NativeStacks& operator=(const NativeStacks&) = delete;
 
   const std::vector<Module>& modules() const { return modules_; }
-  // What to add to an address in its file. Opens the file.
+  // The offset to add to an address in its file. Opens the file.
   static std::uint64_t bias_of(const Module& module);
 
-  // Adds the thread's frames, outermost first.  Returns why there are none, or nothing.
+  // Adds the thread's frames, outermost first. If there are none, returns why.
   std::string read(pid_t tid, std::vector<Frame>& frames,
                    std::chrono::steady_clock::time_point deadline);
 

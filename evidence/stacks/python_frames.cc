@@ -19,7 +19,7 @@ bool may_hold_python(std::string_view file) {
   return name.starts_with("python") || name.starts_with("libpython");
 }
 
-// 3.10 from python3.10: this version has no symbol that names it.
+// 3.10 from "python3.10": this version has no symbol for it.
 std::optional<PythonVersion> version_in(std::string_view file) {
   const std::string_view name = base_name(file);
   return name.find("python3.10") != std::string_view::npos ? std::optional(PythonVersion{3, 10})

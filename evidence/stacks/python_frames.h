@@ -1,11 +1,11 @@
-// PythonFrames finds the interpreter in a stopped process, and puts the frames of Python in the
-// place of the interpreter's own.
+// PythonFrames finds the interpreter in a stopped process, and replaces the interpreter's own
+// frames with Python's.
 //
 //     const PythonFrames python(process, native.modules(), names);
 //     python.put_into(frames, thread.thread_pointer);
 //     // main (train.py:12), all_reduce (distributed_c10d.py:2810), c10d::…::allreduce, …
 //
-// Does nothing for a process without Python, or with an unknown version of it.
+// Does nothing if the process has no Python, or an unknown version.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +30,8 @@ class PythonFrames {
   std::map<std::uint64_t, std::vector<Frame>> by_thread_;
 };
 
-// Replaces all native frames up to the last one that interprets Python by `python`. The
-// interpreter's own calls after it, up to a function of another library, are dropped too. Pure.
+// Replaces all native frames up to the last one that interprets Python with `python`. Also drops
+// the interpreter's own calls after it, up to a function of another library. Pure.
 void merge_python(std::vector<Frame>& frames, const std::vector<Frame>& python);
 
 }  // namespace distrun

@@ -29,10 +29,10 @@ namespace {
 
 using Deadline = std::chrono::steady_clock::time_point;
 
-// A thread that does not stop in this time waits in the kernel.
+// A thread that does not stop within this time is blocked in the kernel.
 constexpr std::chrono::milliseconds kStopTimeout{500};
 
-// What one process may take beyond the time limit: reading a file may block in the kernel.
+// The time that a process may take beyond the limit: reading a file may block in the kernel.
 constexpr std::chrono::seconds kOvertime{2};
 
 std::string thread_name(pid_t pid, pid_t tid) {
@@ -82,7 +82,7 @@ ProcessStacks read_process(pid_t pid, SymbolNames& names, Deadline deadline) {
   return found;
 }
 
-// What the readers and the caller share: a reader may outlive the call.
+// Shared by readers and caller, because a reader may outlive the call.
 struct Look {
   std::shared_ptr<SymbolNames> names;
   Deadline deadline;
@@ -96,7 +96,7 @@ void read_into(const std::shared_ptr<Look>& look, std::size_t index, pid_t pid) 
   std::optional<ProcessStacks> stacks;
   try {
     stacks = read_process(pid, *look->names, look->deadline);
-  } catch (const std::exception& error) {  // Evidence must not end a run.
+  } catch (const std::exception& error) {  // Failing to read stacks must not end a run.
     stacks = ProcessStacks{.pid = pid, .problem = error.what()};
   }
   const std::lock_guard lock(look->mutex);
@@ -117,7 +117,7 @@ std::vector<ProcessStacks> StackCollector::collect(const std::vector<pid_t>& pid
   look->found.resize(pids.size());
   const Deadline end = postponed(look->deadline, kOvertime);
   const int cores = static_cast<int>(std::max(1U, std::thread::hardware_concurrency()));
-  // Signals are for the caller's thread.
+  // Signals must reach the caller's thread.
   sigset_t every, before;
   ::sigfillset(&every);
   ::pthread_sigmask(SIG_SETMASK, &every, &before);
@@ -127,7 +127,7 @@ std::vector<ProcessStacks> StackCollector::collect(const std::vector<pid_t>& pid
     try {
       std::thread(read_into, look, i, pids[i]).detach();
       ++look->running;
-    } catch (const std::system_error&) {  // No more threads.
+    } catch (const std::system_error&) {  // No more threads can be created.
       break;
     }
   }
@@ -143,7 +143,7 @@ std::vector<ProcessStacks> StackCollector::collect(const std::vector<pid_t>& pid
   if (all_have_ended) {
     names_->close_files();
   } else {
-    names_ = std::make_shared<SymbolNames>();  // The other is in use.
+    names_ = std::make_shared<SymbolNames>();  // A reader still uses the other one.
   }
   return all;
 }

@@ -1,17 +1,16 @@
-// StackCollector reads the stacks of other processes, from outside: they need no debugger, no
-// debug information, and no help from the program. Frames of Python 3.10 to 3.14 take the place of
-// the interpreter's own.
+// StackCollector reads the stacks of other processes from outside, without a debugger, debug
+// information or help from the program. Frames of Python 3.10 to 3.14 replace the interpreter's.
 //
 //     StackCollector collector;
 //     const std::vector<ProcessStacks> all = collector.collect({4711, 4712}, 3s);
 //
-// Each process is stopped while its stacks are read, and then goes on; stopped_process.h has what
-// it can notice of that. `problem` says why something is missing: ptrace is not permitted, the
-// thread waits in the kernel, time is up.
+// Each process is stopped while its stacks are read (stopped_process.h says what it can notice). If
+// something is missing, `problem` says why: ptrace is not permitted, the thread is blocked in the
+// kernel, or time is up.
 //
-// Blocks: until all are read, at most two seconds longer than the time limit. Each process is read
-// in a thread of its own, as many at a time as there are cores. If a thread still reads then, it
-// goes on by itself. Meanwhile the caller's process must not wait for its children.
+// Blocks: until all are read, at most two seconds beyond the limit. Each process has its own reader
+// thread, as many at a time as there are cores; a reader that is stuck is abandoned. Meanwhile the
+// caller's process must not wait for its children.
 //
 // Thread safety: one call at a time.
 #pragma once
@@ -34,7 +33,7 @@ class StackCollector {
   std::vector<ProcessStacks> collect(const std::vector<pid_t>& pids,
                                      std::chrono::milliseconds time_limit);
 
-  // For other addresses; between two calls of collect().
+  // For looking up other addresses, between calls of collect().
   SymbolNames& names() { return *names_; }
 
  private:

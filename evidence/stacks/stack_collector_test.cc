@@ -34,7 +34,7 @@ using ::testing::HasSubstr;
 using ::testing::IsSupersetOf;
 using ::testing::Not;
 
-// A process that has said that it is in its place.
+// A program that has reported that it hangs.
 class Process {
  public:
   explicit Process(std::vector<std::string> arguments) {
@@ -135,7 +135,7 @@ TEST(StackCollectorTest, NamesTheFunctionsOfAProcess) {
   EXPECT_THAT(stacks.threads.front().frames.front().module, HasSubstr("/"));
 }
 
-TEST(StackCollectorTest, TheLineOfAnInlinedCallIsThatOfTheCall) {
+TEST(StackCollectorTest, InlinedFunctionHasTheLineOfItsCall) {
   Process program({HUNG_PROGRAM, "lock"});
   expect_state(program.pid(), 'S');
   const ProcessStacks stacks = look_at(program.pid());
@@ -151,14 +151,14 @@ TEST(StackCollectorTest, TheLineOfAnInlinedCallIsThatOfTheCall) {
   EXPECT_EQ(line, "  lock.lock();") << taking->source << ':' << taking->line;
 }
 
-TEST(StackCollectorTest, SeesAProcessThatComputes) {
+TEST(StackCollectorTest, ReadsABusyProcess) {
   Process program({HUNG_PROGRAM, "spin"});
   const ProcessStacks stacks = look_at(program.pid());
   ASSERT_EQ(stacks.threads.size(), 1U);
   EXPECT_THAT(functions(stacks.threads.front()), Contains("hung::spin"));
 }
 
-TEST(StackCollectorTest, SeesEveryThreadAndTheMainThreadFirst) {
+TEST(StackCollectorTest, ReadsEveryThreadAndTheMainThreadFirst) {
   Process program({HUNG_PROGRAM, "thread"});
   expect_state(program.pid(), 'S');
   const ProcessStacks stacks = look_at(program.pid());
@@ -180,7 +180,7 @@ TEST(StackCollectorTest, LeavesAStoppedProcessStopped) {
   expect_state(program.pid(), 'T');  // It is woken up, to stop again.
 }
 
-TEST(StackCollectorTest, LetsAWaitingSystemCallGoOnAndSignalsArrive) {
+TEST(StackCollectorTest, BlockedSystemCallsContinueAndSignalsArrive) {
   constexpr int kSignals = 300, kLooks = 30;
   Process program({HUNG_PROGRAM, "read"});
   std::atomic<bool> all_sent{false};
@@ -200,7 +200,7 @@ TEST(StackCollectorTest, LetsAWaitingSystemCallGoOnAndSignalsArrive) {
   EXPECT_EQ(program.wait(), 0);
 }
 
-TEST(StackCollectorTest, LeavesTheEndOfAChildToItsParent) {
+TEST(StackCollectorTest, DoesNotReapChildren) {
   Process program({HUNG_PROGRAM, "read"});
   program.go_on();
   while (look_at(program.pid()).state != 'Z') {
@@ -209,8 +209,7 @@ TEST(StackCollectorTest, LeavesTheEndOfAChildToItsParent) {
   EXPECT_EQ(program.wait(), 0);
 }
 
-// Whatever ends in the middle of a look must not end the look.
-TEST(StackCollectorTest, SurvivesProcessesAndThreadsThatEndMeanwhile) {
+TEST(StackCollectorTest, SurvivesProcessesAndThreadsThatEnd) {
   Process program({HUNG_PROGRAM, "churn"});
   StackCollector collector;
   for (int i = 0; i < 300; ++i) {
@@ -230,7 +229,7 @@ TEST(StackCollectorTest, SurvivesProcessesAndThreadsThatEndMeanwhile) {
   }
 }
 
-TEST(StackCollectorTest, NamesAProgramThatWasBuiltAgain) {
+TEST(StackCollectorTest, NamesFunctionsOfARebuiltProgram) {
   const testing::Folder folder;
   const std::string path = folder.path() + "/program";
   StackCollector collector;
@@ -247,7 +246,7 @@ TEST(StackCollectorTest, NamesAProgramThatWasBuiltAgain) {
   EXPECT_THAT(names(HUNG_PROGRAM, {"spin"}), Contains("hung::spin"));
 }
 
-TEST(StackCollectorTest, SaysThatAProcessHasEnded) {
+TEST(StackCollectorTest, ReportsThatAProcessHasEnded) {
   Process program({HUNG_PROGRAM, "read"});
   program.go_on();
   const pid_t pid = program.pid();
@@ -255,15 +254,15 @@ TEST(StackCollectorTest, SaysThatAProcessHasEnded) {
   EXPECT_EQ(look_at(pid).problem, "it has ended");
 }
 
-TEST(StackCollectorTest, SaysThatTimeIsUp) {
+TEST(StackCollectorTest, ReportsThatTimeIsUp) {
   Process program({HUNG_PROGRAM, "pause"});
   EXPECT_EQ(look_at(program.pid(), 0ms).problem, "there was no time left to look at it");
   EXPECT_TRUE(look_at(program.pid()).problem.empty());
 }
 
-TEST(StackCollectorTest, SaysThatAnotherDebuggerIsThere) {
+TEST(StackCollectorTest, ReportsThatAnotherDebuggerIsAttached) {
   Process program({HUNG_PROGRAM, "pause"});
-  // Held by a look of another thread of this process, which is like a debugger.
+  // Another thread of this process holds it, like a debugger.
   const StoppedProcess held(program.pid(), std::chrono::steady_clock::now() + 20s);
   ASSERT_EQ(held.problem(), "");
   EXPECT_EQ(look_at(program.pid()).problem,
@@ -272,7 +271,7 @@ TEST(StackCollectorTest, SaysThatAnotherDebuggerIsThere) {
 
 class PythonStackTest : public ::testing::TestWithParam<const char*> {};
 
-TEST_P(PythonStackTest, FramesOfPythonTakeThePlaceOfTheInterpreters) {
+TEST_P(PythonStackTest, PythonFramesReplaceTheInterpreters) {
   const std::string python = GetParam();
   if (std::system((python + " -c '' 2>/dev/null").c_str()) != 0) {
     GTEST_SKIP() << "there is no " << python << " in PATH";

@@ -22,7 +22,7 @@ namespace distrun {
 
 namespace {
 
-// A process that starts threads all the time is never complete.
+// A process that keeps starting threads is never complete.
 constexpr int kRounds = 8;
 
 std::vector<pid_t> threads_of(pid_t pid) {
@@ -41,8 +41,7 @@ std::vector<pid_t> threads_of(pid_t pid) {
   return threads;
 }
 
-// A thread that waits in the kernel (D) would stop only when the kernel lets it go; others have
-// ended.
+// A thread blocked in the kernel (D) would stop only when the kernel resumes it; others have ended.
 bool can_stop(pid_t pid, pid_t tid) {
   const auto stat =
       parse_process_stat(proc_file(pid, fmt::format("task/{}/stat", tid).c_str()), "", {});
@@ -98,7 +97,7 @@ void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadli
   for (StoppedThread& thread : threads_) {
     while (thread.is_seized && !thread.is_stopped) {
       siginfo_t info{};
-      // Not WEXITED: whoever started the process reaps it.
+      // Not WEXITED: the parent must reap it.
       const int waited =
           ::waitid(P_PID, static_cast<id_t>(thread.tid), &info, WSTOPPED | WNOHANG | __WALL);
       if (waited != 0 && errno != EINTR) break;  // Ended, or never seized.
@@ -110,7 +109,7 @@ void StoppedProcess::wait_for_stops(std::chrono::steady_clock::time_point deadli
         break;
       }
       if (std::chrono::steady_clock::now() >= deadline) break;
-      // No call waits for a stop with a time limit.
+      // No call waits for a stop with a timeout.
       std::this_thread::sleep_for(std::chrono::microseconds(100));
     }
   }

@@ -1,19 +1,18 @@
 // StoppedProcess stops the threads of another process while it exists, so that their stacks can be
-// read. Then the threads go on: no signal is lost, and most system calls that were waiting continue
-// to wait. Those of signal(7) that a stop interrupts return EINTR, as they do after SIGSTOP and
-// SIGCONT: epoll_wait(2), semtimedop(2), sigtimedwait(2), and calls on sockets with a time limit.
+// read. No signal is lost, and most blocked system calls continue. Those that signal(7) lists
+// return EINTR, as after SIGSTOP and SIGCONT: epoll_wait(2), semtimedop(2), sigtimedwait(2), and
+// calls on sockets with a timeout.
 //
 //     StoppedProcess process(4711, deadline);
 //     for (const StoppedThread& thread : process.threads()) …
 //     process.read(address, buffer, size);
 //
-// It uses ptrace(2). The system allows that for descendants of this process, unless a security
-// policy forbids it or another debugger is attached; problem() says so.
+// ptrace(2) is allowed for descendants of this process, unless a security policy forbids it or a
+// debugger is attached; problem() then says so.
 //
-// Create and use it in a thread of its own, and end that thread afterwards (StackCollector does):
-// if a thread of the process could not be stopped in time, because it waits in the kernel, the end
-// of the tracing thread lets it go. No code of this process may meanwhile wait for stops of
-// children.
+// Use it in its own thread, and end that thread afterwards, as StackCollector does: only that
+// releases threads that could not be stopped in time, because they are blocked in the kernel.
+// Meanwhile no code of this process may wait for stops of children.
 #pragma once
 
 #include <chrono>
@@ -29,14 +28,14 @@ namespace distrun {
 struct StoppedThread {
   pid_t tid = -1;
   bool is_seized = false;
-  bool is_stopped = false;           // Otherwise it waits in the kernel, or has just ended.
-  int signal = 0;                    // A signal that was arriving; the thread gets it afterwards.
+  bool is_stopped = false;           // False: blocked in the kernel, or ended.
+  int signal = 0;                    // A signal that arrived meanwhile; delivered afterwards.
   std::uint64_t thread_pointer = 0;  // Its pthread_t.
 };
 
 class StoppedProcess {
  public:
-  // Waits for the threads until `deadline`.
+  // Blocks until all threads have stopped, or until `deadline`.
   StoppedProcess(pid_t pid, std::chrono::steady_clock::time_point deadline);
   ~StoppedProcess();
   StoppedProcess(const StoppedProcess&) = delete;

@@ -20,13 +20,13 @@ namespace distrun {
 
 namespace {
 
-// The file is given. (libdw's own functions would load a library to ask servers for files.)
+// The file is already known. libdw's own functions would load a library that asks servers.
 int find_no_file(Dwfl_Module* /*module*/, void** /*data*/, const char* /*name*/,
                  Dwarf_Addr /*base*/, char** /*path*/, Elf** /*elf*/) {
   return -1;
 }
 
-// Where Debian, Fedora and others install debug information.  -1: there is none.
+// Debian, Fedora and others install debug information here. Returns -1 if there is none.
 int find_debug_file(Dwfl_Module* module, void** /*data*/, const char* /*name*/, Dwarf_Addr /*base*/,
                     const char* /*file*/, const char* /*link*/, GElf_Word /*checksum*/,
                     char** path) {
@@ -45,7 +45,7 @@ int find_debug_file(Dwfl_Module* module, void** /*data*/, const char* /*name*/, 
 }  // namespace
 
 struct SymbolNames::Impl {
-  // Which file a path named: a program may be built again while distrun runs.
+  // Identifies the file at a path: a program may be rebuilt while distrun runs.
   struct Identity {
     dev_t device = 0;
     ino_t inode = 0;
@@ -76,10 +76,10 @@ struct SymbolNames::Impl {
     for (auto& [path, file] : files) file.close();
   }
 
-  // The file, not opened yet; null if there is none.
+  // Not opened yet; null if the file does not exist.
   File* at(const std::string& path) {
     struct stat status {};
-    // Not a pipe: opening it would wait.
+    // Opening a pipe would block.
     if (::stat(path.c_str(), &status) != 0 || !S_ISREG(status.st_mode)) return nullptr;
     const Identity identity{status.st_dev, status.st_ino, status.st_size, status.st_mtim.tv_sec,
                             status.st_mtim.tv_nsec};
@@ -119,8 +119,8 @@ struct SymbolNames::Impl {
     return place;
   }
 
-  // The code of an inlined function has the source and the line of that function. The function that
-  // the symbol names has called it at another place: sets that one, and returns whether it is so.
+  // Inlined code has the source and line of the inlined function. If so, sets the place of the call
+  // instead, and returns true.
   static bool take_inlined_call(Dwfl_Module* module, GElf_Addr at, Place& place) {
     Dwarf_Addr bias = 0;
     Dwarf_Die* unit = ::dwfl_module_addrdie(module, at, &bias);

@@ -1,13 +1,12 @@
-// SymbolNames names the function, and the line if the file has debug information, at an address of
-// a program or library.
+// SymbolNames finds the function at an address of a program or library, and the line if there is
+// debug information.
 //
 //     SymbolNames names;
 //     const Place place = names.find("/usr/lib/libtorch_cpu.so", 0x1234);
 //     // {"c10d::TCPStore::waitForWorkers", "TCPStore.cpp", 412}
 //
-// Thread safety: any thread may call any method.  It remembers what it has found: ranks of a run
-// are mostly at the same addresses.  Symbols that a package keeps in /usr/lib/debug are used too.
-// Names and lines come from elfutils' libdw.
+// Thread safety: any thread may call any method. Results are remembered, as ranks of a run are
+// mostly at the same addresses. Uses elfutils' libdw, and symbols in /usr/lib/debug.
 #pragma once
 
 #include <cstdint>
@@ -32,15 +31,15 @@ class SymbolNames {
   SymbolNames(const SymbolNames&) = delete;
   SymbolNames& operator=(const SymbolNames&) = delete;
 
-  // `address` is relative to the file, as `addr2line -e FILE` takes it.
+  // `address` is relative to the file, like that of `addr2line -e FILE`.
   Place find(const std::string& file, std::uint64_t address);
   Frame frame_at(const std::string& file, std::uint64_t address);
 
-  // Closes the files, and keeps what was found in them. While a file is open, it is mapped: if
-  // another process truncates it then, this process gets SIGBUS.
+  // Closes the files, but remembers results. While a file is open, it is mapped: if another process
+  // truncates it, this process gets SIGBUS.
   void close_files();
 
-  // The address of the symbol named `symbol`, relative to the file.
+  // The symbol's address, relative to the file.
   std::optional<std::uint64_t> address_of(const std::string& file, const char* symbol);
 
  private:

@@ -1,7 +1,7 @@
 // Programs that hang in a known place, for tests: hung_program WHERE
 //
-// It writes a line when it is there. `read` goes on when it reads a line from stdin: it writes what
-// it has counted, and exits with 0, or with 1 if a system call was interrupted.
+// It prints a line when it is there. `read` continues when it reads a line from stdin: it prints
+// its count, and exits with 0, or with 1 if a system call was interrupted.
 #include <atomic>
 #include <cerrno>
 #include <csignal>
@@ -27,7 +27,7 @@ void say(const char* line) {
 
 }  // namespace
 
-// Not in the unnamed namespace: the names are looked for.
+// Tests look for these names, so they are not in an unnamed namespace.
 namespace hung {
 
 template <class Number>
@@ -49,7 +49,7 @@ template <class Number>
 }
 
 [[gnu::noinline]] int wait_for_line() {
-  // SIGRTMIN interrupts the call by itself; a look from outside must not.
+  // The call restarts after SIGRTMIN; reading the stacks must not interrupt it.
   struct sigaction action {};
   action.sa_handler = [](int) { signals = signals + 1; };
   action.sa_flags = SA_RESTART;
@@ -66,7 +66,7 @@ template <class Number>
   std::puts("not reached");
 }
 
-// Processes and threads that start and end all the time.
+// Processes and threads start and end all the time.
 [[noreturn, gnu::noinline]] void churn() {
   say("here");
   for (;;) {

@@ -60,7 +60,7 @@ TEST(RankPlaceTest, NamesTheFunctionsOfACrash) {
             "#0 die (a_test.cc:7)\n");
 }
 
-TEST(RankPlaceTest, LineBeginsWithTheFewestRanks) {
+TEST(RankPlaceTest, LineStartsWithTheFewestRanks) {
   const auto waits = rank({call("main"), call("A_hangs_Test::TestBody"), call("all_reduce")});
   const auto loads = rank({call("main"), call("A_hangs_Test::TestBody"), call("load")});
   EXPECT_EQ(places_of({{0, {waits}}, {1, {loads}}, {2, {waits}}}).line,
