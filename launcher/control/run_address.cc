@@ -37,7 +37,7 @@ std::optional<RunAddress> run_address_from(std::string_view name) {
   return RunAddress{*space, *guard, *launcher};
 }
 
-// A line is "Num RefCount Protocol Flags Type St Inode Path"; '@' stands for the zero byte.
+// A line is "Num RefCount Protocol Flags Type St Inode Path"; '@' is the zero byte.
 std::vector<RunAddress> runs_here() {
   const std::uint64_t here = own_pid_namespace();
   std::vector<RunAddress> runs;
@@ -46,7 +46,7 @@ std::vector<RunAddress> runs_here() {
     const auto at = line.find('@');
     if (at == std::string::npos) continue;
     const auto run = run_address_from(std::string_view(line).substr(at + 1));
-    // Connections have the name as well.
+    // Connections have the same name.
     if (!run || run->pid_namespace != here) continue;
     if (std::find(runs.begin(), runs.end(), *run) == runs.end()) runs.push_back(*run);
   }

@@ -35,7 +35,7 @@ Result<UniqueFd> connect_to(const RunAddress& run) {
     if (errno == ECONNREFUSED) return Error{ErrorKind::kNotFound, "the run has ended"};
     return Error::from_errno("connect to the run");
   }
-  // Any process can open a socket of that name. Root may ask all.
+  // Any user could open a socket of that name. Root may ask any run.
   ucred server{};
   socklen_t bytes = sizeof(server);
   if (::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &server, &bytes) != 0)
@@ -46,7 +46,7 @@ Result<UniqueFd> connect_to(const RunAddress& run) {
   return socket;
 }
 
-// Waits for `events` until `end`.
+// Blocks until the socket has `events`, or until `end`.
 Result<void> wait_for(const UniqueFd& socket, short events, Clock::time_point end) {
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now()).count();
@@ -67,16 +67,16 @@ Result<std::string> ask_run(const RunAddress& run, const std::string& question,
   auto socket = connect_to(run);
   if (!socket) return socket.error();
   const std::string line = question + '\n';
-  // So short a question fits into the socket's buffer.
+  // The question is short enough for the socket's buffer.
   const auto sent = ::send(socket->get(), line.data(), line.size(), MSG_NOSIGNAL);
-  if (sent < 0 && errno != EPIPE) return Error::from_errno("ask the run");  // EPIPE: as below.
+  if (sent < 0 && errno != EPIPE) return Error::from_errno("ask the run");  // EPIPE: see below.
   std::string answer;
   std::array<char, 16 * kKiB> piece;
   for (;;) {
     if (const auto ready = wait_for(*socket, POLLIN, end); !ready) return ready.error();
     const auto got = ::recv(socket->get(), piece.data(), piece.size(), 0);
     if (got < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (got <= 0) break;  // ECONNRESET: it refused this user.
+    if (got <= 0) break;  // ECONNRESET: the run refused this user.
     answer.append(piece.data(), static_cast<std::size_t>(got));
     if (answer.size() > kAnswerBytesMax) break;
   }

@@ -15,7 +15,7 @@
 namespace distrun {
 
 // Fails with kNotFound if the run has ended, kTimedOut if it does not answer, kProtocol if it does
-// not know the question, and kSystem, also for the run of another user.
+// not know the question, and kSystem otherwise, such as for another user's run.
 Result<std::string> ask_run(const RunAddress& run, const std::string& question,
                             std::chrono::milliseconds timeout);
 

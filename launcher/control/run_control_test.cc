@@ -28,7 +28,7 @@ TEST(RunAddressTest, SurvivesARoundTrip) {
   }
 }
 
-// The server in a thread of its own. Process ids that no process has tell the tests apart.
+// The server runs in its own thread. Invalid process ids keep the tests apart.
 class RunControlTest : public ::testing::Test {
  protected:
   void serve(RunServer::Answer answer) {
@@ -71,7 +71,7 @@ TEST_F(RunControlTest, RefusesQuestionsThatItDoesNotKnow) {
             "the run belongs to another user, or it has just ended");
 }
 
-TEST_F(RunControlTest, ARunThatHasEndedIsNotFound) {
+TEST_F(RunControlTest, ReportsThatARunHasEnded) {
   EXPECT_THAT(runs_here(), Not(Contains(run_)));
   const auto answer = ask_run(run_, "stacks", seconds(30));
   ASSERT_FALSE(answer);
@@ -79,10 +79,10 @@ TEST_F(RunControlTest, ARunThatHasEndedIsNotFound) {
   EXPECT_EQ(answer.error().message, "the run has ended");
 }
 
-TEST_F(RunControlTest, TheWaitForAnAnswerEnds) {
+TEST_F(RunControlTest, WaitForAnAnswerTimesOut) {
   auto opened = RunServer::open(io_, run_, nullptr);
   ASSERT_TRUE(opened);
-  server_ = std::move(*opened);  // The kernel accepts the connection; nobody serves it.
+  server_ = std::move(*opened);  // The kernel accepts the connection; no process serves it.
   const auto answer = ask_run(run_, "stacks", std::chrono::milliseconds(50));
   ASSERT_FALSE(answer);
   EXPECT_EQ(answer.error().message, "the run does not answer: it is suspended, or busy");

@@ -1,5 +1,5 @@
-// RunServer answers questions about a run from other processes of the same user, or of root:
-// `distrun stacks` and `distrun top` ask them.
+// RunServer answers questions about a run, for `distrun stacks` and `distrun top`, from processes
+// of the same user or root.
 //
 //     auto server = RunServer::open(io, {guard, launcher}, [&](std::string_view question) {
 //       return question == "stacks" ? std::optional(…) : std::nullopt;
@@ -24,14 +24,14 @@ namespace distrun {
 
 class RunServer {
  public:
-  // nullopt: it does not know the question.
+  // nullopt: unknown question.
   using Answer = std::function<std::optional<std::string>(std::string_view question)>;
 
   // Fails with kSystem if no socket can be created.
   static Result<std::unique_ptr<RunServer>> open(boost::asio::io_context& io,
                                                  const RunAddress& address, Answer answer);
 
-  // Ends its connections.
+  // Closes its connections.
   ~RunServer();
   RunServer(const RunServer&) = delete;
   RunServer& operator=(const RunServer&) = delete;

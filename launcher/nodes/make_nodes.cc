@@ -12,8 +12,8 @@ namespace distrun {
 
 namespace {
 
-// The maximum time from StopNode to NodeStopped, without --shutdown-timeout: for SIGKILL, leaked
-// processes and the network.
+// The time from StopNode to NodeStopped, besides --shutdown-timeout: for SIGKILL, leaked processes
+// and the network.
 constexpr std::chrono::milliseconds kStopMargin =
     kWorkerKillTimeout + kLeakedProcessesTimeout + std::chrono::seconds(15);
 

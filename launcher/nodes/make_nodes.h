@@ -19,7 +19,7 @@ namespace distrun {
 
 struct MadeNodes {
   std::unique_ptr<Nodes> nodes;
-  // On node 0: the store passes it each node's connection. `nodes` must outlive its calls.
+  // On node 0: the store passes it each connection from a node. `nodes` must outlive its calls.
   std::function<void(boost::asio::ip::tcp::socket socket, std::string received)> take;
 };
 

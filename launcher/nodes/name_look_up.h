@@ -4,7 +4,7 @@
 //
 // A look-up cannot be canceled: its thread may outlive the NameLookUp. The handler is called at
 // most once, on the thread of `io`, and never after the NameLookUp is destroyed. The caller must
-// set a timeout. Numeric addresses need no look-up.
+// set a timeout.
 #pragma once
 
 #include <cstdint>

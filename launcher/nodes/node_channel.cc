@@ -24,8 +24,7 @@ namespace {
 constexpr std::size_t kUnsentBytesMax = 8 * kNodeMessageBytesMax;
 constexpr auto kLinger = std::chrono::seconds(5);
 
-// After 5 s of silence the kernel probes every 3 s; after 15 s without an answer it closes the
-// connection.
+// After 5 s of silence the kernel probes every 3 s; after 15 s it closes the connection.
 void watch_peer(tcp::socket& socket) {
   const auto set = [&](int level, int name, int value) {
     ::setsockopt(socket.native_handle(), level, name, &value, sizeof(value));
@@ -140,7 +139,7 @@ void NodeChannel::close() {
   if (sending_.empty()) close_now();
 }
 
-// If unread data were left at close(), the kernel would discard what was sent last.
+// Unread data at close() would make the kernel discard what was sent last.
 void NodeChannel::close_with(const NodeMessage& message) {
   send(message);
   lingers_ = true;

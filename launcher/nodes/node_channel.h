@@ -5,12 +5,12 @@
 //         .on_end = [&](const Error& reason) { … it is lost … }});
 //     channel->send(JoinRequest{…});
 //
-// The kernel notices a machine that disappears silently within about 15 seconds. A message has at
-// most kNodeMessageBytesMax bytes, the unsent queue a few times as many. A peer that exceeds this,
-// or sends other data, is disconnected.
+// A machine that disappears is noticed within about 15 seconds. A message has at most
+// kNodeMessageBytesMax bytes, the unsent queue a few times as many. Peers that exceed this or send
+// other data are disconnected.
 //
 // on_end is called at most once, last, and never after close(). Thread safety: the thread of the
-// socket's io_context only. Without a pointer to it, the channel lives until it ends or is closed.
+// socket's io_context only. The channel keeps itself alive until it ends or is closed.
 #pragma once
 
 #include <array>
@@ -38,7 +38,7 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
   static std::shared_ptr<NodeChannel> open(boost::asio::ip::tcp::socket socket,
                                            std::string received, Handlers handlers);
 
-  // Identifies a node, not a client of the store. The connecting side sends it first.
+  // Identifies a node; clients of the store do not send it. The connecting side sends it first.
   void greet();
 
   void send(const NodeMessage& message);
@@ -46,10 +46,10 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
   // Closes after everything is sent.
   void close();
 
-  // Sends `message`, and closes when the other side has received it, or after a short timeout.
+  // Sends `message`, and closes when the other side has received it or after a short timeout.
   void close_with(const NodeMessage& message);
 
-  // This side's numeric address, without port; an IPv4 address on an IPv6 socket has its IPv4 form.
+  // This side's numeric address, without port. IPv4 addresses on IPv6 sockets have their IPv4 form.
   std::string own_address() const;
 
   std::string remote() const { return remote_; }  // "10.0.0.7:51234".
@@ -69,7 +69,7 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
   std::string remote_;
   Handlers handlers_;
   std::array<char, 4096> buffer_;
-  std::string unread_;             // Received; not yet a whole message.
+  std::string unread_;             // Received part of a message.
   std::string sending_, to_send_;  // In the current write; waiting.
   bool closing_ = false;           // After sending, close …
   bool lingers_ = false;           // … only the sending half, until the other side closes.

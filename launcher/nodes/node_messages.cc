@@ -13,7 +13,7 @@ namespace {
 
 using MessageJson = nlohmann::json;
 
-// Limits that keep a whole message short enough, even if JSON writes six bytes for each.
+// Keeps a message within its limit even if JSON writes six bytes for each byte.
 constexpr std::size_t kHeadlineBytesMax = kKiB, kDetailsBytesMax = 7 * kKiB;
 constexpr int kCountMax = 1 << 24;
 
@@ -123,7 +123,7 @@ StartNode start_from(const MessageJson& object) {
   return start;
 }
 
-// Reads only the version of another protocol, so that the request gets a clear answer.
+// Of another protocol, reads only the version, so that the request gets a clear answer.
 JoinRequest join_from(const MessageJson& object) {
   JoinRequest join{.protocol = number(object, "protocol", 0)};
   if (join.protocol != kNodeProtocol) return join;

@@ -1,5 +1,5 @@
-// Messages between the nodes of a run. Node 0 decides. Every other node asks to join, *reports*
-// what happens to its workers, and does what node 0 *orders*.
+// Messages between the nodes of a run. Node 0 decides. Other nodes ask to join, *report* what
+// happens to their workers, and obey its *orders*.
 //
 //     node 1                                  node 0
 //       JoinRequest ─────────────────────────▶
@@ -12,8 +12,8 @@
 //       NodeStopped ─────────────────────────▶       all its workers have ended
 //       ◀────────────── StartNode | FinishNode       the next attempt, or the end
 //
-// A message is one line of JSON. A connection starts with the byte kNodeGreeting of
-// store/protocol/request.h, since nodes use the same port as the workers' store.
+// A message is one line of JSON. A connection starts with the byte kNodeGreeting
+// (store/protocol/request.h), because nodes share the port with the workers' store.
 //
 //     {"type": "start", "attempt": 0, "rank_base": 4, "world_size": 8, …}
 //
@@ -34,7 +34,7 @@ namespace distrun {
 // Nodes with different versions refuse each other.
 inline constexpr int kNodeProtocol = 2;
 
-// Longer messages are refused; long fields (a worker's last lines) are cut.
+// Longer messages are refused; long fields, such as a worker's last lines, are cut.
 inline constexpr std::size_t kNodeMessageBytesMax = 64 * kKiB;
 
 struct JoinRequest {
@@ -61,7 +61,7 @@ struct JoinRefused {
 // Reports. Each names its attempt.
 struct NodeFailed {  // Or interrupted; it is already stopping its workers.
   int attempt = 0;
-  bool may_restart = false;  // A worker has failed: another attempt may succeed.
+  bool may_restart = false;  // A worker has failed; another attempt may succeed.
   NodesVerdict verdict;      // Node 0 fills in node and host.
   friend bool operator==(const NodeFailed&, const NodeFailed&) = default;
 };
@@ -70,7 +70,7 @@ struct NodeQuiet {  // Its workers have made no progress for --hang-after, or ma
   bool is_quiet = true;
   friend bool operator==(const NodeQuiet&, const NodeQuiet&) = default;
 };
-struct NodeSucceeded {  // All its workers exited with 0; no process is left.
+struct NodeSucceeded {  // All its workers exited with 0; no process remains.
   int attempt = 0;
   friend bool operator==(const NodeSucceeded&, const NodeSucceeded&) = default;
 };
@@ -108,8 +108,8 @@ NodeMessage message_of(const NodeOrder& order);
 // One line with its newline; at most kNodeMessageBytesMax bytes.
 std::string to_line(const NodeMessage& message);
 
-// `line` has no newline. Fails with kProtocol for anything but a message, and for impossible
-// values: ranks beyond the world size, negative counts.
+// `line` has no newline. Fails with kProtocol for other data and for impossible values: ranks
+// beyond the world size, negative counts.
 Result<NodeMessage> node_message_from(std::string_view line);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// Nodes connects the driver to the other nodes of a run: the driver reports what happens to its own
+// Nodes connects the driver to the other nodes of a run: the driver reports events of its own
 // workers, and receives orders.
 //
 //     nodes->join();                                 // StartNode comes when all nodes have joined
@@ -6,8 +6,8 @@
 //     nodes->report(NodeStopped{attempt});           // StartNode of another attempt, or FinishNode
 //     nodes->close();
 //
-// NodeFailed and NodeStopped always lead to an order. If node 0 is lost, the StopNode is created
-// here. A node that was stopped for good need not wait for FinishNode.
+// NodeFailed and NodeStopped always lead to an order: if node 0 is lost, StopNode is created here.
+// A node that was stopped for good need not wait for FinishNode.
 //
 // NodesHost (node 0) and NodesMember (other nodes) implement it for fixed node numbers and a port
 // of node 0. Elastic nodes, or torchrun's agents (which use the store's keys torchelastic/…), would
@@ -30,17 +30,16 @@ struct RanksOfNode {
   int first = 0, count = 1;  // Its ranks: `first` and the next ones.
 };
 
-// Called from the event loop, never within a call of Nodes, except that report() may call
-// on_renew_store.
+// Called from the event loop, never within a call of Nodes, except on_renew_store within report().
 struct NodesHandlers {
   std::function<void(const NodeOrder& order)> on_order;
-  // On node 0, before StartNode of a new attempt: the store must be emptied.
+  // On node 0, before StartNode of a new attempt: empty the store.
   std::function<void(int attempt)> on_renew_store;
-  // The run cannot start on this node. No order follows or precedes it.
+  // The run cannot start on this node. No orders come before or after.
   std::function<void(const Error& error)> on_error;
   // On node 0, before the first attempt: the ranks of each node.
   std::function<void(const std::vector<RanksOfNode>& nodes)> on_ranks;
-  // Rare messages for users: which nodes are missing, which were refused.
+  // Occasional messages for users: missing nodes, refused nodes.
   std::function<void(const std::string& text)> on_notice;
 };
 
@@ -55,7 +54,7 @@ class Nodes {
   // This node's numeric address on a connection to another node; empty before StartNode.
   virtual std::string own_address() const = 0;
 
-  // Calls no handler afterwards. The event loop still delivers what was sent.
+  // No handler is called after this. The event loop still delivers what was sent.
   virtual void close() = 0;
 };
 

@@ -122,7 +122,7 @@ void NodesCoordinator::handle(Node& node, const NodeFailed& report, TimePoint no
   NodesVerdict verdict = report.verdict;
   verdict.node = number(node);
   verdict.host = node.request.host;
-  // A user who ends a run while it stops for another attempt does not want that attempt.
+  // A user who ends a run while it restarts does not want another attempt.
   const bool overrides = phase_ == Phase::kStopping && restarts_ && !report.may_restart;
   if (phase_ == Phase::kStopping && !overrides) return;
   stop(verdict, report.may_restart, now);
@@ -151,10 +151,10 @@ void NodesCoordinator::stop_if_all_are_quiet(TimePoint now) {
 void NodesCoordinator::handle(Node& node, const NodeSucceeded&, TimePoint now) {
   if (node.state != State::kRunning) return;
   node.state = State::kSucceeded;
-  if (phase_ == Phase::kStopping) {  // StopNode is on its way; the node answers that too.
+  if (phase_ == Phase::kStopping) {  // StopNode is on its way, and covers this report too.
     return;
   }
-  // The end of a node's workers is progress.
+  // A node whose workers have succeeded counts as progress.
   no_hang_before_ = now + options_.hang_after;
   stop_if_all_have_succeeded();
   stop_if_all_are_quiet(now);

@@ -1,5 +1,5 @@
-// NodesCoordinator decides, on node 0, for all nodes of a run: which nodes may join, when an
-// attempt starts and with which ranks, and which failure is the cause.
+// NodesCoordinator decides for all nodes of a run, on node 0: who may join, when attempts start and
+// with which ranks, and which failure is the cause.
 //
 //     NodesCoordinator coordinator({.nodes = 3, .run_id = "none"}, now);
 //     for (const NodeAction& action : coordinator.step(NodeAsked{peer, request}, now)) …
@@ -13,8 +13,8 @@
 // - Ranks follow the order of --node-rank; nodes may have different numbers of workers.
 // - The cause is the first failure that reaches node 0, even if its node is lost later. Later
 //   failures are consequences.
-// - A node whose workers have all succeeded waits for the others without a timeout; a failure
-//   elsewhere stops it too. The run does not fail if this node is lost meanwhile.
+// - After success, a node waits for the others without a timeout; a failure
+//   elsewhere stops it. Losing such a node does not fail the run.
 // - If no running node makes progress (--hang-after), the run hangs: no node is to blame.
 // - Every wait ends: joining and stopping have a time-out, running ends with a report or a lost
 //   connection.
@@ -54,7 +54,7 @@ struct NodeLost {  // Its connection has ended, or it sent an invalid message.
 struct NodesTick {};
 using NodeEvent = std::variant<NodeAsked, NodeReported, NodeLost, NodesTick>;
 
-// Actions, in the order in which to perform them.
+// Actions, to be performed in order.
 struct AcceptNode {  // From now on send orders for `node` to `peer`.
   NodePeer peer;
   int node;
@@ -83,14 +83,14 @@ class NodesCoordinator {
     int max_restarts = 0;
     std::chrono::milliseconds hang_after{0};  // 0: never.
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
-    // From StopNode on; longer than a node needs to end its workers.
+    // From StopNode on; must exceed the time that a node needs to end its workers.
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
   };
 
   NodesCoordinator(const Options& options, TimePoint now);
 
-  // Returns the resulting actions. Ignores events that do not fit: a report of an earlier attempt,
-  // or of a peer that has not joined.
+  // Returns the resulting actions. Ignores events that do not fit: reports of an earlier attempt,
+  // or from a peer that has not joined.
   NodeActions step(const NodeEvent& event, TimePoint now);
 
   // When to call step(NodesTick{}, now).
@@ -99,10 +99,10 @@ class NodesCoordinator {
   // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) are here", or empty.
   std::string missing() const;
 
-  // missing() or "node 1 (gpu-1) to end its workers", depending on the phase; may be empty.
+  // missing() or "node 1 (gpu-1) to end its workers", by phase; may be empty.
   std::string awaited() const;
 
-  // The ranks of every node; complete when all nodes have joined.
+  // Complete when all nodes have joined.
   std::vector<RanksOfNode> ranks() const;
 
   bool is_finished() const { return phase_ == Phase::kFinished; }
@@ -152,7 +152,7 @@ class NodesCoordinator {
   bool restarts_ = false;  // While stopping: another attempt follows.
   NodesVerdict verdict_;
   std::optional<TimePoint> deadline_;        // Of phase_.
-  std::optional<TimePoint> no_hang_before_;  // In kRunning: a node has succeeded.
+  std::optional<TimePoint> no_hang_before_;  // In kRunning, after a node has succeeded.
   NodeActions actions_;                      // Of the present step.
 };
 

@@ -111,7 +111,7 @@ TEST_F(NodesCoordinatorTest, StartsWhenAllHaveJoinedWithRanksInNodeOrder) {
   EXPECT_EQ(ranks[2].count, 2);
 }
 
-TEST_F(NodesCoordinatorTest, TheRunHangsWhenNoNodeMakesProgress) {
+TEST_F(NodesCoordinatorTest, RunHangsIfNoNodeMakesProgress) {
   start(3, /*max_restarts=*/1);
   EXPECT_THAT(reports(0, NodeQuiet{0, true}), IsEmpty());
   EXPECT_THAT(reports(1, NodeQuiet{0, true}), IsEmpty());
@@ -122,12 +122,12 @@ TEST_F(NodesCoordinatorTest, TheRunHangsWhenNoNodeMakesProgress) {
                           "stop for another attempt 75 to 2"));
   for (const int node : {0, 1}) reports(node, NodeStopped{0});
   EXPECT_THAT(reports(2, NodeStopped{0}), ::testing::Contains("start 1 at 0/6 to 0"));
-  // All nodes begin anew.
+  // Every node's time starts anew.
   EXPECT_THAT(reports(0, NodeQuiet{1, true}), IsEmpty());
   EXPECT_THAT(reports(1, NodeQuiet{0, true}), IsEmpty()) << "of the attempt before";
 }
 
-TEST_F(NodesCoordinatorTest, ANodeThatHasSucceededNeedsNoProgress) {
+TEST_F(NodesCoordinatorTest, SucceededNodeNeedsNoProgress) {
   start(2);
   EXPECT_THAT(reports(0, NodeQuiet{0, true}), IsEmpty());
   EXPECT_THAT(reports(1, NodeSucceeded{0}), IsEmpty()) << "that is progress";
@@ -340,9 +340,9 @@ TEST_F(NodesCoordinatorTest, IgnoresPeersThatHaveNotJoined) {
   EXPECT_THAT(step(NodeLost{9, "gone"}), IsEmpty());
 }
 
-// Random runs: nodes follow the protocol, handle their orders at any time, and fail, succeed or are
-// lost at any time. Each node that is not lost gets the same end, once; an attempt starts only
-// after all workers of the previous one have ended; every wait has a deadline.
+// Random runs: nodes follow the protocol, with random delays, and randomly fail, succeed or are
+// lost. Invariants: nodes that are not lost all get the same end, once; an attempt starts after all
+// workers of the previous one have ended; every wait has a deadline.
 class RandomNodes {
  public:
   explicit RandomNodes(unsigned seed)

@@ -13,10 +13,10 @@ using boost::system::error_code;
 
 namespace {
 
-// Maximum number of connections that have not joined, besides one per node.
+// Connections that have not joined, besides one per node.
 constexpr std::size_t kStrangersMax = 64;
 
-// The first refused connections are reported one by one; later, their number when it doubles.
+// The first refused connections are reported one by one, later ones whenever their number doubles.
 constexpr int kNamedMax = 5;
 
 NodesCoordinator::Options coordinator_options(const JoinRequest& own,
@@ -117,7 +117,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
       handlers.on_ranks(coordinator.ranks());
     }
     if (peer != kOwnNode) {
-      const auto found = joined.find(peer);  // It may have been lost.
+      const auto found = joined.find(peer);  // It may be lost already.
       if (found != joined.end()) found->second.channel->send(message_of(action.order));
       return;
     }

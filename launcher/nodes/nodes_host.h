@@ -1,5 +1,5 @@
-// NodesHost is node 0's side of a run of several nodes: it accepts the connections of other nodes
-// at the store's port, and carries out what the coordinator decides.
+// NodesHost is node 0's side of a run of several nodes: it accepts other nodes at the store's port,
+// and carries out the coordinator's decisions.
 //
 //     NodesHost host(io, own_request, {.join_timeout = …}, handlers);
 //     StoreServerInternals::listen(io, {}, [&](auto socket, auto received) {
@@ -7,9 +7,8 @@
 //     });
 //     host.join();
 //
-// Trust: any client that can connect to the port can join, as with the store itself. A connection
-// that does not ask to join in time, or sends anything but messages, is closed. Their number is
-// limited.
+// Trust: like the store, it lets any client join that can connect to the port. The number of
+// connections is limited; one that does not ask to join in time, or sends invalid data, is closed.
 #pragma once
 
 #include <map>
@@ -31,17 +30,17 @@ class NodesHost : public Nodes {
     std::chrono::milliseconds join_timeout = std::chrono::seconds(900);
     std::chrono::milliseconds stop_timeout = std::chrono::seconds(90);
     std::chrono::milliseconds request_timeout = std::chrono::seconds(10);  // Until JoinRequest.
-    // How long until it reports nodes that have not joined, or not ended their workers.
+    // After this time, it reports nodes that have not joined, or have not ended their workers.
     std::chrono::milliseconds patience = std::chrono::seconds(5);
     std::chrono::milliseconds stop_patience = std::chrono::seconds(35);
   };
 
-  // `own` is node 0's request, with which the others must agree.
+  // `own` is node 0's request; the others must agree with it.
   NodesHost(boost::asio::io_context& io, const JoinRequest& own, const Options& options,
             NodesHandlers handlers);
   ~NodesHost() override;
 
-  // For a node's connection to the store's port.
+  // Takes a node's connection to the store's port.
   void take(boost::asio::ip::tcp::socket socket, std::string received);
 
   // NodesCoordinator::missing().

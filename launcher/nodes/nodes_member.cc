@@ -25,7 +25,7 @@ namespace {
 
 constexpr milliseconds kFirstPause(50), kLongestPause(2000);  // Between connection attempts.
 constexpr milliseconds kOneAttempt(10'000);                   // For name look-up and connection.
-// So many missing answers are an error; fewer may come from a previous run's node 0 that is
+// After this many missing answers it fails; fewer may come from a previous run's node 0 that is
 // exiting.
 constexpr int kUnansweredMax = 5;
 constexpr const char* kIsHere = " (a loopback address: node 0 must run on this machine)";
@@ -195,7 +195,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     const std::string& reason = error.message;
     channel.reset();
     if (phase == Phase::kAsking) {
-      // A wrong answer means another server; a missing answer may be bad luck.
+      // A wrong answer means another server; a missing one may be temporary.
       if (error.kind == ErrorKind::kProtocol || ++unanswered >= kUnansweredMax) {
         return not_node_0(reason);
       }
@@ -216,7 +216,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     if (phase == Phase::kJoined || phase == Phase::kStarted) {
       if (channel) channel->send(message_of(report));
     } else if (const auto* failed = std::get_if<NodeFailed>(&report)) {
-      // Node 0 is not connected, so this node decides.
+      // No connection to node 0, so this node decides.
       stop();
       asio::post(io, [self = shared_from_this(), verdict = failed->verdict] {
         if (!self->closed) self->handlers.on_order(StopNode{0, /*is_last=*/true, verdict});

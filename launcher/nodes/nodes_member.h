@@ -1,12 +1,12 @@
-// NodesMember is the side of every node but node 0: it connects to node 0 at --master-addr and
+// NodesMember is the side of all nodes but node 0: it connects to node 0 at --master-addr and
 // --master-port, asks to join, and passes on reports and orders.
 //
 //     NodesMember member(io, request, {.address = {"gpu-0", 29500}}, handlers);
 //     member.join();
 //
-// If node 0 does not listen yet, or its name has no address yet, it retries up to `join_timeout`.
-// Another server at that port is an error: its answer is wrong or missing. If node 0 is lost after
-// the run has started, the order is StopNode; before, the member connects again.
+// If node 0 does not listen yet, or its name does not resolve yet, it retries up to `join_timeout`.
+// Another server at that port, which answers wrongly or not at all, is an error. If node 0 is lost,
+// the member connects again; after the run has started, the order is StopNode.
 #pragma once
 
 #include <memory>

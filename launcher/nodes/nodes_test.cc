@@ -1,4 +1,4 @@
-// Node 0 and others on real sockets, in one event loop: what the coordinator's tests do not cover.
+// Node 0 and others on real sockets, in one event loop.
 #include <deque>
 
 #include <gmock/gmock.h>
@@ -71,7 +71,7 @@ class NodesTest : public ::testing::Test {
     return *members_.back();
   }
 
-  // Runs the event loop until `holds`, for at most ten seconds.
+  // Runs the event loop until `holds`, up to ten seconds.
   template <class Condition>
   bool comes_to(const Condition& holds) {
     const auto deadline = std::chrono::steady_clock::now() + seconds(10);
@@ -325,7 +325,7 @@ TEST_F(NodesTest, ReportsAnotherServerAtThePort) {
   }
 }
 
-// torch's own store closes at once too, as does a node 0 that is about to exit.
+// torch's own store closes at once too, and so does a node 0 that is about to exit.
 TEST_F(NodesTest, RetriesAServerThatOnlyClosesAFewTimes) {
   const auto store = StoreServer::listen(io_, {}).value();
   port_ = store->port();

@@ -1,4 +1,4 @@
-// NodesVerdict says how a run of several nodes ended. Every node prints the same headline and exits
+// NodesVerdict says how a run of several nodes ended. All nodes print the same headline and exit
 // with the same status.
 //
 //     describe(verdict)        // "node 1 (gpu-7): rank 3 failed: exit code 7"
@@ -16,7 +16,7 @@ struct NodesVerdict {
   std::string host;      // … and its name; empty if no node is to blame.
   std::string headline;  // "rank 3 failed: exit code 7"; empty if the run succeeded.
   std::string details;   // Further lines about the worker, such as its last output.
-  std::string notes;     // Lines about later events: "  node 2 (gpu-8) is lost too: …".
+  std::string notes;     // Lines on later events: "  node 2 (gpu-8) is lost too: …".
 
   friend bool operator==(const NodesVerdict&, const NodesVerdict&) = default;
 };

@@ -1,5 +1,5 @@
-// RunEnd says how a run ended and which worker caused it. The supervisor creates it, the summary
-// prints it, and it determines distrun's exit status.
+// RunEnd says how a run ended and which worker caused it. The supervisor creates it; distrun's
+// summary and exit status come from it.
 //
 //     return exit_status(run_end);
 #pragma once
@@ -18,9 +18,9 @@
 namespace distrun {
 
 struct WorkerOutcome {
-  std::optional<ProcessEnd> end;  // nullopt: never started, or not killable.
+  std::optional<ProcessEnd> end;  // nullopt: never started, or could not be killed.
   bool started = false;
-  bool leaked = false;  // A process that it leaked kept its output open.
+  bool leaked = false;  // A leaked process kept its output open.
 };
 
 struct RunEnd {
@@ -42,13 +42,13 @@ struct RunEnd {
   std::optional<Error> error;
   int signal = 0;
   std::vector<WorkerOutcome> workers;   // By local rank.
-  std::vector<LocalRank> failures;      // Workers that failed, in the order of their ends.
-  std::optional<NodesVerdict> verdict;  // With several nodes: of the whole run.
+  std::vector<LocalRank> failures;      // Failed workers, in the order of their ends.
+  std::optional<NodesVerdict> verdict;  // With several nodes: on the whole run.
 };
 
 // distrun's own exit statuses; docs/exit-codes.md lists all.
 inline constexpr int kExitUsage = 2;
-inline constexpr int kExitHung = 75;  // EX_TEMPFAIL of sysexits.h: worth another try.
+inline constexpr int kExitHung = 75;  // EX_TEMPFAIL of sysexits.h: try again.
 inline constexpr int kExitTimedOut = 124;
 inline constexpr int kExitInternal = 125;
 inline constexpr int kExitNotExecutable = 126;
@@ -59,7 +59,7 @@ inline constexpr int kExitNotFound = 127;
 // 125. With several nodes, the verdict's status.
 int exit_status(const RunEnd& run_end);
 
-// The headline of a hang: "no progress for 300 s (--hang-after)". `where`: such as " on any node".
+// The headline of a hang: "no progress for 300 s (--hang-after)". `where` may be " on any node".
 std::string no_progress_text(std::chrono::milliseconds limit, std::string_view where = "");
 
 // The status for an error before the run starts.

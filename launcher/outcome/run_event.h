@@ -1,14 +1,13 @@
-// RunEvent is something that happened in a run, for listeners: the lines that distrun prints
-// (event_line.h) and the file of --events (event_json.h). The supervisor's input is SupervisorEvent
-// (supervisor.h).
+// RunEvent is an event of a run, for listeners: the lines that distrun prints (event_line.h) and
+// the file of --events (event_json.h). SupervisorEvent (supervisor.h) is the supervisor's input.
 //
 //     run_launch(plan, files, {.on_event = [&](const RunEvent& event) {
 //       if (const auto* failed = std::get_if<AttemptFailed>(&event)) return …;
 //       return std::string();
 //     }});
 //
-// Events come in order, RunStarted first and RunEnded last. A listener is called on the run's
-// thread; it must not block or call back.
+// Events come in order, from RunStarted to RunEnded. A listener is called on the run's thread; it
+// must not block or call back.
 #pragma once
 
 #include <chrono>
@@ -33,7 +32,7 @@ struct RunStarted {
   pid_t launcher_pid = -1;
   std::string store;  // "127.0.0.1:29500", or the file's URL.
 };
-struct NodeNotice {  // With several nodes: which node is missing, which was refused.
+struct NodeNotice {  // With several nodes: nodes that are missing or refused.
   std::string text;
 };
 struct AttemptStarted {
@@ -65,7 +64,7 @@ struct SignalReceived {  // distrun got a signal.
 };
 struct RunSuspended {};  // Ctrl-Z.
 struct RunContinued {};
-struct WorkersStillRunning {  // After a signal to end.
+struct WorkersStillRunning {  // After a signal that ends the run.
   struct Worker {
     LocalRank worker;
     pid_t pid = -1;
@@ -83,7 +82,7 @@ struct ValuesDiffer {  // With --digest: ranks received different values.
   int attempt = 0;
   DigestDifference difference;
 };
-struct StacksRead {  // Where the workers are: after --timeout, or on SIGUSR1.
+struct StacksRead {  // Where workers are: after --timeout, or on SIGUSR1.
   int attempt = 0;
   std::string collectives;  // Which ranks wait in one, and which are missing; may be empty.
   Whereabouts where;

@@ -1,5 +1,4 @@
-// RunReport is what distrun knows about a run at its end. The driver fills it in, the summary
-// prints it.
+// RunReport collects the facts about a run for its summary. The driver fills it in.
 #pragma once
 
 #include <chrono>

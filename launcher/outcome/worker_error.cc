@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::size_t kTextBytesMax = 16 * kKiB;
 
-// A Python traceback has its error at the end, a C++ backtrace at the start.
+// A Python traceback ends with its error; a C++ backtrace starts with it.
 std::string both_ends(const std::string& text) {
   if (text.size() <= kTextBytesMax) return text;
   return text.substr(0, kTextBytesMax / 2) + "\n…\n" + text.substr(text.size() - kTextBytesMax / 2);

@@ -1,4 +1,4 @@
-// WorkerLoad and WorkerText: what a report of a run (--html) shows besides the run's events.
+// WorkerLoad and WorkerText: what a report (--html) shows besides the events.
 #pragma once
 
 #include <chrono>
@@ -9,15 +9,15 @@
 
 namespace distrun {
 
-// The load of a worker's own process, without its children.
+// The load of the worker's process, without its children.
 struct WorkerLoad {
   LocalRank worker;
   std::chrono::milliseconds cpu_time{0};  // Since its start.
   std::uint64_t resident_bytes = 0;
 };
 
-// The output of a worker in an attempt, shortened (captured_text.h).  Streams that go to a file
-// only are not in it.
+// A worker's output in an attempt, shortened (captured_text.h), without streams that go only to a
+// file.
 struct WorkerText {
   int attempt = 0;
   LocalRank worker;

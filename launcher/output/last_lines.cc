@@ -7,7 +7,7 @@
 namespace distrun {
 
 void LastLines::add(std::string_view bytes) {
-  // Only the last lines of `bytes` matter, and the newline before them, which ends an earlier line.
+  // Keep only the last lines of `bytes`, and the newline before them, which ends an earlier line.
   std::size_t begin = bytes.size();
   for (std::size_t line = 0; line <= kLinesMax && begin > 0; ++line) {
     const std::size_t newline = last_newline(bytes.substr(0, begin));

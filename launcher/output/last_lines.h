@@ -4,8 +4,8 @@
 //     last.add(bytes);                 // cheap, however long `bytes` is
 //     report.last_output = last.text();
 //
-// A line that is too long is cut, and ends with "…". Of a line that `\r` overwrites (a progress
-// bar), the last state is kept. Empty lines count. Pure.
+// A long line is cut and ends with "…". If `\r` overwrites a line (a progress bar), its last state
+// is kept. Empty lines count. Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +24,7 @@ class LastLines {
 
   bool is_empty() const { return lines_.empty(); }
 
-  // Whole lines, each with '\n', including the last; "\r\n" becomes '\n'.
+  // Whole lines; each, including the last, ends with '\n'. "\r\n" becomes '\n'.
   std::string text() const;
 
  private:

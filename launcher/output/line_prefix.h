@@ -10,6 +10,12 @@
 //     role_name rank local_rank     torchrun's
 //     host stream time              distrun's own: `stream` is stdout or stderr
 //
+// The syntax is that of Python's string.Template, as in torchrun: a value replaces `$name` or
+// `${name}`, and `$$` is a dollar sign, as is any other.
+//
+//     role_name rank local_rank     torchrun's
+//     host stream time              distrun's own: `stream` is stdout or stderr
+//
 // Pure: the time is a parameter.
 #pragma once
 
@@ -56,7 +62,7 @@ class PrefixTemplate {
   std::vector<Part> parts_;
 };
 
-// `text` in the worker's colour, for a terminal. The colour depends only on the local rank.
+// `text` in the worker's colour, for a terminal. Depends only on the local rank.
 std::string coloured(const std::string& text, LocalRank worker);
 
 }  // namespace distrun

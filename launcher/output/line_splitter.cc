@@ -7,7 +7,7 @@
 namespace distrun {
 
 void LineSplitter::add(std::string_view bytes) {
-  // Portions of at most one line's limit, so that whole lines respect it too.
+  // Limits each part, so that whole lines respect the limit too.
   for (; bytes.size() > kLineBytesMax; bytes.remove_prefix(kLineBytesMax)) {
     add_some(bytes.substr(0, kLineBytesMax));
   }
@@ -52,11 +52,11 @@ void LineSplitter::add_some(std::string_view bytes) {
   if (!bytes.empty()) keep(bytes);
 }
 
-// Requires that `bytes` has no newline before its end, and fits.
+// Requires that `bytes` fits and has no newline before its end.
 void LineSplitter::keep(std::string_view bytes) {
   partial_.append(bytes);
   if (partial_.back() == '\n') return pass_partial(Ending::kLineEnd);
-  // A final '\r' may be the start of "\r\n": then this line is merely passed on early.
+  // A final '\r' may be the start of "\r\n": then this line is only passed on early.
   if (returns_ == Returns::kLive && bytes.find('\r') != std::string_view::npos) {
     live_ = true;
     return pass_partial(Ending::kLive);

@@ -1,16 +1,16 @@
-// LineSplitter cuts a stream of bytes into whole lines, so that lines of several workers never mix.
+// LineSplitter cuts a stream of bytes into whole lines, so that lines of different workers never
+// mix.
 //
 //     LineSplitter lines([&](std::string_view piece, Ending) { sink.write(piece); });
 //     lines.add("epoch 1 lo");
 //     lines.add("ss 0.5\nepoch");        // piece("epoch 1 loss 0.5\n", kLineEnd)
 //     lines.end();                       // piece("epoch", kLast)
 //
-// A piece is one or more whole lines, or, without a final newline, part of a line. Bytes do not
-// change, including `\r`, zero bytes and invalid UTF-8.
+// A piece is one or more whole lines, or part of a line. Bytes never change, including `\r`, zero
+// bytes and invalid UTF-8.
 //
-// An unfinished line is kept, with three exceptions. A line longer than kLineBytesMax comes in
-// pieces. A line that `\r` overwrites (a progress bar; not "\r\n") is live: its bytes are passed on
-// as they arrive. And pass_unfinished() passes on what has arrived of a line.
+// Part of a line is kept until the line ends, unless it exceeds kLineBytesMax, pass_unfinished() is
+// called, or it is live: `\r` (not "\r\n") overwrites it, like a progress bar.
 //
 // Pure.
 #pragma once
@@ -38,7 +38,8 @@ class LineSplitter {
   // The view is valid during the call.
   using OnPiece = std::function<void(std::string_view piece, Ending ending)>;
 
-  enum class Returns { kLive, kKept };  // After `\r`: the line is live, or kept until its end.
+  // After `\r`: pass bytes on, or keep the line until its end.
+  enum class Returns { kLive, kKept };
   explicit LineSplitter(OnPiece piece, Returns returns = Returns::kLive)
       : piece_(std::move(piece)), returns_(returns) {}
 
@@ -47,10 +48,10 @@ class LineSplitter {
   // Part of a line is kept.
   bool has_unfinished() const { return !partial_.empty(); }
 
-  // Passes on that part as kLive, and keeps what follows.
+  // Passes the kept part on as kLive, and keeps what follows.
   void pass_unfinished();
 
-  // Ends the stream: passes on an unfinished line.
+  // Ends the stream, and passes on an unfinished line.
   void end();
 
  private:
@@ -61,7 +62,7 @@ class LineSplitter {
   OnPiece piece_;
   Returns returns_;
   std::string partial_;
-  bool live_ = false;  // The unfinished line has been passed on so far.
+  bool live_ = false;  // All of the unfinished line has been passed on.
 };
 
 }  // namespace distrun

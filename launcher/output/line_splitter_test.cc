@@ -123,7 +123,7 @@ TEST(LineSplitterTest, DoesNotCutInsideACharacter) {
   EXPECT_EQ(pieces[1], std::pair(std::string("é and more"), Ending::kLast));
 }
 
-// Without `\r`: when a line becomes live depends on how the bytes arrive.
+// Without `\r`: when a line becomes live depends on how bytes arrive.
 TEST(LineSplitterTest, LinesDoNotDependOnPortions) {
   std::mt19937 random(1);
   for (int round = 0; round < 300; ++round) {

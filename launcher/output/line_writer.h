@@ -4,13 +4,12 @@
 //     writer.add("a\nb\n", Ending::kLineEnd, "[default0]:", false, buffer)
 //                                                    // "[default0]:a\n[default0]:b\n"
 //
-// After `\r` (a progress bar) the prefix is repeated, since it is overwritten too: "\r 10%\r 20%\n"
-// becomes "\r[p]: 10%\r[p]: 20%\n".
+// `\r` (a progress bar) overwrites the prefix, so it is repeated: "\r 10%\r 20%\n" becomes "\r[p]:
+// 10%\r[p]: 20%\n".
 //
 // If a line is too long, or another source writes in between, its next part starts with the prefix
-// and kContinued. If only the newline is left, it is omitted.
-//
-// With an empty prefix, bytes are neither marked nor added.
+// and kContinued. If only the newline is left, it is omitted. With an empty prefix, bytes do not
+// change.
 //
 // Pure.
 #pragma once
@@ -26,8 +25,8 @@ class LineWriter {
  public:
   static constexpr std::string_view kContinued = "…";
 
-  // Returns what to write for `piece`: a view of it, or of `buffer`, which is overwritten.
-  // `interrupted`: another source has written since, and the console is at the start of a line.
+  // Returns a view of `piece`, or of `buffer`, which is overwritten. `interrupted`: another source
+  // has written since, and the console is at the start of a line.
   std::string_view add(std::string_view piece, LineSplitter::Ending ending, std::string_view prefix,
                        bool interrupted, std::string& buffer);
 

@@ -37,7 +37,7 @@ bool OutputRelay::close() {
   int left = 0;
   ::ioctl(from_.native_handle(), FIONREAD, &left);
   bool ended = false;
-  // Does not wait for a process that keeps writing.
+  // A process may keep writing, so reading is bounded.
   while (!ended && left >= 0) {
     const auto size = ::read(from_.native_handle(), buffer_.data(), buffer_.size());
     if (size < 0 && errno == EINTR) continue;

@@ -3,8 +3,8 @@
 //     OutputRelay out(io, std::move(pipe), stream, buffer, [&] { … the stream has ended … });
 //     if (out.close()) … another process still held it open …
 //
-// While the console is full it does not read, so that the worker waits and the launcher's memory is
-// bounded: all relays together exceed the console's limit by at most one read.
+// While the console is full it does not read: the worker waits, and memory is bounded. All relays
+// together exceed the console's limit by at most one read.
 #pragma once
 
 #include <functional>
@@ -28,11 +28,11 @@ class OutputRelay {
   OutputRelay& operator=(const OutputRelay&) = delete;
   ~OutputRelay();
 
-  // Passes on what is in the pipe now.
+  // Passes on what the pipe contains now.
   void take();
 
-  // Passes on what is in the pipe now (all output of a worker that has ended), then stops reading.
-  // Returns whether another process held the pipe open.
+  // Passes on what the pipe contains now (all output of a worker that has ended), then stops
+  // reading. Returns whether another process held the pipe open.
   bool close();
 
  private:

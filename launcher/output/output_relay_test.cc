@@ -94,7 +94,7 @@ TEST_F(OutputRelayTest, CloseReadsTheRestAndReportsAnOpenPipe) {
   EXPECT_EQ(console_.take(), "heldended");
 }
 
-// Unread output stays in the workers' pipes, however many workers write.
+// Unread output stays in the workers' pipes, however many workers there are.
 TEST_F(OutputRelayTest, StalledReaderStopsAllWorkersAtALimit) {
   constexpr std::size_t kWorkers = 40;
   for (std::size_t i = 0; i < kWorkers; ++i) start();

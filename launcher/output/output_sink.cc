@@ -38,13 +38,14 @@ bool takes_now(int fd) {
 }  // namespace
 
 struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
-  // How a write is kept from blocking.
+  // How to write without blocking.
   enum class Way {
     kNeverWaits,  // A file, or a device such as /dev/null.
     kReopened,    // A pipe or terminal, opened again as non-blocking.
     kSocket,      // send() with MSG_DONTWAIT.
-    kPolled,      // A pipe or terminal that cannot be opened again (another user's). poll() may be
-                  // wrong if another process writes there too.
+    // A pipe or terminal that cannot be opened again (another user's). poll() may be wrong if
+    // others write there.
+    kPolled,
   };
 
   Impl(asio::io_context& context, int to, std::function<void(int)> report_broken)
@@ -72,8 +73,8 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   const int fd;
   UniqueFd own;
   Way way = Way::kNeverWaits;
-  // Asio would set a descriptor that it waits on to non-blocking, but other processes share `fd`.
-  // So it waits on an epoll instance, which is readable when `fd` is writable.
+  // Asio would set `fd`, which other processes share, to non-blocking. So it waits on an epoll
+  // instance, which is readable when `fd` is writable.
   stream_descriptor writable;
   std::function<void(int)> on_broken;
   bool broken = false, waiting = false;
@@ -86,7 +87,7 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   int target() const { return own ? own.get() : fd; }
   std::size_t left() const { return queue.size() - written; }
 
-  // Like write(), but EAGAIN instead of blocking.
+  // Like write(), but fails with EAGAIN instead of blocking.
   ssize_t write_some(std::string_view bytes) {
     if (way == Way::kSocket) {
       return ::send(fd, bytes.data(), bytes.size(), MSG_DONTWAIT | MSG_NOSIGNAL);
@@ -103,12 +104,12 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
       if (size >= 0) {
         written += static_cast<std::size_t>(size);
       } else if (errno == EAGAIN && writable.is_open()) {
-        // Erases written bytes once they are half of the queue, so that moves are rare.
+        // Erases written bytes only once they are half of the queue.
         if (written >= left()) queue.erase(0, std::exchange(written, 0));
         return wait();
       } else if (errno != EINTR) {
         broken = true;
-        // Posted: the caller of flush() must not be re-entered.
+        // Posted, so that flush()'s caller is not re-entered.
         asio::post(io, [self = shared_from_this(), error = errno] {
           if (self->on_broken) self->on_broken(error);
         });

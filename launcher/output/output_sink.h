@@ -1,12 +1,13 @@
-// OutputSink writes lines to a descriptor that others may share, such as distrun's stdout. It does
-// not block the launcher, nor set the descriptor to non-blocking, which would affect the shell too.
+// OutputSink writes lines to a descriptor that other processes may share, such as distrun's stdout.
+// It never blocks the launcher, nor sets the descriptor to non-blocking, which would affect the
+// shell too.
 //
 //     OutputSink out(io, STDOUT_FILENO, [&](int error) { … the reader has closed … });
 //     out.append("[default0]:hello\n");
 //     out.flush();
 //     if (out.is_full()) out.when_drained([&] { … continue reading … });
 //
-// If one source leaves a line unfinished and another continues, a newline is added.
+// If another source continues after an unfinished line, a newline is added.
 //
 // A slow reader's backlog is kept. At a limit (is_full) the caller should stop reading, so that the
 // worker waits. A closed reader (EPIPE) or a full disk (ENOSPC) is reported once; later output is
@@ -29,14 +30,14 @@ class OutputSink {
  public:
   static constexpr std::size_t kQueueBytesMax = 256 * kKiB;
 
-  // `fd` remains the caller's, and must stay open while the sink lives. Throws std::system_error if
-  // no descriptor to watch it can be created, as Asio's objects do.
+  // The caller keeps `fd` open while the sink lives. Throws std::system_error, like Asio's objects,
+  // if it cannot watch the descriptor.
   OutputSink(boost::asio::io_context& io, int fd, std::function<void(int error_number)> on_broken);
   ~OutputSink();
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
-  // Queues bytes; call flush() afterwards. `source` identifies the writer; it is only compared.
+  // Queues bytes; call flush() afterwards. `source` identifies the writer.
   void append(std::string_view bytes, const void* source = nullptr);
 
   // Writes what the descriptor accepts now, and the rest later.
@@ -56,7 +57,7 @@ class OutputSink {
   // … and came from `source`.
   bool line_is_open(const void* source) const;
 
-  // Calls `act` once everything has been written or dropped, which may be at once.
+  // Calls `act` once everything is written or dropped, possibly at once.
   void when_drained(std::function<void()> act);
 
  private:

@@ -16,8 +16,8 @@ using std::chrono::steady_clock;
 
 constexpr std::size_t kBufferBytes = 4096;  // C's stdio on a pipe; Python's is 8 KiB.
 
-// Whether `bytes` end with whole buffers that start after a newline: the rest of the last line is
-// in the next buffer.
+// Whether `bytes` end with whole buffers that start after a newline: the next buffer has the rest
+// of the last line.
 bool ends_with_a_full_buffer(std::string_view bytes) {
   for (std::size_t size = kBufferBytes; size < bytes.size(); size += kBufferBytes) {
     if (bytes[bytes.size() - size - 1] == '\n') return true;
@@ -72,7 +72,7 @@ void StreamOutput::look_after_unfinished(std::string_view bytes, bool was_unfini
   bytes_since_flush_ = bytes.ends_with('\n') ? 0 : bytes_since_flush_ + bytes.size();
   if (ends_with_a_full_buffer(bytes)) bytes_since_flush_ = kBufferBytes;
   if (!lines_.has_unfinished()) return;
-  // Without a wait, an earlier one has ended and kept the part.
+  // If nothing waits, an earlier wait has ended and kept the part.
   if (!was_unfinished || !waiting_for_rest_ || bytes.find('\n') != std::string_view::npos) {
     unfinished_since_ = steady_clock::now();
   }

@@ -1,18 +1,17 @@
-// StreamOutput passes on one stream of a worker: to its log file, the console and the file of
-// filtered lines. It also keeps the last lines.
+// StreamOutput passes one stream of a worker on to its log file, the console and the file of
+// filtered lines, and keeps the last lines.
 //
 //     StreamOutput out(io, {.console = &console, .prefix = prefix, .values = values});
 //     out.add(bytes);
 //     out.end();
 //     out.last_lines().text()
 //
-// The log file gets the bytes unchanged. The console gets whole lines with the prefix, not mixed
-// with those of others (line_splitter.h, line_writer.h), or, under as_it_comes, the unchanged
-// bytes.
+// The log file gets the bytes unchanged. So does the console under as_it_comes; otherwise it gets
+// whole lines with the prefix (line_splitter.h, line_writer.h).
 //
-// A line that stays unfinished for kUnfinishedAfter is shown as it is, so that users see prompts
-// and "Downloading…". Programs that buffer their output write 4 KiB at a time and cut lines
-// anywhere: such a part of a line is not shown.
+// A line that stays unfinished for kUnfinishedAfter is shown as it is: users see prompts and
+// "Downloading…". Programs that buffer their output write 4 KiB at a time and cut lines anywhere:
+// such parts are not shown.
 //
 // Thread safety: as OutputSink.
 #pragma once
@@ -45,15 +44,15 @@ class StreamOutput {
 
   struct Options {
     OutputSink* console = nullptr;  // Null: not shown. Must outlive this.
-    bool as_it_comes = false;       // No prefix, and no other writer.
+    bool as_it_comes = false;       // No prefix; no other writer.
     std::optional<std::chrono::milliseconds> unfinished_after;  // nullopt: whole lines only.
     PrefixTemplate prefix;
     PrefixValues values;
-    bool coloured = false;  // The prefix.
+    bool coloured = false;  // Colours the prefix.
     UniqueFd file;
     std::function<void(int error)> on_file_lost;  // A write failed.
     std::shared_ptr<OutputSink> filtered;
-    std::vector<std::string> filters;  // Selects lines that contain one of these.
+    std::vector<std::string> filters;  // A line is selected if it contains one of these.
     CapturedText* captured = nullptr;  // Gets everything. Must outlive this.
   };
 
@@ -88,7 +87,7 @@ class StreamOutput {
   LineSplitter lines_;
   LineWriter writer_;
   LineSplitter filter_lines_;
-  // For an unfinished line.
+  // Times out an unfinished line.
   boost::asio::steady_timer rest_;
   std::chrono::steady_clock::time_point unfinished_since_;
   bool waiting_for_rest_ = false;

@@ -13,7 +13,8 @@ enum class Runnable { kYes, kNo, kNotThere };
 Runnable look_at(const std::string& path) {
   std::error_code error;
   const auto status = std::filesystem::status(path, error);
-  if (error == std::errc::permission_denied) return Runnable::kNo;  // A folder on the way.
+  // A folder in the path is not accessible.
+  if (error == std::errc::permission_denied) return Runnable::kNo;
   if (!std::filesystem::exists(status)) return Runnable::kNotThere;
   if (std::filesystem::is_directory(status)) return Runnable::kNo;
   return ::access(path.c_str(), X_OK) == 0 ? Runnable::kYes : Runnable::kNo;
@@ -47,7 +48,7 @@ Result<std::string> find_program(std::string_view name, const Environment& envir
     }
     return Error{ErrorKind::kNotFound, program + ": no such file"};
   }
-  // As execvp(): the first executable file wins; if there is none, report the first unusable one.
+  // Like execvp(): the first executable file wins; otherwise the first unusable one is the error.
   const std::string path = environment.get("PATH").value_or("/usr/local/bin:/usr/bin:/bin");
   std::string unusable;
   for (std::size_t begin = 0; begin <= path.size();) {

@@ -144,7 +144,7 @@ std::string filtered_file(const std::string& run_folder, Stream stream, int atte
 }
 
 std::string folder_name(std::string_view run_id) {
-  constexpr std::size_t kBytesMax = 128;  // A file name has at most 255; a random suffix follows.
+  constexpr std::size_t kBytesMax = 128;  // File names have at most 255; a random suffix follows.
   std::string name(whole_utf8(run_id.substr(0, kBytesMax)));
   for (char& byte : name) {
     const auto code = static_cast<unsigned char>(byte);

@@ -1,4 +1,4 @@
-// LogChoice says which output reaches the console, with which prefix, and which goes to log files.
+// LogChoice says which output goes to the console, with which prefix, and which to log files.
 //
 //     auto redirects = parse_streams("0:3,11:1", workers);   // both of local rank 0, stdout of 11
 //     StreamRoute route = route_of(choice, "/logs/run_x1", LocalRank(11), Stream::kOut, attempt);
@@ -11,8 +11,8 @@
 //     LOG_DIR/RUN_ID_random/attempt_0/3/{stdout.log,stderr.log,error.json}
 //     LOG_DIR/RUN_ID_random/attempt_0/filtered_{stdout,stderr}.log
 //
-// Unlike torchrun, distrun accepts local ranks of several digits and rejects those that do not
-// exist. Pure; log_folder.h creates the folder.
+// Unlike torchrun, distrun accepts local ranks of several digits and rejects missing ones. Pure;
+// log_folder.h creates the folder.
 #pragma once
 
 #include <map>
@@ -50,30 +50,30 @@ struct LogChoice {
   PrefixTemplate tee_prefix = PrefixTemplate::torchruns();  // or, if unset, for teed lines.
   std::string host;                                         // ${host}
 
-  // With --log-dir /dev/null no file is written, not even an error file; streams named by -r and -t
-  // go to the console.
+  // With --log-dir /dev/null no file is written, not even an error file; streams of -r and -t go to
+  // the console.
   bool is_off() const { return folder == "/dev/null"; }
 
-  // The run's folder remains.
+  // Whether the run's folder remains.
   bool keeps_files() const;
 
   const std::vector<std::string>& filters(Stream stream) const;
 };
 
-// Parses "0" to "3", or "LOCAL_RANK:VALUE,…". Fails with kInvalidArgument, naming the expected form
-// or the local rank that does not exist.
+// Parses "0" to "3", or "LOCAL_RANK:VALUE,…". Fails with kInvalidArgument, which shows the expected
+// form or the local rank that does not exist.
 Result<StreamsByRank> parse_streams(std::string_view text, int workers);
 
 // Parses "0,2"; nullopt (all) if empty. Fails as above.
 Result<std::optional<std::set<LocalRank>>> parse_local_ranks(std::string_view text, int workers);
 
-// Substrings to look for, separated by commas; ",," is a literal comma.
+// Substrings separated by commas; ",," is a literal comma.
 std::vector<std::string> parse_filters(std::string_view text);
 
 // Where the output of one stream of a worker goes.
 struct StreamRoute {
   std::string file;   // Empty: no file.
-  bool piped = true;  // False: `file` is the worker's descriptor.
+  bool piped = true;  // False: `file` is the worker's descriptor itself.
   bool teed = false;  // To `file` and the console.
   bool shown = true;  // On the console.
 };
@@ -89,7 +89,7 @@ std::string worker_folder(const std::string& run_folder, LocalRank worker, int a
 // "…/attempt_0/filtered_stdout.log"
 std::string filtered_file(const std::string& run_folder, Stream stream, int attempt);
 
-// How the name of the run's folder starts: the run's id, made valid as a file name.
+// The first part of the run's folder name: the run's id, made valid as a file name.
 std::string folder_name(std::string_view run_id);
 
 }  // namespace distrun

@@ -14,10 +14,10 @@
 
 namespace distrun {
 
-// From SIGKILL to a worker's end.
+// The maximum time from SIGKILL to a worker's end.
 inline constexpr std::chrono::milliseconds kWorkerKillTimeout = std::chrono::seconds(30);
-// The same for leaked processes. It blocks the launcher, so it is shorter than the timeouts between
-// nodes.
+// The same for leaked processes. Shorter than the timeouts between nodes, because it blocks the
+// launcher.
 inline constexpr std::chrono::milliseconds kLeakedProcessesTimeout = std::chrono::seconds(10);
 
 struct LaunchOptions {
@@ -35,7 +35,7 @@ struct LaunchOptions {
   bool display_map = false;               // Node 0 prints the ranks of each node.
   bool module = false;                    // -m
   bool no_python = false;                 // Never put python3 before the program.
-  bool python = false;                    // Always put it, unless no_python.
+  bool python = false;                    // Always, unless no_python.
   bool virtual_local_rank = false;        // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
   std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> forward_signals;

@@ -1,5 +1,5 @@
-// LaunchPlan says who runs, as which rank, with which command: everything decided before the first
-// process starts.
+// LaunchPlan is everything decided before the first process starts: the workers, their ranks and
+// commands.
 //
 //     auto plan = make_plan(options, command, environment);
 //     if (!plan) return plan.error();
@@ -30,27 +30,27 @@ struct LaunchPlan {
   std::string executable;
   Environment environment;          // The launcher's; workers inherit it.
   std::vector<WorkerPlan> workers;  // By local rank.
-  // On all nodes; ROLE_RANK of the first worker here, and the number of workers with its role.
+  // Over all nodes; ROLE_RANK of the first worker here, and the number of workers with its role.
   int world_size = 0;
   int role_rank_base = 0, role_world_size = 0;
 };
 
-// In the arguments, `${local_rank}` becomes the worker's local rank, as under torchrun. Fails with
-// kInvalidArgument if the number of workers is not positive, or if a worker would have no device
-// under --virtual-local-rank.
+// `${local_rank}` in the arguments becomes the worker's local rank, as in torchrun. Fails with
+// kInvalidArgument if the number of workers is not positive, or a worker has no device under
+// --virtual-local-rank.
 Result<LaunchPlan> make_plan(const LaunchOptions& options, const Command& command,
                              const Environment& environment);
 
-// Its arguments, quoted for a shell.
+// The arguments, quoted for a shell.
 std::string command_line(const WorkerPlan& worker);
 
-// Of one node: RANK and ROLE_RANK of its first worker, WORLD_SIZE and ROLE_WORLD_SIZE.
+// One node's: RANK and ROLE_RANK of its first worker, WORLD_SIZE and ROLE_WORLD_SIZE.
 struct NodeRanks {
   int rank_base = 0, world_size = 1;
   int role_rank_base = 0, role_world_size = 1;
 };
 
-// With several nodes, ranks are known only after all nodes have joined.
+// With several nodes, ranks are known after all nodes have joined.
 void place_ranks(LaunchPlan& plan, const NodeRanks& ranks);
 
 }  // namespace distrun

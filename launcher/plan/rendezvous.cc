@@ -133,7 +133,7 @@ RunRendezvous run_rendezvous(const RendezvousFlags& flags) {
     return {numeric(flags.master_addr), *flags.master_port,
             flags.run_id.empty() ? "none" : flags.run_id};
   }
-  // The id is random unless c10d was asked for: then it is "none", as under torchrun.
+  // A random id, or "none" if c10d was asked for, as in torchrun.
   RunRendezvous place{kLoopback, 0, flags.run_id};
   if (!flags.local_addr.empty()) {
     place.address = numeric(flags.local_addr);

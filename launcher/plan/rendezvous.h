@@ -1,4 +1,4 @@
-// The rendezvous of a run: its address, port and id, from torchrun's flags.
+// The address, port and id of a run, from torchrun's flags.
 //
 //     const RunRendezvous place = run_rendezvous({.master_port = 29500});
 //     // {"127.0.0.1", 29500, "none"}
@@ -8,9 +8,17 @@
 // only where nodes find each other. One node without --master-port uses c10d. distrun differs from
 // torchrun on one node:
 //
-//  - A host name becomes 127.0.0.1, so that no look-up is needed; torchrun's c10d gives workers the
+// - A host name becomes 127.0.0.1, so that no look-up is needed; torchrun's c10d gives workers the
 //    machine's name.
-//  - distrun keeps an address without a port, and an id; torchrun ignores both if no port is given.
+//
+// torchrun (torch/distributed/run.py) has two backends. *static* uses the given address and port
+// (--rdzv-endpoint, or --master-addr and --master-port). *c10d* uses a free port; its endpoint is
+// only where nodes find each other. One node without --master-port uses c10d. On one node, distrun
+// differs from torchrun:
+//
+// - A host name becomes 127.0.0.1, which needs no look-up; torchrun's c10d gives workers the
+//    machine's name.
+// - distrun keeps an address without a port, and an id; torchrun ignores both if no port is given.
 //
 // Pure.
 #pragma once
@@ -30,7 +38,7 @@ struct Endpoint {
   std::optional<std::uint16_t> port;  // nullopt: not given.
 };
 
-// Parses "HOST[:PORT]"; an IPv6 address with a port is in brackets. As torch's
+// Parses "HOST[:PORT]"; an IPv6 address with a port is in brackets. Like torch's
 // parse_rendezvous_endpoint().
 Result<Endpoint> parse_endpoint(std::string_view text);
 

@@ -25,12 +25,12 @@ inline constexpr std::uint16_t kDefaultNodesPort = 29500;
 inline constexpr std::size_t kNodeNameBytesMax = 512;
 
 // Fills in the port and the run's id, which all nodes must share. Fails with kInvalidArgument,
-// naming the flag. With one node, only checks the node's rank.
+// which names the flag. With one node, only checks the node's rank.
 Result<void> settle_several_nodes(LaunchOptions& options);
 
-// How long to wait for nodes, from --rdzv-conf "KEY=VALUE,…": `timeout` (torchrun's static
-// rendezvous) or `join_timeout` (its c10d), in seconds. nullopt if neither is given; ignores other
-// keys. Fails with kInvalidArgument.
+// The time to wait for nodes, from --rdzv-conf "KEY=VALUE,…": `timeout` (torchrun's static
+// rendezvous) or `join_timeout` (its c10d), in seconds. nullopt if neither is given. Fails with
+// kInvalidArgument.
 Result<std::optional<std::chrono::milliseconds>> join_timeout_of(std::string_view rdzv_conf);
 
 }  // namespace distrun

@@ -2,8 +2,8 @@
 //
 //     auto store = parse_store_choice("file:meet", "/scratch");   // kFile, "/scratch/meet"
 //
-// `tcp`: in the TCP store that distrun hosts. `file:PATH`: in a file, with c10d's FileStore;
-// distrun creates and removes the file (store_file.h) and opens no port. Pure.
+// `tcp`: the TCP store that distrun hosts. `file:PATH`: a file, with c10d's FileStore; distrun
+// creates and removes it (store_file.h) and opens no port. Pure.
 #pragma once
 
 #include <string>
@@ -19,8 +19,7 @@ struct StoreChoice {
   std::string path;  // For kFile: absolute, and valid in a file:// URL.
 };
 
-// A relative path starts in `folder`. Fails with kInvalidArgument, naming both forms or what is
-// wrong with the path.
+// Relative paths start in `folder`. Fails with kInvalidArgument, which says what is wrong.
 Result<StoreChoice> parse_store_choice(std::string_view text, const std::string& folder);
 
 }  // namespace distrun

@@ -2,9 +2,9 @@
 //
 //     auto workers = parse_worker_count("auto", {.cpus = 8, .gpus = 0});     // 8
 //
-// A number; `cpu`, one worker per core that this process may use; `gpu`, one per visible GPU;
-// `auto`, one per GPU if there are any, else one per core. As torch/distributed/run.py, but without
-// a call to CUDA, which would take seconds: GPUs are the files /dev/nvidia0, /dev/nvidia1, … that
+// A number; `cpu`, one per core that this process may use; `gpu`, one per visible GPU; `auto`, one
+// per GPU if there are any, else one per core. As torch/distributed/run.py, but without calling
+// CUDA, which takes seconds: GPUs are the files /dev/nvidia0, /dev/nvidia1, … that
 // CUDA_VISIBLE_DEVICES allows.
 #pragma once
 
@@ -22,11 +22,11 @@ struct Machine {
   int gpus = 0;
 };
 
-// Fails with kInvalidArgument for other texts, and for `gpu` without a GPU. Pure.
+// Fails with kInvalidArgument for other texts, and for `gpu` without GPUs. Pure.
 Result<int> parse_worker_count(std::string_view text, const Machine& machine);
 
-// How many of `gpus` devices programs see, given the value of CUDA_VISIBLE_DEVICES (nullopt: all).
-// As in CUDA, the first invalid entry ends the list, and a duplicate makes it empty. Pure.
+// How many of `gpus` devices programs see under CUDA_VISIBLE_DEVICES (nullopt: all). As in CUDA,
+// the first invalid entry ends the list, and a duplicate makes it empty. Pure.
 int visible_gpus(int gpus, const std::optional<std::string>& visible_devices);
 
 // This machine, as seen by a process with this environment.

@@ -71,10 +71,10 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   environment.set("TORCHELASTIC_RUN_ID", options.run_id);
   environment.set("TORCHELASTIC_ERROR_FILE", error_file(plan, run, worker));
   environment.set("TORCHELASTIC_SIGNALS_TO_HANDLE", signals_text(options.end_signals));
-  // Without it, Gloo publishes the address of the host name, which is a loopback address on Debian.
+  // Otherwise Gloo publishes the address of the host name, which is a loopback address on Debian.
   if (!run.interface.empty()) {
     environment.set_default("GLOO_SOCKET_IFNAME", run.interface);
-    environment.set_default("NCCL_SOCKET_IFNAME", "=" + run.interface);  // Exactly this name.
+    environment.set_default("NCCL_SOCKET_IFNAME", "=" + run.interface);  // "=": exactly this name.
   }
   const auto set_or_unset = [&](const char* name, bool is_set, const std::string& value) {
     if (is_set) environment.set(name, value);
@@ -125,7 +125,7 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment) 
 
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker) {
   if (run.error_folder.empty()) return "";
-  // Creating folders is the slowest part of starting a worker, and only log files need them.
+  // Only log files need folders; creating them is the slowest part of starting a worker.
   if (!plan.options.log.keeps_files()) {
     return fmt::format("{}_{}_error.json", attempt_folder(run.error_folder, run.attempt),
                        worker.local_rank.value());

@@ -18,7 +18,7 @@
 //     CUDA_VISIBLE_DEVICES                   under --virtual-local-rank: only the worker's device
 //
 // Inherited variables of the other kind of store are removed, so that a nested run does not use the
-// outer run's store. All other variables are inherited. Pure.
+// outer store. Pure.
 #pragma once
 
 #include <cstdint>
@@ -37,7 +37,7 @@ struct RunPlace {
   int attempt = 0;               // TORCHELASTIC_RESTART_COUNT.
   std::uint16_t store_port = 0;  // TCP store.
   std::string init_method;       // URL of the store file, if there is one.
-  std::string interface;         // Leads to the other nodes; empty: one node.
+  std::string interface;         // Network interface to the other nodes; empty: one node.
   std::string error_folder;      // From RunFiles; empty: no error files.
   std::string operations;        // OperationPages::file(); empty: operations are not recorded.
 };
@@ -45,16 +45,16 @@ struct RunPlace {
 Environment worker_environment(const LaunchPlan& plan, const WorkerPlan& worker,
                                const RunPlace& run);
 
-// The difference from the inherited environment: a value, or nullopt for a removed variable.
+// Differences from the inherited environment: a value, or nullopt for a removed variable.
 using VariableChanges = std::map<std::string, std::optional<std::string>, std::less<>>;
 VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worker,
                                  const RunPlace& run);
 
 // The worker's entry of CUDA_VISIBLE_DEVICES, or its local rank if that is unset. Fails with
-// kInvalidArgument if there are fewer entries.
+// kInvalidArgument if the entry is missing.
 Result<std::string> device_of(LocalRank worker, const Environment& environment);
 
-// The worker's error file, or empty if it has none. With log files, torchrun's layout:
+// The worker's error file, or empty. With log files, torchrun's layout:
 // "FOLDER/attempt_0/3/error.json"; else "FOLDER/attempt_0_3_error.json".
 std::string error_file(const LaunchPlan& plan, const RunPlace& run, const WorkerPlan& worker);
 

@@ -1,5 +1,5 @@
-// ChildReaper reaps leaked processes that have ended. A subreaper (leaked_processes.h) is the
-// parent of leaked processes, so they stay zombies until it reaps them.
+// ChildReaper reaps leaked processes that have ended: a subreaper (leaked_processes.h) is their
+// parent, so they would stay zombies.
 //
 //     ChildReaper reaper(io, [&](pid_t child) { return … a worker …; });   // does not reap these
 //     reaper.begin();

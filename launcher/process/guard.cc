@@ -19,7 +19,8 @@ namespace distrun {
 
 namespace {
 
-constexpr std::chrono::seconds kKillTimeout{30};  // Processes that outlive SIGKILL are stuck.
+// Processes that outlive SIGKILL are stuck in the kernel.
+constexpr std::chrono::seconds kKillTimeout{30};
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -42,8 +43,8 @@ struct Signals {
   }
 };
 
-// Stops this process as Ctrl-Z does, until another process continues it. Returns at once in an
-// orphaned process group, which the kernel does not stop.
+// Stops this process as Ctrl-Z does, until another process continues it. In an orphaned process
+// group, which the kernel does not stop, returns at once.
 void stop_as_by_terminal() {
   sigset_t stop, pending;
   // SIGCONT has already arrived.
@@ -57,16 +58,16 @@ void stop_as_by_terminal() {
 
 class ChildWatch {
  public:
-  // The child watches the other end of `lifeline`. `above` is the lifeline of this process, or -1.
+  // The child watches the other end of `lifeline`. `above` is this process's own lifeline, or -1.
   ChildWatch(pid_t child, UniqueFd lifeline, const sigset_t& signals, int above)
       : child_(child),
         lifeline_(std::move(lifeline)),
         above_(above),
         signals_(::signalfd(-1, &signals, SFD_CLOEXEC)) {}
 
-  // Waits until the child has ended, and reaps it.
+  // Reaps the child after its end.
   ProcessEnd run() {
-    // Without a signalfd, signals stay pending, but the child's end is still noticed.
+    // Without a signalfd, signals stay pending, but the child's end is noticed.
     if (!signals_) return wait_for_end();
     for (;;) {
       std::array<pollfd, 2> waits = {{{signals_.get(), POLLIN, 0}, {above_, POLLIN, 0}}};
@@ -133,13 +134,13 @@ Result<LifelineEnds> make_lifeline() {
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
-  ::_exit(status);  // _exit(): the parent cleans up what fork() copied.
+  ::_exit(status);  // Not exit(): the parent cleans up what fork() copied.
 }
 
 [[noreturn]] void become_launcher(const LifelineEnds& lifeline, const Signals& signals,
                                   const Launcher& launcher, pid_t started) {
   ::setpgid(0, 0);
-  ::signal(SIGTTOU, SIG_IGN);  // A background process group may write to the terminal.
+  ::signal(SIGTTOU, SIG_IGN);  // Allows a background process group to write to the terminal.
   if (const auto adopted = become_subreaper(); !adopted) leave(launcher(adopted.error()));
   leave(launcher(GuardLifeline{lifeline.watched.get(), signals.before, started}));
 }
@@ -156,7 +157,7 @@ Result<int> guard(const Signals& signals, const Launcher& launcher,
     lifeline->held.reset();
     become_launcher(*lifeline, signals, launcher, started);
   }
-  ::setpgid(child, child);  // The child does it too; a signal may come first.
+  ::setpgid(child, child);  // The child does it too, but a signal may come first.
   lifeline->watched.reset();
   Guarded guarded;
   guarded.launcher_pid = child;
@@ -172,13 +173,13 @@ Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launche
                         const std::function<void(const Guarded&)>& on_end) {
   std::cout.flush();
   std::cerr.flush();
-  ::signal(SIGCHLD, SIG_DFL);  // If SIGCHLD were ignored, children would leave no exit status.
+  ::signal(SIGCHLD, SIG_DFL);  // An ignored SIGCHLD would discard exit statuses.
   const Signals blocked(signals);
   const pid_t started = ::getpid();
   if (!has_children()) return guard(blocked, launcher, on_end, started, -1);
 
-  // These children do not belong to the run, so guard them in a separate process: neither they nor
-  // their descendants may be taken for leaked processes.
+  // Other children are not part of the run. A separate process becomes the guard, so that they and
+  // their descendants are not taken for leaked processes.
   auto lifeline = make_lifeline();
   if (!lifeline) return lifeline.error();
   const pid_t child = ::fork();

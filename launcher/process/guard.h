@@ -1,5 +1,5 @@
-// The guard is the process that the user started; its child, the launcher, does the work. If one of
-// the two gets SIGKILL, the other ends the run:
+// The guard is the process that the user started; its child, the launcher, does the work. If one
+// gets SIGKILL, the other ends the run:
 //
 //     shell ── guard ──── launcher ── worker 0 ── …
 //                │            │ └──── worker 1 ── … ── daemon
@@ -15,11 +15,11 @@
 // - If the guard ends, the launcher reads the end of the lifeline (a pipe), and ends the run.
 //
 // The launcher has its own process group, so Ctrl-C, Ctrl-Z and Ctrl-\ reach only the guard, which
-// forwards them once. On Ctrl-Z the guard stops after the launcher has stopped the run and itself.
-// When it continues, so does the launcher.
+// forwards them once. On Ctrl-Z the guard stops after the launcher has stopped the run and itself;
+// both continue together.
 //
-// A shell that becomes distrun by exec may have other children. Then a third process stands between
-// it and the launcher, so that guard and launcher have only children of the run.
+// A shell that becomes distrun by exec may have other children. Then a third process, between it
+// and the launcher, is the guard, and has only children of the run.
 #pragma once
 
 #include <functional>
@@ -34,7 +34,7 @@
 
 namespace distrun {
 
-// The launcher stops itself with this signal, so that the guard can tell it from other stops.
+// Distinguishes the launcher's own stop from other stops.
 inline constexpr int kSelfStop = SIGTTIN;
 
 struct GuardLifeline {
@@ -52,11 +52,11 @@ struct Guarded {
 using Launcher = std::function<int(const Result<GuardLifeline>& lifeline)>;
 
 // Runs `launcher` in a child process; its result is the child's exit status. Returns that status,
-// or 128 + the signal that killed the child, after every process of the run has ended. Before,
-// calls `on_end` in the process that killed the rest. The guard forwards SIGTSTP, SIGCONT and those
-// of `signals`, unless ignored; `launcher` is called with these and SIGCHLD blocked. Fails if no
-// process or pipe can be created; in another process, `launcher` gets the error. Requires one
-// thread.
+// or 128 + the signal that killed the child, after every process of the run has ended. Calls
+// `on_end` before, in the process that killed the rest. The guard forwards SIGTSTP, SIGCONT and
+// those of `signals` that are not ignored; `launcher` is called with these and SIGCHLD blocked.
+// Fails if no process or pipe can be created; in another process, `launcher` gets the error.
+// Requires one thread.
 Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launcher,
                         const std::function<void(const Guarded& guarded)>& on_end);
 

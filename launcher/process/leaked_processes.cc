@@ -19,7 +19,7 @@ namespace distrun {
 
 namespace {
 
-// For kernels without a list of children.
+// For kernels without lists of children.
 std::vector<pid_t> children_by_looking_at_all() {
   std::vector<pid_t> children = all_processes();
   std::erase_if(children, [](pid_t pid) {
@@ -35,7 +35,7 @@ bool has_ended(pid_t child) {
          info.si_pid != 0;
 }
 
-// Returns whether a child is left.
+// Returns whether any child remains.
 bool reap_all_that_ended() {
   for (;;) {
     siginfo_t info{};
@@ -53,7 +53,8 @@ class ChildSignalBlocked {
   }
   ~ChildSignalBlocked() { ::pthread_sigmask(SIG_SETMASK, &before_, nullptr); }
 
-  // Until a child ends, if none has since this object was created, or `time` has passed.
+  // Blocks until a child ends, unless one has since this object was created, or until `time` has
+  // passed.
   void wait(std::chrono::nanoseconds time) const {
     const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(time);
     const timespec limit{seconds.count(), (time - seconds).count()};
@@ -89,7 +90,7 @@ KilledProcesses kill_leaked_processes(std::chrono::milliseconds timeout) {
   std::set<pid_t> signalled;
   while (reap_all_that_ended()) {
     for (const pid_t child : children()) {
-      // Several rounds may kill the same process: list it once.
+      // Lists a process that is killed in several rounds once.
       if (!has_ended(child) && signalled.insert(child).second) {
         result.killed.push_back({child, process_name(child)});
       }

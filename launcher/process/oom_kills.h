@@ -5,8 +5,7 @@
 //     …
 //     oom_evidence(before, OomKills::read())   // "probably out of memory: …", or ""
 //
-// The counters do not say which process was killed. Reads two small files of /proc and /sys (cgroup
-// v2 and v1).
+// The counters do not name processes. Reads two small files of /proc and /sys (cgroup v2 and v1).
 #pragma once
 
 #include <cstdint>
@@ -19,7 +18,7 @@ struct OomKills {
   std::optional<std::uint64_t> cgroup;   // In this process's cgroup and those below it.
   std::optional<std::uint64_t> machine;  // On the whole machine.
 
-  // nullopt for unknown counters. `root` is the folder of /proc and /sys.
+  // nullopt for unknown counters. `root` contains /proc and /sys.
   static OomKills read(const std::string& root = "");
 };
 

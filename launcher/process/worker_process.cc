@@ -24,7 +24,7 @@ using boost::system::error_code;
 
 namespace {
 
-// The limit of open descriptors before allow_many_descriptors().
+// The limit before allow_many_descriptors().
 std::optional<rlimit> descriptors_before;
 
 std::vector<int> caught_signals() {
@@ -37,8 +37,7 @@ std::vector<int> caught_signals() {
   return caught;
 }
 
-// Sets up a worker between vfork and exec. Only system calls are allowed there: the memory is the
-// parent's.
+// Runs between vfork and exec: only system calls are allowed, because the memory is the parent's.
 struct WorkerSetup {
   pid_t launcher;
   sigset_t mask;
@@ -48,17 +47,17 @@ struct WorkerSetup {
 
   error_code on_exec_setup(process::posix::default_launcher&, const process::filesystem::path&,
                            const char* const*) {
-    // A new session, as under torchrun: a worker that opens /dev/tty gets an error. In a background
-    // group of the terminal's session it would be stopped, and hang.
+    // A new session, as in torchrun: a worker that opens /dev/tty gets an error. In a background
+    // group of the terminal's session it would stop, and hang.
     const bool alone = keeps_session ? ::setpgid(0, 0) == 0 : ::setsid() != -1;
     if (!alone || !die_with_parent(launcher)) return last_error();
-    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these; a worker must not inherit that.
+    ::signal(SIGPIPE, SIG_DFL);  // The launcher ignores these; workers must not inherit that.
     ::signal(SIGXFSZ, SIG_DFL);
-    // Unblocking the mask delivers pending signals, which must not run the launcher's handlers.
+    // Pending signals arrive when unblocked, and must not run the launcher's handlers.
     for (const int signal : caught) ::signal(signal, SIG_DFL);
     ::sigprocmask(SIG_SETMASK, &mask, nullptr);
     if (descriptors) ::setrlimit(RLIMIT_NOFILE, &*descriptors);
-    // Old kernels lack this call: then inherited descriptors stay open, as in a shell.
+    // Old kernels lack this call: inherited descriptors then stay open, as in a shell.
     ::close_range(3, ~0U, CLOSE_RANGE_CLOEXEC);
     return {};
   }
@@ -67,7 +66,7 @@ struct WorkerSetup {
 };
 
 // Blocks every signal while parent and child share memory: a handler in the child would change the
-// parent's state. WorkerSetup resets the handlers, then unblocks the signals.
+// parent's state. WorkerSetup resets handlers, then unblocks.
 class AllSignalsBlocked {
  public:
   AllSignalsBlocked() {
@@ -82,7 +81,7 @@ class AllSignalsBlocked {
   sigset_t before_;
 };
 
-// What the child reports if it could not execute the program.
+// The child's report if it could not execute the program.
 struct Failure {
   bool in_exec;  // Otherwise before exec().
   int error_number;
@@ -114,7 +113,7 @@ struct VforkLauncher : process::posix::default_launcher {
     // NOLINTEND(clang-analyzer-*)
     if (child < 0) return Error::from_errno("vfork");
 
-    // vfork returns after exec() or the child's end, so its report is complete.
+    // vfork returns after exec() or the child's end, so the report is complete.
     failure_to.reset();
     Failure failure{};
     if (::read(failure_from.get(), &failure, sizeof(failure)) != sizeof(failure)) return child;
@@ -188,7 +187,7 @@ bool has_dumped_core(const WorkerProcess& process) {
          info.si_code == CLD_DUMPED;
 }
 
-// kill() with 0 or -1 signals many processes, and so would -pid of process 1.
+// Pids 0, -1 and, for groups, 1 would signal many processes.
 void signal_process(const WorkerProcess& process, int signal) {
   if (process.pid > 1) ::kill(process.pid, signal);
 }

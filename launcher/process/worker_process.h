@@ -12,8 +12,8 @@
 // started it ends, starts with default SIGPIPE and the caller's signal mask, and inherits only
 // descriptors 0 to 2.
 //
-// Uses the initialisers of Boost.Process v2, but not its vfork launcher, which runs the parent's
-// exit handlers in a child whose exec failed.
+// Not Boost.Process's vfork launcher: it runs the parent's exit handlers in a child whose exec
+// failed.
 #pragma once
 
 #include <optional>
@@ -34,7 +34,7 @@ struct SpawnRequest {
   std::string executable;
   std::vector<std::string> arguments;  // Including argv[0].
   Environment environment;
-  int in = 0, out = 1, err = 2;  // Become its descriptors 0, 1 and 2; the caller's stay open.
+  int in = 0, out = 1, err = 2;  // Its descriptors 0, 1 and 2; the caller's stay open.
   bool keeps_session = false;    // Keeps the terminal; only the group is new.
 };
 
@@ -46,11 +46,11 @@ struct WorkerProcess {
 // Fails with kNotFound or kNotExecutable if exec() says so, else with kSystem.
 Result<WorkerProcess> spawn_process(const SpawnRequest& request);
 
-// Raises this process's limit of open descriptors to the permitted maximum: a worker needs three,
-// and one per connection to the store. Workers get the original limit.
+// Raises this process's limit of open descriptors as far as permitted: a worker needs three, plus
+// one per connection to the store. Workers get the original limit.
 void allow_many_descriptors();
 
-// How the process ended; nullopt while it runs. Does not reap it.
+// nullopt while the process runs. Does not reap it.
 std::optional<ProcessEnd> look_at_end(const WorkerProcess& process);
 
 // Requires that the process has exited and is not reaped.

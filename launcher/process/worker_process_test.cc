@@ -25,7 +25,7 @@ struct OutputPipe {
   UniqueFd from, to;
 };
 
-// Reads until the last writer closes; at most ten seconds of silence.
+// Reads until the last writer closes; fails after ten seconds of silence.
 std::string read_all(int fd) {
   std::string text;
   char buffer[4096];

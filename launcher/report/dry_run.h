@@ -4,8 +4,8 @@
 //     # rank 0 of 2
 //     env -u DISTRUN_INIT_METHOD … LOCAL_RANK=0 … /usr/bin/python3 -u train.py --lr 0.1
 //
-// Values known only during a run are in parentheses: a free port, the error folder, and, with
-// several nodes, ranks.  Pure.
+// Values known only during a run are in parentheses: a free port, the error folder, ranks on
+// several nodes.  Pure.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace distrun {
 
 namespace {
 
-// The limit for unprivileged processes (fs.pipe-max-size); holds the start of 512 workers.
+// The limit for unprivileged processes (fs.pipe-max-size); fits the start of 512 workers.
 constexpr int kPipeBytes = 1 << 20;
 
 }  // namespace

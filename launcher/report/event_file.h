@@ -5,9 +5,9 @@
 //     file->write(line);                             // appended, whole, in one system call
 //     if (auto lost = file->finish()) … lost->message …
 //
-// It appends, so several runs may share a regular file. FIFOs, terminals and /dev/fd/N work too.
-// Only finish() waits for a reader, briefly. Lines that cannot be written (slow reader, full disk)
-// are kept, up to kKeptBytesMax, and retried before the next; further lines are lost.
+// It appends, so runs may share a regular file. FIFOs, terminals and /dev/fd/N work too. Only
+// finish() waits for a reader, briefly. Lines that cannot be written (slow reader, full disk) are
+// kept, up to kKeptBytesMax, and retried before the next; further lines are lost.
 //
 // Requires SIGPIPE and SIGXFSZ to be ignored, as in run_launch().
 #pragma once
@@ -34,7 +34,7 @@ class EventFile {
   // `line` has no newline. Does not block.
   void write(std::string_view line);
 
-  // Waits up to `patience` for a slow reader.  If lines are lost, says why and how many.
+  // Waits up to `patience` for a slow reader. Reports why and how many lines are lost, if any.
   std::optional<Error> finish(std::chrono::milliseconds patience = std::chrono::seconds(2));
 
  private:

@@ -43,7 +43,7 @@ class EventFileTest : public ::testing::Test {
   std::string path_;
 };
 
-// Everything in the pipe now.
+// All that the pipe contains now.
 std::string take(const UniqueFd& from) {
   std::string taken;
   std::array<char, 65536> buffer;
@@ -93,7 +93,7 @@ TEST_F(EventFileTest, SlowReaderGetsAllLinesInOrder) {
   const int capacity = ::fcntl(reader.get(), F_GETPIPE_SZ);
   const std::string filler(1000, 'x');
   std::string expected, taken;
-  for (int i = 0; i < capacity / 1000 + 500; ++i) {  // Half a MiB more than the pipe holds.
+  for (int i = 0; i < capacity / 1000 + 500; ++i) {  // Half a MiB more than the pipe can contain.
     const std::string line = std::to_string(i) + filler;
     file.write(line);
     expected += line + '\n';
@@ -145,7 +145,7 @@ TEST_F(EventFileTest, ReportsAFullDisk) {
             "--events /dev/full: 1 line is missing: no space left on device");
 }
 
-// A file size limit simulates a full disk: a line is cut in the middle.
+// A file size limit simulates a full disk, and cuts a line in the middle.
 TEST_F(EventFileTest, WritesKeptLinesOnceThereIsSpace) {
   auto file = EventFile::open(path_).value();
   rlimit before{};

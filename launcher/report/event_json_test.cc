@@ -72,7 +72,7 @@ TEST(EventJsonTest, ListsWorkersThatStillRun) {
           R"(,"attempt":1,"workers":[{"rank":3,"local_rank":1,"pid":4711}],"kill_in_s":29.0})");
 }
 
-TEST(EventJsonTest, TellsWhereTheWorkersAre) {
+TEST(EventJsonTest, ReportsWhereTheWorkersAre) {
   EXPECT_EQ(
       line(StacksRead{1, {"rank 2 in load (a.py:1)", "  load (a.py:1)\n"}}),
       kLineStart + "stacks_read" + kFrom +

@@ -31,7 +31,7 @@ TEST(EventLineTest, NamesWorkersThatStillRun) {
       "follows in 29 s\n");
 }
 
-TEST(EventLineTest, SaysThatSigkillFollowsOnlyIfItDoes) {
+TEST(EventLineTest, AnnouncesSigkillOnlyIfItFollows) {
   WorkersStillRunning event = still_running(1);
   event.until_kill.reset();
   EXPECT_EQ(event_line(ten_workers(), event), "distrun: rank 10 (pid 700) still runs\n");
@@ -40,7 +40,7 @@ TEST(EventLineTest, SaysThatSigkillFollowsOnlyIfItDoes) {
             "distrun: rank 10 (pid 700) still runs; SIGKILL follows if you press Ctrl-C again\n");
 }
 
-TEST(EventLineTest, TellsWhereTheWorkersAre) {
+TEST(EventLineTest, ReportsWhereTheWorkersAre) {
   EXPECT_EQ(
       event_line(ten_workers(), StacksRead{0, {"rank 10 in load (a.py:1)", "  load (a.py:1)\n"}}),
       "distrun: where the workers are: rank 10 in load (a.py:1)\n"

@@ -39,7 +39,8 @@ void RunRecord::happened(const RunEvent& event, Time now) {
   }
 }
 
-// Those of the oldest attempt but the first and the last; if there is no other, one in the middle.
+// Drops the events of the oldest attempt between the first and the last; without one, the middle
+// event.
 void RunRecord::forget_some_events() {
   const auto second = std::find_if(events_.begin(), events_.end(),
                                    [](const Event& event) { return event.attempt > 0; });

@@ -23,7 +23,7 @@ class RunRecordTest : public ::testing::Test {
  protected:
   static std::string page_of(const RunRecord& record) { return record.html("the summary\n"); }
 
-  // The data that the page's script gets.
+  // The data for the page's script.
   static nlohmann::json data_of(const RunRecord& record) {
     const std::string page = page_of(record), start = R"(id="data">)";
     const auto from = page.find(start) + start.size();
@@ -56,17 +56,17 @@ TEST_F(RunRecordTest, HasEventsLoadAndOutput) {
   EXPECT_EQ(data["run"]["command"], "./worker");
 }
 
-TEST_F(RunRecordTest, ASuccessIsInTheTitle) {
+TEST_F(RunRecordTest, TitleReportsSuccess) {
   record_.happened(RunEnded{{.cause = RunEnd::Cause::kSucceeded}}, kBegin);
   EXPECT_EQ(data_of(record_)["run"]["succeeded"], true);
   EXPECT_THAT(page_of(record_), HasSubstr("<title>The run succeeded – distrun launch</title>"));
 }
 
-TEST_F(RunRecordTest, AFailureToStartIsInTheTitle) {
+TEST_F(RunRecordTest, TitleReportsAFailedStart) {
   EXPECT_THAT(page_of(record_), HasSubstr("<title>The run did not start – distrun launch</title>"));
 }
 
-TEST_F(RunRecordTest, ForgetsWholeAttemptsButTheFirstAndTheLast) {
+TEST_F(RunRecordTest, DropsWholeAttemptsExceptFirstAndLast) {
   constexpr int kAttempts = static_cast<int>(RunRecord::kEventsMax) / 2;
   for (int attempt = 0; attempt < kAttempts; ++attempt) {
     record_.happened(AttemptStarted{attempt}, kBegin);
@@ -85,7 +85,7 @@ TEST_F(RunRecordTest, ForgetsWholeAttemptsButTheFirstAndTheLast) {
   EXPECT_EQ(events.count(kAttempts - 1), 1U);
 }
 
-TEST_F(RunRecordTest, ForgetsEventsOfASingleAttempt) {
+TEST_F(RunRecordTest, DropsEventsOfASingleAttempt) {
   record_.happened(AttemptStarted{0}, kBegin);
   const int all = static_cast<int>(RunRecord::kEventsMax) + 5;
   for (int i = 0; i < all; ++i) record_.happened(SignalReceived{.signal = 10 + i % 2}, kBegin);

@@ -1,4 +1,4 @@
-// RunSnapshot is the state of a run at one moment: what `distrun top` shows, from two of them.
+// RunSnapshot is the state of a run at one moment; `distrun top` shows two of them.
 //
 //     const std::string text = snapshot_json(now);            // in the run
 //     const auto snapshot = parse_snapshot(text);             // in distrun top
@@ -8,7 +8,7 @@
 //     rank   pid    time   CPU     memory      output  processes  state
 //        0  4711  31.2 s  101%  812.0 MiB  12.5 KiB/s          1  running
 //
-// CPU time and memory are those of the worker's own process.  Pure.
+// CPU time and memory are the worker process's own.  Pure.
 #pragma once
 
 #include <chrono>
@@ -31,7 +31,8 @@ struct WorkerSnapshot {
   pid_t pid = -1;  // -1: not started.
   std::string state;
   std::chrono::milliseconds run_time{0};
-  std::optional<std::chrono::milliseconds> cpu_time;  // While it runs, as `memory_bytes`.
+  // Empty when it has ended, like `memory_bytes`.
+  std::optional<std::chrono::milliseconds> cpu_time;
   std::optional<std::uint64_t> memory_bytes;
   int processes = 0;  // In its session.
   std::uint64_t output_bytes = 0;
@@ -40,22 +41,21 @@ struct WorkerSnapshot {
 struct RunSnapshot {
   std::string about;  // "4 workers: python3 -u train.py"
   int attempt = 0;
-  std::chrono::milliseconds at{0};  // By a steady clock of the machine.
+  std::chrono::milliseconds at{0};  // Steady clock of the machine.
   std::vector<WorkerSnapshot> workers;
 };
 
-// `output_bytes` are by local rank, as the rows.
+// `output_bytes` are by local rank, like the rows.
 std::vector<WorkerSnapshot> snapshots_of(const std::vector<WorkerRow>& rows,
                                          const std::vector<std::uint64_t>& output_bytes);
 
-// One line.
 std::string snapshot_json(const RunSnapshot& snapshot);
 
 // Fails with kProtocol.
 Result<RunSnapshot> parse_snapshot(std::string_view json);
 
-// Rates are those since `before`; null: unknown, as for a worker that was not started then.  Shows
-// at most `workers_max` workers, and says how many it leaves out.
+// Rates are relative to `before`. null: unknown, such as for a worker that had not started. Shows
+// at most `workers_max` workers, and the number of omitted ones.
 std::string top_table(const RunSnapshot& now, const RunSnapshot* before, std::size_t workers_max);
 
 }  // namespace distrun

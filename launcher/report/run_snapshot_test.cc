@@ -26,7 +26,7 @@ RunSnapshot two_ranks(int at_ms) {
                       {.rank = 1, .state = "not started yet"}}};
 }
 
-TEST(RunSnapshotTest, SurvivesTheWayToTheReader) {
+TEST(RunSnapshotTest, SurvivesARoundTripThroughJson) {
   RunSnapshot snapshot = two_ranks(5);
   snapshot.attempt = 3;
   const auto read = parse_snapshot(snapshot_json(snapshot));
@@ -37,7 +37,7 @@ TEST(RunSnapshotTest, SurvivesTheWayToTheReader) {
   EXPECT_EQ(read->attempt, 3);
 }
 
-TEST(RunSnapshotTest, AMalformedAnswerIsAnError) {
+TEST(RunSnapshotTest, RejectsMalformedAnswers) {
   for (const char* text :
        {"", "[]", "{}", R"({"about": 1, "attempt": 0, "at_ms": 0, "workers": []})",
         R"({"about": "", "attempt": 0, "at_ms": 0, "workers": [{"rank": 0}]})"}) {
@@ -48,7 +48,7 @@ TEST(RunSnapshotTest, AMalformedAnswerIsAnError) {
   }
 }
 
-TEST(RunSnapshotTest, TakesTheStateOfTheWorkerTable) {
+TEST(RunSnapshotTest, HasTheStatesOfTheWorkerTable) {
   const auto workers = snapshots_of(
       {{.rank = Rank(4),
         .pid = 7,
@@ -83,7 +83,7 @@ TEST(RunSnapshotTest, RatesNeedTwoSnapshots) {
             "   1     -       -     -        -          -          -  not started yet\n");
 }
 
-TEST(RunSnapshotTest, ARestartedWorkerHasNoRates) {
+TEST(RunSnapshotTest, RestartedWorkerHasNoRates) {
   const RunSnapshot before = two_ranks(1000);
   RunSnapshot now = two_ranks(3000);
   now.workers[0].pid = 4720;
@@ -91,14 +91,14 @@ TEST(RunSnapshotTest, ARestartedWorkerHasNoRates) {
   EXPECT_THAT(top_table(now, &before, kAllWorkers), HasSubstr("4720  31.2 s    -  1.5 MiB"));
 }
 
-TEST(RunSnapshotTest, ACommandOfSeveralLinesTakesOne) {
+TEST(RunSnapshotTest, CommandOfSeveralLinesIsShownInOne) {
   RunSnapshot snapshot = two_ranks(0);
   snapshot.about = "1 worker: sh -c 'a\nb'";
   EXPECT_THAT(top_table(snapshot, nullptr, kAllWorkers),
               ::testing::StartsWith("1 worker: sh -c 'a\\x0ab'\nrank"));
 }
 
-TEST(RunSnapshotTest, SaysHowManyWorkersItLeavesOut) {
+TEST(RunSnapshotTest, ReportsTheNumberOfOmittedWorkers) {
   EXPECT_THAT(top_table(two_ranks(0), nullptr, 1), EndsWith("running\n… and 1 more\n"));
 }
 

@@ -81,7 +81,7 @@ namespace {
 
 constexpr const char* kCore = ", core dumped";
 
-// True if the launcher's signals ended it.
+// Whether the launcher's own signals ended it.
 bool in_consequence(const ProcessEnd& end, const WorkerReport& worker) {
   if (!worker.error.empty()) return false;
   return end == ProcessEnd(KilledBy{SIGTERM}) || end == ProcessEnd(KilledBy{SIGKILL}) ||
@@ -117,7 +117,7 @@ class Summary {
     return text + leaks() + leaked_processes_text(report_.leaked_processes);
   }
 
-  // For other nodes: the headline, and details about the worker that failed first.
+  // The headline, and details about the worker that failed first, for other nodes.
   std::string line() const { return headline(plan_, end_) + core(); }
   std::string blame() const { return end_.culprit ? culprit() : ""; }
 

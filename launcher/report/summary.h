@@ -1,5 +1,5 @@
-// failure_summary is the last thing distrun prints of a run that failed: which worker failed first,
-// how, and what happened to the others.
+// failure_summary is printed last after a failed run: which worker failed first, how, and what
+// happened to the others.
 //
 //     distrun: rank 1 failed: signal SIGSEGV (11), core dumped
 //       local rank 1 on node7, pid 4711, after 3.2 s, attempt 2 of 4
@@ -16,7 +16,7 @@
 //       the store refused a client: set with a value of 9000000 bytes: at most 8388608 are allowed
 //
 // "also failed" lists workers that the launcher did not stop: four with their last lines, the rest
-// by number.  A single worker without a log has no last lines: its output is right above.
+// by number. A single worker without a log has no last lines, as its output is right above.
 //
 // Pure.
 #pragma once
@@ -28,11 +28,11 @@
 
 namespace distrun {
 
-// Where the summary appears. kBelowOutput: on a terminal, right below the workers' output, so that
-// an error that a worker has just printed, such as a traceback, takes one line.
+// kBelowOutput: on a terminal, right below the workers' output. An error that is visible there,
+// such as a traceback, then takes one line.
 enum class SummaryPlace { kElsewhere, kBelowOutput, kOtherNode };
 
-// Empty if the run succeeded and left nothing behind.  `host` is this node's name.
+// Empty if the run succeeded and leaked nothing. `host` is this node's name.
 std::string failure_summary(const LaunchPlan& plan, const RunReport& report,
                             const std::string& host, SummaryPlace place = SummaryPlace::kElsewhere);
 

@@ -162,7 +162,7 @@ TEST_F(SummaryTest, InterruptedRunHasNoOtherFailures) {
             "  distrun then stopped rank 0 (exit code 1)\n");
 }
 
-TEST_F(SummaryTest, TimeoutTellsWhereTheWorkersWere) {
+TEST_F(SummaryTest, TimeoutReportsWhereTheWorkersWere) {
   plan_.options.timeout = std::chrono::seconds(60);
   report_.run_end = {.cause = RunEnd::Cause::kTimedOut};
   report_.where = "ranks 0-2 in load (a.py:1)";

@@ -17,7 +17,7 @@ using Lines = std::vector<std::string>;
 constexpr std::size_t kLineBytesMax = 300;
 constexpr std::string_view kTraceback = "Traceback (most recent call last)";
 
-// As a terminal shows it: after '\r' a line overwrites the previous one.
+// After '\r' a line overwrites the previous one, as on a terminal.
 std::string shown(std::string_view line) {
   while (line.ends_with('\r')) line.remove_suffix(1);
   line.remove_prefix(line.rfind('\r') + 1);  // npos + 1 is 0.
@@ -75,8 +75,8 @@ Lines nearest(Lines calls, const Lines& error, std::size_t count) {
   return calls;
 }
 
-// `output` without the report that it repeats: from the traceback's first line, or the error's
-// line, to the end of both.
+// `output` without the repeated report: from the traceback's first line, or the error's line, to
+// the end of both.
 Lines without_report(Lines output, const Lines& error, const Lines& calls) {
   if (error.empty()) return output;
   auto last = std::find_if(output.rbegin(), output.rend(), [&](const std::string& line) {
@@ -93,7 +93,7 @@ Lines without_report(Lines output, const Lines& error, const Lines& calls) {
     const auto head =
         std::find_if(std::make_reverse_iterator(begin), output.rend(),
                      [](const std::string& line) { return line.starts_with(kTraceback); });
-    // If the first line is missing, `output` starts in the middle of the traceback.
+    // Without that line, `output` starts within the traceback.
     begin = head == output.rend() ? output.begin() : head.base() - 1;
   }
   output.erase(begin, end);
@@ -116,7 +116,7 @@ bool contains(const Lines& output, const std::string& text) {
                      [&](const std::string& line) { return line.find(text) != std::string::npos; });
 }
 
-// One line for an error that `output` shows with its calls; empty if it does not.
+// The error in one line if `output` shows it with its calls; otherwise empty.
 std::string shown_error(const Lines& output, const Lines& error, const Lines& calls) {
   if (error.empty()) return error_of_traceback(output);
   const bool whole =

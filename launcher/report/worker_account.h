@@ -1,5 +1,4 @@
-// worker_account says in a few lines why a worker failed: its error, the calls that led to it, and
-// its last output.
+// worker_account says in a few lines why a worker failed: its error, calls and last output.
 //
 //     error: ValueError: no such digit: 11
 //       File "train.py", line 31, in load
@@ -8,9 +7,8 @@
 //       epoch 3 loss 0.0312
 //     log: logs/none_x3a/attempt_0/1
 //
-// It shows the calls nearest to the error: the last of a Python traceback, the first of a C++
-// backtrace. An error that the last lines repeat is shown once. Control characters are escaped.
-// Pure.
+// It shows the calls nearest to the error, and an error that the last lines repeat only once.
+// Control characters are escaped. Pure.
 #pragma once
 
 #include <cstddef>
@@ -24,7 +22,7 @@ struct AccountBounds {
   std::size_t error_lines = 5;
   std::size_t call_lines = 6;
   std::size_t output_lines = 12;
-  // The user has just read last_output: an error in it takes one line here.
+  // The user has just read last_output: an error in it takes one line.
   bool below_output = false;
 };
 

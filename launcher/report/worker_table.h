@@ -1,4 +1,4 @@
-// worker_table is what distrun prints on SIGUSR1: the state of each worker of this node.
+// worker_table shows the state of each worker of this node; distrun prints it on SIGUSR1.
 //
 //     rank     pid      time       CPU     memory  processes  state
 //        0    4711    31.2 s    30.1 s  812.0 MiB          1  running
@@ -7,7 +7,7 @@
 //        3       -         -         -          -          -  not started yet
 //
 // States that need attention are in capitals.  CPU time and memory are the worker process's own;
-// processes counts its session.  Pure.
+// processes are those of its session.  Pure.
 #pragma once
 
 #include <chrono>
@@ -28,18 +28,19 @@ struct WorkerRow {
   pid_t pid = -1;                         // -1: not started.
   std::chrono::milliseconds run_time{0};  // Until now, or until its end.
   std::optional<ProcessEnd> end;          // nullopt: still running.
-  bool output_open = false;               // It ended, but a process holds its output open.
-  std::optional<ProcessStat> stat;        // While it runs; nullopt if it is just ending.
-  int processes = 0;                      // In its session.
+  // It has ended, but another process holds its output open.
+  bool output_open = false;
+  std::optional<ProcessStat> stat;  // nullopt if it is ending or has ended.
+  int processes = 0;                // In its session.
 };
 
 // "running", "STOPPED", "exit code 0; ITS OUTPUT IS STILL OPEN"
 std::string state_text(const WorkerRow& row);
 
-// Lines of equally many cells, with newlines; all but the last column are right-aligned.
+// Lines must have equally many cells; all columns but the last are right-aligned.
 std::string aligned_columns(const std::vector<std::vector<std::string>>& lines);
 
-// A header line and one line per row, with newlines.
+// A header and a line per row, with newlines.
 std::string worker_table(const std::vector<WorkerRow>& rows);
 
 }  // namespace distrun

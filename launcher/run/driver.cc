@@ -98,7 +98,7 @@ class Driver {
     if (!drain_.has_begun()) {
       return Error{ErrorKind::kSystem, "bug: the event loop ended before the run"};
     }
-    // From here on, signals must not change how this process ends.
+    // From here on, signals must not change this process's exit.
     sigset_t all;
     ::sigfillset(&all);
     ::pthread_sigmask(SIG_SETMASK, &all, nullptr);
@@ -122,7 +122,7 @@ class Driver {
   void signalled(RunSignals::Meaning meaning, int signal) {
     using Meaning = RunSignals::Meaning;
     if (drain_.has_begun()) {
-      // The first signal: do not wait for slow readers. Otherwise the timeout is already set.
+      // A first signal must not wait for slow readers. Otherwise the timeout is already set.
       if (meaning == Meaning::kEnd && !was_told_to_end()) drain_.stop();
     } else if (meaning == Meaning::kEnd) {
       reporter_.tell(SignalReceived{signal, /*forwarded=*/false});
@@ -148,7 +148,7 @@ class Driver {
     });
   }
 
-  // Without it, the run goes on: only `distrun stacks` and `distrun top` do not find it.
+  // If this fails, the run goes on, but `distrun stacks` and `distrun top` do not find it.
   void open_server() {
     auto server = RunServer::open(io_, {own_pid_namespace(), context_.lifeline.started, ::getpid()},
                                   [this](std::string_view question) { return answer(question); });
@@ -220,7 +220,7 @@ class Driver {
             .on_notice = [this](const std::string& text) { reporter_.tell(NodeNotice{text}); }};
   }
 
-  // Ends a run in which no worker was started.
+  // Ends a run before any worker was started.
   void end_alone(const Error& error) {
     if (drain_.has_begun()) return;
     not_joined_ = error;
@@ -242,7 +242,7 @@ class Driver {
     }
   }
 
-  // If this fails, the first start fails with the same error.
+  // If this fails, so does the first start, with the same error.
   void perform(const BeginAttempt& action) {
     place_.attempt = action.attempt;
     place_.interface = nodes_.interface();
@@ -258,8 +258,8 @@ class Driver {
     if (watch_) watch_->begin();
   }
 
-  // The answer is posted: between the starts of many workers, the loop serves the store and sees
-  // signals and failures.
+  // The answer is posted: between starts, the loop serves the store and handles signals and
+  // failures.
   void perform(const Spawn& action) {
     const LocalRank worker = action.worker;
     const auto pid = start(worker);
@@ -313,7 +313,7 @@ class Driver {
 
   void perform(const ShowStacks&) { show_stacks(); }
 
-  // The loop stands still meanwhile: the store does not answer, and no process may be reaped.
+  // Blocks the loop: the store does not answer, and no process may be reaped.
   void show_stacks() {
     if (!workers_.running().empty()) reporter_.stacks_read(read_stacks());
   }
@@ -379,10 +379,10 @@ class Driver {
 }  // namespace
 
 Result<RunEnd> run_launch(LaunchPlan& plan, RunFiles& files, const LaunchContext& context) {
-  // Otherwise a write without a reader, or beyond a file size limit, would kill the launcher.
+  // Writing without a reader, or beyond a file size limit, must not kill the launcher.
   ::signal(SIGPIPE, SIG_IGN);
   ::signal(SIGXFSZ, SIG_IGN);
-  // If a parent left SIGCHLD ignored, the kernel would reap the workers itself.
+  // If the parent ignored SIGCHLD, the kernel would reap the workers itself.
   ::signal(SIGCHLD, SIG_DFL);
   allow_many_descriptors();
   try {

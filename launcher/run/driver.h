@@ -1,5 +1,5 @@
 // run_launch carries out a plan: it hosts the store, starts and watches the workers, passes on
-// their output, and does what the supervisor decides, until no process of the run is left.
+// their output, and performs the supervisor's decisions, until no process of the run is left.
 //
 //     auto files = RunFiles::make(plan);
 //     const auto run_end = run_launch(plan, *files, {          // in the launcher: guard.h
@@ -8,14 +8,14 @@
 //     if (!run_end) return run_end.error();                    // no worker was started
 //     return exit_status(*run_end);
 //
-// The driver turns what happens into events of the supervisor (supervisor_loop.h), and passes its
-// actions to worker_pool.h, store_host.h, run_output.h, output_drain.h, node_link.h and
+// The driver turns what happens into events of the supervisor (supervisor_loop.h), and its actions
+// into calls of worker_pool.h, store_host.h, run_output.h, output_drain.h, node_link.h and
 // run_reporter.h.
 //
 // Thread safety: runs on the caller's thread; workers get SIGKILL when that thread ends. Signals:
-// LaunchOptions::end_signals end the run, and its forward_signals go to the workers. SIGTSTP stops
-// the run until this process is continued. SIGUSR1, unless it is one of these, prints the worker
-// table (worker_table.h). SIGPIPE is ignored. Call it once, in a process without other children.
+// end_signals end the run, forward_signals go to the workers, SIGTSTP suspends the run until this
+// process is continued, and SIGUSR1, unless it is one of these, prints the worker table. Call it
+// once, in a process without other children.
 #pragma once
 
 #include "distrun/result.h"
@@ -26,8 +26,8 @@
 
 namespace distrun {
 
-// Fails before a worker starts if the store cannot listen, node 0 cannot be reached or a resource
-// is missing. With several nodes, the plan gets its ranks when all nodes have joined.
+// Fails, before a worker starts, if the store cannot listen, node 0 cannot be reached or a resource
+// is missing. With several nodes, sets the plan's ranks when all nodes have joined.
 Result<RunEnd> run_launch(LaunchPlan& plan, RunFiles& files, const LaunchContext& context);
 
 }  // namespace distrun

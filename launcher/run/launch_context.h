@@ -1,4 +1,4 @@
-// What a run gets from its process.
+// What the process of a launcher provides to run_launch().
 #pragma once
 
 #include <functional>
@@ -13,18 +13,18 @@
 namespace distrun {
 
 struct LaunchContext {
-  int out = 1, err = 2;  // Where the workers' lines go.
+  int out = 1, err = 2;  // For the workers' lines.
   int in = 0;            // Read by local rank 0; -1: none.
   GuardLifeline lifeline;
   std::string host;  // This machine's name in messages.
 
-  // distrun's own messages: whole lines, or empty. They go to `err` among the workers' lines, and a
-  // slow reader delays both. Each function may be empty.
+  // Return distrun's own messages: whole lines, or empty. They go to `err` among the workers'
+  // lines, so a slow reader delays both. Each function may be empty.
   std::function<std::string(const RunEvent& event)> on_event;
   std::function<std::string(const RunReport& report)> summary;  // Written last.
 
-  // For a report. `on_load` is called once a second while workers run, `on_output` for each worker
-  // at the end of an attempt. Both are called on the run's thread, and may be empty.
+  // For a report: `on_load` is called once a second while workers run, `on_output` for each worker
+  // at the end of an attempt. Both run on the run's thread, and may be empty.
   std::function<void(const std::vector<WorkerLoad>& loads)> on_load;
   std::function<void(const WorkerText& output)> on_output;
 };

@@ -21,7 +21,7 @@ namespace distrun {
 
 class LoadWatch {
  public:
-  // `on_load` gets the workers that run; it is not called if none does.
+  // `on_load` gets the running workers, and is not called if there are none.
   LoadWatch(boost::asio::io_context& io, const WorkerPool& workers,
             std::function<void(const std::vector<WorkerLoad>&)> on_load);
   LoadWatch(const LoadWatch&) = delete;

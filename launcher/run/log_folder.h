@@ -16,8 +16,8 @@
 
 namespace distrun {
 
-// The path is absolute, because workers may change their folder. Without --log-dir, it is in a new
-// folder in TMPDIR.
+// Returns an absolute path, because workers may change their folder. Without --log-dir, it is in
+// TMPDIR.
 Result<std::string> make_log_folder(const LogChoice& choice, const std::string& run_id,
                                     const Environment& environment);
 

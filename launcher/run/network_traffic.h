@@ -1,11 +1,10 @@
-// The TCP traffic of processes, as the kernel counts it.
+// The TCP traffic of processes, as counted by the kernel.
 //
 //     auto traffic = NetworkTraffic::open();
 //     if (!traffic) …                                    // the kernel does not tell
 //     traffic->bytes(pids, /*without_port=*/29500)
 //
-// Traffic to the store is left out by its port: waiting ranks ask it again and again.
-// Not thread-safe.
+// `without_port` excludes traffic to the store, which waiting ranks poll. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -23,8 +22,8 @@ class NetworkTraffic {
   // Fails with kSystem.
   static Result<NetworkTraffic> open();
 
-  // Sent and received on the connections that the processes hold now. If the kernel does not tell,
-  // the last value.
+  // Bytes sent and received on the processes' current connections. If the kernel does not say, the
+  // last value.
   std::uint64_t bytes(const std::vector<pid_t>& processes, std::uint16_t without_port);
 
  private:

@@ -46,7 +46,7 @@ TEST_F(NetworkTrafficTest, CountsWhatAProcessSendsAndReceives) {
   EXPECT_GE(traffic->bytes(self_, 1), before + 1000);
 }
 
-TEST_F(NetworkTrafficTest, LeavesOutTheStoresPort) {
+TEST_F(NetworkTrafficTest, OmitsTheStoresPort) {
   auto traffic = NetworkTraffic::open();
   ASSERT_TRUE(traffic);
   const auto before = traffic->bytes(self_, port_);
@@ -54,7 +54,7 @@ TEST_F(NetworkTrafficTest, LeavesOutTheStoresPort) {
   EXPECT_EQ(traffic->bytes(self_, port_), before);
 }
 
-TEST_F(NetworkTrafficTest, LeavesOutOtherProcesses) {
+TEST_F(NetworkTrafficTest, OmitsOtherProcesses) {
   auto traffic = NetworkTraffic::open();
   ASSERT_TRUE(traffic);
   exchange(1000);

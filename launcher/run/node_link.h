@@ -1,5 +1,5 @@
-// NodeLink connects the driver to the other nodes of a run: it passes the nodes' orders to the
-// supervisor as events, and sends reports. With one node it does nothing.
+// NodeLink connects the driver to the other nodes of a run: it turns their orders into the
+// supervisor's events, and sends reports. With one node it does nothing.
 //
 //     NodeLink nodes(io, plan, "gpu-7", handlers);
 //     store.open(nodes.take_node());
@@ -33,7 +33,7 @@ class NodeLink {
     std::function<void(const std::string& text)> on_notice;
   };
 
-  // `plan` gets its ranks when node 0 starts an attempt. `host` is this node's name.
+  // Sets the ranks in `plan` when node 0 starts an attempt. `host` is this node's name.
   NodeLink(boost::asio::io_context& io, LaunchPlan& plan, const std::string& host,
            Handlers handlers);
 
@@ -44,7 +44,7 @@ class NodeLink {
   // On node 0: the store passes it each node's connection.
   const StoreServerInternals::TakeNode& take_node() const { return made_.take; }
 
-  // The network interface that leads to the other nodes; empty if it is loopback, or not known yet.
+  // The network interface to the other nodes; empty if it is loopback or not yet known.
   std::string interface() const;
 
   void join();

@@ -1,11 +1,11 @@
 // OutputDrain ends the event loop of a run when the readers have taken all output, or after a
-// timeout if the run must end.
+// timeout if the run must end: readers may be slow, or hang.
 //
 //     OutputDrain drain(io, output, shutdown_timeout);
 //     if (… the run must end …) drain.stop_after_timeout();
 //     drain.begin([&] { … the loop has nothing more to do … });
 //
-// A reader may be slow, or hang, as terminals do. Thread safety: the thread of `io` only.
+// Thread safety: the thread of `io` only.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,6 @@ namespace distrun {
 
 class OutputDrain {
  public:
-  // `io` and `output` must outlive it.
   OutputDrain(boost::asio::io_context& io, RunOutput& output, std::chrono::milliseconds timeout);
 
   // Calls `on_drained` once the consoles have taken everything. No output may follow.
@@ -30,7 +29,6 @@ class OutputDrain {
   // Stops `io` if the consoles are too slow.
   void stop_after_timeout();
 
-  // Stops `io` now.
   void stop() { io_.stop(); }
 
  private:

@@ -9,7 +9,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// A hang is noticed at most a tenth too late, or a second. Looking takes time, too.
+// A hang is noticed up to a tenth of the limit late, or a second: looking takes time, too.
 milliseconds period_for(milliseconds limit) {
   const milliseconds tenth = std::clamp(limit / 10, milliseconds(20), milliseconds(5000));
   return limit < milliseconds(5000) ? tenth : std::max(tenth, milliseconds(1000));

@@ -7,9 +7,9 @@
 //     …
 //     watch.end();                 // `on_change` is not called any more
 //
-// `mark` describes the progress so far: how much the workers have written, sent and received, and
-// so on; nullopt while the workers wait for distrun. If it stays the same for `limit`, the node is
-// quiet. `on_change` is called when it gets quiet, and when it makes progress again.
+// `mark` measures progress: bytes written, sent and received, and so on. It returns nullopt while
+// workers wait for distrun. If the mark stays the same for `limit`, the node is quiet. `on_change`
+// is called when it becomes quiet, and when it makes progress again.
 //
 // Thread safety: the thread of `io` only.
 #pragma once
@@ -24,7 +24,7 @@
 
 namespace distrun {
 
-// Any difference is progress: a closed connection makes `traffic` smaller.
+// Any difference is progress; a closed connection makes `traffic` smaller.
 struct ProgressMark {
   std::uint64_t output = 0;   // Bytes.
   std::uint64_t store = 0;    // Changes of values.
@@ -35,7 +35,7 @@ struct ProgressMark {
   friend bool operator==(const ProgressMark&, const ProgressMark&) = default;
 };
 
-// Decides, from marks and the times at which they were read. Pure.
+// Decides from marks and the times of their readings. Pure.
 class QuietTime {
  public:
   using TimePoint = std::chrono::steady_clock::time_point;
@@ -43,8 +43,8 @@ class QuietTime {
   // Marks are read every `period`.
   QuietTime(std::chrono::milliseconds limit, std::chrono::milliseconds period);
 
-  // Whether no mark has differed from this one for `limit`. Of a gap between the readings, in which
-  // this process was stopped, at most two periods count.
+  // Whether all marks for `limit` were equal to this one. A gap between readings, in which this
+  // process was stopped, counts as at most two periods.
   bool is_over(const std::optional<ProgressMark>& mark, TimePoint now);
 
   void begin() { last_.reset(); }

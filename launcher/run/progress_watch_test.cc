@@ -24,14 +24,14 @@ TEST(QuietTimeTest, IsOverWhenNoMarkHasDifferedForTheLimit) {
   EXPECT_FALSE(quiet.is_over(kOtherMark, kWatchStart + milliseconds(110)));
 }
 
-TEST(QuietTimeTest, ASmallerMarkIsProgressToo) {
+TEST(QuietTimeTest, SmallerMarkIsProgress) {
   QuietTime quiet(milliseconds(20), milliseconds(10));
   EXPECT_FALSE(quiet.is_over(kOtherMark, kWatchStart));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(30)));
 }
 
-// The job was frozen, or the machine was asleep.
-TEST(QuietTimeTest, OfAGapBetweenTheReadingsTwoPeriodsCount) {
+// The process was frozen, or the machine was asleep.
+TEST(QuietTimeTest, GapBetweenReadingsCountsAsTwoPeriods) {
   QuietTime quiet(milliseconds(100), milliseconds(10));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5000)));
@@ -41,7 +41,7 @@ TEST(QuietTimeTest, OfAGapBetweenTheReadingsTwoPeriodsCount) {
   EXPECT_TRUE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(5080)));
 }
 
-TEST(QuietTimeTest, BeginsAnewWhileWorkersWaitForDistrun) {
+TEST(QuietTimeTest, RestartsWhileWorkersWaitForDistrun) {
   QuietTime quiet(milliseconds(20), milliseconds(10));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart));
   EXPECT_FALSE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(10)));
@@ -51,7 +51,7 @@ TEST(QuietTimeTest, BeginsAnewWhileWorkersWaitForDistrun) {
   EXPECT_TRUE(quiet.is_over(kFirstMark, kWatchStart + milliseconds(50)));
 }
 
-TEST(ProgressWatchTest, TellsWhenItGetsQuietAndWhenItGoesOn) {
+TEST(ProgressWatchTest, ReportsQuietAndProgress) {
   boost::asio::io_context io;
   std::vector<bool> told;
   ProgressMark mark = kFirstMark;
@@ -69,8 +69,8 @@ TEST(ProgressWatchTest, TellsWhenItGetsQuietAndWhenItGoesOn) {
   EXPECT_THAT(told, ElementsAre(true, false));
 }
 
-// The timer has expired when end() is called: its handler still comes.
-TEST(ProgressWatchTest, EndsAlsoWithATimerThatHasExpired) {
+// The timer has expired when end() is called, and its handler still runs.
+TEST(ProgressWatchTest, EndsEvenIfTheTimerHasExpired) {
   boost::asio::io_context io;
   int looks = 0;
   ProgressWatch watch(
@@ -81,7 +81,7 @@ TEST(ProgressWatchTest, EndsAlsoWithATimerThatHasExpired) {
       },
       [](bool) {});
   watch.begin();
-  // Both timers have expired when the loop first looks: this one's handler comes first.
+  // Both timers have expired when the loop first looks; this handler runs first.
   boost::asio::steady_timer before(io, milliseconds(1));
   before.async_wait([&](boost::system::error_code) { watch.end(); });
   boost::asio::steady_timer both(io, milliseconds(30));
@@ -91,7 +91,7 @@ TEST(ProgressWatchTest, EndsAlsoWithATimerThatHasExpired) {
   EXPECT_EQ(looks, 1);
 }
 
-TEST(ProgressWatchTest, TellsThatAQuietRunGoesOnAfterASuspension) {
+TEST(ProgressWatchTest, SuspensionEndsTheQuiet) {
   boost::asio::io_context io;
   std::vector<bool> told;
   ProgressWatch* itself = nullptr;

@@ -1,9 +1,9 @@
-// RunFiles holds a run's own files: created before any process starts, removed after the run.
+// RunFiles are a run's own files: created before any process starts, removed after the run.
 //
 //     auto files = RunFiles::make(plan);
 //     if (!files) return files.error();          // "make a folder …", "make the store's file …"
 //
-// Guard and launcher both hold it: if the launcher is killed, the guard removes the files.
+// Guard and launcher both own them: if the launcher is killed, the guard removes them.
 #pragma once
 
 #include <optional>

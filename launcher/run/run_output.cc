@@ -47,7 +47,7 @@ bool shows_colours(int fd, const Environment& environment) {
          environment.get("TERM") != "dumb";
 }
 
-// The last lines of a file that a worker has written itself.
+// For a file that a worker writes itself.
 LastLines last_lines_of(const std::string& path) {
   LastLines last;
   const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
@@ -179,7 +179,7 @@ struct RunOutput::Impl {
     options.console = route.shown ? &console(stream) : nullptr;
     options.prefix = prefix_of(route, stream);
     options.as_it_comes = options.prefix.is_empty() && shown_workers == 1;
-    // Elsewhere, a program may read the lines: they arrive whole.
+    // Lines must arrive whole if a program may read them.
     if (::isatty(console_fd(stream)) != 0) {
       options.unfinished_after = StreamOutput::kUnfinishedAfter;
     }
@@ -232,7 +232,7 @@ Result<RunOutput::Descriptors> RunOutput::open(LocalRank worker) {
 
 void RunOutput::watch(LocalRank worker, std::function<void()> on_end) {
   Impl::WorkerOutput& output = impl_->at(worker);
-  // Posted: the call may end the attempt, and with it the relay that is running.
+  // Posted: the call may end the attempt, and with it the running relay.
   const auto ended = [this, &output, on_end] {
     if (--output.open == 0) asio::post(impl_->io, on_end);
   };
@@ -297,7 +297,7 @@ void RunOutput::when_drained(std::function<void()> act) {
 
 void RunOutput::say(std::string_view text) {
   if (text.empty()) return;
-  // Two terminal descriptors may be one terminal under two names.
+  // Two descriptors may name the same terminal differently.
   const bool both = ::isatty(impl_->consoles.out) != 0 && ::isatty(impl_->consoles.err) != 0;
   OutputSink& err = *impl_->err;
   if (both && impl_->out && impl_->out->line_is_open() && !err.line_is_open()) {

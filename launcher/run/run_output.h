@@ -1,5 +1,5 @@
-// RunOutput carries the workers' output to distrun's stdout and stderr and to log files, according
-// to LaunchOptions::log.
+// RunOutput passes the workers' output to distrun's stdout and stderr and to log files, as
+// LaunchOptions::log says.
 //
 //     RunOutput output(io, plan, folder, {.out = 1, .err = 2}, on_lost);
 //     output.begin_attempt(0);
@@ -10,10 +10,9 @@
 //     if (output.close(LocalRank(0))) … a leaked process still held its output open …
 //     output.last_output(LocalRank(0))
 //
-// A stream that is only redirected has no pipe: the worker writes to the file itself, and distrun
-// does not see errors. It reads other streams (output_relay.h) and passes them on
-// (stream_output.h). If stdout and stderr are the same terminal, pipe or file, they are one
-// console, and their lines do not mix.
+// A worker writes redirected streams to their files itself, and distrun does not see errors.
+// distrun reads other streams (output_relay.h) and passes them on (stream_output.h). If stdout and
+// stderr are the same terminal, pipe or file, they are one console, and their lines do not mix.
 //
 // Thread safety: the thread of `io` only.
 #pragma once
@@ -37,7 +36,7 @@ class RunOutput {
  public:
   struct Consoles {
     int out = 1, err = 2;   // The caller's; must stay open while this lives.
-    bool captures = false;  // Keep what the workers write, for captured().
+    bool captures = false;  // Keeps output for captured().
   };
   struct Lost {
     bool reader_gone = false;  // The console's reader has closed.
@@ -51,7 +50,7 @@ class RunOutput {
   RunOutput(const RunOutput&) = delete;
   RunOutput& operator=(const RunOutput&) = delete;
 
-  // Forgets the output of the previous attempt; its files stay.
+  // Forgets the output of the previous attempt; its files remain.
   void begin_attempt(int attempt);
 
   // Creates the worker's folder and files.
@@ -73,15 +72,15 @@ class RunOutput {
   // The last lines on stderr, or on stdout if stderr is empty.
   std::string last_output(LocalRank worker) const;
 
-  // What it has written to the streams that distrun reads, shortened (captured_text.h). Empty
-  // unless Consoles::captures is set.
+  // What distrun has read from the worker, shortened (captured_text.h). Empty unless
+  // Consoles::captures.
   std::string captured(LocalRank worker) const;
 
   // How much a worker, or all workers, have written in this attempt.
   std::uint64_t bytes(LocalRank worker) const;
   std::uint64_t bytes() const;
 
-  // Whether a console does not take what the workers write, so that they may wait.
+  // Whether a console is full, so that workers may have to wait.
   bool is_held_up() const;
 
   // The folder of its log files; empty if none.
@@ -90,7 +89,7 @@ class RunOutput {
   // Calls `act` once the consoles have taken everything.
   void when_drained(std::function<void()> act);
 
-  // Prints whole lines to stderr, among those of the workers.
+  // Prints whole lines to stderr, among the workers' lines.
   void say(std::string_view text);
 
  private:

@@ -90,8 +90,8 @@ TEST_F(RunOutputTest, ReportsTheEndAtOnceIfNoStreamIsRead) {
   EXPECT_FALSE(output.close(kWorker0));
 }
 
-// The driver starts the next attempt from within `on_end`, which destroys the caller. The function
-// that runs must survive; sanitizers check this.
+// From within `on_end`, the driver starts the next attempt, which destroys the caller. The running
+// function must survive; sanitizers check this.
 TEST_F(RunOutputTest, NewAttemptMayStartFromTheEndHandler) {
   LogChoice choice;
   choice.tees.all = StreamsByRank::kOut;
@@ -129,7 +129,7 @@ TEST_F(RunOutputTest, KeepsLastLinesOfStderrOrElseStdout) {
   EXPECT_EQ(output.log_folder(kWorker0), "");
 }
 
-TEST_F(RunOutputTest, CountsWhatWorkersWriteAlsoToTheirFiles) {
+TEST_F(RunOutputTest, CountsOutputIncludingRedirectedFiles) {
   LogChoice choice;
   choice.redirects.some[kWorker1] = StreamsByRank::kBoth;
   RunOutput& output = make(choice);
@@ -142,7 +142,7 @@ TEST_F(RunOutputTest, CountsWhatWorkersWriteAlsoToTheirFiles) {
   EXPECT_EQ(output.bytes(), 12U);
 }
 
-TEST_F(RunOutputTest, IsHeldUpWhileAConsoleTakesNothing) {
+TEST_F(RunOutputTest, IsHeldUpWhileAConsoleIsFull) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reader(ends[0]);

@@ -23,7 +23,7 @@ std::optional<ProgressMark> RunProgress::mark(std::uint16_t store_port) {
                             .running = running.size(),
                             .operations = operations_.begun(),
                             .traffic = last_.traffic});
-  // The traffic takes time to read, and tells nothing new if there is other progress.
+  // Reading the traffic takes time, and is needed only if there is no other progress.
   if (traffic_ && last_ == before) {
     std::vector<pid_t> pids;
     for (const auto& worker : running) {

@@ -1,5 +1,4 @@
-// RunProgress measures, from outside, how far the workers of this node have come
-// (progress_watch.h).
+// RunProgress measures from outside how far the workers of this node have come (progress_watch.h).
 //
 //     RunProgress progress(output, store, workers, operations);
 //     if (const auto opened = progress.open(); !opened) …        // TCP traffic cannot be seen
@@ -23,15 +22,14 @@ namespace distrun {
 
 class RunProgress {
  public:
-  // The arguments must outlive it.
   RunProgress(const RunOutput& output, const StoreHost& store, const WorkerPool& workers,
               const OperationWatch& operations)
       : output_(output), store_(store), workers_(workers), operations_(operations) {}
 
-  // Fails with kSystem if the kernel does not tell the traffic. Marks then lack it.
+  // Fails with kSystem if the kernel does not show the traffic. Marks then lack it.
   Result<void> open();
 
-  // nullopt while the workers may wait for distrun, whose reader takes nothing.
+  // nullopt if workers may have to wait for distrun, because its reader is slow.
   std::optional<ProgressMark> mark(std::uint16_t store_port);
 
  private:

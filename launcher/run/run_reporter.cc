@@ -134,7 +134,7 @@ std::string RunReporter::with_names(const std::string& backtrace) {
 
 void RunReporter::take_output(LocalRank worker) {
   at(worker).last_output = output_.last_output(worker);
-  // The crash is in its output too.
+  // The output has the backtrace too.
   if (!at(worker).callstack.empty()) {
     at(worker).last_output = with_names(at(worker).last_output);
   }

@@ -1,5 +1,5 @@
-// RunReporter reports what happens in a run: it passes events to the listener, fills in the
-// RunReport, and prints the worker table and the summary.
+// RunReporter passes events of a run to the listener, fills in the RunReport, and prints the worker
+// table and the summary.
 //
 //     RunReporter reporter(plan, context, output);
 //     reporter.tell(WorkerStarted{0, LocalRank(1), 4711});
@@ -29,10 +29,9 @@ namespace distrun {
 
 class RunReporter {
  public:
-  // The arguments must outlive it.
   RunReporter(const LaunchPlan& plan, const LaunchContext& context, RunOutput& output);
 
-  // Passes `event` to the listener, and prints what it returns.
+  // Passes `event` to the listener, and prints the text that it returns.
   void tell(const RunEvent& event);
 
   // Forgets the workers of the previous attempt.

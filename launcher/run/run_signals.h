@@ -1,11 +1,11 @@
-// RunSignals reports signals to the launcher by their meaning for the run.
+// RunSignals reports signals by their meaning for the run.
 //
 //     RunSignals signals(io, options, [&](RunSignals::Meaning meaning, int signal) { … });
 //     signals.begin(lifeline.blocked);
 //     …
 //     signals.end();                // no call of the handler after this
 //
-// Signals that are ignored at the start stay ignored, for workers too: nohup, and background jobs
+// Signals ignored at the start stay ignored, for workers too, as under nohup and in background jobs
 // of scripts. Thread safety: every method and the handler run on the thread of `io`.
 #pragma once
 

@@ -15,8 +15,8 @@ namespace distrun {
 
 namespace {
 
-// Marks a file as a run's. FileStore writes the same when its last user leaves: each text after its
-// length, in native byte order (torch/csrc/distributed/c10d/FileStore.cpp).
+// Marks a file as a run's. FileStore writes the same when its last user leaves: each text follows
+// its length, in native byte order (torch/csrc/distributed/c10d/FileStore.cpp).
 std::string record_of_no_users() {
   std::string record;
   for (const std::string_view text : {"refcount/", "0"}) {
@@ -64,7 +64,7 @@ Result<StoreFile> StoreFile::make(const std::string& path) {
   const bool locked = ::flock(fd, LOCK_EX | LOCK_NB) == 0;
   if (!locked && errno != EWOULDBLOCK) return Error::from_errno(what);
   if (!locked || ::fstat(fd, &status) != 0 || status.st_size != 0) {
-    file.made_.reset();  // Another run was faster: keep its file.
+    file.made_.reset();  // Keep the file of a run that was faster.
     return not_fresh(what);
   }
   const std::string claim = record_of_no_users();

@@ -4,13 +4,12 @@
 //     if (!file) return file.error();              // nothing has been started
 //     place.init_method = file->url();             // "file:///scratch/meet"
 //
-// Each run needs a fresh file, since old content would lead workers to processes that no longer
-// exist. So PATH must not exist, or be an empty file. make() creates and claims it: if two runs
-// name the same file, one fails.
+// Old content would lead workers to processes that no longer exist, so PATH must not exist or must
+// be empty. make() claims it: if two runs name the same file, one fails.
 //
-// The last worker that leaves its group removes the file, but not after a crash. So the launcher
-// removes it too, unless it existed before the run or another process has replaced it. After
-// SIGKILL the file may remain; the next run refuses it.
+// The last worker that leaves its group removes the file, unless it crashes. The launcher removes
+// it too, unless it existed before the run or another process has replaced it. After SIGKILL it may
+// remain; the next run refuses it.
 #pragma once
 
 #include <string>
@@ -33,15 +32,15 @@ class StoreFile {
 
   const std::string& url() const { return url_; }
 
-  // For a new attempt: empties the file, or creates it again if workers have removed it. Requires
-  // that the workers of the previous attempt have ended.
+  // For a new attempt: empties the file, or creates it again if workers removed it. Requires that
+  // all workers of the previous attempt have ended.
   Result<void> start_over();
 
  private:
   StoreFile(std::string path, std::string url) : path_(std::move(path)), url_(std::move(url)) {}
 
   std::string path_, url_;
-  UniqueFd made_;  // The file, if make() created it. Kept open, so that its inode is not reused.
+  UniqueFd made_;  // If make() created it. Kept open, so that its inode is not reused.
 };
 
 }  // namespace distrun

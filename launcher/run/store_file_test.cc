@@ -79,7 +79,7 @@ TEST_F(StoreFileTest, ReportsAMissingFolder) {
                                "and be writable");
 }
 
-// The last worker removes the file; then another run may create one at the same path.
+// After the last worker has removed the file, another run may create one at the same path.
 TEST_F(StoreFileTest, KeepsAFileThatReplacedItsOwn) {
   {
     const StoreFile file = StoreFile::make(path()).value();

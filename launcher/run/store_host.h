@@ -1,5 +1,5 @@
-// StoreHost provides the store of a run: it runs the server, or uses the file of `--store file:`.
-// On nodes other than node 0 it does nothing, as node 0 has the server.
+// StoreHost provides the store of a run: the server, or the file of `--store file:`. On other nodes
+// than node 0, which has the server, it does nothing.
 //
 //     StoreHost store(io, plan, file);
 //     if (auto opened = store.open(take_node); !opened) return opened.error();
@@ -49,10 +49,10 @@ class StoreHost {
   // Why the server refused clients: the last few, latest first.
   std::vector<std::string> refusals() const;
 
-  // How often a value in the store has changed; 0 without a server here.
+  // How often a value in the store has changed; 0 if the server is elsewhere.
   std::uint64_t changes() const;
 
-  // What the processes of this machine wait for in the store, as "for ready/3".
+  // What local processes wait for in the store, such as "for ready/3".
   std::unordered_map<pid_t, std::string> waits() const;
 
   void close() { server_.reset(); }

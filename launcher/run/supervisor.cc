@@ -42,8 +42,8 @@ std::optional<TimePoint> Supervisor::next_deadline() const {
   return next;
 }
 
-// Workers start one after the other, so that a failed start leaves little to undo, and other events
-// are handled in between.
+// Workers start one after the other: a failed start leaves little to undo, and other events are
+// handled in between.
 void Supervisor::handle(const Spawned& event, TimePoint now) {
   Worker& worker = at(event.worker);
   if (worker.state != State::kStarting) return;
@@ -119,7 +119,7 @@ void Supervisor::handle(const Forwarded& event, TimePoint) {
   });
 }
 
-// Waits for a worker that is being started, which would continue to run.
+// Waits for a worker that is starting, which would otherwise continue to run.
 void Supervisor::handle(const SuspendAsked&, TimePoint now) {
   if (suspended_ || (last_suspension_ && now - *last_suspension_ < options_.same_signal)) return;
   suspension_is_due_ = std::any_of(workers_.begin(), workers_.end(), [](const Worker& worker) {
@@ -135,7 +135,7 @@ void Supervisor::suspend(TimePoint now) {
   actions_.push_back(Suspend{});
 }
 
-// Time spent suspended does not count.
+// Suspended time does not count.
 void Supervisor::handle(const Continued&, TimePoint now) {
   if (!suspended_) return;
   const auto spent = now - *suspended_;
@@ -155,8 +155,8 @@ void Supervisor::handle(const GuardLost&, TimePoint now) {
   if (phase_ == Phase::kStopping) kill(now);
 }
 
-// The run ends as any program in `… | head` does. Both outputs may close, but only one signal is
-// sent.
+// The run ends like any program in `…
+// head`. Both outputs may close, but only one signal is sent.
 void Supervisor::handle(const ReaderGone&, TimePoint now) {
   if (!decides_the_end()) return;
   run_end_.signal = SIGPIPE;
@@ -176,7 +176,7 @@ void Supervisor::handle(const Hung&, TimePoint now) {
 void Supervisor::handle(const StartOrdered& event, TimePoint now) {
   if (phase_ != Phase::kRendezvous) return;
   if (told_nodes_) {
-    // The report crossed this order, and was about the previous attempt: send it again.
+    // The report crossed this order and was about the previous attempt: send it again.
     if (event.attempt <= run_end_.attempt) return;
     run_end_.attempt = event.attempt;
     tell_nodes();
@@ -184,7 +184,7 @@ void Supervisor::handle(const StartOrdered& event, TimePoint now) {
   }
   run_end_.verdict = verdict_;
   if (event.attempt > 0) actions_.push_back(TellFailedAttempt{run_end_});
-  // --timeout does not include the wait for other nodes.
+  // The wait for other nodes does not count towards --timeout.
   if (options_.timeout && !run_deadline_) run_deadline_ = deadline_after(*options_.timeout, now);
   reset_to(event.attempt);
   begin_attempt();
@@ -195,7 +195,7 @@ void Supervisor::handle(const StopOrdered& event, TimePoint now) {
   verdict_ = event.verdict;
   verdict_is_last_ = event.is_last;
   told_nodes_ = false;
-  // Node 0 leaves last: it has the store and the connections.
+  // Node 0 leaves last, because it has the store and the connections.
   may_leave_ = event.is_last && options_.node != 0;
   if (phase_ == Phase::kRunning) {
     stop(RunEnd::Cause::kOtherNode, now);
@@ -263,7 +263,7 @@ bool Supervisor::decides_the_end() const {
   return phase_ == Phase::kRunning || restart_is_due();
 }
 
-// Once the end is decided, later causes change nothing, unless another attempt was to follow.
+// The first cause of the end counts, unless another attempt was to follow.
 void Supervisor::stop(RunEnd::Cause cause, TimePoint now, int signal) {
   run_end_.cause = cause;
   const bool blames = cause == RunEnd::Cause::kWorkerFailed || cause == RunEnd::Cause::kSpawnFailed;
@@ -362,8 +362,8 @@ void Supervisor::go_on_if_all_gone(TimePoint now) {
   finish();
 }
 
-// Reports success, or that no process of the attempt is left here. With a stuck process it does
-// neither, so that no attempt follows.
+// Reports success, or that no process of the attempt is left here. With a stuck process it reports
+// neither, so no attempt follows.
 void Supervisor::begin_rendezvous(TimePoint now, bool stuck) {
   if (phase_ == Phase::kRunning) {
     actions_.push_back(TellNodesSucceeded{run_end_.attempt});
@@ -383,7 +383,7 @@ void Supervisor::continue_rendezvous(TimePoint now) {
   if (told_nodes_) deadline_ = now + options_.verdict_timeout;
 }
 
-// The nodes' verdict counts, even if this node ended the attempt for another reason.
+// The verdict counts, even if this node ended the attempt for another reason.
 void Supervisor::finish() {
   phase_ = Phase::kFinished;
   if (verdict_ && verdict_is_last_) {

@@ -6,9 +6,8 @@
 //     perform(supervisor.step(Exited{LocalRank(2), KilledBy{SIGSEGV}}, now));
 //     timer.expires_at(*supervisor.next_deadline());      // then step(Tick{}, now)
 //
-// It has no clock, process or descriptor: the driver creates the events and performs the actions,
-// all those of a step, in order, before the next event. Only answers to Spawn and CloseOutput may
-// come later.
+// It has no clock, process or descriptor. The driver creates the events and performs the actions of
+// each step, in order, before the next event. Only answers to Spawn and CloseOutput may come later.
 //
 //     running ── a worker fails, a hang, a signal, a timeout ─▶ stopping: SIGTERM to all
 //      │   ▲                                                       │ grace over, or a second signal
@@ -20,16 +19,16 @@
 //
 // Leaked processes are killed before the next attempt, and before the run ends.
 //
-// A worker is reaped after two events, its exit and the end of its output, so that its process
-// group can be signalled until then. If a leaked process holds the output open longer than
-// `leak_grace`, the leak is recorded, the output closed, and the group killed.
+// A worker is reaped after two events, its exit and the end of its output; until then its process
+// group can be signalled. If a leaked process holds the output open longer than `leak_grace`, the
+// leak is recorded, the output closed, and the group killed.
 //
 // The first failure is the cause; later ones are consequences.
 //
-// With several nodes (nodes.h), each has a supervisor, and attempts start and end with another
-// phase, rendezvous, in which it waits for the other nodes. Node 0 orders the start and decides how
-// the run ended. A failure, a signal or a timeout here ends the attempt here at once, and is
-// reported; the wait for the verdict ends after `verdict_timeout` or at another signal.
+// With several nodes (nodes.h), attempts start and end with another phase, rendezvous, in which
+// each node's supervisor waits for the others. Node 0 orders the start and decides how the run
+// ended. A failure, signal or timeout here ends the attempt here at once, and is reported; the wait
+// for the verdict ends after `verdict_timeout` or at another signal.
 #pragma once
 
 #include <chrono>
@@ -116,8 +115,8 @@ struct CloseOutput {  // Read what is available, then close. OutputClosed follow
 struct Reap {  // Kill the rest of its process group, then reap it.
   LocalRank worker;
 };
-struct ShowStacks {};         // Where the workers are, before the first signal.
-struct KillLeakedProcesses {  // SIGKILL every process that is left.
+struct ShowStacks {};         // Reads where workers are, before the first signal.
+struct KillLeakedProcesses {  // SIGKILL to every remaining process.
   std::chrono::milliseconds timeout;
 };
 struct TellStillRunning {  // Workers that got a signal to end.
@@ -135,7 +134,7 @@ struct TellNodesFailed {
 struct TellNodesSucceeded {
   int attempt;
 };
-struct TellNodesStopped {  // No process of the attempt is left here.
+struct TellNodesStopped {  // No process of the attempt remains here.
   int attempt;
 };
 struct Finish {  // Once, and last.
@@ -154,7 +153,7 @@ class Supervisor {
     int nodes = 1;         // `node` is this node's rank.
     int node = 0;
     std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
-    // From SIGTERM to the first TellStillRunning, and between two of them.
+    // From SIGTERM to the first TellStillRunning, and between later ones.
     std::chrono::milliseconds first_reminder = std::chrono::seconds(1);
     std::chrono::milliseconds reminder_period = std::chrono::seconds(10);
     std::chrono::milliseconds kill_timeout = kWorkerKillTimeout;  // For SIGKILL to take effect.
@@ -162,7 +161,7 @@ class Supervisor {
     std::chrono::milliseconds leak_grace = std::chrono::seconds(2);  // From exit to end of output.
     std::chrono::milliseconds verdict_timeout = std::chrono::seconds(20);  // For the other nodes.
     std::optional<std::chrono::milliseconds> timeout;                      // Of the whole run.
-    // A second signal within this time is the first: `timeout` and session managers signal a
+    // A second signal within this time is the same one: `timeout` and session managers signal a
     // process and its group.
     std::chrono::milliseconds same_signal = std::chrono::milliseconds(100);
   };
@@ -173,7 +172,8 @@ class Supervisor {
   // Returns the first actions. Call it once.
   Actions start(TimePoint now);
 
-  // Returns the resulting actions. Ignores events that do not fit (a worker exits twice).
+  // Returns the resulting actions. Ignores events that do not fit, such as a second exit of a
+  // worker.
   Actions step(const SupervisorEvent& event, TimePoint now);
 
   // When to call step(Tick{}, now).
@@ -242,19 +242,19 @@ class Supervisor {
   Phase phase_ = Phase::kRunning;
   std::vector<Worker> workers_;
   RunEnd run_end_;
-  std::optional<NodesVerdict> verdict_;  // The nodes' verdict on this attempt.
+  std::optional<NodesVerdict> verdict_;  // On this attempt.
   bool verdict_is_last_ = false;         // No other attempt follows.
   bool may_leave_ = false;               // No other node needs this one.
-  bool told_nodes_ = false;              // The end is reported; the verdict is missing.
-  int stop_signal_ = SIGTERM;            // What workers get in kStopping.
+  bool told_nodes_ = false;              // The end is reported; the verdict has not come.
+  int stop_signal_ = SIGTERM;            // For workers in kStopping.
   int interrupts_ = 0, last_signal_ = 0;
   std::optional<TimePoint> last_interrupt_;
-  std::optional<TimePoint> run_deadline_;     // Of all attempts.
+  std::optional<TimePoint> run_deadline_;     // For all attempts.
   std::optional<TimePoint> deadline_;         // Of phase_.
   std::optional<TimePoint> reminder_;         // When TellStillRunning is due.
-  std::optional<TimePoint> suspended_;        // When it started.
-  std::optional<TimePoint> last_suspension_;  // When it ended.
-  bool suspension_is_due_ = false;            // After the worker that is being started.
+  std::optional<TimePoint> suspended_;        // When the suspension started.
+  std::optional<TimePoint> last_suspension_;  // When the last suspension ended.
+  bool suspension_is_due_ = false;            // Waits for the worker that is starting.
   Actions actions_;                           // Of the present step.
 };
 

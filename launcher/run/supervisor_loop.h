@@ -28,7 +28,7 @@ class SupervisorLoop {
   // Performs the first actions. Call it once.
   void start();
 
-  // Performs the resulting actions. While others are performed, `event` waits.
+  // Performs the resulting actions. If called meanwhile, `event` waits.
   void happened(SupervisorEvent event);
 
   void end();

@@ -1,4 +1,4 @@
-// A supervisor in a run of several nodes, alone and with the others and their coordinator.
+// A supervisor in a run of several nodes, alone and with others and their coordinator.
 #include <csignal>
 #include <deque>
 #include <random>
@@ -222,10 +222,10 @@ TEST_F(SupervisorAmongNodesTest, DoesNotReportStoppedIfAWorkerCannotBeKilled) {
   EXPECT_THAT(step(FinishOrdered{verdict(2, 9)}, seconds(90)), ElementsAre("finish 9"));
 }
 
-// Random runs of several nodes in one thread, with real supervisors and a real coordinator. Workers
-// end in any way at any time, orders may be late, nodes are lost, signals arrive. Each node that is
-// not lost finishes without a time-out, all with the same status unless node 0 was lost, and no
-// worker uses the store of another attempt.
+// Random runs of several nodes in one thread, with real supervisors and a real coordinator: workers
+// end in any way, orders are late, nodes are lost, signals arrive. Invariants: nodes that are not
+// lost finish without a timeout, with the same status unless node 0 was lost, and no worker uses
+// the store of another attempt.
 class RandomNodesRun {
  public:
   explicit RandomNodesRun(unsigned seed)

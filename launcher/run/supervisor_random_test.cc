@@ -14,8 +14,8 @@ namespace {
 
 using std::chrono::seconds;
 
-// Random runs: workers end on their own, by a signal or not at all, in any order, and their output
-// ends before, after or never; interrupts arrive at any time.
+// Random runs: workers end on their own, by a signal or not at all; their output ends before, after
+// or never; interrupts arrive at any time.
 class RandomRun {
  public:
   explicit RandomRun(unsigned seed) : random_(seed), workers_(1 + random_() % 6) {}

@@ -298,7 +298,7 @@ TEST_F(SupervisorTest, RestartsAsLongAsRestartsAreLeft) {
   EXPECT_EQ(run_end_->culprit, LocalRank(0));
 }
 
-TEST_F(SupervisorTest, AHangStopsTheWorkersAndIsAFailedAttempt) {
+TEST_F(SupervisorTest, HangStopsTheWorkersAndFailsTheAttempt) {
   start({.workers = 1, .max_restarts = 1});
   EXPECT_THAT(step(Hung{}), ElementsAre("show stacks", "SIGTERM to 0"));
   EXPECT_THAT(step(Hung{}), IsEmpty());
@@ -393,7 +393,7 @@ TEST_F(SupervisorTest, CountsTwoSuspensionsAtOnceAsOne) {
   EXPECT_THAT(step(SuspendAsked{}, seconds(21)), ElementsAre("SIGSTOP to 0", "suspend"));
 }
 
-// Its process exists already, and would continue to run.
+// Its process already exists, and would continue to run.
 TEST_F(SupervisorTest, SuspensionWaitsForAWorkerBeingStarted) {
   Supervisor supervisor({.workers = 3});
   supervisor.start(kRunStart);

@@ -110,7 +110,7 @@ KilledProcesses WorkerPool::kill_leaked(std::chrono::milliseconds timeout) {
   // Stop watching workers that SIGKILL did not end.
   for (Member& member : members_) member.exit.reset();
   KilledProcesses leaked = kill_leaked_processes(timeout);
-  // A process that was killed with its group, but still exists, is in both lists.
+  // A process that was killed with its group but still exists is in both lists.
   for (const LeakedProcess& one : std::exchange(noted_leaks_, {})) {
     const auto same = [&](const LeakedProcess& other) { return other.pid == one.pid; };
     if (std::none_of(leaked.killed.begin(), leaked.killed.end(), same)) {

@@ -1,5 +1,5 @@
 // WorkerPool holds the processes of a run: it starts, signals and reaps workers, reports their
-// exits, and kills and reaps the processes that they leak.
+// exits, and kills what they leak.
 //
 //     WorkerPool workers(io, plan, /*in=*/0, on_exit);
 //     if (auto opened = workers.open(); !opened) return opened.error();
@@ -11,8 +11,8 @@
 //     workers.kill_leaked(std::chrono::seconds(10));
 //     workers.close();
 //
-// A process group is signalled only until its worker is reaped, so that no signal can hit an
-// unrelated process. Thread safety: the thread of `io` only.
+// A process group is signalled only until its worker is reaped, so no signal can hit an unrelated
+// process. Thread safety: the thread of `io` only.
 #pragma once
 
 #include <chrono>
@@ -51,12 +51,12 @@ class WorkerPool {
   // Local rank 0 reads `in`; -1: /dev/null.
   WorkerPool(boost::asio::io_context& io, const LaunchPlan& plan, int in, OnExit on_exit);
 
-  // Kills all processes, in case an exception ends the run before close().
+  // Kills all processes if an exception ends the run before close().
   ~WorkerPool();
   WorkerPool(const WorkerPool&) = delete;
   WorkerPool& operator=(const WorkerPool&) = delete;
 
-  // Requires no earlier attempt. From here on, ended leaked processes are reaped.
+  // Requires no earlier attempt. From here on, leaked processes that end are reaped.
   Result<void> open();
 
   // Requires that no process is left.
@@ -82,7 +82,7 @@ class WorkerPool {
   // Kills the rest of the worker's process group, and reaps it.
   void reap(LocalRank local_rank);
 
-  // Kills and reaps every child of this process. Reports no exit after this.
+  // Kills and reaps every child of this process. No exit is reported after this.
   KilledProcesses kill_leaked(std::chrono::milliseconds timeout);
 
   pid_t pid(LocalRank local_rank) const { return at(local_rank).process.pid; }
@@ -95,10 +95,10 @@ class WorkerPool {
 
   std::vector<WorkerRow> rows() const;
 
-  // Of the workers that run.
+  // Of running workers.
   std::vector<WorkerLoad> loads() const;
 
-  // The processes of each running worker's session: the worker first.
+  // The processes in each running worker's session, the worker first.
   struct Processes {
     Rank rank{0};
     std::vector<pid_t> pids;

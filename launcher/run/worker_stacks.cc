@@ -10,7 +10,7 @@ namespace distrun {
 
 namespace {
 
-// For all workers of this node.
+// Total for all workers of this node.
 constexpr std::chrono::seconds kStacksTimeout{10};
 
 std::string current_folder() {

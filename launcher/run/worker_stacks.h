@@ -3,8 +3,7 @@
 //     WorkerStacks stacks;
 //     const Whereabouts where = stacks.read(workers.running(), store.waits());
 //
-// Blocks the caller until all stacks are read, for twelve seconds at most. Meanwhile no process may
-// be reaped.
+// Blocks until all stacks are read, at most twelve seconds. Meanwhile no process may be reaped.
 #pragma once
 
 #include <string>

@@ -1,4 +1,4 @@
-// For tests: runs a program to its end, with a timeout, and keeps its output.
+// For tests: runs a program to its end, with a timeout, and captures its output.
 //
 //     ProgramResult result = run_program({"build/distrun", "launch", "true"});
 //     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0}));
@@ -26,7 +26,7 @@ struct ProgramOptions {
   std::function<void(const std::string& out, int pid)> on_output;
 };
 
-// `arguments` starts with the program, a path or a name on PATH.
+// `arguments` starts with the program: a path, or a name on PATH.
 ProgramResult run_program(const std::vector<std::string>& arguments,
                           const ProgramOptions& options = {});
 

@@ -35,7 +35,7 @@ Terminal::Terminal(const std::vector<std::string>& arguments) {
   }
   termios settings{};
   ::tcgetattr(keyboard, &settings);
-  settings.c_lflag |= NOFLSH;  // Otherwise Ctrl-C discards output that is not shown yet.
+  settings.c_lflag |= NOFLSH;  // Otherwise Ctrl-C discards pending output.
   ::tcsetattr(keyboard, TCSANOW, &settings);
   pid_ = ::fork();
   if (pid_ < 0) throw std::runtime_error("fork");

@@ -25,7 +25,7 @@ class Terminal {
 
   void type(const std::string& keys);
 
-  // Waits until the terminal shows `text`; the next call looks only at later output. False after
+  // Waits until the terminal shows `text`, and continues from there in the next call. False after
   // half a minute, or if the program ends first.
   bool wait_for(const std::string& text);
 
