@@ -122,7 +122,7 @@ TEST_F(NodesCoordinatorTest, RunHangsIfNoNodeMakesProgress) {
                           "stop for another attempt 75 to 2"));
   for (const int node : {0, 1}) reports(node, NodeStopped{0});
   EXPECT_THAT(reports(2, NodeStopped{0}), ::testing::Contains("start 1 at 0/6 to 0"));
-  // Every node's time starts anew.
+  // In a new attempt, no node is quiet yet.
   EXPECT_THAT(reports(0, NodeQuiet{1, true}), IsEmpty());
   EXPECT_THAT(reports(1, NodeQuiet{0, true}), IsEmpty()) << "of the attempt before";
 }

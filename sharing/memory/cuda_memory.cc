@@ -33,10 +33,10 @@ struct Taken {
   c10::Device device;
 };
 
-// Memory that this process has dropped and others still use.
+// Memory that this process has dropped but others still use.
 class Kept {
  public:
-  // Never destroyed: CUDA may be gone at exit.
+  // Never destroyed, because CUDA may be gone at exit.
   static Kept& instance() {
     static auto* const kept = new Kept;
     return *kept;
@@ -72,11 +72,11 @@ void drop_taken(void* context) {
     const c10::DeviceGuard guard(taken->device);
     c10::cuda::getCurrentCUDAStream(taken->device.index()).synchronize();
   } catch (const c10::Error&) {
-    // CUDA has failed: this process does not use the memory any more.
+    // CUDA has failed, so this process no longer uses the memory.
   }
 }
 
-// JSON strings are text, and handles are bytes.
+// Handles are bytes; JSON strings must be text.
 std::string to_hex(const std::string& bytes) {
   constexpr char kDigits[] = "0123456789abcdef";
   std::string text;

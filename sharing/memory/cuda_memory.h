@@ -1,20 +1,20 @@
-// GPU memory that processes share, by CUDA's IPC handles.  Compiled only if LibTorch is built with
-// CUDA.
+// GPU memory that processes share through CUDA's IPC handles. Compiled only if LibTorch is built
+// with CUDA.
 //
 //     share_cuda_memory(storage);
 //     nlohmann::json fields = hand_over_cuda(storage, descriptors);
 //     c10::Storage same = take_over_cuda(fields, descriptors);      // In another process.
 //
-// The first process owns the memory; it must live as long as others use it.  The memory returns to
-// its allocator when no process uses it any more: a HolderPresence shows who does, and ends even if
-// its process is killed.  Memory that the owner drops is kept until then; each call that shares or
+// The process that allocated the memory owns it, and must live as long as others use it. The memory
+// returns to its allocator when no process uses it any more: a HolderPresence shows who does, and
+// ends with its process. Until then, memory that the owner drops is kept; each call that shares or
 // drops memory checks it again.
 //
-// Before the memory is handed over, the owner waits for its current stream; before another process
-// drops it, that process waits for its own.
+// The owner waits for its current stream before it hands memory over; other processes wait for
+// theirs before they drop it.
 //
-// Refused, by CUDA: returning memory to the process that owns it.  A process cannot hand on memory
-// of another one: hand_over_cuda() throws c10::NotImplementedError.
+// CUDA does not allow returning memory to its owner, and a process cannot pass on another one's
+// memory: hand_over_cuda() throws c10::NotImplementedError.
 //
 // Like torch/csrc/StorageSharing.cpp and torch/csrc/CudaIPCTypes.cpp, where a killed process keeps
 // the memory forever.
@@ -31,7 +31,7 @@
 
 namespace distrun::internal {
 
-// True for memory that this process has shared, or taken over from another.
+// True for memory that this process has shared or received.
 bool is_cuda_memory_shared(const c10::StorageImpl& storage);
 
 // Does nothing if it is already shared.

@@ -51,7 +51,7 @@ int take_place(int fd, Ability ability) {
   TORCH_CHECK(false, kDoing, ": there are already ", kPlacesMax, " holders");
 }
 
-// The pid only helps to wait, so it is left out beyond `ulimit -f`, where a write raises SIGXFSZ.
+// The pid only helps to wait, so it is omitted beyond `ulimit -f`, where writing raises SIGXFSZ.
 void write_pid(int fd, Ability ability, int place, std::int32_t pid) noexcept {
   const off_t start = first_place(ability) + place * kPlaceBytes;
   if (place < 0 || !may_be_file_size(static_cast<std::size_t>(start + kPlaceBytes))) return;

@@ -9,15 +9,15 @@
 // The file is a memfd.  Each holder opens its own file description, and holds locks (F_OFD_SETLK)
 // through it, one on a place for each of its abilities:
 //
-//     | put lock | places of holders that can put: pid, … | places of those that can get: pid, … |
+// | put lock | places of holders that can put: pid, … | places of those that can get: pid, … |
 //
-// A lock lives as long as its description, also while that is in flight in a socket.  A description
-// does not see its own locks, so any lock that a holder finds is another holder's.  A place
-// contains the pid of its process, 0 while in flight, or an outdated pid; it only helps to wait.
+// A lock lives as long as its description, even in flight in a socket. A description does not see
+// its own locks, so any lock that a holder finds is another's.  A place contains its process's pid,
+// which may be outdated, or 0 in flight; it only helps to wait.
 //
 // fork() copies the descriptor, not the description: a child must use one made by another().  A
-// child that keeps a copy of a descriptor in flight keeps that holder present until it exits or
-// executes a program.
+// child with a copy of a descriptor in flight keeps that holder present until it exits or calls
+// exec().
 //
 // Errors: c10::Error if the kernel runs out of room.  Threads: any for const functions.
 #pragma once
@@ -46,20 +46,19 @@ class HolderPresence {
     int get = -1;
   };
 
-  // Makes a new file, with this process as its first holder.
+  // Creates the file, with this process as its first holder.
   static HolderPresence make(Abilities abilities);
 
-  // Takes over what another process has sent.
+  // From descriptors that another process sent.
   static HolderPresence taken_over(UniqueFd file, Places places);
 
   // A new holder, which belongs to no process until announce().
   HolderPresence another(Abilities abilities) const;
 
-  // Writes this process's pid into its places, if that is possible.
+  // Writes this process's pid into its places, if possible.
   void announce() const noexcept;
 
-  // The pid of another holder that has `ability`, 0 if it is unknown; empty if there is no such
-  // holder.
+  // The pid of another holder that has `ability`, 0 if unknown; empty if there is none.
   std::optional<pid_t> other(Ability ability) const;
 
   Abilities abilities() const { return {places_.put >= 0, places_.get >= 0}; }
@@ -68,8 +67,8 @@ class HolderPresence {
   // The places live as long as the descriptor.
   UniqueFd release() { return std::move(file_); }
 
-  // Only one holder can have this lock; false if another has it.  Threads of one holder must
-  // exclude each other.
+  // Only one holder can have this lock; false if another has it. Threads of a holder must exclude
+  // each other.
   bool try_lock_put() const;
   void unlock_put() const noexcept;
 

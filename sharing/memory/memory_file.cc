@@ -33,7 +33,7 @@ void check_memory_call(bool is_good, const std::string& doing, const char* what)
   TORCH_CHECK(false, doing, ": ", Error::from_errno(what, error_number).message, advice);
 }
 
-// Using more memory than exists would get some process killed.  Small sizes are not checked.
+// Using more memory than exists would get some process killed. Small sizes are not checked.
 void check_there_is_memory(std::size_t bytes, const std::string& doing) {
   constexpr std::size_t kSmall = 16 * kMiB;
   if (bytes < kSmall) return;

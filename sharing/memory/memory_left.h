@@ -1,7 +1,8 @@
-// How much memory a process may still use: limited by the machine and by its control groups (cgroup
-// v2: a container's memory.max).
+// How much memory a process may still use, under the limits of the machine and of its control
+// groups (cgroup v2, such as a container's memory.max).
 //
-// Page cache and free swap count as left.  Control groups of version 1 are ignored.  Threads: any.
+// Page cache and free swap count as available. Control groups of version 1 are ignored. Threads:
+// any.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +11,7 @@
 
 namespace distrun::internal {
 
-// In bytes; empty if the kernel does not report it.  `root` is the folder of /proc and /sys.
+// In bytes; empty if the kernel does not report it. `root` contains /proc and /sys.
 std::optional<std::size_t> memory_left(const std::string& root = "");
 
 }  // namespace distrun::internal

@@ -11,7 +11,7 @@
 namespace distrun::internal {
 namespace {
 
-// A folder with files like the kernel's.
+// A folder with fake files of the kernel.
 class MemoryLeftTest : public ::testing::Test {
  protected:
   MemoryLeftTest() {
@@ -36,12 +36,12 @@ class MemoryLeftTest : public ::testing::Test {
   const std::string root_ = own_.path();
 };
 
-TEST_F(MemoryLeftTest, IsTheMachinesWithoutGroups) {
+TEST_F(MemoryLeftTest, IsTheMachinesMemoryWithoutGroups) {
   EXPECT_EQ(kibibytes_left(), 520u);
   EXPECT_EQ(memory_left(root_ + "/none"), std::nullopt);
 }
 
-TEST_F(MemoryLeftTest, IsThatOfTheTightestGroup) {
+TEST_F(MemoryLeftTest, IsTheMemoryOfTheTightestGroup) {
   write_group("/a/b", 400, 100);
   EXPECT_EQ(kibibytes_left(), 320u);
   write_group("/a", 300, 100);

@@ -18,14 +18,14 @@
 
 namespace distrun::internal {
 
-// Allocates all memory now, filled with zeros; zero bytes are valid.  Throws c10::Error if memory
-// or descriptors run out.
+// Allocates all memory now, filled with zeros; zero bytes are valid. Throws c10::Error if memory or
+// descriptors run out.
 at::DataPtr make_shared_memory(std::size_t bytes);
 
 // Throws c10::ValueError if `fd` is not such memory of at least `bytes`.
 at::DataPtr map_shared_memory(UniqueFd fd, std::size_t bytes);
 
-// The descriptor of a storage in such memory, else -1.
+// The descriptor of a storage in shared memory, else -1.
 int shared_memory_of(const c10::StorageImpl& storage);
 
 }  // namespace distrun::internal

@@ -7,13 +7,12 @@
 //     std::vector<UniqueFd> descriptors = …;          // All of them, in the same order.
 //     auto tensors = taken_over(fields, descriptors);
 //
-// Fields refer to descriptors by index.  They are for a process of the same build on the same
-// machine, and may be encoded as JSON, CBOR or MessagePack.  The same message may contain fields of
-// queues (sharing/queue/queue_fields.h).
+// Fields refer to descriptors by index.  They require the same build and machine, may be encoded as
+// JSON, CBOR or MessagePack, and may share a message with queues (sharing/queue/queue_fields.h).
 //
 // A message in flight keeps its memory alive: its descriptors are in a socket.
 //
-// Errors: c10::ValueError for fields or descriptors that hand_over() does not make.
+// Errors: c10::ValueError for fields or descriptors that hand_over() does not create.
 #pragma once
 
 #include <vector>
@@ -26,17 +25,17 @@
 namespace distrun::internal {
 
 struct MessageDescriptors {
-  // Tensors and queues own most of them: keep these alive until all are sent.
+  // Mostly owned by tensors and queues: keep these alive until all are sent.
   std::vector<int> all;
-  // Those made for this message: keep them alive as long.
+  // Created for this message: keep them alive until all are sent.
   std::vector<UniqueFd> owned;
 };
 
 // A tensor that can be handed over: its storage is shared memory.
 class SharedTensor {
  public:
-  // Shares the tensor in place.  Throws what share_memory_() throws, and c10::ValueError if the
-  // tensor requires a gradient and is not a leaf.
+  // Shares the tensor in place. Throws like share_memory_(), and c10::ValueError if the tensor
+  // requires a gradient and is not a leaf.
   explicit SharedTensor(const at::Tensor& tensor);
 
   const at::Tensor& tensor() const { return tensor_; }
@@ -45,10 +44,10 @@ class SharedTensor {
   at::Tensor tensor_;
 };
 
-// Tensors of one storage use one descriptor, and share a storage again after taken_over().
+// Tensors of one storage use one descriptor, and share one storage again after taken_over().
 nlohmann::json hand_over(const std::vector<SharedTensor>& tensors, MessageDescriptors& descriptors);
 
-// Takes the descriptors it uses: these are empty afterwards.
+// Takes the descriptors that it uses, and leaves these empty.
 std::vector<at::Tensor> taken_over(const nlohmann::json& fields,
                                    std::vector<UniqueFd>& descriptors);
 

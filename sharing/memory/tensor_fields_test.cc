@@ -186,7 +186,7 @@ TEST(TensorFieldsTest, MemoryOutlivesAWriterThatIsKilled) {
 
 TEST(TensorFieldsTest, RefusesMalformedFields) {
   const Message message = handed_over({at::ones({2, 3}), at::ones({2}, at::kInt)});
-  // Each pair is a place and the value put there.
+  // Each pair is a place and a new value.
   const std::vector<std::pair<const char*, json>> changes = {
       {"/storages", 3},
       {"/storages/0/0", 2},
@@ -238,8 +238,7 @@ TEST(TensorFieldsTest, RefusesMalformedFields) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
-// One computation overflows in each case.  If it wrapped around, the tensor would be within the
-// memory.
+// One computation overflows in each case. If it wrapped around, the tensor would fit in the memory.
 TEST(TensorFieldsTest, RefusesBoundsThatOverflow) {
   const Message message = handed_over({at::ones({2, 3})});
   struct Case {

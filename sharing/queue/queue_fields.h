@@ -1,4 +1,4 @@
-// A queue for another process, as fields of a message and the descriptors that accompany it: see
+// A queue for another process, as fields of a message and descriptors: see
 // sharing/memory/tensor_fields.h.
 //
 //     nlohmann::json fields = {{"tensors", hand_over(tensors, descriptors)},
@@ -6,8 +6,7 @@
 //
 //     auto queue = taken_over_queue(fields.at("queue"), descriptors);
 //
-// A message in flight holds the queue: the queue does not end while the descriptors are in a
-// socket.
+// A message in flight holds the queue: it does not end while its descriptors are in a socket.
 #pragma once
 
 #include <vector>
@@ -22,8 +21,8 @@ namespace distrun::internal {
 
 nlohmann::json hand_over(const TensorQueue& queue, MessageDescriptors& descriptors);
 
-// Takes the descriptors it uses: these are empty afterwards.  Throws c10::ValueError for fields
-// that hand_over() does not make.
+// Takes the descriptors that it uses, and leaves these empty. Throws c10::ValueError for fields
+// that hand_over() does not create.
 TensorQueue taken_over_queue(const nlohmann::json& fields, std::vector<UniqueFd>& descriptors);
 
 }  // namespace distrun::internal

@@ -24,7 +24,7 @@ namespace distrun::internal {
 
 namespace {
 
-// The most that a packet takes of a socket's buffer: Linux counts 1280 bytes.
+// A packet takes at most this much of a socket's buffer: Linux counts 1280 bytes.
 constexpr std::size_t kPacketCost = 1536;
 
 void check_system_call(bool is_good, const char* what) {
@@ -62,7 +62,7 @@ void poll_until(int fd, const UniqueFd& process, std::chrono::steady_clock::time
   ::poll(watched, 2, static_cast<int>(milliseconds));
 }
 
-// Becomes readable when the process ends; empty, which poll() ignores, if there is no process.
+// Readable when the process ends. Without a process empty, which poll() ignores.
 UniqueFd watch(std::optional<pid_t> process) {
   if (process.value_or(0) <= 0) return {};
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, *process, 0)));
@@ -87,7 +87,7 @@ class PutLock {
 
 }  // namespace
 
-// All holders in this process, which fork() must duplicate.
+// All holders of this process, which fork() must duplicate.
 class ForkHandlers {
  public:
   static ForkHandlers& instance() {
@@ -258,7 +258,7 @@ void QueueHolder::wait_for_place(Clock::time_point deadline) const {
 }
 
 void QueueHolder::wait_for_putter(Clock::time_point deadline, int tries) {
-  constexpr Clock::duration kFirst = std::chrono::microseconds(20);  // About the time of a put.
+  constexpr Clock::duration kFirst = std::chrono::microseconds(20);  // About the duration of a put.
   const auto wait = kFirst * (1 << std::clamp(tries - 1, 0, 9));
   std::this_thread::sleep_until(std::min(deadline, Clock::now() + wait));
 }

@@ -1,4 +1,4 @@
-// QueueHolder is one process's hold on a queue: the descriptors and the system calls on them.
+// QueueHolder is one process's part of a queue: descriptors, and system calls on them.
 //
 //     producers ── packets of one size ──▶ socket pair ──▶ consumers
 //         ▲                                                   │
@@ -6,11 +6,11 @@
 //
 // The items are the packets in the socket.  The kernel counts them (SIOCINQ; all have one size), so
 // a killed process leaves no count to repair.  A put counts and sends under a lock that the kernel
-// releases if the process dies.  The eventfd only wakes processes that wait for a place: its count
-// may be wrong, so a wait lasts at most kLookAgain.
+// releases if the process dies.  The eventfd only wakes processes that wait for a place; its count
+// may be wrong, so waits last at most kLookAgain.
 //
 // Errors: c10::Error if a system call fails.  Threads: any.  fork(): the child gets its own
-// presence (pthread_atfork), or shares its parent's if there is no room for one.
+// presence (pthread_atfork), or shares its parent's if there is no room.
 #pragma once
 
 #include <atomic>
@@ -62,16 +62,16 @@ class QueueHolder {
   QueueHolder(const QueueHolder&) = delete;
   QueueHolder& operator=(const QueueHolder&) = delete;
 
-  // Never waits for another process: a process stopped during its put would block this one.
-  // `bytes` has at most kItemPacketBytes.
+  // Never waits for another process, which may be stopped during its put. `bytes` has at most
+  // kItemPacketBytes.
   PutOutcome try_put(std::string bytes, const std::vector<int>& descriptors) const;
 
-  // Empty if the queue is.
+  // Empty if the queue is empty.
   std::optional<Packet> try_get() const;
 
   std::size_t size() const;
 
-  // No other holder has this ability, but one had it, or this holder lacks it.
+  // No other holder has this ability; one has had it, or this holder lacks it.
   bool is_without_others(Ability ability) const;
 
   // Waits for an item (to get) or a place (to put) until `deadline`, until a holder that could
@@ -79,7 +79,7 @@ class QueueHolder {
   void wait_for_item(Clock::time_point deadline) const;
   void wait_for_place(Clock::time_point deadline) const;
 
-  // Waits while another holder puts; the more tries, the longer.
+  // Waits while another holder puts, longer with each try.
   static void wait_for_putter(Clock::time_point deadline, int tries);
 
   // For messages: 'the queue "NAME"'.

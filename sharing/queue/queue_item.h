@@ -8,8 +8,8 @@
 //
 //     {"tensors": hand_over()'s fields, "text": bytes}
 //
-// Content of more than kItemPacketBytes is in a memfd, and descriptors that do not fit into a
-// packet are in a socket, up to 64 in each of its packets:
+// Content above kItemPacketBytes is in a memfd; descriptors that do not fit into a packet are in a
+// socket, up to 64 in each of its packets:
 //
 //     {"content": descriptor, "more": descriptor or -1}
 #pragma once
@@ -29,10 +29,10 @@ struct PackedItem {
   std::string bytes;
 };
 
-// Throws what SharedTensor throws, and c10::Error if memory or descriptors run out.
+// Throws like SharedTensor, and c10::Error if memory or descriptors run out.
 PackedItem pack(const TensorQueue::Item& item);
 
-// Throws c10::ValueError for packets that pack() does not make.
+// Throws c10::ValueError for packets that pack() does not create.
 TensorQueue::Item unpack(Packet packet);
 
 }  // namespace distrun::internal

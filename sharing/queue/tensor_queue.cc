@@ -71,7 +71,7 @@ TensorQueue::Item TensorQueue::get(Timeout timeout) const {
                     ": this is its writer()");
   const auto deadline = deadline_after(timeout);
   for (;;) {
-    // Checked first: a writer that is gone has put all its items.
+    // Checked first: a writer that has ended has put all its items.
     const bool is_last = holder_->is_without_others(Ability::kPut);
     if (auto packet = holder_->try_get()) return internal::unpack(std::move(*packet));
     if (is_last) {

@@ -191,7 +191,7 @@ TEST(TensorQueueProcessesTest, ProcessStoppedDuringAPutBlocksNeitherPutsNorForks
   queue.put({{}, "x"}, 0ms);
 }
 
-// Children put and get forever; each is killed at a random moment.
+// Children put and get forever, and are killed at random moments.
 void kill_in_the_middle(unsigned seed) {
   SCOPED_TRACE(seed);
   std::mt19937 random(seed);

@@ -25,7 +25,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// For processes that survive SIGKILL: they wait for a disk or a driver, perhaps forever.
+// For processes that survive SIGKILL: a disk or driver blocks them, perhaps forever.
 constexpr std::chrono::seconds kKillPatience{10};
 
 // All sets of this process, which its forks must abandon.
@@ -77,7 +77,7 @@ ProcessSet::~ProcessSet() {
   try {
     end_rest();
   } catch (...) {
-    // Destroying this object closes the lifelines, which ends the processes.
+    // The destructor closes the lifelines, which ends the processes.
   }
   LiveSets::get().erase(this);
 }
@@ -155,8 +155,7 @@ bool ProcessSet::wait(Clock::time_point until) {
 void ProcessSet::take_end(Worker& worker) {
   StartedProcess& process = worker.process;
   const std::optional<ProcessEnd> end = reap(process);
-  // Explicit, because closing the pidfd does not remove it if a fork made without the C library
-  // still holds it.
+  // Closing the pidfd is not enough: a fork made without the C library may still hold it.
   ::epoll_ctl(epoll_.get(), EPOLL_CTL_DEL, process.pidfd.get(), nullptr);
   worker.has_ended = true;
   --alive_;
@@ -189,7 +188,8 @@ std::exception_ptr ProcessSet::failure_of(const Worker& worker,
       ProcessExitedException(worker.process.index, worker.process.pid, end, worker.stage));
 }
 
-// One exception may cause another, and either process may end first: picks the earlier exception.
+// Either process may end first, although one exception caused the other: returns the earlier
+// exception.
 std::exception_ptr ProcessSet::first_raised(const Worker& worker) {
   const Worker* first = &worker;
   for (Worker& other : workers_) {

@@ -1,13 +1,13 @@
-// ProcessSet is the processes of one ProcessContext: it waits for their ends, finds the one that
-// failed first, and ends the others.
+// ProcessSet is the processes of one ProcessContext: it waits for their ends, finds the first
+// failure, and ends the others.
 //
 //     ProcessSet set(grace_period);
 //     set.add(start_fresh(0));
 //     set.add(start_fresh(1));
 //     set.join();
 //
-// A fork of this process (pthread_atfork) closes the descriptors and abandons the set: else it
-// would hold the lifelines, and its destructor would end processes of the parent.
+// In a fork of this process, pthread_atfork closes the descriptors and abandons the set: otherwise
+// the fork would hold the lifelines, and its destructor would end the parent's processes.
 //
 // Not thread-safe.
 #pragma once
@@ -29,12 +29,12 @@ class ProcessSet {
   using Clock = std::chrono::steady_clock;
 
   explicit ProcessSet(std::chrono::milliseconds grace_period);
-  // Ends and reaps the processes that still run.
+  // Ends and reaps running processes.
   ~ProcessSet();
   ProcessSet(const ProcessSet&) = delete;
   ProcessSet& operator=(const ProcessSet&) = delete;
 
-  // The result lives as long as the set.  If this throws, the process has been ended.
+  // The result lives as long as the set. If this throws, the process has ended.
   StartedProcess& add(StartedProcess process);
 
   // Like ProcessContext::join().
@@ -42,14 +42,14 @@ class ProcessSet {
   // Like ProcessContext::finish(); `timeout` is for the error.
   void finish(Clock::time_point until, std::chrono::milliseconds timeout);
 
-  // Waits until a process ends or, if `is_full`, `process` can be sent a packet.  False if a
-  // process has failed or `process` has ended: then call join().
+  // Waits until a process ends or, if `is_full`, `process` can be sent a packet. False if a process
+  // has failed or `process` has ended: then call join().
   bool wait_to_send(const StartedProcess& process, bool is_full, Clock::time_point until);
   bool has_failed() const { return failure_ != nullptr; }
 
   std::vector<pid_t> pids() const;
 
-  // For a fork: closes and forgets everything, and ends no process.
+  // For a fork: closes and forgets everything, without ending processes.
   void abandon();
 
  private:
@@ -60,19 +60,19 @@ class ProcessSet {
     std::optional<WorkerHasRaised> raised = std::nullopt;
   };
 
-  // Handles the ends of processes, or waits for one; false if there was none until `until`.
+  // Handles ends of processes, or waits for one; false if there is none by `until`.
   bool wait(Clock::time_point until);
   void take_end(Worker& worker);
   // Reads the worker's messages.
   static void listen(Worker& worker);
-  // The failure of a worker that has ended; null if it succeeded.
+  // Null if the ended worker succeeded.
   std::exception_ptr failure_of(const Worker& worker, const std::optional<ProcessEnd>& end);
   std::exception_ptr first_raised(const Worker& worker);
   void end_rest();
   std::vector<int> alive() const;
 
   const std::chrono::milliseconds grace_period_;
-  UniqueFd epoll_;  // Reports pidfds in the order in which processes ended.
+  UniqueFd epoll_;  // Reports pidfds in the order of the ends.
   std::deque<Worker> workers_;
   std::size_t alive_ = 0;
   std::exception_ptr failure_;

@@ -18,7 +18,7 @@
 namespace distrun::internal {
 namespace {
 
-// A child that only waits; the test speaks for it through its end of the control socket.
+// A child that only waits; the test writes to its end of the control socket.
 struct Child {
   explicit Child(ProcessSet& set, int index) {
     const pid_t pid = ::fork();

@@ -23,8 +23,8 @@ using Clock = ProcessSet::Clock;
 
 constexpr std::size_t kSliceBytes = std::size_t{64} * 1024;
 
-// Descriptors in flight of other processes of the user count too; no event reports that there are
-// fewer.
+// Descriptors of the user's other processes in flight count too, and no event reports that there
+// are fewer.
 constexpr std::chrono::seconds kTooManyPatience{10};
 constexpr std::chrono::milliseconds kLookAgain{1};
 
@@ -33,7 +33,7 @@ struct Way {
   ProcessSet& set;
   Clock::time_point until;
 
-  // False if there is no point in going on.
+  // False if there is no point in continuing.
   bool send(const std::string& bytes, const std::vector<int>& descriptors) const {
     const auto patient_until = Clock::now() + kTooManyPatience;
     for (;;) {

@@ -1,6 +1,6 @@
-// The call of a fresh process, and its packets: one with all sizes and the lifeline, then as many
-// as needed with bytes and descriptors.  The part that is the same for all processes is packed
-// once; queues are packed for each process, because each is a separate holder.
+// The call of a fresh process, as packets: one with all sizes and the lifeline, then as many as
+// needed with bytes and descriptors. Everything but queues is packed once for all processes; each
+// process is a separate holder of the queues.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,14 @@ struct SpawnCall {
   SpawnArguments arguments;
 };
 
-// The call for all processes of one spawn().  Shares the tensors, and holds the queues while it
-// lives.
+// The call for all processes of one spawn(). Shares the tensors; holds the queues while it lives.
 class PackedCall {
  public:
   PackedCall(const std::string& function, const SpawnArguments& arguments);
 
-  // Sends the call to a process of `set`.  Waits while the process must read, and returns when all
-  // is sent, a process of the set has failed, or the time is over.  Gives up the worker's end of
-  // the lifeline.  Throws c10::Error if too many descriptors are in flight for some seconds.
+  // Sends the call to a process of `set`. Blocks while the process must read, until all is sent, a
+  // process of the set has failed, or the time is over. Gives up the worker's end of the lifeline.
+  // Throws c10::Error if too many descriptors are in flight for some seconds.
   void send_to(StartedProcess& process, ProcessSet& set, ProcessSet::Clock::time_point until) const;
 
  private:
@@ -51,7 +50,7 @@ struct ReceivedCall {
   SpawnCall unpack();
 };
 
-// Empty if the parent is gone or has given up.  Throws c10::Error if there is no room for the
+// Empty if the parent is gone or has given up. Throws c10::Error if there is no room for the
 // descriptors, c10::ValueError if the packets are malformed.
 std::optional<ReceivedCall> receive_call(int control);
 

@@ -1,4 +1,4 @@
-// Spawned processes leave nothing behind.  DISTRUN_SPAWNS is the number of spawns, 6 by default.
+// DISTRUN_SPAWNS is the number of spawns, 6 by default.
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -23,7 +23,7 @@ int number_of_spawns() {
   return number == nullptr ? 6 : std::stoi(number);
 }
 
-// Sends shared tensors to the other process and receives its tensors.
+// Exchanges shared tensors with the other process.
 void exchange(int index, SpawnArguments& arguments) {
   const TensorQueue& from = arguments.queues.at(static_cast<std::size_t>(index));
   const TensorQueue& to = arguments.queues.at(static_cast<std::size_t>(1 - index));

@@ -1,4 +1,4 @@
-// Queues of processes that one call started: each process is a separate holder.
+// Each process of a call is a separate holder of its queues.
 #include <chrono>
 #include <thread>
 #include <utility>
@@ -33,7 +33,7 @@ void exchange_late(int index, SpawnArguments& arguments) {
     wait_for(has_got);
     return;
   }
-  // Empty, both at once and after blocking; not ended, because the other process holds the queue.
+  // Empty, both at once and after blocking, but not ended: the other process holds the queue.
   for (const auto timeout : {0ms, 300ms}) {
     try {
       queue.get(timeout);

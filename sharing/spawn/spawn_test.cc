@@ -51,7 +51,7 @@ TEST(SpawnTest, ProcessesGetTensorsQueuesAndTextAndWriteTheParentsMemory) {
   EXPECT_EQ(sum, 3);
 }
 
-// Sent with 300 tensors; 301 tensors are sent without text.
+// Sent with 300 tensors; without it, 301 tensors are sent.
 const std::string kLongText(1'000'000, 'x');
 
 void count_all(int index, SpawnArguments& arguments) {

@@ -39,7 +39,7 @@ void tell(int control, const WorkerMessage& report) noexcept {
   try_to([&] { [[maybe_unused]] const auto sent = send_packet(control, to_packet(report), {}); });
 }
 
-// Runs no static destructors, because other threads may still use the objects.  Flushes no other
+// Runs no static destructors, because other threads may still use the objects. Flushes no other
 // files, because a thread may hold a file's lock forever.
 [[noreturn]] void end(int control, const WorkerMessage& report) noexcept {
   try_to([] { std::cout.flush(); });
@@ -50,7 +50,7 @@ void tell(int control, const WorkerMessage& report) noexcept {
   ::_exit(std::holds_alternative<WorkerHasReturned>(report) ? 0 : 1);
 }
 
-// Describes the exception that is being handled; `text` is its what(), or null.
+// Describes the current exception; `text` is its what(), or null.
 WorkerMessage raised(const char* text) noexcept {
   const auto now = std::chrono::steady_clock::now().time_since_epoch();
   WorkerHasRaised report{.at = std::chrono::nanoseconds(now).count()};

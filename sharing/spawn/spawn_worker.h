@@ -1,5 +1,4 @@
-// The worker's side of spawn(): runs the function, reports how it ended, and exits, whatever is
-// thrown.
+// The worker's side of spawn(): runs the function, reports how it ended, and always exits.
 #pragma once
 
 #include <functional>

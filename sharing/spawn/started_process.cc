@@ -40,7 +40,7 @@ std::pair<UniqueFd, UniqueFd> make_sockets(int index) {
   auto pair = make_packet_sockets();
   TORCH_CHECK(pair, "start process ", index, ": ", pair.error().message);
   for (UniqueFd* end : {&pair->first, &pair->second}) {
-    if (end->get() > STDERR_FILENO) continue;  // Lower if the caller has closed 0, 1 or 2.
+    if (end->get() > STDERR_FILENO) continue;  // Possible if the caller has closed 0, 1 or 2.
     UniqueFd above(::fcntl(end->get(), F_DUPFD_CLOEXEC, STDERR_FILENO + 1));
     if (!above) fail(index, "make a pair of sockets");
     *end = std::move(above);
@@ -105,8 +105,7 @@ class Attributes {
   posix_spawnattr_t attributes_;
 };
 
-// Reads /proc/self/cmdline: changes that main() makes to the pointers of argv do not count, those
-// to the strings do.
+// From /proc/self/cmdline, where changes to argv's strings count, but not to its pointers.
 std::vector<std::string> own_arguments() {
   const std::string bytes = proc_file(::getpid(), "cmdline");
   std::vector<std::string> arguments;
@@ -118,8 +117,8 @@ std::vector<std::string> own_arguments() {
   return arguments;
 }
 
-// Makes the kernel send SIGKILL to `pid` when the other end of the lifeline is closed.  Works in
-// any process that has this end.
+// The kernel sends SIGKILL to `pid` when the other end of the lifeline is closed. Works in any
+// process that has this end.
 bool arm(int lifeline, pid_t pid) {
   return ::fcntl(lifeline, F_SETOWN, pid) == 0 && ::fcntl(lifeline, F_SETSIG, SIGKILL) == 0 &&
          ::fcntl(lifeline, F_SETFL, O_ASYNC) == 0;
@@ -223,12 +222,12 @@ StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run)
   check_single_thread(index);
   auto [control, control_of_worker] = make_sockets(index);
   auto [lifeline, lifeline_of_worker] = make_sockets(index);
-  flush();  // Else both processes would print what is buffered.
+  flush();  // Otherwise both processes would print the buffers.
   const sigset_t mask = mask_of_workers();
   sigset_t all, before;
   ::sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all,
-                    &before);  // The caller's handlers are not to run in a child.
+                    &before);  // The caller's handlers must not run in a child.
   const pid_t pid = ::fork();
   if (pid == 0) {
     control.reset();

@@ -5,12 +5,12 @@
 //     … process.pidfd becomes readable when it ends …
 //     std::optional<ProcessEnd> end = reap(process);
 //
-// The lifeline is a pair of sockets that carries nothing.  When the parent's end is closed, which
-// the kernel does however the parent ends, the kernel sends SIGKILL to the process (F_SETSIG). This
-// needs no thread, and unlike a parent-death signal (prctl) it does not fire when the thread that
-// started the process ends.
+// The lifeline is a pair of sockets that carries nothing.  When the parent's end closes, at the
+// latest when the parent ends, the kernel sends SIGKILL to the process (F_SETSIG). This needs no
+// thread, and unlike a parent-death signal (prctl) it does not fire when the thread that started
+// the process ends.
 //
-// The process is in the caller's process group and session, so that Ctrl-C and Ctrl-Z reach it. Its
+// The process stays in the caller's process group and session, so Ctrl-C and Ctrl-Z reach it. Its
 // stdin is /dev/null; SIGTERM ends it.
 //
 // Errors are thrown as c10::Error.
@@ -26,7 +26,7 @@
 
 namespace distrun::internal {
 
-// Set in a fresh process: the descriptor of its control socket.
+// In a fresh process: the descriptor of its control socket.
 inline constexpr const char* kSpawnedVariable = "DISTRUN_SPAWNED";
 
 struct StartedProcess {
@@ -44,29 +44,29 @@ struct WorkerEnds {
   UniqueFd lifeline;
 };
 
-// Executes this program again, with the same arguments.  The process inherits the environment, 0,
-// 1, 2 and the control socket; no other descriptor.
+// Executes this program again with the same arguments. The process inherits the environment, 0, 1,
+// 2 and the control socket.
 StartedProcess start_fresh(int index);
 
-// Forks.  The child calls `run`, which never returns, with the default action for every signal that
-// is not ignored.  Throws if this process has other threads: the fork would have their locks, but
-// not the threads.
+// Forks. The child calls `run`, which never returns, with default actions for all signals that are
+// not ignored. Throws if this process has other threads: the fork would have their locks, but not
+// the threads.
 StartedProcess start_fork(int index, const std::function<void(WorkerEnds)>& run);
 
-// In the worker: ends it when the parent's end of the lifeline is closed, or if it already is.
+// In the worker: ends it when the parent's end of the lifeline closes, or at once if it is closed.
 void die_with_parent(int lifeline);
 
-// Safe even if other code has reaped the process: unlike a pid, a pidfd is never reused.
+// Safe even if other code has reaped the process: a pidfd, unlike a pid, is never reused.
 void send_signal(const StartedProcess& process, int signal);
 
 // For a child that could not be set up.
 void kill_and_reap(pid_t pid);
 
-// In the worker: opens /dev/null for closed ones of 0, 1 and 2; else the next file that is opened
-// would take their place and receive what is printed.
+// In the worker: opens /dev/null for closed ones of 0, 1 and 2. Otherwise the next opened file
+// would take their place and receive the output.
 void open_standard_descriptors();
 
-// Requires that the process has ended.  Empty if the kernel does not know its status any more.
+// Requires that the process has ended. Empty if the kernel no longer knows its status.
 std::optional<ProcessEnd> reap(const StartedProcess& process);
 
 }  // namespace distrun::internal

@@ -1,5 +1,5 @@
-// Messages of a worker to its parent, as packets of the control socket: that it has started, and
-// how its function ended.  Pure.
+// Messages of a worker to its parent, as packets of the control socket: it has started; how its
+// function ended. Pure.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@ struct WorkerHasRaised {
 };
 using WorkerMessage = std::variant<WorkerHasBegun, WorkerHasReturned, WorkerHasRaised>;
 
-// Cuts the type at 1 KiB and the text at 64 KiB, so that they fit into a packet.
+// Cuts the type at 1 KiB and the text at 64 KiB to fit into a packet.
 std::string to_packet(const WorkerMessage& report);
 
 // Empty if `bytes` is not a message.

@@ -31,7 +31,7 @@
 namespace distrun::testing {
 
 inline constexpr unsigned kSecondsMax = 60;
-// Longer than any correct wait in a test.
+// Exceeds any correct wait in a test.
 inline constexpr std::chrono::seconds kLong{50};
 
 inline std::vector<at::Tensor> receive_tensors(int socket) {

@@ -1,4 +1,4 @@
-// Queues for processes of sharing/memory/test/child_process.h.
+// Queues for the processes of sharing/memory/test/child_process.h.
 //
 //     send_to(child.socket(), queue);                           // Child: receive_queue(socket)
 #pragma once

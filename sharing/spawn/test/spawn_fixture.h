@@ -12,10 +12,10 @@
 
 namespace distrun::testing {
 
-// Longer than any correct wait here.
+// Exceeds any correct wait in a test.
 inline constexpr std::chrono::seconds kLong{60};
 
-// Watches any process, not only a child.
+// Watches any process, child or not.
 class Watch {
  public:
   // Throws if the process cannot be watched, unless it has ended.
@@ -27,9 +27,9 @@ class Watch {
   UniqueFd pidfd_;
 };
 
-// What a process could leave behind.  Shared memory is a memfd, so a leak is an open descriptor.
+// What a process could leak. Shared memory is a memfd, so a leak is an open descriptor.
 struct HeldResources {
-  std::set<std::string> descriptors;  // Of this process, with their targets.
+  std::set<std::string> descriptors;  // With their targets.
   bool has_children = false;
 
   static HeldResources now();
