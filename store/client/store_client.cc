@@ -36,7 +36,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kReplyBytesMax = 1 * kGiB;             // No store answers with more.
 constexpr milliseconds kFirstPause(20), kLongestPause(500);  // Between attempts to connect.
-constexpr milliseconds kOneAttempt(5000);                    // The least time that an attempt gets.
+constexpr milliseconds kOneAttempt(5000);                    // Each attempt gets at least this.
 
 std::string request(RequestCode code) { return std::string(1, static_cast<char>(code)); }
 
@@ -53,7 +53,7 @@ std::string request(RequestCode code, const std::vector<std::string>& keys) {
   return bytes;
 }
 
-// Runs in a detached thread, because a look-up cannot be ended: one that takes too long is left.
+// In a detached thread, because a look-up cannot be canceled.
 Result<ResolvedAddresses> look_up_before(Clock::time_point deadline, const StoreAddress& address) {
   auto promise = std::make_shared<std::promise<Result<ResolvedAddresses>>>();
   auto found = promise->get_future();
@@ -77,13 +77,13 @@ struct StoreClient::Impl {
   asio::io_context io{1};
   tcp::socket socket{io};
   tcp::endpoint own;
-  bool broken = false;  // The position in the stream of answers is lost.
+  bool broken = false;  // The position in the stream of answers is unknown.
 
   Clock::time_point soon() const { return deadline_after(reply_timeout); }
 
   std::string name() const { return "store at " + address.text(); }
 
-  // Runs the operation that has been started until `done` or the deadline.  Returns `done`.
+  // Runs the started operation until `done` or the deadline. Returns `done`.
   bool run_until(Clock::time_point deadline, const bool& done) {
     io.restart();
     while (!done && io.run_one_until(deadline) > 0) {
@@ -173,7 +173,7 @@ struct StoreClient::Impl {
     return {};
   }
 
-  // For an answer that the store gives at once.
+  // For an immediate answer.
   Result<std::string> receive(std::size_t size) { return receive(size, soon()); }
   Result<std::string> receive(std::size_t size, Clock::time_point deadline) {
     auto bytes = receive_until(size, deadline);
@@ -183,7 +183,7 @@ struct StoreClient::Impl {
     return bytes;
   }
 
-  // Fails with kTimedOut if not a byte has come; the connection stays usable then.
+  // Fails with kTimedOut if no byte has come; the connection then stays usable.
   Result<std::string> receive_until(std::size_t size, Clock::time_point deadline) {
     std::string bytes;
     try {
@@ -233,7 +233,7 @@ struct StoreClient::Impl {
     return receive(static_cast<std::size_t>(*size), deadline);
   }
 
-  // A request without an answer has been applied when the ping after it is answered.
+  // For requests without answers: once the ping after one is answered, it has been applied.
   Result<void> apply(std::string bytes) {
     bytes += request(RequestCode::kPing);
     append_number<std::uint32_t>(bytes, 0);
@@ -242,7 +242,7 @@ struct StoreClient::Impl {
     return {};
   }
 
-  // For a request that the store answers later.
+  // For a request that is answered later.
   Result<void> wait(const std::string& bytes, std::optional<milliseconds> timeout) {
     const auto deadline = timeout ? deadline_after(*timeout) : Clock::time_point::max();
     if (const auto sent = send(bytes); !sent) return sent.error();
@@ -256,7 +256,7 @@ struct StoreClient::Impl {
       const std::chrono::duration<double> seconds = timeout.value_or(milliseconds(0));
       return Error{ErrorKind::kTimedOut, fmt::format("timed out after {} s", seconds.count())};
     }
-    // The end of the wait and its cancellation crossed.
+    // The answer and the cancellation crossed.
     answer = receive(1);
     if (!answer) return answer.error();
     if (answer->front() != kWaitCanceled) return not_a_wait();
@@ -312,7 +312,7 @@ Result<void> StoreClient::append(std::string_view key, std::string_view value) {
 }
 
 Result<std::optional<std::string>> StoreClient::get(std::string_view key) {
-  // One write for both requests, so that the key cannot be deleted between them.
+  // Both requests in one write, so that the key cannot be deleted between them.
   const auto bytes =
       request(RequestCode::kCheck, std::vector{std::string(key)}) + request(RequestCode::kGet, key);
   const auto missing = impl_->ask(bytes, 1);

@@ -105,8 +105,8 @@ TEST_F(StoreClientTest, RetriesToConnectUntilTheTimeOut) {
   EXPECT_TRUE(connects.get());
 }
 
-// The error of a client whose server answers the greeting with `bytes` and closes the connection;
-// an empty `bytes` is a server that never answers.
+// The client's error if its server answers the greeting with `bytes` and closes the connection, or
+// never answers if `bytes` is empty.
 std::string opinion_of(const std::string& bytes) {
   using boost::asio::ip::tcp;
   boost::asio::io_context io;
@@ -131,8 +131,8 @@ TEST(StoreClientOfOthersTest, ReportsServersThatAreNotStores) {
   EXPECT_THAT(opinion_of("x"), HasSubstr("closed the connection"));
 }
 
-// The time-out of a wait leaves the connection usable; a store that does not confirm the
-// cancellation breaks it.
+// A timed-out wait leaves the connection usable, unless the store does not confirm the
+// cancellation.
 TEST_F(StoreClientTest, UnansweredCancellationBreaksTheConnection) {
   auto store = StoreClient::connect({"127.0.0.1", port_}, seconds(10), milliseconds(50)).value();
   std::promise<void> go_on;
@@ -142,7 +142,7 @@ TEST_F(StoreClientTest, UnansweredCancellationBreaksTheConnection) {
   ASSERT_TRUE(waited.has_error());
   EXPECT_EQ(waited.error().kind, ErrorKind::kSystem);
   EXPECT_THAT(waited.error().message, HasSubstr("does not answer"));
-  // A late answer would be taken for that of the next request.
+  // A late answer would be taken for the next request's.
   const auto checked = store.check({"missing"});
   ASSERT_TRUE(checked.has_error());
   EXPECT_THAT(checked.error().message, HasSubstr("the connection failed earlier"));

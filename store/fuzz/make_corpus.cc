@@ -1,7 +1,7 @@
 // Writes the seeds of the corpus: `make_store_corpus store/fuzz/corpus`.
 //
-// There is one seed for each request of the table in request.h, and one for each kind of malformed
-// input below.  Existing files are overwritten.
+// There is a seed for each request of the table in request.h, and for each kind of malformed input
+// below. Existing files are overwritten.
 #include <cstdio>
 #include <fstream>
 #include <string>
@@ -49,14 +49,14 @@ std::string example(const RequestSpec& spec) {
   return frame(spec.code, fields);
 }
 
-// The requests after this ping are those of peer `peer`.
+// Requests after this ping come from peer `peer`.
 std::string speaker(std::uint32_t peer) { return frame(RequestCode::kPing, bytes_of(peer)); }
 
 class Corpus {
  public:
   explicit Corpus(std::string folder) : folder_(std::move(folder)) {}
 
-  // The zero in front makes the fuzz target cut the input into single bytes.
+  // The leading zero makes the fuzz target cut the input into single bytes.
   void add(const std::string& name, const std::string& bytes) {
     std::ofstream file(folder_ + "/" + name, std::ios::binary);
     file << '\0' << bytes;

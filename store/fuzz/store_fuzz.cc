@@ -1,13 +1,13 @@
-// The store's fuzz target: no bytes that a client sends may break the parser or the table.
+// The store's fuzz target: no input may break the parser or the table.
 //
-// The first byte says into how large pieces the others are cut; these are what a client sends.  One
-// parser gets them whole, another in pieces: both must find the same requests and the same error at
-// the same place, and a request, written again, must give its own bytes.  One of three peers then
-// applies each request to a table.  The number of a ping selects the peer that speaks from there
-// on; its highest bit replaces this peer with a new one.
+// The first byte is the size of the pieces into which the rest, a client's input, is cut. One
+// parser gets it whole, another in pieces: both must find the same requests, and the same error at
+// the same place. A request, written again, must give the same bytes. One of three peers then
+// applies each request to a table: the number of a ping selects the peer that continues, and its
+// highest bit replaces this peer with a new one.
 //
-// A broken invariant is printed and aborts the process.  cmake/fuzz.sh links this with libFuzzer;
-// fuzz_corpus_test.cc calls it for every file of corpus/.
+// A broken invariant is printed and aborts the process. cmake/fuzz.sh links this with libFuzzer;
+// fuzz_corpus_test.cc runs it on every file of corpus/.
 #include <algorithm>
 #include <array>
 #include <cstdint>
@@ -46,7 +46,6 @@ void must(bool holds, const char* what) {
   std::abort();
 }
 
-// The bytes with which a client would send `request`.
 std::string written(const StoreRequest& request) {
   std::string fields;
   std::size_t key = 0, value = 0;
@@ -92,24 +91,23 @@ std::string written(const StoreRequest& request) {
   return frame(request.code, fields);
 }
 
-// What a parser found in its bytes.
 struct Parsed {
   std::size_t requests = 0, bytes = 0;
-  std::string error;  // Empty if there was none.
+  std::string error;  // May be empty.
 
   bool operator==(const Parsed&) const = default;
 };
 
 using OnRequest = std::function<void(const StoreRequest&)>;
 
-// Feeds `bytes` to a parser piece by piece; each piece comes with the unparsed rest of the last.
+// Feeds `bytes` to a parser in pieces, each with the unparsed rest before it.
 Parsed parse(std::string_view bytes, const std::function<std::size_t()>& size_of_piece,
              const OnRequest& on_request) {
   StoreRequestParser parser(kLimits);
   Parsed parsed;
   for (std::size_t come = 0; come < bytes.size();) {
     come = std::min(bytes.size(), come + size_of_piece());
-    // A separate block, so that the sanitizer sees a read beyond its end.
+    // A separate block, so that the sanitizer sees reads beyond its end.
     const std::vector<char> unread(bytes.begin() + static_cast<std::ptrdiff_t>(parsed.bytes),
                                    bytes.begin() + static_cast<std::ptrdiff_t>(come));
     std::string_view rest(unread.data(), unread.size());
@@ -137,7 +135,7 @@ Parsed parse(std::string_view bytes, const std::function<std::size_t()>& size_of
   return parsed;
 }
 
-// A table, its peers, and what each of them expects.
+// A table, its peers, and their expectations.
 class Store : private ReplySink {
  public:
   void apply(const StoreRequest& request) {
@@ -295,7 +293,7 @@ class Store : private ReplySink {
   StoreTable table_{kLimits};
   std::array<Peer, 3> peers_{{{.id = 1}, {.id = 2}, {.id = 3}}};
   PeerId last_id_ = 3;
-  std::set<std::string> keys_;  // Every key that a request named.
+  std::set<std::string> keys_;  // All keys in requests.
   std::size_t speaks_ = 0;
 };
 

@@ -14,7 +14,7 @@ namespace distrun {
 // By the address of a peer in the store's status, if its process is known.
 using PeerProcesses = std::unordered_map<std::string, LocalProcess>;
 
-// Clients on other machines, and those of other users, are left out.
+// Omits clients on other machines and of other users.
 PeerProcesses processes_of(const StoreStatus& status);
 
 }  // namespace distrun

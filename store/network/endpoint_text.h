@@ -7,10 +7,10 @@
 
 namespace distrun {
 
-// An IPv4-mapped IPv6 address, as a dual-stack socket reports it, becomes an IPv4 address.
+// IPv4-mapped IPv6 addresses, which a dual-stack socket reports, become IPv4 addresses.
 boost::asio::ip::tcp::endpoint unmapped(const boost::asio::ip::tcp::endpoint& endpoint);
 
-// Like StoreAddress::text(), of the unmapped address.
+// Like StoreAddress::text(), after unmapped().
 std::string text_of(const boost::asio::ip::tcp::endpoint& endpoint);
 
 }  // namespace distrun

@@ -49,8 +49,8 @@ Question question(int family, std::uint32_t number) {
   return asked;
 }
 
-// Whether two sockets at these addresses cannot share a port.  "::" counts as dual-stack here,
-// though a socket may be IPv6 only.
+// Whether two sockets at these addresses cannot share a port. "::" counts as dual-stack, though a
+// socket may be IPv6 only.
 bool overlap(const boost::asio::ip::address& one, const boost::asio::ip::address& other) {
   const auto covers = [](const auto& all, const auto& some) {
     return all.is_unspecified() && (all.is_v6() || some.is_v4());
@@ -104,8 +104,8 @@ Result<std::optional<LocalSocket>> LocalSockets::find(const tcp::endpoint& own,
     return std::optional<LocalSocket>();
   }
   std::memcpy(&found, answer.data() + NLMSG_HDRLEN, sizeof(found));
-  // If no connection matches, the kernel returns a socket that listens at the address.
-  // A socket that no process holds has no inode, and its uid means nothing.
+  // Without a matching connection, the kernel returns a socket that listens at the address. A
+  // socket that no process holds has no inode, and its uid means nothing.
   if (found.id.idiag_dport != id.idiag_dport || found.idiag_state == TCP_LISTEN ||
       found.idiag_inode == 0) {
     return std::optional<LocalSocket>();

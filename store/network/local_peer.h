@@ -1,5 +1,5 @@
-// LocalSockets finds who owns a TCP socket of this machine: the socket of a client, or the one that
-// keeps a port in use.  It asks the kernel's table of sockets.
+// LocalSockets finds the owner of a local TCP socket in the kernel's table: a client's socket, or
+// the one that keeps a port in use.
 //
 //     auto sockets = LocalSockets::open();
 //     if (!sockets) return sockets.error();           // not supported by the kernel
@@ -32,18 +32,18 @@ struct LocalSocket {
 
 class LocalSockets {
  public:
-  // Takes a descriptor, so that find() needs none.  Fails with kSystem if the kernel has no
+  // Opens a descriptor now, so that find() needs none. Fails with kSystem if the kernel has no
   // sock_diag(7).
   static Result<LocalSockets> open();
 
-  // The socket bound to `own` and connected to `peer`, if a process still holds it.  IPv4-mapped
-  // addresses count as IPv4.  Fails with kSystem.
+  // The socket bound to `own` and connected to `peer`, if a process still holds it. IPv4-mapped
+  // addresses count as IPv4. Fails with kSystem.
   Result<std::optional<LocalSocket>> find(const boost::asio::ip::tcp::endpoint& own,
                                           const boost::asio::ip::tcp::endpoint& peer);
 
   // The sockets that prevent listening at `wanted`: listening ones whose address overlaps or, if
-  // there are none, those of connections from that port.  Sockets that are bound and neither listen
-  // nor are connected are not found.  Fails with kSystem.
+  // there are none, those of connections from that port. Does not find sockets that are only bound.
+  // Fails with kSystem.
   Result<std::vector<LocalSocket>> in_the_way_of(const boost::asio::ip::tcp::endpoint& wanted);
 
  private:

@@ -1,4 +1,4 @@
-// Finds the processes of this machine that hold given sockets, with their names and ranks.
+// Finds the local processes that hold given sockets, with their names and ranks.
 //
 //     const auto processes = processes_of_sockets({socket.inode});
 //     const auto found = processes.find(socket.inode);
@@ -23,11 +23,11 @@ struct LocalProcess {
   std::string name;                     // /proc/PID/comm: any bytes.
 };
 
-// The inodes of the sockets that a process holds; empty if it has ended or belongs to another user.
+// The inodes of a process's sockets; empty if it has ended or belongs to another user.
 std::unordered_set<std::uint64_t> sockets_of(pid_t pid);
 
-// By inode.  Processes of other users, whose /proc files are not readable, are left out.  Of
-// several processes that share a socket, the one with the lowest pid is returned.
+// By inode. Omits processes of other users, whose /proc files are not readable. If processes share
+// a socket, returns the lowest pid.
 std::unordered_map<std::uint64_t, LocalProcess> processes_of_sockets(
     const std::unordered_set<std::uint64_t>& inodes);
 

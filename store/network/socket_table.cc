@@ -19,7 +19,7 @@ namespace {
 namespace ip = boost::asio::ip;
 
 constexpr const char* kAsk = "ask the kernel for its TCP sockets (sock_diag)";
-// The kernel fills at most this much of an answer at once.
+// The kernel fills at most this much at once.
 constexpr std::size_t kPieceBytes = 32768;
 
 struct RowsRequest {
@@ -40,11 +40,11 @@ ip::address row_address(int family, const __be32 (&from)[4]) {
   return address;
 }
 
-// Where linux/tcp.h has tcpi_bytes_acked and tcpi_bytes_received in tcp_info. The C library's
+// Offsets of tcpi_bytes_acked and tcpi_bytes_received in tcp_info (linux/tcp.h). The C library's
 // struct ends before them, and the two headers exclude each other.
 constexpr std::size_t kBytesAckedAt = 120, kBytesReceivedAt = 128;
 
-// Of the attributes that follow a row. Kernels before 4.1 have a shorter tcp_info.
+// The sum of both, from a row's attributes. Kernels before 4.1 have a shorter tcp_info.
 std::uint64_t bytes_in(const char* at, std::size_t left) {
   while (left >= sizeof(rtattr)) {
     rtattr attribute;
@@ -127,7 +127,7 @@ Result<void> SocketTable::add_rows(const Question& question, int family,
           std::memcpy(&one, at + NLMSG_HDRLEN, sizeof(one));
           const char* attributes = at + NLMSG_SPACE(sizeof(one));
           const auto size = static_cast<std::ptrdiff_t>(header.nlmsg_len) - (attributes - at);
-          // The kernel's filter for the port is a hint.
+          // The kernel's filter for the port is only a hint.
           const bool fits = question.port == 0 || one.id.idiag_sport == htons(question.port);
           if (one.idiag_inode != 0 && fits) {
             rows.push_back(row_of(one, attributes,

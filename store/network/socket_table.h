@@ -22,8 +22,8 @@ struct SocketRow {
   boost::asio::ip::address address;  // IPv4-mapped addresses are IPv4.
   std::uint16_t port = 0, peer_port = 0;
   uid_t uid = 0;
-  std::uint64_t inode = 0;  // Of the socket of a process; others are left out.
-  std::uint64_t bytes = 0;  // Received, and sent and acknowledged; 0 unless asked for.
+  std::uint64_t inode = 0;  // Of a process's socket; others are omitted.
+  std::uint64_t bytes = 0;  // Received, and sent and acknowledged; 0 unless requested.
 };
 
 class SocketTable {

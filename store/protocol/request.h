@@ -1,17 +1,16 @@
-// The requests of c10d's TCPStore protocol (torch 2.13), as one table that the
-// parser, the store table and the tests read.
+// The requests of c10d's TCPStore protocol (torch 2.13), as one table for parser, store table and
+// tests.
 //
-// A request is one byte of RequestCode and then its fields, in the order of the
-// table; numbers are little-endian and unaligned:
+// A request is one byte of RequestCode and then its fields, in the order of the table; numbers are
+// little-endian and unaligned:
 //
 //     kKey     u64 length, bytes              kKeys     u64 count, count × kKey
 //     kValue   u64 length, bytes              kEntries  u64 count, count × (kKey, kValue)
 //     kInt64   8 bytes                        kUint32   4 bytes
 //
 // docs/store-protocol.md draws the frames and their answers.  Source of the protocol:
-// torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp of PyTorch.  Only the
-// last request, status, is distrun's; its code is far from those that PyTorch may
-// add next.
+// torch/csrc/distributed/c10d/TCPStoreBackend.hpp and TCPStore.cpp of PyTorch.  Only the last
+// request, status, is distrun's; its code is far from those that PyTorch may add next.
 #pragma once
 
 #include <array>
@@ -54,7 +53,7 @@ struct RequestSpec {
   std::array<Field, 3> fields;  // Ends at the first kNone.
 };
 
-// In the order of the codes, which have no gap except before status.
+// In the order of the codes, whose only gap is before status.
 inline constexpr std::array<RequestSpec, kRequestCount> kRequests = {{
     {RequestCode::kValidate, "validate", {Field::kUint32}},
     {RequestCode::kSet, "set", {Field::kKey, Field::kValue}},
@@ -94,16 +93,14 @@ constexpr const RequestSpec& request_spec(RequestCode code) {
 // Every connection starts with validate, which carries this number.
 inline constexpr std::uint32_t kValidateMagic = 0x3C85F7CE;
 
-// A connection that starts with this byte comes from another node of the run, not from a client of
-// the store (server/store_server_internals.h).
+// The first byte of a connection from another node of the run (server/store_server_internals.h).
 inline constexpr std::uint8_t kNodeGreeting = 0xE1;
 
-// The answers to check, and to wait and barrier.
+// Answers to check, and to wait and barrier.
 inline constexpr char kAllThere = 0, kNotAllThere = 1;
 inline constexpr char kStopWaiting = 0, kWaitCanceled = 1;
 
-// One request, its fields by kind in wire order.  The views point into the parsed
-// bytes and are valid while those stay in place.
+// A request, its fields by kind in wire order. The views point into the parsed bytes.
 struct StoreRequest {
   RequestCode code = RequestCode::kValidate;
   std::vector<std::string_view> keys;

@@ -142,7 +142,7 @@ StoreRequestParser::Step StoreRequestParser::read_number(std::string_view bytes,
   return Step::kDone;
 }
 
-// The request is complete: turns places into views.
+// Turns places into views once the request is complete.
 StoreRequestParser::Step StoreRequestParser::finish(std::string_view bytes) {
   if (!greeted_ && request_.number != kValidateMagic) {
     return bad(

@@ -10,10 +10,9 @@
 //       unread.remove_prefix(*step);
 //     }
 //
-// It is incremental: after an incomplete request, the next call continues at the
-// field where the last one stopped, so a client that sends byte by byte costs no
-// more than others.  A length is compared with its limit as soon as it is read,
-// before the parser waits for the bytes it announces.
+// It is incremental: after an incomplete request, the next call continues at the same field, so a
+// client that sends byte by byte costs no more than others. A length is compared with its limit as
+// soon as it is read.
 //
 // Pure: no sockets, no clock.  One parser a connection; not thread-safe.
 #pragma once
@@ -34,23 +33,21 @@ class StoreRequestParser {
  public:
   explicit StoreRequestParser(const StoreLimits& limits = {}) : limits_(limits) {}
 
-  // Parses the request at the front of `bytes` into request().  Returns how many bytes it
-  // takes, or 0 if it is incomplete: then the next call must pass the same bytes with more
-  // behind them.  Fails with kProtocol if the bytes are malformed; the parser cannot be used
-  // after that.
+  // Parses the request at the front of `bytes` into request(). Returns its size, or 0 if it is
+  // incomplete: the next call must then pass the same bytes and more. Fails with kProtocol if the
+  // bytes are malformed; the parser is then unusable.
   //
-  // The first request of a connection, and no other, must be validate with its magic number.
+  // Only the first request of a connection must be validate, with its magic number.
   Result<std::size_t> next(std::string_view bytes);
 
-  // Memory in use for the present request.  The next call of next() frees long lists.
+  // Memory used by the present request. next() frees long lists.
   std::size_t bytes() const;
 
-  // The request found by the last next() that did not return 0.  Its views point into
-  // the bytes passed there.
+  // The request that next() found. Its views point into the bytes passed there.
   const StoreRequest& request() const { return request_; }
 
  private:
-  // Texts found so far, as places: the bytes may move between two calls.
+  // Places of texts, because the bytes may move between calls.
   struct Place {
     std::size_t offset;
     std::size_t size;
@@ -78,7 +75,7 @@ class StoreRequestParser {
   std::vector<Place> keys_, values_;
   bool in_list_ = false;         // The count of its list has been read.
   std::uint64_t list_left_ = 0;  // Items of the list not yet read.
-  bool value_is_next_ = false;   // The key of the first of these has been read.
+  bool value_is_next_ = false;   // The key of the pair has been read.
 };
 
 }  // namespace distrun

@@ -83,13 +83,13 @@ TEST(StoreRequestParserTest, ReadsEachKindOfField) {
   EXPECT_EQ(parser.request().number, 0xFFFFFFFF);
 }
 
-TEST(StoreRequestParserTest, TakesNoByteOfTheNextRequest) {
+TEST(StoreRequestParserTest, LeavesTheBytesOfTheNextRequest) {
   auto parser = greeted();
   const std::string first = frame(RequestCode::kGet, text("a"));
   EXPECT_EQ(parser.next(first + frame(RequestCode::kGet, text("b"))).value(), first.size());
 }
 
-TEST(StoreRequestParserTest, ReadsTheSameRequestsHoweverTheBytesAreCut) {
+TEST(StoreRequestParserTest, ReadsTheSameRequestsFromPiecesOfAnySize) {
   const std::string stream =
       greeting() + frame(RequestCode::kSet, text("key") + text(std::string(300, 'v'))) +
       frame(RequestCode::kMultiSet,

@@ -15,8 +15,8 @@ namespace distrun {
 
 std::string text_of(const StoreWait& wait);
 
-// A key as a user of torch's TCPStore knows it, without the '/' that the class puts before it;
-// bytes that would confuse a terminal are escaped.
+// A key without the '/' that torch's TCPStore puts before it; bytes that would confuse a terminal
+// are escaped.
 std::string shown_key(std::string_view key);
 
 }  // namespace distrun

@@ -13,7 +13,7 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::size_t kPeersShown = 1024;
 
-// Waiting clients first, then in the order in which they connected.
+// Waiting clients first, then in the order of their connections.
 std::vector<const StoreConnection*> in_order(
     const boost::unordered_flat_map<PeerId, StoreConnectionPtr>& connections,
     const StoreTable& table) {

@@ -1,4 +1,4 @@
-// Broken and malicious clients: each loses its own connection, and no other client notices.
+// Broken and malicious clients lose their connections, and other clients do not notice.
 #include <limits>
 #include <map>
 #include <set>
@@ -25,7 +25,7 @@ constexpr std::uint64_t kOneKey = 1;
 
 class HostileClientsTest : public testing::StoreServerTest {
  protected:
-  // Why the server refused the last client; empty if it refused none.
+  // Why the server refused the last client; may be empty.
   std::string last_reason() {
     return see([&] {
       const auto closed = server_->status().closed;
@@ -37,7 +37,7 @@ class HostileClientsTest : public testing::StoreServerTest {
     return see([&] { return static_cast<std::size_t>(server_->status().bytes); });
   }
 
-  // Expects that a client that sends `bytes` is refused, and that another is still served.
+  // Expects that a client that sends `bytes` is refused, while another is served.
   void expect_refused(const std::string& bytes, const std::string& reason) {
     Client other = greeted_client(), hostile = greeted_client();
     ASSERT_TRUE(other.round_trip());
@@ -82,7 +82,7 @@ TEST_F(HostileClientsTest, AddToTextIsRefused) {
   EXPECT_TRUE(greeted_client().round_trip());
 }
 
-// Every length of every request, up to 2^64 - 1.  The bytes it announces never come.
+// Every length of every request, up to 2^64 - 1, without the bytes that it announces.
 TEST_F(HostileClientsTest, LengthBeyondItsLimitIsRefusedAtOnce) {
   for (const RequestSpec& spec : kRequests) {
     std::string before(1, static_cast<char>(spec.code));
@@ -150,8 +150,8 @@ TEST_F(HostileClientsTest, RequestSentByteByByteIsServed) {
   EXPECT_EQ(client.receive(3 * 9), text("3") + text("3") + text("2"));
 }
 
-// The client asks for a thousand replies of 1 MiB at once.  Without the bound the server would
-// make them all before it serves another client.
+// The client asks for a thousand replies of 1 MiB. Without the bound the server would create them
+// all before it serves another client.
 TEST_F(HostileClientsTest, ClientThatDoesNotReadIsPausedAndDelaysNoOther) {
   stop();
   start({.limits = {.unread_bytes_max = 1 * kMiB}});
@@ -186,7 +186,7 @@ TEST_F(HostileClientsTest, ClientThatDiesWhileItWaitsIsForgotten) {
   EXPECT_TRUE(staying.round_trip());
 }
 
-// A pushed value wakes one client, which must be alive.
+// A pushed value must wake a client that is alive.
 TEST_F(HostileClientsTest, DeadClientTakesNothingFromAQueue) {
   const auto wait = frame(RequestCode::kWait, bytes_of(kOneKey) + text("q"));
   auto dying = std::make_unique<Client>(greeted_client());
@@ -303,7 +303,7 @@ TEST_F(HostileClientsTest, WaitsCountAgainstTheMemory) {
   EXPECT_TRUE(comes_to([&] { return table().bytes() == 0; }));
 }
 
-// Each client sends all of a large value but its last byte.
+// Each client sends all of a large value except its last byte.
 TEST_F(HostileClientsTest, IncompleteRequestsCountAgainstTheMemory) {
   stop();
   start({.limits = {.memory_bytes_max = 8 * kMiB}});
@@ -392,7 +392,7 @@ TEST_F(HostileClientsTest, FullStoreLetsClientsWaitForExistingKeys) {
   Client reader = greeted_client(), writer = greeted_client();
   ASSERT_TRUE(reader.round_trip());
   writer.send(frame(RequestCode::kSet, text("k") + text("value")));
-  // Fills the store until not even a key without a value fits.
+  // Fills the store until even a key without a value does not fit.
   for (int i = 0; i < 10'000 && writer.round_trip(); ++i) {
     writer.send(frame(RequestCode::kSet, text(std::to_string(i)) + text("")));
   }
@@ -408,7 +408,6 @@ TEST_F(HostileClientsTest, FullStoreLetsClientsWaitForExistingKeys) {
   EXPECT_TRUE(reader.is_closed_by_peer());
 }
 
-// Requests are served in turns.
 TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotDelayOthers) {
   constexpr std::size_t kRequests = 500;
   std::string requests;
@@ -416,7 +415,7 @@ TEST_F(HostileClientsTest, ManyRequestsAtOnceDoNotDelayOthers) {
     requests +=
         frame(RequestCode::kStatus) + frame(RequestCode::kSet, text(std::to_string(i)) + text(""));
   }
-  // Counts, on the server's thread, how often another handler gets a turn.
+  // Counts how often another handler gets a turn on the server's thread.
   std::set<std::size_t> seen;
   const std::function<void()> look = [&] {
     seen.insert(table().key_count());
@@ -455,7 +454,7 @@ TEST_F(HostileClientsTest, MillionKeysAreStoredOrRefusedAsTheMemoryAllows) {
   EXPECT_TRUE(other.round_trip());
 }
 
-// The outcome for a client that runs as `uid`: 0 if it is served, 1 if its connection is closed.
+// For a client that runs as `uid`: 0 if it is served, 1 if its connection is closed.
 int outcome_for(uid_t uid, std::uint16_t port) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -481,7 +480,7 @@ TEST_F(HostileClientsTest, AnotherUserIsRefusedIfSameUserIsSet) {
   EXPECT_TRUE(greeted_client().round_trip());
 }
 
-// A socket that no process holds has no user: the client left before the server looked.
+// The client has left before the server looks: a socket that no process holds has no user.
 TEST_F(HostileClientsTest, ClientThatHasLeftIsRefusedIfSameUserIsSet) {
   stop();
   start({.same_user = true});

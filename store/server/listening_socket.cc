@@ -44,7 +44,7 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
   }
   const tcp::endpoint endpoint(address, options.port);
   acceptor.open(endpoint.protocol(), error);
-  // Takes a port that the last run just left, also in TIME_WAIT.
+  // Allows a port that the last run just left, even in TIME_WAIT.
   if (!error) acceptor.set_option(tcp::acceptor::reuse_address(true), error);
   if (!error && address.is_v6() && address.is_unspecified()) {
     acceptor.set_option(boost::asio::ip::v6_only(false), error);
@@ -69,8 +69,8 @@ Result<tcp::acceptor> listening_socket(boost::asio::io_context& io,
   const auto listens = options.listen_fd ? take_over(acceptor, *options.listen_fd)
                                          : bind_and_listen(acceptor, options);
   if (!listens) return listens.error();
-  // Accepted sockets inherit these.  no_delay: replies leave at once.  keep_alive: the server
-  // notices in the end that a machine has gone silently.
+  // Accepted sockets inherit these. no_delay: replies leave at once. keep_alive: the server notices
+  // a vanished machine.
   error_code ignored;
   acceptor.set_option(tcp::no_delay(true), ignored);
   acceptor.set_option(tcp::socket::keep_alive(true), ignored);

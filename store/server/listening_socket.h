@@ -9,8 +9,8 @@
 
 namespace distrun {
 
-// Reads the options host, port and listen_fd.  Fails as StoreServer::listen() does; on failure the
-// caller still owns listen_fd.
+// Reads the options host, port and listen_fd. Fails like StoreServer::listen(), and leaves
+// listen_fd with the caller.
 Result<boost::asio::ip::tcp::acceptor> listening_socket(boost::asio::io_context& io,
                                                         const StoreServer::Options& options);
 

@@ -1,10 +1,10 @@
-// RequestTurn says when a client's turn is over, so that others are served: clients share the event
-// loop, in a launcher also with its signals and workers.
+// RequestTurn limits a client's turn, because clients share the event loop, in a launcher also with
+// signals and workers.
 //
 //     RequestTurn turn;
 //     while (!turn.is_over() && …) turn.spend_on(request);
 //
-// A turn is about a thousand requests and keys, or one request that looks at everything.
+// A turn is about a thousand requests and keys, or one request that reads everything.
 #pragma once
 
 #include <cstddef>

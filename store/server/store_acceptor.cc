@@ -23,8 +23,7 @@ StoreAcceptor::StoreAcceptor(tcp::acceptor socket, OnClient on_client)
 void StoreAcceptor::accept() {
   socket_.async_accept(
       [self = shared_from_this(), attempt = attempt_](error_code error, tcp::socket client) {
-        // A client of the last attempt is dropped; start_over() has called accept() for the new
-        // one.
+        // Drops clients of the last attempt; start_over() has called accept() for the new one.
         if (!self->is_current(attempt)) return;
         // Out of descriptors or memory, or the socket does not listen any more.
         if (error && error != boost::asio::error::connection_aborted) return self->accept_later();
@@ -33,7 +32,7 @@ void StoreAcceptor::accept() {
       });
 }
 
-// The client stays in the kernel's queue; to accept at once would be a busy loop.
+// Accepting again at once would be a busy loop; the client stays in the kernel's queue.
 void StoreAcceptor::accept_later() {
   pause_.expires_after(kAcceptPause);
   pause_.async_wait([self = shared_from_this(), attempt = attempt_](error_code canceled) {
@@ -46,7 +45,7 @@ void StoreAcceptor::start_over() {
   pause_.cancel();
   error_code ignored;
   socket_.cancel(ignored);
-  // Clients in the queue connected in the last attempt, and may have sent requests.
+  // Clients in the queue connected during the last attempt, and may have sent requests.
   error_code error;
   socket_.non_blocking(true, error);
   while (!error || error == boost::asio::error::connection_aborted) {

@@ -1,11 +1,11 @@
-// StoreAcceptor accepts clients one by one and hands over their sockets.
+// StoreAcceptor accepts clients one by one.
 //
 //     const auto hand_over = [&](tcp::socket client) { … };
 //     auto acceptor = std::make_shared<StoreAcceptor>(std::move(socket), hand_over);
 //     acceptor->start();
 //
-// It pauses when descriptors or memory run out: clients then wait in the kernel's queue.
-// Threads: that of the socket's event loop.  Pending handlers keep the object alive.
+// It pauses when descriptors or memory run out: clients then wait in the kernel's queue. Threads:
+// the event loop's. Pending handlers keep the object alive.
 #pragma once
 
 #include <cstdint>
@@ -26,10 +26,10 @@ class StoreAcceptor : public std::enable_shared_from_this<StoreAcceptor> {
 
   void start() { accept(); }
 
-  // Drops the clients in the kernel's queue and accepts those that connect later.
+  // Drops the clients in the kernel's queue, and accepts later ones.
   void start_over();
 
-  // After this, `on_client` is not called any more.
+  // `on_client` is not called after this.
   void close();
 
   boost::asio::ip::tcp::endpoint endpoint() const { return socket_.local_endpoint(); }

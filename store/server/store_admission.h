@@ -22,8 +22,7 @@ class StoreAdmission {
   // cannot report a socket's owner.
   static Result<StoreAdmission> open(const StoreServer::Options& options);
 
-  // Checks a client that just connected; `connections` others are open.  The error is the reason
-  // for the refusal.
+  // Checks a new client; `connections` others are open. The error says why it is refused.
   Result<void> check(const boost::asio::ip::tcp::socket& socket,
                      const boost::asio::ip::tcp::endpoint& remote, std::size_t connections);
 

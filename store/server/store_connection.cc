@@ -31,7 +31,7 @@ bool StoreConnection::send_replies() {
       return false;
     }
   }
-  // Rarely moves the rest to the front: a slow reader takes a large reply in many small pieces.
+  // A slow reader takes a large reply in many small pieces, so move the rest rarely.
   if (sent >= replies.size() / 2) drop_front(replies, std::exchange(sent, 0));
   return true;
 }

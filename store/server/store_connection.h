@@ -1,5 +1,5 @@
-// StoreConnection is one client of a server: its socket, the bytes that it sent and that are not
-// parsed yet, and the replies that it has not taken.  StoreConnections makes all decisions.
+// StoreConnection is the state of one client: its socket, unparsed bytes, and unsent replies.
+// StoreConnections makes all decisions.
 #pragma once
 
 #include <array>
@@ -19,7 +19,7 @@
 
 namespace distrun {
 
-// The buffers of a connection may take this much, however full the store is.
+// A connection's buffers may take this much even if the store is full.
 inline constexpr std::size_t kFreeBufferBytes = 4096;
 
 struct StoreConnection {
@@ -37,7 +37,7 @@ struct StoreConnection {
   // Removes parsed bytes from the front of `unread`.
   void drop_unread(std::size_t size);
 
-  // Sends as much as the socket accepts without blocking.  False if the connection has failed.
+  // Sends as much as the socket accepts without blocking. False if the connection has failed.
   bool send_replies();
 
   boost::asio::ip::tcp::socket socket;
@@ -47,12 +47,12 @@ struct StoreConnection {
   std::array<char, 512> first;  // Receive buffer, large enough for nearly all requests.
   std::string unread;           // Received, not yet parsed.
   std::string replies;          // To be sent …
-  std::size_t sent = 0;         // … except these first bytes, which have been.
-  std::size_t accounted = 0;    // The part of bytes() that the server has counted.
+  std::size_t sent = 0;         // … except these first bytes.
+  std::size_t accounted = 0;    // The part of bytes() that is counted.
 
-  bool flushing = false;  // Waits until the socket accepts more of `replies`.
-  bool paused = false;    // Too many replies are unread: requests are not parsed.
-  bool yielding = false;  // Its turn is over: its other requests wait.
+  bool flushing = false;  // Waits until the socket accepts more replies.
+  bool paused = false;    // Too many unread replies: does not parse requests.
+  bool yielding = false;  // Its turn is over: further requests wait.
   bool touched = false;   // Got replies in this turn.
 
   const Clock::time_point since = Clock::now();

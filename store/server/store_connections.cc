@@ -56,7 +56,7 @@ void StoreConnections::received(const ConnectionPtr& connection, std::size_t siz
     connection->unread.append(bytes);
     return process(connection);
   }
-  // Nearly always whole requests: parsed in place.
+  // Usually whole requests: parsed in place.
   const std::size_t done = apply(connection, bytes);
   connection->unread.assign(bytes.substr(done));
   after_requests(connection);
@@ -72,8 +72,8 @@ void StoreConnections::process(const ConnectionPtr& connection) {
   after_requests(connection);
 }
 
-// Applies every complete request while the client reads its replies and its turn lasts.  Returns
-// how many bytes it took.
+// Applies complete requests while the client reads its replies and its turn lasts. Returns how many
+// bytes they took.
 std::size_t StoreConnections::apply(const ConnectionPtr& connection, std::string_view bytes) {
   std::size_t done = 0;
   RequestTurn turn;
@@ -152,7 +152,7 @@ std::string& StoreConnections::replies_to(PeerId peer) {
 }
 
 void StoreConnections::flush_touched() {
-  // A failed flush closes its connection, which adds no other to touched_.
+  // A failed flush closes its connection, which adds none to touched_.
   for (std::size_t i = 0; i < touched_.size(); ++i) {
     touched_[i]->touched = false;
     flush(touched_[i]);
@@ -176,7 +176,7 @@ void StoreConnections::flush_when_ready(const ConnectionPtr& connection) {
                                   self->flush(connection);
                                   if (!connection->paused) return;
                                   connection->paused = self->has_too_many_replies(*connection);
-                                  // If it is yielding, process_later() goes on.
+                                  // If it is yielding, process_later() continues.
                                   if (!connection->paused && !connection->yielding)
                                     self->process(connection);
                                 });
@@ -192,13 +192,13 @@ void StoreConnections::refuse(Connection& connection, const Error& reason) {
   close(connection);
 }
 
-// A second handler of the same connection may call this again.
+// Another handler of the connection may call this again.
 void StoreConnections::close(Connection& connection) {
   if (connections_.erase(connection.peer) == 0) return;
   note_gave_up(connection);
   table_.forget(connection.peer);
   account(connection, 0);
-  error_code ignored;  // The connection is over either way.
+  error_code ignored;  // The connection ends either way.
   connection.socket.close(ignored);
 }
 

@@ -6,11 +6,11 @@
 //
 //     read ─▶ StoreRequestParser ─▶ StoreTable ─▶ replies of one or more clients ─▶ write
 //
-// Replies are sent immediately; the server waits for a socket only with bytes that the socket does
-// not accept.  A client that does not read its replies is not served until it does, and one that
-// asks for much yields to the others (request_turn.h).
+// Replies are sent immediately; the server waits for a socket only if it does not accept all bytes.
+// A client that does not read its replies is not served until it does; one that asks for much
+// yields to others (request_turn.h).
 //
-// Threads: that of the event loop.  Pending handlers keep the object alive.
+// Threads: the event loop's.  Pending handlers keep the object alive.
 #pragma once
 
 #include <array>
@@ -51,7 +51,7 @@ class StoreConnections final : public ReplySink,
   // Adds an admitted client.  Requires a non-blocking socket.
   void add(boost::asio::ip::tcp::socket socket, const boost::asio::ip::tcp::endpoint& remote);
 
-  // Reports a client that was not admitted.
+  // For a client that was not admitted.
   void note_refused(const boost::asio::ip::tcp::endpoint& remote, const Error& reason) {
     events_.note_refused(remote, reason);
   }
@@ -98,7 +98,7 @@ class StoreConnections final : public ReplySink,
   PeerId last_peer_ = 0;
   std::size_t buffered_ = 0;  // Memory of all connections' buffers.
   const std::chrono::steady_clock::time_point since_ = std::chrono::steady_clock::now();
-  // For input larger than a connection's `first`.  Used by one connection at a time.
+  // For input larger than a connection's `first`. Used by one connection at a time.
   std::array<char, 65'536> buffer_;
 };
 

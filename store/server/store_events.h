@@ -1,4 +1,4 @@
-// StoreEvents remembers the last clients that were refused or gave up waiting, for the status.
+// StoreEvents remembers the last clients that were refused or gave up waiting.
 #pragma once
 
 #include <chrono>
@@ -20,14 +20,14 @@ class StoreEvents {
   using Clock = std::chrono::steady_clock;
   using OnRefused = std::function<void(const std::string& address, const Error& reason)>;
 
-  // `on_refused` is called for each refusal; it may be empty.
+  // `on_refused` is called for each refusal; may be empty.
   explicit StoreEvents(OnRefused on_refused) : on_refused_(std::move(on_refused)) {}
 
   void note_refused(const boost::asio::ip::tcp::endpoint& remote, const Error& reason);
   void note_gave_up(const boost::asio::ip::tcp::endpoint& remote, Clock::time_point wait_since,
                     StoreWait wait);
 
-  // Forgets everything except the number of refusals.
+  // Forgets everything but the number of refusals.
   void start_over();
 
   // Fills in `refused`, `gave_up` and `closed`.

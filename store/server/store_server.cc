@@ -22,7 +22,7 @@ struct StoreServer::Impl {
         acceptor(std::make_shared<StoreAcceptor>(
             std::move(socket), [this](tcp::socket client) { welcome(std::move(client)); })) {}
 
-  // Pending handlers of the event loop find everything closed.
+  // Pending handlers of the event loop then find everything closed.
   ~Impl() {
     acceptor->close();
     connections->start_over();

@@ -1,5 +1,5 @@
-// StoreServerInternals is the part of StoreServer that only distrun uses: the nodes of a run talk
-// on the store's port, and tests look at the table.
+// The part of StoreServer that only distrun uses: nodes of a run share the store's port, and tests
+// read the table.
 #pragma once
 
 #include <functional>
@@ -17,8 +17,8 @@ namespace distrun {
 
 struct StoreServerInternals {
   // Takes each connection that starts with kNodeGreeting (protocol/request.h), with the bytes
-  // received after it.  The store forgets these connections: neither start_over() nor the
-  // destructor closes them.
+  // received after it. The store forgets these connections: neither start_over() nor the destructor
+  // closes them.
   using TakeNode = std::function<void(boost::asio::ip::tcp::socket socket, std::string received)>;
 
   // Like StoreServer::listen().  If `take_node` is empty, nodes are refused.

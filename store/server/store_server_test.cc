@@ -227,7 +227,7 @@ TEST_F(StoreServerTest, HandsOverTheConnectionsOfNodes) {
   see([&] {
     server_->start_over();
     EXPECT_EQ(server_->connection_count(), 0u);
-    // All of it, including bytes that the server had not read.
+    // Includes bytes that the server had not read.
     auto& [socket, received] = given[0];
     socket.non_blocking(false);
     std::string rest(much.size() - received.size(), '\0');
@@ -238,7 +238,7 @@ TEST_F(StoreServerTest, HandsOverTheConnectionsOfNodes) {
     return true;
   });
   EXPECT_EQ(node.receive(7), "welcome");
-  // After another request the byte is an unknown request.
+  // Only the first byte greets; later it is an unknown request.
   Client client = greeted_client();
   client.send(std::string(1, static_cast<char>(kNodeGreeting)));
   EXPECT_TRUE(client.is_closed_by_peer());

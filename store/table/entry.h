@@ -1,5 +1,5 @@
-// StoreEntry is a key and its value in one block of memory.  A store holds many small
-// ones: two std::strings would take more memory than their contents.
+// StoreEntry is a key and its value in one block of memory: in a store with many small entries, two
+// std::strings would take more memory than their contents.
 //
 //     StoreEntry entry("key", "value");
 //     entry.set_value("a longer value");
@@ -36,12 +36,12 @@ class StoreEntry {
     return {value_begin(sizes), sizes.value};
   }
 
-  // set_value() and append() are const because a set hands out const elements; the key never
-  // changes.  Their arguments must not be views of this entry.
+  // const because a set hands out const elements; the key never changes. The arguments must not be
+  // views of this entry.
   void set_value(std::string_view value) const {
     Sizes sizes = this->sizes();
     sizes.value = narrow(value.size());
-    // Keeps the room, unless it is several times what is needed.
+    // Keeps the room, unless much of it is unused.
     if (sizes.value > sizes.room || sizes.room / 4 > sizes.value + kRoomKept) {
       make_room(sizes, sizes.value);
     }
@@ -58,14 +58,14 @@ class StoreEntry {
     std::memcpy(block_.get(), &sizes, sizeof(sizes));
   }
 
-  // How much more memory append() would take.
+  // The memory that append() would add.
   std::size_t growth_by(std::string_view more) const {
     const Sizes sizes = this->sizes();
     const std::size_t size = sizes.value + more.size();
     return size > sizes.room ? room_for(size) - sizes.room : 0;
   }
 
-  // Memory in use, roughly, with its place in a table.
+  // Approximate memory, including its place in a table.
   std::size_t bytes() const {
     constexpr std::size_t kPlace = 40;
     const Sizes sizes = this->sizes();

@@ -14,10 +14,10 @@ namespace distrun {
 
 namespace {
 
-// A key in an error message.
+// For error messages.
 std::string shown(std::string_view key) { return printable(key, 100); }
 
-// Reads like std::stoll, which LibTorch's server uses: skips blanks and a sign, ignores the rest.
+// Reads like std::stoll, as LibTorch's server does: skips blanks and a sign, ignores the rest.
 std::optional<std::int64_t> leading_number(std::string_view text) {
   text.remove_prefix(std::min(text.find_first_not_of(" \t\n\v\f\r"), text.size()));
   if (text.starts_with('+') && !text.substr(1).starts_with('-')) text.remove_prefix(1);
@@ -27,12 +27,12 @@ std::optional<std::int64_t> leading_number(std::string_view text) {
   return number;
 }
 
-// Memory of an item in addition to its bytes, roughly.
-constexpr std::size_t kQueueCost = 850;       // An empty deque takes most of it.
+// Approximate memory of an item besides its bytes.
+constexpr std::size_t kQueueCost = 850;       // Mostly an empty deque.
 constexpr std::size_t kQueuedValueCost = 64;  // A string in it.
 constexpr std::size_t kWaitCost = 240;        // One peer waits for one key.
 
-// Frees the memory of a table that has become nearly empty.
+// Frees the memory of a nearly empty table.
 template <class Table>
 void shrink(Table& table) {
   constexpr std::size_t kKeptPlaces = 4096;
@@ -40,14 +40,14 @@ void shrink(Table& table) {
   if (places > kKeptPlaces && table.size() < places / 16) table.rehash(table.size() * 2);
 }
 
-// An upper bound for the memory that a request adds to the table.  wait() computes its own, which
-// depends on the keys that exist.
+// An upper bound for the memory that a request adds. wait() computes its own, which depends on
+// existing keys.
 std::size_t growth_by(const StoreRequest& request) {
   switch (request.code) {
     case RequestCode::kSet:
     case RequestCode::kCompareSet:
     case RequestCode::kAdd:
-    case RequestCode::kAppend:  // For a new key; append() checks the others.
+    case RequestCode::kAppend:  // For new keys; append() checks the others.
     case RequestCode::kMultiSet:
     case RequestCode::kBarrier:
       break;
@@ -251,7 +251,7 @@ Result<void> StoreTable::queue_push(PeerId, const StoreRequest& request, ReplySi
   return {};
 }
 
-// Answers how many values the queue had and, if any, the oldest.
+// Answers the number of values and, if any, the oldest.
 Result<void> StoreTable::queue_pop(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   std::string& to = replies.replies_to(peer);
   const auto found = queues_.find(request.key());
@@ -289,7 +289,7 @@ Result<void> StoreTable::list_keys(PeerId peer, const StoreRequest& request, Rep
   return {};
 }
 
-// The last peer to arrive releases all; a late one does not wait.
+// The last peer releases all; a late one does not wait.
 Result<void> StoreTable::barrier(PeerId peer, const StoreRequest& request, ReplySink& replies) {
   const auto count = increase(request.key(), 1);
   if (!count) return count.error();
@@ -373,7 +373,7 @@ void StoreTable::wait_for(PeerId peer, std::string_view key) {
   bytes_ += kWaitCost + 2 * key.size();
 }
 
-// `key` exists now: each peer that waits for it waits for one key less.
+// `key` exists now, so each of its peers waits for one key less.
 void StoreTable::wake(std::string_view key, ReplySink& replies) {
   if (waiters_.empty()) return;
   const auto found = waiters_.find(key);
@@ -384,7 +384,7 @@ void StoreTable::wake(std::string_view key, ReplySink& replies) {
   for (const PeerId peer : peers) arrived(peer, replies);
 }
 
-// A pushed value wakes one peer: the first that waits for nothing else.
+// A pushed value wakes the first peer that waits for nothing else.
 void StoreTable::wake_first(std::string_view key, ReplySink& replies) {
   for (auto found = waiters_.find(key); found != waiters_.end(); found = waiters_.find(key)) {
     const PeerId peer = found->second.front();
@@ -394,7 +394,7 @@ void StoreTable::wake_first(std::string_view key, ReplySink& replies) {
   }
 }
 
-// `peer` waits for one key less.  If it was the last one, answers the peer and returns true.
+// `peer` waits for one key less. If it was the last, answers the peer and returns true.
 bool StoreTable::arrived(PeerId peer, ReplySink& replies) {
   const auto found = awaited_.find(peer);
   if (--found->second.left > 0) return false;

@@ -1,5 +1,5 @@
-// StoreTable is the content of a store: keys and values, queues, and waiting peers.  It
-// defines what each request does; the server handles connections.
+// StoreTable is the content of a store: keys and values, queues, and waiting peers.  It defines
+// what each request does; the server handles connections.
 //
 //     StoreTable table;
 //     auto applied = table.apply(peer, parser.request(), replies);
@@ -7,22 +7,18 @@
 //     …
 //     table.forget(peer);                            // the connection has ended
 //
-// A request may produce replies to its own peer, to waiting peers, to both or to none.
-// They go to the ReplySink in the order in which they must be sent.
+// A request may produce replies to its own peer and to waiting peers. The ReplySink gets them in
+// the order in which they must be sent.
 //
-// It behaves as LibTorch's server does (TCPStoreLibUvBackend.cpp), oddities included:
-// compare_set on a missing key answers the expected value, get on a missing key the empty
-// value; deleting a key does not make a peer wait again; add accepts a value that merely
-// starts with a number.  It differs if a client breaks the protocol: a wait that replaces
-// an open one waits for its own keys only, and an add that overflows is refused.  It also
-// differs where LibTorch's server miscounts: a push counts once for a waiting peer, and
-// not at all after its wait has ended; a queue with values counts as a key, also in a wait
-// for several keys.
+// It behaves like LibTorch's server (TCPStoreLibUvBackend.cpp), including its oddities: compare_set
+// on a missing key answers the expected value, get on a missing key the empty value; deleting a key
+// does not make a peer wait again; add accepts a value that merely starts with a number.  It
+// differs if a client breaks the protocol: a wait that replaces an open one waits for its own keys
+// only, and an add that overflows is refused.  It also differs where LibTorch's server miscounts: a
+// push counts once for a waiting peer, and not at all after its wait has ended; a queue with values
+// counts as a key, also in a wait for several keys.
 //
-// The server, which knows the connections, answers status.
-//
-// Pure: no sockets, no clock (clients implement time-outs with cancel_wait).  Not
-// thread-safe.
+// The server answers status.  Pure: clients implement timeouts with cancel_wait.  Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -51,7 +47,7 @@ class ReplySink {
  public:
   virtual ~ReplySink() = default;
 
-  // The buffer for bytes to `peer`.  The reference is valid until the next call.
+  // The buffer for bytes to `peer`. Valid until the next call.
   virtual std::string& replies_to(PeerId peer) = 0;
 };
 
@@ -61,9 +57,8 @@ class StoreTable {
 
   const StoreLimits& limits() const { return limits_; }
 
-  // Applies one request.  Fails with kProtocol if the request is invalid (add to a value
-  // that is not a number) or would exceed a limit; the caller should then close the
-  // peer's connection.
+  // Fails with kProtocol if the request is invalid (add to a value that is not a number) or would
+  // exceed a limit; the caller should then close the peer's connection.
   Result<void> apply(PeerId peer, const StoreRequest& request, ReplySink& replies);
 
   // Ends the wait of `peer`, if any, without an answer.
@@ -71,13 +66,13 @@ class StoreTable {
 
   std::size_t key_count() const { return entries_.size(); }
 
-  // Memory of keys, values, queues and waits, roughly.  At most memory_bytes_max.
+  // Approximate memory of keys, values, queues and waits. At most memory_bytes_max.
   std::size_t bytes() const { return bytes_; }
 
-  // Other memory that counts against memory_bytes_max now: the server's buffers.
+  // The server's buffers, which count against memory_bytes_max too.
   void set_taken_elsewhere(std::size_t bytes) { taken_elsewhere_ = bytes; }
 
-  // How often a value has changed. add() of 0, with which torch reads a counter, changes none.
+  // How often a value has changed. torch reads counters with add() of 0, which changes none.
   std::uint64_t changes() const { return changes_; }
 
   // Peers that wait for a key or in a barrier.
@@ -85,8 +80,8 @@ class StoreTable {
 
   bool is_waiting(PeerId peer) const { return awaited_.contains(peer); }
 
-  // Empty if the peer does not wait.  Names at most `keys_max` keys; fewer if the missing ones are
-  // hard to find among many that exist.
+  // Empty if the peer does not wait. Names at most `keys_max` keys, fewer if missing ones are hard
+  // to find among many.
   std::optional<StoreWait> wait_of(PeerId peer, std::size_t keys_max) const;
 
  private:
@@ -140,12 +135,12 @@ class StoreTable {
   std::uint64_t changes_ = 0;
   boost::unordered_flat_set<StoreEntry, StoreEntryHash, StoreEntryEqual> entries_;
   ByKey<std::deque<std::string>> queues_;
-  // The peers that wait for a key, first come first; and the wait of each peer.
+  // By key, the peers that wait for it, first come first; and each peer's wait.
   ByKey<std::vector<PeerId>> waiters_;
   struct Wait {
     std::size_t left = 0;           // Keys it still waits for.
-    std::vector<std::string> keys;  // All its keys, including those that exist by now.
-    std::int64_t barrier_of = 0;    // The number of peers of a barrier; 0 for a wait.
+    std::vector<std::string> keys;  // Includes keys that exist by now.
+    std::int64_t barrier_of = 0;    // Number of peers of a barrier; 0 for a wait.
   };
   boost::unordered_flat_map<PeerId, Wait> awaited_;
 };

@@ -57,7 +57,7 @@ class StoreTableTest : public ::testing::Test, private ReplySink {
   std::map<PeerId, std::string> replies_;
 };
 
-TEST_F(StoreTableTest, CountsChangesAndNotQuestions) {
+TEST_F(StoreTableTest, CountsChangesButNotReads) {
   ask(kAlice, RequestCode::kSet, text("a") + text("1"));
   EXPECT_EQ(table_.changes(), 1U);
   ask(kAlice, RequestCode::kAdd, text("n") + bytes_of<std::int64_t>(1));
@@ -120,7 +120,7 @@ TEST_F(StoreTableTest, RefusesValuesAndRepliesThatAreTooLong) {
               HasSubstr("list_keys would be 80 bytes"));
 }
 
-// As many keys as one request may have: quadratic work would not end.
+// As many keys as a request may have; quadratic work would not end.
 TEST_F(StoreTableTest, WaitForVeryManyKeysIsFast) {
   const std::size_t many = StoreLimits{}.keys_max;
   std::string fields = bytes_of<std::uint64_t>(many);
@@ -279,7 +279,7 @@ TEST_F(StoreTableTest, LastPeerOfABarrierReleasesAll) {
   EXPECT_EQ(sent_to(kBob), kStopWaitingReply);
 }
 
-// Random requests: once everything is deleted, no memory is counted.
+// Random requests: when everything is deleted, no memory is counted.
 TEST_F(StoreTableTest, CountsNoBytesWhenEverythingIsDeleted) {
   for (std::uint64_t seed = 0; seed < 200; ++seed) {
     std::mt19937_64 random(seed);

@@ -1,4 +1,4 @@
-// For tests: a store that serves in its own thread, and clients that send raw frames.
+// For tests: a store served in its own thread, and clients that send raw frames.
 #pragma once
 
 #include <chrono>
@@ -27,7 +27,7 @@
 
 namespace distrun::testing {
 
-// A client with blocking calls; each fails after ten seconds.
+// Calls block, and fail after ten seconds.
 class Client {
  public:
   explicit Client(std::uint16_t port, const std::string& host = "127.0.0.1")
@@ -73,7 +73,7 @@ class Client {
     return own.address().to_string() + ":" + std::to_string(own.port());
   }
 
-  // Closes the sending direction; replies can still be read.
+  // Replies can still be read.
   void end_sending() { ::shutdown(socket_.get(), SHUT_WR); }
 
   bool is_closed_by_peer() {
@@ -111,10 +111,10 @@ class StoreServerTest : public ::testing::Test {
     io_.restart();
   }
 
-  // Call on the server's thread only.
+  // Only on the server's thread.
   const StoreTable& table() const { return StoreServerInternals::table(*server_); }
 
-  // Returns look(), called on the server's thread.
+  // Calls look() on the server's thread.
   template <class Look>
   auto see(const Look& look) {
     std::promise<decltype(look())> seen;
