@@ -1,11 +1,10 @@
-// The backend "fake".  For the files of this folder; distrun/fake.h describes it for users.
+// The backend "fake", which distrun/fake.h describes for users.
 //
 // collectives.h and LibTorch (Reducer, functional collectives) call it through a
-// c10d::ProcessGroup, so it checks numbers of tensors, ranks, sizes, dtypes and splits itself, and
-// throws c10::Error.
+// c10d::ProcessGroup, so it checks tensors, ranks and splits itself, and throws c10::Error.
 //
-// An operation is complete when it returns: it writes its outputs without autograd, on the caller's
-// thread and current streams.  Thread safety: any thread may call it.
+// Operations are complete when they return: they write their outputs without autograd, on the
+// caller's thread and current streams. Thread safety: any thread may call it.
 #pragma once
 
 #include <atomic>
@@ -109,7 +108,6 @@ class FakeBackend : public c10d::Backend {
   void gather_into(const char* name, const at::Tensor& output, const at::Tensor& input) const;
   void scatter_from(const char* name, const at::Tensor& output, const at::Tensor& input) const;
 
-  // Counts the operation and returns its work.
   WorkPtr done(const Done& what, TensorLists outputs);
 
   const c10::intrusive_ptr<FakeOptions> options_;

@@ -11,7 +11,7 @@ using c10d::OpType;
 
 namespace {
 
-// Writes bypass autograd, as those of other backends do.
+// Writes bypass autograd, like those of other backends.
 using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 void check_all_like(const char* name, const std::vector<at::Tensor>& tensors,

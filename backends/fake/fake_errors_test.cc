@@ -1,4 +1,4 @@
-// Tests the errors of "fake", and all_to_all with parts of different sizes.
+// Errors of "fake", and all_to_all with parts of different sizes.
 #include <ATen/ops/arange.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>

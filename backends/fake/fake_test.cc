@@ -1,4 +1,4 @@
-// Tests what the operations of "fake" write, in worlds of several sizes.
+// What the operations of "fake" write, in worlds of several sizes.
 #include "distrun/fake.h"
 
 #include <algorithm>
@@ -22,19 +22,19 @@ at::Tensor strided_like(const at::Tensor& tensor) {
   return at::full_like(tensor.t(), -1, at::MemoryFormat::Contiguous).t();
 }
 
-// World sizes 1, 2 and 1024.  If possible, this rank is neither the first nor the last.
+// World sizes 1, 2 and 1024. If possible, this rank is neither the first nor the last.
 class FakeOperationsTest : public FakeWorldTest, public ::testing::WithParamInterface<int> {
  protected:
   FakeOperationsTest() : size_(GetParam()), rank_(std::min(5, size_ - 1)) {}
   void SetUp() override { enter(rank_, size_); }
 
-  // row(0), row(100), …, one for each rank.
+  // row(0), row(100), …, one per rank.
   Tensors rows() const {
     Tensors all;
     for (int i = 0; i < size_; ++i) all.push_back(row(100 * i));
     return all;
   }
-  // One output for each rank.
+  // One output per rank.
   Tensors places() const {
     Tensors all;
     for (int i = 0; i < size_; ++i) all.push_back(at::full({2, 3}, -1.0F));

@@ -1,4 +1,4 @@
-// Compares the traffic that "fake" counts with numbers worked out by hand.
+// Compares the traffic that "fake" counts with manual calculations.
 #include <ATen/ops/ones.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>

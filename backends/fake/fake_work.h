@@ -1,4 +1,4 @@
-// The work of an operation that is complete at once.  For the files of this folder.
+// The work of an operation that is already complete.
 #pragma once
 
 #include <cstdint>
@@ -9,9 +9,8 @@
 
 namespace distrun::internal {
 
-// Its future has the same value as Gloo's: the list of the outputs, or of their lists.  On a GPU,
-// the streams of the creating thread may still write; a wait() makes the waiting thread's streams
-// wait.
+// Its future's value is the same as Gloo's: the list of outputs, or of their lists. On a GPU, the
+// creating thread's streams may still write; wait() makes the waiting thread's streams wait.
 class FakeWork : public c10d::Work {
  public:
   using TensorLists = std::vector<std::vector<at::Tensor>>;

@@ -1,4 +1,4 @@
-// Tests how groups of "fake" are created, and what their store answers.
+// Groups of "fake" and the answers of their store.
 #include "backends/fake/test/fake_world.h"
 
 #include <cstdlib>
@@ -142,7 +142,7 @@ TEST_F(FakeInitTest, GlooUsesTheGivenStore) {
   EXPECT_GT(store->getNumKeys(), 0);
 }
 
-// Otherwise ranks with a dry run and ranks without one would use different keys.
+// Otherwise ranks with and without a dry run would use different keys.
 TEST_F(FakeInitTest, DryRunDoesNotChangeTheKeysOfLaterWorlds) {
   const auto number_of_world = [] {
     leave();

@@ -1,5 +1,5 @@
-// Estimates the bytes that one rank sends and receives in a collective, by a model of common
-// algorithms.  Pure arithmetic, without tensors or groups.  fake.h gives users the result.
+// Estimates the bytes that a rank sends and receives in a collective, with a model of common
+// algorithms. fake.h gives users the result. Pure.
 //
 //     const WireModel model(/*rank=*/3, /*size=*/8);
 //     model.all_reduce(1024);                       // {.sent = 1792, .received = 1792}

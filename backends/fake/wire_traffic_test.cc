@@ -19,7 +19,7 @@ TEST(WireModelTest, AllReduceSendsAllPartsButOneTwice) {
   EXPECT_EQ(WireModel(0, 1024).all_reduce(4'096'000), (WireBytes{8'184'000, 8'184'000}));
 }
 
-// 2/3 of 10 bytes, rounded up, are 7 in each of the two steps.
+// 2/3 of 10 bytes, rounded up, is 7 in each of the two steps.
 TEST(WireModelTest, RoundsUpToWholeBytes) {
   EXPECT_EQ(WireModel(1, 3).all_reduce(10), (WireBytes{14, 14}));
   EXPECT_EQ(WireModel(1, 1024).all_reduce(4), (WireBytes{8, 8}));

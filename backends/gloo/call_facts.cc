@@ -21,7 +21,7 @@ std::optional<std::string> value_of(const CallFacts& facts, const std::string& n
   return found->value;
 }
 
-// "the reduce op is SUM on ranks 0, 2 and MAX on rank 1"; empty if there is one value.
+// "the reduce op is SUM on ranks 0, 2 and MAX on rank 1"; empty if all ranks agree.
 std::string values_by_rank(const std::vector<CallFacts>& facts, const std::vector<int>& ranks,
                            const std::string& name) {
   std::vector<std::pair<std::string, std::vector<int>>> ranks_by_value;

@@ -1,4 +1,4 @@
-// CallFacts is what a rank knows about one call of a collective, for comparison with other ranks.
+// CallFacts describes one rank's call of a collective, for comparison with other ranks.
 //
 //     const CallFacts mine = {{"collective", "all_reduce"}, {"reduce op", "SUM"}};
 //     const std::string mine_sent = to_text(mine);                   // Sent to the other ranks.
@@ -18,17 +18,17 @@ namespace distrun::internal {
 struct CallFact {
   std::string name, value;
 };
-// The first fact is the collective's name.  If it differs, the other facts are not compared.
+// The first fact is the collective's name. If names differ, other facts are not compared.
 using CallFacts = std::vector<CallFact>;
 
 std::string to_text(const CallFacts& facts);
 CallFacts to_facts(std::string_view text);
 
-// A hash that is the same in every process.
+// Equal in every process.
 std::uint64_t fingerprint(std::string_view text);
 
-// Returns which facts differ, and which ranks have which value; empty if none differs.  `ranks[i]`
-// is the global rank that has `facts[i]`.
+// Describes the facts that differ and the ranks with each value; empty if all agree. `ranks[i]` is
+// the global rank with `facts[i]`.
 std::string disagreement(const std::vector<CallFacts>& facts, const std::vector<int>& ranks);
 
 // The numbers of elements that a rank sends to each group rank, and expects from it.

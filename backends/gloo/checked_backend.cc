@@ -50,7 +50,7 @@ Numbers numels_of(const Tensors& tensors) {
   return numels;
 }
 
-// The number of elements of each rank's part; the parts are equal if `sizes` is empty.
+// Elements of each rank's part; the parts are equal if `sizes` is empty.
 Numbers counts_of(const at::Tensor& tensor, const Numbers& sizes, int ranks) {
   if (sizes.empty()) return Numbers(static_cast<std::size_t>(ranks), tensor.numel() / ranks);
   const std::int64_t row = tensor.size(0) == 0 ? 0 : tensor.numel() / tensor.size(0);
@@ -127,7 +127,7 @@ void CheckedBackend::check_rooted(const char* collective, std::int64_t root, Cal
   check(std::move(facts));
 }
 
-// Lists and single tensors have one name: they send the same bytes, so ranks may mix them.
+// Lists and single tensors share a name: they send the same bytes, so ranks may mix them.
 void CheckedBackend::check_exchange(const at::Tensor& like, const Exchange& mine) {
   check({{"collective", "all_to_all"}, {"dtype", dtypes_of({like})}});
   Numbers numbers = mine.sent;

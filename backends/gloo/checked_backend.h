@@ -1,14 +1,14 @@
-// CheckedBackend compares each call with the other ranks' calls before it passes the call on.  For
-// a collective it compares the name, the number of the call, the reduce op, the root, dtypes,
-// sizes, and the parts of all_to_all; for send and recv, the dtype and the number of elements.  If
-// they differ, every rank that takes part throws a c10::Error, and no tensor is sent.
+// CheckedBackend compares each call with the other ranks' calls before it passes it on. For a
+// collective it compares name, number of the call, reduce op, root, dtypes, sizes, and the parts of
+// all_to_all; for send and recv, dtype and number of elements. If they differ, every rank that
+// takes part throws a c10::Error, and no tensor is sent.
 //
 //     c10::make_intrusive<CheckedBackend>(backend, make_gloo_backend(helper_request), ranks);
 //
-// Blocks: a collective, even an asynchronous one, until every rank has called one.  A send to a
-// rank that receives from any rank ends when that rank waits.
-// Cost: a monitored_barrier and an all_gather of 16 bytes for each collective; for all_to_all,
-// another all_gather of 16 bytes for each rank.  For each send, 16 bytes each way.
+// Blocks: a collective, even an asynchronous one, until every rank has called one. A send to a rank
+// that receives from any rank ends when that rank waits.
+// Cost: per collective, a monitored_barrier and an all_gather of 16 bytes; for all_to_all, another
+// all_gather of 16 bytes per rank. Per send, 16 bytes each way.
 #pragma once
 
 #include <functional>
@@ -23,7 +23,7 @@ namespace distrun::internal {
 
 class CheckedBackend : public ForwardingBackend {
  public:
-  // `checks` is a backend of the same ranks, used only for the comparison.  `ranks` are global, by
+  // `checks` is a backend of the same ranks, used only for the comparison. `ranks` are global, by
   // group rank.
   CheckedBackend(BackendPtr backend, BackendPtr checks, std::vector<int> ranks);
 
@@ -78,7 +78,7 @@ class CheckedBackend : public ForwardingBackend {
   void check_exchange(const at::Tensor& like, const Exchange& mine);
   std::vector<CallFacts> gather_facts(const std::string& mine,
                                       const std::vector<std::int64_t>& lengths);
-  // Returns the numbers of every rank.  `mine` must have the same length on all ranks.
+  // Returns every rank's numbers. `mine` must be equally long on all ranks.
   std::vector<std::vector<std::int64_t>> gather_numbers(const std::vector<std::int64_t>& mine);
 
   const BackendPtr checks_;

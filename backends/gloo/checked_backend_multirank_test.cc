@@ -1,9 +1,9 @@
-// Tests calls on which ranks disagree, with TORCH_DISTRIBUTED_DEBUG=DETAIL:
+// Calls on which ranks disagree, with TORCH_DISTRIBUTED_DEBUG=DETAIL:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='CheckedBackendMultirankTest.*'
 //
-// Every rank runs every test in the same order.  If one rank fails, the run fails.
+// Every rank runs every test in the same order.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -35,7 +35,7 @@ class CheckedBackendMultirankTest : public MultirankTest {
 
   static bool is_first() { return get_rank() == 0; }
 
-  // The ranks except the first: "rank 1", "ranks 1, 2".
+  // All ranks except the first: "rank 1", "ranks 1, 2".
   static std::string others() {
     const int count = get_world_size() - 1;
     return count == 1 ? "rank 1" : count == 2 ? "ranks 1, 2" : "ranks 1-" + std::to_string(count);

@@ -20,7 +20,7 @@ using Milliseconds = std::chrono::milliseconds;
 
 using Role = Disagreements::Role;
 
-// A tag must not be negative.
+// Tags must not be negative.
 int tag_of(const std::string& what) { return static_cast<int>(fingerprint(what) & 0x7fffffff); }
 
 int tag_of_header(Role role, int tag) {
@@ -109,7 +109,7 @@ class CheckedTransfer : public c10d::Work {
   Tensors tensors_;
   const int tag_;
   Tensors headers_, peers_headers_;
-  std::optional<int> peer_;  // Empty until a receive from any rank has a sender.
+  std::optional<int> peer_;  // Empty until a receive from any rank has found its sender.
   WorkPtr peers_header_, header_, transfer_;
 };
 

@@ -1,15 +1,15 @@
-// A send and its receive compare dtypes and numbers of elements before the tensor is sent.  Each
-// side sends the other a header through the backend of checks.  Both compare, so both fail.
+// A send and its receive compare dtypes and numbers of elements before the tensor is sent. Each
+// side sends the other a header through the backend of checks, so both fail.
 //
 //     sender                receiver
 //       header ──── kSender ───▶
 //       ◀─── kReceiver ──── header
 //       tensor ────────────────▶      with a tag made of the user's tag, the dtype and the number
 //
-// Tensors that differ have different tags and never meet, because Gloo ends a process that receives
-// more than its buffer holds.  Disagreements keeps such transfers until the group ends: withdrawing
-// a message breaks Gloo's connection.  Nothing waits before Work::wait(), so a program may use the
-// same order of calls as without checks.
+// Different tensors have different tags and never meet, because Gloo ends a process that receives
+// more than its buffer holds. Disagreements keeps such transfers until the group ends: withdrawing
+// a message breaks Gloo's connection. Nothing blocks before Work::wait(), so any order of calls
+// that works without checks works with them.
 #pragma once
 
 #include <map>
@@ -23,14 +23,13 @@
 
 namespace distrun::internal {
 
-// Thread safety: any thread may call it.
 class Disagreements {
  public:
   enum class Role { kSender, kReceiver };
   using Path = std::tuple<Role, int, int>;  // This rank's role, the peer, the user's tag.
 
-  // The number of disagreements so far.  It is part of the next tensor's tag, so that the tensor
-  // does not meet a transfer that they left under way.
+  // The number of disagreements so far. As part of the next tensor's tag, it keeps that tensor
+  // apart from abandoned transfers.
   int count(const Path& path);
   void add(const Path& path, c10::intrusive_ptr<c10d::Work> transfer);
 
@@ -50,7 +49,7 @@ struct TransferBackends {
 // The works keep both backends alive.
 c10::intrusive_ptr<c10d::Work> checked_send(const TransferBackends& backends,
                                             std::vector<at::Tensor>& tensors, int to, int tag);
-// Without `from`, receives from any rank, and only when the work is waited for.
+// Without `from`, receives from any rank, and only in wait().
 c10::intrusive_ptr<c10d::Work> checked_receive(const TransferBackends& backends,
                                                std::vector<at::Tensor>& tensors,
                                                std::optional<int> from, int tag);

@@ -35,8 +35,8 @@ using Options = c10d::ProcessGroupGloo::Options;
 using internal::ByteViews;
 using internal::CheckedBackend;
 
-// Gloo writes to sockets whose peer may be gone.  Python ignores SIGPIPE, so the write fails; a C++
-// program would be killed.
+// Gloo writes to sockets whose peer may be gone. As in Python, SIGPIPE must be ignored, so that the
+// write fails.
 void let_writes_fail() {
   struct sigaction action {};
   if (::sigaction(SIGPIPE, nullptr, &action) == 0 && action.sa_handler == SIG_DFL) {
@@ -44,8 +44,8 @@ void let_writes_fail() {
   }
 }
 
-// LibTorch's default publishes the address of this machine's name.  In Debian that is a loopback
-// address, to which other machines cannot connect.  This uses the address towards the store.
+// The address towards the store. LibTorch's default is the address of this machine's name, which on
+// Debian is a loopback address that other machines cannot reach.
 c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
   const char* interfaces = std::getenv("GLOO_SOCKET_IFNAME");
   const bool is_chosen = interfaces != nullptr && *interfaces != '\0';
@@ -63,8 +63,8 @@ c10::intrusive_ptr<Options> default_options(const BackendRequest& request) {
   return options;
 }
 
-// Adds abort(), lost peers and more dtypes.  It uses only buffers of Gloo, because the installed
-// declarations of Gloo's connections differ from those inside LibTorch.
+// Adds abort(), lost peers and more dtypes. It uses only Gloo's buffers: the installed declarations
+// of Gloo's connections differ from those inside LibTorch.
 class GlooBackend : public c10d::ProcessGroupGloo {
  public:
   using ProcessGroupGloo::ProcessGroupGloo;
@@ -80,9 +80,9 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     }
   }
 
-  // A connection keeps the error that ended it, and throws it when it is used again.
+  // A connection keeps the error that ended it, and throws it when used again.
   std::optional<int> peer_of(const std::string& error) {
-    if (error.find("]:") == std::string::npos) return std::nullopt;  // It names no address.
+    if (error.find("]:") == std::string::npos) return std::nullopt;  // It has no address.
     for (const auto& context : contexts_) {
       for (int rank = 0; rank < getSize(); ++rank) {
         const std::string its = rank == getRank() ? "" : error_of(*context, rank);
@@ -136,7 +136,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
     return views.finish(ProcessGroupGloo::gather(to, from, options));
   }
 #if DISTRUN_LIBTORCH_SINCE(2, 14)
-  // ProcessGroupGloo has none.
+  // ProcessGroupGloo does not have it.
   WorkPtr gather_single(at::Tensor& output, at::Tensor& input,
                         const c10d::GatherOptions& options) override {
     TensorLists outputs;
@@ -172,7 +172,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 
  private:
-  // A pointer to a member that ProcessGroupGloo does not override has the type of Backend's.
+  // If ProcessGroupGloo does not override a member, the pointer has the type of Backend's.
   static constexpr bool kHasAllToAllOfLists =
       !std::is_same_v<decltype(&ProcessGroupGloo::alltoall), decltype(&Backend::alltoall)>;
 
@@ -213,7 +213,7 @@ class GlooBackend : public c10d::ProcessGroupGloo {
   }
 };
 
-// The check for groups with ranks in Python.  LibTorch's wrapper does not pass timeouts and aborts
+// Compares calls in groups with Python ranks. LibTorch's wrapper does not pass timeouts and aborts
 // on to the backend of checks.
 class PythonsCheckedBackend : public c10d::ProcessGroupWrapper {
  public:
@@ -268,7 +268,7 @@ c10::intrusive_ptr<c10d::Backend> make_backend_with_checks(
   helper.store =
       c10::make_intrusive<c10d::PrefixStore>("pg_wrapper:" + request.group_name, request.store);
   helper.options = nullptr;
-  // Each rank sets its key before it connects, so a rank that has connected to all sees all keys.
+  // A rank sets its key before it connects, so a rank connected to all sees all keys.
   helper.store->set(key_of_distrun(request.rank), std::vector<std::uint8_t>{1});
   auto checks = make_gloo_backend(helper);
   std::vector<std::string> keys;

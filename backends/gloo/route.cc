@@ -23,7 +23,7 @@ bool is_loopback(const sockaddr_storage& address) {
   return IN6_IS_ADDR_LOOPBACK(&in) || is_mapped;
 }
 
-// Connecting a datagram socket asks the routing table and sends nothing.
+// Connecting a datagram socket queries the routing table and sends nothing.
 std::optional<std::string> address_towards(const addrinfo& host) {
   const UniqueFd fd(::socket(host.ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_storage own{};

@@ -29,7 +29,7 @@ Registry& registry() {
   return *registry;
 }
 
-// Returns the first true answer of `ask` for a backend's traits.
+// Returns the first true answer of `ask` among the backends' traits.
 template <class Ask>
 auto first_answer(const Ask& ask) -> decltype(ask(std::declval<const BackendTraits&>())) {
   // Asks without the lock, because an answer may take time.

@@ -1,10 +1,10 @@
-// BackendTraits is what backends/group/ knows about a backend beyond c10d::Backend.  Code there
-// asks the traits and compares no names, except "nccl" if c10d's group or Python does so.
+// BackendTraits is what backends/group/ knows about a backend beyond c10d::Backend. Code there does
+// not compare names, except "nccl" if c10d's group or Python does.
 //
 //     class GlooTraits : public BackendTraits { … };          // backends/gloo/
 //     find_backend("gloo").traits->check_options(options);    // registered_backends.h
 //
-// Each default is right for an unknown backend.  Thread safety: any thread may call it.
+// The defaults fit any unknown backend. Thread safety: any thread may call it.
 #pragma once
 
 #include <optional>
@@ -31,19 +31,19 @@ class BackendTraits {
  public:
   virtual ~BackendTraits() = default;
 
-  // Making a group.
+  // Creating a group.
 
-  // Throws c10::TypeError if the options are those of another backend.
+  // Throws c10::TypeError for options of another backend.
   virtual void check_options(const BackendOptions& /*options*/) const {}
 
-  // False: each rank is alone.  Such a world needs no shared store, and ranks do not compare calls.
+  // False: each rank is alone, needs no shared store, and compares no calls.
   virtual bool needs_rendezvous() const { return true; }
   // The store of a world that needs no rendezvous.
   virtual c10::intrusive_ptr<c10d::Store> store_without_rendezvous() const;
 
-  // Checks of arguments.  Each throws c10::ValueError by site.check().
+  // Checks of arguments; they throw c10::ValueError through site.check().
 
-  // The dtype of a tensor to reduce.  Other collectives accept every dtype.
+  // The dtype of a tensor to reduce. Other collectives accept every dtype.
   virtual void check_dtype(const CallSite& /*site*/, const Name& /*name*/,
                            const at::Tensor& /*tensor*/) const {}
   // The reduce operation for the tensor.
@@ -59,10 +59,10 @@ class BackendTraits {
 
   // Whether the text is from an untyped exception of this backend.
   virtual bool is_error(std::string_view /*text*/) const { return false; }
-  // Whether that text reports a time-out.
+  // Whether that text reports a timeout.
   virtual bool is_timeout(std::string_view /*text*/) const { return false; }
-  // The group rank of the peer whose lost connection `error` reports; nothing for other errors and
-  // other backends.  `backend` has just thrown `error`.
+  // The group rank of the peer whose lost connection `error` reports; empty for other errors and
+  // backends. `backend` has just thrown `error`.
   virtual std::optional<int> lost_peer(c10d::Backend& /*backend*/,
                                        const std::string& /*error*/) const {
     return std::nullopt;

@@ -1,9 +1,8 @@
-// BegunCollective wraps the work of a collective so that a listener learns when the caller waits. A
-// trace (distrun/trace.h) returns it instead of the backend's work.  For the files of this folder
-// and of those above it.
+// BegunCollective wraps the work of a collective, and tells a listener when the caller waits. A
+// trace (distrun/trace.h) returns it instead of the backend's work.
 //
-// Only wait() differs from the wrapped work: it calls the listener.
-// Thread safety: as the work; the listener runs on the thread that waits.
+// Only wait() differs from the wrapped work. Thread safety: as the work; the listener runs on the
+// thread that waits.
 #pragma once
 
 #include <functional>
@@ -24,10 +23,10 @@ class BegunCollective : public c10d::Work {
   class Listener {
    public:
     virtual ~Listener() = default;
-    // Called when the caller waits.  Must call `wait` once, which throws what the backend throws.
+    // Called when the caller waits. Must call `wait` once, which throws the backend's errors.
     virtual void on_wait(const std::function<void()>& wait) = 0;
-    // `work` also waits, and then copies the results into `tensors`.  Code that needs `tensors`
-    // must wait for `work`.
+    // `work` also waits, and then copies the results into `tensors`. Code that needs `tensors` must
+    // wait for `work`.
     virtual void ends_by(WorkPtr work, std::vector<at::Tensor> tensors) = 0;
   };
 
@@ -58,10 +57,10 @@ class BegunCollective : public c10d::Work {
 // Null if the work has no listener.
 const BegunCollective* as_begun_collective(const c10d::Work& work);
 
-// Whether wait() without a timeout uses the one that the group was created with.
+// Whether wait() without a timeout uses the one with which the group was created.
 bool takes_first_timeout(c10d::Work& work);
 
-// Waits for a work of LibTorch's group, at most for the group's current timeout.
+// Waits for a work of LibTorch's group, up to the group's current timeout.
 void wait_in(const c10::intrusive_ptr<c10d::ProcessGroup>& group, c10d::Work& work);
 
 }  // namespace distrun::internal

@@ -1,4 +1,4 @@
-// Each function sends the lengths first, then the bytes.
+// Functions send the lengths first, then the bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -42,7 +42,7 @@ Tensors tensors_for(int ranks, const at::Tensor& like) {
   return all;
 }
 
-// These check nothing, because the tensors are made here.  Errors name the caller's function.
+// Unchecked, because the tensors are created here. Errors name the caller's function.
 void broadcast_of(const CallSite& site, const at::Tensor& tensor, int root) {
   Tensors tensors = {tensor};
   run_collective(site, /*async_op=*/false,

@@ -36,7 +36,7 @@ bool has_backend_for(const c10d::ProcessGroup& group, c10::DeviceType type) {
                      [&](const c10::Device& one) { return one.type() == type; });
 }
 
-// Rejects operations that complex numbers do not have in any backend.
+// Rejects operations that no backend supports for complex numbers.
 void check_complex(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op) {
   const bool is_fine =
       op == c10d::ReduceOp::SUM || op == c10d::ReduceOp::AVG || op == c10d::ReduceOp::PREMUL_SUM;

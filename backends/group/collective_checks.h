@@ -1,5 +1,4 @@
-// Checks of a collective's arguments that one rank can make before it sends anything.  For the
-// files of this folder, and for those above it that run collectives.
+// Checks of a collective's arguments that a rank can make before it sends anything.
 //
 //     const CallSite site{"all_gather", options.group};
 //     check_tensor(site, "tensor", tensor);
@@ -27,7 +26,7 @@ namespace distrun::internal {
 struct CallSite {
   const char* function;
   const Group& group;
-  std::optional<int> peer = std::nullopt;  // The group rank of the peer of send and recv.
+  std::optional<int> peer = std::nullopt;  // The peer's group rank, for send and recv.
 
   int size() const { return get_world_size(group); }
   int rank() const { return get_rank(group); }
@@ -38,8 +37,8 @@ struct CallSite {
   }
 };
 
-// The name of a tensor in messages: "tensor", "tensors[3]", "lists[0][3]".  Formatted only when it
-// is printed.
+// The name of a tensor in messages: "tensor", "tensors[3]", "lists[0][3]". Formatted only when
+// printed.
 class Name {
  public:
   Name(const char* text) : text_(text) {}  // NOLINT: implicit, for literals.
@@ -66,13 +65,13 @@ struct Described {
 };
 std::ostream& operator<<(std::ostream& out, const Described& what);
 
-// Returns the group rank of `rank`.  Throws if `rank` is not in the group.
+// Returns the group rank of `rank`. Throws if it is not in the group.
 int group_rank_of(const char* function, const Group& group, const AnyRank& rank);
 
-// The number of elements; a complex element counts as two.
+// A complex element counts as two.
 std::int64_t numel_sent(const at::Tensor& tensor);
 
-// The dtype on the network.  Complex numbers are sent, and may be received, as pairs of real ones.
+// The dtype on the network. Complex numbers are sent, and may be received, as pairs of real ones.
 at::ScalarType type_sent(const at::Tensor& tensor);
 
 // The traits of the group's backend for the tensor's device.
@@ -80,8 +79,8 @@ const BackendTraits& traits_for(const CallSite& site, const at::Tensor& tensor);
 
 enum class Layout { kDense, kDenseOrSparse };
 
-// Requires a tensor to reduce: it is defined, and the group's backend for its device reduces its
-// dtype.
+// Requires a tensor to reduce: defined, with a dtype that the group's backend for its device
+// reduces.
 void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   Layout layout = Layout::kDense);
 
@@ -89,7 +88,7 @@ void check_tensor(const CallSite& site, const Name& name, const at::Tensor& tens
 void check_movable(const CallSite& site, const Name& name, const at::Tensor& tensor,
                    Layout layout = Layout::kDense);
 
-// Requires `count` tensors, one for each rank of the group, and check_movable() for each.
+// Requires one tensor per rank of the group, and check_movable() for each.
 void check_list(const CallSite& site, const Name& name, const std::vector<at::Tensor>& tensors,
                 int count);
 
@@ -100,20 +99,19 @@ void check_like(const CallSite& site, const Name& name, const at::Tensor& tensor
 void check_numel(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other, std::int64_t times = 1);
 
-// Requires the same sizes.
 void check_sizes(const CallSite& site, const Name& name, const at::Tensor& tensor,
                  const Name& other_name, const at::Tensor& other);
 
 // "SUM"
 const char* name_of(const c10d::ReduceOp& op);
 
-// Requires an operation that is defined for the tensor's dtype and supported by the backend.
+// Requires an operation that is defined for the dtype and supported by the backend.
 void check_operation(const CallSite& site, const at::Tensor& tensor, const c10d::ReduceOp& op);
 
 // Requires that the backend supports point to point and coalesced operations on the device.
 void check_device(const CallSite& site, const Name& name, const at::Tensor& tensor);
 
-// Checks the split sizes of all_to_all_single.  Without sizes, the parts are equal.
+// Checks the split sizes of all_to_all_single. Without sizes, parts are equal.
 void check_splits(const CallSite& site, const Name& name, const at::Tensor& tensor,
                   const std::vector<std::int64_t>& sizes);
 // Requires that this rank's part of the input fits its part of the output.

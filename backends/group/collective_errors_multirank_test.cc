@@ -1,4 +1,4 @@
-// What collectives reject, and how they fail: missing ranks, time-outs, aborts.
+// What collectives reject, and how they fail: missing ranks, timeouts, aborts.
 #include <functional>
 #include <future>
 #include <limits>
@@ -225,7 +225,7 @@ TEST_F(CollectiveErrorsMultirankTest, WaitOfZeroDoesNotWait) {
   barrier();
 }
 
-// The last rank does not call all_reduce.  With TORCH_DISTRIBUTED_DEBUG=DETAIL the check before the
+// The last rank does not call all_reduce. With TORCH_DISTRIBUTED_DEBUG=DETAIL, the check before the
 // collective waits for it.
 TEST_F(CollectiveErrorsMultirankTest, AbortEndsAWaitInAnotherThread) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";

@@ -35,7 +35,7 @@ using internal::run_collective;
 using internal::Sizes;
 using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 
-// Checks that the list has one tensor for each rank, all like `tensor`.
+// Checks that the list has a tensor like `tensor` for each rank.
 void check_list_like(const CallSite& site, const Name& name, const Tensors& tensors,
                      const Name& other_name, const at::Tensor& tensor) {
   check_list(site, name, tensors, site.size());
@@ -45,7 +45,7 @@ void check_list_like(const CallSite& site, const Name& name, const Tensors& tens
   }
 }
 
-// The root of gather and scatter gives one tensor for each rank; other ranks give none.
+// The root of gather and scatter gives a tensor for each rank, other ranks none.
 void check_roots_list(const CallSite& site, const Name& name, const Tensors& tensors, int root,
                       const at::Tensor& tensor) {
   if (site.rank() == root) return check_list_like(site, name, tensors, "tensor", tensor);
@@ -53,8 +53,8 @@ void check_roots_list(const CallSite& site, const Name& name, const Tensors& ten
              " tensors; expected none: only group rank ", root, ", the root, passes tensors");
 }
 
-// Gloo requires that the first dimension of `large` is `ranks` times that of `small`, and that the
-// others are equal.  Tensors of other sizes are sent as one dimension.
+// Gloo requires that the first dimension of `large` is `ranks` times that of `small`, and the
+// others equal. Otherwise sends tensors as one dimension.
 Sizes sizes_for_rows(const at::Tensor& large, const at::Tensor& small, int ranks) {
   auto rows = small.sizes().vec();
   if (rows.empty() || large.is_complex() != small.is_complex()) return Sizes::kFlat;
@@ -93,8 +93,8 @@ WorkPtr all_to_all_in_one(Process& group, at::Tensor& output, at::Tensor& input,
   }
 }
 
-// For barriers, LibTorch's group uses NCCL if that is its default, else its CPU backend.  A group
-// with neither must call its backend directly.
+// For barriers, LibTorch's group uses NCCL if that is its default, else its CPU backend. Without
+// both, call the backend directly.
 template <class Act>
 auto by_backend_of_barriers(c10d::ProcessGroup& group, const Act& act) {
   const auto devices = group.getDeviceTypes();
@@ -109,8 +109,8 @@ bool are_of_one_size(const Tensors& tensors, const at::Tensor& like) {
                      [&](const at::Tensor& one) { return one.sizes() == like.sizes(); });
 }
 
-// Sends the tensors as parts of one tensor, because Gloo's alltoall() needs one size.  A rank that
-// sees only one size calls alltoall(); both ways send and receive the same messages.
+// Sends the tensors as parts of one tensor, because Gloo's alltoall() needs one size. A rank with
+// only one size calls alltoall(), whose messages are the same.
 Work all_to_all_in_parts(const CallSite& site, const Tensors& outputs, const Tensors& inputs,
                          bool async_op) {
   const at::NoGradGuard no_grad;  // The parts are temporary.
@@ -243,7 +243,7 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
     check_device(site, input, inputs[i]);
     check_list_like(site, Name("lists")[i], lists[i], input, inputs[i]);
   }
-  // LibTorch takes one list for each rank.
+  // LibTorch takes one list per rank.
   Contiguous contiguous(site);
   std::vector<Tensors> outputs(static_cast<std::size_t>(site.size()));
   for (std::size_t i = 0; i < lists.size(); ++i) {
@@ -272,7 +272,7 @@ Work gather(const at::Tensor& tensor, const Tensors& tensors, AnyRank dst,
   });
 }
 
-// Calls gather(), which every version and every backend has.
+// Calls gather(), which every version and backend has.
 Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor, AnyRank dst,
                    const CollectiveOptions& options) {
   const CallSite site{"gather_single", options.group};
@@ -419,7 +419,7 @@ void monitored_barrier(const MonitoredBarrierOptions& options) {
   });
 }
 
-// LibTorch's group asks only backends whose names it knows.
+// LibTorch's group queries only backends whose names it knows.
 std::uint64_t get_sequence_number(const Group& group) {
   return group->getDefaultBackend()->getSequenceNumberForGroup();
 }

@@ -1,9 +1,9 @@
-// Tests every collective on every rank of a real run:
+// Every collective, on every rank of a real run:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='Collective*MultirankTest.*'
 //
-// Every rank runs every test in the same order.  If one rank fails, the run fails.
+// Every rank runs every test in the same order.
 #include <functional>
 #include <future>
 #include <numeric>
@@ -185,7 +185,7 @@ TEST_F(CollectivesMultirankTest, AllToAllTakesTensorsOfDifferentSizes) {
   expect_equal(outputs, numbers);
 }
 
-// Only the part that the last rank sends to itself is larger.  The other ranks see one size.
+// Only the last rank's part for itself is larger; the other ranks see one size.
 TEST_F(CollectivesMultirankTest, AllToAllWorksIfOnlyOneRankHasUnevenSizes) {
   const auto value = [](int from, int to) {
     const bool is_large = from == to && from == get_world_size() - 1;
@@ -259,9 +259,9 @@ TEST_F(CollectivesMultirankTest, BytesOfAnyLengthArriveComplete) {
   EXPECT_EQ(all_gather_bytes(""), of_all_ranks([](int) { return std::string(); }));
 }
 
-// The callback holds the last copies and runs on a thread of the backend.  The last rank starts its
-// collective only after the other ranks have dropped their copies.  With DETAIL it cannot, because
-// the other ranks' calls block until it starts.
+// The callback holds the last copies and runs on a backend thread. The last rank starts its
+// collective after the other ranks have dropped their copies. With DETAIL it cannot, because the
+// others' calls block until it starts.
 TEST_F(CollectivesMultirankTest, BackendThreadMayDropTheLastCopiesOfAGroupAndAWork) {
   const auto called = std::make_shared<std::promise<void>>();
   std::function<void()> leaves;

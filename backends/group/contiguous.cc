@@ -27,13 +27,13 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 using FuturePtr = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// Copies bypass autograd, as a backend's writes do, and run on any thread.
+// Copies bypass autograd, like a backend's writes, and run on any thread.
 using PastAutograd = at::AutoDispatchBelowADInplaceOrView;
 
 // False for sparse tensors.
 bool is_strided(const at::Tensor& tensor) { return tensor.layout() == at::kStrided; }
 
-// Records the write for autograd, which does not see a backend's writes.
+// Records the write for autograd, which does not see writes by backends.
 void set_changed(const at::Tensor& tensor) {
   if (!tensor.is_inference()) tensor.unsafeGetTensorImpl()->bump_version();
 }
@@ -109,7 +109,7 @@ class CopiedBack : public c10d::Work {
   }
 
   std::vector<at::Tensor> result() override {
-    // Gloo completes the future a moment before the work, which has no result until then.
+    // Gloo completes the future a moment before the work, whose result is not set until then.
     if (future_->completed()) work_->wait();
     std::vector<at::Tensor> all = work_->result();
     for (at::Tensor& one : all) one = original_of(one, copies_);
@@ -217,8 +217,8 @@ class WaitedOnce : public c10d::Work {
   std::atomic<int> source_rank_ = -1;
 };
 
-// Kinds of works without a future, because asking one for its future throws, which is slow.  A
-// class may have a future for some operations only.
+// Kinds of works that throw when asked for their future, which is slow. A class may have futures
+// for some operations only.
 class FuturelessWorks {
  public:
   using Kind = std::pair<std::type_index, c10d::OpType>;
@@ -258,7 +258,7 @@ WorkPtr copy_back_after(const WorkPtr& work, std::vector<CopyBack> copies) {
   const FuturePtr ended = future_of(begun == nullptr ? *work : *begun->work());
   const bool is_copied = std::any_of(copies.begin(), copies.end(),
                                      [](const CopyBack& one) { return one.from.defined(); });
-  // The listener must see the copies, so the thread that waits makes them.
+  // The listener must see the copies, so the waiting thread makes them.
   if (!ended || (begun != nullptr && is_copied)) {
     Tensors outputs;
     for (const CopyBack& copy : copies) outputs.push_back(copy.to);

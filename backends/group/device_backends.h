@@ -1,4 +1,4 @@
-// Reads the user's text for the backends of a group's devices.  Pure, except for the registry.
+// Parses the text of a group's backends by device. Pure, except for the registry.
 #pragma once
 
 #include <string>
@@ -15,9 +15,9 @@ struct DeviceBackend {
   friend bool operator==(const DeviceBackend&, const DeviceBackend&) = default;
 };
 
-// "gloo" stands for all devices of gloo, "cpu:gloo,cuda:fake" for one backend each.  Case does not
-// matter.  Throws if a backend or a device is unknown, a device occurs twice, or a pair is
-// malformed.  PyTorch source: BackendConfig of torch/distributed/distributed_c10d.py.
+// "gloo" means all devices of gloo; "cpu:gloo,cuda:fake" one backend each. Case does not matter.
+// Throws if a backend or a device is unknown, a device occurs twice, or a pair is malformed.
+// PyTorch source: BackendConfig of torch/distributed/distributed_c10d.py.
 std::vector<DeviceBackend> parse_device_backends(const std::string& text);
 
 }  // namespace distrun

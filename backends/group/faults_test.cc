@@ -1,8 +1,8 @@
-// One rank of a run is killed, is stopped or crashes during random collectives.  Within twice the
-// time-out, every other rank must exit with an error that names a peer or the time-out.
+// One rank of a run is killed, is stopped or crashes during random collectives. Within twice the
+// timeout, every other rank must exit with an error that names a peer or the timeout.
 //
-// Environment: DISTRUN_SEED is the seed of the first trial (default 0); later trials count up.  If
-// it is "random", each trial draws a seed and prints it.
+// Environment: DISTRUN_SEED is the seed of the first trial (default 0), incremented for each trial.
+// "random" draws a seed for each trial, and prints it.
 #include "backends/test/faults.h"
 
 #include <array>
@@ -82,7 +82,7 @@ class Ranks {
     }
   }
 
-  // Waits for that many bytes from the ranks' stdout.  False if they exit or take too long.
+  // Waits for that many bytes from the ranks' stdout. False if they exit or take too long.
   bool have_told(int bytes) {
     const auto deadline = steady_clock::now() + kStartTimeout;
     for (; bytes > 0; --bytes) {
@@ -161,8 +161,8 @@ class Ranks {
 };
 
 // Matches "all_reduce on rank 1 of 4: the connection to rank 3 was lost: …" and "… Timed out
-// waiting 3000ms …".  A collective fails with "Application timeout" if another one of this rank
-// times out during it.
+// waiting 3000ms …". A collective fails with "Application timeout" if another one of the same rank
+// times out.
 ::testing::Matcher<std::string> names_what_was_wrong(int rank) {
   const std::string here = "[a-z_]+ on rank " + std::to_string(rank) + " (of|in group) .*";
   const std::string others = std::string("0123").erase(static_cast<std::size_t>(rank), 1);

@@ -1,8 +1,8 @@
-// Base classes of backends that pass calls on to other backends.  Override only what differs.
+// Base classes of backends that pass calls on to other backends.
 //
 //     class Counted : public internal::ForwardingBackend { … };  // The rest goes to one backend.
 //
-// Thread safety: as the backends behind it.
+// Thread safety: the same as that of the other backends.
 #pragma once
 
 #include <chrono>
@@ -18,7 +18,7 @@
 
 namespace distrun::internal {
 
-// Passes on collectives only.  All other calls are errors, as in c10d::Backend.
+// Passes on collectives only; other calls fail, as in c10d::Backend.
 class ForwardingCollectives : public c10d::Backend {
  public:
   using BackendPtr = c10::intrusive_ptr<c10d::Backend>;
@@ -68,8 +68,8 @@ class ForwardingCollectives : public c10d::Backend {
   virtual c10d::Backend& for_collective() = 0;
 };
 
-// Passes on to one backend: collectives, point to point, barriers, coalescing, windows, abort and
-// completion hooks, options, abort and shutdown.  Everything else is as in c10d::Backend: eager
+// Passes these calls on to one backend: collectives, point to point, barriers, coalescing, windows,
+// abort and completion hooks, options, abort and shutdown. The rest is as in c10d::Backend: eager
 // connections, getError(), memory allocators, suspend(), shrink(), time estimates, and
 // reconfigure(), which changes rank and size.
 class ForwardingBackend : public ForwardingCollectives {

@@ -22,13 +22,13 @@ World*& world() {
 
 namespace {
 
-// Destroys `held` on another thread, for which the process waits at exit.
+// Destroys `held` on another thread, which is joined at exit.
 template <class Held>
 void destroy_elsewhere(Held held) {
   static std::mutex mutex;
   static std::jthread last;
   const std::lock_guard lock(mutex);
-  // Each thread joins the previous one, so that only one is left to join at exit.
+  // Each thread joins the previous one, so only one is left to join at exit.
   last = std::jthread([held = std::move(held), before = std::move(last)]() mutable {
     const Held gone = std::move(held);
   });

@@ -1,4 +1,4 @@
-// The state of a group, and of all groups of this process.  For the files of this folder.
+// The state of a group, and of all groups of this process.
 #pragma once
 
 #include <atomic>
@@ -24,15 +24,15 @@ struct GroupState {
   std::string name;        // "0" for the default group, then "1", …, or "local_1_2#0".
   std::vector<int> ranks;  // Global ranks, by group rank.
   std::string backend;     // "gloo", or "cpu:gloo,cuda:fake"
-  // Null: this rank is not in the group, or the group is destroyed.
+  // Null if this rank is not in the group, or the group is destroyed.
   c10::intrusive_ptr<c10d::ProcessGroup> process_group;
   bool is_member = false;
   std::thread::id maker;
   const pid_t process = ::getpid();  // The creator: a forked child cannot use the group.
   std::atomic<std::chrono::milliseconds> timeout{};
   std::atomic<bool> is_aborted = false;
-  // Works without a wait().  Dropping one would leave half a message and break the connection, so
-  // they stay until they end or the group is freed.
+  // Works without a wait(). Dropping one would leave half a message and break the connection, so
+  // they are kept until they end or the group is freed.
   std::mutex under_way_mutex;
   std::vector<c10::intrusive_ptr<c10d::Work>> under_way;
   std::size_t sweep_at = 16;  // At this size hold() removes ended works.
@@ -40,8 +40,8 @@ struct GroupState {
   GroupState() = default;
   GroupState(const GroupState&) = delete;
   GroupState& operator=(const GroupState&) = delete;
-  // On a thread other than the creator's, frees LibTorch's group later: the thread may be the
-  // backend's own, and the group waits for that thread to end.
+  // On another thread than the creator's, frees LibTorch's group later: it may be a backend's own
+  // thread, whose end the group waits for.
   ~GroupState();
 
   void hold(c10::intrusive_ptr<c10d::Work> work);
@@ -61,11 +61,11 @@ struct World {
   std::shared_ptr<GroupState> group;
   c10::intrusive_ptr<c10d::Store> store;  // The default group's, with the keys of all groups.
   int groups_numbered = 0;                // In this world, including the default group.
-  std::map<std::vector<int>, int> groups_by_ranks;  // Groups that only their members know.
+  std::map<std::vector<int>, int> groups_by_ranks;  // Created by their members only.
   std::vector<std::weak_ptr<GroupState>> groups;    // In order of creation.
 };
 
-// Null before init_process_group() and after destroy_process_group().  Not destroyed at exit,
+// Null before init_process_group() and after destroy_process_group(). Not destroyed at exit,
 // because threads of backends may still run.
 World*& world();
 

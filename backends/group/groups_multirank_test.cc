@@ -1,9 +1,9 @@
-// Tests groups of some of the ranks, on every rank of a real run:
+// Groups of some of the ranks, on every rank of a real run:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='GroupsMultirankTest.*'
 //
-// Every rank runs every test in the same order.  If one rank fails, the run fails.
+// Every rank runs every test in the same order.
 #include <functional>
 #include <numeric>
 
@@ -83,8 +83,7 @@ TEST_F(GroupsMultirankTest, GroupHasItsOwnRanks) {
   EXPECT_EQ(from_first.item<double>(), ranks.front());
 }
 
-// Group ranks differ from global ranks in this group.  Every function that takes or returns a rank
-// maps it.
+// Group ranks differ from global ranks here. Every function that takes or returns a rank maps it.
 TEST_F(GroupsMultirankTest, RootsAndPeersAreGlobalRanks) {
   const auto ranks = but_the_first();
   const Group group = new_group(ranks);
@@ -192,7 +191,7 @@ TEST_F(GroupsMultirankTest, FreesAGroupWithItsLastCopy) {
     group = c10::weak_intrusive_ptr<c10d::ProcessGroup>(made.process_group());
     EXPECT_EQ(c10d::resolve_process_group(name), made.process_group());
     EXPECT_EQ(copy, made);
-    barrier({.group = made});  // Else peers could lose this rank while they connect.
+    barrier({.group = made});  // Otherwise peers could lose this rank while they connect.
   }
   EXPECT_TRUE(group.expired());
   EXPECT_THROW(c10d::resolve_process_group(name), c10::Error);

@@ -1,4 +1,4 @@
-// The rendezvous of init_process_group().  For process_group.cc.
+// The rendezvous of init_process_group().
 #pragma once
 
 #include "backends/group/rendezvous.h"
@@ -9,13 +9,13 @@ namespace distrun::internal {
 
 struct InitRendezvous {
   Rendezvous found;
-  // No backend needs a rendezvous, whatever the store: each rank is alone.
+  // True if no backend needs a rendezvous: each rank is alone.
   bool is_dry_run;
 };
 
-// Uses the store of the options.  Without one, a dry run without an init_method gets its own store
-// at once; every other run calls rendezvous().  Throws c10::ValueError for options that contradict
-// each other, and what rendezvous() throws.
+// Uses the store of the options. Without one, a dry run without an init_method gets its own store
+// at once; every other run calls rendezvous(). Throws c10::ValueError for contradictory options,
+// and the errors of rendezvous().
 InitRendezvous init_rendezvous(const InitOptions& options, const Environment& environment);
 
 }  // namespace distrun::internal

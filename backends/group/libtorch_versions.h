@@ -1,11 +1,11 @@
 // Differences between LibTorch versions in c10d::Backend.
 //
-// LibTorch 2.14 renames five functions.  Each name calls the other, and groups may call either.  A
-// backend overrides the name that the macro stands for; then both names reach it:
+// LibTorch 2.14 renames five functions. Each name calls the other, and groups may call either. A
+// backend overrides only the name that the macro stands for:
 //
 //     WorkPtr DISTRUN_ALL_GATHER_SINGLE(at::Tensor& output, at::Tensor& input, …) override;
 //
-// It must not override the other name too: the two would call each other forever.
+// If it overrode both, the two would call each other forever.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
@@ -32,8 +32,8 @@
 
 namespace distrun::internal {
 
-// Call it once, after the ranks have connected.  Since LibTorch 2.14 every rank starts at 0, and
-// the call only warns.
+// Call it once, after the ranks have connected. Since LibTorch 2.14 every rank starts at 0, and the
+// call only warns.
 inline void start_sequence_numbers(c10d::Backend& backend) {
 #if DISTRUN_LIBTORCH_SINCE(2, 14)
   static_cast<void>(backend);

@@ -31,7 +31,7 @@ bool is_custom(const std::string& backend) {
   return ProcessGroup::strToBackendType(backend) == ProcessGroup::BackendType::CUSTOM;
 }
 
-// Chooses as Python does: nccl if a device has it, else the backend of the first device.
+// As in Python: nccl if a device uses it, else the first device's backend.
 ProcessGroup::BackendType default_type(const std::vector<DeviceBackend>& backends) {
   const bool has_nccl = std::any_of(backends.begin(), backends.end(),
                                     [](const auto& one) { return one.backend == "nccl"; });
@@ -66,7 +66,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   auto group = c10::make_intrusive<ProcessGroup>(store, request.rank,
                                                  static_cast<int>(request.ranks.size()));
   group->setDefaultBackend(default_type(backends));
-  // Devices with the same backend share one object.  As in Python, it is created for the first one.
+  // Devices with the same backend share one object, created for the first device, as in Python.
   std::map<std::string, c10::intrusive_ptr<c10d::Backend>> made;
   for (const DeviceBackend& one : backends) {
     auto& backend = made[one.backend];
@@ -76,7 +76,7 @@ c10::intrusive_ptr<ProcessGroup> with_backends(const GroupRequest& request) {
   return group;
 }
 
-// If ranks are missing, a backend's error names at most their group ranks.  Adds the group.
+// Adds the group to errors: if ranks are missing, a backend names at most their group ranks.
 c10::intrusive_ptr<ProcessGroup> connect(const GroupRequest& request) {
   const auto whose = [&] {
     const int rank = request.ranks[static_cast<std::size_t>(request.rank)];
@@ -101,7 +101,7 @@ void check_backends(const std::string& backends, const BackendOptions& options) 
     find_backend(one.backend).traits->check_options(options);
     if (is_custom(one.backend)) registered.insert(one.backend);
   }
-  // ProcessGroup has one slot for backends whose names LibTorch does not know.
+  // ProcessGroup has a single slot for backends whose names LibTorch does not know.
   TORCH_CHECK_VALUE(registered.size() <= 1, "the backend '", backends,
                     "' names two registered backends; LibTorch supports one per group");
 }

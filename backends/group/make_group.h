@@ -1,4 +1,4 @@
-// Creates the c10d::ProcessGroup of a group, with its backends.  For the files of this folder.
+// Creates the c10d::ProcessGroup of a group, with its backends.
 #pragma once
 
 #include <chrono>
@@ -19,11 +19,11 @@ struct GroupRequest {
   std::string backend;
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
   BackendOptions backend_options;
-  c10::intrusive_ptr<c10d::Store> store;  // The group's keys begin with its name.
+  c10::intrusive_ptr<c10d::Store> store;  // The group's keys start with its name.
 };
 
-// Requires that this rank is in the group.  Returns when it has connected to all members; throws
-// what backends throw.
+// Requires that this rank is in the group. Returns when it has connected to all members; throws the
+// backends' errors.
 std::shared_ptr<GroupState> make_group(const GroupRequest& request);
 
 // Throws c10::ValueError for a malformed text or an unregistered backend, and c10::TypeError for

@@ -100,7 +100,7 @@ std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations) {
   }
   const CallSite site{"batch_isend_irecv", operations.front().options.group};
   if (!is_for_this_rank(site.function, site.group)) return {};
-  // Checks all operations before it starts one: a peer would wait for the rest.
+  // Checks all operations first: if only some started, peers would wait for the rest.
   std::vector<int> peers;
   for (const P2POp& one : operations) {
     peers.push_back(peer_of(site, one.peer));

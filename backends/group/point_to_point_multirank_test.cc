@@ -62,7 +62,7 @@ TEST_F(PointToPointMultirankTest, BatchStartsAllOperations) {
   EXPECT_TRUE(got.equal(input_of(previous()))) << got;
 }
 
-// Too large for socket buffers: if the work was dropped, the rest would never be sent.
+// Too large for socket buffers: if the work were dropped, the rest would never be sent.
 TEST_F(PointToPointMultirankTest, MessagesArriveIfTheCallerDropsTheWork) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const auto large = [](int rank) { return at::full({4 << 20}, 1.0 * rank); };
@@ -107,7 +107,7 @@ TEST_F(PointToPointMultirankTest, ReceiveUsesTheGroupTimeout) {
   barrier();
 }
 
-// The first rank that times out closes the connection, and the other rank may report that.
+// The first rank that times out closes the connection, which the other rank may report.
 TEST_F(PointToPointMultirankTest, TwoSendsWithoutAReceiveFailAndNameThePeer) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group group = new_group();

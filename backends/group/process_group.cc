@@ -30,14 +30,13 @@ using internal::GroupState;
 using internal::World;
 using internal::world;
 
-// Prefixes and the name of the default group in the store.  kDryRunPrefix is ours, the others are
-// torch.distributed's.
+// Prefixes and name of the default group in the store: torch.distributed's, except kDryRunPrefix.
 constexpr const char* kDefaultGroupPrefix = "default_pg";
 constexpr const char* kDryRunPrefix = "dry_run";
 constexpr const char* kDefaultGroupName = "0";
 
-// A new default group must not read the keys of the previous one: they hold addresses of closed
-// sockets.  Dry runs are counted apart, because other ranks do not know of them.
+// A new default group must not read the keys of the previous one, which hold addresses of closed
+// sockets. Dry runs have their own counter, because other ranks do not know of them.
 int worlds_made = 0;
 int dry_runs_made = 0;
 
@@ -77,8 +76,9 @@ std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size)
   return ranks;
 }
 
-// If every rank creates every group, a counter gives all ranks the same name.  If only the members
-// create it, the name is what they share: their ranks, and how many such groups they have created.
+// If every rank creates every group, a counter gives all ranks the same name. If only members
+// create it, the name consists of what they share: their ranks, and the number of such groups so
+// far.
 std::string next_group_name(World& all, const std::vector<int>& ranks, bool local) {
   if (!local) return std::to_string(all.groups_numbered++);
   std::string name = "local";
@@ -94,7 +94,7 @@ std::shared_ptr<GroupState> not_a_member(const GroupRequest& request) {
   return state;
 }
 
-// Newest first: all ranks then end groups in the same order, as some backends require.
+// Newest first: all ranks must end groups in the same order, as some backends require.
 std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
   std::vector<std::shared_ptr<GroupState>> groups = {all.group};
   for (const auto& each : all.groups) {
@@ -104,7 +104,7 @@ std::vector<std::shared_ptr<GroupState>> groups_of(const World& all) {
   return groups;
 }
 
-// Returns the backend's exception, so that the caller frees everything before it throws.
+// Returns the backend's exception, so that the caller can free everything first.
 std::exception_ptr shut_down(const GroupState& state) {
   try {
     if (state.process_group) state.process_group->shutdown();
@@ -114,7 +114,8 @@ std::exception_ptr shut_down(const GroupState& state) {
   }
 }
 
-// In a forked process, leaks the parent's groups: the threads that would free them are not here.
+// In a forked process, leaks the parent's groups: the threads that would free them do not exist
+// here.
 void abandon_groups_of_parent() {
   if (!is_initialized() || world()->group->process == ::getpid()) return;
   auto groups = std::make_unique<std::vector<std::shared_ptr<GroupState>>>(groups_of(*world()));

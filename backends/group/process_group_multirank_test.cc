@@ -1,9 +1,9 @@
-// Tests the default group on every rank of a real run: collectives, lost peers, abort and fork:
+// The default group, on every rank of a real run: collectives, lost peers, abort and fork:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='ProcessGroupMultirankTest.*'
 //
-// Every rank runs every test in the same order.  If one rank fails, the run fails.
+// Every rank runs every test in the same order.
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
@@ -88,7 +88,7 @@ TEST_F(ProcessGroupMultirankTest, LostPeerErrorInASubgroupNamesTheGlobalRank) {
   }
 }
 
-// The last rank does not call the collective.  Without an abort the others would wait for an hour.
+// The last rank does not call the collective. Without an abort, the others would wait for an hour.
 TEST_F(ProcessGroupMultirankTest, AbortEndsOperationsInEveryGroup) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   const Group slow = new_group(std::nullopt, {.timeout = std::chrono::hours(1)});
@@ -107,7 +107,7 @@ TEST_F(ProcessGroupMultirankTest, AbortEndsOperationsInEveryGroup) {
     EXPECT_THROW(all_reduce(tensor), c10::DistBackendError);
     store->set("aborted" + std::to_string(get_rank()), "");
   }
-  // The last rank stays until then: its exit would end the collectives too.
+  // The last rank stays until then, because its exit would end the collectives too.
   for (int rank = 0; rank < last; ++rank) store->wait({"aborted" + std::to_string(rank)});
   destroy_process_group();
 }

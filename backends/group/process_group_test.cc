@@ -1,4 +1,4 @@
-// Tests process groups and the rendezvous without other ranks.
+// Process groups and the rendezvous without other ranks.
 #include "distrun/process_group.h"
 
 #include <cstdlib>
@@ -113,7 +113,7 @@ TEST(RendezvousTest, RejectsAFileInAMissingFolderAtOnce) {
 
 class FileRendezvousTest : public ::testing::Test {
  protected:
-  // Without a MASTER_PORT, so that any rendezvous but one in a file fails.
+  // Without a MASTER_PORT, so that only a rendezvous in a file works.
   static Rendezvous rendezvous_by(const std::string& variable, const std::string& init_method) {
     Environment environment = environment_with("DISTRUN_INIT_METHOD", variable);
     environment.unset("MASTER_PORT");
@@ -154,7 +154,7 @@ TEST_F(FileRendezvousTest, GivenRankAndWorldSizeOverrideTheVariables) {
   EXPECT_EQ(place_of(environment_with("RANK", "1"), {.world_size = 3}), std::pair(1, 3));
 }
 
-// The other rank has already released the file, so this process is the last to use it.
+// The other rank has already released the file, so this process is its last user.
 TEST_F(FileRendezvousTest, KeepsTheFileForTheNextGroup) {
   { const c10d::FileStore other(path(), 2); }
   rendezvous_by("file://" + path(), "").store->set("key", "value");

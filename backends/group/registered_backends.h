@@ -1,5 +1,5 @@
-// The registered backends, for the code that creates groups and runs collectives.  Users register
-// backends by distrun/backend_registry.h.
+// The registered backends, for code that creates groups and runs collectives.
+// distrun/backend_registry.h is for users.
 //
 //     const RegisteredBackend& gloo = find_backend("gloo");
 //     gloo.traits->check_options(options);
@@ -29,24 +29,23 @@ struct RegisteredBackend {
   std::shared_ptr<const BackendTraits> traits = std::make_shared<BackendTraits>();
 };
 
-// Throws c10::ValueError for an unknown name; the text lists the known ones.  The result stays
-// valid.
+// Throws c10::ValueError for an unknown name, and lists the known ones. The result stays valid.
 const RegisteredBackend& find_backend(const std::string& name);
 
-// Chosen by getBackendName(), so a wrapper has the traits of the wrapped backend.
+// Looked up by getBackendName(), so a wrapper has the traits of the wrapped backend.
 const BackendTraits& traits_of(const c10d::Backend& backend);
 
 // BackendTraits::is_error(), is_timeout() and lost_peer() of any backend, because a wrapper can
-// throw the errors of another backend.
+// throw another backend's errors.
 bool is_backend_error(std::string_view text);
 bool is_backend_timeout(std::string_view text);
 std::optional<int> lost_peer(c10d::Backend& backend, const std::string& error);
 
-// Returns a wrapper that checks before each call that all ranks make the same call.
+// Wraps the backend to check before each call that all ranks make the same call.
 c10::intrusive_ptr<c10d::Backend> make_checked_backend(
     const c10::intrusive_ptr<c10d::Backend>& backend, const BackendRequest& request);
 
-// The backends of distrun itself.
+// distrun's own backends.
 struct BuiltinBackends {
   std::map<std::string, RegisteredBackend> by_name;
   std::function<c10::intrusive_ptr<c10d::Backend>(const c10::intrusive_ptr<c10d::Backend>&,
@@ -54,9 +53,9 @@ struct BuiltinBackends {
       make_checked;
 };
 
-// Defined in backends/builtin_backends.cc, because the folders of the backends are above this one.
-// The registry calls it on first use.  Static initialisers in those folders would not work: a
-// linker drops files of a static library that nothing refers to.
+// Defined in backends/builtin_backends.cc, because the backends' folders are above this one. The
+// registry calls it on first use. Static initialisers would not work: a linker drops unreferenced
+// files of a static library.
 BuiltinBackends builtin_backends();
 
 }  // namespace distrun::internal

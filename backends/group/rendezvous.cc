@@ -49,9 +49,9 @@ c10::intrusive_ptr<c10d::Store> tcp_store(const Environment& environment, int ra
   return c10::make_intrusive<c10d::TCPStore>(host, options);
 }
 
-// Keeps the store until the process ends or uses another file.  If each group dropped its store,
-// the last rank to leave could remove the file just after another rank has opened it for the next
-// group.  The two would then wait in different files.
+// Keeps the store until the process ends or uses another file. If each group dropped its store, the
+// last rank to leave could remove the file just after another rank has opened it for the next
+// group, and both would wait in different files.
 c10::intrusive_ptr<c10d::Store> file_store(const std::string& path, int world_size,
                                            std::chrono::milliseconds timeout) {
   static c10::intrusive_ptr<c10d::FileStore> kept;

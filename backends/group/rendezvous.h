@@ -1,4 +1,4 @@
-// Connects the ranks of a run to one store: by an init_method, or by the launcher's variables.
+// Connects the ranks of a run to one store, through an init_method or the launcher's variables.
 // distrun/process_group.h describes it for users.
 //
 //     const Rendezvous found = rendezvous(Environment::from(environ), "", std::chrono::minutes(1));
@@ -32,8 +32,8 @@ struct RankInWorld {
   int world_size;
 };
 
-// Reads numbers that were not given from RANK and WORLD_SIZE.  Throws c10::ValueError for
-// impossible numbers, and c10::Error with the name of a variable that is missing or malformed.
+// Missing numbers come from RANK and WORLD_SIZE. Throws c10::ValueError for impossible numbers, and
+// c10::Error, which names the variable, if one is missing or malformed.
 RankInWorld rank_in_world(const Environment& environment, const GivenRank& given);
 
 struct Rendezvous {
@@ -42,9 +42,9 @@ struct Rendezvous {
   int world_size;
 };
 
-// An empty `init_method` stands for DISTRUN_INIT_METHOD, or env:// if that is not set.
-// Throws what rank_in_world() throws, c10::Error if the init_method is not supported or names a
-// folder that does not exist, and c10::DistError if the store cannot be reached within `timeout`.
+// An empty `init_method` means DISTRUN_INIT_METHOD, or env:// if that is not set. Throws the errors
+// of rank_in_world(), c10::Error if the init_method is not supported or names a missing folder, and
+// c10::DistError if the store cannot be reached within `timeout`.
 Rendezvous rendezvous(const Environment& environment, const std::string& init_method,
                       std::chrono::milliseconds timeout, const GivenRank& given = {});
 

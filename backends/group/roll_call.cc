@@ -23,7 +23,7 @@ std::string key_of(std::size_t rank) { return "timed_out/" + std::to_string(rank
 
 }  // namespace
 
-// Shared with the thread that asks the store, which is abandoned if the store does not answer.
+// Shared with the thread that queries the store, which is abandoned if the store does not answer.
 struct RollCall::Answers {
   std::mutex mutex;
   std::condition_variable changed;
@@ -53,7 +53,7 @@ void RollCall::report(const std::string& function) const {
     try {
       store->set(key, std::vector<std::uint8_t>(function.begin(), function.end()));
     } catch (const std::exception&) {
-      // The other ranks then report this rank as missing.
+      // Then other ranks report this rank as missing.
     }
     answers->change([&] { answers->have_reported = true; });
   }).detach();

@@ -1,4 +1,4 @@
-// After a time-out, ranks report through the group's store, so that the error can name missing
+// After a timeout, ranks report through the group's store, so that the error can name missing
 // ranks.
 //
 //     const RollCall all(state);
@@ -8,8 +8,8 @@
 // A rank that times out closes its connections, so the other waiting ranks fail and report too.  A
 // rank that does not report within kPatience is missing.
 //
-// Blocks: report() at most for kPatience, and only if the store does not answer.  The others for
-// kPatience if a rank is missing, and at most for twice that.  Throws nothing.
+// Blocks: report() up to kPatience, and only if the store does not answer; the others for kPatience
+// if a rank is missing, and at most twice that. Throws nothing.
 #pragma once
 
 #include <chrono>
@@ -33,19 +33,19 @@ class RollCall {
   // Reports that this rank waited in `function`.
   void report(const std::string& function) const;
 
-  // Reports, and names the missing ranks, or the calls that ranks wait in.  Empty if the store does
+  // Reports, and names the missing ranks, or the calls in which ranks wait. Empty if the store does
   // not answer.
   std::string missing(const std::string& function) const;
 
-  // Reports, and returns whether group rank `peer` is missing, or which call it waits in, as text.
+  // Reports, and says whether group rank `peer` is missing, or in which call it waits.
   std::string missing_peer(const std::string& function, int peer) const;
 
  private:
   using TimePoint = std::chrono::steady_clock::time_point;
   struct Answers;
 
-  // The reports of group ranks `asked` at the deadline, each empty if missing.  Nothing if the
-  // store does not answer until kPatience later.
+  // The reports of group ranks `asked` at the deadline, each empty if missing. nullopt if the store
+  // does not answer for another kPatience.
   std::optional<std::vector<std::string>> calls_of(std::vector<std::size_t> asked,
                                                    TimePoint deadline) const;
 
@@ -54,7 +54,7 @@ class RollCall {
   int rank_ = 0;  // The group rank.
 };
 
-// `calls[i]` is the call that `ranks[i]` waits in; empty: it has not reported.  Pure.
+// `calls[i]` is the call in which `ranks[i]` waits; empty if it has not reported. Pure.
 std::string text_of_roll_call(const std::vector<std::string>& calls, const std::vector<int>& ranks);
 
 }  // namespace distrun::internal

@@ -1,5 +1,4 @@
-// Splits a tensor into one part for each rank, for backends that accept lists.  For the files of
-// this folder and of those above it.
+// Splits a tensor into one part per rank, for backends that accept lists.
 #pragma once
 
 #include <cstdint>
@@ -11,8 +10,8 @@
 
 namespace distrun::internal {
 
-// Views of `whole`, for a backend to write to.  Throws unless it is contiguous and has as many
-// elements as `ranks` tensors like `one`.
+// Views of `whole`, for a backend to write to. Throws unless it is contiguous and as large as
+// `ranks` tensors like `one`.
 inline std::vector<at::Tensor> rows_of(const at::Tensor& whole, const at::Tensor& one, int ranks) {
   TORCH_CHECK_VALUE(
       whole.defined() && whole.is_contiguous() && whole.numel() == ranks * one.numel(),

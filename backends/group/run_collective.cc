@@ -77,7 +77,7 @@ std::string which_peer(const internal::GroupState& state, const std::string& err
   return "";
 }
 
-// "; rank 2 did not come: …", if the error is a time-out.
+// "; rank 2 did not come: …", if the error is a timeout.
 std::string who_is_missing(const CollectiveCall& call, const std::string& error) {
   if (!internal::is_backend_timeout(error)) return "";
   const internal::RollCall roll_call(*call.state);
@@ -104,7 +104,7 @@ auto translate(const CollectiveCall& call, const Act& act) {
   try {
     return act();
   } catch (const c10::Error& error) {
-    // Other subclasses report a wrong call.
+    // Subclasses report invalid calls.
     const bool is_plain = typeid(error) == typeid(c10::Error);
     if (!is_plain && dynamic_cast<const c10::DistError*>(&error) == nullptr) throw;
     fail(call, error.what_without_backtrace());

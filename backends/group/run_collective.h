@@ -1,5 +1,4 @@
-// Runs a collective of LibTorch and translates its errors.  For the files of this folder, and for
-// those above it that run collectives through LibTorch.
+// Runs a collective of LibTorch and translates its errors.
 #pragma once
 
 #include <exception>
@@ -19,36 +18,33 @@ namespace distrun::internal {
 
 struct CollectiveCall;
 
-// Calls `act`, which starts the collective, and waits for it unless `async_op`.  An error of the
-// backend becomes a c10::DistBackendError with the function, this rank and the lost peer, if any.
+// Calls `act`, which starts the collective, and waits for it unless `async_op`. A backend's error
+// becomes a c10::DistBackendError with the function, this rank and the lost peer, if any.
 using Act = std::function<c10::intrusive_ptr<c10d::Work>()>;
 Work run_collective(const CallSite& site, bool async_op, const Act& act);
 // The same, if `act` uses tensors of `contiguous`.
 Work run_collective(const CallSite& site, bool async_op, const Contiguous& contiguous,
                     const Act& act);
 
-// Calls `act`, in which LibTorch runs collectives itself.  An error of the backend becomes the
-// error that run_collective() throws; a c10::Error of LibTorch stays as it is.  After the group is
-// destroyed, no error is translated.
+// Calls `act`, in which LibTorch runs collectives itself. Translates a backend's errors like
+// run_collective(), but not LibTorch's c10::Error, nor any error after the group is destroyed.
 void in_group(const CallSite& site, const std::function<void()>& act);
 
-// Translates errors that reach the caller another way, such as those of backward().
+// Translates errors that arrive another way, such as from backward().
 class ErrorsAt {
  public:
   // Keeps the state of the group, which must exist now but may be destroyed later.
   explicit ErrorsAt(const CallSite& site);
 
-  // Appends `hint` to the text.  Subclasses of c10::Error other than c10::DistError stay as they
-  // are.
+  // Appends `hint` to the text. Subclasses of c10::Error other than c10::DistError do not change.
   std::exception_ptr translated(const std::exception_ptr& error, const std::string& hint) const;
 
  private:
   std::shared_ptr<const CollectiveCall> call_;
 };
 
-// Whether the error reports a lost peer or a time-out: an error of the functions above, or one that
-// a backend throws while LibTorch waits, as in backward().  Gloo's errors are recognized by their
-// text.
+// Whether the error reports a lost peer or a timeout: from the functions above, or from a backend
+// while LibTorch waits, as in backward(). Gloo's errors are recognized by their text.
 bool is_of_a_backend(const std::exception_ptr& exception);
 
 // A Group that keeps its state, for objects that outlive the default group.

@@ -1,9 +1,9 @@
-// Tests collectives of non-contiguous tensors on every rank of a real run:
+// Collectives of non-contiguous tensors, on every rank of a real run:
 //
 //     distrun launch --nproc-per-node 3 build/tests/backends_multirank_test
 //         --gtest_filter='StridedMultirankTest.*'
 //
-// Every rank runs every test in the same order.  If one rank fails, the run fails.
+// Every rank runs every test in the same order.
 #include <ATen/ops/cat.h>
 #include <ATen/ops/complex.h>
 #include <ATen/ops/full.h>

@@ -13,7 +13,7 @@ namespace {
 
 using Groups = std::vector<c10::intrusive_ptr<c10d::Backend>>;
 
-// Returns the first group, and checks that all have its rank and size.
+// Returns the first group. Checks that all have its rank and size.
 const c10d::Backend& model_of(const Groups& groups) {
   TORCH_CHECK(!groups.empty(), "round robin: no group to pass collectives to");
   for (std::size_t i = 0; i < groups.size(); ++i) {

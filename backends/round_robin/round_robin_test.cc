@@ -20,8 +20,7 @@ using WorkPtr = c10::intrusive_ptr<c10d::Work>;
 using Tensors = std::vector<at::Tensor>;
 using TensorLists = std::vector<Tensors>;
 
-// A group that rejects every collective, with c10d::Backend's error: it names the group and the
-// collective.
+// A group that rejects every collective with c10d::Backend's error, which names both.
 class Refuser : public c10d::Backend {
  public:
   explicit Refuser(std::string name, int rank = 0, int size = 2)

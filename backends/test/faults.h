@@ -1,4 +1,4 @@
-// For tests of faults: what goes wrong in a run.  The ranks and the test compute it from the seed.
+// For tests of faults: the fault of a run, which ranks and test compute from the seed.
 #pragma once
 
 #include <chrono>
@@ -22,7 +22,7 @@ struct FaultPlan {
   int ranks, victim;
   Fault fault;
   Moment moment;
-  int step;  // The collective at which it happens.
+  int step;  // The collective of the fault.
 
   // Nine consecutive seeds give every kind of fault with 2, 3 and 4 ranks.
   static FaultPlan of(unsigned seed) {

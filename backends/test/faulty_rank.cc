@@ -1,11 +1,12 @@
-// One rank of a run.  The seed says which rank fails during random collectives, and how:
+// One rank of a run, for faults_test.cc. The seed says which rank fails during random collectives,
+// and how:
 //
 //     faulty_rank SEED
 //
-// For faults_test.cc.  The variables of a rank must be set (rendezvous.h).  Each rank writes a byte
-// to stdout when it has started, and waits for the end of stdin, so that no time-out runs while
-// other ranks are starting.  The victim writes another byte just before it fails.  The others exit
-// with the error on stderr and status 1.  Status 0 means that they did not notice.
+// A rank's variables must be set (rendezvous.h). Each rank writes a byte to stdout when it has
+// started, and then waits for the end of stdin, so that no timeout runs while other ranks are
+// starting. The victim writes another byte just before it fails. The others exit with the error on
+// stderr and status 1; status 0 means that they did not notice.
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -48,7 +49,7 @@ void commit(FaultPlan::Fault fault) {
   std::raise(kSignals[static_cast<int>(fault)]);
 }
 
-// The delay varies the moment of the fault.  No code waits for it.
+// Varies the moment of the fault. No code waits for it.
 void commit_beside(const FaultPlan& plan) {
   const std::chrono::microseconds delay(plan.seed % 5000);
   std::thread([delay, fault = plan.fault] {

@@ -1,4 +1,4 @@
-// For test programs that every rank of a run executes.  Each test has its own default group.
+// For test programs that every rank of a run executes. Each test has its own default group.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ namespace distrun {
 
 class MultirankTest : public ::testing::Test {
  protected:
-  // The timeout is short: other ranks do not wait long for a rank that fails.
+  // Short, so that other ranks do not wait long for a failed one.
   void SetUp() override { init_process_group({.timeout = std::chrono::seconds(30)}); }
   void TearDown() override {
     if (!is_initialized()) return;
@@ -27,8 +27,8 @@ class MultirankTest : public ::testing::Test {
     destroy_process_group();
   }
 
-  // Returns when every rank has called it with `place`.  It uses the store, so a rank may then exit
-  // without breaking messages that other ranks still await.
+  // Returns when every rank has called it with `place`. Uses the store, so a rank may exit
+  // afterwards without breaking messages that other ranks await.
   static void rendezvous_at(const std::string& place) {
     const auto store = default_group().getStore();
     store->set(place + std::to_string(get_rank()), std::vector<std::uint8_t>());
@@ -61,7 +61,7 @@ class MultirankTest : public ::testing::Test {
     return "the connection to rank [" + others + "] was lost: ";
   }
 
-  // f(0), f(1), …, one for each rank of the run.
+  // f(0), f(1), …, one per rank.
   template <class Function>
   static auto of_all_ranks(const Function& function) {
     std::vector<decltype(function(0))> all;

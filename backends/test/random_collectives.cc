@@ -75,7 +75,7 @@ constexpr std::size_t kUnderWay = 4;
 }  // namespace
 
 void RandomCollectives::begin_next(bool wait) {
-  // Every rank draws all values, even those that it does not use, so that the sequences stay equal.
+  // Every rank draws all values, even unused ones, so that the sequences stay equal.
   const auto kind = draw(std::size(kKinds));
   const Group& group = groups_[draw(static_cast<unsigned>(groups_.size()))];
   const bool async_op = draw(2) == 0 || !wait;

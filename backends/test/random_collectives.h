@@ -1,11 +1,11 @@
-// For tests: random collectives, the same on every rank with the same seed.
+// For tests: random collectives, equal on every rank with the same seed.
 //
 //     RandomCollectives collectives(seed, {Group(), new_group({{0, 2}})});
 //     for (int i = 0; i < 50; ++i) collectives.next();
 //     collectives.wait_for_all();
 //
-// Kind, root, size, dtype and group are random.  A collective is waited for at once or some
-// collectives later.  Results are not checked.
+// Kind, root, size, dtype and group are random. A collective is waited for at once or some
+// collectives later. Results are not checked.
 #pragma once
 
 #include <deque>

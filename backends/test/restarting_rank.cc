@@ -2,8 +2,8 @@
 //
 //     distrun launch --max-restarts 6 --nproc-per-node 3 build/tests/restart_multirank_test
 //
-// One rank is killed, either before init_process_group() or between two collectives.  There are as
-// many restarts as crashes, so any other failure, such as one caused by keys of an earlier attempt,
+// One rank is killed, before init_process_group() or between two collectives. There are as many
+// restarts as crashes, so any other failure, such as one caused by keys of an earlier attempt,
 // fails the run.
 #include <csignal>
 #include <cstdio>

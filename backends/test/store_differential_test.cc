@@ -1,15 +1,14 @@
 // Sends the same bytes to LibTorch's TCPStore server and to StoreServer, and compares the answers.
 //
-// No result depends on time.  A client sends a ping behind every request and reads up to its
-// answer, so both servers have applied a request before any client sends the next one.  Before
-// either server answers a request, it writes to the clients that the request wakes.  So after every
-// step the test looks at each waiting client of both servers.  Only if the two differ does it give
-// the other server time.
+// No result depends on time. A client sends a ping after every request and reads up to its answer,
+// so both servers have applied a request before the next one is sent. Servers write to woken
+// clients before they answer, so after every step the test checks each waiting client of both
+// servers. Only if they differ does it give the other server time.
 //
 // A client that leaves closes its half of the connection and reads until the server closes the
-// other half.  The server has then forgotten it, so no wake-up goes to a client that is gone.
+// other half and so has forgotten it.
 //
-// StoreServer differs on purpose (store/table/table.h), so the test does not generate:
+// StoreServer differs on purpose (store/table/table.h). The test does not generate:
 //   - a request other than cancel_wait from a client that waits; a second validate; sums beyond 64
 //     bits; an append beyond the largest value
 //   - part of a multi_set: LibTorch's server applies the entries that have arrived
@@ -101,8 +100,8 @@ class Servers {
 
  private:
   static c10d::TCPStoreOptions options() {
-    // The server looks up the name of every client.  Only the name of an IPv4 address is known
-    // without the network for certain, and the server's own socket would be IPv6.
+    // The server looks up the name of every client. Only an IPv4 address's name is always known
+    // without the network, and the server's own socket would be IPv6.
     const int listener = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const sockaddr_in address = loopback(0);
     EXPECT_EQ(::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof(address)), 0);
@@ -160,7 +159,7 @@ class Sequence {
     while (requests_ < kRequestsInASequence) {
       if (!step()) return;
     }
-    // Detects bytes that a server sent in excess.
+    // Detects surplus bytes from a server.
     while (!clients_.empty()) {
       if (!leave(clients_.front())) return;
     }
@@ -383,8 +382,8 @@ class StoreDifferentialTest : public ::testing::Test {
   }
 };
 
-// Environment: DISTRUN_DIFFERENTIAL_SEQUENCES is the number of sequences (100), each of a hundred
-// requests.  DISTRUN_SEED runs only the sequence of that number.
+// Environment: DISTRUN_DIFFERENTIAL_SEQUENCES is the number of sequences (100) of a hundred
+// requests each. DISTRUN_SEED runs only the sequence of that number.
 TEST_F(StoreDifferentialTest, RandomRequestsGetTheSameAnswersFromBothServers) {
   const std::uint64_t only = setting("DISTRUN_SEED", 0);
   const std::uint64_t sequences = setting("DISTRUN_DIFFERENTIAL_SEQUENCES", 100);
@@ -406,7 +405,7 @@ TEST_F(StoreDifferentialTest, RandomRequestsGetTheSameAnswersFromBothServers) {
   EXPECT_GT(tally.left_waiting, 0);
 }
 
-// Sends the request to both servers from new clients, and expects the same answer.
+// Sends the request to both servers from new clients, and expects equal answers.
 Answer answer_of(const Servers& servers, const Request& request) {
   Connection theirs(servers.their_port()), ours(servers.our_port());
   for (Connection* connection : {&theirs, &ours}) {
@@ -419,7 +418,7 @@ Answer answer_of(const Servers& servers, const Request& request) {
   return they_say;
 }
 
-// Expects that either server closes the connection after these bytes, without waiting for the bytes
+// Expects that both servers close the connection after these bytes, without waiting for the bytes
 // that they announce.
 void expect_refusal(const Servers& servers, const std::string& bytes) {
   for (const auto port : {servers.their_port(), servers.our_port()}) {

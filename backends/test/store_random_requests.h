@@ -1,4 +1,4 @@
-// For tests: random requests to a store, the same on every machine for the same seed.
+// For tests: random requests to a store, equal on every machine for the same seed.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace distrun::testing {
 
 using namespace std::string_view_literals;
 
-// Gives the same numbers everywhere; the distributions of the standard library do not.
+// Unlike the standard library's distributions, gives the same numbers everywhere.
 class Random {
  public:
   explicit Random(std::uint64_t seed) : engine_(seed) {}
@@ -48,7 +48,7 @@ inline constexpr Weight kWeights[] = {
     {RequestCode::kQueueLen, 3},   {RequestCode::kListKeys, 3},   {RequestCode::kBarrier, 9},
 };
 
-// Draws requests with few keys and values, so that they use the same ones.
+// Draws from few keys and values, so that requests affect each other.
 class RequestSource {
  public:
   explicit RequestSource(Random& random) : random_(random) {
@@ -109,7 +109,7 @@ class RequestSource {
 
   std::string old_or_new_value() { return random_.one_in(4) ? value() : random_.pick(values_); }
 
-  // add and barrier parse the number at the start of a value.  Without one, the server closes the
+  // add and barrier parse the number at the start of a value. Without one, the server closes the
   // connection.
   std::string value() {
     constexpr std::string_view kSome[] = {

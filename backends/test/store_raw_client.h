@@ -1,12 +1,12 @@
-// For tests: a store client that writes raw frames and reads the answers as bytes, so that the
-// answers of two servers can be compared.
+// For tests: a store client that writes raw frames and reads answers as bytes, to compare two
+// servers.
 //
 //     Connection connection(port);
 //     connection.send(greeting());
 //     connection.ask({.code = RequestCode::kGet, .keys = {"k"}});
 //     Answer answer = connection.answer_to(request);
 //
-// Every wait is bounded.  A missing answer is a value too: Answer::End says what happened.
+// Every wait is bounded. A missing answer is a value too: Answer::End says what happened.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +31,7 @@
 
 namespace distrun::testing {
 
-inline constexpr int kAnswerBoundS = 10;  // For any answer; one that takes longer counts as none.
+inline constexpr int kAnswerBoundS = 10;      // Later answers count as none.
 inline constexpr std::size_t kShownMax = 80;  // Bytes of a text in a report.
 
 inline std::string shown(std::string_view bytes) {
@@ -148,8 +148,7 @@ class Connection {
     ::setsockopt(socket_.get(), SOL_SOCKET, SO_SNDTIMEO, &bound, sizeof(bound));
   }
 
-  // Ignores errors: a server that rejects a request may close the connection before it has read
-  // all.
+  // Ignores errors: a server that rejects a request may close the connection early.
   void send(std::string_view bytes) {
     while (!bytes.empty()) {
       const auto sent = ::send(socket_.get(), bytes.data(), bytes.size(), MSG_NOSIGNAL);
@@ -197,7 +196,7 @@ class Connection {
     return receive(answer.bytes, 1) ? answer : ended(answer);
   }
 
-  // Returns when the server has closed the connection, with the bytes sent until then.
+  // Returns when the server has closed the connection, with the bytes until then.
   Answer leave() {
     ::shutdown(socket_.get(), SHUT_WR);
     Answer answer;
@@ -207,7 +206,7 @@ class Connection {
   }
 
  private:
-  // Appends `size` bytes.  False if the connection ends or the time runs out first.
+  // False if the connection ends or the time runs out before `size` bytes.
   bool receive(std::string& to, std::size_t size) {
     size += to.size();
     while (to.size() < size) {
@@ -255,7 +254,7 @@ class Connection {
       case RequestCode::kQueuePop:
         return receive_count(to, count) && (count == 0 || receive_text(to));
       case RequestCode::kListKeys: {
-        // The order is that of a hash table, so the keys are sorted.
+        // Keys come in the order of a hash table, so they are sorted.
         if (!receive_count(to, count)) return false;
         std::multiset<std::string> keys;
         for (; count > 0; --count) {

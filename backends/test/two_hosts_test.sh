@@ -1,10 +1,10 @@
 #!/usr/bin/env bash
-# Runs one collective without GLOO_SOCKET_IFNAME on two hosts whose names resolve to loopback, as in Debian's
-# /etc/hosts.  The hosts are network namespaces, which this script creates and removes.
+# Runs a collective without GLOO_SOCKET_IFNAME on two hosts whose names resolve to loopback, as in
+# Debian's /etc/hosts. The hosts are network namespaces, which this script creates and removes.
 #
 #   backends/test/two_hosts_test.sh PROGRAM [ARGUMENT]...
 #
-# Exit status 77: namespaces cannot be made here.
+# Exit status 77: namespaces cannot be created here.
 set -euo pipefail
 name=distrun$$
 folder=$(mktemp -d)
@@ -44,6 +44,6 @@ status=0
 for pid in "${pids[@]}"; do wait "$pid" || status=$?; done
 [ "$status" -eq 0 ] || exit "$status"
 
-# An interface that the user names is used, even if it does not exist.
+# An interface named by the user is used, even if it does not exist.
 if host 0 env WORLD_SIZE=1 GLOO_SOCKET_IFNAME=nowhere0 "$@" >"$folder/out"; then exit 1; fi
 grep -F nowhere0 "$folder/out"

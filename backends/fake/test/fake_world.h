@@ -1,4 +1,4 @@
-// For tests of "fake": a default group of any size, in this process alone.
+// For tests of "fake": a default group of any size in this process alone.
 #pragma once
 
 #include <cstdint>
@@ -50,7 +50,7 @@ class FakeWorldTest : public MultirankTest {
     return at::arange(first, first + 6, at::kFloat).view({2, 3});
   }
 
-  // LibTorch's group calls this directly, without the checks of collectives.h.
+  // LibTorch's group calls it directly, without the checks of collectives.h.
   static c10d::Backend& backend() {
     return *default_group().getBackend(c10::DeviceType::CPU);  // The group keeps it alive.
   }

@@ -1,4 +1,4 @@
-// For tests of collectives: inputs that any rank can compute, and what they add up to.
+// For tests of collectives: inputs that any rank can compute, and their sums.
 #pragma once
 
 #include <cstddef>
