@@ -10,7 +10,7 @@ namespace distrun::internal {
 
 namespace {
 
-// The properties that a hook's result must have.
+// Required properties of a hook's result.
 struct BucketShape {
   std::vector<int64_t> sizes;
   at::ScalarType dtype;
@@ -20,7 +20,7 @@ struct BucketShape {
       : sizes(buffer.sizes().vec()), dtype(buffer.scalar_type()), device(buffer.device()) {}
 };
 
-// Accepts a tensor, or a list of one as in the futures of Work.
+// Accepts a tensor, or a list of one as in Work's futures.
 at::Tensor tensor_of(const c10::IValue& value, const std::string& hook) {
   if (value.isTensor()) return value.toTensor();
   TORCH_CHECK_VALUE(value.isTensorList(), "communication hook ", hook, ": its future holds ",

@@ -1,5 +1,5 @@
-// Wraps a user's communication hook for c10d::Reducer and checks its results, because LibTorch
-// reports wrong results as internal errors.  For ddp_reducer.cc.
+// Checks the results of a user's communication hook, because LibTorch reports wrong ones as
+// internal errors.
 #pragma once
 
 #include <memory>

@@ -11,8 +11,8 @@
 
 namespace distrun::internal {
 
-// Takes the arguments of LibTorch 2.11.  Turns off what later versions add: sizes of each bucket,
-// batched copies.
+// Takes the arguments of LibTorch 2.11, and disables later additions: sizes of each bucket, batched
+// copies.
 template <class Reducer = c10d::Reducer, class... Arguments>
 std::shared_ptr<Reducer> construct_reducer(Arguments&&... arguments) {
   const std::vector<int64_t> sizes_of_each;

@@ -1,4 +1,4 @@
-// Sizes of the buckets of gradients that are reduced together.  For ddp_core.cc.
+// Sizes of the buckets of gradients that are reduced together.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ struct BucketSizes {
   std::int64_t others;                // Afterwards, of the other buckets.
 };
 
-// Returns the sizes for DdpOptions::bucket_cap_mb.  Unless the graph may change, the Reducer
-// rebuilds the buckets after the first iteration, so there is one bucket before.
+// For DdpOptions::bucket_cap_mb. Unless the graph may change, the Reducer rebuilds the buckets
+// after the first iteration, so there is only one before.
 //
-// Pure.  Throws c10::ValueError if the size is negative, NaN, or at least 1e9 MiB.
+// Pure. Throws c10::ValueError if the size is negative, NaN, or at least 1e9 MiB.
 BucketSizes bucket_sizes(std::optional<double> cap_mb, bool graph_may_change);
 
 }  // namespace distrun::internal

@@ -41,8 +41,8 @@ struct Gradients {
   }
 };
 
-// A reducer constructed under TORCH_DISTRIBUTED_DEBUG=INFO or DETAIL names parameters in its
-// errors.  Others give only numbers.
+// Only a reducer constructed under TORCH_DISTRIBUTED_DEBUG=INFO or DETAIL names parameters in its
+// errors; others give numbers.
 class WithNamesInErrors {
  public:
   WithNamesInErrors() {
@@ -89,8 +89,8 @@ std::optional<c10::Device> input_device_of(const DdpModel& model, const DdpOptio
   return device;
 }
 
-// With LibTorch 2.15, returns none if a gradient is sparse, because get_grad_buckets() would throw.
-// Errors in backward() then name no parameters.
+// Empty with LibTorch 2.15 if a gradient is sparse, because get_grad_buckets() would throw. Errors
+// in backward() then name no parameters.
 std::vector<c10d::GradBucket> buckets_with_memory(const DdpCore& core) {
 #if DISTRUN_LIBTORCH_SINCE(2, 15)
   const auto& all = core.model.parameters;
@@ -125,7 +125,7 @@ DdpCore::DdpCore(DdpModel its_model, const DdpOptions& its_options) : options(it
   make_logger();
 }
 
-// Ranks in Python run the collectives of LibTorch's check and no others, so this runs no others.
+// Runs only the collectives of LibTorch's check, because ranks in Python run no others.
 void DdpCore::check_agreement_of_models(const std::vector<at::Tensor>& parameters) {
   const auto verify = [&] {
     c10d::verify_params_across_processes(group, parameters, std::nullopt);
@@ -188,8 +188,8 @@ void DdpCore::make_logger() {
   logger->set_static_graph();
 }
 
-// The first iteration of a static graph reduces everything at its end: only then the reducer knows
-// how often each parameter is used.
+// The first iteration of a static graph reduces everything at its end: only then does the reducer
+// know how often each parameter is used.
 std::function<void()> DdpCore::as_backward_begins() const {
   if (!options.static_graph) return [] {};
   return [weak = std::weak_ptr(reducer), its_delayed = delayed] {

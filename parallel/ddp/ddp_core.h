@@ -1,5 +1,5 @@
 // The parts of a DdpReducer: the model, LibTorch's Reducer and logger, and the state between a
-// forward and its backward.  For ddp_reducer.cc and ddp_join_hook.cc.
+// forward and its backward.
 #pragma once
 
 #include <functional>
@@ -39,11 +39,11 @@ struct DdpCore {
   std::shared_ptr<c10d::Logger> logger;                      // Destroyed before the reducer.
   std::shared_ptr<int> no_syncs = std::make_shared<int>(0);  // The number of no_sync() guards.
   std::shared_ptr<bool> delayed = std::make_shared<bool>(false);
-  // With a static graph: the other ranks ran their first backward after this rank had joined.
+  // With a static graph: this rank had joined before the other ranks' first backward.
   bool has_missed_learning = false;
   bool sync_buffers = true;                  // The last forward was synchronized, or none has run.
   bool divide_by_initial_world_size = true;  // Set by the last join.
-  // Runs during forward(), and ends before other collectives.  Empty outside a join.
+  // Runs during forward(), and ends before other collectives. Empty outside a join.
   std::optional<ReducingAgreement> agreement;
 
   // Every rank of the group must construct one.
@@ -57,15 +57,15 @@ struct DdpCore {
   void rebuild_buckets();
 
   std::vector<DdpBuffer> buffers_to_sync() const;
-  // Returns the parameters, and the buffers if they are synchronized.
+  // The parameters, and the buffers if they are synchronized.
   std::vector<at::Tensor> state() const;
 
-  // Whether the backward of the forward that runs now will reduce.
+  // Whether the backward of the running forward will reduce.
   bool will_reduce() const { return c10::GradMode::is_enabled() && *no_syncs == 0; }
   c10::Device device() const { return model.parameters.front().tensor.device(); }
 
-  // Reports a lost peer as our collectives do.  Other errors, such as for models that differ, stay
-  // LibTorch's.
+  // Reports a lost peer like our collectives. Keeps LibTorch's other errors, such as for models
+  // that differ.
   void in_group(const std::function<void()>& act) const {
     internal::in_group({"DistributedDataParallel", options.process_group}, act);
   }
@@ -81,7 +81,7 @@ struct DdpCore {
     }
   }
 
-  // As logged(), but replaces LibTorch's advice about unused parameters.
+  // Like logged(), but replaces LibTorch's advice about unused parameters.
   template <class Act>
   void logged_in_cpp_words(const Act& act) const {
     logged([&] {

@@ -1,4 +1,4 @@
-// Tests arguments and results of forward(), and models without a torch::nn::Module.
+// Arguments and results of forward(), and models without a torch::nn::Module.
 #include <torch/csrc/distributed/c10d/reducer.hpp>
 #include <torch/nn/modules/embedding.h>
 

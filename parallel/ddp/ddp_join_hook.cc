@@ -35,7 +35,7 @@ class DdpJoinHook : public JoinHook {
  public:
   explicit DdpJoinHook(DdpCore& core) : its_(core) {}
 
-  // Issues the collectives of before_forward() and backward(), in their order.
+  // Runs the collectives of before_forward() and backward(), in their order.
   void main_hook() override {
     its_.in_group([&] { shadow_forward(); });
     const auto agreed = agree_on_reducing(its_, false);
@@ -63,7 +63,7 @@ class DdpJoinHook : public JoinHook {
 
   void shadow_backward() {
     // Only the first backward of a static graph shares the used parameters before it reduces, and
-    // does not record the order of gradients.
+    // it does not record the order of gradients.
     const bool learns = its_.options.static_graph && !*its_.delayed && !its_.has_missed_learning;
     if (learns) share_what_is_used();
     reduce_zeros();
@@ -75,7 +75,7 @@ class DdpJoinHook : public JoinHook {
     }
   }
 
-  // This rank uses nothing.  (Python sends what all ranks used in this rank's last backward.)
+  // This rank uses none. (Python sends what all ranks used in this rank's last backward.)
   void share_what_is_used() {
     std::vector<at::Tensor> used = {at::zeros_like(its_.reducer->get_local_used_map_on_device())};
     its_.group->allreduce(used)->wait();

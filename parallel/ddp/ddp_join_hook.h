@@ -1,5 +1,5 @@
-// The part of a DdpReducer in a join.  Before its rank has joined, it checks each forward.
-// Afterwards, it issues the collectives that match the other ranks'.  For ddp_reducer.cc.
+// A DdpReducer's part in a join. Before its rank has joined, it checks each forward. Afterwards, it
+// runs the collectives that match the other ranks'.
 #pragma once
 
 #include <memory>
@@ -9,13 +9,13 @@
 
 namespace distrun::internal {
 
-// Returns the greatest group rank of the candidates, of which there must be one.  A collective.
+// A collective. Returns the greatest group rank of the candidates, of which there must be one.
 int agree_on_source(const DdpCore& core, bool is_candidate);
 
-// Starts a collective and does not wait for it.
+// Starts a collective without waiting.
 ReducingAgreement agree_on_reducing(const DdpCore& core, bool backward_reduces);
 
-// Waits for core.agreement, if any.  Throws if another rank's backward will reduce and this rank's
+// Waits for core.agreement, if any. Throws if another rank's backward will reduce and this rank's
 // will not.
 void check_agreement(DdpCore& core);
 

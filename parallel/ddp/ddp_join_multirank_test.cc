@@ -44,8 +44,8 @@ struct DdpJoinMultirankTest : DdpMultirankTest {
     return copy;
   }
 
-  // Expects the result of a join: each step adds up the gradients of ranks with an input, `times`
-  // over, and divides by the number of all ranks.
+  // Each step adds up the gradients of ranks with an input, `times` over, and divides by the number
+  // of all ranks.
   static void expect_trained(const torch::nn::Module& net, TwoLayersImpl& start,
                              const std::function<int(int)>& inputs_of, int times = 1) {
     const std::vector<int> inputs = of_all_ranks(inputs_of);
@@ -121,7 +121,7 @@ TEST_F(DdpJoinMultirankTest, ShadowsStepsWithoutReduction) {
       *ddp.module(), *start, [](int rank) { return 1 + rank; }, /*times=*/2);
 }
 
-// Counts forwards.  A rank that has joined counts fewer.
+// Counts forwards; a rank that has joined counts fewer.
 struct CountingImpl : torch::nn::Module {
   torch::nn::Linear linear = register_module("linear", torch::nn::Linear(3, 2));
   at::Tensor count = register_buffer("count", at::zeros({1}));
@@ -193,7 +193,7 @@ TEST_F(DdpJoinMultirankTest, LearnsAStaticGraphWithARankWithoutInputs) {
     EXPECT_TRUE(ddp(data()).equal(ddp.module()->forward(data())));
   }
 
-  // That rank can no longer train with the others.  Every rank reports this.
+  // That rank can no longer train with the others, and every rank reports this.
   if (get_world_size() == 1) return;
   EXPECT_THAT(error_of([&] { join.run([&] { train(ddp, 1); }); }),
               HasSubstr("rank 0 had no input in the join that learned the static graph"));
@@ -267,7 +267,7 @@ TEST_F(DdpJoinMultirankTest, ThrowsOnEveryRankForUnevenInputsIfRequested) {
   expect_the_same_everywhere(*ddp.module());
 }
 
-// The forward of another rank has gradients.  Its backward would wait for this rank's.
+// Another rank's forward has gradients; its backward would wait for this rank's.
 TEST_F(DdpJoinMultirankTest, ThrowsOnEveryRankForForwardsOfDifferentKinds) {
   if (get_world_size() == 1) GTEST_SKIP() << "needs a peer";
   DistributedDataParallel ddp{TwoLayers()};

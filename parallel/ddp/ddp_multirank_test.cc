@@ -1,4 +1,4 @@
-// Tests the gradients of DistributedDataParallel on every rank of a run.
+// Gradients of DistributedDataParallel, on every rank of a run.
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='Ddp*MultirankTest.*'

@@ -54,7 +54,7 @@ VARIANTS = [
     variant("sparse", sparse=True, momentum=0.0, bucket_cap_mb=UNEVEN),
 ]
 
-# Logging data that depends on the run or on the program.
+# Depends on the run or the program.
 NOT_COMPARED = {"module_name", "master_port"}
 
 
@@ -74,7 +74,7 @@ def write_inputs(folder):
     torch.manual_seed(20)
     (folder / "variants.json").write_text(json.dumps(VARIANTS))
     start = dict(Net(sparse=False).state_dict())
-    start["norm.running_mean"] += 1  # A trained model: its buffers must be sent, too.
+    start["norm.running_mean"] += 1  # A trained model has buffers, which must be sent.
     start["norm.num_batches_tracked"] += 7
     torch.save(start, folder / "start.pt")
     torch.save({"sentences": torch.randint(40, (STEPS, RANKS_MAX, BATCH, WORDS)),

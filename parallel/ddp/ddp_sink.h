@@ -1,5 +1,4 @@
-// Adds a node to the outputs of a forward, which calls a function when backward starts.  For
-// ddp_reducer.cc.
+// Calls a function when backward starts, through a node that it adds to the outputs of a forward.
 #pragma once
 
 #include <functional>
@@ -9,9 +8,9 @@
 
 namespace distrun::internal {
 
-// Returns copies of the outputs.  `begin` runs on the thread of backward() when the first gradient
-// reaches them.  An output that the loss does not use gets no gradient, because zeros would mark
-// its parameters as used.  Outputs that require no gradient are returned unchanged.
+// Returns copies of the outputs. `begin` runs on the thread of backward() when the first gradient
+// reaches them. An output that the loss does not use gets no gradient: zeros would mark its
+// parameters as used. Outputs that require no gradient do not change.
 //
 // PyTorch source: _DDPSink of torch/nn/parallel/distributed.py.
 std::vector<at::Tensor> sink(std::vector<at::Tensor> outputs, std::function<void()> begin);

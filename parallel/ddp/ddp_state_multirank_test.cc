@@ -1,4 +1,4 @@
-// Tests the values of parameters and buffers.
+// Values of parameters and buffers.
 #include <cstdlib>
 #include <sstream>
 #include <string>
@@ -96,14 +96,14 @@ TEST_F(DdpStateMultirankTest, KeepsBuffersAfterAForwardWithoutSynchronization) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   {
     const auto alone = ddp.no_sync();
-    ddp();  // Still synchronizes: no forward ran without synchronization before.
+    ddp();  // Still synchronizes: no unsynchronized forward ran before.
     ddp.module()->count.fill_(5.0 + get_rank());
     ddp();
   }
   EXPECT_TRUE(ddp.module()->count.equal(at::full({2}, 5.0 + get_rank())));
 }
 
-// The broadcast of the second forward must not invalidate what the first saved for its backward.
+// The second forward's broadcast must not invalidate what the first saved for its backward.
 TEST_F(DdpStateMultirankTest, AllowsTwoForwardsBeforeABackward) {
   DistributedDataParallel ddp(std::make_shared<CounterImpl>());
   const at::Tensor first = ddp();
@@ -193,7 +193,7 @@ TEST_F(DdpStateMultirankTest, EndsTheTrainingIfAPeerIsLost) {
     rendezvous_at("trained");
     const bool goes = get_rank() == get_world_size() - 1;
     if (goes) abort_process_group();
-    // A rank that sends may notice one step later.
+    // A sending rank may notice one step later.
     for (int step = 0; step < 3 && !goes && !is_gone; ++step) {
       is_gone = error_of([&] { ddp().backward(); }) != "no error";
     }

@@ -22,9 +22,10 @@ import mixed_ranks  # noqa: E402
 mixed_ranks.require_torch(2, 13)
 DISTRUN, CXX_RANKS = sys.argv[1:3]
 CLOSE = 1e-6
-# Seeds for each number of ranks, so that each property of a pattern is on and off.  They exclude patterns in
-# which Python differs: it fails if a rank has no input for a static graph.  If no rank uses a parameter after a
-# rank has joined, its gradient is zero in Python, not None, and the optimizer continues to change it.
+# Seeds for each number of ranks, so that each property of a pattern is on and off. They exclude
+# patterns in which Python differs: it fails if a rank has no input for a static graph; and if no
+# rank uses a parameter after a rank has joined, its gradient is zero, not None, and the optimizer
+# continues to change it.
 SEEDS = {2: ["0", "10", "19"], 3: ["5", "12", "16"], 4: ["5", "19", "20", "24"]}
 
 PYTHON = [sys.executable, "-u", str(Path(__file__).parent / "test" / "join_parity_worker.py")]

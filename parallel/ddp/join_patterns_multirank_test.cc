@@ -1,7 +1,7 @@
-// Ranks train with uneven inputs in random patterns, and fail in random places.
+// Ranks train with uneven inputs in random patterns, and fail at random places.
 //
-// Environment: DISTRUN_JOIN_PATTERNS is the number of seeds (default 20).  DISTRUN_SEED is the
-// first seed (default 0), or "random".
+// Environment: DISTRUN_JOIN_PATTERNS is the number of seeds (default 20), DISTRUN_SEED the first
+// one (default 0), or "random".
 #include <cstdlib>
 #include <random>
 #include <string>
@@ -103,7 +103,7 @@ TEST_F(JoinPatternsMultirankTest, ReportsTheFaultOfOneRankOnEveryRank) {
     if (get_rank() == pattern.fault->rank) {
       EXPECT_EQ(text, "the disk is on fire");
     } else if (pattern.fault->place == JoinFault::Place::kPostHook) {
-      // A rank that has finished the join does not see the failure.
+      // Ranks that have finished the join do not see the failure.
       EXPECT_THAT(text, AnyOf(HasSubstr(told), ""));
     } else {
       EXPECT_THAT(text, HasSubstr(told));

@@ -1,5 +1,6 @@
-// Finds ranks whose models differ, and names the parameter on every rank.  LibTorch's own check
-// (verify_params_across_processes) reports sizes only on the ranks that differ from the first.
+// Finds differences between the ranks' models, and names the parameter on every rank. LibTorch's
+// own check (verify_params_across_processes) reports sizes only on ranks that differ from the
+// first.
 //
 //     const ModelAgreement agreement(*group, names_and_parameters);
 //     c10d::verify_params_across_processes(…);  // Ends after every rank has called it.
@@ -7,7 +8,7 @@
 //
 // It uses the group's store and no collective, so ranks in Python need not take part.
 //
-// Cost: six requests to the store.  If models differ, up to two more for each rank.
+// Cost: six requests to the store; if models differ, up to two more per rank.
 #pragma once
 
 #include <string>
@@ -27,10 +28,10 @@ using NamedParameters = std::vector<NamedParameter>;
 
 class ModelAgreement {
  public:
-  // Publishes this rank's parameters.  Throws what the store throws.
+  // Publishes this rank's parameters. Throws the store's errors.
   ModelAgreement(c10d::ProcessGroup& group, const NamedParameters& parameters);
 
-  // Returns "" if the ranks that have published agree.  `ranks` are global ranks, by group rank.
+  // "" if the ranks that have published agree. `ranks` are global, by group rank.
   std::string difference(const std::vector<int>& ranks) const;
 
  private:
@@ -42,7 +43,7 @@ class ModelAgreement {
   std::string prefix_, own_hash_;
 };
 
-// Returns the first difference in sizes or dtypes.  Does not compare names.  Pure.
+// The first difference in sizes or dtypes; names are not compared. Pure.
 std::string first_difference(const std::vector<NamedParameters>& models,
                              const std::vector<int>& ranks);
 

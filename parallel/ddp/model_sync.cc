@@ -11,7 +11,7 @@ namespace distrun::internal {
 
 namespace {
 
-// Tensors up to this size together are sent as one, as in Python.
+// Tensors up to this total are sent as one, as in Python.
 constexpr std::size_t kBroadcastBytes = std::size_t{250} * 1024 * 1024;
 
 template <class Named>

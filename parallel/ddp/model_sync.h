@@ -1,5 +1,4 @@
-// Chooses the tensors of a model that take part in training, and gives them the same values on all
-// ranks.
+// Chooses the tensors of a model that take part in training, and synchronizes their values.
 #pragma once
 
 #include <cstdint>
@@ -15,18 +14,18 @@
 
 namespace distrun::internal {
 
-// Returns the model without ignored tensors.  Each tensor is listed once, under its first name.
+// The model without ignored tensors. Each tensor occurs once, under its first name.
 //
 // Throws c10::ValueError if an ignored name does not exist, a parameter is undefined or not a leaf,
 // no parameter requires a gradient, or parameters are on devices of several types.
 DdpModel participants(DdpModel model, const std::set<std::string>& ignored);
 
-// Gives the tensors the values of group rank `source`.  Requires detached tensors.
+// Sets the tensors to the values of group rank `source`. Requires detached tensors.
 void broadcast_all(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                    const std::vector<at::Tensor>& tensors, int source = 0);
 
-// Hides the change from autograd, so that an earlier forward that saved the buffers can still run
-// its backward.
+// Hides the change from autograd: an earlier forward that saved the buffers can still run its
+// backward.
 void broadcast_buffers(const c10::intrusive_ptr<c10d::ProcessGroup>& group,
                        const std::vector<DdpBuffer>& buffers, int source = 0);
 

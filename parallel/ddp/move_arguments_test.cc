@@ -22,7 +22,7 @@ void visit_tensors(Batch& batch, const Visit& visit) {
 namespace internal {
 namespace {
 
-const c10::Device kThere(at::kMeta);  // A device that every machine has.
+const c10::Device kThere(at::kMeta);  // Exists on every machine.
 
 bool is_there(const at::Tensor& tensor) { return tensor.device() == kThere; }
 
@@ -61,7 +61,7 @@ TEST(MoveArgumentsTest, PassesOnValuesWithoutTensorsUncopied) {
   EXPECT_EQ(taken.get(), was);
 }
 
-// A copy of the pointer refers to the caller's tensor, which must not move.
+// A copied pointer refers to the caller's tensor, which must not move.
 TEST(MoveArgumentsTest, DoesNotMoveTensorsBehindPointers) {
   const auto shared = std::make_shared<at::Tensor>(at::ones({2}));
   EXPECT_FALSE(is_there(*moved(shared, kThere)));

@@ -1,5 +1,5 @@
-// The group for c10d::Reducer.  Errors in backward() name this rank and the parameters of the
-// reduction, and say what to do about uneven inputs.
+// The group for c10d::Reducer: errors in backward() name this rank, the parameters of the
+// reduction, and what to do about uneven inputs.
 //
 //     auto named = c10::make_intrusive<ReducerGroup>(group, site);
 //     … construct_reducer(…, named, …) …
@@ -24,7 +24,7 @@ class ReducerGroup : public c10d::ProcessGroup {
   // Shares the backends of `group`.
   ReducerGroup(const c10::intrusive_ptr<c10d::ProcessGroup>& group, const CallSite& site);
 
-  // Sets the parameters of each bucket, by the bucket's memory.  Do not call it during backward().
+  // The parameters of each bucket, by the bucket's memory. Not during backward().
   void set_names(std::map<const void*, std::string> names);
 
   c10::intrusive_ptr<c10d::Work> allreduce(std::vector<at::Tensor>& tensors,

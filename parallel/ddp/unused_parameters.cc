@@ -6,7 +6,7 @@ namespace distrun::internal {
 
 namespace {
 
-// Returns the rest of the line after "Parameters which did not receive grad for rank 0: ".
+// The rest of the line after "Parameters which did not receive grad for rank 0: ".
 std::string names_in(std::string_view error) {
   constexpr std::string_view kBefore = "Parameters which did not receive grad for rank ";
   auto place = error.find(kBefore);

@@ -1,5 +1,4 @@
-// Rewrites LibTorch's error about parameters without a gradient, whose advice is for Python.
-// Pure.
+// Rewrites LibTorch's error about parameters without a gradient, whose advice is for Python. Pure.
 #pragma once
 
 #include <optional>
@@ -9,7 +8,7 @@
 
 namespace distrun::internal {
 
-// Returns "the last backward() computed no gradient of b1, b2: …", or nothing for another error.
+// "the last backward() computed no gradient of b1, b2: …"; empty for other errors.
 std::optional<std::string> advice_on_unused_parameters(const std::string& error,
                                                        const DdpOptions& options);
 

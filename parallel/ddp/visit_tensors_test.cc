@@ -56,7 +56,7 @@ void visit_tensors(Tree& tree, const Visit& visit) {
   visit(tree.children);
 }
 
-// Converts to a string, but its function decides.
+// Converts to a string, but its function takes precedence.
 struct Named {
   at::Tensor tensor;
   operator std::string_view() const { return "named"; }
@@ -148,7 +148,7 @@ TEST(VisitTensors, VisitsMapsByKey) {
   EXPECT_THAT(found(hashed), UnorderedElementsAre(1, 2));
   EXPECT_EQ(hashed[2].item<double>(), 20);
 }
-// A tensor could be overlooked in these types, and would not be reduced.
+// A tensor in these types could be overlooked, and would not be reduced.
 struct Boxes : std::vector<at::Tensor> {
   at::Tensor scores;
 };
@@ -267,7 +267,7 @@ TEST(VisitTensors, KeepsBatchSizesOfAPackedSequence) {
   EXPECT_FALSE(unsorted.sorted_indices().defined());
 }
 
-// A tensor could be overlooked in these types, or its replacement be lost.
+// A tensor in these types could be overlooked, or its replacement lost.
 TEST(KnowsTensors, IsFalseForTypesThatCannotBeVisited) {
   EXPECT_FALSE(KnowsTensors<Unknown>);
   EXPECT_FALSE(KnowsTensors<std::vector<Unknown>>);

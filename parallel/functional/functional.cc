@@ -26,7 +26,7 @@ using torch::autograd::Function;
 using torch::autograd::variable_list;
 using Lengths = std::vector<std::int64_t>;
 
-// The arguments of a forward pass that its backward pass needs.
+// Arguments of a forward pass for its backward pass.
 struct Call {
   Group group;
   GroupRank root = GroupRank(0);
@@ -72,7 +72,7 @@ std::string backend_for(const at::Tensor& tensor, const Call& call) {
   return call.group->getBackend(tensor.device().type())->getBackendName();
 }
 
-// The gradient of a mean is that of the sum, divided by the number of ranks.
+// The gradient of a mean is the sum's, divided by the number of ranks.
 at::Tensor divided(const at::Tensor& gradient, const Call& call) {
   return call.op == ReduceOp::AVG ? gradient / call.ranks() : gradient;
 }
@@ -83,7 +83,7 @@ variable_list and_none(variable_list gradients) {
   return gradients;
 }
 
-// Returns a copy of the tensor after the collective.
+// Runs the collective on a copy of the tensor, and returns the copy.
 template <class Collective>
 at::Tensor on_copy(AutogradContext* ctx, const at::Tensor& tensor, const Call& call,
                    const Collective& collective) {
@@ -119,7 +119,7 @@ struct Broadcast : Function<Broadcast> {
       distrun::broadcast(own, call.root, call.options());
     });
   }
-  // Zeroes in place on the other ranks, so that a double backward still runs the collective.
+  // Zeroes in place on other ranks, so that a double backward still runs the collective.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const Call& call = kept(ctx);
     at::Tensor sum = Reduce::apply(gradients[0], call);
@@ -168,7 +168,7 @@ struct AllGather : Function<AllGather> {
     distrun::all_gather(all, tensor, call.options());
     return all;
   }
-  // As in Python, only "nccl" uses reduce_scatter: that of "gloo" sends more than necessary.
+  // As in Python, only "nccl" uses reduce_scatter: "gloo" would send more than necessary.
   static variable_list backward(AutogradContext* ctx, const variable_list& gradients) {
     const Call& call = kept(ctx);
     if (backend_for(gradients[0], call) == "nccl") {
@@ -200,7 +200,7 @@ struct Gather : Function<Gather> {
 struct Scatter : Function<Scatter> {
   static at::Tensor forward(AutogradContext* ctx, at::TensorList tensors, const Call& call) {
     keep(ctx, call);
-    // "fake" receives no part from another root, so the part must start as zeros.
+    // "fake" receives nothing from another root, so the part must start as zeros.
     at::Tensor part = call.is_root() ? room_for(tensors[0]) : zeros_for(tensors[0]);
     distrun::scatter(part, call.is_root() ? tensors.vec() : Tensors(), call.root, call.options());
     return part;
@@ -230,7 +230,7 @@ struct AllToAllSingle : Function<AllToAllSingle> {
   }
 };
 
-// Also rejects calls that the collectives accept, but that have no gradient.
+// Also rejects calls that collectives accept but that have no gradient.
 Call checked_call(const char* function, const Group& group, const Tensors& tensors,
                   ReduceOp op = ReduceOp::SUM) {
   const CallSite site{function, group};
@@ -251,7 +251,7 @@ Call with_root(const char* function, Call call, AnyRank root) {
   return call;
 }
 
-// Requires one dtype: the collectives also accept a complex tensor with a real one.
+// Requires one dtype: collectives also accept a complex tensor with a real one.
 void check_dtype(const CallSite& site, const internal::Name& name, const at::Tensor& tensor,
                  const internal::Name& other_name, const at::Tensor& other) {
   check_like(site, name, tensor, other_name, other);

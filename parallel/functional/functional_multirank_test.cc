@@ -1,5 +1,5 @@
-// Tests autograd collectives on every rank of a run.  The loss of rank r is r + 1 times the sum of
-// the squares of its outputs.
+// Autograd collectives, on every rank of a run. The loss of rank r is r + 1 times the sum of the
+// squares of its outputs.
 //
 //     distrun launch --nproc-per-node 3 build/tests/parallel_multirank_test
 //         --gtest_filter='FunctionalMultirankTest.*'
@@ -175,7 +175,7 @@ TEST_F(FunctionalMultirankTest, GivesUnusedOutputsZeroGradients) {
   expect_close(x.grad(), (get_rank() == 0 ? 2 * sum_of_weights() : 0) * x.detach());
 }
 
-// Each backward waits for the other ranks, so they would block in different orders.
+// Each backward waits for the other ranks, so different orders would block.
 TEST_F(FunctionalMultirankTest, RunsBackwardsInTheSameOrderOnEveryRank) {
   const at::Tensor x = input(), sum = F::all_reduce(x), first = F::broadcast(x, 0);
   const Tensors all = F::all_gather(x);
@@ -186,8 +186,8 @@ TEST_F(FunctionalMultirankTest, RunsBackwardsInTheSameOrderOnEveryRank) {
   expect_close(x.grad(), 2 * sum_of_weights() * (sum_of_inputs() + x.detach()) + of_first);
 }
 
-// Every gradient is 2 w s, for the sum w of the weights and the sum s of the inputs.  Its square
-// has the gradient 8 w² s for each rank.
+// Every gradient is 2 w s, for the sum w of the weights and the sum s of the inputs. Its square has
+// the gradient 8 w² s on each rank.
 TEST_F(FunctionalMultirankTest, ComputesGradientsOfGradients) {
   const at::Tensor x = input();
   const auto gradient = torch::autograd::grad({loss(F::all_reduce(x))}, {x}, {},

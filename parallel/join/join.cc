@@ -14,7 +14,7 @@ namespace distrun {
 
 namespace {
 
-// A rank that has joined warns after this many iterations of the others.
+// A joined rank warns after this many iterations of the others.
 constexpr int kSkewToWarnOf = 1000;
 
 [[noreturn]] void throw_uneven_inputs(const std::string& text) {
@@ -56,8 +56,8 @@ Work Joinable::notify_join_context() {
   if (!part_.is_joining || !part_.is_first) return {};
   const Group group = join_process_group();
   Work work = all_reduce(on_device_of(*this, 1), ReduceOp::SUM, {.group = group, .async_op = true});
-  // If a peer is lost, this rank would otherwise wait in the next collective for a rank that still
-  // waits in this one.
+  // If a peer is lost, this rank must not wait in the next collective for a rank that still waits
+  // in this one.
   work.wait();
   if (part_.throws) {
     const at::Tensor joined = on_device_of(*this, 0);
@@ -71,7 +71,7 @@ Work Joinable::notify_join_context() {
   return work;
 }
 
-// While it lives, the joinables announce their iterations.
+// Joinables announce their iterations while it lives.
 class Join::Scope {
  public:
   explicit Scope(const Join& join) : joinables_(join.joinables_) {
@@ -136,7 +136,7 @@ void Join::run(const std::function<void()>& body) {
     }
     shadow_the_others(hooks);
   } catch (...) {
-    // All ranks know of uneven inputs, but not of those in a join within the body.
+    // All ranks know of uneven inputs here, but not of those in an inner join.
     if (joinables_.front().get().part_.has_thrown) throw;
     rethrow_as_told();
   }

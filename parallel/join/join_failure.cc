@@ -35,7 +35,7 @@ JoinFailure unpack(const std::vector<std::uint8_t>& bytes) {
   return failure;
 }
 
-// Publishes `own` unless a rank has published a failure.  Returns the one that is published.
+// Publishes `own` unless another rank's failure is published. Returns the published one.
 JoinFailure first_failure(const Group& group, const JoinFailure& own) {
   return unpack(group->getStore()->compareSet(kFailureKey, {}, pack(own)));
 }
@@ -47,7 +47,7 @@ std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailu
   try {
     first = first_failure(group, own);
   } catch (const std::exception&) {
-    // Without the store, the other ranks only see the group's end.
+    // Without the store, other ranks only see that the group ends.
   }
   try {
     abort_process_group(group);

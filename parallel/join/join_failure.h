@@ -1,5 +1,5 @@
-// Reports a failure in a join to the other ranks, through the group's store and by ending the
-// group.  For join.cc.
+// Reports a failure in a join to the other ranks: publishes it in the group's store, and ends the
+// group.
 #pragma once
 
 #include <optional>
@@ -15,8 +15,8 @@ struct JoinFailure {
   std::string text;
 };
 
-// Publishes `own` and ends the group on this rank, so that the waits of the other ranks fail.
-// Returns the failure that another rank published first, or nothing.
+// Ends the group on this rank, so that waits of other ranks fail. Returns the failure that another
+// rank published first, if any.
 std::optional<JoinFailure> tell_join_failure(const Group& group, const JoinFailure& own);
 
 }  // namespace distrun::internal

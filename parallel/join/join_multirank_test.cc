@@ -23,7 +23,7 @@ struct JoinMultirankTest : MultirankTest {
     for (int i = 0; i < inputs; ++i) sums.push_back(counter.step());
     return sums;
   }
-  // Expects no wait until the timeout.  Then the ranks leave the group together.
+  // Expects that no rank waits until the timeout. Then the ranks leave the group together.
   static void expect_all_are_told(const std::string& place, const std::string& text) {
     EXPECT_THAT(text, Not(HasSubstr("Timed out")));
     rendezvous_at(place);
@@ -244,7 +244,7 @@ TEST_F(JoinMultirankTest, KeepsTheErrorOfABodyThatLeavesTheGroup) {
     EXPECT_EQ(text, "no such file: digits.bin");
     return;
   }
-  // The failing rank could not publish its error, so the others report a lost connection.
+  // The failing rank could not publish its error, so others report a lost connection.
   EXPECT_THAT(text, HasSubstr("the connection to rank"));
   destroy_process_group();
 }

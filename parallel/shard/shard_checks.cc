@@ -35,7 +35,7 @@ void check(bool holds, const Text&... text) {
 
 const char* yes_or_no(bool value) { return value ? "true" : "false"; }
 
-// Checks that the shard is within the whole.
+// The shard must be within the whole.
 void check_metadata(const NamedShard& shard, SizesRef global_size) {
   const auto& [offsets, sizes, placement] = shard.facts.metadata;
   check(offsets.size() == global_size.size() && sizes.size() == global_size.size(), shard,
@@ -107,7 +107,7 @@ std::vector<NamedShard> named_shards(const std::vector<RankShards>& all) {
   return shards;
 }
 
-// Checks that each element of the whole is in one shard.  Requires shards within the whole.
+// Each element of the whole must be in one shard. Requires shards within the whole.
 void check_partition(const std::vector<NamedShard>& shards, SizesRef global_size) {
   std::vector<ShardMetadata> places;
   places.reserve(shards.size());

@@ -1,4 +1,4 @@
-// Checks that the shards of all ranks form one tensor.  For sharded_tensor.cc.
+// Checks that the shards of all ranks form one tensor.
 #pragma once
 
 #include <vector>
@@ -7,8 +7,8 @@
 
 namespace distrun::internal {
 
-// Throws c10::ValueError for the first error, the same on every rank, as init_from_local_shards()
-// documents.  `all` has the shards of the group, by group rank.  Pure.
+// Throws c10::ValueError for the first error, equal on every rank, as init_from_local_shards()
+// documents. `all` is by group rank. Pure.
 void check_shards(const std::vector<RankShards>& all);
 
 }  // namespace distrun::internal

@@ -7,7 +7,7 @@
 
 namespace distrun {
 
-// In the type's namespace, in which nlohmann searches.
+// In the type's namespace, where nlohmann searches.
 NLOHMANN_DEFINE_TYPE_NON_INTRUSIVE(ShardMetadata, shard_offsets, shard_sizes, placement)
 
 namespace internal {

@@ -1,6 +1,5 @@
-// The facts about a rank's shards that it sends to the other ranks.  Every rank checks the facts of
-// all (shard_checks.h), so that all find the same error and none waits for another.  For
-// sharded_tensor.cc.
+// What a rank reports about its shards. Every rank checks all reports (shard_checks.h), so that all
+// find the same error and none waits for another.
 #pragma once
 
 #include <cstdint>
@@ -20,7 +19,7 @@ namespace distrun::internal {
 
 struct ShardFacts {
   ShardMetadata metadata;
-  // About the tensor.  If `problem` is not empty, it says why the other facts are unknown.
+  // About the tensor. `problem` says why other facts are unknown; may be empty.
   std::string problem;
   std::vector<std::int64_t> sizes;
   std::string device;
@@ -36,7 +35,7 @@ struct RankShards {
   std::vector<ShardFacts> shards;
 };
 
-// Throws nothing, so that this rank can always send its facts.
+// Throws nothing, so that this rank can always report.
 RankShards facts_of(int rank, const std::vector<Shard>& shards,
                     const std::vector<std::int64_t>& global_size);
 

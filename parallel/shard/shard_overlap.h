@@ -1,4 +1,4 @@
-// Finds shards that overlap.  For shard_checks.cc.
+// Finds shards that overlap.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,11 @@
 
 namespace distrun::internal {
 
-// Returns the indices of two shards that share an element, the lower index first.  Empty shards
-// share none.  Requires the same number of dimensions for all, and no negative or overflowing
-// numbers.
+// The indices of two shards that share an element, the lower first. Empty shards share none.
+// Requires equally many dimensions for all, and no negative or overflowing numbers.
 //
-// Cost: n log n for shards in a row.  In a grid, each shard is compared with those in the same part
-// of the dimension with the most parts.  Pure.
+// Cost: n log n for shards in a row. In a grid, each shard is compared with those in the same part
+// of the dimension with the most parts. Pure.
 std::optional<std::pair<std::size_t, std::size_t>> find_overlap(
     const std::vector<ShardMetadata>& shards);
 

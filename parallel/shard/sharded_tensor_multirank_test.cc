@@ -1,4 +1,4 @@
-// Tests sharded tensors on every rank of a run.
+// Sharded tensors, on every rank of a run.
 //
 //     distrun launch --nproc-per-node 2 build/tests/parallel_multirank_test
 //         --gtest_filter='ShardedTensorMultirankTest.*'
@@ -146,7 +146,7 @@ TEST_F(ShardedTensorMultirankTest, ReportsAGapOnEveryRank) {
   EXPECT_THAT(complaint({own_shard()}, size), HasSubstr("some are in no shard"));
 }
 
-// Its "st" is this rank's shard, which differs in values and sizes from those of the other ranks.
+// "st" is this rank's shard, which differs in values and sizes between ranks.
 struct WithShardImpl : torch::nn::Module {
   torch::nn::Linear linear{nullptr};
   at::Tensor st;

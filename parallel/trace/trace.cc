@@ -12,7 +12,7 @@ namespace distrun {
 
 namespace {
 
-// Disables autocast's cache: a cast cached before the trace would become a constant.
+// Disables autocast's cache: an earlier cast would become a constant.
 class WithoutCastCache {
  public:
   WithoutCastCache() { at::autocast::set_autocast_cache_enabled(false); }

@@ -13,7 +13,7 @@ void append_nodes(const Argument& argument, std::vector<const Node*>& nodes) {
   for (const Argument& one : argument.items()) append_nodes(one, nodes);
 }
 
-// Names of operators that are keywords or builtins of Python.
+// Operators' names that are keywords or builtins of Python.
 bool is_pythons(const std::string& name) {
   static const std::set<std::string_view> words = {
       "abs",     "all",    "and",      "any",    "as",     "assert", "bool",   "bytes",  "class",
@@ -27,7 +27,7 @@ bool is_pythons(const std::string& name) {
   return words.contains(name);
 }
 
-// Splits "mul_1" into {"mul", 1}.  The number is 0 if there is none.
+// "mul_1" becomes {"mul", 1}; the number may be 0.
 std::pair<std::string, int> without_number(const std::string& name) {
   const std::size_t digits = name.find_last_not_of("0123456789") + 1;
   if (digits == name.size() || digits < 2 || name[digits - 1] != '_' || name.size() - digits > 6) {

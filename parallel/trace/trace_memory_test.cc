@@ -1,4 +1,4 @@
-// Traces of functions whose tensors share memory, change in place, or come from outside.
+// Functions whose tensors share memory, change in place, or come from outside.
 #include <algorithm>
 #include <cstdint>
 #include <memory>
@@ -85,7 +85,7 @@ TEST(TraceTest, SeesWritesThroughAnotherTensorOfTheSameMemory) {
   EXPECT_THAT(its.str(), HasSubstr("return (mul_1, add_)"));
 }
 
-// Tensors with the same elements are one tensor in a replay, but each keeps its own layout.
+// A replay has one tensor for the same elements, but each keeps its own layout.
 TEST(TraceTest, KeepsLayoutsOfTensorsWithTheSameElementsApart) {
   expect_replays(
       [](const Tensors& x) -> Tensors {
@@ -210,7 +210,7 @@ TEST(TraceTest, RecordsNoConstantForMemoryThatOperatorsWrite) {
   EXPECT_THAT(its.str(), ::testing::Not(HasSubstr("get_attr")));
 }
 
-// Records the most bytes allocated at one time.
+// Records the most bytes allocated at once.
 class Memory : public c10::MemoryReportingInfoBase {
  public:
   std::int64_t most() const { return most_; }
@@ -239,7 +239,7 @@ TEST(TraceTest, FreesIntermediateValuesDuringAReplay) {
   EXPECT_LT(memory->most(), 1000);  // Each value has 24 bytes.
 }
 
-// A freed tensor is not mistaken for a new one at the same address.
+// A new tensor at the address of a freed one must not be mistaken for it.
 TEST(TraceTest, ForgetsFreedTensors) {
   expect_replays(
       [](const Tensors& x) -> Tensors {

@@ -1,4 +1,4 @@
-// Tests that record and replay collectives, on every rank of a run.
+// Recorded and replayed collectives, on every rank of a run.
 //
 //     distrun launch --nproc-per-node 3 build/tests/parallel_multirank_test
 //         --gtest_filter='TraceMultirankTest.*'
@@ -124,7 +124,7 @@ TEST_F(TraceMultirankTest, ReplaysAutogradCollectivesAndTheirBackward) {
   EXPECT_THAT(its.str(), HasSubstr("c10d.alltoall_"));
 }
 
-// The type of the group's argument differs between versions of LibTorch.
+// The type of the group's argument differs between LibTorch versions.
 at::Tensor call_functional(const std::string& name, std::vector<c10::IValue> arguments) {
   if (name != "wait_tensor") arguments.emplace_back(default_group().getGroupName());
   c10::Dispatcher::singleton()
@@ -161,7 +161,7 @@ TEST_F(TraceMultirankTest, WaitsBeforeAResultOfAFunctionalOperatorIsUsed) {
   expect_equal(its.replay({input() * 3}), make(true)({input() * 3}));
 }
 
-// These helpers call the operators of c10d, not those of _c10d_functional.
+// These helpers call operators of c10d, not those of _c10d_functional.
 TEST_F(TraceMultirankTest, ReplaysFunctionalHelpersOfLibTorch) {
   const Trace its = expect_replays([](const Tensors& x) -> Tensors {
     const at::Tensor sum = c10d::all_reduce(x[0] + 1, "sum", default_group().getGroupName());

@@ -21,7 +21,7 @@ namespace distrun::internal {
 
 namespace {
 
-// LibTorch registers no kernels for this key.  The dispatcher throws if another library has
+// LibTorch registers no kernels for this key. The dispatcher throws if another library has
 // registered a fallback.
 constexpr c10::DispatchKey kRecorderKey = c10::DispatchKey::Fake;
 const c10::DebugInfoKind kSlot = c10::DebugInfoKind::TEST_INFO_2;
@@ -34,8 +34,8 @@ void run(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit::St
                      stack);
 }
 
-// Whether the kernel only calls other operators.  Without autograd, the dispatcher does not
-// decompose such an operator, so record() does.
+// Whether the kernel only calls other operators. Without autograd the dispatcher does not decompose
+// it, so record() does.
 bool is_composite(const c10::OperatorHandle& op, c10::DispatchKeySet keys) {
   if (!op.hasKernelForDispatchKey(c10::DispatchKey::CompositeImplicitAutograd)) return false;
   const auto below = keys & c10::DispatchKeySet(c10::DispatchKeySet::FULL_AFTER, kRecorderKey);
@@ -52,7 +52,7 @@ void record(const c10::OperatorHandle& op, c10::DispatchKeySet keys, torch::jit:
 }
 
 void have_operators_recorded() {
-  // Never destroyed, because the dispatcher may be destroyed first.  Without `used`, the compiler
+  // Never destroyed, because the dispatcher may be destroyed first. Without `used`, the compiler
   // drops the unread pointer, and LeakSanitizer reports the library.
   [[gnu::used]] static auto* const library = [] {
     auto* its = new torch::Library(torch::Library::IMPL, "_", kRecorderKey, __FILE__, __LINE__);
@@ -70,8 +70,8 @@ bool is_viewed(const c10::Argument& argument) {
   return argument.alias_info() != nullptr && !argument.alias_info()->isWrite();
 }
 
-// Operators of aten that return no tensor and write none are not nodes: the function continues with
-// the recorded number.
+// Operators of aten that neither return nor write a tensor are not nodes: the function continues
+// with the recorded number.
 bool is_node(const c10::FunctionSchema& schema) {
   if (schema.name().rfind("aten::", 0) != 0) return schema.name().rfind("profiler::", 0) != 0;
   const auto returns_tensors = [](const c10::Argument& one) {
@@ -92,7 +92,7 @@ std::string_view base_name(const c10::FunctionSchema& schema) {
   return name.substr(name.find("::") + 2);
 }
 
-// Whether it allocates memory without initializing it.
+// Whether it allocates uninitialized memory.
 bool makes_room(const c10::FunctionSchema& schema) {
   const std::string_view name = schema.name();
   const auto& arguments = schema.arguments();
@@ -108,7 +108,7 @@ bool overwrites(const c10::FunctionSchema& schema) {
   return std::find(names.begin(), names.end(), base_name(schema)) != names.end();
 }
 
-// Such memory, as from_blob()'s, may be freed at any time.
+// Such memory, for example from_blob()'s, may be freed at any time.
 bool borrows_memory(const at::Tensor& tensor) {
   const c10::StorageImpl* const storage = storage_of(tensor);
   return storage != nullptr && storage->data() != nullptr &&
@@ -388,7 +388,7 @@ bool TraceRecorder::uses(const Call& call, UnderWay& begun) {
   return false;
 }
 
-// Waits without the lock, because another thread may have to record something first.
+// Without the lock, because another thread may have to record something first.
 void TraceRecorder::wait_for(const std::shared_ptr<UnderWay>& begun) {
   std::unique_lock lock(mutex_);
   // Another wait may have ended it.

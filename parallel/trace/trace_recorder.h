@@ -6,16 +6,15 @@
 //     recorder->finish({y});
 //     recorder->graph();
 //
-// It records below autograd, at the dispatch key Fake, which has no other use here.  There,
-// composite operators are decomposed, and autocast's casts and a backward's operators are ordinary
-// calls.  Calls within kernels are not recorded.
+// It records below autograd, at the otherwise unused dispatch key Fake. There, composite operators
+// are decomposed, and autocast's casts and a backward's operators are ordinary calls. Calls within
+// kernels are not recorded.
 //
 // A collective is recorded as the operator of c10d.  Its work becomes a BegunCollective, whose
 // wait() adds a node for each tensor.  The recorder waits for a tensor before an operator uses it.
 // Memory of empty() that is read but that no operator has written becomes a constant.
 //
-// For the files of this folder.  Thread safety: only the scope's thread, and threads on which
-// autograd continues it.
+// Thread safety: only the scope's thread, and threads on which autograd continues it.
 #pragma once
 
 #include <map>
@@ -41,7 +40,7 @@ class TraceRecorder : public c10::DebugInfoBase,
  public:
   TraceRecorder() : graph_(std::make_unique<Graph>()) {}
 
-  // Returns null if this thread records nothing.
+  // Null if this thread records nothing.
   static TraceRecorder* current();
 
   void add_input(const at::Tensor& tensor);
@@ -85,7 +84,7 @@ class TraceRecorder : public c10::DebugInfoBase,
   std::map<const c10::StorageImpl*, std::pair<at::Tensor, const Node*>> unwritten_;
 };
 
-// Makes `recorder` the thread's recorder while it lives.  Throws if the thread has one.
+// Makes `recorder` the thread's recorder while it lives. Throws if the thread has one.
 class RecorderScope {
  public:
   explicit RecorderScope(const std::shared_ptr<TraceRecorder>& recorder);

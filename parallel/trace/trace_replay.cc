@@ -47,8 +47,8 @@ class Replay {
     }
   }
 
-  // After an exception, waits for the collectives in progress: they still write to memory, and half
-  // a message would make a connection unusable.
+  // After an exception, waits for running collectives: they still write to memory, and half a
+  // message would break a connection.
   ~Replay() {
     for (const auto& [node, begun] : works_) {
       try {

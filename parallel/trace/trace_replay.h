@@ -1,4 +1,4 @@
-// Replays a graph (distrun/trace.h).  For the files of this folder.
+// Replays a graph (distrun/trace.h).
 #pragma once
 
 #include <vector>

@@ -1,4 +1,4 @@
-// Start and end of a recording: threads, exceptions, nested traces.  Inputs that a replay rejects.
+// Start and end of a recording: threads, exceptions, nested traces; inputs that a replay rejects.
 #include <future>
 #include <stdexcept>
 #include <thread>

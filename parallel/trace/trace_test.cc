@@ -1,4 +1,4 @@
-// Tests what a trace records, how it prints, and what a replay computes.
+// What a trace records and prints, and what a replay computes.
 #include "distrun/trace.h"
 
 #include <cmath>

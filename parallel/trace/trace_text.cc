@@ -64,7 +64,7 @@ std::string text_of_dtype(c10::ScalarType type) {
                                                                {c10::kComplexHalf, "complex32"},
                                                                {c10::kComplexFloat, "complex64"},
                                                                {c10::kComplexDouble, "complex128"}};
-  // "BFloat16", "Bool", "Float8_e5m2", … are Python's names except for case.
+  // Python's names differ only in case: "BFloat16", "Bool", "Float8_e5m2", …
   const auto found = names.find(type);
   return "torch." + (found == names.end() ? ascii_lower(c10::toString(type)) : found->second);
 }

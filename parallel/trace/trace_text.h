@@ -1,4 +1,4 @@
-// Prints a graph as torch.fx does.  Pure.  For the files of this folder.
+// Prints a graph like torch.fx. Pure.
 //
 //     graph():
 //         %arg0_1 : [num_users=1] = placeholder[target=arg0_1]
@@ -17,7 +17,7 @@ namespace distrun::internal {
 
 std::string text_of(const Graph& graph);
 
-// Prints a literal without tensors: "2", "torch.float32", "[1, 2]", "None".  `type` is that of the
+// Prints a literal without tensors: "2", "torch.float32", "[1, 2]", "None". `type` is from the
 // operator's schema.
 std::string text_of(const c10::IValue& literal, const c10::Type& type);
 

@@ -14,7 +14,7 @@ c10::StorageImpl* storage_of(const at::Tensor& tensor) {
 
 namespace {
 
-// Returns its first byte in the storage, and the byte after its last.
+// Its first byte in the storage, and the byte after its last.
 std::pair<std::int64_t, std::int64_t> extent_of(const at::Tensor& tensor) {
   std::int64_t last = tensor.storage_offset();
   for (std::int64_t i = 0; i < tensor.dim(); ++i) last += (tensor.size(i) - 1) * tensor.stride(i);

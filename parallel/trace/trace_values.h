@@ -1,4 +1,4 @@
-// TraceValues finds the value of a graph that a tensor has.
+// TraceValues maps tensors to values of a graph.
 //
 //     values.set(sum, node);
 //     values.find(sum);              // node
@@ -7,10 +7,9 @@
 //     values.find(sum);              // wait
 //
 // Autograd creates new tensors for those that it saved, so an unknown tensor is found by its
-// memory.  Its layout can change separately from that of the value, so own() distinguishes the two.
+// memory. Its layout can change separately from the value's, so own() distinguishes the two.
 //
-// Keeps no tensor alive, and does not mistake a new tensor for a freed one.  For the files of this
-// folder.
+// Keeps no tensor alive, and does not mistake a new tensor for a freed one.
 #pragma once
 
 #include <unordered_map>
@@ -29,16 +28,15 @@ class TraceValues {
  public:
   void set(const at::Tensor& tensor, const Node* node);
 
-  // Returns null for a tensor that is not a value and shares memory with none, or only with a
-  // constant.  Throws if it shares another value's memory but has another layout: no operator
-  // returned it.
+  // Null for a tensor that is not a value and shares memory with none, or only with a constant.
+  // Throws if it shares a value's memory with another layout: no operator returned it.
   const Node* find(const at::Tensor& tensor);
 
-  // For operators that change a layout, such as t_().  Returns the node whose value is this very
-  // tensor, or null.
+  // The node whose value is this very tensor, or null. For operators that change a layout, such as
+  // t_().
   const Node* own(const at::Tensor& tensor) const;
   void set_own(const at::Tensor& tensor, const Node* node) { know(tensor, node, node); }
-  // Call it before the layout changes: the old layout must no longer identify the value.
+  // Call it before the layout changes: the old one must no longer identify the value.
   void lose_layout(const at::Tensor& tensor);
 
  private:
@@ -60,7 +58,7 @@ class TraceValues {
     const Node* own;  // Null if only its memory is known.
     std::int64_t since;
   };
-  // The value of all tensors that have one layout in one memory.
+  // The value of all tensors with one layout in one memory.
   struct Value {
     Layout layout;
     const Node* node;                  // The last.
@@ -74,8 +72,8 @@ class TraceValues {
   };
 
   void know(const at::Tensor& tensor, const Node* node, const Node* own);
-  // Returns null if the tensor is unknown, or if its memory or layout changed without an operator,
-  // as by set_data().
+  // Null if the tensor is unknown, or if its memory or layout changed without an operator, as by
+  // set_data().
   const Known* known(const at::Tensor& tensor) const;
   Value* value_in(const c10::StorageImpl* storage, const Layout& layout);
 
@@ -84,7 +82,7 @@ class TraceValues {
   std::int64_t now_ = 0;  // Counts the calls of know().
 };
 
-// Returns null if the elements are not in one memory, as those of sparse tensors.
+// Null if the elements are not in one memory, as in sparse tensors.
 c10::StorageImpl* storage_of(const at::Tensor& tensor);
 
 // Whether the bytes from first to last element overlap.

@@ -1,4 +1,4 @@
-// Tests at which places a trace waits for collectives.
+// When a trace waits for collectives.
 #include <stdexcept>
 #include <string>
 

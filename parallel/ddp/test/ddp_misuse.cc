@@ -1,6 +1,6 @@
-// Code that is a TypeError in Python and does not compile here.  For each line below a comment
-// "Says: …", ddp_misuse_test.py expects one error that matches the pattern.  It expects no other
-// error.
+// Code that is a TypeError in Python and does not compile here. For each comment "Says: …",
+// ddp_misuse_test.py expects an error in the next line that matches the pattern, and no other
+// errors.
 #include <functional>
 #include <memory>
 #include <vector>

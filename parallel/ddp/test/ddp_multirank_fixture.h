@@ -44,7 +44,7 @@ struct PartsImpl : torch::nn::Module {
 
 class DdpMultirankTest : public MultirankTest {
  protected:
-  // Gives each rank other weights, so that a missing broadcast is noticed.
+  // Gives each rank other weights, to detect a missing broadcast.
   void SetUp() override {
     MultirankTest::SetUp();
     torch::manual_seed(static_cast<uint64_t>(get_rank()));

@@ -1,4 +1,4 @@
-// Trains the C++ ranks of ddp_parity_test.py, as ddp_parity_worker.py trains those in Python.
+// The C++ ranks of ddp_parity_test.py; ddp_parity_worker.py trains the same.
 #include <filesystem>
 #include <fstream>
 #include <memory>

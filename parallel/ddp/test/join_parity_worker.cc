@@ -1,5 +1,5 @@
-// Trains the C++ ranks of join_parity_test.py, as join_parity_worker.py trains those in Python.
-// Draws the patterns and leaves them in the folder for Python.
+// The C++ ranks of join_parity_test.py; join_parity_worker.py trains the same. Draws the patterns,
+// and leaves them in the folder for Python.
 #include <filesystem>
 #include <fstream>
 #include <string>

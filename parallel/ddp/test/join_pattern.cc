@@ -9,7 +9,7 @@ namespace distrun::testing {
 
 namespace {
 
-// std::uniform_int_distribution would draw other numbers with another standard library.
+// std::uniform_int_distribution differs between standard libraries.
 class Draws {
  public:
   explicit Draws(std::uint64_t seed) : random_(seed) {}

@@ -1,5 +1,5 @@
-// For tests of Join: how ranks with uneven inputs train.  A pattern is drawn from a seed, so that
-// all ranks agree on it without communication.
+// For tests of Join: how ranks with uneven inputs train. All ranks draw the same pattern from a
+// seed.
 #pragma once
 
 #include <cstdint>
@@ -16,9 +16,9 @@ namespace distrun::testing {
 struct JoinFault {
   enum class Place {
     kBody,      // Before a forward.
-    kBackward,  // After a forward, when other ranks are in their backward.
+    kBackward,  // After a forward, while other ranks are in their backward.
     kJoinable,  // In the step of a joinable.
-    kMainHook,  // After this rank has joined and before others have.
+    kMainHook,  // After this rank has joined, before others have.
     kPostHook,
   };
   Place place;
@@ -32,7 +32,7 @@ struct JoinPattern {
   DdpOptions options;
   std::string uses;  // As for NetParts::of().
   bool half;         // The built-in hook compresses gradients.
-  int sync_every;    // The last of this many backwards reduces.
+  int sync_every;    // Every n-th backward reduces.
   bool divide_by_initial_world_size;
   bool counter;        // Another joinable takes part.
   bool counter_first;  // It comes before the module.

@@ -18,18 +18,18 @@ class JoinTraining {
   JoinTraining(const JoinTraining&) = delete;
   JoinTraining& operator=(const JoinTraining&) = delete;
 
-  // This rank's network before the training, and the data of all ranks.  They depend only on seed
-  // and rank.
+  // This rank's network before training, and the data of all ranks. They depend only on seed and
+  // rank.
   const TensorDict& start() const { return start_; }
   const TensorDict& data() const { return data_; }
 
-  // Every rank must call it.  Throws the pattern's fault, or on other ranks, Join's error.
+  // Every rank must call it. Throws the pattern's fault or, on other ranks, Join's error.
   void run();
 
   // The results of this rank, after run().
   TensorDict state() const { return state_of(*net_); }
   const std::vector<double>& losses() const { return losses_; }
-  // The number of ranks in each step, as the other joinable counted.  Empty without one.
+  // The number of ranks in each step, from the other joinable. Empty without one.
   const std::vector<int>& counts() const { return counts_; }
   const std::vector<bool>& last_joiner() const { return counter_.post_hooks; }
 

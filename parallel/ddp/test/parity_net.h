@@ -1,5 +1,5 @@
-// For tests that compare training in C++ with Python's: the network and the files of tensors that
-// both use.
+// For tests that compare training in C++ and Python: the network and files of tensors that both
+// use.
 #pragma once
 
 #include <filesystem>

@@ -1,4 +1,4 @@
-// Computes the C++ results of functional_parity_test.py, as the Python program next to it does.
+// The C++ results of functional_parity_test.py; the Python program next to it computes the same.
 #include <fstream>
 #include <ios>
 #include <numeric>

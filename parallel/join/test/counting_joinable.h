@@ -23,7 +23,7 @@ class CountingJoinable : public Joinable {
     return sum(weight_);
   }
 
-  // The argument "weight" is what each rank adds to the count.
+  // The argument "weight" is each rank's contribution to the count.
   std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) override {
     weight_ = arguments.get("weight", std::int64_t{1});
     return std::make_unique<Hook>(*this);

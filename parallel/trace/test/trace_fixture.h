@@ -50,7 +50,7 @@ inline Tensors clones(const Tensors& tensors) {
   return all;
 }
 
-// Expects a replay on `other` to do what the function does, to results and inputs.
+// Expects a replay on `other` to equal the function in results and changed inputs.
 inline Trace expect_replays(const Function& function, const Tensors& inputs, const Tensors& other) {
   const Trace its = trace(function, clones(inputs));
   const Tensors eager = clones(other), given = clones(other);

@@ -27,7 +27,7 @@ class TraceMultirankTest : public MultirankTest {
     return of_all_ranks([&](int) { return at::empty_like(like); });
   }
 
-  // Expects replays on other inputs to do what the function does.
+  // Expects replays on other inputs to equal the function.
   static Trace expect_replays(const Function& function) {
     const Trace its = trace(function, {input()});
     for (const int change : {3, -5}) {
@@ -48,7 +48,7 @@ class TraceMultirankTest : public MultirankTest {
     }
   }
 
-  // Whether the output depends on the collective by way of a wait.  Each node on the way must be a
+  // Whether the output depends on the collective through a wait. Each node on the way must be a
   // user of its input.
   static bool comes_from(const Trace& trace, const std::string& collective) {
     return leads_to(trace.graph().output(), collective, /*has_waited=*/false);
