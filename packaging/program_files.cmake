@@ -22,3 +22,8 @@ install(FILES "${CMAKE_CURRENT_LIST_DIR}/completions/distrun.zsh" RENAME _distru
 if(NOT SKBUILD)  # A wheel has its licences elsewhere.
   install(FILES "${CMAKE_CURRENT_LIST_DIR}/copyright" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
 endif()
+
+# Makes `distrun launch --collectives` see Python workers: in a wheel, beside the package.
+if(SKBUILD)
+  install(FILES "${CMAKE_CURRENT_LIST_DIR}/python/distrun_collectives.pth" DESTINATION "${SKBUILD_PLATLIB_DIR}" COMPONENT program)
+endif()

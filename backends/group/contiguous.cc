@@ -4,9 +4,6 @@
 #include <atomic>
 #include <exception>
 #include <mutex>
-#include <set>
-#include <typeindex>
-#include <typeinfo>
 #include <utility>
 
 #include <ATen/MemoryOverlap.h>
@@ -18,6 +15,7 @@
 #include <torch/csrc/distributed/c10d/Types.hpp>
 
 #include "backends/group/begun_collective.h"
+#include "backends/group/work_future.h"
 
 namespace distrun::internal {
 
@@ -216,39 +214,6 @@ class WaitedOnce : public c10d::Work {
   Tensors results_;
   std::atomic<int> source_rank_ = -1;
 };
-
-// Kinds of works that throw when asked for their future, which is slow. A class may have futures
-// for some operations only.
-class FuturelessWorks {
- public:
-  using Kind = std::pair<std::type_index, c10d::OpType>;
-
-  bool has(const Kind& kind) const {
-    const std::lock_guard lock(mutex_);
-    return kinds_.contains(kind);
-  }
-  void add(const Kind& kind) {
-    const std::lock_guard lock(mutex_);
-    kinds_.insert(kind);
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::set<Kind> kinds_;
-};
-
-// Null if the work has none.
-FuturePtr future_of(c10d::Work& work) {
-  static auto* const futureless = new FuturelessWorks();
-  const FuturelessWorks::Kind kind{typeid(work), work.retrieveOpType()};
-  if (futureless->has(kind)) return {};
-  try {
-    return work.getFuture();
-  } catch (const c10::Error&) {
-    futureless->add(kind);
-    return {};
-  }
-}
 
 }  // namespace
 

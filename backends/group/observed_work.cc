@@ -3,17 +3,9 @@
 #include <mutex>
 #include <utility>
 
-#include <c10/util/Exception.h>
+#include "backends/group/work_future.h"
 
 namespace distrun::internal {
-
-c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work) {
-  try {
-    return work.getFuture();
-  } catch (const c10::Error&) {  // "not implemented"
-    return nullptr;
-  }
-}
 
 struct ObservedWork::End {
   void happened() { std::call_once(once, on_end); }

@@ -16,9 +16,6 @@
 
 namespace distrun::internal {
 
-// Null if the work has none.
-c10::intrusive_ptr<c10::ivalue::Future> future_of(c10d::Work& work);
-
 class ObservedWork : public c10d::Work {
  public:
   // `on_end` is not called if the operation fails.

@@ -21,6 +21,7 @@
 #include <torch/library.h>
 
 #include "backends/group/observed_work.h"
+#include "backends/group/work_future.h"
 #include "common/operations/digest.h"
 #include "common/operations/operation_writer.h"
 
@@ -93,7 +94,9 @@ bool are_on_cpu(const Tensors& tensors) {
 
 class Recorder {
  public:
-  Recorder(std::unique_ptr<OperationWriter> writer, bool digests)
+  enum class Digests { kNone, kOutputs, kAll };
+
+  Recorder(std::unique_ptr<OperationWriter> writer, Digests digests)
       : writer_(std::move(writer)), digests_(digests) {}
 
   void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
@@ -117,8 +120,9 @@ class Recorder {
     // Of tensors with a result only, and those only on the ranks that have it.
     if (call.kind == Kind::kToRoot && !is_root) outputs.clear();
     if (call.kind == Kind::kFromRoot && !is_root) inputs.clear();
-    const bool is_digested = digests_ && (inputs.size() + outputs.size() > 0);
-    if (digests_ && !inputs.empty()) operation.input_digest = digest_of(inputs).value();
+    if (digests_ == Digests::kAll && !inputs.empty()) {
+      operation.input_digest = digest_of(inputs).value();
+    }
     operation.began = operation_time_now();
     operation.tells_end = are_on_cpu(inputs) && are_on_cpu(outputs);
     const std::uint64_t number = begin(std::move(operation));
@@ -134,7 +138,7 @@ class Recorder {
     }
     const auto work = stack->back().toCustomClass<c10d::Work>();
     if (!work) return writer_->end_is_unknown(number);
-    if (is_digested) {
+    if (digests_ != Digests::kNone && !outputs.empty()) {
       stack->back() = c10::IValue(c10::static_intrusive_pointer_cast<c10d::Work>(
           c10::make_intrusive<ObservedWork>(work, [this, number, outputs = std::move(outputs)] {
             writer_->end(number, operation_time_now(), digest_of(outputs).blocks());
@@ -178,10 +182,17 @@ class Recorder {
   }
 
   const std::unique_ptr<OperationWriter> writer_;
-  const bool digests_;
+  const Digests digests_;
   std::mutex mutex_;
   std::map<std::string, std::uint32_t> collectives_;  // Of each group.
 };
+
+Recorder::Digests digests_wanted() {
+  const char* const wanted = std::getenv("DISTRUN_DIGEST");
+  const std::string_view text = wanted == nullptr ? "" : wanted;
+  if (text == "all") return Recorder::Digests::kAll;
+  return text.empty() ? Recorder::Digests::kNone : Recorder::Digests::kOutputs;
+}
 
 // Operations may end while the process exits.
 Recorder* recorder = nullptr;
@@ -206,7 +217,7 @@ void record_operations() {
     if (address == nullptr) return false;
     auto writer = OperationWriter::open(address);
     if (!writer) return false;
-    recorder = new Recorder(std::move(writer), std::getenv("DISTRUN_DIGEST") != nullptr);
+    recorder = new Recorder(std::move(writer), digests_wanted());
     static auto* const library = new torch::Library(
         torch::Library::IMPL, "c10d", c10::DispatchKey::ADInplaceOrView, __FILE__, __LINE__);
     register_calls(*library, std::make_index_sequence<std::size(kCalls)>());

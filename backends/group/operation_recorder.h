@@ -11,7 +11,7 @@
 namespace distrun::internal {
 
 // Does nothing if distrun does not read ($DISTRUN_OPERATIONS), and from the second call on.
-// With $DISTRUN_DIGEST, digests are recorded.
+// $DISTRUN_DIGEST says which digests are recorded: "outputs", "all", or none.
 void record_operations();
 
 }  // namespace distrun::internal

@@ -41,18 +41,22 @@ ElementRange range_of(const CollectiveOfRanks& all) {
 
 }  // namespace
 
-std::optional<DigestDifference> difference_in(const CollectiveOfRanks& all) {
-  if (std::find(kSameEverywhere.begin(), kSameEverywhere.end(), all.any().op) ==
-      kSameEverywhere.end()) {
-    return std::nullopt;
+bool can_be_compared(const CollectiveOfRanks& all) {
+  const Operation& any = all.any();
+  if (std::find(kSameEverywhere.begin(), kSameEverywhere.end(), any.op) == kSameEverywhere.end()) {
+    return false;
   }
+  // Another operation, or another size, is a mismatch of calls, not of values.
+  return std::all_of(all.by_rank.begin(), all.by_rank.end(), [&](const auto& each) {
+    const Operation& operation = each.second;
+    return operation.output_digests && operation.op == any.op && operation.elements == any.elements;
+  });
+}
+
+std::optional<DigestDifference> difference_in(const CollectiveOfRanks& all) {
+  if (!can_be_compared(all)) return std::nullopt;
   std::map<BlockDigests, std::vector<int>> by_digests;
   for (const auto& [rank, operation] : all.by_rank) {
-    // Another operation, or another size, is a mismatch of calls, not of values.
-    if (!operation.output_digests || operation.op != all.any().op ||
-        operation.elements != all.any().elements) {
-      return std::nullopt;
-    }
     by_digests[*operation.output_digests].push_back(rank);
   }
   if (by_digests.size() < 2) return std::nullopt;

@@ -24,8 +24,10 @@ struct DigestDifference {
   std::optional<ElementRange> elements;  // That contain the differences.
 };
 
-// nullopt if the ranks agree, or if nothing can be said: ranks may receive different values, or
-// digests are missing.
+// Whether every rank receives the same values, and recorded digests of them.
+bool can_be_compared(const CollectiveOfRanks& all);
+
+// nullopt if the ranks agree, or cannot be compared.
 std::optional<DigestDifference> difference_in(const CollectiveOfRanks& all);
 
 std::string text_of(const DigestDifference& difference);

@@ -100,7 +100,8 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
                    .collectives = static_cast<int>(group.steps.size()),
                    .lateness = median(lateness),
                    .share = share,
-                   .group = all.any().group};
+                   .group = all.any().group,
+                   .number = all.any().sequence};
 }
 
 }  // namespace distrun

@@ -16,6 +16,7 @@
 
 #include <chrono>
 #include <cstddef>
+#include <cstdint>
 #include <deque>
 #include <map>
 #include <optional>
@@ -31,6 +32,7 @@ struct Straggler {
   std::chrono::nanoseconds lateness{0};  // In the median.
   double share = 0;                      // Of the time between collectives.
   std::string group;
+  std::uint32_t number = 0;  // Of the collective in the group with which it became one.
 };
 
 // "rank 3 holds up the others: it came last to 20 of 20 collectives, 2.1 ms late (10 % of each

@@ -11,6 +11,7 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <variant>
@@ -82,6 +83,11 @@ struct ValuesDiffer {  // With --digest: ranks received different values.
   int attempt = 0;
   DigestDifference difference;
 };
+struct ValuesCompared {  // At the end of an attempt with --digest.
+  int attempt = 0;
+  std::uint64_t collectives = 0;  // Whose values were compared.
+  std::uint64_t missed = 0;       // Operations of ranks that were not read in time.
+};
 struct StacksRead {  // Where workers are: after --timeout, or on SIGUSR1.
   int attempt = 0;
   std::string collectives;  // Which ranks wait in one, and which are missing; may be empty.
@@ -98,6 +104,7 @@ struct RunEnded {
 using RunEvent =
     std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded, OutputLeaked,
                  LeakedProcessesKilled, SignalReceived, RunSuspended, RunContinued,
-                 WorkersStillRunning, StragglerFound, ValuesDiffer, StacksRead, AttemptFailed, RunEnded>;
+                 WorkersStillRunning, StragglerFound, ValuesDiffer, ValuesCompared, StacksRead,
+                 AttemptFailed, RunEnded>;
 
 }  // namespace distrun

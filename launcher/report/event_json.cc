@@ -53,6 +53,7 @@ const char* event_of(const RunContinued&) { return "run_continued"; }
 const char* event_of(const WorkersStillRunning&) { return "workers_still_running"; }
 const char* event_of(const StragglerFound&) { return "straggler_found"; }
 const char* event_of(const ValuesDiffer&) { return "values_differ"; }
+const char* event_of(const ValuesCompared&) { return "values_compared"; }
 const char* event_of(const StacksRead&) { return "stacks_read"; }
 const char* event_of(const AttemptFailed&) { return "attempt_failed"; }
 const char* event_of(const RunEnded&) { return "run_ended"; }
@@ -145,6 +146,7 @@ void add(Json& json, const LaunchPlan&, const StragglerFound& event) {
   json["attempt"] = event.attempt;
   json["rank"] = found.rank;
   json["group"] = found.group;
+  json["number"] = found.number;
   json["times_last"] = found.times_last;
   json["collectives"] = found.collectives;
   json["lateness_s"] = std::chrono::duration<double>(found.lateness).count();
@@ -159,6 +161,11 @@ void add(Json& json, const LaunchPlan&, const ValuesDiffer& event) {
   json["ranks"] = found.ranks;
   if (found.elements) json["elements"] = {found.elements->first, found.elements->last - 1};
   json["text"] = text_of(found);
+}
+void add(Json& json, const LaunchPlan&, const ValuesCompared& event) {
+  json["attempt"] = event.attempt;
+  json["collectives"] = event.collectives;
+  json["missed"] = event.missed;
 }
 void add(Json& json, const LaunchPlan&, const StacksRead& event) {
   json["attempt"] = event.attempt;

@@ -58,10 +58,17 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
     return still_running_line(plan, *still);
   }
   if (const auto* found = std::get_if<StragglerFound>(&event)) {
+    if (!plan.options.collectives && !plan.options.digest) return "";  // Nobody asked.
     return fmt::format("distrun: {}\n", text_of(found->straggler));
   }
   if (const auto* found = std::get_if<ValuesDiffer>(&event)) {
     return fmt::format("distrun: {}\n", text_of(found->difference));
+  }
+  if (const auto* compared = std::get_if<ValuesCompared>(&event)) {
+    if (compared->missed == 0) return "";
+    return fmt::format(
+        "distrun: --digest: {} operations of the ranks were too fast to be compared\n",
+        compared->missed);
   }
   if (const auto* stacks = std::get_if<StacksRead>(&event)) {
     const auto& [line, tree] = stacks->where;

@@ -181,6 +181,10 @@ class Driver {
             .on_difference =
                 [this](const DigestDifference& difference) {
                   reporter_.tell(ValuesDiffer{place_.attempt, difference});
+                },
+            .on_compared =
+                [this](std::uint64_t compared, std::uint64_t missed) {
+                  reporter_.tell(ValuesCompared{place_.attempt, compared, missed});
                 }};
   }
 

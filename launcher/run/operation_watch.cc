@@ -36,6 +36,7 @@ void OperationWatch::begin_attempt() {
   table_ = CollectiveTable(plan_.options.nnodes == 1);
   stragglers_ = {};
   different_groups_.clear();
+  compared_ = missed_ = 0;
   if (std::exchange(has_ended_, false)) wait();
 }
 
@@ -44,6 +45,7 @@ void OperationWatch::end() {
   timer_.cancel();
   read(/*all=*/true);
   judge();
+  if (plan_.options.digest) handlers_.on_compared(compared_, missed_);
 }
 
 void OperationWatch::wait() {
@@ -93,6 +95,7 @@ void OperationWatch::judge() {
     if (const auto found = stragglers_.add(all)) handlers_.on_straggler(*found);
   }
   for (const CollectiveOfRanks& all : table_.take_ended()) {
+    if (all.by_rank.size() > 1 && can_be_compared(all)) ++compared_;
     const auto found = difference_in(all);
     if (found && different_groups_.insert(found->operation.group).second) {
       handlers_.on_difference(*found);

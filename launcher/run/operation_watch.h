@@ -37,6 +37,9 @@ class OperationWatch {
     std::function<void(const Straggler&)> on_straggler;
     // The first difference in each group: later ones follow from it.
     std::function<void(const DigestDifference&)> on_difference;
+    // At the end, with --digest: how many collectives were compared, and how many operations were
+    // overwritten before they were read.
+    std::function<void(std::uint64_t compared, std::uint64_t missed)> on_compared;
   };
 
   // The arguments must outlive it.
@@ -62,9 +65,6 @@ class OperationWatch {
   // The operations that all workers have started.
   std::uint64_t begun() const;
 
-  // Operations that were overwritten before they were read, so that nothing is known of them.
-  std::uint64_t missed() const { return missed_; }
-
  private:
   struct Reader {
     std::uint64_t seen = 0;     // Operations up to this number were read.
@@ -84,7 +84,7 @@ class OperationWatch {
   CollectiveTable table_;
   StragglerWatch stragglers_;
   std::set<std::string> different_groups_;
-  std::uint64_t missed_ = 0;
+  std::uint64_t compared_ = 0, missed_ = 0;
   bool has_ended_ = true;
   boost::asio::steady_timer timer_;
 };

@@ -1,0 +1,159 @@
+// A program whose collectives `distrun launch` follows:  followed CASE.
+//
+//     missing     rank 1 does not enter the last all_reduce
+//     slow        rank 2 takes a tenth longer for each step
+//     even        a thousand steps of the same length on every rank
+//     values      collectives of many kinds and sizes, and steps of DDP
+//     flip        in each of 100 groups, one bit of what a rank receives changes; rank 0 prints where
+#include <chrono>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <random>
+#include <string>
+#include <string_view>
+#include <thread>
+#include <vector>
+
+#include <torch/nn/functional/loss.h>
+#include <torch/nn/modules/linear.h>
+#include <torch/optim/sgd.h>
+
+#include "backends/group/forwarding_backend.h"
+#include "distrun/backend_registry.h"
+#include "distrun/collectives.h"
+#include "distrun/distributed_data_parallel.h"
+#include "distrun/point_to_point.h"
+#include "distrun/process_group.h"
+
+namespace {
+
+using std::chrono::milliseconds;
+
+// Where a bit changes: all ranks compute the same.
+struct Flip {
+  int rank, step, bit;
+  std::int64_t element;
+};
+
+std::vector<Flip> flips(int ranks) {
+  std::mt19937 random(2026);
+  std::vector<Flip> all;
+  for (int i = 0; i < 100; ++i) {
+    const auto below = [&](unsigned limit) { return static_cast<int>(random() % limit); };
+    all.push_back({.rank = below(static_cast<unsigned>(ranks)),
+                   .step = below(5),
+                   .bit = below(32),
+                   .element = below(1000)});
+  }
+  return all;
+}
+
+// Gloo, on a machine whose memory fails at one place.
+class FlippingBackend : public distrun::internal::ForwardingBackend {
+ public:
+  explicit FlippingBackend(c10::intrusive_ptr<c10d::Backend> inner)
+      : ForwardingBackend(std::move(inner)) {}
+
+  WorkPtr allreduce(Tensors& tensors, const c10d::AllreduceOptions& options) override {
+    const auto work = ForwardingBackend::allreduce(tensors, options);
+    if (next_ == nullptr || next_->step != step_++ || next_->rank != distrun::get_rank()) {
+      return work;
+    }
+    work->wait();
+    auto* const element = static_cast<float*>(tensors.front().data_ptr()) + next_->element;
+    std::uint32_t bits = 0;
+    std::memcpy(&bits, element, sizeof bits);
+    bits ^= std::uint32_t{1} << next_->bit;
+    std::memcpy(element, &bits, sizeof bits);
+    return work;
+  }
+
+  static void begin(const Flip& flip) {
+    next_ = &flip;
+    step_ = 0;
+  }
+
+ private:
+  inline static const Flip* next_ = nullptr;
+  inline static int step_ = 0;
+};
+
+void run_steps(int steps, milliseconds work) {
+  at::Tensor x = at::ones({1000});
+  distrun::barrier();
+  for (int step = 0; step < steps; ++step) {
+    std::this_thread::sleep_for(work);  // The work of a rank.
+    distrun::all_reduce(x, c10d::ReduceOp::MAX);
+  }
+}
+
+void miss() {
+  at::Tensor x = at::ones({10, 100});
+  for (int step = 0; step < 5; ++step) distrun::all_reduce(x);
+  if (distrun::get_rank() == 1) std::this_thread::sleep_for(std::chrono::hours(1));
+  distrun::all_reduce(x);
+}
+
+// The Python program runs the same collectives, so that ranks of both can meet.
+void exchange_values() {
+  const int rank = distrun::get_rank(), ranks = distrun::get_world_size();
+  for (const std::int64_t size : {0, 1, 2, 3, 17, 1000, 4099}) {
+    for (const auto dtype : {at::kFloat, at::kDouble, at::kLong, at::kByte}) {
+      at::Tensor x = at::arange(size, dtype) + rank;
+      distrun::all_reduce(x);
+      distrun::broadcast(x, 0);
+      std::vector<at::Tensor> all;
+      for (int i = 0; i < ranks; ++i) all.push_back(at::empty_like(x));
+      distrun::all_gather(all, x + rank);
+    }
+  }
+  distrun::barrier();
+  if (std::getenv("MIXED") != nullptr) return;  // DDP in C++ and in Python compare models differently.
+  torch::manual_seed(1);
+  torch::nn::Linear model(300, 7);
+  distrun::DistributedDataParallel ddp(model);
+  torch::optim::SGD optimizer(ddp.parameters(), 0.1);
+  for (int step = 0; step < 20; ++step) {
+    optimizer.zero_grad();
+    ddp(at::full({4, 300}, 0.01 * (rank + step))).square().mean().backward();
+    optimizer.step();  // Changes what the next collective begins with, while digests may be made.
+  }
+}
+
+void flip_bits() {
+  const auto all = flips(distrun::get_world_size());
+  std::vector<distrun::Group> groups;
+  for (const Flip& flip : all) {
+    groups.push_back(distrun::new_group(std::nullopt, {.backend = "flipping"}));
+    FlippingBackend::begin(flip);
+    for (int step = 0; step < 5; ++step) {
+      at::Tensor x = at::arange(1000, at::kFloat) + distrun::get_rank() + step;
+      distrun::all_reduce(x, c10d::ReduceOp::SUM, groups.back());
+    }
+    if (distrun::get_rank() == 0) {
+      std::printf("%d %d %ld\n", flip.rank, flip.step + 1, static_cast<long>(flip.element));
+    }
+  }
+}
+
+}  // namespace
+
+int main(int, char** argv) {
+  const std::string_view what = argv[1];
+  distrun::register_backend(
+      "flipping",
+      [](const distrun::BackendRequest& request) {
+        return c10::make_intrusive<FlippingBackend>(distrun::make_backend("gloo", request));
+      },
+      {c10::DeviceType::CPU});
+  distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
+  if (what == "missing") miss();
+  if (what == "slow") run_steps(40, milliseconds(distrun::get_rank() == 2 ? 55 : 50));
+  if (what == "even") run_steps(1000, milliseconds(20));
+  if (what == "values") exchange_values();
+  if (what == "flip") flip_bits();
+  distrun::destroy_process_group();
+  return 0;
+}

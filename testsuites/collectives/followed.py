@@ -1,0 +1,45 @@
+"""The cases `missing` and `values` of followed.cc, in Python: followed.py CASE."""
+import os
+import site
+import sys
+import time
+
+# As in an environment in which the wheel is installed: its .pth file starts the recording.
+site.addsitedir(os.path.join(os.path.dirname(__file__), "..", "..", "packaging", "python"))
+
+import torch
+import torch.distributed as dist
+
+
+def miss():
+    x = torch.ones(10, 100)
+    for _ in range(5):
+        dist.all_reduce(x)
+    if dist.get_rank() == 1:
+        time.sleep(3600)
+    dist.all_reduce(x)
+
+
+def exchange_values():
+    rank, ranks = dist.get_rank(), dist.get_world_size()
+    for size in (0, 1, 2, 3, 17, 1000, 4099):
+        for dtype in (torch.float32, torch.float64, torch.int64, torch.uint8):
+            x = torch.arange(size).to(dtype) + rank
+            dist.all_reduce(x)
+            dist.broadcast(x, 0)
+            dist.all_gather([torch.empty_like(x) for _ in range(ranks)], x + rank)
+    dist.barrier()
+    if "MIXED" in os.environ:  # A C++ and a Python DDP compare their models in different ways.
+        return
+    torch.manual_seed(1)
+    model = torch.nn.parallel.DistributedDataParallel(torch.nn.Linear(300, 7))
+    optimizer = torch.optim.SGD(model.parameters(), 0.1)
+    for step in range(20):
+        optimizer.zero_grad()
+        model(torch.full((4, 300), 0.01 * (rank + step))).square().mean().backward()
+        optimizer.step()
+
+
+dist.init_process_group("gloo")
+{"missing": miss, "values": exchange_values}[sys.argv[1]]()
+dist.destroy_process_group()
