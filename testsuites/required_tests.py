@@ -45,7 +45,7 @@ def main() -> int:
     distrun, flags = sys.argv[1], sys.argv[2:]
     with tempfile.TemporaryDirectory() as folder:
         file = pathlib.Path(folder) / "result.json"
-        # What earlier runs have taken is the user's, not this test's.
+        # Does not use the user's times of earlier runs.
         environment = os.environ | {"XDG_CACHE_HOME": folder}
         run = subprocess.run([distrun, "test", "--json", file, *flags], env=environment, check=False)
         if not file.exists():

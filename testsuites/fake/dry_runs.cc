@@ -16,7 +16,7 @@ namespace {
 
 namespace F = functional;
 
-// One process acts as a rank of a thousand.
+// One process acts as one of a thousand ranks.
 class DryRunTest : public DistributedTest {
  protected:
   static constexpr int kRanks = 1024;
@@ -28,7 +28,7 @@ class DryRunTest : public DistributedTest {
     if (is_initialized()) destroy_process_group();
   }
 
-  // The traffic of one operation, in all groups.
+  // The traffic of an operation in all groups.
   static WireTraffic traffic_of(const std::string& operation) {
     for (const WireTraffic& one : wire_traffic_of_all_groups()) {
       if (one.operation == operation) return one;
@@ -37,8 +37,8 @@ class DryRunTest : public DistributedTest {
   }
 };
 
-// Every rank seems to have this rank's gradients, but their mean is a thousandth of them: the
-// backend fakes the sum, and the division is real.
+// All ranks seem to have this rank's gradients, but the mean is a thousandth of them: the backend
+// fakes the sum, and the division is real.
 DISTRIBUTED_TEST(fake, DryRunTest, test_ddp_step, {.backends = {"fake"}}) {
   const torch::nn::Linear net(8, 4);
   DistributedDataParallel ddp(net);
@@ -54,7 +54,8 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_ddp_step, {.backends = {"fake"}}) {
   }
   constexpr std::int64_t kGradients = 4 * (8 * 4 + 4);
   EXPECT_EQ(traffic_of("all_reduce").payload, 3 * kGradients);
-  EXPECT_EQ(traffic_of("all_reduce").sent, 3 * 2 * kGradients);  // Rounded: under a byte stays.
+  // Rounded: the rest is under a byte.
+  EXPECT_EQ(traffic_of("all_reduce").sent, 3 * 2 * kGradients);
 }
 
 DISTRIBUTED_TEST(fake, DryRunTest, test_ddp_hooks, {.backends = {"fake"}}) {
@@ -91,7 +92,7 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_with_another_root, {.backends =
   EXPECT_TENSORS_EQUAL(x.grad(), at::zeros({2, 3}));
 }
 
-// The root gets a gradient from every rank, as do the others.
+// Every rank, including the root, sends it a gradient.
 DISTRIBUTED_TEST(fake, DryRunTest, test_autograd_on_the_root, {.backends = {"fake"}}) {
   const at::Tensor x = at::full({2, 3}, 2.0F).requires_grad_();
   const at::Tensor part = F::scatter(Tensors(kRanks, x), /*src=*/5);
@@ -126,7 +127,7 @@ DISTRIBUTED_TEST(fake, DryRunTest, test_async_and_futures, {.backends = {"fake"}
 
 DISTRIBUTED_TEST(fake, DryRunTest, test_trace_of_a_step, {.backends = {"fake"}}) {
   const auto step = [](const Tensors& x) -> Tensors {
-    const at::Tensor sum = (x[0] * 2).t();  // The backend gets a copy.
+    const at::Tensor sum = (x[0] * 2).t();  // Makes the backend get a copy.
     all_reduce(sum);
     const at::Tensor parts = at::empty({kRanks, 4});
     const Work work =

@@ -20,7 +20,7 @@ namespace {
 
 using torch::jit::testing::FileCheck;
 
-// One process acts as a rank of two.  It receives, if anything, its own data.
+// One process acts as one of two ranks. It receives its own data, if any.
 class TestFakePG : public DistributedTest {
  protected:
   void TearDown() override {
@@ -34,7 +34,7 @@ class TestFakePG : public DistributedTest {
                         .store = c10::make_intrusive<FakeStore>()});
   }
   static at::Tensor ones() { return at::ones({3, 3}); }
-  // One tensor for each rank: zeros, ones.
+  // One tensor per rank: zeros, ones.
   static Tensors of_both() { return {0 * ones(), ones()}; }
 
   static void trace_all_gather(c10::Device device);
@@ -120,8 +120,8 @@ DISTRIBUTED_TEST(fake, TestFakePG, test_recv, {.backends = {"fake"}}) {
   EXPECT_TENSORS_EQUAL(output, ones());
 }
 
-// The operator behind Python's all_gather_tensor, called through the dispatcher because the type of
-// its group name differs between versions of LibTorch.
+// The operator behind Python's all_gather_tensor. Called through the dispatcher, because the type
+// of its group name differs between LibTorch versions.
 at::Tensor TestFakePG::all_gather_tensor(const at::Tensor& tensor) {
   const auto call = [](const char* name, std::vector<c10::IValue> stack) {
     c10::Dispatcher::singleton().findSchemaOrThrow(name, "").callBoxed(stack);

@@ -10,7 +10,7 @@
 namespace distrun {
 namespace {
 
-// Tests that look at no values: they run on Gloo and, with `--backend fake`, without a network.
+// Tests that check no values: they run on Gloo and, with `--backend fake`, without a network.
 class ShapesTest : public DefaultGroupTest {
  protected:
   static at::Tensor rows(int64_t count) { return at::ones({count, 3}); }

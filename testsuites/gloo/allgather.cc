@@ -8,7 +8,7 @@
 namespace distrun {
 namespace {
 
-// A tensor each for first, first + 1 …
+// One tensor each for first, first + 1, …
 TensorVector counted(int first, int count, MakeTensor make) {
   TensorVector tensors;
   for (int i = first; i < first + count; ++i) tensors.push_back(make(at::full({1}, i)));

@@ -42,7 +42,7 @@ DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_allreduce_coalesced_basics, {.
   }
 }
 
-// In iteration i a rank gives i + rank twice.
+// Two tensors of one value; in iteration i, a rank's is i + rank.
 TensorVector two_of(std::int64_t value) { return {at::full({1}, value), at::full({1}, value)}; }
 TensorVector expected_output(int i, int size) { return two_of(i * size + size * (size - 1) / 2); }
 

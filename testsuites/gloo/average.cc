@@ -1,4 +1,4 @@
-// Not among PyTorch's tests: 2.13's Gloo averages; 2.4's rejected AVG.
+// Not among PyTorch's tests: Gloo averages since 2.13; 2.4 rejected AVG.
 #include "testsuites/gloo/process_group_gloo_fixture.h"
 
 namespace distrun {

@@ -7,7 +7,7 @@
 namespace distrun {
 namespace {
 
-// A barrier completes after every collective that this rank started before it, waited for or not.
+// A barrier completes after every collective that this rank started before, waited for or not.
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_barrier_implies_wait, {.ranks = 4}) {
   const auto group = create_gloo();
   TensorVector tensors;

@@ -1,10 +1,9 @@
-// Collectives in the form that tests write: tensors in braces, and a result.
+// Collectives with lists of tensors by value, and their results.
 //
 //     const auto work = allreduce(group, {make(x)}, c10d::ReduceOp::MAX);
 //     EXPECT_TENSORS_EQUAL(result_of(work), …);
 //
-// Unlike c10d::Backend's methods, these take lists of tensors by value.  Each runs exactly one
-// collective.
+// Each runs exactly one collective.
 #pragma once
 
 #include <vector>
@@ -30,8 +29,8 @@ WorkPtr allgather_coalesced(c10d::Backend& group, TensorVectors outputs, TensorV
 WorkPtr gather(c10d::Backend& group, TensorVectors outputs, TensorVector inputs, int root);
 WorkPtr scatter(c10d::Backend& group, TensorVector outputs, TensorVectors inputs, int root);
 
-// Wait for the collective and return its future's value: one list of tensors, or several if it
-// was given several.  Throw the collective's error.
+// Wait for the collective and return its future's value: one or several lists of tensors, as given.
+// Throw the collective's error.
 TensorVector result_of(const WorkPtr& work);
 TensorVectors results_of(const WorkPtr& work);
 

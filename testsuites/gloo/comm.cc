@@ -51,7 +51,8 @@ DISTRIBUTED_TEST(gloo, CommTest, test_broadcast_coalesced_gloo_cuda, {.ranks = 2
   broadcast_coalesced(on_cuda, at::kHalf);
 }
 
-// The sequence numbers of `group` on all ranks, gathered in another group because gathering counts.
+// The sequence numbers of `group` on all ranks, gathered in another group, because gathering
+// counts.
 std::vector<std::string> numbers(const Group& group, const Group& told_in) {
   return all_gather_bytes(std::to_string(get_sequence_number(group)), told_in);
 }

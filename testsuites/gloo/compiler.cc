@@ -17,19 +17,18 @@
 namespace distrun {
 namespace {
 
-// Records a function that runs a collective on its input.  The graph must wait for the collective
+// Records a function that runs a collective on its input. The graph must wait for the collective
 // before it uses the result, and must replay it on other inputs.
 struct CompilerTest : DefaultGroupTest {
   // A started collective, and the tensor that receives its result.
   using Begun = std::pair<Work, at::Tensor>;
   using Collective = std::function<Begun(const at::Tensor&)>;
-  // What this rank receives, from the value that each rank passes.
+  // What this rank receives, given the value that each rank passes.
   using Received = float (*)(const std::vector<float>& passed);
 
-  // Follows first inputs back from `node` to the collective: the graph waits for it.
+  // Follows first inputs back from `node` to the collective: the graph must wait for it.
   static void expect_waits_for(const Node* node, const std::string& collective);
-  // A backend that is wrong is wrong in the replay too: so the values are compared with computed
-  // ones.
+  // Compares values with computed ones: if a backend is wrong, so is the replay.
   static void expect_replays(const c10::Device& device, const std::string& name,
                              const Collective& collective, Received received);
 };
@@ -89,7 +88,7 @@ float sum_of_sums(const std::vector<float>& passed) {
 
 float first(const std::vector<float>& passed) { return passed.front(); }
 
-// Rank 0 adds to its value the rank that receives it.
+// Rank 0 adds the receiving rank to its value.
 float first_and_rank(const std::vector<float>& passed) {
   return passed.front() + static_cast<float>(get_rank());
 }
@@ -156,8 +155,8 @@ DISTRIBUTED_TEST(gloo, CompilerTest, test_scatter_work_wait_gpu, {.ranks = 2, .m
   expect_replays(gpu(), "c10d.scatter_", begin_scatter, first_and_rank);
 }
 
-// Python wraps the tensor in another so that the collective is recorded.  C++ wraps nothing: this
-// is another tensor with the same memory.
+// Python wraps the tensor so that the collective is recorded. In C++, this is another tensor with
+// the same memory.
 CompilerTest::Begun begin_all_reduce_of_another(const at::Tensor& tensor) {
   return {all_reduce(tensor.variable_data(), ReduceOp::SUM, {.async_op = true}), tensor};
 }

@@ -23,7 +23,7 @@ class DistributedDataParallelTest : public DefaultGroupTest {
     return DistributedDataParallel<Module>(std::move(module), options);
   }
 
-  // The input to which the originals pass a scalar.
+  // The input for the originals' scalar.
   static at::Tensor eight(c10::Device device);
 
   // Expects the text in the logging data's "error".

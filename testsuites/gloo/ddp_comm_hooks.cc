@@ -6,7 +6,7 @@
 namespace distrun {
 namespace {
 
-// Ones, plus one once they are ready: twos.
+// Ones, plus one in a callback: twos.
 Future simple_hook(c10d::GradBucket& bucket) {
   return completed_future(at::ones_like(bucket.getBuffer()))
       ->then(

@@ -19,7 +19,7 @@ void update_parameters(const torch::nn::Module& module) {
   }
 }
 
-// A network that sees all samples, and one on each rank that sees its own, must stay equal.
+// A network that gets all samples, and one per rank that gets its own, must stay equal.
 void train_as_alone(const std::vector<c10::Device>& devices, const DdpOptions& options) {
   const int64_t local_batch = static_cast<int64_t>(devices.size());
   const int64_t batch = local_batch * get_world_size();

@@ -15,19 +15,19 @@ namespace distrun {
 // Without bias, like all layers here.
 torch::nn::Linear linear(int64_t inputs, int64_t outputs);
 
-// Three layers and an unused parameter without gradient.  Layers may be on different devices, as in
+// Three layers and an unused parameter without gradient. Layers may be on different devices, as in
 // Python's Net, DoubleGpuNet and QuadrupleGpuNet.
 struct LayersImpl : torch::nn::Module {
   torch::nn::Linear fc1{nullptr}, fc2{nullptr}, fc3{nullptr};
   at::Tensor no_grad_param;
 
   LayersImpl();
-  // Moves layer i to devices[i], the remaining layers to the last device.
+  // Layer i moves to devices[i], remaining layers to the last device.
   void spread(const std::vector<c10::Device>& devices);
   at::Tensor forward(at::Tensor x);
 };
 
-// Adds its parameter, which starts as ones.
+// Adds its parameter, initially ones.
 struct TaskImpl : torch::nn::Module {
   at::Tensor p;
   TaskImpl();
@@ -71,7 +71,7 @@ struct SparseGradientModuleImpl : torch::nn::Module {
   at::Tensor forward(const at::Tensor& x);
 };
 
-// Copies the parameters of `from` to `to`, a module of the same kind.
+// `from` and `to` are modules of the same kind.
 void copy_parameters(const torch::nn::Module& from, torch::nn::Module& to);
 
 }  // namespace distrun

@@ -34,7 +34,7 @@ DISTRIBUTED_TEST(gloo, DistributedDataParallelTest, test_ignored_output_with_unu
   ignore_outputs(/*with_unused_parameters=*/true);
 }
 
-// A user's type with a tensor and more, like Python's dataclass.
+// A user's type with a tensor and other members, like Python's dataclass.
 struct Loss {
   at::Tensor o;
   int count = 0;
@@ -45,7 +45,7 @@ void visit_tensors(Loss& loss, const Visit& visit) {
   visit(loss.o);
 }
 
-// Uses the second layer on demand.
+// Uses the second layer on request.
 struct LossModuleImpl : torch::nn::Module {
   torch::nn::Linear relu_layer{register_module("relu_layer", linear(2, 2))};
   torch::nn::Linear other{register_module("other", linear(2, 2))};

@@ -6,7 +6,7 @@
 namespace distrun {
 namespace {
 
-// A layer, and a parameter that is sharded over the ranks.
+// A layer, and a parameter sharded over the ranks.
 struct ShardedModuleImpl : torch::nn::Module {
   torch::nn::Linear fc1{register_module("fc1", linear(2, 10))};
   at::Tensor st;

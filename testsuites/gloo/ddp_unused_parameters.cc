@@ -6,7 +6,7 @@ namespace distrun {
 namespace {
 
 struct UnusedParametersTest : DistributedDataParallelTest {
-  // A parameter used on one rank gets a gradient on all; one used on none stays untouched.
+  // A parameter used on one rank gets a gradient on all; one used on none does not change.
   static void expect_gradients_of_used(c10::Device device, DdpOptions options) {
     options.find_unused_parameters = true;
     auto ddp = ddp_on(device, std::make_shared<GlobalLocalUnusedParamModuleImpl>(), options);
@@ -23,7 +23,7 @@ struct UnusedParametersTest : DistributedDataParallelTest {
     EXPECT_FALSE(module.task_unused->p.grad().defined());
   }
 
-  // Rank 0 uses all parameters and reduces those that others do not use.
+  // Rank 0 uses all parameters, and reduces those that others do not use.
   static void expect_gradients_of_all(c10::Device device) {
     auto ddp = ddp_on(device, std::make_shared<FindUnusedParamModuleImpl>(),
                       {.find_unused_parameters = true});

@@ -7,21 +7,21 @@
 namespace distrun {
 namespace {
 
-// One output tensor for each rank.
+// One output tensor per rank.
 TensorVector empty_outputs(const c10d::Backend& group, MakeTensor make) {
   TensorVector outputs;
   for (int i = 0; i < group.getSize(); ++i) outputs.push_back(make(at::full({1}, -1)));
   return outputs;
 }
 
-// This rank's part in a gather: only the root passes outputs.
+// Only the root passes outputs.
 WorkPtr gather_to(c10d::Backend& group, int root, const TensorVector& outputs,
                   const at::Tensor& input) {
   if (root == group.getRank()) return gather(group, {outputs}, {input}, root);
   return gather(group, {}, {input}, root);
 }
 
-// The inputs of all ranks: base, base + 1 …
+// The inputs of all ranks: base, base + 1, …
 TensorVector gathered(const c10d::Backend& group, int base, MakeTensor make) {
   TensorVector all;
   for (int rank = 0; rank < group.getSize(); ++rank)

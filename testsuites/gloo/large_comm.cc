@@ -27,7 +27,7 @@ void gather_in_pair(const Group& pair, int index) {
   EXPECT_TENSORS_EQUAL(got, expected);
 }
 
-// Each rank creates its own group of two and looks at the one it is not in.
+// Each rank creates its own group of two, and inspects the other group.
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync, {.ranks = 4}) {
   const int low = rank() % 2, other = 1 - low;
   const Group without = new_local_group({other + 2, other});
@@ -48,7 +48,7 @@ DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_sanity_check, {.
   rendezvous("gathered");
 }
 
-// Groups of the same members, after ranks 0 and 1 have created others.
+// Groups with the same members, after ranks 0 and 1 have created others.
 DISTRIBUTED_TEST(gloo, LargeCommTest, test_new_group_local_sync_duplicate_pg, {.ranks = 4}) {
   const int index = rank() / 2;
   if (index == 0) {

@@ -16,7 +16,7 @@ c10::intrusive_ptr<c10d::TCPStore> become_the_only_rank() {
   c10d::TCPStoreOptions options;
   options.port = 0;
   options.isServer = true;
-  options.multiTenant = true;  // The next store at this port in this process shares it.
+  options.multiTenant = true;  // Lets init_process_group() share this store in this process.
   options.waitWorkers = false;
   auto store = c10::make_intrusive<c10d::TCPStore>(address, options);
   set("RANK", "0");

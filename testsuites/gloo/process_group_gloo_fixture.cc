@@ -21,7 +21,7 @@ constexpr std::chrono::seconds kTimeout{50};
 c10::intrusive_ptr<c10d::Backend> make_backend(
     const c10::intrusive_ptr<c10d::Store>& store, int rank, int size,
     const c10::intrusive_ptr<ProcessGroupGloo::Options>& options) {
-  std::signal(SIGPIPE, SIG_IGN);  // A lost peer becomes an error, as in Python.
+  std::signal(SIGPIPE, SIG_IGN);  // A lost peer is then an error, as in Python.
   return mutated(c10::make_intrusive<ProcessGroupGloo>(store, rank, size, options));
 }
 

@@ -9,8 +9,8 @@
 //       sum(*create_gloo(), on_cuda);
 //     }
 //
-// Each test runs exactly the collectives of its original in PyTorch's test_c10d_gloo.py, including
-// the barrier in create_gloo().
+// Each test runs exactly the collectives of its original in test_c10d_gloo.py, including the
+// barrier in create_gloo().
 #pragma once
 
 #include <string>
@@ -28,19 +28,19 @@ class ProcessGroupGlooTest : public DistributedTest {
  protected:
   using OptionsPtr = c10::intrusive_ptr<c10d::ProcessGroupGloo::Options>;
 
-  // A time-out of 50 s and a loopback device for each connection.
+  // Timeout of 50 s, and a loopback device per connection.
   static OptionsPtr options(int threads = 2);
 
-  // A group of all ranks that has passed a barrier.
+  // All ranks, after a barrier.
   static c10::intrusive_ptr<c10d::Backend> create_gloo(const OptionsPtr& options);
   static c10::intrusive_ptr<c10d::Backend> create_gloo(int threads = 2);
 
-  // Without the barrier.  Each group of a test needs its own name.
+  // Without the barrier. Each group of a test needs its own name.
   static c10::intrusive_ptr<c10d::Backend> connect_gloo(const std::string& name,
                                                         const OptionsPtr& options);
 
-  // The kind of group that init_process_group() makes in Python: it selects the backend by the
-  // tensors' device, and collectives go through the dispatcher.  Without a barrier.
+  // The kind of group that Python's init_process_group() creates: it selects the backend by the
+  // tensors' device, and collectives go through the dispatcher. Without a barrier.
   static c10::intrusive_ptr<c10d::ProcessGroup> create_process_group();
 };
 
@@ -49,7 +49,7 @@ using MakeTensor = at::Tensor (*)(const at::Tensor&);
 
 at::Tensor on_cpu(const at::Tensor& tensor);
 at::Tensor on_cuda(const at::Tensor& tensor);  // GPU 0, which ranks may share.
-// A column of a 2x2 matrix, two elements that are not adjacent, from a tensor with one element.
+// A tensor with one element becomes a column of a 2x2 matrix: two elements that are not adjacent.
 at::Tensor as_column(const at::Tensor& tensor);
 
 }  // namespace distrun

@@ -15,7 +15,7 @@ at::Tensor bits(int value) { return at::full({1}, value, at::kInt); }
 
 double factorial(int n) { return n <= 1 ? 1 : n * factorial(n - 1); }
 
-// Combines `count` numbers: first, first + 1 …
+// Combines `count` numbers: first, first + 1, …
 template <class Combine>
 int fold(int first, int count, Combine combine) {
   int all = 0;
@@ -29,12 +29,12 @@ int bit_xor(int first, int count) {
   return fold(first, count, [](int a, int b) { return a ^ b; });
 }
 
-// Bitwise cases.  BAND stays meaningful: rank 0 has only the bit that all ranks have.
+// In BAND's cases, rank 0 has only the bit that all ranks have, so the result is not zero.
 void add_bit_cases(std::vector<ReduceCase>& cases, int rank, int world_size) {
   for (int i = 0; i < 4; ++i) {
     cases.push_back({ReduceOp::BAND, bits(rank | (1 << i)), bits(1 << i)});
   }
-  // Each rank stands for i ranks of a larger world.
+  // Each rank represents i ranks of a larger world.
   for (int i = 1; i < 5; ++i) {
     cases.push_back({ReduceOp::BOR, bits(bit_or(rank * i, i)), bits(bit_or(0, world_size * i))});
   }
@@ -47,7 +47,7 @@ struct SparseShape {
   int sparse_dims, dense_dims;
 };
 
-// rank + 1 rows of ones.  All ranks have row 0, so some elements are summed.
+// rank + 1 rows of ones. All ranks have row 0, so some elements are summed.
 at::Tensor sparse_ones(int rank, int world_size, SparseShape shape) {
   const int rows = rank + 1;
   at::Tensor indices = at::zeros({shape.sparse_dims, rows}, at::kLong);
@@ -106,7 +106,7 @@ std::vector<MultiInputReduceCase> multi_input_reduce_cases(int rank, int world_s
 
 std::vector<SparseReduceCase> sparse_reduce_cases(int rank, int world_size, int inputs_per_rank) {
   std::vector<SparseReduceCase> cases;
-  const int tensors = inputs_per_rank * world_size;  // Each stands for one rank.
+  const int tensors = inputs_per_rank * world_size;  // Each represents one rank.
   for (const SparseShape shape : {SparseShape{1, 0}, {2, 0}, {3, 0}, {1, 1}, {1, 2}, {1, 3}}) {
     SparseReduceCase made;
     for (int i = 0; i < inputs_per_rank; ++i) {

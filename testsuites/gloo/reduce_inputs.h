@@ -1,8 +1,7 @@
-// Inputs and expected outputs of reductions: pure functions of rank and world size.
+// Inputs and expected outputs of reductions: pure functions of rank and world size, from the tables
+// of PyTorch's tests (simple_reduce_tests and others).
 //
 //     for (const auto& [op, input, expected] : reduce_cases(rank, size)) { … }
-//
-// From the tables of PyTorch's tests: simple_reduce_tests and similar ones.
 #pragma once
 
 #include <vector>

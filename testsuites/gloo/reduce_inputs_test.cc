@@ -32,7 +32,6 @@ at::Tensor combine(const ReduceOp& op, const at::Tensor& a, const at::Tensor& b)
   }
 }
 
-// Reduces the inputs one after the other.
 at::Tensor reduced(const ReduceOp& op, const std::vector<at::Tensor>& inputs) {
   at::Tensor all = inputs[0];
   for (std::size_t i = 1; i < inputs.size(); ++i) all = combine(op, all, inputs[i]);

@@ -15,7 +15,7 @@ at::Tensor expected_of(const at::Tensor& input, const c10d::ProcessGroup& group)
   return input.chunk(group.getSize())[group.getRank()] * group.getSize();
 }
 
-// Allows for rounding.  The default atol for floats, 1e-5, would hide errors in tiny numbers, which
+// Allows for rounding. The default atol for floats, 1e-5, would hide errors in tiny numbers;
 // torch.allclose in the original does not.
 constexpr TensorTolerance kRounding{.rtol = 1e-6, .atol = 0};
 

@@ -102,7 +102,7 @@ DISTRIBUTED_TEST(gloo, ReducerTest, test_forward_backward_unused_parameters, {.r
   its->prepare_for_backward({output});
   output.backward();
   EXPECT_TRUE(model.fc1->weight.grad().defined());
-  // No rank used it, so it stays untouched.
+  // No rank used it, so it must not change.
   EXPECT_FALSE(model.fc3->weight.grad().defined());
 }
 

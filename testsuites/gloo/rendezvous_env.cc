@@ -41,7 +41,7 @@ std::string file_behind(int descriptor) {
   return c10::str(file.st_dev, ":", file.st_ino, " flags ", ::fcntl(descriptor, F_GETFL));
 }
 
-// Settings that belong to the program, not to a library: logging and signal handlers.
+// Settings that a library must not change: logging and signal handlers.
 std::map<std::string, std::string> facts() {
   std::map<std::string, std::string> facts = {
       {"c10's log level", std::to_string(FLAGS_caffe2_log_level)},
@@ -60,7 +60,7 @@ struct Listener : ::testing::EmptyTestEventListener {
   void OnTestPartResult(const ::testing::TestPartResult&) override { ++results; }
 };
 
-// Expects that the listener still gets results, though others may have been added.
+// Expects that the listener still gets results, even if others were added.
 void expect_heard(const Listener& listener) {
   const int before = listener.results;
   SUCCEED();
@@ -69,7 +69,7 @@ void expect_heard(const Listener& listener) {
 
 DISTRIBUTED_TEST(gloo, RendezvousEnvTest, test_logging_init, {.ranks = 1}) {
   const auto hosted = become_the_only_rank();
-  // As in Python.  If it were at its default, init_process_group() would change it.
+  // As in Python. From its default, init_process_group() would change it.
   std::signal(SIGPIPE, SIG_IGN);
   auto& listeners = ::testing::UnitTest::GetInstance()->listeners();
   auto* listener = new Listener;

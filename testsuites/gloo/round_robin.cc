@@ -15,7 +15,7 @@ namespace {
 DISTRIBUTED_TEST(gloo, ProcessGroupGlooTest, test_round_robin, {.ranks = 4}) {
   const auto first = connect_gloo("0", options()), second = connect_gloo("1", options());
   const auto group = make_round_robin({first, second});
-  // One more than there are groups: the first gets another turn.
+  // One more than the groups: the first gets another turn.
   for (int i = 0; i < 3; ++i) {
     const at::Tensor tensor = at::full({100, 100}, float(rank()));
     broadcast(*group, {tensor}, /*root=*/0)->wait();

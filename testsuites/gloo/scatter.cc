@@ -7,7 +7,7 @@
 namespace distrun {
 namespace {
 
-// This rank's part in a scatter: only the root passes inputs.
+// Only the root passes inputs.
 WorkPtr scatter_from(c10d::Backend& group, int root, const at::Tensor& output,
                      const TensorVector& inputs) {
   if (root == group.getRank()) return scatter(group, {output}, {inputs}, root);

@@ -14,8 +14,8 @@ namespace {
 
 struct TimeoutTest : DistributedTest {};
 
-// A group's time-out applies to its store too.  Otherwise the store would wait for its own default
-// of five minutes, and this test would time out.
+// A group's timeout applies to its store too. Otherwise the store would wait for its default of
+// five minutes, and this test would time out.
 DISTRIBUTED_TEST(gloo, TimeoutTest, test_default_store_timeout_gloo, {.ranks = 1}) {
   const std::chrono::milliseconds timeout{500};
   const auto hosted = become_the_only_rank();

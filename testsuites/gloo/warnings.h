@@ -1,10 +1,10 @@
-// Collects, instead of printing, the warnings of LibTorch and libdistrun while it lives, in order.
+// Collects the warnings of LibTorch and libdistrun, in order, instead of printing them.
 //
 //     const Warnings warnings;
 //     all_reduce(tensor, ReduceOp::SUM, {.group = not_ours});
 //     EXPECT_EQ(warnings.texts().size(), 1);
 //
-// Collects only those of the thread that constructed it.
+// Only those of the thread that constructed it.
 #pragma once
 
 #include <string>

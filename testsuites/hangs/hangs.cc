@@ -1,4 +1,4 @@
-// Hangs in one of the ways that hangs_test.py lists: hangs CASE. hangs.py is the same in Python.
+// Hangs as hangs_test.py lists: hangs CASE. hangs.py is the same in Python.
 #include <csignal>
 #include <cstdio>
 #include <future>
@@ -16,7 +16,7 @@
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
 
-// Not in the unnamed namespace: the names are looked for.
+// Tests look for these names, so they are not in an unnamed namespace.
 namespace hangs {
 
 [[gnu::noinline]] void step(at::Tensor& x) { distrun::all_reduce(x); }

@@ -11,7 +11,7 @@ import subprocess
 import sys
 import time
 
-# What the line says of each rank: {} stands for a namespace, {at} for the source and the line, {key} for a prefix.
+# The expected line: {} is a namespace, {at} source and line, {key} a prefix.
 CASES = {
     "order": "rank 0 waits in {}all_reduce, called by {}reduce_first {at}; ranks 1-3 wait in {}barrier, called by {}meet_first {at}",
     "absent": "rank 2 in {}load_batch {at}; ranks 0, 1, 3 wait in {}all_reduce, called by {}step {at}",

@@ -13,8 +13,8 @@ namespace {
 
 constexpr int64_t kBefore = 41, kAfter = 42;
 
-// Runs some all_reduces in each iteration.  The join's arguments tell its hook how many, and
-// whether its post hook does anything.
+// Runs all_reduces in each iteration. The join's arguments say how many its hook runs, and whether
+// its post hook does anything.
 class AllReducer : public Joinable {
  public:
   explicit AllReducer(c10::Device device)
@@ -50,7 +50,7 @@ class AllReducer : public Joinable {
       for (int64_t i = 0; i < all_reduces_; ++i) all_reduce(at::zeros({1}, its_.device_));
     }
 
-    // The highest rank among the last to join sends to the others.
+    // The highest rank among the last joiners sends to the others.
     void post_hook(bool is_last_joiner) override {
       if (!runs_at_the_end_) return;
       const at::Tensor source = at::full({1}, is_last_joiner ? get_rank() : -1,

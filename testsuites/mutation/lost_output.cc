@@ -29,7 +29,7 @@ TensorLists lists_of(const TensorLists& lists) { return lists; }
 
 namespace {
 
-// Like ProcessGroupGloo::AsyncWork, a single list is not wrapped in another.
+// Does not wrap a single list in another, like ProcessGroupGloo::AsyncWork.
 c10::IValue value_of(const TensorLists& outputs) {
   return outputs.size() == 1 ? c10::IValue(outputs.front()) : c10::IValue(outputs);
 }

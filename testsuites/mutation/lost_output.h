@@ -18,7 +18,7 @@ at::Tensor copies_of(const at::Tensor& tensor);
 TensorList copies_of(const TensorList& tensors);
 TensorLists copies_of(const TensorLists& lists);
 
-// In the form in which a Work returns its results.
+// The form in which a Work returns its results.
 TensorLists lists_of(const at::Tensor& tensor);
 TensorLists lists_of(const TensorList& tensors);
 TensorLists lists_of(const TensorLists& lists);

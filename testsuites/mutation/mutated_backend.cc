@@ -118,7 +118,7 @@ WorkPtr MutatedBackend::reduce(TensorList& tensors, const c10d::ReduceOptions& o
   auto changed = with_other_op(opts, tensors);
   changed.rootRank = other_root(opts.rootRank);
   const auto act = [&](auto& out) { return inner().reduce(out, changed); };
-  // Gloo uses the tensors of all ranks for partial sums, so the true root needs a copy as well.
+  // Gloo uses all ranks' tensors for partial sums, so the true root needs a copy, too.
   if (changed.rootRank != opts.rootRank && getRank() != changed.rootRank) {
     return on_copies(tensors, act);
   }

@@ -1,4 +1,4 @@
-// The backend of mutation.h: it forwards to another with changed options or tensors, or returns
+// The backend of mutation.h: forwards to another with changed options or tensors, or returns
 // another Work.
 #pragma once
 
@@ -51,7 +51,7 @@ class MutatedBackend : public internal::ForwardingBackend {
                                     const c10d::AllToAllOptions& opts) override;
   WorkPtr alltoall(TensorList& outputs, TensorList& inputs,
                    const c10d::AllToAllOptions& opts) override;
-  // Not send(): a send without a wait would hang the receiver, which is another fault.
+  // Not send(): without a wait it would hang the receiver, which is another fault.
   WorkPtr recv(TensorList& tensors, int from, int tag) override;
   WorkPtr recvAnysource(TensorList& tensors, int tag) override;
   WorkPtr barrier(const c10d::BarrierOptions& opts) override;
@@ -63,7 +63,7 @@ class MutatedBackend : public internal::ForwardingBackend {
   template <class Opts>
   Opts with_other_op(Opts opts, const TensorList& tensors) const;
 
-  // Calls `act` with the outputs, or with copies if they are to be lost.
+  // Calls `act` with the outputs, or with copies if they must be lost.
   template <class Outputs, class Act>
   WorkPtr on_outputs(Outputs& outputs, const Act& act);
   template <class Outputs, class Act>
@@ -73,7 +73,7 @@ class MutatedBackend : public internal::ForwardingBackend {
   WorkPtr scatter_elsewhere(TensorList& outputs, TensorLists& inputs, c10d::ScatterOptions opts);
 
   Mutation mutation_;
-  std::vector<WorkPtr> begun_;  // With dropped waits: their tensors must stay alive.
+  std::vector<WorkPtr> begun_;  // With dropped waits; tensors must stay alive.
 };
 
 }  // namespace distrun

@@ -1,12 +1,12 @@
-// Groups that misbehave on purpose, to check that a test suite notices.
+// Groups that misbehave on purpose, to test test suites.
 //
 //     c10::intrusive_ptr<c10d::Backend> group = mutated(make_gloo_backend(…));
 //
 //     $ DISTRUN_MUTATION=wrong_root distrun test gloo     # must fail
 //
-// A suite passes each group through mutated(), in one place.  Without the variable, that returns
-// the group itself; with it, a wrapper, which has the interface of c10d::Backend but is not a
-// c10d::ProcessGroupGloo.  Arguments are still checked.
+// A suite passes each group through mutated(). Without the variable, that returns the group itself;
+// with it, a wrapper, which is a c10d::Backend but not a c10d::ProcessGroupGloo. Arguments are
+// still checked.
 //
 //     wrong_root        broadcast, reduce, gather, scatter use the rank after the root; the true
 //                       root's outputs keep their values
@@ -35,7 +35,7 @@ enum class Mutation { kWrongRoot, kDroppedWait, kMissingDivision, kStaleOutput, 
 std::optional<Mutation> mutation_named(const std::string& name);
 
 // Applies the mutation that DISTRUN_MUTATION names; returns `backend` itself if it is unset or
-// empty.  Throws std::invalid_argument for an unknown name.
+// empty. Throws std::invalid_argument for an unknown name.
 c10::intrusive_ptr<c10d::Backend> mutated(c10::intrusive_ptr<c10d::Backend> backend);
 
 c10::intrusive_ptr<c10d::Backend> mutated(c10::intrusive_ptr<c10d::Backend> backend,

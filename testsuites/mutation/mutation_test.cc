@@ -21,7 +21,7 @@ constexpr auto kTimeout = std::chrono::seconds(30);
 
 at::Tensor tensor(double value) { return at::full({1}, value, at::kDouble); }
 
-// The results of `act` on two ranks, which are threads with a group.
+// The results of `act` on two ranks, each a thread with a group.
 template <class Act>
 std::vector<double> on_two_ranks(Mutation mutation, const Act& act) {
   const auto store = c10::make_intrusive<c10d::HashStore>();

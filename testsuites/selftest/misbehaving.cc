@@ -1,4 +1,4 @@
-// Tests that misbehave on purpose; selftest_test.cc has the results that the runner must report.
+// Tests that misbehave on purpose; selftest_test.cc has the expected reports.
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -30,7 +30,6 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// Waits until the process is killed.
 [[noreturn, gnu::noinline]] void wait_for_ever() {
   for (;;) ::pause();
 }
@@ -65,7 +64,7 @@ DISTRIBUTED_TEST(selftest, Well, test_store_keeps_all, {.ranks = 2}) {
   EXPECT_TRUE(store()->check({"a", "b"}));
 }
 
-// A fork's variables differ from the initial environment of its program.
+// A fork's variables differ from its program's initial environment.
 DISTRIBUTED_TEST(selftest, Well, test_tells_how_it_was_started, {.ranks = 2}) {
   std::ifstream file("/proc/self/environ");
   const std::string at_first(std::istreambuf_iterator<char>(file), {});
@@ -118,7 +117,7 @@ DISTRIBUTED_TEST(selftest, Well, test_prints_100_MB, {.ranks = 1}) {
   EXPECT_EQ(rank(), 0);
 }
 
-// Fails the first time; a file that outlives the attempt remembers that.
+// Fails the first time, which it remembers in a file that outlives the attempt.
 DISTRIBUTED_TEST(selftest, Well, test_is_flaky, {.ranks = 2}) {
   const std::string file = std::string(std::getenv("SELFTEST_FOLDER")) + "/flaky";
   const bool first = rank() == 0 && std::filesystem::exists(file) == false;
@@ -203,7 +202,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_in_a_wait, {.ranks = 3, .timeout = millis
   if (rank() == 1) wait_for_ever();
 }
 
-// distrun asks it where it stands, and then kills it.
+// distrun asks where it is, and then kills it.
 DISTRIBUTED_TEST(selftest, Hangs, test_asleep, {.ranks = 3, .timeout = milliseconds(500)}) {
   EXPECT_LT(rank(), 3);
   if (rank() == 1) ::sleep(1000);
@@ -219,13 +218,13 @@ DISTRIBUTED_TEST(selftest, Hangs, test_stops_the_host, {.ranks = 2, .timeout = s
   if (rank() == 1) ::kill(::getppid(), SIGSTOP);
 }
 
-// The time-out lets rank 1 stop itself first, also on a busy machine.
+// The timeout lets rank 1 stop itself first, even on a busy machine.
 DISTRIBUTED_TEST(selftest, Hangs, test_stopped, {.ranks = 2, .timeout = seconds(3)}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) ::kill(::getpid(), SIGSTOP);
 }
 
-// The time-out lets the other ranks reach the collective.
+// The timeout lets the other ranks reach the collective.
 DISTRIBUTED_TEST(selftest, Hangs, test_in_a_collective, {.ranks = 3, .timeout = seconds(3)}) {
   init_process_group();
   EXPECT_LT(rank(), 3);
@@ -298,13 +297,14 @@ DISTRIBUTED_TEST(selftest, Disagrees, test_about_sizes, {.ranks = 3, .timeout = 
   EXPECT_LT(rank(), 3);
 }
 
-// The peers of a failed rank must not wait for the time-out.
+// The peers of a failed rank must not wait for the timeout.
 DISTRIBUTED_TEST(selftest, Hangs, test_for_one_that_failed, {.ranks = 3}) {
   ASSERT_NE(rank(), 1) << "on purpose";
   wait_for_ever();
 }
 
-// For tests that kill the runner: each rank reports that it runs, and holds a pipe until it ends.
+// For tests that kill the runner: each rank reports that it runs, and holds a pipe open until it
+// ends.
 DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seconds(100)}) {
   const char* path = std::getenv("SELFTEST_PIPE");
   if (path == nullptr) GTEST_SKIP() << "SELFTEST_PIPE names none";
@@ -316,7 +316,7 @@ DISTRIBUTED_TEST(selftest, Hangs, test_with_a_pipe, {.ranks = 3, .timeout = seco
 
 struct Fails : DistributedTest {};
 
-// The first of these tests to run: the others then need a new host.
+// The first of these tests to run; the others then need a new host.
 DISTRIBUTED_TEST(selftest, Fails, test_kills_the_host, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   if (rank() == 1) ::kill(::getppid(), SIGKILL);
@@ -385,8 +385,8 @@ DISTRIBUTED_TEST(selftest, Fails, test_closes_its_descriptors, {.ranks = 2}) {
   for (int fd = 0; rank() == 1 && fd < 256; ++fd) ::close(fd);
 }
 
-// A daemon with its own session and no parent.  The rank exits once the daemon runs; the other
-// rank, which must not be blamed for it, exits before.
+// A daemon with its own session and no parent. The rank exits once the daemon runs; the other rank,
+// which must not be blamed for it, exits before.
 DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
   EXPECT_LT(rank(), 2);
   const auto both = store();

@@ -29,7 +29,7 @@ class SelfTest : public testing::RunnerFixture {
     ::setenv("SELFTEST_FOLDER", folder_.path().c_str(), 1);
   }
 
-  // Expects that the test failed because rank 1 ended in this way.
+  // Expects that the test failed because rank 1 ended like this.
   void expect_fails(const std::string& id, RankStatus status,
                     const ::testing::Matcher<const std::string&>& reason) {
     const auto result = run_one(id);
@@ -42,7 +42,7 @@ class SelfTest : public testing::RunnerFixture {
     EXPECT_EQ(summary_.failed, 1);
   }
 
-  // Whether the last attempt ran on its own, that is, its host did not die.
+  // Whether the last attempt ran alone: its host did not die.
   static bool has_run(const TestResult& result) {
     const auto has = [&](const char* words) {
       return result.reason.find(words) != std::string::npos;
@@ -171,7 +171,7 @@ TEST_F(SelfTest, NamesAnExceptionThatNothingCatches) {
                "rank 1 failed: uncaught exception: std::runtime_error: on purpose");
 }
 
-// LibTorch adds a line for each frame, most of them without a name.
+// LibTorch adds a line per frame, mostly without a name.
 TEST_F(SelfTest, AnErrorAboutALostPeerIsNotBuriedInFrames) {
   const auto result = run_one("Fails.test_leaves_its_peers");
   EXPECT_EQ(result.status, TestStatus::kFailed);
@@ -233,8 +233,9 @@ TEST_F(SelfTest, NamesTheCollectiveARankHangsIn) {
   EXPECT_EQ(waiting[0].ended, std::nullopt);
 }
 
-// Rank 0 blocks signals and so answers late.  Meanwhile rank 1, asked in its sleep, must not go on.
-TEST_F(SelfTest, TheQuestionDoesNotWakeARankThatSleeps) {
+// Rank 0 blocks signals, so it answers late. Meanwhile rank 1, asked in its sleep, must not
+// continue.
+TEST_F(SelfTest, AskingDoesNotWakeASleepingRank) {
   const auto result = run_one("Hangs.test_sleeps_between_collectives");
   EXPECT_EQ(result.reason,
             "timed out: ranks 0-2 hung: rank 1 had not entered collective 2 of the default group, "
@@ -261,8 +262,8 @@ TEST_F(SelfTest, ReportsAHangAfterThousandsOfCollectives) {
   }
 }
 
-// The rank exits, and its peers lose their connections to it.
-TEST_F(SelfTest, ARankThatSkipsACollectiveIsToBlameForTheFailureOfOthers) {
+// The rank exits, and its peers lose their connections.
+TEST_F(SelfTest, BlamesARankThatSkipsACollectiveForOtherFailures) {
   const auto result = run_one("Leaves.test_without_one_collective");
   EXPECT_THAT(result.reason,
               ContainsRegex("^ranks disagree: rank 2 had not (run|entered) collective 5 of the "
@@ -366,7 +367,7 @@ TEST_F(SelfTest, ReplacesAHostThatDoesNotAnswer) {
   EXPECT_THAT(notices_, ElementsAre(EndsWith("failed: it does not answer")));
 }
 
-// Any test that ran on the host may have killed it: each runs again, alone.
+// Any test on the host may have killed it: each runs again, alone.
 TEST_F(SelfTest, OnlyTheTestThatKilledTheHostFails) {
   TestRunner::Options its = options();
   its.jobs = 100;
@@ -375,7 +376,7 @@ TEST_F(SelfTest, OnlyTheTestThatKilledTheHostFails) {
   const auto results = run(
       [&](const auto& tests) {
         auto all = plan(tests, "");
-        // It takes seconds to notice that, and the other tests would have to wait.
+        // Noticing that takes seconds, for which the other tests would have to wait.
         std::erase_if(all, [](const PlannedTest& one) {
           return one.test.id == "selftest.Hangs.test_stops_the_host";
         });

@@ -1,5 +1,4 @@
-// Tests of a rank's initial state and of what it may do; surroundings_test.cc has the expected
-// results.
+// A rank's initial state and permissions; surroundings_test.cc has the expected results.
 #include <algorithm>
 #include <csignal>
 #include <cstdio>
@@ -37,7 +36,7 @@ std::string variable(const char* name) {
   return value == nullptr ? "" : value;
 }
 
-// Does, at namespace scope, the forbidden thing that SELFTEST_EARLY names.
+// Does, at namespace scope, what SELFTEST_EARLY names.
 [[maybe_unused]] const int early = [] {
   const std::string what = variable("SELFTEST_EARLY");
   if (what == "operation") at::ones({1});
@@ -47,7 +46,7 @@ std::string variable(const char* name) {
     ::testing::RegisterTest("Plain", "test", nullptr, nullptr, __FILE__, __LINE__,
                             []() -> DistributedTest* { return nullptr; });
   }
-  if (what == "child" && ::fork() == 0) ::_exit(0);  // This one is allowed.
+  if (what == "child" && ::fork() == 0) ::_exit(0);  // Allowed.
   return 0;
 }();
 const pid_t loaded_by = ::getpid();
@@ -69,7 +68,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_process, {.ranks = 2}) {
       << "nothing observes tensor operations";
 }
 
-// Expects 0, 1, 2, the result channel, and the folder that is being listed.
+// Expects 0, 1, 2, the result channel, and the listed folder.
 DISTRIBUTED_TEST(surroundings, Rank, test_descriptors, {.ranks = 2}) {
   std::string all;
   int count = 0;
@@ -132,7 +131,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_collectives, {.ranks = 1}) {
   EXPECT_EQ(rank(), 0);
 }
 
-// Rank 1 does not join rank 0's collective; rank 2 fails, so that they are asked.
+// Rank 1 does not join rank 0's collective; rank 2 fails, so that both are asked.
 DISTRIBUTED_TEST(surroundings, Rank, test_hang_in_a_collective, {.ranks = 3}) {
   const auto begun = store("begun");
   if (rank() == 2) {

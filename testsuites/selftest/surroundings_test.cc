@@ -115,7 +115,7 @@ TEST_F(SurroundingsTest, SeesAMainThreadThatBlocksSignals) {
   EXPECT_THAT(result.attempts.at(0).ranks.at(0).stands_at, HasSubstr("test_hang_without_signals"));
 }
 
-// The process is found after the run, by the fixture's kill_leaked_processes().
+// The fixture's kill_leaked_processes() finds the process after the run.
 TEST_F(SurroundingsTest, AProcessThatWipesItsMarkEndsWithTheRun) {
   left_expected_ = 1;
   EXPECT_EQ(run_one("surroundings.Rank.test_runs_away").status, TestStatus::kPassed);
@@ -166,7 +166,7 @@ class TestHostTest : public ::testing::Test {
     end_group(host_);
   }
 
-  // Nothing if it does not end within half a minute.
+  // nullopt if it does not end within half a minute.
   std::optional<ProcessEnd> end() const {
     pollfd ended{host_.pidfd.get(), POLLIN, 0};
     ::poll(&ended, 1, 30'000);

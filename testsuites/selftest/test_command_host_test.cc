@@ -47,7 +47,7 @@ TEST_F(TestCommandTest, RunsARankUnderACommand) {
   EXPECT_THAT(result.out, HasSubstr("under 1\n"));
 }
 
-// For a rank under a command, neither the time-out nor a peer's failure counts.
+// For a rank under a command, neither the timeout nor a peer's failure counts.
 TEST_F(TestCommandTest, ARankUnderACommandHasNoTimeLimit) {
   const auto run = [&](const char* id) {
     return test({id, "--rank-under", "0", "sh", "-c", "sleep 3; echo slowly; exec \"$0\""}).out;
@@ -72,7 +72,7 @@ TEST_F(TestCommandTest, ARankUnderACommandHasTheTerminal) {
   EXPECT_EQ(mask >> (SIGTTOU - 1) & 1, 0u);
 }
 
-// Ranks hold a pipe, which ends when no rank is left.
+// Ranks hold a pipe open, which ends when no rank is left.
 class RunnerEndTest : public TestCommandTest {
  protected:
   RunnerEndTest() {
@@ -91,7 +91,7 @@ class RunnerEndTest : public TestCommandTest {
     return test({"selftest.Hangs.test_with_a_pipe"});
   }
 
-  // A byte; 0 at the end of the pipe; -1 after half a minute without either.
+  // A byte; 0 at the end of the pipe; -1 after half a minute.
   int read_byte() const {
     for (;;) {
       pollfd ready{pipe_.get(), POLLIN, 0};

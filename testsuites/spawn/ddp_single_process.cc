@@ -57,7 +57,7 @@ class DistributedDataParallelSingleProcessTest : public DefaultGroupTest {
     train(torch::nn::Linear(2, 2).ptr(), device, at::randn({30, 2}));
   }
 
-  // With one thread: several spin while they wait, which is slow on busy cores.
+  // One thread: several would spin while they wait, which is slow on busy cores.
   static void train_recurrent(c10::Device device) {
     at::set_num_threads(1);
     constexpr int64_t kBatch = 12, kLength = 100, kWidth = RecurrentNetImpl::kWidth;
@@ -66,7 +66,7 @@ class DistributedDataParallelSingleProcessTest : public DefaultGroupTest {
   }
 };
 
-// With one rank nothing is faked.
+// With one rank, nothing is faked.
 DISTRIBUTED_TEST(spawn, DistributedDataParallelSingleProcessTest, test_cpu,
                  {.ranks = 1, .backends = {"gloo", "fake"}}) {
   train_linear(cpu());

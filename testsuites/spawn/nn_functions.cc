@@ -7,7 +7,7 @@
 namespace distrun {
 namespace {
 
-// Two ranks each compute sin(y).sum() of their outputs.  Expected gradients are written down, since
+// Two ranks each compute sin(y).sum() of their outputs. Expected gradients are constants, because
 // no rank can vary another's input numerically.
 class TestDistributedNNFunctionsGloo : public DefaultGroupTest {
  protected:

@@ -1,4 +1,4 @@
-// A parent owns tensors, and two processes that it spawns run a collective on them.  They return
+// A parent owns tensors, and two processes that it spawns run a collective on them. They return
 // results through one queue; through the other the parent lets them exit.
 #include <algorithm>
 #include <chrono>
@@ -37,7 +37,7 @@ class Member {
     init_process_group("gloo", {.init_method = "file://" + arguments.text, .timeout = kTimeout});
   }
 
-  // Sends copies: shared tensors may change before the parent looks.
+  // Sends copies: shared tensors may change before the parent reads them.
   void tell(const at::Tensor& expected, const at::Tensor& result) const {
     const auto copy = [](const at::Tensor& tensor) { return tensor.to(at::kCPU, false, true); };
     c2p_.put({{copy(expected), copy(result)}, std::to_string(rank_)}, kTimeout);
@@ -89,7 +89,7 @@ void allgather_shared(int rank, SpawnArguments& arguments) {
   destroy_process_group();
 }
 
-// Each has a part of one tensor and stores the sum of all parts in it.
+// Each has a part of one tensor, and stores the sum of all parts in it.
 void allgather_chunk_shared(int rank, SpawnArguments& arguments) {
   const Member member(rank, arguments);
   const std::vector<at::Tensor> chunks = arguments.tensors.at(0).chunk(kProcesses, 0);
@@ -123,7 +123,7 @@ class ProcessGroupShareTensorTest : public DistributedTest {
         EXPECT_TENSORS_CLOSE(item.tensors.at(1), item.tensors.at(0)) << "on rank " << item.text;
       }
       for (int i = 0; i < kProcesses; ++i) p2c.put({}, kTimeout);
-    } catch (const c10::DistError&) {  // QueueEnded or QueueTimeout; finish() throws the cause.
+    } catch (const c10::DistError&) {  // The cause is thrown by finish().
       context.finish(kTimeout);
       throw;
     }

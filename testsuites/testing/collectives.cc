@@ -18,7 +18,7 @@ using nlohmann::json;
 
 constexpr std::size_t kNumbersMax = 100'000;
 
-// An entry of the trace; see torch/csrc/distributed/c10d/FlightRecorderDetail.hpp.
+// An entry of the trace: torch/csrc/distributed/c10d/FlightRecorderDetail.hpp.
 struct Entry {
   std::uint64_t id = 0;      // From 0 in each process.
   std::uint64_t number = 0;  // Within its group.
@@ -81,7 +81,7 @@ std::size_t numbers_in(const Collective& one) {
   return count;
 }
 
-// `numbers` counts the numbers of all stretches, because a frame has a maximum size.
+// `numbers` counts the numbers of all stretches, because frames have a maximum size.
 void append(CollectiveRecord& record, std::size_t& numbers, const Entry& entry) {
   auto& all = record.stretches;
   const auto last = std::find_if(all.rbegin(), all.rend(), [&](const CollectiveStretch& one) {
@@ -161,7 +161,7 @@ std::string last_collective_in(std::string_view trace) {
   std::string lines;
   for (auto first = entries.begin(); first != entries.end();) {
     auto next = first + 1;
-    // Equal ones in a row are one line.
+    // Equal consecutive ones are one line.
     while (next != entries.end() && !next->has_ended && next->group == first->group &&
            are_alike(next->collective, first->collective)) {
       ++next;

@@ -89,7 +89,7 @@ TEST(CollectivesTest, RecordWithDroppedEntriesIsNotWhole) {
   EXPECT_FALSE(collectives_in(trace(entries)).is_whole);
   entries.pop_back();
   EXPECT_TRUE(collectives_in(trace(entries)).is_whole);
-  // A frame could not hold 2,000 lists of 100 sizes.
+  // A frame cannot contain 2,000 lists of 100 sizes.
   for (json& one : entries) {
     one["input_sizes"] = Sizes(100, {one.at("record_id").get<std::int64_t>()});
     one["input_dtypes"] = std::vector<std::string>(100, "Float");

@@ -10,18 +10,18 @@
 
 namespace distrun {
 
-// Starts each test with every rank in the default group, "gloo" on the loopback.  Skips tests of
-// NCCL if it is not registered.
+// Each test starts with every rank in the default group, "gloo" on the loopback. Tests of NCCL are
+// skipped if it is not registered.
 class DefaultGroupTest : public DistributedTest {
  protected:
   void SetUp() override;
-  // After a failure, keeps the group: destroying it would wait for ranks that still use it.
+  // Keeps the group after a failure: destroying it would wait for ranks that still use it.
   void TearDown() override;
 
   // This rank's GPUs; with DISTRUN_SHARE_GPUS=1 ranks may share them.
   static std::vector<c10::Device> gpus(std::size_t count);
 
-  // The device of tests without a suffix, and of those with _cuda.
+  // The device of tests without the suffix _cuda, and of those with it.
   static c10::Device cpu() { return c10::Device(at::kCPU); }
   static c10::Device gpu() { return gpus(1).front(); }
 };

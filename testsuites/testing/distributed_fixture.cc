@@ -64,7 +64,7 @@ std::string DistributedTest::shared_path(const std::string& name) {
 }
 
 c10::intrusive_ptr<c10d::Store> DistributedTest::store(const std::string& name) {
-  // Stores live until exit: when the last open FileStore closes, it deletes the file.
+  // Stores live until exit, because the last open FileStore deletes its file.
   static std::mutex mutex;
   static std::map<std::string, c10::intrusive_ptr<c10d::Store>> stores;
   const std::lock_guard lock(mutex);

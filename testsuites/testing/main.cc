@@ -26,7 +26,7 @@ bool has_distributed_tests_alone(const char* program) {
   return others.empty();
 }
 
-// A crash of a static initialiser has a backtrace, too. Before all others of the program.
+// Before all other initialisers, whose crashes then have a backtrace too.
 [[gnu::constructor(101)]] void report_early_crashes() {
   if (std::getenv(distrun::kTestHostVariable) == nullptr) return;
   distrun::record([](int, char**) { return 0; }, 0, nullptr);
@@ -36,7 +36,7 @@ bool has_distributed_tests_alone(const char* program) {
 
 int main(int, char** argv) {
   distrun::run_if_spawned();  // Tests may spawn processes of this program.
-  // Ignores settings for other programs: the runner chooses, repeats and reports.
+  // Ignores settings of other tools: the runner chooses, repeats and reports.
   for (const char* variable : {"GTEST_TOTAL_SHARDS", "GTEST_SHARD_INDEX"}) ::unsetenv(variable);
   GTEST_FLAG_SET(output, "");  // Its variable was read before main().
   int count = 1;

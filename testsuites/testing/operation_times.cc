@@ -22,10 +22,10 @@ namespace {
 struct LastOperations {
   std::mutex mutex;
   std::deque<TimedOperation> last;
-  std::size_t left_out = 0;  // The number of last.front().
+  std::size_t left_out = 0;  // Position of last.front().
 };
 LastOperations& last_operations() {
-  static auto* const all = new LastOperations;  // Threads may use it until the process ends.
+  static auto* const all = new LastOperations;  // Threads may use it until exit.
   return *all;
 }
 

@@ -16,7 +16,7 @@
 namespace distrun {
 namespace {
 
-// The recorder is the process's: each test looks at the operations that it has started itself.
+// The recorder is the process's, so each test checks only the operations that it has started.
 class OperationTimesTest : public ::testing::Test {
  protected:
   static void SetUpTestSuite() { record_operation_times(); }
@@ -32,7 +32,7 @@ class OperationTimesTest : public ::testing::Test {
     return all;
   }
 
-  // Waits for it: one of Gloo's threads begins it.
+  // Waits until one of Gloo's threads starts it.
   std::optional<TimedOperation> first_started_here() const {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     while (std::chrono::steady_clock::now() < deadline) {
@@ -52,7 +52,7 @@ class OperationTimesTest : public ::testing::Test {
   const c10::intrusive_ptr<c10d::Store> store_ = c10::make_intrusive<c10d::HashStore>();
 };
 
-TEST_F(OperationTimesTest, HasNameInputsBeginAndEndInOrder) {
+TEST_F(OperationTimesTest, HasNameInputsStartAndEndInOrder) {
   const auto one = group(0, 1);
   all_reduce(*one, {3, 2});
   one->barrier()->wait();
@@ -114,7 +114,7 @@ TEST_F(OperationTimesTest, KeepsTheLastAndCountsTheOthers) {
   EXPECT_TRUE(times.operations.back().ended.has_value());
 }
 
-TEST_F(OperationTimesTest, RangesOfTheUserAreNotOperations) {
+TEST_F(OperationTimesTest, UserRangesAreNotOperations) {
   for (const char* name :
        {"my step", "epoch: 3", "c10d::allreduce_", ":", "a:b:c", "train:forward", "epoch:3"}) {
     RECORD_USER_SCOPE(name);

@@ -11,7 +11,7 @@ namespace distrun {
 // In order of registration: within a file, from top to bottom.
 const std::vector<TestInfo>& registered_tests();
 
-// Ids of other GoogleTest tests (TEST(), TEST_P(), …) in this program, which would never run.
+// Ids of this program's other GoogleTest tests (TEST(), TEST_P(), …), which would never run.
 std::vector<std::string> other_tests();
 
 }  // namespace distrun

@@ -17,7 +17,7 @@ void ResultChannel::send(const RankFrame& frame) {
     const auto size = ::write(pipe_.get(), bytes.data() + done, bytes.size() - done);
     if (size < 0 && errno == EINTR) continue;
     if (size < 0 && errno == EBADF) is_closed_ = true;
-    if (size <= 0) return;  // Otherwise the runner has exited.
+    if (size <= 0) return;  // The runner has exited.
     done += static_cast<std::size_t>(size);
   }
 }

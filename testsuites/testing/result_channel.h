@@ -3,9 +3,9 @@
 //     ResultChannel channel(fd);
 //     channel.send(AssertionFailed{…});
 //
-// Thread safety: any thread; frames are not interleaved.  A frame that waits a second for the
-// channel is dropped, so that a hanging rank can still answer.  Forks of the process that created
-// the channel can send only failures: they must not end or skip the rank's test.
+// Thread safety: any thread; frames are not interleaved. A frame that waits a second for the
+// channel is dropped, so that a hanging rank can still answer. Forks can send only failures: they
+// must not end or skip the rank's test.
 #pragma once
 
 #include <atomic>

@@ -19,7 +19,7 @@ using std::chrono::seconds;
 
 sem_t signals_taken;
 
-// A channel into a pipe that is not read yet, and a thread that sends more than the pipe holds.
+// A channel into an unread pipe, and a thread that sends more than the pipe can contain.
 class ResultChannelTest : public ::testing::Test {
  protected:
   ResultChannelTest() {
@@ -31,7 +31,7 @@ class ResultChannelTest : public ::testing::Test {
   }
   ~ResultChannelTest() override { sender_.join(); }
 
-  // When this returns, the sender holds the channel.
+  // On return, the sender holds the channel.
   void wait_until_it_sends() const {
     pollfd some{from_.get(), POLLIN, 0};
     EXPECT_EQ(::poll(&some, 1, 30'000), 1);

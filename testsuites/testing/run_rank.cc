@@ -29,7 +29,7 @@ namespace distrun {
 
 namespace {
 
-// Whether a line of the backtrace that LibTorch adds to its errors tells nothing.
+// Whether a line of LibTorch's backtraces is of no use.
 bool is_noise(const std::string& line) {
   if (!line.starts_with("frame #")) return false;
   const std::string function = line.substr(std::min(line.find(": "), line.size()));
@@ -95,7 +95,7 @@ RunningRank* rank_here = nullptr;
 
 std::terminate_handler report_and_die = nullptr;  // record()'s.
 
-// An exception that nothing catches, in any thread. GoogleTest catches those of the test's body.
+// An uncaught exception in any thread. GoogleTest catches those of the test's body.
 [[noreturn]] void on_uncaught() {
   if (std::current_exception() != nullptr) {
     report(*rank_here->channel, {.message = "uncaught exception: " + what_was_thrown().message});
@@ -146,7 +146,7 @@ void run_rank(const std::string& id, UniqueFd result) {
   std::cout.flush();
   std::cerr.flush();
   std::fflush(nullptr);
-  ::_exit(status);  // LibTorch's static destructors would wait for leftover threads.
+  ::_exit(status);  // LibTorch's static destructors would wait for other threads.
 }
 
 void run_rank_if_asked() {
@@ -155,7 +155,7 @@ void run_rank_if_asked() {
   const std::string id = asked;
   const char* text = std::getenv(kResultVariable);
   const auto fd = parse_number<int>(text == nullptr ? "" : text);
-  // Programs that the test runs must not see these.
+  // Programs run by the test must not see these.
   ::unsetenv(kRankOfVariable);
   ::unsetenv(kResultVariable);
   if (fd) ::fcntl(*fd, F_SETFD, FD_CLOEXEC);

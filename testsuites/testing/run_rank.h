@@ -2,7 +2,7 @@
 //
 //     run_rank("gloo.CommTest.test_sum", UniqueFd(result_fd));
 //
-// If the test forks, its children report only failures: only the rank can finish its test.
+// Forks of the test can only report failures: only the rank can finish its test.
 #pragma once
 
 #include <string>
@@ -18,7 +18,7 @@ namespace distrun {
 inline constexpr const char* kRankOfVariable = "DISTRUN_TEST_RANK_OF";
 inline constexpr const char* kResultVariable = "DISTRUN_TEST_RESULT";
 
-// The number of assertions in this process so far.
+// Assertions in this process so far.
 int assertions_made();
 
 // Calls run_rank() if this process was executed as a rank.
@@ -27,8 +27,8 @@ void run_rank_if_asked();
 // Runs the test, then exits.
 [[noreturn]] void run_rank(const std::string& id, UniqueFd result);
 
-// Ends the rank from any thread except `thread`, and reports the failure and `thread`'s stack.
-// In a process that is not a rank, the failure goes to stderr.
+// Ends the rank from any thread except `thread`, and reports the failure and `thread`'s stack. In
+// other processes, the failure goes to stderr.
 [[noreturn]] void fail_rank(const AssertionFailure& failure, pthread_t thread);
 
 }  // namespace distrun

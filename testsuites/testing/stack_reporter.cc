@@ -20,12 +20,12 @@ namespace distrun {
 
 namespace {
 
-// The stack of the asked thread, filled by the signal handler.
+// Filled by the asked thread's signal handler.
 Backtrace stack;
 sem_t stack_is_taken;
 
-// Does not return: a signal would end a sleep() or poll() of the thread, and the test would go on
-// while the other ranks are asked.
+// Does not return: the signal would end a sleep() or poll() of the thread, and the test would
+// continue while other ranks are asked.
 [[noreturn]] void take_stack(int) {
   stack.capture();
   ::sem_post(&stack_is_taken);
@@ -34,7 +34,7 @@ sem_t stack_is_taken;
 
 int stack_signal() { return where_signal() + 1; }
 
-// Not interrupted: the caller has all signals blocked.
+// Not interrupted: the caller blocks all signals.
 bool wait_for_stack() {
   using std::chrono::seconds;
   const std::chrono::nanoseconds until =
@@ -68,7 +68,7 @@ std::string stack_of(pthread_t thread) {
 PlaceTold place_of(pthread_t thread) {
   static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
-  // First, because the thread may stop with a lock that these need.
+  // First, because the thread may stop while it holds a lock that these need.
   const std::string trace = collectives_trace();
   OperationTimes times = operation_times();
   const std::string stack = stack_of(thread);

@@ -40,7 +40,7 @@ std::string text_of_number(Real value, bool as_double) {
 class Elements {
  public:
   explicit Elements(const at::Tensor& tensor) : dtype_(tensor.scalar_type()) {
-    // Resolved, so that lazily conjugated elements have their visible values.
+    // Resolves lazily conjugated elements to their visible values.
     values_ = tensor.detach().cpu().resolve_conj().resolve_neg();
     values_ = values_.to(wide_type()).contiguous();
   }
@@ -73,7 +73,7 @@ class Elements {
   }
 
  private:
-  // The widest type of its kind, which holds every value of the dtype exactly.
+  // The widest type of its kind represents every value of the dtype exactly.
   at::ScalarType wide_type() const {
     if (dtype_ == at::kUInt64) return at::kUInt64;
     if (c10::isIntegralType(dtype_, /*includeBool=*/true)) return at::kLong;

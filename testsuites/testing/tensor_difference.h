@@ -1,8 +1,8 @@
 // Compares the elements of two tensors, for EXPECT_TENSORS_CLOSE (tensors.h).
 //
-// An element is right if it equals the expected one, or is finite and differs by at most
-// atol + rtol * |expected|, or, with equal_nan, if both are NaN.  This is torch.isclose in exact
-// arithmetic: nothing overflows, and large integers that a float cannot tell apart still differ.
+// An element is right if it equals the expected one, or is finite and differs by at most atol +
+// rtol * |expected|, or, with equal_nan, if both are NaN. This is torch.isclose in exact
+// arithmetic: nothing overflows, and large integers that a float cannot distinguish still differ.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ struct ElementTolerance {
   bool equal_nan = false;
 };
 
-// The largest error among wrong elements; NaN exceeds any number.
+// The largest error of wrong elements; NaN exceeds any number.
 struct LargestError {
   long double value = -1;
   TensorIndex at;
@@ -37,7 +37,7 @@ struct TensorDifference {
   LargestError relative;  // To the expected value; infinite if that is zero.
 };
 
-// Nothing if every element is right or there are no elements.
+// nullopt if every element is right or there are none.
 //
 // REQUIRES: both strided, of equal shape and dtype, not quantized; any device.
 std::optional<TensorDifference> difference_of(const at::Tensor& actual, const at::Tensor& expected,

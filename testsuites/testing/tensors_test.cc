@@ -126,7 +126,7 @@ TEST(TensorsTest, AToleranceReplacesTheDefaults) {
   EXPECT_THAT(close_failure(x, x, {.rtol = 0.1}), HasSubstr("both rtol and atol"));
 }
 
-TEST(TensorsTest, NanIsEqualOnDemand) {
+TEST(TensorsTest, NanIsEqualOnRequest) {
   const auto x = at::tensor({1.0f, kNan});
   EXPECT_THAT(close_failure(x, x), AllOf(HasSubstr("1 of 2"), HasSubstr("[1]: nan, expected nan"),
                                          HasSubstr("absolute error nan at [1]")));

@@ -43,8 +43,8 @@ struct Descriptors {
   ::_exit(125);
 }
 
-// Ranks wake each other constantly.  With more ranks than cores, a woken rank should wait its turn
-// instead of preempting the one that woke it.
+// Ranks wake each other constantly. With more ranks than cores, a woken rank should not preempt the
+// one that woke it.
 void share_cores_well() {
   const sched_param none{};
   ::sched_setscheduler(0, SCHED_BATCH, &none);
@@ -65,7 +65,7 @@ void enter(const ForkRank& fork, Descriptors& descriptors, pid_t host) {
     join_foreground(descriptors.in.get());
   }
   if (!die_with_parent(host)) ::_exit(125);
-  // The question may come before the rank can answer; programs it executes never can.
+  // The question may come before the rank can answer; programs that it executes never can.
   ::signal(where_signal(), SIG_IGN);
   sigset_t none;
   ::sigemptyset(&none);
@@ -165,7 +165,7 @@ class Host {
     UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
     if (!pidfd) {
       send(RankNotForked{fork.key, Error::from_errno("pidfd_open").message}, {});
-      ::kill(child, SIGKILL);  // The runner does not know it; it is reaped like others.
+      ::kill(child, SIGKILL);  // Unknown to the runner; reaped like others.
       return;
     }
     send(RankForked{fork.key, child, begin}, {pidfd.get()});

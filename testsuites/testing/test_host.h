@@ -1,8 +1,8 @@
-// The test host: a process that loads LibTorch once and forks ranks as the runner asks
+// The test host: a process that loads LibTorch once and forks ranks for the runner
 // (host_messages.h).
 //
-// A fork copies only one thread.  So before each fork the host checks that it has one thread, has
-// run no tensor operation and has used no GPU.  Namespace-scope code of a test program can break
+// A fork copies only one thread. So before each fork the host checks that it has one thread, has
+// run no tensor operation and has used no GPU; a test program's namespace-scope code can violate
 // this.
 #pragma once
 

@@ -22,7 +22,7 @@ using ::testing::Not;
 
 void refuse(const std::string& text) { throw std::invalid_argument(text); }
 
-// The judgement on a statement that throws `thrown`; "right" if it passes.
+// The verdict on a statement that throws `thrown`; "right" if it passes.
 template <class Type, class Thrown>
 std::string judge(const Thrown& thrown, const std::string& regex) {
   const auto result =

@@ -9,7 +9,7 @@ namespace distrun {
 
 namespace {
 
-// As bytes: variables and paths need not be UTF-8.
+// As bytes, because variables and paths may not be UTF-8.
 nlohmann::json to_json(const std::string& text) {
   return nlohmann::json::binary_t({text.begin(), text.end()});
 }

@@ -7,8 +7,8 @@
 //        ◀── RankForked [pidfd] ──                or RankNotForked
 //        ◀── RankEnded ──
 //
-// The runner gives each rank a key.  The host sends RankForked before it reaps the rank, so the
-// pidfd is always that rank's.  The host exits when the socket closes.
+// The runner gives each rank a key. The host sends RankForked before it reaps the rank, so the
+// pidfd is that rank's. The host exits when the socket closes.
 #pragma once
 
 #include <cstdint>
@@ -25,7 +25,7 @@
 
 namespace distrun {
 
-// If this variable is set, descriptor 0 of a test host is the socket.
+// Set if descriptor 0 of a test host is the socket.
 inline constexpr const char* kTestHostVariable = "DISTRUN_TEST_HOST";
 
 struct ForkRank {
@@ -34,7 +34,7 @@ struct ForkRank {
   std::string mark;  // rank_mark(), which replaces the host's.
   std::map<std::string, std::string> variables;
   std::string folder;              // The rank's current folder.
-  bool fresh = false;              // Execute the program again, do not fork.
+  bool fresh = false;              // Execute the program again instead of forking.
   std::vector<std::string> under;  // Run it under this command: {"gdb", "--args"}.
   static constexpr std::size_t kDescriptors = 4;
 };
@@ -64,7 +64,7 @@ using FromHost = std::variant<HostReady, RankForked, RankNotForked, RankEnded>;
 std::string to_packet(const ToHost& message);
 std::string to_packet(const FromHost& message);
 
-// Fail if the packet is not such a message or has the wrong number of descriptors.
+// Fail if the packet is not such a message, or has the wrong number of descriptors.
 Result<ToHost> parse_to_host(const std::string& packet, std::size_t descriptors);
 Result<FromHost> parse_from_host(const std::string& packet, std::size_t descriptors);
 

@@ -1,6 +1,5 @@
 // The frames in which a rank reports its test through a pipe: four bytes of mark, four of payload
-// size, a JSON payload.  The test can write to the pipe too; bytes that are not a frame are
-// garbage and fail the test.
+// size, a JSON payload. Other bytes, which a test might write, fail the test.
 //
 //     ::write(fd, to_frame(AssertionFailed{…}));           // in the rank
 //
@@ -47,10 +46,10 @@ class RankFrames {
 
   std::optional<RankFrame> next();
 
-  // True once malformed bytes arrived; all later bytes are ignored.
+  // After malformed bytes; later bytes are ignored.
   bool is_garbage() const { return garbage_; }
 
-  // True after part of a frame: garbage if the pipe has ended.
+  // After part of a frame, which is garbage if the pipe has ended.
   bool is_within_frame() const { return !bytes_.empty(); }
 
  private:

@@ -1,4 +1,4 @@
-// The variables and the folder of one rank of a test.  Pure.
+// The variables and the folder of a rank. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,9 @@
 
 namespace distrun {
 
-// Identifies the processes that a rank leaked.  /proc/PID/environ shows only the bytes of a
-// program's initial environment, which forks inherit.  So a test host starts with
-// rank_mark("") here, and each rank overwrites the value in place.
+// Identifies processes that a rank leaked. /proc/PID/environ shows only the initial environment of
+// a program, which forks inherit. So a test host starts with rank_mark("") here, and each rank
+// overwrites the value in place.
 inline constexpr const char* kRankMarkVariable = "DISTRUN_TEST_RANK";
 
 // Always of the same length.
@@ -18,10 +18,10 @@ std::string rank_mark(const std::string& text);
 inline constexpr const char* kTestFolderVariable = "DISTRUN_TEST_FOLDER";    // Shared by all ranks.
 inline constexpr const char* kTestBackendVariable = "DISTRUN_TEST_BACKEND";  // "gloo".
 inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";  // The same on every rank.
-// Set if a debugger runs a rank of the test; then deadlines do not apply.
+// Set if a debugger runs a rank of the test: deadlines then do not apply.
 inline constexpr const char* kTestDebuggedVariable = "DISTRUN_TEST_DEBUGGED";
 
-// A rank whose test closed the descriptor of the result channel ends with this exit status.
+// Exit status of a rank whose test closed the result channel.
 inline constexpr int kExitWithoutChannel = 119;
 
 struct RankPlace {
@@ -33,8 +33,7 @@ struct RankPlace {
   bool is_debugged = false;  // Any rank of the test.
 };
 
-// The variables of a worker (RANK, WORLD_SIZE, …), the file in which init_process_group() meets,
-// and the test's.
+// A worker's variables (RANK, WORLD_SIZE, …), the file for init_process_group(), and the test's.
 std::map<std::string, std::string> rank_variables(const RankPlace& place);
 
 // "FOLDER/rank_3": the rank's current folder and TMPDIR.

@@ -1,4 +1,4 @@
-// A rank's report about its test: failed assertions, collectives, and when they happened.
+// A rank's report about its test: failed assertions, collectives, and their times.
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ struct AssertionFailure {
   std::optional<WallTime> at = std::nullopt;
 };
 
-// Collectives of one kind, as c10d's flight recorder saw them.
+// Collectives of one kind, from c10d's flight recorder.
 struct Collective {
   std::string op;                                // "allreduce"
   std::vector<std::vector<std::int64_t>> sizes;  // Of the inputs.
@@ -25,7 +25,7 @@ struct Collective {
   int count = 0;
 };
 
-// Equal collectives that one rank has started in one group, without another one in between.
+// Consecutive equal collectives of a rank in a group.
 struct CollectiveStretch {
   std::string group;        // The same on every rank: "0".
   std::string description;  // "default_pg"
@@ -33,12 +33,12 @@ struct CollectiveStretch {
   bool has_ended = true;    // False: the last one has not completed.
 };
 
-// A collective, send or receive, from its begin to its completion.
+// A collective, send or receive, from start to completion.
 struct TimedOperation {
   std::string op;       // "allreduce"
   std::string tensors;  // The inputs: "Float [4, 2]".
   WallTime began;
-  std::optional<WallTime> ended;  // Not set: it has not completed.
+  std::optional<WallTime> ended;  // Not set: not completed.
 };
 
 // The last operations that a rank has started, in order.
@@ -50,7 +50,7 @@ struct OperationTimes {
 // The collectives that a rank has started.
 struct CollectiveRecord {
   std::vector<Collective> counted;           // By kind.
-  std::vector<CollectiveStretch> stretches;  // In the order of each group.
+  std::vector<CollectiveStretch> stretches;  // Ordered within each group.
   bool is_whole = true;                      // False: `stretches` lacks some.
   OperationTimes times = {};
 };

@@ -20,7 +20,7 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kShownListBytes = 200;
-constexpr std::int64_t kTimeoutMsMax = 1'000'000'000'000;  // The limit of --timeout too.
+constexpr std::int64_t kTimeoutMsMax = 1'000'000'000'000;  // Also the limit of --timeout.
 
 Json json_of(const std::optional<std::chrono::milliseconds>& timeout) {
   return timeout ? Json(timeout->count()) : Json(nullptr);
@@ -44,7 +44,7 @@ Json json_of(const TestInfo& test) {
           {"line", test.line}};
 }
 
-// Reads one test.  Missing fields keep their defaults; the first error is kept in `problem_`.
+// Missing fields keep their defaults; the first error is kept in `problem_`.
 class TestReader {
  public:
   explicit TestReader(const Json& json) : json_(json) {}

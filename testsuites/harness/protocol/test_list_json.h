@@ -6,8 +6,8 @@
 //                 "expected_ends": {"1": {"signal": 9}, "2": {"exit_code": 3}},
 //                 "file": "testsuites/gloo/comm.cc", "line": 12}]}
 //
-// test_info.h defines the fields.  All are written; when read, only the id is required, missing
-// fields take test_info.h's defaults, and unknown fields are ignored.  Pure.
+// test_info.h defines the fields. All are written. When read, only the id is required, and unknown
+// fields are ignored. Pure.
 #pragma once
 
 #include <string>
@@ -22,8 +22,8 @@ namespace distrun {
 // Invalid UTF-8 becomes U+FFFD.
 std::string test_list_json(const std::vector<TestInfo>& tests);
 
-// Fails with kProtocol, naming the test and the field: "test gloo.CommTest.test_sum: \"ranks\":
-// 0 is less than 1".  An id has three parts and is unique.
+// Fails with kProtocol, naming test and field: "test gloo.CommTest.test_sum: \"ranks\": 0 is less
+// than 1". An id has three parts and is unique.
 Result<std::vector<TestInfo>> parse_test_list(std::string_view json);
 
 }  // namespace distrun

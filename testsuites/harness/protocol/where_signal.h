@@ -5,7 +5,7 @@
 
 namespace distrun {
 
-// The rank uses the next signal, where_signal() + 1, internally.
+// The next signal, where_signal() + 1, is for the rank's internal use.
 inline int where_signal() { return SIGRTMIN + 9; }
 
 }  // namespace distrun

@@ -45,7 +45,7 @@ std::string headline_of(const RankResult& rank) {
   return "";
 }
 
-// The first line follows the place; the others are indented below it.
+// The first line follows the place; others are indented below it.
 std::string lines_of(const AssertionFailure& failure) {
   const std::string place =
       failure.file.empty() ? "" : fmt::format("{}:{}: ", failure.file, failure.line);
@@ -58,7 +58,7 @@ std::string lines_of(const AssertionFailure& failure) {
 
 constexpr std::size_t kFailuresShown = 10, kFirstLinesShown = 20, kLastLinesShown = 80;
 
-// All text except the rank's number and its output.
+// Everything but the rank's number.
 std::string body_of(const RankResult& rank, WithOutput with_output) {
   std::string text = headline_of(rank) + '\n';
   const bool is_short = with_output == WithOutput::kYes;
@@ -77,7 +77,7 @@ std::string body_of(const RankResult& rank, WithOutput with_output) {
   return shown(text);
 }
 
-// The place behind the first `lines` lines.
+// The index after the first `lines` lines.
 std::size_t behind_lines(std::string_view text, std::size_t lines) {
   std::size_t at = 0;
   for (; lines > 0 && at < text.size(); --lines)
@@ -85,7 +85,7 @@ std::size_t behind_lines(std::string_view text, std::size_t lines) {
   return at;
 }
 
-// The first and the last lines.
+// Keeps the first and the last lines.
 std::string shortened(const std::string& text) {
   const auto ends = static_cast<std::size_t>(std::count(text.begin(), text.end(), '\n'));
   const std::size_t lines = ends + (text.empty() || text.ends_with('\n') ? 0 : 1);

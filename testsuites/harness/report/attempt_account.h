@@ -1,4 +1,4 @@
-// The text that console and JUnit print about an attempt, rank by rank.
+// The text about an attempt, rank by rank, for console and JUnit.
 //
 //     rank 2: crashed
 //       suites/comm.cc:14: Expected equality of these values:
@@ -11,8 +11,8 @@
 //       stood at:
 //         …
 //
-// Culprits come first, in order, then the other ranks; ranks with equal text share one entry.
-// Control characters are escaped: "\x1b".  Pure.
+// Culprits come first, in order; ranks with equal text share an entry. Control characters are
+// escaped: "\x1b". Pure.
 #pragma once
 
 #include <string>
@@ -21,8 +21,8 @@
 
 namespace distrun {
 
-// kYes is for the console: of each rank, at most 10 failures and 100 lines of output are shown, and
-// the text says what was left out.
+// kYes is for the console: shows at most 10 failures and 100 lines of output per rank, and says
+// what was omitted.
 enum class WithOutput { kNo, kYes };
 
 // Empty if nothing was started.
@@ -31,7 +31,7 @@ std::string account_of(const AttemptResult& attempt, WithOutput with_output);
 // Only the output, rank by rank: "[rank 0] hello\n[rank 1] hello\n".
 std::string output_of(const AttemptResult& attempt);
 
-// Puts `prefix` before each line of `text`, and ends the last line.
+// Prefixes each line of `text`, and ends the last one.
 std::string with_prefix(std::string_view prefix, std::string_view text);
 
 }  // namespace distrun

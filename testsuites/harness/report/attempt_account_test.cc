@@ -44,7 +44,7 @@ TEST(AttemptAccountTest, ReportsEverythingAboutARank) {
             "ranks 0, 1, 3: passed\n");
 }
 
-TEST(AttemptAccountTest, SaysHowEachRankEnded) {
+TEST(AttemptAccountTest, ReportsHowEachRankEnded) {
   AttemptResult result = attempt();
   result.ranks[0] = {.rank = 0, .status = RankStatus::kFailed};
   result.ranks[1] = {.rank = 1, .status = RankStatus::kSkipped, .skip_reason = "no room"};

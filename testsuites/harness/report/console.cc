@@ -78,7 +78,7 @@ void Console::resize(int columns) {
 }
 
 void Console::show(std::string_view lines) {
-  // The last column stays free: some terminals wrap once it is taken.
+  // The last column stays free, because some terminals wrap after it.
   std::string status = options_.terminal && running_ ? status_.text(options_.columns - 1) : "";
   if (lines.empty() && status == drawn_) return;
   std::string text(drawn_.empty() ? "" : kErase);
@@ -170,7 +170,7 @@ std::string Console::slowest() const {
   return text;
 }
 
-// Of a flaky test, the last failed attempt is printed in full.
+// For a flaky test, prints the last failed attempt in full.
 std::string Console::block_of(const TestResult& result) const {
   const TestInfo& test = result.test;
   std::string text =

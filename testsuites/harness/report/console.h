@@ -1,4 +1,4 @@
-// Console reports a run of tests as text, for people.
+// Console reports a run of tests as text.
 //
 //     Console console({.terminal = true, .colours = true, .columns = 80}, write);
 //     console.happened(event);   // each, as it happens
@@ -11,19 +11,19 @@
 //     SKIP [   0.000s] gloo.CommTest.test_c: needs 2 GPUs
 //     FLAKY 2/3 [   0.140s] gloo.CommTest.test_d
 //
-// (passed at the second of at most three attempts; each earlier attempt has a line too).  A test
-// that takes long has a line while it runs:
+// (passed at the second of at most three attempts; each earlier attempt has a line too). Slow tests
+// have a line while they run:
 //
 //     SLOW [>  10.000s] gloo.CommTest.test_e
 //
-// At the end come the flaky and the failed tests in full: the reason, an account of each rank
-// (attempt_account.h) and the command that repeats the test.  Several failures are then listed
-// again, a line each, and on demand the slowest tests.  The last line is
+// At the end come flaky and failed tests in full: the reason, an account of each rank
+// (attempt_account.h) and the command that repeats the test. Several failures are then listed
+// again, a line each, and on request the slowest tests. The last line is
 //
 //     2 passed (1 flaky), 1 failed, 1 skipped
 //
-// On a terminal the status line (status_line.h) stands below.  It is erased before other output
-// and drawn again after each event or tick that changes it.
+// On a terminal the status line (status_line.h) is below, erased before other output and drawn
+// again after each event or tick that changes it.
 //
 // Console has no clock; each call writes at most once.
 #pragma once
@@ -45,8 +45,8 @@ class Console {
     bool terminal = false;     // Show a status line.
     bool colours = false;      // Colour the first word of a line.
     int columns = 80;          // The terminal's width.
-    bool show_output = false;  // For tests that did not fail, too.
-    int durations = 0;         // So many of the slowest tests are listed.
+    bool show_output = false;  // Also for tests that did not fail.
+    int durations = 0;         // Number of slowest tests to list.
     std::chrono::milliseconds slow_after = std::chrono::seconds(10);  // Then a test is SLOW.
   };
 
@@ -55,7 +55,6 @@ class Console {
   void happened(const TestEvent& event);
   void tick(StatusLine::Time now);
 
-  // Sets the terminal's width.
   void resize(int columns);
 
  private:
@@ -73,7 +72,7 @@ class Console {
   std::string word_of(const TestResult& result) const;
   std::string coloured(std::string word, TestStatus status) const;
 
-  // Writes `lines` above the status line and draws that again.
+  // Writes `lines` above the status line.
   void show(std::string_view lines);
 
   Options options_;

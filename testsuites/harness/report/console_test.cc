@@ -136,7 +136,7 @@ TEST(ConsoleTest, PrintsTheLastFailedAttemptInFullAndFlakyTestsFirst) {
       "1 passed (1 flaky), 1 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, SaysWhyATestCouldNotStart) {
+TEST(ConsoleTest, ReportsWhyATestCouldNotStart) {
   Written plain({});
   plain.after(TestsBegun{});
   TestResult result = skipped_test("a", "fork: no\x1b room");
@@ -149,7 +149,7 @@ TEST(ConsoleTest, SaysWhyATestCouldNotStart) {
             "0 passed, 1 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, TellsWhereRanksAre) {
+TEST(ConsoleTest, ReportsWhereRanksAre) {
   Written plain({});
   EXPECT_EQ(plain.after(PlacesRead{"a", 0, {"rank 0 in load (a.cc:1)", "  load (a.cc:1)\n"}}),
             "distrun: where the ranks of a are: rank 0 in load (a.cc:1)\n"
@@ -186,7 +186,7 @@ TEST(ConsoleTest, ListsSeveralFailuresAgainAtTheEnd) {
             "  FAIL gloo.CommTest.c: rank 1 failed: comm.cc:14");
 }
 
-TEST(ConsoleTest, ListsTheSlowestTestsOnDemand) {
+TEST(ConsoleTest, ListsTheSlowestTestsOnRequest) {
   Written plain({.durations = 2});
   plain.after(TestsBegun{});
   for (const int ms : {30, 2000, 10, 400}) {
@@ -202,7 +202,7 @@ TEST(ConsoleTest, ListsTheSlowestTestsOnDemand) {
             "0 passed, 0 failed, 0 skipped\n");
 }
 
-TEST(ConsoleTest, ShowsOutputOfPassedTestsOnDemand) {
+TEST(ConsoleTest, ShowsOutputOfPassedTestsOnRequest) {
   TestResult loud = passed_test("a");
   loud.attempts[0].ranks = {passed_rank(0, "x\ny"), passed_rank(1, "z")};
   Written quiet({}), shown({.show_output = true});

@@ -35,7 +35,7 @@ void set(pugi::xml_node& node, const char* name, milliseconds time) {
   set(node, name, fmt::format("{:.3f}", seconds(time)));
 }
 
-// Adds nothing if the text is empty.
+// Adds nothing for empty text.
 void add_text(pugi::xml_node& node, const char* name, const std::string& text) {
   if (!text.empty()) node.append_child(name).text().set(xml_text(text).c_str());
 }
@@ -46,7 +46,7 @@ void add_property(pugi::xml_node& properties, const char* name, const std::strin
   set(property, "value", value);
 }
 
-// Whether a rank's end (an error) or a rank's finding (a failure) decided the attempt.
+// Whether the end of a rank (an error) or its finding (a failure) decided the attempt.
 struct Verdict {
   bool is_error = false;
   std::string type;
@@ -58,8 +58,8 @@ Verdict verdict_of(const AttemptResult& attempt) {
       std::find_if(attempt.ranks.begin(), attempt.ranks.end(), [&](const RankResult& rank) {
         return !attempt.culprits.empty() && rank.rank == attempt.culprits.front();
       });
-  // With no rank to blame, nothing could be started.  A culprit that skipped disagrees with the
-  // other ranks; one that passed leaked a process.
+  // Without a culprit, nothing was started. A culprit that skipped disagrees with the other ranks;
+  // one that passed leaked a process.
   if (culprit == attempt.ranks.end()) return {true, text_of(attempt.status)};
   if (culprit->status == RankStatus::kSkipped) return {false, "diverged"};
   if (culprit->status == RankStatus::kPassed) return {false, text_of(attempt.status)};

@@ -9,14 +9,14 @@
 //           <system-out>[rank 0] hello
 //     …
 //
-// A <testsuite> is a class, "suite.Class".  A failed check is a <failure>; a crash, a time-out, an
-// early exit of a rank or an interrupt is an <error>.  A test that had not started when the run was
-// interrupted is <skipped>.
+// A <testsuite> is a class, "suite.Class". A failed check is a <failure>; a crash, timeout, early
+// exit of a rank or interrupt is an <error>. Tests that an interrupt kept from starting are
+// <skipped>.
 //
 // Attempts follow Maven Surefire: a flaky test has <flakyFailure> and <flakyError> elements; a
 // failed one has its first attempt as <failure> and later ones as <rerunFailure> and <rerunError>.
-// Each has its own output; <system-out> belongs to the attempt that decided.  Text that XML cannot
-// hold is replaced (xml_text.h).  Pure.
+// Each has its own output; <system-out> is the decisive attempt's. Text that XML cannot represent
+// is replaced (xml_text.h).  Pure.
 #pragma once
 
 #include <string>

@@ -156,7 +156,7 @@ TEST(JUnitXmlTest, TheEndOfTheCulpritDecidesBetweenFailureAndError) {
   EXPECT_EQ(outcome(RankStatus::kPassed), "failure failed");
 }
 
-TEST(JUnitXmlTest, ATestNotStartedBeforeAnInterruptIsSkipped) {
+TEST(JUnitXmlTest, TestNotStartedBeforeAnInterruptIsSkipped) {
   TestResult not_run = skipped_test("a", "the run was ended");
   not_run.status = TestStatus::kInterrupted;
   const Read read(with({not_run}));

@@ -15,7 +15,7 @@ Json json_of(const TimedOperation& one, WallTime origin);
 Json json_of(const Collective& collective);
 Json json_of(const RankResult& rank, WallTime origin);
 
-// `arguments` are those of json_of(), after the element.
+// `arguments` are passed on to json_of() after the element.
 template <class Range, class... Arguments>
 Json list_of(const Range& range, const Arguments&... arguments) {
   Json list = Json::array();
@@ -23,7 +23,7 @@ Json list_of(const Range& range, const Arguments&... arguments) {
   return list;
 }
 
-// In seconds, exact to the microsecond.
+// Seconds with six decimals.
 Json seconds_after(WallTime origin, const std::optional<WallTime>& time) {
   if (!time) return nullptr;
   return static_cast<double>((*time - origin).count()) / 1e6;
@@ -122,7 +122,7 @@ std::string result_json(const TestsBegun& begun, const TestsEnded& ended) {
   for (const auto& [name, value] : run.items())
     text += " \"" + name + "\": " + line_of(value) + ",\n";
   text += " \"tests\": [";
-  // Test by test: a tree of all of them would take several times the memory.
+  // Test by test: a tree of all would take several times the memory.
   std::string_view separator = "\n  ";
   for (const TestResult& result : ended.results) {
     text.append(separator).append(line_of(json_of(result, begun.at)));

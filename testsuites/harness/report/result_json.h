@@ -22,14 +22,14 @@
 //                                       "seconds": 0.1, "reason": "…", "culprits": [],
 //                                       "ranks": []}]}]}
 //
-// Each test is one line.  test_events.h defines the fields; its text_of() gives the words for a
-// status.  "attempt", "culprits" and "ranks" describe the last attempt; if nothing was started,
-// "attempt" is 0 and there are no ranks.  Invalid UTF-8 becomes U+FFFD.
+// Each test is one line. test_events.h defines the fields, and its text_of() the words for a
+// status. "attempt", "culprits" and "ranks" describe the last attempt; if nothing was started,
+// "attempt" is 0 and "ranks" is empty. Invalid UTF-8 becomes U+FFFD.
 //
 // Times: an attempt's "began_s" is in seconds since the run began; those of its ranks are in
 // seconds since the attempt began.  An operation is a collective, send or receive: its name,
-// inputs, begin and end.  A time is null if it is unknown or, for the end of an operation, if it
-// did not complete.  Pure.
+// inputs, start and end. Unknown times are null, as is the end of an operation that did not
+// complete. Pure.
 #pragma once
 
 #include <string>

@@ -11,7 +11,7 @@ namespace {
 
 using ::testing::ContainsRegex;
 
-// The only test of the document.
+// The document's only test.
 nlohmann::json written(TestResult result) {
   return nlohmann::json::parse(result_json({}, {.results = {std::move(result)}}))["tests"][0];
 }
@@ -71,7 +71,7 @@ TEST(ResultJsonTest, WritesEverythingAboutATest) {
     "earlier_attempts": []})-"));
 }
 
-TEST(ResultJsonTest, TimesOfRanksAreSecondsSinceTheirAttemptBegan) {
+TEST(ResultJsonTest, TimesOfRanksAreSecondsSinceTheirAttemptStarted) {
   const WallTime run(std::chrono::seconds(1735689600));
   const auto at = [&](int ms) { return run + std::chrono::milliseconds(ms); };
   TestResult result = flaky_test("test_x");

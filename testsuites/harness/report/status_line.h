@@ -1,11 +1,11 @@
-// StatusLine is the line on a terminal that shows the progress of a run of tests.
+// StatusLine shows the progress of a run of tests on a terminal.
 //
 //     12/340, 1 failed, about 8 s left: gloo.CommTest.test_a 3 s, gloo.CommTest.test_b
 //
-// Tests done and all tests; then the running tests, oldest first, with their age from one second
-// on.  The time left is shown once it can be estimated, from earlier runs or from this run so far.
+// Tests done and all tests; then the running tests, oldest first, with ages above one second. The
+// time left is shown once it can be estimated from earlier runs or from this one.
 //
-// Pure: no clock.  The ages of a test and of the run count from the first tick after their start.
+// Pure: ages count from the first tick after the start.
 #pragma once
 
 #include <chrono>
@@ -25,8 +25,8 @@ class StatusLine {
   void happened(const TestEvent& event);
   void tick(Time now);
 
-  // The running tests that have taken `period`, or twice as long, and so on, since the last call:
-  // the name and how many periods.
+  // Running tests that have reached another multiple of `period` since the last call: the name and
+  // how many periods.
   std::vector<std::pair<std::string, int>> slow_tests(std::chrono::milliseconds period);
 
   // At most `columns` characters, without a line end.
@@ -37,7 +37,7 @@ class StatusLine {
     std::string id;
     int repetition = 0;
     std::optional<Time> since;
-    int periods = 0;  // Told by slow_tests().
+    int periods = 0;  // Reported by slow_tests().
   };
 
   void on(const TestsBegun& event);

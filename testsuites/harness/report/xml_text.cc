@@ -6,7 +6,7 @@ namespace distrun {
 
 namespace {
 
-// The size of the first character; 0 if `text` starts with invalid or overlong UTF-8.
+// 0 if `text` starts with invalid or overlong UTF-8.
 std::size_t character_bytes(std::string_view text, std::uint32_t& code) {
   const auto first = static_cast<unsigned char>(text[0]);
   const std::size_t bytes = first < 0x80   ? 1

@@ -2,9 +2,9 @@
 //
 //     xml_text("\x1b[31mred\xFF")    // "\uFFFD[31mred\uFFFD"
 //
-// XML cannot represent most control characters, even escaped, and parsers reject files with them.
-// Each byte that is not part of an allowed character becomes U+FFFD.  Tab, line feed and carriage
-// return stay, and so do < and &: the writer escapes those.  Pure.
+// XML cannot represent most control characters, even escaped. Each byte that is not part of an
+// allowed character becomes U+FFFD. Tab, line feed, carriage return, < and & do not change: the
+// writer escapes the latter. Pure.
 #pragma once
 
 #include <string>

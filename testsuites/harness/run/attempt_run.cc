@@ -59,8 +59,8 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   AttemptSupervisor supervisor;
   asio::steady_timer deadline;
   std::vector<std::shared_ptr<RankProcess>> ranks;
-  int seen = 0;       // Ranks that have ended or reported a failure.
-  std::string where;  // The ranks that did not end, when they were asked.
+  int seen = 0;       // Ended or failed ranks.
+  std::string where;  // Places of the ranks that did not end.
   bool waits_for_loss = false, finished = false, is_suspended = false;
 
   RankProcess& at(int rank) { return *ranks[static_cast<std::size_t>(rank)]; }
@@ -129,7 +129,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (waits_for_loss && !finished) finish(/*interrupted=*/false);
   }
 
-  // Not from a pipe's handler: this may end the attempt.
+  // Not called from a pipe's handler: it may end the attempt.
   void rank_over(int rank) {
     const RankOutcome outcome = outcome_of(options.test.needs, rank, at(rank).facts());
     asio::post(io, [self = shared_from_this(), rank, outcome] {
@@ -141,7 +141,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (finished) return;
     const auto actions = supervisor.step(event, Clock::now());
     const auto before = Clock::now();
-    // The ranks have their time to answer after that.
+    // The time for this does not count against the ranks' time to answer.
     if (look_at_asked_ranks(actions))
       supervisor.step(AttemptContinued{Clock::now() - before}, before);
     for (const AttemptAction& action : actions) {
@@ -150,7 +150,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     wait_for_deadline();
   }
 
-  // Of those of `wanted` that run.
+  // For those of `wanted` that run.
   std::vector<RankStacks> stacks_of(const std::vector<int>& wanted) {
     std::vector<int> running;
     std::vector<pid_t> pids;
@@ -167,7 +167,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     return found;
   }
 
-  // Before any of them answers: the question changes where they are. False if none is asked.
+  // Before any of them answers, because answering changes their places. False if none is asked.
   bool look_at_asked_ranks(const std::vector<AttemptAction>& actions) {
     std::vector<int> asked;
     for (const AttemptAction& action : actions) {
@@ -191,7 +191,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
   void perform(const AskWhere& action) { at(action.rank).ask(); }
   void perform(const EndRank& action) { at(action.rank).end(); }
 
-  // The terminal stops the rank that has it.
+  // The terminal stops the rank that uses it.
   void signal_ranks(int signal) {
     for (int rank = 0; rank < options.ranks; ++rank) {
       if (rank != options.rank_under && !at(rank).has_ended()) at(rank).send(signal);
@@ -217,7 +217,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     step(AttemptContinued{suspended_for});
   }
 
-  // Another test may have blocked the host: its owner decides what follows.
+  // Another test may have blocked the host: its owner decides.
   void perform(const FinishAttempt& action) {
     if (!action.interrupted && host_is_silent()) {
       waits_for_loss = true;
@@ -251,7 +251,7 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     });
   }
 
-  // Of a crash: the process itself could not.
+  // A crashed process could not name its functions.
   void name_functions(RankFacts& rank) {
     if (!rank.end || !std::holds_alternative<KilledBy>(*rank.end) || rank.was_ended) return;
     rank.output = with_named_backtraces(rank.output, stacks.names());

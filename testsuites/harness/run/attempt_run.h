@@ -1,14 +1,14 @@
-// AttemptRun runs one attempt of a test on a test host: a process for each rank, their output,
-// results, ends and leaked processes.
+// AttemptRun runs one attempt of a test on a test host, with a process per rank, and collects
+// output, results, ends and leaked processes.
 //
 //     AttemptRun run(io, host, leaked, stacks, {.test = test, .ranks = 4, …}, on_end);
 //     run.begin();
 //     run.interrupt();                     // on_end still comes
 //     run.suspend();  …;  run.continue_ranks();  // the time between them does not count
 //
-// The host knows the ranks by keys, from `first_key` on; the owner of the host passes on its
-// messages about them.  A host that does not answer is given up (TestHostProcess::give_up).
-// on_end comes once, from the event loop.  Threads: only the thread of `io`.
+// The host identifies ranks by keys, from `first_key` on; its owner passes on its messages about
+// them. A host that does not answer is given up (TestHostProcess::give_up). on_end is called once,
+// from the event loop. Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>
@@ -38,10 +38,10 @@ class AttemptRun {
     int attempt = 1;
     std::string backend = "gloo";
     std::uint64_t seed = 1234;  // As in PyTorch's tests.
-    std::string folder;         // Created for this attempt, removed at its end.
-    std::string nonce;          // Of the run; with the key it identifies processes.
+    std::string folder;         // Exists only during this attempt.
+    std::string nonce;          // The run's; with the key it identifies processes.
     std::uint64_t first_key = 0;
-    bool fresh = false;                  // Ranks execute the program again, they are not forks.
+    bool fresh = false;                  // Ranks execute the program again instead of forking.
     std::optional<int> rank_under = {};  // Runs under `under`, with the terminal.
     std::vector<std::string> under;      // {"gdb", "--args"}
     AttemptSupervisor::Options limits;
@@ -55,7 +55,7 @@ class AttemptRun {
 
   void begin();
   void interrupt();
-  // Where its ranks are; they go on.
+  // Reads where its ranks are; they continue.
   Whereabouts look();
   bool has_reached_host() const;
   // A rank that is being forked stops once it is known.
@@ -63,7 +63,7 @@ class AttemptRun {
   bool all_are_known() const;
   void continue_ranks();
 
-  // Messages from the host; the keys are this run's.
+  // Messages from the host about this run's keys.
   void forked(const RankForked& forked, UniqueFd pidfd);
   void not_forked(const RankNotForked& not_forked);
   void ended(const RankEnded& ended);

@@ -1,4 +1,4 @@
-// A test whose ranks misbehave (fake_ranks.h), and its result.
+// Tests whose ranks misbehave (fake_ranks.h), and their results.
 #include "testsuites/harness/run/attempt_run.h"
 
 #include "testsuites/harness/test/fake_host.h"
@@ -105,7 +105,7 @@ TEST_F(RankTest, ARankThatDoesNotEndTimesOut) {
   EXPECT_GE(result_.attempts.at(0).time, timeout_);
 }
 
-// The process has no mark and is not searched for elsewhere.
+// The leaked process has no mark, and is not searched for elsewhere.
 TEST_F(RankTest, DoesNotWaitForOutputThatALeakedProcessHoldsOpen) {
   left_expected_ = 1;
   EXPECT_EQ(rank("leaves_its_output_open").output, "printed\n");
@@ -137,7 +137,7 @@ TEST_F(RankTest, TheFirstRankToFailIsTheCulpritWhenAnotherCrashes) {
   EXPECT_THAT(result_.attempts.at(0).culprits, ElementsAre(0, 1));
 }
 
-TEST_F(RankTest, ThatNeverStartsDoesNotDelayTheEndOfTheRun) {
+TEST_F(RankTest, RankThatNeverStartsDoesNotDelayTheEndOfTheRun) {
   TestRunner::Options its = options_with("never_forks");
   its.limits.ending = milliseconds(0);
   on_event_ = [](TestRunner& runner, const TestEvent& event) {
@@ -174,7 +174,7 @@ TEST_F(RankTest, FailsIfTheHostCannotFork) {
   EXPECT_EQ(result_.reason, "rank 0 failed: could not be started: no memory");
 }
 
-// The runner does it: these ranks have no parent-death signal.
+// The runner kills it: these ranks have no parent-death signal.
 TEST_F(RankTest, IsKilledIfItsHostDies) {
   EXPECT_EQ(rank("kills_its_host").status, RankStatus::kCrashed);
   EXPECT_EQ(result_.reason, "rank 0 crashed: the process that forked it is lost");

@@ -1,4 +1,5 @@
-// AttemptSupervisor decides when to ask the ranks of an attempt for stack traces and to kill them.
+// AttemptSupervisor decides when to ask the ranks of an attempt for stack traces, and when to kill
+// them.
 //
 //     AttemptSupervisor supervisor({.timeout = 60s}, /*ranks=*/4, now);
 //     for (const auto& action : supervisor.step(RankSeenToEnd{2, RankOutcome::kFailed}, now)) …
@@ -9,12 +10,12 @@
 //        │ grace for the others has passed; or an interrupt                      │
 //        └──▶ asking ──all have answered, or a time limit passed──▶ ending ──────┘
 //
-// Results after the question do not count: a rank that has answered stays where it stands.  An
-// interrupt in the asking phase goes on to ending at once.
+// Results after the question do not count: a rank that has answered does not continue. An interrupt
+// while asking leads to ending at once.
 //
 // When a rank fails or skips, its peers, which may wait for it, get a short grace instead of the
-// whole time-out.  A stopped or deadlocked rank cannot answer, and SIGKILL may take long, so both
-// phases have time limits.  Pure.
+// whole timeout. Stopped or deadlocked ranks cannot answer, and SIGKILL may take long, so both
+// phases have time limits. Pure.
 #pragma once
 
 #include <chrono>
@@ -27,7 +28,7 @@
 namespace distrun {
 
 // Events.
-struct RankSeenToEnd {  // Or it could not be started.
+struct RankSeenToEnd {  // Or could not be started.
   int rank;
   RankOutcome outcome;
 };
@@ -35,7 +36,7 @@ struct RankAnswered {
   int rank;
 };
 struct AttemptInterrupted {};
-struct AttemptContinued {  // The ranks, or their runner, stood still for this time.
+struct AttemptContinued {  // Ranks or runner were suspended for this time.
   std::chrono::steady_clock::duration suspended_for;
 };
 struct AttemptTick {};
@@ -49,7 +50,7 @@ struct AskWhere {  // Ask for stack traces.
 struct EndRank {
   int rank;
 };
-struct FinishAttempt {  // Ranks that have not ended by now are given up.
+struct FinishAttempt {  // Ranks that have not ended are given up.
   bool interrupted;
 };
 using AttemptAction = std::variant<AskWhere, EndRank, FinishAttempt>;
@@ -64,7 +65,7 @@ class AttemptSupervisor {
     std::chrono::milliseconds skip_grace = std::chrono::seconds(5);  // For peers, after a skip.
     std::chrono::milliseconds answer = std::chrono::seconds(3);      // To answer AskWhere.
     std::chrono::milliseconds ending = std::chrono::seconds(20);     // For SIGKILL to work.
-    // The rank under a debugger: there is no deadline until it ends.
+    // The rank under a debugger: no deadline applies until it ends.
     std::optional<int> looked_at = {};
   };
 
@@ -77,7 +78,7 @@ class AttemptSupervisor {
   enum class Phase { kRunning, kAsking, kEnding, kFinished };
   struct Rank {
     bool ended = false;
-    bool asked = false;  // Has neither answered nor ended yet.
+    bool asked = false;  // Has neither answered nor ended.
   };
 
   void handle(const RankSeenToEnd& event, TimePoint now);

@@ -163,7 +163,7 @@ TEST_F(AttemptSupervisorTest, IgnoresEventsAfterTheEnd) {
   EXPECT_EQ(supervisor_.next_deadline(), std::nullopt);
 }
 
-// Any order of events: it finishes exactly once, in bounded time.
+// In any order of events, finishes exactly once, in bounded time.
 TEST(AttemptSupervisorRandomTest, FinishesOnceInBoundedTime) {
   for (unsigned seed = 0; seed < 2000; ++seed) {
     std::mt19937 random(seed);

@@ -32,7 +32,7 @@ bool is_point_to_point(const Collective& one) {
   return contains(one.op, "send") || contains(one.op, "recv");
 }
 
-// Equal for collectives that ranks may run together.
+// True for collectives that ranks may run together.
 bool match(const Collective& a, const Collective& b) {
   if (a.op != b.op) return false;
   return may_differ(a) || (a.dtype == b.dtype && a.sizes == b.sizes);
@@ -61,7 +61,7 @@ class Walk {
   bool is_over() const { return at_ == stretches_.size(); }
   bool is_empty() const { return stretches_.empty(); }
   const Collective& collective() const { return stretches_[at_]->collective; }
-  // How many equal ones follow, this one included.
+  // Number of equal ones from here on.
   int left() const { return stretches_[at_]->collective.count - passed_; }
   bool waits() const { return left() == 1 && !stretches_[at_]->has_ended; }
 
@@ -97,7 +97,7 @@ std::string place_of(const ComparedGroup& group, int number) {
   return fmt::format("collective {} of group {}", number, group.description);
 }
 
-// The smallest part comes first.  If there are two of that size, no rank is the odd one.
+// The smallest part first. If two are the smallest, no rank is the odd one.
 Divergence different(const ComparedGroup& group, int number, std::vector<Part> parts) {
   std::stable_sort(parts.begin(), parts.end(),
                    [](const Part& a, const Part& b) { return a.ranks.size() < b.ranks.size(); });
@@ -117,7 +117,7 @@ Divergence different(const ComparedGroup& group, int number, std::vector<Part> p
   return {Divergence::Kind::kDifferent, std::move(odd), std::move(text)};
 }
 
-// None if no rank waits and the absent ranks never used the group: they may not be members.
+// Empty if no rank waits and the absent ranks never used the group: they may not be members.
 std::optional<Divergence> missing(const ComparedGroup& group, int number,
                                   const std::vector<int>& absent) {
   std::vector<int> present, waiting;
@@ -170,19 +170,19 @@ std::optional<Divergence> divergence_in(ComparedGroup& group) {
 }
 
 Walk& walk_of(ComparedGroup& group, int rank) {
-  // Ranks come in ascending order, except for those without collectives.
+  // In ascending order of ranks, except for those without collectives.
   if (!group.walks.empty() && group.walks.back().rank() == rank) return group.walks.back();
   return group.walks.emplace_back(rank);
 }
 
-// In order of name.  Ranks without collectives take part in the default group.
+// By name. Ranks without collectives take part in the default group.
 std::map<std::string, ComparedGroup> groups_of(
     const std::vector<const CollectiveRecord*>& records) {
   std::map<std::string, ComparedGroup> groups;
   for (std::size_t rank = 0; rank < records.size(); ++rank) {
     if (records[rank] == nullptr) continue;
     for (const CollectiveStretch& stretch : records[rank]->stretches) {
-      // Backends without a group have no name: they cannot be told apart.
+      // Backends without a group have no name, so they cannot be distinguished.
       if (is_point_to_point(stretch.collective) || stretch.group.empty()) continue;
       ComparedGroup& group = groups[stretch.group];
       group.description = stretch.description;
@@ -206,7 +206,7 @@ std::map<std::string, ComparedGroup> groups_of(
 }  // namespace
 
 std::optional<Divergence> divergence_of(const std::vector<const CollectiveRecord*>& records) {
-  // A record without its beginning cannot be compared.
+  // Without its start, a record cannot be compared.
   const auto is_cut = [](const CollectiveRecord* one) { return one != nullptr && !one->is_whole; };
   if (std::any_of(records.begin(), records.end(), is_cut)) return std::nullopt;
   constexpr auto kWeight = [](Divergence::Kind kind) {

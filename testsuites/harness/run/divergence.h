@@ -7,8 +7,9 @@
 //         //  which ranks 0, 1, 3 waited"
 //
 // Dtypes and sizes are not compared if ranks may pass different ones (scatter, all_to_all).  Sends,
-// receives and groups without a name are not compared.  The members of a group are unknown: they
-// are the ranks that ran collectives in it and, if others wait in the default group, all ranks.
+// receives and groups without a name are not compared. The members of a group are unknown, so they
+// are taken to be the ranks that ran collectives in it or, if others wait in the default group, all
+// ranks.
 //
 // Pure.
 #pragma once
@@ -23,17 +24,17 @@ namespace distrun {
 
 struct Divergence {
   enum class Kind {
-    kDifferent,  // Ranks ran different collectives with each other.
+    kDifferent,  // Ranks ran different collectives together.
     kMissing,    // Some ranks did not run a collective that others ran.
-    kAwaited,    // The same, and the others wait in it.
+    kAwaited,    // The same, and others wait in it.
   };
   Kind kind;
-  std::vector<int> ranks;  // The odd ones, in ascending order; all, if none is in the minority.
+  std::vector<int> ranks;  // The odd ones, in ascending order; all if none is in the minority.
   std::string text;
 };
 
-// `records` are by rank; null: unknown.  The most telling difference: the first of kDifferent, else
-// of kAwaited, else of kMissing.
+// `records` are by rank; null if unknown. Returns the first of kDifferent, else of kAwaited, else
+// of kMissing.
 std::optional<Divergence> divergence_of(const std::vector<const CollectiveRecord*>& records);
 
 }  // namespace distrun

@@ -146,7 +146,7 @@ TEST(DivergenceTest, IgnoresSendsAndUnknownRanks) {
   EXPECT_FALSE(divergence_of({&known, nullptr}));
 }
 
-TEST(DivergenceTest, DoesNotCompareRecordsWithoutTheirBeginning) {
+TEST(DivergenceTest, DoesNotCompareRecordsWithoutTheirStart) {
   const CollectiveRecord whole{.stretches = {stretch("allreduce", 1)}};
   const CollectiveRecord cut{.stretches = {stretch("broadcast", 1)}, .is_whole = false};
   EXPECT_FALSE(divergence_of({&whole, &cut}));

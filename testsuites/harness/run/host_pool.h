@@ -7,8 +7,7 @@
 //     …                                        // after on_lost has returned:
 //     if (!hosts.replace(0)) … hosts.given_up(0) …
 //
-// The pool does not know the tests: its owner decides what a lost host means for them.
-// Threads: only the thread of `io`.
+// The owner decides what a lost host means for its tests. Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>
@@ -33,9 +32,9 @@ class HostPool {
   struct Options {
     std::vector<std::string> programs;
     Environment environment;
-    bool keeps_terminal = false;  // So that a rank can use it.
+    bool keeps_terminal = false;  // A rank can then use it.
     std::chrono::milliseconds ready_timeout{0};
-    int losses_max = 0;  // Consecutive losses, without a passed_a_test() between them.
+    int losses_max = 0;  // Consecutive losses, without passed_a_test() in between.
   };
   struct Handlers {
     std::function<void(std::size_t program)> on_ready;
@@ -52,10 +51,10 @@ class HostPool {
 
   Result<void> start_all();
 
-  // Restarts the host.  False if that fails or was tried too often; then it is given up.
+  // Restarts the host. False if that fails or was tried too often: the host is then given up.
   bool replace(std::size_t program);
 
-  // Ends the host of the program, or all of them.
+  // Ends one program's host, or all.
   void end(std::size_t program) { hosts_[program].process.reset(); }
   void end_all() { hosts_.clear(); }
 
@@ -63,12 +62,12 @@ class HostPool {
   TestHostProcess& process(std::size_t program) { return *hosts_[program].process; }
   bool is_ready(std::size_t program) const { return hosts_[program].ready; }
 
-  // Why the host is not started again; empty if it may be.
+  // Why the host is not restarted; empty if it may be.
   const std::string& given_up(std::size_t program) const { return hosts_[program].given_up; }
 
   void passed_a_test(std::size_t program) { hosts_[program].losses = 0; }
 
-  // The tests of all programs, in their order; nullopt until all hosts are ready.
+  // The tests of all programs, in order; nullopt until all hosts are ready.
   std::optional<std::vector<LoadedTest>> tests() const;
 
   bool has(pid_t child) const;

@@ -23,8 +23,8 @@ using Clock = std::chrono::steady_clock;
 
 enum class Mark { kThere, kNotThere, kUnknown };
 
-// A process has no environment without memory: while it exits, before its children are reparented,
-// and for a moment during exec.
+// Processes without memory have no environment: while they exit, before their children are
+// reparented, and briefly during exec.
 Mark mark_of(pid_t pid, const std::string& variable) {
   const std::string environment = proc_file(pid, "environ");
   if (environment.empty()) return Mark::kUnknown;
@@ -32,7 +32,7 @@ Mark mark_of(pid_t pid, const std::string& variable) {
   return found ? Mark::kThere : Mark::kNotThere;
 }
 
-// Whether it exited in time.  Does not reap it.
+// Returns whether it exited in time. Does not reap it.
 bool wait_for_end(pid_t child, Clock::time_point deadline) {
   const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd ended{pidfd.get(), POLLIN, 0};
@@ -50,10 +50,10 @@ bool wait_for_end(pid_t child, Clock::time_point deadline) {
 std::vector<std::string> LeakedRankProcesses::end(const std::string& variable,
                                                   std::chrono::milliseconds timeout) {
   const auto deadline = Clock::now() + timeout;
-  constexpr int kLooksMax = 20;  // At a process without an environment.
+  constexpr int kLooksMax = 20;  // For a process without an environment.
   std::vector<std::string> ended;
   std::map<pid_t, int> looks;
-  std::set<pid_t> done, strangers;  // Only current children: pids are reused.
+  std::set<pid_t> done, strangers;  // Current children only, as pids are reused.
   for (bool found = true; found && Clock::now() < deadline;) {
     found = false;
     for (const pid_t child : children()) {

@@ -21,7 +21,7 @@ using ::testing::EndsWith;
 using ::testing::IsEmpty;
 using ::testing::SizeIs;
 
-// Starts a shell with only `variable`, which runs `script` and has printed a line.
+// Starts a shell that has only `variable`, runs `script` and has printed a line.
 pid_t start(const char* variable, const char* script) {
   int ends[2];
   EXPECT_EQ(::pipe(ends), 0);
@@ -90,7 +90,7 @@ TEST(LeakedRankProcessesTest, EndsOrphansOfEndedProcessesToo) {
   ::prctl(PR_SET_CHILD_SUBREAPER, 0);
 }
 
-// Such a process stays for the whole run, so it must cost time only once.
+// Such a process exists for the whole run, so it must cost time only once.
 TEST(LeakedRankProcessesTest, RemembersProcessesWithoutEnvironment) {
   const pid_t stranger = start("RANK_KEY=9", "echo; exec env -i sleep 1000 >/dev/null");
   while (process_name(stranger) != "sleep") ::sched_yield();

@@ -3,7 +3,7 @@
 //     PipeReader reader(io, std::move(fd), [](std::string_view bytes) { … }, [] { … its end … });
 //     if (!reader.drain()) reader.give_up();         // another process holds the pipe open
 //
-// After its destructor, no handler is called.  Threads: only the thread of `io`.
+// No handler is called after its destruction. Threads: only the thread of `io`.
 #pragma once
 
 #include <functional>
@@ -27,7 +27,8 @@ class PipeReader {
   // Reads the bytes available now, not those that arrive meanwhile.
   void read_what_is_there();
 
-  // Reads until the pipe is empty.  False if it has not ended: another process holds it open.
+  // Reads until the pipe is empty. False if it has not ended, because another process holds it
+  // open.
   bool drain();
 
   // Reports the end even if another process holds the pipe open.

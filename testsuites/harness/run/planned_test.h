@@ -1,4 +1,4 @@
-// The tests that programs have, and the tests that the runner is to run.
+// The tests of programs, and the tests that the runner will run.
 #pragma once
 
 #include <chrono>
@@ -23,7 +23,7 @@ struct PlannedTest {
   std::string backend;
   std::chrono::milliseconds timeout{0};
   std::chrono::milliseconds expected{0};  // Estimated time; 0 if unknown.
-  std::string skip_reason;                // If not empty, the test does not start.
+  std::string skip_reason;                // If not empty, the test is not started.
   std::string repeat_command;
 };
 
@@ -33,7 +33,7 @@ struct TestPlan {
     int repetition = 0;
   };
   std::vector<PlannedTest> tests;
-  std::vector<Turn> turns;  // The order of execution; if empty, each test runs once.
+  std::vector<Turn> turns;  // The order of execution; empty: each test runs once.
   int jobs = 0;             // Ranks at a time; 0: the runner's option.
 };
 

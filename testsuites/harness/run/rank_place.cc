@@ -11,7 +11,7 @@ namespace {
 
 bool is_test(const Frame& frame) { return frame.function.ends_with("::TestBody"); }
 
-// In SetUp(), and if the test's last call took the place of its frame, only this is there.
+// Without the test's frame (in SetUp(), or after a tail call), only this frame identifies the test.
 bool calls_tests(const Frame& frame) {
   return frame.function.starts_with("testing::internal::HandleExceptionsInMethodIfSupported");
 }

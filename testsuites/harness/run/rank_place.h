@@ -1,11 +1,11 @@
-// Where the ranks of a test are, from stacks that were read from outside (stack_collector.h).
+// Where the ranks of a test are, from stacks read from outside (stack_collector.h).
 //
 //     place_of(1, stacks)
 //     // "it is stopped (SIGSTOP)\nGroupTest_hangs_Test::TestBody (group_test.cc:12)\n…"
 //     places_of({{0, stacks}, …}).line
 //     // "rank 1 in load (group_test.cc:5); ranks 0, 2 in all_reduce (…)"
 //
-// Calls that lead to the test are left out: they are the same for all. Pure.
+// Omits calls that lead to the test, which are always the same. Pure.
 #pragma once
 
 #include <string>
@@ -19,17 +19,17 @@
 
 namespace distrun {
 
-// One call per line, outermost first; other threads that are at work follow. Empty if nothing is
-// known.
+// One call per line, outermost first, followed by other threads that are at work. Empty if nothing
+// is known.
 std::string place_of(int rank, const ProcessStacks& stacks);
 
-// The same of all ranks of a test: in one line, and as one tree.
+// All ranks of a test: one line, and one tree.
 Whereabouts places_of(const std::vector<RankStacks>& ranks);
 
 // Names functions and lines in the backtraces of a rank's output.
 std::string with_named_backtraces(std::string_view output, const NameFrame& name);
 
-// Not pure: reads the files that the backtraces name, and closes them.
+// Not pure: reads the files named in backtraces, and closes them.
 std::string with_named_backtraces(std::string_view output, SymbolNames& names);
 
 }  // namespace distrun

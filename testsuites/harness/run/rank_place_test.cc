@@ -16,7 +16,7 @@ ProcessStacks rank(std::vector<Frame> frames, char state = 'S') {
           .threads = {{.tid = 10, .name = "suites", .frames = std::move(frames)}}};
 }
 
-TEST(RankPlaceTest, BeginsAtTheTest) {
+TEST(RankPlaceTest, StartsAtTheTest) {
   const auto stacks = rank(
       {call("main"), call("testing::Test::Run"), call("A_hangs_Test::TestBody"), call("load")});
   EXPECT_EQ(place_of(1, stacks),
@@ -38,7 +38,7 @@ TEST(RankPlaceTest, ShowsThreadsThatAreAtWork) {
             "  work (a_test.cc:7)\n");
 }
 
-TEST(RankPlaceTest, SaysThatARankIsStopped) {
+TEST(RankPlaceTest, ReportsThatARankIsStopped) {
   EXPECT_EQ(place_of(1, rank({call("load")}, 'T')),
             "it is stopped (SIGSTOP)\nload (a_test.cc:7)\n");
 }

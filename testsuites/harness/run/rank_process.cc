@@ -19,8 +19,7 @@ namespace distrun {
 
 namespace {
 
-// After a rank exits, its pipes are read within milliseconds, unless a process that was not found
-// holds them open.
+// After a rank exits, its pipes end within milliseconds, unless an unknown process holds them open.
 constexpr std::chrono::seconds kPipesTimeout{1};
 
 struct RankPipe {
@@ -109,7 +108,7 @@ void RankProcess::take(const SkipAsked& skip) {
 }
 
 void RankProcess::take(const PlaceTold& place) {
-  // Its first line tells of collectives.
+  // The first line is about collectives.
   const std::size_t line = std::min(place.text.find('\n'), place.text.size());
   facts_.stands_at = seen_at_.empty() ? place.text : place.text.substr(0, line) + '\n' + seen_at_;
   if (!facts_.is_done) facts_.collectives = place.collectives;
@@ -156,7 +155,7 @@ void RankProcess::see_end(const EndLeaked& end_leaked) {
   facts_.ended_at = wall_time_now();
   note_order();
   facts_.leaked = end_leaked();
-  // If its host died, the rank itself is among them.
+  // If the host died, the rank itself is among them.
   std::erase_if(facts_.leaked, [this](const std::string& one) {
     return one.starts_with(fmt::format("{} (", pid_));
   });
@@ -169,7 +168,7 @@ void RankProcess::see_end(const EndLeaked& end_leaked) {
 
 void RankProcess::drain() {
   for (const auto& pipe : pipes_) {
-    // The pipe may have ended without this process having seen it.
+    // The pipe may have ended unnoticed.
     if (pipe->drain()) continue;
     if (facts_.leaked.empty()) {
       facts_.leaked.emplace_back("a process that holds its output and was not found");
@@ -190,7 +189,7 @@ void RankProcess::look_whether_over() {
   handlers_.on_over();
 }
 
-// Results sent before are evidence, so read them first.
+// First read the results that were sent before.
 void RankProcess::time_is_up() {
   if (results_ != nullptr) results_->read_what_is_there();
   facts_.was_late = !end_seen_ && !facts_.is_done && !has_exited(pidfd_);

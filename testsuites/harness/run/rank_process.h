@@ -36,21 +36,21 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   struct Handlers {
     std::function<int()> next_order;    // 1 for the first rank to end or fail.
     std::function<void()> on_answered;  // It answered ask().
-    std::function<void()> on_over;      // Its process and its output have ended.
+    std::function<void()> on_over;      // Process and output have ended.
   };
-  // Kills the processes that the rank leaked and returns them: "1234 (sleep)".
+  // Kills the processes that the rank leaked, and returns them: "1234 (sleep)".
   using EndLeaked = std::function<std::vector<std::string>()>;
 
   RankProcess(boost::asio::io_context& io, Handlers handlers)
       : io_(io), handlers_(std::move(handlers)) {}
 
-  // Returns the rank's stdin, stdout, stderr and result channel.  With the terminal, the first
-  // three are this process's.
+  // Returns the rank's stdin, stdout, stderr and result channel. With the terminal, the first three
+  // are this process's.
   Result<std::vector<UniqueFd>> open(bool has_terminal);
 
   void forked(const RankForked& forked, UniqueFd pidfd);
 
-  // The process ended or never existed.  Only the first of these calls counts.
+  // The process ended or never existed. Only the first call counts.
   void ended(const std::optional<ProcessEnd>& how, const EndLeaked& end_leaked);
   void not_started(const std::string& problem, const EndLeaked& end_leaked);
   void host_lost(const EndLeaked& end_leaked);
@@ -58,7 +58,7 @@ class RankProcess : public std::enable_shared_from_this<RankProcess> {
   std::optional<pid_t> pid() const {
     return pidfd_ && !end_seen_ ? std::optional(pid_) : std::nullopt;
   }
-  // Its time is up: later results are not evidence.
+  // Later results do not count.
   void time_is_up();
   // Its place, read from outside; may be empty.
   void seen(std::string place) { seen_at_ = std::move(place); }

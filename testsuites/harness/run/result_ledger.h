@@ -31,7 +31,7 @@ class ResultLedger {
   TestResult result_of(const PlannedTest& plan, int repetition, std::vector<AttemptResult> attempts,
                        TestStatus status, std::string reason) const;
 
-  // `index` orders the results.  `plan` identifies the test by address and must outlive the ledger.
+  // `index` orders the results. `plan` identifies the test by address and must outlive the ledger.
   void add(std::size_t index, const PlannedTest& plan, TestResult result);
 
   // Moves the results out.

@@ -1,6 +1,6 @@
-// RunSuspension suspends a run of tests.  It calls back when every rank is known (it has a pid, or
-// could not be forked) and thus has been stopped.  After `timeout` it calls back regardless: the
-// ranks of a host that hangs run on until the host is replaced.
+// RunSuspension suspends a run of tests.  It calls back when every rank is known (has a pid, or
+// could not be forked) and so has been stopped, or after `timeout`: ranks of a hanging host run
+// until the host is replaced.
 //
 //     const auto suspension =
 //         std::make_shared<RunSuspension>(io, [&] { return … all ranks are known …; });
@@ -8,7 +8,7 @@
 //     suspension->look();                      // each time a rank becomes known
 //     suspension->end();
 //
-// Once it is destroyed, it calls nothing back.  Threads: only the thread of `io`.
+// It calls nothing after its destruction.  Threads: only the thread of `io`.
 #pragma once
 
 #include <chrono>

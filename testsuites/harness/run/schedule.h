@@ -5,12 +5,12 @@
 //     while (auto test = schedule.take()) … start it …
 //     schedule.done(3);                                   // then take() again
 //
-// The order is: longest expected time, most ranks, first added.  Smaller tests may pass one that
-// does not fit, but at most `kPassedMax` pass the first in line, so no test starves.  An exclusive
-// test waits until nothing else runs, and nothing else starts before it is done.
+// The order is: longest expected time, most ranks, first added.  Smaller tests may overtake one
+// that does not fit, but at most `kPassedMax` overtake the first in line, so no test starves. An
+// exclusive test runs alone.
 //
-// A call costs time in the number of distinct sizes waiting (ranks, exclusive or not) and in the
-// logarithm of the number of tests.  Pure.
+// Cost of a call: the number of distinct waiting sizes (ranks, exclusive or not) and the logarithm
+// of the number of tests. Pure.
 #pragma once
 
 #include <chrono>
@@ -54,14 +54,14 @@ class Schedule {
   int running_ranks() const;
 
  private:
-  // The least comes next: exclusive, -expected, -ranks, number of its add().
+  // The smallest comes next: exclusive, -expected, -ranks, number of its add().
   using Order = std::tuple<bool, std::chrono::milliseconds, int, std::uint64_t>;
   struct Waiting {
     Order order;
     ScheduledTest test;
     friend bool operator<(const Waiting& a, const Waiting& b) { return a.order > b.order; }
   };
-  // One queue per (exclusive, ranks): its tests all fit or all do not.
+  // One queue per (exclusive, ranks): all its tests fit, or none.
   using Queue = std::priority_queue<Waiting>;
   using Queues = std::map<std::pair<bool, int>, Queue>;
 
@@ -73,7 +73,7 @@ class Schedule {
 
   int jobs_;
   bool keeps_order_ = false;
-  int passed_ = 0;  // Tests that have passed the first in line.
+  int passed_ = 0;  // Tests that overtook the first in line.
   std::uint64_t added_ = 0;
   Queues waiting_;  // No queue in it is empty.
   std::vector<ScheduledTest> running_;

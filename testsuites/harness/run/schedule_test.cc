@@ -36,7 +36,7 @@ TEST(ScheduleTest, EqualTestsKeepTheirOrder) {
   EXPECT_EQ(take_all(schedule), all);
 }
 
-TEST(ScheduleTest, KeepsTheGivenOrderOnDemand) {
+TEST(ScheduleTest, KeepsTheGivenOrderOnRequest) {
   Schedule schedule(100);
   schedule.keep_order();
   schedule.add({.id = 0, .ranks = 2});
@@ -115,7 +115,7 @@ TEST(ScheduleTest, NoTestStarves) {
   EXPECT_LE(before, 2u * Schedule::kPassedMax);
 }
 
-// Finding a test that fits must not scan all tests: this test would then time out.
+// Would time out if finding a test that fits scanned all tests.
 TEST(ScheduleTest, SchedulesHalfAMillionTestsQuickly) {
   constexpr std::size_t kTests = 500'000;
   Schedule schedule(4);

@@ -1,10 +1,10 @@
-// The events of a run of tests, from which console, JSON and JUnit are written.
+// The events of a run of tests, for console, JSON and JUnit.
 //
 //     class Reporter { public: void happened(const TestEvent& event); … };
 //
-// TestsBegun comes first and TestsEnded last.  Between them each selected test has an AttemptBegun
-// and an AttemptEnded for each attempt, then one TestEnded.  A test skipped before its start has
-// only TestEnded.
+// TestsBegun comes first, TestsEnded last. In between, each selected test has an AttemptBegun and
+// an AttemptEnded per attempt, then a TestEnded. A test skipped before its start has only
+// TestEnded.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ enum class RankStatus {
   kFailed,    // A failed assertion, an uncaught exception, or no assertion at all.
   kSkipped,   // GTEST_SKIP.
   kCrashed,   // Killed by a signal.
-  kTimedOut,  // It did not end before the time-out or, after a peer's failure, the grace.
+  kTimedOut,  // Did not end before the timeout or, after a peer's failure, the grace.
   kExited,    // It called exit() or _exit() during the test.
 };
 
@@ -43,13 +43,13 @@ struct RankResult {
   int assertions = 0;  // Passed and failed.
   std::vector<AssertionFailure> failures;
   std::string skip_reason;
-  std::string end;        // The process's end if it is unusual: "signal SIGSEGV (11)".
-  std::string stands_at;  // Stack traces of a rank that did not end, several lines.
-  std::string output;     // Of stdout and stderr, in order of arrival, shortened.
+  std::string end;                       // If unusual: "signal SIGSEGV (11)".
+  std::string stands_at;                 // Stack traces of a rank that did not end, several lines.
+  std::string output;                    // stdout and stderr, in order of arrival, shortened.
   std::optional<WallTime> began, ended;  // Of its process.
   std::vector<Collective> collectives;
   OperationTimes times;
-  std::vector<std::string> leaked;  // Processes that outlived it and were killed: "1234 (sleep)".
+  std::vector<std::string> leaked;  // Processes that it leaked: "1234 (sleep)".
 };
 
 struct AttemptResult {
@@ -77,7 +77,7 @@ struct TestResult {
 
 struct TestsSummary {
   int passed = 0;  // Includes flaky tests.
-  int failed = 0;  // Includes tests that were running when the run was interrupted.
+  int failed = 0;  // Includes tests that an interrupt ended.
   int skipped = 0;
   int flaky = 0;
   std::chrono::milliseconds time{0};
@@ -91,7 +91,7 @@ struct TestsBegun {
   int attempts_max = 1;  // 1 + --retries.
   std::vector<std::string> binaries;
   std::uint64_t seed = 0;
-  std::optional<std::chrono::milliseconds> estimate;  // If earlier runs tell enough.
+  std::optional<std::chrono::milliseconds> estimate;  // If earlier runs suffice.
   WallTime at;
   std::string host;
 };
@@ -113,14 +113,14 @@ struct TestEnded {
 struct TestsNoticed {  // One line about the run.
   std::string text;
 };
-struct PlacesRead {  // On demand: where the ranks of a running test are.
+struct PlacesRead {  // On request: where the ranks of a running test are.
   std::string id;
   int repetition = 0;
   Whereabouts where;
 };
 struct TestsEnded {
   TestsSummary summary;
-  // In the order of the list, not of execution.  See TestRunner::Options::keeps_all_results.
+  // In the order of the list. See TestRunner::Options::keeps_all_results.
   std::vector<TestResult> results;
 };
 using TestEvent = std::variant<TestsBegun, AttemptBegun, AttemptEnded, TestEnded, TestsNoticed,
@@ -130,7 +130,7 @@ using TestEvent = std::variant<TestsBegun, AttemptBegun, AttemptEnded, TestEnded
 const char* text_of(RankStatus status);
 const char* text_of(TestStatus status);
 
-// True for interrupted tests too.
+// Includes interrupted tests.
 bool has_failed(TestStatus status);
 
 // True if the run ended before the test started.

@@ -34,7 +34,7 @@ namespace {
 constexpr std::chrono::seconds kEndTimeout{20};
 constexpr const char* kNoTestProgram = "a test program must link distrun::testing_main";
 
-// A host that is stuck in the kernel is left unreaped.
+// A host that is stuck in the kernel is not reaped.
 bool ends_soon(const UniqueFd& pidfd) {
   const auto deadline = std::chrono::steady_clock::now() + kEndTimeout;
   for (;;) {
@@ -114,7 +114,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
       auto packet = receive_packet(socket.native_handle());
       if (!packet && packet.error().kind == ErrorKind::kTimedOut) return;
       if (!packet) return lose(packet.error().message);
-      if (packet->has_ended) {  // Its exit tells more.
+      if (packet->has_ended) {  // Its exit says more.
         error_code ignored;
         socket.close(ignored);
         return;

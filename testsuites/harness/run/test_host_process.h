@@ -33,8 +33,8 @@ class TestHostProcess {
     std::function<void(const std::string& reason)> on_lost;  // "signal SIGSEGV (11)\n…"
   };
 
-  // Fails if the program cannot be started.  A program that is not a test host, or does not list
-  // its tests within `ready_timeout`, is lost.  With `keeps_terminal` a rank can use the terminal
+  // Fails if the program cannot be started. A program that is not a test host, or does not list its
+  // tests within `ready_timeout`, is lost. With `keeps_terminal` a rank can use the terminal
   // (ForkRank::under).
   static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
                                                         const std::string& program,
@@ -47,10 +47,10 @@ class TestHostProcess {
   // `descriptors` are stdin, stdout, stderr and the result channel.
   void fork(const ForkRank& request, std::vector<UniqueFd> descriptors);
 
-  // Whether the request with that key has not reached the host, and cannot if the host is lost.
+  // Whether the request with that key has not reached the host, and never will if the host is lost.
   bool is_unsent(std::uint64_t key) const;
 
-  // Declares the host lost because it does not answer.  on_lost comes from the event loop.
+  // Declares that the host does not answer and is lost. on_lost comes from the event loop.
   void give_up(const std::string& reason);
 
   pid_t pid() const;

@@ -9,8 +9,7 @@
 //     }
 //     if (queue.attempt_ended(*test, result) == AfterAttempt::kLast) …      // then take() again
 //
-// Items are numbered in the order of the plan.  A few tests may have hundreds of thousands of
-// them.  Pure.
+// Items are numbered in the order of the plan; there may be hundreds of thousands. Pure.
 #pragma once
 
 #include <cstddef>
@@ -26,8 +25,8 @@
 namespace distrun {
 
 enum class AfterAttempt {
-  kNotCounted,  // Another test may be the cause; it runs again, alone.
-  kTriedAgain,  // It failed and has another attempt.
+  kNotCounted,  // Another test may be the cause; runs again, alone.
+  kTriedAgain,  // Failed, and has another attempt.
   kLast,
 };
 
@@ -42,9 +41,9 @@ class TestQueue {
   struct Item {
     const PlannedTest& plan;
     int repetition = 0;
-    std::vector<AttemptResult> attempts;  // Those that count.
+    std::vector<AttemptResult> attempts;  // The counted ones.
     std::uint64_t first_key = 0;          // Of the running attempt's first rank.
-    bool alone = false;                   // Because it was running when a host died.
+    bool alone = false;                   // It was running when a host died.
     bool is_not_counted = false;          // The running attempt.
     bool done = false;
   };
@@ -52,7 +51,7 @@ class TestQueue {
   explicit TestQueue(const Options& options);
   TestQueue(TestQueue&&) = default;  // No copy: items refer to their plans.
 
-  // REQUIRES: called once.  Tests with a skip_reason become items but are never taken.
+  // REQUIRES: called once. Tests with a skip_reason become items but are never taken.
   void fill(TestPlan plan);
 
   std::size_t size() const { return items_.size(); }
@@ -61,9 +60,10 @@ class TestQueue {
   // The next item to start; none after stop().
   std::optional<std::size_t> take();
 
-  // After take(), do one of these.  begin() starts an attempt and returns its first rank's key.
+  // Starts an attempt and returns its first rank's key. Requires take().
   std::uint64_t begin(std::size_t item);
-  // Waits for the program's test host; take_waiting() returns all waiting items.
+  // Instead of begin(): waits for the program's test host. take_waiting() returns all waiting
+  // items.
   void wait_for_host(std::size_t item);
   std::vector<std::size_t> take_waiting(std::size_t program);
   // The item can never start.
@@ -72,24 +72,24 @@ class TestQueue {
   // The item whose running attempt has the key.
   std::optional<std::size_t> of_key(std::uint64_t key) const;
 
-  // Reports the attempts on a host that died.  A single one is the cause; of several, none counts.
-  // Those that had not reached the host do not count either.
+  // Reports attempts on a host that died. A single one is the cause; of several, none counts, and
+  // neither do those that had not reached the host.
   struct OnLostHost {
     std::size_t item;
     bool has_reached_host;
   };
   void host_lost(const std::vector<OnLostHost>& there);
 
-  // Keeps the result if it counts.  An item that runs again must be taken again.
+  // Keeps the result if it counts. An item that runs again must be taken again.
   AfterAttempt attempt_ended(std::size_t item, AttemptResult result);
 
   // Marks the item as done and moves its results out.
   std::vector<AttemptResult> finish(std::size_t item);
 
-  // From now on nothing is taken or retried.
+  // Nothing is taken or retried after this.
   void stop();
 
-  // Nothing runs and nothing is left to take.
+  // Nothing runs, and nothing is left to take.
   bool is_empty() const;
 
  private:
@@ -99,7 +99,7 @@ class TestQueue {
   Schedule schedule_;
   std::vector<PlannedTest> planned_;
   std::vector<Item> items_;
-  std::vector<std::size_t> waiting_for_host_;         // Already taken from the schedule.
+  std::vector<std::size_t> waiting_for_host_;         // Taken from the schedule.
   std::map<std::uint64_t, std::size_t> item_of_key_;  // By the first key of its attempt.
   std::uint64_t next_key_ = 1;
   bool stopped_ = false;

@@ -102,7 +102,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void host_lost(std::size_t program, const std::string& said) {
-    // It may have crashed.
+    // The host may have crashed.
     const std::string text = with_named_backtraces(said, stacks.names());
     if (phase == Phase::kLoading) return loaded(Error{ErrorKind::kSystem, text});
     on_event(TestsNoticed{text});
@@ -114,7 +114,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     for_each_run([&](std::size_t item, AttemptRun& run) {
       if (queue.at(item).plan.program == program) run.host_lost();
     });
-    // Deferred: the host must not be destroyed in its own handler.
+    // Deferred, so that the host is not destroyed in its own handler.
     asio::post(io, [self = shared_from_this(), program] { self->replace_host(program); });
   }
 
@@ -200,7 +200,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     return found == runs.end() ? nullptr : found->second.get();
   }
 
-  // Calls `act` for each running attempt; `act` may end any of them.
+  // `act` may end any running attempt.
   template <class Act>
   void for_each_run(const Act& act) {
     std::vector<std::size_t> items;
@@ -239,7 +239,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
     }
   }
 
-  // Running attempts finish.
+  // Running attempts continue.
   void stop(std::string why) {
     if (!why_not_run) why_not_run = std::move(why);
     queue.stop();

@@ -1,5 +1,5 @@
-// TestRunner runs tests: it keeps a test host for each program, starts attempts as their ranks fit,
-// retries failed tests and reports events.
+// TestRunner runs tests: it keeps a test host per program, starts attempts as ranks fit, retries
+// failed tests and reports events.
 //
 //     TestRunner runner(io, {.programs = {"build/distrun-suites"}, …}, on_event);
 //     runner.load([&](Result<std::vector<LoadedTest>> tests) {
@@ -8,9 +8,9 @@
 //     });
 //     io.run();
 //
-// A host that dies or stops answering is replaced.  If one test was running there, it fails.  If
-// several were, any may be the cause, so each runs again, alone; so does a test that had not
-// reached the host.  A host that dies too often is given up, and its remaining tests fail.
+// A host that dies or stops answering is replaced. If one test was running there, it fails. If
+// several were, each runs again, alone, because any may be the cause; so does a test that had not
+// reached the host. A host that dies too often is given up, and its remaining tests fail.
 //
 // Threads: only the thread of `io`.
 #pragma once
@@ -44,17 +44,17 @@ class TestRunner {
     bool fail_fast = false;
     bool no_skips = false;     // A skip is a failure.
     bool keeps_order = false;  // Start tests in the order of the plan.
-    // TestsEnded has all results.  If false, it has only the last of a test's passed repetitions,
-    // without ranks, to save memory.
+    // If false, TestsEnded has only the last of a test's passed repetitions, without ranks, to save
+    // memory.
     bool keeps_all_results = true;
-    bool fresh = false;  // Ranks execute the program again, they are not forks.
+    bool fresh = false;  // Ranks execute the program again instead of forking.
     // This rank runs under the command `under`, with the terminal.
     std::optional<int> rank_under = {};
     std::vector<std::string> under;
     AttemptSupervisor::Options limits;  // The plan overrides its timeout.
-    // For a host to load and to list its tests.
+    // For a host to load and list its tests.
     std::chrono::milliseconds host_timeout = std::chrono::minutes(2);
-    int host_losses_max = 20;  // Consecutive, with no test that passes between them.
+    int host_losses_max = 20;  // Consecutive, without a passed test in between.
   };
 
   TestRunner(boost::asio::io_context& io, Options options,
@@ -63,20 +63,20 @@ class TestRunner {
   TestRunner(const TestRunner&) = delete;
   TestRunner& operator=(const TestRunner&) = delete;
 
-  // Starts the hosts.  Fails if one cannot start or is not a test host.
+  // Starts the hosts. Fails if one cannot start or is not a test host.
   void load(std::function<void(Result<std::vector<LoadedTest>>)> on_loaded);
 
   // Reports events from AttemptBegun to TestsEnded, then calls on_end.
   void run(TestPlan plan, std::function<void()> on_end);
 
-  // Starts no more tests and ends those that run; on_end still comes.
+  // Starts no more tests and ends running ones; on_end still comes.
   void interrupt();
 
   // Reports PlacesRead for each running test.
   void look();
 
-  // Sends SIGSTOP to every rank, then calls `on_suspended`.  Until continue_run() no test starts,
-  // and the time does not count.
+  // Sends SIGSTOP to every rank, then calls `on_suspended`. Until continue_run(), no test starts
+  // and time does not count.
   void suspend(std::function<void()> on_suspended);
   void continue_run();
 

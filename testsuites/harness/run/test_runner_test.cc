@@ -1,4 +1,4 @@
-// The order of execution, and the events of the runner.
+// Order of execution, and events of the runner.
 #include "testsuites/harness/run/test_runner.h"
 
 #include <fstream>
@@ -167,8 +167,8 @@ TEST_F(TestRunnerTest, DoesNotRerunTestsOfADeadHostAfterFailFast) {
       << "no test needs the host any more";
 }
 
-// The first program's host ends after the first test.  When the last test fails, the host is
-// starting again and a test waits for it.
+// The first program's host ends after the first test. When the last test fails, the host is
+// restarting, and a test waits for it.
 TEST_F(TestRunnerTest, DoesNotStartTestsThatWaitForAHostAfterFailFast) {
   also_ = [&](TestRunner&, const TestEvent& event) {
     const auto* notice = std::get_if<TestsNoticed>(&event);

@@ -22,7 +22,7 @@ struct Finding {
   bool is_consequence = false;
 };
 
-// Joins the lines of a message into one and shortens it.
+// Makes one short line of a message.
 std::string in_one_line(const std::string& text) {
   constexpr std::size_t kBytesMax = 160;
   std::string line;
@@ -47,8 +47,7 @@ std::string failure_text(const AssertionFailure& failure) {
   return file.empty() ? message : fmt::format("{}:{}: {}", file, failure.line, message);
 }
 
-// Whether the rank threw because a connection broke: the words of this project's collectives, of
-// Gloo and of NCCL.
+// Whether a broken connection made the rank throw: words of distrun's collectives, Gloo and NCCL.
 bool reports_lost_peer(const RankFacts& facts) {
   if (facts.failures.empty() || facts.failed_by_assertion()) return false;
   const std::string& message = facts.failures.front().message;
@@ -242,7 +241,7 @@ AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool i
     result.status = TestStatus::kFailed;
     const Finding& first = at(failed.front());
     result.reason = fmt::format("rank {} {}{}", failed.front(), words_of(first.status), first.text);
-    // A rank that failed early lacks later collectives; a rank that passed never runs them.
+    // A rank that failed early lacks later collectives; a rank that passed would never run them.
     const bool is_telling =
         divergence &&
         (divergence->kind == Divergence::Kind::kDifferent ||

@@ -1,4 +1,4 @@
-// The verdict on one attempt of a test, from the facts about its ranks.
+// The verdict on an attempt of a test, from the facts about its ranks.
 //
 //     judge(test, facts, /*interrupted=*/false)
 //
@@ -35,8 +35,8 @@ struct RankFacts {
   std::optional<std::string> not_started;  // Why.
   std::optional<ProcessEnd> end;           // Empty if it could not be killed.
   bool host_lost = false;                  // The test host died or stopped answering.
-  bool was_ended = false;                  // Killed by the runner.
-  // It had not finished when its time, or the grace after a peer's failure, was up.
+  bool was_ended = false;                  // By the runner.
+  // It had not finished within its time, or the grace after a peer's failure.
   bool was_late = false;
   bool is_done = false;  // Its test finished.
   int assertions = 0;
@@ -45,16 +45,16 @@ struct RankFacts {
   bool sent_garbage = false;
   std::string stands_at;
   std::string output;
-  std::optional<CollectiveRecord> collectives;  // Unknown if it crashed or did not answer.
+  std::optional<CollectiveRecord> collectives;  // Unset if it crashed or did not answer.
   std::vector<std::string> leaked;
-  int order = 0;                               // In which ranks ended or failed: 1 for the first.
+  int order = 0;                               // Order of ends and failures: 1 for the first.
   std::optional<WallTime> began_at, ended_at;  // Of its process.
 
-  // Not by an exception, which may be the consequence of another rank's collective.
+  // An exception, in contrast, may be the consequence of another rank's collective.
   bool failed_by_assertion() const { return !failures.empty() && failures.front().line > 0; }
 };
 
-// `where` names the places of ranks that did not end, in one line; it may be empty.
+// `where` names the places of ranks that did not end, in one line; may be empty.
 AttemptResult judge(const TestNeeds& needs, std::vector<RankFacts> facts, bool interrupted,
                     const std::string& where = "");
 

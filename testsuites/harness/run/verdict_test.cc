@@ -30,7 +30,7 @@ AttemptResult judged(std::vector<RankFacts> facts, const TestNeeds& needs = {}) 
   return judge(needs, std::move(facts), /*interrupted=*/false);
 }
 
-// With one rank `odd` of three, the test fails and that rank has the reason.
+// If rank `odd` of three is wrong, the test fails for that reason.
 void expect_fails(const RankFacts& odd, RankStatus status, const std::string& reason) {
   const auto result = judged({passed(), odd, passed()});
   EXPECT_EQ(result.status, TestStatus::kFailed) << reason;
@@ -133,7 +133,7 @@ TEST(VerdictTest, NamesHungRanksIfNoneFails) {
   EXPECT_EQ(result.reason, "timed out: ranks 0, 2 hung");
 }
 
-TEST(VerdictTest, TellsWhereHungRanksAre) {
+TEST(VerdictTest, ReportsWhereHungRanksAre) {
   const auto reason = [](const std::string& where, bool interrupted = false) {
     return judge({}, {hung(2), passed(), hung(1)}, interrupted, where).reason;
   };
@@ -184,7 +184,7 @@ TEST(VerdictTest, FailsIfPassingRanksRanDifferentCollectives) {
 }
 
 // Survivors may notice a lost peer in different collectives.
-TEST(VerdictTest, DoesNotCompareCollectivesIfARankIsToDie) {
+TEST(VerdictTest, DoesNotCompareCollectivesIfARankMustDie) {
   const TestNeeds needs{.ranks = 3, .expected_ends = {{2, KilledBy{SIGKILL}}}};
   EXPECT_EQ(judged({with(passed(), "allreduce", 2),
                     with(passed(), "allreduce", 1),
@@ -241,7 +241,7 @@ const char* const kDifferent =
     "ranks disagree: rank 2 ran broadcast of Float [3] as collective 1 of the default group, ranks "
     "0, 1 ran allreduce of Float [3]";
 
-// The exception may be a consequence, the failed assertion is not.
+// The exception may be a consequence; the failed assertion is not.
 TEST(VerdictTest, DifferentCollectivesAreTheHeadlineOfAnException) {
   const auto reason = [](const RankFacts& first, const TestNeeds& needs = {}) {
     return judged({with(first, "allreduce", 1), with(hung(2), "allreduce", 1),
@@ -290,7 +290,7 @@ TEST(VerdictTest, IsSkippedIfAllRanksSkip) {
   EXPECT_EQ(result.reason, "no network");
 }
 
-TEST(VerdictTest, ASkipExcusesNothing) {
+TEST(VerdictTest, SkipDoesNotExcuseAFailure) {
   RankFacts skips = passed();
   skips.skip_reason = "no network";
   EXPECT_EQ(outcome_of({}, 0, skips), RankOutcome::kSkipped);
@@ -340,7 +340,7 @@ TEST(VerdictTest, AnExpectedEndMustHappen) {
   RankFacts with_its_host = killed;
   with_its_host.host_lost = true;
   EXPECT_EQ(judged({passed(), with_its_host}, needs).status, TestStatus::kFailed);
-  // Killed by the runner does not count.
+  // Being killed by the runner does not count.
   EXPECT_EQ(judged({passed(), hung(1)}, needs).reason,
             "rank 1 failed: expected signal SIGKILL (9), but it did not end on its own");
   EXPECT_EQ(judged({killed, killed}, needs).status, TestStatus::kFailed);

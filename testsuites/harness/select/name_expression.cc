@@ -75,7 +75,7 @@ class NameExpressionParser {
     return expression;
   }
 
-  // "a and b and c" becomes ((a and b) and c), as deep as it is long, so length is bounded too.
+  // "a and b and c" becomes ((a and b) and c), as deep as it is long, so length is limited too.
   Result<NameExpression> joined(Kind kind, NameExpression& left,
                                 Result<NameExpression> (NameExpressionParser::*next)(int),
                                 int depth) {

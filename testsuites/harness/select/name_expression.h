@@ -10,8 +10,7 @@
 //     both   := one { "and" one }
 //     one    := "not" one | "(" either ")" | WORD
 //
-// A WORD extends to the next space or parenthesis; it matches any id that contains it, ignoring
-// case.  Pure.
+// A WORD ends at a space or parenthesis, and matches ids that contain it, ignoring case. Pure.
 #pragma once
 
 #include <string>
@@ -24,7 +23,7 @@ namespace distrun {
 
 class NameExpression {
  public:
-  // Fails with kInvalidArgument, naming the place: "-k 'a and': at 6, the end: expected a word,
+  // Fails with kInvalidArgument, and names the place: "-k 'a and': at 6, the end: expected a word,
   // 'not' or '('".
   static Result<NameExpression> parse(std::string_view text);
 
@@ -35,7 +34,7 @@ class NameExpression {
 
   enum class Kind { kWord, kNot, kAnd, kOr };
 
-  // `id` is in lower case.
+  // Requires `id` in lower case.
   bool holds_for(std::string_view id) const;
 
   Kind kind_ = Kind::kWord;

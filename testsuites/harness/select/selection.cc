@@ -27,7 +27,7 @@ bool means(std::string_view name, std::string_view id) {
          (id.size() == name.size() || id[name.size()] == '.' || name.ends_with('.'));
 }
 
-// Every name that selects tests: suites, classes, ids, in the order of the list.
+// All names that select tests: suites, classes, ids, in the order of the list.
 std::vector<std::string_view> names_in(const std::vector<TestInfo>& tests) {
   std::vector<std::string_view> names;
   std::set<std::string_view> known;
@@ -42,7 +42,7 @@ std::vector<std::string_view> names_in(const std::vector<TestInfo>& tests) {
   return names;
 }
 
-// Small if `candidate` contains the name or is spelt nearly the same; nullopt if far.
+// Small if `candidate` contains the name or is spelt nearly the same; nullopt if it is not similar.
 std::optional<std::size_t> distance(const std::string& name, std::string_view candidate) {
   const std::string other = ascii_lower(candidate);
   if (other.find(name) != std::string::npos) return 0;
@@ -51,7 +51,7 @@ std::optional<std::size_t> distance(const std::string& name, std::string_view ca
   return far;
 }
 
-// The nearest names; among equally near ones the shortest, which select the most tests.
+// The nearest names; among equally near ones the shortest, which select most tests.
 std::vector<std::string_view> near_matches(std::string_view name,
                                            const std::vector<TestInfo>& tests) {
   constexpr std::size_t kShown = 3;
@@ -70,7 +70,7 @@ std::vector<std::string_view> near_matches(std::string_view name,
   return nearest;
 }
 
-// "gloo.*", written as in a shell, means "gloo".
+// "gloo.*", as in a shell, means "gloo".
 std::string_view without_stars(std::string_view name) {
   const auto last = name.find_last_not_of(".*");
   return last == std::string_view::npos ? name : name.substr(0, last + 1);

@@ -6,12 +6,12 @@
 //     if (!selected) return selected.error();   // "no test is called 'gloo.Com': did you mean …?"
 //     if (selected->tests.empty()) …            // why_none: "-k zzz matches none of 12 tests"
 //
-// Filters apply in this order: names, expression, ids, shard; a test runs if all of them match.
-// The order of the list is kept.  Selecting no test is not an error here.
+// Filters apply in this order: names, expression, ids, shard; a test runs if all match. The order
+// of the list is kept. Selecting no test is not an error here.
 //
-// Shards are stable: adding or removing a test moves no other.  A test is in shard h % n + 1,
-// where h is the 64-bit FNV-1a hash of its id, mixed by MurmurHash3's last step (fmix64), which
-// makes the low bits depend on all others:
+// Shards are stable: adding or removing a test moves no other.  A test is in shard h % n + 1, where
+// h is the 64-bit FNV-1a hash of its id, mixed by MurmurHash3's last step (fmix64), which makes the
+// low bits depend on all others:
 //
 //     h = 0xcbf29ce484222325; for each byte: h = (h xor byte) * 0x100000001b3
 //     h = (h xor h >> 33) * 0xff51afd7ed558ccd
@@ -38,8 +38,8 @@ struct TestShard {
 };
 
 struct TestSelection {
-  // Ids or leading parts of them: "gloo", "gloo.CommTest", "gloo.CommTest.test_x".  A trailing dot
-  // is ignored.  Empty: all tests.
+  // Ids or leading parts of them: "gloo", "gloo.CommTest", "gloo.CommTest.test_x". A trailing dot
+  // is ignored. Empty: all tests.
   std::vector<std::string> names;
   std::string expression;                    // See name_expression.h.  Empty: all tests.
   std::optional<std::set<std::string>> ids;  // --failed: only these.
@@ -48,7 +48,7 @@ struct TestSelection {
 
 struct SelectedTests {
   std::vector<TestInfo> tests;
-  std::string why_none;  // The filter that left no test; empty if some are left.
+  std::string why_none;  // The filter that left no test; may be empty.
 };
 
 // "2/3".  Fails with kInvalidArgument.

@@ -112,7 +112,7 @@ TEST(ShardTest, ParsesIndexAndCount) {
   EXPECT_EQ(said("1/3/5"), "--shard 1/3/5: '3/5' is not a whole number");
 }
 
-// The values were computed by another program from the formula in the header.
+// Another program computed these values from the formula in the header.
 TEST(ShardTest, IsTheSameOnEveryMachine) {
   const auto shards = [](std::string_view id) {
     return std::vector<int>{shard_of(id, 2), shard_of(id, 3), shard_of(id, 7), shard_of(id, 1000)};

@@ -110,7 +110,7 @@ Result<History> parse_history(std::string_view text) {
     return wrong("it has no \"runs\" or no \"tests\"");
   }
   History history;
-  // Run numbers only grow, so a value near the maximum is as wrong as a negative one.
+  // Run numbers only grow, so values near the maximum are invalid too.
   history.runs = runs->get<std::int64_t>();
   if (history.runs < 0 || history.runs > INT64_MAX / 2)
     return wrong("its \"runs\" is out of bounds");

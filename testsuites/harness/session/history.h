@@ -1,5 +1,5 @@
-// Times and failures of tests in earlier runs, for the order of tests, the estimate of the time
-// left, and --failed.
+// Times and failures of tests in earlier runs: they determine the order of tests, the estimated
+// time left, and --failed.
 //
 //     auto [history, notice] = read_history(path);
 //     history.time_of("gloo.CommTest.test_sum")   // 35 ms, or nullopt
@@ -12,8 +12,8 @@
 //     {"runs": 12,
 //      "tests": {"gloo.CommTest.test_sum": {"time_us": 35000, "run": 12, "failed": true}}}
 //
-// The file may be removed at any time; a file that cannot be read counts as missing.  Beyond
-// kTestsMax, the tests that have not run for longest are dropped.
+// The file may be removed at any time; an unreadable file counts as missing. Beyond kTestsMax,
+// tests that have not run for longest are dropped.
 #pragma once
 
 #include <chrono>
@@ -32,7 +32,7 @@ namespace distrun {
 struct PastTest {
   // A moving average over passed attempts: the latest counts three tenths.
   std::optional<std::chrono::microseconds> time;
-  std::int64_t run = 0;  // The last run it was part of, from 1.
+  std::int64_t run = 0;  // Its last run, from 1.
   bool failed = false;   // It failed and has not passed since.
   friend bool operator==(const PastTest&, const PastTest&) = default;
 };
@@ -47,13 +47,13 @@ struct History {
   std::set<std::string> failed() const;
 };
 
-// Adds a run; one without tests changes nothing.  A failed test stays failed until it passes or
-// skips itself, not if it is deselected or skipped before its start.  A test that an interrupt
+// Adds a run; one without tests changes nothing. A failed test stays failed until it passes or
+// skips itself, not if it is deselected or skipped before its start. A test that an interrupt
 // prevented or ended has failed.
 History updated(History history, const TestsEnded& ended);
 
-// Pure, as is updated().  Fails with kInvalidArgument if `json` is not a history; invalid entries
-// are ignored.
+// Pure, like updated(). Fails with kInvalidArgument if `json` is not a history; ignores invalid
+// entries.
 std::string to_json(const History& history);
 Result<History> parse_history(std::string_view json);
 
@@ -63,8 +63,8 @@ struct HistoryFile {
 };
 HistoryFile read_history(const std::string& path);
 
-// Reads the file again, to keep what another run has written meanwhile, then replaces it.
-// REQUIRES: its folder exists.
+// Reads the file again, to keep what other runs have written meanwhile, then replaces it. REQUIRES:
+// its folder exists.
 Result<void> add_to_history(const std::string& path, const TestsEnded& ended);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// The lines that distrun prints about leaked processes found after the last test.
+// What distrun prints about leaked processes after the last test.
 //
 //     const KilledProcesses left = kill_leaked_processes(30s);
 //     for (const std::string& line : lines_about(left, WasInterrupted::kNo)) …
@@ -16,7 +16,7 @@
 
 namespace distrun {
 
-// After an interrupt, killed processes are not reported: their tests could not clean up.
+// After an interrupt, killed processes are not reported, because their tests could not clean up.
 enum class WasInterrupted { kNo, kYes };
 
 std::vector<std::string> lines_about(const KilledProcesses& left, WasInterrupted interrupted);

@@ -1,10 +1,10 @@
-// Turns selected tests into a plan: each with its ranks, backend, time-out, and the reason to skip
+// Turns selected tests into a plan: each with its ranks, backend, timeout, and the reason to skip
 // it, if any.
 //
 //     TestPlan plan = plan_tests(tests, {.gpus = 0, .repeat = 2}, history);
 //
-// Skips are decided before anything starts: too few GPUs, or a backend or number of ranks that the
-// test does not support.  A test with a fixed number of ranks keeps it.  Pure.
+// Skips are decided before anything starts: too few GPUs, or an unsupported backend or number of
+// ranks. A test with a fixed number of ranks keeps it. Pure.
 #pragma once
 
 #include <chrono>
@@ -19,10 +19,10 @@ namespace distrun {
 
 struct PlanOptions {
   int cpus = 1, gpus = 0;  // Of this machine.
-  // Ranks may share GPUs; then one GPU is enough for any test.
+  // Ranks may share GPUs; one GPU is then enough for any test.
   bool share_gpus = false;
-  int jobs = 0;         // Ranks at a time; 0: twice the cores, at least the largest test's.
-  int nproc = 0;        // Ranks of tests that have a range of them; 0: not set.
+  int jobs = 0;         // Ranks at a time; 0: twice the cores, or more for the largest test.
+  int nproc = 0;        // Ranks of tests that accept a range; 0: not set.
   std::string backend;  // For tests with several; empty: each test's first.
   std::chrono::milliseconds timeout = std::chrono::seconds(60);
   int repeat = 1;
@@ -32,7 +32,7 @@ struct PlanOptions {
   std::vector<std::string> binaries;  // As given, for repeat commands.
 };
 
-// Each repetition runs all tests before the next repetition starts.
+// Each repetition runs all tests before the next one starts.
 TestPlan plan_tests(const std::vector<LoadedTest>& tests, const PlanOptions& options,
                     const History& history);
 

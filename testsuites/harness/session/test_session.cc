@@ -48,7 +48,7 @@ std::string needs_text(const TestNeeds& needs) {
   return text;
 }
 
-// For programs the ids alone, for people in columns.
+// Only ids for programs, columns for people.
 std::string list_text(const std::vector<TestInfo>& tests, bool terminal) {
   std::size_t longest = 0;
   for (const TestInfo& test : tests) longest = std::max(longest, test.id.size());
@@ -112,7 +112,7 @@ class Session {
     });
   }
 
-  // In the order in which they would start.
+  // In the order of execution.
   static std::vector<TestInfo> in_order(const TestPlan& plan) {
     std::vector<TestInfo> tests;
     std::set<std::uint32_t> listed;  // Once, even with --repeat.
@@ -192,7 +192,7 @@ class Session {
     }
   }
 
-  // If the times of all tests are known.
+  // nullopt unless the times of all tests are known.
   std::optional<std::chrono::milliseconds> estimate(const TestPlan& plan) const {
     std::chrono::milliseconds work{0};
     for (const PlannedTest& one : plan.tests) {
@@ -256,7 +256,7 @@ class Session {
     ::pthread_sigmask(SIG_SETMASK, &context_.lifeline.blocked, nullptr);
   }
 
-  // The first signal ends the running tests and reports them; the second ends the run.
+  // The first signal ends running tests and reports them; the second ends the run.
   void wait_for_signal() {
     signals_.async_wait([this](error_code error, int signal) {
       if (error) return;
@@ -290,7 +290,6 @@ class Session {
     });
   }
 
-  // Tells the console the time.
   void tick() {
     console_.tick(std::chrono::steady_clock::now());
     ticking_.expires_after(std::chrono::seconds(1));

@@ -33,7 +33,7 @@ struct TestSessionOptions {
   std::string json, junit, html;  // Files to write; empty for none.
   std::string history;            // The file; empty for none.
   std::vector<int> end_signals;
-  // After this time, it prints that hosts have not listed their tests yet.
+  // After this time, it prints that hosts have not listed their tests.
   std::chrono::milliseconds hosts_patience = std::chrono::seconds(10);
 };
 
@@ -53,7 +53,7 @@ struct TestSessionEnd {
 inline constexpr int kExitTestFailed = 1, kExitNoTestRan = 4;
 
 // Fails with kInvalidArgument if the selection matches no test or, before anything starts, if a
-// result file cannot be written.  Also fails if hosts do not start, or writing results fails.
+// result file cannot be written. Also fails if hosts do not start, or if writing results fails.
 Result<TestSessionEnd> run_test_session(const TestSessionOptions& options,
                                         const TestSessionContext& context);
 

@@ -83,7 +83,7 @@ class TestSessionTest : public testing::FakeHostFixture {
   std::function<void()> on_err_;
 };
 
-TEST_F(TestSessionTest, StatusTellsTheResult) {
+TEST_F(TestSessionTest, StatusReportsTheResult) {
   EXPECT_EQ(status_of({"passes"}), 0);
   EXPECT_EQ(status_of({"passes", "skips"}), 0);
   EXPECT_EQ(status_of({"passes", "fails"}), 1);
@@ -183,7 +183,7 @@ TEST_F(TestSessionTest, KeepsIgnoringIgnoredSignals) {
   ::signal(SIGHUP, SIG_DFL);
 }
 
-// The signal came before the session caught any.
+// The signal came before the session handled any.
 TEST_F(TestSessionTest, ASignalEndsTheRunBeforeTestsAreKnown) {
   options_.runner.programs = {host("says_nothing")};
   options_.runner.host_timeout = seconds(20);

@@ -28,7 +28,7 @@ inline std::vector<std::string> texts(const std::vector<TestResult>& results) {
   return all;
 }
 
-// A rank or a host waits here, with wait_at(name), until the test lets it go.
+// A rank or a host blocks in wait_at(name) until the test releases it.
 class WaitingPlace {
  public:
   WaitingPlace(const std::string& folder, const std::string& name) {
@@ -37,7 +37,7 @@ class WaitingPlace {
     pipe_.reset(::open(path.c_str(), O_RDWR | O_CLOEXEC));
   }
 
-  // Lets the process go that waits, or the next to come.
+  // Releases the waiting process, or the next one.
   void let_one_go() const { EXPECT_EQ(::write(pipe_.get(), "!", 1), 1); }
 
  private:
@@ -50,7 +50,7 @@ class FakeHostFixture : public RunnerFixture {
     ::setenv("FAKE_FOLDER", hosts_.path().c_str(), 1);
   }
 
-  // The host under a name that makes it misbehave.
+  // The host, under a name that makes it misbehave.
   std::string host(const std::string& name) const {
     const std::string path = hosts_.path() + "/" + name;
     std::filesystem::create_symlink(FAKE_TEST_HOST, path);
@@ -63,7 +63,7 @@ class FakeHostFixture : public RunnerFixture {
     return its;
   }
 
-  // The tests of those names, in that order; "passes@1" is the second program's.
+  // The tests with these names, in that order; "passes@1" is the second program's.
   Choose the(const std::vector<std::string>& names) const {
     return [this, names](const std::vector<LoadedTest>& tests) {
       std::vector<PlannedTest> plan;

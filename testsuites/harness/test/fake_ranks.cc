@@ -86,7 +86,7 @@ void is_killed_while_it_tells(const Rank& rank) {
   ::raise(SIGKILL);
 }
 
-// Rank 1 fails; the others answer the question where they stand.
+// Rank 1 fails; the others report their places when asked.
 void hangs_and_says_where(const Rank& rank) {
   if (rank.is_second()) return rank.fails();
   sigset_t asked;
@@ -95,7 +95,7 @@ void hangs_and_says_where(const Rank& rank) {
   for (int signal = 0; ::sigwait(&asked, &signal) == 0;) rank.tell(PlaceTold{"here\n", {}});
 }
 
-// Like a rank that sleeps in a call that a signal interrupts.
+// Like a rank in an interruptible sleep.
 void passes_when_asked(const Rank& rank) {
   sigset_t asked;
   ::sigemptyset(&asked);
@@ -152,7 +152,7 @@ void leaves_a_process_and_interrupts(const Rank&) {
   wait_for_ever();
 }
 
-// Sends more than the pipe holds: when this returns, the runner has read some of it.
+// Sends more than the pipe can contain, so the runner has read some of it on return.
 void fail_until_it_is_noted(const Rank& rank) {
   for (int i = 0; i < 2000; ++i) rank.fails();
 }
@@ -186,7 +186,7 @@ void wait_for_end_of(pid_t pid) {
   if (pidfd && ::poll(&ended, 1, 60'000) != 1) ::_exit(125);
 }
 
-// Rank 0 does nothing else wrong and has ended when rank 1 fails.
+// Otherwise rank 0 does nothing wrong, and it has ended when rank 1 fails.
 void leaves_its_output_open_until_another_fails(const Rank& rank) {
   const std::string file = variable(kTestFolderVariable) + "/pid";
   if (!rank.is_second()) {

@@ -13,12 +13,11 @@ std::string test_list();
 
 [[noreturn]] void wait_for_ever();
 
-// Processes with the same FAKE_FOLDER share places.  Waits until another process calls
-// let_one_go().
+// Waits until another process with the same FAKE_FOLDER calls let_one_go().
 void wait_at(const std::string& place);
 void let_one_go(const std::string& place);
 
-// Whether this process is the first to reach the place.
+// Whether this process reaches the place first.
 bool is_first_at(const std::string& place);
 
 }  // namespace distrun::fake

@@ -4,7 +4,7 @@
 //     ln -s fake_test_host refuses
 //
 // Its ranks lose their parent-death signal once the runner knows them, so only the runner ends
-// them.  They do not overwrite the host's mark, except under `says_ends_twice`, so processes they
+// them. Except under `says_ends_twice`, they do not overwrite the host's mark, so processes they
 // leak are not found.
 #include <csignal>
 #include <cstdio>
@@ -182,7 +182,7 @@ class Host {
 }  // namespace distrun::fake
 
 int main(int, char** argv) {
-  // So that ranks can be asked from their first instruction.
+  // Ranks can be asked from their first instruction.
   sigset_t asked;
   ::sigemptyset(&asked);
   ::sigaddset(&asked, distrun::where_signal());

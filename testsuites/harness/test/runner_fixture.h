@@ -1,4 +1,4 @@
-// For tests of the runner: runs tests of real programs and keeps their results.
+// For tests of the runner: runs tests of real programs.
 //
 //     class MyTest : public testing::RunnerFixture {
 //      protected:
@@ -6,7 +6,7 @@
 //     };
 //     TEST_F(MyTest, …) { EXPECT_EQ(run_one("Well.test_passes").status, TestStatus::kPassed); }
 //
-// The test fails if the run leaks a process.
+// Fails if the run leaks a process.
 #pragma once
 
 #include <functional>
