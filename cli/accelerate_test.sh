@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Accelerate's own tests of a launched program, unmodified, under torchrun and under `distrun launch`,
-# on two workers without GPUs: both are to succeed, and to print the same in whatever order.  That is
-# compared by characters: under torchrun two workers' lines come to be one.
+# Accelerate's own tests of a launched program, unmodified, under torchrun and under `distrun
+# launch`, on two workers without GPUs: both must succeed and print the same, in any order.
+# Characters are compared, because torchrun may merge lines of two workers.
 #
 #   cli/accelerate_test.sh build/distrun .deps/venv/bin/python3 .deps/accelerate
 #
-# The third is where `cmake/setup.sh accelerate` has put the package.  Takes about two minutes.
+# The third argument is the folder of `cmake/setup.sh accelerate`. Takes about two minutes.
 set -euo pipefail
 distrun=$(realpath "$1") python=$(realpath -s "$2") package=$(realpath "$3")
 scripts=$package/accelerate/test_utils/scripts

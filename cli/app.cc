@@ -61,7 +61,7 @@ Examples:
 
 Documentation: docs/store-protocol.md, docs/exit-codes.md, docs/errors.md)";
 
-// The commands that were recognised: "distrun store get".
+// The commands that were recognized: "distrun store get".
 std::string command_name(const CLI::App& app) {
   std::string name = app.get_name();
   for (const CLI::App* at = &app; !at->get_subcommands().empty();) {
@@ -186,7 +186,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   } catch (const CLI::ParseError& error) {
     return wrong_usage(launch_name, error.what());
   }
-  std::reverse(reversed.begin(), reversed.end());  // As CLI11 takes them.
+  std::reverse(reversed.begin(), reversed.end());  // CLI11's order.
   const auto name = [&] { return as_torchrun ? launch_name : command_name(app); };
   try {
     app.parse(std::move(reversed));

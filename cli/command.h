@@ -1,4 +1,4 @@
-// A command of distrun: what follows its name on the command line, and what it does.
+// A command of distrun.
 #pragma once
 
 #include <iosfwd>
@@ -13,10 +13,10 @@ class CliCommand {
 
   virtual bool is_chosen() const = 0;  // After parsing.
 
-  // After parsing: throws CLI::ParseError for flags or arguments that are wrong.
+  // Requires parsing. Throws CLI::ParseError for wrong flags or arguments.
   virtual void check(const Environment& environment) = 0;
 
-  // Does it.  Returns the exit status.
+  // Returns the exit status.
   virtual int run(const Environment& environment, std::ostream& out, std::ostream& err) = 0;
 };
 

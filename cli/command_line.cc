@@ -32,7 +32,7 @@ constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::stri
     {"output-filename", "log-dir"},
 });
 
-// Whether argparse would not accept `word` as a value.
+// Whether argparse would reject `word` as a value.
 bool looks_like_flag(const std::string& word) {
   if (word.size() < 2 || word[0] != '-') return false;
   if (word.find(' ') != std::string::npos) return false;
@@ -90,7 +90,7 @@ class Splitter {
     return {};
   }
 
-  // "r3", "t": another flag behind -m, not a module.
+  // "r3" or "t" after -m is another flag, not a module.
   bool is_stream_flag(const std::string& text) const {
     const LaunchFlag* flag = find(text[0]);
     if (flag == nullptr) return false;
@@ -117,8 +117,8 @@ class Splitter {
     return found == flags_.end() ? nullptr : &*found;
   }
 
-  // By name or unique beginning.  torchrun's flags win over ours, so that its command lines keep
-  // their meaning.
+  // By name or unique prefix. torchrun's flags win over ours, so that its command lines keep their
+  // meaning.
   Result<const LaunchFlag*> find(const std::string& text) const {
     std::string name = text;
     std::replace(name.begin(), name.end(), '_', '-');
@@ -138,7 +138,7 @@ class Splitter {
   }
 
   Error unknown(const std::string& word, const std::string& name) const {
-    // Of mpirun, srun and accelerate.
+    // Names in mpirun, srun and accelerate.
     for (const auto& [other, ours] : kOtherNames) {
       if (name == other) {
         return wrong(fmt::format("unknown flag {}: did you mean --{}?", word, ours));

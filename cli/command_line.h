@@ -6,13 +6,12 @@
 //     line->find("nproc-per-node")->value       // "2"
 //     line->program                             // {"train.py", "--lr", "1"}
 //
-// The rules are those of argparse, which torchrun uses: `--name value`, `--name=value`, `-r3`,
-// `-r 3`; underscores for dashes; unique beginnings of names; the last value counts; `--` may
-// precede PROGRAM.  PET_<NAME> sets a flag that is not given; a switch takes a whole number there,
-// 0 for no.
+// The rules are argparse's, as in torchrun: `--name value`, `--name=value`, `-r3`, `-r 3`;
+// underscores for dashes; unique prefixes of names; the last value counts; `--` may precede
+// PROGRAM. PET_<NAME> sets a flag that is not given; for a switch, it is a whole number, 0 for no.
 //
-// Unlike argparse (Python 3.11), it never looks at what follows PROGRAM, accepts `--nproc`, reads
-// `-mMODULE` as Python does, and ignores empty variables.  Pure.
+// Unlike argparse (Python 3.11), it never interprets PROGRAM's arguments, accepts `--nproc`, reads
+// `-mMODULE` like Python, and ignores empty variables. Pure.
 #pragma once
 
 #include <map>
@@ -28,7 +27,7 @@
 namespace distrun {
 
 struct GivenFlag {
-  std::string value;  // Empty for a flag that takes none.
+  std::string value;  // Empty if the flag takes none.
   std::string said;   // How it was given: "--nproc-per-node", "PET_NPROC_PER_NODE".
 };
 
@@ -40,8 +39,8 @@ struct CommandLine {
   const GivenFlag* find(std::string_view name) const;
 };
 
-// Fails with kInvalidArgument for flags that are unknown (and suggests one), ambiguous, or lack a
-// value or have one too many.
+// Fails with kInvalidArgument if a flag is unknown (and suggests one) or ambiguous, or lacks a
+// value or has one too many.
 Result<CommandLine> split_command_line(std::span<const LaunchFlag> flags,
                                        const std::vector<std::string>& arguments,
                                        const Environment& environment);

@@ -22,7 +22,7 @@ std::string problem(const Words& arguments, const Environment& environment = {})
   return line ? "" : line.error().message;
 }
 
-// The value of the flag, "-" where it was not given.
+// The flag's value; "-" if it is not given.
 std::string value(const CommandLine& line, std::string_view name) {
   const GivenFlag* given = line.find(name);
   return given == nullptr ? "-" : given->value;
@@ -73,7 +73,7 @@ TEST(CommandLineTest, ModuleMayBeInOneWordWithItsFlag) {
   }
 }
 
-TEST(CommandLineTest, UniqueBeginningOfANameIsEnough) {
+TEST(CommandLineTest, UniquePrefixOfANameIsEnough) {
   EXPECT_EQ(value(split({"--nproc", "2", "p"}), "nproc-per-node"), "2");
   EXPECT_EQ(value(split({"--rdzv_e=h:1", "p"}), "rdzv-endpoint"), "h:1");
   EXPECT_EQ(problem({"--rdzv", "x", "p"}),

@@ -1,5 +1,5 @@
-// The scripts of packaging/completions, which `distrun launch --print-completion` prints.
-// CMake makes their source from completion_scripts.cc.in.
+// The scripts of packaging/completions, for `distrun launch --print-completion`. CMake creates the
+// source from completion_scripts.cc.in.
 #pragma once
 
 namespace distrun {

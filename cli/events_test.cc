@@ -96,7 +96,7 @@ TEST(EventsTest, AFullDiskDoesNotEndTheRun) {
             "distrun: --events /dev/full: 5 lines are missing: no space left on device\n");
 }
 
-// It has the FIFO open and never reads; the run must end, and a line is lost at no place.
+// A reader opens the FIFO and never reads. The run must end, and only whole lines may be lost.
 TEST(EventsTest, StalledReaderDoesNotDelayTheRun) {
   const Folder folder;
   const std::string fifo = folder.path() + "/fifo";

@@ -17,12 +17,12 @@ namespace distrun {
 
 namespace {
 
-// Nothing if it is not a number of seconds from 0 to 1e9.
+// nullopt unless it is a number of seconds from 0 to 1e9.
 std::optional<std::chrono::milliseconds> parse_seconds(const std::string& text) {
   constexpr double kSecondsMax = 1e9;
   double seconds = 0;
   const auto [stop, error] = std::from_chars(text.data(), text.data() + text.size(), seconds);
-  // Written so that NaN fails too.
+  // Also fails for NaN.
   if (error != std::errc() || stop != text.data() + text.size() ||
       !(seconds >= 0 && seconds <= kSecondsMax)) {
     return std::nullopt;
@@ -32,7 +32,7 @@ std::optional<std::chrono::milliseconds> parse_seconds(const std::string& text) 
 
 constexpr std::size_t kHelpColumn = 30, kHelpColumnsMax = 90;
 
-// `name`, and from kHelpColumn on `text`, in lines of at most kHelpColumnsMax.
+// `name` and, from kHelpColumn on, `text` in lines of at most kHelpColumnsMax.
 std::string help_row(const std::string& name, const std::string& text) {
   std::string row = "  " + name;
   std::size_t column = row.size();

@@ -2,7 +2,7 @@
 //
 //     own_flag(app, "max-key", max_key_, "Largest key.")->type_name("SIZE");
 //
-// The flag is then `--max-key` and `--max_key`, as torchrun spells its own.
+// The flag is then `--max-key` and `--max_key`, as in torchrun.
 #pragma once
 
 #include <algorithm>
@@ -47,25 +47,25 @@ CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const
   return option;
 }
 
-// Seconds, whole or not, in decimal: the value of `flag`.  Throws CLI::ValidationError.
+// Decimal seconds, for `flag`. Throws CLI::ValidationError.
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
 
-// As seconds_from(), but 0 is refused as well.
+// Like seconds_from(), but rejects 0.
 std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text);
 
 // Bytes: "1000", "64K", "8M", "4G" (times 1,024).
 std::size_t bytes_from(const std::string& flag, const std::string& text);
 
-// As bytes_from() reads it: "8M".
+// The inverse of bytes_from(): "8M".
 std::string bytes_text(std::size_t bytes);
 
-// Checks of a value: "--jobs: '-1' is not a number from 0 to 4096".
+// Checks of values: "--jobs: '-1' is not a number from 0 to 4096".
 CLI::Validator number_from(int min, int max);
 
 // "--isolation: 'thread' is neither fork nor exec".
 CLI::Validator one_of(const std::string& first, const std::string& second);
 
-// The help of one command: its usage as given, one spelling of each flag, lines of at most 90
+// The help of a command: its usage as given, one spelling of each flag, lines of at most 90
 // columns.
 class HelpFormatter : public CLI::Formatter {
  public:

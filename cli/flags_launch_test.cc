@@ -39,7 +39,7 @@ class FlagsLaunchTest : public ::testing::Test {
   }
   ProgramResult torchrun(const Words& arguments) { return run({folder_ + "/torchrun"}, arguments); }
 
-  // What one worker sees under these flags.
+  // The output of one worker under these flags.
   std::string seen(Words flags, const std::string& words) {
     flags.insert(flags.end(), {"--no-python", "sh", "-c", "echo " + words});
     const ProgramResult result = launch(flags);
@@ -140,7 +140,7 @@ TEST_F(FlagsLaunchTest, FlagOverridesTheVariableForTheShutdownTimeout) {
   EXPECT_EQ(launch({"--shutdown-timeout=1", "echo", "x"}).out, "x\n");
 }
 
-TEST_F(FlagsLaunchTest, VirtualLocalRankNeedsADeviceForEachWorker) {
+TEST_F(FlagsLaunchTest, VirtualLocalRankRequiresADeviceForEachWorker) {
   options_.environment.set("CUDA_VISIBLE_DEVICES", "5");
   EXPECT_EQ(seen({"--virtual-local-rank"}, "$LOCAL_RANK $CUDA_VISIBLE_DEVICES"), "0 5\n");
   const auto result = launch({"--virtual-local-rank", "--nproc-per-node=2", "echo", "started"});
@@ -149,7 +149,7 @@ TEST_F(FlagsLaunchTest, VirtualLocalRankNeedsADeviceForEachWorker) {
   EXPECT_EQ(result.out, "");
 }
 
-// PYTHON_EXEC shows which command is chosen, without a Python.
+// PYTHON_EXEC shows the chosen command without running Python.
 TEST_F(FlagsLaunchTest, AsTorchrunAProgramIsAScriptByDefault) {
   options_.environment.set("PYTHON_EXEC", "echo");
   const std::string script = folder_ + "/train";

@@ -70,7 +70,7 @@ constexpr const char* kTorchrunsProgram =
     R"(distrun runs PROGRAM with python3 -u.  To use another Python, set PYTHON_EXEC to its path.  With
 --no-python, distrun executes PROGRAM directly.)";
 
-// The script is for the command `torchrun` if that is distrun's name.
+// The script is for the command `torchrun` if distrun has that name.
 std::string completion_script(const GivenFlag& flag, bool as_torchrun) {
   const bool bash = flag.value == "bash";
   if (!bash && flag.value != "zsh") {
@@ -82,7 +82,7 @@ std::string completion_script(const GivenFlag& flag, bool as_torchrun) {
   return script.replace(script.find(end + own) + end.size(), own.size(), "torchrun\n");
 }
 
-// A UUID, as torchrun makes one.
+// A UUID, like torchrun's.
 std::string random_run_id() {
   std::random_device random;
   const unsigned a = random(), b = random(), c = random(), d = random();
@@ -224,7 +224,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     err << "distrun: log files are in " << files->folder << std::endl;
   }
 
-  // Otherwise the summary may be all that the reader of stderr sees.
+  // Otherwise the summary may be all that stderr's reader sees.
   const auto on_terminal = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0
                                ? SummaryPlace::kBelowOutput
                                : SummaryPlace::kElsewhere;

@@ -1,4 +1,4 @@
-// `distrun launch [flags] PROGRAM [ARGS…]`: flags become LaunchOptions, and these a run.
+// `distrun launch [flags] PROGRAM [ARGS…]`: turns flags into LaunchOptions, and these into a run.
 #pragma once
 
 #include <iosfwd>
@@ -15,19 +15,19 @@
 
 namespace distrun {
 
-// What the user asked for instead of a run: a script for the shell.
+// The user asked for a shell script instead of a run.
 struct CompletionAsked {
   std::string script;
 };
 
 class LaunchCommand : public CliCommand {
  public:
-  // Adds the command to `app`, which must outlive it.  `name`: "distrun launch" or "torchrun".  As
+  // Adds the command to `app`, which must outlive it. `name` is "distrun launch" or "torchrun". As
   // torchrun, PROGRAM is a Python script unless --no-python is given.
   LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun);
 
   // Rewrites `arguments` for CLI11: whole flag names, last values, without PROGRAM and its
-  // arguments, which are kept for check().  Throws CLI::ParseError if split_command_line() fails.
+  // arguments, which are kept for check(). Throws CLI::ParseError if split_command_line() fails.
   std::vector<std::string> read(std::vector<std::string> arguments, const Environment& environment);
 
   bool is_chosen() const override { return command_->parsed(); }

@@ -1,5 +1,5 @@
-// Real launches of workers that fail and leave behind why: programs with record(), Python programs
-// with @record, and torchrun in place of distrun.
+// Real launches of workers that fail and report why: programs with record(), Python programs with
+// @record, and torchrun instead of distrun.
 #include <cstdlib>
 #include <fstream>
 #include <string>
@@ -71,7 +71,7 @@ TEST(LaunchErrorTest, WorkersThatLeaveAnErrorAlsoFailed) {
                     HasSubstr("  distrun then stopped rank 2 (signal SIGTERM (15))\n")));
 }
 
-// Whatever it is, it is read in bounded time and memory.
+// Any file is read in bounded time and memory.
 TEST(LaunchErrorTest, BadErrorFileDoesNotDelayTheRun) {
   for (const std::string made :
        {"rm -f $F; mkfifo $F", "rm -f $F; ln -s /dev/zero $F", "head -c 50000000 /dev/zero >$F",
@@ -213,7 +213,7 @@ TEST_F(LaunchErrorPythonTest, TorchrunAroundDistrunShowsTheErrorOfTheWorker) {
       {"--no-python", DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2", script()}, options);
   EXPECT_THAT(result.err.substr(result.err.find("Root Cause")),
               HasSubstr("ValueError: no such digits: a"));
-  // torchrun's own copy: the exit code of distrun, which is the worker's.
+  // torchrun copies it with distrun's exit code, which is the worker's.
   const auto report = read_error_file(own_file(folder_)).value();
   ASSERT_TRUE(report);
   EXPECT_THAT(report->message, HasSubstr("ValueError: no such digits: a"));

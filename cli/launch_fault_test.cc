@@ -26,7 +26,7 @@ std::vector<int> children_of(int pid) {
   return {std::istream_iterator<int>(list), {}};
 }
 
-// Makes a daemon, and prints its pid: another session, and a parent that has ended.
+// Starts a daemon, in another session and with a parent that has ended, and prints its pid.
 constexpr const char* kDaemon =
     "mkfifo $FOLDER/fifo$RANK &&"
     "setsid -f sh -c 'echo $$ >$FOLDER/fifo$RANK; exec sleep 1000' >/dev/null 2>&1 &&"
@@ -43,7 +43,7 @@ class LaunchFaultTest : public ::testing::Test {
   std::string temporary() const { return folder_.path() + "/tmp"; }
   bool nothing_is_left_in_temporary() const { return std::filesystem::is_empty(temporary()); }
 
-  // Calls `act` with distrun's pid once `count` lines of pids have come; they are watched.
+  // Calls `act` with distrun's pid after `count` lines of pids, which are then watched.
   void once_printed(std::size_t count, std::function<void(int distrun)> act) {
     options_.on_output = [this, count, act](const std::string& out, int distrun) {
       if (!watched_.empty() || lines(out).size() < count || out.back() != '\n') return;
@@ -96,7 +96,7 @@ TEST_F(LaunchFaultTest, ADaemonDoesNotOutliveARunThatFails) {
   expect_all_ended(1);
 }
 
-// The worker's process group is gone; its daemon left it earlier.
+// The worker's process group is gone; its daemon left it before.
 TEST_F(LaunchFaultTest, KillsTheDaemonOfAWorkerThatExitedLongAgo) {
   once_printed(1, [](int) {});
   const auto result = launch_shell(
@@ -159,7 +159,7 @@ TEST_F(LaunchFaultTest, RemovesTheStoreFileOfAKilledLauncher) {
   EXPECT_FALSE(std::filesystem::exists(meet));
 }
 
-// A shell that has children and becomes distrun by exec: they are not of the run, nor are theirs.
+// A shell that becomes distrun by exec: its children, and theirs, do not belong to the run.
 TEST_F(LaunchFaultTest, LeavesEarlierProcessesAlone) {
   const std::string strangers =
       "setsid sh -c 'echo $$ >$FOLDER/child; exec sleep 1000' >/dev/null 2>&1 &"
@@ -195,7 +195,7 @@ TEST_F(LaunchFaultTest, LeavesEarlierProcessesAlone) {
 }
 
 TEST_F(LaunchFaultTest, LeakedProcessesThatEndAreReaped) {
-  // The parent of a leaked process is the launcher, as it is the worker's.
+  // The parent of the worker, and of leaked processes, is the launcher.
   const auto result =
       launch_shell(1,
                    "for i in 1 2 3; do sh -c 'setsid true &'; done;"
@@ -205,8 +205,8 @@ TEST_F(LaunchFaultTest, LeakedProcessesThatEndAreReaped) {
   EXPECT_EQ(result.out, "reaped\n") << result.err;
 }
 
-// The launcher is stopped while two workers fail, so that it learns of both at once.
-TEST_F(LaunchFaultTest, TheFirstToEndIsTheCulpritWhateverItsRank) {
+// The launcher is stopped while two workers fail, so that it sees both at once.
+TEST_F(LaunchFaultTest, FirstFailureInTimeIsTheCulprit) {
   const std::string script =
       "echo $$ >$FOLDER/pid$RANK.new; mv $FOLDER/pid$RANK.new $FOLDER/pid$RANK;"
       "state() { until [ -e $FOLDER/pid$1 ]; do :; done;"
@@ -235,7 +235,7 @@ TEST_F(LaunchFaultTest, ShutdownTimeoutAppliesWhenAPeerFails) {
   EXPECT_THAT(result.err, HasSubstr("signal SIGKILL (9)"));
 }
 
-// As `timeout`, and session managers, signal: a process and then its group.
+// `timeout` and session managers signal a process and then its group.
 TEST_F(LaunchFaultTest, ASignalToTheProcessAndItsGroupIsOneSignal) {
   once_printed(1, [](int distrun) {
     ::kill(distrun, SIGTERM);
@@ -295,7 +295,7 @@ TEST_F(LaunchFaultTest, LastFailureCountsWhenNoRestartIsLeft) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{5}));
 }
 
-// A process that an attempt leaks could reach the next attempt's store.
+// A leaked process could reach the next attempt's store.
 TEST_F(LaunchFaultTest, DaemonOfAnAttemptIsGoneBeforeTheNext) {
   const auto result =
       launch({"--max-restarts", "1", "sh", "-c",
@@ -312,7 +312,7 @@ TEST_F(LaunchFaultTest, StartsAndStops512Workers) {
   EXPECT_THAT(result.err, StartsWith("distrun: rank 300 failed: exit code 7\n"));
 }
 
-// Root is not held by the limit.
+// The limit does not apply to root.
 TEST_F(LaunchFaultTest, ReportsThatTooFewProcessesAreAvailable) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to be another user whose processes are few";
   ::chmod(folder_.path().c_str(), 0755);

@@ -1,9 +1,9 @@
-// The flags of `distrun launch`: one table for the parser (command_line.h), the help, and, checked
-// by a test, docs/torchrun.md.
+// The flags of `distrun launch`, in one table for the parser (command_line.h), the help, and
+// docs/torchrun.md, which a test checks.
 //
 //     for (const LaunchFlag& flag : launch_flags()) …
 //
-// A new flag takes a line in launch_flags.cc, a member of LaunchFlags (launch_options.h) bound in
+// A new flag needs a line in launch_flags.cc, a member of LaunchFlags (launch_options.h) bound in
 // LaunchCommand, a line in docs/torchrun.md, and new help (cli/test/texts_test.py).
 #pragma once
 
@@ -18,16 +18,16 @@ namespace distrun {
 // How a flag compares with torchrun's.
 enum class FlagWorth {
   kSame,
-  kBetter,   // Does more than in torchrun, or checks more.
-  kLimited,  // Accepts some values; others are errors that say what to do.
+  kBetter,   // Does or checks more than in torchrun.
+  kLimited,  // Rejects some values, and says what to do.
   kOwn,      // torchrun has no such flag.
 };
 
 struct LaunchFlag {
-  std::string_view group;    // Its heading in the help.
+  std::string_view group;    // Heading in the help.
   std::string_view name;     // With dashes; underscores work too.
   char letter = '\0';        // "-m"; '\0' if it has none.
-  std::string_view value;    // "N", as the help shows it; empty if the flag takes none.
+  std::string_view value;    // "N", as in the help; empty if the flag takes none.
   bool has_variable = true;  // PET_<NAME> may set it.
   FlagWorth worth = FlagWorth::kSame;
   std::string_view help;

@@ -34,7 +34,9 @@ TEST(LaunchFlagsTest, VariablesHaveTorchrunsNames) {
   }
 }
 
-// "| `-m`, `--module` | same | …": by the first cell.
+// Rows like "| `-m`, `--module`
+// same
+// …", by the first cell.
 std::map<std::string, std::string> rows_of(const std::string& file) {
   std::map<std::string, std::string> rows;
   std::ifstream stream(file);

@@ -1,4 +1,4 @@
-// Real launches on several nodes: each is its own `distrun` at a loopback address.
+// Real launches on several nodes: each is a `distrun` at a loopback address.
 #include <csignal>
 #include <fstream>
 #include <future>
@@ -65,7 +65,7 @@ class LaunchNodesTest : public ::testing::Test {
     return fmt::format("127.{}.{}.{}", 100 + ++tests % 100, 1 + (pid >> 8) % 250, 1 + pid % 250);
   }
 
-  // Somebody else's socket at the store's address.
+  // Another process's socket at the store's address.
   int listen_there() {
     const int fd = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     const int yes = 1;
@@ -78,7 +78,7 @@ class LaunchNodesTest : public ::testing::Test {
     return fd;
   }
 
-  // Retries until something listens, for at most ten seconds.
+  // Retries for up to ten seconds.
   UniqueFd connect_there() {
     const boost::asio::ip::tcp::endpoint there(boost::asio::ip::make_address(address_), 29500);
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(10);
@@ -162,12 +162,12 @@ TEST_F(LaunchNodesTest, FailureEndsEveryNodeWithTheSameStatusAndCulprit) {
               AllOf(StartsWith("distrun: node 2 ("), HasSubstr("): rank 3 failed: exit code 7")));
 }
 
-// torchrun's other nodes go on, and exit with 0 in the end.
+// torchrun's other nodes would continue, and exit with 0.
 TEST_F(LaunchNodesTest, NodeThatSucceededFailsWithTheOthers) {
   const testing::Folder folder;
   const std::string fifo = folder.path() + "/fifo";
   ASSERT_EQ(::mkfifo(fifo.c_str(), 0600), 0);
-  // Its worker has exited before the other's fails.
+  // The worker exits before the other's fails.
   Node first = node(0, 2, "echo done >" + fifo);
   Node second = node(1, 2, "read line <" + fifo + "; exit 3");
   const auto end = result(first);
@@ -266,7 +266,7 @@ TEST_F(LaunchNodesTest, ShowsTheCulpritsLastLines) {
   EXPECT_THAT(result(second).err, StartsWith("the very last line\n"));
 }
 
-TEST_F(LaunchNodesTest, ARunHangsWhenNoNodeMakesProgress) {
+TEST_F(LaunchNodesTest, RunHangsIfNoNodeMakesProgress) {
   Node first = node(0, 2, "exec sleep 1000", {"--hang-after", "0.3"});
   Node second = node(1, 2, "exec sleep 1000", {"--hang-after", "0.3"});
   for (Node* one : {&first, &second}) {
@@ -298,7 +298,7 @@ TEST_F(LaunchNodesTest, NamesANode0ThatDoesNotJoin) {
 
 TEST_F(LaunchNodesTest, ASignalEndsTheWaitForOthers) {
   const SignalsByDefault signals;
-  // The address tells the test when distrun is there; nothing else does.
+  // Only the address shows when distrun is listening.
   for (const int rank : {0, 1}) {
     address_ = own_address();
     const UniqueFd listener(rank == 1 ? listen_there() : -1);
@@ -333,7 +333,7 @@ TEST_F(LaunchNodesTest, RefusesNodesOfAnotherRunAndContinues) {
                                            "node 0 has 'ours'"));
   EXPECT_THAT(refused(1, 2, {"--rdzv-id", "ours"}), HasSubstr("it has --nnodes 2, node 0 has 3"));
   Node second = node(1, 3, "echo ran", {"--rdzv-id", "ours"});
-  // Of two with one rank, whoever comes second is refused while the run waits for node 2.
+  // Of two nodes with one rank, the second is refused while the run waits for node 2.
   const Words ours = {"--rdzv-id", "ours", "--rdzv-conf", "timeout=30"};
   Node twin = node(1, 3, "echo ran", ours);
   Node *in = &second, *out = &twin;
@@ -354,7 +354,7 @@ TEST_F(LaunchNodesTest, RefusesNodesOfAnotherRunAndContinues) {
   }
 }
 
-TEST_F(LaunchNodesTest, ForeignServerAtThePortIsAnErrorOnEveryNode) {
+TEST_F(LaunchNodesTest, OtherServerAtThePortIsAnErrorOnEveryNode) {
   const UniqueFd listener(listen_there());
   Node first = node(0, 2, "echo started");
   const auto taken = result(first);
@@ -373,7 +373,7 @@ TEST_F(LaunchNodesTest, ForeignServerAtThePortIsAnErrorOnEveryNode) {
                                   "--master-addr and a free --master-port of node 0\n"));
 }
 
-TEST_F(LaunchNodesTest, AStrayClientIsDroppedAndTheRunGoesOn) {
+TEST_F(LaunchNodesTest, DropsAStrayClientAndContinues) {
   Node first = node(0, 2, "echo ran");
   const UniqueFd stray = connect_there();
   const std::string garbage = std::string(1, static_cast<char>(kNodeGreeting)) + "garbage\n";
@@ -391,7 +391,7 @@ TEST_F(LaunchNodesTest, AStrayClientIsDroppedAndTheRunGoesOn) {
 }
 
 TEST_F(LaunchNodesTest, Node0MustHaveTheAddress) {
-  address_ = "192.0.2.7";  // Nobody's: RFC 5737.
+  address_ = "192.0.2.7";  // Unused: RFC 5737.
   Node first = node(0, 2, "echo started");
   const auto end = result(first);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
@@ -400,7 +400,7 @@ TEST_F(LaunchNodesTest, Node0MustHaveTheAddress) {
 }
 
 TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
-  // These addresses are not the test's own, so the port has to be.
+  // Other tests use these addresses too, so the port must be unique.
   for (const std::string address : {"::1", "localhost"}) {
     UniqueFd probe(::socket(AF_INET6, SOCK_STREAM | SOCK_CLOEXEC, 0));
     sockaddr_in6 any{.sin6_family = AF_INET6};
@@ -423,7 +423,7 @@ TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
   }
 }
 
-TEST_F(LaunchNodesTest, Node0SaysWhereItListens) {
+TEST_F(LaunchNodesTest, Node0PrintsItsAddress) {
   Node first = node(0, 2, "true");
   Node second = node(1, 2, "true");
   EXPECT_EQ(first.get().err, kListens + address_ + ":29500\n");

@@ -24,7 +24,7 @@ namespace distrun {
 namespace {
 
 StoreChoice store_from(const std::string& text) {
-  std::error_code error;  // If there is none, the path must be absolute.
+  std::error_code error;  // Without it, the path must be absolute.
   const std::string folder = std::filesystem::current_path(error).string();
   auto store = parse_store_choice(text, folder);
   if (!store) throw CLI::ValidationError("--store", store.error().message);
@@ -40,12 +40,12 @@ class OptionsBuilder {
   LaunchOptions build();
 
  private:
-  // Throws CLI::ValidationError, naming the flag or the variable that gave the value.
+  // Throws CLI::ValidationError, which names the flag or variable that gave the value.
   [[noreturn]] void refuse(std::string_view name, const std::string& message) const {
     throw CLI::ValidationError(said(name), message);
   }
 
-  // How the user gave the flag: "--nnodes", "PET_NNODES".
+  // How the flag was given: "--nnodes", "PET_NNODES".
   std::string said(std::string_view name) const {
     const GivenFlag* given = line_.find(name);
     return given != nullptr ? given->said : fmt::format("--{}", name);
@@ -102,7 +102,7 @@ void OptionsBuilder::take_program() {
   options_.arguments.assign(line_.program.begin() + 1, line_.program.end());
   options_.module = flags_.module;
   options_.no_python = flags_.no_python;
-  if (flags_.run_path) {  // Overrides the two others, as in torchrun.
+  if (flags_.run_path) {  // Overrides the other two, as in torchrun.
     options_.module = options_.no_python = false;
   }
   if (options_.module && options_.no_python) {
@@ -171,7 +171,7 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
            "several nodes need the same fixed port; give one");
   }
-  options_.master_port = port.value_or(0);  // Then its default for several nodes.
+  options_.master_port = port.value_or(0);  // 0 means the default for several nodes.
   if (const auto settled = settle_several_nodes(options_); !settled) {
     throw CLI::ParseError(settled.error().message, kExitUsage);
   }
@@ -232,7 +232,7 @@ void OptionsBuilder::take_times() {
   if (has_limit) options_.hang_after = some_seconds_from("--hang-after", flags_.hang_after);
 }
 
-// Flags that only matter to Python are accepted if they change nothing.
+// Flags that matter only to Python are accepted if they change nothing.
 void OptionsBuilder::check_what_is_not_used() const {
   constexpr auto kStartMethods = std::to_array<std::string_view>({"spawn", "fork", "forkserver"});
   if (std::find(kStartMethods.begin(), kStartMethods.end(), flags_.start_method) ==

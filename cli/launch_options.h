@@ -1,5 +1,5 @@
-// From the flags of `distrun launch` to LaunchOptions: CLI11 fills in LaunchFlags, and
-// launch_options() says what they mean.
+// Turns the flags of `distrun launch` into LaunchOptions: CLI11 fills in LaunchFlags, and
+// launch_options() interprets them.
 //
 //     LaunchFlags flags;
 //     bind_flag(launch, "nnodes", flags.nnodes);
@@ -41,8 +41,8 @@ struct LaunchFlags {
   std::string start_method = "spawn", event_log_handler = "null", logs_specs, numa_binding;
 };
 
-// `line` has the program, and says which flags were given.  Throws CLI::ParseError, naming the flag
-// or the variable that gave a wrong value.
+// `line` has the program, and the flags that were given. Throws CLI::ParseError, which names the
+// flag or variable with a wrong value.
 LaunchOptions launch_options(const LaunchFlags& flags, const CommandLine& line,
                              const Machine& machine, const Environment& environment);
 

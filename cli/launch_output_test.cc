@@ -1,4 +1,4 @@
-// Real launches: where the output of workers goes.
+// Real launches: where workers' output goes.
 #include <algorithm>
 #include <filesystem>
 #include <fstream>
@@ -41,7 +41,7 @@ std::string log_contents(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// A worker waits with `read line <$NAME`; the test lets it go on.
+// A worker waits with `read line <$NAME` until the test opens the gate.
 class Gate {
  public:
   Gate(const std::string& name, ProgramOptions& options) {
@@ -59,7 +59,7 @@ class Gate {
 
 class LaunchOutputTest : public ::testing::Test {
  protected:
-  // With --log-dir, and TMPDIR, in folders of the test's own.
+  // With --log-dir and TMPDIR in the test's own folders.
   ProgramResult launch_logged(std::vector<std::string> arguments) {
     arguments.insert(arguments.begin(), {"--log-dir", logs()});
     options_.environment.set("TMPDIR", folder_.path());
@@ -225,7 +225,7 @@ TEST_F(LaunchOutputTest, InAPipeLinesHaveNoPrefix) {
   EXPECT_EQ(result.err, "err\nerr\n");
 }
 
-// On its own terminal.
+// On the test's own terminal.
 class OutputOnATerminalTest : public LaunchOutputTest {
  protected:
   OutputOnATerminalTest() {
@@ -257,12 +257,12 @@ TEST_F(OutputOnATerminalTest, OmitsColoursOnRequest) {
   EXPECT_THAT(shown("--prefix '$rank ' echo x"), "0 x\r\n");
 }
 
-TEST_F(OutputOnATerminalTest, ASingleWorkerHasNone) {
+TEST_F(OutputOnATerminalTest, SingleWorkerHasNoPrefix) {
   EXPECT_EQ(shown("echo x"), "x\r\n");
   EXPECT_EQ(shown("--nproc-per-node 2 --local-ranks-filter 1 sh -c 'echo $RANK'"), "1\r\n");
 }
 
-TEST_F(OutputOnATerminalTest, OnlyTheStreamThatIsShownThereHasOne) {
+TEST_F(OutputOnATerminalTest, StreamsInFilesHaveNoPrefix) {
   options_.environment.set("OUT", folder_.path() + "/out");
   shown("--nproc-per-node 2 echo x >$OUT");
   EXPECT_EQ(log_contents(folder_.path() + "/out"), "x\nx\n");
@@ -313,7 +313,7 @@ TEST_F(LaunchOutputTest, WrongUsageListsTheChoicesAndStartsNothing) {
   expect_usage({}, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: unknown ${rnak}");
 }
 
-// Their letters, torchrun's variables, and "--" behind them.
+// Letters, torchrun's variables, and "--" after flags.
 TEST_F(LaunchOutputTest, FlagsCanBeGivenInEveryForm) {
   options_.environment.set("PET_TEE", "1");
   EXPECT_EQ(launch_logged({"echo", "x"}).out, "[default0]:x\n");
@@ -345,7 +345,7 @@ TEST_F(LaunchOutputTest, ProgressBarShowsAtOnceAndStaysIntact) {
   EXPECT_EQ(files().at("attempt_0/0/stdout.log"), "\r 10%\r 20%\ndone\n");
 }
 
-// A bar is on stderr, what others print on stdout.
+// A progress bar goes to stderr, others print to stdout.
 TEST_F(LaunchOutputTest, StdoutAndStderrInOneFileDoNotMixLines) {
   Gate bar("BAR", options_), other("OTHER", options_);
   options_.on_output = [&](const std::string& out, int) {
@@ -393,7 +393,7 @@ TEST_F(LaunchOutputTest, BinaryOutputArrivesUnchanged) {
   EXPECT_TRUE(files().at("attempt_0/0/stdout.log") == bytes);
 }
 
-// What reads counts, first after all has been written that pipes and launcher take.
+// The reader counts only after pipes and launcher are full.
 TEST_F(LaunchOutputTest, LargeOutputArrivesWholeInBoundedMemory) {
   const std::string program =
       "import subprocess, sys\n"
@@ -401,7 +401,8 @@ TEST_F(LaunchOutputTest, LargeOutputArrivesWholeInBoundedMemory) {
       "size = 0\n"
       "while chunk := run.stdout.read1(1 << 20): size += len(chunk)\n"
       "print(run.wait(), size)\n";
-  // A worker's parent is the launcher: when the last of them has written all, it has had all.
+  // The launcher is the workers' parent: when the last one has written everything, it has seen
+  // everything.
   const std::string flood =
       "yes 0123456789012345678901234567890123456789 | head -c 25000000;"
       "grep VmHWM /proc/$PPID/status >>$PEAKS";
@@ -411,7 +412,7 @@ TEST_F(LaunchOutputTest, LargeOutputArrivesWholeInBoundedMemory) {
     std::vector<std::string> flags;
     long bytes;
   };
-  const long lines_of_all = 25'000'000 / 41 * 8 + 8;  // The last one of each is not whole.
+  const long lines_of_all = 25'000'000 / 41 * 8 + 8;  // The last one of each is incomplete.
   for (const auto& [flags, bytes] :
        {Case{{}, 200'000'000}, Case{{"--prefix", "${rank} "}, 200'000'000 + 2 * lines_of_all}}) {
     std::vector<std::string> arguments = {
@@ -423,7 +424,7 @@ TEST_F(LaunchOutputTest, LargeOutputArrivesWholeInBoundedMemory) {
     long status = -1, size = 0;
     said >> status >> size;
     EXPECT_EQ(status, 0) << result.err;
-    // A line break may stand before a last line that is not whole.
+    // A line break may precede an incomplete last line.
     EXPECT_NEAR(static_cast<double>(size), static_cast<double>(bytes), 8);
 #ifndef __SANITIZE_ADDRESS__
     std::ifstream file(peaks);
@@ -439,7 +440,7 @@ TEST_F(LaunchOutputTest, LargeOutputArrivesWholeInBoundedMemory) {
 
 TEST_F(LaunchOutputTest, UnwritableLogFolderStartsNothing) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can change the user";
-  ::chmod(folder_.path().c_str(), 0755);  // The other user must reach the program.
+  ::chmod(folder_.path().c_str(), 0755);  // Lets another user reach the program.
   const std::string program = folder_.path() + "/distrun";
   std::filesystem::copy_file(DISTRUN_PROGRAM, program);
   const auto result = run_program({"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups",
@@ -465,7 +466,7 @@ TEST_F(LaunchOutputTest, NamesAFileInPlaceOfTheLogFolder) {
   EXPECT_EQ(result.out, "");
 }
 
-// A file system of the test's own that is soon full.
+// On a small file system, which is soon full.
 class FullDiskTest : public LaunchOutputTest {
  protected:
   bool may_mount() const {
@@ -481,7 +482,7 @@ class FullDiskTest : public LaunchOutputTest {
   }
 };
 
-TEST_F(FullDiskTest, EndsTheRunAndNamesTheFileWhereDistrunWrites) {
+TEST_F(FullDiskTest, FullTeedFileEndsTheRunAndIsNamed) {
   if (!may_mount()) GTEST_SKIP() << "no file system can be mounted here";
   const auto result = launch_there(
       "--nproc-per-node 2 -t 1:1 sh -c '[ $RANK = 0 ] || exec yes;"
@@ -491,21 +492,21 @@ TEST_F(FullDiskTest, EndsTheRunAndNamesTheFileWhereDistrunWrites) {
                                 HasSubstr("/attempt_0/1/stdout.log: no space left on device\n")));
 }
 
-TEST_F(FullDiskTest, AlsoOfTheFilteredLines) {
+TEST_F(FullDiskTest, FullFileOfFilteredLinesIsNamed) {
   if (!may_mount()) GTEST_SKIP() << "no file system can be mounted here";
   const auto result =
       launch_there("-t 1 --prefix x123456789x123456789x123456789 --duplicate-stdout-filters y yes");
   EXPECT_THAT(result.err, HasSubstr("/filtered_stdout.log: no space left on device\n"));
 }
 
-TEST_F(FullDiskTest, IsTheWorkersOwnErrorWhereItWritesItself) {
+TEST_F(FullDiskTest, RedirectedStreamFailsInTheWorker) {
   if (!may_mount()) GTEST_SKIP() << "no file system can be mounted here";
   const auto result = launch_there("-r 1 sh -c 'head -c 1000000 /dev/zero || exit 9'");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{9}));
   EXPECT_THAT(result.err, HasSubstr("No space left on device"));
 }
 
-// As another user: root may write everywhere.
+// As another user, because root may write everywhere.
 TEST_F(FullDiskTest, NoSpaceForTemporaryFilesStartsNothing) {
   if (!may_mount()) GTEST_SKIP() << "no file system can be mounted here";
   ::chmod(folder_.path().c_str(), 0755);

@@ -29,9 +29,8 @@ using testing::run_program;
 
 constexpr const char* kAnswer = "distrun: where the workers are: ";
 
-// Runs `script` in two workers, with the launcher's stderr in its stdout. From the time when both
-// have written "here", it asks where they are until one answer has all of `wanted`; then it ends
-// the run.
+// Runs `script` in two workers, with the launcher's stderr in its stdout. After both have written
+// "here", asks where they are until an answer contains all of `wanted`; then ends the run.
 std::string answer_with(const std::vector<std::string>& wanted, const std::string& script) {
   testing::SignalsByDefault signals;
   ProgramOptions options;
@@ -88,7 +87,7 @@ TEST(LaunchStacksTest, NamesAStoppedRank) {
               HasSubstr("distrun: where the workers are: rank 1 stopped (SIGSTOP); rank 0 in "));
 }
 
-TEST(LaunchStacksTest, ShowsPythonsFunctionsAlsoBelowAShell) {
+TEST(LaunchStacksTest, ShowsPythonFunctionsEvenBelowAShell) {
   const Folder folder;
   const std::string script = folder.path() + "/train.py";
   std::ofstream(script) << "import os, time\n"
@@ -99,7 +98,7 @@ TEST(LaunchStacksTest, ShowsPythonsFunctionsAlsoBelowAShell) {
                            "    print('here', flush=True)\n"
                            "    os.read(os.pipe()[0], 1)\n"
                            "load() if os.environ['RANK'] == '1' else train()\n";
-  // Not yet while rank 0 prints.
+  // Rank 0 may still be printing.
   const std::string out =
       answer_with({"rank 0 in train (" + script + ":7)", "rank 1 in load", "clock_nanosleep"},
                   "python3 " + script + "; exit");
@@ -109,7 +108,7 @@ TEST(LaunchStacksTest, ShowsPythonsFunctionsAlsoBelowAShell) {
   EXPECT_THAT(out, Not(HasSubstr("_PyEval")));
 }
 
-// From another process, while the run goes on.
+// Asks from another process while the run continues.
 TEST(LaunchStacksTest, StacksAsksTheRun) {
   const testing::SignalsByDefault signals;
   ProgramOptions options;
@@ -134,8 +133,8 @@ TEST(LaunchStacksTest, StacksAsksTheRun) {
   EXPECT_THAT(by_number.err, HasSubstr("  1 worker: " + std::string(HUNG_PROGRAM) + " pause"));
 }
 
-// Any process can take the name of a run; and names of functions may hold anything.
-TEST(LaunchStacksTest, StacksPrintsNothingThatATerminalObeys) {
+// Any process can take the name of a run, and names of functions may contain any bytes.
+TEST(LaunchStacksTest, StacksEscapesControlCharacters) {
   boost::asio::io_context io;
   auto server = RunServer::open(io, {own_pid_namespace(), ::getpid(), ::getpid()},
                                 [](std::string_view) { return "a\x1b[31mb\n  c\n"; });

@@ -1,4 +1,4 @@
-// Runs on a terminal: what is typed, Ctrl-C, Ctrl-Z.
+// Launches on a terminal: typed input, Ctrl-C, Ctrl-Z.
 #include <csignal>
 
 #include <gmock/gmock.h>
@@ -57,12 +57,12 @@ TEST(LaunchTerminalTest, CtrlCAgainKills) {
   ASSERT_TRUE(terminal.wait_for("ready")) << terminal.text();
   terminal.type(kCtrlC);
   ASSERT_TRUE(terminal.wait_for("not yet")) << terminal.text();
-  // Twice within a moment would be one.
+  // Two within a moment would count as one.
   EXPECT_TRUE(terminal.type_until(kCtrlC, "signal SIGKILL (9)")) << terminal.text();
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{130})) << terminal.text();
 }
 
-TEST(LaunchTerminalTest, AfterCtrlCSaysWhoStillRuns) {
+TEST(LaunchTerminalTest, AfterCtrlCNamesRunningWorkers) {
   Terminal terminal({DISTRUN_PROGRAM, "launch", "--nproc-per-node", "2", "sh", "-c",
                      "trap '[ $RANK = 0 ] && exit' INT; echo ready; while :; do sleep 0.1; done"});
   ASSERT_TRUE(terminal.wait_for("ready") && terminal.wait_for("ready")) << terminal.text();
@@ -76,7 +76,7 @@ TEST(LaunchTerminalTest, AfterCtrlCSaysWhoStillRuns) {
 TEST(LaunchTerminalTest, CtrlZStopsTheRunAndTheShellResumesIt) {
   const Folder folder;
   const std::string pid_file = folder.path() + "/pid";
-  // A signal that has been sent takes effect a moment later.
+  // A signal takes effect a moment after it was sent.
   const std::string script =
       launch_line(1, "echo $$ >" + pid_file + "; echo ready; read line; echo got $line.") +
       "; echo status $?; for pid in $(cat " + pid_file +
@@ -93,7 +93,7 @@ TEST(LaunchTerminalTest, CtrlZStopsTheRunAndTheShellResumesIt) {
   EXPECT_TRUE(terminal.wait_for("status 0")) << terminal.text();
 }
 
-// Where no shell could resume it, as in a container, the run goes on.
+// If no shell could resume it, as in a container, the run continues.
 TEST(LaunchTerminalTest, CtrlZIsIgnoredWithoutAShellToResumeTheRun) {
   Terminal terminal(
       {DISTRUN_PROGRAM, "launch", "sh", "-c", "echo ready; read line; echo got $line."});

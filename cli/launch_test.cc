@@ -1,4 +1,4 @@
-// Real launches: the program `distrun`, shell scripts as workers.
+// Real launches of the program `distrun`, with shell scripts as workers.
 #include "cli/test/launch.h"
 
 #include <algorithm>
@@ -48,7 +48,7 @@ TEST(LaunchTest, StdoutAndStderrStayApart) {
   EXPECT_EQ(result.err, "to err\n");
 }
 
-// Each line is written in pieces, with the other workers writing between them.
+// Each line is written in pieces, and other workers write in between.
 TEST(LaunchTest, LinesOfSeveralWorkersDoNotMix) {
   const auto result = launch_shell(
       4, "i=0; while [ $i -lt 200 ]; do printf a; printf b; printf \"$RANK\\n\"; i=$((i+1)); done");
@@ -113,7 +113,7 @@ TEST(LaunchTest, TimeoutEndsTheRun) {
   EXPECT_THAT(result.err, HasSubstr("\ndistrun: timed out after 0.2 s (--timeout)\n"));
 }
 
-TEST(LaunchTest, AHangEndsTheRun) {
+TEST(LaunchTest, HangEndsTheRun) {
   const auto result = launch({"--hang-after", "0.2", "--nproc-per-node", "2", "sleep", "1000"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{75}));
   EXPECT_THAT(result.err, StartsWith("distrun: where the workers are: ranks 0, 1 in "));
@@ -121,7 +121,7 @@ TEST(LaunchTest, AHangEndsTheRun) {
                                     "  where the workers were: ranks 0, 1 in "));
 }
 
-TEST(LaunchTest, AHangIsAFailureAfterWhichTheWorkersRestart) {
+TEST(LaunchTest, HangRestartsTheWorkers) {
   const auto result = launch({"--hang-after", "2", "--max-restarts", "1", "sh", "-c",
                               "[ $TORCHELASTIC_RESTART_COUNT = 1 ] || exec sleep 1000; echo done"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{0})) << result.err;
@@ -129,7 +129,7 @@ TEST(LaunchTest, AHangIsAFailureAfterWhichTheWorkersRestart) {
   EXPECT_THAT(result.err, HasSubstr("no progress for 2 s (--hang-after)"));
 }
 
-// Longer than --hang-after, with progress of one kind only.
+// Runs longer than --hang-after, with progress of one kind only.
 TEST(LaunchTest, ProgressIsOutputOrTrafficOrANewValueInTheStore) {
   const testing::Folder folder;
   const std::string script = folder.path() + "/progress.py";
@@ -208,7 +208,7 @@ TEST(LaunchTest, IgnoredSignalsStayIgnoredInWorkers) {
 }
 
 TEST(LaunchTest, WorkersDoNotOutliveALauncherThatIsKilled) {
-  const Folder folder;  // For what a launcher that is killed cannot remove.
+  const Folder folder;  // For files that a killed launcher cannot remove.
   ProgramOptions options;
   options.environment.set("TMPDIR", folder.path());
   std::vector<UniqueFd> workers;
@@ -243,7 +243,7 @@ TEST(LaunchTest, ReaderThatExitsEndsTheRun) {
   EXPECT_EQ(result.out, "y\n141\n");
 }
 
-// Both outputs go at once; that is one reason to end, not a second signal, which would kill.
+// Both outputs close at once, which must not count as a second signal that kills.
 TEST(LaunchTest, ReaderThatExitsLeavesWorkersTheShutdownTimeout) {
   const Folder folder;
   const std::string saved = folder.path() + "/saved";
@@ -292,8 +292,8 @@ TEST(LaunchTest, AFullDiskEndsTheRunAndIsNamed) {
               StartsWith("distrun: write what the workers print: no space left on device"));
 }
 
-// The worker ends with its last output still in its pipe, because all before that is full, and
-// the reader pauses for longer than a pipe may stay open behind a worker without being a leak.
+// The worker exits with its last output still in its pipe, because everything after it is full. The
+// reader pauses longer than a leaked process may keep a pipe open.
 TEST(LaunchTest, OutputThatWaitsForASlowReaderIsNotLost) {
   const std::string script = "set -o pipefail; " + std::string(DISTRUN_PROGRAM) +
                              " launch sh -c 'yes | head -c 380000' | { sleep 3; wc -c; }";
@@ -366,9 +366,8 @@ TEST(LaunchTest, IgnoresAMissingTmpdir) {
   EXPECT_EQ(result.err, "");
 }
 
-// A worker in a background group of the terminal's session would be stopped, and the run would
-// hang.
-TEST(LaunchTest, AWorkerThatAsksTheTerminalGetsAnError) {
+// In a background group of the terminal's session the worker would stop, and the run would hang.
+TEST(LaunchTest, WorkerThatOpensTheTerminalGetsAnError) {
   const std::string program =
       std::string(DISTRUN_PROGRAM) + " launch sh -c \"exec </dev/tty; echo read\"";
   const auto result = run_program({"script", "-qec", program, "/dev/null"});
@@ -450,7 +449,7 @@ TEST(LaunchTest, NamesAPortInUseWithStatus125) {
                                        "or none for a free one\n"));
 }
 
-// Where workers meet in a file: PATH in a folder of the test's own.
+// Workers rendezvous in a file: PATH in the test's own folder.
 class FileStoreLaunchTest : public ::testing::Test {
  protected:
   std::string path() const { return folder_.path() + "/meet"; }
@@ -559,7 +558,7 @@ TEST_F(FileStoreLaunchTest, TheFileIsGoneAfterASignal) {
   EXPECT_FALSE(is_there());
 }
 
-TEST_F(FileStoreLaunchTest, AnAddressAndAPortBelongToTcpAlone) {
+TEST_F(FileStoreLaunchTest, AddressAndPortAreOnlyForTcp) {
   for (const std::string flag : {"--master-addr=127.0.0.1", "--master-port=0"}) {
     const auto result = launch({"--store", "file:" + path(), flag, "echo", "started"});
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
@@ -585,7 +584,7 @@ TEST(LaunchTest, HelpAndVersionGoToStdout) {
   EXPECT_THAT(run_program({DISTRUN_PROGRAM, "--version"}).out, MatchesRegex("distrun [0-9.]+\n"));
 }
 
-TEST(LaunchTest, HelpAsACommandIsTheFlag) {
+TEST(LaunchTest, HelpCommandEqualsTheFlag) {
   const auto output = [](std::vector<std::string> words) {
     words.insert(words.begin(), DISTRUN_PROGRAM);
     return testing::run_program(words).out;

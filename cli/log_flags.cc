@@ -40,7 +40,7 @@ LogChoice LogFlags::choice(const CommandLine& line, const Environment& environme
   constexpr const char* kVariable = "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE";
   LogChoice choice;
   if (!folder_.empty()) {
-    std::error_code error;  // Without a current folder, the run reports it.
+    std::error_code error;  // Without a current folder, the run reports the error.
     const auto absolute = std::filesystem::absolute(folder_, error).lexically_normal();
     choice.folder = error ? folder_ : absolute.string();
   }

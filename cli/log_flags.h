@@ -18,8 +18,8 @@ class LogFlags {
  public:
   void add_to(CLI::App& launch);
 
-  // `workers`: on this node.  Without --prefix, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE is the prefix
-  // of teed lines, as in torchrun.
+  // `workers` is their number on this node. Without --prefix, TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE
+  // is the prefix of teed lines, as in torchrun.
   LogChoice choice(const CommandLine& line, const Environment& environment, int workers) const;
 
  private:

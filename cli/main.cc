@@ -5,11 +5,11 @@
 
 #include "cli/app.h"
 
-// A descriptor that is closed, as a daemon or `>&-` leaves it, would be taken by the next file that
-// is opened, and what is meant for the output would go there.
+// If a daemon or `>&-` has closed a standard descriptor, the next opened file would take its number
+// and receive the output.
 static void open_standard_descriptors() {
   for (const int fd : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", O_RDWR);  // Takes the lowest that is free.
+    if (::fcntl(fd, F_GETFD) == -1) ::open("/dev/null", O_RDWR);  // Takes the lowest free number.
   }
 }
 

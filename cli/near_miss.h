@@ -1,4 +1,4 @@
-// Messages for unknown commands and flags, with what the user probably meant.
+// Messages for unknown commands and flags, which suggest what the user probably meant.
 //
 //     unknown_command(app, "lunch")       // "unknown command lunch: did you mean launch?"
 //     unknown_command(app, "train.py")    // "…; to start it: distrun launch train.py"

@@ -18,13 +18,13 @@ namespace {
 constexpr int kExitNoRun = 4;
 constexpr std::chrono::seconds kAboutTimeout{5};
 
-// A run, and what it says about itself.
+// A run and its description of itself.
 struct KnownRun {
   RunAddress address;
   std::string about;
 };
 
-// Runs of other users do not answer.
+// Other users' runs do not answer.
 std::vector<KnownRun> own_runs() {
   std::vector<KnownRun> runs;
   for (const RunAddress& run : runs_here()) {

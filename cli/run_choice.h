@@ -11,8 +11,8 @@
 
 namespace distrun {
 
-// `given` is the process id of the run's guard or launcher.  Fails with kNotFound; the message
-// lists the runs that answer.
+// `given` is the pid of the run's guard or launcher. Fails with kNotFound, and lists the runs that
+// answer.
 Result<RunAddress> find_run(const std::string& given);
 
 // For errors of find_run() and ask_run().

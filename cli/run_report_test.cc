@@ -15,7 +15,7 @@ using testing::Folder;
 using ::testing::HasSubstr;
 using testing::launch;
 
-// The data that the page's script gets.
+// The data for the page's script.
 nlohmann::json data_of(const std::string& path) {
   std::ifstream file(path);
   const std::string page{std::istreambuf_iterator<char>(file), {}}, start = R"(id="data">)";

@@ -6,7 +6,7 @@
 namespace distrun {
 
 struct Screen {
-  int rows = 0, columns = 0;  // 0: unknown, or no terminal.
+  int rows = 0, columns = 0;  // 0: unknown, or not a terminal.
 };
 
 Screen screen_of(int fd);

@@ -54,7 +54,7 @@ int StacksCommand::run(const Environment&, std::ostream& out, std::ostream& err)
   if (!run) return fail(run.error());
   const auto text = ask_run(*run, "stacks", kAnswerTimeout);
   if (!text) return fail(text.error());
-  // Names of functions and files, and the answers of other users, may hold anything.
+  // Names of functions and files, and answers of other users, may contain any bytes.
   std::istringstream lines(*text);
   for (std::string line; std::getline(lines, line);) out << printable(line, 4096) << '\n';
   out << std::flush;

@@ -1,4 +1,4 @@
-// `distrun stacks`: where the workers of a running `distrun launch` are.
+// `distrun stacks`: shows where the workers of a running `distrun launch` are.
 #pragma once
 
 #include <string>
@@ -20,7 +20,7 @@ class StacksCommand : public CliCommand {
 
  private:
   CLI::App* command_;
-  std::string run_;  // Empty: the only one.
+  std::string run_;  // Empty: the only run.
 };
 
 }  // namespace distrun

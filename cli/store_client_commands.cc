@@ -24,7 +24,7 @@ namespace distrun {
 
 namespace {
 
-constexpr std::size_t kValueBytesMax = 1 * kGiB;  // The most that any store accepts.
+constexpr std::size_t kValueBytesMax = 1 * kGiB;  // No store accepts more.
 // Time for an answer, even if --connect-timeout is shorter.
 constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
@@ -121,7 +121,7 @@ Result<std::string> read_stdin() {
   }
 }
 
-// The store that the variables name.
+// From the environment variables.
 std::optional<std::string> store_of(const Environment& environment) {
   if (const auto store = environment.get("DISTRUN_STORE"); store && !store->empty()) return *store;
   const auto host = environment.get("MASTER_ADDR"), port = environment.get("MASTER_PORT");
@@ -259,7 +259,7 @@ int StoreClientCommands::run(const Environment&, std::ostream& out, std::ostream
     err << "distrun store " << command.command->get_name() << ": " << error.message << '\n';
     return error.kind == ErrorKind::kTimedOut ? kExitTimeOut : kExitInternal;
   };
-  // Before connecting: typing a value may take a while.
+  // Before connecting, because typing a value may take a while.
   if (command.act == &StoreClientCommands::set && command.command->count("VALUE") == 0) {
     auto value = read_stdin();
     if (!value) return fail(value.error());
@@ -352,7 +352,7 @@ Result<int> StoreClientCommands::keys(StoreClient& store, std::ostream& out) {
   std::sort(keys->begin(), keys->end());
   for (std::string_view key : *keys) {
     if (!raw_) {
-      if (!key.starts_with('/')) continue;  // Internal to torch's TCPStore.
+      if (!key.starts_with('/')) continue;  // torch's TCPStore uses other keys internally.
       key.remove_prefix(1);
     }
     out << key << (null_ ? '\0' : '\n');
@@ -385,7 +385,7 @@ Result<int> StoreClientCommands::status(StoreClient& store, std::ostream& out) {
   }
   auto status = store_status_from_json(*text);
   if (!status) return status.error();
-  // This command itself.
+  // Do not count this command itself.
   const std::string own = store.own_address();
   status->connections -=
       std::erase_if(status->peers, [&](const auto& peer) { return peer.address == own; });

@@ -1,5 +1,5 @@
-// `distrun store get|set|add|wait|…`: a store client for shell scripts.  Values are read from
-// stdin and written to stdout byte for byte.
+// `distrun store get|set|add|wait|…`: a store client for shell scripts. Values pass through stdin
+// and stdout unchanged.
 #pragma once
 
 #include <chrono>
@@ -25,7 +25,7 @@ class StoreClientCommands : public CliCommand {
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  private:
-  // Runs a command and returns its exit status.
+  // Returns the exit status.
   using Action = Result<int> (StoreClientCommands::*)(StoreClient& store, std::ostream& out);
   struct Entry {
     CLI::App* command;

@@ -51,7 +51,7 @@ Documentation: docs/store-protocol.md, docs/errors.md)";
 
 constexpr int kRefusalsPrinted = 100;
 
-// Appears complete, and is removed at the end.
+// Appears with its whole content, and is removed at the end.
 class PortFile {
  public:
   static Result<PortFile> write(const std::string& path, std::uint16_t port) {
@@ -81,7 +81,7 @@ class PortFile {
   PortFile(PortFile&&) noexcept = default;
   PortFile& operator=(PortFile&&) = delete;
 
-  // Only if it is still ours: another server may have replaced it.
+  // Removes it unless another server has replaced it.
   ~PortFile() {
     struct stat own {
     }, there{};
@@ -170,9 +170,9 @@ int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& 
     err << '\n';
     return exit_status(error);
   };
-  allow_many_descriptors();  // One for each connection.
+  allow_many_descriptors();  // One per connection.
   boost::asio::io_context io(1);
-  ::signal(SIGPIPE, SIG_IGN);  // It keeps serving when its reader exits.
+  ::signal(SIGPIPE, SIG_IGN);  // Keeps serving when stdout's reader exits.
   boost::asio::signal_set signals(io);
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     // Ignored signals stay ignored, as under nohup.

@@ -19,7 +19,7 @@ class StoreServeCommand : public CliCommand {
   bool is_chosen() const override { return command_->parsed(); }
   void check(const Environment& environment) override;
 
-  // Prints the address to `out` when it listens, and to `err` which clients it has refused.
+  // Prints the address to `out` when it listens, and refused clients to `err`.
   int run(const Environment& environment, std::ostream& out, std::ostream& err) override;
 
  private:

@@ -85,7 +85,7 @@ std::string text_of(const StoreStatus& status, const PeerProcesses& processes) {
   }
   if (const auto missing = missing_ranks(processes); !missing.empty()) {
     constexpr std::size_t kRanksShown = 32;
-    // A peer without a known rank may be any rank.
+    // A peer of unknown rank may be any rank.
     const bool all_known = status.connections == status.peers.size() &&
                            std::all_of(status.peers.begin(), status.peers.end(), [&](auto& peer) {
                              return processes.contains(peer.address);

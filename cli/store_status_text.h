@@ -1,5 +1,4 @@
-// What `distrun store status` prints: who waits for what, who else is connected, and which ranks
-// are missing.
+// The text of `distrun store status`: waiting clients and their keys, other clients, missing ranks.
 //
 //     store at 127.0.0.1:29500: 3 connections, 12 keys, 3.1 KiB, up 61.0 s
 //     waiting:

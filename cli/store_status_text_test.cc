@@ -69,7 +69,7 @@ TEST(StoreStatusTextTest, IdleStoreIsOneLine) {
             "store at [::1]:1: 0 connections, 0 keys, 4.8 MiB, up 0.0 s\n");
 }
 
-// Two runs share the store: it is unknown which ranks are missing.
+// Two runs share the store, so it is unknown which ranks are missing.
 TEST(StoreStatusTextTest, DoesNotCompareRanksOfDifferentWorlds) {
   StoreStatus status{.address = "127.0.0.1:1"};
   const PeerProcesses processes = {{"127.0.0.1:1", {1, 0, 2}}, {"127.0.0.1:2", {2, 1, 3}}};

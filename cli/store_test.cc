@@ -1,4 +1,4 @@
-// The program `distrun store`: a server and the client's commands, as scripts use them.
+// `distrun store`: a server, and the client's commands in scripts.
 #include <array>
 #include <csignal>
 #include <filesystem>
@@ -41,7 +41,7 @@ int exit_code(const ProgramResult& result) {
 
 class StoreCommandTest : public ::testing::Test {
  protected:
-  // Serves until `use` returns, which is given the address, and ends the store then.
+  // Serves until `use`, which gets the address, returns.
   ProgramResult serve(const std::vector<std::string>& flags,
                       const std::function<void(const std::string& address, int pid)>& use) {
     std::vector<std::string> arguments = {DISTRUN_PROGRAM, "store", "serve"};
@@ -60,8 +60,8 @@ class StoreCommandTest : public ::testing::Test {
     return result;
   }
 
-  // A shell script with `distrun` on its path and the store in its environment.
-  // Where it prints an address, `use` is called with it, and the script is ended then.
+  // Runs a shell script with `distrun` on its PATH and the store in its environment. If it prints
+  // an address, calls `use` with it, and then ends the script.
   ProgramResult script(const std::string& text, const std::string& address = "",
                        const std::function<void(const std::string&)>& use = {}) {
     ProgramOptions options;
@@ -248,7 +248,7 @@ TEST_F(StoreCommandTest, TenThousandIdleConnectionsDoNotDelayOthers) {
     limit.rlim_cur = descriptors;
     ASSERT_EQ(::setrlimit(RLIMIT_NOFILE, &limit), 0);
   };
-  allow(1024);  // As a shell has it: the server has to raise it for itself.
+  allow(1024);  // A shell's limit, which the server must raise.
   serve({}, [&](const std::string& address, int) {
     allow(limit.rlim_max);
     const auto port = parse_store_address(address).value().port;
@@ -268,7 +268,7 @@ TEST_F(StoreCommandTest, TenThousandIdleConnectionsDoNotDelayOthers) {
   allow(allowed);
 }
 
-// Clients that cannot be accepted wait in the kernel's queue, and are served when others go.
+// Clients that cannot be accepted wait in the kernel's queue, and are served when others leave.
 TEST_F(StoreCommandTest, WhenDescriptorsRunOutClientsWait) {
 #ifdef __SANITIZE_ADDRESS__
   GTEST_SKIP() << "the sanitizers look at memory through pipes: they need descriptors themselves";
@@ -372,7 +372,7 @@ head -c 9000000 /dev/zero | distrun store set large || exit 9')");
 
 TEST_F(StoreCommandTest, SameUserKeepsOthersOutOfTheStore) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can be another user";
-  // The build folder may be in a home that others cannot enter.
+  // Other users may not have access to the build folder.
   std::filesystem::copy_file(DISTRUN_PROGRAM, folder_ + "/distrun");
   ASSERT_EQ(::chmod(folder_.c_str(), 0755), 0);
   for (const auto& [flag, outcome] : {std::pair("", "0"), {"--same-user", "125"}}) {
@@ -384,7 +384,7 @@ TEST_F(StoreCommandTest, SameUserKeepsOthersOutOfTheStore) {
   }
 }
 
-TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
+TEST_F(StoreCommandTest, UsageErrorsSayWhatToDo) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
       {"distrun store", "distrun store: a command is required"},
       {"distrun store foo", "distrun store: unknown command foo"},
@@ -417,7 +417,7 @@ TEST_F(StoreCommandTest, WrongUsageSaysWhatToDo) {
   }
 }
 
-TEST_F(StoreCommandTest, FailuresSayWhy) {
+TEST_F(StoreCommandTest, FailuresReportTheirCause) {
   serve({}, [&](const std::string& address, int) {
     const auto port = address.substr(address.rfind(':') + 1);
     const std::vector<std::pair<std::string, std::string>> wrong = {

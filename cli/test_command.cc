@@ -52,7 +52,7 @@ Documentation: docs/testing.md, docs/errors.md)";
 
 constexpr const char *kSelection = "Selection", *kRunning = "Running", *kResults = "Results";
 
-// Next to distrun itself, or where `cmake --install` puts it.
+// Next to distrun itself, or where `cmake --install` installs it.
 Result<std::string> find_suites() {
   std::error_code error;
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
@@ -105,7 +105,7 @@ Result<void> look_at_program(const std::string& path) {
 }
 
 void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) {
-  // Ignored, so that the folder is removed even if the reader is gone.
+  // The folder must be removed even if the reader is gone.
   ::signal(SIGPIPE, SIG_IGN);
   const auto lines = lines_about(guarded.left, WasInterrupted::kYes);
   err << "distrun test: the process that ran the tests was killed: " << describe(by)
@@ -295,7 +295,7 @@ void TestCommand::check_selection() {
 void TestCommand::check_result_files() {
   std::string &json = options_.json, &junit = options_.junit, &html = options_.html;
   options_.list_as_json = json_flag_->count() > 0;
-  if (options_.list && json == "-") json.clear();  // It goes there anyway.
+  if (options_.list && json == "-") json.clear();  // The results go there anyway.
   if (options_.list_as_json && json.empty() && !options_.list) {
     refuse("json", "needs a file name, except with --list");
   }
@@ -366,17 +366,17 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
   }
   auto folder = TemporaryFolder::make(environment);
   if (!folder) return fail(folder.error(), err);
-  // The ranks of a test meet in a file there.
+  // The ranks of a test rendezvous in a file there.
   if (const auto url = file_url(folder->path()); !url) {
     return fail(url.error().with_context("set TMPDIR to another folder"), err);
   }
   options_.runner.folder = folder->path();
-  if (options_.runner.rank_under) {  // Keys typed are for the debugger.
+  if (options_.runner.rank_under) {  // Typed keys are for the debugger.
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }
 
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
-    // The guard removes it too: either process may be killed.
+    // The guard removes it too, because either process may be killed.
     const TemporaryFolder removed = std::move(*folder);
     return lifeline ? run_here(*lifeline, out, err) : fail(lifeline.error(), err);
   };

@@ -16,8 +16,7 @@ class TestCommand : public CliCommand {
   // Adds the command to `app`, which must outlive it.
   explicit TestCommand(CLI::App& app);
 
-  // Takes what is not CLI11's out of the arguments of distrun: behind --rank-under R everything is
-  // the command.  Throws CLI::ParseError.
+  // Removes the command after --rank-under R from distrun's arguments. Throws CLI::ParseError.
   void read(std::vector<std::string>& arguments);
 
   bool is_chosen() const override { return command_->parsed(); }
@@ -34,7 +33,7 @@ class TestCommand : public CliCommand {
   void check_result_files();
   void check_rank_under();
 
-  // Fills in what flags do not set.
+  // Sets what flags do not set.
   Result<void> complete(const Environment& environment);
   int run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
 
@@ -44,7 +43,7 @@ class TestCommand : public CliCommand {
   std::vector<std::string> binaries_;
   std::string shard_, timeout_ = "60", slow_after_ = "10", seed_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;
-  bool stdout_has_results_ = false;  // The console is on stderr then.
+  bool stdout_has_results_ = false;  // Then the console is on stderr.
   int retries_ = 0, required_gpus_ = 0;
   bool failed_ = false;
 };

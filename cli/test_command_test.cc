@@ -1,5 +1,5 @@
-// `distrun test` as a user calls it, on tests that need no LibTorch (fake_test_host.cc).  What
-// becomes of tests that misbehave, on real hosts, is in testsuites/selftest/.
+// `distrun test` on tests without LibTorch (fake_test_host.cc). testsuites/selftest/ covers tests
+// that misbehave, on real hosts.
 #include <csignal>
 #include <filesystem>
 #include <fstream>
@@ -69,7 +69,7 @@ TEST_F(TestCommandTest, ExitStatusReportsTheResult) {
   EXPECT_EQ(test({"-k", "nothing_is_called_so"}).end, ProcessEnd(ExitedWith{4}));
 }
 
-// Arguments, and a part of their error.
+// Each pair: arguments, and a part of their error.
 TEST_F(TestCommandTest, RejectsImpossibleFlagsByName) {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {{"fake.Ran"}, "did you mean fake.Rank"},
@@ -175,7 +175,7 @@ TEST_F(TestCommandTest, BackendIsChosenFromThoseOfTheTest) {
   EXPECT_THAT(result.out, EndsWith("\n1 passed, 0 failed, 1 skipped\n"));
 }
 
-// The ids in the order in which they ended.
+// Ids in the order of their ends.
 std::string order_in(const std::string& out) {
   std::string order;
   for (std::size_t at = 0; (at = out.find("] fake.", at)) != std::string::npos; ++at) {
@@ -194,11 +194,11 @@ TEST_F(TestCommandTest, ASeedIsAnOrder) {
   EXPECT_EQ(std::count(first.begin(), first.end(), '\n'), 16) << first;
   EXPECT_EQ(order("1"), first);
   EXPECT_NE(order("2"), first);
-  // Otherwise those of two ranks would come before those of one.
+  // Otherwise tests of two ranks would run before those of one.
   EXPECT_LT(first.find("passes"), first.rfind("two_ranks")) << first;
 }
 
-// Two tests of one rank each, of which one lets the other go.
+// Two tests of one rank each, one of which releases the other.
 TEST_F(TestCommandTest, NoMoreRanksThanJobsRunAtATime) {
   ASSERT_EQ(::mkfifo(file("another.place").c_str(), 0600), 0);
   const auto run = [this](const Words& more) {
@@ -307,8 +307,8 @@ TEST_F(TestCommandTest, OldFileStaysIfNothingRuns) {
   EXPECT_EQ(content("a.json"), "old");
 }
 
-// Be it a pipe or a file, by whatever name: what people read goes to stderr.
-TEST_F(TestCommandTest, StdoutCanBeTheFileOfResultsAlone) {
+// Into a pipe or a file, under any name; text for people then goes to stderr.
+TEST_F(TestCommandTest, StdoutCanReceiveOnlyTheResults) {
   for (const char* name : {"-", "/dev/stdout"}) {
     const auto piped = test({"fake.Rank.passes", "--json", name});
     EXPECT_EQ(piped.end, ProcessEnd(ExitedWith{0})) << piped.err;
@@ -332,7 +332,7 @@ TEST_F(TestCommandTest, AFullStdoutIsAnError) {
   }
 }
 
-// Ranks rendezvous by a file URL, which cannot contain '#'.
+// Ranks rendezvous through a file URL, which cannot contain '#'.
 TEST_F(TestCommandTest, UnusableTmpdirIsReportedBeforeTheTests) {
   std::filesystem::create_directory(file("a#b"));
   options_.environment.set("TMPDIR", file("a#b"));
@@ -343,7 +343,7 @@ TEST_F(TestCommandTest, UnusableTmpdirIsReportedBeforeTheTests) {
   EXPECT_TRUE(std::filesystem::is_empty(file("a#b")));
 }
 
-// One that has no cursor to move and no colours.
+// Without cursor movements and colours.
 TEST_F(TestCommandTest, ADumbTerminalGetsPlainLines) {
   testing::Terminal terminal({"env", "-u", "NO_COLOR", "TERM=dumb",
                               "XDG_CACHE_HOME=" + file("cache"), DISTRUN_PROGRAM, "test",
@@ -353,7 +353,7 @@ TEST_F(TestCommandTest, ADumbTerminalGetsPlainLines) {
   EXPECT_THAT(terminal.text(), Not(HasSubstr("\x1b")));
 }
 
-// While a test runs: its ranks hold a pipe, whose end is seen when none of them is left.
+// While a test runs. Its ranks hold a pipe open, which ends when none of them is left.
 class TestCommandInterruptedTest : public TestCommandTest {
  protected:
   TestCommandInterruptedTest() {
@@ -363,7 +363,7 @@ class TestCommandInterruptedTest : public TestCommandTest {
     options_.environment.set("TMPDIR", file("tmp"));
   }
 
-  // When both ranks are there, `signal` is sent to distrun.
+  // Sends `signal` to distrun when both ranks run.
   testing::ProgramResult run_and_send(int signal) {
     options_.on_output = [&, done = false](const std::string&, int pid) mutable {
       if (std::exchange(done, true)) return;
@@ -373,7 +373,7 @@ class TestCommandInterruptedTest : public TestCommandTest {
     return test({"fake.Rank.holds_a_place", "--json", file("a.json")});
   }
 
-  // 0 at the end; -1 where nothing comes within half a minute.
+  // 0 at the end; -1 if nothing arrives within half a minute.
   int read_byte() const {
     for (;;) {
       pollfd ready{pipe_.get(), POLLIN, 0};
@@ -394,7 +394,7 @@ TEST_F(TestCommandInterruptedTest, ReportsWhatRanAndWhatDidNot) {
   EXPECT_EQ(nlohmann::json::parse(content("a.json")).at("tests").at(0).at("status"), "interrupted");
 }
 
-TEST_F(TestCommandInterruptedTest, TellsOnSigusr1WhereTheRanksAre) {
+TEST_F(TestCommandInterruptedTest, ReportsOnSigusr1WhereTheRanksAre) {
   options_.on_output = [&, asked = false, ended = false](const std::string& out, int pid) mutable {
     if (!std::exchange(asked, true)) {
       for (int come = 0; come < 2; ++come) EXPECT_EQ(read_byte(), '!');

@@ -50,7 +50,7 @@ Examples:
 
 Documentation: docs/top.md)";
 
-// Each line takes one row of the terminal.
+// Cuts each line to one row of the terminal.
 std::string fitted(const std::string& table, int columns) {
   constexpr std::size_t kBytesMax = 4096;
   std::istringstream lines(table);
@@ -100,7 +100,7 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   const auto run = find_run(run_);
   if (!run) return fail(run.error());
   const bool updates = ::isatty(STDOUT_FILENO) != 0 && !once_;
-  std::size_t lines = 0;  // Of the last table.
+  std::size_t lines = 0;  // Lines of the last table.
   const auto print = [&](const std::string& text, int columns) {
     errno = 0;
     const std::string table = fitted(text, columns);
@@ -113,7 +113,7 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   for (bool has_asked = false;; has_asked = true) {
     if (has_asked) std::this_thread::sleep_for(every_);
     const auto answer = ask_run(*run, "workers", kSnapshotTimeout);
-    if (!answer && has_asked && !is_here(*run)) {  // It has ended.
+    if (!answer && has_asked && !is_here(*run)) {  // The run has ended.
       if (once_ && before) print(top_table(*before, nullptr, before->workers.size()), 0);
       return 0;
     }
@@ -127,7 +127,7 @@ int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
     auto now = parse_snapshot(*answer);
     if (!now) return fail(now.error());
     if (before || updates) {
-      // Besides them: the command, the head, how many more there are, and the cursor.
+      // Other rows: the command, the head, the number of omitted workers, and the cursor.
       const std::size_t workers = screen.rows == 0
                                       ? now->workers.size()
                                       : static_cast<std::size_t>(std::max(screen.rows - 4, 1));

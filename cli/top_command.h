@@ -1,4 +1,4 @@
-// `distrun top`: the workers of a running `distrun launch`, again and again.
+// `distrun top`: shows the workers of a running `distrun launch`, again and again.
 #pragma once
 
 #include <chrono>
@@ -21,7 +21,7 @@ class TopCommand : public CliCommand {
 
  private:
   CLI::App* command_;
-  std::string run_;  // Empty: the only one.
+  std::string run_;  // Empty: the only run.
   std::string interval_ = "1";
   std::chrono::milliseconds every_{1000};
   bool once_ = false;

@@ -28,7 +28,7 @@ using testing::launch;
 using testing::ProgramOptions;
 using testing::run_program;
 
-// The output of top about a run whose two workers wait until the file `go` exists.
+// The output of top for a run whose two workers wait until the file `go` exists.
 struct Watched {
   testing::ProgramResult top, launch;
 };
@@ -89,7 +89,7 @@ TEST(TopTest, OnATerminalEachTableReplacesTheOneBefore) {
   });
 }
 
-// A line that is cut takes one row, or the next table would not be over this one.
+// A cut line must take one row, or the next table would not cover this one.
 TEST(TopTest, FitsANarrowTerminal) {
   watch_run([](const std::string& pid, const std::string&) {
     testing::Terminal terminal({"sh", "-c", "stty cols 30 rows 6; exec \"$@\"", "sh",
@@ -111,7 +111,7 @@ TEST(TopTest, FitsANarrowTerminal) {
   });
 }
 
-// A run that answers once, and has then ended.
+// A run that answers once and has then ended.
 TEST(TopTest, OnceHasATableIfTheRunEndsMeanwhile) {
   boost::asio::io_context io;
   std::unique_ptr<RunServer> server;

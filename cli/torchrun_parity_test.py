@@ -34,20 +34,20 @@ with open(path, "w") as file:
     json.dump(seen, file)
 """
 
-# Variables that differ by their nature, as what they are compared instead.
+# Variables that always differ, and what is compared instead.
 UUID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 DIFFERS = {
-    # Each run has a folder of its own; the layout below it is the same where it stays.
+    # Each run has its own folder; the layout below it is the same.
     "TORCHELASTIC_ERROR_FILE": lambda value: re.search(
         r"attempt_(\d+)[/_](\d+)[/_]error.json$", value
     ).groups(),
-    # A new one for each run, unless it was given.
+    # New for each run, unless it is given.
     "TORCHELASTIC_RUN_ID": lambda value: UUID.sub("UUID", value),
-    # Where the test's own workers write.
+    # For output of the test's own workers.
     "PARITY_FOLDER": lambda value: None,
-    # distrun's own: torchrun has none.
+    # Only distrun sets it.
     "DISTRUN_STORE": lambda value: None,
-    # Set by torch, in the process that is torchrun, when it has a warning to explain.
+    # torch sets it in torchrun's process when it explains a warning.
     "TORCHINDUCTOR_CACHE_DIR": lambda value: None,
 }
 
@@ -68,10 +68,10 @@ class Case:
     differs: dict = dataclasses.field(default_factory=lambda: LOOPBACK)
     workers: int = 1
     quick: bool = False
-    in_process: bool = False  # torchrun runs the script inside of a process of its own.
+    in_process: bool = False  # torchrun runs the script in its own process.
 
 
-# WORKER, PYTHON, PORT stand for the script, the Python, a port that is free.
+# WORKER, PYTHON and PORT are the script, the Python and a free port.
 CASES = [
     Case([], quick=True),
     Case(["--nproc-per-node", "2"], ["WORKER", "a b", "it's", "", "--lr=0.1", "${local_rank}"], workers=2, quick=True),
@@ -117,7 +117,7 @@ CASES = [
          differs={**LOOPBACK, "TORCHELASTIC_USE_AGENT_STORE": "distrun hosts the store in any case, for each attempt a new one"}),
 ]  # fmt: skip
 
-# Both end with an error and start nothing; (flags and program, environment, quick).
+# Both must fail and start nothing: (flags and program, environment, quick).
 REFUSED = [
     ([], {}, True),
     (["--bogus", "WORKER"], {}, True),
@@ -196,7 +196,7 @@ def comparable(seen, case):
         shown = DIFFERS.get(name, lambda same: same)(value)
         if shown is not None and name not in case.differs:
             environment[name] = shown
-    # Nothing of the command before the program that runs in torchrun's own process.
+    # The command before a program that runs in torchrun's process does not exist.
     whole = None if case.in_process else seen["whole"]
     return {"argv": seen["argv"], "whole": whole, "cwd": seen["cwd"]} | environment
 

@@ -1,4 +1,4 @@
-// Real launches that are asked, by SIGUSR1, where their workers stand.
+// Real launches that show the state of their workers on SIGUSR1.
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -12,7 +12,7 @@ using testing::Folder;
 using testing::run_program;
 
 // Runs two workers of `script`, with the launcher's stderr in its stdout; asks as soon as "ready"
-// is printed, and ends the run with the answer.
+// is printed, and ends the run after the answer.
 std::string answer_to_usr1(const std::string& script) {
   testing::SignalsByDefault signals;
   testing::ProgramOptions options;
@@ -41,7 +41,7 @@ std::string answer_to_usr1(const std::string& script) {
 }
 
 // Rank 0 waits until rank 1 has stopped itself.
-TEST(WorkerTableOfARunTest, AStoppedWorkerStandsOut) {
+TEST(WorkerTableOfARunTest, StoppedWorkerIsInCapitals) {
   const Folder folder;
   const std::string pid_file = folder.path() + "/pid";
   const auto out = answer_to_usr1(
@@ -61,8 +61,7 @@ TEST(WorkerTableOfARunTest, CountsTheProcessesOfAWorker) {
   EXPECT_THAT(out, ContainsRegex("   0 .* 3  (sleeping|running)\n"));
 }
 
-// A process that it has leaked says so when it has ended, and holds its output open, for two
-// seconds.
+// The leaked process reports that it has ended, and holds its output open for two seconds.
 TEST(WorkerTableOfARunTest, ShowsHowAWorkerEnded) {
   const auto out = answer_to_usr1(
       "[ $RANK = 0 ] || exec sleep 1000; (until grep -q '^State:.Z' /proc/$$/status; do :; done;"

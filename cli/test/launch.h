@@ -1,4 +1,4 @@
-// For tests of `distrun launch`: real launches, and what is needed to look at them.
+// For tests of `distrun launch`: real launches, and helpers to inspect them.
 #pragma once
 
 #include <csignal>
@@ -39,8 +39,7 @@ inline std::vector<std::string> lines(const std::string& text) {
   return found;
 }
 
-// `nohup make test`, and a job in the background of a script, leave signals ignored to their
-// children.
+// Under `nohup make test`, and in a script's background job, children inherit ignored signals.
 class SignalsByDefault {
  public:
   SignalsByDefault() {
@@ -50,7 +49,7 @@ class SignalsByDefault {
 
 inline bool is_alive(int pid) { return ::kill(pid, 0) == 0; }
 
-// A descriptor to watch a process that is not our child; none if it has ended.
+// A descriptor for a process that may not be our child; invalid if it has ended.
 inline UniqueFd watch(const std::string& pid) {
   return UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, std::stoi(pid), 0)));
 }

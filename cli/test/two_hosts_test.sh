@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# Two nodes on two hosts whose names resolve to loopback, as Debian's /etc/hosts has them: each worker gets the
-# interface that leads to the other node, unless the user names another.  The hosts are network namespaces, which this
-# makes and removes.
+# Two nodes on two hosts whose names resolve to loopback, as in Debian's /etc/hosts: each worker
+# gets the interface that leads to the other node, unless the user names another. The hosts are
+# network namespaces, which this script creates and removes.
 #
 #   cli/test/two_hosts_test.sh DISTRUN
 #
-# Exit status 77: namespaces cannot be made here.
+# Exit status 77: namespaces cannot be created here.
 set -euo pipefail
 distrun=$1
 name=distrun-launch$$
@@ -31,7 +31,7 @@ ip -n "$name-1" addr add 10.72.0.2/24 dev "l$$b"
 ip -n "$name-0" link set "l$$a" up
 ip -n "$name-1" link set "l$$b" up
 
-# node NUMBER [VARIABLE=VALUE]: what its worker has in its environment.
+# node NUMBER [VARIABLE=VALUE]: prints its worker's environment.
 node() {
   local number=$1; shift
   printf '127.0.0.1 localhost\n127.0.1.1 host%s\n10.72.0.1 node0\n' "$number" >"$folder/hosts$number"
