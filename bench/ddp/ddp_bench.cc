@@ -1,5 +1,5 @@
-// Compares our DistributedDataParallel with Python's; bench/README.md explains the output.  Starts
-// a run with two ranks of each; ddp_ranks.cc measures and prints.
+// Compares our DistributedDataParallel with Python's (see bench/README.md). Starts a run with two
+// ranks of each; ddp_ranks.cc measures and prints.
 #include <cstdio>
 #include <cstdlib>
 #include <regex>

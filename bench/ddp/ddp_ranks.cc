@@ -1,5 +1,4 @@
-// The C++ ranks of ddp_bench.cc: does what ddp_ranks.py does, with our DDP.  The first C++ rank
-// prints.
+// The C++ ranks of ddp_bench.cc: as ddp_ranks.py, with our DDP. The first C++ rank prints.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -55,7 +54,7 @@ struct BenchNetImpl : torch::nn::Module {
   }
 };
 
-// Runs `act` on the two pairs of ranks in turns; the pair that starts alternates.
+// Runs `act` on the two pairs of ranks in turns; the starting pair alternates.
 void take_turns(int rounds, const std::function<void()>& act) {
   for (int turn = 0; turn < 2 * rounds; ++turn) {
     barrier();
@@ -70,8 +69,8 @@ double seconds_of(const std::function<void()>& act) {
   return std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
 }
 
-// The times of a pair, `each` per turn: those of the slower rank.  Leaves out the first turn, which
-// fills caches and rebuilds buckets.
+// A pair's times, `each` per turn: the slower rank's. Omits the first turn, which fills caches and
+// rebuilds buckets.
 std::vector<Times> by_turn(const at::Tensor& one, const at::Tensor& other, int each) {
   const at::Tensor both = at::maximum(one, other);
   std::vector<Times> turns;
@@ -82,8 +81,8 @@ std::vector<Times> by_turn(const at::Tensor& one, const at::Tensor& other, int e
   return turns;
 }
 
-// Python's time divided by ours in each round, ascending.  The two turns of a round are adjacent,
-// so other load on the machine hits both.
+// Python's time divided by ours in each round, ascending. The turns of a round are adjacent, so
+// other load affects both.
 Times ratios(const std::vector<Times>& ours, const std::vector<Times>& pythons) {
   Times by_round;
   for (std::size_t i = 0; i < ours.size(); ++i) {
@@ -162,7 +161,6 @@ void time_steps(const std::shared_ptr<BenchNetImpl>& net, Shape shape, const Gro
   tell(fmt::format("{:.0f} MB: step", net->megabytes()), times, shape.steps);
 }
 
-// Parses "1024x25x4".
 Shape shape_of(const std::string& text) {
   const std::size_t first = text.find('x');
   const std::size_t second = text.find('x', first + 1);

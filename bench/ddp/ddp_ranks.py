@@ -37,7 +37,7 @@ def time_constructions(net, pair, rounds, each):
 
     def construct():
         for _ in range(each):
-            dist.barrier(pair)  # One rank may spend longer on garbage collection.
+            dist.barrier(pair)  # A rank may spend longer on garbage collection.
             start = time.perf_counter()
             ddp = DistributedDataParallel(net, process_group=pair)
             times.append(time.perf_counter() - start)

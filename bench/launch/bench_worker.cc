@@ -3,8 +3,9 @@
 //     bench_worker hold FOLDER    reports that it runs, and exits on the start signal
 //     bench_worker fail FOLDER    the same, but rank 0 fails; the others wait to be killed
 //
-// FOLDER holds two FIFOs: a worker that runs writes a byte to `ready`; the end of `go` is the start
-// signal.  The failing rank writes the time to FOLDER/failed_at, in nanoseconds of CLOCK_MONOTONIC.
+// FOLDER contains two FIFOs: a running worker writes a byte to `ready`; the end of `go` is the
+// start signal. The failing rank writes the time to FOLDER/failed_at, in nanoseconds of
+// CLOCK_MONOTONIC.
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -44,7 +45,7 @@ int main(int argc, char** argv) {
   if (argc != 3) return 2;
   const std::string_view mode = argv[1];
   const std::string folder = argv[2];
-  // `go` first: once all are ready, its other end may be closed, and open() would block.
+  // `go` first: once all are ready, its other end may close, and open() would block.
   const int go = ::open((folder + "/go").c_str(), O_RDONLY);
   const int ready = ::open((folder + "/ready").c_str(), O_WRONLY);
   if (::write(ready, "", 1) != 1) return 1;

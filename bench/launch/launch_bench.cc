@@ -49,7 +49,7 @@ class WorkerBarrier {
     for (const char* name : {"/ready", "/go"}) {
       if (::mkfifo((folder() + name).c_str(), 0600) != 0) throw std::runtime_error("mkfifo");
     }
-    // O_RDWR, so that neither side waits for the other to open.
+    // O_RDWR: neither side waits for the other to open.
     ready_.reset(::open((folder() + "/ready").c_str(), O_RDWR | O_CLOEXEC));
     go_.reset(::open((folder() + "/go").c_str(), O_RDWR | O_CLOEXEC));
   }
@@ -112,7 +112,7 @@ LauncherProcess::Memory peak_memory(const Launcher& launcher) {
   return memory;
 }
 
-// Measures the launchers in turns.  The medians by launcher; launchers that take no part have none.
+// Measures the launchers in turns, and returns medians by launcher.
 template <class Measure>
 std::map<std::string, double> in_turns(const std::vector<Launcher>& launchers, int rounds,
                                        int workers, const Measure& measure) {
@@ -129,7 +129,10 @@ std::map<std::string, double> in_turns(const std::vector<Launcher>& launchers, i
   return medians;
 }
 
-// "| what | 4.21 | 3.02 | – |": the figures, then each one divided by distrun's.
+// Prints "| what
+// 4.21
+// 3.02
+// – |": figures, then each divided by distrun's.
 void print_row(const std::string& what, const std::vector<Launcher>& launchers,
                const std::map<std::string, double>& figures) {
   std::string row = fmt::format("| {:<28} |", what);

@@ -4,8 +4,8 @@
 //     const auto status = run.wait();
 //     run.ended_at() - run.started_at()
 //
-// Discards the launcher's output.  The launcher dies with this process.  Throws std::runtime_error
-// if it cannot be started or takes too long.
+// Discards the launcher's output. The launcher dies with this process. Throws std::runtime_error if
+// it cannot be started or takes too long.
 #pragma once
 
 #include <chrono>
@@ -24,7 +24,7 @@ class LauncherProcess {
   using TimePoint = std::chrono::steady_clock::time_point;  // CLOCK_MONOTONIC.
 
   explicit LauncherProcess(const std::vector<std::string>& command);
-  ~LauncherProcess();  // Kills its group if it still runs.
+  ~LauncherProcess();  // Kills its group if it runs.
 
   LauncherProcess(const LauncherProcess&) = delete;
   LauncherProcess& operator=(const LauncherProcess&) = delete;
@@ -35,8 +35,8 @@ class LauncherProcess {
   TimePoint started_at() const { return started_at_; }
   TimePoint ended_at() const { return ended_at_; }
 
-  // Peak memory of the launcher and its helpers: the sum of VmHWM over its process and its
-  // descendants not named `worker`.
+  // Peak memory of the launcher and its helpers: the sum of VmHWM over it and its descendants not
+  // named `worker`.
   struct Memory {
     std::size_t kib = 0;
     int processes = 0;

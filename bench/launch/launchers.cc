@@ -30,7 +30,7 @@ Words joined(Words words, const Words& more) {
   return words;
 }
 
-// For torchrun, which requires a port.  Another process may take it first; a benchmark can bear
+// For torchrun, which requires a port. Another process may take it first; a benchmark can tolerate
 // that.
 std::string free_port() {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -45,7 +45,7 @@ std::string free_port() {
   return std::to_string(ntohs(address.sin_port));
 }
 
-// The command of torchrun, without flags; empty if it is not installed.
+// torchrun without flags; empty if it is not installed.
 Words torchrun() {
   const std::string python = TORCH_PYTHON;
   if (!python.empty() && ::access(python.c_str(), X_OK) == 0) {

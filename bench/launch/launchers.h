@@ -19,11 +19,11 @@ struct Launcher {
   std::function<Words(int workers, const Words& program)> command;
   int workers_max = 1 << 20;  // More take too long.
   int rounds_max = 1 << 20;
-  bool ends_on_failure = true;  // The failure of one worker ends the others.
+  bool ends_on_failure = true;  // One failed worker ends the others.
 };
 
-// In the order of the table: the floor, distrun, its peers.  Only those in `wanted`, or all if it
-// is empty.  `left_out` gets a line for each missing launcher.
+// In the order of the table: the floor, distrun, its peers. Only those in `wanted`, or all if it is
+// empty. `left_out` gets a line for each missing launcher.
 std::vector<Launcher> find_launchers(const Words& wanted, Words& left_out);
 
 }  // namespace distrun::bench

@@ -17,7 +17,7 @@ import sys
 import tempfile
 import time
 
-TIMEOUT_S = 60  # Of each run.
+TIMEOUT_S = 60  # For each run.
 SURVIVORS_AFTER_S = 3
 
 # Rank 1 crashes between two collectives of the first attempt.

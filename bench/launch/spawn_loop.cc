@@ -1,6 +1,6 @@
-// The least that a launcher can do, for comparison: starts a program several times, each with two
-// output pipes, forwards their bytes, and waits for all.  On the first failure the others get
-// SIGTERM.  No store, no environment except RANK, no line buffering, no messages.
+// The minimum of a launcher, for comparison: starts a program several times, each with two output
+// pipes, forwards their bytes, and waits for all. On the first failure the others get SIGTERM. No
+// store, no environment except RANK, no line buffering, no messages.
 //
 //     spawn_loop 64 /bin/true
 #include <array>

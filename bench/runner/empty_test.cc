@@ -1,4 +1,4 @@
-// Tests that do nothing, or only make a group: runner_bench.cc measures their cost.
+// Tests that do nothing, or only create a group, for runner_bench.cc.
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 
 #include "distrun/collectives.h"
@@ -15,7 +15,7 @@ DISTRIBUTED_TEST(bench, Empty, test_4_ranks, {.ranks = 4}) { EXPECT_EQ(world_siz
 DISTRIBUTED_TEST(bench, Empty, test_group_of_4_ranks, {.ranks = 4}) {
   init_process_group("gloo");
   EXPECT_EQ(default_group().getSize(), 4);
-  barrier();  // Else a rank that still connects sees the others close.
+  barrier();  // Otherwise a connecting rank sees others close.
   destroy_process_group();
 }
 

@@ -22,7 +22,7 @@ namespace fs = std::filesystem;
 constexpr std::chrono::seconds kCollectMax{120}, kTestMax{300};
 constexpr int kSomeFailed = 1;  // An exit status of pytest.
 
-// Parses "FILE::CLASS::TEST", pytest's name of a test; empty for other lines.
+// pytest's name of a test is "FILE::CLASS::TEST"; empty for other lines.
 std::string id_of(const std::string& line, const std::string& suite) {
   const auto first = line.find("::"), second = line.find("::", first + 2);
   if (first == std::string::npos || second == std::string::npos) return "";
@@ -42,7 +42,7 @@ std::string node_of(const std::string& id, const fs::path& file) {
 PythonHarness::PythonHarness(std::string python, fs::path packages)
     : python_(std::move(python)), packages_(std::move(packages)) {}
 
-// Runs pytest with its output in `output`.
+// pytest's output goes to `output`.
 void PythonHarness::pytest(const Words& arguments, const fs::path& output,
                            std::chrono::seconds max) const {
   Words words = {"/bin/sh",

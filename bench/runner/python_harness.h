@@ -4,8 +4,8 @@
 //     const auto ids = python.ids("…/test_c10d_gloo.py", "gloo");  // "gloo.CommTest.test_sum", …
 //     const auto times = python.run("…/test_c10d_gloo.py", "gloo", ids);
 //
-// An id is the name of a test in `distrun test`: SUITE.CLASS.TEST.  Throws std::runtime_error if
-// pytest cannot be run.
+// Ids are those of `distrun test`: SUITE.CLASS.TEST.  Throws std::runtime_error if pytest cannot be
+// run.
 #pragma once
 
 #include <chrono>
@@ -19,14 +19,13 @@ namespace distrun::bench {
 
 class PythonHarness {
  public:
-  // `packages` is a folder with packages that the interpreter lacks: pytest and what the tests
-  // import.
+  // The folder `packages` has packages that the interpreter lacks: pytest and the tests' imports.
   PythonHarness(std::string python, std::filesystem::path packages);
 
   // The ids of all tests in a file.
   std::set<std::string> ids(const std::filesystem::path& file, const std::string& suite) const;
 
-  // Runs the tests `ids` of a file.  Returns the seconds of those that passed, without pytest's
+  // Runs the tests `ids` of a file. Returns the seconds of those that passed, without pytest's
   // start and exit.
   std::map<std::string, double> run(const std::filesystem::path& file, const std::string& suite,
                                     const std::set<std::string>& ids) const;

@@ -112,7 +112,7 @@ std::set<std::string> ours_passed(const json& results) {
   return ids;
 }
 
-// Times, in both harnesses, the tests that both pass.
+// Times the tests that pass in both harnesses.
 void against_python(const Options& options, const PythonHarness& python, const Seed& seed,
                     const std::set<std::string>& ours) {
   const auto file = std::filesystem::path(options.against_python) / seed.file;

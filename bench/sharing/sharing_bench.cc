@@ -48,7 +48,7 @@ Options parse(int argc, char** argv) {
   return options;
 }
 
-// The clock of Python's time.monotonic_ns(), which is the same in all processes.
+// Python's time.monotonic_ns() reads the same clock.
 std::int64_t now() { return std::chrono::steady_clock::now().time_since_epoch().count(); }
 
 [[noreturn]] void receive(const distrun::TensorQueue& tensors, const distrun::TensorQueue& times) {

@@ -5,8 +5,7 @@
 //     client.send(frame);
 //     const auto sum = client.receive<std::int64_t>();
 //
-// Every call throws std::runtime_error if the connection ends or the server is silent for
-// kSilenceMax.
+// Calls throw std::runtime_error if the connection ends or the server is silent for kSilenceMax.
 #pragma once
 
 #include <chrono>
@@ -22,19 +21,18 @@ inline constexpr std::chrono::seconds kSilenceMax{30};
 
 class BenchStoreClient {
  public:
-  // Connects over loopback, validates, and waits for the reply to a ping: the server has accepted.
+  // Connects over loopback, validates, and waits for the reply to a ping, which shows that the
+  // server has accepted.
   explicit BenchStoreClient(std::uint16_t port);
 
   void send(std::string_view bytes);
 
-  // The next bytes of the reply.
   template <class Number>
   Number receive() {
     Number number;
     receive(reinterpret_cast<char*>(&number), sizeof(number));
     return number;
   }
-  // Discards `size` bytes.
   void skip(std::size_t size);
 
  private:

@@ -26,7 +26,7 @@ namespace {
 
 constexpr auto kPhaseMax = 60s;
 
-// A client writes it when it is ready and when it is done.  One write each, which a pipe keeps
+// A client writes it when it is ready and when it is done, each in one write, which a pipe keeps
 // whole.
 struct Report {
   std::int64_t begin_ns = 0, end_ns = 0;
@@ -45,7 +45,7 @@ class Crew {
  public:
   Crew() = default;
 
-  // Leaves no client behind, also after a failure.
+  // Leaves no client running, even after a failure.
   ~Crew() {
     if (!done_) {
       for (const pid_t pid : pids_) ::kill(pid, SIGKILL);
@@ -73,7 +73,7 @@ class Crew {
 
   void start() { start_.write.reset(); }
 
-  // Returns the time from the first client's start to the last one's end.
+  // From the first client's start to the last one's end.
   std::chrono::nanoseconds wait_until_done() {
     const auto all = reports();
     done_ = true;
@@ -97,7 +97,7 @@ class Crew {
       measured();
       report.end_ns = now_ns();
       send(report);
-      wait_for_end_of(leave_.read);  // Keeps the connection, which `measured` holds, open.
+      wait_for_end_of(leave_.read);  // Keeps the connection, which `measured` owns, open.
     } catch (const std::exception& error) {
       std::strncpy(report.error.data(), error.what(), report.error.size() - 1);
       send(report);
@@ -108,7 +108,7 @@ class Crew {
     if (::write(reports_.write.get(), &report, sizeof(report)) != sizeof(report)) ::_exit(1);
   }
 
-  // One from each client.
+  // One per client.
   std::vector<Report> reports() {
     const auto deadline = steady_clock::now() + kPhaseMax;
     std::vector<Report> all(pids_.size());
@@ -125,7 +125,7 @@ class Crew {
   }
 
   std::vector<pid_t> pids_;
-  Pipe start_, leave_, reports_;  // Closing one of the first two signals all clients at once.
+  Pipe start_, leave_, reports_;  // Closing one of the first two signals all clients.
   bool done_ = false;
 };
 

@@ -16,7 +16,7 @@ int main() {
   }
   std::cout << (*server)->port() << " distrun" << std::endl;
 
-  // Nothing is written to stdin: it becomes readable when it ends.
+  // stdin becomes readable when it ends.
   boost::asio::posix::stream_descriptor input(io, STDIN_FILENO);
   input.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                    [&io](boost::system::error_code) { io.stop(); });

@@ -19,7 +19,7 @@ using testing::text;
 using Measured = std::function<void()>;
 
 constexpr int kKeys = 100;  // Per client.
-// A set has no reply: after this many, the client waits for a reply to an add.
+// A set has no reply, so after this many the client waits for the reply to an add.
 constexpr int kSetsInFlightMax = 100;
 const std::string kValue(64, 'v');
 
@@ -43,7 +43,7 @@ std::string key_of(const Task& task, int i) {
   return fmt::format("client/{}/key/{}", task.client, i % kKeys);
 }
 
-// The reply to an add means that everything sent before has been applied.
+// The reply to an add means that everything before has been applied.
 void close_series(BenchStoreClient& client, const std::string& add) {
   client.send(add);
   client.receive<std::int64_t>();
@@ -117,8 +117,8 @@ Measured barrier(const Task& task) {
   };
 }
 
-// PyTorch's barrier for a store without that request: the last client to count sets the key that
-// all wait for.
+// PyTorch's barrier for a store without that request: the last client to count sets the key for
+// which all wait.
 Measured barrier_by_add(const Task& task) {
   const auto count_key = [&](int i) { return fmt::format("barrier/{}/{}", task.run, i); };
   const auto last_key = [&](int i) { return count_key(i) + "/last"; };

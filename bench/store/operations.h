@@ -4,7 +4,7 @@
 //         operation.prepare({.port = port, .client = 0, .clients = 8, .count = 100});
 //     measured();
 //
-// Every server gets the same bytes.  Frames are prepared, so that mostly the server and the sockets
+// Every server gets the same bytes. Frames are prepared, so that mostly the server and the sockets
 // are measured.
 #pragma once
 
@@ -20,7 +20,7 @@ struct Task {
   int client = 0;  // 0 … clients - 1.
   int clients = 1;
   int count = 1;  // Operations per client.
-  int run = 0;    // Unique per server: for keys that can be used only once.
+  int run = 0;    // Unique per server, for keys that can be used only once.
 };
 
 struct Operation {

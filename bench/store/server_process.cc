@@ -84,7 +84,7 @@ void ServerProcess::end() {
 }
 
 std::chrono::nanoseconds ServerProcess::cpu() const {
-  // Waits until it is idle: the kernel reports CPU time, and not whether it still grows.
+  // Waits until the CPU time no longer grows: the server is idle.
   auto before = cpu_now(pid_);
   for (int tries = 0; tries < 1000; ++tries) {
     std::this_thread::sleep_for(1ms);

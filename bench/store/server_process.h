@@ -5,8 +5,8 @@
 //     …
 //     server.cpu();                                   // CPU time of all its threads
 //
-// The program prints "PORT NAME" as its first line and serves until its stdin ends.  It dies with
-// this process.  Methods throw std::runtime_error.  Construct it before any thread.
+// The program prints "PORT NAME" as its first line and serves until its stdin ends. It dies with
+// this process. Methods throw std::runtime_error. Construct it before any thread.
 #pragma once
 
 #include <chrono>
@@ -30,8 +30,7 @@ class ServerProcess {
   std::uint16_t port() const { return port_; }
   const std::string& name() const { return name_; }
 
-  // The CPU time used, once the server is idle: the kernel updates the figure of a thread when it
-  // sleeps.
+  // CPU time of the idle server: the kernel updates a thread's figure when it sleeps.
   std::chrono::nanoseconds cpu() const;
 
   std::size_t resident_kib() const;

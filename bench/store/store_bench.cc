@@ -27,7 +27,7 @@ using std::chrono::duration;
 struct Options {
   int rounds = 5;
   std::vector<int> clients = {1, 8, 64, 256};
-  double run_seconds = 0.3;  // Roughly, on the slower server.
+  double run_seconds = 0.3;  // Approximate, on the slower server.
   int fill_divisor = 1;      // Divides the number of keys of `fill`.
   std::string only;
 };
@@ -36,9 +36,8 @@ enum Side { kLibuv, kOurs };
 constexpr std::array kSides = {kLibuv, kOurs};
 using Figures = std::array<double, 2>;
 
-// Both servers, and how many runs they have served.
+// Both servers, and the number of runs so far.
 struct Servers {
-  // Replaces both servers with new ones.
   void start() {
     sides = {std::make_unique<ServerProcess>(LIBTORCH_SERVER),
              std::make_unique<ServerProcess>(DISTRUN_SERVER)};
@@ -83,7 +82,7 @@ class Series {
     });
   }
 
-  // How many operations per client take the slower server about `seconds`.
+  // Operations per client that take the slower server about `seconds`.
   int count_for(double seconds) {
     const int count = std::max(20, 2000 / clients_);
     double longest = 0;
