@@ -15,22 +15,22 @@ target_compile_options(distrun_warnings INTERFACE
   -Wall -Wextra -Wpedantic
   # Clang also reports names that another source of the same unity file declares at namespace scope.
   $<$<NOT:$<AND:$<CXX_COMPILER_ID:Clang>,$<BOOL:${CMAKE_UNITY_BUILD}>>>:-Wshadow>
-  -Wno-missing-field-initializers  # Options are given as {.port = 0}: the rest has defaults.
+  -Wno-missing-field-initializers  # Options are given as {.port = 0}; other members have defaults.
   $<$<CXX_COMPILER_ID:GNU>:-Wno-maybe-uninitialized>  # GCC 12 is wrong about every variant that holds a string.
   -Wnon-virtual-dtor -Wold-style-cast
   -Woverloaded-virtual -Wimplicit-fallthrough
   $<$<BOOL:${DISTRUN_WERROR}>:-Werror>)
 
-# distrun_test(NAME [PROPERTY VALUE …]) makes CTest's tests from the GoogleTest cases of target NAME.
-# Every test is bounded: one that hangs fails.
+# distrun_test(NAME [PROPERTY VALUE …])
+# Makes CTest's tests from the GoogleTest cases of target NAME. Every test has a timeout.
 function(distrun_test name)
   gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
     PROPERTIES TIMEOUT 120 ${ARGN})
 endfunction()
 
 # distrun_multirank_program(NAME SOURCES files… DEPENDS targets…)
-# A test program that every rank of a run executes: it may hold the tests of several stories.
-# CTest's test NAME.filters fails if one of its tests belongs to no story, or a story has none.
+# A test program that every rank of a run executes, with the tests of one or more stories. CTest's
+# test NAME.filters fails if a test belongs to no story, or a story has no test.
 function(distrun_multirank_program name)
   cmake_parse_arguments(arg "" "" "SOURCES;DEPENDS" ${ARGN})
   add_executable(${name} ${arg_SOURCES})
@@ -44,7 +44,8 @@ function(distrun_multirank_program name)
 endfunction()
 
 # distrun_multirank_test(NAME PROGRAM program FILTER filter…)
-# A story of that program, by GoogleTest's filters: CTest's tests NAME.1, NAME.2 and NAME.3, on that many ranks.
+# A story of that program, by GoogleTest's filters: CTest's tests NAME.1, NAME.2 and NAME.3, on that
+# many ranks.
 function(distrun_multirank_test name)
   cmake_parse_arguments(arg "" "PROGRAM" "FILTER" ${ARGN})
   list(JOIN arg_FILTER ":" filter)
@@ -55,7 +56,7 @@ function(distrun_multirank_test name)
 endfunction()
 
 # distrun_launched_test(NAME ARGUMENT…)
-# CTest's test NAME: what `distrun launch ARGUMENT…` runs, bounded.
+# CTest's test NAME: runs `distrun launch ARGUMENT…` with a timeout.
 function(distrun_launched_test name)
   set(processors 2)
   if("${ARGN}" MATCHES "--nproc-per-node[;=]1;")
@@ -72,7 +73,7 @@ function(distrun_folder name)
   if(tests)
     message(FATAL_ERROR "${tests} among the SOURCES of ${name}: name it otherwise, or move it to TESTS")
   endif()
-  # What users link is static or shared, as BUILD_SHARED_LIBS says.
+  # Users link static or shared libraries, as BUILD_SHARED_LIBS says.
   set(kind STATIC)
   if(arg_HEADERS)
     set(kind "")

@@ -1,9 +1,8 @@
-# Defines distrun_libtorch from the folder DISTRUN_LIBTORCH, if one is given.  Installed with the
-# package, which reads it for its users.
+# Defines distrun_libtorch from the folder DISTRUN_LIBTORCH, if given. Installed with the package,
+# which reads it for its users.
 #
-# Not find_package(Torch): for a CUDA build that wants the CUDA toolkit, to
-# compile programs that never name CUDA.  Three libraries and two include
-# folders are all there is to it.
+# Not find_package(Torch), which requires the CUDA toolkit for a CUDA build, even for programs
+# without CUDA. Three libraries and two include folders suffice.
 if(NOT DISTRUN_LIBTORCH)
   message(STATUS "No LibTorch given: building what needs none")
   return()
@@ -16,7 +15,7 @@ if(NOT DISTRUN_TORCH_VERSION_HEADER)
   message(FATAL_ERROR "${DISTRUN_LIBTORCH} is not a LibTorch: it has no include/torch/headeronly/version.h. "
     "Give the folder that holds include/ and lib/: an unpacked libtorch, or site-packages/torch of a wheel.")
 endif()
-# Another version may come to lie in the same folder.
+# Another version may replace it in the same folder.
 set_property(DIRECTORY APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS "${DISTRUN_TORCH_VERSION_HEADER}")
 file(STRINGS "${DISTRUN_TORCH_VERSION_HEADER}" version_lines REGEX "define TORCH_VERSION_(MAJOR|MINOR|PATCH) ")
 string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2.\\3" DISTRUN_TORCH_VERSION "${version_lines}")
@@ -32,7 +31,7 @@ add_library(distrun_libtorch INTERFACE)
 target_include_directories(distrun_libtorch SYSTEM INTERFACE
   "${DISTRUN_LIBTORCH}/include" "${DISTRUN_LIBTORCH}/include/torch/csrc/api/include")
 target_compile_definitions(distrun_libtorch INTERFACE USE_DISTRIBUTED USE_C10D_GLOO)
-# Of a build with CUDA: what shares memory of a GPU uses its allocator.
+# For CUDA builds: sharing GPU memory uses their allocator.
 if(EXISTS "${DISTRUN_LIBTORCH}/lib/libc10_cuda.so")
   target_link_libraries(distrun_libtorch INTERFACE "${DISTRUN_LIBTORCH}/lib/libc10_cuda.so")
 endif()

@@ -1,6 +1,6 @@
-# `distrun` is one file without shared libraries, where this machine can link such a program (its
-# compiler brings static libraries, no sanitizer wants a shared one): it starts in about half the
-# time, as there is nothing to find and to relocate, and it can be copied to other machines.
+# Links `distrun` without shared libraries if this machine can (the compiler has static libraries,
+# and no sanitizer needs a shared one): it then starts in about half the time, because nothing must
+# be found and relocated, and can be copied to other machines.
 #
 #   DISTRUN_STATIC   whether it can
 #   distrun_fmt      what links fmt: static then, else the machine's shared one
@@ -8,7 +8,8 @@
 set(check "${PROJECT_SOURCE_DIR}/cmake/static_fmt.cc")
 set(fmt_sources SOURCES "${check}")
 set(fmt_definitions "")
-if(fmt_VERSION VERSION_GREATER_EQUAL 10)  # Later versions split their sources otherwise: the headers alone will do.
+# Later versions split their sources differently: headers suffice.
+if(fmt_VERSION VERSION_GREATER_EQUAL 10)
   set(fmt_sources "")
   set(fmt_definitions -DFMT_HEADER_ONLY)
 endif()
@@ -21,7 +22,8 @@ int main(int argc, char**) { std::thread([&] { std::cout << fmt::format(\"{} {:.
   LINK_LIBRARIES Threads::Threads
   CXX_STANDARD 20)
 if(BUILD_SHARED_LIBS OR (TARGET pugixml::shared AND NOT TARGET pugixml::static))
-  set(DISTRUN_LINKS_STATIC OFF)  # distrun links libdistrun_store.so then; Fedora has no static pugixml.
+  # distrun then links libdistrun_store.so; Fedora has no static pugixml.
+  set(DISTRUN_LINKS_STATIC OFF)
 endif()
 # libdw and what it needs: bzip2, xz and zlib; newer versions also zstd.
 set(DISTRUN_STATIC_LIBDW "")

@@ -19,7 +19,7 @@ import sys
 import time
 
 FOLDER = "build-times"
-# Targets, and the aim in minutes of CPU from scratch.
+# Targets, and the goal for a build from scratch in minutes of CPU.
 STEPS = [("make launcher", ["distrun"], 2), ("make demo", ["distrun", "train_digits"], 6), ("make build", ["all"], 20)]
 # The target of an object or unity file.
 OF_TARGET = re.compile(r"(?:^|/)CMakeFiles/([^/]+)\.dir/")

@@ -277,7 +277,7 @@ def run_on_terminal(script, folder, environment, timeout):
                 break
             output += data
         elif ended:
-            break  # Only what the script left in the background still has the terminal.
+            break  # Only background processes of the script still have the terminal.
         ended = process.poll() is not None
     try:
         # It gives up the terminal a moment before it ends.

@@ -138,7 +138,7 @@ def check_zoom(reader: Reader) -> None:
     expect("ticks after a double click", ticks(), at_first)
 
 
-# Rank 0 is busy, rank 1 prints a long line that has no end and many beginnings.
+# Rank 0 is busy; rank 1 prints a long line that it overwrites many times.
 PROGRAM = """
 echo "rank $RANK, attempt $TORCHELASTIC_RESTART_COUNT: <script>document.title = 'taken over'</script>"
 if [ "$RANK.$TORCHELASTIC_RESTART_COUNT" = 1.0 ]; then exit 7; fi
@@ -157,7 +157,8 @@ def check_run(browser: webdriver.Chrome, build: pathlib.Path, folder: pathlib.Pa
     reader = Reader(browser, page, folder)
     expect("heading", reader.texts("h1"), ["rank 2 failed: signal SIGSEGV (11)"])
     expect("lanes", reader.texts(".lane .label"), ["rank 0", "rank 1", "rank 2", "CPU use", "Memory"])
-    expect("bars, one for each attempt", len(reader.all(".block")), 6 + 1)  # And one in the legend.
+    # One more in the legend.
+    expect("bars, one for each attempt", len(reader.all(".block")), 6 + 1)
     expect("ends", reader.texts(".lane .end")[2], "killed by SIGSEGV")
     expect("open output", [one.text for one in reader.all("details[open] pre")],
            ["rank 2, attempt 1: <script>document.title = 'taken over'</script>"])

@@ -125,12 +125,12 @@ def documented_class(lines, word):
 
 class Filter:
     def __init__(self, header, lines):
-        self.header = header  # As users include it.
+        self.header = header  # The name that users include.
         self.lines = lines
         self.out = []
         self.scopes = []  # "scope", "hidden", "body", "body of a value"
         self.statement = ""
-        self.comment = []  # Of the declaration that is being read, or was just read.
+        self.comment = []  # The current declaration's, or the last one's.
         self.name, self.is_member = None, False
         self.fresh = False  # The line above ended a declaration.
 
@@ -281,7 +281,7 @@ class Filter:
         if at < 0 or not visible:
             self.out.append(prefix + code)
             return i + 1
-        end = i + 1  # The comment behind goes on below.
+        end = i + 1  # The comment after it continues below.
         while end < len(self.lines) and COMMENT_LINE.match(self.lines[end]) and self.lines[end].index("//") == at and code.strip():
             end += 1
         behind = marked_up([self.lines[i][at:].lstrip("/ ")] + comment_texts(self.lines[i + 1 : end]))

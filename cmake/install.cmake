@@ -17,8 +17,9 @@ include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 set(package "${CMAKE_INSTALL_LIBDIR}/cmake/distrun")
 
-# distrun_installed_code(COMPONENT SCRIPT NAME=VALUE…)  Runs cmake/SCRIPT during the installation, with these variables,
-# which share a scope with CMake's own code.
+# distrun_installed_code(COMPONENT SCRIPT NAME=VALUE…)
+# Runs cmake/SCRIPT during the installation, with these variables, which share a scope with CMake's
+# own code.
 function(distrun_installed_code component script)
   set(code "")
   foreach(setting IN LISTS ARGN)
@@ -33,7 +34,8 @@ function(distrun_installed_code component script)
   install(CODE "${code}" ${options})
 endfunction()
 
-# distrun_strip_installed(COMPONENT FOLDER FILES FLAG)  FLAG: what to strip.
+# distrun_strip_installed(COMPONENT FOLDER FILES FLAG)
+# FLAG: what to strip.
 function(distrun_strip_installed component folder files flag)
   if(DISTRUN_INSTALL_STRIPPED AND CMAKE_STRIP)
     foreach(file IN LISTS files)
@@ -52,8 +54,7 @@ function(distrun_install_program target component flag)
     "symbols_of=$<TARGET_FILE:${target}>" "objcopy_tool=${CMAKE_OBJCOPY}" "readelf_tool=${CMAKE_READELF}")
 endfunction()
 
-# Lists of targets: the second one can only be read where there is a LibTorch, the third where there
-# is a GoogleTest besides.
+# Lists of targets. The second requires LibTorch, the third also GoogleTest.
 set(distrunTargets distrun_common distrun_store)
 if(TARGET distrun_backends)
   set(distrunBackendsTargets distrun_backends distrun_sharing distrun_parallel)
@@ -62,7 +63,7 @@ endif()
 if(TARGET distrun_testing)
   set(distrunTestingTargets distrun_test_protocol distrun_testing distrun_testing_main)
 endif()
-# distrun needs shared libraries that users do not link, too.
+# distrun also needs shared libraries that users do not link.
 set(library_component development)
 if(BUILD_SHARED_LIBS)
   set(library_component program)
@@ -99,8 +100,8 @@ install(FILES "${PROJECT_BINARY_DIR}/distrunConfig.cmake" "${PROJECT_BINARY_DIR}
 include("${PROJECT_SOURCE_DIR}/packaging/program_files.cmake")
 include("${PROJECT_SOURCE_DIR}/packaging/packages.cmake")
 
-# What users do with it: programs of examples/library; a project whose own folders are called as ours; a shared library
-# that Python loads; a project that has distrun within; shared libraries.
+# Uses it as users do: programs of examples/library; a project with folders of the same names; a
+# shared library that Python loads; a project that contains distrun; shared libraries.
 if(BUILD_TESTING)
   # distrun_user_test(NAME COMMAND…)
   function(distrun_user_test name)

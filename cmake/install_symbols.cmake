@@ -1,4 +1,5 @@
-# During an installation: puts the debug information of the program `symbols_of` where gdb looks for its build ID.
+# During an installation: puts the debug information of the program `symbols_of` where gdb looks for
+# its build ID.
 execute_process(COMMAND "${readelf_tool}" --notes "${symbols_of}" OUTPUT_VARIABLE notes COMMAND_ERROR_IS_FATAL ANY)
 if(NOT notes MATCHES "Build ID: ([0-9a-f][0-9a-f])([0-9a-f]+)")
   message(FATAL_ERROR "${symbols_of} has no build ID: link it with -Wl,--build-id")

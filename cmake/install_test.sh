@@ -17,13 +17,14 @@ quietly cmake --install "$build" --prefix "$folder/prefix"
 # Without CMAKE_BUILD_TYPE: the program need not be fast.
 flags=(-G Ninja -DCMAKE_PREFIX_PATH="$folder/prefix" -DCMAKE_FIND_USE_PACKAGE_REGISTRY=OFF)
 case $library in
-  backends) of_library=(-DFIND_TORCH=ON -DTorch_ROOT="$libtorch") ;;  # The project has found it.
+  # The project has already found it.
+  backends) of_library=(-DFIND_TORCH=ON -DTorch_ROOT="$libtorch") ;;
   parallel | sharing)  # Their headers need neither.
     of_library=(-DDISTRUN_LIBTORCH="$libtorch" -DCMAKE_DISABLE_FIND_PACKAGE_Boost=ON -DCMAKE_DISABLE_FIND_PACKAGE_fmt=ON) ;;
   *) of_library=(-DDISTRUN_LIBTORCH="$libtorch") ;;
 esac
 configure() { cmake -S examples/library -B "$folder/build" "${flags[@]}" "$@" -DLIBRARY="$library"; }
-# Of a CUDA build, find_package(Torch) wants the CUDA toolkit.
+# find_package(Torch) of a CUDA build requires the CUDA toolkit.
 if [ "$library" = backends ] && ! configure "${of_library[@]}" >"$folder/log" 2>&1 &&
   grep -qF 'cannot find the CUDA' "$folder/log"; then
   rm -rf "$folder/build"

@@ -1,8 +1,8 @@
 # cmake -DPROGRAM=program -DFILTERS="First*|Second*:Third*" -P multirank_filters.cmake
-# Fails if a filter selects no test of the program, or if a test is selected by no filter.
+# Fails if a filter selects no test of the program, or if no filter selects a test.
 cmake_minimum_required(VERSION 3.25)
 
-# Puts the names of the tests that a filter selects into `result`.
+# Sets `result` to the names of the tests that a filter selects.
 function(list_tests filter result)
   execute_process(COMMAND "${PROGRAM}" --gtest_list_tests "--gtest_filter=${filter}"
     OUTPUT_VARIABLE text COMMAND_ERROR_IS_FATAL ANY)

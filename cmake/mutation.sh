@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # `make mutation`: runs the suite `gloo` on backends that misbehave on purpose
-# (testsuites/mutation/mutation.h).  At least the tests named here must fail with each of them; without
-# one, the suite must pass.
+# (testsuites/mutation/mutation.h). With each mutation, at least the tests named here must fail;
+# without one, the suite must pass.
 #
 # Environment: BUILD (build).
 set -euo pipefail

@@ -6,7 +6,7 @@ folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset LDFLAGS
 
-# configured NAME=VALUE…: the rules of such a build are in $rules.
+# configured NAME=VALUE…: sets $rules to the rules of such a build.
 configured() {
   local settings=("${@/#/-D}")
   rm -rf "$folder/build"
@@ -18,7 +18,7 @@ configured() {
 has() { grep -q -e "$1" "$rules" || { echo "missing: $1"; exit 1; }; }
 has_not() { if grep -m 1 -e "$1" "$rules"; then echo "not expected: $1"; exit 1; fi; }
 
-# A machine whose pugixml is shared only.
+# A machine with only a shared pugixml.
 mkdir "$folder/pugixml"
 cat >"$folder/pugixml/pugixmlConfig.cmake" <<'EOF'
 add_library(pugixml::shared SHARED IMPORTED)

@@ -24,10 +24,11 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 COLUMNS, ROWS = 92, 23
-CHAR, LINE, PAD, BAR = 8.4, 18.0, 14, 26  # Of a character, a line, the margin and the bar above: in pixels.
+# Of a character, a line, the margin and the top bar, in pixels.
+CHAR, LINE, PAD, BAR = 8.4, 18.0, 14, 26
 TYPING_S, BEFORE_S, AFTER_S, END_S, STEP_S = 0.03, 0.5, 1.4, 3.0, 0.05
 
-# What is typed, and for how long its output stays.  train.py is in FILES.
+# Typed commands, and how long their output is shown. train.py is in FILES.
 COMMANDS = [
     ("distrun launch --nproc-per-node 4 ./train_digits digits.csv   # C++ workers", AFTER_S),
     ("distrun launch --nproc-per-node 4 train.py                    # Python; one will fail", AFTER_S + 2.5),
@@ -52,7 +53,7 @@ class Screen:
     """A terminal as far as programs here use it: text, colours, carriage returns, erasing to the end of the line."""
 
     def __init__(self):
-        self.lines = [[]]  # Of cells: a character and its style.
+        self.lines = [[]]  # Cells: a character and its style.
         self.row = self.column = 0
         self.style = ""
         self.changed = set()

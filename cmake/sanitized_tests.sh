@@ -23,8 +23,8 @@ run() { ctest --test-dir "$folder" --output-on-failure --no-tests=error -j "$(np
 
 case $kind in
   asan)
-    # LibTorch is not instrumented: a vector that it fills seems to overflow in our code, and a global of a header
-    # exists in both.  The crash reporter's signal handlers are ours.
+    # LibTorch is not instrumented: a vector that it fills seems to overflow in our code, and
+    # globals of headers exist twice. The crash reporter's signal handlers are ours.
     export ASAN_OPTIONS=detect_container_overflow=0:detect_odr_violation=0:handle_segv=0:handle_sigbus=0:handle_sigfpe=0
     export LSAN_OPTIONS=suppressions=$PWD/cmake/lsan.supp:print_suppressions=0
     export UBSAN_OPTIONS=print_stacktrace=1

@@ -1,5 +1,5 @@
-// fmt's own implementation, compiled into a static library: Debian has it only as a shared one, and
-// `distrun` is linked without any.  StaticFmt.cmake tries whether that works with this fmt.
+// fmt's implementation as a static library: Debian has only a shared one, and `distrun` is linked
+// without any. StaticFmt.cmake tries whether this works with the installed fmt.
 #include <locale>
 
 #include <fmt/format-inl.h>

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Installs the program without symbols, its symbols apart and the libraries without debug information, and looks at them.
+# Installs the program without symbols, its symbols separately, and the libraries without debug
+# information, and checks them.
 #
 #   cmake/stripped_test.sh BUILD
 set -euo pipefail

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Configures a project that contains distrun through add_subdirectory(), with and without GoogleTest: CMake must find
-# every target.  Then builds it with shared libraries; its own folder common/ must not clash with distrun's.
+# Configures a project that contains distrun through add_subdirectory(), with and without
+# GoogleTest: CMake must find every target. Then builds it with shared libraries; its own folder
+# common/ must not clash with distrun's.
 #
 #   cmake/subproject_test.sh DISTRUN LIBTORCH     DISTRUN: the built program; LIBTORCH: may be empty
 set -euo pipefail
