@@ -30,7 +30,7 @@ CASES = [
     ("test --show-o\t", "test --show-output"),
     ("nothing --nproc-p\t", "nothing --nproc-p"),
 ]
-# distrun under the name torchrun: it has no commands.
+# Under the name torchrun, distrun has no commands.
 TORCHRUN_CASES = [
     ("--nproc-p\t4", "--nproc-per-node 4"),
     ("--events res\t", "--events results.json"),
@@ -87,7 +87,7 @@ def main(distrun, shell):
             real = folder / "links" / name_of_program
             real.parent.mkdir(exist_ok=True)
             real.symlink_to(distrun)
-            # Prints the words it is given, in place of the real program.
+            # Prints its arguments instead of running the real program.
             program = folder / name_of_program
             program.write_text(f'#!/bin/sh\ncase "$*" in *--help) exec "{real}" "$@" ;; esac\nprintf "words:%s:\\n" "$*"\n')
             program.chmod(0o755)

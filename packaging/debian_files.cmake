@@ -1,9 +1,9 @@
-# CPack runs this on the files of the Debian packages: adds what Debian wants in each of them.
+# CPack runs this on the files of the Debian packages, to add what Debian requires.
 if(NOT CPACK_GENERATOR STREQUAL "DEB")
   return()
 endif()
 find_program(gzip gzip REQUIRED)
-string(TIMESTAMP day "%a, %d %b %Y %H:%M:%S +0000" UTC)  # That of SOURCE_DATE_EPOCH, if it is set.
+string(TIMESTAMP day "%a, %d %b %Y %H:%M:%S +0000" UTC)  # From SOURCE_DATE_EPOCH, if set.
 foreach(component IN LISTS CPACK_COMPONENTS_ALL)
   string(TOUPPER "${component}" COMPONENT)
   set(package "${CPACK_DEBIAN_${COMPONENT}_PACKAGE_NAME}")

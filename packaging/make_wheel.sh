@@ -3,10 +3,11 @@
 #
 #   packaging/make_wheel.sh
 #
-# The program in it needs no shared library, but Linux 5.4.  Of the tags that wheels can have, glibc 2.31 is the first
-# whose distributions (Debian 11, Ubuntu 20.04) have such a kernel.
+# The program needs no shared library, but Linux 5.4. Among the possible tags, glibc 2.31 is the
+# first whose distributions (Debian 11, Ubuntu 20.04) have such a kernel.
 #
-# Environment: PYTHON (python3), 3.11 or newer.  pip's own settings choose the source of what the build needs.
+# Environment: PYTHON (python3), 3.11 or newer.  pip's settings choose the source of build
+# requirements.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 python=${PYTHON:-python3}

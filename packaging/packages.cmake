@@ -7,7 +7,7 @@ if(TARGET distrun-suites)
   list(APPEND CPACK_COMPONENTS_ALL suites)
 endif()
 
-# The tarball: one folder with bin/, lib/, include/ and share/; without the symbols.
+# The tarball: one folder with bin/, lib/, include/ and share/, without symbols.
 string(TOLOWER "${CMAKE_SYSTEM_NAME}-${CMAKE_SYSTEM_PROCESSOR}" system)
 set(CPACK_PACKAGE_FILE_NAME "distrun-${PROJECT_VERSION}-${system}")
 set(CPACK_ARCHIVE_COMPONENT_INSTALL OFF)
@@ -29,7 +29,7 @@ distributed tests.
 .
 The program is one file without dependencies.  It needs Linux 5.4 or newer.")
 
-# The libraries are made for the headers of one version of Boost.
+# The libraries are compiled for one version of Boost.
 string(REGEX MATCH "^[0-9]+\\.[0-9]+" boost "${Boost_VERSION}")
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_NAME libdistrun-dev)
 set(CPACK_DEBIAN_DEVELOPMENT_PACKAGE_SECTION libdevel)

@@ -7,7 +7,7 @@ if(Python3_FOUND)
     DEPENDS distrun "${CMAKE_CURRENT_LIST_DIR}/make_manual.py"
     VERBATIM)
   add_custom_target(distrun_manual ALL DEPENDS "${manual}/distrun.1")
-  # There are none yet if only the target `distrun` was built.
+  # None exist if only the target `distrun` was built.
   install(DIRECTORY "${manual}/" DESTINATION "${CMAKE_INSTALL_MANDIR}/man1" COMPONENT program OPTIONAL)
 else()
   message(STATUS "No Python 3: no manual pages")
@@ -19,7 +19,7 @@ install(FILES "${CMAKE_CURRENT_LIST_DIR}/completions/distrun.bash" RENAME distru
   DESTINATION "${CMAKE_INSTALL_DATADIR}/bash-completion/completions" COMPONENT program)
 install(FILES "${CMAKE_CURRENT_LIST_DIR}/completions/distrun.zsh" RENAME _distrun
   DESTINATION "${DISTRUN_ZSH_COMPLETIONS}" COMPONENT program)
-if(NOT SKBUILD)  # A wheel has its licences elsewhere.
+if(NOT SKBUILD)  # Wheels have their licences elsewhere.
   install(FILES "${CMAKE_CURRENT_LIST_DIR}/copyright" DESTINATION "${CMAKE_INSTALL_DOCDIR}" COMPONENT program)
 endif()
 

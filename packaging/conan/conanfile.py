@@ -78,7 +78,8 @@ class Distrun(ConanFile):
         CMake(self).install()
 
     def package_info(self):
-        self.cpp_info.set_property("cmake_find_mode", "none")  # The package has a distrunConfig.cmake of its own.
+        # The package has its own distrunConfig.cmake.
+        self.cpp_info.set_property("cmake_find_mode", "none")
         self.cpp_info.builddirs.append("lib/cmake/distrun")
         self.cpp_info.libs = ["distrun_store", "distrun_common"]  # For generators other than CMake's.
         self.runenv_info.prepend_path("PATH", os.path.join(self.package_folder, "bin"))

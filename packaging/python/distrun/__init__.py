@@ -18,7 +18,7 @@ def program() -> str:
         candidate = folder / "bin" / "distrun"
         if os.access(candidate, os.X_OK):
             return str(candidate)
-    # Any other scheme: the installer recorded where it put the program.
+    # Other schemes: the installer recorded the program's location.
     from importlib.metadata import PackageNotFoundError, files
 
     try:
@@ -33,7 +33,7 @@ def program() -> str:
 def execute(name: str, arguments: list) -> None:
     """Replaces this process by the program, called `name`.  Does not return."""
     path = program()
-    # Python ignores these; the workers would inherit that.
+    # Python ignores these, and the workers would inherit that.
     for ignored in (signal.SIGPIPE, signal.SIGXFSZ):
         signal.signal(ignored, signal.SIG_DFL)
     sys.stdout.flush()
