@@ -1,6 +1,6 @@
 'use strict';
 
-// Text goes into the page as text only: output of programs cannot become markup.
+// Text is inserted as text only, so that output of programs cannot become markup.
 function element(tag, attributes, ...children) {
   const made = document.createElement(tag);
   for (const [name, value] of Object.entries(attributes || {})) {
@@ -21,7 +21,7 @@ function duration(seconds) {
   return Math.floor(minutes / 60) + ' h ' + (minutes % 60) + ' min';
 }
 
-// A name that may be broken after a dot or an underscore.
+// Allows line breaks after dots and underscores.
 function breakable(name) {
   return name.split(/(?<=[._])/).flatMap((part, i) => (i === 0 ? [part] : [element('wbr'), part]));
 }
@@ -35,7 +35,7 @@ function rankList(ranks) {
   return (ranks.length === 1 ? 'rank ' : 'ranks ') + ranks.join(', ');
 }
 
-// What a terminal would show: without colours and cursor movements, and with '\r' as it works there.
+// As on a terminal: without colours and cursor movements, and with '\r' applied.
 function plain(text) {
   return text.replace(/\x1b\][^\x07\x1b]*(\x07|\x1b\\)/g, '').replace(/\x1b\[[0-9;?]*[ -\/]*[@-~]/g, '').replace(/\x1b[ -\/]*[0-~]/g, '')
     .replace(/\r+\n/g, '\n').split('\n').map(overwritten).join('\n').replace(/\n+$/, '')
@@ -45,7 +45,7 @@ function plain(text) {
 // "12 %\r13 %" shows "13 %".
 function overwritten(line) {
   if (!line.includes('\r')) return line;
-  // The last part covers the begin of the others.
+  // The last part covers the start of the others.
   return line.split('\r').reduceRight((shown, earlier) => (earlier.length > shown.length ? shown + earlier.slice(shown.length) : shown), '');
 }
 
@@ -53,7 +53,7 @@ function block(title, text) {
   return element('div', {}, element('div', {class: 'note'}, title), element('pre', {}, plain(text)));
 }
 
-// What a reader may not want to see is made when it is opened.
+// The content is created when it is opened.
 function folded(isOpen, summary, ...make) {
   const content = element('div'), fill = () => {
     if (content.childElementCount === 0) content.append(...make.flatMap((one) => one()));
@@ -82,7 +82,7 @@ function tickStep(range) {
   return [1, 2, 5, 10].map((factor) => factor * power).find((step) => range / step <= 6);
 }
 
-// "0", "20 ms", "1.5 s": exact enough to tell ticks apart that are `step` apart.
+// "0", "20 ms", "1.5 s": exact enough to distinguish ticks that are `step` apart.
 function tick(time, step, last) {
   if (time < step / 1000) return '0';
   const [unit, name] = last < 2e-3 ? [1e-6, 'µs'] : last < 2 ? [1e-3, 'ms'] : [1, 's'];
@@ -100,7 +100,7 @@ const kMarks = {fail: '✕', kill: '■', note: '◆'};
 //   charts: [{label, end, draw: ([from, to]) => svg}], below the lanes, on the same axis
 // Dragging over a lane shows that time; a double click shows all.
 function lanesFigure(lanes, end, legend, zooms, charts = []) {
-  const whole = [0, end * 1.01];  // Marks at the end are whole.
+  const whole = [0, end * 1.01];  // Shows marks at the end whole.
   let shown = whole;
   const body = element('div', {class: 'lanes'});
   const controls = element('div', {class: 'filters'});
@@ -204,7 +204,7 @@ function sortableTable(columns, items, detail) {
     return row.line;
   }
 
-  // Up, down, and back to the first order.
+  // Ascending, descending, then the original order.
   function sortBy(column) {
     if (sorted !== column) [sorted, descending] = [column, false];
     else if (!descending) descending = true;

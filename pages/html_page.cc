@@ -6,7 +6,7 @@ namespace distrun {
 
 namespace {
 
-// Replaces the characters that may end the element or the attribute that holds the text.
+// Escapes characters that may end the surrounding element or attribute.
 std::string escaped_html(std::string_view text) {
   std::string result;
   for (const char c : text) {
@@ -30,7 +30,7 @@ std::string escaped_html(std::string_view text) {
   return result;
 }
 
-// The same JSON without '<', which could end the element: outside of strings JSON has none.
+// Escapes '<', which could end the element. JSON has it only in strings.
 std::string escaped_json(std::string_view json) {
   std::string result;
   result.reserve(json.size());
@@ -62,7 +62,7 @@ std::string script_of(Page page) {
 std::string html_page(Page page, std::string_view title, std::string_view data) {
   std::string text;
   std::string_view rest = kPage;
-  // Marks in what is put in stay as they are.
+  // Marks in inserted text are not replaced.
   const auto put = [&](std::string_view mark, const std::string& what) {
     const auto at = rest.find(mark);
     text.append(rest.substr(0, at)).append(what);

@@ -2,9 +2,9 @@
 //
 //     html_page(Page::kTests, "distrun test: 2 of 9 tests failed", result_json(begun, ended))
 //
-// `data` is JSON that the page's script shows: for kTests that of result_json.h, for kRun that of
-// run_record.h.  Text from it cannot become markup or script.  The parts of the page are next to
-// this file: page.html, style.css, common.js and a script for each kind.  Pure.
+// `data` is the JSON that the page's script shows: result_json.h's for kTests, run_record.h's for
+// kRun. Its text cannot become markup or script. The parts of the page are next to this file:
+// page.html, style.css, common.js and a script for each kind. Pure.
 #pragma once
 
 #include <string>

@@ -28,7 +28,7 @@ TEST(HtmlPageTest, IsOneFileThatMayLoadNothing) {
   EXPECT_THAT(page, Not(HasSubstr("@PAGE_")));
 }
 
-TEST(HtmlPageTest, TextOfAProgramCannotBecomeMarkup) {
+TEST(HtmlPageTest, ProgramOutputCannotBecomeMarkup) {
   const auto scripts = count_of(html_page(Page::kTests, "", "{}"), "<script");
   const std::string page = html_page(Page::kTests, "<script>a()</script>\"&",
                                      R"({"output": "</script><script>b()</script><!--"})");
@@ -37,7 +37,7 @@ TEST(HtmlPageTest, TextOfAProgramCannotBecomeMarkup) {
   EXPECT_THAT(page, HasSubstr(R"(\u003c/script>\u003cscript>b()\u003c/script>\u003c!--)"));
 }
 
-TEST(HtmlPageTest, MarksOfThePageInTextStay) {
+TEST(HtmlPageTest, KeepsThePagesMarksInText) {
   EXPECT_THAT(html_page(Page::kTests, "@PAGE_DATA@", R"("@PAGE_SCRIPT@")"),
               HasSubstr(R"("@PAGE_SCRIPT@"</script>)"));
 }

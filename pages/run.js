@@ -1,4 +1,4 @@
-// The report of `distrun launch`: `data` is what run_record.h writes; docs/events.md describes the events.
+// The report of `distrun launch`: run_record.h describes `data`, docs/events.md the events.
 
 const {run, events, samples} = data;
 const timeOf = (one) => Date.parse(one.time) / 1000;
@@ -38,7 +38,7 @@ function workerLane(rank) {
   return lane;
 }
 
-// The first worker of an attempt that failed; the ends of the others may be consequences.
+// The first failed worker of an attempt; later failures may be consequences.
 function isFirstFailure(ended) {
   return culprits.get(ended.attempt) === ended.rank;
 }
@@ -66,7 +66,8 @@ function bytes(number) {
 
 const starts = new Map(ranks.map((rank) => [rank, events.filter((one) => one.event === 'worker_started' && one.rank === rank).map(sinceBegin)]));
 
-// Of each rank, for each of its processes: [{at, memory, cpu}]; cpu is in cores, since the sample before or the start.
+// For each process of the rank: [{at, memory, cpu}]; cpu is in cores, since the previous sample or
+// the start.
 function loadOf(rank) {
   const processes = [];
   let before = null;
@@ -76,7 +77,7 @@ function loadOf(rank) {
     const [, cpuTime, memory] = own, at = sinceBegin(sample);
     const isNew = before === null || cpuTime < before.cpuTime || starts.get(rank).some((started) => started > before.at && started <= at);
     if (isNew) processes.push([]);
-    // The start of an attempt that the report leaves out is unknown.
+    // The start is unknown if the report omits the attempt.
     const started = starts.get(rank).filter((time) => time > (before ? before.at : -1) && time < at).pop();
     const [cpuBefore, since] = !isNew ? [before.cpuTime, before.at] : [0, started];
     processes[processes.length - 1].push({at, memory, cpu: since === undefined ? null : (cpuTime - cpuBefore) / (at - since)});
@@ -122,7 +123,7 @@ function chartNote() {
   return element('div', {class: 'legend'}, ...colours, element('span', {}, 'CPU use and memory are those of the worker processes, without their children.'));
 }
 
-// What the console would not show line by line.
+// Events that the console does not show line by line.
 const kTexts = {
   run_started: (one) => `The run started with ${count(one.workers, 'worker')}${run.nodes > 1 ? ' on this node' : ''}; store ${one.store}`,
   node_notice: (one) => one.text,
@@ -141,7 +142,7 @@ const kTexts = {
   run_ended: (one) => (one.cause === 'succeeded' ? 'The run succeeded' : `The run ended (${one.cause.replaceAll('_', ' ')}); exit status ${one.exit_status}`),
 };
 
-// Of a run with very many restarts, the record lacks attempts in the middle.
+// If a run restarts very often, the record lacks attempts in the middle.
 function restartText(one) {
   if (one.attempt === 0) return null;
   const before = attempts[attempts.indexOf(one.attempt) - 1];

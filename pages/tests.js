@@ -1,4 +1,4 @@
-// The report of `distrun test`: `data` is what result_json.h describes.
+// The report of `distrun test`: result_json.h describes `data`.
 
 const kStatuses = {
   failed: {word: '✘ failed', tone: 'bad', order: 0, title: 'The last attempt failed.'},
@@ -39,7 +39,7 @@ function rankEnd(rank) {
 const kBlamed = ' ◀ to blame';
 const isBlamed = (attempt, rank) => attempt.status === 'failed' && attempt.culprits[0] === rank.rank;
 
-// A rank that was killed because another one failed is not marked as bad.
+// A rank killed because another one failed is not marked as bad.
 function toneOf(attempt, rank) {
   if (isBlamed(attempt, rank)) return 'bad';
   if (rank.status === 'passed') return 'good';
@@ -48,7 +48,6 @@ function toneOf(attempt, rank) {
   return rank.status === 'skipped' || isVictim ? 'calm' : 'bad';
 }
 
-// The lane of one rank.
 function laneOf(attempt, rank, end) {
   const from = rank.began_s, to = rank.ended_s === null ? end : rank.ended_s;
   const lane = {label: 'rank ' + rank.rank, end: rankEnd(rank) + (isBlamed(attempt, rank) ? kBlamed : ''), tone: toneOf(attempt, rank),
@@ -81,7 +80,7 @@ function lanesOf(attempt) {
   if (blocks.some((one) => one.open)) legend.push(['open', 'collective, send or receive that did not end']);
   if (marks.some((one) => one.kind === 'fail')) legend.push(['fail', 'failed assertion or exception']);
   if (marks.some((one) => one.kind === 'kill')) legend.push(['kill', 'crashed, exited early or was killed']);
-  // Collectives may take much less time than the time-out that follows them.
+  // Collectives may be much shorter than the timeout that follows them.
   const zooms = [];
   const times = blocks.flatMap((one) => (one.open ? [one.from] : [one.from, one.to]));
   if (times.length > 0) {
@@ -100,14 +99,14 @@ function collectivesText(rank) {
   }).join('\n');
 }
 
-// With times, as the lanes show them.
+// Shows times like the lanes do.
 function operationsText(rank) {
   const lines = rank.operations.map(([op, tensors, began, ended]) => `at ${duration(began).padEnd(9)} ${
     (ended === null ? 'did not end' : 'for ' + duration(ended - began)).padEnd(12)} ${op} ${tensors}`);
   return [...(rank.operations_left_out > 0 ? [`… ${rank.operations_left_out} earlier ones`] : []), ...lines].join('\n');
 }
 
-// Everything about ranks that are alike but for their times.
+// Everything about ranks that differ only in their times.
 function accountOf(ranks) {
   const [rank] = ranks;
   const parts = rank.failures.map((failure) => block(failure.file ? `${failure.file}:${failure.line}` : 'Failure', failure.message));
@@ -122,7 +121,7 @@ function accountOf(ranks) {
   return [...parts, ...numbers];
 }
 
-// Ranks of equal text are shown once; culprits come first.
+// Shows equal texts once, culprits first.
 function accountsOf(attempt) {
   const place = (rank) => { const at = attempt.culprits.indexOf(rank.rank); return at < 0 ? attempt.culprits.length : at; };
   const groups = new Map();
@@ -197,7 +196,7 @@ document.querySelector('main').append(
   element('nav', {class: 'filters', 'aria-label': 'Filters'}, ...buttons.map(({button}) => button), search), table.table);
 filter();
 
-// A link to one test opens it; the first failure is open otherwise.
+// Opens the test of the link, otherwise the first failure.
 function openLinked() {
   const linked = tests.find((test) => '#' + encodeURIComponent(nameOf(test)) === location.hash);
   if (linked) table.open(linked, true).scrollIntoView();
