@@ -168,7 +168,7 @@ TEST(WhereRanksAreTest, EscapesNamesForTheTerminal) {
             "    x\\x0a (train.py:1)\n");
 }
 
-TEST(WhereRanksAreTest, SaysWhyAStackIsMissing) {
+TEST(WhereRanksAreTest, ReportsWhyAStackIsMissing) {
   const ProcessStacks forbidden{
       .pid = 10, .name = "a", .state = 'S', .problem = "ptrace is not permitted here"};
   ProcessStacks stuck = process(11, {}, 'D');
