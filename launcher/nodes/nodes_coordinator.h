@@ -11,12 +11,11 @@
 //                                  ▲   └── again, if restarts are left ────▶ running
 //
 // - Ranks follow the order of --node-rank; nodes may have different numbers of workers.
-// - The cause is the first failure that reaches node 0, even if its node is lost later. Later
-//   failures are consequences.
-// - After success, a node waits for the others without a timeout; a failure
-//   elsewhere stops it. Losing such a node does not fail the run.
+// - The cause is the first failure that reaches node 0, even if its node is lost later.
+// - After success, a node waits for the others without a timeout; a failure elsewhere stops it.
+//   Losing such a node does not fail the run.
 // - If no running node makes progress (--hang-after), the run hangs: no node is to blame.
-// - Every wait ends: joining and stopping have a time-out, running ends with a report or a lost
+// - Every wait ends: joining and stopping time out; running ends with a report or a lost
 //   connection.
 //
 // Node 0 joins and reports like the other nodes, as peer 0. Pure.

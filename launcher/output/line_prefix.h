@@ -4,12 +4,6 @@
 //     if (!prefix) return prefix.error();     // "unknown ${rnak}; use …"
 //     prefix->text({.role_name = "default", .local_rank = 3}, "")      // [default3]:
 //
-// The syntax is that of Python's string.Template, which torchrun uses: `$name` or `${name}` is
-// replaced by a value, and `$$` by a dollar sign. Any other dollar sign is literal.
-//
-//     role_name rank local_rank     torchrun's
-//     host stream time              distrun's own: `stream` is stdout or stderr
-//
 // The syntax is that of Python's string.Template, as in torchrun: a value replaces `$name` or
 // `${name}`, and `$$` is a dollar sign, as is any other.
 //

@@ -5,14 +5,6 @@
 //
 // torchrun (torch/distributed/run.py) has two backends. *static* uses the given address and port
 // (--rdzv-endpoint, or --master-addr and --master-port). *c10d* uses a free port; its endpoint is
-// only where nodes find each other. One node without --master-port uses c10d. distrun differs from
-// torchrun on one node:
-//
-// - A host name becomes 127.0.0.1, so that no look-up is needed; torchrun's c10d gives workers the
-//    machine's name.
-//
-// torchrun (torch/distributed/run.py) has two backends. *static* uses the given address and port
-// (--rdzv-endpoint, or --master-addr and --master-port). *c10d* uses a free port; its endpoint is
 // only where nodes find each other. One node without --master-port uses c10d. On one node, distrun
 // differs from torchrun:
 //

@@ -11,8 +11,8 @@
 //     }, on_end);
 //     return *status;                             // in the guard
 //
-// - If the launcher ends, its children become the guard's, which kills them.
-// - If the guard ends, the launcher reads the end of the lifeline (a pipe), and ends the run.
+// - If the launcher ends, the guard inherits its children, and kills them.
+// - If the guard ends, so does the lifeline (a pipe), and the launcher ends the run.
 //
 // The launcher has its own process group, so Ctrl-C, Ctrl-Z and Ctrl-\ reach only the guard, which
 // forwards them once. On Ctrl-Z the guard stops after the launcher has stopped the run and itself;

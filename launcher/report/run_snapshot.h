@@ -49,6 +49,7 @@ struct RunSnapshot {
 std::vector<WorkerSnapshot> snapshots_of(const std::vector<WorkerRow>& rows,
                                          const std::vector<std::uint64_t>& output_bytes);
 
+// Returns one line.
 std::string snapshot_json(const RunSnapshot& snapshot);
 
 // Fails with kProtocol.

@@ -1,5 +1,5 @@
-// run_launch carries out a plan: it hosts the store, starts and watches the workers, passes on
-// their output, and performs the supervisor's decisions, until no process of the run is left.
+// run_launch carries out a plan: it hosts the store, runs the workers, passes on their output, and
+// performs the supervisor's decisions, until no process of the run is left.
 //
 //     auto files = RunFiles::make(plan);
 //     const auto run_end = run_launch(plan, *files, {          // in the launcher: guard.h

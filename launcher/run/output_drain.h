@@ -20,6 +20,7 @@ namespace distrun {
 
 class OutputDrain {
  public:
+  // `io` and `output` must outlive it.
   OutputDrain(boost::asio::io_context& io, RunOutput& output, std::chrono::milliseconds timeout);
 
   // Calls `on_drained` once the consoles have taken everything. No output may follow.

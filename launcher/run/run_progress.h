@@ -22,6 +22,7 @@ namespace distrun {
 
 class RunProgress {
  public:
+  // The arguments must outlive it.
   RunProgress(const RunOutput& output, const StoreHost& store, const WorkerPool& workers,
               const OperationWatch& operations)
       : output_(output), store_(store), workers_(workers), operations_(operations) {}

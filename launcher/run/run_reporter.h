@@ -29,6 +29,7 @@ namespace distrun {
 
 class RunReporter {
  public:
+  // The arguments must outlive it.
   RunReporter(const LaunchPlan& plan, const LaunchContext& context, RunOutput& output);
 
   // Passes `event` to the listener, and prints the text that it returns.

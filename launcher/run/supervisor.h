@@ -1,5 +1,5 @@
-// Supervisor decides what happens to the workers of a run: which to start, which failure ends the
-// run, when to send a signal, when the run has ended.
+// Supervisor decides which workers to start, which failure ends the run, when to send signals, and
+// when the run has ended.
 //
 //     Supervisor supervisor(options);
 //     perform(supervisor.start(now));
@@ -23,12 +23,12 @@
 // group can be signalled. If a leaked process holds the output open longer than `leak_grace`, the
 // leak is recorded, the output closed, and the group killed.
 //
-// The first failure is the cause; later ones are consequences.
+// The first failure is the cause.
 //
 // With several nodes (nodes.h), attempts start and end with another phase, rendezvous, in which
 // each node's supervisor waits for the others. Node 0 orders the start and decides how the run
-// ended. A failure, signal or timeout here ends the attempt here at once, and is reported; the wait
-// for the verdict ends after `verdict_timeout` or at another signal.
+// ended. A failure, signal or timeout here ends the attempt here at once; the wait for the verdict
+// ends after `verdict_timeout` or at another signal.
 #pragma once
 
 #include <chrono>
