@@ -32,6 +32,7 @@ class NativeStacks {
     Dwfl_Module* handle = nullptr;
   };
 
+  // The arguments must outlive it.
   NativeStacks(const StoppedProcess& process, SymbolNames& names);
   ~NativeStacks();
   NativeStacks(const NativeStacks&) = delete;
