@@ -108,6 +108,7 @@ class FakeBackend : public c10d::Backend {
   void gather_into(const char* name, const at::Tensor& output, const at::Tensor& input) const;
   void scatter_from(const char* name, const at::Tensor& output, const at::Tensor& input) const;
 
+  // Counts the operation and returns its work.
   WorkPtr done(const Done& what, TensorLists outputs);
 
   const c10::intrusive_ptr<FakeOptions> options_;

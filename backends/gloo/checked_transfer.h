@@ -23,6 +23,7 @@
 
 namespace distrun::internal {
 
+// Thread safety: any thread may call it.
 class Disagreements {
  public:
   enum class Role { kSender, kReceiver };
