@@ -1,13 +1,13 @@
 // HolderPresence is one holder's entry in a file that all holders of a queue, or of GPU memory,
-// share.  The file shows who holds it and what they can do.  The kernel removes a holder that exits
-// or is killed.
+// share.  The file shows the holders and their abilities. The kernel removes a holder whose process
+// ends.
 //
 //     HolderPresence mine = HolderPresence::make({.can_put = true, .can_get = true});
 //     HolderPresence theirs = mine.another({.can_get = true});      // Send theirs.descriptor().
 //     if (auto pid = mine.other(Ability::kGet)) …                   // Another holder can get.
 //
-// The file is a memfd.  Each holder opens its own file description, and holds locks (F_OFD_SETLK)
-// through it, one on a place for each of its abilities:
+// The file is a memfd.  Through its own file description, each holder locks (F_OFD_SETLK) a place
+// for each of its abilities:
 //
 // | put lock | places of holders that can put: pid, … | places of those that can get: pid, … |
 //

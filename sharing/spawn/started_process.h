@@ -1,14 +1,13 @@
-// Starts a process that runs a function, as a new execution of this program or as a fork.
+// Starts a process for a function: a new execution of this program, or a fork.
 //
 //     StartedProcess process = start_fresh(0);       // its main() calls run_if_spawned()
 //     send_packet(process.control.get(), …, {process.lifeline_of_worker.get()});
 //     … process.pidfd becomes readable when it ends …
 //     std::optional<ProcessEnd> end = reap(process);
 //
-// The lifeline is a pair of sockets that carries nothing.  When the parent's end closes, at the
-// latest when the parent ends, the kernel sends SIGKILL to the process (F_SETSIG). This needs no
-// thread, and unlike a parent-death signal (prctl) it does not fire when the thread that started
-// the process ends.
+// The lifeline is a pair of sockets without data. When the parent's end closes, at the latest when
+// the parent ends, the kernel sends SIGKILL to the process (F_SETSIG). Unlike a parent-death signal
+// (prctl), it does not fire when the thread that started the process ends.
 //
 // The process stays in the caller's process group and session, so Ctrl-C and Ctrl-Z reach it. Its
 // stdin is /dev/null; SIGTERM ends it.

@@ -2,7 +2,7 @@
 //
 //     spawn_without_call                 main() does not call run_if_spawned()
 //     spawn_without_call unlinked        main() calls it, and deletes its program before spawn()
-//     spawn_without_call late            the process never takes its call; the time-out is 500 ms
+//     spawn_without_call late            the process never takes its call; the timeout is 500 ms
 //     spawn_without_call "one late" PATH one process never takes its call, the other exits; the
 //                                        first one creates the file PATH
 //     spawn_without_call limited         the process has too few descriptors for its arguments
