@@ -1,4 +1,4 @@
-// Resolves a host's name with the system resolver (/etc/hosts, DNS).  Blocks without a time-out:
+// Resolves a host's name with the system resolver (/etc/hosts, DNS).  Blocks without a timeout:
 // call it in its own thread.
 #pragma once
 
