@@ -17,8 +17,8 @@
 //     SLOW [>  10.000s] gloo.CommTest.test_e
 //
 // At the end come flaky and failed tests in full: the reason, an account of each rank
-// (attempt_account.h) and the command that repeats the test. Several failures are then listed
-// again, a line each, and on request the slowest tests. The last line is
+// (attempt_account.h) and the command that repeats the test. Then come several failures again, a
+// line each, on request the slowest tests, and the last line:
 //
 //     2 passed (1 flaky), 1 failed, 1 skipped
 //
