@@ -8,13 +8,13 @@ SHELL := bash
 .SHELLFLAGS := -eu -o pipefail -c
 
 BUILD ?= build
-# A LibTorch of your own (2.11 to 2.14): an unpacked libtorch, or site-packages/torch of a wheel.
+# A LibTorch of your own (2.11 to 2.15): an unpacked libtorch, or site-packages/torch of a wheel.
 LIBTORCH ?=
 # The Python that runs the Python halves of the demo and of the tests: one that can import torch.
 TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
 # What `make torch-versions` builds with.
-TORCH_VERSIONS ?= 2.11.0 2.14.1
+TORCH_VERSIONS ?= 2.11.0 2.14.1 2.15.0
 # Flags of the benchmarks, as --quick.
 BENCH ?=
 # Slices of the soak, as 'ranks ranks-busy': all of them if empty.  cmake/soak.sh lists them.
@@ -52,7 +52,7 @@ help:
 	  'make format    rewrite the sources in the project'"'"'s format' \
 	  'make clean     remove what was built (not what was fetched into .deps/)' \
 	  '' \
-	  'make LIBTORCH=DIR …   use a LibTorch of your own (2.11 to 2.14)'
+	  'make LIBTORCH=DIR …   use a LibTorch of your own (2.11 to 2.15)'
 
 # LibTorch is fetched while the part that does not need it is built: -j2 runs the two side by side.  What is built for
 # the C++ half is built while the Python half trains.

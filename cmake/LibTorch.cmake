@@ -22,8 +22,8 @@ string(REGEX REPLACE "[^0-9]+([0-9]+)[^0-9]+([0-9]+)[^0-9]+([0-9]+).*" "\\1.\\2.
 if(DISTRUN_TORCH_VERSION VERSION_LESS 2.11)
   message(FATAL_ERROR "LibTorch ${DISTRUN_TORCH_VERSION} in ${DISTRUN_LIBTORCH} is too old: distrun needs 2.11 or newer. "
     "`make LIBTORCH=` without a folder fetches 2.13.0.")
-elseif(DISTRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.15)
-  message(WARNING "LibTorch ${DISTRUN_TORCH_VERSION} is newer than 2.14, the newest that distrun was tested with.")
+elseif(DISTRUN_TORCH_VERSION VERSION_GREATER_EQUAL 2.16)
+  message(WARNING "LibTorch ${DISTRUN_TORCH_VERSION} is newer than 2.15, the newest that distrun was tested with.")
 endif()
 message(STATUS "LibTorch ${DISTRUN_TORCH_VERSION}: ${DISTRUN_LIBTORCH}")
 

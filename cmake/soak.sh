@@ -11,6 +11,7 @@
 #   store      random requests to our store and LibTorch's
 #   hangs      programs that hang in seven ways: their ranks and places
 #   jitter     a run with uneven steps, which --hang-after must not stop
+#   collectives  ranks that are missing, late, or have other values
 #
 # With the suffix `-busy` (`ranks-busy`) a slice runs while every core is kept busy.
 #
@@ -81,6 +82,7 @@ store() {
     --gtest_filter='StoreDifferentialTest.*' --gtest_brief=1
 }
 hangs() { repeat '^hangs_test' -C soak; }
+collectives() { repeat '^followed_test' -C soak; }
 jitter() {
   if [ -z "$python" ]; then
     say 'skipped: the build has no Python that can import torch'
@@ -91,11 +93,11 @@ jitter() {
 fuzz() { cmake/fuzz.sh; }
 
 slices=("$@")
-[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs jitter fuzz
+[ $# -gt 0 ] || slices=(launcher runner ranks backends sharing store faults joins spawns python hangs jitter collectives fuzz
   launcher-busy runner-busy ranks-busy backends-busy sharing-busy)
 for slice in "${slices[@]}"; do
   case ${slice%-busy} in
-    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | jitter | fuzz) ;;
+    launcher | runner | ranks | backends | sharing | store | faults | joins | spawns | python | hangs | jitter | collectives | fuzz) ;;
     *)
       say "error: no slice '$slice'; the slices are in the first lines of cmake/soak.sh"
       exit 2

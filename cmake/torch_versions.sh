@@ -2,7 +2,7 @@
 # `make torch-versions`: builds distrun with each LibTorch named, and runs every test with it.  Prints one line a version,
 # and the tests that failed.
 #
-#   cmake/torch_versions.sh VERSION…      such as 2.11.0 2.14.1
+#   cmake/torch_versions.sh VERSION…      such as 2.11.0 2.15.0
 #
 # Each version stays in .deps/torch-VERSION and build-torch-VERSION.  A CUDA build of torch takes 6 GB.
 set -uo pipefail

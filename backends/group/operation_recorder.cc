@@ -15,8 +15,7 @@
 #include <ATen/core/Tensor.h>
 #include <ATen/core/dispatch/Dispatcher.h>
 #include <ATen/core/ivalue.h>
-#include <fmt/format.h>
-#include <fmt/ranges.h>
+#include <c10/util/StringUtil.h>
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/library.h>
 
@@ -162,8 +161,7 @@ class Recorder {
     const Tensors& shown = inputs.empty() ? outputs : inputs;
     if (!shown.empty()) {
       operation.dtype = c10::toString(shown.front().scalar_type());
-      operation.sizes = fmt::format("[{}]{}", fmt::join(shown.front().sizes(), ", "),
-                                    shown.size() > 1 ? ", …" : "");
+      operation.sizes = c10::str(shown.front().sizes(), shown.size() > 1 ? ", …" : "");
     }
     for (const at::Tensor& tensor : outputs.empty() ? inputs : outputs) {
       operation.elements += static_cast<std::uint64_t>(tensor.numel());

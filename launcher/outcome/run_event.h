@@ -90,8 +90,8 @@ struct ValuesCompared {  // At the end of an attempt with --digest.
 };
 struct StacksRead {  // Where workers are: after --timeout, or on SIGUSR1.
   int attempt = 0;
-  std::string collectives;  // Which ranks wait in one, and which are missing; may be empty.
   Whereabouts where;
+  std::string collectives = {};  // Which ranks wait in one, and which are missing; may be empty.
 };
 struct AttemptFailed {  // Another attempt follows.
   int attempt = 0;

@@ -79,6 +79,40 @@ TEST(EventJsonTest, ReportsWhereTheWorkersAre) {
           R"json(,"attempt":1,"where":"rank 2 in load (a.py:1)","stacks":"  load (a.py:1)\n"})json");
 }
 
+TEST(EventJsonTest, StacksComeWithTheCollectivesOfRanks) {
+  EXPECT_EQ(line(StacksRead{.where = {"w", "s\n"}, .collectives = "rank 2 has not entered it"}),
+            kLineStart + "stacks_read" + kFrom +
+                R"(,"attempt":0,"collectives":"rank 2 has not entered it","where":"w","stacks":"s\n"})");
+}
+
+TEST(EventJsonTest, NamesAStraggler) {
+  const Straggler straggler{.rank = 3,
+                            .times_last = 18,
+                            .collectives = 20,
+                            .lateness = milliseconds(2),
+                            .share = 0.125,
+                            .group = "0",
+                            .number = 21};
+  EXPECT_EQ(line(StragglerFound{1, straggler}),
+            kLineStart + "straggler_found" + kFrom +
+                R"(,"attempt":1,"rank":3,"group":"0","number":21,"times_last":18,)"
+                R"("collectives":20,"lateness_s":0.002,"share":0.125})");
+}
+
+TEST(EventJsonTest, ListsRanksWithDifferentValues) {
+  DigestDifference difference{.operation = {.op = "all_reduce", .group = "0", .sequence = 12},
+                              .ranks = {{0, 1, 3}, {2}},
+                              .elements = ElementRange{64, 128}};
+  EXPECT_EQ(line(ValuesDiffer{0, difference}),
+            kLineStart + "values_differ" + kFrom +
+                R"(,"attempt":0,"op":"all_reduce","group":"0","number":12,"ranks":[[0,1,3],[2]],)"
+                R"("elements":[64,127],"text":"rank 2 received other values than ranks 0, 1, 3 in )"
+                R"(all_reduce, number 12 of group 0, in elements 64 to 127"})");
+  EXPECT_EQ(line(ValuesCompared{1, 84, 2}),
+            kLineStart + "values_compared" + kFrom +
+                R"(,"attempt":1,"collectives":84,"missed":2})");
+}
+
 TEST(EventJsonTest, ListsLeakedProcessesEvenIfNamesAreNotUtf8) {
   EXPECT_EQ(line(LeakedProcessesKilled{2, {{5, "a \"b\"\n"}, {6, "\xff"}}}),
             kLineStart + "leaked_processes_killed" + kFrom +

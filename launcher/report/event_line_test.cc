@@ -50,6 +50,33 @@ TEST(EventLineTest, ReportsWhereTheWorkersAre) {
             "  rank 10: no stack: it has ended\n");
 }
 
+TEST(EventLineTest, PrintsTheCollectivesOfRanksBeforeTheirStacks) {
+  EXPECT_EQ(event_line(ten_workers(), StacksRead{.where = {"w", "  s\n"}, .collectives = "c"}),
+            "distrun: collectives: c\ndistrun: where the workers are: w\n  s\n");
+}
+
+TEST(EventLineTest, NamesAStragglerOnlyOnRequest) {
+  LaunchPlan plan = ten_workers();
+  const StragglerFound found{0, {.rank = 12, .times_last = 18, .collectives = 20}};
+  EXPECT_EQ(event_line(plan, found), "");
+  plan.options.collectives = true;
+  EXPECT_EQ(event_line(plan, found),
+            "distrun: rank 12 holds up the others: it came last to 18 of 20 collectives, 0.0 ms "
+            "late (0 % of each step)\n");
+}
+
+TEST(EventLineTest, NamesRanksWithDifferentValues) {
+  const DigestDifference difference{.operation = {.op = "broadcast", .group = "0", .sequence = 2},
+                                    .ranks = {{10, 11}, {12}},
+                                    .elements = std::nullopt};
+  EXPECT_EQ(event_line(ten_workers(), ValuesDiffer{0, difference}),
+            "distrun: rank 12 received other values than ranks 10, 11 in broadcast, number 2 of "
+            "group 0\n");
+  EXPECT_EQ(event_line(ten_workers(), ValuesCompared{0, 84, 0}), "");
+  EXPECT_EQ(event_line(ten_workers(), ValuesCompared{0, 84, 3}),
+            "distrun: --digest: 3 operations of the ranks were too fast to be compared\n");
+}
+
 TEST(EventLineTest, NamesEightOfManyWorkers) {
   EXPECT_EQ(event_line(ten_workers(), still_running(9)).find("others"), std::string::npos);
   const std::string line = event_line(ten_workers(), still_running(10));

@@ -30,7 +30,8 @@ WorkerSnapshot worker_from(const Json& json) {
                         .state = json.at("state").get<std::string>(),
                         .run_time = milliseconds(required_number<std::int64_t>(json.at("run_ms"))),
                         .processes = required_number<int>(json.at("processes")),
-                        .output_bytes = required_number<std::uint64_t>(json.at("output_bytes"))};
+                        .output_bytes = required_number<std::uint64_t>(json.at("output_bytes")),
+                        .collective = json.value("collective", "")};
   if (!json.at("cpu_ms").is_null()) {
     worker.cpu_time = milliseconds(required_number<std::int64_t>(json.at("cpu_ms")));
   }
@@ -56,7 +57,7 @@ const WorkerSnapshot* same_process(const RunSnapshot* before, const WorkerSnapsh
 }
 
 std::vector<std::string> cells_of(const WorkerSnapshot& worker, const WorkerSnapshot* before,
-                                  milliseconds between) {
+                                  milliseconds between, bool shows_collectives) {
   const bool has_started = worker.pid >= 0;
   std::string cpu = "-", output = "-";
   if (before != nullptr && between.count() > 0) {
@@ -68,7 +69,7 @@ std::vector<std::string> cells_of(const WorkerSnapshot& worker, const WorkerSnap
     output =
         text_of(static_cast<double>(written) * 1000 / static_cast<double>(between.count())) + "/s";
   }
-  return {fmt::to_string(worker.rank),
+  std::vector<std::string> cells = {fmt::to_string(worker.rank),
           has_started ? fmt::to_string(worker.pid) : "-",
           has_started
               ? fmt::format("{:.1f} s", std::chrono::duration<double>(worker.run_time).count())
@@ -76,8 +77,12 @@ std::vector<std::string> cells_of(const WorkerSnapshot& worker, const WorkerSnap
           cpu,
           worker.memory_bytes ? text_of(static_cast<double>(*worker.memory_bytes)) : "-",
           output,
-          worker.processes > 0 ? fmt::to_string(worker.processes) : "-",
-          worker.state};
+          worker.processes > 0 ? fmt::to_string(worker.processes) : "-"};
+  if (shows_collectives) {
+    cells.push_back(worker.collective.empty() ? "-" : printable(worker.collective, 60));
+  }
+  cells.push_back(worker.state);
+  return cells;
 }
 
 }  // namespace
@@ -112,7 +117,8 @@ std::string snapshot_json(const RunSnapshot& snapshot) {
                        {"cpu_ms", json_or_null(count_of(worker.cpu_time))},
                        {"memory_bytes", json_or_null(worker.memory_bytes)},
                        {"processes", worker.processes},
-                       {"output_bytes", worker.output_bytes}});
+                       {"output_bytes", worker.output_bytes},
+                       {"collective", worker.collective}});
   }
   const Json json = {{"about", snapshot.about},
                      {"attempt", snapshot.attempt},
@@ -137,12 +143,17 @@ Result<RunSnapshot> parse_snapshot(std::string_view text) {
 
 std::string top_table(const RunSnapshot& now, const RunSnapshot* before, std::size_t workers_max) {
   std::vector<std::vector<std::string>> lines = {
-      {"rank", "pid", "time", "CPU", "memory", "output", "processes", "state"}};
+      {"rank", "pid", "time", "CPU", "memory", "output", "processes"}};
+  const bool shows_collectives =
+      std::any_of(now.workers.begin(), now.workers.end(),
+                  [](const WorkerSnapshot& worker) { return !worker.collective.empty(); });
+  if (shows_collectives) lines.front().emplace_back("collective");
+  lines.front().emplace_back("state");
   const milliseconds between = before == nullptr ? milliseconds(0) : now.at - before->at;
   const std::size_t shown = std::min(now.workers.size(), workers_max);
   for (std::size_t i = 0; i < shown; ++i) {
     const WorkerSnapshot& worker = now.workers[i];
-    lines.push_back(cells_of(worker, same_process(before, worker), between));
+    lines.push_back(cells_of(worker, same_process(before, worker), between, shows_collectives));
   }
   std::string text = printable(now.about, 200);
   if (now.attempt > 0) text += fmt::format("; restart {}", now.attempt);

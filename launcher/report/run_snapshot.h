@@ -36,6 +36,7 @@ struct WorkerSnapshot {
   std::optional<std::uint64_t> memory_bytes;
   int processes = 0;  // In its session.
   std::uint64_t output_bytes = 0;
+  std::string collective;  // "in all_reduce 31", "after all_reduce 31"; empty if unknown.
 };
 
 struct RunSnapshot {

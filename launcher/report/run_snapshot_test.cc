@@ -102,5 +102,16 @@ TEST(RunSnapshotTest, ReportsTheNumberOfOmittedWorkers) {
   EXPECT_THAT(top_table(two_ranks(0), nullptr, 1), EndsWith("running\n… and 1 more\n"));
 }
 
+TEST(RunSnapshotTest, ShowsTheLastCollectives) {
+  RunSnapshot snapshot = two_ranks(0);
+  snapshot.workers[0].collective = "in all_reduce 31";
+  const auto parsed = parse_snapshot(snapshot_json(snapshot));
+  ASSERT_TRUE(parsed);
+  const std::string table = top_table(*parsed, nullptr, kAllWorkers);
+  EXPECT_THAT(table, HasSubstr("collective  state"));
+  EXPECT_THAT(table, HasSubstr("in all_reduce 31  running"));
+  EXPECT_THAT(table, HasSubstr("               -  "));
+}
+
 }  // namespace
 }  // namespace distrun

@@ -166,11 +166,11 @@ class Driver {
     return fmt::format("{}{}\n{}", collectives, read.where.line, read.where.stacks);
   }
 
-  // The collectives first: reading stacks takes time.
   StacksRead read_stacks() {
+    std::string collectives = operations_.line();  // First: reading stacks takes time.
     return {.attempt = place_.attempt,
-            .collectives = operations_.line(),
-            .where = stacks_.read(workers_.running(), store_.waits())};
+            .where = stacks_.read(workers_.running(), store_.waits()),
+            .collectives = std::move(collectives)};
   }
 
   OperationWatch::Handlers operation_handlers() {
@@ -188,17 +188,21 @@ class Driver {
                 }};
   }
 
-  RunSnapshot snapshot() const {
+  RunSnapshot snapshot() {
     const auto rows = workers_.rows();
     std::vector<std::uint64_t> output;
     for (std::size_t i = 0; i < rows.size(); ++i) {
       output.push_back(output_.bytes(LocalRank(static_cast<int>(i))));
     }
+    auto workers = snapshots_of(rows, output);
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      workers[i].collective = operations_.last_text(LocalRank(static_cast<int>(i)));
+    }
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return {.about = reporter_.about(),
             .attempt = place_.attempt,
             .at = std::chrono::floor<std::chrono::milliseconds>(now),
-            .workers = snapshots_of(rows, output)};
+            .workers = std::move(workers)};
   }
 
   void watch_progress(std::chrono::milliseconds limit) {

@@ -4,6 +4,8 @@
 #include <chrono>
 #include <utility>
 
+#include <fmt/format.h>
+
 namespace distrun {
 
 namespace {
@@ -109,10 +111,15 @@ std::string OperationWatch::line() {
   return table_.line();
 }
 
-const Operation* OperationWatch::last(LocalRank worker) {
-  if (!pages_) return nullptr;
+std::string OperationWatch::last_text(LocalRank worker) {
+  if (!pages_) return "";
   read(/*all=*/true);
-  return table_.last(plan_.workers[static_cast<std::size_t>(worker.value())].rank.value());
+  const Operation* const last =
+      table_.last(plan_.workers[static_cast<std::size_t>(worker.value())].rank.value());
+  if (last == nullptr) return "";
+  std::string text = fmt::format("{} {}", last->is_in_progress() ? "in" : "after", last->op);
+  if (last->is_collective()) text += fmt::format(" {}", last->sequence);
+  return text;
 }
 
 std::uint64_t OperationWatch::begun() const {

@@ -59,8 +59,9 @@ class OperationWatch {
   // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
   std::string line();
 
-  // The last operation that the worker has started; null if there is none.
-  const Operation* last(LocalRank worker);
+  // The last operation that the worker has started: "in all_reduce 31", "after all_reduce 31";
+  // empty if there is none.
+  std::string last_text(LocalRank worker);
 
   // The operations that all workers have started.
   std::uint64_t begun() const;

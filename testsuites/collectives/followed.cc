@@ -130,7 +130,7 @@ void flip_bits() {
     FlippingBackend::begin(flip);
     for (int step = 0; step < 5; ++step) {
       at::Tensor x = at::arange(1000, at::kFloat) + distrun::get_rank() + step;
-      distrun::all_reduce(x, c10d::ReduceOp::SUM, groups.back());
+      distrun::all_reduce(x, c10d::ReduceOp::SUM, {.group = groups.back()});
     }
     if (distrun::get_rank() == 0) {
       std::printf("%d %d %ld\n", flip.rank, flip.step + 1, static_cast<long>(flip.element));
