@@ -270,7 +270,9 @@ int LaunchCommand::run_here(LaunchPlan& plan, RunFiles files, const LaunchContex
                             std::ostream& err) {
   const auto run_end = run_launch(plan, files, context);
   if (run_end) return exit_status(*run_end);
-  err << name_ << ": " << run_end.error().message;
+  err << name_ << ": ";
+  if (run_end.error().kind == ErrorKind::kAddressNotLocal) err << options_.address_flag << ' ';
+  err << run_end.error().message;
   if (run_end.error().kind == ErrorKind::kAddressInUse) {
     err << (options_.nnodes > 1 ? "; give another --master-port, the same on every node"
                                 : "; give another --master-port, or none for a free one");

@@ -151,6 +151,7 @@ void OptionsBuilder::take_rendezvous() {
 
   RunRendezvous place = run_rendezvous(flags);
   options_.master_addr = std::move(place.address);
+  options_.address_flag = said(place.flag);
   options_.master_port = place.port;
   options_.run_id = std::move(place.run_id);
 }
@@ -166,6 +167,7 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
            "c10d is not supported with several nodes yet; remove it and give --node-rank");
   }
   options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
+  options_.address_flag = said(flags.endpoint ? "rdzv-endpoint" : "master-addr");
   const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
   if (port == 0) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",

@@ -165,7 +165,9 @@ void StoreServeCommand::check(const Environment&) {
 
 int StoreServeCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
   const auto fail = [&](const Error& error) {
-    err << "distrun store serve: " << error.message;
+    err << "distrun store serve: ";
+    if (error.kind == ErrorKind::kAddressNotLocal) err << "--host ";
+    err << error.message;
     if (error.kind == ErrorKind::kAddressInUse) err << "; give another --port, or 0 for a free one";
     err << '\n';
     return exit_status(error);

@@ -33,6 +33,7 @@ enum class ErrorKind {
   kNotFound,         // A program or file does not exist.
   kNotExecutable,    // A program exists but cannot be run.
   kAddressInUse,     // Another process uses the port.
+  kAddressNotLocal,  // This machine does not have the address.
   kProtocol,         // A peer violated the protocol.
   kTimedOut,         // A wait timed out.
   kSystem,           // A system call failed in another way.

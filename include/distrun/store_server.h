@@ -57,8 +57,9 @@ class StoreServer {
   // Listens and accepts clients, with an empty table of keys.  `io` must outlive the server.
   //
   // Fails with kInvalidArgument if the host is malformed or `listen_fd` is not a listening TCP
-  // socket; with kAddressInUse if the port is taken; otherwise with kSystem.  If the process that
-  // uses the port belongs to this user, the text of kAddressInUse names this process.
+  // socket; with kAddressInUse if the port is taken; with kAddressNotLocal if the host is another
+  // machine's address; otherwise with kSystem.  If the process that uses the port belongs to this
+  // user, the text of kAddressInUse names this process.
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io,
                                                      const Options& options);
 

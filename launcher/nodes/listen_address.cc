@@ -27,24 +27,25 @@ bool is_of_this_machine(asio::io_context& io, const asio::ip::address& address) 
   return !error;
 }
 
-Error not_here(const std::string& host, const std::vector<std::string>& addresses) {
+Error not_here(const std::string& flag, const std::string& host,
+               const std::vector<std::string>& addresses) {
   const std::string what =
       addresses.size() == 1 && addresses.front() == host
-          ? fmt::format("--master-addr {} is not an address of this machine", host)
-          : fmt::format("--master-addr {} is another machine, {}", host,
-                        fmt::join(addresses, ", "));
+          ? fmt::format("{} {} is not an address of this machine", flag, host)
+          : fmt::format("{} {} is another machine, {}", flag, host, fmt::join(addresses, ", "));
   return {ErrorKind::kSystem, what + "; start node 0 (--node-rank 0) on the machine that has it"};
 }
 
 }  // namespace
 
-Result<std::string> listen_address(const std::string& host, std::chrono::milliseconds timeout) {
+Result<std::string> listen_address(const std::string& flag, const std::string& host,
+                                   std::chrono::milliseconds timeout) {
   asio::io_context io;
   error_code not_numeric;
   const auto numeric = asio::ip::make_address(host, not_numeric);
   if (!not_numeric) {
     if (is_of_this_machine(io, numeric)) return host;
-    return not_here(host, {host});
+    return not_here(flag, host, {host});
   }
 
   std::optional<Result<ResolvedAddresses>> found;
@@ -55,9 +56,9 @@ Result<std::string> listen_address(const std::string& host, std::chrono::millise
   }
   if (!found) {
     return Error{ErrorKind::kTimedOut,
-                 fmt::format("--master-addr {}: looking up the name timed out", host)};
+                 fmt::format("{} {}: looking up the name timed out", flag, host)};
   }
-  if (!*found) return found->error().with_context("--master-addr");
+  if (!*found) return found->error().with_context(flag);
 
   bool loops_back = false;
   std::vector<std::string> addresses;
@@ -68,7 +69,7 @@ Result<std::string> listen_address(const std::string& host, std::chrono::millise
     if (!address.is_loopback()) return address.to_string();
     loops_back = true;
   }
-  if (!loops_back) return not_here(host, addresses);
+  if (!loops_back) return not_here(flag, host, addresses);
   const auto any = asio::ip::address_v6::any();
   return is_of_this_machine(io, any) ? any.to_string() : "0.0.0.0";
 }

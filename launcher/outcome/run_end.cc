@@ -48,6 +48,7 @@ int exit_status(const Error& error) {
     case ErrorKind::kNotExecutable:
       return kExitNotExecutable;
     case ErrorKind::kAddressInUse:
+    case ErrorKind::kAddressNotLocal:
     case ErrorKind::kProtocol:
     case ErrorKind::kTimedOut:
     case ErrorKind::kSystem:

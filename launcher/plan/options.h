@@ -25,18 +25,19 @@ struct LaunchOptions {
   int nnodes = 1;
   int node_rank = 0;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to join.
-  int max_restarts = 0;                   // New attempts after a failed one.
-  std::string role = "default";           // ROLE_NAME.
-  std::string run_id;                     // TORCHELASTIC_RUN_ID.
-  StoreChoice store;                      // Where the workers rendezvous.
-  std::string master_addr = "127.0.0.1";  // Where a TCP store listens; numeric.
-  std::uint16_t master_port = 0;          // 0: a free port.
-  bool same_user = false;                 // Only processes of this user and root may use the store.
-  bool display_map = false;               // Node 0 prints the ranks of each node.
-  bool module = false;                    // -m
-  bool no_python = false;                 // Never put python3 before the program.
-  bool python = false;                    // Always, unless no_python.
-  bool virtual_local_rank = false;        // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
+  int max_restarts = 0;                        // New attempts after a failed one.
+  std::string role = "default";                // ROLE_NAME.
+  std::string run_id;                          // TORCHELASTIC_RUN_ID.
+  StoreChoice store;                           // Where the workers rendezvous.
+  std::string master_addr = "127.0.0.1";       // Where a TCP store listens; numeric on one node.
+  std::string address_flag = "--master-addr";  // What gave master_addr, for messages.
+  std::uint16_t master_port = 0;               // 0: a free port.
+  bool same_user = false;           // Only processes of this user and root may use the store.
+  bool display_map = false;         // Node 0 prints the ranks of each node.
+  bool module = false;              // -m
+  bool no_python = false;           // Never put python3 before the program.
+  bool python = false;              // Always put it, unless no_python.
+  bool virtual_local_rank = false;  // LOCAL_RANK is 0, CUDA_VISIBLE_DEVICES one device.
   std::vector<int> end_signals = {SIGTERM, SIGINT, SIGHUP, SIGQUIT};
   std::vector<int> forward_signals;
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.

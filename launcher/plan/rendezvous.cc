@@ -127,7 +127,7 @@ RunRendezvous run_rendezvous(const RendezvousFlags& flags) {
   const bool as_static = flags.backend == RdzvBackend::kStatic && !flags.standalone;
   if (as_static && flags.endpoint) {
     return {numeric(flags.endpoint->host), flags.endpoint->port.value_or(0),
-            flags.run_id.empty() ? "none" : flags.run_id};
+            flags.run_id.empty() ? "none" : flags.run_id, "rdzv-endpoint"};
   }
   if (as_static && flags.master_port) {
     return {numeric(flags.master_addr), *flags.master_port,
@@ -137,6 +137,7 @@ RunRendezvous run_rendezvous(const RendezvousFlags& flags) {
   RunRendezvous place{kLoopback, 0, flags.run_id};
   if (!flags.local_addr.empty()) {
     place.address = numeric(flags.local_addr);
+    place.flag = "local-addr";
   } else if (as_static) {
     place.address = numeric(flags.master_addr);
   }

@@ -57,9 +57,10 @@ struct RendezvousFlags {
 };
 
 struct RunRendezvous {
-  std::string address;     // Numeric: where the store listens.
-  std::uint16_t port = 0;  // 0: a free port.
-  std::string run_id;      // Empty: a random id.
+  std::string address;                    // Numeric: where the store listens.
+  std::uint16_t port = 0;                 // 0: a free port.
+  std::string run_id;                     // Empty: a random id.
+  std::string_view flag = "master-addr";  // Gave the address.
 };
 
 // For a run on one node.

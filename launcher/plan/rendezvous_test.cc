@@ -49,6 +49,13 @@ TEST(RendezvousTest, StandaloneOverridesOtherFlags) {
             "127.0.0.1 0 ");
 }
 
+TEST(RendezvousTest, NamesTheFlagThatGaveTheAddress) {
+  EXPECT_EQ(run_rendezvous({.master_addr = "10.0.0.2"}).flag, "master-addr");
+  EXPECT_EQ(run_rendezvous({.endpoint = Endpoint{"10.0.0.1", 29400}}).flag, "rdzv-endpoint");
+  EXPECT_EQ(run_rendezvous({.master_addr = "10.0.0.2", .local_addr = "10.0.0.3"}).flag,
+            "local-addr");
+}
+
 TEST(RendezvousTest, ParsesEndpointsLikeTorch) {
   const auto read = [](std::string_view given) {
     const Endpoint endpoint = parse_endpoint(given).value();

@@ -3,6 +3,8 @@
 #include <chrono>
 #include <utility>
 
+#include <boost/asio/ip/address.hpp>
+
 #include "distrun/store_address.h"
 #include "launcher/nodes/listen_address.h"
 #include "store/network/client_processes.h"
@@ -17,7 +19,7 @@ Result<void> StoreHost::open(StoreServerInternals::TakeNode take_node) {
   if (file_ != nullptr || options_.node_rank > 0) return {};
   std::string host = options_.master_addr;
   if (options_.nnodes > 1) {
-    auto found = listen_address(host, std::chrono::seconds(10));
+    auto found = listen_address(options_.address_flag, host, std::chrono::seconds(10));
     if (!found) return found.error();
     host = std::move(*found);
   }

@@ -1,5 +1,6 @@
 #include "store/server/listening_socket.h"
 
+#include <cerrno>
 #include <string>
 
 #include <boost/asio/ip/v6_only.hpp>
@@ -52,6 +53,9 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
   if (!error) acceptor.bind(endpoint, error);
   if (!error) acceptor.listen(tcp::acceptor::max_listen_connections, error);
   if (!error) return {};
+  if (error.value() == EADDRNOTAVAIL) {
+    return Error{ErrorKind::kAddressNotLocal, options.host + " is not an address of this machine"};
+  }
   Error failure = Error::from_errno(text_of(endpoint), error.value());
   if (error == boost::asio::error::address_in_use) {
     failure.kind = ErrorKind::kAddressInUse;

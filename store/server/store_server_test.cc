@@ -78,6 +78,15 @@ TEST_F(StoreServerTest, NamesTheHolderOfAPortInUse) {
                                         std::to_string(::getpid()) + ")");
 }
 
+// 192.0.2.0/24 is reserved for documentation.
+TEST_F(StoreServerTest, RefusesAnAddressOfAnotherMachine) {
+  asio::io_context io;
+  const auto server = StoreServer::listen(io, {.host = "192.0.2.7"});
+  ASSERT_TRUE(server.has_error());
+  EXPECT_EQ(server.error().kind, ErrorKind::kAddressNotLocal);
+  EXPECT_EQ(server.error().message, "192.0.2.7 is not an address of this machine");
+}
+
 TEST_F(StoreServerTest, RefusesAHostName) {
   asio::io_context io;
   const auto server = StoreServer::listen(io, {.host = "localhost"});
