@@ -19,6 +19,7 @@ namespace {
 
 Error wrong(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
 
+// Of mpirun, srun and accelerate.
 constexpr auto kOtherNames = std::to_array<std::pair<std::string_view, std::string_view>>({
     {"n", "nproc-per-node"},
     {"np", "nproc-per-node"},
@@ -138,11 +139,8 @@ class Splitter {
   }
 
   Error unknown(const std::string& word, const std::string& name) const {
-    // Names in mpirun, srun and accelerate.
-    for (const auto& [other, ours] : kOtherNames) {
-      if (name == other) {
-        return wrong(fmt::format("unknown flag {}: did you mean --{}?", word, ours));
-      }
+    if (const auto ours = flag_of_other_launcher(name); !ours.empty()) {
+      return wrong(fmt::format("unknown flag {}: did you mean --{}?", word, ours));
     }
     std::vector<std::string> names;
     for (const LaunchFlag& flag : flags_) names.emplace_back(flag.name);
@@ -178,6 +176,13 @@ Result<void> take_variables(std::span<const LaunchFlag> flags, const Environment
 }
 
 }  // namespace
+
+std::string_view flag_of_other_launcher(std::string_view name) {
+  for (const auto& [other, ours] : kOtherNames) {
+    if (name == other) return ours;
+  }
+  return {};
+}
 
 const GivenFlag* CommandLine::find(std::string_view name) const {
   const auto found = flags.find(name);

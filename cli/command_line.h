@@ -39,6 +39,9 @@ struct CommandLine {
   const GivenFlag* find(std::string_view name) const;
 };
 
+// The flag that mpirun, srun and accelerate call `name`: "np" is "nproc-per-node". Empty if none.
+std::string_view flag_of_other_launcher(std::string_view name);
+
 // Fails with kInvalidArgument if a flag is unknown (and suggests one) or ambiguous, or lacks a
 // value or has one too many.
 Result<CommandLine> split_command_line(std::span<const LaunchFlag> flags,

@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <vector>
 
+#include "cli/command_line.h"
 #include "cli/launch_flags.h"
 #include "common/text/near_miss.h"
 
@@ -37,8 +38,10 @@ std::string unknown_flag(const CLI::App& app, const std::string& word) {
   const bool of_launch = std::any_of(flags.begin(), flags.end(), [&](const LaunchFlag& one) {
     return one.name == name || underscored(std::string(one.name)) == name;
   });
-  if (app.get_parent() == nullptr && of_launch) {
-    return text + " here; to start a run: distrun launch " + flag;
+  const bool top = app.get_parent() == nullptr;
+  if (top && of_launch) return text + " here; to start a run: distrun launch " + flag;
+  if (const auto meant = flag_of_other_launcher(name); top && !meant.empty()) {
+    return text + "; to start a run: distrun launch --" + std::string(meant);
   }
   std::vector<std::string> names;
   for (const CLI::Option* option : app.get_options({})) {
