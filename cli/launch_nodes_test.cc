@@ -418,7 +418,11 @@ TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
       });
     };
     Node first = launch_one(0), second = launch_one(1);
-    EXPECT_EQ(result(first).end, ProcessEnd(ExitedWith{0})) << address;
+    const auto end = first.get();
+    EXPECT_EQ(end.end, ProcessEnd(ExitedWith{0})) << address;
+    EXPECT_THAT(first_line(end.err), StartsWith(kListens));
+    // The name means all addresses of this machine.
+    EXPECT_EQ(end.err.find("loopback") != std::string::npos, address == "::1") << end.err;
     EXPECT_EQ(result(second).end, ProcessEnd(ExitedWith{0})) << address;
   }
 }
@@ -426,7 +430,9 @@ TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
 TEST_F(LaunchNodesTest, Node0PrintsItsAddress) {
   Node first = node(0, 2, "true");
   Node second = node(1, 2, "true");
-  EXPECT_EQ(first.get().err, kListens + address_ + ":29500\n");
+  EXPECT_EQ(
+      first.get().err,
+      kListens + address_ + ":29500 (a loopback address: every node must run on this machine)\n");
   EXPECT_EQ(second.get().err, "");
 }
 

@@ -85,7 +85,10 @@ class Driver {
     if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
     if (nodes_.is_node_0()) {
-      reporter_.tell(NodeNotice{"node 0 listens at " + store_.text()});
+      const char* hint = store_.is_on_loopback()
+                             ? " (a loopback address: every node must run on this machine)"
+                             : "";
+      reporter_.tell(NodeNotice{"node 0 listens at " + store_.text() + hint});
     }
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
     if (hang_after_) watch_progress(*hang_after_);

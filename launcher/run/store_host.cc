@@ -51,6 +51,13 @@ std::string StoreHost::text() const {
   return StoreAddress{options_.master_addr, options_.master_port}.text();
 }
 
+bool StoreHost::is_on_loopback() const {
+  if (!server_) return false;
+  boost::system::error_code error;
+  const auto place = parse_store_address(server_->address());
+  return place && boost::asio::ip::make_address(place->host, error).is_loopback();
+}
+
 std::vector<std::string> StoreHost::refusals() const {
   std::vector<std::string> reasons;
   if (!server_) return reasons;
