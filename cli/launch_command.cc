@@ -104,8 +104,8 @@ std::vector<int> signals_of(const LaunchOptions& options) {
 }
 
 std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
-  std::string text = fmt::format("distrun: the launcher (pid {}) was killed: {}\n",
-                                 guarded.launcher_pid, describe(by));
+  std::string text = fmt::format("distrun: the {} (pid {}) was killed: {}\n", guarded.name,
+                                 guarded.pid, describe(by));
   if (!guarded.left.survivors.empty()) {
     text += fmt::format("  {} of its processes are stuck in the kernel and still exist\n",
                         guarded.left.survivors.size());
@@ -259,8 +259,12 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     return status;
   };
   const auto on_end = [&](const Guarded& guarded) {
-    const auto* killed = std::get_if<KilledBy>(&guarded.launcher);
-    if (killed != nullptr) err << launcher_killed(guarded, *killed) << std::flush;
+    const auto* killed = std::get_if<KilledBy>(&guarded.end);
+    if (killed == nullptr) return;
+    // Here, as the guard may have been killed too.
+    files->temporary.reset();
+    files->store.reset();
+    err << launcher_killed(guarded, *killed) << std::flush;
   };
   const auto status = run_guarded(signals_of(options_), launcher, on_end);
   return status ? *status : fail(status.error());

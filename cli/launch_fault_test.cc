@@ -1,15 +1,18 @@
 // Faults of real processes: workers that crash, killed processes of distrun, daemons.
 #include <algorithm>
+#include <chrono>
 #include <csignal>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
+#include <thread>
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 
 #include "cli/test/launch.h"
+#include "common/os/proc.h"
 
 namespace distrun {
 namespace {
@@ -26,7 +29,16 @@ std::vector<int> children_of(int pid) {
   return {std::istream_iterator<int>(list), {}};
 }
 
-// Starts a daemon, in another session and with a parent that has ended, and prints its pid.
+// The processes of distrun itself: guard, second guard, launcher.
+std::vector<int> processes_of(int guard) {
+  std::vector<int> processes{guard};
+  while (processes.size() < 3 && children_of(processes.back()).size() == 1) {
+    processes.push_back(children_of(processes.back()).front());
+  }
+  return processes;
+}
+
+// Makes a daemon, and prints its pid: another session, and a parent that has ended.
 constexpr const char* kDaemon =
     "mkfifo $FOLDER/fifo$RANK &&"
     "setsid -f sh -c 'echo $$ >$FOLDER/fifo$RANK; exec sleep 1000' >/dev/null 2>&1 &&"
@@ -42,6 +54,14 @@ class LaunchFaultTest : public ::testing::Test {
   }
   std::string temporary() const { return folder_.path() + "/tmp"; }
   bool nothing_is_left_in_temporary() const { return std::filesystem::is_empty(temporary()); }
+  // Retries for at most 30 seconds: distrun is not this test's child any more.
+  bool temporary_becomes_empty() const {
+    const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(30);
+    while (!nothing_is_left_in_temporary() && std::chrono::steady_clock::now() < deadline) {
+      std::this_thread::yield();
+    }
+    return nothing_is_left_in_temporary();
+  }
 
   // Calls `act` with distrun's pid after `count` lines of pids, which are then watched.
   void once_printed(std::size_t count, std::function<void(int distrun)> act) {
@@ -54,6 +74,16 @@ class LaunchFaultTest : public ::testing::Test {
   void expect_all_ended(std::size_t count) {
     ASSERT_EQ(watched_.size(), count);
     for (const auto& process : watched_) EXPECT_TRUE(ends(process));
+  }
+
+  // Already now.
+  void expect_all_have_ended(std::size_t count) {
+    for (const auto& process : watched_) {
+      if (!process) continue;
+      pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
+      EXPECT_EQ(::poll(&ended, 1, 0), 1) << "still there when distrun has ended";
+    }
+    EXPECT_EQ(watched_.size(), count);
   }
 
   const SignalsByDefault signals_;
@@ -135,25 +165,56 @@ TEST_F(LaunchFaultTest, NothingOutlivesAGuardThatIsKilled) {
 }
 
 TEST_F(LaunchFaultTest, NothingOutlivesALauncherThatIsKilled) {
-  once_printed(4, [](int distrun) {
-    ASSERT_EQ(children_of(distrun).size(), 1u);
-    ::kill(children_of(distrun).front(), SIGKILL);
-  });
+  once_printed(4, [](int distrun) { ::kill(processes_of(distrun).at(2), SIGKILL); });
   const auto result = launch_shell(2, std::string(kDaemon) + "echo $$; exec sleep 1000", options_);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGKILL}));
   EXPECT_THAT(result.err, AllOf(HasSubstr("the launcher"), HasSubstr("signal SIGKILL (9)")));
-  for (const auto& process : watched_) {
-    if (!process) continue;
-    pollfd ended{.fd = process.get(), .events = POLLIN, .revents = 0};
-    EXPECT_EQ(::poll(&ended, 1, 0), 1) << "still there when distrun has ended";
-  }
-  EXPECT_EQ(watched_.size(), 4u);
+  expect_all_have_ended(4);
   EXPECT_TRUE(nothing_is_left_in_temporary());
+}
+
+TEST_F(LaunchFaultTest, NothingOutlivesASecondGuardThatIsKilled) {
+  once_printed(4, [](int distrun) { ::kill(processes_of(distrun).at(1), SIGKILL); });
+  const auto result = launch_shell(2, std::string(kDaemon) + "echo $$; exec sleep 1000", options_);
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{128 + SIGKILL}));
+  EXPECT_THAT(result.err, AllOf(HasSubstr("the second guard"), HasSubstr("signal SIGKILL (9)")));
+  expect_all_have_ended(4);
+  EXPECT_TRUE(nothing_is_left_in_temporary());
+}
+
+// In any pair: the third ends the run.
+TEST_F(LaunchFaultTest, NothingOutlivesTwoProcessesOfDistrunThatAreKilledAtOnce) {
+  for (const std::size_t spared : {0, 1, 2}) {
+    SCOPED_TRACE(spared);
+    watched_.clear();
+    once_printed(4, [spared](int distrun) {
+      auto processes = processes_of(distrun);
+      ASSERT_EQ(processes.size(), 3u);
+      processes.erase(processes.begin() + static_cast<long>(spared));
+      for (const int pid : processes) ::kill(pid, SIGKILL);
+    });
+    launch_shell(2, std::string("rm -f $FOLDER/fifo$RANK;") + kDaemon + "echo $$; exec sleep 1000",
+                 options_);
+    expect_all_ended(4);
+    EXPECT_TRUE(temporary_becomes_empty());
+  }
+}
+
+TEST_F(LaunchFaultTest, NothingOutlivesKillallOfDistrun) {
+  once_printed(4, [](int distrun) {
+    const std::string name = process_name(distrun);
+    for (const int pid : processes_of(distrun)) {
+      if (process_name(pid) == name) ::kill(pid, SIGKILL);
+    }
+  });
+  launch_shell(2, std::string(kDaemon) + "echo $$; exec sleep 1000", options_);
+  expect_all_ended(4);
+  EXPECT_TRUE(temporary_becomes_empty());
 }
 
 TEST_F(LaunchFaultTest, RemovesTheStoreFileOfAKilledLauncher) {
   const std::string meet = folder_.path() + "/meet";
-  once_printed(1, [](int distrun) { ::kill(children_of(distrun).front(), SIGKILL); });
+  once_printed(1, [](int distrun) { ::kill(processes_of(distrun).at(2), SIGKILL); });
   launch({"--store", "file:" + meet, "sh", "-c", "echo $$; exec sleep 1000"}, options_);
   expect_all_ended(1);
   EXPECT_FALSE(std::filesystem::exists(meet));

@@ -384,7 +384,10 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
   signals.push_back(SIGUSR1);
   if (options_.console.terminal) signals.push_back(SIGWINCH);
   const auto status = run_guarded(signals, launcher, [&](const Guarded& guarded) {
-    if (const auto* by = std::get_if<KilledBy>(&guarded.launcher)) tell_killed(guarded, *by, err);
+    const auto* by = std::get_if<KilledBy>(&guarded.end);
+    if (by == nullptr) return;
+    const TemporaryFolder removed = std::move(*folder);  // The guard may have been killed too.
+    tell_killed(guarded, *by, err);
   });
   return status ? *status : fail(status.error(), err);
 }

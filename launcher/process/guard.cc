@@ -9,6 +9,7 @@
 
 #include <fcntl.h>
 #include <poll.h>
+#include <sys/prctl.h>
 #include <sys/signalfd.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,8 +20,9 @@ namespace distrun {
 
 namespace {
 
-// Processes that outlive SIGKILL are stuck in the kernel.
-constexpr std::chrono::seconds kKillTimeout{30};
+constexpr std::chrono::seconds kKillTimeout{30};  // Processes that outlive SIGKILL are stuck.
+// Not distrun's name, so that it survives `killall -9 distrun`, and cleans up.
+constexpr const char* kSecondGuardName = "second-guard";
 
 bool is_ignored(int signal) {
   struct sigaction action {};
@@ -101,7 +103,11 @@ class ChildWatch {
     if (info.si_code == CLD_EXITED) return ExitedWith{info.si_status};
     if (info.si_code != CLD_STOPPED) return KilledBy{info.si_status};
     if (info.si_status == kSelfStop) {
-      stop_as_by_terminal();
+      if (above_ >= 0) {
+        ::raise(kSelfStop);  // The guard stops as well, and continues this process.
+      } else {
+        stop_as_by_terminal();
+      }
       ::kill(child_, SIGCONT);
     }
     return std::nullopt;
@@ -140,14 +146,14 @@ Result<LifelineEnds> make_lifeline() {
 [[noreturn]] void become_launcher(const LifelineEnds& lifeline, const Signals& signals,
                                   const Launcher& launcher, pid_t started) {
   ::setpgid(0, 0);
-  ::signal(SIGTTOU, SIG_IGN);  // Allows a background process group to write to the terminal.
   if (const auto adopted = become_subreaper(); !adopted) leave(launcher(adopted.error()));
   leave(launcher(GuardLifeline{lifeline.watched.get(), signals.before, started}));
 }
 
-// `above`: see ChildWatch.
-Result<int> guard(const Signals& signals, const Launcher& launcher,
-                  const std::function<void(const Guarded&)>& on_end, pid_t started, int above) {
+// `above` is the lifeline of the guard.
+Result<int> second_guard(const Signals& signals, const Launcher& launcher,
+                         const std::function<void(const Guarded&)>& on_end, pid_t started,
+                         int above) {
   auto lifeline = make_lifeline();
   if (!lifeline) return lifeline.error();
   if (const auto adopted = become_subreaper(); !adopted) return adopted.error();
@@ -157,14 +163,14 @@ Result<int> guard(const Signals& signals, const Launcher& launcher,
     lifeline->held.reset();
     become_launcher(*lifeline, signals, launcher, started);
   }
-  ::setpgid(child, child);  // The child does it too, but a signal may come first.
+  ::prctl(PR_SET_NAME, kSecondGuardName);
+  ::setpgid(child, child);  // The child does it too; a signal may come first.
   lifeline->watched.reset();
-  Guarded guarded;
-  guarded.launcher_pid = child;
-  guarded.launcher = ChildWatch(child, std::move(lifeline->held), signals.passed_on, above).run();
+  Guarded guarded{.pid = child};
+  guarded.end = ChildWatch(child, std::move(lifeline->held), signals.passed_on, above).run();
   guarded.left = kill_leaked_processes(kKillTimeout);
   on_end(guarded);
-  return exit_status(guarded.launcher);
+  return exit_status(guarded.end);
 }
 
 }  // namespace
@@ -176,23 +182,30 @@ Result<int> run_guarded(const std::vector<int>& signals, const Launcher& launche
   ::signal(SIGCHLD, SIG_DFL);  // An ignored SIGCHLD would discard exit statuses.
   const Signals blocked(signals);
   const pid_t started = ::getpid();
-  if (!has_children()) return guard(blocked, launcher, on_end, started, -1);
-
-  // Other children are not part of the run. A separate process becomes the guard, so that they and
-  // their descendants are not taken for leaked processes.
+  // Neither these children nor their descendants may be taken for leaked processes.
+  const bool has_strangers = has_children();
   auto lifeline = make_lifeline();
   if (!lifeline) return lifeline.error();
+  if (!has_strangers) {
+    if (const auto adopted = become_subreaper(); !adopted) return adopted.error();
+  }
   const pid_t child = ::fork();
-  if (child < 0) return Error::from_errno("start the guard");
+  if (child < 0) return Error::from_errno("start the second guard");
   if (child == 0) {
     lifeline->held.reset();
     ::setpgid(0, 0);
-    const auto status = guard(blocked, launcher, on_end, started, lifeline->watched.get());
+    ::signal(SIGTTOU, SIG_IGN);  // A background process group may write to the terminal.
+    const auto status = second_guard(blocked, launcher, on_end, started, lifeline->watched.get());
     leave(status ? *status : launcher(status.error()));
   }
   ::setpgid(child, child);
   lifeline->watched.reset();
-  return exit_status(ChildWatch(child, std::move(lifeline->held), blocked.passed_on, -1).run());
+  Guarded guarded{.name = "second guard", .pid = child};
+  guarded.end = ChildWatch(child, std::move(lifeline->held), blocked.passed_on, -1).run();
+  if (has_strangers) return exit_status(guarded.end);
+  guarded.left = kill_leaked_processes(kKillTimeout);
+  if (std::holds_alternative<KilledBy>(guarded.end)) on_end(guarded);
+  return exit_status(guarded.end);
 }
 
 }  // namespace distrun

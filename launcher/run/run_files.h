@@ -3,7 +3,7 @@
 //     auto files = RunFiles::make(plan);
 //     if (!files) return files.error();          // "make a folder …", "make the store's file …"
 //
-// Guard and launcher both own them: if the launcher is killed, the guard removes them.
+// Guards and launcher each hold it: if the launcher is killed, a guard removes the files.
 #pragma once
 
 #include <optional>
