@@ -26,6 +26,8 @@ TEST(FileUrlTest, RefusesPathsThatPythonReadsDifferently) {
     EXPECT_EQ(path_of_file_url("file://" + path).error().kind, ErrorKind::kInvalidArgument) << path;
   }
   EXPECT_EQ(file_url("a").error().message, "'a' is not an absolute path");
+  EXPECT_EQ(file_url("/a?").error().message,
+            "'/a?' has a '?', '#', tab or line break, which a file:// URL cannot carry");
 }
 
 TEST(FileUrlTest, RefusesOtherUrls) {

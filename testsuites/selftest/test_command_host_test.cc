@@ -102,13 +102,14 @@ class RunnerEndTest : public TestCommandTest {
     }
   }
 
-  static int launcher_of(int guard) {
-    std::ifstream children("/proc/" + std::to_string(guard) + "/task/" + std::to_string(guard) +
+  static int child_of(int pid) {
+    std::ifstream children("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) +
                            "/children");
-    int pid = -1;
-    children >> pid;
-    return pid;
+    int child = -1;
+    children >> child;
+    return child;
   }
+  static int launcher_of(int guard) { return child_of(child_of(guard)); }
 
   UniqueFd pipe_;
 };
@@ -148,14 +149,20 @@ TEST_F(TestCommandTest, TypedInputGoesToTheRankUnderACommand) {
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0})) << terminal.text();
 }
 
-TEST_F(TestCommandTest, RejectsRankUnderForSeveralTestsOrAnUnknownRank) {
-  for (const auto& arguments :
-       {std::vector<std::string>{"selftest.Well", "--rank-under", "0", "sh"},
-        {"selftest.Well.test_passes", "--rank-under", "4", "sh"}}) {
+TEST_F(TestCommandTest, RejectsRankUnderForSeveralTestsASkippedOneOrAnUnknownRank) {
+  const auto problem = [&](std::vector<std::string> arguments) {
+    arguments.emplace_back("sh");
     const auto result = test(arguments);
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << result.out;
-    EXPECT_THAT(result.err, HasSubstr("--rank-under"));
-  }
+    return result.err;
+  };
+  EXPECT_THAT(problem({"selftest.Well", "--rank-under", "0"}),
+              HasSubstr("--rank-under 0: select one test, not "));
+  EXPECT_THAT(
+      problem({"selftest.NeedsNccl.test_is_skipped", "--backend", "gloo", "--rank-under", "0"}),
+      HasSubstr("--rank-under 0: the test is skipped: does not support backend gloo"));
+  EXPECT_THAT(problem({"selftest.Well.test_passes", "--rank-under", "4"}),
+              HasSubstr("--rank-under 4: selftest.Well.test_passes has ranks 0 to "));
 }
 
 // `script` watches what the shell's job control does.
