@@ -79,6 +79,21 @@ TEST_F(DdpGradientsMultirankTest, AccumulatesLocallyWhileANoSyncGuardLives) {
   EXPECT_EQ(own.allclose(expected[0] / 2), get_world_size() == 1);
 }
 
+// As DdpReducer::before_forward() documents.
+TEST_F(DdpGradientsMultirankTest, ASecondBackwardOfAForwardAddsGradientsOfThisRankOnly) {
+  DistributedDataParallel ddp{TwoLayers()};
+  Tensors expected = mean_gradients(*ddp.module());
+  loss(ddp.module()->forward(data())).backward();
+  for (std::size_t i = 0; i < expected.size(); ++i) {
+    expected[i] = expected[i] + ddp.parameters()[i].grad();
+  }
+  ddp.zero_grad();
+  const at::Tensor graph = loss(ddp(data()));
+  graph.backward({}, /*retain_graph=*/true);
+  graph.backward();
+  expect_gradients(*ddp.module(), expected);
+}
+
 TEST_F(DdpGradientsMultirankTest, LeavesParametersThatNoRankUsesWithoutGradient) {
   const int ranks = get_world_size();
   for (const bool skip : {false, true}) {
