@@ -41,8 +41,8 @@ serve and status also work with torch's server.
 
 The address of the store comes from --store.  Without --store, it comes from the variable
 DISTRUN_STORE; if DISTRUN_STORE is not set, from MASTER_ADDR and MASTER_PORT.  distrun launch sets
-these three variables in its workers.  With --store file:PATH it unsets them, because such a store
-has no address.
+these three variables in its workers.  'distrun launch --store file:PATH' unsets them, because
+a file has no address.
 
 Exit status:
   0    success

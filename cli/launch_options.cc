@@ -195,7 +195,7 @@ void OptionsBuilder::take_log() {
     refuse("html", "stdout has the output of the workers; give a file");
   }
   if (!html.empty() && !flags_.events.empty() && are_same_file(html, flags_.events)) {
-    refuse("html", html + " is also the file of --events; give another one");
+    refuse("html", "'" + html + "' is also the file of --events; give another one");
   }
 }
 

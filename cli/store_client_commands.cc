@@ -30,14 +30,14 @@ constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kConnectTimeout =
-    "How long to try to connect while the store does not listen yet. Each answer has the same time "
-    "limit, but at least 5 seconds.";
+    "How long to try to connect while the store does not listen yet. Then the store has this long "
+    "to answer each request, or 5 seconds if SECONDS is less than 5.";
 constexpr const char* kRawKey =
     "Use KEY as it is. Without this flag, the command adds the '/' that torch's TCPStore puts "
     "before each key.";
 constexpr const char* kRawKeys =
-    "Print all keys as they are. Without this flag, print only the keys that begin with '/', "
-    "without the '/', which torch's TCPStore puts before each key.";
+    "Print all keys as they are. torch's TCPStore puts a '/' before each key: without this flag, "
+    "the command prints only the keys that begin with '/', and leaves out the '/'.";
 constexpr const char* kValueHelp =
     R"help(Without VALUE, the value is everything that stdin contains.
 
@@ -80,7 +80,7 @@ constexpr const char* kDeleteHelp = "Exit status: 4 if the key did not exist.";
 constexpr const char* kKeysHelp = "Prints one key per line, in alphabetical order.";
 constexpr const char* kBarrierHelp =
     R"help(Waits until COUNT clients have run this command with the same KEY.  Use a new KEY for each barrier.
-KEY keeps the number of clients, including those that timed out.
+The store counts the clients in KEY, including those that timed out, and never sets the count back.
 
 Exit status: 3 if fewer than COUNT clients arrived within --timeout.
 

@@ -139,9 +139,10 @@ void TestCommand::add_selection() {
   own_flag(app, "shard", shard_, "Split the tests into N shards and run only shard I, from 1 to N.")
       ->type_name("I/N")
       ->group(kSelection);
-  own_flag(app, "failed", failed_,
-           "Run only tests that failed in an earlier run, or that Ctrl-C or --fail-fast stopped or "
-           "left out. Tests that passed since then are not run.")
+  own_flag(
+      app, "failed", failed_,
+      "Run only tests that failed in an earlier run, or that did not finish or start because of "
+      "Ctrl-C or --fail-fast. Tests that passed since then are not run.")
       ->group(kSelection);
   own_flag(
       app, "list", options_.list,
@@ -300,10 +301,9 @@ void TestCommand::check_result_files() {
     refuse("json", "needs a file name, except with --list");
   }
   if (options_.list && !json.empty()) {
-    refuse(
-        "json",
-        fmt::format("takes no file name with --list; to list the test {0}, write {0} before --json",
-                    json));
+    refuse("json",
+           fmt::format("takes no file name with --list; if {0} is a test, write it before --json",
+                       json));
   }
   if (options_.list && !junit.empty()) {
     refuse("junit", "--list runs nothing; remove one of the two");
@@ -320,11 +320,11 @@ void TestCommand::check_result_files() {
     if (is_stdout(*path)) stdout_has_results_ = true;
   }
   if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
-    refuse("junit", junit + " is also the file of --json; give another one");
+    refuse("junit", "'" + junit + "' is also the file of --json; give another one");
   }
   for (const auto& [flag, path] : {std::pair("--json", &json), {"--junit", &junit}}) {
     if (html.empty() || path->empty() || !are_same_file(*path, html)) continue;
-    refuse("html", fmt::format("{} is also the file of {}; give another one", html, flag));
+    refuse("html", fmt::format("'{}' is also the file of {}; give another one", html, flag));
   }
 }
 

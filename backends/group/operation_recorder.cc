@@ -100,9 +100,7 @@ class Recorder {
 
   void observe(const Call& call, const c10::OperatorHandle& op, c10::DispatchKeySet keys,
                torch::jit::Stack* stack) {
-    const auto go_on = [&] {
-      op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack);
-    };
+    const auto go_on = [&] { op.redispatchBoxed(keys & c10::after_ADInplaceOrView_keyset, stack); };
     if (!writer_->is_own_process()) return go_on();
     const std::size_t first = stack->size() - op.schema().arguments().size();
     const auto argument = [&](int position) -> const c10::IValue& {

@@ -3,9 +3,9 @@
 // it received.
 //
 // It sees every call that reaches a backend, also those of DDP and of LibTorch's own ProcessGroup:
-// it stands in LibTorch's dispatcher, before the backends.  A call under at::InferenceMode goes past
-// it.  The end of an operation on a GPU is not recorded, nor, without digests, the end of what has
-// no future: Gloo's sends, receives and reduce_scatter.
+// it stands in LibTorch's dispatcher, before the backends.  A call under at::InferenceMode goes
+// past it.  The end of an operation on a GPU is not recorded, nor, without digests, the end of what
+// has no future: Gloo's sends, receives and reduce_scatter.
 #pragma once
 
 namespace distrun::internal {

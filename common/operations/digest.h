@@ -41,6 +41,7 @@ class Digest {
 struct ElementRange {
   std::uint64_t first = 0, last = 0;
 };
-ElementRange elements_of_block(std::size_t block, std::uint64_t elements, std::size_t element_bytes);
+ElementRange elements_of_block(std::size_t block, std::uint64_t elements,
+                               std::size_t element_bytes);
 
 }  // namespace distrun

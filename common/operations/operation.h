@@ -18,13 +18,13 @@ inline constexpr std::size_t kDigestBlocks = 16;
 using BlockDigests = std::array<std::uint32_t, kDigestBlocks>;
 
 struct Operation {
-  std::uint64_t number = 0;    // Its place among the operations of its rank, from 1.
-  std::string op;              // "all_reduce"
-  std::string dtype;           // "Float"
-  std::string sizes;           // "[1024, 2]": those of the first input; cut if it is long.
-  std::uint64_t elements = 0;  // Of the output, or of the inputs if there is none.
+  std::uint64_t number = 0;         // Its place among the operations of its rank, from 1.
+  std::string op;                   // "all_reduce"
+  std::string dtype;                // "Float"
+  std::string sizes;                // "[1024, 2]": those of the first input; cut if it is long.
+  std::uint64_t elements = 0;       // Of the output, or of the inputs if there is none.
   std::uint32_t element_bytes = 0;  // 0: there is not exactly one output.
-  std::string group;           // Its name, the same on every rank.
+  std::string group;                // Its name, the same on every rank.
   int group_rank = 0, group_size = 0;
   std::uint32_t sequence = 0;  // Its place among the collectives of the group, from 1; 0: no
                                // collective.

@@ -1,5 +1,6 @@
-// The memory in which a rank records its operations, and in which distrun reads them: a header, then
-// a ring of slots.  docs/operations.md describes it for other writers; the wheel has one in Python.
+// The memory in which a rank records its operations, and in which distrun reads them: a header,
+// then a ring of slots.  docs/operations.md describes it for other writers; the wheel has one in
+// Python.
 #pragma once
 
 #include <array>
@@ -35,10 +36,10 @@ struct OperationSlot {
 static_assert(sizeof(OperationSlot) == 256);
 
 struct OperationPage {
-  std::uint64_t magic;        // Set by distrun.
-  std::uint32_t slots;        // Likewise.
-  std::uint32_t slot_bytes;   // Likewise.
-  std::uint64_t begun;        // The operations that the rank has started.
+  std::uint64_t magic;       // Set by distrun.
+  std::uint32_t slots;       // Likewise.
+  std::uint32_t slot_bytes;  // Likewise.
+  std::uint64_t begun;       // The operations that the rank has started.
   std::array<std::uint8_t, 4096 - 24> unused;
   std::array<OperationSlot, kOperationSlots> ring;  // Operation n is in ring[(n - 1) % slots].
 };

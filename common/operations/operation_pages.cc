@@ -58,8 +58,7 @@ Result<OperationPages> OperationPages::make(std::size_t workers) {
   if (::ftruncate(file.get(), static_cast<off_t>(size)) != 0) {
     return Error::from_errno("size of the memory of operations");
   }
-  void* const memory =
-      ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
+  void* const memory = ::mmap(nullptr, size, PROT_READ | PROT_WRITE, MAP_SHARED, file.get(), 0);
   if (memory == MAP_FAILED) return Error::from_errno("map the memory of operations");  // NOLINT
   OperationPages made(std::move(file), static_cast<OperationPage*>(memory), workers);
   made.clear();

@@ -18,10 +18,10 @@
 #include <string>
 #include <vector>
 
-#include "common/os/unique_fd.h"
-#include "distrun/result.h"
 #include "common/operations/operation.h"
 #include "common/operations/operation_page.h"
+#include "common/os/unique_fd.h"
+#include "distrun/result.h"
 
 namespace distrun {
 

@@ -17,9 +17,9 @@
 
 #include <sys/types.h>
 
-#include "common/os/unique_fd.h"
 #include "common/operations/operation.h"
 #include "common/operations/operation_page.h"
+#include "common/os/unique_fd.h"
 
 namespace distrun {
 

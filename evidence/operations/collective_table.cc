@@ -67,9 +67,8 @@ void CollectiveTable::add(int rank, const Operation& operation) {
   const auto& ranks = pending.ranks.by_rank;
   if (ranks.size() >= ranks_expected(operation)) {
     if (!std::exchange(pending.is_entered, true)) keep(entered_, pending.ranks);
-    const bool has_ended = std::all_of(ranks.begin(), ranks.end(), [](const auto& each) {
-      return !each.second.is_in_progress();
-    });
+    const bool has_ended = std::all_of(
+        ranks.begin(), ranks.end(), [](const auto& each) { return !each.second.is_in_progress(); });
     if (has_ended) {
       keep(ended_, pending.ranks);
       pending_.erase(place);
@@ -89,7 +88,8 @@ std::string CollectiveTable::line() const {
     // The first collective in which a rank waits: the others wait for what it waits for.
     const Operation* first = nullptr;
     for (const auto& [rank, operation] : ranks) {
-      if (operation.is_in_progress() && (first == nullptr || operation.sequence < first->sequence)) {
+      if (operation.is_in_progress() &&
+          (first == nullptr || operation.sequence < first->sequence)) {
         first = &operation;
       }
     }
@@ -115,11 +115,11 @@ std::string CollectiveTable::line() const {
     }
     for (auto& [call, missing] : behind) {
       std::sort(missing.begin(), missing.end());
-      text += fmt::format("{}{} {} not entered {}", text.empty() ? "" : "; ", list_of_ranks(missing),
-                          missing.size() > 1 ? "have" : "has", call);
+      text += fmt::format("{}{} {} not entered {}", text.empty() ? "" : "; ",
+                          list_of_ranks(missing), missing.size() > 1 ? "have" : "has", call);
     }
-    const bool is_named = !behind.empty() && waiting.size() == 1 &&
-                          waiting.begin()->first == behind.begin()->first;
+    const bool is_named =
+        !behind.empty() && waiting.size() == 1 && waiting.begin()->first == behind.begin()->first;
     if (is_named) {
       const auto& ranks_waiting = waiting.begin()->second;
       text += fmt::format("; {} {} in it", list_of_ranks(ranks_waiting),

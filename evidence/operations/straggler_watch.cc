@@ -68,8 +68,8 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
   group.works.push_back(std::max(work, nanoseconds(0)));
   if (group.works.size() > kWorks) group.works.pop_front();
   const nanoseconds usual = ninth_tenth(group.works);
-  if (work <= nanoseconds(0) || static_cast<double>(work.count()) <
-                                    kWorkMin * static_cast<double>(usual.count())) {
+  if (work <= nanoseconds(0) ||
+      static_cast<double>(work.count()) < kWorkMin * static_cast<double>(usual.count())) {
     return std::nullopt;
   }
   group.steps.push_back({last->first, last->second.began - last_but_one, work});

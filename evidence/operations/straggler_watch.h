@@ -7,8 +7,8 @@
 //     }
 //
 // What counts is the last of the ranks to enter a collective, and how much later than the last but
-// one it comes: that time would be saved if it were as fast.  Collectives that follow another one at
-// once say nothing about the work of ranks and are left out.  A rank is a straggler if it is the
+// one it comes: that time would be saved if it were as fast.  Collectives that follow another one
+// at once say nothing about the work of ranks and are left out.  A rank is a straggler if it is the
 // last in 18 of 20 collectives, and in the median later by at least 4 % of the time between them.
 //
 // Pure.
@@ -28,7 +28,7 @@ namespace distrun {
 
 struct Straggler {
   int rank = 0;
-  int times_last = 0, collectives = 0;  // It was the last in so many of so many.
+  int times_last = 0, collectives = 0;   // It was the last in so many of so many.
   std::chrono::nanoseconds lateness{0};  // In the median.
   double share = 0;                      // Of the time between collectives.
   std::string group;

@@ -80,9 +80,10 @@ TEST(StragglerWatchTest, FindsNoneInEvenSteps) {
     std::normal_distribution<double> noise(0, 200);
     Ranks ranks(size);
     for (int i = 0; i < 10'000; ++i) {
-      EXPECT_FALSE(ranks.step(
-          [&](int) { return microseconds(10'000 + static_cast<int>(noise(random))); }))
-          << size << " ranks, step " << i;
+      EXPECT_FALSE(ranks.step([&](int) {
+        return microseconds(10'000 + static_cast<int>(noise(random)));
+      })) << size
+          << " ranks, step " << i;
     }
   }
 }

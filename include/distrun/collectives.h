@@ -30,9 +30,9 @@
 // the process that created the group.  After a c10::ValueError, the other ranks wait for this rank,
 // so exit, or repeat the call with valid arguments.  A c10::DistBackendError names the lost peer or
 // the missing ranks, and the group is then unusable.  A lost peer may have exited because another
-// rank failed first.  If a timeout given to Work::wait() expires that is shorter than the group's
-// timeout, the group usually stays usable (work.h).  A fork, such as a child of spawn() with
-// StartMethod::kFork, can call init_process_group() to create its own groups.
+// rank failed first.  You can give Work::wait() a shorter timeout than the group's.  If that
+// timeout expires, the group usually stays usable (work.h).  A fork, such as a child of spawn()
+// with StartMethod::kFork, can call init_process_group() to create its own groups.
 // Thread safety: one thread at a time per group, because ranks match calls by their order.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
@@ -187,9 +187,8 @@ void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // Returns the sequence number: how many collectives, including barriers, this rank has started in
 // the group.  "gloo" also counts sends and receives.  If "gloo" runs a collective by calling other
-// collectives, each of those calls counts.  Suppose that two ranks have started equally many sends
-// and receives.  If their sequence numbers differ, one of them has not started a collective that
-// the other has started.
+// collectives, each of those calls counts.  To find a rank that is behind, compare the numbers of
+// ranks that have started the same number of sends and receives.
 std::uint64_t get_sequence_number(const Group& group = {});
 
 // Returns the bytes of rank `src`, of any length; on a rank outside the group, an empty string.  In

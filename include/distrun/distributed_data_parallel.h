@@ -32,9 +32,9 @@
 // (ddp_reducer.h).  If `init_sync` is true, C++ ranks compare the parameters among themselves.  If
 // their number, sizes or dtypes differ, each C++ rank throws an error that names the parameter.  A
 // Python rank in the group makes only PyTorch's own check.  Ranks do not compare names, order,
-// buffers or options.  If these differ, training uses wrong values or times out.
-// TORCH_DISTRIBUTED_DEBUG=DETAIL reports such a difference only if the collectives of the ranks
-// then differ.
+// buffers or options.  If these differ, training uses wrong values or times out.  With
+// TORCH_DISTRIBUTED_DEBUG=DETAIL, the ranks compare their collectives, which finds some of these
+// differences.
 // Thread safety: one thread at a time.
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once

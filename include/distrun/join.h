@@ -14,8 +14,8 @@
 // passed to run() is the body.  A rank has joined when its body has returned.  Before the
 // collectives of each iteration, the first Joinable tells the other ranks that its rank has not
 // joined.  On a joined rank, JoinHooks issue the collectives that match the other ranks'
-// iterations.  When every rank has joined, post hooks give all ranks the same values of the state
-// that the Joinables synchronize.
+// iterations.  When every rank has joined, post hooks give all ranks the same final state: a
+// DistributedDataParallel, for example, copies its parameters and buffers to all ranks.
 //
 // Every rank of the group runs the Join with the same joinables in the same order.  The body must
 // not issue other collectives in that group.  Each iteration must use all joinables, in the order
@@ -193,8 +193,9 @@ class Join {
   // the number of the first rank that failed and the text of its exception.  If a peer is lost,
   // each rank throws a c10::DistError with the error of the first rank that detected the loss.
   // With throw_on_early_termination, every rank throws UnevenInputsError if inputs are uneven.
-  // run() throws a c10::ValueError if no joinable reads an argument.  If a joinable is in another
-  // running join, only this rank throws a c10::ValueError, and the other ranks do not learn of it.
+  // run() throws a c10::ValueError if there is an argument that no joinable reads.  If a joinable
+  // is in another running join, only this rank throws a c10::ValueError, and the other ranks do not
+  // learn of it.
   void run(const std::function<void()>& body);
 
  private:

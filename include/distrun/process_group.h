@@ -27,9 +27,9 @@
 // and the last rank that exits removes it.  After a crash the file remains.  (`distrun launch
 // --store file:PATH` removes a file that it created.)
 //
-// C++ ranks and Python ranks can share a group, because distrun uses the store keys of
-// torch.distributed 2.13 and creates its groups and backends in the same order.  Python does not
-// read DISTRUN_INIT_METHOD, so pass its value:
+// C++ ranks and Python ranks can share a group: distrun uses the same store keys as
+// torch.distributed 2.13, and creates groups and backends in the same order as Python does.  Python
+// does not read DISTRUN_INIT_METHOD, so pass its value:
 //
 //     dist.init_process_group("gloo", init_method=os.environ.get("DISTRUN_INIT_METHOD"),
 //                             rank=int(os.environ["RANK"]),
@@ -37,8 +37,8 @@
 //
 // The functions of this header throw c10::Errors, except that an exception of a backend's
 // shutdown() or abort() passes unchanged.  what_without_backtrace() of a c10::Error returns the
-// text to show to users.  All functions that take a group throw a c10::Error if it is the default
-// group and none exists.  Communication in a destroyed group throws a c10::Error too.
+// text to show to users.  Without init_process_group(), a function that takes a group throws a
+// c10::Error if it is called for the default group.  So does communication in a destroyed group.
 //
 // Thread safety: create and destroy groups on one thread, while no other thread runs collectives.
 // Query groups on any thread.
@@ -118,9 +118,9 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
 // Throws: the exception of a backend's shutdown(), after everything is freed.
 void destroy_process_group();
-// Frees this group, if this rank is a member, although other Group objects may still refer to it.
-// Communication with them then throws.  If another member is still in new_group(), that call can
-// throw, so call barrier() in the group first.  Connections may stay open, as above.
+// If this rank is a member, frees the group, even if other Group objects still refer to it.
+// Communication through these objects then throws.  If another member is still in new_group(), that
+// call can throw, so call barrier() in the group first.  Connections may stay open, as above.
 //
 // Blocks: until collectives in progress on this rank end, at most the group's timeout.
 // Throws: the exception of the backend's shutdown(), after the group is freed.

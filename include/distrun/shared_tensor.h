@@ -15,8 +15,9 @@
 // Shared storage cannot grow: resize_() beyond its size throws a c10::Error.
 //
 // In a build with CUDA, GPU tensors are shared through CUDA IPC.  The process that created a GPU
-// tensor must outlive the processes that use the tensor, and cannot take it out of a queue itself.
-// Other processes cannot send the tensor (c10::NotImplementedError), but they can send a clone().
+// tensor must outlive the processes that use the tensor.  If this process puts the tensor into a
+// queue, only other processes can take it out.  Other processes cannot send the tensor
+// (c10::NotImplementedError), but they can send a clone().
 // A forked process can use CUDA only if its parent has not used CUDA.
 //
 // PyTorch source: torch/_tensor.py (share_memory_), torch/multiprocessing/reductions.py.
@@ -32,9 +33,9 @@ namespace distrun {
 //
 // Throws: c10::ValueError for an undefined or meta tensor; c10::NotImplementedError for sparse,
 // nested and quantized tensors, other devices, and storage that maps a file; c10::Error if no
-// memory or no descriptor is left.  For 16 MiB or more, it first compares the size with the memory
-// that the limits of the machine and of cgroup v2 leave.  It does not check limits of cgroup v1:
-// the kernel may kill a process that exceeds such a limit.
+// memory or no descriptor is left.  For storage of 16 MiB or more, it first checks how much memory
+// is left within the limits of the machine and of cgroup v2, and throws if that is too little.  It
+// does not check limits of cgroup v1: the kernel may kill a process that exceeds such a limit.
 // Thread safety: no other thread may use the storage meanwhile.
 // Cost: one copy; nothing if the storage is shared already.
 at::Tensor share_memory_(const at::Tensor& tensor);

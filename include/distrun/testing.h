@@ -33,10 +33,11 @@
 // Include this header in every file that contains assertions: in a file that includes only
 // <gtest/gtest.h>, they are not counted.  If some ranks skip a test and others do not, the test
 // fails.  Declare GPUs and backends in the last argument of DISTRIBUTED_TEST, a TestNeeds
-// (test_info.h).  `distrun test` then skips the test before it starts any process.
+// (test_info.h).  If the machine lacks them, `distrun test` skips the test before it starts a
+// process.
 //
-// A test in which a rank must die names this rank and its end in `expected_ends`.  Its body checks
-// which error the other ranks get, and within which time:
+// If a rank must die in a test, list this rank in `expected_ends`, with its exit status or signal.
+// The test's body checks which error the other ranks get, and within which time:
 //
 //     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
 //                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
@@ -89,8 +90,8 @@ class DistributedTest : public ::testing::Test {
 
   // Returns the path of `name` in the folder that the ranks of this test share.  At the start, the
   // folder contains only the current folders of the ranks: rank_0, rank_1 and so on.  Later it also
-  // contains the file init of init_process_group(), the file places of rendezvous(), and the files
-  // of store().
+  // contains the files "init" (from init_process_group()) and "places" (from rendezvous()), and the
+  // files of store().
   static std::string shared_path(const std::string& name);
 
   // Returns a c10d::FileStore that the ranks of this test share.  Ranks that pass the same name use

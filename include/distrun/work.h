@@ -41,17 +41,17 @@ class Work {
   // Waits for the result.
   //
   // Blocks: at most `timeout`, or the group's timeout if `timeout` is not set.  With zero, wait()
-  // throws at once if the operation has not completed; so zero always throws for an operation that
-  // only wait() completes, unless an earlier wait() has completed it.  After the timeout it can
-  // take two more seconds until wait() throws, because distrun first finds out which ranks are
-  // missing.  A reduce_scatter in "gloo" always uses the group's timeout.
-  // Throws: the exceptions of the collective without `async_op`; c10::DistBackendError at the
-  // timeout.
+  // throws at once if the operation has not completed.  Some operations complete only in wait():
+  // for these, zero throws unless an earlier wait() succeeded.  After the timeout it can take two
+  // more seconds until wait() throws, because distrun first finds out which ranks are missing.  A
+  // reduce_scatter in "gloo" always uses the group's timeout. Throws: the exceptions of the
+  // collective without `async_op`; c10::DistBackendError at the timeout.
   //
   // If wait() throws at a timeout that is shorter than the group's, the collective is still in
   // progress, and wait() can be called again.  This is different for an operation without a future
-  // (see get_future()).  At a timeout above zero it has failed, and each later wait() throws the
-  // same error.  If the operation is a send or a receive in "gloo", the group is then unusable.
+  // (see get_future()).  If wait() times out, and its timeout was above zero, such an operation has
+  // failed, and each later wait() throws the same error.  If the operation is a send or a receive
+  // in "gloo", the group is then unusable.
   void wait(std::optional<std::chrono::milliseconds> timeout = std::nullopt) const;
 
   // Returns whether wait() would return or throw at once.  For an operation that only wait()

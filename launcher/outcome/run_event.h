@@ -101,10 +101,9 @@ struct RunEnded {
   RunEnd end;
 };
 
-using RunEvent =
-    std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded, OutputLeaked,
-                 LeakedProcessesKilled, SignalReceived, RunSuspended, RunContinued,
-                 WorkersStillRunning, StragglerFound, ValuesDiffer, ValuesCompared, StacksRead,
-                 AttemptFailed, RunEnded>;
+using RunEvent = std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded,
+                              OutputLeaked, LeakedProcessesKilled, SignalReceived, RunSuspended,
+                              RunContinued, WorkersStillRunning, StragglerFound, ValuesDiffer,
+                              ValuesCompared, StacksRead, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

@@ -80,9 +80,9 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
     if (is_set) environment.set(name, value);
     if (!is_set) environment.unset(name);
   };
-  set_or_unset(kOperationsVariable, !run.operations.empty(),
-               OperationPages::address(run.operations,
-                                       static_cast<std::size_t>(worker.local_rank.value())));
+  set_or_unset(
+      kOperationsVariable, !run.operations.empty(),
+      OperationPages::address(run.operations, static_cast<std::size_t>(worker.local_rank.value())));
   set_or_unset("DISTRUN_DIGEST", options.digest, "outputs");
   set_or_unset("DISTRUN_COLLECTIVES", options.collectives || options.digest, "1");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");

@@ -80,9 +80,10 @@ TEST(EventJsonTest, ReportsWhereTheWorkersAre) {
 }
 
 TEST(EventJsonTest, StacksComeWithTheCollectivesOfRanks) {
-  EXPECT_EQ(line(StacksRead{.where = {"w", "s\n"}, .collectives = "rank 2 has not entered it"}),
-            kLineStart + "stacks_read" + kFrom +
-                R"(,"attempt":0,"collectives":"rank 2 has not entered it","where":"w","stacks":"s\n"})");
+  EXPECT_EQ(
+      line(StacksRead{.where = {"w", "s\n"}, .collectives = "rank 2 has not entered it"}),
+      kLineStart + "stacks_read" + kFrom +
+          R"(,"attempt":0,"collectives":"rank 2 has not entered it","where":"w","stacks":"s\n"})");
 }
 
 TEST(EventJsonTest, NamesAStraggler) {
@@ -108,9 +109,8 @@ TEST(EventJsonTest, ListsRanksWithDifferentValues) {
                 R"(,"attempt":0,"op":"all_reduce","group":"0","number":12,"ranks":[[0,1,3],[2]],)"
                 R"("elements":[64,127],"text":"rank 2 received other values than ranks 0, 1, 3 in )"
                 R"(all_reduce, number 12 of group 0, in elements 64 to 127"})");
-  EXPECT_EQ(line(ValuesCompared{1, 84, 2}),
-            kLineStart + "values_compared" + kFrom +
-                R"(,"attempt":1,"collectives":84,"missed":2})");
+  EXPECT_EQ(line(ValuesCompared{1, 84, 2}), kLineStart + "values_compared" + kFrom +
+                                                R"(,"attempt":1,"collectives":84,"missed":2})");
 }
 
 TEST(EventJsonTest, ListsLeakedProcessesEvenIfNamesAreNotUtf8) {

@@ -76,8 +76,8 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
         stacks->collectives.empty()
             ? ""
             : fmt::format("distrun: collectives: {}\n", stacks->collectives);
-    return collectives + fmt::format("distrun: where the workers are:{}{}\n{}", line.empty() ? "" : " ", line,
-                       tree);
+    return collectives + fmt::format("distrun: where the workers are:{}{}\n{}",
+                                     line.empty() ? "" : " ", line, tree);
   }
   return "";
 }

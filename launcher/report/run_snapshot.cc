@@ -69,15 +69,15 @@ std::vector<std::string> cells_of(const WorkerSnapshot& worker, const WorkerSnap
     output =
         text_of(static_cast<double>(written) * 1000 / static_cast<double>(between.count())) + "/s";
   }
-  std::vector<std::string> cells = {fmt::to_string(worker.rank),
-          has_started ? fmt::to_string(worker.pid) : "-",
-          has_started
-              ? fmt::format("{:.1f} s", std::chrono::duration<double>(worker.run_time).count())
-              : "-",
-          cpu,
-          worker.memory_bytes ? text_of(static_cast<double>(*worker.memory_bytes)) : "-",
-          output,
-          worker.processes > 0 ? fmt::to_string(worker.processes) : "-"};
+  std::vector<std::string> cells = {
+      fmt::to_string(worker.rank),
+      has_started ? fmt::to_string(worker.pid) : "-",
+      has_started ? fmt::format("{:.1f} s", std::chrono::duration<double>(worker.run_time).count())
+                  : "-",
+      cpu,
+      worker.memory_bytes ? text_of(static_cast<double>(*worker.memory_bytes)) : "-",
+      output,
+      worker.processes > 0 ? fmt::to_string(worker.processes) : "-"};
   if (shows_collectives) {
     cells.push_back(worker.collective.empty() ? "-" : printable(worker.collective, 60));
   }

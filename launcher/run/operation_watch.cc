@@ -19,10 +19,7 @@ constexpr std::size_t kOpenMax = 4096;
 
 OperationWatch::OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan,
                                Handlers handlers)
-    : plan_(plan),
-      handlers_(std::move(handlers)),
-      table_(plan.options.nnodes == 1),
-      timer_(io) {}
+    : plan_(plan), handlers_(std::move(handlers)), table_(plan.options.nnodes == 1), timer_(io) {}
 
 std::string OperationWatch::open() {
   auto pages = OperationPages::make(plan_.workers.size());

@@ -68,8 +68,8 @@ class OperationWatch {
 
  private:
   struct Reader {
-    std::uint64_t seen = 0;     // Operations up to this number were read.
-    std::uint64_t settled = 0;  // What the worker had begun at the previous reading.
+    std::uint64_t seen = 0;          // Operations up to this number were read.
+    std::uint64_t settled = 0;       // What the worker had begun at the previous reading.
     std::deque<std::uint64_t> open;  // Begun, not ended.
   };
 

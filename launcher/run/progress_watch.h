@@ -26,8 +26,8 @@ namespace distrun {
 
 // Any difference is progress; a closed connection makes `traffic` smaller.
 struct ProgressMark {
-  std::uint64_t output = 0;   // Bytes.
-  std::uint64_t store = 0;    // Changes of values.
+  std::uint64_t output = 0;      // Bytes.
+  std::uint64_t store = 0;       // Changes of values.
   std::uint64_t running = 0;     // Workers.
   std::uint64_t operations = 0;  // Collectives, sends and receives that they have started.
   std::uint64_t traffic = 0;     // Bytes.

@@ -17,12 +17,11 @@ Result<void> RunProgress::open() {
 std::optional<ProgressMark> RunProgress::mark(std::uint16_t store_port) {
   if (output_.is_held_up()) return std::nullopt;
   const auto running = workers_.running();
-  const ProgressMark before =
-      std::exchange(last_, {.output = output_.bytes(),
-                            .store = store_.changes(),
-                            .running = running.size(),
-                            .operations = operations_.begun(),
-                            .traffic = last_.traffic});
+  const ProgressMark before = std::exchange(last_, {.output = output_.bytes(),
+                                                    .store = store_.changes(),
+                                                    .running = running.size(),
+                                                    .operations = operations_.begun(),
+                                                    .traffic = last_.traffic});
   // Reading the traffic takes time, and is needed only if there is no other progress.
   if (traffic_ && last_ == before) {
     std::vector<pid_t> pids;

@@ -4,7 +4,8 @@
 //     slow        rank 2 takes a tenth longer for each step
 //     even        a thousand steps of the same length on every rank
 //     values      collectives of many kinds and sizes, and steps of DDP
-//     flip        in each of 100 groups, one bit of what a rank receives changes; rank 0 prints where
+//     flip        in each of 100 groups, one bit of what a rank receives changes; rank 0 prints
+//     where
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -110,7 +111,8 @@ void exchange_values() {
     }
   }
   distrun::barrier();
-  if (std::getenv("MIXED") != nullptr) return;  // DDP in C++ and in Python compare models differently.
+  if (std::getenv("MIXED") != nullptr)
+    return;  // DDP in C++ and in Python compare models differently.
   torch::manual_seed(1);
   torch::nn::Linear model(300, 7);
   distrun::DistributedDataParallel ddp(model);
