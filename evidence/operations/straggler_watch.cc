@@ -48,23 +48,24 @@ std::string text_of(const Straggler& straggler) {
 std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
   if (all.by_rank.size() < 2) return std::nullopt;
   Group& group = groups_[all.any().group];
-  const std::pair<const int, Operation>* last = nullptr;
+  int rank = all.by_rank.begin()->first;  // The last to enter.
+  OperationTime last = all.any().began;
   OperationTime last_but_one = OperationTime::min();
   OperationTime end = OperationTime::min();
-  for (const auto& each : all.by_rank) {
-    const OperationTime began = each.second.began;
-    if (last == nullptr || began > last->second.began) {
-      if (last != nullptr) last_but_one = last->second.began;
-      last = &each;
+  for (const auto& [each, operation] : all.by_rank) {
+    end = std::max(end, operation.ended.value_or(operation.began));
+    if (each == all.by_rank.begin()->first) continue;
+    if (operation.began > last) {
+      last_but_one = std::exchange(last, operation.began);
+      rank = each;
     } else {
-      last_but_one = std::max(last_but_one, began);
+      last_but_one = std::max(last_but_one, operation.began);
     }
-    end = std::max(end, each.second.ended.value_or(began));
   }
   const OperationTime previous_end = std::exchange(group.previous_end, end);
   if (!std::exchange(group.has_previous, true)) return std::nullopt;
 
-  const nanoseconds work = last->second.began - previous_end;
+  const nanoseconds work = last - previous_end;
   group.works.push_back(std::max(work, nanoseconds(0)));
   if (group.works.size() > kWorks) group.works.pop_front();
   const nanoseconds usual = ninth_tenth(group.works);
@@ -72,16 +73,15 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
       static_cast<double>(work.count()) < kWorkMin * static_cast<double>(usual.count())) {
     return std::nullopt;
   }
-  group.steps.push_back({last->first, last->second.began - last_but_one, work});
+  group.steps.push_back({rank, last - last_but_one, work});
   if (group.steps.size() > kSteps) group.steps.pop_front();
 
-  const auto times_last = [&](int rank) {
+  const auto times_last = [&](int which) {
     return static_cast<std::size_t>(
         std::count_if(group.steps.begin(), group.steps.end(),
-                      [&](const Step& step) { return step.last_rank == rank; }));
+                      [&](const Step& step) { return step.last_rank == which; }));
   };
   if (group.straggler && times_last(*group.straggler) < kTimesLastAgain) group.straggler.reset();
-  const int rank = last->first;
   const std::size_t times = times_last(rank);
   if (group.straggler == rank || times < kTimesLast) return std::nullopt;
   std::vector<double> shares;
