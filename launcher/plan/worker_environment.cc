@@ -78,7 +78,7 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   }
   const auto set_or_unset = [&](const char* name, bool is_set, const std::string& value) {
     if (is_set) environment.set(name, value);
-    if (!is_set) environment.unset(name);
+    if (!is_set && plan.environment.get(name)) environment.unset(name);  // An outer run's.
   };
   set_or_unset(
       kOperationsVariable, !run.operations.empty(),

@@ -1,6 +1,10 @@
 #include "launcher/plan/worker_environment.h"
 
+#include <string>
+
 #include <gtest/gtest.h>
+
+#include "common/operations/operation_page.h"
 
 namespace distrun {
 namespace {
@@ -75,6 +79,25 @@ TEST(WorkerEnvironmentTest, SetsTheInterfaceUnlessTheUserDid) {
   EXPECT_EQ(named.get("NCCL_SOCKET_IFNAME"), "=eth1");
   const Environment alone = worker_environment(plan, plan.workers[0], {});
   EXPECT_EQ(alone.get("NCCL_SOCKET_IFNAME"), std::nullopt);
+}
+
+TEST(WorkerEnvironmentTest, SaysWhereAndHowToRecordCollectives) {
+  const LaunchOptions options{.nproc_per_node = 2};
+  Environment outer;
+  outer.set("DISTRUN_OPERATIONS", "/proc/1/fd/5:0");
+  outer.set("DISTRUN_DIGEST", "all");
+  outer.set("DISTRUN_COLLECTIVES", "1");
+  LaunchPlan plan = make_plan(options, {"/bin/true", {"true"}}, outer).value();
+  Environment environment = worker_environment(plan, plan.workers[1], {});
+  for (const char* name : {"DISTRUN_OPERATIONS", "DISTRUN_DIGEST", "DISTRUN_COLLECTIVES"}) {
+    EXPECT_EQ(environment.get(name), std::nullopt) << name;
+  }
+  plan.options.digest = true;
+  environment = worker_environment(plan, plan.workers[1], {.operations = "/proc/7/fd/9"});
+  EXPECT_EQ(environment.get("DISTRUN_OPERATIONS"),
+            "/proc/7/fd/9:" + std::to_string(sizeof(OperationPage)));
+  EXPECT_EQ(environment.get("DISTRUN_DIGEST"), "outputs");
+  EXPECT_EQ(environment.get("DISTRUN_COLLECTIVES"), "1");
 }
 
 TEST(WorkerEnvironmentTest, InheritsOtherVariables) {
