@@ -47,6 +47,7 @@ DIFFERS = {
     "PARITY_FOLDER": lambda value: None,
     # Only distrun sets it.
     "DISTRUN_STORE": lambda value: None,
+    "DISTRUN_OPERATIONS": lambda value: None,
     # torch sets it in torchrun's process when it explains a warning.
     "TORCHINDUCTOR_CACHE_DIR": lambda value: None,
 }
