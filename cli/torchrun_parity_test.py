@@ -45,7 +45,7 @@ DIFFERS = {
     "TORCHELASTIC_RUN_ID": lambda value: UUID.sub("UUID", value),
     # For output of the test's own workers.
     "PARITY_FOLDER": lambda value: None,
-    # Only distrun sets it.
+    # Only distrun sets them.
     "DISTRUN_STORE": lambda value: None,
     "DISTRUN_OPERATIONS": lambda value: None,
     # torch sets it in torchrun's process when it explains a warning.
