@@ -1,8 +1,11 @@
 #include <atomic>
+#include <cstddef>
 #include <cstdlib>
 #include <map>
 #include <mutex>
 #include <stdexcept>
+#include <string>
+#include <vector>
 
 #include <torch/csrc/distributed/c10d/FileStore.hpp>
 
@@ -77,8 +80,8 @@ void DistributedTest::rendezvous(const std::string& place) {
   const auto key = [&](int rank) { return place + "/" + std::to_string(rank); };
   const auto places = store("places");
   places->set(key(rank()), "here");
-  std::vector<std::string> all;
-  for (int i = 0; i < world_size(); ++i) all.push_back(key(i));
+  std::vector<std::string> all(static_cast<std::size_t>(world_size()));
+  for (int i = 0; i < world_size(); ++i) all[static_cast<std::size_t>(i)] = key(i);
   places->wait(all);
 }
 
