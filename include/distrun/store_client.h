@@ -16,8 +16,9 @@
 // usable.  After any other error it is unusable, and later calls fail.
 //
 // Blocks: every call to the store blocks until the store has replied, at most `reply_timeout`.
-// wait() and barrier() have their own timeouts.  With zero, they ask the store once and do not
-// wait. With std::nullopt, they wait without limit. Thread safety: one thread at a time.
+// wait() and barrier() have their own timeouts.  With zero, they ask the store once, but do not
+// wait.  With std::nullopt, they wait without limit.
+// Thread safety: one thread at a time.
 #pragma once
 
 #include <chrono>

@@ -44,8 +44,9 @@ class Work {
   // throws at once if the operation has not completed.  Some operations complete only in wait():
   // for these, zero throws unless an earlier wait() succeeded.  After the timeout it can take two
   // more seconds until wait() throws, because distrun first finds out which ranks are missing.  A
-  // reduce_scatter in "gloo" always uses the group's timeout. Throws: the exceptions of the
-  // collective without `async_op`; c10::DistBackendError at the timeout.
+  // reduce_scatter in "gloo" always uses the group's timeout.
+  // Throws: the exceptions of the collective without `async_op`; c10::DistBackendError at the
+  // timeout.
   //
   // If wait() throws at a timeout that is shorter than the group's, the collective is still in
   // progress, and wait() can be called again.  This is different for an operation without a future
