@@ -8,28 +8,11 @@
 namespace distrun::internal {
 
 BegunCollective::BegunCollective(WorkPtr work, std::shared_ptr<Listener> listener)
-    : Work(/*rank=*/-1, work->retrieveOpType()),
-      work_(std::move(work)),
-      listener_(std::move(listener)) {}
-
-bool BegunCollective::isCompleted() { return work_->isCompleted(); }
-bool BegunCollective::isSuccess() const { return work_->isSuccess(); }
-std::exception_ptr BegunCollective::exception() const { return work_->exception(); }
-int BegunCollective::sourceRank() const { return work_->sourceRank(); }
-std::vector<at::Tensor> BegunCollective::result() { return work_->result(); }
-void BegunCollective::synchronize() { work_->synchronize(); }
-void BegunCollective::blockCurrentStream() { work_->blockCurrentStream(); }
-void BegunCollective::abort() { work_->abort(); }
-c10::intrusive_ptr<c10::ivalue::Future> BegunCollective::getFuture() { return work_->getFuture(); }
-c10::intrusive_ptr<c10::ivalue::Future> BegunCollective::getFutureResult() {
-  return work_->getFutureResult();
-}
-float BegunCollective::getDuration() const { return work_->getDuration(); }
-std::uint64_t BegunCollective::getSequencenumber() const { return work_->getSequencenumber(); }
+    : ForwardingWork(std::move(work)), listener_(std::move(listener)) {}
 
 bool BegunCollective::wait(std::chrono::milliseconds timeout) {
   bool done = false;
-  listener_->on_wait([&] { done = work_->wait(timeout); });
+  listener_->on_wait([&] { done = work()->wait(timeout); });
   return done;
 }
 

@@ -14,12 +14,12 @@
 #include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
 #include <torch/csrc/distributed/c10d/Work.hpp>
 
+#include "backends/group/forwarding_work.h"
+
 namespace distrun::internal {
 
-class BegunCollective : public c10d::Work {
+class BegunCollective : public ForwardingWork {
  public:
-  using WorkPtr = c10::intrusive_ptr<c10d::Work>;
-
   class Listener {
    public:
     virtual ~Listener() = default;
@@ -32,25 +32,11 @@ class BegunCollective : public c10d::Work {
 
   BegunCollective(WorkPtr work, std::shared_ptr<Listener> listener);
 
-  const WorkPtr& work() const { return work_; }
   Listener& listener() const { return *listener_; }
 
-  bool isCompleted() override;
-  bool isSuccess() const override;
-  std::exception_ptr exception() const override;
-  int sourceRank() const override;
-  std::vector<at::Tensor> result() override;
-  void synchronize() override;
   bool wait(std::chrono::milliseconds timeout) override;
-  void blockCurrentStream() override;
-  void abort() override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFuture() override;
-  c10::intrusive_ptr<c10::ivalue::Future> getFutureResult() override;
-  float getDuration() const override;
-  std::uint64_t getSequencenumber() const override;
 
  private:
-  const WorkPtr work_;
   const std::shared_ptr<Listener> listener_;
 };
 

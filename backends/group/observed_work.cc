@@ -14,11 +14,9 @@ struct ObservedWork::End {
   const std::function<void()> on_end;
 };
 
-ObservedWork::ObservedWork(c10::intrusive_ptr<c10d::Work> work, std::function<void()> on_end)
-    : Work(/*rank=*/-1, work->retrieveOpType()),
-      work_(std::move(work)),
-      end_(new End{.once = {}, .on_end = std::move(on_end)}) {
-  if (const auto future = future_of(*work_)) {
+ObservedWork::ObservedWork(WorkPtr work, std::function<void()> on_end)
+    : ForwardingWork(std::move(work)), end_(new End{.once = {}, .on_end = std::move(on_end)}) {
+  if (const auto future = future_of(*this->work())) {
     future_ = future->then(
         [end = end_](c10::ivalue::Future& its) {
           c10::IValue value = its.value();  // Throws if the operation failed.
@@ -30,30 +28,17 @@ ObservedWork::ObservedWork(c10::intrusive_ptr<c10d::Work> work, std::function<vo
 }
 
 bool ObservedWork::wait(std::chrono::milliseconds timeout) {
-  const bool done = work_->wait(timeout);
+  const bool done = ForwardingWork::wait(timeout);
   end_->happened();
   return done;
 }
 
 bool ObservedWork::isCompleted() {
-  if (future_) return future_->completed();
-  return work_->isCompleted();
+  return future_ ? future_->completed() : ForwardingWork::isCompleted();
 }
 
-bool ObservedWork::isSuccess() const { return work_->isSuccess(); }
-std::exception_ptr ObservedWork::exception() const { return work_->exception(); }
-int ObservedWork::sourceRank() const { return work_->sourceRank(); }
-std::vector<at::Tensor> ObservedWork::result() { return work_->result(); }
-void ObservedWork::synchronize() { work_->synchronize(); }
-void ObservedWork::blockCurrentStream() { work_->blockCurrentStream(); }
-void ObservedWork::abort() { work_->abort(); }
 c10::intrusive_ptr<c10::ivalue::Future> ObservedWork::getFuture() {
-  return future_ ? future_ : work_->getFuture();
+  return future_ ? future_ : ForwardingWork::getFuture();
 }
-c10::intrusive_ptr<c10::ivalue::Future> ObservedWork::getFutureResult() {
-  return work_->getFutureResult();
-}
-float ObservedWork::getDuration() const { return work_->getDuration(); }
-std::uint64_t ObservedWork::getSequencenumber() const { return work_->getSequencenumber(); }
 
 }  // namespace distrun::internal

@@ -5,6 +5,8 @@
 
 #include <ATen/core/ivalue.h>
 
+#include "backends/group/forwarding_work.h"
+
 namespace distrun::internal {
 
 namespace {
@@ -21,32 +23,21 @@ struct Translation {
   }
 };
 
-class TranslatedWork : public c10d::Work {
+class TranslatedWork : public internal::ForwardingWork {
  public:
   TranslatedWork(WorkPtr work, Translation translation)
-      : Work(-1, work->retrieveOpType()),
-        work_(std::move(work)),
-        translation_(std::move(translation)) {}
-
-  bool isCompleted() override { return work_->isCompleted(); }
-  bool isSuccess() const override { return work_->isSuccess(); }
-  std::exception_ptr exception() const override { return work_->exception(); }
-  std::vector<at::Tensor> result() override { return work_->result(); }
-  void synchronize() override { work_->synchronize(); }
-  void blockCurrentStream() override { work_->blockCurrentStream(); }
-  void abort() override { work_->abort(); }
-  std::uint64_t getSequencenumber() const override { return work_->getSequencenumber(); }
+      : ForwardingWork(std::move(work)), translation_(std::move(translation)) {}
 
   bool wait(std::chrono::milliseconds timeout) override {
     try {
-      return work_->wait(timeout);
+      return ForwardingWork::wait(timeout);
     } catch (const std::exception&) {
       translation_.rethrow(std::current_exception());
     }
   }
 
   FuturePtr getFuture() override {
-    const FuturePtr future = work_->getFuture();
+    const FuturePtr future = ForwardingWork::getFuture();
     return future->then(
         [translation = translation_](c10::ivalue::Future& done) {
           if (done.hasError()) translation.rethrow(done.exception_ptr());
@@ -56,7 +47,6 @@ class TranslatedWork : public c10d::Work {
   }
 
  private:
-  const WorkPtr work_;
   const Translation translation_;
 };
 
