@@ -198,9 +198,8 @@ class Driver {
       output.push_back(output_.bytes(LocalRank(static_cast<int>(i))));
     }
     auto workers = snapshots_of(rows, output);
-    for (std::size_t i = 0; i < workers.size(); ++i) {
-      workers[i].collective = operations_.last_text(LocalRank(static_cast<int>(i)));
-    }
+    const auto collectives = operations_.last_texts();
+    for (std::size_t i = 0; i < workers.size(); ++i) workers[i].collective = collectives[i];
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return {.about = reporter_.about(),
             .attempt = place_.attempt,

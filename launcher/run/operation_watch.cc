@@ -108,15 +108,17 @@ std::string OperationWatch::line() {
   return table_.line();
 }
 
-std::string OperationWatch::last_text(LocalRank worker) {
-  if (!pages_) return "";
+std::vector<std::string> OperationWatch::last_texts() {
+  std::vector<std::string> texts(plan_.workers.size());
+  if (!pages_) return texts;
   read(/*all=*/true);
-  const Operation* const last =
-      table_.last(plan_.workers[static_cast<std::size_t>(worker.value())].rank.value());
-  if (last == nullptr) return "";
-  std::string text = fmt::format("{} {}", last->is_in_progress() ? "in" : "after", last->op);
-  if (last->is_collective()) text += fmt::format(" {}", last->sequence);
-  return text;
+  for (std::size_t worker = 0; worker < texts.size(); ++worker) {
+    const Operation* const last = table_.last(plan_.workers[worker].rank.value());
+    if (last == nullptr) continue;
+    texts[worker] = fmt::format("{} {}", last->is_in_progress() ? "in" : "after", last->op);
+    if (last->is_collective()) texts[worker] += fmt::format(" {}", last->sequence);
+  }
+  return texts;
 }
 
 std::uint64_t OperationWatch::begun() const {

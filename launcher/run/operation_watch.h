@@ -59,9 +59,9 @@ class OperationWatch {
   // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
   std::string line();
 
-  // The last operation that the worker has started: "in all_reduce 31", "after all_reduce 31";
-  // empty if there is none.
-  std::string last_text(LocalRank worker);
+  // By local rank, the last operation that the worker has started: "in all_reduce 31", "after
+  // all_reduce 31"; empty if there is none.
+  std::vector<std::string> last_texts();
 
   // The operations that all workers have started.
   std::uint64_t begun() const;
