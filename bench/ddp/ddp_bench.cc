@@ -1,5 +1,5 @@
-// Compares our DistributedDataParallel with Python's (see bench/README.md). Starts a run with two
-// ranks of each; ddp_ranks.cc measures and prints.
+// Compares our DistributedDataParallel with Python's, or with itself under --digest (see
+// bench/README.md). Starts a run with two ranks of each; ddp_ranks.cc measures and prints.
 #include <cstdio>
 #include <cstdlib>
 #include <regex>
@@ -15,12 +15,19 @@ namespace {
 using Words = std::vector<std::string>;
 
 // Ranks 0 and 1 are Python's, 2 and 3 ours.
-constexpr const char* kRank = R"(
+constexpr const char* kAgainstPython = R"(
 python=$1 ours=$2 pythons=$3
 shift 3
 case $RANK in
   0 | 1) exec "$python" "$pythons" "$@" ;;
   *) exec "$ours" "$@" ;;
+esac)";
+
+// Ranks 0 and 1 compute digests.
+constexpr const char* kAgainstDigest = R"(
+case $RANK in
+  0 | 1) exec "$@" ;;
+  *) unset DISTRUN_DIGEST && exec "$@" ;;
 esac)";
 
 constexpr const char* kQuick =
@@ -30,12 +37,13 @@ struct Options {
   bool quick = false;
   int rounds = 16;
   Words shapes = {"256x4x40", "1024x25x4"};
+  std::string against = "python";
   std::string python = TORCH_PYTHON;
 };
 
 Options parse(int argc, char** argv) {
   Options options;
-  CLI::App app("Compares DistributedDataParallel with Python's: see bench/README.md.");
+  CLI::App app("Compares DistributedDataParallel with Python's, or with itself: see bench/README.md.");
   app.add_flag("--quick", options.quick, kQuick);
   app.add_option("--rounds", options.rounds, "turns of each; the first is not counted")
       ->check(CLI::Range(2, 10000))
@@ -48,6 +56,10 @@ Options parse(int argc, char** argv) {
                    : text + " is not WIDTHxLAYERSxSTEPS";
       })
       ->capture_default_str();
+  app.add_option("--against", options.against,
+                 "python: PyTorch's DDP; digest: ours, run with --digest")
+      ->check(CLI::IsMember({"python", "digest"}))
+      ->capture_default_str();
   app.add_option("--python", options.python, "a Python that has torch")->capture_default_str();
   try {
     app.parse(argc, argv);
@@ -59,19 +71,18 @@ Options parse(int argc, char** argv) {
 }
 
 Words command(const Options& options) {
-  Words words = {DISTRUN_PROGRAM,
-                 "launch",
-                 "--nproc-per-node",
-                 "4",
-                 "sh",
-                 "-c",
-                 kRank,
-                 "sh",
-                 options.python,
-                 DDP_RANKS,
-                 DDP_RANKS_PY,
-                 std::to_string(options.rounds)};
-  words.insert(words.end(), options.shapes.begin(), options.shapes.end());
+  const bool digest = options.against == "digest";
+  Words words = {DISTRUN_PROGRAM, "launch", "--nproc-per-node", "4"};
+  const auto add = [&words](const Words& more) {
+    words.insert(words.end(), more.begin(), more.end());
+  };
+  if (digest) {
+    add({"--digest", "sh", "-c", kAgainstDigest, "sh", DDP_RANKS});
+  } else {
+    add({"sh", "-c", kAgainstPython, "sh", options.python, DDP_RANKS, DDP_RANKS_PY});
+  }
+  add({std::to_string(options.rounds), digest ? "--digest" : "Python"});
+  add(options.shapes);
   return words;
 }
 
@@ -79,8 +90,8 @@ Words command(const Options& options) {
 
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
-  if (options.python.empty()) {
-    fmt::print(stderr, "ddp_bench: no Python with torch to compare with: pass --python\n");
+  if (options.against == "python" && options.python.empty()) {
+    fmt::print(stderr, "ddp_bench: no Python with torch to compare with: pass --python or --against digest\n");
     return 1;
   }
   if (options.quick) fmt::print("--quick: {}\n", kQuick);

@@ -1,4 +1,4 @@
-// The C++ ranks of ddp_bench.cc: as ddp_ranks.py, with our DDP. The first C++ rank prints.
+// The C++ ranks of ddp_bench.cc: as ddp_ranks.py, with our DDP. Rank 2 prints.
 #include <algorithm>
 #include <chrono>
 #include <functional>
@@ -81,12 +81,12 @@ std::vector<Times> by_turn(const at::Tensor& one, const at::Tensor& other, int e
   return turns;
 }
 
-// Python's time divided by ours in each round, ascending. The turns of a round are adjacent, so
+// The others' time divided by ours in each round, ascending. The turns of a round are adjacent, so
 // other load affects both.
-Times ratios(const std::vector<Times>& ours, const std::vector<Times>& pythons) {
+Times ratios(const std::vector<Times>& ours, const std::vector<Times>& others) {
   Times by_round;
   for (std::size_t i = 0; i < ours.size(); ++i) {
-    by_round.push_back(median(pythons[i]) / median(ours[i]));
+    by_round.push_back(median(others[i]) / median(ours[i]));
   }
   std::ranges::sort(by_round);
   return by_round;
@@ -98,19 +98,20 @@ Times all_of(const std::vector<Times>& turns) {
   return all;
 }
 
-void print_head() {
-  fmt::print("| {:<22} | {:>11} | {:>11} | {:>11} | {:>11} | {:>8} | {:>11} |\n", "", "distrun, ms",
-             "Python, ms", "least", "least", "Python/d", "quartiles");
-  fmt::print("|{0:-<24}|{0:->12}:|{0:->12}:|{0:->12}:|{0:->12}:|{0:->9}:|{0:->12}:|\n", "");
+// `others`: the name of ranks 0 and 1.
+void print_head(const std::string& others) {
+  fmt::print("| {:<22} | {:>11} | {:>12} | {:>11} | {:>11} | {:>10} | {:>11} |\n", "", "distrun, ms",
+             others + ", ms", "least", "least", others + "/d", "quartiles");
+  fmt::print("|{0:-<24}|{0:->12}:|{0:->13}:|{0:->12}:|{0:->12}:|{0:->11}:|{0:->12}:|\n", "");
 }
 
 void print_row(const std::string& what, const std::vector<Times>& ours,
-               const std::vector<Times>& pythons) {
+               const std::vector<Times>& others) {
   const auto least = [](const Times& times) { return *std::ranges::min_element(times) * 1e3; };
-  const Times ratio = ratios(ours, pythons);
-  fmt::print("| {:<22} | {:>11.2f} | {:>11.2f} | {:>11.2f} | {:>11.2f} | {:>8.2f} | {:>11} |\n",
-             what, median(all_of(ours)) * 1e3, median(all_of(pythons)) * 1e3, least(all_of(ours)),
-             least(all_of(pythons)), median(ratio),
+  const Times ratio = ratios(ours, others);
+  fmt::print("| {:<22} | {:>11.2f} | {:>12.2f} | {:>11.2f} | {:>11.2f} | {:>10.2f} | {:>11} |\n",
+             what, median(all_of(ours)) * 1e3, median(all_of(others)) * 1e3, least(all_of(ours)),
+             least(all_of(others)), median(ratio),
              fmt::format("{:.2f}, {:.2f}", ratio[ratio.size() / 4], ratio[ratio.size() * 3 / 4]));
   std::fflush(stdout);
 }
@@ -173,8 +174,8 @@ void run(const std::vector<std::string>& arguments) {
   const int rounds = std::stoi(arguments.at(0));
   const std::vector pairs = {new_group({{0, 1}}), new_group({{2, 3}})};
   const Group& pair = pairs.at(static_cast<std::size_t>(get_rank()) / 2);
-  if (get_rank() == 2) print_head();
-  for (std::size_t i = 1; i < arguments.size(); ++i) {
+  if (get_rank() == 2) print_head(arguments.at(1));
+  for (std::size_t i = 2; i < arguments.size(); ++i) {
     const Shape shape = shape_of(arguments[i]);
     const auto net = std::make_shared<BenchNetImpl>(shape);
     time_constructions(net, pair, rounds, (shape.steps + 3) / 4);
