@@ -31,6 +31,9 @@ python3 -B cmake/tidy.py all
 say "configuring with each option"
 cmake/options_test.sh
 
+say "compiling public headers as C++17"
+cmake/older_standard_test.sh "$torch"
+
 say "installing shared libraries, and building programs with them"
 cmake/configure.sh release build-shared "DISTRUN_LIBTORCH=$torch" BUILD_SHARED_LIBS=ON BUILD_TESTING=OFF
 ninja -C build-shared --quiet

@@ -5,6 +5,10 @@
 //     exit_status(end);    // 139, as a shell reports it
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <string>
 #include <variant>
 

@@ -6,6 +6,10 @@
 // A test program sends a list of these as JSON to `distrun test`.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <chrono>
 #include <map>
 #include <optional>

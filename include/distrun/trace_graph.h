@@ -11,6 +11,10 @@
 // PyTorch source: torch/fx/node.py, torch/fx/graph.py.
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <cstddef>
 #include <cstdint>
 #include <list>

@@ -1,6 +1,10 @@
 // Classifies types for for_each_tensor() (visit_tensors.h).
 #pragma once
 
+#if __cplusplus < 202002L
+#error "distrun needs C++20: compile with -std=c++20"
+#endif
+
 #include <concepts>
 #include <functional>
 #include <memory>
