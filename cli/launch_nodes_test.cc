@@ -423,6 +423,10 @@ TEST_F(LaunchNodesTest, RendezvousOverIpv6AndByName) {
     EXPECT_THAT(first_line(end.err), StartsWith(kListens));
     // The name means all addresses of this machine.
     EXPECT_EQ(end.err.find("loopback") != std::string::npos, address == "::1") << end.err;
+    EXPECT_EQ(end.err.find("(--master-addr localhost: every node must run on this machine)") !=
+                  std::string::npos,
+              address == "localhost")
+        << end.err;
     EXPECT_EQ(result(second).end, ProcessEnd(ExitedWith{0})) << address;
   }
 }
