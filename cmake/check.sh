@@ -29,7 +29,7 @@ fi
 python3 -B cmake/tidy.py all
 
 say "configuring with each option"
-cmake/options_test.sh
+cmake/options_test.sh "$torch"
 
 say "compiling public headers as C++17"
 cmake/older_standard_test.sh "$torch"

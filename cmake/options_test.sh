@@ -1,7 +1,10 @@
 #!/usr/bin/env bash
-# Configures distrun with each of its options, without LibTorch, and checks what would be built.
+# Configures distrun with each of its options, and checks what would be built.
+#
+#   cmake/options_test.sh [LIBTORCH]    without it, the options of what needs LibTorch are left out
 set -euo pipefail
 cd "$(dirname "$0")/.."
+libtorch=${1-}
 folder=$(mktemp -d)
 trap 'rm -rf "$folder"' EXIT
 unset LDFLAGS
@@ -52,3 +55,20 @@ has ' = /usr/bin/env '
 
 configured CMAKE_EXE_LINKER_FLAGS=-fuse-ld=gold
 has_not -fuse-ld=mold
+
+# Every preset exists, and so does a workflow for each that has tests.
+cmake --list-presets=configure >"$folder/presets"
+cmake --workflow --list-presets >"$folder/workflows"
+for preset in release dev asan tsan; do
+  grep -q "\"$preset\"" "$folder/presets" && grep -q "\"$preset\"" "$folder/workflows" || { echo "no preset or workflow: $preset"; exit 1; }
+done
+
+if [ -n "$libtorch" ]; then
+  configured DISTRUN_LIBTORCH="$libtorch" BUILD_TESTING=OFF
+  has 'build distrun-suites'
+  has 'build examples/'
+  configured DISTRUN_LIBTORCH="$libtorch" BUILD_TESTING=OFF DISTRUN_BUILD_EXAMPLES=OFF DISTRUN_BUILD_SUITES=OFF
+  has_not 'build distrun-suites'
+  has_not 'build examples/'
+  has 'build lib/libdistrun_parallel.a'
+fi
