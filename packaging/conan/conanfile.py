@@ -52,7 +52,7 @@ class Distrun(ConanFile):
         self.requires("boost/[>=1.81 <2]", options={"header_only": True}, transitive_headers=True)
         self.requires("cli11/[>=2.1 <3]")
         self.requires("elfutils/[>=0.188 <1]")
-        self.requires("fmt/[>=9.1 <13]")
+        self.requires("fmt/[>=9.1 <12]")
         self.requires("nlohmann_json/[>=3.11 <4]")
         self.requires("pugixml/[>=1.13 <2]")
 
