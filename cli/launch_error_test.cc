@@ -203,7 +203,9 @@ TEST_F(LaunchErrorPythonTest, TorchrunShowsTheErrorOfRecord) {
   const auto thrown =
       torchrun({"--no-python", "--nproc-per-node", "2", RECORD_FAILURES, "throw", "1"});
   EXPECT_THAT(thrown.err.substr(thrown.err.find("Root Cause")),
-              AllOf(HasSubstr("exitcode  : 1 "), HasSubstr("(anonymous namespace)::open_data(")));
+              AllOf(HasSubstr("exitcode  : 1 "),
+                    HasSubstr("traceback : std::runtime_error: cannot open digits \"a\""),
+                    HasSubstr("(anonymous namespace)::open_data(")));
 }
 
 TEST_F(LaunchErrorPythonTest, TorchrunAroundDistrunShowsTheErrorOfTheWorker) {
