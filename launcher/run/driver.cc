@@ -85,7 +85,7 @@ class Driver {
     if (const auto opened = workers_.open(); !opened) return opened.error();
     reporter_.tell(RunStarted{::getpid(), store_.text()});
     if (nodes_.is_node_0()) {
-      reporter_.tell(NodeNotice{"node 0 listens at " + store_.text() + hint_on_nodes()});
+      reporter_.tell(NodeNotice{"node 0 listens at " + store_.text() + store_.hint_on_nodes()});
     }
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
     if (hang_after_) watch_progress(*hang_after_);
@@ -186,17 +186,6 @@ class Driver {
                 [this](std::uint64_t compared, std::uint64_t missed) {
                   reporter_.tell(ValuesCompared{place_.attempt, compared, missed});
                 }};
-  }
-
-  // Why nodes on other machines cannot join; empty if they can.
-  std::string hint_on_nodes() const {
-    constexpr const char* kHere = ": every node must run on this machine)";
-    if (store_.is_on_loopback()) return std::string(" (a loopback address") + kHere;
-    // Node 0 listens on all addresses, and each other machine looks for it on itself.
-    if (plan_.options.master_addr == "localhost") {
-      return std::string(" (--master-addr localhost") + kHere;
-    }
-    return "";
   }
 
   RunSnapshot snapshot() {

@@ -51,11 +51,17 @@ std::string StoreHost::text() const {
   return StoreAddress{options_.master_addr, options_.master_port}.text();
 }
 
-bool StoreHost::is_on_loopback() const {
-  if (!server_) return false;
+std::string StoreHost::hint_on_nodes() const {
+  if (!server_) return "";
+  constexpr const char* kHere = ": every node must run on this machine)";
   boost::system::error_code error;
   const auto place = parse_store_address(server_->address());
-  return place && boost::asio::ip::make_address(place->host, error).is_loopback();
+  if (place && boost::asio::ip::make_address(place->host, error).is_loopback()) {
+    return std::string(" (a loopback address") + kHere;
+  }
+  // The server listens on all addresses, but each node looks for it on its own machine.
+  if (options_.master_addr == "localhost") return std::string(" (--master-addr localhost") + kHere;
+  return "";
 }
 
 std::vector<std::string> StoreHost::refusals() const {

@@ -46,8 +46,8 @@ class StoreHost {
   // The store's address or URL, for messages.
   std::string text() const;
 
-  // Whether the server listens where other machines cannot reach it.
-  bool is_on_loopback() const;
+  // Why nodes on other machines cannot join, for messages; empty if they can.
+  std::string hint_on_nodes() const;
 
   // Why the server refused clients: the last few, latest first.
   std::vector<std::string> refusals() const;
