@@ -6,34 +6,40 @@
 //     work.wait();
 //
 // Every rank of the group must call the same collectives in the same order, with tensors of the
-// same sizes and dtype; only all_to_all and all_to_all_single allow different sizes.  An int is a
-// global rank; GroupRank(n) is a rank within the group.  On a rank outside the group, a collective
-// prints a warning and does nothing.
+// same sizes and dtype.  Only all_to_all() and all_to_all_single() allow different sizes.  An int
+// is a global rank, and GroupRank(n) is a rank within the group.  On a rank outside the group, a
+// collective prints a warning and does nothing.
 //
-// Arguments that are valid on each rank but inconsistent across ranks are not detected: results are
-// wrong, or connections break.  Run with TORCH_DISTRIBUTED_DEBUG=DETAIL to detect such arguments
-// (process_group.h).
+// Arguments that are valid on each rank but inconsistent across ranks are not detected.  With such
+// arguments, results are wrong or connections break.  To detect them, run the program with
+// TORCH_DISTRIBUTED_DEBUG=DETAIL (process_group.h).
 //
-// Shapes: dense tensors of any strides; sizes may be zero.  Non-contiguous tensors are copied.
-// Outputs are written in place and must have their final sizes.  An output must not overlap itself
-// or an input.  The group must have a backend for the tensors' device.  "gloo" copies GPU tensors
-// through the CPU, and rejects GPU tensors in coalesced and point-to-point operations.  Functions
-// that only move tensors accept every dtype.  Functions that reduce accept the dtypes that the
-// backend can reduce.  If "gloo" cannot reduce a dtype, the error lists the dtypes that it can
-// reduce.  Gradients do not flow through these collectives (distrun/functional.h has collectives
-// with gradients).  If a collective overwrites a tensor that autograd has saved, backward() throws
-// c10::Error.
-// Blocks: until the result is available.  With `async_op` the call returns at once; call wait() of
-// the Work that it returns.
-// Throws: c10::ValueError, before this rank sends data, if its arguments are invalid;
-// c10::DistBackendError if the group's timeout expires or a peer is lost; c10::Error in a fork of
-// the process that created the group.  After a c10::ValueError, the other ranks wait for this rank,
-// so exit, or repeat the call with valid arguments.  A c10::DistBackendError names the lost peer or
-// the missing ranks, and the group is then unusable.  A lost peer may have exited because another
-// rank failed first.  You can give Work::wait() a shorter timeout than the group's.  If that
-// timeout expires, the group usually stays usable (work.h).  A fork, such as a child of spawn()
-// with StartMethod::kFork, can call init_process_group() to create its own groups.
+// Functions that only move tensors accept every dtype.  Functions that reduce accept the dtypes
+// that the backend can reduce.  "gloo" reduces double, float, half, bfloat16, uint8, int8, int32,
+// int64, bool and complex dtypes.
+//
+// Gradients do not flow through these collectives.  functional.h has collectives with gradients.
+// If a collective overwrites a tensor that autograd has saved, backward() throws c10::Error.
+//
+// Shapes: dense tensors of any strides.  Sizes may be zero.  Outputs must have their final sizes,
+// because a collective does not resize them.  An output must not overlap
+// itself or an input.  The group must have a backend for the tensors' device.  "gloo" copies GPU
+// tensors through the CPU.  It rejects GPU tensors in coalesced collectives.
+// Blocks: until the result is available.  With `async_op`, the call returns at once.  Then call
+// wait() of the returned Work.  wait() can have a shorter timeout than the group's (work.h).
+// Throws: c10::ValueError, before this rank sends data, if the arguments of this rank are invalid.
+// The other ranks then wait for this rank, so exit, or repeat the call with valid arguments.
+// c10::DistBackendError if the group's timeout expires or the connection to a rank is lost.  The
+// error names the lost rank or the missing ranks, and the group is then unusable.  The lost rank is
+// not always the cause: it may have exited because another rank failed first.  c10::Error in a fork
+// of the process that created the group.  Such a fork, for example a child of spawn() with
+// StartMethod::kFork, can call init_process_group() to create its own groups.
 // Thread safety: one thread at a time per group, because ranks match calls by their order.
+// Cost: a non-contiguous tensor is copied before the call, and a non-contiguous output is also
+// copied back after it.  The costs of the functions below are those of "gloo" in LibTorch 2.13.  A
+// formula is the number of bytes that a rank sends, without the headers of messages.  In a formula,
+// n is the number of ranks, S is the size in bytes of this rank's inputs, and log2(n) is rounded
+// up.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
@@ -51,16 +57,16 @@
 
 namespace distrun {
 
-// SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR, and PREMUL_SUM, which c10d::makePreMulSum()
-// creates.  Complex tensors support SUM, AVG and PREMUL_SUM only.  "gloo" does not support
-// PREMUL_SUM.  In "gloo", AVG needs a floating-point or complex dtype; BAND, BOR and BXOR need an
-// integer dtype or bool.
+// How elements are reduced: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR or PREMUL_SUM.  Create
+// PREMUL_SUM with c10d::makePreMulSum().  Complex tensors support only SUM, AVG and PREMUL_SUM.
+// "gloo" does not support PREMUL_SUM.  In "gloo", AVG needs a floating-point or complex dtype, and
+// BAND, BOR and BXOR need an integer dtype or bool.
 using c10d::ReduceOp;
 
 // A list of tensors.
 using Tensors = std::vector<at::Tensor>;
 
-// Options of every collective.
+// Options of the collectives.
 struct CollectiveOptions {
   // The ranks that take part.
   Group group = {};
@@ -69,42 +75,56 @@ struct CollectiveOptions {
 };
 
 // Copies the tensor of rank `src` to every rank.
+//
+// Cost: rank `src` sends log2(n) · S.  Other ranks pass the data on and send less.  At least half
+// of the ranks send nothing.
 Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& options = {});
 
-// Reduces the tensors of all ranks element by element, in place; every rank gets the result.
-//
-// Shapes: dense, or with SUM also sparse (COO); sparse tensors may have different indices on each
+// Reduces the tensors of all ranks element by element.  The result replaces the tensor of every
 // rank.
+//
+// Shapes: a dense tensor.  With SUM, the tensor may also be sparse (COO), and each rank may have
+// different indices.
+// Cost: 2 · (n - 1) / n · S, in a ring.  For a sparse tensor (n - 1) · S, where S is the size of
+// the indices and values.
 Work all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::SUM,
                 const CollectiveOptions& options = {});
-// Reduces several tensors at once.
+// Does the same for several tensors in one call.
 //
-// Shapes: at least one tensor; all tensors have the same dtype.
+// Shapes: at least one dense tensor.  All tensors have the same dtype.
+// Cost: 2 · (n - 1) / n · S, in a ring.  "gloo" copies all tensors into one tensor, and back.
 Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op = ReduceOp::SUM,
                           const CollectiveOptions& options = {});
 
-// Reduces the tensors of all ranks; rank `dst` gets the result in its tensor.  Afterwards the
-// values in the other ranks' tensors are unspecified.
+// Reduces the tensors of all ranks element by element.  The result replaces the tensor of rank
+// `dst`.  Afterwards the values of the other ranks' tensors are unspecified.
+//
+// Cost: S.  On rank `dst` only (n - 1) / n · S.
 Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
             const CollectiveOptions& options = {});
 
 // Copies every rank's tensor to every rank.
 //
 // Shapes: tensors[i] receives the tensor of group rank i, and has the sizes of `tensor`.
+// Cost: (n - 1) · S, in a ring.  "gloo" receives into a temporary tensor with the size of all
+// outputs, and copies it into the outputs.
 Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
                 const CollectiveOptions& options = {});
-// Does the same into one tensor, one input after another.
+// Does the same with one output tensor, which has the inputs one after another in the order of the
+// group ranks.
 //
 // Shapes: `output` has as many elements as the inputs of all ranks together.
+// Cost: as all_gather(), including the temporary tensor.
 Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options = {});
 // Does the same as all_gather_into_tensor(), under PyTorch's newer name.  Error messages use the
 // older name.
 Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
                        const CollectiveOptions& options = {});
-// Gathers several tensors at once: lists[i] receives inputs[i] of every rank.
+// Does the same as all_gather() for several tensors in one call.
 //
-// Shapes: lists[i][j] receives the tensor of group rank j, and has the sizes of inputs[i].
+// Shapes: lists[i][j] receives inputs[i] of group rank j, and has the sizes of inputs[i].
+// Cost: as all_gather().  "gloo" also copies the inputs into one tensor.
 Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inputs,
                           const CollectiveOptions& options = {});
 
@@ -112,30 +132,38 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
 //
 // Shapes: on `dst`, tensors[i] receives the tensor of group rank i, and has the sizes of `tensor`.
 // On other ranks `tensors` is empty.
+// Cost: S.  Rank `dst` sends nothing.  On this rank, "gloo" receives into a temporary tensor with
+// the size of all outputs, and copies it into the outputs.
 Work gather(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank dst = GroupRank(0),
             const CollectiveOptions& options = {});
-// Does the same into one tensor, one input after another.
+// Does the same with one output tensor, which has the inputs one after another in the order of the
+// group ranks.
 //
 // Shapes: on `dst`, `gather_tensor` has as many elements as the inputs of all ranks together.  On
 // other ranks `gather_tensor` is ignored.
+// Cost: as gather(), including the temporary tensor.
 Work gather_single(const at::Tensor& tensor, const at::Tensor& gather_tensor = {},
                    AnyRank dst = GroupRank(0), const CollectiveOptions& options = {});
 
 // Sends tensors[i] of rank `src` to group rank i.
 //
-// Shapes: `tensor` receives the part of this rank.  On `src`, `tensors` has one tensor for each
+// Shapes: `tensor` receives the tensor for this rank.  On `src`, `tensors` has one tensor for each
 // rank, with the sizes of `tensor`.  On other ranks `tensors` is empty.
+// Cost: rank `src` sends (n - 1) / n · S.  Other ranks send nothing.
 Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src = GroupRank(0),
              const CollectiveOptions& options = {});
 
-// Reduces inputs[i] of all ranks and gives the result to group rank i.
+// Reduces inputs[i] of all ranks element by element, and stores the result in the output of group
+// rank i.
 //
 // Shapes: one input for each rank, with the sizes of `output`.
+// Cost: 2 · (n - 1) / n · S, because "gloo" runs an all_reduce() on a copy of all inputs.
 Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
                     const CollectiveOptions& options = {});
-// Does the same, with one tensor as the input.
+// Does the same with one input tensor, which has the inputs one after another.
 //
 // Shapes: `input` has as many elements as the outputs of all ranks together.
+// Cost: as reduce_scatter().
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 // Does the same as reduce_scatter_tensor(), under PyTorch's newer name.  Error messages use the
@@ -147,13 +175,15 @@ Work reduce_scatter_single(const at::Tensor& output, const at::Tensor& input,
 //
 // Shapes: one input and one output for each rank.  Sizes may differ, but outputs[j] must have as
 // many elements as the input that group rank j sends to this rank.
-// Cost: if the sizes differ, "gloo" copies all tensors into one first.
+// Cost: a rank sends the inputs for other ranks.  "gloo" copies the inputs into one temporary
+// tensor, receives into a second one, and copies the second one into the outputs.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
-// Does the same with parts of one tensor.
+// Does the same with one input tensor and one output tensor.
 //
-// Shapes: input and output are split along the first dimension into one part for each rank.  The
-// parts have the split sizes, or are equal if no split sizes are given.
+// Shapes: `input` and `output` are split along the first dimension into one part for each rank.
+// The parts have the split sizes.  If no split sizes are given, all parts have the same size.
+// Cost: a rank sends the parts for other ranks.  There is no temporary tensor.
 Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        std::vector<std::int64_t> output_split_sizes = {},
                        std::vector<std::int64_t> input_split_sizes = {},
@@ -161,52 +191,59 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 
 // Waits for all ranks.
 //
-// Blocks: until every rank has called it.  With `async_op` the call returns at once.
+// Blocks: until every rank has called it.  With `async_op`, the call returns at once.
+// Cost: log2(n) rounds.  In each round, a rank sends an empty message to one rank and waits for the
+// message of another rank.
 Work barrier(const CollectiveOptions& options = {});
 
 // Options of monitored_barrier().
 struct MonitoredBarrierOptions {
   // The ranks that take part.
   Group group = {};
-  // Not set: the group's timeout.
+  // How long group rank 0 waits.  If it is not set, the group's timeout is used.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // If true, the error names all missing ranks.  If false, it names the first one.
+  // If true, the error names all missing ranks.  If false, the error names the first missing rank.
   bool wait_all_ranks = false;
 };
 
-// Waits for all ranks; if ranks are missing, the error names them.  Only "gloo" and "fake" support
-// it.
+// Waits for all ranks.  If ranks are missing, the error names them.  Only "gloo" and "fake" support
+// this function.
 //
 // Blocks: until every rank has called it.  Group rank 0 waits at most `timeout`.  The other ranks
-// wait for group rank 0; their limit is the timeout with which the group was created, not
-// `timeout`.
-// Throws: c10::ValueError if the timeout is not positive; c10::DistBackendError if ranks are
-// missing.  On group rank 0 the error names the missing ranks; on other ranks it says that group
+// wait for group rank 0, at most for the timeout with which the group was created.
+// Throws: c10::ValueError if the timeout is not positive.  c10::DistBackendError if ranks are
+// missing.  On group rank 0 the error names the missing ranks.  On other ranks it says that group
 // rank 0 failed.
+// Cost: every other rank sends one message to group rank 0 and receives one from group rank 0.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// Returns the sequence number: how many collectives, including barriers, this rank has started in
-// the group.  "gloo" also counts sends and receives.  If "gloo" runs a collective by calling other
-// collectives, each of those calls counts.  To find a rank that is behind, compare the numbers of
-// ranks that have started the same number of sends and receives.
+// Returns the sequence number of the group on this rank, which is the number of collectives that
+// this rank has started.  Barriers count too.  In "gloo", sends and receives also count.  If "gloo"
+// runs a collective as several other collectives, each of them counts.  To find a rank that is
+// behind, compare the numbers of ranks that have started the same number of sends and receives.
+//
+// Throws: c10::Error if this rank is not a member.
 std::uint64_t get_sequence_number(const Group& group = {});
 
-// Returns the bytes of rank `src`, of any length; on a rank outside the group, an empty string.  In
-// Python: broadcast_object_list().
+// Returns the bytes of rank `src`, of any length.  On a rank outside the group, returns an empty
+// string.  Python has broadcast_object_list() instead.
 //
 // Blocks: until the result is available.
+// Cost: a broadcast() of the length, 8 bytes, and then a broadcast() of the bytes.
 std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& group = {});
-// Returns a list whose element i is the bytes of group rank i; on a rank outside the group, an
-// empty list.  Lengths may differ.  In Python: all_gather_object().
+// Returns a list whose element i is the bytes of group rank i.  Lengths may differ.  On a rank
+// outside the group, returns an empty list.  Python has all_gather_object() instead.
 //
 // Blocks: until the result is available.
-// Cost: every rank's bytes are padded to the longest length.
+// Cost: an all_gather() of the lengths, 8 bytes each, and then an all_gather() of the bytes.  The
+// bytes of every rank are padded to the longest length.
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group = {});
-// On rank `dst`, returns the bytes of each rank, as all_gather_bytes() does; on other ranks, an
-// empty list.  In Python: gather_object().
+// On rank `dst`, returns the same list as all_gather_bytes().  On other ranks, returns an empty
+// list.  Python has gather_object() instead.
 //
 // Blocks: until the result is available.
-// Cost: every rank's bytes are padded to the longest length.
+// Cost: an all_gather() of the lengths, 8 bytes each, and then a gather() of the bytes.  The
+// bytes of every rank are padded to the longest length.
 std::vector<std::string> gather_bytes(const std::string& bytes, AnyRank dst = GroupRank(0),
                                       const Group& group = {});
 

@@ -1,4 +1,5 @@
-// Communication hooks replace the way DistributedDataParallel reduces gradients.
+// A communication hook is a function that reduces gradients in place of DistributedDataParallel,
+// for example to compress them.
 //
 //     #include <ATen/core/ivalue.h>
 //     #include <torch/csrc/distributed/c10d/comm.hpp>       // GradBucket
@@ -17,15 +18,17 @@
 //     });
 //
 // A bucket is a list of gradients that are reduced together.  Each backward() calls the hook once
-// for each bucket, in the same order on all ranks, while the gradients of other buckets are still
-// being computed.  The hook returns a Future of a tensor, or of a list of one tensor.  The values
-// of this tensor become the bucket's gradients, and are not divided by the number of ranks.  The
-// hook may change the bucket's buffer in place.  In Python a hook has an argument `state`; in C++
-// it captures its state.
+// for each bucket, in the same order on all ranks.  At that time, the gradients of other buckets
+// are still being computed.  The hook returns a Future of a tensor, or of a list of one tensor.
+// The values of this tensor become the bucket's gradients.  They are not divided by the number of
+// ranks.  The hook may change the bucket's buffer in place.  In Python a hook has an argument
+// `state`.  In C++ a hook captures its state.
 //
 // Shapes: the returned tensor has the sizes, dtype and device of the bucket's buffer.
 // Thread safety: for a module on a GPU, the hook runs on a thread of autograd.  For a module on the
 // CPU, it runs on the thread that calls backward().
+// Cost: backward() does not continue until the hook returns.  A hook that starts its communication
+// with `async_op` and returns the future lets backward() continue.
 // PyTorch source: torch/csrc/distributed/c10d/comm.hpp, torch/nn/parallel/distributed.py.
 #pragma once
 
@@ -48,32 +51,33 @@ struct Future;
 
 namespace distrun {
 
-// The result of a hook: a future of the reduced gradients.
+// A hook returns a Future.  The value of the future is the reduced gradients.
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
-// `T` can be called with a bucket.
+// Satisfied if `T` can be called with a bucket.
 template <class T>
 concept TakesGradBucket = std::invocable<T&, c10d::GradBucket&>;
-// `T`, called with a bucket, returns a Future.
+// Satisfied if `T`, called with a bucket, returns a Future.
 template <class T>
 concept ReturnsFuture = std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>, Future>;
 
-// A hook: it takes a bucket, returns a Future and can be copied.
+// Satisfied if `T` is a hook: it takes a bucket, returns a Future and can be copied.
 template <class T>
 concept CommHookFunction = TakesGradBucket<T> && ReturnsFuture<T> && std::copy_constructible<T>;
 
-// Any hook.
+// Holds any hook.
 using CommHook = std::function<Future(c10d::GradBucket&)>;
 
-// LibTorch's hooks: BuiltinCommHookType.
+// The hooks that LibTorch provides: c10d::BuiltinCommHookType.
 enum class BuiltinCommHook {
-  // The mean, as without a hook.
+  // Computes the mean, as without a hook.
   ALLREDUCE,
-  // The mean.  Gradients are sent as float16, which halves the traffic of float32 gradients.
+  // Computes the mean, and sends gradients as float16.  This halves the traffic of float32
+  // gradients.  Each bucket is copied to float16 and back.
   FP16_COMPRESS,
 };
 
-// Returns a completed Future, for hooks that do not communicate.
+// Returns a completed Future whose value is `tensor`.  Use it in hooks that do not communicate.
 Future completed_future(const at::Tensor& tensor);
 
 }  // namespace distrun

@@ -1,41 +1,47 @@
 // DistributedDataParallel trains one module on several ranks.  Each rank computes gradients from
-// its share of the data; backward() averages them over all ranks, so every rank takes the same
-// step.
+// its share of the data.  backward() averages the gradients over all ranks, so the optimizers of
+// all ranks take the same step.
 //
 //     init_process_group("gloo");
-//     DistributedDataParallel ddp(std::make_shared<Net>());     // Rank 0's values, on each rank.
+//     DistributedDataParallel ddp(std::make_shared<Net>());        // Rank 0's values on all ranks.
 //     torch::optim::SGD optimizer(ddp.parameters(), 0.1);
-//     for (const auto& [images, digits] : share_of(get_rank())) {
+//     for (const auto& [images, digits] : share_of(get_rank())) {  // This rank's batches.
 //       optimizer.zero_grad();
-//       loss(ddp(images), digits).backward();                   // Reduces while it computes.
+//       loss(ddp(images), digits).backward();                        // Averages the gradients.
 //       optimizer.step();
 //     }
 //     if (get_rank() == 0) torch::save(ddp.module(), "net.pt");
 //
-// Net is a torch::nn::Module or a module holder (TORCH_MODULE).  Its forward() may have any
-// arguments.  visit_tensors.h must support the type of its result; visit_tensors.h also shows how
-// to support your own type.  If ranks have uneven inputs, run the loop in a Join (join.h).
+// Net is a torch::nn::Module or a module holder (TORCH_MODULE).  Its forward() may take any
+// arguments.  It may return void, or a type that visit_tensors.h supports.  visit_tensors.h also
+// shows how to support your own type.  If ranks have different numbers of batches, run the loop in
+// a Join (join.h).
 //
-// Every rank constructs a DistributedDataParallel with its own copy of the module: the same
-// parameters in the same order.  All ranks call forward() and backward() equally often, except in
-// no_sync() and Join.  The constructor copies the parameters and buffers of the group's rank 0 to
-// all ranks, unless `init_sync` is false.  Later forwards copy the buffers again, unless
-// `broadcast_buffers` is false (ddp_options.h).  If you replace, freeze or unfreeze a parameter
-// later, construct a new DistributedDataParallel.  If two submodules share a weight, its gradient
-// is reduced once.
+// Every rank constructs a DistributedDataParallel with its own copy of the module.  The copies must
+// have the same parameters in the same order.  The constructor copies the parameters and buffers of
+// group rank 0 to all ranks.  Each later forward() copies the buffers again.  Two options disable
+// these copies: DdpOptions::init_sync and DdpOptions::broadcast_buffers (ddp_options.h).  All ranks
+// must call forward() and backward() the same number of times, except under no_sync() and in a
+// Join.
 //
-// DistributedDataParallel is a torch::nn::Module itself.  The user's module is its child "module",
-// so the names in ddp.named_parameters() start with "module.".  Save and load ddp.module().  A
-// DistributedDataParallel cannot be copied, and cannot be an element of torch::nn::Sequential.
+// If you replace, freeze or unfreeze a parameter, construct a new DistributedDataParallel.  If two
+// submodules share a weight, its gradient is reduced only once.
 //
-// Throws: the constructor, forward() and backward() throw the exceptions of DdpReducer
-// (ddp_reducer.h).  If `init_sync` is true, C++ ranks compare the parameters among themselves.  If
-// their number, sizes or dtypes differ, each C++ rank throws an error that names the parameter.  A
-// Python rank in the group makes only PyTorch's own check.  Ranks do not compare names, order,
-// buffers or options.  If these differ, training uses wrong values or times out.  With
-// TORCH_DISTRIBUTED_DEBUG=DETAIL, the ranks compare their collectives, which finds some of these
-// differences.
+// DistributedDataParallel is itself a torch::nn::Module.  Your module is its child "module", so the
+// names in ddp.named_parameters() start with "module.".  To save or load parameters, use
+// ddp.module().  A DistributedDataParallel cannot be copied, and cannot be an element of
+// torch::nn::Sequential.
+//
+// Throws: the exceptions of DdpReducer (ddp_reducer.h).  If DdpOptions::init_sync is true, the
+// constructors on all C++ ranks compare the parameters that require a gradient.  If the number,
+// sizes or dtypes of these parameters differ, the constructor throws on every C++ rank, and the
+// text names the first parameter that differs.  A Python rank in the group makes only PyTorch's own
+// check.  Ranks do not compare buffers or options.  They also do not notice if parameters with the
+// same sizes and dtypes are in a different order.  With such a difference, training computes wrong
+// values or times out.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, the ranks compare each collective,
+// which detects some of these differences.
 // Thread safety: one thread at a time.
+// Cost: see DdpReducer (ddp_reducer.h).
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
 #pragma once
 
@@ -56,9 +62,11 @@
 namespace distrun {
 
 // Returns the parameters and buffers of a module, for a DdpReducer.  Their names are those of
-// named_parameters() and named_buffers().  `sparse_gradient` is set for the parameters of a
+// named_parameters() and named_buffers().  `sparse_gradient` is true for the parameters of a
 // torch::nn::Embedding or EmbeddingBag whose options have sparse(true).  The result keeps the
 // module alive.
+//
+// Throws: c10::ValueError if the module is null.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
 
 namespace internal {
@@ -75,7 +83,7 @@ struct ModuleOf<Holder> {
 
 }  // namespace internal
 
-// `Module` has a forward() that takes these arguments.
+// Satisfied if `Module` has a forward() that accepts these arguments.
 template <class Module, class... Arguments>
 concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
   module.forward(std::forward<Arguments>(arguments)...);
@@ -84,15 +92,17 @@ concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
 template <class Net>
 class DistributedDataParallel : public torch::nn::Module {
  public:
-  // The class of the module: Net, or the class that Net holds if Net is a module holder.
+  // The class of the module.  It is Net, or, if Net is a module holder, the class that Net holds.
   using ModuleType = typename internal::ModuleOf<Net>::Type;
   static_assert(std::is_base_of_v<torch::nn::Module, ModuleType>,
                 "DistributedDataParallel needs a torch::nn::Module; see DdpReducer for others");
 
-  // Takes the module, which the caller can still use.
+  // Keeps the module.  The caller can still use the module.
   //
-  // Blocks: until every rank of the group has constructed it, unless `init_sync` is false.
+  // Blocks: until every rank of the group has called the constructor.  If `init_sync` is false,
+  // does not block.
   // Throws: the exceptions of DdpReducer's constructor.
+  // Cost: that of DdpReducer's constructor.
   explicit DistributedDataParallel(std::shared_ptr<ModuleType> module,
                                    const DdpOptions& options = {})
       : torch::nn::Module("DistributedDataParallel"),
@@ -100,18 +110,20 @@ class DistributedDataParallel : public torch::nn::Module {
         reducer_(ddp_model(module_), options) {
     register_module("module", module_);
   }
-  // Does the same for the module of a holder.
+  // Does the same for the module that a module holder holds.
   explicit DistributedDataParallel(const Net& holder,
                                    const DdpOptions& options = {}) requires requires {
     holder.ptr();
   } : DistributedDataParallel(holder.ptr(), options) {
   }
 
-  // Calls the module's forward() and prepares the reduction of gradients.  Call backward() once for
-  // each forward() that runs with gradients enabled: see DdpReducer::before_forward().
+  // Calls the module's forward() and prepares the reduction of gradients.  For each forward() that
+  // runs with gradients enabled, call backward() once: see DdpReducer::before_forward().
   //
-  // Blocks: may wait for rank 0 of the group: see DdpReducer::before_forward().
+  // Blocks: until group rank 0 has sent its buffers: see DdpReducer::before_forward().
   // Throws: the exceptions of DdpReducer::before_forward() and of the module's forward().
+  // Cost: that of DdpReducer::before_forward() and after_forward().  With DdpOptions::device_ids,
+  // also a copy of each argument tensor that is not on the module's GPU.
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>
   auto forward(Arguments&&... arguments) {
@@ -137,10 +149,11 @@ class DistributedDataParallel : public torch::nn::Module {
     return forward(std::forward<Arguments>(arguments)...);
   }
 
-  // Returns the user's module.
+  // Returns your module.
   const std::shared_ptr<ModuleType>& module() const { return module_; }
 
-  // Accumulates gradients on this rank while the guard exists: see DdpReducer::no_sync().
+  // Returns a guard.  If forward() is called while the guard exists, its backward() accumulates
+  // gradients on this rank and does not reduce them: see DdpReducer::no_sync().
   //
   //     {
   //       const auto alone = ddp.no_sync();
@@ -149,7 +162,7 @@ class DistributedDataParallel : public torch::nn::Module {
   //     loss(ddp(second)).backward();                // Reduces the sum of both gradients.
   [[nodiscard]] DdpReducer::NoSync no_sync() { return reducer_.no_sync(); }
 
-  // Reduces gradients with this hook instead of averaging them (comm_hook.h): see
+  // Makes backward() reduce gradients with this hook instead of averaging them (comm_hook.h): see
   // DdpReducer::register_comm_hook().
   template <CommHookFunction Hook>
   void register_comm_hook(Hook hook, const std::string& name = "comm_hook") {
@@ -165,7 +178,7 @@ class DistributedDataParallel : public torch::nn::Module {
 
   // Returns the DdpReducer, which reduces the gradients.
   DdpReducer& reducer() { return reducer_; }
-  // Allows Join({ddp}): see join.h.
+  // Converts to a Joinable, so that you can write Join({ddp}): see join.h.
   operator Joinable&() { return reducer_; }  // NOLINT: implicit: Python's DDP is a Joinable.
 
  private:

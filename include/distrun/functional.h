@@ -1,45 +1,53 @@
-// Collectives that gradients flow through, as in torch.distributed.nn.functional: an input on one
-// rank gets gradients from the losses of all ranks.
+// Differentiable collectives, as in torch.distributed.nn.functional.  An input on one rank gets
+// gradients from the losses of all ranks.
 //
 //     namespace F = distrun::functional;
 //     at::Tensor mean = F::all_reduce(x, ReduceOp::AVG);       // A new tensor; x does not change.
-//     loss(mean).backward();                                   // x.grad(): from all ranks' losses.
+//     loss(mean).backward();                                   // Sets x.grad().
 //
-// Each function returns new tensors.  The backward of each function is a collective too:
+// Each function returns new tensors.  The backward pass of each function runs a collective too:
 //
-//     forward                                backward
+//     function                               backward pass
 //     all_reduce      SUM | AVG              all_reduce with the same operation
 //     reduce          to dst                 broadcast from dst
 //     broadcast       from src               reduce to src; zeros on other ranks
-//     all_gather                             all_to_all, and the sum of the parts
+//     all_gather                             all_to_all, and the sum of the parts; with "nccl"
+//                                            reduce_scatter
 //     gather          to dst                 scatter from dst
 //     scatter         from src               gather to src; zeros on other ranks
 //     reduce_scatter  SUM | AVG              all_gather
-//     all_to_all, all_to_all_single          the same, in reverse
+//     all_to_all, all_to_all_single          the same function, in the opposite direction
 //
-// If gradients are required, every rank that calls such a function must therefore call backward()
-// on a result of the function, and all ranks must do so in the same order.  If a graph contains
-// several of these functions, backward() runs them in the reverse order of their calls, which must
-// be the same on every rank.  If a loss uses a part of an output, the other parts get zero
-// gradients.  If the loss of a rank does not use an output at all, the backward() of the other
-// ranks waits until the timeout.  On such a rank, add a term such as 0 * y.sum() to the loss.  An
-// input must require a gradient on every rank or on no rank.  This also applies to inputs whose
-// values are not used, such as the inputs of scatter and broadcast on ranks other than src.
+// Therefore, all ranks must follow these rules:
 //
-// Gradients of gradients (create_graph) work if, on every rank, the gradient of the loss with
-// respect to the output y depends on the input: for example with the loss y.pow(2).sum(), but not
-// with y.sum().  For reduce and gather, this also applies to ranks other than dst.
+//   - An input must require a gradient on every rank or on no rank.  This also applies to inputs
+//     whose values are not used, such as the inputs of scatter and broadcast on ranks other than
+//     `src`.
+//   - If inputs require gradients, every rank must call backward() on a loss that uses the output.
+//     Otherwise, backward() on the other ranks waits until the timeout.  If a rank has no use for
+//     an output y, add a term such as 0 * y.sum() to its loss.
+//   - All ranks must call these functions in the same order.  backward() runs the collectives of
+//     the backward pass in the reverse order.
+//
+// If a loss uses only a part of an output, the other parts get zero gradients.
+//
+// Gradients of gradients (create_graph) require that, on every rank, the gradient of the loss with
+// respect to the output y depends on the input.  The loss y.pow(2).sum() meets this condition, and
+// the loss y.sum() does not.  For reduce and gather, the condition also applies to ranks other than
+// `dst`.
 //
 // There are three differences from Python.  Reduce operations other than SUM and AVG throw if an
-// input requires a gradient (Python computes a wrong gradient).  With AVG, the backward of reduce
-// and reduce_scatter also divides by the number of ranks.  On a rank outside the group, the
-// functions throw.
+// input requires a gradient (Python computes a wrong gradient).  With AVG, the backward pass of
+// reduce and reduce_scatter divides by the number of ranks (Python does not divide).  On a rank
+// outside the group, the functions throw.
 //
 // Shapes: as in collectives.h.  All tensors of a list must have the same dtype.
-// Blocks: until the result is available, in backward() too.
-// Throws: as in collectives.h.  The text of an exception of backward() names the collective that
-// failed.
+// Blocks: until the result is available.  backward() also blocks.
+// Throws: the exceptions of collectives.h.  If backward() throws, the text names the collective
+// that failed.
 // Thread safety: one thread at a time per group, including backward().
+// Cost: as the collective of the same name in collectives.h.  backward() has the cost of the
+// collective in the table.  broadcast, all_reduce and reduce also copy the input.
 // PyTorch source: torch/distributed/nn/functional.py.
 #pragma once
 
@@ -52,34 +60,37 @@
 
 namespace distrun::functional {
 
-// Returns the tensor of rank `src`.
+// Returns a copy of the tensor of rank `src`.
 //
 // Shapes: the same on every rank.
 at::Tensor broadcast(const at::Tensor& tensor, AnyRank src, const Group& group = {});
 
-// Returns the reduction over all ranks.
+// Returns the tensors of all ranks, reduced element by element.
 at::Tensor all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::SUM,
                       const Group& group = {});
 
-// On rank `dst`, returns the reduction over all ranks.  On other ranks, returns a tensor with the
-// sizes of the input, whose values are unspecified.
+// On rank `dst`, returns the same as all_reduce().  On other ranks, returns a tensor with the sizes
+// of the input and unspecified values.
 at::Tensor reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
                   const Group& group = {});
 
 // Returns a list whose element i is the tensor of group rank i.
 Tensors all_gather(const at::Tensor& tensor, const Group& group = {});
 
-// On rank `dst`, returns the same list as all_gather().  On other ranks, returns a list of as many
-// tensors, all zeros.
+// On rank `dst`, returns the same list as all_gather().  On other ranks, returns a list of the same
+// length, whose tensors are all zeros.
+//
+// Cost: as gather() in collectives.h.  Every rank needs memory for the list.
 Tensors gather(const at::Tensor& tensor, AnyRank dst = GroupRank(0), const Group& group = {});
 
-// Returns the tensor that rank `src` has for this rank.
+// Returns tensors[i] of rank `src`, where i is the group rank of this rank.
 //
 // Shapes: `tensors` has one tensor for each rank, with the same sizes on every rank.  Only the
 // values on `src` are used.
 at::Tensor scatter(const Tensors& tensors, AnyRank src = GroupRank(0), const Group& group = {});
 
-// Returns the reduction of inputs[i] over all ranks, where i is the group rank of this rank.
+// Returns inputs[i] of all ranks, reduced element by element, where i is the group rank of this
+// rank.
 //
 // Shapes: one input for each rank, all with the same sizes.
 at::Tensor reduce_scatter(const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
@@ -88,13 +99,13 @@ at::Tensor reduce_scatter(const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
 // Sends inputs[i] to group rank i, and returns a list whose element j is the tensor that group rank
 // j sent to this rank.
 //
-// Shapes: the result has the sizes of `outputs`, whose values are neither read nor written.
+// Shapes: the result has the sizes of `outputs`.  The values of `outputs` are not used.
 Tensors all_to_all(const Tensors& outputs, const Tensors& inputs, const Group& group = {});
 
-// Does the same with parts of one tensor.
+// Does the same with one input tensor, and returns one tensor.
 //
-// Shapes: as distrun::all_to_all_single().  The result has the sizes of `output`, whose values are
-// neither read nor written.
+// Shapes: as distrun::all_to_all_single().  The result has the sizes of `output`.  The values of
+// `output` are not used.
 at::Tensor all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                              std::vector<std::int64_t> output_split_sizes = {},
                              std::vector<std::int64_t> input_split_sizes = {},

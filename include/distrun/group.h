@@ -1,25 +1,27 @@
-// Group is a handle to a process group: the default group, which has all ranks of the run, or a
-// group that new_group() created.
+// Group refers to a process group: the default group, which has all ranks of the run, or a group
+// that new_group() created.
 //
 //     Group pair = new_group({0, 1});
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
 //     all_reduce(tensor);                                  // Group(), the default group.
 //
 // Copies are cheap and refer to the same group.  A group that new_group() created is freed when the
-// last copy of its Group is destroyed, or earlier by destroy_process_group(group).
-// destroy_process_group() without an argument frees all groups, including the default group.  A
-// Work and a DistributedDataParallel hold a copy of their Group.  Communication in a destroyed
-// group throws.
+// last copy of its Group is destroyed, or earlier by destroy_process_group(group).  A Work and a
+// DistributedDataParallel hold a copy of their Group.  destroy_process_group() without an argument
+// frees all groups, including the default group.  Communication in a destroyed group throws.
 //
-// new_group() returns when this rank has connected to the other members.  These may still be
-// connecting to each other.  If you free the group before that, their new_group() can throw.  Call
-// barrier({.group = pair}) first: it waits until all members have connected.
+// new_group() returns when this rank has connected to the other members.  The other members may
+// still be connecting to each other.  If you free the group at that time, new_group() can throw on
+// the other members.  To avoid this, call barrier({.group = pair}) before you free the group.
 //
 // As in torch.distributed, new_group() also returns a Group on ranks outside the group.
 // Collectives with such a Group print a warning and do nothing.
 //
-// Thread safety: any thread may copy, use and drop a Group; run a group's collectives on one thread
-// at a time.
+// Blocks: the destructor of the last copy waits for the group's collectives that are in progress on
+// this rank.  On a thread other than the one that created the group, the destructor returns at
+// once, and a background thread waits instead.  The process waits for this thread when it exits.
+// Thread safety: any thread may copy, use and destroy a Group.  Run the collectives of a group on
+// one thread at a time.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -46,7 +48,7 @@ namespace internal {
 struct GroupState;
 struct GroupAccess;
 
-// Backend is a parameter so that it may be incomplete here.
+// `Backend` is a template parameter because c10d::Backend is incomplete here.
 template <class T, class Backend = c10d::Backend>
 concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
 
@@ -54,28 +56,30 @@ concept IsBackendOptions = std::derived_from<T, typename Backend::Options>;
 
 class Group {
  public:
-  // Creates a Group that stands for the default group, which it looks up at each use.
+  // Creates a Group that refers to the default group.  The default group need not exist yet,
+  // because each use looks it up.
   Group() = default;
 
-  // Returns whether this object was created by Group(), and so stands for the default group.
+  // Returns whether this object was created by Group() and so refers to the default group.
   bool is_default() const { return !state_; }
 
-  // Returns whether this rank is in the group.  For a group of new_group(), it also works after the
-  // group was destroyed.
+  // Returns whether this rank is in the group.  You can also call it for a destroyed group of
+  // new_group().
   //
-  // Throws: c10::Error if this is the default group and none exists.
+  // Throws: c10::Error if this is the default group and it does not exist.
   bool is_member() const;
 
-  // Returns LibTorch's group.  Use it to call functions that distrun does not have.  Include
-  // <torch/csrc/distributed/c10d/ProcessGroup.hpp>.
+  // Returns LibTorch's object of the group, for example to call a function that distrun does not
+  // have.  Include <torch/csrc/distributed/c10d/ProcessGroup.hpp>.
   //
   // Throws: c10::Error if the group was destroyed, if it is the default group and does not exist,
   // or if this rank is not a member.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
-  // Accesses process_group().
+  // Calls a method of process_group(): group->getRank().
   c10d::ProcessGroup* operator->() const { return process_group().get(); }
 
-  // Returns whether both are Group(), or both are copies of the same other Group.
+  // Returns whether both objects were created by Group(), or both are copies of one Group that
+  // new_group() returned.
   friend bool operator==(const Group&, const Group&) = default;
 
  private:
@@ -85,20 +89,19 @@ class Group {
   std::shared_ptr<internal::GroupState> state_;
 };
 
-// The options of one backend, or nothing.  The backend's own class of options derives from
+// The options of a backend, or nothing.  The class of the options must derive from
 // c10d::Backend::Options.
 //
 //     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
 //
-// Other types do not compile.  If the options are those of another backend, "gloo" and "fake" throw
-// c10::TypeError when the group is created.  A backend that you register must check
-// BackendRequest::options itself.
+// Objects of other classes do not compile.  "gloo" and "fake" throw c10::TypeError for the options
+// of another backend when the group is created.  A registered backend (backend_registry.h) must
+// check BackendRequest::options itself.
 class BackendOptions {
  public:
   BackendOptions() = default;
 
-  // Holds these options.  The conversion is implicit, so that callers need not write
-  // BackendOptions.
+  // Stores these options.  The conversion is implicit, so callers can pass the pointer itself.
   template <internal::IsBackendOptions Options>
   BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT(google-explicit-constructor)
       : options_(std::move(options)) {}
@@ -110,8 +113,8 @@ class BackendOptions {
   c10::intrusive_ptr<c10::intrusive_ptr_target> options_;
 };
 
-// A rank within its group: group_src and group_dst in torch.distributed.  A plain int is a global
-// rank.
+// A rank within a group, as group_src and group_dst in torch.distributed.  A plain int is a global
+// rank instead.
 //
 //     broadcast(tensor, GroupRank(0), {.group = pair});
 class GroupRank {

@@ -1,21 +1,24 @@
-// Join trains with uneven inputs: a rank that has used up its inputs takes part in the collectives
-// of the other ranks until every rank has used up its inputs.
+// Join trains on ranks with uneven inputs.  A rank that has used up its inputs takes part in the
+// collectives of the other ranks until every rank has used up its inputs.
 //
 //     DistributedDataParallel ddp(std::make_shared<Net>());
 //     Join({ddp}).run([&] {
-//       for (const auto& [images, digits] : share_of(get_rank())) {   // More on some ranks.
+//       for (const auto& [images, digits] : share_of(get_rank())) {  // Some ranks have more data.
 //         optimizer.zero_grad();
 //         loss(ddp(images), digits).backward();
 //         optimizer.step();
 //       }
 //     });                                                     // Now all ranks have the same model.
 //
-// Each object that takes part, such as a DistributedDataParallel, is a Joinable.  The function
-// passed to run() is the body.  A rank has joined when its body has returned.  Before the
-// collectives of each iteration, the first Joinable tells the other ranks that its rank has not
-// joined.  On a joined rank, JoinHooks issue the collectives that match the other ranks'
-// iterations.  When every rank has joined, post hooks give all ranks the same final state: a
-// DistributedDataParallel, for example, copies its parameters and buffers to all ranks.
+// An object that takes part in a Join, such as a DistributedDataParallel, is a joinable: its class
+// derives from Joinable.  The function passed to run() is the body.  A rank has joined when its
+// body has returned.
+//
+// At the start of each iteration, the first joinable counts the ranks that have not joined.  On a
+// joined rank, Join::run() takes part in this count, and then calls main_hook() of each JoinHook,
+// which issues the collectives that match the iteration of the other ranks.  When every rank has
+// joined, post_hook() of each JoinHook gives all ranks the same final state.  For example, the hook
+// of a DistributedDataParallel copies parameters and buffers to all ranks.
 //
 // Every rank of the group runs the Join with the same joinables in the same order.  The body must
 // not issue other collectives in that group.  Each iteration must use all joinables, in the order
@@ -24,7 +27,7 @@
 // DistributedDataParallel synchronizes parameters and buffers, but not the state of an optimizer,
 // such as momentum.  To continue training after a Join, create a new optimizer.
 //
-// Thread safety: one thread at a time; body and hooks run on the caller's thread.
+// Thread safety: one thread at a time.  The body and the hooks run on the caller's thread.
 // PyTorch source: torch/distributed/algorithms/join.py.
 #pragma once
 
@@ -47,17 +50,17 @@
 
 namespace distrun {
 
-// What a joined rank does while the joinable still trains on other ranks.
+// Does the work of a joined rank while the joinable still trains on other ranks.
 class JoinHook {
  public:
   virtual ~JoinHook() = default;
 
-  // Issues the collectives of one iteration.  Join::run() calls it once for each iteration of the
-  // other ranks, until every rank has joined.
+  // Issues the collectives of one iteration.  Join::run() calls main_hook() once for each iteration
+  // of the other ranks, until every rank has joined.  By default, does nothing.
   virtual void main_hook() {}
 
-  // Join::run() calls it once, when every rank has joined.  `is_last_joiner` is true on the ranks
-  // that joined last.
+  // Gives all ranks the same final state.  Join::run() calls post_hook() once, when every rank has
+  // joined.  `is_last_joiner` is true on the ranks that joined last.  By default, does nothing.
   virtual void post_hook(bool is_last_joiner) { static_cast<void>(is_last_joiner); }
 };
 
@@ -71,7 +74,7 @@ class JoinArguments {
 
   // Returns the value of that name, or `otherwise` if no value has that name.
   //
-  // Throws: c10::TypeError if the type of the value is not T.
+  // Throws: c10::TypeError if the value cannot be converted to T.
   template <class T>
   T get(const std::string& name, T otherwise) const {
     read_.insert(name);
@@ -84,7 +87,7 @@ class JoinArguments {
     }
   }
 
-  // Returns the names with which get() has not been called.
+  // Returns the names for which get() was never called.
   std::vector<std::string> unread() const;
 
  private:
@@ -94,7 +97,9 @@ class JoinArguments {
   mutable std::set<std::string> read_;
 };
 
-// An object that issues collectives in each iteration and can take part in a Join.
+// An object that issues collectives in each iteration and can take part in a Join.  Derive your
+// class from Joinable, and call notify_join_context() before the other collectives of each
+// iteration:
 //
 //     at::Tensor step(const at::Tensor& tensor) {
 //       notify_join_context();
@@ -105,7 +110,7 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Returns the hook for one run of a Join.  Join::run() calls join_hook() once, when it starts.
+  // Returns the hook for one call of Join::run(), which calls join_hook() once, when it starts.
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
   // Returns the device for the tensors of Join's own collectives.
@@ -113,7 +118,7 @@ class Joinable {
   // Returns the group in which this object issues its collectives.
   virtual Group join_process_group() const = 0;
 
-  // Returns whether this object takes part in a running Join that is enabled.
+  // Returns whether this object takes part in a Join that is enabled and running.
   bool is_joining() const { return part_.is_joining; }
 
  protected:
@@ -123,19 +128,20 @@ class Joinable {
   Joinable& operator=(const Joinable&) = default;
   Joinable& operator=(Joinable&&) = default;
 
-  // Call it before the collectives of each iteration.  For the first joinable of a Join, it runs an
-  // all_reduce that counts the ranks that have not joined, and returns the completed Work.  For
-  // other joinables it does nothing and returns Work().
+  // Call this function before the other collectives of each iteration.  On the first joinable of a
+  // running Join, it runs an all_reduce that counts the ranks that have not joined, and returns the
+  // completed Work.  On other joinables, and outside a Join, it does nothing and returns Work().
   //
-  // Blocks: for the first joinable of a Join, until every rank takes part in the all_reduce.
+  // Blocks: on the first joinable of a Join, until every rank takes part in the all_reduce.
   // (Python does not wait.)
   // Throws: UnevenInputsError if a rank has joined and JoinConfig::throw_on_early_termination is
-  // set.
+  // true.
+  // Cost: an all_reduce of one number; two with throw_on_early_termination.
   Work notify_join_context();
 
  private:
   friend class Join;
-  // Its part in a running join.  A copy of the object has none.
+  // The object's part in a running join.  A copy of the object takes part in no join.
   struct Part {
     bool is_joining = false;
     bool is_first = false;
@@ -149,8 +155,8 @@ class Joinable {
   Part part_;
 };
 
-// Thrown on every rank if inputs are uneven and JoinConfig::throw_on_early_termination is set.  The
-// group stays usable.
+// Thrown on every rank if inputs are uneven and JoinConfig::throw_on_early_termination is true.
+// The group stays usable.
 class UnevenInputsError : public c10::Error {
  public:
   using Error::Error;
@@ -158,11 +164,12 @@ class UnevenInputsError : public c10::Error {
 
 // Options of Join.
 struct JoinConfig {
-  // If false, run() only runs the body.  Use it if all ranks have equally many inputs.
+  // If false, run() only calls the body.  Set it to false if all ranks have the same number of
+  // inputs.
   bool enable = true;
-  // Throw UnevenInputsError on all ranks when one rank has no inputs left.  On that rank, N, the
-  // text is "Rank N exhausted all inputs."  On the other ranks it is "Detected at least one rank
-  // that exhausted inputs. Throwing across all ranks."
+  // If true, all ranks throw UnevenInputsError when one rank has no inputs left.  On that rank,
+  // whose group rank is N, the text is "Rank N exhausted all inputs."  On the other ranks, the text
+  // is "Detected at least one rank that exhausted inputs. Throwing across all ranks."
   bool throw_on_early_termination = false;
   // Values for the joinables.
   JoinArguments arguments = {};
@@ -170,7 +177,8 @@ struct JoinConfig {
 
 class Join {
  public:
-  // The joinables must outlive the Join, and must not be moved while run() runs.
+  // Keeps references to the joinables, which must outlive the Join.  They must not be moved while
+  // run() runs.
   //
   // Throws: c10::ValueError if the list is empty, contains a joinable twice, or contains joinables
   // of different groups.
@@ -178,24 +186,27 @@ class Join {
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
-  // Runs the body, and then issues the collectives that match the other ranks' iterations.  You can
-  // call run() again.
+  // Runs the body, and then issues the collectives that match the iterations of the other ranks,
+  // until every rank has joined.  You can call run() again.
   //
-  // If the body or a hook throws an exception other than UnevenInputsError, the join ends on every
-  // rank and the group is aborted.  (In Python, the other ranks wait until their timeout.)  The
-  // other ranks throw at their next collective in the group.  If a rank waits for the failing rank
-  // in a collective of another group, it waits until that group's timeout.  The failing rank writes
-  // the exception's text to the group's store.  If the failing rank hosts the store and exits, the
-  // text is lost.
+  // If the body or a hook throws an exception other than UnevenInputsError, the Join ends on every
+  // rank, and the group is aborted.  The other ranks throw at their next collective in the group.
+  // (In Python, they wait until their timeout.)  A rank that waits for the failing rank in a
+  // collective of another group waits until that group's timeout.  The failing rank writes the
+  // exception's text to the group's store, from which the other ranks read it.  If the failing rank
+  // hosts the store and exits, the text is lost, and the other ranks throw only the error of their
+  // own collective.
   //
   // Blocks: until every rank has run its body, and the post hooks have run.
   // Throws: the failing rank throws its own exception.  The other ranks throw a c10::DistError with
   // the number of the first rank that failed and the text of its exception.  If a peer is lost,
-  // each rank throws a c10::DistError with the error of the first rank that detected the loss.
-  // With throw_on_early_termination, every rank throws UnevenInputsError if inputs are uneven.
-  // run() throws a c10::ValueError if there is an argument that no joinable reads.  If a joinable
-  // is in another running join, only this rank throws a c10::ValueError, and the other ranks do not
-  // learn of it.
+  // each rank throws a c10::DistError with the error of the first rank that detected the loss.  If
+  // inputs are uneven and throw_on_early_termination is true, every rank throws UnevenInputsError.
+  // If no joinable reads one of the arguments, run() throws a c10::ValueError.  If a joinable
+  // already takes part in another running Join, only this rank throws a c10::ValueError, and the
+  // other ranks are not informed.
+  // Cost: in each iteration, an all_reduce of one number, or two with throw_on_early_termination.
+  // The joinables add their own collectives: see DdpReducer::join_hook().
   void run(const std::function<void()>& body);
 
  private:

@@ -1,16 +1,20 @@
-// Sends tensors from one rank to another, as in torch.distributed.
+// Point-to-point communication: sends a tensor from one rank to another, as in torch.distributed.
 //
 //     if (get_rank() == 0) send(tensor, /*dst=*/1);
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
-// A receive matches a send with the same tag; sends and receives with the same tag match in the
-// order of the calls.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, an irecv() without `src` starts only
-// when the program waits for it.  The matching send cannot end earlier.
+// A receive matches a send with the same tag.  If several sends between two ranks have the same
+// tag, sends and receives match in the order of the calls.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, an
+// irecv() without `src` starts only in wait() of its Work, and the matching send cannot end before
+// that.
 //
 // Shapes: the sender and the receiver pass tensors of the same sizes and dtype.  Every dtype is
 // supported.  "gloo" accepts CPU tensors only.
-// Throws: as in collectives.h; also c10::ValueError if the peer is this rank or a tag is negative.
+// Throws: the exceptions of collectives.h.  Also c10::ValueError if the other rank is this rank, or
+// if a tag is negative.
 // Thread safety: one thread at a time per group.
+// Cost: the tensor's bytes.  "gloo" sends them after the receiver has reported that it is ready.  A
+// non-contiguous tensor is copied before the call.  On the receiver, it is also copied back.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
@@ -28,52 +32,54 @@ namespace distrun {
 struct PointToPointOptions {
   // The group that both ranks are in.
   Group group = {};
-  // At least 0.
+  // The tag of the send or receive, at least 0.
   int tag = 0;
 };
 
 // Sends the tensor.
 //
-// Blocks: until the caller is free to change the tensor.  At that time the receiver possibly has
-// not received it yet.  With "gloo", send() returns only after the peer has called recv() or
-// irecv().  So if two ranks both call send() to each other first, both time out, as in Python.
+// Blocks: until the caller may change the tensor.  The receiver may still be receiving it.  With
+// "gloo", send() returns only after the receiver has called recv() or irecv().  If two ranks first
+// send to each other, both calls of send() therefore time out, as in Python.
 void send(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
 
-// Receives a tensor, from any rank if `src` is not set.  Returns the sender's global rank, or -1 on
-// a rank outside the group.
+// Receives a tensor from rank `src`, or from any rank if `src` is not set.  Returns the sender's
+// global rank.  On a rank outside the group, returns -1.
 //
 // Blocks: until the tensor has arrived.
 int recv(const at::Tensor& tensor, std::optional<AnyRank> src = std::nullopt,
          const PointToPointOptions& options = {});
 
-// Sends without waiting.
+// Starts to send the tensor and returns at once.  Do not change the tensor before wait() of the
+// Work returns.
 Work isend(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
-// Receives without waiting; Work::source_rank() is the sender.
+// Starts to receive a tensor and returns at once.  Do not use the tensor before wait() of the Work
+// returns.  Then Work::source_rank() returns the sender.
 Work irecv(const at::Tensor& tensor, std::optional<AnyRank> src = std::nullopt,
            const PointToPointOptions& options = {});
 
 // An operation for batch_isend_irecv().
 struct P2POp {
-  // The direction.
+  // Whether the operation sends or receives.
   enum class Kind {
-    kSend,    // To the peer.
-    kReceive  // From the peer.
+    kSend,    // Send to `peer`.
+    kReceive  // Receive from `peer`.
   };
 
-  // The direction of this operation.
+  // Whether this operation sends or receives.
   Kind kind = Kind::kSend;
   // The tensor to send or to receive into.
   at::Tensor tensor;
-  // The other rank.  A batch cannot receive from any rank.
+  // The other rank.  An operation of a batch must name it, even to receive.
   AnyRank peer = 0;
-  // All operations of a batch must have the same group.
+  // The group and the tag.  All operations of a batch must have the same group.
   PointToPointOptions options = {};
 };
 
-// Checks all operations, and then starts them in order.  Returns one Work for each operation; on a
-// rank outside the group, an empty list.
+// Checks all operations, and then starts them in order.  Returns one Work for each operation.  On a
+// rank outside the group, returns an empty list.
 //
-// Throws: c10::ValueError if the list is empty, or the operations have different groups.
+// Throws: c10::ValueError if the list is empty, or if the operations have different groups.
 std::vector<Work> batch_isend_irecv(const std::vector<P2POp>& operations);
 
 }  // namespace distrun

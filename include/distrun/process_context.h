@@ -3,20 +3,25 @@
 //     ProcessContext context = start_processes(kWorker, 2, {.arguments = {.tensors = {x}}});
 //     while (!context.join(std::chrono::seconds(1))) std::cout << "still at work\n";
 //
-// When a process fails, the other processes get SIGTERM, and SIGKILL after the grace period.
-// Stopped processes are resumed by SIGCONT.  A process that still runs ten seconds after SIGKILL,
-// because it waits for a disk or a driver, is abandoned.  The process that failed and ended first
-// counts as the first failure.  If it raised an exception, and other processes have also reported
-// exceptions by that time, the exception that was thrown first counts instead.
+// If a process has failed, join() ends the other processes.  It sends them SIGTERM and, after the
+// grace period (SpawnOptions::grace_period), SIGKILL.  With each signal it also sends SIGCONT, so
+// that stopped processes continue and end.  After SIGKILL, it waits at most ten seconds: a process
+// that is blocked in the kernel, by a disk or a driver, can outlive the ProcessContext.
 //
-// ProcessContext does not affect the children of its processes, the caller's other children, or the
-// caller's signal handlers.  If SIGCHLD is ignored, a process counts as successful if its function
-// has returned; for other processes it is unknown how they ended.
+// join() throws the first failure: the failure of the process that failed and ended first.  If this
+// process raised an exception, and other processes have reported exceptions too, join() throws the
+// exception that was raised first.
+//
+// ProcessContext does not affect the children of its processes, other children of the caller, or
+// the caller's signal handlers.  If the caller ignores SIGCHLD, the exit statuses are lost.  A
+// process then counts as successful if its function has returned.  If the function has not
+// returned, it is unknown how the process ended.
 //
 // Methods of a moved-from object throw c10::Error.
 //
 // Thread safety: one thread at a time.  In a fork of the owning process, the object cannot be used,
 // and destroying it has no effect.
+// Cost: see spawn.h.
 // PyTorch source: torch/multiprocessing/spawn.py (ProcessContext).
 #pragma once
 
@@ -40,24 +45,26 @@ class ProcessContext {
  public:
   ProcessContext(ProcessContext&&) noexcept;
   ProcessContext& operator=(ProcessContext&&) noexcept;
-  // Ends and reaps the processes that are still alive.
+  // Ends and reaps the processes that are still running.
   //
   // Blocks: at most the grace period plus ten seconds.
   ~ProcessContext();
 
-  // Waits for the processes.  Returns true if all have succeeded, false if some are still running.
+  // Waits for the processes.  Returns true if all have succeeded, and false if some are still
+  // running at the timeout.  std::nullopt means no timeout.  With a timeout of zero, join() does
+  // not wait.
   //
-  // Blocks: until all have ended or one has failed, at most `timeout`; std::nullopt means no
-  // timeout, and zero does not wait.  After a failure, at most the grace period plus ten seconds
-  // more, until the other processes have ended.
+  // Blocks: until all processes have ended or one has failed, at most `timeout`.  If one has
+  // failed, also until the others have ended, at most the grace period plus ten seconds.
   // Throws: ProcessException for the first process that failed, after the others have ended.  A
   // later call throws the same exception again.
   bool join(std::optional<std::chrono::milliseconds> timeout = std::nullopt);
 
-  // Waits for the processes and ends all of them at the timeout.
+  // Waits for the processes.  At the timeout, ends those that are still running.  Returns only if
+  // all processes have succeeded.
   //
-  // Blocks: as join().  After the timeout, at most the grace period plus ten seconds more, until
-  // the processes have ended.
+  // Blocks: as join().  After the timeout, also until the processes have ended, at most the grace
+  // period plus ten seconds.
   // Throws: the exceptions of join(); ProcessTimedOut if a process was still running at the
   // timeout.
   void finish(std::chrono::milliseconds timeout);

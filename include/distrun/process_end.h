@@ -14,19 +14,19 @@
 
 namespace distrun {
 
-// The process exited.
+// The process called exit() or returned from main().
 struct ExitedWith {
-  int code;  // Its exit code.
+  int code;  // The exit code.
   friend bool operator==(const ExitedWith&, const ExitedWith&) = default;
 };
 
-// A signal ended the process.
+// A signal killed the process.
 struct KilledBy {
-  int signal;  // The signal's number.
+  int signal;  // The number of the signal.
   friend bool operator==(const KilledBy&, const KilledBy&) = default;
 };
 
-// Either of the two.
+// How the process ended.
 using ProcessEnd = std::variant<ExitedWith, KilledBy>;
 
 // Returns whether the process exited with code 0.
@@ -35,10 +35,10 @@ bool succeeded(const ProcessEnd& end);
 // Returns "exit code 3" or "signal SIGSEGV (11)".
 std::string describe(const ProcessEnd& end);
 
-// Returns the status that a shell reports: the code, or 128 + signal.
+// Returns the status that a shell reports: the exit code, or 128 plus the signal's number.
 int exit_status(const ProcessEnd& end);
 
-// Returns the name of a signal: "SIGTERM"; "SIG77" for a number without a name.
+// Returns the name of a signal, such as "SIGTERM".  For a number without a name, returns "SIG77".
 std::string signal_name(int signal);
 
 }  // namespace distrun

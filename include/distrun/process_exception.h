@@ -8,7 +8,7 @@
 //       … exited.index(), exited.end() …
 //     }
 //
-// All are c10::Error with a text for users:
+// All of them derive from c10::Error.  Their texts are for users:
 //
 //     process 1 (pid 4711) raised c10::ValueError: the learning rate is -1
 //     process 0 (pid 4710) ended by signal SIGKILL (9)
@@ -29,16 +29,16 @@
 
 namespace distrun {
 
-// A process failed.
+// The base class of the exceptions for one failed process.
 class ProcessException : public c10::Error {
  public:
-  // Returns the process's index.
+  // Returns the index of the process, as its function received it.
   int index() const { return index_; }
-  // Returns the process's id.
+  // Returns the process id.
   pid_t pid() const { return pid_; }
 
  protected:
-  // Takes the whole text.
+  // Adds the index and the process id before `what`.
   ProcessException(int index, pid_t pid, const std::string& what);
 
  private:
@@ -46,15 +46,15 @@ class ProcessException : public c10::Error {
   pid_t pid_;
 };
 
-// The function threw an exception.
+// The function of the process threw an exception.
 class ProcessRaisedException : public ProcessException {
  public:
-  // For spawn().
+  // Only distrun calls this constructor.
   ProcessRaisedException(int index, pid_t pid, std::string type, std::string text);
 
-  // Returns the exception's type: "c10::ValueError".
+  // Returns the type of the exception, such as "c10::ValueError".
   const std::string& type() const { return type_; }
-  // Returns the exception's what(), without the backtrace of a c10::Error; at most 64 KiB.
+  // Returns what() of the exception, at most 64 KiB, without the backtrace of a c10::Error.
   const std::string& text() const { return text_; }
 
  private:
@@ -62,24 +62,24 @@ class ProcessRaisedException : public ProcessException {
   std::string text_;
 };
 
-// The process ended before the function returned; or the function returned, but the process did not
+// The process ended before its function returned, or its function returned but the process did not
 // exit with code 0.
 class ProcessExitedException : public ProcessException {
  public:
-  // How far the process came.
+  // What the process had done before it ended.
   enum class Stage {
-    kStarted,  // It has not reached run_if_spawned().
-    kBegun,    // It reached run_if_spawned() or is a fork; the function has not returned.
-    kReturned  // The function has returned.
+    kStarted,  // The process did not reach run_if_spawned().
+    kBegun,    // It reached run_if_spawned() or was a fork, but its function did not return.
+    kReturned  // Its function returned.
   };
 
-  // For spawn().
+  // Only distrun calls this constructor.
   ProcessExitedException(int index, pid_t pid, std::optional<ProcessEnd> end, Stage stage);
 
-  // Returns how the process ended; nothing if this is unknown, because SIGCHLD is ignored or other
-  // code reaped the process.
+  // Returns how the process ended.  If SIGCHLD is ignored or other code has reaped the process, its
+  // end is unknown, and end() returns nothing.
   const std::optional<ProcessEnd>& end() const { return end_; }
-  // Returns how far the process came.
+  // Returns what the process had done before it ended.
   Stage stage() const { return stage_; }
 
  private:
@@ -87,11 +87,11 @@ class ProcessExitedException : public ProcessException {
   Stage stage_;
 };
 
-// Processes were still running at the timeout.  spawn() or finish() has then ended them
-// (process_context.h).
+// Processes were still running at the timeout.  spawn() or ProcessContext::finish() has ended these
+// processes.
 class ProcessTimedOut : public c10::Error {
  public:
-  // For spawn().
+  // Only distrun calls this constructor.
   ProcessTimedOut(std::vector<int> indices, long long milliseconds);
 
   // Returns the indices of these processes.

@@ -1,5 +1,6 @@
-// Result and Error return operating errors: port taken, peer gone, file missing.  A
-// programming error is not returned: it fails an assertion.
+// Result is the return type of functions that can fail: for example, because a port is in use, a
+// connection was lost, or a file does not exist.  A Result is a value or an Error.  A programming
+// error fails an assertion instead.
 //
 //     Result<Endpoint> parse_endpoint(std::string_view text);
 //
@@ -7,9 +8,10 @@
 //     if (!endpoint) return endpoint.error().with_context("--rdzv-endpoint");
 //     connect(*endpoint);
 //
-// A message is not a full sentence.  It begins in lower case, names the file, host or argument
-// concerned, and says what to do if this is known.  Callers put their context before it, with
-// with_context(): "launch rank 3: exec ./worker: no such file or directory".
+// The message of an Error is not a full sentence.  It starts in lower case and names the file, host
+// or argument that caused the error.  If a remedy is known, the message states it.  Callers use
+// with_context() to put their context before the message: "launch rank 3: exec ./worker: no such
+// file or directory".
 #pragma once
 
 #if __cplusplus < 202002L
@@ -27,29 +29,30 @@
 
 namespace distrun {
 
-// The kinds of errors that callers may handle differently.
+// The kind of an error, so that callers can handle some errors differently.
 enum class ErrorKind {
   kInvalidArgument,  // An argument is invalid.
   kNotFound,         // A program or file does not exist.
-  kNotExecutable,    // A program exists but cannot be run.
+  kNotExecutable,    // A program exists but cannot be executed.
   kAddressInUse,     // Another process uses the port.
   kAddressNotLocal,  // This machine does not have the address.
-  kProtocol,         // A peer violated the protocol.
+  kProtocol,         // The other side of a connection violated the protocol.
   kTimedOut,         // A wait timed out.
-  kSystem,           // A system call failed in another way.
+  kSystem,           // Any other error, such as a failed system call.
 };
 
-// An operating error.
+// An error that a function returns.
 struct Error {
-  ErrorKind kind = ErrorKind::kSystem;  // For callers.
-  std::string message;                  // For users.
+  ErrorKind kind = ErrorKind::kSystem;  // The kind of this error.
+  std::string message;                  // The text to show to users.
 
   // Returns the error with "CONTEXT: " before its message.
   [[nodiscard]] Error with_context(std::string_view context) const {
     return {kind, std::string(context) + ": " + message};
   }
 
-  // Returns the error of a system call that just failed: "WHAT: no such file or directory".
+  // Returns the error of a system call that has just failed, such as "WHAT: no such file or
+  // directory".
   [[nodiscard]] static Error from_errno(std::string_view what, int error_number = errno) {
     std::string reason = std::generic_category().message(error_number);
     if (!reason.empty() && reason[0] >= 'A' && reason[0] <= 'Z') reason[0] += 'a' - 'A';
@@ -57,12 +60,12 @@ struct Error {
   }
 };
 
-// A T or an Error.
+// A value of type T, or an Error.
 template <class T>
 using Result = boost::system::result<T, Error>;
 
-// Throws std::runtime_error with the error's message.  `result.value()` calls it if the result is
-// an error.
+// Throws std::runtime_error with the error's message.  If a result is an error, result.value()
+// calls this function.
 [[noreturn]] inline void throw_exception_from_error(const Error& error,
                                                     const boost::source_location&) {
   throw std::runtime_error(error.message);

@@ -1,21 +1,25 @@
-// A backend that distributes collectives, in turn, over several other backends (c10d::Backend) of
-// the same ranks.
+// A backend that distributes collectives over several other backends (c10d::Backend) of the same
+// ranks.  The first collective runs in the first backend, the second in the second backend, and so
+// on.  After the last backend comes the first one again.
 //
 //     const auto all = make_round_robin({gloo_a, gloo_b});
 //     all->allreduce(xs)->wait();  // In gloo_a.
 //     all->allreduce(ys)->wait();  // In gloo_b.
 //
-// Backends with their own connections, threads or streams can then work in parallel.
+// Use it to run collectives in parallel.  The backends work in parallel if each has its own
+// connections, threads or streams.
 //
 // Every rank must issue the same collectives in the same order, so that all ranks use the same
-// backend for each collective.  A collective that throws takes its turn too.
+// backend for a collective.  If a collective throws, the next collective still uses the next
+// backend.
 //
 // send() and recv() throw c10::Error, because only two ranks would move on to the next backend.
-// barrier() throws c10::Error, because the barrier of one backend does not wait for the collectives
-// of the others.  setTimeout(), abort() and shutdown() apply to all backends.  For other functions
-// of c10d::Backend (timing, errors, hooks, splitting), call the backends themselves.
+// barrier() throws c10::Error, because the barrier of one backend does not wait for collectives in
+// other backends.  setTimeout(), abort() and shutdown() apply to all backends.  For other functions
+// of c10d::Backend, such as timing and hooks, call the backends themselves.
 //
 // Thread safety: one thread at a time.
+// Cost: none besides the cost of the backends.
 // PyTorch source: torch/csrc/distributed/c10d/ProcessGroupRoundRobin.hpp in older releases.
 #pragma once
 
@@ -25,11 +29,11 @@
 
 namespace distrun {
 
-// Returns a backend that keeps `groups`, which are c10d::Backend objects.  Its getBackendName() is
-// "round_robin".
+// Returns a backend that distributes collectives over `groups` and keeps them alive.  Its
+// getBackendName() returns "round_robin".
 //
-// Throws: c10::Error if the list is empty, a backend is null, or the ranks or sizes of the backends
-// differ.
+// Throws: c10::Error if the list is empty or a backend is null.  c10::Error if the backends have
+// different ranks or sizes.
 c10::intrusive_ptr<c10d::Backend> make_round_robin(
     std::vector<c10::intrusive_ptr<c10d::Backend>> groups);
 

@@ -1,4 +1,4 @@
-// The place of a shard: its part of the whole tensor, its rank and its device.
+// ShardMetadata says which part of a whole tensor a shard is, and on which rank and device it is.
 //
 //     ShardMetadata{.shard_offsets = {5, 0}, .shard_sizes = {5, 10}, .placement = "rank:1/cuda:1"}
 //
@@ -18,21 +18,21 @@ namespace distrun {
 
 // The place of a shard.  init_from_local_shards() checks it on all ranks (sharded_tensor.h).
 struct ShardMetadata {
-  std::vector<std::int64_t> shard_offsets;  // The first element's index in each dimension.
-  std::vector<std::int64_t> shard_sizes;    // The sizes in each dimension.
-  std::string placement;                    // Global rank and device: "rank:1/cuda:1".
+  std::vector<std::int64_t> shard_offsets;  // The first index in each dimension.
+  std::vector<std::int64_t> shard_sizes;    // The size in each dimension.
+  std::string placement;                    // The global rank and the device: "rank:1/cuda:1".
 
   friend bool operator==(const ShardMetadata&, const ShardMetadata&) = default;
 };
 
-// A parsed placement.
+// The parts of a placement.
 struct ShardPlacement {
   int rank;            // The global rank.
   c10::Device device;  // The device on that rank.
 };
 
-// Parses a placement; "rank:0" alone means the CPU.  If the text is malformed, fails with
-// kInvalidArgument.
+// Parses a placement.  Without a device, as in "rank:0", the device is the CPU.  If the text is
+// malformed, fails with kInvalidArgument.
 Result<ShardPlacement> parse_placement(std::string_view placement);
 
 }  // namespace distrun

@@ -1,4 +1,5 @@
-// Names functions for spawn(), so that a fresh process can find them.
+// SpawnFunction gives a function a name, so that a process that spawn() starts can find the
+// function.
 //
 //     void worker(int index, SpawnArguments& arguments) { … }
 //     const SpawnFunction kWorker("worker", worker);  // At namespace scope.
@@ -17,21 +18,21 @@
 
 namespace distrun {
 
-// The arguments of every process.
+// The arguments that the function gets in every process.
 struct SpawnArguments {
   std::vector<at::Tensor> tensors = {};  // In shared memory: all processes see every change.
-  std::vector<TensorQueue> queues = {};  // Each process holds them.
-  std::string text = {};                 // Any bytes.
+  std::vector<TensorQueue> queues = {};  // Each process is a holder of them (tensor_queue.h).
+  std::string text = {};                 // Any bytes.  Each process gets a copy.
 };
 
 // A function with a name.  The name is the same in every process of the program.
 class SpawnFunction {
  public:
-  // Its first argument is the index of the process, from 0.
+  // `index` is the number of the process, from 0.
   using Function = std::function<void(int index, SpawnArguments& arguments)>;
 
-  // Registers the function until this object is destroyed.  If two functions have the same name,
-  // spawn() throws.
+  // Registers the function until this object is destroyed.  If two registered functions have the
+  // same name, spawn() throws c10::ValueError.
   SpawnFunction(std::string name, Function function);
   ~SpawnFunction();
   SpawnFunction(const SpawnFunction&) = delete;

@@ -14,14 +14,14 @@ namespace distrun {
 
 // A host and a port.
 struct StoreAddress {
-  std::string host;        // A name, or a numeric address without brackets.
+  std::string host;        // A host name, or a numeric address without brackets.
   std::uint16_t port = 0;  // The TCP port.
 
   std::string text() const;  // Returns "node7:29500", "127.0.0.1:29500" or "[::1]:29500".
 };
 
-// Parses "HOST:PORT"; an IPv6 address must be in brackets.  If the text is malformed, fails with
-// kInvalidArgument.
+// Parses "HOST:PORT".  An IPv6 address must be in brackets.  Fails with kInvalidArgument if the
+// text is malformed.
 Result<StoreAddress> parse_store_address(std::string_view text);
 
 }  // namespace distrun

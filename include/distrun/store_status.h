@@ -1,7 +1,6 @@
-// StoreStatus lists a store's clients: the connected clients, the keys that each client waits for,
-// the waits that timed out, and the closed connections with the reason.  If a rendezvous hangs, the
-// status shows which keys the clients wait for.  The missing keys usually tell which rank has not
-// come.
+// StoreStatus lists the clients of a store, the keys that each client waits for, the waits that
+// timed out, and the connections that the server closed.  If a rendezvous hangs, the status shows
+// which keys the clients wait for.  These keys usually show which rank is missing.
 //
 // `distrun store status --json` prints the status as the store sends it:
 //
@@ -13,8 +12,8 @@
 //      "gave_up": [{"address": …, "ago_s": 1.5, "waited_s": 30.0, "wait": {…}}, …],
 //      "closed": [{"address": …, "ago_s": 3.1, "reason": "set with a value of …"}, …]}
 //
-// A wait in a barrier also has "arrived" and "arrivals_wanted".  Keys are shortened, and bytes that
-// are not UTF-8 are replaced.  Durations are in seconds.
+// A wait in a barrier also has "arrived" and "arrivals_wanted".  The JSON has at most 200 bytes of
+// each key, and bytes that are not UTF-8 are replaced.  All times are in seconds.
 #pragma once
 
 #include <cstddef>
@@ -28,58 +27,58 @@
 
 namespace distrun {
 
-// The keys that a client waits for.
+// The keys that one client waits for.
 struct StoreWait {
-  std::vector<std::string> keys;  // The first few missing keys.
-  std::size_t keys_left = 0;      // How many keys are missing.
-  // In a barrier: how many clients have arrived, and how many must arrive.
+  std::vector<std::string> keys;  // The first few keys that do not exist yet.
+  std::size_t keys_left = 0;      // The number of all keys that do not exist yet.
+  // In a barrier: the number of clients that have arrived, and the number that must arrive.
+  // Otherwise 0.
   std::int64_t arrived = 0, arrivals_wanted = 0;
 };
 
-// The clients of a store.
+// The status of a store at one time.
 struct StoreStatus {
   // A connected client.
   struct Peer {
-    std::string address;            // "127.0.0.1:51234", "[::1]:51234".
-    std::string store_address;      // The store's address to which it connected.
+    std::string address;            // Its address, such as "127.0.0.1:51234" or "[::1]:51234".
+    std::string store_address;      // The address of the store to which it connected.
     double connected_s = 0;         // The time since it connected.
-    double idle_s = 0;              // The time since its last request, which may be a wait.
-    std::string last_request;       // The name of its last request; empty if none.
-    std::optional<StoreWait> wait;  // If set, the client has waited for idle_s.
+    double idle_s = 0;              // The time since its last request.
+    std::string last_request;       // The name of its last request.  Empty: it has sent none.
+    std::optional<StoreWait> wait;  // If set, the client has waited for idle_s seconds.
   };
-  // A wait that timed out, or ended with its connection.
+  // A wait that timed out, or whose connection ended.
   struct GaveUp {
-    std::string address;  // The client's address.
-    // How long ago the wait ended, and how long the client had waited.
+    std::string address;  // The address of the client.
+    // The time since the wait ended, and the time that the client waited.
     double ago_s = 0, waited_s = 0;
-    StoreWait wait;  // The keys that it waited for.
+    StoreWait wait;  // The keys that the client waited for.
   };
-  // A connection that the server closed.
+  // A connection that the server closed, because it refused the client.
   struct Closed {
-    std::string address;  // The client's address.
-    double ago_s = 0;     // How long ago the server closed it.
-    std::string reason;   // Why the server closed it.
+    std::string address;  // The address of the client.
+    double ago_s = 0;     // The time since the server closed the connection.
+    std::string reason;   // Why the server closed the connection.
   };
 
-  std::string address;  // The store's address.
+  std::string address;  // The address at which the store listens.
   double up_s = 0;      // The time since the store started.
   // The number of keys, and the memory that counts for StoreLimits::memory_bytes_max
   // (store_limits.h).
   std::uint64_t keys = 0, bytes = 0;
-  // The number of connected clients, and how many of them wait.
+  // The number of connected clients, and the number of clients that wait.
   std::uint64_t connections = 0, waiting = 0;
-  std::uint64_t refused = 0;  // How many connections the server has closed since it started.
-  // Waiting clients come first.  If there are more than 1024 clients, only the first 1024 are
-  // listed.
+  std::uint64_t refused = 0;  // The number of clients that the server has refused since it started.
+  // The connected clients, at most 1024.  Clients that wait come first.
   std::vector<Peer> peers;
-  std::vector<GaveUp> gave_up;  // The last few such waits, the latest first.
-  std::vector<Closed> closed;   // The last few such connections, the latest first.
+  std::vector<GaveUp> gave_up;  // The last 16 such waits, the latest first.
+  std::vector<Closed> closed;   // The last 16 such connections, the latest first.
 };
 
 // Returns the status as JSON.
 std::string to_json(const StoreStatus& status);
 
-// Parses the output of to_json().  Fails with kProtocol if the text is anything else.
+// Parses the output of to_json().  Fails with kProtocol if the text is not such an output.
 Result<StoreStatus> store_status_from_json(std::string_view text);
 
 }  // namespace distrun

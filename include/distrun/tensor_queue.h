@@ -1,5 +1,5 @@
-// TensorQueue carries tensors between processes: a bounded queue with any number of senders and
-// receivers.
+// TensorQueue sends tensors from process to process.  It is a bounded queue with any number of
+// senders and receivers.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
 //     ProcessContext processes = start_processes(
@@ -10,23 +10,26 @@
 //
 // Items arrive in the order of the put() calls.  Exactly one receiver gets each item.  If a process
 // is killed during a call, the call has its complete effect or no effect.  put() moves the storage
-// of the tensors into shared memory, as share_memory_() does, which copies a storage that is not
-// shared yet.  Afterwards the sender and the receiver use the same memory.
+// of the tensors into shared memory, as share_memory_() does.  Afterwards the sender and the
+// receiver use the same memory.
 //
-// All copies of a queue in one process are one holder.  A queue that was sent to a process and not
-// yet received is also a holder.  When no other holder can put items, get() returns the remaining
-// items and then throws QueueEnded.  When no other holder can get items, put() throws QueueEnded.
-// A queue that only its creator has held does not end, because the creator's threads may use it.  A
-// reader() and a writer() are separate holders: a reader can only get items, and a writer can only
-// put items.  Pass one of them to other processes, so that the queue ends when the last writer or
-// the last reader exits.
+// A process that has a queue is a holder of it.  All copies of a TensorQueue in one process are one
+// holder.  A queue that was sent to a process and not yet received is also a holder.  reader() and
+// writer() return separate holders: a reader can only get items, and a writer can only put items.
+//
+// If no other holder can put items, the queue has ended: get() returns the remaining items and then
+// throws QueueEnded.  If no other holder can get items, the queue has also ended: put() throws
+// QueueEnded.  A queue that only its creator has ever held does not end, because other threads of
+// the creator may use it.  Pass a reader() or a writer() to other processes, so that the queue ends
+// when the last reader or the last writer exits.
 //
 // A forked process is a holder too.  If another thread forks while spawn() sends a queue, the queue
-// does not end until the forked process exits or executes a program.
+// does not end until the forked process exits or executes another program.
 //
-// Thread safety: any thread, at the same time.
-// Cost: four file descriptors for each queue, and one for each storage in transit or received.  The
-// kernel limits a user's descriptors in transit to `ulimit -n`.
+// Thread safety: any number of threads at the same time.
+// Cost: a queue needs four file descriptors in each process, and four more for each reader() and
+// writer().  Each storage that is in transit or was received needs one file descriptor.  The kernel
+// limits a user's descriptors in transit to `ulimit -n`.  A queue starts no thread.
 // PyTorch source: torch/multiprocessing/queue.py.  In Python, get() hangs if the other processes
 // have died.
 #pragma once
@@ -44,12 +47,13 @@
 
 namespace distrun {
 
-// Thrown if no other process can use the other end of the queue.
+// Thrown by get() if no other holder can put items, and by put() if no other holder can get items.
 class QueueEnded : public c10::DistError {
   using DistError::DistError;
 };
 
-// Thrown if the queue was empty or full, or another process was still putting, until the timeout.
+// Thrown at the timeout: by get() if the queue is empty, and by put() if the queue is full or
+// another process is still putting.
 class QueueTimeout : public c10::DistError {
   using DistError::DistError;
 };
@@ -66,23 +70,23 @@ class TensorQueue {
   // The default timeout.
   static constexpr Timeout kTimeout = std::chrono::minutes(5);
 
-  // What one put() sends.
+  // The content of one put().
   struct Item {
     Item() = default;
-    // Converts from one tensor, or from a list of tensors with a text.
+    // Converts from one tensor, or from a list of tensors and a text.
     Item(at::Tensor tensor) : tensors{std::move(tensor)} {}
     Item(std::initializer_list<at::Tensor> list) : tensors(list) {}
     Item(std::vector<at::Tensor> list, std::string bytes = "")
         : tensors(std::move(list)), text(std::move(bytes)) {}
 
     std::vector<at::Tensor> tensors;  // put() moves them into shared memory.
-    std::string text;                 // Any bytes, which are copied.
+    std::string text;                 // Any bytes.  put() and get() copy them.
   };
 
   // Creates a queue for `capacity` items.  Error messages show the name.
   //
   // Throws: c10::ValueError if the capacity is 0 or too large.  The largest capacity depends on the
-  // kernel setting net.core.wmem_max; with its default, 256 items are always possible.
+  // kernel setting net.core.wmem_max.  With the kernel's default, 256 items are always possible.
   explicit TensorQueue(std::size_t capacity, std::string name = "");
 
   // Adds an item.
@@ -91,12 +95,16 @@ class TensorQueue {
   // that is suspended within put() (SIGSTOP, a debugger) blocks the put() of other processes.
   // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a reader(), and the exceptions of
   // share_memory_() if a tensor cannot be shared.  If put() throws, it adds nothing.
+  // Cost: a copy of the text, and of each storage that is not shared yet.  The item is one packet
+  // of 640 bytes in a socket.  An item that does not fit, because of a long text or many tensors,
+  // also needs a memory file and one or two file descriptors until get() takes it.
   void put(const Item& item, Timeout timeout = kTimeout) const;
 
   // Takes the next item.
   //
   // Blocks: while the queue is empty, at most `timeout`.
   // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a writer().
+  // Cost: a copy of the text.  The tensors are mapped and not copied.
   Item get(Timeout timeout = kTimeout) const;
 
   // Returns the number of items in the queue.

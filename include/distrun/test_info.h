@@ -1,9 +1,10 @@
-// Describes a distributed test to the runner: its id, its ranks and its needs.
+// TestInfo describes a distributed test to `distrun test`: its id, and what the test needs to run.
 //
 //     TestInfo test{.id = "gloo.CommTest.test_sum", .needs = {.ranks = 4}};
 //     parts_of(test.id).suite;  // "gloo"
 //
-// A test program sends a list of these as JSON to `distrun test`.
+// A test program sends a list of TestInfo objects to `distrun test`, as JSON.  DISTRIBUTED_TEST
+// (testing.h) creates them.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -21,43 +22,44 @@
 
 namespace distrun {
 
-// The most ranks that a test may have.
+// The maximum number of ranks of a test.
 inline constexpr int kRanksMax = 4096;
 
 // The needs of a test.  Use designated initializers for the fields that you change: {.ranks = 4}.
 struct TestNeeds {
-  int ranks = 1;  // At most kRanksMax.
-  // 0: the test always has `ranks` ranks.  Otherwise at least `ranks`: `distrun test --nproc` may
-  // choose any number from `ranks` to `ranks_max`.  Without --nproc the test has `ranks` ranks.
+  int ranks = 1;  // The number of ranks, at most kRanksMax.
+  // If 0, the test always has `ranks` ranks.  Otherwise ranks_max must be at least `ranks`, and
+  // `distrun test --nproc` may choose any number from `ranks` to `ranks_max`.  Without --nproc, the
+  // test has `ranks` ranks.
   int ranks_max = 0;
-  int min_gpus = 0;  // On a machine with fewer GPUs the test is skipped.
-  std::vector<std::string> backends = {"gloo"};  // Without --backend, the first is used.
-  // The time limit of the test: positive, at most 1e12 ms.  Not set: that of `distrun test
+  int min_gpus = 0;  // On a machine with fewer GPUs, the test is skipped.
+  std::vector<std::string> backends = {"gloo"};  // Without --backend, the first one is used.
+  // The time limit of the test, from 1 ms to 1e12 ms.  Not set: the limit of `distrun test
   // --timeout`.
   std::optional<std::chrono::milliseconds> timeout = {};
-  bool exclusive = false;  // No other test runs at the same time.
-  // If false, a test fails if its ranks ran different collectives, even if every rank passed.  If
-  // true, it passes.  Tests with `expected_ends` are not compared.
+  bool exclusive = false;  // If true, no other test runs at the same time.
+  // If false, the test fails if its ranks run different collectives, even if every rank passes.  If
+  // true, such a test passes.  The collectives of a test with `expected_ends` are not compared.
   bool collectives_may_differ = false;
-  // The ranks that must die, each with the way in which it must end.
+  // The ranks that must die, and how each of them must end.
   std::map<int, ProcessEnd> expected_ends = {};
 };
 
 // A test.
 struct TestInfo {
   std::string id;    // "suite.Class.test"
-  TestNeeds needs;   // Its needs.
+  TestNeeds needs;   // The needs of the test.
   std::string file;  // The source file that defines it.
   int line = 0;      // The line in that file.
 };
 
 // The parts of an id.
 struct TestIdParts {
-  // "suite", "Class", "test".
+  // For the id "suite.Class.test": "suite", "Class" and "test".
   std::string_view suite, test_class, name;
 };
 
-// Splits an id; missing parts are empty.
+// Splits an id.  Missing parts are empty.  The result refers to the text of `id`.
 TestIdParts parts_of(std::string_view id);
 
 }  // namespace distrun

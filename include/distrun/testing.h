@@ -1,5 +1,5 @@
-// Distributed tests: GoogleTest tests that every rank of a group runs in its own process.  A test
-// passes if every rank passes.
+// DISTRIBUTED_TEST defines a distributed test: a GoogleTest test that several ranks run together,
+// each in its own process.  The test passes if every rank passes.
 //
 //     #include <ATen/ops/full.h>
 //     #include <distrun/collectives.h>
@@ -25,16 +25,18 @@
 //     distrun test --binary build/my_tests mine
 //
 // Compile tests into the program or into an object library, because a linker drops them from a
-// static library.  The fixture's SetUp() and TearDown() run on every rank.  Write the fixture's
-// name without a namespace, because the macro builds other names from it.
+// static library.  Write the fixture's name without a namespace, because the macro builds other
+// names from it.  The fixture's SetUp() and TearDown() run on every rank.
 //
-// EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual; testing/tensors.h and
-// testing/throws.h, which this header includes, add more.  A rank that checks no assertion fails.
-// Include this header in every file that contains assertions: in a file that includes only
-// <gtest/gtest.h>, they are not counted.  If some ranks skip a test and others do not, the test
-// fails.  Declare GPUs and backends in the last argument of DISTRIBUTED_TEST, a TestNeeds
-// (test_info.h).  If the machine lacks them, `distrun test` skips the test before it starts a
-// process.
+// EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual.  testing/tensors.h and
+// testing/throws.h, which this header includes, add more assertions.  A rank that checks no
+// assertion fails.  Include this header in every file that contains assertions: in a file that
+// includes only <gtest/gtest.h>, assertions are not counted.  If some ranks skip a test and others
+// do not, the test fails.
+//
+// The last argument of DISTRIBUTED_TEST is a TestNeeds (test_info.h).  It says how many GPUs the
+// test needs, and which backends it can run with.  If the machine has fewer GPUs, `distrun test`
+// skips the test and starts no process for it.
 //
 // If a rank must die in a test, list this rank in `expected_ends`, with its exit status or signal.
 // The test's body checks which error the other ranks get, and within which time:
@@ -61,6 +63,9 @@
 // scope starts a thread, runs a tensor operation or uses a GPU, the tests fail with a message that
 // says so.  Run such tests with `distrun test --isolation exec`, which starts each rank as a new
 // process.
+//
+// Cost: one process for each rank.  A fork takes a few milliseconds.  With --isolation exec, each
+// rank takes a third of a second to load LibTorch.
 #pragma once
 
 #include <string>
@@ -77,7 +82,9 @@
 
 namespace distrun {
 
-// The base class of fixtures.
+// The base class of fixtures.  Its functions read the environment variables that `distrun test`
+// sets for each rank.  If a variable is missing, they throw std::runtime_error; backend() then
+// returns "gloo".
 class DistributedTest : public ::testing::Test {
  public:
   // Returns this rank's number.
@@ -85,7 +92,8 @@ class DistributedTest : public ::testing::Test {
   // Returns the number of ranks.
   static int world_size();
 
-  // Returns the backend to test: the value of --backend, or else the first in TestNeeds::backends.
+  // Returns the backend to test: the value of --backend, or, without this flag, the first one in
+  // TestNeeds::backends.
   static const std::string& backend();
 
   // Returns the path of `name` in the folder that the ranks of this test share.  At the start, the
@@ -95,13 +103,16 @@ class DistributedTest : public ::testing::Test {
   static std::string shared_path(const std::string& name);
 
   // Returns a c10d::FileStore that the ranks of this test share.  Ranks that pass the same name use
-  // the same file.  Within one rank, repeated calls with a name return the same object.
+  // the same file.  Within one rank, repeated calls with the same name return the same object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 
-  // Waits for all ranks.  A rank that has returned from rendezvous() may die at once: the other
-  // ranks still return, because rendezvous() uses a file and no collective.
+  // Waits for all ranks.  rendezvous() uses a file and no collective, so a rank may die as soon as
+  // it has returned: the other ranks still return.  For another rendezvous in the same test, use
+  // another `place`.
   //
-  // Blocks: until every rank has called it with this `place`.
+  // Blocks: until every rank has called it with this `place`, at most five minutes.
+  // Throws: c10::Error after five minutes.
+  // Cost: each rank reads the file every 10 ms.
   static void rendezvous(const std::string& place = "here");
 };
 
@@ -123,7 +134,7 @@ int register_test(const char* suite, const char* test_class, const char* name,
 }  // namespace internal
 }  // namespace distrun
 
-// Defines a test: (suite, Class, name, {needs}).  {needs} is a TestNeeds; {} means its defaults.
+// Defines a test: (suite, Class, name, {needs}).  {needs} is a TestNeeds.  {} means its defaults.
 #define DISTRIBUTED_TEST(suite, Class, name, ...)                                      \
   class suite##_##Class##_##name##_Test : public Class {                               \
    private:                                                                            \

@@ -1,5 +1,5 @@
-// trace() records the operators that a function calls, including collectives, as a graph that can
-// be read, printed, and replayed with other inputs.
+// trace() records the operators that a function calls, including collectives.  The result is a
+// graph that can be read, printed, and replayed with other inputs.
 //
 //     const Trace step = trace(
 //         [](const std::vector<at::Tensor>& inputs) -> std::vector<at::Tensor> {
@@ -13,19 +13,23 @@
 //     torch::jit::testing::FileCheck().check("allreduce_")->check("wait_tensor")->run(step.str());
 //     step.graph().output().inputs()[0]->op_name();     // "aten.add" (trace_graph.h).
 //
-// trace() records the operators that the dispatcher calls below autograd, as make_fx does in
+// trace() records the operators that LibTorch's dispatcher calls below autograd, as make_fx does in
 // Python.  Composite operators are decomposed.  The graph includes the casts of autocast, and the
-// operators of a backward() that the function calls.  Names and text have the form of torch.fx.
+// operators of a backward() that the function calls.  The names of nodes and the printed graph have
+// the form of torch.fx.
 //
-// In a graph, collectives are operators of c10d, whether the function calls them through
-// distrun/collectives.h or through a c10d::ProcessGroup: all_reduce is c10d.allreduce_, and
-// all_gather_into_tensor is c10d._allgather_base_.  The results of such a node are the tensors that
-// the collective writes on this rank.  If it writes no tensor, the results are the tensors that it
-// reads.  For each result, the graph has a node "wait_tensor" at the place at which the function
-// waits for the collective, even without `async_op`.  If the function uses a tensor without
-// waiting, trace() adds the wait before that use.  If the function does not use the tensor, trace()
-// adds the wait at the end.  trace() also waits for each send, so the receiver must run at the same
-// time.  Calls of _c10d_functional operators are also nodes.
+// In a graph, collectives are operators of c10d: all_reduce is c10d.allreduce_, and
+// all_gather_into_tensor is c10d._allgather_base_.  It makes no difference whether the function
+// calls them through distrun/collectives.h or through a c10d::ProcessGroup.  The results of a
+// collective's node are the tensors that the collective writes on this rank.  If the collective
+// writes no tensor, the results are the tensors that it reads.  Operators of _c10d_functional are
+// nodes too.
+//
+// For each result of a collective, the graph has a node "wait_tensor" at the place at which the
+// function waits for the collective.  This also applies to collectives without `async_op`.  If the
+// function uses a tensor without waiting, trace() adds the wait before that use.  If the function
+// does not use the tensor, trace() adds the wait at the end.  trace() also waits for each send, so
+// the receiver must run at the same time.
 //
 // A replay issues the same calls in the same order, and its tensors share memory in the same way.
 // Every rank of the groups that the function uses must replay.  A replay differs from the function
@@ -41,7 +45,7 @@
 //   - Writes that bypass the dispatcher (data_ptr(), accessor()) are not recorded.  If such a write
 //     fills a new tensor before an operator uses the tensor, as in at::tensor({1, 2}), the values
 //     of the tensor are constants.
-//   - Random numbers are drawn anew.
+//   - Each replay draws new random numbers.
 //   - Results do not require gradients, and the caller's autocast is ignored.
 //   - Callbacks of a Work's future are not recorded.
 //
@@ -73,15 +77,17 @@ class Trace {
   // Returns the graph as torch.fx prints it.
   std::string str() const;
 
-  // Returns what the function would return for these inputs.  If a replay() runs in a function that
-  // is being traced, its operators are recorded too.
+  // Returns what the function would return for these inputs.  If a function that is being traced
+  // calls replay(), the operators of the replay are recorded too.
   //
   // Shapes: the inputs have the number, sizes, strides, dtypes, devices and layouts of the
-  // recording.
-  // Throws: c10::ValueError for other inputs, or for inputs that share memory; c10::Error if a
-  // recorded group was destroyed; c10::DistBackendError, which names the node, if a collective
-  // fails.  Before replay() throws, it waits for the other collectives in progress.
+  // recording, and its conjugate and negative bits.
+  // Throws: c10::ValueError if the inputs differ from those of the recording, or share memory;
+  // c10::Error if a recorded group was destroyed; c10::DistBackendError, which names the node, if a
+  // collective fails.  Before replay() throws, it waits for the other collectives in progress.
   // Thread safety: any thread, if every rank replays the traces of a group in the same order.
+  // Cost: one call of the dispatcher for each node.  An intermediate tensor is freed after its last
+  // use.
   std::vector<at::Tensor> replay(const std::vector<at::Tensor>& inputs) const;
 
   // For distrun's own use.
@@ -93,12 +99,13 @@ class Trace {
 
 // Calls the function once with these inputs and records it.
 //
-// Throws: the exceptions of the function, which end the recording; c10::ValueError if inputs share
-// memory; c10::Error if this thread is recording another trace; c10::NotImplementedError for an
-// operator that takes a storage.
+// Throws: the exceptions of the function, which end the recording; c10::ValueError if an input is
+// undefined or inputs share memory; c10::Error if this thread is recording another trace;
+// c10::NotImplementedError for an operator that takes a storage.
 // Thread safety: trace() records the calling thread, the autograd threads of its backward(), and
 // threads that set the caller's at::ThreadLocalState.  Other threads may call trace() at the same
 // time.
+// Cost: the Trace keeps the tensors from outside the function, so their memory is not freed.
 Trace trace(const std::function<std::vector<at::Tensor>(const std::vector<at::Tensor>&)>& function,
             const std::vector<at::Tensor>& inputs);
 

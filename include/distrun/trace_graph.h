@@ -1,13 +1,13 @@
-// The graph that trace() records (distrun/trace.h): a list of nodes in the order in which they ran,
-// each with its arguments and users, like a torch.fx.Graph.  It is read-only and lives as long as
-// its Trace.
+// Graph is what trace() records (distrun/trace.h): a list of nodes in the order in which they ran,
+// like a torch.fx.Graph.  Each node has its arguments, and its users: the nodes that use its
+// value.  A Graph is read-only, and lives as long as its Trace.
 //
-//     const Node* from = graph.output().args[0].items()[0].node();    // What was returned first.
+//     const Node* from = graph.output().args[0].items()[0].node();    // The first returned value.
 //     while (from->op_name() != "c10d.allreduce_") from = from->inputs().at(0);
 //
 //     for (const Node& node : graph.nodes()) names.push_back(node.name);
 //
-// Thread safety: any thread may read it.
+// Thread safety: any thread may read a Graph.
 // PyTorch source: torch/fx/node.py, torch/fx/graph.py.
 #pragma once
 
@@ -39,20 +39,20 @@ struct Node;
 // An argument of a node: a literal, the value of another node, a list of arguments, or a group.
 class Argument {
  public:
-  // A number, a string, a dtype, ….
+  // A constant, such as a number, a string or a dtype.
   struct Literal {
     c10::IValue value;          // The value.
-    std::string text = "None";  // As torch.fx prints it.
+    std::string text = "None";  // The value as torch.fx prints it.
   };
-  // A list with at least one tensor, or the list of results of kOutput.  A list of numbers is a
+  // A list with at least one tensor, or the list of results of a kOutput.  A list of numbers is a
   // Literal.
   struct List {
-    std::vector<Argument> items;  // The elements.
-    c10::TypePtr element_type;    // Their type.
+    std::vector<Argument> items;  // Its elements.
+    c10::TypePtr element_type;    // The type of the elements.
   };
   // A c10d::ProcessGroup, which the trace does not keep alive.
   struct Group {
-    std::string name;                                                  // LibTorch's name for it.
+    std::string name;                                                  // Its name in LibTorch.
     c10::weak_intrusive_ptr<c10::intrusive_ptr_target> process_group;  // The group.
   };
   // A literal, the node whose value is the argument, a list, or a group.
@@ -65,7 +65,7 @@ class Argument {
   const Value& value() const { return value_; }
   // Returns the node whose value the argument is, or null.
   const Node* node() const;
-  // Returns the items of a List; for other arguments, an empty list.
+  // Returns the items of a List.  For other arguments, returns an empty list.
   const std::vector<Argument>& items() const;
 
  private:
@@ -78,7 +78,7 @@ struct TensorFacts {
   c10::ScalarType dtype;                     // The element type.
   c10::Device device;                        // The device.
   c10::Layout layout;                        // Strided or a kind of sparse.
-  bool is_conj, is_neg;                      // Its conjugate and negative bits.
+  bool is_conj, is_neg;                      // The conjugate and negative bits.
 
   // Returns the properties of `tensor`.
   static TensorFacts of(const at::Tensor& tensor);
@@ -100,14 +100,14 @@ struct Node {
   // A call: "torch.ops.aten.mul.Scalar", or "operator.getitem" for one of several results.  Other
   // kinds: "arg0_1", "_tensor_constant0", "output".
   std::string target;
-  // The arguments of the call, without trailing defaults.  For kOutput: one argument, the list of
+  // The arguments of the call, without trailing defaults.  A kOutput has one argument, the list of
   // the returned values.
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;  // In the order of the operator's schema.
   std::vector<const Node*> users;                        // Each once, in the graph's order.
 
-  // The operator that a kCallFunction calls, such as {"aten::mul", "Scalar"}; nothing for getitem
-  // and for other kinds.
+  // The operator that a kCallFunction calls, such as {"aten::mul", "Scalar"}.  For getitem and for
+  // other kinds: nothing.
   std::optional<c10::OperatorName> op;
   // The tensor of a kGetAttr.
   at::Tensor constant;
@@ -116,11 +116,11 @@ struct Node {
 
   // Returns the nodes among the arguments, in order.
   std::vector<const Node*> inputs() const;
-  // Returns the name of the operator, such as "aten.mul"; empty if the node has no operator.
+  // Returns the name of the operator, such as "aten.mul".  If the node has no operator, returns "".
   std::string op_name() const;
 };
 
-// The nodes in the order in which they ran.
+// All nodes, in the order in which they ran.
 class Graph {
  public:
   Graph() = default;
@@ -132,6 +132,8 @@ class Graph {
   // Returns the last node.
   const Node& output() const { return nodes_.back(); }
   // Returns the node of that name, or null.
+  //
+  // Cost: compares the name with that of each node.
   const Node* find(const std::string& name) const;
 
   // For the recorder: appends an input.
@@ -154,7 +156,7 @@ class Graph {
   using Place = std::list<Node>::iterator;
 
   Node* insert(Place place, Node node, const std::string& name);
-  // As torch.fx names nodes: "mul", "mul_1", …, but not a name that Python reserves.
+  // Names nodes as torch.fx does: "mul", "mul_1", ….  Avoids names that Python reserves.
   std::string unused_name(const std::string& wanted);
 
   std::list<Node> nodes_;

@@ -1,6 +1,10 @@
 // Lets for_each_tensor() (visit_tensors.h) find the tensors of
-// torch::nn::utils::rnn::PackedSequence.  Include it in files in which a DistributedDataParallel
-// runs a module that takes or returns a PackedSequence.
+// torch::nn::utils::rnn::PackedSequence.  Include this header in a file that trains a module in a
+// DistributedDataParallel, if the module's forward() takes or returns a PackedSequence.
+//
+//     #include "distrun/visit_packed_sequence.h"
+//     DistributedDataParallel ddp(std::make_shared<NetOfSequences>());
+//     torch::nn::utils::rnn::PackedSequence output = ddp(packed);
 #pragma once
 
 #include <ATen/core/Tensor.h>

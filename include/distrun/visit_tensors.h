@@ -1,13 +1,17 @@
-// Finds the tensors in a value of any type, such as what a module's forward() takes and returns.
+// for_each_tensor() finds the tensors in a value of any type, such as what a module's forward()
+// takes and returns.
 //
 //     std::pair<at::Tensor, std::vector<at::Tensor>> output = …;
 //     for_each_tensor(output, [&](at::Tensor& tensor) { tensor = tensor.to(device); });
 //
-// Supported types are tensors, numbers, strings, std::optional, unique_ptr and shared_ptr (the
-// object that they point to), pair, tuple, variant, reference_wrapper, ranges that store their
-// elements (array, vector, map, …), torch::OrderedDict, and any nesting of these.  Trivially
-// copyable types (durations, a struct of numbers) are supported too: they hold no tensor.  To
-// support your own type, write a function next to it:
+// These types are supported, in any nesting:
+//   - tensors, numbers and strings
+//   - std::optional, unique_ptr and shared_ptr (the object that they point to)
+//   - pair, tuple, variant and reference_wrapper
+//   - ranges that store their elements (array, vector, map, …), and torch::OrderedDict
+//   - trivially copyable types (durations, a struct of numbers), which contain no tensor
+//
+// To support your own type, write a function next to it:
 //
 //     struct Output { at::Tensor logits; std::vector<at::Tensor> hidden; std::string name; };
 //
@@ -20,9 +24,9 @@
 // For a type without tensors, write an empty function.  For a type from another library, write the
 // function in namespace distrun, as visit_packed_sequence.h does.
 //
-// With other types, for_each_tensor() does not compile, and KnowsTensors<T> is false.  The same
-// applies to types whose tensors cannot be replaced, such as const tensors, and views that create
-// their elements.
+// With other types, for_each_tensor() does not compile, and KnowsTensors<T> is false.  This also
+// applies to types whose tensors cannot be replaced, such as const tensors and views that create
+// their elements, and to types that contain themselves, such as a tree.
 //
 // PyTorch source: torch/nn/parallel/distributed.py (lists, tuples, dicts and dataclasses).
 #pragma once
@@ -74,12 +78,12 @@ void TensorVisitor<Function>::operator()(Value& within) const {
   internal::visit(within, *function_);
 }
 
-// for_each_tensor() can find and replace the tensors in a T.
+// Satisfied if for_each_tensor() can find and replace the tensors in a T.
 template <class T>
 concept KnowsTensors = internal::knows_tensors<std::remove_reference_t<T>>();
 
 // Calls function(tensor) for each tensor in order, including undefined tensors.  The function may
-// replace them.
+// replace the tensors.
 template <class Value, class Function>
 requires KnowsTensors<Value> && std::invocable<const Function&, at::Tensor&>
 void for_each_tensor(Value& value, const Function& function) { internal::visit(value, function); }

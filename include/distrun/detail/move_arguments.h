@@ -25,8 +25,9 @@ constexpr bool some_hold_tensors(Types<T...>) {
 template <class T>
 constexpr bool is_optional = is_specialization<std::remove_const_t<T>, std::optional>;
 
-// A copy of a T has its own tensors: moving them leaves the caller's in place.  A pointer, a
-// reference or a view leads to the caller's.
+// Whether a T itself has tensors.  A copy of such a T has its own tensors, so moving them does not
+// change the caller's tensors.  A pointer, a reference or a view only leads to the caller's
+// tensors.
 template <class T>
 constexpr bool holds_tensors() {
   constexpr ValueKind kind = value_kind<T>();
@@ -41,7 +42,7 @@ constexpr bool holds_tensors() {
   }
 }
 
-// Replaces the tensors that `value` itself holds.
+// Moves the tensors that `value` itself has to the device.
 template <class T>
 void move_tensors(T& value, const c10::Device& device) {
   const auto move = [&](at::Tensor& tensor) {
@@ -65,13 +66,15 @@ void move_tensors(T& value, const c10::Device& device) {
   }
 }
 
-// The type passed on for an argument: a copy if it has tensors to move, else the argument itself.
+// The type of moved(): a copy if the argument has tensors to move, or else a reference to the
+// argument.
 template <class Argument>
 using Moved =
     std::conditional_t<holds_tensors<std::remove_cvref_t<Argument>>() &&
                            std::is_constructible_v<std::remove_cvref_t<Argument>, Argument>,
                        std::remove_cvref_t<Argument>, Argument&&>;
 
+// Returns the argument, with its tensors on the device.
 template <class Argument>
 Moved<Argument> moved(Argument&& argument, const c10::Device& device) {
   if constexpr (std::is_reference_v<Moved<Argument>>) {

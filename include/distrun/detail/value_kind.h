@@ -1,4 +1,4 @@
-// Classifies types for for_each_tensor() (visit_tensors.h).
+// Classifies types, so that for_each_tensor() (visit_tensors.h) knows where they have tensors.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -21,13 +21,14 @@
 
 namespace distrun {
 
-// The second argument of a visit_tensors(): call it with each member that may hold tensors.
+// The second argument of a visit_tensors() function.  The function must call this visitor with each
+// member that may have tensors.
 template <class Function>
 class TensorVisitor {
  public:
-  // Will call `function` for each tensor.
+  // Creates a visitor that calls `function` for each tensor.  `function` must outlive the visitor.
   explicit TensorVisitor(const Function& function) : function_(&function) {}
-  // Visits the tensors within.
+  // Visits the tensors in `within`.
   template <class Value>
   void operator()(Value& within) const;
 
@@ -39,15 +40,15 @@ namespace internal {
 
 enum class ValueKind {
   kUnknown,
-  kPlain,      // Holds no tensor.
-  kTensor,     // May be replaced.
-  kOwn,        // Has a visit_tensors().
-  kPointer,    // Optional or smart: may point to a value.
+  kPlain,      // Has no tensors.
+  kTensor,     // A tensor that can be replaced.
+  kOwn,        // Has a visit_tensors() function.
+  kPointer,    // A std::optional or a smart pointer, which may be empty.
   kReference,  // std::reference_wrapper.
   kVariant,
-  kTuple,  // Or pair.
+  kTuple,  // A std::tuple or a std::pair.
   kRange,
-  kItem,  // Of a torch::OrderedDict.
+  kItem,  // An item of a torch::OrderedDict.
 };
 
 using AnyFunction = void (*)(at::Tensor&);
@@ -88,19 +89,20 @@ inline constexpr bool is_container<Template<T...>> = true;
 template <template <class, auto> class Template, class T, auto size>
 inline constexpr bool is_container<Template<T, size>> = true;
 
-// A container of a library, not a user's class derived from one, which may hold more than its
-// elements.  It stores its elements, so replacing one lasts.
+// A container of a library that stores its elements, so that a replaced element stays replaced.  A
+// user's class derived from a container is not one, because it may have more than its elements.
 template <class T>
 concept IsRange = is_container<std::remove_const_t<T>> && std::ranges::forward_range<T> &&
     std::is_lvalue_reference_v<std::ranges::range_reference_t<T>>;
 
-// std::vector<bool>, std::views::iota: their elements are temporary numbers.
+// A range such as std::vector<bool> or std::views::iota, whose elements are temporary numbers.
 template <class T>
 concept IsRangeOfMadeNumbers =
     std::ranges::range<T> && !std::is_lvalue_reference_v<std::ranges::range_reference_t<T>> &&
     std::is_arithmetic_v<std::ranges::range_value_t<T>>;
 
-// Numbers, strings and all trivially copyable types; a tensor counts its owners and is not one.
+// Numbers, strings and other trivially copyable types.  A tensor is not trivially copyable, because
+// it counts its owners.
 template <class T>
 constexpr bool is_plain() {
   using Bare = std::remove_const_t<T>;
@@ -109,13 +111,13 @@ constexpr bool is_plain() {
   } else if constexpr (std::ranges::range<T>) {
     return IsRangeOfMadeNumbers<T>;
   } else {
-    // A type that cannot be assigned to holds a reference.
+    // A type that cannot be assigned may have a reference as a member.
     return std::is_trivially_copyable_v<Bare> && std::is_copy_assignable_v<Bare> &&
            !std::is_pointer_v<Bare>;
   }
 }
 
-// `T` may be const; its tensors cannot be replaced then.
+// Returns the kind of T.  T may be const, but then its tensors cannot be replaced.
 template <class T>
 constexpr ValueKind value_kind() {
   using Bare = std::remove_const_t<T>;
@@ -155,7 +157,7 @@ constexpr auto element_types(std::index_sequence<i...>) {
   }
 }
 
-// The types within T, with their const and references.
+// Returns the types of the elements of T, including const and references.
 template <class T>
 constexpr auto types_within() {
   constexpr ValueKind kind = value_kind<T>();
@@ -176,8 +178,8 @@ constexpr auto types_within() {
   }
 }
 
-// `Outer` are the enclosing types.  A type within itself, such as a tree or a file's path, is not
-// supported.
+// Whether all tensors in a T can be found.  `Outer` are the types that enclose T.  A type that
+// encloses itself, such as a tree or std::filesystem::path, is not supported.
 template <class T, class... Outer>
 constexpr bool knows_tensors();
 

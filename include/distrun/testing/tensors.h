@@ -1,19 +1,21 @@
-// Assertions about tensors.
+// EXPECT_TENSORS_EQUAL, EXPECT_TENSORS_CLOSE and their ASSERT_ forms compare tensors.
 //
 //     EXPECT_TENSORS_EQUAL(x, at::full({3}, 6));
 //     EXPECT_TENSORS_CLOSE(outputs, {a, b}) << "after " << n << " steps";
 //     EXPECT_TENSORS_CLOSE(x, y, {.rtol = 1e-3, .atol = 1e-3, .equal_nan = true});
 //
-// Each side is a tensor or a list: std::vector<at::Tensor>, at::TensorList, vectors of those, and
-// on the right also {a, b} and {{a, b}, {c}}.  Lists match if they have the same length and their
-// members match in order.  Two undefined tensors match.
+// Each side is a tensor or a list: std::vector<at::Tensor>, at::TensorList, or a vector of lists.
+// The right side can also be {a, b} or {{a, b}, {c}}.  Lists match if they have the same length and
+// their members match in order.  Two undefined tensors match.
 //
 // Shape, dtype, layout and kind of device (not its index) must be the same: nothing is broadcast,
-// promoted or moved.  Strides and requires_grad do not matter.  Sparse tensors are coalesced first,
-// and must then have the same indices: a stored zero differs from an element that is not stored.
+// promoted or moved.  Strides and requires_grad do not matter.  Sparse tensors (COO) are coalesced
+// first, and must then have the same indices: a stored zero differs from an element that is not
+// stored.  Quantized, meta and nested tensors, and other sparse layouts, fail the assertion.
 //
-// EQUAL compares values exactly.  CLOSE compares as torch.isclose does, by default with the
-// tolerances of torch.testing.assert_close and TestCase.assertEqual:
+// The EQUAL macros compare values exactly.  The CLOSE macros compare as torch.isclose does.  An
+// infinity equals only an infinity of the same sign.  The default tolerances are those of
+// torch.testing.assert_close and TestCase.assertEqual:
 //
 //     dtype                              rtol      atol
 //     Half, ComplexHalf                  1e-3      1e-5
@@ -23,14 +25,21 @@
 //     every other                        0         0
 //
 // So EXPECT_TENSORS_CLOSE(x, y) corresponds to assertEqual(x, y) of PyTorch's TestCase, with three
-// differences.  NaN equals NaN only with .equal_nan, as in assert_close; in assertEqual, this is
-// the default.  Layouts and kinds of device are compared.  Sparse tensors that store the same
-// elements in a different order are equal.  An infinity equals only itself.  For an exact
-// comparison in which NaN equals NaN, use CLOSE with {.rtol = 0, .atol = 0, .equal_nan = true}.
+// differences:
+//   - NaN equals NaN only with .equal_nan, as in assert_close.  In assertEqual, this is the
+//     default.
+//   - Layouts and kinds of device are compared.
+//   - Sparse tensors that store the same elements in a different order are equal.
+//
+// For an exact comparison in which NaN equals NaN, use CLOSE with {.rtol = 0, .atol = 0, .equal_nan
+// = true}.
 //
 // A failure names this rank, the first wrong element and its values, the number of wrong elements,
 // and the largest absolute and relative error.  Each macro counts as one assertion and takes <<, as
-// GoogleTest's macros do.  ASSERT_* return from the function at a failure.
+// GoogleTest's macros do.  The ASSERT_ macros return from the function at a failure.
+//
+// Cost: a comparison copies both tensors to the CPU, and converts them to double, int64, uint64 or
+// complex double.
 #pragma once
 
 #include <initializer_list>
@@ -54,7 +63,7 @@ struct TensorTolerance {
   bool equal_nan = false;
 };
 
-// One side of a comparison: a tensor, or a list of ComparedTensors.
+// One side of a comparison.  It contains a tensor, or a list of ComparedTensors.
 class ComparedTensors {
  public:
   // Converts from a tensor or a list.
@@ -67,9 +76,9 @@ class ComparedTensors {
   ComparedTensors(std::initializer_list<ComparedTensors> list)
       : value_(std::vector<ComparedTensors>(list)) {}
 
-  // Returns the tensor; null for a list.
+  // Returns the tensor, or null if this is a list.
   const at::Tensor* tensor() const { return std::get_if<at::Tensor>(&value_); }
-  // Returns the list; null for a tensor.
+  // Returns the list, or null if this is a tensor.
   const std::vector<ComparedTensors>* list() const {
     return std::get_if<std::vector<ComparedTensors>>(&value_);
   }
@@ -92,7 +101,7 @@ namespace internal {
 }  // namespace internal
 }  // namespace distrun
 
-// Braces do not group a macro's argument, so everything after the first comma is one.
+// Braces do not group a macro's arguments, so `...` takes everything after the first comma.
 #define DISTRUN_TENSORS_(compare, fail, actual, ...) \
   GTEST_ASSERT_(::distrun::internal::compare(#actual, #__VA_ARGS__, actual, __VA_ARGS__), fail)
 

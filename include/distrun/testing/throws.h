@@ -1,4 +1,5 @@
-// Assertions about exceptions.
+// EXPECT_THROWS_WITH, EXPECT_THROWS_WITHIN and their ASSERT_ forms check which exception a
+// statement throws.
 //
 //     EXPECT_THROWS_WITH(group->allreduce(none), std::exception, "requires (a )?non-empty");
 //     ASSERT_THROWS_WITH({ work->wait(); }, c10::Error, "^Timed out") << "rank 1 is gone";
@@ -10,13 +11,15 @@
 // stack.  A failure shows the type and text of the exception that was thrown.  Each macro counts as
 // one assertion and takes <<, as GoogleTest's macros do.
 //
-// WITHIN is for fault tests, in which this rank must report an error within a time.  If the
+// The WITHIN macros are for tests in which this rank must report an error within a time.  If the
 // statement does not return in time, the rank exits at once with a failed assertion, and a stack
 // trace shows the statement that hangs.  The rest of the test, TearDown() and the text after << are
-// skipped.  Choose a time that is generous, but shorter than the test's own timeout.  Time in which
-// the process is stopped counts.  The time is ignored if the variable DISTRUN_TEST_DEBUGGED is set.
-// If the time passes in a process that is not a rank of `distrun test`, the process prints the
-// message and exits with status 1.
+// skipped.  Choose a time that is generous, but shorter than the test's own timeout.  The time also
+// counts while the process is stopped.  If the variable DISTRUN_TEST_DEBUGGED is set, there is no
+// limit.  If the time runs out in a process that is not a rank of `distrun test`, the process
+// prints the message and exits with status 1.
+//
+// Cost: each WITHIN assertion starts a thread, which ends with the assertion.
 #pragma once
 
 #include <chrono>
@@ -79,7 +82,7 @@ template <class Type>
       (::distrun::internal::throws_with<Type>([&] { statement; }, {#statement, #Type, regex})), \
       fail)
 
-// (statement, Type, regex): the statement throws a Type whose text matches.
+// (statement, Type, regex): the statement throws a Type whose text matches the regex.
 #define EXPECT_THROWS_WITH(statement, Type, regex) \
   DISTRUN_THROWS_WITH_(statement, Type, regex, GTEST_NONFATAL_FAILURE_)
 // Does the same and returns from the function at a failure.
@@ -91,7 +94,7 @@ template <class Type>
                     {time, __FILE__, __LINE__}, [&] { statement; }, {#statement, #Type, regex})), \
                 fail)
 
-// (statement, time, Type, regex): the same, within `time`, a std::chrono duration.
+// (statement, time, Type, regex): the statement also throws within `time`, a std::chrono duration.
 #define EXPECT_THROWS_WITHIN(statement, time, Type, regex) \
   DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_NONFATAL_FAILURE_)
 // Does the same and returns from the function at a failure.
