@@ -21,8 +21,7 @@ namespace distrun {
 namespace {
 
 constexpr const char* kDescription =
-    "distrun starts and watches the processes of distributed PyTorch programs, and runs their "
-    "tests.";
+    "distrun starts and watches distributed PyTorch programs, and runs distributed tests.";
 
 constexpr const char* kHelpCommand = "help";  // Listed as a command; print_help() does it.
 
@@ -36,27 +35,27 @@ constexpr const char* kAppExamples = R"(Examples:
 Documentation: man distrun; docs/README.md in the source)";
 
 constexpr const char* kStoreExamples =
-    R"(The store uses the protocol of c10d's TCPStore, so torch's clients can use it.  All commands except
-serve and status also work with torch's server.
+    R"(The store has the protocol of PyTorch's TCPStore, so programs can use the store through TCPStore.
+All commands except serve and status also work with PyTorch's own server.
 
-The address of the store comes from --store.  Without --store, it comes from the variable
-DISTRUN_STORE; if DISTRUN_STORE is not set, from MASTER_ADDR and MASTER_PORT.  distrun launch sets
-these three variables in its workers.  'distrun launch --store file:PATH' unsets them, because
-a file has no address.
+--store sets the address of the store.  Without --store, the commands use the environment variable
+DISTRUN_STORE.  If DISTRUN_STORE is not set, they use MASTER_ADDR and MASTER_PORT.  distrun launch
+sets these three variables in its workers.  With --store file:PATH, distrun launch unsets the
+variables, because a file has no address.
 
 Exit status:
   0    success
   1    compare-set: the value of KEY is not DESIRED
   2    wrong usage
-  3    timed out
-  4    the key does not exist
+  3    wait, get --wait or barrier timed out
+  4    get, delete: the key does not exist
   125  the store cannot be reached, or distrun itself failed
 
 Examples:
   distrun store serve --port 29500 &
   export DISTRUN_STORE=127.0.0.1:29500
   distrun store set ready/0 yes
-  distrun store wait --timeout 30 ready/0 ready/1
+  distrun store wait --timeout 30 ready/0
   distrun store status
 
 Documentation: docs/store-protocol.md, docs/exit-codes.md, docs/errors.md)";
@@ -139,8 +138,8 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   const std::string launch_name = as_torchrun ? "torchrun" : "distrun launch";
   LaunchCommand launch(app, launch_name, as_torchrun);
 
-  CLI::App& store =
-      *app.add_subcommand("store", "Run a key-value store like c10d's TCPStore, or use one.");
+  CLI::App& store = *app.add_subcommand(
+      "store", "Run or use a key-value store that works like PyTorch's TCPStore.");
   store.formatter(std::make_shared<HelpFormatter>("distrun store COMMAND [flags] ..."));
   store.footer(kStoreExamples);
   store.require_subcommand(1);

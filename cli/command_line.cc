@@ -103,7 +103,8 @@ class Splitter {
     if (!flag.takes_value() && value) return wrong(fmt::format("{}: takes no value", said));
     if (flag.takes_value() && !value) {
       if (at_ == arguments_.size() || looks_like_flag(arguments_[at_])) {
-        return wrong(fmt::format("{0}: needs a value (if it begins with a dash: {0}=VALUE)", said));
+        return wrong(
+            fmt::format("{0}: needs a value (if the value begins with a dash: {0}=VALUE)", said));
       }
       value = arguments_[at_++];
     }

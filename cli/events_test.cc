@@ -84,7 +84,7 @@ TEST(EventsTest, UnwritableFileIsAnErrorBeforeTheStart) {
   EXPECT_THAT(result.err, EndsWith("/no/such: no such file or directory\n"));
   result = launch({"--events", fifo, "touch", marker});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
-  EXPECT_THAT(result.err, EndsWith("has no reader; start it first\n"));
+  EXPECT_THAT(result.err, EndsWith("has no reader; start the reader first\n"));
   EXPECT_FALSE(std::filesystem::exists(marker));
 }
 

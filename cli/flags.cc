@@ -117,13 +117,13 @@ void add_help_flag(CLI::App& app, const std::string& group) {
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
   const auto time = parse_seconds(text);
   if (time) return *time;
-  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds, 0 or more");
+  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds (0 or more)");
 }
 
 std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text) {
   const auto time = parse_seconds(text);
   if (time && time->count() > 0) return *time;
-  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds above 0");
+  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds (more than 0)");
 }
 
 std::string bytes_text(std::size_t bytes) {

@@ -82,7 +82,7 @@ TEST_F(FlagsLaunchTest, RefusedFlagsSayWhatToDo) {
        "--nnodes: elastic runs (MIN:MAX) are not supported yet; give a fixed number of nodes"},
       {"--nnodes=2:1", "--nnodes: '2:1': the first number is larger than the second"},
       {"--nnodes=0", "--nnodes: 0 is not between"},
-      {"--node-rank=1", "--node-rank: '1' is not a node of --nnodes 1"},
+      {"--node-rank=1", "--node-rank: 1 is not less than --nnodes 1"},
       {"--rdzv-backend=etcd", "--rdzv-backend: 'etcd' is not supported"},
       {"--rdzv-endpoint=node7", "--rdzv-endpoint: 'node7' has no port"},
       {"--rdzv-conf=timeout", "--rdzv-conf: 'timeout' is not KEY=VALUE"},
@@ -112,12 +112,13 @@ TEST_F(FlagsLaunchTest, RejectsSingleNodeFlagsForSeveralNodes) {
   const std::vector<std::pair<std::string, std::string>> cases{
       {"--standalone", "--standalone runs one node; remove it or --nnodes 2"},
       {"--rdzv-backend=c10d", "--rdzv-backend: c10d is not supported with several nodes yet"},
-      {"--master-port=0", "--master-port: several nodes need the same fixed port"},
-      {"--rdzv-endpoint=node7:0", "--rdzv-endpoint: several nodes need the same fixed port"},
+      {"--master-port=0", "--master-port: several nodes need a fixed port, the same on every node"},
+      {"--rdzv-endpoint=node7:0",
+       "--rdzv-endpoint: several nodes need a fixed port, the same on every node"},
       {"--rdzv-conf=timeout=soon", "--rdzv-conf: "},
-      {"--same-user", "--same-user: would keep the other nodes out"},
+      {"--same-user", "--same-user: would reject the other nodes"},
       {"--store=file:meet", "--store: several nodes need the TCP store"},
-      {"--node-rank=2", "--node-rank: '2' is not a node of --nnodes 2"},
+      {"--node-rank=2", "--node-rank: 2 is not less than --nnodes 2"},
   };
   for (const auto& [flag, message] : cases) {
     const auto result = launch({"--nnodes=2", flag, "echo", "started"});
@@ -163,7 +164,7 @@ TEST_F(FlagsLaunchTest, AsTorchrunAProgramIsAScriptByDefault) {
 
 TEST_F(FlagsLaunchTest, AsTorchrunItNamesItselfTorchrun) {
   EXPECT_THAT(torchrun({"--help"}).out,
-              StartsWith("Start workers, pass on their output, and stop all if one fails.\n\n"
+              StartsWith("Start workers, print their output, and stop all workers if one fails.\n\n"
                          "Usage: torchrun [flags] PROGRAM"));
   EXPECT_THAT(torchrun({"--bogus", "x"}).err,
               StartsWith("torchrun: unknown flag --bogus\nTry 'torchrun --help'.\n"));

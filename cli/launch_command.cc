@@ -35,12 +35,12 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-On SIGUSR1, distrun prints each worker's state and call stack, unless --signals-to-handle or
---forward-signals names SIGUSR1.
+On SIGUSR1, distrun prints the state and the call stack of each worker.  If --signals-to-handle or
+--forward-signals lists SIGUSR1, that flag applies instead.
 
-Defaults are shown in brackets.  The environment variable PET_<FLAG> sets a flag that the command
-line does not give: PET_NNODES=2 is --nnodes 2.  A flag can be shortened if no other flag begins
-with the same letters.  Flags of torchrun have priority: --t is --tee, not --timeout.
+Defaults are shown in brackets.  If the command line does not give a flag, the environment variable
+PET_<FLAG> can give its value: PET_NNODES=2 means --nnodes 2.  You can shorten a flag if no other
+flag begins with the same letters.  Flags of torchrun have priority: --t is --tee, not --timeout.
 
 Exit status:
   0      every worker exited with 0 in the last attempt
@@ -63,12 +63,12 @@ Examples:
 Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs/exit-codes.md)";
 
 constexpr const char* kProgram =
-    R"(distrun runs PROGRAM with python3 -u in three cases: with -m; with --run-path; if PROGRAM ends with
-.py and --no-python is not given.  It executes any other PROGRAM directly.  To use another Python,
-set PYTHON_EXEC to its path.)";
+    R"(distrun runs PROGRAM with python3 -u if PROGRAM ends with .py, or if you give -m or --run-path.
+With --no-python, or for any other PROGRAM, distrun executes PROGRAM directly.  To use another
+Python, set PYTHON_EXEC to the path of that Python.)";
 constexpr const char* kTorchrunsProgram =
-    R"(distrun runs PROGRAM with python3 -u.  To use another Python, set PYTHON_EXEC to its path.  With
---no-python, distrun executes PROGRAM directly.)";
+    R"(distrun runs PROGRAM with python3 -u.  With --no-python, distrun executes PROGRAM directly.  To use
+another Python, set PYTHON_EXEC to the path of that Python.)";
 
 // The script is for the command `torchrun` if distrun has that name.
 std::string completion_script(const GivenFlag& flag, bool as_torchrun) {
@@ -119,7 +119,7 @@ std::string launcher_killed(const Guarded& guarded, const KilledBy& by) {
 
 LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_torchrun)
     : command_(app.add_subcommand(
-          "launch", "Start workers, pass on their output, and stop all if one fails.")),
+          "launch", "Start workers, print their output, and stop all workers if one fails.")),
       name_(name) {
   flags_.as_torchrun = as_torchrun;
   command_->formatter(std::make_shared<HelpFormatter>(name + " [flags] PROGRAM [ARGS...]"));

@@ -34,9 +34,7 @@ TEST(LaunchFlagsTest, VariablesHaveTorchrunsNames) {
   }
 }
 
-// Rows like "| `-m`, `--module`
-// same
-// …", by the first cell.
+// The second cell of each row of a flag, by the first cell.
 std::map<std::string, std::string> rows_of(const std::string& file) {
   std::map<std::string, std::string> rows;
   std::ifstream stream(file);

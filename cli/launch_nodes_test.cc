@@ -370,7 +370,8 @@ TEST_F(LaunchNodesTest, OtherServerAtThePortIsAnErrorOnEveryNode) {
   EXPECT_THAT(end.err, StartsWith("distrun launch: the program that listens at " + address_ +
                                   ":29500 is not node 0 of this run: it does not speak "
                                   "distrun's protocol (is it HTTP?); give every node the "
-                                  "--master-addr and a free --master-port of node 0\n"));
+                                  "address of node 0 (--master-addr) and a port that is free there "
+                                  "(--master-port)\n"));
 }
 
 TEST_F(LaunchNodesTest, DropsAStrayClientAndContinues) {

@@ -125,8 +125,7 @@ void OptionsBuilder::take_nodes() {
   options_.node_rank = taken("node-rank", parse_number<int>(flags_.node_rank, 0));
   if (options_.node_rank >= options_.nnodes) {
     refuse("node-rank",
-           fmt::format("'{}' is not a node of --nnodes {}: nodes are numbered from 0 to {}",
-                       options_.node_rank, options_.nnodes, options_.nnodes - 1));
+           fmt::format("{} is not less than --nnodes {}", options_.node_rank, options_.nnodes));
   }
 }
 
@@ -171,7 +170,7 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
   const auto port = flags.endpoint ? flags.endpoint->port : flags.master_port;
   if (port == 0) {
     refuse(flags.endpoint ? "rdzv-endpoint" : "master-port",
-           "several nodes need the same fixed port; give one");
+           "several nodes need a fixed port, the same on every node");
   }
   options_.master_port = port.value_or(0);  // 0 means the default for several nodes.
   if (const auto settled = settle_several_nodes(options_); !settled) {
@@ -254,7 +253,7 @@ void OptionsBuilder::check_what_is_not_used() const {
   }
   if (!flags_.numa_binding.empty()) {
     refuse("numa-binding",
-           "is not supported yet; use a script that calls numactl with a NUMA node for LOCAL_RANK");
+           "is not supported yet; start a script that reads LOCAL_RANK and calls numactl");
   }
 }
 

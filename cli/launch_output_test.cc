@@ -303,14 +303,14 @@ TEST_F(LaunchOutputTest, WrongUsageListsTheChoicesAndStartsNothing) {
     EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(text)));
     EXPECT_EQ(result.out, "");
   };
-  expect_usage({"--prefix", "$rnak"}, "--prefix: unknown ${rnak}; use ${role_name}");
+  expect_usage({"--prefix", "$rnak"}, "--prefix: unknown variable ${rnak}; use ${role_name}");
   expect_usage({"-t", "4"}, "--tee: '4' is neither 0 (none)");
   expect_usage({"-r", "0:1,2:3", "--nproc-per-node", "2"},
-               "--redirects: local rank 2 does not exist; the last on this node is 1");
+               "--redirects: local rank 2 does not exist; the last one on this node is 1");
   expect_usage({"--local-ranks-filter", "1"},
                "--local-ranks-filter: '1': local rank 1 does not exist");
   options_.environment.set("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rnak}");
-  expect_usage({}, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: unknown ${rnak}");
+  expect_usage({}, "TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE: unknown variable ${rnak}");
 }
 
 // Letters, torchrun's variables, and "--" after flags.
@@ -519,8 +519,8 @@ TEST_F(FullDiskTest, NoSpaceForTemporaryFilesStartsNothing) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
   EXPECT_THAT(
       result.err,
-      ContainsRegex("^distrun launch: make a folder /tmp/distrun_......: permission denied, "
-                    "nor in any other place for temporary files"));
+      ContainsRegex("^distrun launch: make a folder /tmp/distrun_......: permission denied; "
+                    "every other folder for temporary files failed too"));
   EXPECT_EQ(result.out, "");
 }
 

@@ -128,8 +128,10 @@ TEST(LaunchStacksTest, StacksAsksTheRun) {
   EXPECT_THAT(by_pid.out, HasSubstr("\n  main ("));
   EXPECT_THAT(result.err, Not(HasSubstr("load_batch"))) << "only who asks gets the answer";
   EXPECT_EQ(by_number.end, ProcessEnd(ExitedWith{4}));
-  EXPECT_THAT(by_number.err,
-              HasSubstr("distrun stacks: 1 is not the process id of a run of distrun launch:\n"));
+  EXPECT_THAT(
+      by_number.err,
+      HasSubstr(
+          "distrun stacks: 1 is not the process id of a running distrun launch; your runs:\n"));
   EXPECT_THAT(by_number.err, HasSubstr("  1 worker: " + std::string(HUNG_PROGRAM) + " pause"));
 }
 

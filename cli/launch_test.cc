@@ -501,7 +501,7 @@ TEST_F(FileStoreLaunchTest, ExistingFileIsKeptAndStartsNothing) {
   const auto result = launch_with_file("echo started");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
   EXPECT_THAT(result.err, AllOf(StartsWith("distrun launch: "), HasSubstr(path()),
-                                HasSubstr("remove it, or name another")));
+                                HasSubstr("give a path that does not exist, or an empty file")));
   EXPECT_EQ(result.out, "");
   EXPECT_TRUE(is_there());
 }
@@ -510,7 +510,7 @@ TEST_F(FileStoreLaunchTest, TwoRunsCannotShareAFile) {
   const auto result = launch_with_file("[ $RANK = 1 ] || " + std::string(DISTRUN_PROGRAM) +
                                        " launch --store file:'" + path() + "' echo started");
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(result.err, HasSubstr("remove it, or name another"));
+  EXPECT_THAT(result.err, HasSubstr("give a path that does not exist, or an empty file"));
   EXPECT_EQ(result.out, "");
 }
 

@@ -23,7 +23,7 @@ bool looks_like_program(const std::string& word) {
 std::string unknown_command(const CLI::App& app, const std::string& word) {
   std::string text = "unknown command " + word;
   const bool top = app.get_parent() == nullptr;
-  if (top && looks_like_program(word)) return text + "; to start it: distrun launch " + word;
+  if (top && looks_like_program(word)) return text + "; to start a program: distrun launch " + word;
   std::vector<std::string> names;
   for (const CLI::App* command : app.get_subcommands({})) names.push_back(command->get_name());
   return text + did_you_mean(word, names);
@@ -39,7 +39,7 @@ std::string unknown_flag(const CLI::App& app, const std::string& word) {
     return one.name == name || underscored(std::string(one.name)) == name;
   });
   const bool top = app.get_parent() == nullptr;
-  if (top && of_launch) return text + " here; to start a run: distrun launch " + flag;
+  if (top && of_launch) return text + "; to start a run: distrun launch " + flag;
   if (const auto meant = flag_of_other_launcher(name); top && !meant.empty()) {
     return text + "; to start a run: distrun launch --" + std::string(meant);
   }

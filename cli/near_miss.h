@@ -1,7 +1,7 @@
 // Messages for unknown commands and flags, which suggest what the user probably meant.
 //
 //     unknown_command(app, "lunch")       // "unknown command lunch: did you mean launch?"
-//     unknown_command(app, "train.py")    // "…; to start it: distrun launch train.py"
+//     unknown_command(app, "train.py")    // "…; to start a program: distrun launch train.py"
 #pragma once
 
 #include <string>

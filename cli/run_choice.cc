@@ -57,10 +57,10 @@ Result<RunAddress> find_run(const std::string& given) {
   }
   const std::vector<KnownRun> runs = own_runs();
   if (given.empty() && runs.size() == 1) return runs.front().address;
-  std::string message = "no run of distrun launch is on this machine";
-  if (!given.empty()) message = given + " is not the process id of a run of distrun launch";
-  if (given.empty() && !runs.empty()) message = "several runs are on this machine; choose one";
-  if (!runs.empty()) message += ":" + listed(runs);
+  std::string message = "you have no running distrun launch on this machine";
+  if (!given.empty()) message = given + " is not the process id of a running distrun launch";
+  if (given.empty() && !runs.empty()) message = "you have several runs on this machine; choose one";
+  if (!runs.empty()) message += (given.empty() ? ":" : "; your runs:") + listed(runs);
   return Error{ErrorKind::kNotFound, message};
 }
 

@@ -1,7 +1,7 @@
 // Finds the run of `distrun launch` that the user means.
 //
 //     const auto run = find_run("4710");      // "": the only one on this machine
-//     if (!run) …                             // "several runs are on this machine; choose one: …"
+//     if (!run) …          // "you have several runs on this machine; choose one: …"
 #pragma once
 
 #include <string>

@@ -16,14 +16,13 @@ namespace {
 constexpr std::chrono::seconds kAnswerTimeout{60};
 
 constexpr const char* kStacksHelp =
-    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, RUN can be
-omitted.  The command does not stop the run.  On each node, it prints the workers of that node
-only.
+    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, you can omit
+RUN.  The run goes on.  With several nodes, the command prints the workers of this node only.
 
 Exit status:
   0    success
   2    wrong usage
-  4    there is no such run; or RUN is omitted, and you do not have exactly one run
+  4    no running distrun launch has the process id RUN; or, without RUN, you have no run or several
   125  the run does not answer or belongs to another user, or distrun itself failed
 
 Examples:
@@ -35,8 +34,8 @@ Documentation: docs/hangs.md)";
 }  // namespace
 
 StacksCommand::StacksCommand(CLI::App& app) {
-  command_ =
-      app.add_subcommand("stacks", "Print the call stack of each worker of a running launch.");
+  command_ = app.add_subcommand("stacks",
+                                "Print the call stack of each worker of a running distrun launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun stacks [RUN]"));
   add_help_flag(*command_);
   command_->footer(kStacksHelp);

@@ -30,22 +30,22 @@ constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kConnectTimeout =
-    "How long to try to connect while the store does not listen yet. Then the store has this long "
-    "to answer each request, or 5 seconds if SECONDS is less than 5.";
+    "Maximum time to connect to the store. The command tries again while the store does not listen "
+    "yet. Each answer of the store has the same time limit, but at least 5 seconds.";
 constexpr const char* kRawKey =
     "Use KEY as it is. Without this flag, the command adds the '/' that torch's TCPStore puts "
     "before each key.";
 constexpr const char* kRawKeys =
-    "Print all keys as they are. torch's TCPStore puts a '/' before each key: without this flag, "
-    "the command prints only the keys that begin with '/', and leaves out the '/'.";
+    "Print all keys as they are. Without this flag, the command prints only the keys that begin "
+    "with '/', and prints them without the '/'. torch's TCPStore puts a '/' before each key.";
 constexpr const char* kValueHelp =
-    R"help(Without VALUE, the value is everything that stdin contains.
+    R"help(Without VALUE, the command reads the value from stdin, until the input ends.
 
 Examples:
   distrun store set --store 127.0.0.1:29500 master "$(hostname)"
   distrun store set config < config.json          # in the store that DISTRUN_STORE names)help";
 constexpr const char* kGetHelp =
-    R"help(Writes the bytes of the value to stdout.  If stdout is a terminal, a newline follows.
+    R"help(Writes the value to stdout.  If stdout is a terminal, a newline follows the value.
 
 Exit status: 4 if the key does not exist; 3 if --wait timed out.
 
@@ -69,31 +69,33 @@ constexpr const char* kCompareSetHelp =
 does not exist.  Prints the value that KEY has after the command, or EXPECTED if KEY still does not
 exist.
 
-If several clients run this at once with the same EXPECTED, give each client its own DESIRED value.
-Then at most one client changes the value, and the printed value shows which one.
+If several clients use the same KEY and EXPECTED, give each client a different DESIRED value.
+Then at most one client changes the value, and the printed value shows which client did.
 
 Exit status: 1 if the value of KEY after the command is not DESIRED.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
-constexpr const char* kDeleteHelp = "Exit status: 4 if the key did not exist.";
+constexpr const char* kDeleteHelp = "Exit status: 4 if the key does not exist.";
 constexpr const char* kKeysHelp = "Prints one key per line, in alphabetical order.";
 constexpr const char* kBarrierHelp =
-    R"help(Waits until COUNT clients have run this command with the same KEY.  Use a new KEY for each barrier.
-The store counts the clients in KEY, including those that timed out, and never sets the count back.
+    R"help(Waits until COUNT clients have run this command with the same KEY.  Use a new KEY for each barrier:
+the store counts the clients in KEY, including clients that timed out, and never resets the count.
 
 Exit status: 3 if fewer than COUNT clients arrived within --timeout.
 
 Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
-    R"help(Prints the clients of the store, which keys each of them waits for and for how long, which clients
-timed out, and which connections were rejected.  Use the command while a run hangs.
+    R"help(For each client of the store, prints the keys that the client waits for, and how long it has waited.
+Also prints clients that timed out, and connections that were rejected.  Use the command to find out
+why a run hangs.
 
-A client on this machine is shown by its rank and process id, or only by its process id if it has no
-rank.  Clients of other users and clients on other machines are shown by their address.
+If a client runs on this machine as your user, the output shows its process id, and its rank if it
+is a worker.  For all other clients, the output shows the address.
 
-The store must be that of distrun launch or of distrun store serve, not torch's server.
+The command works with the stores of distrun launch and distrun store serve, but not with PyTorch's
+own server.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";
@@ -136,9 +138,10 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   CLI::App& get =
       add_command(store, "get", "KEY", "Print the value of a key.", kGetHelp, &Self::get);
   get.add_option("KEY", key_)->required();
-  own_flag(get, "wait", wait_first_, "If the key does not exist, wait for it.");
+  own_flag(get, "wait", wait_first_, "If the key does not exist, wait until the key exists.");
 
-  CLI::App& set = add_command(store, "set", "KEY [VALUE]", "Set a key.", kValueHelp, &Self::set);
+  CLI::App& set =
+      add_command(store, "set", "KEY [VALUE]", "Set the value of a key.", kValueHelp, &Self::set);
   set.add_option("KEY", key_)->required();
   set.add_option("VALUE", value_);
 
@@ -152,7 +155,7 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
       .allow_extras();
 
   CLI::App& compare = add_command(store, "compare-set", "KEY EXPECTED DESIRED",
-                                  "Set a key if its value is the expected one.", kCompareSetHelp,
+                                  "Set a key if the key has the expected value.", kCompareSetHelp,
                                   &Self::compare_set);
   compare.add_option("KEY", key_)->required();
   compare.add_option("EXPECTED", expected_)->required();
@@ -171,9 +174,9 @@ StoreClientCommands::StoreClientCommands(CLI::App& store) {
   barrier.add_option("KEY", key_)->required();
   barrier.add_option("COUNT", number_text_)->required();
 
-  CLI::App& status =
-      add_command(store, "status", "", "Show the clients of a store and what they wait for.",
-                  kStatusHelp, &Self::status);
+  CLI::App& status = add_command(store, "status", "",
+                                 "Show the clients of a store and the keys that they wait for.",
+                                 kStatusHelp, &Self::status);
   own_flag(status, "json", json_, "Print the status as JSON.");
   for (const Entry& entry : entries_) add_help_flag(*entry.command);
 }
@@ -186,21 +189,21 @@ CLI::App& StoreClientCommands::add_command(CLI::App& store, const std::string& n
                                                     (usage.empty() ? "" : " ") + usage));
   command.footer(footer);
   own_flag(command, "store", store_,
-           "Address of the store. The default comes from DISTRUN_STORE or, if it is not set, from "
-           "MASTER_ADDR and MASTER_PORT.")
+           "Address of the store. The default is the value of DISTRUN_STORE. If DISTRUN_STORE is "
+           "not set, the default is MASTER_ADDR and MASTER_PORT.")
       ->type_name("HOST:PORT");
   const bool has_timeout = act == &StoreClientCommands::get || act == &StoreClientCommands::wait ||
                            act == &StoreClientCommands::barrier;
   if (has_timeout) {
     own_flag(command, "timeout", timeout_,
-             act == &StoreClientCommands::get ? "With --wait: longest time to wait for the key."
-                                              : "Longest time to wait.")
+             act == &StoreClientCommands::get ? "With --wait: maximum time to wait for the key."
+                                              : "Maximum time to wait.")
         ->type_name("SECONDS");
   }
   own_flag(command, "connect-timeout", connect_timeout_,
-           has_timeout
-               ? std::string(kConnectTimeout) + " --timeout limits the wait for keys or clients."
-               : kConnectTimeout)
+           has_timeout ? std::string(kConnectTimeout) +
+                             " While the command waits for keys or clients, only --timeout applies."
+                       : kConnectTimeout)
       ->type_name("SECONDS");
   if (act != &StoreClientCommands::status) {
     own_flag(command, "raw", raw_, act == &StoreClientCommands::keys ? kRawKeys : kRawKey);
@@ -220,8 +223,8 @@ void StoreClientCommands::check(const Environment& environment) {
     const auto store = store_of(environment);
     if (!store) {
       throw CLI::ParseError(
-          "no store was given; use --store HOST:PORT, or set DISTRUN_STORE, or MASTER_ADDR and "
-          "MASTER_PORT",
+          "no store was given; use --store HOST:PORT, or set DISTRUN_STORE, or set MASTER_ADDR "
+          "and MASTER_PORT",
           kExitUsage);
     }
     store_ = *store;
@@ -322,7 +325,8 @@ Result<int> StoreClientCommands::wait(StoreClient& store, std::ostream&) {
   }
   return Error{
       ErrorKind::kTimedOut,
-      fmt::format("timed out after {}; not set: {} ('distrun store status' shows who is connected)",
+      fmt::format("timed out after {}; not set: {} ('distrun store status' shows the connected "
+                  "clients)",
                   seconds_text(wait_for_), missing)};
 }
 
@@ -368,7 +372,8 @@ Result<int> StoreClientCommands::barrier(StoreClient& store, std::ostream&) {
   if (!arrived) return arrived.error();
   return Error{
       ErrorKind::kTimedOut,
-      fmt::format("timed out after {}; {} of {} clients arrived ('distrun store status' shows who)",
+      fmt::format("timed out after {}; {} of {} clients arrived ('distrun store status' shows the "
+                  "connected clients)",
                   seconds_text(wait_for_), shown_key(arrived->value_or("0")), number_)};
 }
 

@@ -28,14 +28,15 @@ namespace {
 constexpr const char* kStoreServeHelp =
     R"(When the store listens, the command prints HOST:PORT.  SIGINT, SIGTERM or SIGHUP stops the store.
 
-The store has no authentication: every client can read and change every key.  On a loopback
-address, every user of this machine can connect; with --same-user, only you and root can.  On
-another address, every machine that can reach the address can connect.
+The store has no authentication: every client can read and change every key.  On a loopback address
+such as 127.0.0.1, every user of this machine can connect.  On any other address, every machine that
+can reach the address can connect.  With --same-user, only your user and root can connect, and only
+from this machine.
 
-The --max- flags limit what clients can do.  If a client reaches --max-unread, the store stops
+The --max flags limit what clients can do.  If a client reaches --max-unread, the store stops
 reading the client's requests until the client has read answers.  If a request or a new connection
 exceeds another limit, the store closes the connection and prints the reason on stderr.  SIZE is a
-number of bytes, or a number with K, M or G: 64M.
+number of bytes, or a number of KiB, MiB or GiB with the suffix K, M or G: 64M is 64 MiB.
 
 Exit status:
   0    a signal stopped the store
@@ -44,7 +45,7 @@ Exit status:
 
 Examples:
   distrun store serve --port 29500
-  distrun store serve --port-file /tmp/port &     # free port; the file exists once it listens
+  distrun store serve --port-file /tmp/port &     # free port, written to /tmp/port
   distrun store serve --host :: --port 29500      # all addresses, IPv4 and IPv6
 
 Documentation: docs/store-protocol.md, docs/errors.md)";
@@ -98,30 +99,30 @@ class PortFile {
 }  // namespace
 
 StoreServeCommand::StoreServeCommand(CLI::App& store)
-    : command_(store.add_subcommand("serve", "Run a store until a signal stops it.")) {
+    : command_(store.add_subcommand("serve", "Run a store until a signal stops the store.")) {
   CLI::App& serve = *command_;
   serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
   serve.footer(kStoreServeHelp);
   own_flag(serve, "host", options_.host, "Numeric address to listen on, IPv4 or IPv6.")
       ->type_name("ADDRESS");
-  own_flag(serve, "port", port_, "Port to listen on. 0 chooses a free port.")->type_name("PORT");
+  own_flag(serve, "port", port_, "Port to listen on. 0 means a free port.")->type_name("PORT");
   own_flag(serve, "port-file", port_file_,
            "Write the port to FILE when the store listens, and remove FILE when the store stops.")
       ->type_name("FILE");
-  own_flag(
-      serve, "listen-fd", listen_fd_,
-      "Use the listening TCP socket with this file descriptor, which the parent process opened. It "
-      "replaces --host and --port.")
+  own_flag(serve, "listen-fd", listen_fd_,
+           "Use the listening TCP socket that the parent process opened as file descriptor FD, "
+           "instead of --host and --port.")
       ->type_name("FD");
   own_flag(serve, "same-user", options_.same_user,
-           "Accept only clients on this machine that run as you or as root.");
+           "Accept only clients on this machine that run as your user or as root.");
   own_flag(serve, "max-connections", max_connections_, "Maximum number of connections.")
       ->type_name("N");
-  own_flag(serve, "max-key", max_key_, "Maximum size of a key, 1G at most.")->type_name("SIZE");
-  own_flag(serve, "max-value", max_value_, "Maximum size of a value, 1G at most.")
+  own_flag(serve, "max-key", max_key_, "Maximum size of a key. The flag accepts at most 1G.")
+      ->type_name("SIZE");
+  own_flag(serve, "max-value", max_value_, "Maximum size of a value. The flag accepts at most 1G.")
       ->type_name("SIZE");
   own_flag(serve, "max-unread", max_unread_,
-           "Maximum size of the answers that one client has not read.")
+           "Maximum size of the answers that a client has not read yet.")
       ->type_name("SIZE");
   own_flag(serve, "max-memory", max_memory_,
            "Maximum memory for keys, values, waiting clients, requests and answers.")

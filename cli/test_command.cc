@@ -26,8 +26,8 @@ namespace distrun {
 namespace {
 
 constexpr const char* kTestHelp =
-    R"(A test is a GoogleTest test that runs in several processes, its ranks.  It passes if every rank
-passes; a rank passes if it checks at least one assertion and none fails.
+    R"(A distributed test is a GoogleTest test that runs in several processes, which are called ranks.  The
+test passes if every rank passes.  A rank passes if it checks at least one assertion and none fails.
 
 The id of a test is SUITE.CLASS.TEST.  Without NAME, all tests run.
 
@@ -36,7 +36,7 @@ On SIGUSR1, distrun prints the call stack of each rank of the running tests.
 Exit status:
   0      all tests passed
   1      a test failed, or the machine has fewer GPUs than --require-gpus
-  2      wrong usage, or no test has this NAME
+  2      wrong usage, or no test has the name NAME
   4      no test ran
   125    distrun itself failed, or results could not be written
   128+N  distrun received signal N
@@ -116,7 +116,7 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 }  // namespace
 
 TestCommand::TestCommand(CLI::App& app)
-    : command_(app.add_subcommand("test", "Run suites of distributed tests.")) {
+    : command_(app.add_subcommand("test", "Run distributed tests.")) {
   command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME...]"));
   command_->footer(kTestHelp);
   command_
@@ -132,25 +132,26 @@ TestCommand::TestCommand(CLI::App& app)
 void TestCommand::add_selection() {
   CLI::App& app = *command_;
   app.add_option("-k,--keyword", options_.selection.expression,
-                 "Run only tests whose id matches. A word matches if the id contains it: "
-                 "'allreduce and not (stress or cuda)'.")
+                 "Run only tests whose id matches EXPRESSION. A word matches if the id contains "
+                 "the word. Example: 'allreduce and not (stress or cuda)'.")
       ->type_name("EXPRESSION")
       ->group(kSelection);
-  own_flag(app, "shard", shard_, "Split the tests into N shards and run only shard I, from 1 to N.")
+  own_flag(app, "shard", shard_,
+           "Split the tests into N shards and run only shard I. The first shard is 1.")
       ->type_name("I/N")
       ->group(kSelection);
-  own_flag(
-      app, "failed", failed_,
-      "Run only tests that failed in an earlier run, or that did not finish or start because of "
-      "Ctrl-C or --fail-fast. Tests that passed since then are not run.")
+  own_flag(app, "failed", failed_,
+           "Run only tests that failed in an earlier run, or that Ctrl-C or --fail-fast stopped or "
+           "left out. Tests that have passed since then are not run.")
       ->group(kSelection);
   own_flag(
       app, "list", options_.list,
-      "Print the ids of the tests and run none. On a terminal, also print what each test needs: "
-      "ranks, GPUs, backends, its time limit. --list --json prints the list as JSON.")
+      "Print the ids of the tests and run none. On a terminal, also print the number of ranks and "
+      "GPUs, the backends and the time limit of each test. --list --json prints the list as JSON.")
       ->group(kSelection);
-  app.add_option("--binary", binaries_,
-                 "Run the tests of this program instead of distrun's own suites. Can be repeated.")
+  app.add_option(
+         "--binary", binaries_,
+         "Run the tests of PROGRAM instead of distrun's own suites. The flag can be repeated.")
       ->type_name("PROGRAM")
       ->group(kSelection)
       ->allow_extra_args(false);
@@ -159,14 +160,13 @@ void TestCommand::add_selection() {
 void TestCommand::add_ways_to_run() {
   CLI::App& app = *command_;
   own_flag(app, "jobs", options_.plan.jobs,
-           "Number of ranks that run at the same time; a test with 4 ranks counts as 4. 0 means "
-           "twice the number of cores, or the number of ranks of the largest test, if that number "
-           "is greater.",
+           "Maximum number of ranks that run at the same time. 0 means twice the number of cores, "
+           "but at least the number of ranks of the largest test.",
            "j")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
-  own_flag(app, "timeout", timeout_, "Time limit of each test that does not set one itself.")
+  own_flag(app, "timeout", timeout_, "Time limit of each test that does not set its own limit.")
       ->type_name("SECONDS")
       ->group(kRunning);
   own_flag(app, "repeat", options_.plan.repeat, "Run each test N times.")
@@ -186,23 +186,23 @@ void TestCommand::add_ways_to_run() {
       ->group(kRunning);
   seed_ = std::to_string(options_.plan.seed);
   own_flag(app, "seed", seed_,
-           "Seed of --shuffle. Each rank passes it to torch::manual_seed() before each test.")
+           "Seed for --shuffle. Each rank also calls torch::manual_seed(N) before each test.")
       ->type_name("N")
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,
-           "Number of ranks, for tests that accept a range. A test whose range does not contain N "
-           "is skipped; tests with a fixed number keep that number. 0 means each test's "
-           "default.")
+           "Number of ranks of tests that accept a range. A test whose range does not contain N is "
+           "skipped. A test with a fixed number of ranks keeps its number. 0 means the default of "
+           "each test.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
   own_flag(app, "backend", options_.plan.backend,
-           "Run all tests with this backend. Tests that do not support it are skipped.")
+           "Run all tests with this backend. Tests that do not support the backend are skipped.")
       ->type_name("NAME")
       ->group(kRunning);
   own_flag(app, "isolation", isolation_,
-           "How a rank starts. fork: as a copy of a process that has already loaded LibTorch. "
-           "exec: as a new process.")
+           "How each rank starts: fork copies a process that has already loaded LibTorch; exec "
+           "starts a new process.")
       ->type_name("KIND")
       ->group(kRunning)
       ->check(one_of("fork", "exec"));
@@ -215,8 +215,8 @@ void TestCommand::add_ways_to_run() {
       ->check(number_from(0, 4096));
   // read() removes COMMAND from the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "Start rank R with COMMAND, such as gdb --args, on this terminal. This flag must "
-                 "be the last: the rest of the line is COMMAND.")
+                 "Start rank R with COMMAND, such as gdb --args, on this terminal. This must be "
+                 "the last flag, because the rest of the line is COMMAND.")
       ->type_name("R COMMAND...")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax - 1));
@@ -225,28 +225,27 @@ void TestCommand::add_ways_to_run() {
 void TestCommand::add_results() {
   CLI::App& app = *command_;
   json_flag_ = app.add_option("--json", options_.json,
-                              "Write the results to FILE as JSON. With -, the results go to stdout "
-                              "and all other output to stderr.")
+                              "Write the results to FILE as JSON. If FILE is -, the results go to "
+                              "stdout, and all other output goes to stderr.")
                    ->type_name("FILE")
                    ->group(kResults)
                    ->expected(0, 1);
   own_flag(app, "junit", options_.junit,
-           "Write the results to FILE as JUnit XML. With -, the results go to stdout and all other "
-           "output to stderr.")
+           "Write the results to FILE as JUnit XML. If FILE is -, the results go to stdout, and "
+           "all other output goes to stderr.")
       ->type_name("FILE")
       ->group(kResults);
   own_flag(app, "html", options_.html,
-           "Write a report of the results to FILE, for a browser: one HTML file with a "
-           "timeline of the ranks of each test.")
+           "Write an HTML report of the results to FILE. The report shows a timeline of the ranks "
+           "of each test.")
       ->type_name("FILE")
       ->group(kResults);
   own_flag(app, "durations", options_.console.durations, "List the N slowest tests at the end.")
       ->type_name("N")
       ->group(kResults)
       ->check(number_from(0, 1'000'000));
-  own_flag(
-      app, "slow-after", slow_after_,
-      "Print a SLOW line for a test that has run for this time, for twice this time, and so on.")
+  own_flag(app, "slow-after", slow_after_,
+           "Print a SLOW line when a test has run for this time, for twice this time, and so on.")
       ->type_name("SECONDS")
       ->group(kResults);
   own_flag(app, "show-output", options_.console.show_output,
@@ -306,10 +305,10 @@ void TestCommand::check_result_files() {
                        json));
   }
   if (options_.list && !junit.empty()) {
-    refuse("junit", "--list runs nothing; remove one of the two");
+    refuse("junit", "cannot be combined with --list");
   }
   if (options_.list && !html.empty()) {
-    refuse("html", "--list runs nothing; remove one of the two");
+    refuse("html", "cannot be combined with --list");
   }
   for (const auto& [flag, path] : {std::pair("junit", &junit), {"html", &html}}) {
     const bool is_given = command_->count(std::string("--") + flag) > 0;
@@ -360,8 +359,8 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(completed.error(), err);
   }
   if (required_gpus_ > options_.plan.gpus) {
-    err << fmt::format("distrun test: --require-gpus {}: this machine has {}\n", required_gpus_,
-                       options_.plan.gpus);
+    err << fmt::format("distrun test: --require-gpus {}: this machine has {} GPU{}\n",
+                       required_gpus_, options_.plan.gpus, options_.plan.gpus == 1 ? "" : "s");
     return kExitTestFailed;
   }
   auto folder = TemporaryFolder::make(environment);

@@ -74,8 +74,8 @@ TEST_F(TestCommandTest, RejectsImpossibleFlagsByName) {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {{"fake.Ran"}, "did you mean fake.Rank"},
       {{"--shard", "4/3"}, "4/3"},
-      {{"--timeout", "0"}, "--timeout: '0' is not a number of seconds above 0\n"},
-      {{"--timeout", "-1"}, "--timeout: '-1' is not a number of seconds above 0\n"},
+      {{"--timeout", "0"}, "--timeout: '0' is not a number of seconds (more than 0)\n"},
+      {{"--timeout", "-1"}, "--timeout: '-1' is not a number of seconds (more than 0)\n"},
       {{"--seed", "-1"}, "--seed: '-1' is not"},
       {{"--seed", "18446744073709551616"}, "--seed: 18446744073709551616 is not between 0 and"},
       {{"--require-gpus", "-1"}, "--require-gpus"},
@@ -93,7 +93,7 @@ TEST_F(TestCommandTest, RejectsImpossibleFlagsByName) {
       {{"--jobs", "-1"}, "--jobs"},
       {{"--repeat", "0"}, "--repeat"},
       {{"--list", "--json", "fake.Rank"}, "--json: takes no file name with --list"},
-      {{"--list", "--junit", "a.xml"}, "--junit: --list runs nothing; remove one of the two"},
+      {{"--list", "--junit", "a.xml"}, "--junit: cannot be combined with --list"},
       {{"--no-such-flag"}, "--no-such-flag"},
   };
   for (const auto& [arguments, problem] : wrong) {

@@ -26,22 +26,23 @@ namespace {
 constexpr std::chrono::seconds kSnapshotTimeout{5};
 
 constexpr const char* kTopHelp =
-    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, RUN can be
-omitted.  The command does not disturb the run.  It ends when the run ends, or on Ctrl-C.  On each
-node, it prints the workers of that node only.
+    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, you can omit
+RUN.  The command does not disturb the run.  The command ends when the run ends, or on Ctrl-C.  With
+several nodes, the command shows the workers of this node only.
 
 Columns:
-  time       how long the worker has run
-  CPU        CPU use of the worker's own process since the previous table; 100% is one core
-  memory     resident memory of the worker's own process
-  output     bytes per second that the worker wrote to stdout and stderr since the previous table
-  processes  number of processes in the worker's session, including the worker
-  state      state of the worker's own process
+  time        how long the worker has run
+  CPU         CPU use of the worker's own process since the previous table; 100% is one core
+  memory      resident memory of the worker's own process
+  output      bytes per second that the worker wrote to stdout and stderr since the previous table
+  processes   number of processes in the worker's session, including the worker
+  collective  current or last collective of the worker; only if distrun records collectives
+  state       state of the worker's own process
 
 Exit status:
   0    success
   2    wrong usage
-  4    there is no such run; or RUN is omitted, and you do not have exactly one run
+  4    no running distrun launch has the process id RUN; or, without RUN, you have no run or several
   125  the run does not answer or belongs to another user, or distrun itself failed
 
 Examples:
@@ -75,9 +76,9 @@ bool is_here(const RunAddress& run) {
 
 TopCommand::TopCommand(CLI::App& app) {
   command_ = app.add_subcommand(
-      "top", "Watch the CPU use, memory and output of each worker of a running launch.");
+      "top", "Show the CPU use, memory and output of each worker of a running distrun launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun top [flags] [RUN]"));
-  own_flag(*command_, "interval", interval_, "Time between two tables, at least 0.1.")
+  own_flag(*command_, "interval", interval_, "Time between two tables. The minimum is 0.1.")
       ->type_name("SECONDS");
   own_flag(*command_, "once", once_, "Measure for one interval, print one table, and exit.");
   add_help_flag(*command_);

@@ -140,8 +140,9 @@ TEST(TopTest, NamesTheRunsThatExist) {
     return run_program({DISTRUN_PROGRAM, "top", "1"});
   });
   EXPECT_EQ(watched.top.end, ProcessEnd(ExitedWith{4}));
-  EXPECT_THAT(watched.top.err,
-              HasSubstr("distrun top: 1 is not the process id of a run of distrun launch:\n"));
+  EXPECT_THAT(
+      watched.top.err,
+      HasSubstr("distrun top: 1 is not the process id of a running distrun launch; your runs:\n"));
   EXPECT_THAT(watched.top.err, HasSubstr("  2 workers: sh -c "));
 }
 

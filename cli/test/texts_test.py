@@ -168,8 +168,8 @@ def test_errors(program, update):
 def page():
     text = """# Errors
 
-This page lists the messages that distrun prints when something is wrong, what they mean, and what to do.
-`make test` runs every command below and compares the output. {number}, {path}, {host}, {function}, {port} and {folder} stand for text that varies.
+This page lists error messages of distrun. Each entry shows a command, the message, the exit status, the meaning, and what to do.
+`make test` runs every command and compares the output. {number}, {path}, {host}, {function}, {port} and {folder} stand for text that varies.
 
 <!-- Made from cli/test/errors/*.toml by `cli/test/texts_test.py PROGRAM page --update`. -->
 """

@@ -129,7 +129,7 @@ void describe(int signal, const siginfo_t& info, FixedText<1024>& text) {
   } else if (sent) {
     text.add("sent by process ").add_number(info.si_pid);
   } else if (info.si_code == SI_KERNEL) {  // A non-canonical address: si_addr is not set.
-    text.add(meaning(signal, info.si_code)).add(" at an address that cannot be one");
+    text.add(meaning(signal, info.si_code)).add(" at a non-canonical address");
   } else {
     text.add(meaning(signal, info.si_code));
     if (signal != SIGSYS) {

@@ -27,7 +27,7 @@ std::string text_of_exception() {
   } catch (const char* text) {
     return text != nullptr ? text : "";
   } catch (...) {
-    return "thrown, which says no more";
+    return "an exception without a text";
   }
 }
 

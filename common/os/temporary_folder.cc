@@ -42,7 +42,8 @@ Result<std::string> make_temporary_folder(const Environment& environment, const 
     if (folder) return folder;
     if (!first) first = folder.error();
   }
-  first->message += ", nor in any other place for temporary files: set TMPDIR to a writable folder";
+  first->message +=
+      "; every other folder for temporary files failed too: set TMPDIR to a writable folder";
   return *first;
 }
 

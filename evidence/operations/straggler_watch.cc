@@ -39,7 +39,7 @@ Number median(std::vector<Number> numbers) {
 std::string text_of(const Straggler& straggler) {
   const double milliseconds = std::chrono::duration<double, std::milli>(straggler.lateness).count();
   return fmt::format(
-      "rank {} holds up the others: it came last to {} of {} collectives, {:.{}f} ms late "
+      "rank {} delays the others: it entered {} of {} collectives last, {:.{}f} ms late "
       "({:.0f} % of each step)",
       straggler.rank, straggler.times_last, straggler.collectives, milliseconds,
       milliseconds < 10 ? 1 : 0, straggler.share * 100);

@@ -35,7 +35,7 @@ struct Straggler {
   std::uint32_t number = 0;  // Of the collective in the group with which it became one.
 };
 
-// "rank 3 holds up the others: it came last to 20 of 20 collectives, 2.1 ms late (10 % of each
+// "rank 3 delays the others: it entered 20 of 20 collectives last, 2.1 ms late (10 % of each
 // step)"
 std::string text_of(const Straggler& straggler);
 

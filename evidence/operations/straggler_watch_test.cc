@@ -70,7 +70,7 @@ TEST(StragglerWatchTest, SaysByHowMuch) {
   EXPECT_EQ(found->lateness, nanoseconds(1'000'000));
   EXPECT_NEAR(found->share, 1.0 / 11, 1e-9);
   EXPECT_EQ(text_of(*found),
-            "rank 1 holds up the others: it came last to 18 of 18 collectives, 1.0 ms late (9 % of "
+            "rank 1 delays the others: it entered 18 of 18 collectives last, 1.0 ms late (9 % of "
             "each step)");
 }
 

@@ -85,7 +85,8 @@ Result<std::string> ask_run(const RunAddress& run, const std::string& question,
   if (answer.empty()) {
     return Error{ErrorKind::kSystem, kOfAnother};
   }
-  return Error{ErrorKind::kProtocol, "the run is of a distrun that does not know this question"};
+  return Error{ErrorKind::kProtocol,
+               "the run uses a version of distrun that does not support this request"};
 }
 
 }  // namespace distrun

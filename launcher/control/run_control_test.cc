@@ -66,7 +66,7 @@ TEST_F(RunControlTest, AnswersWithAnyNumberOfLines) {
 TEST_F(RunControlTest, RefusesQuestionsThatItDoesNotKnow) {
   serve([](std::string_view) { return std::nullopt; });
   EXPECT_EQ(ask_run(run_, "weather", seconds(30)).error().message,
-            "the run is of a distrun that does not know this question");
+            "the run uses a version of distrun that does not support this request");
   EXPECT_EQ(ask_run(run_, std::string(1000, 'x'), seconds(30)).error().message,
             "the run belongs to another user, or it has just ended");
 }

@@ -45,8 +45,8 @@ void NodesCoordinator::handle(const NodeAsked& event, TimePoint) {
 std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const {
   if (request.protocol != kNodeProtocol) {
     return fmt::format(
-        "it speaks version {} of the nodes' protocol, node 0 version {}: every node needs the same "
-        "distrun",
+        "it has version {} of the node protocol, but node 0 has version {}: every node needs the "
+        "same distrun",
         request.protocol, kNodeProtocol);
   }
   if (request.run_id != options_.run_id) {
@@ -57,8 +57,8 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
     return fmt::format("it has --nnodes {}, node 0 has {}", request.nodes, options_.nodes);
   }
   if (request.node < 0 || request.node >= options_.nodes) {
-    return fmt::format("it has --node-rank {}: with --nnodes {} it is 0 to {}", request.node,
-                       options_.nodes, options_.nodes - 1);
+    return fmt::format("it has --node-rank {}, which is not between 0 and {} (--nnodes {})",
+                       request.node, options_.nodes - 1, options_.nodes);
   }
   if (request.max_restarts != options_.max_restarts) {
     return fmt::format("it has --max-restarts {}, node 0 has {}", request.max_restarts,
@@ -70,7 +70,7 @@ std::string NodesCoordinator::reason_to_refuse(const JoinRequest& request) const
                        hang_after_text(options_.hang_after));
   }
   const bool ends = phase_ == Phase::kStopping && !restarts_;
-  if (ends || phase_ == Phase::kFinished) return "the run is being ended";
+  if (ends || phase_ == Phase::kFinished) return "the run is ending";
   const Node& node = nodes_[static_cast<std::size_t>(request.node)];
   if (node.state != State::kMissing) {
     return fmt::format("--node-rank {} is taken: {} has it", request.node, node.request.host);

@@ -163,11 +163,12 @@ TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
     const auto actions = step(NodeAsked{9, asks});
     return actions.size() == 1 ? actions[0] : "";
   };
-  EXPECT_THAT(refused([](auto& r) { r.protocol = 9; }), HasSubstr("refuse: it speaks version 9"));
+  EXPECT_THAT(refused([](auto& r) { r.protocol = 9; }), HasSubstr("refuse: it has version 9"));
   EXPECT_THAT(refused([](auto& r) { r.run_id = "other"; }),
               HasSubstr("it has --rdzv-id 'other', node 0 has 'run'"));
   EXPECT_THAT(refused([](auto& r) { r.nodes = 2; }), HasSubstr("it has --nnodes 2, node 0 has 3"));
-  EXPECT_THAT(refused([](auto& r) { r.node = 3; }), HasSubstr("with --nnodes 3 it is 0 to 2"));
+  EXPECT_THAT(refused([](auto& r) { r.node = 3; }),
+              HasSubstr("it has --node-rank 3, which is not between 0 and 2 (--nnodes 3)"));
   EXPECT_THAT(refused([](auto& r) { r.max_restarts = 1; }), HasSubstr("it has --max-restarts 1"));
   EXPECT_THAT(refused([](auto& r) { r.hang_after_ms = 1500; }),
               HasSubstr("it has --hang-after 1.5, node 0 has no --hang-after"));
@@ -327,9 +328,9 @@ TEST_F(NodesCoordinatorTest, SignalBeforeTheStartStopsJoinedNodes) {
   joins(0);
   joins(1);
   EXPECT_THAT(fails(1, 130, 0, false), ElementsAre("stop 130 to 0", "stop 130 to 1"));
-  EXPECT_THAT(joins(2), ElementsAre("refuse: the run is being ended"));
+  EXPECT_THAT(joins(2), ElementsAre("refuse: the run is ending"));
   // A node that joins again gets the true reason, not "is taken".
-  EXPECT_THAT(joins(1), ElementsAre("refuse: the run is being ended"));
+  EXPECT_THAT(joins(1), ElementsAre("refuse: the run is ending"));
   reports(1, NodeStopped{0});
   EXPECT_THAT(reports(0, NodeStopped{0}), ElementsAre("finish 130 to 0", "finish 130 to 1"));
 }

@@ -140,7 +140,7 @@ struct NodesHost::Impl : std::enable_shared_from_this<Impl> {
     if (turned_away < next_sum) return;
     next_sum *= 2;
     notice(std::to_string(turned_away) +
-           " connections have not been let in so far; the last: " + text);
+           " connections were rejected so far; the last one: " + text);
   }
 
   void take(tcp::socket socket, std::string received) {

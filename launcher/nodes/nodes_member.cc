@@ -157,7 +157,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     fail(ErrorKind::kProtocol,
          fmt::format(
              "the program that listens at {} is not node 0 of this run: {}; give every node the "
-             "--master-addr and a free --master-port of node 0",
+             "address of node 0 (--master-addr) and a port that is free there (--master-port)",
              options.address.text(), reason));
   }
 

@@ -272,8 +272,8 @@ TEST_F(NodesTest, ReportsOnlyTheNumberOfManyRefusedConnections) {
   host();
   for (int i = 0; i < 20; ++i) EXPECT_TRUE(is_dropped("garbage\n"));
   ASSERT_EQ(host_log_.notices.size(), 7u);
-  EXPECT_THAT(host_log_.notices[5], HasSubstr("10 connections have not been let in so far"));
-  EXPECT_THAT(host_log_.notices[6], HasSubstr("20 connections have not been let in so far"));
+  EXPECT_THAT(host_log_.notices[5], HasSubstr("10 connections were rejected so far"));
+  EXPECT_THAT(host_log_.notices[6], HasSubstr("20 connections were rejected so far"));
 }
 
 TEST_F(NodesTest, LimitsConnectionsThatHaveNotJoined) {

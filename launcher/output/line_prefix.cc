@@ -38,7 +38,7 @@ Result<PrefixTemplate> PrefixTemplate::parse(std::string_view text) {
     std::string known;
     for (const auto& [name, value] : names()) known += fmt::format(" ${{{}}}", name);
     return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("{}; use{}, or $$ for a dollar", problem, known)};
+                 fmt::format("{}; use{}, or $$ for a dollar sign", problem, known)};
   };
   PrefixTemplate parsed;
   std::string literal;
@@ -56,7 +56,7 @@ Result<PrefixTemplate> PrefixTemplate::parse(std::string_view text) {
     }
     const auto known = std::find_if(names().begin(), names().end(),
                                     [&](const auto& entry) { return entry.first == name; });
-    if (known == names().end()) return fail(fmt::format("unknown ${{{}}}", name));
+    if (known == names().end()) return fail(fmt::format("unknown variable ${{{}}}", name));
     if (!literal.empty()) parsed.parts_.push_back({Name::kLiteral, std::exchange(literal, "")});
     parsed.parts_.push_back({known->second, ""});
     at += name.size() + (braced ? 3 : 1);

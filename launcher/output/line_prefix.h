@@ -1,7 +1,7 @@
 // PrefixTemplate creates the prefix of a worker's lines on the console.
 //
 //     auto prefix = PrefixTemplate::parse("[${role_name}${local_rank}]:");
-//     if (!prefix) return prefix.error();     // "unknown ${rnak}; use …"
+//     if (!prefix) return prefix.error();     // "unknown variable ${rnak}; use …"
 //     prefix->text({.role_name = "default", .local_rank = 3}, "")      // [default3]:
 //
 // The syntax is that of Python's string.Template, as in torchrun: a value replaces `$name` or

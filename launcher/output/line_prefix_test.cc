@@ -39,10 +39,10 @@ TEST(PrefixTemplateTest, TorchrunsPrefixHasNoSpace) {
 
 TEST(PrefixTemplateTest, RejectsUnknownNamesAndListsKnownOnes) {
   for (const std::string wrong : {"${rnak}", "$rnak", "x ${rank} $rnak"}) {
-    EXPECT_THAT(error_of(wrong),
-                AllOf(StartsWith("unknown ${rnak}; use ${role_name}"), HasSubstr(" ${time}")));
+    EXPECT_THAT(error_of(wrong), AllOf(StartsWith("unknown variable ${rnak}; use ${role_name}"),
+                                       HasSubstr(" ${time}")));
   }
-  EXPECT_THAT(error_of("$ranks"), StartsWith("unknown ${ranks}; use ${role_name}"));
+  EXPECT_THAT(error_of("$ranks"), StartsWith("unknown variable ${ranks}; use ${role_name}"));
 }
 
 TEST(PrefixTemplateTest, RejectsBracesWithoutNameOrEnd) {

@@ -15,15 +15,15 @@ Error bad_flag(std::string message) { return {ErrorKind::kInvalidArgument, std::
 
 Result<void> settle_several_nodes(LaunchOptions& options) {
   if (options.node_rank < 0 || options.node_rank >= options.nnodes) {
-    return bad_flag(fmt::format("--node-rank {}: with --nnodes {} it is 0 to {}", options.node_rank,
-                                options.nnodes, options.nnodes - 1));
+    return bad_flag(fmt::format("--node-rank: {} is not between 0 and {} (--nnodes {})",
+                                options.node_rank, options.nnodes - 1, options.nnodes));
   }
   if (options.nnodes == 1) return {};
   if (options.store.kind == StoreChoice::Kind::kFile) {
     return bad_flag("--store: several nodes need the TCP store; remove --store");
   }
   if (options.same_user) {
-    return bad_flag("--same-user: would keep the other nodes out; remove it");
+    return bad_flag("--same-user: would reject the other nodes; remove it");
   }
   if (options.run_id.size() > kNodeNameBytesMax) {
     return bad_flag(

@@ -36,8 +36,10 @@ TEST(SeveralNodesTest, DoesNotChangeOneNode) {
 }
 
 TEST(SeveralNodesTest, RejectsImpossibleFlagsByName) {
-  EXPECT_THAT(wrong({.nnodes = 2, .node_rank = 2}), HasSubstr("--node-rank 2: with --nnodes 2"));
-  EXPECT_THAT(wrong({.node_rank = 1}), HasSubstr("--node-rank 1: with --nnodes 1"));
+  EXPECT_THAT(wrong({.nnodes = 2, .node_rank = 2}),
+              HasSubstr("--node-rank: 2 is not between 0 and 1 (--nnodes 2)"));
+  EXPECT_THAT(wrong({.node_rank = 1}),
+              HasSubstr("--node-rank: 1 is not between 0 and 0 (--nnodes 1)"));
   EXPECT_THAT(wrong({.nnodes = 2, .node_rank = -1}), HasSubstr("--node-rank -1"));
   EXPECT_THAT(wrong({.nnodes = 2, .store = {StoreChoice::Kind::kFile, "/f"}}),
               HasSubstr("--store"));

@@ -46,7 +46,7 @@ Result<int> parse_worker_count(std::string_view text, const Machine& machine) {
         "all GPUs; give a number or 'cpu'"};
   }
   if (text == "xpu") {
-    return Error{ErrorKind::kInvalidArgument, "'xpu' devices cannot be counted; give a number"};
+    return Error{ErrorKind::kInvalidArgument, "distrun cannot count 'xpu' devices; give a number"};
   }
   auto workers = parse_number<int>(text, 1, kWorkersMax);
   if (!workers && text.find_first_not_of("+-0123456789") != std::string_view::npos) {

@@ -113,7 +113,7 @@ Result<std::string> device_of(LocalRank worker, const Environment& environment) 
     if (comma == std::string::npos) {
       return Error{ErrorKind::kInvalidArgument,
                    fmt::format("--virtual-local-rank: CUDA_VISIBLE_DEVICES={} has no device for "
-                               "local rank {}: name one for each worker",
+                               "local rank {}; list one device for each worker",
                                *visible, worker.value())};
     }
     begin = comma + 1;

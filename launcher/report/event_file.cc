@@ -21,7 +21,7 @@ Result<EventFile> EventFile::open(const std::string& path) {
                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
   if (!fd && errno == ENXIO) {
     return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("--events {}: has no reader; start it first", path)};
+                 fmt::format("--events {}: has no reader; start the reader first", path)};
   }
   if (!fd) {
     return Error{ErrorKind::kInvalidArgument, Error::from_errno("--events " + path).message};

@@ -72,7 +72,7 @@ TEST_F(EventFileTest, NamesFilesThatCannotBeOpened) {
 TEST_F(EventFileTest, RejectsAFifoWithoutReader) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
   EXPECT_EQ(EventFile::open(path_).error().message,
-            "--events " + path_ + ": has no reader; start it first");
+            "--events " + path_ + ": has no reader; start the reader first");
 }
 
 TEST_F(EventFileTest, ReopensDescriptorsNamedInDevFd) {

@@ -61,7 +61,7 @@ TEST(EventLineTest, NamesAStragglerOnlyOnRequest) {
   EXPECT_EQ(event_line(plan, found), "");
   plan.options.collectives = true;
   EXPECT_EQ(event_line(plan, found),
-            "distrun: rank 12 holds up the others: it came last to 18 of 20 collectives, 0.0 ms "
+            "distrun: rank 12 delays the others: it entered 18 of 20 collectives last, 0.0 ms "
             "late (0 % of each step)\n");
 }
 

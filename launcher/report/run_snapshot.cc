@@ -137,7 +137,8 @@ Result<RunSnapshot> parse_snapshot(std::string_view text) {
     for (const Json& worker : json.at("workers")) snapshot.workers.push_back(worker_from(worker));
     return snapshot;
   } catch (const std::exception&) {
-    return Error{ErrorKind::kProtocol, "the run's answer is malformed; is it another version?"};
+    return Error{ErrorKind::kProtocol,
+                 "the run's answer is malformed; does the run use another version of distrun?"};
   }
 }
 

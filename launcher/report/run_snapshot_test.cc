@@ -44,7 +44,8 @@ TEST(RunSnapshotTest, RejectsMalformedAnswers) {
     const auto read = parse_snapshot(text);
     ASSERT_FALSE(read) << text;
     EXPECT_EQ(read.error().kind, ErrorKind::kProtocol);
-    EXPECT_EQ(read.error().message, "the run's answer is malformed; is it another version?");
+    EXPECT_EQ(read.error().message,
+              "the run's answer is malformed; does the run use another version of distrun?");
   }
 }
 

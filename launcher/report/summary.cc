@@ -37,7 +37,7 @@ std::string leaked_processes_text(const KilledProcesses& leaked_processes) {
                         list_of_processes(leaked_processes.killed));
   }
   if (!leaked_processes.survivors.empty()) {
-    text += fmt::format("distrun: not ended by SIGKILL, stuck in the kernel: {}\n",
+    text += fmt::format("distrun: survived SIGKILL, stuck in the kernel: {}\n",
                         list_of_processes(leaked_processes.survivors));
   }
   return text;
@@ -229,8 +229,8 @@ class Summary {
     }
     std::string text;
     if (!survivors.empty()) {
-      text += fmt::format("  not ended by SIGKILL, stuck in the kernel: {}\n",
-                          list_of_ranks(survivors));
+      text +=
+          fmt::format("  survived SIGKILL, stuck in the kernel: {}\n", list_of_ranks(survivors));
     }
     if (!leaking.empty()) {
       text += fmt::format(

@@ -1,7 +1,7 @@
 // RunFiles are a run's own files: created before any process starts, removed after the run.
 //
 //     auto files = RunFiles::make(plan);
-//     if (!files) return files.error();          // "make a folder …", "make the store's file …"
+//     if (!files) return files.error();          // "make a folder …", "make the store file …"
 //
 // Guards and launcher each hold it: if the launcher is killed, a guard removes the files.
 #pragma once

@@ -28,16 +28,16 @@ std::string record_of_no_users() {
 }
 
 Error not_fresh(const std::string& what) {
-  return {
-      ErrorKind::kSystem,
-      what + ": it is there already, and each run needs a fresh one: remove it, or name another"};
+  return {ErrorKind::kSystem, what +
+                                  ": the path exists already; give a path that does not exist, or "
+                                  "an empty file"};
 }
 
 Error cannot_make(const std::string& what, int error_number) {
   Error error = Error::from_errno(what, error_number);
   if (error_number == ENOENT || error_number == ENOTDIR || error_number == EACCES ||
       error_number == EROFS) {
-    error.message += ": its folder must exist and be writable";
+    error.message += "; its folder must exist and be writable";
   }
   return error;
 }
@@ -45,7 +45,7 @@ Error cannot_make(const std::string& what, int error_number) {
 }  // namespace
 
 Result<StoreFile> StoreFile::make(const std::string& path) {
-  const std::string what = "make the store's file " + path;
+  const std::string what = "make the store file " + path;
   auto url = file_url(path);
   if (!url) return url.error();
   StoreFile file(path, std::move(*url));
@@ -76,7 +76,7 @@ Result<StoreFile> StoreFile::make(const std::string& path) {
 }
 
 Result<void> StoreFile::start_over() {
-  const std::string what = "make the store's file " + path_ + " fresh";
+  const std::string what = "empty the store file " + path_;
   const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_TRUNC | O_CLOEXEC));
   if (!file) {
     if (errno != ENOENT) return Error::from_errno(what);

@@ -74,8 +74,8 @@ TEST_F(StoreFileTest, RejectsAnythingButAnEmptyFileAndKeepsIt) {
 TEST_F(StoreFileTest, ReportsAMissingFolder) {
   const Error error = StoreFile::make(folder_ + "/missing/meet").error();
   EXPECT_EQ(error.kind, ErrorKind::kSystem);
-  EXPECT_EQ(error.message, "make the store's file " + folder_ +
-                               "/missing/meet: no such file or directory: its folder must exist "
+  EXPECT_EQ(error.message, "make the store file " + folder_ +
+                               "/missing/meet: no such file or directory; its folder must exist "
                                "and be writable");
 }
 

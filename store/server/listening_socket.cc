@@ -27,7 +27,7 @@ Result<void> take_over(tcp::acceptor& acceptor, int fd) {
   if ((domain != AF_INET && domain != AF_INET6) || option(SO_TYPE) != SOCK_STREAM ||
       option(SO_ACCEPTCONN) != 1) {
     return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("descriptor {} is not a TCP socket that listens", fd)};
+                 fmt::format("file descriptor {} is not a listening TCP socket", fd)};
   }
   error_code error;
   acceptor.assign(domain == AF_INET ? tcp::v4() : tcp::v6(), fd, error);

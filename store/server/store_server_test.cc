@@ -124,7 +124,7 @@ TEST_F(StoreServerTest, RefusesADescriptorThatDoesNotListen) {
     ASSERT_TRUE(server.has_error());
     EXPECT_EQ(server.error().kind, ErrorKind::kInvalidArgument);
     EXPECT_EQ(server.error().message,
-              "descriptor " + std::to_string(fd) + " is not a TCP socket that listens");
+              "file descriptor " + std::to_string(fd) + " is not a listening TCP socket");
   }
 }
 

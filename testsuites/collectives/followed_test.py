@@ -56,7 +56,7 @@ def slow(distrun, programs):
     expect(len(found) == 1 and found[0]["rank"] == 2, found, err)
     # The barrier and 20 steps.
     expect(found[0]["number"] <= 21, found)
-    expect("distrun: rank 2 holds up the others" in err, err)
+    expect("distrun: rank 2 delays the others" in err, err)
     print(found)
 
 

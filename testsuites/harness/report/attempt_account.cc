@@ -66,13 +66,13 @@ std::string body_of(const RankResult& rank, WithOutput with_output) {
       is_short ? std::min(kFailuresShown, rank.failures.size()) : rank.failures.size();
   for (std::size_t i = 0; i < shown_failures; ++i) text += lines_of(rank.failures[i]);
   if (shown_failures < rank.failures.size()) {
-    text += fmt::format("  {} more failures, which --json FILE writes\n",
+    text += fmt::format("  {} more failures; --json FILE writes all\n",
                         rank.failures.size() - shown_failures);
   }
   if (!rank.end.empty()) text += fmt::format("  ended: {}\n", rank.end);
   if (!rank.stands_at.empty()) text += "  stood at:\n" + with_prefix("    ", rank.stands_at);
   if (!rank.leaked.empty()) {
-    text += fmt::format("  leaked, and killed: {}\n", fmt::join(rank.leaked, ", "));
+    text += fmt::format("  leaked processes: {}\n", fmt::join(rank.leaked, ", "));
   }
   return shown(text);
 }
@@ -93,8 +93,8 @@ std::string shortened(const std::string& text) {
   const std::size_t left_out = lines - kFirstLinesShown - kLastLinesShown;
   const std::size_t first = behind_lines(text, kFirstLinesShown);
   const std::size_t last = behind_lines(text, kFirstLinesShown + left_out);
-  return fmt::format("{}… {} lines, which --json FILE writes\n{}", text.substr(0, first), left_out,
-                     text.substr(last));
+  return fmt::format("{}… {} lines left out; --json FILE writes all\n{}", text.substr(0, first),
+                     left_out, text.substr(last));
 }
 
 struct Account {

@@ -37,7 +37,7 @@ TEST(AttemptAccountTest, ReportsEverythingAboutARank) {
             "  stood at:\n"
             "    #0 wait()\n"
             "    #1 test()\n"
-            "  leaked, and killed: 77 (sleep), 78 (sh)\n"
+            "  leaked processes: 77 (sleep), 78 (sh)\n"
             "  output:\n"
             "    [rank 2] hello\n"
             "    [rank 2] world\n"
@@ -92,11 +92,11 @@ TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
   for (int i = 1; i <= 12; ++i) result.ranks[0].failures.push_back({"a.cc", i, "x"});
   for (int i = 1; i <= 102; ++i) result.ranks[0].output += std::to_string(i) + '\n';
   const std::string text = told(result);
-  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures, which --json FILE writes\n  output:\n"),
+  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures; --json FILE writes all\n  output:\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("[rank 0] 20\n"
-                      "    [rank 0] … 2 lines, which --json FILE writes\n"
+                      "    [rank 0] … 2 lines left out; --json FILE writes all\n"
                       "    [rank 0] 23\n"),
             std::string::npos)
       << text;
