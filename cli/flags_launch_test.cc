@@ -116,7 +116,7 @@ TEST_F(FlagsLaunchTest, RejectsSingleNodeFlagsForSeveralNodes) {
       {"--rdzv-endpoint=node7:0",
        "--rdzv-endpoint: several nodes need a fixed port, the same on every node"},
       {"--rdzv-conf=timeout=soon", "--rdzv-conf: "},
-      {"--same-user", "--same-user: would reject the other nodes"},
+      {"--same-user", "--same-user: would refuse the other nodes"},
       {"--store=file:meet", "--store: several nodes need the TCP store"},
       {"--node-rank=2", "--node-rank: 2 is not less than --nnodes 2"},
   };

@@ -88,7 +88,7 @@ Examples:
   distrun store barrier --timeout 60 epoch/1 4)help";
 constexpr const char* kStatusHelp =
     R"help(For each client of the store, prints the keys that the client waits for, and how long it has waited.
-Also prints clients that timed out, and connections that were rejected.  Use the command to find out
+Also prints clients that timed out, and connections that were refused.  Use the command to find out
 why a run hangs.
 
 If a client runs on this machine as your user, the output shows its process id, and its rank if it

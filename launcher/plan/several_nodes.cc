@@ -23,7 +23,7 @@ Result<void> settle_several_nodes(LaunchOptions& options) {
     return bad_flag("--store: several nodes need the TCP store; remove --store");
   }
   if (options.same_user) {
-    return bad_flag("--same-user: would reject the other nodes; remove it");
+    return bad_flag("--same-user: would refuse the other nodes; remove it");
   }
   if (options.run_id.size() > kNodeNameBytesMax) {
     return bad_flag(
