@@ -15,6 +15,8 @@ TORCH_PYTHON ?= $(if $(LIBTORCH),,$(CURDIR)/.deps/venv/bin/python3)
 export BUILD LIBTORCH TORCH_PYTHON
 # What `make torch-versions` builds with.
 TORCH_VERSIONS ?= 2.11.0 2.14.1 2.15.0
+# What `make debian-versions` builds in.
+DEBIAN_SUITES ?= trixie sid
 # Flags of the benchmarks, as --quick.
 BENCH ?=
 # Slices of the soak, as 'ranks ranks-busy': all of them if empty.  cmake/soak.sh lists them.
@@ -26,7 +28,7 @@ say = printf 'distrun: %s\n' "$(1)" >&2
 # Progress on a terminal; elsewhere nothing but what went wrong.
 ninja = ninja -C $(BUILD) $(1) $(if $(shell test -t 2 && echo tty),,--quiet | sed -u '/^ninja: \(no work\|Entering\)/d')
 
-.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
+.PHONY: help demo demo-recording check-docs check-html build build-times torch-versions debian-versions launcher test soak mutation bench check check-packages check-quick docs format clean packages libtorch configured wheel deb tarball package-build
 
 help:
 	@printf '%s\n' \
@@ -46,7 +48,8 @@ help:
 	  'make docs      the API reference, from the public headers into $(BUILD)/docs' \
 	  'make build-times  what a build costs from nothing, by target and by file' \
 	  'make torch-versions  build and test with other LibTorches (TORCH_VERSIONS=2.14.1); 6 GB each' \
-	  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
+	  'make debian-versions  build and test the program in other bare Debians (DEBIAN_SUITES=sid)' \
+  'make check-docs  links and flags of the documentation, and the commands of README and tutorials' \
 	  'make check-html  open the HTML reports in Chromium, use them, take screenshots into $(BUILD)/html' \
 	  'make demo-recording  record docs/demo.svg anew, from a real run' \
 	  'make format    rewrite the sources in the project'"'"'s format' \
@@ -129,6 +132,10 @@ build-times: packages libtorch
 
 torch-versions: packages
 	@cmake/torch_versions.sh $(TORCH_VERSIONS)
+
+debian-versions: packages
+	@cmake/setup.sh packages check
+	@cmake/debian_versions.sh $(DEBIAN_SUITES)
 
 check: packages libtorch
 	@cmake/setup.sh packages check

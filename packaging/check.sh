@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # `make check-packages`: installs the wheel, the Debian packages and the tarball of dist/ into folders, and uses them there;
-# as root also in a bare Debian (chroot_test.sh).
+# as root also in bare Debians (chroot_test.sh).
 # Where `conan` is on the PATH, it also builds the Conan package, with the dependencies of this machine.
 #
 # Environment: PYTHONS, the Pythons that try the wheel; default: each of 3.10 to 3.14 that is found.
@@ -53,8 +53,9 @@ quietly cmake -S examples/library -B "$folder/build" -G Ninja -DCMAKE_PREFIX_PAT
 quietly cmake --build "$folder/build"
 "$folder/tarball/bin/distrun" launch --timeout 100 --nproc-per-node 2 "$folder/build/use_store"
 
-say "a bare Debian 12"
-packaging/chroot_test.sh build-package
+say "a bare Debian 12, and 13"
+packaging/chroot_test.sh build-package bookworm
+packaging/chroot_test.sh build-package trixie
 
 if ! command -v conan >/dev/null; then
   say "the Conan recipe is not tested: conan is not installed"

@@ -1,8 +1,8 @@
 #!/usr/bin/env bash
-# Installs and uses the packages of dist/ in a bare Debian 12: the program's .deb, the tarball, and the wheel in a virtual
-# environment.  Prints their sizes, and what took how long.  Needs root, debootstrap and a mirror of Debian.
+# Installs and uses the packages of dist/ in a bare Debian: the program's .deb, the library's, the tarball, and the wheel in
+# a virtual environment.  Prints their sizes, and what took how long.  Needs root, debootstrap and a mirror of Debian.
 #
-#   packaging/chroot_test.sh FOLDER     for a chroot of 300 MiB, which is removed
+#   packaging/chroot_test.sh FOLDER [SUITE]     for a chroot of 1 GiB, which is removed; SUITE: bookworm (default), trixie, …
 #
 # Environment: DEBIAN_MIRROR, debootstrap's MIRROR.
 set -euo pipefail
@@ -11,6 +11,7 @@ skip() { printf 'distrun: the packages are not tried in a bare Debian: %s\n' "$*
 unshare --mount true 2>/dev/null || skip "only root may mount and change its root"
 command -v debootstrap >/dev/null || skip "debootstrap is not installed"
 
+suite=${2-bookworm}
 folder=$(realpath "$(mktemp -d -p "$1" chroot.XXXXXX)")
 trap 'rm -rf --one-file-system "$folder"' EXIT
 root=$folder/root
@@ -36,17 +37,24 @@ used() {
   [ "$said" = $'rank 0\nrank 1' ] || { printf '%s printed:\n%s\n' "$2" "$said"; exit 1; }
 }
 
-timed "a bare Debian 12" unshare --mount debootstrap --variant=minbase bookworm "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
+timed "a bare Debian, $suite" unshare --mount debootstrap --variant=minbase "$suite" "$root" ${DEBIAN_MIRROR:+"$DEBIAN_MIRROR"}
 mkdir "$root/dist"
-cp dist/distrun_*.deb dist/distrun-*.tar.gz dist/distrun-*.whl "$root/dist"
+cp dist/distrun_*.deb dist/libdistrun-dev_*.deb dist/distrun-*.tar.gz dist/distrun-*.whl "$root/dist"
 
 size dist/distrun_*.deb
-timed "dpkg --install" inside 'dpkg --install /dist/*.deb'
+timed "dpkg --install" inside 'dpkg --install /dist/distrun_*.deb'
 used distrun "distrun launch"
 inside 'cd /usr/share && ls man/man1/distrun-launch.1.gz bash-completion/completions/distrun zsh/vendor-completions/_distrun >/dev/null'
 timed "dpkg --purge" inside 'dpkg --purge distrun'
 left=$(inside 'find /etc /usr /var -name "*distrun*"')
 [ -z "$left" ] || { printf 'dpkg --purge leaves:\n%s\n' "$left"; exit 1; }
+
+# The library: a program with a store.
+timed "apt-get install of the library and a compiler" inside 'apt-get install -y --no-install-recommends /dist/*.deb g++ cmake make'
+cp -r examples/library "$root/dist/"
+timed "a program with the library" inside 'cmake -S /dist/library -B /build -DLIBRARY=store && cmake --build /build'
+inside 'distrun launch --timeout 100 --nproc-per-node 2 /build/use_store'
+inside 'apt-get purge -y "*distrun*" >/dev/null'
 
 size dist/distrun-*.tar.gz
 timed "tar" inside 'tar -C /usr/local --strip-components=1 -xf /dist/*.tar.gz'

@@ -49,11 +49,15 @@ for python in "$@"; do
   pid=$(head -n 1 <<<"$said")
   expect "$said" "$pid"$'\n'"$pid"$'\n'"$("$bin/distrun" launch --no-python sh -c "$report" | sed 1d)"
 
+  # Each Python of the environment reads the .pth file: it prints nothing, and loads nothing unless a launch asks for it.
+  expect "$("$bin/python" -c 'import sys; print("distrun" in sys.modules)' 2>&1)" False
+  expect "$(DISTRUN_COLLECTIVES=1 "$bin/python" -c 'import sys; print("distrun.collectives" in sys.modules)' 2>&1)" True
+
   # A folder that is not an environment; and what an environment has besides the program.
   "$bin/pip" install --quiet --no-index --disable-pip-version-check --target target "$wheel"
   expect "$(PYTHONPATH=target "$bin/python" -S -m distrun --version)" "$version"
   [ -e venv/share/man/man1/distrun.1 ] && [ -e venv/share/bash-completion/completions/distrun ]
   "$bin/pip" uninstall --quiet --yes distrun
-  [ ! -e "$bin/distrun" ]
+  expect "$(find venv -iname '*distrun*')" ""
   printf '%s: %s\n' "$("$bin/python" --version)" "$version"
 done
