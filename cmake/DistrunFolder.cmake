@@ -24,7 +24,7 @@ target_compile_options(distrun_warnings INTERFACE
 # distrun_test(NAME [PROPERTY VALUE …])
 # Makes CTest's tests from the GoogleTest cases of target NAME. Every test has a timeout.
 function(distrun_test name)
-  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 60
+  gtest_discover_tests(${name} TEST_PREFIX "${name}." DISCOVERY_TIMEOUT 600
     PROPERTIES TIMEOUT 120 ${ARGN})
 endfunction()
 
