@@ -19,9 +19,9 @@
 #include "launcher/plan/worker_count.h"
 #include "launcher/process/guard.h"
 #include "launcher/report/dry_run.h"
-#include "launcher/report/event_file.h"
 #include "launcher/report/event_json.h"
 #include "launcher/report/event_line.h"
+#include "launcher/report/line_file.h"
 #include "launcher/report/run_record.h"
 #include "launcher/report/summary.h"
 #include "launcher/run/driver.h"
@@ -205,9 +205,9 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     out << dry_run_text(*plan) << std::flush;
     return 0;
   }
-  std::optional<EventFile> events;
+  std::optional<LineFile> events;
   if (!flags_.events.empty()) {
-    auto file = EventFile::open(flags_.events);
+    auto file = LineFile::append("--events", flags_.events);
     if (!file) return fail(file.error());
     events.emplace(std::move(*file));
   }

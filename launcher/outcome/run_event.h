@@ -22,6 +22,7 @@
 #include "common/rank.h"
 #include "distrun/process_end.h"
 #include "evidence/operations/digest_check.h"
+#include "evidence/operations/recorded_digests.h"
 #include "evidence/operations/straggler_watch.h"
 #include "evidence/report/where_ranks_are.h"
 #include "launcher/outcome/run_end.h"
@@ -88,6 +89,15 @@ struct ValuesCompared {  // At the end of an attempt with --digest.
   std::uint64_t collectives = 0;  // Whose values were compared.
   std::uint64_t missed = 0;       // Operations of ranks that were not read in time.
 };
+struct RecordingDiffers {  // With --compare-digests: ranks did otherwise than in the recorded run.
+  int attempt = 0;
+  RecordDifference difference;
+};
+struct RecordingCompared {  // At the end of an attempt with --compare-digests.
+  int attempt = 0;
+  std::uint64_t collectives = 0;
+  bool is_same = true;
+};
 struct StacksRead {  // Where workers are: after --timeout, or on SIGUSR1.
   int attempt = 0;
   Whereabouts where;
@@ -101,9 +111,10 @@ struct RunEnded {
   RunEnd end;
 };
 
-using RunEvent = std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded,
-                              OutputLeaked, LeakedProcessesKilled, SignalReceived, RunSuspended,
-                              RunContinued, WorkersStillRunning, StragglerFound, ValuesDiffer,
-                              ValuesCompared, StacksRead, AttemptFailed, RunEnded>;
+using RunEvent =
+    std::variant<RunStarted, NodeNotice, AttemptStarted, WorkerStarted, WorkerEnded, OutputLeaked,
+                 LeakedProcessesKilled, SignalReceived, RunSuspended, RunContinued,
+                 WorkersStillRunning, StragglerFound, ValuesDiffer, ValuesCompared,
+                 RecordingDiffers, RecordingCompared, StacksRead, AttemptFailed, RunEnded>;
 
 }  // namespace distrun

@@ -43,8 +43,9 @@ struct LaunchOptions {
   std::chrono::milliseconds shutdown_timeout = std::chrono::seconds(30);  // SIGTERM to SIGKILL.
   std::optional<std::chrono::milliseconds> timeout;                       // Of the whole run.
   std::optional<std::chrono::milliseconds> hang_after;  // Without progress of any worker.
-  bool collectives = false;  // Python workers record their operations, as C++ workers always do.
-  bool digest = false;       // Operations are recorded with digests.
+  bool collectives = false;    // Python workers record their operations, as C++ workers always do.
+  bool digest = false;         // Operations are recorded with digests of what ranks receive.
+  bool digest_inputs = false;  // And of what they pass.
   LogChoice log;
   std::string program;
   std::vector<std::string> arguments;

@@ -83,7 +83,7 @@ VariableChanges worker_variables(const LaunchPlan& plan, const WorkerPlan& worke
   set_or_unset(
       kOperationsVariable, !run.operations.empty(),
       OperationPages::address(run.operations, static_cast<std::size_t>(worker.local_rank.value())));
-  set_or_unset("DISTRUN_DIGEST", options.digest, "outputs");
+  set_or_unset("DISTRUN_DIGEST", options.digest, options.digest_inputs ? "all" : "outputs");
   set_or_unset("DISTRUN_COLLECTIVES", options.collectives || options.digest, "1");
   environment.set_default("TORCH_NCCL_ASYNC_ERROR_HANDLING", "1");
   // Otherwise every worker would start a thread per core.

@@ -98,6 +98,9 @@ TEST(WorkerEnvironmentTest, SaysWhereAndHowToRecordCollectives) {
             "/proc/7/fd/9:" + std::to_string(sizeof(OperationPage)));
   EXPECT_EQ(environment.get("DISTRUN_DIGEST"), "outputs");
   EXPECT_EQ(environment.get("DISTRUN_COLLECTIVES"), "1");
+  plan.options.digest_inputs = true;
+  environment = worker_environment(plan, plan.workers[1], {.operations = "/proc/7/fd/9"});
+  EXPECT_EQ(environment.get("DISTRUN_DIGEST"), "all");
 }
 
 TEST(WorkerEnvironmentTest, InheritsOtherVariables) {

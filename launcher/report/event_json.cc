@@ -54,6 +54,8 @@ const char* event_of(const WorkersStillRunning&) { return "workers_still_running
 const char* event_of(const StragglerFound&) { return "straggler_found"; }
 const char* event_of(const ValuesDiffer&) { return "values_differ"; }
 const char* event_of(const ValuesCompared&) { return "values_compared"; }
+const char* event_of(const RecordingDiffers&) { return "recording_differs"; }
+const char* event_of(const RecordingCompared&) { return "recording_compared"; }
 const char* event_of(const StacksRead&) { return "stacks_read"; }
 const char* event_of(const AttemptFailed&) { return "attempt_failed"; }
 const char* event_of(const RunEnded&) { return "run_ended"; }
@@ -166,6 +168,33 @@ void add(Json& json, const LaunchPlan&, const ValuesCompared& event) {
   json["attempt"] = event.attempt;
   json["collectives"] = event.collectives;
   json["missed"] = event.missed;
+}
+const char* name_of(RecordDifference::Kind kind) {
+  switch (kind) {
+    case RecordDifference::Kind::kCall:
+      return "call";
+    case RecordDifference::Kind::kInputs:
+      return "inputs";
+    case RecordDifference::Kind::kOutputs:
+      return "outputs";
+  }
+  return "unknown";
+}
+void add(Json& json, const LaunchPlan&, const RecordingDiffers& event) {
+  const RecordDifference& found = event.difference;
+  json["attempt"] = event.attempt;
+  json["what"] = name_of(found.kind);
+  json["op"] = found.operation.op;
+  json["group"] = found.operation.group;
+  json["number"] = found.operation.sequence;
+  json["ranks"] = found.ranks;
+  if (found.elements) json["elements"] = {found.elements->first, found.elements->last - 1};
+  json["text"] = text_of(found);
+}
+void add(Json& json, const LaunchPlan&, const RecordingCompared& event) {
+  json["attempt"] = event.attempt;
+  json["collectives"] = event.collectives;
+  json["same"] = event.is_same;
 }
 void add(Json& json, const LaunchPlan&, const StacksRead& event) {
   json["attempt"] = event.attempt;

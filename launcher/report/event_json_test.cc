@@ -113,6 +113,35 @@ TEST(EventJsonTest, ListsRanksWithDifferentValues) {
                                                 R"(,"attempt":1,"collectives":84,"missed":2})");
 }
 
+TEST(EventJsonTest, SaysWhatDiffersFromTheRecordedRun) {
+  RecordDifference difference{.kind = RecordDifference::Kind::kInputs,
+                              .operation = {.op = "all_reduce", .group = "0", .sequence = 12},
+                              .ranks = {2},
+                              .recorded_call = {},
+                              .elements = {}};
+  const std::string begin = kLineStart + "recording_differs" + kFrom + R"(,"attempt":0,"what":)";
+  const std::string call = R"(,"op":"all_reduce","group":"0","number":12,"ranks":[2],)";
+  EXPECT_EQ(line(RecordingDiffers{0, difference}),
+            begin + R"("inputs")" + call +
+                R"("text":"rank 2 passed other values than in the recorded run to all_reduce, )"
+                R"(number 12 of group 0"})");
+  difference.kind = RecordDifference::Kind::kCall;
+  difference.recorded_call = "barrier";
+  EXPECT_EQ(line(RecordingDiffers{0, difference}),
+            begin + R"("call")" + call +
+                R"("text":"rank 2 called all_reduce, number 12 of group 0; the recorded run )"
+                R"(called barrier there"})");
+  difference.kind = RecordDifference::Kind::kOutputs;
+  difference.elements = {64, 128};
+  EXPECT_EQ(line(RecordingDiffers{0, difference}),
+            begin + R"("outputs")" + call +
+                R"("elements":[64,127],"text":"rank 2 received other values than in the recorded )"
+                R"(run in all_reduce, number 12 of group 0, in elements 64 to 127"})");
+  EXPECT_EQ(
+      line(RecordingCompared{1, 84, false}),
+      kLineStart + "recording_compared" + kFrom + R"(,"attempt":1,"collectives":84,"same":false})");
+}
+
 TEST(EventJsonTest, ListsLeakedProcessesEvenIfNamesAreNotUtf8) {
   EXPECT_EQ(line(LeakedProcessesKilled{2, {{5, "a \"b\"\n"}, {6, "\xff"}}}),
             kLineStart + "leaked_processes_killed" + kFrom +

@@ -70,6 +70,14 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
         "distrun: --digest: {} operations of the ranks were too fast to be compared\n",
         compared->missed);
   }
+  if (const auto* found = std::get_if<RecordingDiffers>(&event)) {
+    return fmt::format("distrun: {}\n", text_of(found->difference));
+  }
+  if (const auto* compared = std::get_if<RecordingCompared>(&event)) {
+    if (!compared->is_same) return "";
+    return fmt::format("distrun: --compare-digests: {} collectives compared, no difference\n",
+                       compared->collectives);
+  }
   if (const auto* stacks = std::get_if<StacksRead>(&event)) {
     const auto& [line, tree] = stacks->where;
     const std::string collectives =

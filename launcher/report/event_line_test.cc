@@ -77,6 +77,20 @@ TEST(EventLineTest, NamesRanksWithDifferentValues) {
             "distrun: --digest: 3 operations of the ranks were too fast to be compared\n");
 }
 
+TEST(EventLineTest, SaysWhetherTheRunIsAsTheRecordedOne) {
+  const RecordDifference difference{.kind = RecordDifference::Kind::kInputs,
+                                    .operation = {.op = "broadcast", .group = "0", .sequence = 2},
+                                    .ranks = {12},
+                                    .recorded_call = {},
+                                    .elements = {}};
+  EXPECT_EQ(event_line(ten_workers(), RecordingDiffers{0, difference}),
+            "distrun: rank 12 passed other values than in the recorded run to broadcast, number 2 "
+            "of group 0\n");
+  EXPECT_EQ(event_line(ten_workers(), RecordingCompared{0, 84, true}),
+            "distrun: --compare-digests: 84 collectives compared, no difference\n");
+  EXPECT_EQ(event_line(ten_workers(), RecordingCompared{0, 84, false}), "");
+}
+
 TEST(EventLineTest, NamesEightOfManyWorkers) {
   EXPECT_EQ(event_line(ten_workers(), still_running(9)).find("others"), std::string::npos);
   const std::string line = event_line(ten_workers(), still_running(10));

@@ -63,7 +63,7 @@ class Driver {
                .shutdown_timeout = plan.options.shutdown_timeout,
                .timeout = plan.options.timeout},
               [this](const Actions& actions) { perform(actions); }),
-        operations_(io_, plan, operation_handlers()),
+        operations_(io_, plan, context.recorded, operation_handlers()),
         workers_(
             io_, plan, context.in,
             [this](LocalRank worker, const ProcessEnd& end, std::chrono::milliseconds run_time) {
@@ -181,6 +181,15 @@ class Driver {
             .on_difference =
                 [this](const DigestDifference& difference) {
                   reporter_.tell(ValuesDiffer{place_.attempt, difference});
+                },
+            .on_record_difference =
+                [this](const RecordDifference& difference) {
+                  reporter_.tell(RecordingDiffers{place_.attempt, difference});
+                },
+            .on_ended = context_.on_collective,
+            .on_record_compared =
+                [this](std::uint64_t compared, bool is_same) {
+                  reporter_.tell(RecordingCompared{place_.attempt, compared, is_same});
                 },
             .on_compared =
                 [this](std::uint64_t compared, std::uint64_t missed) {

@@ -5,6 +5,8 @@
 #include <string>
 #include <vector>
 
+#include "evidence/operations/collective_table.h"
+#include "evidence/operations/recorded_digests.h"
 #include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
 #include "launcher/outcome/worker_facts.h"
@@ -27,6 +29,11 @@ struct LaunchContext {
   // at the end of an attempt. Both run on the run's thread, and may be empty.
   std::function<void(const std::vector<WorkerLoad>& loads)> on_load;
   std::function<void(const WorkerText& output)> on_output;
+
+  // For --save-digests: each collective that every rank of this node has ended. May be empty.
+  std::function<void(const CollectiveOfRanks& all)> on_collective;
+  // For --compare-digests: the run to compare this one with, or null. Must outlive run_launch().
+  const RecordedDigests* recorded = nullptr;
 };
 
 }  // namespace distrun

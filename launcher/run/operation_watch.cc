@@ -18,8 +18,12 @@ constexpr std::size_t kOpenMax = 4096;
 }  // namespace
 
 OperationWatch::OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan,
-                               Handlers handlers)
-    : plan_(plan), handlers_(std::move(handlers)), table_(plan.options.nnodes == 1), timer_(io) {}
+                               const RecordedDigests* recorded, Handlers handlers)
+    : plan_(plan),
+      handlers_(std::move(handlers)),
+      table_(plan.options.nnodes == 1),
+      all_recorded_(recorded),
+      timer_(io) {}
 
 std::string OperationWatch::open() {
   auto pages = OperationPages::make(plan_.workers.size());
@@ -36,6 +40,8 @@ void OperationWatch::begin_attempt() {
   stragglers_ = {};
   different_groups_.clear();
   compared_ = missed_ = 0;
+  if (all_recorded_ != nullptr) recorded_ = *all_recorded_;
+  groups_unlike_recording_.clear();
   if (std::exchange(has_ended_, false)) wait();
 }
 
@@ -45,6 +51,9 @@ void OperationWatch::end() {
   read(/*all=*/true);
   judge();
   if (plan_.options.digest) handlers_.on_compared(compared_, missed_);
+  if (recorded_) {
+    handlers_.on_record_compared(recorded_->compared(), groups_unlike_recording_.empty());
+  }
 }
 
 void OperationWatch::wait() {
@@ -94,11 +103,21 @@ void OperationWatch::judge() {
     if (const auto found = stragglers_.add(all)) handlers_.on_straggler(*found);
   }
   for (const CollectiveOfRanks& all : table_.take_ended()) {
+    if (handlers_.on_ended) handlers_.on_ended(all);
+    compare_with_recording(all);
     if (all.by_rank.size() > 1 && can_be_compared(all)) ++compared_;
     const auto found = difference_in(all);
     if (found && different_groups_.insert(found->operation.group).second) {
       handlers_.on_difference(*found);
     }
+  }
+}
+
+void OperationWatch::compare_with_recording(const CollectiveOfRanks& all) {
+  if (!recorded_) return;
+  const auto found = recorded_->compare(all);
+  if (found && groups_unlike_recording_.insert(found->operation.group).second) {
+    handlers_.on_record_difference(*found);
   }
 }
 

@@ -26,6 +26,7 @@
 #include "common/rank.h"
 #include "evidence/operations/collective_table.h"
 #include "evidence/operations/digest_check.h"
+#include "evidence/operations/recorded_digests.h"
 #include "evidence/operations/straggler_watch.h"
 #include "launcher/plan/plan.h"
 
@@ -37,13 +38,21 @@ class OperationWatch {
     std::function<void(const Straggler&)> on_straggler;
     // The first difference in each group: later ones follow from it.
     std::function<void(const DigestDifference&)> on_difference;
+    // The first difference from the recorded run in each group.
+    std::function<void(const RecordDifference&)> on_record_difference;
+    // Each collective that every rank of this node has ended.
+    std::function<void(const CollectiveOfRanks&)> on_ended;
+    // At the end, with a recorded run: how many collectives were compared, and whether none
+    // differs.
+    std::function<void(std::uint64_t compared, bool is_same)> on_record_compared;
     // At the end, with --digest: how many collectives were compared, and how many operations were
     // overwritten before they were read.
     std::function<void(std::uint64_t compared, std::uint64_t missed)> on_compared;
   };
 
-  // The arguments must outlive it.
-  OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan, Handlers handlers);
+  // `recorded`: the run to compare each attempt with, or null. The arguments must outlive it.
+  OperationWatch(boost::asio::io_context& io, const LaunchPlan& plan,
+                 const RecordedDigests* recorded, Handlers handlers);
   OperationWatch(const OperationWatch&) = delete;
   OperationWatch& operator=(const OperationWatch&) = delete;
 
@@ -77,6 +86,7 @@ class OperationWatch {
   // `all`: also what a worker may just be writing.
   void read(bool all);
   void judge();
+  void compare_with_recording(const CollectiveOfRanks& all);
 
   const LaunchPlan& plan_;
   const Handlers handlers_;
@@ -86,6 +96,9 @@ class OperationWatch {
   StragglerWatch stragglers_;
   std::set<std::string> different_groups_;
   std::uint64_t compared_ = 0, missed_ = 0;
+  const RecordedDigests* const all_recorded_;
+  std::optional<RecordedDigests> recorded_;  // Not yet compared in this attempt.
+  std::set<std::string> groups_unlike_recording_;
   bool has_ended_ = true;
   boost::asio::steady_timer timer_;
 };

@@ -1,6 +1,6 @@
-// EventFile writes the lines of `--events FILE`.
+// LineFile writes the file of a flag, line by line, while the run goes on.
 //
-//     auto file = EventFile::open("run.jsonl");
+//     auto file = LineFile::append("--events", "run.jsonl");
 //     if (!file) return file.error();                // "--events run.jsonl: permission denied"
 //     file->write(line);                             // appended, whole, in one system call
 //     if (auto lost = file->finish()) … lost->message …
@@ -24,12 +24,15 @@
 
 namespace distrun {
 
-class EventFile {
+class LineFile {
  public:
   static constexpr std::size_t kKeptBytesMax = 1 * kMiB;
 
   // Fails with kSystem if the file cannot be opened or is a FIFO without a reader.
-  static Result<EventFile> open(const std::string& path);
+  static Result<LineFile> append(const std::string& flag, const std::string& path);
+
+  // Removes all lines of a regular file.
+  void clear();
 
   // `line` has no newline. Does not block.
   void write(std::string_view line);
@@ -38,10 +41,10 @@ class EventFile {
   std::optional<Error> finish(std::chrono::milliseconds patience = std::chrono::seconds(2));
 
  private:
-  EventFile(std::string path, UniqueFd fd) : path_(std::move(path)), fd_(std::move(fd)) {}
+  LineFile(std::string name, UniqueFd fd) : name_(std::move(name)), fd_(std::move(fd)) {}
   void flush();
 
-  std::string path_;
+  std::string name_;  // "--events run.jsonl"
   UniqueFd fd_;
   std::string kept_;         // Not yet written.
   std::size_t dropped_ = 0;  // Lost lines.

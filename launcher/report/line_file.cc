@@ -1,4 +1,4 @@
-#include "launcher/report/event_file.h"
+#include "launcher/report/line_file.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <fmt/format.h>
 #include <poll.h>
+#include <unistd.h>
 
 namespace distrun {
 
@@ -16,21 +17,27 @@ constexpr int kPipeBytes = 1 << 20;
 
 }  // namespace
 
-Result<EventFile> EventFile::open(const std::string& path) {
+Result<LineFile> LineFile::append(const std::string& flag, const std::string& path) {
+  std::string name = flag + " " + path;
   UniqueFd fd(::open(path.c_str(),
                      O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK, 0666));
   if (!fd && errno == ENXIO) {
-    return Error{ErrorKind::kInvalidArgument,
-                 fmt::format("--events {}: has no reader; start the reader first", path)};
+    return Error{ErrorKind::kInvalidArgument, name + ": has no reader; start the reader first"};
   }
   if (!fd) {
-    return Error{ErrorKind::kInvalidArgument, Error::from_errno("--events " + path).message};
+    return Error{ErrorKind::kInvalidArgument, Error::from_errno(name).message};
   }
   ::fcntl(fd.get(), F_SETPIPE_SZ, kPipeBytes);  // May fail: not a pipe, or a lower limit.
-  return EventFile(path, std::move(fd));
+  return LineFile(std::move(name), std::move(fd));
 }
 
-void EventFile::write(std::string_view line) {
+void LineFile::clear() {
+  kept_.clear();
+  // Fails for a file that is not regular: its reader gets all lines.
+  static_cast<void>(::ftruncate(fd_.get(), 0));
+}
+
+void LineFile::write(std::string_view line) {
   if (kept_.size() + line.size() + 1 > kKeptBytesMax) {
     ++dropped_;
   } else {
@@ -39,7 +46,7 @@ void EventFile::write(std::string_view line) {
   flush();
 }
 
-void EventFile::flush() {
+void LineFile::flush() {
   std::size_t written = 0;
   while (written < kept_.size()) {
     const auto size = ::write(fd_.get(), kept_.data() + written, kept_.size() - written);
@@ -53,7 +60,7 @@ void EventFile::flush() {
   kept_.erase(0, written);
 }
 
-std::optional<Error> EventFile::finish(std::chrono::milliseconds patience) {
+std::optional<Error> LineFile::finish(std::chrono::milliseconds patience) {
   using std::chrono::steady_clock;
   const auto deadline = steady_clock::now() + patience;
   flush();
@@ -67,7 +74,7 @@ std::optional<Error> EventFile::finish(std::chrono::milliseconds patience) {
       dropped_ + static_cast<std::size_t>(std::count(kept_.begin(), kept_.end(), '\n'));
   if (missing == 0) return std::nullopt;
   const std::string what =
-      fmt::format("--events {}: {} line{} missing", path_, missing, missing == 1 ? " is" : "s are");
+      fmt::format("{}: {} line{} missing", name_, missing, missing == 1 ? " is" : "s are");
   if (error_number_ == EAGAIN) {
     return Error{ErrorKind::kSystem, what + ": the reader was too slow"};
   }

@@ -1,4 +1,4 @@
-#include "launcher/report/event_file.h"
+#include "launcher/report/line_file.h"
 
 #include <array>
 #include <csignal>
@@ -19,9 +19,9 @@ namespace {
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
-class EventFileTest : public ::testing::Test {
+class LineFileTest : public ::testing::Test {
  protected:
-  EventFileTest() {
+  LineFileTest() {
     path_ = folder_ + "/events";
     ::signal(SIGPIPE, SIG_IGN);
     ::signal(SIGXFSZ, SIG_IGN);
@@ -53,9 +53,10 @@ std::string take(const UniqueFd& from) {
   return taken;
 }
 
-TEST_F(EventFileTest, AppendsLinesOfSeveralRuns) {
+TEST_F(LineFileTest, AppendsLinesOfSeveralRuns) {
   std::ofstream(path_) << "of yesterday\n";
-  auto one = EventFile::open(path_).value(), other = EventFile::open(path_).value();
+  auto one = LineFile::append("--events", path_).value(),
+       other = LineFile::append("--events", path_).value();
   one.write("1");
   other.write("2");
   one.write("3");
@@ -63,23 +64,32 @@ TEST_F(EventFileTest, AppendsLinesOfSeveralRuns) {
   EXPECT_FALSE(one.finish() || other.finish());
 }
 
-TEST_F(EventFileTest, NamesFilesThatCannotBeOpened) {
-  EXPECT_EQ(EventFile::open(folder_).error().message, "--events " + folder_ + ": is a directory");
-  EXPECT_THAT(EventFile::open(folder_ + "/no/such").error().message,
+TEST_F(LineFileTest, ClearsARegularFile) {
+  auto file = LineFile::append("--save-digests", path_).value();
+  file.write("of the first attempt");
+  file.clear();
+  file.write("1");
+  EXPECT_EQ(content(), "1\n");
+}
+
+TEST_F(LineFileTest, NamesFilesThatCannotBeOpened) {
+  EXPECT_EQ(LineFile::append("--events", folder_).error().message,
+            "--events " + folder_ + ": is a directory");
+  EXPECT_THAT(LineFile::append("--events", folder_ + "/no/such").error().message,
               EndsWith("no such file or directory"));
 }
 
-TEST_F(EventFileTest, RejectsAFifoWithoutReader) {
+TEST_F(LineFileTest, RejectsAFifoWithoutReader) {
   ASSERT_EQ(::mkfifo(path_.c_str(), 0600), 0);
-  EXPECT_EQ(EventFile::open(path_).error().message,
+  EXPECT_EQ(LineFile::append("--events", path_).error().message,
             "--events " + path_ + ": has no reader; start the reader first");
 }
 
-TEST_F(EventFileTest, ReopensDescriptorsNamedInDevFd) {
+TEST_F(LineFileTest, ReopensDescriptorsNamedInDevFd) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd from(ends[0]), to(ends[1]);
-  auto file = EventFile::open("/dev/fd/" + std::to_string(to.get())).value();
+  auto file = LineFile::append("--events", "/dev/fd/" + std::to_string(to.get())).value();
   file.write("a");
   EXPECT_EQ(::fcntl(to.get(), F_GETFL) & O_NONBLOCK, 0) << "it is not ours alone";
   std::array<char, 2> got;
@@ -87,9 +97,9 @@ TEST_F(EventFileTest, ReopensDescriptorsNamedInDevFd) {
   EXPECT_EQ(std::string(got.data(), 2), "a\n");
 }
 
-TEST_F(EventFileTest, SlowReaderGetsAllLinesInOrder) {
+TEST_F(LineFileTest, SlowReaderGetsAllLinesInOrder) {
   const UniqueFd reader = fifo();
-  auto file = EventFile::open(path_).value();
+  auto file = LineFile::append("--events", path_).value();
   const int capacity = ::fcntl(reader.get(), F_GETPIPE_SZ);
   const std::string filler(1000, 'x');
   std::string expected, taken;
@@ -107,9 +117,9 @@ TEST_F(EventFileTest, SlowReaderGetsAllLinesInOrder) {
 }
 
 // The late reader gets whole lines from the pipe and the buffer; the rest is lost.
-TEST_F(EventFileTest, StuckReaderCostsBoundedMemoryAndTime) {
+TEST_F(LineFileTest, StuckReaderCostsBoundedMemoryAndTime) {
   const UniqueFd reader = fifo();
-  auto file = EventFile::open(path_).value();
+  auto file = LineFile::append("--events", path_).value();
   const auto held = static_cast<std::size_t>(::fcntl(reader.get(), F_GETPIPE_SZ));
   const std::size_t lines = held / 1000 + 3000;
   for (std::size_t i = 0; i < lines; ++i) file.write(std::string(999, 'x'));
@@ -120,7 +130,7 @@ TEST_F(EventFileTest, StuckReaderCostsBoundedMemoryAndTime) {
   for (std::string more; !(more = take(reader)).empty(); taken += more) {
     file.finish(std::chrono::milliseconds(1));
   }
-  EXPECT_LE(taken.size(), held + EventFile::kKeptBytesMax);
+  EXPECT_LE(taken.size(), held + LineFile::kKeptBytesMax);
   EXPECT_EQ(taken.size() % 1000, 0u);
   const auto lost = file.finish();
   ASSERT_TRUE(lost.has_value());
@@ -128,9 +138,9 @@ TEST_F(EventFileTest, StuckReaderCostsBoundedMemoryAndTime) {
               HasSubstr(std::to_string(lines - taken.size() / 1000) + " lines are missing"));
 }
 
-TEST_F(EventFileTest, ReportsAReaderThatHasClosed) {
+TEST_F(LineFileTest, ReportsAReaderThatHasClosed) {
   UniqueFd reader = fifo();
-  auto file = EventFile::open(path_).value();
+  auto file = LineFile::append("--events", path_).value();
   file.write("1");
   reader.reset();
   file.write("2");
@@ -138,16 +148,16 @@ TEST_F(EventFileTest, ReportsAReaderThatHasClosed) {
   EXPECT_EQ(file.finish()->message, "--events " + path_ + ": 2 lines are missing: broken pipe");
 }
 
-TEST_F(EventFileTest, ReportsAFullDisk) {
-  auto file = EventFile::open("/dev/full").value();
+TEST_F(LineFileTest, ReportsAFullDisk) {
+  auto file = LineFile::append("--events", "/dev/full").value();
   file.write("1");
   EXPECT_EQ(file.finish()->message,
             "--events /dev/full: 1 line is missing: no space left on device");
 }
 
 // A file size limit simulates a full disk, and cuts a line in the middle.
-TEST_F(EventFileTest, WritesKeptLinesOnceThereIsSpace) {
-  auto file = EventFile::open(path_).value();
+TEST_F(LineFileTest, WritesKeptLinesOnceThereIsSpace) {
+  auto file = LineFile::append("--events", path_).value();
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
   rlimit small = before;
