@@ -36,20 +36,21 @@ Documentation: man distrun; docs/README.md in the source)";
 
 constexpr const char* kStoreExamples =
     R"(The store has the protocol of PyTorch's TCPStore, so programs can use the store through TCPStore.
-All commands except serve and status also work with PyTorch's own server.
+All commands except serve and status also work with the server of PyTorch's TCPStore.
 
---store sets the address of the store.  Without --store, the commands use the environment variable
-DISTRUN_STORE.  If DISTRUN_STORE is not set, they use MASTER_ADDR and MASTER_PORT.  distrun launch
-sets these three variables in its workers.  With --store file:PATH, distrun launch unsets the
-variables, because a file has no address.
+For all commands except serve, --store sets the address of the store.  Without --store, these
+commands use the environment variable DISTRUN_STORE.  If DISTRUN_STORE is not set, they use
+MASTER_ADDR and MASTER_PORT.  distrun launch sets these three variables in its workers.  distrun
+launch has a flag --store too: with "distrun launch --store file:PATH", the store is a file, which
+has no address, so the workers do not have these variables.
 
 Exit status:
   0    success
-  1    compare-set: the value of KEY is not DESIRED
+  1    compare-set: after the command, the key does not have the new value
   2    wrong usage
   3    wait, get --wait or barrier timed out
   4    get, delete: the key does not exist
-  125  the store cannot be reached, or distrun itself failed
+  125  the store cannot be reached, or another error occurred
 
 Examples:
   distrun store serve --port 29500 &

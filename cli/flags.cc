@@ -114,10 +114,12 @@ void add_help_flag(CLI::App& app, const std::string& group) {
   app.set_help_flag("-h,--help", "Print this help and exit.")->group(group);
 }
 
-std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text) {
+std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text,
+                                       std::chrono::milliseconds min) {
   const auto time = parse_seconds(text);
-  if (time) return *time;
-  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds (0 or more)");
+  if (time && *time >= min) return *time;
+  throw CLI::ValidationError(flag, fmt::format("'{}' is not a number of seconds ({} or more)", text,
+                                               static_cast<double>(min.count()) / 1000));
 }
 
 std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text) {

@@ -47,8 +47,10 @@ CLI::Option* own_flag(CLI::App& app, const std::string& name, Value& into, const
   return option;
 }
 
-// Decimal seconds, for `flag`. Throws CLI::ValidationError.
-std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text);
+// Decimal seconds, at least `min`, for `flag`. Throws CLI::ValidationError.
+std::chrono::milliseconds seconds_from(
+    const std::string& flag, const std::string& text,
+    std::chrono::milliseconds min = std::chrono::milliseconds::zero());
 
 // Like seconds_from(), but rejects 0.
 std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text);

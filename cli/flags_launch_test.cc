@@ -110,7 +110,7 @@ TEST_F(FlagsLaunchTest, RefusedFlagsSayWhatToDo) {
 
 TEST_F(FlagsLaunchTest, RejectsSingleNodeFlagsForSeveralNodes) {
   const std::vector<std::pair<std::string, std::string>> cases{
-      {"--standalone", "--standalone runs one node; remove it or --nnodes 2"},
+      {"--standalone", "--standalone runs one node; remove --standalone or --nnodes 2"},
       {"--rdzv-backend=c10d", "--rdzv-backend: c10d is not supported with several nodes yet"},
       {"--master-port=0", "--master-port: several nodes need a fixed port, the same on every node"},
       {"--rdzv-endpoint=node7:0",

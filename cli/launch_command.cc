@@ -35,24 +35,26 @@ namespace {
 constexpr const char* kLaunchHelp =
     R"({1}
 
-On SIGUSR1, distrun prints the state and the call stack of each worker.  If --signals-to-handle or
---forward-signals lists SIGUSR1, that flag applies instead.
+When distrun receives SIGUSR1, distrun prints the state and the call stack of each worker.  If
+--signals-to-handle or --forward-signals lists SIGUSR1, distrun does what that flag says instead.
 
-Defaults are shown in brackets.  If the command line does not give a flag, the environment variable
-PET_<FLAG> can give its value: PET_NNODES=2 means --nnodes 2.  You can shorten a flag if no other
-flag begins with the same letters.  Flags of torchrun have priority: --t is --tee, not --timeout.
+Defaults are shown in brackets.  An environment variable can set a flag that is not on the command
+line: PET_NNODES=2 means --nnodes 2.  You can shorten a flag if no other flag begins with the same
+letters.  If a shortened flag fits only one flag of torchrun, distrun uses that flag: --t means
+--tee, although distrun's own flag --timeout also begins with --t.
 
 Exit status:
-  0      every worker exited with 0 in the last attempt
+  0      every worker exited with 0; after a restart, only the restarted workers count
   N      the first worker that failed exited with N
-  128+N  signal N killed the first worker that failed, or distrun stopped the run on signal N
+  128+N  signal N killed the first worker that failed
+  128+N  distrun received signal N and stopped the run
   2      wrong usage; no worker was started
-  75     no worker made progress (--hang-after)
-  124    --timeout expired
-  125    distrun itself failed
+  75     no worker made progress for the time that --hang-after sets
+  124    the run took longer than --timeout
+  125    distrun could not start or continue the run
   126    PROGRAM cannot be executed
   127    PROGRAM was not found
-  141    the reader of distrun's output has exited, as in "distrun launch ... | head"
+  141    the program that reads distrun's output exited, as in "distrun launch ... | head"
 
 Examples:
   {0} --nproc-per-node 4 train.py --epochs 3
@@ -64,8 +66,8 @@ Documentation: docs/torchrun.md (each flag), docs/nodes.md, docs/errors.md, docs
 
 constexpr const char* kProgram =
     R"(distrun runs PROGRAM with python3 -u if PROGRAM ends with .py, or if you give -m or --run-path.
-With --no-python, or for any other PROGRAM, distrun executes PROGRAM directly.  To use another
-Python, set PYTHON_EXEC to the path of that Python.)";
+Otherwise, or if you give --no-python, distrun executes PROGRAM directly.  To use another Python,
+set PYTHON_EXEC to the path of that Python.)";
 constexpr const char* kTorchrunsProgram =
     R"(distrun runs PROGRAM with python3 -u.  With --no-python, distrun executes PROGRAM directly.  To use
 another Python, set PYTHON_EXEC to the path of that Python.)";

@@ -367,11 +367,12 @@ TEST_F(LaunchNodesTest, OtherServerAtThePortIsAnErrorOnEveryNode) {
   ::send(client.get(), answer.data(), answer.size(), MSG_NOSIGNAL);
   const auto end = result(second);
   EXPECT_EQ(end.end, ProcessEnd(ExitedWith{125}));
-  EXPECT_THAT(end.err, StartsWith("distrun launch: the program that listens at " + address_ +
-                                  ":29500 is not node 0 of this run: it does not speak "
-                                  "distrun's protocol (is it HTTP?); give every node the "
-                                  "address of node 0 (--master-addr) and a port that is free there "
-                                  "(--master-port)\n"));
+  EXPECT_THAT(
+      end.err,
+      StartsWith("distrun launch: the program that listens at " + address_ +
+                 ":29500 is not node 0 of this run: it does not speak "
+                 "distrun's protocol (is it HTTP?); on every node, give the address of node 0 "
+                 "(--master-addr) and a port that is free on node 0 (--master-port)\n"));
 }
 
 TEST_F(LaunchNodesTest, DropsAStrayClientAndContinues) {

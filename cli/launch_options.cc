@@ -157,13 +157,13 @@ void OptionsBuilder::take_rendezvous() {
 
 void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
   if (flags_.standalone) {
-    throw CLI::ParseError(fmt::format("{} runs one node; remove it or {} {}", said("standalone"),
-                                      said("nnodes"), flags_.nnodes),
+    throw CLI::ParseError(fmt::format("{0} runs one node; remove {0} or {1} {2}",
+                                      said("standalone"), said("nnodes"), flags_.nnodes),
                           kExitUsage);
   }
   if (flags.backend == RdzvBackend::kC10d) {
     refuse("rdzv-backend",
-           "c10d is not supported with several nodes yet; remove it and give --node-rank");
+           "c10d is not supported with several nodes yet; remove this flag and give --node-rank");
   }
   options_.master_addr = flags.endpoint ? flags.endpoint->host : flags.master_addr;
   options_.address_flag = said(flags.endpoint ? "rdzv-endpoint" : "master-addr");
@@ -213,9 +213,9 @@ void OptionsBuilder::take_signals() {
   for (const int signal : options_.forward_signals) {
     const auto& ends = options_.end_signals;
     if (std::find(ends.begin(), ends.end(), signal) == ends.end()) continue;
-    refuse("forward-signals",
-           signal_name(signal) +
-               " ends the run; remove it, or give a --signals-to-handle list without it");
+    refuse("forward-signals", fmt::format("{0} ends the run, so it cannot be forwarded; remove {0} "
+                                          "here, or give --signals-to-handle a list without {0}",
+                                          signal_name(signal)));
   }
 }
 

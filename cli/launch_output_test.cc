@@ -306,7 +306,7 @@ TEST_F(LaunchOutputTest, WrongUsageListsTheChoicesAndStartsNothing) {
   expect_usage({"--prefix", "$rnak"}, "--prefix: unknown variable ${rnak}; use ${role_name}");
   expect_usage({"-t", "4"}, "--tee: '4' is neither 0 (none)");
   expect_usage({"-r", "0:1,2:3", "--nproc-per-node", "2"},
-               "--redirects: local rank 2 does not exist; the last one on this node is 1");
+               "--redirects: local rank 2 does not exist; the last local rank on this node is 1");
   expect_usage({"--local-ranks-filter", "1"},
                "--local-ranks-filter: '1': local rank 1 does not exist");
   options_.environment.set("TORCHELASTIC_LOG_LINE_PREFIX_TEMPLATE", "${rnak}");

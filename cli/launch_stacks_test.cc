@@ -157,7 +157,7 @@ TEST(LaunchStacksTest, TimeoutShowsWhereTheWorkersAreBeforeItStopsThem) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{124}));
   EXPECT_THAT(result.err, ContainsRegex("^distrun: where the workers are: ranks 0, 1 in .*\n"));
   EXPECT_THAT(result.err, ContainsRegex("\ndistrun: timed out after 0.5 s \\(--timeout\\)\n"
-                                        "  where the workers were: ranks 0, 1 in .*\n"
+                                        "  workers at that time: ranks 0, 1 in .*\n"
                                         "  distrun then stopped ranks 0, 1 \\(signal SIGTERM"));
   std::ifstream file(events);
   std::vector<std::string> names;

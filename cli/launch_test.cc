@@ -118,7 +118,7 @@ TEST(LaunchTest, HangEndsTheRun) {
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{75}));
   EXPECT_THAT(result.err, StartsWith("distrun: where the workers are: ranks 0, 1 in "));
   EXPECT_THAT(result.err, HasSubstr("\ndistrun: no progress for 0.2 s (--hang-after)\n"
-                                    "  where the workers were: ranks 0, 1 in "));
+                                    "  workers at that time: ranks 0, 1 in "));
 }
 
 TEST(LaunchTest, HangRestartsTheWorkers) {

@@ -16,14 +16,16 @@ namespace {
 constexpr std::chrono::seconds kAnswerTimeout{60};
 
 constexpr const char* kStacksHelp =
-    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, you can omit
-RUN.  The run goes on.  With several nodes, the command prints the workers of this node only.
+    R"(RUN is the process id of distrun launch.  If you have exactly one run on this machine, you can omit
+RUN.  The command does not stop the run.  If the run has several nodes, the command prints only the
+call stacks of the workers on this node.
 
 Exit status:
   0    success
   2    wrong usage
-  4    no running distrun launch has the process id RUN; or, without RUN, you have no run or several
-  125  the run does not answer or belongs to another user, or distrun itself failed
+  4    RUN is not the process id of a running distrun launch
+  4    RUN is omitted, and you do not have exactly one run on this machine
+  125  the run does not answer, the run belongs to another user, or another error occurred
 
 Examples:
   distrun stacks

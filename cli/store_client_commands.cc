@@ -30,14 +30,15 @@ constexpr std::chrono::milliseconds kReplyTimeout(5000);
 constexpr int kExitNotEqual = 1, kExitTimeOut = 3, kExitNoKey = 4;
 
 constexpr const char* kConnectTimeout =
-    "Maximum time to connect to the store. The command tries again while the store does not listen "
-    "yet. Each answer of the store has the same time limit, but at least 5 seconds.";
+    "Maximum time to connect to the store. While the store does not listen yet, the command tries "
+    "again. Each answer of the store must arrive within the same time, or within 5 seconds if that "
+    "is longer.";
 constexpr const char* kRawKey =
-    "Use KEY as it is. Without this flag, the command adds the '/' that torch's TCPStore puts "
-    "before each key.";
+    "Use KEY as it is. Without this flag, the command puts a '/' before KEY, as PyTorch's TCPStore "
+    "does.";
 constexpr const char* kRawKeys =
     "Print all keys as they are. Without this flag, the command prints only the keys that begin "
-    "with '/', and prints them without the '/'. torch's TCPStore puts a '/' before each key.";
+    "with '/', without the '/'. PyTorch's TCPStore puts a '/' before each key.";
 constexpr const char* kValueHelp =
     R"help(Without VALUE, the command reads the value from stdin, until the input ends.
 
@@ -47,7 +48,7 @@ Examples:
 constexpr const char* kGetHelp =
     R"help(Writes the value to stdout.  If stdout is a terminal, a newline follows the value.
 
-Exit status: 4 if the key does not exist; 3 if --wait timed out.
+Exit status: 4 if the key does not exist, or 3 if --wait timed out.
 
 Examples:
   master=$(distrun store get --wait master)
@@ -59,7 +60,7 @@ Examples:
   rank=$(( $(distrun store add workers 1) - 1 ))
   distrun store add workers -- -1)help";
 constexpr const char* kWaitHelp =
-    R"help(Exit status: 3 if a key still does not exist after --timeout; stderr names each missing key.
+    R"help(Exit status: 3 if a key still does not exist after --timeout.  stderr then names each missing key.
 
 Examples:
   distrun store wait --timeout 30 ready/0 ready/1
@@ -69,10 +70,10 @@ constexpr const char* kCompareSetHelp =
 does not exist.  Prints the value that KEY has after the command, or EXPECTED if KEY still does not
 exist.
 
-If several clients use the same KEY and EXPECTED, give each client a different DESIRED value.
-Then at most one client changes the value, and the printed value shows which client did.
+If several clients use the same KEY and EXPECTED, give each client a different DESIRED value.  Then
+at most one client changes the value, and the printed value shows which client changed it.
 
-Exit status: 1 if the value of KEY after the command is not DESIRED.
+Exit status: 1 if, after the command, KEY does not exist or its value is not DESIRED.
 
 Examples:
   distrun store compare-set leader "" "$(hostname):$$" && echo elected)help";
@@ -91,11 +92,11 @@ constexpr const char* kStatusHelp =
 Also prints clients that timed out, and connections that were refused.  Use the command to find out
 why a run hangs.
 
-If a client runs on this machine as your user, the output shows its process id, and its rank if it
-is a worker.  For all other clients, the output shows the address.
+If a client runs on this machine as your user, the output shows its process id.  If this client is a
+worker, the output also shows its rank.  For all other clients, the output shows the address.
 
-The command works with the stores of distrun launch and distrun store serve, but not with PyTorch's
-own server.
+The command works with the stores of distrun launch and distrun store serve, but not with the server
+of PyTorch's TCPStore.
 
 Examples:
   distrun store status --store 127.0.0.1:29500)help";

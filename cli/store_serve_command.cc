@@ -41,7 +41,7 @@ number of bytes, or a number of KiB, MiB or GiB with the suffix K, M or G: 64M i
 Exit status:
   0    a signal stopped the store
   2    wrong usage, or the file of --port-file cannot be opened
-  125  the address is in use, or distrun itself failed
+  125  the address is in use, or another error occurred
 
 Examples:
   distrun store serve --port 29500
@@ -103,7 +103,8 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
   CLI::App& serve = *command_;
   serve.formatter(std::make_shared<HelpFormatter>("distrun store serve [flags]"));
   serve.footer(kStoreServeHelp);
-  own_flag(serve, "host", options_.host, "Numeric address to listen on, IPv4 or IPv6.")
+  own_flag(serve, "host", options_.host,
+           "IP address to listen on, IPv4 or IPv6. localhost means 127.0.0.1.")
       ->type_name("ADDRESS");
   own_flag(serve, "port", port_, "Port to listen on. 0 means a free port.")->type_name("PORT");
   own_flag(serve, "port-file", port_file_,
@@ -122,7 +123,7 @@ StoreServeCommand::StoreServeCommand(CLI::App& store)
   own_flag(serve, "max-value", max_value_, "Maximum size of a value. The flag accepts at most 1G.")
       ->type_name("SIZE");
   own_flag(serve, "max-unread", max_unread_,
-           "Maximum size of the answers that a client has not read yet.")
+           "Maximum size of the answers that one client has not read yet.")
       ->type_name("SIZE");
   own_flag(serve, "max-memory", max_memory_,
            "Maximum memory for keys, values, waiting clients, requests and answers.")

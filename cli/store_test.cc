@@ -400,7 +400,7 @@ TEST_F(StoreCommandTest, UsageErrorsSayWhatToDo) {
       {"distrun store barrier k 0 --store h:1", "COUNT: 0 is not between 1 and"},
       {"distrun store wait k --timeout soon --store h:1", "'soon' is not a number of seconds"},
       {"distrun store serve --port 70000", "--port: 70000 is not between 0 and 65535"},
-      {"distrun store serve --host nowhere.invalid", "is not a numeric IPv4 or IPv6 address"},
+      {"distrun store serve --host nowhere.invalid", "is not an IPv4 or IPv6 address"},
       {"distrun store serve --max-memory lots", "'lots' is not a size"},
       {"distrun store serve --max-value 2G", "--max-value: is more than 1G"},
       {"distrun store serve --listen-fd 0 --port 1", "cannot be combined"},

@@ -27,18 +27,19 @@ namespace {
 
 constexpr const char* kTestHelp =
     R"(A distributed test is a GoogleTest test that runs in several processes, which are called ranks.  The
-test passes if every rank passes.  A rank passes if it checks at least one assertion and none fails.
+test passes if every rank passes.  A rank passes if it checks at least one assertion and no
+assertion fails.  If all ranks call GTEST_SKIP, the test is skipped.
 
 The id of a test is SUITE.CLASS.TEST.  Without NAME, all tests run.
 
-On SIGUSR1, distrun prints the call stack of each rank of the running tests.
+When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests.
 
 Exit status:
   0      all tests passed
   1      a test failed, or the machine has fewer GPUs than --require-gpus
   2      wrong usage, or no test has the name NAME
-  4      no test ran
-  125    distrun itself failed, or results could not be written
+  4      no test ran, because no test was selected or all selected tests were skipped
+  125    distrun could not run the tests or write the results
   128+N  distrun received signal N
 
 Examples:
@@ -132,22 +133,22 @@ TestCommand::TestCommand(CLI::App& app)
 void TestCommand::add_selection() {
   CLI::App& app = *command_;
   app.add_option("-k,--keyword", options_.selection.expression,
-                 "Run only tests whose id matches EXPRESSION. A word matches if the id contains "
-                 "the word. Example: 'allreduce and not (stress or cuda)'.")
+                 "Run only tests whose id matches EXPRESSION. A word matches every id that "
+                 "contains the word. Example: 'allreduce and not (stress or cuda)'.")
       ->type_name("EXPRESSION")
       ->group(kSelection);
   own_flag(app, "shard", shard_,
-           "Split the tests into N shards and run only shard I. The first shard is 1.")
+           "Split the tests into N shards, and run only shard I, from 1 to N.")
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Run only tests that failed in an earlier run, or that Ctrl-C or --fail-fast stopped or "
-           "left out. Tests that have passed since then are not run.")
+           "Run only tests that failed in an earlier run, or that did not finish or did not start "
+           "because of Ctrl-C or --fail-fast. Tests that have passed since then are not run.")
       ->group(kSelection);
-  own_flag(
-      app, "list", options_.list,
-      "Print the ids of the tests and run none. On a terminal, also print the number of ranks and "
-      "GPUs, the backends and the time limit of each test. --list --json prints the list as JSON.")
+  own_flag(app, "list", options_.list,
+           "Print the ids of the tests, and run no test. On a terminal, also print the number of "
+           "ranks and GPUs, the backends and the time limit of each test. --list --json prints the "
+           "list as JSON.")
       ->group(kSelection);
   app.add_option(
          "--binary", binaries_,
@@ -179,7 +180,7 @@ void TestCommand::add_ways_to_run() {
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, 1000));
-  own_flag(app, "fail-fast", options_.runner.fail_fast, "Start no more tests after a failure.")
+  own_flag(app, "fail-fast", options_.runner.fail_fast, "After a test fails, start no more tests.")
       ->group(kRunning);
   own_flag(app, "shuffle", options_.plan.shuffle,
            "Run the tests in a random order, which --seed determines.")
@@ -190,9 +191,9 @@ void TestCommand::add_ways_to_run() {
       ->type_name("N")
       ->group(kRunning);
   own_flag(app, "nproc", options_.plan.nproc,
-           "Number of ranks of tests that accept a range. A test whose range does not contain N is "
-           "skipped. A test with a fixed number of ranks keeps its number. 0 means the default of "
-           "each test.")
+           "Number of ranks for tests that can run with different numbers of ranks. Such a test is "
+           "skipped if it cannot run with N ranks. Tests with a fixed number of ranks keep that "
+           "number. With 0, each test uses its default number.")
       ->type_name("N")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax));
@@ -201,8 +202,8 @@ void TestCommand::add_ways_to_run() {
       ->type_name("NAME")
       ->group(kRunning);
   own_flag(app, "isolation", isolation_,
-           "How each rank starts: fork copies a process that has already loaded LibTorch; exec "
-           "starts a new process.")
+           "How each rank starts. With fork, a rank is a copy of a process that has already loaded "
+           "LibTorch. With exec, a rank is a new process.")
       ->type_name("KIND")
       ->group(kRunning)
       ->check(one_of("fork", "exec"));
@@ -215,8 +216,8 @@ void TestCommand::add_ways_to_run() {
       ->check(number_from(0, 4096));
   // read() removes COMMAND from the arguments before they are parsed.
   app.add_option("--rank-under", options_.runner.rank_under,
-                 "Start rank R with COMMAND, such as gdb --args, on this terminal. This must be "
-                 "the last flag, because the rest of the line is COMMAND.")
+                 "Start rank R with COMMAND, such as gdb --args, on this terminal. --rank-under "
+                 "must be the last flag, because the rest of the line is COMMAND.")
       ->type_name("R COMMAND...")
       ->group(kRunning)
       ->check(number_from(0, kRanksMax - 1));
@@ -249,7 +250,7 @@ void TestCommand::add_results() {
       ->type_name("SECONDS")
       ->group(kResults);
   own_flag(app, "show-output", options_.console.show_output,
-           "Show the output of passing tests too.")
+           "Also show the output of tests that pass.")
       ->group(kResults);
 }
 

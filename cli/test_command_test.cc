@@ -108,8 +108,8 @@ TEST_F(TestCommandTest, ReportsABinaryThatIsNotATestHost) {
   const auto other = test_with("/bin/true", {"--list"});
   EXPECT_EQ(other.end, ProcessEnd(ExitedWith{125}));
   EXPECT_EQ(other.err,
-            "distrun test: the test program /bin/true failed: it ended with exit code 0 before it "
-            "listed its tests; a test program must link distrun::testing_main\n");
+            "distrun test: the test program /bin/true failed: it ended without listing its tests "
+            "(exit code 0); a test program must link distrun::testing_main\n");
 }
 
 TEST_F(TestCommandTest, ListsTheSelectedTests) {

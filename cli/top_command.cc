@@ -26,24 +26,27 @@ namespace {
 constexpr std::chrono::seconds kSnapshotTimeout{5};
 
 constexpr const char* kTopHelp =
-    R"(RUN is the process id of distrun launch.  If you have only one run on this machine, you can omit
-RUN.  The command does not disturb the run.  The command ends when the run ends, or on Ctrl-C.  With
-several nodes, the command shows the workers of this node only.
+    R"(RUN is the process id of distrun launch.  If you have exactly one run on this machine, you can omit
+RUN.  The command ends when the run ends, or when you press Ctrl-C.  If the run has several nodes,
+the command shows only the workers on this node.
 
 Columns:
   time        how long the worker has run
-  CPU         CPU use of the worker's own process since the previous table; 100% is one core
-  memory      resident memory of the worker's own process
+  CPU         CPU use of the worker since the previous table, where 100% means one core
+  memory      resident memory of the worker
   output      bytes per second that the worker wrote to stdout and stderr since the previous table
   processes   number of processes in the worker's session, including the worker
-  collective  current or last collective of the worker; only if distrun records collectives
-  state       state of the worker's own process
+  collective  current or last collective of the worker, if distrun records collectives
+  state       state of the worker
+
+CPU, memory and state are those of the worker itself, without its child processes.
 
 Exit status:
   0    success
   2    wrong usage
-  4    no running distrun launch has the process id RUN; or, without RUN, you have no run or several
-  125  the run does not answer or belongs to another user, or distrun itself failed
+  4    RUN is not the process id of a running distrun launch
+  4    RUN is omitted, and you do not have exactly one run on this machine
+  125  the run does not answer, the run belongs to another user, or another error occurred
 
 Examples:
   distrun top
@@ -78,7 +81,7 @@ TopCommand::TopCommand(CLI::App& app) {
   command_ = app.add_subcommand(
       "top", "Show the CPU use, memory and output of each worker of a running distrun launch.");
   command_->formatter(std::make_shared<HelpFormatter>("distrun top [flags] [RUN]"));
-  own_flag(*command_, "interval", interval_, "Time between two tables. The minimum is 0.1.")
+  own_flag(*command_, "interval", interval_, "Time between two tables. The minimum is 0.1 seconds.")
       ->type_name("SECONDS");
   own_flag(*command_, "once", once_, "Measure for one interval, print one table, and exit.");
   add_help_flag(*command_);
@@ -87,10 +90,7 @@ TopCommand::TopCommand(CLI::App& app) {
 }
 
 void TopCommand::check(const Environment&) {
-  every_ = some_seconds_from("--interval", interval_);
-  if (every_ < kIntervalMin) {
-    throw CLI::ValidationError("--interval", "'" + interval_ + "' is less than 0.1");
-  }
+  every_ = seconds_from("--interval", interval_, kIntervalMin);
 }
 
 int TopCommand::run(const Environment&, std::ostream& out, std::ostream& err) {

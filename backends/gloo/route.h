@@ -10,7 +10,7 @@
 
 namespace distrun::internal {
 
-// The numeric address from which packets to `host` leave. Empty if that is a loopback address, or
+// The IP address from which packets to `host` leave. Empty if that is a loopback address, or
 // if the host is unknown or unreachable. Sends nothing to the host. Blocks: while the name is
 // looked up.
 std::optional<std::string> address_towards(const std::string& host, std::uint16_t port);

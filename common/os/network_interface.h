@@ -9,7 +9,7 @@
 
 namespace distrun {
 
-// `address` is numeric, IPv4 or IPv6, without brackets. Empty for loopback interfaces and for
+// `address` is an IP address, IPv4 or IPv6, without brackets. Empty for loopback interfaces and for
 // addresses that this machine does not have.
 std::optional<std::string> interface_of(const std::string& address);
 

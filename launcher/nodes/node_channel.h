@@ -49,7 +49,7 @@ class NodeChannel : public std::enable_shared_from_this<NodeChannel> {
   // Sends `message`, and closes when the other side has received it or after a short timeout.
   void close_with(const NodeMessage& message);
 
-  // This side's numeric address, without port. IPv4 addresses on IPv6 sockets have their IPv4 form.
+  // This side's IP address, without port. IPv4 addresses on IPv6 sockets have their IPv4 form.
   std::string own_address() const;
 
   std::string remote() const { return remote_; }  // "10.0.0.7:51234".

@@ -51,7 +51,7 @@ class Nodes {
   virtual void join() = 0;
   virtual void report(const NodeReport& report) = 0;
 
-  // This node's numeric address on a connection to another node; empty before StartNode.
+  // This node's IP address on a connection to another node; empty before StartNode.
   virtual std::string own_address() const = 0;
 
   // No handler is called after this. The event loop still delivers what was sent.

@@ -276,9 +276,9 @@ std::string NodesCoordinator::present_nodes() const {
   for (const Node& node : nodes_) {
     if (node.state != State::kMissing) present.push_back(name(node));
   }
-  if (present.empty()) return "no node is here";
-  return fmt::format("only {} {} here", fmt::join(present, ", "),
-                     present.size() == 1 ? "is" : "are");
+  if (present.empty()) return "no node has joined";
+  return fmt::format("only {} {} joined", fmt::join(present, ", "),
+                     present.size() == 1 ? "has" : "have");
 }
 
 std::string NodesCoordinator::missing() const {

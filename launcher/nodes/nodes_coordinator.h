@@ -95,7 +95,7 @@ class NodesCoordinator {
   // When to call step(NodesTick{}, now).
   std::optional<TimePoint> next_deadline() const { return deadline_; }
 
-  // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) are here", or empty.
+  // "nodes 1, 3; only node 0 (gpu-0), node 2 (gpu-2) have joined", or empty.
   std::string missing() const;
 
   // missing() or "node 1 (gpu-1) to end its workers", by phase; may be empty.
@@ -108,7 +108,7 @@ class NodesCoordinator {
 
  private:
   std::string absent_nodes() const;   // "nodes 1, 3", or empty.
-  std::string present_nodes() const;  // "only node 0 (gpu-0) is here".
+  std::string present_nodes() const;  // "only node 0 (gpu-0) has joined".
   enum class Phase { kJoining, kRunning, kStopping, kFinished };
   enum class State { kMissing, kHere, kRunning, kSucceeded, kStopped, kLost };
   struct Node {

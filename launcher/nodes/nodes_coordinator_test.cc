@@ -175,7 +175,7 @@ TEST_F(NodesCoordinatorTest, RefusesNodesOfOtherRunsWithReason) {
   EXPECT_THAT(refused([](auto& r) { r.node = 1; }),
               HasSubstr("--node-rank 1 is taken: host1 has it"));
   // The refused requests do not count as joined.
-  EXPECT_EQ(coordinator_->missing(), "nodes 0, 2; only node 1 (host1) is here");
+  EXPECT_EQ(coordinator_->missing(), "nodes 0, 2; only node 1 (host1) has joined");
 }
 
 TEST_F(NodesCoordinatorTest, NodeLostBeforeTheStartMayJoinAgain) {
@@ -198,7 +198,7 @@ TEST_F(NodesCoordinatorTest, NamesNodesThatDoNotJoinInTime) {
   EXPECT_THAT(reports(0, NodeStopped{}), ElementsAre("finish 125 to 0", "finish 125 to 2"));
   EXPECT_EQ(describe(verdict_),
             "node 0 (host0): nodes 1, 3 did not join within 60 s; "
-            "only node 0 (host0), node 2 (host2) are here");
+            "only node 0 (host0), node 2 (host2) have joined");
 }
 
 TEST_F(NodesCoordinatorTest, FinishesWhenAllHaveSucceeded) {

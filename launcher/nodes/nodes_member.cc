@@ -154,11 +154,12 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
   }
 
   void not_node_0(const std::string& reason) {
-    fail(ErrorKind::kProtocol,
-         fmt::format(
-             "the program that listens at {} is not node 0 of this run: {}; give every node the "
-             "address of node 0 (--master-addr) and a port that is free there (--master-port)",
-             options.address.text(), reason));
+    fail(
+        ErrorKind::kProtocol,
+        fmt::format(
+            "the program that listens at {} is not node 0 of this run: {}; on every node, give the "
+            "address of node 0 (--master-addr) and a port that is free on node 0 (--master-port)",
+            options.address.text(), reason));
   }
 
   void received(const NodeMessage& message) {
@@ -197,7 +198,7 @@ struct NodesMember::Impl : std::enable_shared_from_this<Impl> {
     if (phase == Phase::kAsking) {
       // A wrong answer means another server; a missing one may be temporary.
       if (error.kind == ErrorKind::kProtocol || ++unanswered >= kUnansweredMax) {
-        return not_node_0(reason);
+        return not_node_0(error.kind == ErrorKind::kProtocol ? reason : "it closed the connection");
       }
       return try_again(reason);
     }

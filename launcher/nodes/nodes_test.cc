@@ -187,7 +187,7 @@ TEST_F(NodesTest, Node0NamesMissingNodes) {
   member(request(2, 3), log_);
   ASSERT_TRUE(comes_to([&] { return !host_log_.notices.empty(); }));
   EXPECT_EQ(host_log_.notices[0],
-            "waiting for node 1; only node 0 (host0), node 2 (host2) are here");
+            "waiting for node 1; only node 0 (host0), node 2 (host2) have joined");
   ASSERT_TRUE(comes_to([&] { return log_.orders.size() == 1 && host_log_.orders.size() == 1; }));
   EXPECT_THAT(std::get<StopNode>(log_.orders[0]).verdict.headline,
               HasSubstr("node 1 did not join within 0.5 s; only "));
@@ -331,7 +331,7 @@ TEST_F(NodesTest, RetriesAServerThatOnlyClosesAFewTimes) {
   port_ = store->port();
   member(request(1), log_);
   ASSERT_TRUE(comes_to([&] { return !log_.errors.empty(); }));
-  EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: its connection has ended"));
+  EXPECT_THAT(log_.errors[0], HasSubstr("is not node 0 of this run: it closed the connection"));
   EXPECT_EQ(store->status().refused, 5u);
 }
 

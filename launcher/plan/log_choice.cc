@@ -35,8 +35,9 @@ Result<LocalRank> local_rank_of(std::string_view text, int workers) {
   const auto number = parse_number<int>(text);
   if (!number) return number.error();
   if (*number < 0 || *number >= workers) {
-    return invalid(fmt::format("local rank {} does not exist; the last one on this node is {}",
-                               *number, workers - 1));
+    return invalid(
+        fmt::format("local rank {} does not exist; the last local rank on this node is {}", *number,
+                    workers - 1));
   }
   return LocalRank(*number);
 }

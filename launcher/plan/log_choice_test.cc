@@ -46,7 +46,7 @@ TEST(ParseStreamsTest, NamesInvalidValues) {
         << wrong;
   }
   EXPECT_EQ(parse_streams("0:1,11:1", 11).error().message,
-            "local rank 11 does not exist; the last one on this node is 10");
+            "local rank 11 does not exist; the last local rank on this node is 10");
   EXPECT_FALSE(parse_streams("-1:1", 11));
 }
 

@@ -25,11 +25,11 @@ struct LaunchOptions {
   int nnodes = 1;
   int node_rank = 0;
   std::chrono::milliseconds join_timeout = std::chrono::seconds(900);  // For all nodes to join.
-  int max_restarts = 0;                        // New attempts after a failed one.
-  std::string role = "default";                // ROLE_NAME.
-  std::string run_id;                          // TORCHELASTIC_RUN_ID.
-  StoreChoice store;                           // Where the workers rendezvous.
-  std::string master_addr = "127.0.0.1";       // Where a TCP store listens; numeric on one node.
+  int max_restarts = 0;                   // New attempts after a failed one.
+  std::string role = "default";           // ROLE_NAME.
+  std::string run_id;                     // TORCHELASTIC_RUN_ID.
+  StoreChoice store;                      // Where the workers rendezvous.
+  std::string master_addr = "127.0.0.1";  // Where a TCP store listens; an IP address on one node.
   std::string address_flag = "--master-addr";  // What gave master_addr, for messages.
   std::uint16_t master_port = 0;               // 0: a free port.
   bool same_user = false;           // Only processes of this user and root may use the store.

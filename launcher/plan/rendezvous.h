@@ -26,7 +26,7 @@
 namespace distrun {
 
 struct Endpoint {
-  std::string host;                   // A name, or a numeric address without brackets.
+  std::string host;                   // A name, or an IP address without brackets.
   std::optional<std::uint16_t> port;  // nullopt: not given.
 };
 
@@ -57,7 +57,7 @@ struct RendezvousFlags {
 };
 
 struct RunRendezvous {
-  std::string address;                    // Numeric: where the store listens.
+  std::string address;                    // The IP address at which the store listens.
   std::uint16_t port = 0;                 // 0: a free port.
   std::string run_id;                     // Empty: a random id.
   std::string_view flag = "master-addr";  // Gave the address.

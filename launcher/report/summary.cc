@@ -103,7 +103,7 @@ class Summary {
       text += fmt::format("  collectives: {}\n", report_.collectives);
     }
     if (ended_waiting() && !report_.where.empty()) {
-      text += fmt::format("  where the workers were: {}\n", report_.where);
+      text += fmt::format("  workers at that time: {}\n", report_.where);
     }
     if (end_.cause == RunEnd::Cause::kOtherNode) text += end_.verdict->details;
     if (end_.verdict) text += end_.verdict->notes;

@@ -168,7 +168,7 @@ TEST_F(SummaryTest, TimeoutReportsWhereTheWorkersWere) {
   report_.where = "ranks 0-2 in load (a.py:1)";
   EXPECT_EQ(summary(),
             "distrun: timed out after 60 s (--timeout)\n"
-            "  where the workers were: ranks 0-2 in load (a.py:1)\n");
+            "  workers at that time: ranks 0-2 in load (a.py:1)\n");
   report_.run_end = {.cause = RunEnd::Cause::kInterrupted, .signal = SIGINT};  // After a SIGUSR1.
   EXPECT_EQ(summary(), "distrun: ended by signal SIGINT (2)\n");
 }
@@ -220,7 +220,7 @@ TEST_F(SummaryTest, NamesTheSignalOrTheTimeThatEndedTheRun) {
   report_.where = "rank 1 in load (train.py:7)";
   EXPECT_EQ(summary(),
             "distrun: no progress for 300 s (--hang-after)\n"
-            "  where the workers were: rank 1 in load (train.py:7)\n");
+            "  workers at that time: rank 1 in load (train.py:7)\n");
 }
 
 TEST_F(SummaryTest, SuccessIsSilentUnlessSomethingLeaked) {

@@ -331,10 +331,10 @@ Result<std::int64_t> StoreClient::add(std::string_view key, std::int64_t number)
 }
 
 Result<std::string> StoreClient::compare_set(std::string_view key, std::string_view expected,
-                                             std::string_view wanted) {
+                                             std::string_view desired) {
   std::string bytes = request(RequestCode::kCompareSet, key);
   append_text(bytes, expected);
-  append_text(bytes, wanted);
+  append_text(bytes, desired);
   if (const auto sent = impl_->send(bytes); !sent) return sent.error();
   return impl_->receive_text(impl_->soon());
 }

@@ -39,9 +39,8 @@ Result<void> bind_and_listen(tcp::acceptor& acceptor, const StoreServer::Options
   error_code error;
   const auto address = boost::asio::ip::make_address(options.host, error);
   if (error) {
-    return Error{
-        ErrorKind::kInvalidArgument,
-        fmt::format("store host '{}' is not a numeric IPv4 or IPv6 address", options.host)};
+    return Error{ErrorKind::kInvalidArgument,
+                 fmt::format("store host '{}' is not an IPv4 or IPv6 address", options.host)};
   }
   const tcp::endpoint endpoint(address, options.port);
   acceptor.open(endpoint.protocol(), error);

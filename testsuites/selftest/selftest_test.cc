@@ -449,10 +449,9 @@ TEST_F(SelfTest, RanksCanBeFreshPrograms) {
 TEST_F(SelfTest, FailsIfTheProgramIsNotATestHost) {
   TestRunner::Options its = options();
   its.programs = {"/bin/true"};
-  EXPECT_EQ(
-      problem_of(its),
-      "the test program /bin/true failed: it ended with exit code 0 before it listed its tests; "
-      "a test program must link distrun::testing_main");
+  EXPECT_EQ(problem_of(its),
+            "the test program /bin/true failed: it ended without listing its tests (exit code 0); "
+            "a test program must link distrun::testing_main");
 }
 
 TEST_F(SelfTest, ACrashBeforeMainHasAStack) {

@@ -149,8 +149,8 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     if (end && std::holds_alternative<KilledBy>(*end)) {
       return lose("it crashed before it listed its tests: " + describe(*end));
     }
-    lose(fmt::format("it ended{} before it listed its tests; {}",
-                     end ? " with " + describe(*end) : "", kNoTestProgram));
+    lose(fmt::format("it ended without listing its tests{}; {}",
+                     end ? " (" + describe(*end) + ")" : "", kNoTestProgram));
   }
 
   void lose(const std::string& reason) {

@@ -29,10 +29,9 @@ TEST_F(HostTest, LosesAHostThatSendsMalformedMessages) {
   EXPECT_THAT(problem("has_its_list_in_a_pipe"), HasSubstr("failed: read the list of tests: "));
   EXPECT_THAT(
       problem("prints_and_ends"),
-      EndsWith(
-          "failed: it ended with exit code 3 before it listed its tests; a test program must link "
-          "distrun::testing_main\n"
-          "no memory left\n"));
+      EndsWith("failed: it ended without listing its tests (exit code 3); a test program must link "
+               "distrun::testing_main\n"
+               "no memory left\n"));
   EXPECT_FALSE(has_children()) << "it has been reaped";
 }
 

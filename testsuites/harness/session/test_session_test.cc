@@ -103,10 +103,10 @@ TEST_F(TestSessionTest, IdsMustBeUnique) {
 TEST_F(TestSessionTest, FailsIfAProgramIsNotATestHost) {
   options_.runner.programs = {"/bin/true"};
   EXPECT_EQ(error_of({}),
-            "the test program /bin/true failed: it ended with exit code 0 before it listed its "
-            "tests; a test program must link distrun::testing_main");
+            "the test program /bin/true failed: it ended without listing its tests (exit code 0); "
+            "a test program must link distrun::testing_main");
   options_.runner.programs = {host("prints_and_ends")};
-  EXPECT_THAT(error_of({}), EndsWith(" before it listed its tests; a test program must link "
+  EXPECT_THAT(error_of({}), EndsWith(" (exit code 3); a test program must link "
                                      "distrun::testing_main\nno memory left\n"));
 }
 
