@@ -6,12 +6,12 @@
 //     }, {c10::DeviceType::CPU});
 //     init_process_group("mine");
 //
-// MyBackend derives from c10d::Backend.  A collective that MyBackend does not override throws.
-// Register the backend on every rank before you create a group that uses it.
+// MyBackend derives from c10d::Backend.  If MyBackend does not override a collective, this
+// collective throws.  Register the backend on every rank before you create a group that uses it.
 //
 // The maker is the function that you pass to register_backend().  For each group that uses the
 // backend, the maker runs once, on the thread that creates the group.  A group can use at most one
-// registered backend.
+// backend that the program has registered.
 //
 // Thread safety: any thread.
 // PyTorch source: torch/distributed/distributed_c10d.py (Backend.register_backend).
@@ -30,9 +30,10 @@ namespace distrun {
 
 // The argument of a maker.
 struct BackendRequest {
-  // A store in which only this backend of this group has keys, so the keys need no prefix.
+  // A store for this backend of this group.  No other code uses its keys, so the keys need no
+  // prefix.
   c10::intrusive_ptr<c10d::Store> store;
-  int rank = 0;  // This process's rank in the group.
+  int rank = 0;  // The rank of this process in the group.
   int size = 1;  // The number of ranks in the group.
   // The time limit for the creation of the group and for each collective.  The default is
   // PyTorch's default.
@@ -46,22 +47,24 @@ struct BackendRequest {
 // Creates a backend for a group.
 using BackendMaker = std::function<c10::intrusive_ptr<c10d::Backend>(const BackendRequest&)>;
 
-// Registers a backend.  `devices` are the kinds of devices whose tensors the backend accepts.  If a
-// group is created with this name alone, it uses the backend for all these devices.
+// Registers a backend.  The backend accepts tensors on the kinds of devices in `devices`.  A group
+// that is created with this name alone uses the backend for all these devices.
 //
 // Throws: c10::ValueError if the name exists already, is not in lower case, or contains ':' or ','.
-// c10::ValueError if the maker is empty, or if there is no device.
+// Also throws c10::ValueError if the maker is empty, or if `devices` is empty.
 void register_backend(const std::string& name, BackendMaker maker,
                       std::vector<c10::DeviceType> devices);
 
-// Returns whether a backend of that name is built in or registered.
+// Returns whether a backend with this name is built in or registered.
 bool is_backend_available(const std::string& name);
 
-// Calls the maker of that name.  Use it to create a backend that wraps another backend.
+// Calls the maker of the backend with this name.  Use make_backend() to create a backend that wraps
+// another backend.
 //
-// Blocks: as the maker does.  For "gloo", until this rank has connected to all other ranks.
-// Throws: c10::ValueError if no backend has that name.  The text lists the known backends.  The
-// exceptions of the maker.
+// Blocks: as the maker does.  With "gloo", make_backend() blocks until this rank has connected to
+// all other ranks.
+// Throws: c10::ValueError if no backend has this name.  The text lists the known backends.
+// Also throws the exceptions of the maker.
 // Cost: for "gloo" with default options, three threads and a connection to every other rank.
 c10::intrusive_ptr<c10d::Backend> make_backend(const std::string& name,
                                                const BackendRequest& request);

@@ -6,40 +6,48 @@
 //     work.wait();
 //
 // Every rank of the group must call the same collectives in the same order, with tensors of the
-// same sizes and dtype.  Only all_to_all() and all_to_all_single() allow different sizes.  An int
-// is a global rank, and GroupRank(n) is a rank within the group.  On a rank outside the group, a
-// collective prints a warning and does nothing.
+// same dtype.  The tensors must also have the same sizes on every rank, except in all_to_all() and
+// all_to_all_single().
+//
+// The arguments `src` and `dst` are ranks.  An int means a global rank, and GroupRank(n) means a
+// rank within the group.  On a rank outside the group, a collective prints a warning and does
+// nothing.
 //
 // Arguments that are valid on each rank but inconsistent across ranks are not detected.  With such
 // arguments, results are wrong or connections break.  To detect them, run the program with
 // TORCH_DISTRIBUTED_DEBUG=DETAIL (process_group.h).
 //
-// Functions that only move tensors accept every dtype.  Functions that reduce accept the dtypes
-// that the backend can reduce.  "gloo" reduces double, float, half, bfloat16, uint8, int8, int32,
-// int64, bool and complex dtypes.
+// Functions that only move tensors accept every dtype.  Functions that reduce tensors accept the
+// dtypes that the backend can reduce.  "gloo" can reduce double, float, half, bfloat16, uint8,
+// int8, int32, int64, bool and complex dtypes.
 //
-// Gradients do not flow through these collectives.  functional.h has collectives with gradients.
-// If a collective overwrites a tensor that autograd has saved, backward() throws c10::Error.
+// Gradients do not flow through these collectives.  For differentiable collectives, see
+// functional.h.  If a collective overwrites a tensor that autograd has saved, backward() throws
+// c10::Error.
 //
-// Shapes: dense tensors of any strides.  Sizes may be zero.  Outputs must have their final sizes,
-// because a collective does not resize them.  An output must not overlap
-// itself or an input.  The group must have a backend for the tensors' device.  "gloo" copies GPU
-// tensors through the CPU.  It rejects GPU tensors in coalesced collectives.
+// Shapes: all tensors are dense.  They may have any strides, and their sizes may be zero.  Outputs
+// must have their final sizes, because a collective does not resize outputs.  An output must not
+// overlap itself or an input.  The group must have a backend for the tensors' device.  "gloo"
+// copies GPU tensors through the CPU.  In coalesced collectives, "gloo" rejects GPU tensors.
 // Blocks: until the result is available.  With `async_op`, the call returns at once.  Then call
-// wait() of the returned Work.  wait() can have a shorter timeout than the group's (work.h).
-// Throws: c10::ValueError, before this rank sends data, if the arguments of this rank are invalid.
-// The other ranks then wait for this rank, so exit, or repeat the call with valid arguments.
-// c10::DistBackendError if the group's timeout expires or the connection to a rank is lost.  The
-// error names the lost rank or the missing ranks, and the group is then unusable.  The lost rank is
-// not always the cause: it may have exited because another rank failed first.  c10::Error in a fork
-// of the process that created the group.  Such a fork, for example a child of spawn() with
-// StartMethod::kFork, can call init_process_group() to create its own groups.
-// Thread safety: one thread at a time per group, because ranks match calls by their order.
-// Cost: a non-contiguous tensor is copied before the call, and a non-contiguous output is also
-// copied back after it.  The costs of the functions below are those of "gloo" in LibTorch 2.13.  A
-// formula is the number of bytes that a rank sends, without the headers of messages.  In a formula,
-// n is the number of ranks, S is the size in bytes of this rank's inputs, and log2(n) is rounded
-// up.
+// wait() of the returned Work.  You can give wait() a timeout that is shorter than the group's
+// timeout (work.h).
+// Throws: c10::ValueError if the arguments of this rank are invalid.  In this case, this rank has
+// not sent any data, and the other ranks wait for it.  This rank must then exit, or repeat the call
+// with valid arguments.
+// Also throws c10::DistBackendError if the group's timeout expires, or if the connection to a rank
+// is lost.  The error names the missing ranks or the lost rank, and the group is then unusable.
+// The lost rank is not always the cause, because it may have exited after another rank failed.
+// Also throws c10::Error in a fork of the process that created the group.  Such a fork, for example
+// a child of spawn() with StartMethod::kFork, can call init_process_group() to create its own
+// groups.
+// Thread safety: one thread at a time for each group, because ranks match calls by the order of the
+// calls.
+// Cost: a non-contiguous tensor is copied before the call.  A non-contiguous output is also copied
+// back after the call.  The costs of the functions below are those of "gloo" in LibTorch 2.13.  A
+// formula gives the number of bytes that a rank sends, without the headers of messages.  In a
+// formula, n is the number of ranks, S is the size in bytes of this rank's inputs, and log2(n) is
+// rounded up.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
@@ -57,10 +65,10 @@
 
 namespace distrun {
 
-// How elements are reduced: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR or PREMUL_SUM.  Create
-// PREMUL_SUM with c10d::makePreMulSum().  Complex tensors support only SUM, AVG and PREMUL_SUM.
-// "gloo" does not support PREMUL_SUM.  In "gloo", AVG needs a floating-point or complex dtype, and
-// BAND, BOR and BXOR need an integer dtype or bool.
+// The operation that reduces elements: SUM, AVG, PRODUCT, MIN, MAX, BAND, BOR, BXOR or PREMUL_SUM.
+// Create PREMUL_SUM with c10d::makePreMulSum().  Complex tensors support SUM, AVG and PREMUL_SUM,
+// and no others.  "gloo" does not support PREMUL_SUM.  In "gloo", AVG needs a floating-point or
+// complex dtype, and BAND, BOR and BXOR need an integer dtype or bool.
 using c10d::ReduceOp;
 
 // A list of tensors.
@@ -76,30 +84,31 @@ struct CollectiveOptions {
 
 // Copies the tensor of rank `src` to every rank.
 //
-// Cost: rank `src` sends log2(n) · S.  Other ranks pass the data on and send less.  At least half
-// of the ranks send nothing.
+// Cost: rank `src` sends log2(n) · S.  Some of the other ranks forward the data, and send less than
+// rank `src`.  At least half of all ranks send nothing.
 Work broadcast(const at::Tensor& tensor, AnyRank src, const CollectiveOptions& options = {});
 
 // Reduces the tensors of all ranks element by element.  The result replaces the tensor of every
 // rank.
 //
-// Shapes: a dense tensor.  With SUM, the tensor may also be sparse (COO), and each rank may have
-// different indices.
-// Cost: 2 · (n - 1) / n · S, in a ring.  For a sparse tensor (n - 1) · S, where S is the size of
-// the indices and values.
+// Shapes: the tensor is dense.  With SUM, the tensor may also be sparse (COO).  The indices of a
+// sparse tensor may differ between ranks.
+// Cost: 2 · (n - 1) / n · S, in a ring.  For a sparse tensor, the cost is (n - 1) · S, where S is
+// the size of the indices and values.
 Work all_reduce(const at::Tensor& tensor, ReduceOp op = ReduceOp::SUM,
                 const CollectiveOptions& options = {});
 // Does the same for several tensors in one call.
 //
-// Shapes: at least one dense tensor.  All tensors have the same dtype.
-// Cost: 2 · (n - 1) / n · S, in a ring.  "gloo" copies all tensors into one tensor, and back.
+// Shapes: the list has one or more tensors.  All of them are dense and have the same dtype.
+// Cost: 2 · (n - 1) / n · S, in a ring.  "gloo" copies all tensors into one temporary tensor and
+// back.
 Work all_reduce_coalesced(const Tensors& tensors, ReduceOp op = ReduceOp::SUM,
                           const CollectiveOptions& options = {});
 
 // Reduces the tensors of all ranks element by element.  The result replaces the tensor of rank
 // `dst`.  Afterwards the values of the other ranks' tensors are unspecified.
 //
-// Cost: S.  On rank `dst` only (n - 1) / n · S.
+// Cost: rank `dst` sends (n - 1) / n · S.  Every other rank sends S.
 Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
             const CollectiveOptions& options = {});
 
@@ -107,17 +116,17 @@ Work reduce(const at::Tensor& tensor, AnyRank dst, ReduceOp op = ReduceOp::SUM,
 //
 // Shapes: tensors[i] receives the tensor of group rank i, and has the sizes of `tensor`.
 // Cost: (n - 1) · S, in a ring.  "gloo" receives into a temporary tensor with the size of all
-// outputs, and copies it into the outputs.
+// outputs, and copies this tensor into the outputs.
 Work all_gather(const Tensors& tensors, const at::Tensor& tensor,
                 const CollectiveOptions& options = {});
-// Does the same with one output tensor, which has the inputs one after another in the order of the
-// group ranks.
+// Does the same with one output tensor.  It contains the inputs one after another, in the order of
+// the group ranks.
 //
 // Shapes: `output` has as many elements as the inputs of all ranks together.
 // Cost: as all_gather(), including the temporary tensor.
 Work all_gather_into_tensor(const at::Tensor& output, const at::Tensor& input,
                             const CollectiveOptions& options = {});
-// Does the same as all_gather_into_tensor(), under PyTorch's newer name.  Error messages use the
+// Does the same as all_gather_into_tensor(), under PyTorch's newer name.  Error messages show the
 // older name.
 Work all_gather_single(const at::Tensor& output, const at::Tensor& input,
                        const CollectiveOptions& options = {});
@@ -132,12 +141,12 @@ Work all_gather_coalesced(const std::vector<Tensors>& lists, const Tensors& inpu
 //
 // Shapes: on `dst`, tensors[i] receives the tensor of group rank i, and has the sizes of `tensor`.
 // On other ranks `tensors` is empty.
-// Cost: S.  Rank `dst` sends nothing.  On this rank, "gloo" receives into a temporary tensor with
-// the size of all outputs, and copies it into the outputs.
+// Cost: rank `dst` sends nothing.  Every other rank sends S.  On rank `dst`, "gloo" receives into a
+// temporary tensor with the size of all outputs, and copies this tensor into the outputs.
 Work gather(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank dst = GroupRank(0),
             const CollectiveOptions& options = {});
-// Does the same with one output tensor, which has the inputs one after another in the order of the
-// group ranks.
+// Does the same with one output tensor.  It contains the inputs one after another, in the order of
+// the group ranks.
 //
 // Shapes: on `dst`, `gather_tensor` has as many elements as the inputs of all ranks together.  On
 // other ranks `gather_tensor` is ignored.
@@ -156,34 +165,36 @@ Work scatter(const at::Tensor& tensor, const Tensors& tensors = {}, AnyRank src 
 // Reduces inputs[i] of all ranks element by element, and stores the result in the output of group
 // rank i.
 //
-// Shapes: one input for each rank, with the sizes of `output`.
+// Shapes: `inputs` has one tensor for each rank.  All of them have the sizes of `output`.
 // Cost: 2 · (n - 1) / n · S, because "gloo" runs an all_reduce() on a copy of all inputs.
 Work reduce_scatter(const at::Tensor& output, const Tensors& inputs, ReduceOp op = ReduceOp::SUM,
                     const CollectiveOptions& options = {});
-// Does the same with one input tensor, which has the inputs one after another.
+// Does the same with one input tensor.  It contains the inputs one after another.
 //
 // Shapes: `input` has as many elements as the outputs of all ranks together.
 // Cost: as reduce_scatter().
 Work reduce_scatter_tensor(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
-// Does the same as reduce_scatter_tensor(), under PyTorch's newer name.  Error messages use the
+// Does the same as reduce_scatter_tensor(), under PyTorch's newer name.  Error messages show the
 // older name.
 Work reduce_scatter_single(const at::Tensor& output, const at::Tensor& input,
                            ReduceOp op = ReduceOp::SUM, const CollectiveOptions& options = {});
 
 // Sends inputs[i] to group rank i and receives outputs[j] from group rank j.
 //
-// Shapes: one input and one output for each rank.  Sizes may differ, but outputs[j] must have as
-// many elements as the input that group rank j sends to this rank.
-// Cost: a rank sends the inputs for other ranks.  "gloo" copies the inputs into one temporary
+// Shapes: `inputs` and `outputs` each have one tensor for each rank.  The tensors may have
+// different sizes, but outputs[j] must have as many elements as the input that group rank j sends
+// to this rank.
+// Cost: a rank sends its inputs for the other ranks.  "gloo" copies the inputs into one temporary
 // tensor, receives into a second one, and copies the second one into the outputs.
 Work all_to_all(const Tensors& outputs, const Tensors& inputs,
                 const CollectiveOptions& options = {});
 // Does the same with one input tensor and one output tensor.
 //
 // Shapes: `input` and `output` are split along the first dimension into one part for each rank.
-// The parts have the split sizes.  If no split sizes are given, all parts have the same size.
-// Cost: a rank sends the parts for other ranks.  There is no temporary tensor.
+// The split sizes are the sizes of these parts.  If no split sizes are given, all parts have the
+// same size.
+// Cost: a rank sends its parts for the other ranks.  There is no temporary tensor.
 Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
                        std::vector<std::int64_t> output_split_sizes = {},
                        std::vector<std::int64_t> input_split_sizes = {},
@@ -191,16 +202,17 @@ Work all_to_all_single(const at::Tensor& output, const at::Tensor& input,
 
 // Waits for all ranks.
 //
-// Blocks: until every rank has called it.  With `async_op`, the call returns at once.
-// Cost: log2(n) rounds.  In each round, a rank sends an empty message to one rank and waits for the
-// message of another rank.
+// Blocks: until every rank has called barrier().  With `async_op`, the call returns at once.
+// Cost: log2(n) rounds.  In each round, every rank sends an empty message to one rank, and waits
+// for the message of another rank.
 Work barrier(const CollectiveOptions& options = {});
 
 // Options of monitored_barrier().
 struct MonitoredBarrierOptions {
   // The ranks that take part.
   Group group = {};
-  // How long group rank 0 waits.  If it is not set, the group's timeout is used.
+  // The time limit for the wait of group rank 0.  If `timeout` is not set, the group's timeout
+  // applies.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // If true, the error names all missing ranks.  If false, the error names the first missing rank.
   bool wait_all_ranks = false;
@@ -209,37 +221,42 @@ struct MonitoredBarrierOptions {
 // Waits for all ranks.  If ranks are missing, the error names them.  Only "gloo" and "fake" support
 // this function.
 //
-// Blocks: until every rank has called it.  Group rank 0 waits at most `timeout`.  The other ranks
-// wait for group rank 0, at most for the timeout with which the group was created.
-// Throws: c10::ValueError if the timeout is not positive.  c10::DistBackendError if ranks are
-// missing.  On group rank 0 the error names the missing ranks.  On other ranks it says that group
-// rank 0 failed.
-// Cost: every other rank sends one message to group rank 0 and receives one from group rank 0.
+// Blocks: until every rank has called monitored_barrier().  Group rank 0 waits at most `timeout`.
+// The other ranks wait for group rank 0.  Their limit is the timeout with which the group was
+// created.
+// Throws: c10::ValueError if the timeout is not positive.
+// Also throws c10::DistBackendError if ranks are missing.  On group rank 0, the error names the
+// missing ranks.  On other ranks, the error says that group rank 0 failed.
+// Cost: every rank except group rank 0 sends one message to group rank 0, and receives one message
+// from group rank 0.
 void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
-// Returns the sequence number of the group on this rank, which is the number of collectives that
-// this rank has started.  Barriers count too.  In "gloo", sends and receives also count.  If "gloo"
-// runs a collective as several other collectives, each of them counts.  To find a rank that is
-// behind, compare the numbers of ranks that have started the same number of sends and receives.
+// Returns the sequence number of the group on this rank.  It is the number of collectives,
+// including barriers, that this rank has started in the group.  In "gloo", sends and receives also
+// count.  If "gloo" runs a collective as several other collectives, each of these counts.
+//
+// To find a rank that is behind, compare the sequence numbers of all ranks.  In "gloo", compare
+// only the sequence numbers of ranks that have started the same number of sends and receives.
 //
 // Throws: c10::Error if this rank is not a member.
 std::uint64_t get_sequence_number(const Group& group = {});
 
-// Returns the bytes of rank `src`, of any length.  On a rank outside the group, returns an empty
-// string.  Python has broadcast_object_list() instead.
+// Returns the `bytes` of rank `src`, which may have any length.  On a rank outside the group,
+// returns an empty string.  The corresponding function of Python is broadcast_object_list().
 //
 // Blocks: until the result is available.
 // Cost: a broadcast() of the length, 8 bytes, and then a broadcast() of the bytes.
 std::string broadcast_bytes(const std::string& bytes, AnyRank src, const Group& group = {});
-// Returns a list whose element i is the bytes of group rank i.  Lengths may differ.  On a rank
-// outside the group, returns an empty list.  Python has all_gather_object() instead.
+// Returns a list.  Element i is the `bytes` of group rank i.  The lengths may differ between ranks.
+// On a rank outside the group, returns an empty list.  The corresponding function of Python is
+// all_gather_object().
 //
 // Blocks: until the result is available.
 // Cost: an all_gather() of the lengths, 8 bytes each, and then an all_gather() of the bytes.  The
 // bytes of every rank are padded to the longest length.
 std::vector<std::string> all_gather_bytes(const std::string& bytes, const Group& group = {});
 // On rank `dst`, returns the same list as all_gather_bytes().  On other ranks, returns an empty
-// list.  Python has gather_object() instead.
+// list.  The corresponding function of Python is gather_object().
 //
 // Blocks: until the result is available.
 // Cost: an all_gather() of the lengths, 8 bytes each, and then a gather() of the bytes.  The

@@ -1,5 +1,5 @@
-// A communication hook is a function that reduces gradients in place of DistributedDataParallel,
-// for example to compress them.
+// A communication hook is a function that reduces gradients instead of DistributedDataParallel.
+// For example, a hook can compress the gradients before it sends them.
 //
 //     #include <ATen/core/ivalue.h>
 //     #include <torch/csrc/distributed/c10d/comm.hpp>       // GradBucket
@@ -18,17 +18,17 @@
 //     });
 //
 // A bucket is a list of gradients that are reduced together.  Each backward() calls the hook once
-// for each bucket, in the same order on all ranks.  At that time, the gradients of other buckets
-// are still being computed.  The hook returns a Future of a tensor, or of a list of one tensor.
-// The values of this tensor become the bucket's gradients.  They are not divided by the number of
-// ranks.  The hook may change the bucket's buffer in place.  In Python a hook has an argument
-// `state`.  In C++ a hook captures its state.
+// for each bucket, in the same order on all ranks.  The hook runs while backward() still computes
+// the gradients of other buckets.  The hook returns a Future of a tensor, or of a list of one
+// tensor.  The values of this tensor become the bucket's gradients.  DistributedDataParallel does
+// not divide these values by the number of ranks.  The hook may change the bucket's buffer in
+// place.  A hook in Python has an argument `state`.  A hook in C++ captures its state instead.
 //
 // Shapes: the returned tensor has the sizes, dtype and device of the bucket's buffer.
 // Thread safety: for a module on a GPU, the hook runs on a thread of autograd.  For a module on the
-// CPU, it runs on the thread that calls backward().
-// Cost: backward() does not continue until the hook returns.  A hook that starts its communication
-// with `async_op` and returns the future lets backward() continue.
+// CPU, the hook runs on the thread that calls backward().
+// Cost: backward() does not continue until the hook returns.  To let backward() continue, start the
+// communication with `async_op` and return its future, as in the example.
 // PyTorch source: torch/csrc/distributed/c10d/comm.hpp, torch/nn/parallel/distributed.py.
 #pragma once
 
@@ -51,13 +51,13 @@ struct Future;
 
 namespace distrun {
 
-// A hook returns a Future.  The value of the future is the reduced gradients.
+// The result of a hook.  Its value is the reduced gradients.
 using Future = c10::intrusive_ptr<c10::ivalue::Future>;
 
 // Satisfied if `T` can be called with a bucket.
 template <class T>
 concept TakesGradBucket = std::invocable<T&, c10d::GradBucket&>;
-// Satisfied if `T`, called with a bucket, returns a Future.
+// Satisfied if a call of `T` with a bucket returns a Future.
 template <class T>
 concept ReturnsFuture = std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>, Future>;
 
@@ -65,15 +65,15 @@ concept ReturnsFuture = std::same_as<std::invoke_result_t<T&, c10d::GradBucket&>
 template <class T>
 concept CommHookFunction = TakesGradBucket<T> && ReturnsFuture<T> && std::copy_constructible<T>;
 
-// Holds any hook.
+// A type that can contain any hook.
 using CommHook = std::function<Future(c10d::GradBucket&)>;
 
 // The hooks that LibTorch provides: c10d::BuiltinCommHookType.
 enum class BuiltinCommHook {
-  // Computes the mean, as without a hook.
+  // Computes the mean of the gradients, as DistributedDataParallel does without a hook.
   ALLREDUCE,
-  // Computes the mean, and sends gradients as float16.  This halves the traffic of float32
-  // gradients.  Each bucket is copied to float16 and back.
+  // Computes the mean, and sends gradients as float16.  The traffic of float32 gradients is then
+  // half as large.  Each bucket is converted to float16 and back.
   FP16_COMPRESS,
 };
 

@@ -17,26 +17,26 @@ namespace distrun {
 
 // A parameter of the model.
 struct DdpParameter {
-  std::string name;  // Shown in messages, and used in DdpOptions::parameters_to_ignore.
-  // This tensor must be a leaf.  If it does not require a gradient, DdpReducer never reduces it,
-  // and only copies its values to all ranks, at construction and at the end of a Join.
+  std::string name;  // For messages and DdpOptions::parameters_to_ignore.
+  // The tensor must be a leaf.  If it does not require a gradient, no gradient is reduced for it.
+  // Its values are still copied to all ranks at construction and at the end of a Join (join.h).
   at::Tensor tensor;
-  bool sparse_gradient = false;  // Whether its gradients are sparse (COO).
+  bool sparse_gradient = false;  // Whether the gradients of the tensor are sparse (COO).
 };
 
 // A buffer of the model.
 struct DdpBuffer {
-  std::string name;   // Used in DdpOptions::parameters_to_ignore.
+  std::string name;   // For DdpOptions::parameters_to_ignore.
   at::Tensor tensor;  // An undefined tensor is ignored.
 };
 
 // The tensors of a model.
 struct DdpModel {
-  std::string name = "model";            // Shown in messages and in the logging data.
-  std::vector<DdpParameter> parameters;  // At least one must require a gradient.
-  // Returns the current buffers, because a module may replace its buffers.  DdpReducer calls this
-  // function in its constructor, before each forward that broadcasts buffers, and at the end of a
-  // Join.  Null: the model has no buffers.
+  std::string name = "model";            // For messages and for the logging data.
+  std::vector<DdpParameter> parameters;  // At least one of them must require a gradient.
+  // A function that returns the model's current buffers.  (A module may replace its buffers.)
+  // DdpReducer calls this function in its constructor, before each forward that broadcasts buffers,
+  // and at the end of a Join.  If the function is null, the model has no buffers.
   std::function<std::vector<DdpBuffer>()> buffers = nullptr;
 };
 

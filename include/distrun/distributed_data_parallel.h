@@ -3,7 +3,7 @@
 // all ranks take the same step.
 //
 //     init_process_group("gloo");
-//     DistributedDataParallel ddp(std::make_shared<Net>());        // Rank 0's values on all ranks.
+//     DistributedDataParallel ddp(std::make_shared<Net>());        // Broadcasts rank 0's values.
 //     torch::optim::SGD optimizer(ddp.parameters(), 0.1);
 //     for (const auto& [images, digits] : share_of(get_rank())) {  // This rank's batches.
 //       optimizer.zero_grad();
@@ -12,34 +12,38 @@
 //     }
 //     if (get_rank() == 0) torch::save(ddp.module(), "net.pt");
 //
-// Net is a torch::nn::Module or a module holder (TORCH_MODULE).  Its forward() may take any
-// arguments.  It may return void, or a type that visit_tensors.h supports.  visit_tensors.h also
-// shows how to support your own type.  If ranks have different numbers of batches, run the loop in
-// a Join (join.h).
+// Net is a torch::nn::Module or a module holder (TORCH_MODULE).  The module's forward() may take
+// any arguments.  It may return void or any type that visit_tensors.h supports.  visit_tensors.h
+// also describes how to support your own type.  If ranks have different numbers of batches, run the
+// loop in a Join (join.h).
 //
 // Every rank constructs a DistributedDataParallel with its own copy of the module.  The copies must
 // have the same parameters in the same order.  The constructor copies the parameters and buffers of
-// group rank 0 to all ranks.  Each later forward() copies the buffers again.  Two options disable
-// these copies: DdpOptions::init_sync and DdpOptions::broadcast_buffers (ddp_options.h).  All ranks
-// must call forward() and backward() the same number of times, except under no_sync() and in a
-// Join.
+// group rank 0 to all ranks.  Each later forward() copies the buffers again.  To disable these
+// copies, set DdpOptions::init_sync or DdpOptions::broadcast_buffers to false (ddp_options.h).
+//
+// All ranks must call forward() and backward() the same number of times.  Calls under no_sync() and
+// calls in a Join are exceptions: their number may differ between ranks.
 //
 // If you replace, freeze or unfreeze a parameter, construct a new DistributedDataParallel.  If two
-// submodules share a weight, its gradient is reduced only once.
+// submodules share a weight, the gradient of this weight is reduced only once.
 //
 // DistributedDataParallel is itself a torch::nn::Module.  Your module is its child "module", so the
 // names in ddp.named_parameters() start with "module.".  To save or load parameters, use
 // ddp.module().  A DistributedDataParallel cannot be copied, and cannot be an element of
 // torch::nn::Sequential.
 //
-// Throws: the exceptions of DdpReducer (ddp_reducer.h).  If DdpOptions::init_sync is true, the
-// constructors on all C++ ranks compare the parameters that require a gradient.  If the number,
-// sizes or dtypes of these parameters differ, the constructor throws on every C++ rank, and the
-// text names the first parameter that differs.  A Python rank in the group makes only PyTorch's own
-// check.  Ranks do not compare buffers or options.  They also do not notice if parameters with the
-// same sizes and dtypes are in a different order.  With such a difference, training computes wrong
-// values or times out.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, the ranks compare each collective,
-// which detects some of these differences.
+// If DdpOptions::init_sync is true, the constructors on all C++ ranks compare the parameters that
+// require a gradient.  If the number, sizes or dtypes of these parameters differ, the constructor
+// throws on every C++ rank, and the text names the first parameter that differs.  A Python rank in
+// the group makes only PyTorch's own check.
+//
+// The constructor does not compare buffers or options.  It also does not notice if parameters with
+// the same sizes and dtypes are in a different order.  With such differences, training computes
+// wrong values or times out.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, the ranks compare each
+// collective.  This comparison detects some of the differences.
+//
+// Throws: the exceptions of DdpReducer (ddp_reducer.h).
 // Thread safety: one thread at a time.
 // Cost: see DdpReducer (ddp_reducer.h).
 // PyTorch source: torch/nn/parallel/distributed.py; c10d::Reducer reduces the gradients.
@@ -61,7 +65,7 @@
 
 namespace distrun {
 
-// Returns the parameters and buffers of a module, for a DdpReducer.  Their names are those of
+// Returns the parameters and buffers of a module, for a DdpReducer.  Their names come from
 // named_parameters() and named_buffers().  `sparse_gradient` is true for the parameters of a
 // torch::nn::Embedding or EmbeddingBag whose options have sparse(true).  The result keeps the
 // module alive.
@@ -92,17 +96,18 @@ concept ForwardsWith = requires(Module& module, Arguments&&... arguments) {
 template <class Net>
 class DistributedDataParallel : public torch::nn::Module {
  public:
-  // The class of the module.  It is Net, or, if Net is a module holder, the class that Net holds.
+  // The class of the module.  If Net is a module holder, it is the class that Net holds.  Otherwise
+  // it is Net.
   using ModuleType = typename internal::ModuleOf<Net>::Type;
   static_assert(std::is_base_of_v<torch::nn::Module, ModuleType>,
                 "DistributedDataParallel needs a torch::nn::Module; see DdpReducer for others");
 
-  // Keeps the module.  The caller can still use the module.
+  // Keeps a reference to the module.  The caller can still use the module.
   //
-  // Blocks: until every rank of the group has called the constructor.  If `init_sync` is false,
-  // does not block.
+  // Blocks: until every rank of the group has called the constructor.  If `init_sync` is false, the
+  // constructor does not block.
   // Throws: the exceptions of DdpReducer's constructor.
-  // Cost: that of DdpReducer's constructor.
+  // Cost: the cost of DdpReducer's constructor.
   explicit DistributedDataParallel(std::shared_ptr<ModuleType> module,
                                    const DdpOptions& options = {})
       : torch::nn::Module("DistributedDataParallel"),
@@ -118,12 +123,13 @@ class DistributedDataParallel : public torch::nn::Module {
   }
 
   // Calls the module's forward() and prepares the reduction of gradients.  For each forward() that
-  // runs with gradients enabled, call backward() once: see DdpReducer::before_forward().
+  // runs with gradients enabled, call backward() exactly once (see DdpReducer::before_forward()).
   //
-  // Blocks: until group rank 0 has sent its buffers: see DdpReducer::before_forward().
+  // Blocks: as DdpReducer::before_forward().
   // Throws: the exceptions of DdpReducer::before_forward() and of the module's forward().
-  // Cost: that of DdpReducer::before_forward() and after_forward().  With DdpOptions::device_ids,
-  // also a copy of each argument tensor that is not on the module's GPU.
+  // Cost: the cost of DdpReducer::before_forward() and DdpReducer::after_forward().  If
+  // DdpOptions::device_ids is set, each argument tensor that is not on the module's GPU is copied
+  // too.
   template <class... Arguments>
   requires ForwardsWith<ModuleType, Arguments...>
   auto forward(Arguments&&... arguments) {
@@ -152,8 +158,8 @@ class DistributedDataParallel : public torch::nn::Module {
   // Returns your module.
   const std::shared_ptr<ModuleType>& module() const { return module_; }
 
-  // Returns a guard.  If forward() is called while the guard exists, its backward() accumulates
-  // gradients on this rank and does not reduce them: see DdpReducer::no_sync().
+  // Returns a guard.  If forward() runs while the guard exists, the backward() of its outputs
+  // accumulates gradients on this rank, and does not reduce them.  See DdpReducer::no_sync().
   //
   //     {
   //       const auto alone = ddp.no_sync();
@@ -162,8 +168,8 @@ class DistributedDataParallel : public torch::nn::Module {
   //     loss(ddp(second)).backward();                // Reduces the sum of both gradients.
   [[nodiscard]] DdpReducer::NoSync no_sync() { return reducer_.no_sync(); }
 
-  // Makes backward() reduce gradients with this hook instead of averaging them (comm_hook.h): see
-  // DdpReducer::register_comm_hook().
+  // Registers a communication hook (comm_hook.h).  backward() then reduces gradients with this
+  // hook, and does not average them itself.  See DdpReducer::register_comm_hook().
   template <CommHookFunction Hook>
   void register_comm_hook(Hook hook, const std::string& name = "comm_hook") {
     reducer_.register_comm_hook(std::move(hook), name);
@@ -173,12 +179,12 @@ class DistributedDataParallel : public torch::nn::Module {
     reducer_.register_builtin_comm_hook(hook);
   }
 
-  // Returns DdpReducer::get_ddp_logging_data().
+  // Returns the result of DdpReducer::get_ddp_logging_data().
   c10::DDPLoggingData get_ddp_logging_data() const { return reducer_.get_ddp_logging_data(); }
 
   // Returns the DdpReducer, which reduces the gradients.
   DdpReducer& reducer() { return reducer_; }
-  // Converts to a Joinable, so that you can write Join({ddp}): see join.h.
+  // Converts to a Joinable, so that you can write Join({ddp}) (join.h).
   operator Joinable&() { return reducer_; }  // NOLINT: implicit: Python's DDP is a Joinable.
 
  private:
@@ -211,7 +217,7 @@ class DistributedDataParallel : public torch::nn::Module {
   DdpReducer reducer_;
 };
 
-// Deduces Net from a pointer to a module.
+// A deduction guide: deduces Net from a pointer to a module.
 template <class Net>
 DistributedDataParallel(std::shared_ptr<Net>, DdpOptions = {}) -> DistributedDataParallel<Net>;
 

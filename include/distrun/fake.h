@@ -1,4 +1,5 @@
-// The backend "fake": one process acts as a rank of a group of any size, without other processes.
+// With the backend "fake", one process acts as a rank of a group of any size.  The other ranks of
+// the group do not exist.
 //
 //     init_process_group({.backend = "fake", .rank = 0, .world_size = 1024});
 //     train_one_step();                                   // As in the real run.
@@ -6,38 +7,38 @@
 //       std::cout << one.operation << ": " << one.sent << " bytes\n";
 //     }
 //
-// Use it to find out on one machine whether a program runs with many ranks, which shapes its
+// Use "fake" to find out on one machine whether a program runs with many ranks, which shapes its
 // tensors have, and how many bytes a step sends (examples/dry_run.cc).
 //
 // `distrun test --backend fake` runs tests with this backend (docs/testing.md).  The tests must
 // list the backend "fake", and must not check values.
 //
-// Every operation returns at once.  This also applies to operations with `async_op`, to
-// functional.h and to DistributedDataParallel.  An output depends only on the inputs of this rank.
-// Its values are therefore wrong, but they are the same in each run:
+// Every operation returns at once, including the operations of functional.h and of
+// DistributedDataParallel.  An output depends only on the inputs of this rank.  The values of
+// outputs are therefore wrong, but they are the same in each run:
 //
 //     broadcast, all_reduce, reduce, all_reduce_coalesced       the tensors do not change
 //     all_gather and variants; gather on rank `dst`             each output is a copy of the input
 //     reduce_scatter and variants; scatter on rank `src`        this rank's part of the input
 //     scatter on other ranks; recv                              the output does not change
-//     all_to_all, all_to_all_single      outputs[i] is a copy of inputs[i].  If their numbers of
-//                                        elements differ: the values of inputs[i], repeated or cut;
-//                                        zeros if inputs[i] is empty
+//     all_to_all, all_to_all_single      outputs[i] is a copy of inputs[i].  If outputs[i] has
+//                                        another number of elements, the values are repeated or
+//                                        cut.  If inputs[i] is empty, outputs[i] gets zeros
 //     send, barrier, monitored_barrier                          no output
 //
 // For recv() without `src`, the sender is the rank after this rank, or rank 0 if this rank is the
-// last.  broadcast_bytes() from another rank returns the bytes of this rank.  Invalid arguments
-// throw as with other backends.  Communication in an aborted group throws too.  Every Work has a
-// future with the outputs.
+// last.  broadcast_bytes() from another rank returns the bytes of this rank.  With invalid
+// arguments, an operation throws the same exceptions as with other backends.  Communication in an
+// aborted group also throws.  Every Work has a future with the outputs.
 //
-// If neither InitOptions::store nor InitOptions::init_method is set, the group has a FakeStore and
-// does not wait for other ranks, even if DISTRUN_INIT_METHOD is set.  If a launcher started the
-// process, the group uses RANK and WORLD_SIZE, but the process does not connect to other processes.
-// TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks.
+// If neither InitOptions::store nor InitOptions::init_method is set, the group has a FakeStore, and
+// the process does not connect to other processes.  This is also the case if DISTRUN_INIT_METHOD is
+// set, or if a launcher started the process.  If InitOptions does not set `rank` and `world_size`,
+// the group uses the variables RANK and WORLD_SIZE.  TORCH_DISTRIBUTED_DEBUG=DETAIL adds no checks.
 //
-// With "cpu:gloo,cuda:fake", ranks connect to each other for "gloo", and only operations on GPU
-// tensors are faked.  Backend options are not supported then.  If the CPU has no backend, as in
-// "cuda:fake", barriers use the backend of the first device.
+// With "cpu:gloo,cuda:fake", ranks connect to each other.  Operations on CPU tensors use "gloo",
+// and operations on GPU tensors use "fake".  Such a group does not support backend options.  If the
+// CPU has no backend, as in "cuda:fake", barriers use the backend of the first device.
 //
 // Limits:
 //
@@ -50,7 +51,8 @@
 //   - `distrun test --json` does not list collectives of this backend.
 //   - Meta tensors are not supported, because LibTorch has no collectives for them.
 //
-// Thread safety: any thread, except while groups are created or destroyed.
+// Thread safety: any thread may call the functions, except while a thread creates or destroys
+// groups.
 // Cost: an operation copies its inputs into its outputs.  The backend starts no threads and opens
 // no connections.
 // PyTorch source: torch/testing/_internal/distributed/fake_pg.py.
@@ -88,7 +90,7 @@ class FakeStore : public c10d::Store {
   std::int64_t add(const std::string& key, std::int64_t value) override;
   // Returns false.
   bool deleteKey(const std::string& key) override;
-  // Returns false, or true if the list is empty.
+  // Returns whether the list is empty, because no key exists.
   bool check(const std::vector<std::string>& keys) override;
   // Returns 0.
   std::int64_t getNumKeys() override;
@@ -100,9 +102,10 @@ class FakeStore : public c10d::Store {
 
 // The traffic of one operation on this rank, in bytes.
 //
-// `sent` and `received` are estimates for the algorithms of this table.  A real backend can use
-// other algorithms (collectives.h has the costs of "gloo").  In the table, n is the number of ranks
-// in the group, S is the size of the tensors in bytes, and the root is rank `src` or `dst`:
+// `sent` and `received` are estimates for the algorithms in this table.  A real backend can use
+// other algorithms.  (For the costs of "gloo", see collectives.h.)  In the table, n is the number
+// of ranks in the group, and S is the size of the tensors in bytes.  The root is rank `src` or rank
+// `dst`:
 //
 //     operation                                payload       sent
 //     all_reduce, …_coalesced                  S             2 · (n - 1) / n · S, in a ring
@@ -116,28 +119,29 @@ class FakeStore : public c10d::Store {
 //     send, recv                               S             S for send; 0 for recv
 //     barrier, monitored_barrier               0             0
 //
-// A sparse tensor has the size of its indices and values.  In a scatter, S is the size of all
+// For a sparse tensor, S is the size of its indices and values.  In a scatter, S is the size of all
 // inputs on the root, and the size of the output on other ranks.
 //
-// The rank after the last rank is rank 0.  In a broadcast, each rank sends to the rank after it,
-// from the root to the rank before the root.  In a reduce, each rank also sends to the rank after
-// it, from the rank after the root to the root.  An all_reduce consists of a reduce_scatter and an
-// all_gather, and each of them rounds (n - 1) / n · S up to a whole byte.
+// The rank after the last rank is rank 0.  In a broadcast and in a reduce, each rank sends to the
+// rank after it.  A broadcast starts at the root, and ends at the rank before the root.  A reduce
+// starts at the rank after the root, and ends at the root.  An all_reduce consists of a
+// reduce_scatter and an all_gather.  Each of these two rounds (n - 1) / n · S up to a whole byte.
 //
-// A rank receives as many bytes as it sends, except in operations with a root, in send and recv,
-// and in an all_to_all with different sizes.  In a group of one rank, no bytes are sent.
+// A rank receives as many bytes as it sends.  The exceptions are operations with a root, send,
+// recv, and an all_to_all with different sizes.  In a group of one rank, no bytes are sent.
 struct WireTraffic {
   std::string operation;      // The function's name in collectives.h or point_to_point.h.
   std::int64_t calls = 0;     // The number of calls.
-  std::int64_t payload = 0;   // Bytes in the tensors.
-  std::int64_t sent = 0;      // Bytes sent to other ranks.
-  std::int64_t received = 0;  // Bytes received from other ranks.
+  std::int64_t payload = 0;   // The payload in the table.
+  std::int64_t sent = 0;      // The bytes sent to other ranks.
+  std::int64_t received = 0;  // The bytes received from other ranks.
 
   friend bool operator==(const WireTraffic&, const WireTraffic&) = default;
 };
 
-// Returns the group's traffic since the group was created or its counts were reset.  The list has
-// one entry for each operation, in the order of the first calls.  A call that threw does not count.
+// Returns the group's traffic since the group was created or reset_wire_traffic() was called.  The
+// list has one entry for each operation, in the order of the first calls.  Calls that throw are not
+// counted.
 //
 // Throws: c10::ValueError if the group has no "fake" backend.
 std::vector<WireTraffic> wire_traffic(const Group& group = {});
@@ -146,9 +150,9 @@ std::vector<WireTraffic> wire_traffic(const Group& group = {});
 // Throws: c10::ValueError if the group has no "fake" backend.
 void reset_wire_traffic(const Group& group = {});
 
-// Returns the sum of the traffic of all groups that have a "fake" backend and exist on this rank.
+// Returns the total traffic of all groups on this rank that have a "fake" backend.
 std::vector<WireTraffic> wire_traffic_of_all_groups();
-// Sets the counts of these groups to 0.
+// Sets the counts of all these groups to 0.
 void reset_wire_traffic_of_all_groups();
 
 }  // namespace distrun

@@ -4,22 +4,22 @@
 //     options->error_on_collective = true;
 //     init_process_group({.backend = "fake", .backend_options = options});
 //
-// These options have their own header, because it includes a header of LibTorch that takes seconds
-// to compile.
+// FakeOptions has a separate header, because this header includes a header of LibTorch that takes
+// seconds to compile.
 #pragma once
 
 #include <torch/csrc/distributed/c10d/Backend.hpp>
 
 namespace distrun {
 
-// Pass a pointer to them as InitOptions::backend_options or GroupOptions::backend_options.  The
-// group copies the options when it is created.
+// The options.  Pass a pointer to a FakeOptions as InitOptions::backend_options or
+// GroupOptions::backend_options.  The group copies the options when it is created.
 struct FakeOptions : c10d::Backend::Options {
   // Sets the defaults.
   FakeOptions() : Options("fake") {}
 
-  // If true, every collective throws, including barriers and c10d::Backend::endCoalescing().  A
-  // send() or recv() does not throw.  Use it to test how a program handles errors.
+  // If true, every collective throws, including barriers and c10d::Backend::endCoalescing().
+  // send() and recv() do not throw.  Use this option to test how a program handles errors.
   bool error_on_collective = false;
 };
 

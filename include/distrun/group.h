@@ -1,25 +1,28 @@
-// Group refers to a process group: the default group, which has all ranks of the run, or a group
-// that new_group() created.
+// Group refers to a process group.  This is the default group, which has all ranks of the run, or a
+// group that new_group() created.
 //
 //     Group pair = new_group({0, 1});
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
 //     all_reduce(tensor);                                  // Group(), the default group.
 //
 // Copies are cheap and refer to the same group.  A group that new_group() created is freed when the
-// last copy of its Group is destroyed, or earlier by destroy_process_group(group).  A Work and a
-// DistributedDataParallel hold a copy of their Group.  destroy_process_group() without an argument
-// frees all groups, including the default group.  Communication in a destroyed group throws.
+// last copy of its Group is destroyed.  destroy_process_group(group) frees the group earlier.  A
+// Work and a DistributedDataParallel contain a copy of their Group.  destroy_process_group()
+// without an argument frees all groups, including the default group.  Communication in a destroyed
+// group throws.
 //
 // new_group() returns when this rank has connected to the other members.  The other members may
-// still be connecting to each other.  If you free the group at that time, new_group() can throw on
-// the other members.  To avoid this, call barrier({.group = pair}) before you free the group.
+// still be connecting to each other.  If you free the group while the other members still connect,
+// new_group() can throw on them.  To avoid this, call barrier({.group = pair}) before you free the
+// group.
 //
-// As in torch.distributed, new_group() also returns a Group on ranks outside the group.
-// Collectives with such a Group print a warning and do nothing.
+// As in torch.distributed, new_group() also returns a Group on ranks outside the group.  On such a
+// rank, collectives with this Group print a warning and do nothing.
 //
-// Blocks: the destructor of the last copy waits for the group's collectives that are in progress on
-// this rank.  On a thread other than the one that created the group, the destructor returns at
-// once, and a background thread waits instead.  The process waits for this thread when it exits.
+// Blocks: on the thread that created the group, the destructor of the last copy waits for the
+// group's collectives that are in progress on this rank.  On other threads, the destructor returns
+// at once, and a background thread waits instead.  At its exit, the process waits for this
+// background thread.
 // Thread safety: any thread may copy, use and destroy a Group.  Run the collectives of a group on
 // one thread at a time.
 #pragma once
@@ -63,23 +66,24 @@ class Group {
   // Returns whether this object was created by Group() and so refers to the default group.
   bool is_default() const { return !state_; }
 
-  // Returns whether this rank is in the group.  You can also call it for a destroyed group of
-  // new_group().
+  // Returns whether this rank is in the group.  You can also call is_member() after a group that
+  // new_group() created was destroyed.
   //
-  // Throws: c10::Error if this is the default group and it does not exist.
+  // Throws: c10::Error if this object refers to the default group, and the default group does not
+  // exist.
   bool is_member() const;
 
-  // Returns LibTorch's object of the group, for example to call a function that distrun does not
-  // have.  Include <torch/csrc/distributed/c10d/ProcessGroup.hpp>.
+  // Returns LibTorch's object of the group.  Use it, for example, to call a function that distrun
+  // does not have.  Include <torch/csrc/distributed/c10d/ProcessGroup.hpp> for this.
   //
-  // Throws: c10::Error if the group was destroyed, if it is the default group and does not exist,
-  // or if this rank is not a member.
+  // Throws: c10::Error if this rank is not a member, or if the group was destroyed.
+  // Also throws c10::Error if this object refers to the default group, and the default group does
+  // not exist.
   const c10::intrusive_ptr<c10d::ProcessGroup>& process_group() const;
-  // Calls a method of process_group(): group->getRank().
+  // Calls a method of process_group(), as in group->getRank().
   c10d::ProcessGroup* operator->() const { return process_group().get(); }
 
-  // Returns whether both objects were created by Group(), or both are copies of one Group that
-  // new_group() returned.
+  // Returns whether both objects refer to the same group.
   friend bool operator==(const Group&, const Group&) = default;
 
  private:
@@ -89,39 +93,40 @@ class Group {
   std::shared_ptr<internal::GroupState> state_;
 };
 
-// The options of a backend, or nothing.  The class of the options must derive from
-// c10d::Backend::Options.
+// BackendOptions contains a pointer to the options of a backend, or is empty.  The class of the
+// options must derive from c10d::Backend::Options.
 //
 //     init_process_group({.backend_options = c10d::ProcessGroupGloo::Options::create_default()});
 //
-// Objects of other classes do not compile.  "gloo" and "fake" throw c10::TypeError for the options
-// of another backend when the group is created.  A registered backend (backend_registry.h) must
-// check BackendRequest::options itself.
+// With pointers to other classes, the program does not compile.  If "gloo" or "fake" gets the
+// options of another backend, the creation of the group throws c10::TypeError.  A registered
+// backend (backend_registry.h) must check BackendRequest::options itself.
 class BackendOptions {
  public:
   BackendOptions() = default;
 
-  // Stores these options.  The conversion is implicit, so callers can pass the pointer itself.
+  // Stores these options.  The conversion is implicit, so callers can pass a pointer in place of a
+  // BackendOptions.
   template <internal::IsBackendOptions Options>
   BackendOptions(c10::intrusive_ptr<Options> options)  // NOLINT(google-explicit-constructor)
       : options_(std::move(options)) {}
 
-  // Returns the options, or null.
+  // Returns the pointer to the options, or null if this object is empty.
   const c10::intrusive_ptr<c10::intrusive_ptr_target>& pointer() const { return options_; }
 
  private:
   c10::intrusive_ptr<c10::intrusive_ptr_target> options_;
 };
 
-// A rank within a group, as group_src and group_dst in torch.distributed.  A plain int is a global
-// rank instead.
+// A rank within a group, as group_src and group_dst in torch.distributed.  In contrast, an int as
+// the rank of a collective is a global rank.
 //
 //     broadcast(tensor, GroupRank(0), {.group = pair});
 class GroupRank {
  public:
   // Does not check the value.
   constexpr explicit GroupRank(int value) : value_(value) {}
-  // Returns the number.
+  // Returns the group rank.
   constexpr int value() const { return value_; }
 
  private:
@@ -134,9 +139,9 @@ class AnyRank {
   // Converts from a global rank or a group rank.
   constexpr AnyRank(int global) : value_(global), of_group_(false) {}           // NOLINT
   constexpr AnyRank(GroupRank rank) : value_(rank.value()), of_group_(true) {}  // NOLINT
-  // Returns the number.
+  // Returns the global rank or the group rank.
   constexpr int value() const { return value_; }
-  // Returns whether it is a group rank.
+  // Returns whether value() is a group rank.
   constexpr bool is_of_group() const { return of_group_; }
 
  private:

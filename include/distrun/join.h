@@ -10,19 +10,23 @@
 //       }
 //     });                                                     // Now all ranks have the same model.
 //
-// An object that takes part in a Join, such as a DistributedDataParallel, is a joinable: its class
-// derives from Joinable.  The function passed to run() is the body.  A rank has joined when its
-// body has returned.
+// A joinable is an object that takes part in a Join, such as a DistributedDataParallel.  The class
+// of a joinable derives from Joinable.  The body is the function that is passed to run().  A rank
+// has joined when its body has returned.  For a joined rank, each joinable provides a JoinHook with
+// two functions: main_hook() and post_hook().
 //
-// At the start of each iteration, the first joinable counts the ranks that have not joined.  On a
-// joined rank, Join::run() takes part in this count, and then calls main_hook() of each JoinHook,
-// which issues the collectives that match the iteration of the other ranks.  When every rank has
-// joined, post_hook() of each JoinHook gives all ranks the same final state.  For example, the hook
-// of a DistributedDataParallel copies parameters and buffers to all ranks.
+// At the start of each iteration, the first joinable runs an all_reduce that counts the ranks that
+// have not joined.  On a joined rank, Join::run() takes part in this all_reduce.  It then calls
+// main_hook() of each JoinHook.  main_hook() issues the collectives that match the iteration of the
+// other ranks.
 //
-// Every rank of the group runs the Join with the same joinables in the same order.  The body must
-// not issue other collectives in that group.  Each iteration must use all joinables, in the order
-// of the list.
+// When every rank has joined, Join::run() calls post_hook() of each JoinHook.  post_hook() gives
+// all ranks the same final state.  For example, post_hook() of a DistributedDataParallel copies
+// parameters and buffers to all ranks.
+//
+// All joinables of a Join use one group.  Every rank of this group runs the Join with the same
+// joinables in the same order.  The body must not issue other collectives in this group.  Each
+// iteration must use all joinables, in the order of the list.
 //
 // DistributedDataParallel synchronizes parameters and buffers, but not the state of an optimizer,
 // such as momentum.  To continue training after a Join, create a new optimizer.
@@ -50,21 +54,21 @@
 
 namespace distrun {
 
-// Does the work of a joined rank while the joinable still trains on other ranks.
+// A JoinHook acts for a joinable on a joined rank, while the joinable still trains on other ranks.
 class JoinHook {
  public:
   virtual ~JoinHook() = default;
 
   // Issues the collectives of one iteration.  Join::run() calls main_hook() once for each iteration
-  // of the other ranks, until every rank has joined.  By default, does nothing.
+  // of the other ranks, until every rank has joined.  The default does nothing.
   virtual void main_hook() {}
 
   // Gives all ranks the same final state.  Join::run() calls post_hook() once, when every rank has
-  // joined.  `is_last_joiner` is true on the ranks that joined last.  By default, does nothing.
+  // joined.  `is_last_joiner` is true on the ranks that joined last.  The default does nothing.
   virtual void post_hook(bool is_last_joiner) { static_cast<void>(is_last_joiner); }
 };
 
-// Named values for the joinables: the keyword arguments of Join in Python.
+// Named values for the joinables.  In Python, these are the keyword arguments of Join.
 class JoinArguments {
  public:
   JoinArguments() = default;
@@ -72,7 +76,7 @@ class JoinArguments {
   JoinArguments(std::initializer_list<std::pair<const std::string, c10::IValue>> values)
       : values_(values) {}
 
-  // Returns the value of that name, or `otherwise` if no value has that name.
+  // Returns the value with this name, or `otherwise` if no value has this name.
   //
   // Throws: c10::TypeError if the value cannot be converted to T.
   template <class T>
@@ -97,9 +101,8 @@ class JoinArguments {
   mutable std::set<std::string> read_;
 };
 
-// An object that issues collectives in each iteration and can take part in a Join.  Derive your
-// class from Joinable, and call notify_join_context() before the other collectives of each
-// iteration:
+// The base class of joinables.  Derive your class from Joinable, and call notify_join_context()
+// before the other collectives of each iteration:
 //
 //     at::Tensor step(const at::Tensor& tensor) {
 //       notify_join_context();
@@ -110,7 +113,8 @@ class Joinable {
  public:
   virtual ~Joinable() = default;
 
-  // Returns the hook for one call of Join::run(), which calls join_hook() once, when it starts.
+  // Returns the JoinHook for one call of Join::run().  Join::run() calls join_hook() once, when it
+  // starts.
   virtual std::unique_ptr<JoinHook> join_hook(const JoinArguments& arguments) = 0;
 
   // Returns the device for the tensors of Join's own collectives.
@@ -129,14 +133,15 @@ class Joinable {
   Joinable& operator=(Joinable&&) = default;
 
   // Call this function before the other collectives of each iteration.  On the first joinable of a
-  // running Join, it runs an all_reduce that counts the ranks that have not joined, and returns the
-  // completed Work.  On other joinables, and outside a Join, it does nothing and returns Work().
+  // running Join, this function runs an all_reduce that counts the ranks that have not joined, and
+  // returns the completed Work.  On other joinables, and outside a Join, this function does nothing
+  // and returns Work().
   //
   // Blocks: on the first joinable of a Join, until every rank takes part in the all_reduce.
   // (Python does not wait.)
   // Throws: UnevenInputsError if a rank has joined and JoinConfig::throw_on_early_termination is
   // true.
-  // Cost: an all_reduce of one number; two with throw_on_early_termination.
+  // Cost: one all_reduce of one number.  With throw_on_early_termination, two such all_reduces.
   Work notify_join_context();
 
  private:
@@ -156,7 +161,7 @@ class Joinable {
 };
 
 // Thrown on every rank if inputs are uneven and JoinConfig::throw_on_early_termination is true.
-// The group stays usable.
+// The group remains usable.
 class UnevenInputsError : public c10::Error {
  public:
   using Error::Error;
@@ -164,12 +169,12 @@ class UnevenInputsError : public c10::Error {
 
 // Options of Join.
 struct JoinConfig {
-  // If false, run() only calls the body.  Set it to false if all ranks have the same number of
-  // inputs.
+  // If false, run() calls the body and does nothing else.  Set `enable` to false if all ranks have
+  // the same number of inputs.
   bool enable = true;
-  // If true, all ranks throw UnevenInputsError when one rank has no inputs left.  On that rank,
-  // whose group rank is N, the text is "Rank N exhausted all inputs."  On the other ranks, the text
-  // is "Detected at least one rank that exhausted inputs. Throwing across all ranks."
+  // If true, all ranks throw UnevenInputsError when one rank has no inputs left.  On this rank, the
+  // text is "Rank N exhausted all inputs.", where N is its group rank.  On the other ranks, the
+  // text is "Detected at least one rank that exhausted inputs. Throwing across all ranks."
   bool throw_on_early_termination = false;
   // Values for the joinables.
   JoinArguments arguments = {};
@@ -177,8 +182,8 @@ struct JoinConfig {
 
 class Join {
  public:
-  // Keeps references to the joinables, which must outlive the Join.  They must not be moved while
-  // run() runs.
+  // Keeps references to the joinables.  The joinables must outlive the Join, and must not be moved
+  // while run() runs.
   //
   // Throws: c10::ValueError if the list is empty, contains a joinable twice, or contains joinables
   // of different groups.
@@ -186,27 +191,32 @@ class Join {
   Join(const Join&) = delete;
   Join& operator=(const Join&) = delete;
 
-  // Runs the body, and then issues the collectives that match the iterations of the other ranks,
-  // until every rank has joined.  You can call run() again.
+  // Runs the body.  After that, this rank has joined, and run() issues the collectives that match
+  // the iterations of the other ranks until every rank has joined.  You can call run() again.
   //
   // If the body or a hook throws an exception other than UnevenInputsError, the Join ends on every
   // rank, and the group is aborted.  The other ranks throw at their next collective in the group.
-  // (In Python, they wait until their timeout.)  A rank that waits for the failing rank in a
-  // collective of another group waits until that group's timeout.  The failing rank writes the
-  // exception's text to the group's store, from which the other ranks read it.  If the failing rank
-  // hosts the store and exits, the text is lost, and the other ranks throw only the error of their
-  // own collective.
+  // (In Python, they wait until their timeout.)  If a rank waits for the failing rank in a
+  // collective of another group, this wait lasts until the timeout of that group.
   //
-  // Blocks: until every rank has run its body, and the post hooks have run.
-  // Throws: the failing rank throws its own exception.  The other ranks throw a c10::DistError with
-  // the number of the first rank that failed and the text of its exception.  If a peer is lost,
-  // each rank throws a c10::DistError with the error of the first rank that detected the loss.  If
-  // inputs are uneven and throw_on_early_termination is true, every rank throws UnevenInputsError.
-  // If no joinable reads one of the arguments, run() throws a c10::ValueError.  If a joinable
-  // already takes part in another running Join, only this rank throws a c10::ValueError, and the
-  // other ranks are not informed.
-  // Cost: in each iteration, an all_reduce of one number, or two with throw_on_early_termination.
-  // The joinables add their own collectives: see DdpReducer::join_hook().
+  // The failing rank writes the exception's text to the group's store, and the other ranks read the
+  // text there.  If the failing rank hosts the store and exits, the text is lost.  The other ranks
+  // then throw the error of their own collective without this text.
+  //
+  // Blocks: until every rank has joined and every post_hook() has returned.
+  // Throws: the exception of the body or of a hook, on the rank that failed.
+  // Also throws c10::DistError on the other ranks.  The text names the first rank that failed, and
+  // contains the text of its exception.
+  // Also throws c10::DistError on each rank if a peer is lost.  The text contains the error of the
+  // first rank that detected the loss.
+  // Also throws UnevenInputsError on every rank if inputs are uneven and throw_on_early_termination
+  // is true.
+  // Also throws c10::ValueError if no joinable reads one of the arguments.
+  // Also throws c10::ValueError if a joinable already takes part in another running Join.  In this
+  // case, the other ranks are not informed.
+  // Cost: each iteration runs one all_reduce of one number.  With throw_on_early_termination, it
+  // runs two such all_reduces.  The joinables run further collectives (see
+  // DdpReducer::join_hook()).
   void run(const std::function<void()>& body);
 
  private:

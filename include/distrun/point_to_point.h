@@ -1,20 +1,21 @@
-// Point-to-point communication: sends a tensor from one rank to another, as in torch.distributed.
+// Point-to-point communication sends a tensor from one rank to another, as in torch.distributed.
 //
 //     if (get_rank() == 0) send(tensor, /*dst=*/1);
 //     if (get_rank() == 1) recv(tensor, /*src=*/0);
 //
 // A receive matches a send with the same tag.  If several sends between two ranks have the same
 // tag, sends and receives match in the order of the calls.  With TORCH_DISTRIBUTED_DEBUG=DETAIL, an
-// irecv() without `src` starts only in wait() of its Work, and the matching send cannot end before
-// that.
+// irecv() without `src` does not start before you call wait() of its Work.  The matching send
+// cannot end before this receive starts.
 //
 // Shapes: the sender and the receiver pass tensors of the same sizes and dtype.  Every dtype is
-// supported.  "gloo" accepts CPU tensors only.
-// Throws: the exceptions of collectives.h.  Also c10::ValueError if the other rank is this rank, or
-// if a tag is negative.
-// Thread safety: one thread at a time per group.
-// Cost: the tensor's bytes.  "gloo" sends them after the receiver has reported that it is ready.  A
-// non-contiguous tensor is copied before the call.  On the receiver, it is also copied back.
+// supported.  "gloo" accepts CPU tensors and no others.
+// Throws: the exceptions of collectives.h.
+// Also throws c10::ValueError if the other rank is this rank, or if a tag is negative.
+// Thread safety: one thread at a time for each group.
+// Cost: the sender sends the bytes of the tensor.  "gloo" sends these bytes after the receiver has
+// reported that it is ready.  A non-contiguous tensor is copied before the call.  On the receiver,
+// a non-contiguous tensor is also copied back.
 // PyTorch source: torch/distributed/distributed_c10d.py.
 #pragma once
 
@@ -28,9 +29,9 @@
 
 namespace distrun {
 
-// Options of all functions here.
+// Options of all functions in this header.
 struct PointToPointOptions {
-  // The group that both ranks are in.
+  // The group.  Both ranks must be members.
   Group group = {};
   // The tag of the send or receive, at least 0.
   int tag = 0;
@@ -39,12 +40,12 @@ struct PointToPointOptions {
 // Sends the tensor.
 //
 // Blocks: until the caller may change the tensor.  The receiver may still be receiving it.  With
-// "gloo", send() returns only after the receiver has called recv() or irecv().  If two ranks first
-// send to each other, both calls of send() therefore time out, as in Python.
+// "gloo", send() returns only after the receiver has called recv() or irecv().  Therefore, if two
+// ranks call send() to each other before recv(), both calls of send() time out, as in Python.
 void send(const at::Tensor& tensor, AnyRank dst, const PointToPointOptions& options = {});
 
-// Receives a tensor from rank `src`, or from any rank if `src` is not set.  Returns the sender's
-// global rank.  On a rank outside the group, returns -1.
+// Receives a tensor from rank `src`, or from any rank if `src` is not set.  Returns the global rank
+// of the sender.  On a rank outside the group, returns -1.
 //
 // Blocks: until the tensor has arrived.
 int recv(const at::Tensor& tensor, std::optional<AnyRank> src = std::nullopt,
@@ -70,7 +71,7 @@ struct P2POp {
   Kind kind = Kind::kSend;
   // The tensor to send or to receive into.
   at::Tensor tensor;
-  // The other rank.  An operation of a batch must name it, even to receive.
+  // The other rank.  In a batch, every operation must set `peer`, even if it receives.
   AnyRank peer = 0;
   // The group and the tag.  All operations of a batch must have the same group.
   PointToPointOptions options = {};

@@ -38,7 +38,8 @@ std::string describe(const ProcessEnd& end);
 // Returns the status that a shell reports: the exit code, or 128 plus the signal's number.
 int exit_status(const ProcessEnd& end);
 
-// Returns the name of a signal, such as "SIGTERM".  For a number without a name, returns "SIG77".
+// Returns the name of a signal, such as "SIGTERM".  For a signal number without a name, such as 77,
+// returns "SIG77".
 std::string signal_name(int signal);
 
 }  // namespace distrun

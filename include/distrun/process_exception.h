@@ -1,4 +1,4 @@
-// The exceptions of spawn() and ProcessContext::join() for processes that fail.
+// Exceptions that spawn() and ProcessContext throw for processes that fail.
 //
 //     try {
 //       spawn(kWorker, 2);
@@ -8,7 +8,7 @@
 //       … exited.index(), exited.end() …
 //     }
 //
-// All of them derive from c10::Error.  Their texts are for users:
+// All these exceptions derive from c10::Error.  Their texts are for users:
 //
 //     process 1 (pid 4711) raised c10::ValueError: the learning rate is -1
 //     process 0 (pid 4710) ended by signal SIGKILL (9)
@@ -32,7 +32,7 @@ namespace distrun {
 // The base class of the exceptions for one failed process.
 class ProcessException : public c10::Error {
  public:
-  // Returns the index of the process, as its function received it.
+  // Returns the index of the process, from 0.  The process's function gets the same index.
   int index() const { return index_; }
   // Returns the process id.
   pid_t pid() const { return pid_; }
@@ -46,7 +46,7 @@ class ProcessException : public c10::Error {
   pid_t pid_;
 };
 
-// The function of the process threw an exception.
+// Thrown if the function of the process threw an exception.
 class ProcessRaisedException : public ProcessException {
  public:
   // Only distrun calls this constructor.
@@ -54,7 +54,8 @@ class ProcessRaisedException : public ProcessException {
 
   // Returns the type of the exception, such as "c10::ValueError".
   const std::string& type() const { return type_; }
-  // Returns what() of the exception, at most 64 KiB, without the backtrace of a c10::Error.
+  // Returns what() of the exception, without the backtrace of a c10::Error.  The text has at most
+  // 64 KiB.
   const std::string& text() const { return text_; }
 
  private:
@@ -62,14 +63,14 @@ class ProcessRaisedException : public ProcessException {
   std::string text_;
 };
 
-// The process ended before its function returned, or its function returned but the process did not
-// exit with code 0.
+// Thrown if the process ended before its function returned.  Also thrown if the function returned
+// and the process did not exit with code 0.
 class ProcessExitedException : public ProcessException {
  public:
   // What the process had done before it ended.
   enum class Stage {
     kStarted,  // The process did not reach run_if_spawned().
-    kBegun,    // It reached run_if_spawned() or was a fork, but its function did not return.
+    kBegun,    // It reached run_if_spawned() or is a fork.  Its function did not return.
     kReturned  // Its function returned.
   };
 
@@ -87,8 +88,8 @@ class ProcessExitedException : public ProcessException {
   Stage stage_;
 };
 
-// Processes were still running at the timeout.  spawn() or ProcessContext::finish() has ended these
-// processes.
+// Thrown if processes were still running at the timeout.  spawn() or ProcessContext::finish() has
+// ended these processes.
 class ProcessTimedOut : public c10::Error {
  public:
   // Only distrun calls this constructor.

@@ -13,8 +13,8 @@
 //     if (low.is_member()) distrun::all_reduce(sum, distrun::ReduceOp::MAX, {.group = low});
 //     distrun::destroy_process_group();
 //
-// Ranks find each other through a store, which the init_method names.  With env://, the store is a
-// TCP server.  With file:///absolute/path, the store is a file that all ranks can write.
+// Ranks find each other through a store.  The init_method determines the store.  With env://, the
+// store is a TCP server.  With file:///absolute/path, the store is a file that all ranks can write.
 //
 // A program that `distrun launch` or torchrun starts needs no options.  init_process_group() reads
 // these environment variables, and the launcher sets the variables that the program needs:
@@ -39,11 +39,10 @@
 //                             rank=int(os.environ["RANK"]),
 //                             world_size=int(os.environ["WORLD_SIZE"]))
 //
-// The functions of this header throw c10::Error or a class derived from it.  The only other
-// exceptions are those that a backend's shutdown() or abort() throws.  To show an error to users,
-// call what_without_backtrace() of the c10::Error.  If no default group exists, every function that
-// is called for the default group throws c10::Error.  Communication in a destroyed group also
-// throws c10::Error.
+// The functions of this header throw c10::Error or a class derived from it.  The exceptions of a
+// backend's shutdown() or abort() can have other types.  To show an error to users, call
+// what_without_backtrace() of the c10::Error.  If no default group exists, functions that use the
+// default group throw c10::Error.  Communication in a destroyed group also throws c10::Error.
 //
 // Thread safety: create and destroy groups on one thread, while no other thread runs collectives.
 // Query groups on any thread.
@@ -67,28 +66,30 @@ namespace distrun {
 // Options of init_process_group().
 struct InitOptions {
   // The name of one backend, such as "gloo", or a list with one backend for each kind of device,
-  // such as "cpu:gloo,cuda:fake".  "gloo" and "fake" are built in.  Register other backends, such
-  // as "nccl", with register_backend() (backend_registry.h).
+  // such as "cpu:gloo,cuda:fake".  "gloo" and "fake" are built in.  A program can register other
+  // backends, such as "nccl", with register_backend() (backend_registry.h).  NCCL has not been
+  // tried.
   std::string backend = "gloo";
-  // "env://" or "file:///absolute/path".  If it is empty, DISTRUN_INIT_METHOD is used.  If that
-  // variable is not set either, env:// is used.
+  // "env://" or "file:///absolute/path".  If `init_method` is empty, the value of
+  // DISTRUN_INIT_METHOD is used.  If this variable is not set either, env:// is used.
   std::string init_method = "";
   // The time limit for the rendezvous and for each collective.  The default is PyTorch's default
   // for "gloo".
   std::chrono::milliseconds timeout = std::chrono::minutes(30);
-  // The backend's options: c10d::ProcessGroupGloo::Options for "gloo", FakeOptions (fake_options.h)
-  // for "fake".  If they are empty, the backend uses its defaults.  The group copies the options
-  // and sets the timeout of the copy to `timeout`.  Leave the options empty if `backend` lists both
-  // built-in backends, because each of the two rejects the options of the other.
+  // The backend's options.  For "gloo", pass c10d::ProcessGroupGloo::Options.  For "fake", pass
+  // FakeOptions (fake_options.h).  If `backend_options` is empty, the backend uses its defaults.
+  // The group copies the options and sets the timeout of the copy to `timeout`.  If `backend` lists
+  // both "gloo" and "fake", leave `backend_options` empty, because each of the two rejects the
+  // options of the other.
   BackendOptions backend_options = {};
-  // This process's rank.  If it is not set, the variable RANK is used.
+  // The rank of this process.  If it is not set, the variable RANK is used.
   std::optional<int> rank = std::nullopt;
   // The number of ranks.  If it is not set, the variable WORLD_SIZE is used.
   std::optional<int> world_size = std::nullopt;
-  // A store that all ranks use, in place of the store of `init_method`.  If it is set, `rank` and
-  // `world_size` must be set too, and `init_method` must be empty.  For one rank and for "fake", a
-  // c10d::HashStore is sufficient, although only one process can use it.  `timeout` does not change
-  // the timeout of this store.
+  // A store that all ranks use instead of the store of `init_method`.  If `store` is set, `rank`
+  // and `world_size` must be set too, and `init_method` must be empty.  If the group has one rank
+  // or the backend "fake", the store can be a c10d::HashStore, which only one process can use.
+  // `timeout` does not change the timeout of this store.
   c10::intrusive_ptr<c10d::Store> store = {};
 };
 
@@ -97,27 +98,29 @@ struct InitOptions {
 // because they do not know its store keys.
 //
 // If the environment has TORCH_DISTRIBUTED_DEBUG=DETAIL, ranks compare every call in every group
-// before the call runs.  For a collective they compare the function, the sequence number, the
-// reduce operation, the root, dtypes, sizes and splits.  For a send and its receive they compare
+// before the call runs.  For a collective, they compare the function, the sequence number, the
+// reduce operation, the root, dtypes, sizes and splits.  For a send and its receive, they compare
 // the dtype and the number of elements.  If a value differs, every rank that takes part in the call
 // throws an error that shows the different values.  In a group with Python ranks, all ranks make
 // only PyTorch's own check, which compares the collective, sizes and dtypes.
 //
-// Blocks: until every rank has called this function.  With the backend "fake" (fake.h), it returns
-// at once.
+// Blocks: until every rank has called init_process_group().  With the backend "fake" (fake.h), the
+// call returns at once.
 // Throws: c10::Error if the default group exists already, or if a variable is missing or malformed.
-// c10::Error if the other ranks do not join within the timeout.  In this case, exit the process,
-// because a second call would read keys that the first call has left in the store.  c10::ValueError
-// for an unknown backend or init_method, or for options that contradict each other.  c10::TypeError
-// if `backend_options` are the options of another backend.
+// Also throws c10::Error if the other ranks do not join within the timeout.  In this case, exit the
+// process, because a second call would read keys that the first call has left in the store.
+// Also throws c10::ValueError if the backend or the init_method is unknown, or if options
+// contradict each other.
+// Also throws c10::TypeError if `backend_options` are the options of another backend.
 // Cost: a "gloo" group with default options starts three threads on each rank and opens a
 // connection to every other rank.  With env://, each process also has one connection to the store.
-// With TORCH_DISTRIBUTED_DEBUG=DETAIL, a group has twice as many threads and connections, and each
-// collective first runs a monitored_barrier() and an all_gather() of 16 bytes.  Therefore, even a
-// collective with `async_op` waits until all ranks have called a collective.
+// With TORCH_DISTRIBUTED_DEBUG=DETAIL, a group has twice as many threads and connections.  Each
+// collective then first runs a monitored_barrier() and an all_gather() of 16 bytes.  Therefore,
+// even a collective with `async_op` blocks until every rank has called its next collective in the
+// group.
 void init_process_group(const InitOptions& options = {});
 
-// Does the same.  The backend is the first argument:
+// Does the same with the backend as the first argument, as in
 // init_process_group("gloo", {.timeout = timeout}).
 template <std::convertible_to<std::string> Text>
 void init_process_group(const Text& backend, InitOptions options = {}) {
@@ -125,32 +128,36 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
   init_process_group(std::as_const(options));
 }
 
-// Frees the default group and all other groups.  Call it after every rank has finished its
-// collectives.  If you are not sure that they have, call barrier() first.  If another object,
-// such as a DistributedDataParallel, still uses a group, the group's connections stay open.
+// Frees the default group and all other groups.  Call destroy_process_group() after every rank has
+// finished its collectives.  If a rank may still run a collective, call barrier() first.  If
+// another object, such as a DistributedDataParallel, still uses a group, the group's connections
+// stay open.
 //
-// Blocks: until the collectives that are in progress on this rank end, at most the group's timeout.
-// Throws: the exception of a backend's shutdown(), after all groups are freed.
+// Blocks: until the collectives that are in progress on this rank have ended, at most the group's
+// timeout.
+// Throws: the exception of a backend's shutdown().  At that time, all groups are already freed.
 void destroy_process_group();
 // Frees the group if this rank is a member, even if other Group objects still refer to the group.
-// Communication through these objects then throws.  Call barrier() in the group first: if another
-// member has not yet returned from new_group(), its new_group() call can throw.  For the default
+// Communication through these objects then throws.  Call barrier() in the group first.  Otherwise,
+// new_group() can throw on members on which new_group() has not yet returned.  For the default
 // group, this function does the same as destroy_process_group() without an argument.
 //
-// Blocks: until the collectives that are in progress on this rank end, at most the group's timeout.
-// Throws: the exception of the backend's shutdown(), after the group is freed.
+// Blocks: until the collectives that are in progress on this rank have ended, at most the group's
+// timeout.
+// Throws: the exception of the backend's shutdown().  At that time, the group is already freed.
 void destroy_process_group(const Group& group);
 
 // Aborts this rank's collectives in every group.  Collectives that are in progress throw, and so do
-// later collectives.  The other ranks lose the connection to this rank.  Call it on a rank that
-// cannot continue.  After that, destroy_process_group() returns at once.  A recv() without a source
-// rank is not aborted, and ends only at the group's timeout.
+// later collectives.  The other ranks lose the connection to this rank.  Call abort_process_group()
+// on a rank that cannot continue.  After that, destroy_process_group() returns at once.  A recv()
+// without a source rank is not aborted.  It lasts until it gets a tensor, or until the group's
+// timeout.
 //
-// Thread safety: any thread, even while other threads wait for collectives, but not while groups
-// are created or destroyed.
+// Thread safety: any thread may call it, even while other threads wait for collectives.  Do not
+// call it while a thread creates or destroys groups.
 void abort_process_group();
 // Does the same in one group, if this rank is a member.  For the default group, aborts all groups.
-// Afterwards, destroy the group.
+// After that, call destroy_process_group().
 //
 // Thread safety: as for abort_process_group() without an argument.
 void abort_process_group(const Group& group);
@@ -158,16 +165,18 @@ void abort_process_group(const Group& group);
 // Returns whether the default group exists.
 bool is_initialized();
 
-// Returns LibTorch's object of the default group, for example to get the store or to call a
-// function that distrun does not have.  Include <torch/csrc/distributed/c10d/ProcessGroup.hpp>.
-// The reference is valid until destroy_process_group().
+// Returns LibTorch's object of the default group.  Use it, for example, to get the store or to call
+// a function that distrun does not have.  Include <torch/csrc/distributed/c10d/ProcessGroup.hpp>
+// for this.  The reference is valid until destroy_process_group().
 c10d::ProcessGroup& default_group();
 
-// Returns this process's rank in the group, from 0, or -1 if this process is not a member.
+// Returns the rank of this process in the group, from 0.  If this process is not a member, returns
+// -1.
 int get_rank(const Group& group = {});
-// Returns the number of ranks in the group, or -1 if this rank is not a member, as in Python.
+// Returns the number of ranks in the group.  If this process is not a member, returns -1, as in
+// Python.
 int get_world_size(const Group& group = {});
-// Returns the backend with which the group was created, in lower case: "gloo" or
+// Returns the backend with which the group was created, in lower case, such as "gloo" or
 // "cpu:gloo,cuda:fake".
 std::string get_backend(const Group& group = {});
 
@@ -184,20 +193,20 @@ int get_global_rank(const Group& group, int group_rank);
 
 // Sets the timeout of the group's later collectives on this rank.
 //
-// Throws: c10::ValueError if the timeout is not positive.  c10::Error if this rank is not a member.
+// Throws: c10::ValueError if the timeout is not positive.
+// Also throws c10::Error if this rank is not a member.
 void set_timeout(std::chrono::milliseconds timeout, const Group& group = {});
 
 // Options of the functions that create groups.
 struct GroupOptions {
-  // If true, only the members call new_group().  Two ranks that are both members of several such
-  // groups must create these groups in the same order.  C++ ranks and Python ranks cannot share
-  // such a group.
+  // If true, only the members call new_group().  If two ranks share several such groups, both must
+  // create these groups in the same order.  C++ ranks and Python ranks cannot share such a group.
   bool use_local_synchronization = false;
-  // The time limit for the creation of the group and for each collective.  If it is not set, the
-  // current timeout of the default group is used.  (Python uses the backend's default.)
+  // The time limit for the creation of the group and for each collective.  If `timeout` is not set,
+  // the current timeout of the default group applies.  (In Python, the backend's default applies.)
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // The backend, as in InitOptions::backend.  If it is empty, the backend of the default group is
-  // used.
+  // The backend, as in InitOptions::backend.  If `backend` is empty, the backend of the default
+  // group is used.
   std::string backend = "";
   // The backend's options, as in InitOptions::backend_options.
   BackendOptions backend_options = {};
@@ -205,21 +214,21 @@ struct GroupOptions {
   std::string name = "undefined";
 };
 
-// Creates a group of these global ranks, or of all ranks if `ranks` is std::nullopt.  Group ranks
-// follow the ascending order of the global ranks.  All ranks of the run must call this function in
-// the same order, even ranks that are not in `ranks`.  With `use_local_synchronization`, only the
-// members call it.
+// Creates a group of these global ranks, or of all ranks if `ranks` is std::nullopt.  The group
+// ranks are in the ascending order of the global ranks.  Every rank of the run, even one that is
+// not in `ranks`, must make the same new_group() calls in the same order.  With
+// `use_local_synchronization`, only the members call new_group().
 //
-// Blocks: on a member, until this rank has connected to all other members.  On other ranks it
-// returns at once.
+// Blocks: on a member, until this rank has connected to all other members.  On other ranks,
+// new_group() returns at once.
 // Throws: c10::ValueError if a rank is out of range or is listed twice, or if the list is empty.
-// The backend's exception if members do not join in time.  The text also shows the group's name and
-// ranks.
-// Cost: as init_process_group(), but the group uses the store of the default group.  Other ranks
-// start no threads and open no connections.
+// Also throws the backend's exception if members do not join in time.  The text then shows the
+// group's name and ranks.
+// Cost: as init_process_group(), but the group uses the store of the default group.  Ranks outside
+// the group start no threads and open no connections.
 Group new_group(std::optional<std::vector<int>> ranks = std::nullopt,
                 const GroupOptions& options = {});
-// Does the same for a list in braces, as in new_group({0, 1}).
+// Does the same for a list of ranks in braces, as in new_group({0, 1}).
 Group new_group(std::initializer_list<int> ranks, const GroupOptions& options = {});
 
 // The result of new_subgroups() and new_subgroups_by_enumeration().
@@ -231,18 +240,19 @@ struct Subgroups {
 };
 
 // Divides the ranks of `group` into subgroups of `group_size` consecutive ranks.  Every rank of the
-// run must call it.
+// run must call new_subgroups().
 //
 // Blocks: as new_group(), for the subgroup that this rank is in.
-// Throws: c10::ValueError if `group_size` does not divide the number of ranks in `group`.  The
-// exceptions of new_group().
+// Throws: c10::ValueError if `group_size` does not divide the number of ranks in `group`.
+// Also throws the exceptions of new_group().
 Subgroups new_subgroups(int group_size, const Group& group = {}, const GroupOptions& options = {});
 
-// Creates a subgroup for each list of global ranks.  Every rank of the run must call it.
+// Creates a subgroup for each list of global ranks.  Every rank of the run must call
+// new_subgroups_by_enumeration().
 //
 // Blocks: as new_group(), for the subgroup that this rank is in.
-// Throws: c10::ValueError if a rank is in two lists, or if there is no list.  The exceptions of
-// new_group().
+// Throws: c10::ValueError if a rank is in two lists, or if there is no list.
+// Also throws the exceptions of new_group().
 Subgroups new_subgroups_by_enumeration(const std::vector<std::vector<int>>& ranks,
                                        const GroupOptions& options = {});
 

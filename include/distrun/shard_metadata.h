@@ -1,4 +1,5 @@
-// ShardMetadata says which part of a whole tensor a shard is, and on which rank and device it is.
+// A shard is a part of a tensor, on one rank.  ShardMetadata describes which part of the whole
+// tensor a shard is.  It also names the rank and the device of the shard.
 //
 //     ShardMetadata{.shard_offsets = {5, 0}, .shard_sizes = {5, 10}, .placement = "rank:1/cuda:1"}
 //
@@ -16,7 +17,8 @@
 
 namespace distrun {
 
-// The place of a shard.  init_from_local_shards() checks it on all ranks (sharded_tensor.h).
+// The place of a shard.  init_from_local_shards() checks the places of all shards
+// (sharded_tensor.h).
 struct ShardMetadata {
   std::vector<std::int64_t> shard_offsets;  // The first index in each dimension.
   std::vector<std::int64_t> shard_sizes;    // The size in each dimension.
@@ -31,8 +33,8 @@ struct ShardPlacement {
   c10::Device device;  // The device on that rank.
 };
 
-// Parses a placement.  Without a device, as in "rank:0", the device is the CPU.  If the text is
-// malformed, fails with kInvalidArgument.
+// Parses a placement.  If the text contains no device, as in "rank:0", the device is the CPU.
+// Fails with kInvalidArgument if the text is malformed.
 Result<ShardPlacement> parse_placement(std::string_view placement);
 
 }  // namespace distrun

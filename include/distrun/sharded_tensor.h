@@ -8,10 +8,10 @@
 //     whole.local_tensor();                            // {5, 4}, the tensor given above.
 //     whole.metadata().shards_metadata[1].placement;   // "rank:1/cpu", on every rank.
 //
-// A ShardedTensor only describes the layout.  It has no operators, so compute with the local
-// shards.  If a parameter of a module is a shard, its values differ between ranks.  Add the name of
-// such a parameter to DdpOptions::parameters_to_ignore.  Copies of a ShardedTensor share the
-// tensors of its shards.
+// A ShardedTensor describes the layout of the tensor.  It has no operators, so compute with the
+// local shards.  If a parameter of a module is a shard, its values differ between ranks.  Add the
+// name of such a parameter to DdpOptions::parameters_to_ignore.  Copies of a ShardedTensor share
+// the tensors of its shards.
 //
 // Thread safety: the same as for a tensor.
 // PyTorch source: torch/distributed/_shard/sharded_tensor.
@@ -30,7 +30,7 @@ namespace distrun {
 // A shard on this rank.
 struct Shard {
   at::Tensor tensor;       // The elements.
-  ShardMetadata metadata;  // Their place in the whole tensor.
+  ShardMetadata metadata;  // The place of these elements in the whole tensor.
 
   // Returns a shard of this tensor.  Its metadata contains the given offsets, the tensor's sizes
   // and device, and this rank.
@@ -52,7 +52,7 @@ struct ShardedTensorMetadata {
 
 // Options of init_from_local_shards().
 struct ShardedTensorOptions {
-  Group process_group = {};  // The ranks that may have shards.  Default: all.
+  Group process_group = {};  // The ranks that may have shards.  The default is all ranks.
 };
 
 class ShardedTensor {
@@ -72,11 +72,11 @@ class ShardedTensor {
   // Returns ShardedTensorOptions::process_group.
   const Group& process_group() const { return group_; }
 
-  // Returns this rank's shards, possibly none.
+  // Returns the shards of this rank.  The list may be empty.
   const std::vector<Shard>& local_shards() const { return local_shards_; }
   // Returns the tensor of this rank's only shard.
   //
-  // Throws: c10::ValueError if this rank has no shard or several shards.
+  // Throws: c10::ValueError if this rank does not have exactly one shard.
   const at::Tensor& local_tensor() const;
 
  private:
@@ -93,17 +93,19 @@ class ShardedTensor {
 // Creates the tensor of size `global_size` from the shards of all ranks.  A rank may have no shard,
 // but at least one rank must have one.
 //
-// Shapes: each tensor is dense and contiguous, and its sizes are the shard_sizes of its metadata.
-// All shards have the same dtype and the same requires_grad.  Together they cover `global_size`
-// without overlaps.
-// Blocks: until every rank of the group has called it.
-// Throws: c10::ValueError, with the same text on every rank, if the shards of any rank violate a
-// rule above; if `global_size` differs between ranks; if a placement is malformed; or if a
-// placement does not name the rank and device that hold the tensor.  The text names the rank and
-// the shard, and shows the expected and the actual value.  On a rank outside the group, the call
-// throws c10::ValueError at once.
-// Cost: two all_gathers: of the metadata's length, and of the metadata, about 200 bytes for each
-// shard.  The metadata of every rank is padded to the longest.  No elements are sent or copied.
+// Shapes: the tensor of each shard is dense and contiguous.  Its sizes are the shard_sizes of its
+// metadata.  All shards have the same dtype and the same requires_grad.  Together, the shards cover
+// `global_size` without overlaps.
+// Blocks: until every rank of the group has called init_from_local_shards().
+// Throws: c10::ValueError if the shards of any rank violate a rule above, or if `global_size`
+// differs between ranks.
+// Also throws c10::ValueError if a placement is malformed, or does not name the rank and the device
+// of the shard's tensor.  These errors have the same text on every rank.  The text names the rank
+// and the shard, and shows the expected and the actual value.
+// Also throws c10::ValueError at once on a rank outside the group.
+// Cost: an all_gather of the lengths of the metadata, and then an all_gather of the metadata.  The
+// metadata has about 200 bytes for each shard.  The metadata of every rank is padded to the longest
+// length.  No elements are sent or copied.
 ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options = {});

@@ -14,31 +14,35 @@
 //       spawn(kWorker, 2, {.arguments = {.tensors = tensors, .queues = {results}}});
 //     }
 //
-// A spawned process executes this program again, with the command-line arguments of its parent.
-// (If main() has changed its argv strings, the new process gets the changed strings.)  spawn()
-// works even if the program's file has been replaced.  The new process has its own threads and
-// locks, and may use GPUs.
+// By default, each new process executes this program again, with the command-line arguments of its
+// parent.  Such a process is a spawned process.  If main() has changed its argv strings, the new
+// process gets the changed strings.  spawn() works even if the program's file has been replaced.  A
+// spawned process has its own threads and locks, and may use GPUs.
 //
-// With StartMethod::kFork, the new process is a fork instead.  Only a process with a single thread
-// can fork.  LibTorch starts threads early, so fork at the start of main().  A fork cannot run
-// collectives in its parent's groups, but it can call init_process_group().
+// With StartMethod::kFork, the new process is a fork instead.  The parent must then have only one
+// thread.  LibTorch starts threads early, so call spawn() at the start of main().  A fork cannot
+// run collectives in its parent's groups, but it can call init_process_group().
 //
 // When the function returns or throws, the new process flushes stdout and stderr and calls _exit(),
-// so static objects are not destroyed.  The process is killed when its parent ends.  Its stdin is
-// /dev/null.  It inherits the environment, stdout, stderr and the Unix process group of its parent,
-// so Ctrl-C reaches it.  If stdout or stderr is closed in the parent, the new process gets
-// /dev/null in its place.  A spawned process inherits no other file descriptors; a fork inherits
-// all.  The function may call spawn().
+// so static objects are not destroyed.  A new process is killed when its parent ends.  The function
+// may call spawn().
 //
-// Throws: c10::ValueError for invalid arguments; c10::Error if a process cannot be started; the
-// exceptions of process_exception.h for processes that fail.
-// Thread safety: any thread.  StartMethod::kFork requires that the process has only one thread.
-// Cost: a spawned process takes a third of a second to load LibTorch; a fork takes a few
-// milliseconds.  The parent holds one file descriptor for each call and three for each process.
-// Until the arguments are delivered, it holds a fourth one for each process.  A new process holds
-// two descriptors, and those of its tensors and queues.  Descriptors that were sent and not yet
-// received also count towards the user's limit of descriptors.  If spawn() fails because too many
-// descriptors are open, raise `ulimit -n`.
+// The stdin of a new process is /dev/null.  A new process inherits the environment, stdout and
+// stderr of its parent.  If stdout or stderr is closed in the parent, the new process gets
+// /dev/null instead.  A spawned process inherits no other file descriptors.  A fork inherits all of
+// them.  A new process is in the Unix process group of its parent, so Ctrl-C reaches it.
+//
+// Throws: c10::ValueError if arguments are invalid.
+// Also throws c10::Error if a process cannot be started.
+// Also throws the exceptions of process_exception.h if a process fails.
+// Thread safety: any thread may call these functions.  With StartMethod::kFork, the process must
+// have only one thread.
+// Cost: a spawned process takes a third of a second to load LibTorch.  A fork takes a few
+// milliseconds.  The parent needs one file descriptor for each call and three for each process.
+// Until the arguments are delivered, the parent needs a fourth descriptor for each process.  A new
+// process needs two descriptors, in addition to those of its tensors and queues.  Descriptors that
+// were sent and not yet received also count towards the user's limit of descriptors.  If spawn()
+// fails because too many descriptors are open, raise `ulimit -n`.
 // PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once
 
@@ -52,7 +56,7 @@
 
 namespace distrun {
 
-// How processes are started.
+// The way in which processes are started.
 enum class StartMethod {
   kSpawn,  // The program is executed again.
   kFork    // The process is forked.
@@ -60,16 +64,16 @@ enum class StartMethod {
 
 // Options of spawn() and start_processes().
 struct SpawnOptions {
-  // Passed to the function in every process.  spawn() moves the tensors into shared memory, as
+  // The arguments of the function.  spawn() moves the tensors into shared memory, as
   // share_memory_() does.
   SpawnArguments arguments = {};
-  // How processes are started.
+  // The way in which processes are started.
   StartMethod start_method = StartMethod::kSpawn;
   // The time limit of the whole spawn() call.  At the timeout, spawn() ends the processes that are
-  // still running, and throws.  Not set: no limit.  start_processes() ignores this option: see
-  // ProcessContext::finish().
+  // still running, and throws.  If `timeout` is not set, there is no limit.  start_processes()
+  // ignores this option.  Use ProcessContext::finish() instead.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
-  // When processes are ended, the time between SIGTERM and SIGKILL.
+  // The time between SIGTERM and SIGKILL when distrun ends processes.
   std::chrono::milliseconds grace_period = std::chrono::seconds(30);
 };
 
@@ -83,29 +87,33 @@ void run_if_spawned();
 //
 // Blocks: until all processes have ended.  With SpawnOptions::timeout, at most the timeout plus the
 // grace period plus ten seconds.
-// Throws: ProcessException for the first process that fails, after spawn() has ended the others;
-// ProcessTimedOut at SpawnOptions::timeout (without this option: if the arguments are not sent
-// within kStartTimeout); c10::ValueError for an empty function, a name that two functions have, or
-// an invalid `nprocs`; c10::Error if the caller is itself a spawned process that has not called
-// run_if_spawned(), because each process would then start more processes.
+// Throws: ProcessException for the first process that fails.  spawn() first ends the other
+// processes.
+// Also throws ProcessTimedOut at SpawnOptions::timeout.  If this option is not set, spawn() throws
+// ProcessTimedOut if the arguments are not sent within kStartTimeout.
+// Also throws c10::ValueError if the function is empty, or if two functions have its name.
+// Also throws c10::ValueError if `nprocs` is less than 1, or if a time in `options` is negative.
+// Also throws c10::Error in a spawned process that has not called run_if_spawned(), because each
+// process would then start more processes.
 void spawn(const SpawnFunction& function, int nprocs = 1, SpawnOptions options = {});
 
-// Does the same for any function.  `options.start_method` must be StartMethod::kFork.  The
-// processes have a copy of the parent's memory, and share the parent's shared memory.  The function
-// gets only the index of its process; it can capture tensors and queues.
+// Does the same for any function.  `options.start_method` must be StartMethod::kFork.  Each process
+// has a copy of the parent's memory.  Shared memory of the parent is not copied: the processes
+// share it.  The function gets the index of its process as its only argument, but it can capture
+// tensors and queues.
 void spawn(const std::function<void(int index)>& function, int nprocs, const SpawnOptions& options);
 
-// The time limit for sending the arguments to new processes: in start_processes(), and in spawn()
-// if SpawnOptions::timeout is not set.
+// The time limit for sending the arguments to new processes.  It applies to start_processes(), and
+// to spawn() if SpawnOptions::timeout is not set.
 inline constexpr std::chrono::minutes kStartTimeout{10};
 
-// Starts processes and does not wait for their end.
+// Starts processes, and does not wait until they have ended.
 //
-// Blocks: until the arguments are sent.  With thousands of tensors, also until the processes have
-// received some of them.  If a process fails, the call returns early, and ProcessContext::join()
-// throws.
-// Throws: c10::ValueError and c10::Error as spawn() does, and ProcessTimedOut if the arguments are
-// not sent within kStartTimeout.
+// Blocks: until the arguments are sent.  With thousands of tensors, start_processes() also blocks
+// until the processes have received some of these tensors.  If a process fails, start_processes()
+// returns early, and ProcessContext::join() throws.
+// Throws: c10::ValueError and c10::Error as spawn() does.
+// Also throws ProcessTimedOut if the arguments are not sent within kStartTimeout.
 ProcessContext start_processes(const SpawnFunction& function, int nprocs = 1,
                                SpawnOptions options = {});
 // Does the same for any function.  `options.start_method` must be StartMethod::kFork.

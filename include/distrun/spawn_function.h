@@ -4,8 +4,8 @@
 //     void worker(int index, SpawnArguments& arguments) { … }
 //     const SpawnFunction kWorker("worker", worker);  // At namespace scope.
 //
-// A spawned process executes the program again.  Its parent sends it only the function's name and
-// the arguments.
+// A spawned process executes the program again.  It gets the name of the function and the arguments
+// from its parent, and finds the function by its name.
 #pragma once
 
 #include <functional>
@@ -20,12 +20,12 @@ namespace distrun {
 
 // The arguments that the function gets in every process.
 struct SpawnArguments {
-  std::vector<at::Tensor> tensors = {};  // In shared memory: all processes see every change.
-  std::vector<TensorQueue> queues = {};  // Each process is a holder of them (tensor_queue.h).
+  std::vector<at::Tensor> tensors = {};  // In shared memory: all processes see all changes.
+  std::vector<TensorQueue> queues = {};  // Each process gets a holder (tensor_queue.h).
   std::string text = {};                 // Any bytes.  Each process gets a copy.
 };
 
-// A function with a name.  The name is the same in every process of the program.
+// A function and its name.  The name is the same in every process of the program.
 class SpawnFunction {
  public:
   // `index` is the number of the process, from 0.

@@ -1,5 +1,5 @@
-// StoreServer is the store in which the ranks of a run find each other: a small key-value store
-// over TCP.  Clients can wait for keys that do not exist yet.
+// StoreServer is the store through which the ranks of a run find each other.  It is a small
+// key-value store over TCP.  Clients can wait for keys that do not exist yet.
 //
 //     auto server = StoreServer::listen(io, {.host = "127.0.0.1"});
 //     if (!server) return server.error();
@@ -7,22 +7,22 @@
 //     io.run();
 //
 // The server uses the protocol of c10d's TCPStore, so clients of LibTorch and of Python can connect
-// to it (`TCPStore(host, port, is_master=False)`).  StoreClient (store_client.h) is a client
-// without LibTorch.  The keys are lost when the server is destroyed.
+// to it (`TCPStore(host, port, is_master=False)`).  StoreClient (store_client.h) is a client that
+// does not need LibTorch.  The keys are lost when the server is destroyed.
 //
 // Trust: clients do not authenticate.  A client that can connect can read and change every key.
-// Without `same_user`, every user of this machine can connect.  If the server listens on an address
-// other than loopback, every machine that can reach this address can connect too.
+// Every user of this machine can connect, unless Options::same_user is true.  If the server listens
+// on an address other than loopback, every machine that can reach this address can connect too.
 //
 // The server refuses a client that sends a malformed request or exceeds a limit (store_limits.h).
-// With `same_user`, it also refuses clients that run as another user, except root.  To refuse a
-// client, the server closes the connection of this client and no other.  A client that does not
-// read its replies is not refused, but its requests wait.
+// If `same_user` is true, the server also refuses clients that run as another user, except root.
+// To refuse a client, the server closes the client's connection.  Other connections stay open.  A
+// client that does not read its replies is not refused, but its requests wait.
 //
 // Blocks: no method blocks.
 // Thread safety: call every method on the thread of `io`.
-// Cost: no thread is started.  Each client takes one file descriptor and about 1 KiB of memory,
-// besides keys, values, partial requests and unread replies.
+// Cost: no thread is started.  Each client takes one file descriptor and about 1 KiB of memory.
+// Keys, values, partial requests and unread replies take additional memory.
 #pragma once
 
 #include <cstddef>
@@ -44,14 +44,15 @@ class StoreServer {
  public:
   // Options of listen().
   struct Options {
-    // A numeric address, IPv4 or IPv6.  "::" means all addresses, IPv4 and IPv6.  The server does
-    // not look up host names.
+    // An IPv4 or IPv6 address.  "::" means all IPv4 and IPv6 addresses of this machine.  The server
+    // does not look up host names.
     std::string host = "127.0.0.1";
-    std::uint16_t port = 0;  // The port.  If it is 0, the kernel chooses one.
-    // A listening TCP socket to use instead of `host` and `port`.  The destructor of the server
-    // closes the socket.  If listen() fails, the caller must close the socket.
+    std::uint16_t port = 0;  // The port.  0: the kernel chooses a port.
+    // A listening TCP socket that the server uses instead of `host` and `port`.  The destructor of
+    // the server closes this socket.  If listen() fails, the caller must close the socket.
     std::optional<int> listen_fd = {};
-    // Accept only clients on this machine that run as this user or as root.
+    // If true, the server refuses clients on other machines.  It also refuses clients of other
+    // users, except root.
     bool same_user = false;
     // The limits for clients.
     StoreLimits limits;
@@ -73,7 +74,7 @@ class StoreServer {
   static Result<std::unique_ptr<StoreServer>> listen(boost::asio::io_context& io,
                                                      const Options& options);
 
-  // Closes every connection.  A client that waits gets an error.
+  // Closes every connection.  Clients that wait get an error.
   ~StoreServer();
 
   StoreServer(const StoreServer&) = delete;
@@ -91,9 +92,9 @@ class StoreServer {
   StoreStatus status() const;
 
   // Deletes all keys and closes every connection, including connections that the server has not
-  // accepted yet.  Keeps the port.  Call it before a new attempt of the run, after all clients of
-  // the previous attempt have exited.  A client that still runs could connect again and change the
-  // keys of the new attempt.
+  // accepted yet.  The server keeps its port.  Call start_over() before a new attempt of the run,
+  // after all clients of the previous attempt have exited.  Otherwise, a client of the previous
+  // attempt could connect again and change the keys of the new attempt.
   void start_over();
 
  private:

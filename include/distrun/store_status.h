@@ -1,6 +1,6 @@
 // StoreStatus lists the clients of a store, the keys that each client waits for, the waits that
-// timed out, and the connections that the server closed.  If a rendezvous hangs, the status shows
-// which keys the clients wait for.  These keys usually show which rank is missing.
+// timed out, and the connections that the server closed.  If a rendezvous hangs, the keys that the
+// clients wait for usually show which rank is missing.
 //
 // `distrun store status --json` prints the status as the store sends it:
 //
@@ -12,8 +12,9 @@
 //      "gave_up": [{"address": …, "ago_s": 1.5, "waited_s": 30.0, "wait": {…}}, …],
 //      "closed": [{"address": …, "ago_s": 3.1, "reason": "set with a value of …"}, …]}
 //
-// A wait in a barrier also has "arrived" and "arrivals_wanted".  The JSON has at most 200 bytes of
-// each key, and bytes that are not UTF-8 are replaced.  All times are in seconds.
+// If a client waits in a barrier, its "wait" also has "arrived" and "arrivals_wanted".  The JSON
+// has at most 200 bytes of each key.  Bytes that are not UTF-8 are replaced.  All times are in
+// seconds.
 #pragma once
 
 #include <cstddef>
@@ -31,8 +32,8 @@ namespace distrun {
 struct StoreWait {
   std::vector<std::string> keys;  // The first few keys that do not exist yet.
   std::size_t keys_left = 0;      // The number of all keys that do not exist yet.
-  // In a barrier: the number of clients that have arrived, and the number that must arrive.
-  // Otherwise 0.
+  // In a barrier: the number of calls that have arrived, and the number of calls that must arrive.
+  // Both are 0 in other waits.
   std::int64_t arrived = 0, arrivals_wanted = 0;
 };
 
@@ -44,17 +45,17 @@ struct StoreStatus {
     std::string store_address;      // The address of the store to which it connected.
     double connected_s = 0;         // The time since it connected.
     double idle_s = 0;              // The time since its last request.
-    std::string last_request;       // The name of its last request.  Empty: it has sent none.
+    std::string last_request;       // The name of its last request, if any.
     std::optional<StoreWait> wait;  // If set, the client has waited for idle_s seconds.
   };
-  // A wait that timed out, or whose connection ended.
+  // A wait that timed out, or that ended because the connection ended.
   struct GaveUp {
     std::string address;  // The address of the client.
     // The time since the wait ended, and the time that the client waited.
     double ago_s = 0, waited_s = 0;
     StoreWait wait;  // The keys that the client waited for.
   };
-  // A connection that the server closed, because it refused the client.
+  // A connection that the server closed because it refused the client.
   struct Closed {
     std::string address;  // The address of the client.
     double ago_s = 0;     // The time since the server closed the connection.
@@ -63,22 +64,21 @@ struct StoreStatus {
 
   std::string address;  // The address at which the store listens.
   double up_s = 0;      // The time since the store started.
-  // The number of keys, and the memory that counts for StoreLimits::memory_bytes_max
-  // (store_limits.h).
+  // The number of keys, and the memory that StoreLimits::memory_bytes_max limits (store_limits.h).
   std::uint64_t keys = 0, bytes = 0;
   // The number of connected clients, and the number of clients that wait.
   std::uint64_t connections = 0, waiting = 0;
   std::uint64_t refused = 0;  // The number of clients that the server has refused since it started.
   // The connected clients, at most 1024.  Clients that wait come first.
   std::vector<Peer> peers;
-  std::vector<GaveUp> gave_up;  // The last 16 such waits, the latest first.
-  std::vector<Closed> closed;   // The last 16 such connections, the latest first.
+  std::vector<GaveUp> gave_up;  // The last 16 of these waits, the latest first.
+  std::vector<Closed> closed;   // The last 16 of these connections, the latest first.
 };
 
 // Returns the status as JSON.
 std::string to_json(const StoreStatus& status);
 
-// Parses the output of to_json().  Fails with kProtocol if the text is not such an output.
+// Parses the JSON of a status.  Fails with kProtocol if the text is not such JSON.
 Result<StoreStatus> store_status_from_json(std::string_view text);
 
 }  // namespace distrun

@@ -1,4 +1,4 @@
-// TensorQueue sends tensors from process to process.  It is a bounded queue with any number of
+// TensorQueue is a bounded queue that sends tensors between processes.  It can have any number of
 // senders and receivers.
 //
 //     TensorQueue queue(8, "results");                           // At most 8 items.
@@ -13,25 +13,29 @@
 // of the tensors into shared memory, as share_memory_() does.  Afterwards the sender and the
 // receiver use the same memory.
 //
-// A process that has a queue is a holder of it.  All copies of a TensorQueue in one process are one
-// holder.  A queue that was sent to a process and not yet received is also a holder.  reader() and
-// writer() return separate holders: a reader can only get items, and a writer can only put items.
+// A process uses a queue through a holder.  In one process, a TensorQueue and all its copies are
+// one holder.  When a queue is sent to another process, the queue has a new holder from this time,
+// even before the other process has received the queue.  reader() and writer() also return new
+// holders.  A reader can get items but not put them, and a writer can put items but not get them.
 //
-// If no other holder can put items, the queue has ended: get() returns the remaining items and then
-// throws QueueEnded.  If no other holder can get items, the queue has also ended: put() throws
-// QueueEnded.  A queue that only its creator has ever held does not end, because other threads of
-// the creator may use it.  Pass a reader() or a writer() to other processes, so that the queue ends
-// when the last reader or the last writer exits.
+// For a holder that gets items, the queue has ended if no other holder can put items.  get() then
+// returns the remaining items, and after that throws QueueEnded.  For a holder that puts items, the
+// queue has ended if no other holder can get items.  put() then throws QueueEnded.  A queue that
+// has never had a second holder does not end, because other threads of its creator may use it.
 //
-// A forked process is a holder too.  If another thread forks while spawn() sends a queue, the queue
-// does not end until the forked process exits or executes another program.
+// Pass a reader() or a writer() to other processes.  The queue then ends for your process when the
+// last reader or the last writer exits.
 //
-// Thread safety: any number of threads at the same time.
+// A forked process also gets a new holder.  If another thread forks while spawn() sends a queue,
+// the queue does not end until the forked process exits or executes another program.
+//
+// Thread safety: any number of threads may use a queue at the same time.
 // Cost: a queue needs four file descriptors in each process, and four more for each reader() and
-// writer().  Each storage that is in transit or was received needs one file descriptor.  The kernel
-// limits a user's descriptors in transit to `ulimit -n`.  A queue starts no thread.
-// PyTorch source: torch/multiprocessing/queue.py.  In Python, get() hangs if the other processes
-// have died.
+// writer().  Each storage that was sent or received needs one file descriptor.  While a storage is
+// sent and not yet received, its descriptor is in transit.  The kernel limits the descriptors of a
+// user that are in transit to `ulimit -n`.  A queue starts no thread.
+// PyTorch source: torch/multiprocessing/queue.py.  In Python, get() hangs if all other processes
+// have ended.
 #pragma once
 
 #include <chrono>
@@ -47,13 +51,14 @@
 
 namespace distrun {
 
-// Thrown by get() if no other holder can put items, and by put() if no other holder can get items.
+// Thrown if the queue has ended: by get() if no other holder can put items, and by put() if no
+// other holder can get items.
 class QueueEnded : public c10::DistError {
   using DistError::DistError;
 };
 
-// Thrown at the timeout: by get() if the queue is empty, and by put() if the queue is full or
-// another process is still putting.
+// Thrown at the timeout of a call: by get() if the queue is empty, and by put() if the queue is
+// full or another process is within put().
 class QueueTimeout : public c10::DistError {
   using DistError::DistError;
 };
@@ -65,12 +70,12 @@ struct TensorQueueAccess;
 
 class TensorQueue {
  public:
-  // With a timeout of zero, a call tries once and does not wait.
+  // The timeout of put() or get().  With a timeout of zero, the call tries once and does not wait.
   using Timeout = std::chrono::milliseconds;
   // The default timeout.
   static constexpr Timeout kTimeout = std::chrono::minutes(5);
 
-  // The content of one put().
+  // The content of one call of put().
   struct Item {
     Item() = default;
     // Converts from one tensor, or from a list of tensors and a text.
@@ -83,28 +88,35 @@ class TensorQueue {
     std::string text;                 // Any bytes.  put() and get() copy them.
   };
 
-  // Creates a queue for `capacity` items.  Error messages show the name.
+  // Creates a queue for at most `capacity` items.  Error messages show the name.
   //
   // Throws: c10::ValueError if the capacity is 0 or too large.  The largest capacity depends on the
-  // kernel setting net.core.wmem_max.  With the kernel's default, 256 items are always possible.
+  // kernel setting net.core.wmem_max.  With the kernel's default for this setting, 256 items are
+  // always possible.
   explicit TensorQueue(std::size_t capacity, std::string name = "");
 
   // Adds an item.
   //
-  // Blocks: while the queue is full or another process is putting, at most `timeout`.  A process
-  // that is suspended within put() (SIGSTOP, a debugger) blocks the put() of other processes.
-  // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a reader(), and the exceptions of
-  // share_memory_() if a tensor cannot be shared.  If put() throws, it adds nothing.
-  // Cost: a copy of the text, and of each storage that is not shared yet.  The item is one packet
-  // of 640 bytes in a socket.  An item that does not fit, because of a long text or many tensors,
-  // also needs a memory file and one or two file descriptors until get() takes it.
+  // Blocks: while the queue is full or another process is within put(), at most `timeout`.  A
+  // process that is suspended within put() (SIGSTOP, a debugger) blocks put() in other processes.
+  // Throws: QueueTimeout at the timeout.
+  // Also throws QueueEnded if the queue has ended.
+  // Also throws c10::ValueError if this object is a reader().
+  // Also throws the exceptions of share_memory_() if a tensor cannot be shared.  If put() throws,
+  // it adds nothing to the queue.
+  // Cost: put() copies the text, and each storage that is not shared yet.  The item is one packet
+  // of 640 bytes in a socket.  An item with a long text or many tensors may not fit into the
+  // packet.  Such an item also needs a memory file and one or two file descriptors until get()
+  // takes the item.
   void put(const Item& item, Timeout timeout = kTimeout) const;
 
   // Takes the next item.
   //
   // Blocks: while the queue is empty, at most `timeout`.
-  // Throws: QueueTimeout, QueueEnded; c10::ValueError if this is a writer().
-  // Cost: a copy of the text.  The tensors are mapped and not copied.
+  // Throws: QueueTimeout at the timeout.
+  // Also throws QueueEnded if the queue has ended.
+  // Also throws c10::ValueError if this object is a writer().
+  // Cost: get() copies the text.  It maps the tensors and does not copy them.
   Item get(Timeout timeout = kTimeout) const;
 
   // Returns the number of items in the queue.
@@ -114,13 +126,13 @@ class TensorQueue {
   // Returns the queue's name.
   const std::string& name() const;
 
-  // Returns a holder that can only get items.
+  // Returns a new holder that can get items but not put them.
   //
-  // Throws: c10::ValueError if this is a writer().
+  // Throws: c10::ValueError if this object is a writer().
   TensorQueue reader() const;
-  // Returns a holder that can only put items.
+  // Returns a new holder that can put items but not get them.
   //
-  // Throws: c10::ValueError if this is a reader().
+  // Throws: c10::ValueError if this object is a reader().
   TensorQueue writer() const;
 
  private:

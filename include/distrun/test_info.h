@@ -1,10 +1,11 @@
-// TestInfo describes a distributed test to `distrun test`: its id, and what the test needs to run.
+// TestInfo describes a distributed test to `distrun test`.  It has the id of the test, and lists
+// what the test needs to run.
 //
 //     TestInfo test{.id = "gloo.CommTest.test_sum", .needs = {.ranks = 4}};
 //     parts_of(test.id).suite;  // "gloo"
 //
 // A test program sends a list of TestInfo objects to `distrun test`, as JSON.  DISTRIBUTED_TEST
-// (testing.h) creates them.
+// (testing.h) creates these objects.
 #pragma once
 
 #if __cplusplus < 202002L
@@ -28,29 +29,30 @@ inline constexpr int kRanksMax = 4096;
 // The needs of a test.  Use designated initializers for the fields that you change: {.ranks = 4}.
 struct TestNeeds {
   int ranks = 1;  // The number of ranks, at most kRanksMax.
-  // If 0, the test always has `ranks` ranks.  Otherwise ranks_max must be at least `ranks`, and
-  // `distrun test --nproc` may choose any number from `ranks` to `ranks_max`.  Without --nproc, the
-  // test has `ranks` ranks.
+  // If `ranks_max` is 0, the test always has `ranks` ranks.  Otherwise, `ranks_max` must be at
+  // least `ranks`, and `distrun test --nproc` may choose any number from `ranks` to `ranks_max`.
+  // Without --nproc, the test has `ranks` ranks.
   int ranks_max = 0;
-  int min_gpus = 0;  // On a machine with fewer GPUs, the test is skipped.
-  std::vector<std::string> backends = {"gloo"};  // Without --backend, the first one is used.
-  // The time limit of the test, from 1 ms to 1e12 ms.  Not set: the limit of `distrun test
-  // --timeout`.
+  int min_gpus = 0;  // The test is skipped on a machine with fewer GPUs.
+  std::vector<std::string> backends = {"gloo"};  // The first is the default.
+  // The time limit of the test, from 1 ms to 1e12 ms.  If `timeout` is not set, the limit of
+  // `distrun test --timeout` applies.
   std::optional<std::chrono::milliseconds> timeout = {};
   bool exclusive = false;  // If true, no other test runs at the same time.
-  // If false, the test fails if its ranks run different collectives, even if every rank passes.  If
-  // true, such a test passes.  The collectives of a test with `expected_ends` are not compared.
+  // If false, `distrun test` compares the collectives of the ranks.  If the ranks run different
+  // collectives, the test fails, even if every rank passes.  In a test with `expected_ends`,
+  // collectives are never compared.
   bool collectives_may_differ = false;
-  // The ranks that must die, and how each of them must end.
+  // The ranks that must die in the test, and how each of them must end.
   std::map<int, ProcessEnd> expected_ends = {};
 };
 
 // A test.
 struct TestInfo {
-  std::string id;    // "suite.Class.test"
+  std::string id;    // The id: "suite.Class.test".
   TestNeeds needs;   // The needs of the test.
-  std::string file;  // The source file that defines it.
-  int line = 0;      // The line in that file.
+  std::string file;  // The source file that defines the test.
+  int line = 0;      // The line in `file`.
 };
 
 // The parts of an id.
@@ -59,7 +61,7 @@ struct TestIdParts {
   std::string_view suite, test_class, name;
 };
 
-// Splits an id.  Missing parts are empty.  The result refers to the text of `id`.
+// Splits an id.  Missing parts are empty.  The result refers to the characters of `id`.
 TestIdParts parts_of(std::string_view id);
 
 }  // namespace distrun

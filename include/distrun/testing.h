@@ -24,22 +24,23 @@
 //
 //     distrun test --binary build/my_tests mine
 //
-// Compile tests into the program or into an object library, because a linker drops them from a
-// static library.  Write the fixture's name without a namespace, because the macro builds other
-// names from it.  The fixture's SetUp() and TearDown() run on every rank.
+// Compile tests into the program or into an object library, because a linker drops tests from a
+// static library.  In DISTRIBUTED_TEST, write the fixture's name without a namespace, because the
+// macro creates other names from it.  The fixture's SetUp() and TearDown() run on every rank.
 //
 // EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual.  testing/tensors.h and
-// testing/throws.h, which this header includes, add more assertions.  A rank that checks no
-// assertion fails.  Include this header in every file that contains assertions: in a file that
-// includes only <gtest/gtest.h>, assertions are not counted.  If some ranks skip a test and others
-// do not, the test fails.
+// testing/throws.h, which this header includes, add more assertions.  A rank that runs no assertion
+// fails, unless it skips the test or is listed in `expected_ends`.  Include this header in every
+// file that contains assertions.  In a file that includes <gtest/gtest.h> without this header,
+// assertions are not counted.  If some ranks skip a test and others do not, the test fails.
 //
-// The last argument of DISTRIBUTED_TEST is a TestNeeds (test_info.h).  It says how many GPUs the
-// test needs, and which backends it can run with.  If the machine has fewer GPUs, `distrun test`
-// skips the test and starts no process for it.
+// The last argument of DISTRIBUTED_TEST is a TestNeeds (test_info.h).  For example, it contains the
+// number of ranks, the number of GPUs that the test needs, and the backends with which the test can
+// run.  If the machine has fewer GPUs, `distrun test` skips the test and starts no process for it.
 //
-// If a rank must die in a test, list this rank in `expected_ends`, with its exit status or signal.
-// The test's body checks which error the other ranks get, and within which time:
+// If a rank must die in a test, list this rank in `expected_ends` with its exit code or signal.  In
+// this example, the other ranks check which error they get, and that they get it within five
+// seconds:
 //
 //     DISTRIBUTED_TEST(mine, SumTest, test_dead_peer,
 //                      {.ranks = 3, .expected_ends = {{1, distrun::KilledBy{SIGKILL}}}}) {
@@ -54,8 +55,9 @@
 //   - RANK, LOCAL_RANK and WORLD_SIZE are set.  DISTRUN_INIT_METHOD names a file of this test, so
 //     init_process_group() works.
 //   - The current folder is an empty folder of this rank, which is also TMPDIR.
-//   - stdin is /dev/null, except under `distrun test --rank-under`.
-//   - The random seed (torch::manual_seed()) is that of `distrun test --seed`, by default 1234.
+//   - stdin is /dev/null, except with `distrun test --rank-under`.
+//   - The random seed (torch::manual_seed()) is the value of `distrun test --seed`, by default
+//     1234.
 //
 // A rank ends with _exit(), so static objects are not destroyed.
 //
@@ -64,7 +66,7 @@
 // says so.  Run such tests with `distrun test --isolation exec`, which starts each rank as a new
 // process.
 //
-// Cost: one process for each rank.  A fork takes a few milliseconds.  With --isolation exec, each
+// Cost: each rank is one process.  A fork takes a few milliseconds.  With --isolation exec, each
 // rank takes a third of a second to load LibTorch.
 #pragma once
 
@@ -83,34 +85,34 @@
 namespace distrun {
 
 // The base class of fixtures.  Its functions read the environment variables that `distrun test`
-// sets for each rank.  If a variable is missing, they throw std::runtime_error; backend() then
-// returns "gloo".
+// sets for each rank.  If a variable is missing, these functions throw std::runtime_error, except
+// backend(), which returns "gloo".
 class DistributedTest : public ::testing::Test {
  public:
-  // Returns this rank's number.
+  // Returns the number of this rank, from 0.
   static int rank();
   // Returns the number of ranks.
   static int world_size();
 
-  // Returns the backend to test: the value of --backend, or, without this flag, the first one in
-  // TestNeeds::backends.
+  // Returns the backend to test.  This is the value of --backend.  Without this flag, it is the
+  // first backend in TestNeeds::backends.
   static const std::string& backend();
 
-  // Returns the path of `name` in the folder that the ranks of this test share.  At the start, the
-  // folder contains only the current folders of the ranks: rank_0, rank_1 and so on.  Later it also
-  // contains the files "init" (from init_process_group()) and "places" (from rendezvous()), and the
-  // files of store().
+  // Returns the path of `name` in the folder that the ranks of this test share.  At the start, this
+  // folder contains the current folders of the ranks (rank_0, rank_1 and so on) and nothing else.
+  // Later it can also contain the file "init" (from init_process_group()), the file "places" (from
+  // rendezvous()), and the files of store().
   static std::string shared_path(const std::string& name);
 
   // Returns a c10d::FileStore that the ranks of this test share.  Ranks that pass the same name use
   // the same file.  Within one rank, repeated calls with the same name return the same object.
   static c10::intrusive_ptr<c10d::Store> store(const std::string& name = "store");
 
-  // Waits for all ranks.  rendezvous() uses a file and no collective, so a rank may die as soon as
-  // it has returned: the other ranks still return.  For another rendezvous in the same test, use
-  // another `place`.
+  // Waits for all ranks.  rendezvous() uses a file and no collective.  Therefore, a rank may die as
+  // soon as its rendezvous() has returned, and rendezvous() still returns on the other ranks.  For
+  // another rendezvous in the same test, use another `place`.
   //
-  // Blocks: until every rank has called it with this `place`, at most five minutes.
+  // Blocks: until every rank has called rendezvous() with this `place`, at most five minutes.
   // Throws: c10::Error after five minutes.
   // Cost: each rank reads the file every 10 ms.
   static void rendezvous(const std::string& place = "here");
@@ -134,7 +136,8 @@ int register_test(const char* suite, const char* test_class, const char* name,
 }  // namespace internal
 }  // namespace distrun
 
-// Defines a test: (suite, Class, name, {needs}).  {needs} is a TestNeeds.  {} means its defaults.
+// Defines a test.  The arguments are (suite, Class, name, {needs}).  {needs} is a TestNeeds, and {}
+// means the defaults of TestNeeds.
 #define DISTRIBUTED_TEST(suite, Class, name, ...)                                      \
   class suite##_##Class##_##name##_Test : public Class {                               \
    private:                                                                            \

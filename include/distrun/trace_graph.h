@@ -1,6 +1,7 @@
-// Graph is what trace() records (distrun/trace.h): a list of nodes in the order in which they ran,
-// like a torch.fx.Graph.  Each node has its arguments, and its users: the nodes that use its
-// value.  A Graph is read-only, and lives as long as its Trace.
+// Graph is the recording that trace() creates (distrun/trace.h).  Like a torch.fx.Graph, it is a
+// list of nodes in the order in which they ran.  Each node has its arguments and its users.  The
+// users of a node are the nodes that use its value.  A Graph is read-only, and exists as long as
+// its Trace.
 //
 //     const Node* from = graph.output().args[0].items()[0].node();    // The first returned value.
 //     while (from->op_name() != "c10d.allreduce_") from = from->inputs().at(0);
@@ -36,7 +37,8 @@ namespace distrun {
 
 struct Node;
 
-// An argument of a node: a literal, the value of another node, a list of arguments, or a group.
+// An argument of a node.  It is a literal, the value of another node, a list of arguments, or a
+// group.
 class Argument {
  public:
   // A constant, such as a number, a string or a dtype.
@@ -44,26 +46,26 @@ class Argument {
     c10::IValue value;          // The value.
     std::string text = "None";  // The value as torch.fx prints it.
   };
-  // A list with at least one tensor, or the list of results of a kOutput.  A list of numbers is a
-  // Literal.
+  // A list that contains a tensor, or the list of results of a kOutput.  A list of numbers is a
+  // Literal instead.
   struct List {
-    std::vector<Argument> items;  // Its elements.
+    std::vector<Argument> items;  // The elements.
     c10::TypePtr element_type;    // The type of the elements.
   };
   // A c10d::ProcessGroup, which the trace does not keep alive.
   struct Group {
-    std::string name;                                                  // Its name in LibTorch.
+    std::string name;                                                  // The name in LibTorch.
     c10::weak_intrusive_ptr<c10::intrusive_ptr_target> process_group;  // The group.
   };
-  // A literal, the node whose value is the argument, a list, or a group.
+  // The value: a literal, the node whose value is the argument, a list, or a group.
   using Value = std::variant<Literal, const Node*, List, Group>;
 
-  // Takes the value.
+  // Creates an argument with this value.
   explicit Argument(Value value) : value_(std::move(value)) {}
 
   // Returns the value.
   const Value& value() const { return value_; }
-  // Returns the node whose value the argument is, or null.
+  // If the argument is the value of a node, returns this node.  For other arguments, returns null.
   const Node* node() const;
   // Returns the items of a List.  For other arguments, returns an empty list.
   const std::vector<Argument>& items() const;
@@ -72,7 +74,7 @@ class Argument {
   Value value_;
 };
 
-// The properties of a tensor, without its values.
+// The properties of a tensor, except its values.
 struct TensorFacts {
   std::vector<std::int64_t> sizes, strides;  // Sparse tensors have no strides.
   c10::ScalarType dtype;                     // The element type.
@@ -85,7 +87,7 @@ struct TensorFacts {
   friend bool operator==(const TensorFacts&, const TensorFacts&) = default;
 };
 
-// A value in the graph, and how it is computed.
+// A node of the graph: a value, and how this value is computed.
 struct Node {
   // The kinds of nodes.
   enum class Kind {
@@ -95,32 +97,33 @@ struct Node {
     kOutput         // The result.
   };
 
-  Kind kind = Kind::kCallFunction;  // Its kind.
-  std::string name;                 // "mul_1": unique in the graph.
-  // A call: "torch.ops.aten.mul.Scalar", or "operator.getitem" for one of several results.  Other
-  // kinds: "arg0_1", "_tensor_constant0", "output".
+  Kind kind = Kind::kCallFunction;  // The kind of this node.
+  std::string name;                 // Such as "mul_1".  Unique in the graph.
+  // What the node refers to.  For a call, this is "torch.ops.aten.mul.Scalar", for example, or
+  // "operator.getitem" for one of several results.  For other kinds, this is "arg0_1",
+  // "_tensor_constant0" or "output", for example.
   std::string target;
-  // The arguments of the call, without trailing defaults.  A kOutput has one argument, the list of
-  // the returned values.
+  // The arguments of the call.  Trailing arguments with default values are omitted.  A kOutput has
+  // one argument, the list of the returned values.
   std::vector<Argument> args;
   std::vector<std::pair<std::string, Argument>> kwargs;  // In the order of the operator's schema.
-  std::vector<const Node*> users;                        // Each once, in the graph's order.
+  std::vector<const Node*> users;                        // Each user once, in the graph's order.
 
-  // The operator that a kCallFunction calls, such as {"aten::mul", "Scalar"}.  For getitem and for
-  // other kinds: nothing.
+  // The operator that a kCallFunction calls, such as {"aten::mul", "Scalar"}.  It is empty for
+  // "operator.getitem" and for other kinds.
   std::optional<c10::OperatorName> op;
   // The tensor of a kGetAttr.
   at::Tensor constant;
-  // The properties of a placeholder's tensor in the recording.
+  // The properties that the tensor of a kPlaceholder had in the recording.
   std::optional<TensorFacts> like;
 
-  // Returns the nodes among the arguments, in order.
+  // Returns the nodes whose values are arguments, in the order of the arguments.
   std::vector<const Node*> inputs() const;
   // Returns the name of the operator, such as "aten.mul".  If the node has no operator, returns "".
   std::string op_name() const;
 };
 
-// All nodes, in the order in which they ran.
+// The graph: all nodes, in the order in which they ran.
 class Graph {
  public:
   Graph() = default;
@@ -131,9 +134,9 @@ class Graph {
   const std::list<Node>& nodes() const { return nodes_; }
   // Returns the last node.
   const Node& output() const { return nodes_.back(); }
-  // Returns the node of that name, or null.
+  // Returns the node with this name, or null if no node has this name.
   //
-  // Cost: compares the name with that of each node.
+  // Cost: find() compares the name with the name of each node.
   const Node* find(const std::string& name) const;
 
   // For the recorder: appends an input.
@@ -148,8 +151,8 @@ class Graph {
   // For the recorder: appends the output.
   Node* add_output(std::vector<Argument> results);
 
-  // For the recorder: replaces the operator of `node` by a copy (aten::lift_fresh_copy) of a new
-  // constant, `tensor`.
+  // For the recorder: adds `tensor` as a new constant, and makes `node` a copy of this constant
+  // (aten::lift_fresh_copy).
   void become_copy_of(const Node* node, at::Tensor tensor);
 
  private:

@@ -1,6 +1,6 @@
-// Lets for_each_tensor() (visit_tensors.h) find the tensors of
-// torch::nn::utils::rnn::PackedSequence.  Include this header in a file that trains a module in a
-// DistributedDataParallel, if the module's forward() takes or returns a PackedSequence.
+// With this header, for_each_tensor() (visit_tensors.h) finds the tensors of a
+// torch::nn::utils::rnn::PackedSequence.  Include this header if you use a DistributedDataParallel
+// with a module whose forward() takes or returns a PackedSequence.
 //
 //     #include "distrun/visit_packed_sequence.h"
 //     DistributedDataParallel ddp(std::make_shared<NetOfSequences>());

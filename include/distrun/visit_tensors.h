@@ -1,5 +1,5 @@
-// for_each_tensor() finds the tensors in a value of any type, such as what a module's forward()
-// takes and returns.
+// for_each_tensor() finds the tensors in a value, such as an argument or the result of a module's
+// forward().
 //
 //     std::pair<at::Tensor, std::vector<at::Tensor>> output = …;
 //     for_each_tensor(output, [&](at::Tensor& tensor) { tensor = tensor.to(device); });
@@ -24,9 +24,9 @@
 // For a type without tensors, write an empty function.  For a type from another library, write the
 // function in namespace distrun, as visit_packed_sequence.h does.
 //
-// With other types, for_each_tensor() does not compile, and KnowsTensors<T> is false.  This also
-// applies to types whose tensors cannot be replaced, such as const tensors and views that create
-// their elements, and to types that contain themselves, such as a tree.
+// With other types, for_each_tensor() does not compile, and KnowsTensors<T> is false.  Types whose
+// tensors cannot be replaced are not supported.  Examples are const tensors, and views that create
+// their elements.  Types that contain themselves, such as a tree, are not supported either.
 //
 // PyTorch source: torch/nn/parallel/distributed.py (lists, tuples, dicts and dataclasses).
 #pragma once
@@ -78,12 +78,12 @@ void TensorVisitor<Function>::operator()(Value& within) const {
   internal::visit(within, *function_);
 }
 
-// Satisfied if for_each_tensor() can find and replace the tensors in a T.
+// Satisfied if for_each_tensor() can find and replace the tensors in an object of type T.
 template <class T>
 concept KnowsTensors = internal::knows_tensors<std::remove_reference_t<T>>();
 
-// Calls function(tensor) for each tensor in order, including undefined tensors.  The function may
-// replace the tensors.
+// Calls function(tensor) for each tensor in `value`, in order, including undefined tensors.  The
+// function may replace the tensors.
 template <class Value, class Function>
 requires KnowsTensors<Value> && std::invocable<const Function&, at::Tensor&>
 void for_each_tensor(Value& value, const Function& function) { internal::visit(value, function); }

@@ -4,17 +4,18 @@
 //     EXPECT_TENSORS_CLOSE(outputs, {a, b}) << "after " << n << " steps";
 //     EXPECT_TENSORS_CLOSE(x, y, {.rtol = 1e-3, .atol = 1e-3, .equal_nan = true});
 //
-// Each side is a tensor or a list: std::vector<at::Tensor>, at::TensorList, or a vector of lists.
-// The right side can also be {a, b} or {{a, b}, {c}}.  Lists match if they have the same length and
-// their members match in order.  Two undefined tensors match.
+// Each side of a comparison is a tensor or a list: std::vector<at::Tensor>, at::TensorList, or a
+// vector of lists.  The right side can also be {a, b} or {{a, b}, {c}}.  Lists match if they have
+// the same length and their members match in order.  Two undefined tensors match.
 //
-// Shape, dtype, layout and kind of device (not its index) must be the same: nothing is broadcast,
-// promoted or moved.  Strides and requires_grad do not matter.  Sparse tensors (COO) are coalesced
-// first, and must then have the same indices: a stored zero differs from an element that is not
-// stored.  Quantized, meta and nested tensors, and other sparse layouts, fail the assertion.
+// Both tensors must have the same shape, dtype, layout and kind of device.  The index of the device
+// does not matter.  Nothing is broadcast, promoted or moved.  Strides and requires_grad do not
+// matter.  Sparse tensors (COO) are coalesced first, and must then have the same indices.
+// Therefore, a stored zero differs from an element that is not stored.  With quantized, meta and
+// nested tensors, and with other sparse layouts, the assertion fails.
 //
-// The EQUAL macros compare values exactly.  The CLOSE macros compare as torch.isclose does.  An
-// infinity equals only an infinity of the same sign.  The default tolerances are those of
+// The EQUAL macros compare values exactly.  The CLOSE macros compare as torch.isclose does.  Two
+// infinities are equal if they have the same sign.  The default tolerances are those of
 // torch.testing.assert_close and TestCase.assertEqual:
 //
 //     dtype                              rtol      atol
@@ -26,17 +27,18 @@
 //
 // So EXPECT_TENSORS_CLOSE(x, y) corresponds to assertEqual(x, y) of PyTorch's TestCase, with three
 // differences:
-//   - NaN equals NaN only with .equal_nan, as in assert_close.  In assertEqual, this is the
-//     default.
+//   - NaN does not equal NaN unless .equal_nan is true, as in assert_close.  In assertEqual, NaN
+//     equals NaN by default.
 //   - Layouts and kinds of device are compared.
 //   - Sparse tensors that store the same elements in a different order are equal.
 //
-// For an exact comparison in which NaN equals NaN, use CLOSE with {.rtol = 0, .atol = 0, .equal_nan
-// = true}.
+// For an exact comparison in which NaN equals NaN, use a CLOSE macro with
+// {.rtol = 0, .atol = 0, .equal_nan = true}.
 //
-// A failure names this rank, the first wrong element and its values, the number of wrong elements,
-// and the largest absolute and relative error.  Each macro counts as one assertion and takes <<, as
-// GoogleTest's macros do.  The ASSERT_ macros return from the function at a failure.
+// The message of a failure shows this rank, the first wrong element and its values, the number of
+// wrong elements, and the largest absolute and relative error.  Each macro counts as one assertion.
+// You can append a text with <<, as with GoogleTest's macros.  The ASSERT_ macros return from the
+// function at a failure.
 //
 // Cost: a comparison copies both tensors to the CPU, and converts them to double, int64, uint64 or
 // complex double.
@@ -56,7 +58,7 @@ namespace distrun {
 
 // The tolerances of CLOSE.
 struct TensorTolerance {
-  // Set both, or neither.  If neither is set, the defaults of the dtype apply.
+  // Set both rtol and atol, or neither.  If neither is set, the defaults of the dtype apply.
   std::optional<double> rtol = std::nullopt;
   std::optional<double> atol = std::nullopt;
   // Whether NaN equals NaN.
@@ -105,14 +107,15 @@ namespace internal {
 #define DISTRUN_TENSORS_(compare, fail, actual, ...) \
   GTEST_ASSERT_(::distrun::internal::compare(#actual, #__VA_ARGS__, actual, __VA_ARGS__), fail)
 
-// (actual, expected): compares shapes, dtypes and values.
+// The arguments are (actual, expected).  Compares the tensors exactly.
 #define EXPECT_TENSORS_EQUAL(actual, ...) \
   DISTRUN_TENSORS_(tensors_equal, GTEST_NONFATAL_FAILURE_, actual, __VA_ARGS__)
 // Does the same and returns from the function at a failure.
 #define ASSERT_TENSORS_EQUAL(actual, ...) \
   DISTRUN_TENSORS_(tensors_equal, GTEST_FATAL_FAILURE_, actual, __VA_ARGS__)
 
-// (actual, expected) or (actual, expected, TensorTolerance): compares within a tolerance.
+// The arguments are (actual, expected) or (actual, expected, TensorTolerance).  Compares the
+// tensors within a tolerance.
 #define EXPECT_TENSORS_CLOSE(actual, ...) \
   DISTRUN_TENSORS_(tensors_close, GTEST_NONFATAL_FAILURE_, actual, __VA_ARGS__)
 // Does the same and returns from the function at a failure.

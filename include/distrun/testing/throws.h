@@ -5,21 +5,22 @@
 //     ASSERT_THROWS_WITH({ work->wait(); }, c10::Error, "^Timed out") << "rank 1 is gone";
 //     EXPECT_THROWS_WITHIN(all_reduce(x), std::chrono::seconds(5), c10::Error, "closed by peer");
 //
-// An assertion passes if the statement throws a Type, and the regular expression (ECMAScript)
-// matches anywhere in the exception's text, as in Python's assertRaisesRegex.  Type is
-// std::exception or derived from it.  The text of a c10::Error is its message without the C++
-// stack.  A failure shows the type and text of the exception that was thrown.  Each macro counts as
-// one assertion and takes <<, as GoogleTest's macros do.
+// An assertion passes if the statement throws an exception of class Type, and the regular
+// expression (ECMAScript) matches a part of the exception's text, as in Python's assertRaisesRegex.
+// Type is std::exception or a class derived from it.  The text of a c10::Error is its message
+// without the C++ stack.  The message of a failure shows the type and the text of the exception
+// that was thrown.  Each macro counts as one assertion.  You can append a text with <<, as with
+// GoogleTest's macros.
 //
 // The WITHIN macros are for tests in which this rank must report an error within a time.  If the
 // statement does not return in time, the rank exits at once with a failed assertion, and a stack
 // trace shows the statement that hangs.  The rest of the test, TearDown() and the text after << are
-// skipped.  Choose a time that is generous, but shorter than the test's own timeout.  The time also
-// counts while the process is stopped.  If the variable DISTRUN_TEST_DEBUGGED is set, there is no
-// limit.  If the time runs out in a process that is not a rank of `distrun test`, the process
-// prints the message and exits with status 1.
+// skipped.  Choose a generous time that is shorter than the timeout of the test.  The time also
+// counts while the process is stopped.  If the environment variable DISTRUN_TEST_DEBUGGED is set,
+// there is no time limit.  If the process is not a rank of `distrun test` and the time runs out,
+// the process prints the message and exits with status 1.
 //
-// Cost: each WITHIN assertion starts a thread, which ends with the assertion.
+// Cost: each WITHIN assertion starts a thread.  This thread ends when the assertion ends.
 #pragma once
 
 #include <chrono>
@@ -82,7 +83,8 @@ template <class Type>
       (::distrun::internal::throws_with<Type>([&] { statement; }, {#statement, #Type, regex})), \
       fail)
 
-// (statement, Type, regex): the statement throws a Type whose text matches the regex.
+// The arguments are (statement, Type, regex).  Checks that the statement throws a Type whose text
+// matches the regex.
 #define EXPECT_THROWS_WITH(statement, Type, regex) \
   DISTRUN_THROWS_WITH_(statement, Type, regex, GTEST_NONFATAL_FAILURE_)
 // Does the same and returns from the function at a failure.
@@ -94,7 +96,8 @@ template <class Type>
                     {time, __FILE__, __LINE__}, [&] { statement; }, {#statement, #Type, regex})), \
                 fail)
 
-// (statement, time, Type, regex): the statement also throws within `time`, a std::chrono duration.
+// The arguments are (statement, time, Type, regex).  Checks the same, and that the statement throws
+// within `time`, a std::chrono duration.
 #define EXPECT_THROWS_WITHIN(statement, time, Type, regex) \
   DISTRUN_THROWS_WITHIN_(statement, time, Type, regex, GTEST_NONFATAL_FAILURE_)
 // Does the same and returns from the function at a failure.
