@@ -18,6 +18,7 @@
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_count.h"
 #include "launcher/process/guard.h"
+#include "launcher/report/digest_file.h"
 #include "launcher/report/dry_run.h"
 #include "launcher/report/event_json.h"
 #include "launcher/report/event_line.h"
@@ -151,6 +152,8 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "hang-after", flags_.hang_after);
   bind_flag(*command_, "collectives", flags_.collectives);
   bind_flag(*command_, "digest", flags_.digest);
+  bind_flag(*command_, "save-digests", flags_.save_digests);
+  bind_flag(*command_, "compare-digests", flags_.compare_digests);
   bind_flag(*command_, "shutdown-timeout", flags_.shutdown_timeout);
   bind_flag(*command_, "signals-to-handle", flags_.signals_to_handle);
   bind_flag(*command_, "forward-signals", flags_.forward_signals);
@@ -219,6 +222,19 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     if (!file) return fail(file.error().with_context("--html"));
     report.emplace(std::move(*file));
   }
+  std::optional<RecordedDigests> recorded;
+  if (!flags_.compare_digests.empty()) {
+    auto read =
+        read_digests(flags_.compare_digests, plan->options.nnodes == 1 ? plan->world_size : 0);
+    if (!read) return fail(read.error());
+    recorded.emplace(std::move(*read));
+  }
+  std::optional<DigestFile> digests;
+  if (!flags_.save_digests.empty()) {
+    auto file = DigestFile::open(flags_.save_digests);
+    if (!file) return fail(file.error());
+    digests.emplace(std::move(*file));
+  }
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
 
@@ -241,6 +257,7 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
       const auto now = system_clock::now();
       if (events) events->write(event_json(event, *plan, context.host, now));
       if (report) record.happened(event, now);
+      if (digests) digests->happened(event, plan->world_size);
       return event_line(*plan, event);
     };
     context.summary = [&](const RunReport& end) {
@@ -250,12 +267,17 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
       context.on_load = [&](const auto& loads) { record.loaded(loads, system_clock::now()); };
       context.on_output = [&](const WorkerText& output) { record.wrote(output); };
     }
+    if (recorded) context.recorded = &*recorded;
+    if (digests) context.on_collective = [&](const auto& all) { digests->add(all); };
     const int status = run_here(*plan, std::move(*files), context, err);
     if (report) {
       const auto written = report->write(record.html(summary));
       if (!written) err << "distrun: --html: " << written.error().message << std::endl;
     }
     if (const auto lost = events ? events->finish() : std::nullopt) {
+      err << "distrun: " << lost->message << std::endl;
+    }
+    if (const auto lost = digests ? digests->finish() : std::nullopt) {
       err << "distrun: " << lost->message << std::endl;
     }
     return status;

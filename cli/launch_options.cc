@@ -77,7 +77,8 @@ class OptionsBuilder {
 LaunchOptions OptionsBuilder::build() {
   options_.same_user = flags_.same_user;
   options_.collectives = flags_.collectives;
-  options_.digest = flags_.digest;
+  options_.digest_inputs = !flags_.save_digests.empty() || !flags_.compare_digests.empty();
+  options_.digest = flags_.digest || options_.digest_inputs;
   options_.display_map = flags_.display_map;
   options_.role = flags_.role;
   options_.run_id = flags_.run_id;
@@ -188,6 +189,15 @@ void OptionsBuilder::take_log() {
   options_.log.host = host_name();
   if (line_.find("events") != nullptr && flags_.events.empty())
     refuse("events", "needs a file name");
+  const std::string &save = flags_.save_digests, &compare = flags_.compare_digests;
+  if (line_.find("save-digests") != nullptr && save.empty())
+    refuse("save-digests", "needs a file name");
+  if (line_.find("compare-digests") != nullptr && compare.empty())
+    refuse("compare-digests", "needs a file name");
+  if (!save.empty() && !compare.empty() && are_same_file(save, compare)) {
+    refuse("save-digests",
+           "'" + save + "' is also the file of --compare-digests; give another one");
+  }
   const std::string& html = flags_.html;
   if (line_.find("html") != nullptr && html.empty()) refuse("html", "needs a file name");
   if (html == "-" || (!html.empty() && are_same_file(html, "/dev/stdout"))) {

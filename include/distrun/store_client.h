@@ -76,11 +76,11 @@ class StoreClient {
   // not exist, its value counts as 0.
   Result<std::int64_t> add(std::string_view key, std::int64_t number);
 
-  // Sets the key to `wanted` if its value is `expected`.  An empty `expected` also matches a key
+  // Sets the key to `desired` if its value is `expected`.  An empty `expected` also matches a key
   // that does not exist.  Returns the value that the key has after the call.  If the key still does
   // not exist, returns `expected`.
   Result<std::string> compare_set(std::string_view key, std::string_view expected,
-                                  std::string_view wanted);
+                                  std::string_view desired);
 
   // Deletes a key.  Returns whether the key existed.
   Result<bool> delete_key(std::string_view key);

@@ -5,7 +5,8 @@
 //     even        a thousand steps of the same length on every rank
 //     values      collectives of many kinds and sizes, and steps of DDP
 //     flip        in each of 100 groups, one bit of what a rank receives changes; rank 0 prints
-//     where
+//                 where.  With FLIP=none, no bit changes; with FLIP=input, rank 2 passes another
+//                 value in the third collective of the first group instead
 #include <chrono>
 #include <cstdint>
 #include <cstdio>
@@ -125,13 +126,17 @@ void exchange_values() {
 }
 
 void flip_bits() {
+  const char* const variable = std::getenv("FLIP");
+  const std::string_view mode = variable == nullptr ? "" : variable;
   const auto all = flips(distrun::get_world_size());
   std::vector<distrun::Group> groups;
   for (const Flip& flip : all) {
     groups.push_back(distrun::new_group(std::nullopt, {.backend = "flipping"}));
-    FlippingBackend::begin(flip);
+    if (mode.empty()) FlippingBackend::begin(flip);
     for (int step = 0; step < 5; ++step) {
       at::Tensor x = at::arange(1000, at::kFloat) + distrun::get_rank() + step;
+      const bool is_other = mode == "input" && groups.size() == 1 && step == 2;
+      if (is_other && distrun::get_rank() == 2) x[500] += 1;
       distrun::all_reduce(x, c10d::ReduceOp::SUM, {.group = groups.back()});
     }
     if (distrun::get_rank() == 0) {

@@ -13,10 +13,10 @@ import tempfile
 RANKS = 4
 
 
-def launch(distrun, case, programs, *flags):
+def launch(distrun, case, programs, *flags, **variables):
     """Returns the exit status, stdout, stderr and the events."""
     command = [*programs[0], case]
-    environment = os.environ | {"OMP_NUM_THREADS": "1"}
+    environment = os.environ | {"OMP_NUM_THREADS": "1"} | variables
     if len(programs) > 1:
         environment["MIXED"] = "1"
         choose = f'if [ $((RANK % 2)) = 0 ]; then exec {" ".join(programs[0])} {case}; else exec {" ".join(programs[1])} {case}; fi'
@@ -35,6 +35,10 @@ def expect(condition, *facts):
         sys.exit("\n".join(str(fact) for fact in facts))
 
 
+def named(events, name):
+    return [event for event in events if event["event"] == name]
+
+
 def missing(distrun, programs):
     limit = "15" if programs[0][-1].endswith(".py") else "4"
     status, _, err, events = launch(distrun, "missing", programs, "--collectives", "--hang-after", limit)
@@ -42,11 +46,11 @@ def missing(distrun, programs):
     expect(status == 75, status, err)
     expect(f"distrun: collectives: {line}\n" in err, line, err)
     expect(f"\n  collectives: {line}\n" in err, "the summary lacks it", err)
-    expect([event["collectives"] for event in events if event["event"] == "stacks_read"] == [line], events)
+    expect([event["collectives"] for event in named(events, "stacks_read")] == [line], events)
 
 
 def stragglers(events):
-    return [event for event in events if event["event"] == "straggler_found"]
+    return named(events, "straggler_found")
 
 
 def slow(distrun, programs):
@@ -69,8 +73,8 @@ def even(distrun, programs):
 def values(distrun, programs):
     status, _, err, events = launch(distrun, "values", programs, "--digest")
     expect(status == 0, status, err)
-    expect(not [event for event in events if event["event"] == "values_differ"], err)
-    compared = [event for event in events if event["event"] == "values_compared"]
+    expect(not named(events, "values_differ"), err)
+    compared = named(events, "values_compared")
     expect(len(compared) == 1 and compared[0]["collectives"] >= 84 and compared[0]["missed"] == 0, compared)
 
 
@@ -79,7 +83,7 @@ def flip(distrun, programs):
     expect(status == 0, status, err)
     flips = [tuple(map(int, line.split())) for line in out.splitlines()]
     expect(len(flips) == 100, out)
-    found = [event for event in events if event["event"] == "values_differ"]
+    found = named(events, "values_differ")
     expect(len(found) == 100, f"{len(found)} of 100 flipped bits were found", err)
     for (rank, number, element), event in zip(flips, found):
         first, last = event["elements"]
@@ -88,13 +92,51 @@ def flip(distrun, programs):
                (rank, number, element), event)
 
 
+def recorded(distrun, programs):
+    """A run like the recorded one does not differ from it."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "digests")
+        status, _, err, _ = launch(distrun, "values", programs, "--save-digests", file)
+        expect(status == 0, status, err)
+        status, _, err, events = launch(distrun, "values", programs, "--compare-digests", file)
+        expect(status == 0, status, err)
+        compared = named(events, "recording_compared")
+        expect(len(compared) == 1 and compared[0]["same"] and compared[0]["collectives"] >= 84, compared, err)
+        expect(f"distrun: --compare-digests: {compared[0]['collectives']} collectives compared, no difference\n" in err, err)
+
+
+def unlike_recorded(distrun, programs):
+    """Each flipped bit is found, and the rank that passes another value is told from those that receive its effect."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = os.path.join(folder, "digests")
+        status, out, err, _ = launch(distrun, "flip", programs, "--save-digests", file, FLIP="none")
+        expect(status == 0, status, err)
+        flips = [tuple(map(int, line.split())) for line in out.splitlines()]
+        status, _, err, events = launch(distrun, "flip", programs, "--compare-digests", file)
+        expect(status == 0, status, err)
+        found = named(events, "recording_differs")
+        expect(len(found) == len(flips) == 100, f"{len(found)} of {len(flips)} flipped bits were found", err)
+        for (rank, number, element), event in zip(flips, found):
+            first, last = event["elements"]
+            expect(event["what"] == "outputs" and event["ranks"] == [rank] and event["number"] == number and first <= element <= last,
+                   (rank, number, element), event)
+            expect(event["text"].endswith("; the inputs are the same"), event)
+        expect(not named(events, "recording_compared")[0]["same"], events[-3:])
+
+        status, _, err, events = launch(distrun, "flip", programs, "--compare-digests", file, FLIP="input")
+        found = named(events, "recording_differs")
+        expect(len(found) == 1 and (found[0]["what"], found[0]["ranks"], found[0]["number"]) == ("inputs", [2], 3), found, err)
+        expect(f"distrun: {found[0]['text']}\n" in err, err)
+
+
 def main():
     distrun, case, *program = sys.argv[1:]
     programs = [program]
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    {"missing": missing, "slow": slow, "even": even, "values": values, "flip": flip}[case](distrun, programs)
+    cases = (missing, slow, even, values, flip, recorded, unlike_recorded)
+    {function.__name__: function for function in cases}[case](distrun, programs)
 
 
 if __name__ == "__main__":
