@@ -66,11 +66,19 @@ TEST_F(FakeAllToAllTest, BackendRejectsSplitsThatDoNotFit) {
   const auto error = [&](std::vector<std::int64_t> to, std::vector<std::int64_t> from) {
     return error_of([&] { backend().alltoall_base(output, input, to, from); });
   };
-  EXPECT_THAT(error({1, 1, 1}, {2, 2, 2}), HasSubstr("the output add up to 3; expected 6"));
+  EXPECT_EQ(error({1, 1, 1}, {2, 2, 2}),
+            "all_to_all_single: the split sizes of the output add up to 3; expected 6, its first "
+            "dimension");
   EXPECT_THAT(error({2, 2, 2}, {6}), HasSubstr("there are 1 split sizes; expected 3"));
   EXPECT_THAT(error({7, -1, 0}, {}), HasSubstr("non-negative"));
   output = at::zeros({5});
-  EXPECT_THAT(error({}, {}), HasSubstr("is 5; expected a multiple of 3"));
+  EXPECT_EQ(error({}, {}),
+            "all_to_all_single: the first dimension of the output is 5; expected a multiple of 3 "
+            "ranks, or explicit split sizes");
+  output = at::zeros({});
+  EXPECT_EQ(error({}, {}),
+            "all_to_all_single: the output is a scalar; expected a tensor with at least one "
+            "dimension");
 }
 
 TEST_F(FakeAllToAllTest, CountsReducedSparseTensors) {
@@ -99,15 +107,26 @@ TEST_F(FakeErrorsTest, BackendRejectsInvalidArguments) {
   Tensors one = {row(0)};
   std::vector<Tensors> lists = {one};
   at::Tensor x = row(0), y = row(0);
-  EXPECT_THAT(error_of([&] { group.allgather(lists, one); }),
-              HasSubstr("all_gather: there are 1 outputs; expected 4"));
-  EXPECT_THAT(error_of([&] { group.gather(lists, one, {.rootRank = 1}); }),
-              HasSubstr("there are 1 lists of outputs; expected 0"));
-  EXPECT_THAT(error_of([&] { group.scatter(one, lists, {.rootRank = 0}); }),
-              HasSubstr("there are 1 inputs; expected 4"));
-  EXPECT_THAT(error_of([&] { group.reduce_scatter(one, lists); }), HasSubstr("expected 4"));
-  EXPECT_THAT(error_of([&] { group._allgather_base(x, y); }),
-              HasSubstr("expected 4 times the elements of"));
+  EXPECT_EQ(error_of([&] { group.allgather(lists, one); }),
+            "all_gather: there are 1 outputs; expected 4");
+  EXPECT_EQ(error_of([&] { group.gather(lists, one, {.rootRank = 1}); }),
+            "gather: there are 1 lists of outputs; expected 0");
+  EXPECT_EQ(error_of([&] { group.scatter(one, lists, {.rootRank = 0}); }),
+            "scatter: there are 1 inputs; expected 4");
+  EXPECT_EQ(error_of([&] { group.scatter(one, lists, {.rootRank = 1}); }),
+            "scatter: there are 1 lists of inputs; expected 0");
+  std::vector<Tensors> four_lists(4);
+  EXPECT_EQ(error_of([&] { group.allgather_coalesced(four_lists, one); }),
+            "all_gather_coalesced: there are 0 outputs in a list; expected 1");
+  EXPECT_EQ(error_of([&] { group.reduce_scatter(one, lists); }),
+            "reduce_scatter: there are 1 inputs; expected 4");
+  EXPECT_EQ(error_of([&] { group._allgather_base(x, y); }),
+            "all_gather_into_tensor: the larger tensor has sizes [2, 3]; expected 4 times the "
+            "elements of [2, 3]");
+  at::Tensor transposed = at::zeros({6, 4}).t();
+  EXPECT_EQ(error_of([&] { group._allgather_base(transposed, y); }),
+            "all_gather_into_tensor: the output (sizes [4, 6], strides [1, 4]) is not contiguous; "
+            "expected one that is");
   EXPECT_THAT(error_of([&] { group._reduce_scatter_base(x, y); }),
               HasSubstr("expected 4 times the elements of"));
   EXPECT_THAT(error_of([&] { group.alltoall(one, one); }), HasSubstr("expected 4"));
@@ -202,7 +221,8 @@ TEST_F(FakeErrorsTest, OptionMakesCollectivesFail) {
                            error_of<c10::DistBackendError>([&] { all_to_all_single(x, row(0)); }),
                            error_of<c10::DistBackendError>([&] { barrier(); }),
                            error_of<c10::DistBackendError>([&] { monitored_barrier(); })}) {
-    EXPECT_THAT(text, HasSubstr("the group was created with FakeOptions::error_on_collective"));
+    EXPECT_THAT(text, HasSubstr(" fails: the group was created with "
+                                "FakeOptions::error_on_collective"));
   }
   backend().startCoalescing();
   EXPECT_THAT(error_of([&] { backend().endCoalescing(); }), HasSubstr("error_on_collective"));

@@ -61,6 +61,13 @@ TEST_F(CheckedBackendMultirankTest, ComparesReduceOps) {
                       [] { all_reduce(input(), is_first() ? ReduceOp::SUM : ReduceOp::MAX); });
 }
 
+TEST_F(CheckedBackendMultirankTest, NamesTheCallThatDiffers) {
+  EXPECT_THAT(error_of<c10::DistBackendError>(
+                  [] { all_reduce(input(), is_first() ? ReduceOp::SUM : ReduceOp::MAX); }),
+              HasSubstr("ranks disagree: the reduce op is SUM on rank 0 and MAX on " + others() +
+                        " (call 1 of this group on this rank)"));
+}
+
 TEST_F(CheckedBackendMultirankTest, ComparesRoots) {
   expect_disagreement("the root is rank 1 on rank 0 and rank 0 on " + others(),
                       [] { broadcast(input(), is_first() ? 1 : 0); });

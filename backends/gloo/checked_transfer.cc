@@ -97,7 +97,7 @@ class CheckedTransfer : public c10d::Work {
     disagreements_->add({role_, *peer_, tag_}, transfer_);
     const int peer = ranks_.at(static_cast<std::size_t>(*peer_));
     const bool sends = role_ == Role::kSender;
-    TORCH_CHECK(false, "ranks disagree: this rank ", sends ? "sends " : "expects ",
+    TORCH_CHECK(false, "ranks disagree: ", sends ? "this rank sends " : "this rank expects ",
                 text_of(headers_[0]), ", and rank ", peer, sends ? " expects " : " sends ",
                 text_of(peers_headers_[0]));
   }

@@ -67,7 +67,7 @@ const char* name_of(const c10d::ReduceOp& op) {
     case c10d::ReduceOp::PREMUL_SUM:
       return "PREMUL_SUM";
     default:
-      return "an unknown operation";
+      return "UNUSED";
   }
 }
 
@@ -93,7 +93,7 @@ int group_rank_of(const char* function, const Group& group, const AnyRank& rank)
     const int size = static_cast<int>(ranks.size());
     TORCH_CHECK_VALUE(0 <= rank.value() && rank.value() < size, function, " on rank ",
                       state_of({}).process_group->getRank(), ": group rank ", rank.value(),
-                      " is not one of ", describe(group), ", which has 0 to ", size - 1);
+                      " is not in ", describe(group), "; expected 0 to ", size - 1);
     return rank.value();
   }
   const auto found = std::find(ranks.begin(), ranks.end(), rank.value());

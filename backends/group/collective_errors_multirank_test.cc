@@ -100,7 +100,7 @@ TEST_F(CollectiveErrorsMultirankTest, RejectsInvalidArgumentsWithBothValues) {
   EXPECT_THAT(error_of([&] { broadcast(x, ranks); }),
               HasSubstr("broadcast" + here + "rank " + std::to_string(ranks) + " is not in"));
   EXPECT_THAT(error_of([&] { reduce(x, GroupRank(-1)); }),
-              HasSubstr("group rank -1 is not one of"));
+              HasSubstr("group rank -1 is not in the default group"));
   EXPECT_THAT(error_of([&] { gather(x, {}, get_rank()); }), HasSubstr("tensors has 0 tensors"));
   EXPECT_THAT(
       error_of([&] { all_to_all_single(x, x, {1}, {}); }),

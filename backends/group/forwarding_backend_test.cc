@@ -124,6 +124,15 @@ TEST_F(ForwardingBackendTest, ForwardsCompletionHooks) {
 }
 
 // A wrapper keeps its rank and size.
+TEST(ForwardingBackendErrorsTest, RejectsNull) {
+  try {
+    const ForwardingBackend backend(nullptr);
+    ADD_FAILURE() << "no error";
+  } catch (const c10::ValueError& error) {
+    EXPECT_STREQ(error.what_without_backtrace(), "there is no backend to pass collectives on to");
+  }
+}
+
 TEST_F(ForwardingBackendTest, CannotBeReconfigured) {
 #if DISTRUN_LIBTORCH_SINCE(2, 14)
   EXPECT_FALSE(backend_->supportsReconfigure());

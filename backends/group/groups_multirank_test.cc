@@ -127,7 +127,8 @@ TEST_F(GroupsMultirankTest, SortsTheRanksOfAGroup) {
 
 TEST_F(GroupsMultirankTest, RejectsInvalidGroupsOnEveryRank) {
   const int ranks = get_world_size();
-  EXPECT_THAT(error_of([] { new_group(std::vector<int>()); }), HasSubstr("a group needs a rank"));
+  EXPECT_THAT(error_of([] { new_group(std::vector<int>()); }),
+              HasSubstr("the list of ranks is empty"));
   EXPECT_THAT(error_of([&] {
                 new_group({{0, ranks}});
               }),

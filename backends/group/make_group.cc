@@ -54,7 +54,8 @@ c10::intrusive_ptr<c10d::Backend> make_backend(const GroupRequest& group,
       .options = options};
   const RegisteredBackend& registered = find_backend(which.backend);
   auto backend = registered.make(request);
-  TORCH_CHECK(backend, "the maker of backend '", which.backend, "' returned null");
+  TORCH_CHECK(backend, "the maker of backend '", which.backend,
+              "' returned null; expected a backend");
   if (c10d::debug_level() != c10d::DebugLevel::Detail) return backend;
   if (!registered.traits->needs_rendezvous()) return backend;  // No other rank exists.
   return make_checked_backend(backend, request);

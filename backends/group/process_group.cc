@@ -59,17 +59,17 @@ World& the_world() {
 
 void check_timeout(const char* function, std::chrono::milliseconds timeout) {
   TORCH_CHECK_VALUE(timeout.count() > 0, function, ": the timeout is ", timeout.count(),
-                    " ms; it must be positive");
+                    " ms; expected more than 0");
 }
 
 // Sorts the ranks.
 std::vector<int> checked_ranks(std::vector<int> ranks, int rank, int world_size) {
   TORCH_CHECK_VALUE(!ranks.empty(), "new_group on rank ", rank,
-                    ": a group needs a rank; std::nullopt means all");
+                    ": the list of ranks is empty; expected a rank, or std::nullopt for all");
   std::sort(ranks.begin(), ranks.end());
   TORCH_CHECK_VALUE(0 <= ranks.front() && ranks.back() < world_size, "new_group on rank ", rank,
                     ": rank ", ranks.front() < 0 ? ranks.front() : ranks.back(),
-                    " is out of range, the ranks are 0 to ", world_size - 1);
+                    " is out of range; expected 0 to ", world_size - 1);
   const auto twice = std::adjacent_find(ranks.begin(), ranks.end());
   TORCH_CHECK_VALUE(twice == ranks.end(), "new_group on rank ", rank, ": rank ",
                     twice == ranks.end() ? 0 : *twice, " is listed twice");

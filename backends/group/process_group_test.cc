@@ -81,7 +81,7 @@ TEST(ProcessGroupTest, RejectsOptionsOfAnotherBackendBeforeTheRendezvous) {
 TEST(RendezvousTest, NamesAMissingVariable) {
   for (const std::string name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
     EXPECT_THAT(rendezvous_failure(environment_with(name, "")),
-                HasSubstr("the variable " + name + " is not set"));
+                HasSubstr("rendezvous: the variable " + name + " is not set"));
   }
 }
 
@@ -108,7 +108,7 @@ TEST(RendezvousTest, RejectsUnsupportedInitMethodsAndNamesSupportedOnes) {
 
 TEST(RendezvousTest, RejectsAFileInAMissingFolderAtOnce) {
   EXPECT_THAT(rendezvous_failure(environment_with("RANK", "0"), "file:///no/such/folder/meet"),
-              HasSubstr("the folder of /no/such/folder/meet does not exist"));
+              HasSubstr("rendezvous: the folder of /no/such/folder/meet does not exist"));
 }
 
 class FileRendezvousTest : public ::testing::Test {
