@@ -34,7 +34,7 @@ at::Tensor tensor_of(const c10::IValue& value, const std::string& hook) {
 at::Tensor checked(const c10::IValue& value, const BucketShape& bucket, const std::string& hook) {
   at::Tensor tensor = tensor_of(value, hook);
   TORCH_CHECK_VALUE(tensor.defined(), "communication hook ", hook,
-                    ": its future holds an undefined tensor");
+                    ": its future holds an undefined tensor; expected the gradients");
   TORCH_CHECK_VALUE(tensor.sizes() == bucket.sizes && tensor.scalar_type() == bucket.dtype &&
                         tensor.device() == bucket.device,
                     "communication hook ", hook, ": its future holds a tensor of sizes ",

@@ -7,6 +7,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 
 class DdpHooksMultirankTest : public DdpMultirankTest {
  protected:
@@ -71,7 +72,11 @@ TEST_F(DdpHooksMultirankTest, AcceptsAListOfOneTensor) {
 
 TEST_F(DdpHooksMultirankTest, NamesTheHookThatReturnsAnInvalidResult) {
   EXPECT_THAT(error_with([](c10d::GradBucket&) { return Future(); }),
-              HasSubstr("communication hook odd: it has returned a null Future"));
+              StartsWith("communication hook odd: it has returned a null Future; expected one that "
+                         "holds the gradients"));
+  EXPECT_THAT(error_with([](c10d::GradBucket&) { return completed_future(at::Tensor()); }),
+              HasSubstr("communication hook odd: its future holds an undefined tensor; expected "
+                        "the gradients"));
   EXPECT_THAT(error_with([](c10d::GradBucket&) { return future_of(c10::IntType::get(), 1); }),
               HasSubstr("communication hook odd: its future holds Int; expected a tensor"));
   EXPECT_THAT(error_with([](c10d::GradBucket&) {

@@ -196,7 +196,9 @@ TEST_F(DdpJoinMultirankTest, LearnsAStaticGraphWithARankWithoutInputs) {
   // That rank can no longer train with the others, and every rank reports this.
   if (get_world_size() == 1) return;
   EXPECT_THAT(error_of([&] { join.run([&] { train(ddp, 1); }); }),
-              HasSubstr("rank 0 had no input in the join that learned the static graph"));
+              HasSubstr("DistributedDataParallel: rank 0 had no input in the join that learned the "
+                        "static graph, and cannot train with the other ranks; give it an input in "
+                        "that join, or create a new DistributedDataParallel"));
   destroy_process_group();
 }
 
@@ -241,13 +243,14 @@ TEST_F(DdpJoinMultirankTest, TrainsSeveralModulesInOneJoin) {
 TEST_F(DdpJoinMultirankTest, DividesByTheRanksThatAreLeftOnlyAsFirstJoinable) {
   DistributedDataParallel one{TwoLayers()}, other{TwoLayers()};
   Join join({one, other}, {.arguments = {{"divide_by_initial_world_size", false}}});
-  EXPECT_THAT(error_of([&] {
-                join.run([&] {
-                  train(one, 1);
-                  train(other, 1);
-                });
-              }),
-              HasSubstr("the DistributedDataParallel is not the first joinable"));
+  EXPECT_EQ(error_of([&] {
+              join.run([&] {
+                train(one, 1);
+                train(other, 1);
+              });
+            }),
+            "join: divide_by_initial_world_size is off, but the DistributedDataParallel is not the "
+            "first joinable; only the first joinable knows how many ranks are left");
   destroy_process_group();
 }
 
@@ -278,9 +281,10 @@ TEST_F(DdpJoinMultirankTest, ThrowsOnEveryRankForForwardsOfDifferentKinds) {
       ddp(data());
     });
   });
-  EXPECT_THAT(error, HasSubstr("the backward of this forward on rank"));
-  EXPECT_THAT(error,
-              HasSubstr("the n-th forward of a module must be of the same kind on all ranks"));
+  EXPECT_THAT(error, HasSubstr("join: the backward of this forward on rank "));
+  EXPECT_THAT(error, HasSubstr(" does not reduce (no gradients, or no_sync()), but another rank's "
+                               "does; in a join, the n-th forward of a module must be of the same "
+                               "kind on all ranks"));
   EXPECT_THAT(error, Not(HasSubstr("Timed out")));
   destroy_process_group();
 }
@@ -301,14 +305,16 @@ TEST_F(DdpJoinMultirankTest, DoesNotTouchAParameterThatNoRankUses) {
 TEST_F(DdpJoinMultirankTest, RejectsModelsThatAJoinedRankCannotShadow) {
   DistributedDataParallel skips(
       TwoLayers(), {.find_unused_parameters = true, .skip_all_reduce_unused_params = true});
-  EXPECT_THAT(error_of([&] { Join({skips}).run([] {}); }),
-              HasSubstr("with skip_all_reduce_unused_params cannot take part"));
+  EXPECT_EQ(error_of([&] { Join({skips}).run([] {}); }),
+            "join: a DistributedDataParallel with skip_all_reduce_unused_params cannot take part "
+            "because a joined rank does not know which buckets the others skip");
   destroy_process_group();
   MultirankTest::SetUp();
   DistributedDataParallel sparse(
       std::make_shared<torch::nn::EmbeddingImpl>(torch::nn::EmbeddingOptions(4, 2).sparse(true)));
-  EXPECT_THAT(error_of([&] { Join({sparse}).run([] {}); }),
-              HasSubstr("the gradient of the parameter 'weight' is sparse"));
+  EXPECT_EQ(error_of([&] { Join({sparse}).run([] {}); }),
+            "join: the gradient of the parameter 'weight' is sparse, which a joined rank cannot "
+            "reduce; use dense gradients");
   destroy_process_group();
 }
 

@@ -114,7 +114,8 @@ Join::Hooks Join::make_hooks() const {
   Hooks hooks;
   for (Joinable& one : joinables_) {
     hooks.push_back(one.join_hook(config_.arguments));
-    TORCH_CHECK_VALUE(hooks.back(), "join: the join_hook() of a joinable returned null");
+    TORCH_CHECK_VALUE(hooks.back(),
+                      "join: the join_hook() of a joinable returned null; expected a JoinHook");
   }
   const std::vector<std::string> unread = config_.arguments.unread();
   TORCH_CHECK_VALUE(unread.empty(), "join: no joinable reads the argument ",

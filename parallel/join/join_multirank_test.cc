@@ -13,6 +13,7 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using ::testing::Not;
+using ::testing::StartsWith;
 
 using Counter = testing::CountingJoinable;
 
@@ -180,6 +181,47 @@ TEST_F(JoinMultirankTest, EndsOnEveryRankIfTheBodyThrows) {
   expect_all_are_told("body", text);
 }
 
+TEST_F(JoinMultirankTest, ReportsAnExceptionOfAForeignType) {
+  Counter counter;
+  std::string text;
+  try {
+    Join({counter}).run([&] {
+      if (get_rank() == 0) throw 7;
+      steps(counter, 1);
+    });
+  } catch (const c10::DistError& error) {
+    text = error.what_without_backtrace();
+  } catch (int thrown) {
+    text = std::to_string(thrown);
+  }
+  if (get_rank() == 0) {
+    EXPECT_EQ(text, "7");
+  } else {
+    EXPECT_THAT(text, StartsWith("join on rank " + std::to_string(get_rank()) +
+                                 ": rank 0 has failed: an exception that is not a std::exception; "
+                                 "this rank saw: "));
+  }
+  expect_all_are_told("foreign", text);
+}
+
+TEST_F(JoinMultirankTest, WarnsARankThatHasFarFewerInputs) {
+  if (has_one_rank()) GTEST_SKIP() << "needs a peer";
+  struct Warnings : c10::WarningHandler {
+    std::vector<std::string> texts;
+    void process(const c10::Warning& warning) override { texts.push_back(warning.msg()); }
+  } warnings;
+  const c10::WarningUtils::WarningHandlerGuard guard(&warnings);
+  Counter counter;
+  Join({counter}).run([&] { steps(counter, get_rank() == 0 ? 0 : 1001); });
+  if (get_rank() == 0) {
+    EXPECT_THAT(warnings.texts,
+                ElementsAre("join: rank 0 has at least 1000 fewer inputs than other ranks and only "
+                            "takes part in their collectives; distribute the data more evenly"));
+  } else {
+    EXPECT_THAT(warnings.texts, ElementsAre());
+  }
+}
+
 TEST_F(JoinMultirankTest, EndsOnEveryRankIfAHookThrows) {
   Counter counter;
   counter.in_main_hook = [] {
@@ -269,8 +311,18 @@ TEST_F(JoinMultirankTest, RejectsArgumentsOfAnotherNameOrType) {
             "join: the argument weight has the type str, which its joinable does not accept");
   rendezvous_at("connected");  // The join fails before any collective, and ends the group.
   Join join({a, b}, {.arguments = {{"weight", 7}, {"num_allreduce", 1}}});
-  EXPECT_THAT(error_of([&] { join.run([] {}); }),
-              HasSubstr("join: no joinable reads the argument num_allreduce"));
+  EXPECT_EQ(error_of([&] { join.run([] {}); }),
+            "join: no joinable reads the argument num_allreduce");
+  destroy_process_group();
+}
+
+TEST_F(JoinMultirankTest, RejectsAJoinableWithoutAHook) {
+  struct Hookless : Counter {
+    std::unique_ptr<JoinHook> join_hook(const JoinArguments&) override { return nullptr; }
+  } counter;
+  rendezvous_at("connected");  // As above.
+  EXPECT_EQ(error_of<c10::ValueError>([&] { Join({counter}).run([] {}); }),
+            "join: the join_hook() of a joinable returned null; expected a JoinHook");
   destroy_process_group();
 }
 
@@ -290,10 +342,10 @@ TEST_F(JoinMultirankTest, RejectsInvalidJoinables) {
   EXPECT_EQ(error_of<c10::ValueError>([&] { Join({a, a}); }), "join: a joinable is listed twice");
   const Group all = new_group();
   Counter elsewhere(all);
-  EXPECT_THAT(error_of<c10::ValueError>([&] {
-                Join({a, elsewhere});
-              }),
-              HasSubstr("joinables belong to several groups"));
+  EXPECT_EQ(error_of<c10::ValueError>([&] {
+              Join({a, elsewhere});
+            }),
+            "join: joinables belong to several groups; expected one group: run one Join per group");
   Join outer({a}), inner({b, a});
   outer.run([&] {
     EXPECT_EQ(error_of<c10::ValueError>([&] { inner.run([] {}); }),

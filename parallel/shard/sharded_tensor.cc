@@ -6,6 +6,7 @@
 #include <c10/util/Exception.h>
 #include <c10/util/accumulate.h>
 
+#include "backends/group/collective_checks.h"
 #include "distrun/collectives.h"
 #include "distrun/process_group.h"
 #include "parallel/shard/shard_checks.h"
@@ -63,9 +64,8 @@ ShardedTensor init_from_local_shards(std::vector<Shard> local_shards,
                                      const std::vector<std::int64_t>& global_size,
                                      const ShardedTensorOptions& options) {
   const Group& group = options.process_group;
-  TORCH_CHECK_VALUE(group.is_member(), "init_from_local_shards: rank ", get_rank(),
-                    " is not in the group of ranks ", get_process_group_ranks(group),
-                    "; only those ranks may call it");
+  TORCH_CHECK_VALUE(group.is_member(), "init_from_local_shards: rank ", get_rank(), " is not in ",
+                    internal::Described{group}, "; only its ranks may call it");
   const auto all = facts_of_all(local_shards, global_size, group);
   internal::check_shards(all);
   return ShardedTensor(std::move(local_shards), metadata_of(all), group);

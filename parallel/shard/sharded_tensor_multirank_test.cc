@@ -81,7 +81,9 @@ TEST_F(ShardedTensorMultirankTest, AcceptsAllShardsOnOneRank) {
   EXPECT_EQ(whole.dtype(), at::kHalf);
   EXPECT_THAT(whole.metadata().shards_metadata, SizeIs(3));
   EXPECT_THAT(whole.local_shards(), SizeIs(is_last() ? 3 : 0));
-  EXPECT_THROW(whole.local_tensor(), c10::ValueError);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { whole.local_tensor(); }),
+            "local_tensor on rank " + std::to_string(get_rank()) + ": there are " +
+                (is_last() ? "3" : "0") + " local shards; expected one: see local_shards()");
 }
 
 TEST_F(ShardedTensorMultirankTest, AcceptsAGroupOfSomeRanks) {
@@ -89,7 +91,9 @@ TEST_F(ShardedTensorMultirankTest, AcceptsAGroupOfSomeRanks) {
   const Shard shard = Shard::from_tensor_and_offsets(at::ones({2}), {0});
   const auto make = [&] { return init_from_local_shards({shard}, {2}, {.process_group = group}); };
   if (!is_last()) {
-    EXPECT_THROW(make(), c10::ValueError);
+    EXPECT_EQ(error_of<c10::ValueError>(make),
+              "init_from_local_shards: rank " + std::to_string(get_rank()) +
+                  " is not in group 1 of rank " + last() + "; only its ranks may call it");
     return;
   }
   EXPECT_EQ(make().metadata().shards_metadata[0].placement, "rank:" + last() + "/cpu");
