@@ -84,8 +84,11 @@ TEST(HolderPresenceTest, PutLockOfAKilledHolderIsReleased) {
 }
 
 TEST(HolderPresenceTest, RefusesOtherFiles) {
-  EXPECT_THROW(HolderPresence::taken_over(UniqueFd(::open("/dev/null", O_RDWR)), {.put = 0}),
-               c10::ValueError);
+  UniqueFd null(::open("/dev/null", O_RDWR));
+  const int number = null.get();
+  EXPECT_EQ(testing::error_of<c10::ValueError>(
+                [&] { HolderPresence::taken_over(std::move(null), {.put = 0}); }),
+            c10::str("take over what is shared: places 0 and -1 of descriptor ", number));
   EXPECT_THROW(HolderPresence::taken_over(UniqueFd(), {.put = 0}), c10::ValueError);
 }
 

@@ -51,7 +51,7 @@ bool may_be_file_size(std::size_t bytes) {
 
 UniqueFd make_memory_file(const char* name, std::size_t bytes, const std::string& doing) {
   TORCH_CHECK(may_be_file_size(bytes), doing, ": `ulimit -f` allows no more than ",
-              file_size_limit());
+              file_size_limit(), " bytes");
   check_there_is_memory(bytes, doing);
   UniqueFd file(::memfd_create(name, MFD_CLOEXEC | MFD_ALLOW_SEALING));
   check_memory_call(static_cast<bool>(file), doing, "memfd_create");

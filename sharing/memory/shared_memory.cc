@@ -50,7 +50,7 @@ at::DataPtr map_shared_memory(UniqueFd fd, std::size_t bytes) {
                     " bytes of a shared tensor: descriptor ", fd.get(),
                     " is not of memory with a fixed size");
   TORCH_CHECK_VALUE(static_cast<std::size_t>(facts.st_size) >= mapped_bytes(bytes), "map ", bytes,
-                    " bytes of a shared tensor: its memory has only ", facts.st_size);
+                    " bytes of a shared tensor: its memory has only ", facts.st_size, " bytes");
   return map(std::move(fd), bytes);
 }
 

@@ -28,7 +28,7 @@ void check_can_be_shared(const at::Tensor& tensor) {
   TORCH_CHECK_VALUE(!tensor.is_meta(), "share a tensor: on the meta device it has no memory");
   TORCH_CHECK_NOT_IMPLEMENTED(
       tensor.layout() == at::kStrided && !tensor.is_nested(), "share a tensor: it is ",
-      tensor.is_nested() ? "nested" : "", tensor.is_nested() ? at::kStrided : tensor.layout(),
+      tensor.is_nested() ? "nested" : c10::str(tensor.layout()),
       ", and only dense tensors can be shared: share the tensors it consists of");
   TORCH_CHECK_NOT_IMPLEMENTED(!tensor.is_quantized(),
                               "share a tensor: it is quantized: share its int_repr()");

@@ -2,7 +2,9 @@
 
 #include <cstdlib>
 
+#include <ATen/ops/_efficientzerotensor.h>
 #include <ATen/ops/_lazy_clone.h>
+#include <ATen/ops/_nested_tensor_from_tensor_list.h>
 #include <ATen/ops/arange.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/equal.h>
@@ -24,6 +26,7 @@ namespace {
 
 using internal::SharedTensor;
 using testing::ChildProcess;
+using ::testing::ContainsRegex;
 using testing::error_of;
 using ::testing::HasSubstr;
 using testing::open_descriptors;
@@ -101,15 +104,22 @@ TEST(SharedTensorTest, RefusesTensorsThatCannotBeShared) {
   const auto refused = [](const at::Tensor& tensor) {
     return error_of<c10::NotImplementedError>([&] { share_memory_(tensor); });
   };
-  EXPECT_THAT(refused(at::ones({3}).to_sparse()), HasSubstr("Sparse"));
-  EXPECT_THAT(refused(at::ones({3, 3}).to_sparse_csr()), HasSubstr("SparseCsr"));
-  EXPECT_THAT(refused(at::quantize_per_tensor(at::ones({3}), 0.1, 0, at::kQInt8)),
-              HasSubstr("quantized"));
-  EXPECT_THAT(error_of<c10::ValueError>([] { share_memory_(at::Tensor()); }),
-              HasSubstr("undefined"));
-  EXPECT_THAT(
-      error_of<c10::ValueError>([] { share_memory_(at::empty({3}, at::Device(at::kMeta))); }),
-      HasSubstr("meta"));
+  const auto text_of_kind = [](const std::string& kind) {
+    return "share a tensor: it is " + kind +
+           ", and only dense tensors can be shared: share the tensors it consists of";
+  };
+  EXPECT_EQ(refused(at::ones({3}).to_sparse()), text_of_kind("Sparse"));
+  EXPECT_EQ(refused(at::ones({3, 3}).to_sparse_csr()), text_of_kind("SparseCsr"));
+  EXPECT_EQ(refused(at::_nested_tensor_from_tensor_list({at::ones({2}), at::ones({3})})),
+            text_of_kind("nested"));
+  EXPECT_EQ(refused(at::quantize_per_tensor(at::ones({3}), 0.1, 0, at::kQInt8)),
+            "share a tensor: it is quantized: share its int_repr()");
+  EXPECT_EQ(refused(at::_efficientzerotensor({3})),
+            "share a tensor: it does not own memory: share its clone()");
+  EXPECT_EQ(error_of<c10::ValueError>([] { share_memory_(at::Tensor()); }),
+            "share a tensor: it is undefined");
+  EXPECT_EQ(error_of<c10::ValueError>([] { share_memory_(at::empty({3}, at::Device(at::kMeta))); }),
+            "share a tensor: on the meta device it has no memory");
 }
 
 TEST(SharedTensorTest, RefusesATensorThatMapsAFile) {
@@ -118,15 +128,17 @@ TEST(SharedTensorTest, RefusesATensorThatMapsAFile) {
   ASSERT_EQ(::ftruncate(file.get(), 64), 0);
   const at::Tensor tensor = at::from_file(path, true, 16, at::TensorOptions(at::kFloat));
   ::unlink(path);
-  EXPECT_THAT(error_of<c10::NotImplementedError>([&] { share_memory_(tensor); }),
-              HasSubstr("maps a file"));
+  EXPECT_EQ(error_of<c10::NotImplementedError>([&] { share_memory_(tensor); }),
+            "share a tensor: its storage maps a file: share its clone()");
   EXPECT_FALSE(is_shared(tensor));
 }
 
 TEST(SharedTensorTest, HandsOverOnlyLeaves) {
   const at::Tensor leaf = at::ones({3}).set_requires_grad(true);
   const at::Tensor result = leaf.mul(2);
-  EXPECT_THAT(error_of<c10::ValueError>([&] { SharedTensor{result}; }), HasSubstr("detach()"));
+  EXPECT_EQ(error_of<c10::ValueError>([&] { SharedTensor{result}; }),
+            "share a tensor: it is the result of a computation with gradients, which stays in this "
+            "process: share its detach()");
   EXPECT_FALSE(is_shared(result));
   EXPECT_TRUE(SharedTensor(leaf).tensor().requires_grad());
   share_memory_(result);
@@ -150,7 +162,8 @@ TEST(SharedTensorTest, UsesNoFileInDevShm) {
 
 TEST(SharedTensorTest, ReportsThatMemoryIsNotEnough) {
   EXPECT_THAT(error_of<c10::Error>([] { internal::make_shared_memory(std::size_t{1} << 46); }),
-              HasSubstr("not enough memory"));
+              ContainsRegex("^share 70368744177664 bytes: not enough memory, only [0-9]+ bytes are "
+                            "left$"));
 }
 
 TEST(SharedTensorTest, LimitsAreErrorsNotSignals) {
@@ -158,12 +171,15 @@ TEST(SharedTensorTest, LimitsAreErrorsNotSignals) {
     const at::Tensor tensor = at::ones({1000});
     rlimit limit{100, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &limit);
-    EXPECT_THAT(error_of<c10::Error>([&] { share_memory_(tensor); }), HasSubstr("ulimit -f"));
+    EXPECT_THAT(error_of<c10::Error>([&] { share_memory_(tensor); }),
+                ContainsRegex("^share 4000 bytes: `ulimit -f` allows no more than 100 bytes$"));
     limit = {RLIM_INFINITY, RLIM_INFINITY};
     ::setrlimit(RLIMIT_FSIZE, &limit);
     limit = {3, 1000};
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    EXPECT_THAT(error_of<c10::Error>([&] { share_memory_(tensor); }), HasSubstr("ulimit -n"));
+    EXPECT_THAT(error_of<c10::Error>([&] { share_memory_(tensor); }),
+                ContainsRegex("^share 4000 bytes: memfd_create: .*: each shared object needs a "
+                              "descriptor: raise `ulimit -n`$"));
     EXPECT_FALSE(is_shared(tensor));
     EXPECT_TRUE(at::equal(tensor, at::ones({1000})));
     return !::testing::Test::HasFailure();

@@ -9,6 +9,7 @@
 #include <ATen/ops/imag.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <c10/core/Allocator.h>
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -21,10 +22,11 @@ namespace {
 
 using nlohmann::json;
 using testing::ChildProcess;
+using ::testing::ContainsRegex;
 using testing::error_of;
-using ::testing::HasSubstr;
 using testing::open_descriptors;
 using testing::shared;
+using ::testing::StartsWith;
 
 std::vector<UniqueFd> duplicates(const std::vector<int>& descriptors) {
   std::vector<UniqueFd> copies;
@@ -238,6 +240,30 @@ TEST(TensorFieldsTest, RefusesMalformedFields) {
   EXPECT_EQ(open_descriptors(), before);
 }
 
+TEST(TensorFieldsTest, SaysWhatIsMalformed) {
+  Message message = handed_over({at::ones({2, 3})});
+  const auto error = [&](const char* where, const json& what) {
+    json fields = message.fields;
+    fields[json::json_pointer(where)] = what;
+    return error_of<c10::ValueError>([&] { taken_over(fields, message.descriptors.all); });
+  };
+  const std::string context = " (while tensors were taken over from another process)";
+  EXPECT_EQ(error("/tensors/0/2", 0.5),
+            "a malformed message: 0.5 is not a whole number within its bounds" + context);
+  EXPECT_EQ(error("/tensors/0/4", {{"size", 2}}), "object instead of a list of numbers" + context);
+  EXPECT_EQ(error("/tensors/0/0", 2), "number 2 of 1" + context);
+  EXPECT_EQ(error("/tensors/0/3", 2), "bits 2 of Float" + context);
+  EXPECT_EQ(error("/tensors/0/4/0", 3),
+            "sizes [3, 3], strides [3, 1], offset 0 of Float do not fit into 24 bytes" + context);
+  EXPECT_THAT(error("/storages", 3), StartsWith("take tensors over: the message is malformed: "));
+  const at::Tensor& tensor = message.tensors[0].tensor();
+  tensor.storage().unsafeGetStorageImpl()->set_data_ptr_noswap(
+      c10::GetAllocator(c10::kCPU)->allocate(tensor.nbytes()));
+  internal::MessageDescriptors descriptors;
+  EXPECT_EQ(error_of<c10::ValueError>([&] { internal::hand_over(message.tensors, descriptors); }),
+            "hand a tensor over: its memory was replaced after it was shared");
+}
+
 // One computation overflows in each case. If it wrapped around, the tensor would fit in the memory.
 TEST(TensorFieldsTest, RefusesBoundsThatOverflow) {
   const Message message = handed_over({at::ones({2, 3})});
@@ -301,9 +327,16 @@ TEST(TensorFieldsTest, RefusesWrongDescriptors) {
   const UniqueFd too_short(::memfd_create("test", MFD_CLOEXEC | MFD_ALLOW_SEALING));
   ASSERT_EQ(::ftruncate(too_short.get(), 3999), 0);
   ASSERT_EQ(::fcntl(too_short.get(), F_ADD_SEALS, F_SEAL_SHRINK | F_SEAL_GROW), 0);
-  for (const UniqueFd* wrong : {&read, &null, &not_sealed, &too_short}) {
-    EXPECT_THROW(taken_over(message.fields, {wrong->get()}), c10::ValueError);
+  const auto error = [&](const UniqueFd& wrong) {
+    return error_of<c10::ValueError>([&] { taken_over(message.fields, {wrong.get()}); });
+  };
+  for (const UniqueFd* wrong : {&read, &null, &not_sealed}) {
+    EXPECT_THAT(error(*wrong),
+                ContainsRegex("^map 4000 bytes of a shared tensor: descriptor [0-9]+ is not of "
+                              "memory with a fixed size \\(while"));
   }
+  EXPECT_THAT(error(too_short),
+              StartsWith("map 4000 bytes of a shared tensor: its memory has only 3999 bytes ("));
 }
 
 }  // namespace

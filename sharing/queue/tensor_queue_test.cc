@@ -6,8 +6,10 @@
 #include <ATen/ops/full.h>
 #include <ATen/ops/ones.h>
 #include <ATen/ops/zeros.h>
+#include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <sys/mman.h>
 #include <sys/resource.h>
 
 #include "sharing/memory/test/child_process.h"
@@ -17,15 +19,15 @@
 namespace distrun {
 namespace {
 
-using ::testing::AllOf;
 using testing::ChildProcess;
+using ::testing::ContainsRegex;
 using testing::error_of;
-using ::testing::HasSubstr;
 using testing::kLong;
 using testing::open_descriptors;
 using testing::receive_queue;
 using testing::say;
 using testing::send_to;
+using ::testing::StartsWith;
 using namespace std::chrono_literals;
 
 TEST(TensorQueueTest, ItemsArriveInOrder) {
@@ -60,8 +62,9 @@ TEST(TensorQueueTest, PutTimesOutWhileTheQueueIsFull) {
   const TensorQueue queue(2, "small");
   queue.put(at::ones({1}));
   queue.put(at::ones({1}));
-  EXPECT_THAT(error_of<QueueTimeout>([&] { queue.put(at::ones({1}), 20ms); }),
-              AllOf(HasSubstr("\"small\""), HasSubstr("0.02 s"), HasSubstr("2 of 2 items")));
+  EXPECT_EQ(error_of<QueueTimeout>([&] { queue.put(at::ones({1}), 20ms); }),
+            "put into the queue \"small\": it has been full for 0.02 s, with 2 of 2 items: no "
+            "process gets items");
   EXPECT_THROW(queue.put(at::ones({1}), 0ms), QueueTimeout);
   EXPECT_EQ(queue.size(), 2u);
   queue.get();
@@ -70,8 +73,9 @@ TEST(TensorQueueTest, PutTimesOutWhileTheQueueIsFull) {
 
 TEST(TensorQueueTest, GetTimesOutWhileTheQueueIsEmpty) {
   const TensorQueue queue(2, "empty one");
-  EXPECT_THAT(error_of<QueueTimeout>([&] { queue.get(20ms); }),
-              AllOf(HasSubstr("\"empty one\""), HasSubstr("0.02 s")));
+  EXPECT_EQ(
+      error_of<QueueTimeout>([&] { queue.get(20ms); }),
+      "get from the queue \"empty one\": it has been empty for 0.02 s: no process puts items");
   EXPECT_THROW(queue.get(0ms), QueueTimeout);
   EXPECT_THROW(queue.get(-5ms), QueueTimeout);
   queue.put(at::ones({1}), TensorQueue::Timeout::max());
@@ -93,9 +97,12 @@ TEST(TensorQueueTest, WaitingPutGetsAFreedPlace) {
 }
 
 TEST(TensorQueueTest, RefusesImpossibleCapacities) {
-  EXPECT_THAT(error_of<c10::ValueError>([] { TensorQueue(0); }), HasSubstr("capacity is 0"));
+  EXPECT_EQ(error_of<c10::ValueError>([] { TensorQueue(0); }),
+            "make a queue: its capacity is 0, so nothing could be put");
   EXPECT_THAT(error_of<c10::ValueError>([] { TensorQueue(1u << 30); }),
-              HasSubstr("net.core.wmem_max"));
+              ContainsRegex("^make a queue: a capacity of 1073741824 is too large, a socket has "
+                            "room for [0-9]+ items: use a smaller one, or raise "
+                            "net.core.wmem_max$"));
 }
 
 TEST(TensorQueueTest, HoldsAsManyItemsAsItsCapacity) {
@@ -148,10 +155,14 @@ TEST(TensorQueueTest, ThousandItemsLeaveNoDescriptor) {
 TEST(TensorQueueTest, ReaderCannotPutAndWriterCannotGet) {
   const TensorQueue queue(2, "q");
   const TensorQueue reader = queue.reader(), writer = queue.writer();
-  EXPECT_THAT(error_of<c10::ValueError>([&] { reader.put(at::ones({1})); }), HasSubstr("reader()"));
-  EXPECT_THAT(error_of<c10::ValueError>([&] { writer.get(); }), HasSubstr("writer()"));
-  EXPECT_THROW(reader.writer(), c10::ValueError);
-  EXPECT_THROW(writer.reader(), c10::ValueError);
+  EXPECT_EQ(error_of<c10::ValueError>([&] { reader.put(at::ones({1})); }),
+            "put into the queue \"q\": this is its reader()");
+  EXPECT_EQ(error_of<c10::ValueError>([&] { writer.get(); }),
+            "get from the queue \"q\": this is its writer()");
+  EXPECT_EQ(error_of<c10::ValueError>([&] { reader.writer(); }),
+            "make a writer of the queue \"q\": this is its reader()");
+  EXPECT_EQ(error_of<c10::ValueError>([&] { writer.reader(); }),
+            "make a reader of the queue \"q\": this is its writer()");
   writer.put({{}, "x"});
   EXPECT_EQ(reader.get().text, "x");
 }
@@ -164,8 +175,8 @@ TEST(TensorQueueTest, EndsWhenTheLastWriterIsGone) {
   writer->put({{}, "last"});
   writer.reset();
   EXPECT_EQ(reader.get().text, "last");
-  EXPECT_THAT(error_of<QueueEnded>([&] { reader.get(kLong); }),
-              AllOf(HasSubstr("\"q\""), HasSubstr("no process that can put is left")));
+  EXPECT_EQ(error_of<QueueEnded>([&] { reader.get(kLong); }),
+            "get from the queue \"q\": the queue has ended: no process that can put is left");
 }
 
 TEST(TensorQueueTest, EndsWhenTheLastReaderIsGone) {
@@ -175,10 +186,10 @@ TEST(TensorQueueTest, EndsWhenTheLastReaderIsGone) {
   reader->get();
   queue.put({{}, "x"});
   reader.reset();
-  EXPECT_THAT(error_of<QueueEnded>([&] {
-                queue.put({{}, "y"}, kLong);
-              }),
-              HasSubstr("no process that can get is left"));
+  EXPECT_EQ(error_of<QueueEnded>([&] {
+              queue.put({{}, "y"}, kLong);
+            }),
+            "put into a queue: the queue has ended: no process that can get is left");
 }
 
 TEST(TensorQueueTest, QueueInFlightHasNotEnded) {
@@ -221,7 +232,7 @@ TEST(TensorQueueTest, FileSizeLimitIsAnErrorNotASignal) {
     EXPECT_THAT(error_of<c10::Error>([&] {
                   queue.put({{}, std::string(1000, 'x')});
                 }),
-                HasSubstr("`ulimit -f` allows no more than 8"));
+                ContainsRegex("^put [0-9]+ bytes: `ulimit -f` allows no more than 8 bytes$"));
     queue.put({{}, "x"});
     EXPECT_EQ(reader.get().text, "x");
     ChildProcess forked([&](int) {
@@ -243,7 +254,8 @@ TEST(TensorQueueTest, ReportsThatNoDescriptorIsLeftForAnItem) {
     const UniqueFd lowest(::dup(STDERR_FILENO));
     rlimit limit{static_cast<rlim_t>(lowest.get()) + 1, 1000};
     ::setrlimit(RLIMIT_NOFILE, &limit);
-    EXPECT_THAT(error_of<c10::Error>([&] { queue.get(); }), HasSubstr("ulimit -n"));
+    EXPECT_THAT(error_of<c10::Error>([&] { queue.get(); }),
+                ContainsRegex("^get from a queue; an item is lost: .*ulimit -n"));
     EXPECT_EQ(queue.get().text, "next");
     return !::testing::Test::HasFailure();
   });
@@ -265,20 +277,50 @@ TEST(TensorQueueTest, MovedFromQueueReportsIt) {
 }
 
 TEST(TensorQueueTest, RefusesMalformedItemsAndQueues) {
-  for (const std::string& bytes : {std::string(), std::string("\xff\xff"), std::string(640, '\0'),
-                                   std::string("\xa1gcontent\x05", 10)}) {
+  for (const std::string& bytes :
+       {std::string(), std::string("\xff\xff"), std::string(640, '\0')}) {
     Packet packet;
     packet.bytes = bytes;
-    EXPECT_THROW(internal::unpack(std::move(packet)), c10::ValueError);
+    EXPECT_THAT(error_of<c10::ValueError>([&] { internal::unpack(std::move(packet)); }),
+                StartsWith("get from a queue: the item is malformed: "));
   }
   internal::MessageDescriptors descriptors;
   const TensorQueue queue(1);
   const nlohmann::json fields = internal::hand_over(queue, descriptors);
   std::vector<UniqueFd> received;
-  EXPECT_THROW(internal::taken_over_queue(fields, received), c10::ValueError);
-  EXPECT_THROW(internal::taken_over_queue({{"name", "x"}}, received), c10::ValueError);
-  for (int i = 0; i < 4; ++i) received.emplace_back(::dup(STDERR_FILENO));
-  EXPECT_THROW(internal::taken_over_queue(fields, received), c10::ValueError);
+  const auto error = [&](const nlohmann::json& message) {
+    return error_of<c10::ValueError>([&] { internal::taken_over_queue(message, received); });
+  };
+  EXPECT_EQ(error(fields), "take a queue over: 0 descriptors are too few");
+  EXPECT_THAT(error({{"name", "x"}}), StartsWith("take a queue over: the message is malformed: "));
+  for (int i = 0; i < 3; ++i) received.emplace_back(::dup(STDERR_FILENO));
+  received.emplace_back(::fcntl(descriptors.all.at(3), F_DUPFD_CLOEXEC, 0));
+  const int first = received[0].get();
+  EXPECT_EQ(error(fields), c10::str("take a queue over: descriptor ", first,
+                                    " and a capacity of 1 are not a queue's"));
+}
+
+TEST(TensorQueueTest, RefusesItemsWithWrongDescriptors) {
+  const auto error = [](const nlohmann::json& fields, std::vector<UniqueFd> descriptors) {
+    Packet packet;
+    nlohmann::json::to_cbor(fields, packet.bytes);
+    packet.descriptors = std::move(descriptors);
+    return error_of<c10::ValueError>([&] { internal::unpack(std::move(packet)); });
+  };
+  EXPECT_EQ(error({{"content", 0}, {"more", -1}}, {}), "no descriptor 0");
+  std::vector<UniqueFd> null;
+  null.emplace_back(::open("/dev/null", O_RDONLY));
+  const int number = null[0].get();
+  EXPECT_EQ(error({{"content", 0}, {"more", -1}}, std::move(null)),
+            c10::str("descriptor ", number, " has no content"));
+  std::vector<UniqueFd> endless;
+  endless.emplace_back(::memfd_create("test", MFD_CLOEXEC));
+  ASSERT_EQ(::write(endless[0].get(), "\xa0", 1), 1);  // An empty object.
+  auto [kept, socket] = make_packet_sockets().value();
+  ::fcntl(socket.get(), F_SETFL, O_NONBLOCK);
+  endless.push_back(std::move(socket));
+  EXPECT_EQ(error({{"content", 0}, {"more", 1}}, std::move(endless)),
+            "a socket of descriptors has no end");
 }
 
 }  // namespace

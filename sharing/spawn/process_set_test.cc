@@ -13,6 +13,7 @@
 
 #include "common/deadline.h"
 #include "common/os/packet_socket.h"
+#include "sharing/memory/test/child_process.h"
 #include "sharing/spawn/worker_message.h"
 
 namespace distrun::internal {
@@ -40,6 +41,18 @@ struct Child {
   UniqueFd says;
   const StartedProcess* added = nullptr;
 };
+
+TEST(ProcessSetTest, AForkCannotJoinItsParentsProcesses) {
+  ProcessSet set{std::chrono::seconds(10)};
+  const Child process(set, 0);
+  testing::ChildProcess fork([&](int) {
+    EXPECT_EQ(testing::error_of<c10::Error>([&] { set.join(deadline_after({})); }),
+              "join: these processes were started by another process, of which this one is a fork");
+    return !::testing::Test::HasFailure();
+  });
+  EXPECT_TRUE(fork.succeeded());
+  send_signal(*process.added, SIGKILL);
+}
 
 TEST(ProcessSetTest, ReportsTheExceptionThatWasThrownFirst) {
   ProcessSet set{std::chrono::seconds(10)};

@@ -6,20 +6,38 @@
 #include <gtest/gtest.h>
 
 #include "common/os/packet_socket.h"
+#include "sharing/memory/test/child_process.h"
 
 namespace distrun::internal {
 namespace {
+
+using testing::error_of;
 
 TEST(SpawnCallTest, RefusesMalformedCalls) {
   for (const char* head : {"no call", "{}", R"({"index": "a", "bytes": 1, "descriptors": 0})"}) {
     const auto [here, there] = make_packet_sockets().value();
     ASSERT_TRUE(send_packet(here.get(), head, {here.get()}));
-    EXPECT_THROW(receive_call(there.get()), c10::ValueError) << head;
+    const std::string text = error_of<c10::ValueError>([&] { receive_call(there.get()); });
+    EXPECT_TRUE(text.starts_with("take over arguments: the message is malformed: ") ||
+                text == "a malformed message: \"a\" is not a whole number within its bounds")
+        << text;
   }
   for (const char* bytes : {"", "\xff", "\xa0"}) {
     ReceivedCall call{.bytes = bytes};
-    EXPECT_THROW(call.unpack(), c10::ValueError);
+    EXPECT_TRUE(error_of<c10::ValueError>([&] {
+                  call.unpack();
+                }).starts_with("take over arguments: the message is malformed: "));
   }
+  ReceivedCall call{.bytes = "abc", .queue_bytes = 4};
+  EXPECT_EQ(error_of<c10::ValueError>([&] { call.unpack(); }),
+            "take over arguments: 4 of 3 bytes are queues");
+}
+
+TEST(SpawnCallTest, RefusesACallWithoutALifeline) {
+  const auto [here, there] = make_packet_sockets().value();
+  ASSERT_TRUE(send_packet(here.get(), "{}", {}));
+  EXPECT_EQ(error_of<c10::ValueError>([&] { receive_call(there.get()); }),
+            "take over arguments: no lifeline");
 }
 
 TEST(SpawnCallTest, ReturnsNothingIfTheParentIsGone) {

@@ -98,7 +98,17 @@ TEST(SpawnEndsTest, ReportsExceptionsOfOtherTypes) {
   const auto raised = failure_of<ProcessRaisedException>("R");
   EXPECT_EQ(raised.type(), "std::runtime_error");
   EXPECT_EQ(raised.text(), "no such thing");
-  EXPECT_EQ(failure_of<ProcessRaisedException>("i").type(), "int");
+  const auto number = failure_of<ProcessRaisedException>("i");
+  EXPECT_EQ(number.type(), "int");
+  EXPECT_EQ(number.text(), "its type has no what()");
+}
+
+TEST(SpawnEndsTest, AMovedFromContextReportsIt) {
+  ProcessContext context = start("rV");
+  ProcessContext other = std::move(context);
+  EXPECT_STREQ(exception_of<c10::Error>([&] { context.join(); }).what_without_backtrace(),
+               "join: this ProcessContext has been moved from, and has no processes");
+  EXPECT_THROW(other.finish(kLong), ProcessRaisedException);
 }
 
 TEST(SpawnEndsTest, ReportsSignals) {
