@@ -16,6 +16,7 @@ namespace {
 using ::testing::AllOf;
 using ::testing::ContainsRegex;
 using ::testing::Each;
+using ::testing::EndsWith;
 using ::testing::Field;
 using ::testing::HasSubstr;
 using ::testing::Not;
@@ -125,8 +126,12 @@ TEST_F(SurroundingsTest, RefusesToForkWithThreadsOrOperations) {
   const auto reason_with = [&](const std::string& early) {
     return run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", early}})).reason;
   };
-  EXPECT_THAT(reason_with("operation"), HasSubstr("ran a tensor operation before main()"));
-  EXPECT_THAT(reason_with("thread"), HasSubstr("has 2 threads, but a fork copies only one"));
+  const std::string remedy =
+      ": move what is at namespace scope into the test, or run it with --isolation exec";
+  EXPECT_THAT(reason_with("operation"),
+              EndsWith("the test host ran a tensor operation before main()" + remedy));
+  EXPECT_THAT(reason_with("thread"),
+              EndsWith("the test host has 2 threads, but a fork copies only one" + remedy));
   EXPECT_EQ(reason_with("child"), "");
 }
 
@@ -143,7 +148,7 @@ TEST_F(SurroundingsTest, RefusesToForkWithAGpuInUse) {
   if (::access("/dev/nvidiactl", F_OK) != 0) GTEST_SKIP() << "there is no GPU";
   const auto result =
       run_one("selftest.Well.test_passes", options_with({{"SELFTEST_EARLY", "gpu"}}));
-  EXPECT_THAT(result.reason, HasSubstr("has used a GPU"));
+  EXPECT_THAT(result.reason, HasSubstr("the test host has used a GPU, which its forks cannot use"));
 }
 
 // A test host whose socket this process holds.
@@ -194,7 +199,17 @@ TEST(TestHostProgramTest, RefusesTestsThatWouldNeverRun) {
   options.environment.set("SELFTEST_EARLY", "plain test");
   const auto result = testing::run_program({SELFTEST_PROGRAM}, options);
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
-  EXPECT_THAT(result.err, HasSubstr("Plain.test is not a DISTRIBUTED_TEST and would never run"));
+  EXPECT_EQ(result.err, SELFTEST_PROGRAM
+            ": Plain.test is not a DISTRIBUTED_TEST and would never run: move it to another "
+            "program\n");
+}
+
+TEST(TestHostProgramTest, SaysHowToRunItsTests) {
+  const auto result = testing::run_program({SELFTEST_PROGRAM}, testing::ProgramOptions());
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2}));
+  EXPECT_EQ(result.err, SELFTEST_PROGRAM
+            " holds distributed tests; run them with: distrun test --binary " SELFTEST_PROGRAM
+            "\nTry 'distrun test --help'.\n");
 }
 
 class RankProgramTest : public ::testing::Test {
@@ -216,7 +231,8 @@ TEST_F(RankProgramTest, ReportsAnUnknownTest) {
 
 TEST_F(RankProgramTest, ReportsMissingVariables) {
   const char* id = "selftest.Well.test_passes";
-  EXPECT_THAT(execute(id, {{"RANK", "0"}}).out, HasSubstr("the variable WORLD_SIZE is not set"));
+  EXPECT_THAT(execute(id, {{"RANK", "0"}}).out,
+              HasSubstr("the variable WORLD_SIZE is not set: run this test with `distrun test`"));
   EXPECT_THAT(execute(id, {{"RANK", "x"}, {"WORLD_SIZE", "4"}}).out,
               HasSubstr("RANK is not a number"));
 }

@@ -8,6 +8,8 @@
 #include <ATen/ops/empty.h>
 #include <ATen/ops/full.h>
 #include <ATen/ops/imag.h>
+#include <ATen/ops/ones.h>
+#include <ATen/ops/quantize_per_tensor.h>
 #include <ATen/ops/sparse_coo_tensor.h>
 #include <ATen/ops/tensor.h>
 #include <ATen/ops/zeros.h>
@@ -78,14 +80,19 @@ TEST(TensorsTest, DtypeShapeAndLayoutAreStrict) {
 
 TEST(TensorsTest, RejectsTensorsItCannotCompare) {
   const auto meta = at::zeros({2}, at::kMeta);
-  EXPECT_THAT(equal_failure(meta, meta), HasSubstr("meta tensor"));
+  EXPECT_THAT(equal_failure(meta, meta),
+              HasSubstr("is a meta tensor: it has no values to compare"));
+  const auto quantized = at::quantize_per_tensor(at::ones({2}), 0.1, 0, at::kQInt8);
+  EXPECT_THAT(equal_failure(quantized, quantized),
+              HasSubstr("is quantized: compare what dequantize() gives"));
   const auto csr = at::zeros({2, 2}).to_sparse_csr();
   EXPECT_THAT(equal_failure(csr, csr),
               HasSubstr("layout SparseCsr: compare what to_dense() gives"));
   const auto row = at::zeros({2});
   const auto nested = at::_nested_tensor_from_tensor_list({row, at::zeros({3})});
   for (const auto& [actual, expected] : {std::pair(nested, nested), {nested, row}, {row, nested}}) {
-    EXPECT_THAT(equal_failure(actual, expected), HasSubstr("nested: compare what unbind() gives"));
+    EXPECT_THAT(equal_failure(actual, expected),
+                HasSubstr("one of them is nested: compare what unbind() gives"));
   }
 }
 
@@ -123,7 +130,7 @@ TEST(TensorsTest, AToleranceReplacesTheDefaults) {
   EXPECT_EQ(close_failure(x, at::tensor({110}), {.rtol = 0.1, .atol = 0}), "alike");
   EXPECT_EQ(close_failure(x, at::tensor({110}), {.rtol = 0, .atol = 10}), "alike");
   EXPECT_NE(close_failure(x, at::tensor({110}), {.rtol = 0, .atol = 9.5}), "alike");
-  EXPECT_THAT(close_failure(x, x, {.rtol = 0.1}), HasSubstr("both rtol and atol"));
+  EXPECT_THAT(close_failure(x, x, {.rtol = 0.1}), HasSubstr("give both rtol and atol, or neither"));
 }
 
 TEST(TensorsTest, NanIsEqualOnRequest) {
@@ -212,8 +219,10 @@ TEST(TensorsTest, ATensorWithoutDimensionsHasTheEmptyIndex) {
 
 TEST(TensorsTest, UndefinedTensorsAreEqual) {
   EXPECT_EQ(equal_failure(at::Tensor(), at::Tensor()), "alike");
-  EXPECT_THAT(equal_failure(at::Tensor(), at::zeros({1})), HasSubstr("is undefined"));
-  EXPECT_THAT(equal_failure(at::zeros({1}), at::Tensor()), HasSubstr("expected an undefined one"));
+  EXPECT_THAT(equal_failure(at::Tensor(), at::zeros({1})),
+              HasSubstr("is undefined, expected a tensor"));
+  EXPECT_THAT(equal_failure(at::zeros({1}), at::Tensor()),
+              HasSubstr("is a tensor, expected an undefined one"));
 }
 
 TEST(TensorsTest, SparseTensorsAreCoalescedFirst) {
@@ -223,7 +232,8 @@ TEST(TensorsTest, SparseTensorsAreCoalescedFirst) {
   EXPECT_THAT(equal_failure(sparse({1, 3}, {2, 4}), sparse({1, 4}, {2, 4})),
               HasSubstr("in the sparse indices, the first at [0, 1]: 3, expected 4"));
   EXPECT_THAT(equal_failure(sparse({1, 2}, {2, 0}), sparse({1}, {2})),
-              HasSubstr("number of stored values [1, 2], expected [1, 1]"));
+              HasSubstr("number of sparse dimensions, number of stored values [1, 2], expected "
+                        "[1, 1]"));
   EXPECT_EQ(close_failure(sparse({1}, {1.000001f}), sparse({1}, {1})), "alike");
 }
 

@@ -41,7 +41,7 @@ TEST(ThrowsTest, SearchesTheExpressionAnywhereInTheText) {
   EXPECT_EQ(judge<std::exception>(error, "root r.nk"), "right");
   EXPECT_EQ(judge<std::exception>(error, "^invalid.*-\\d$"), "right");
   EXPECT_THAT(judge<std::exception>(error, "^root"),
-              HasSubstr("does not match: std::runtime_error: invalid root rank: -1"));
+              HasSubstr("its text does not match: std::runtime_error: invalid root rank: -1"));
 }
 
 TEST(ThrowsTest, NamesAnotherTypeWithItsText) {
