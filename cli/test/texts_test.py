@@ -7,7 +7,7 @@
     texts_test.py PROGRAM sources    each error text in the sources is in a case or a test
 
 With --update behind it, each writes its files: help/, the statuses and texts of the cases, the page,
-errors/untested.txt.
+errors/untested.txt and errors/untested_library.txt.
 """
 
 import functools
@@ -26,7 +26,7 @@ import tomllib
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 HELP, ERRORS, PAGE = HERE / "help", HERE / "errors", ROOT / "docs" / "errors.md"
-UNTESTED = ERRORS / "untested.txt"
+UNTESTED, UNTESTED_LIBRARY = ERRORS / "untested.txt", ERRORS / "untested_library.txt"
 COMMANDS = ["", "launch", "stacks", "top", "test", "help", "store"] + ["store " + name for name in (
     "serve get set add wait compare-set delete keys barrier status").split()]
 TIMEOUT_S = 60
@@ -223,24 +223,79 @@ def fragments(source):
                 yield longest
 
 
-def test_sources(_, update):
+def one_literal(source):
+    """`source` with adjacent literals joined."""
+    return re.sub(r'"\s*\n\s*"', "", source)
+
+
+def is_test(file):
+    return "_test." in file.name or "/test/" in str(file)
+
+
+def untested_of_programs():
+    """FILE: TEXT of each error text of distrun that is in no case and no test."""
     held = "".join(case["stderr"] for _, cases in subjects() for case in cases)
     folders = [ROOT / name for name in ("cli", "common", "evidence", "launcher", "store", "testsuites/harness")]
     sources = [file for folder in folders for file in sorted(folder.rglob("*.cc"))]
     for file in sources + sorted(ROOT.glob("cli/*_test.py")) + sorted(ROOT.glob("testsuites/selftest/*_test.cc")):
-        if "_test." in file.name or "/test/" in str(file):
-            held += re.sub(r'"\s*\n\s*"', "", file.read_text()).replace(r"\"", '"')
-    missing = sorted({f"{file.relative_to(ROOT)}: {fragment}" for file in sources
-                      if "_test." not in file.name and "/test/" not in str(file) and "/fuzz/" not in str(file)
-                      for fragment in fragments(file.read_text()) if fragment not in held})
-    # A line is FILE: TEXT, and may go on with two blanks, # and the reason.
-    known = {line.partition("  # ")[0]: line for line in UNTESTED.read_text().splitlines()}
+        if is_test(file):
+            held += one_literal(file.read_text()).replace(r"\"", '"')
+    return sorted({f"{file.relative_to(ROOT)}: {fragment}" for file in sources
+                   if not is_test(file) and "/fuzz/" not in str(file)
+                   for fragment in fragments(file.read_text()) if fragment not in held})
+
+
+# ---- the sources of the library. It never prints, so nearly every literal in it is of an error.
+
+NO_LITERAL = re.compile(r"""//[^\n]*|/\*.*?\*/|R"\(.*?\)"|'(?:\\.|[^'\\\n])'|^[ \t]*\#[^\n]*"""
+                        r"""|("(?:[^"\\\n]|\\.)*")""", re.DOTALL | re.MULTILINE)
+PLACEHOLDER = re.compile(r"\{[^}]*\}|%[-0-9.*]*l*[sdzu]")
+# Of testsuites/, what uses the library as a test does.
+USES_LIBRARY = [f"testsuites/{name}" for name in ("fake", "gloo", "join", "spawn")]
+
+
+def library_fragments(source):
+    """The longest piece without placeholders of each literal that has a blank."""
+    code = NO_LITERAL.sub(lambda match: match.group(1) or " ", source)
+    for text in STRING.findall(one_literal(code)):
+        text = text.replace(r"\"", '"').replace(r"\n", "\n")
+        longest = max((piece.strip(" :;,\n") for piece in PLACEHOLDER.split(text)), key=len)
+        if len(longest) >= FRAGMENT_MIN and " " in longest:
+            yield longest
+
+
+def untested_of_library():
+    """FILE: TEXT of each error text of the library that is in no test."""
+    files = [file for name in ("backends", "parallel", "sharing", "testsuites")
+             for file in sorted((ROOT / name).rglob("*")) if file.suffix in (".cc", ".h", ".py")]
+    held, sources = "", []
+    for file in files:
+        name = str(file.relative_to(ROOT))
+        if is_test(file) or name.startswith(tuple(USES_LIBRARY)):
+            # Tests may be regular expressions.
+            held += one_literal(file.read_text()).replace(r"\"", '"').replace("\\\\", "")
+        elif file.suffix != ".py" and (not name.startswith("testsuites/") or name.startswith("testsuites/testing/")):
+            sources.append(file)
+    return sorted({f"{file.relative_to(ROOT)}: {fragment}" for file in sources
+                   for fragment in library_fragments(file.read_text()) if fragment not in held})
+
+
+def compare_with_list(missing, file, update):
+    """What is wrong with the list of untested texts. A line is FILE: TEXT, two blanks, # and the reason."""
+    known = {line.partition("  # ")[0]: line for line in file.read_text().splitlines()}
     if update:
-        UNTESTED.write_text("".join(known.get(line, line) + "\n" for line in missing))
-        return 0
+        file.write_text("".join(known.get(line, line) + "\n" for line in missing))
+        return []
     problems = [f"no case and no test has this error text: {line}" for line in missing if line not in known]
-    problems += [f"{UNTESTED.relative_to(ROOT)} lists what is tested or gone: {line}"
-                 for line in known if line not in missing]
+    return problems + [f"{file.relative_to(ROOT)} lists what is tested or gone: {line}"
+                       for line in known if line not in missing]
+
+
+def test_sources(_, update):
+    problems = compare_with_list(untested_of_programs(), UNTESTED, update)
+    problems += compare_with_list(untested_of_library(), UNTESTED_LIBRARY, update)
+    problems += [f"{UNTESTED_LIBRARY.relative_to(ROOT)} has no reason: {line}"
+                 for line in UNTESTED_LIBRARY.read_text().splitlines() if "  # " not in line]
     return fail(problems, "Add a case to cli/test/errors/ or a unit test, or remove the stale line.")
 
 
