@@ -117,15 +117,17 @@ void add_help_flag(CLI::App& app, const std::string& group) {
 std::chrono::milliseconds seconds_from(const std::string& flag, const std::string& text,
                                        std::chrono::milliseconds min) {
   const auto time = parse_seconds(text);
-  if (time && *time >= min) return *time;
-  throw CLI::ValidationError(flag, fmt::format("'{}' is not a number of seconds ({} or more)", text,
+  if (!time) throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds");
+  if (*time >= min) return *time;
+  throw CLI::ValidationError(flag, fmt::format("'{}' is too small; the minimum is {} seconds", text,
                                                static_cast<double>(min.count()) / 1000));
 }
 
 std::chrono::milliseconds some_seconds_from(const std::string& flag, const std::string& text) {
   const auto time = parse_seconds(text);
-  if (time && time->count() > 0) return *time;
-  throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds (more than 0)");
+  if (!time) throw CLI::ValidationError(flag, "'" + text + "' is not a number of seconds");
+  if (time->count() > 0) return *time;
+  throw CLI::ValidationError(flag, "'" + text + "' is too small; give more than 0 seconds");
 }
 
 std::string bytes_text(std::size_t bytes) {

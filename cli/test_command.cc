@@ -142,8 +142,8 @@ void TestCommand::add_selection() {
       ->type_name("I/N")
       ->group(kSelection);
   own_flag(app, "failed", failed_,
-           "Run only tests that failed in an earlier run, or that did not finish or did not start "
-           "because of Ctrl-C or --fail-fast. Tests that have passed since then are not run.")
+           "Run only tests that failed in an earlier run, and tests that Ctrl-C or --fail-fast "
+           "stopped or left out. Tests that have passed since then are not run.")
       ->group(kSelection);
   own_flag(app, "list", options_.list,
            "Print the ids of the tests, and run no test. On a terminal, also print the number of "
@@ -301,9 +301,11 @@ void TestCommand::check_result_files() {
     refuse("json", "needs a file name, except with --list");
   }
   if (options_.list && !json.empty()) {
-    refuse("json",
-           fmt::format("takes no file name with --list; if {0} is a test, write it before --json",
-                       json));
+    refuse(
+        "json",
+        fmt::format(
+            "takes no file name with --list; to list the tests named {0}, write {0} before --json",
+            json));
   }
   if (options_.list && !junit.empty()) {
     refuse("junit", "cannot be combined with --list");

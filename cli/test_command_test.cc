@@ -74,8 +74,8 @@ TEST_F(TestCommandTest, RejectsImpossibleFlagsByName) {
   const std::vector<std::pair<Words, std::string>> wrong = {
       {{"fake.Ran"}, "did you mean fake.Rank"},
       {{"--shard", "4/3"}, "4/3"},
-      {{"--timeout", "0"}, "--timeout: '0' is not a number of seconds (more than 0)\n"},
-      {{"--timeout", "-1"}, "--timeout: '-1' is not a number of seconds (more than 0)\n"},
+      {{"--timeout", "0"}, "--timeout: '0' is too small; give more than 0 seconds\n"},
+      {{"--timeout", "-1"}, "--timeout: '-1' is not a number of seconds\n"},
       {{"--seed", "-1"}, "--seed: '-1' is not"},
       {{"--seed", "18446744073709551616"}, "--seed: 18446744073709551616 is not between 0 and"},
       {{"--require-gpus", "-1"}, "--require-gpus"},

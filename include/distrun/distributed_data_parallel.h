@@ -19,8 +19,8 @@
 //
 // Every rank constructs a DistributedDataParallel with its own copy of the module.  The copies must
 // have the same parameters in the same order.  The constructor copies the parameters and buffers of
-// group rank 0 to all ranks.  Each later forward() copies the buffers again.  To disable these
-// copies, set DdpOptions::init_sync or DdpOptions::broadcast_buffers to false (ddp_options.h).
+// group rank 0 to all ranks, unless DdpOptions::init_sync is false.  Each later forward() copies
+// the buffers again, unless DdpOptions::broadcast_buffers is false.
 //
 // All ranks must call forward() and backward() the same number of times.  Calls under no_sync() and
 // calls in a Join are exceptions: their number may differ between ranks.
@@ -66,9 +66,9 @@
 namespace distrun {
 
 // Returns the parameters and buffers of a module, for a DdpReducer.  Their names come from
-// named_parameters() and named_buffers().  `sparse_gradient` is true for the parameters of a
-// torch::nn::Embedding or EmbeddingBag whose options have sparse(true).  The result keeps the
-// module alive.
+// named_parameters() and named_buffers().  In the result, the field `sparse_gradient` of
+// a parameter is true if the parameter belongs to a torch::nn::Embedding or EmbeddingBag whose
+// options have sparse(true).  The result keeps the module alive.
 //
 // Throws: c10::ValueError if the module is null.
 DdpModel ddp_model(const std::shared_ptr<torch::nn::Module>& module);
@@ -99,8 +99,9 @@ class DistributedDataParallel : public torch::nn::Module {
   // The class of the module.  If Net is a module holder, it is the class that Net holds.  Otherwise
   // it is Net.
   using ModuleType = typename internal::ModuleOf<Net>::Type;
-  static_assert(std::is_base_of_v<torch::nn::Module, ModuleType>,
-                "DistributedDataParallel needs a torch::nn::Module; see DdpReducer for others");
+  static_assert(
+      std::is_base_of_v<torch::nn::Module, ModuleType>,
+      "DistributedDataParallel needs a torch::nn::Module; for another type, use DdpReducer");
 
   // Keeps a reference to the module.  The caller can still use the module.
   //

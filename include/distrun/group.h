@@ -1,5 +1,5 @@
-// Group refers to a process group.  This is the default group, which has all ranks of the run, or a
-// group that new_group() created.
+// Group refers to a process group.  The process group is either the default group, which has all
+// ranks of the run, or a group from new_group().
 //
 //     Group pair = new_group({0, 1});
 //     if (pair.is_member()) all_reduce(tensor, ReduceOp::SUM, {.group = pair});
@@ -63,11 +63,11 @@ class Group {
   // because each use looks it up.
   Group() = default;
 
-  // Returns whether this object was created by Group() and so refers to the default group.
+  // Returns whether this object, or the one it was copied from, was created by Group().
   bool is_default() const { return !state_; }
 
-  // Returns whether this rank is in the group.  You can also call is_member() after a group that
-  // new_group() created was destroyed.
+  // Returns whether this rank is in the group.  For a group from new_group(), is_member() still
+  // works after the group was destroyed.
   //
   // Throws: c10::Error if this object refers to the default group, and the default group does not
   // exist.
@@ -118,8 +118,8 @@ class BackendOptions {
   c10::intrusive_ptr<c10::intrusive_ptr_target> options_;
 };
 
-// A rank within a group, as group_src and group_dst in torch.distributed.  In contrast, an int as
-// the rank of a collective is a global rank.
+// A rank within a group, as group_src and group_dst in torch.distributed.  In contrast, an int
+// that you pass as the source or destination of a collective is a global rank.
 //
 //     broadcast(tensor, GroupRank(0), {.group = pair});
 class GroupRank {

@@ -211,7 +211,7 @@ class Join {
   // first rank that detected the loss.
   // Also throws UnevenInputsError on every rank if inputs are uneven and throw_on_early_termination
   // is true.
-  // Also throws c10::ValueError if no joinable reads one of the arguments.
+  // Also throws c10::ValueError if JoinConfig::arguments has a name that no joinable reads.
   // Also throws c10::ValueError if a joinable already takes part in another running Join.  In this
   // case, the other ranks are not informed.
   // Cost: each iteration runs one all_reduce of one number.  With throw_on_early_termination, it

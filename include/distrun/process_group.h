@@ -94,8 +94,8 @@ struct InitOptions {
 };
 
 // Creates the default group.  After destroy_process_group(), C++ ranks can call this function
-// again, even with the same file:// path.  Python ranks cannot join the second default group,
-// because they do not know its store keys.
+// again, even with the same file:// path, which they still use.  Python ranks cannot join the
+// second default group, because they do not know its store keys.
 //
 // If the environment has TORCH_DISTRIBUTED_DEBUG=DETAIL, ranks compare every call in every group
 // before the call runs.  For a collective, they compare the function, the sequence number, the
@@ -116,8 +116,7 @@ struct InitOptions {
 // connection to every other rank.  With env://, each process also has one connection to the store.
 // With TORCH_DISTRIBUTED_DEBUG=DETAIL, a group has twice as many threads and connections.  Each
 // collective then first runs a monitored_barrier() and an all_gather() of 16 bytes.  Therefore,
-// even a collective with `async_op` blocks until every rank has called its next collective in the
-// group.
+// even a collective with `async_op` blocks until every rank of the group has called it.
 void init_process_group(const InitOptions& options = {});
 
 // Does the same with the backend as the first argument, as in
@@ -139,7 +138,8 @@ void init_process_group(const Text& backend, InitOptions options = {}) {
 void destroy_process_group();
 // Frees the group if this rank is a member, even if other Group objects still refer to the group.
 // Communication through these objects then throws.  Call barrier() in the group first.  Otherwise,
-// new_group() can throw on members on which new_group() has not yet returned.  For the default
+// a member that is still in new_group() can lose its connection to this rank, and new_group() then
+// throws there.  For the default
 // group, this function does the same as destroy_process_group() without an argument.
 //
 // Blocks: until the collectives that are in progress on this rank have ended, at most the group's

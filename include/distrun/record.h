@@ -19,16 +19,17 @@
 // TORCHELASTIC_ERROR_FILE names.  The previous contents of the file are replaced.  `distrun launch`
 // and torchrun set this variable, and show the text in their summary.
 //
-// The backtrace of an exception starts at the throw.  This is possible because the process ends
-// before the stack is unwound if no handler catches the exception.  Therefore, no destructor and no
-// atexit() function runs.  record() flushes stdout and std::cout.  Do not call record() in a try
-// block.  If a handler of this block catches the exception, record() cannot report it.
+// The backtrace of an exception starts at the throw.  If no handler catches the exception, the
+// process ends before the stack is unwound.  Therefore, no destructor and no atexit() function
+// runs.  record() flushes stdout and std::cout.  Do not call record() in a try block.  If a handler
+// of this block catches the exception, record() cannot report it.
 //
 // The backtrace has at most 64 functions.  It shows the names of all functions, including static
-// functions, even without -g and -rdynamic.  In a stripped program, it shows the names of exported
-// functions only (-rdynamic).  To find the source line of `train()+0x1c (worker+0x12ab)`, build
-// with -g and run `addr2line -Cfe worker 0x12ab`.  After a signal, the names on stderr are mangled.
-// `c++filt` makes them readable.  The summary of `distrun launch` shows readable names.
+// functions, even without -g and -rdynamic.  In a stripped program, it shows only the names of
+// functions that were exported with -rdynamic.  To find the source line of
+// `train()+0x1c (worker+0x12ab)`, build with -g and run `addr2line -Cfe worker 0x12ab`.  After a
+// signal, the names on stderr are mangled.  `c++filt` makes them readable.  The summary of
+// `distrun launch` shows readable names.
 //
 // record() does not replace signal handlers that exist already, such as those of a sanitizer.  A
 // handler that the program installs later replaces the handler of record().  record() does not

@@ -91,7 +91,8 @@ void run_if_spawned();
 // processes.
 // Also throws ProcessTimedOut at SpawnOptions::timeout.  If this option is not set, spawn() throws
 // ProcessTimedOut if the arguments are not sent within kStartTimeout.
-// Also throws c10::ValueError if the function is empty, or if two functions have its name.
+// Also throws c10::ValueError if the function is empty, or if another SpawnFunction has the
+// same name.
 // Also throws c10::ValueError if `nprocs` is less than 1, or if a time in `options` is negative.
 // Also throws c10::Error in a spawned process that has not called run_if_spawned(), because each
 // process would then start more processes.

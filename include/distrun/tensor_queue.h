@@ -14,17 +14,17 @@
 // receiver use the same memory.
 //
 // A process uses a queue through a holder.  In one process, a TensorQueue and all its copies are
-// one holder.  When a queue is sent to another process, the queue has a new holder from this time,
-// even before the other process has received the queue.  reader() and writer() also return new
-// holders.  A reader can get items but not put them, and a writer can put items but not get them.
+// one holder.  Sending a queue to another process creates a holder for that process.  This holder
+// counts as soon as the queue is sent, even if the process has not received it yet.  reader() and
+// writer() also return new holders.  A reader can get items but not put them, and a writer can put
+// items but not get them.
 //
-// For a holder that gets items, the queue has ended if no other holder can put items.  get() then
-// returns the remaining items, and after that throws QueueEnded.  For a holder that puts items, the
-// queue has ended if no other holder can get items.  put() then throws QueueEnded.  A queue that
-// has never had a second holder does not end, because other threads of its creator may use it.
+// If no other holder can put items, get() returns the remaining items, and after that throws
+// QueueEnded.  If no other holder can get items, put() throws QueueEnded.  A queue that has never
+// had a second holder does not end, because other threads of its creator may use it.
 //
-// Pass a reader() or a writer() to other processes.  The queue then ends for your process when the
-// last reader or the last writer exits.
+// Pass a reader() or a writer() to other processes.  After the last process with a writer() exits,
+// get() ends in your process.  After the last process with a reader() exits, put() ends there.
 //
 // A forked process also gets a new holder.  If another thread forks while spawn() sends a queue,
 // the queue does not end until the forked process exits or executes another program.
@@ -32,8 +32,8 @@
 // Thread safety: any number of threads may use a queue at the same time.
 // Cost: a queue needs four file descriptors in each process, and four more for each reader() and
 // writer().  Each storage that was sent or received needs one file descriptor.  While a storage is
-// sent and not yet received, its descriptor is in transit.  The kernel limits the descriptors of a
-// user that are in transit to `ulimit -n`.  A queue starts no thread.
+// sent and not yet received, its descriptor is in transit.  The kernel allows each user at most
+// `ulimit -n` descriptors in transit.  A queue starts no thread.
 // PyTorch source: torch/multiprocessing/queue.py.  In Python, get() hangs if all other processes
 // have ended.
 #pragma once
