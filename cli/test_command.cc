@@ -301,11 +301,10 @@ void TestCommand::check_result_files() {
     refuse("json", "needs a file name, except with --list");
   }
   if (options_.list && !json.empty()) {
-    refuse(
-        "json",
-        fmt::format(
-            "takes no file name with --list; to list the tests named {0}, write {0} before --json",
-            json));
+    refuse("json",
+           fmt::format("takes no file name with --list; to write the list to a file, redirect "
+                       "stdout; if {0} is the name of a test, write it before --json",
+                       json));
   }
   if (options_.list && !junit.empty()) {
     refuse("junit", "cannot be combined with --list");

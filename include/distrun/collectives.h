@@ -211,7 +211,7 @@ Work barrier(const CollectiveOptions& options = {});
 struct MonitoredBarrierOptions {
   // The ranks that take part.
   Group group = {};
-  // The time limit for the wait of group rank 0.  If `timeout` is not set, the group's timeout
+  // How long group rank 0 waits for the other ranks.  If `timeout` is not set, the group's timeout
   // applies.
   std::optional<std::chrono::milliseconds> timeout = std::nullopt;
   // If true, the error names all missing ranks.  If false, the error names the first missing rank.
@@ -233,7 +233,8 @@ void monitored_barrier(const MonitoredBarrierOptions& options = {});
 
 // Returns the sequence number of the group on this rank.  It is the number of collectives,
 // including barriers, that this rank has started in the group.  In "gloo", sends and receives also
-// count.  If "gloo" runs a collective as several other collectives, each of these counts.
+// count.  If "gloo" runs a collective as several other collectives, the number includes
+// each of them.
 //
 // To find a rank that is behind, compare the sequence numbers of all ranks.  In "gloo", compare
 // only the sequence numbers of ranks that have started the same number of sends and receives.

@@ -33,10 +33,11 @@
 // ddp.module().  A DistributedDataParallel cannot be copied, and cannot be an element of
 // torch::nn::Sequential.
 //
-// If DdpOptions::init_sync is true, the constructors on all C++ ranks compare the parameters that
+// Some ranks of the group may be Python programs that use PyTorch's DistributedDataParallel.  If
+// DdpOptions::init_sync is true, the constructors on the C++ ranks compare the parameters that
 // require a gradient.  If the number, sizes or dtypes of these parameters differ, the constructor
-// throws on every C++ rank, and the text names the first parameter that differs.  A Python rank in
-// the group makes only PyTorch's own check.
+// throws on every C++ rank, and the text names the first parameter that differs.  A Python rank
+// makes only PyTorch's own check.
 //
 // The constructor does not compare buffers or options.  It also does not notice if parameters with
 // the same sizes and dtypes are in a different order.  With such differences, training computes

@@ -31,9 +31,10 @@
 //
 // If a loss uses only a part of an output, the other parts get zero gradients.
 //
-// Gradients of gradients (create_graph) have a condition.  Let y be the output of one of these
-// functions.  On every rank, the gradient of the loss with respect to y must depend on the
-// function's input.  The loss y.pow(2).sum() meets this condition, and the loss y.sum() does not.
+// Gradients of gradients (create_graph) work only under a condition.  Let x be the input of one of
+// these functions, and y its output.  On every rank, the gradient of the loss with respect to y
+// must depend on x.  For the loss y.pow(2).sum(), this gradient is 2y, which depends on x.  For the
+// loss y.sum(), it is 1, which does not.
 // For reduce and gather, the condition also applies to ranks other than `dst`.
 //
 // These functions differ from Python in three ways.  If an input requires a gradient, reduce

@@ -94,7 +94,7 @@ struct InitOptions {
 };
 
 // Creates the default group.  After destroy_process_group(), C++ ranks can call this function
-// again, even with the same file:// path, which they still use.  Python ranks cannot join the
+// again, and pass the same file:// path again.  Python ranks cannot join the
 // second default group, because they do not know its store keys.
 //
 // If the environment has TORCH_DISTRIBUTED_DEBUG=DETAIL, ranks compare every call in every group
@@ -157,7 +157,7 @@ void destroy_process_group(const Group& group);
 // call it while a thread creates or destroys groups.
 void abort_process_group();
 // Does the same in one group, if this rank is a member.  For the default group, aborts all groups.
-// After that, call destroy_process_group().
+// To free an aborted group, call destroy_process_group(group).
 //
 // Thread safety: as for abort_process_group() without an argument.
 void abort_process_group(const Group& group);

@@ -40,8 +40,9 @@
 // Cost: a spawned process takes a third of a second to load LibTorch.  A fork takes a few
 // milliseconds.  The parent needs one file descriptor for each call and three for each process.
 // Until the arguments are delivered, the parent needs a fourth descriptor for each process.  A new
-// process needs two descriptors, in addition to those of its tensors and queues.  Descriptors that
-// were sent and not yet received also count towards the user's limit of descriptors.  If spawn()
+// process needs two descriptors, in addition to those of its tensors and queues.  Tensors
+// and queues are sent to a new process as descriptors.  Until the process has received them, they
+// count towards a limit for each user, which is also `ulimit -n`.  If spawn()
 // fails because too many descriptors are open, raise `ulimit -n`.
 // PyTorch source: torch/multiprocessing/spawn.py.
 #pragma once

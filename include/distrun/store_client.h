@@ -8,8 +8,8 @@
 //     if (!all && all.error().kind == ErrorKind::kTimedOut) …
 //
 // StoreClient sends keys unchanged.  LibTorch's class TCPStore puts '/' before each key.
-// LibTorch's class PrefixStore puts "PREFIX/" before each key.  To read a key that such a client
-// has set, pass the key with these prefixes.
+// LibTorch's class PrefixStore puts "PREFIX/" before each key.  To read the key KEY that a TCPStore
+// has set, pass "/KEY".  If a PrefixStore over a TCPStore has set it, pass "/PREFIX/KEY".
 //
 // The methods return a Result and do not throw.  They fail with these errors:
 //

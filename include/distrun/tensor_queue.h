@@ -14,17 +14,18 @@
 // receiver use the same memory.
 //
 // A process uses a queue through a holder.  In one process, a TensorQueue and all its copies are
-// one holder.  Sending a queue to another process creates a holder for that process.  This holder
-// counts as soon as the queue is sent, even if the process has not received it yet.  reader() and
+// one holder.  Sending a queue to another process creates a holder for that process.  reader() and
 // writer() also return new holders.  A reader can get items but not put them, and a writer can put
 // items but not get them.
 //
 // If no other holder can put items, get() returns the remaining items, and after that throws
 // QueueEnded.  If no other holder can get items, put() throws QueueEnded.  A queue that has never
-// had a second holder does not end, because other threads of its creator may use it.
+// had a second holder does not end, because other threads of its creator may use it.  A queue that
+// was sent and not yet received does not end either.
 //
 // Pass a reader() or a writer() to other processes.  After the last process with a writer() exits,
-// get() ends in your process.  After the last process with a reader() exits, put() ends there.
+// get() in your process throws QueueEnded, once the remaining items are read.  After the last
+// process with a reader() exits, put() in your process throws QueueEnded.
 //
 // A forked process also gets a new holder.  If another thread forks while spawn() sends a queue,
 // the queue does not end until the forked process exits or executes another program.

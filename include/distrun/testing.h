@@ -30,9 +30,10 @@
 //
 // EXPECT_*, ASSERT_*, SCOPED_TRACE and GTEST_SKIP work as usual.  testing/tensors.h and
 // testing/throws.h, which this header includes, add more assertions.  A rank fails if it runs no
-// assertion, unless it skips the test or is listed in `expected_ends`.  Include this header in
-// every file that contains assertions.  In a file that includes <gtest/gtest.h> without this
-// header, assertions are not counted.  If some ranks skip a test and others do not, the test fails.
+// assertion, unless it skips the test, or the test expects it to die (`expected_ends`, below).
+// Include this header in every file that contains assertions.  In a file that includes
+// <gtest/gtest.h> without this header, assertions are not counted.  If some ranks skip a test and
+// others do not, the test fails.
 //
 // The last argument of DISTRIBUTED_TEST is a TestNeeds (test_info.h).  For example, it contains the
 // number of ranks, the number of GPUs that the test needs, and the backends with which the test can
