@@ -10,20 +10,15 @@
 
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
+#include "cli/launch_reports.h"
 #include "common/os/host_name.h"
-#include "common/os/result_file.h"
 #include "distrun/process_end.h"
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
 #include "launcher/plan/plan.h"
 #include "launcher/plan/worker_count.h"
 #include "launcher/process/guard.h"
-#include "launcher/report/digest_file.h"
 #include "launcher/report/dry_run.h"
-#include "launcher/report/event_json.h"
-#include "launcher/report/event_line.h"
-#include "launcher/report/line_file.h"
-#include "launcher/report/run_record.h"
 #include "launcher/report/summary.h"
 #include "launcher/run/driver.h"
 #include "launcher/run/run_files.h"
@@ -160,6 +155,9 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   flags_.log.add_to(*command_);
   bind_flag(*command_, "html", flags_.html);
   bind_flag(*command_, "events", flags_.events);
+  bind_flag(*command_, "trace", flags_.trace);
+  bind_flag(*command_, "metrics-port", flags_.metrics_port);
+  bind_flag(*command_, "metrics-host", flags_.metrics_host);
   bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
   bind_flag(*command_, "start-method", flags_.start_method);
   bind_flag(*command_, "monitor-interval", flags_.monitor_interval);
@@ -210,31 +208,9 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     out << dry_run_text(*plan) << std::flush;
     return 0;
   }
-  std::optional<LineFile> events;
-  if (!flags_.events.empty()) {
-    auto file = LineFile::append("--events", flags_.events);
-    if (!file) return fail(file.error());
-    events.emplace(std::move(*file));
-  }
-  std::optional<ResultFile> report;
-  if (!flags_.html.empty()) {
-    auto file = ResultFile::open(flags_.html);
-    if (!file) return fail(file.error().with_context("--html"));
-    report.emplace(std::move(*file));
-  }
-  std::optional<RecordedDigests> recorded;
-  if (!flags_.compare_digests.empty()) {
-    auto read =
-        read_digests(flags_.compare_digests, plan->options.nnodes == 1 ? plan->world_size : 0);
-    if (!read) return fail(read.error());
-    recorded.emplace(std::move(*read));
-  }
-  std::optional<DigestFile> digests;
-  if (!flags_.save_digests.empty()) {
-    auto file = DigestFile::open(flags_.save_digests);
-    if (!file) return fail(file.error());
-    digests.emplace(std::move(*file));
-  }
+  LaunchContext context{.in = input_of_workers(), .host = host_name()};
+  auto reports = LaunchReports::open(flags_, *plan, context.host);
+  if (!reports) return fail(reports.error());
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
 
@@ -246,39 +222,17 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   const auto on_terminal = ::isatty(STDOUT_FILENO) != 0 && ::isatty(STDERR_FILENO) != 0
                                ? SummaryPlace::kBelowOutput
                                : SummaryPlace::kElsewhere;
-  LaunchContext context{.in = input_of_workers(), .host = host_name()};
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
     if (!lifeline) return fail(lifeline.error());
     context.lifeline = *lifeline;
-    using std::chrono::system_clock;
-    RunRecord record(*plan, context.host);
+    (*reports)->listen(context);
     std::string summary;
-    context.on_event = [&](const RunEvent& event) {
-      const auto now = system_clock::now();
-      if (events) events->write(event_json(event, *plan, context.host, now));
-      if (report) record.happened(event, now);
-      if (digests) digests->happened(event, plan->world_size);
-      return event_line(*plan, event);
-    };
     context.summary = [&](const RunReport& end) {
       return summary = failure_summary(*plan, end, context.host, on_terminal);
     };
-    if (report) {
-      context.on_load = [&](const auto& loads) { record.loaded(loads, system_clock::now()); };
-      context.on_output = [&](const WorkerText& output) { record.wrote(output); };
-    }
-    if (recorded) context.recorded = &*recorded;
-    if (digests) context.on_collective = [&](const auto& all) { digests->add(all); };
     const int status = run_here(*plan, std::move(*files), context, err);
-    if (report) {
-      const auto written = report->write(record.html(summary));
-      if (!written) err << "distrun: --html: " << written.error().message << std::endl;
-    }
-    if (const auto lost = events ? events->finish() : std::nullopt) {
-      err << "distrun: " << lost->message << std::endl;
-    }
-    if (const auto lost = digests ? digests->finish() : std::nullopt) {
-      err << "distrun: " << lost->message << std::endl;
+    for (const std::string& problem : (*reports)->finish(summary)) {
+      err << "distrun: " << problem << std::endl;
     }
     return status;
   };

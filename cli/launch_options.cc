@@ -63,6 +63,8 @@ class OptionsBuilder {
   void take_rendezvous();
   void take_nodes_rendezvous(const RendezvousFlags& flags);
   void take_log();
+  void take_result_files() const;
+  void take_metrics();
   void take_signals();
   void take_times();
   void check_what_is_not_used() const;
@@ -76,7 +78,7 @@ class OptionsBuilder {
 
 LaunchOptions OptionsBuilder::build() {
   options_.same_user = flags_.same_user;
-  options_.collectives = flags_.collectives;
+  options_.collectives = flags_.collectives || !flags_.trace.empty();
   options_.digest_inputs = !flags_.save_digests.empty() || !flags_.compare_digests.empty();
   options_.digest = flags_.digest || options_.digest_inputs;
   options_.display_map = flags_.display_map;
@@ -91,6 +93,7 @@ LaunchOptions OptionsBuilder::build() {
   take_store();
   take_rendezvous();
   take_log();
+  take_metrics();
   take_signals();
   take_times();
   check_what_is_not_used();
@@ -187,24 +190,28 @@ void OptionsBuilder::take_nodes_rendezvous(const RendezvousFlags& flags) {
 void OptionsBuilder::take_log() {
   options_.log = flags_.log.choice(line_, environment_, options_.nproc_per_node);
   options_.log.host = host_name();
-  if (line_.find("events") != nullptr && flags_.events.empty())
-    refuse("events", "needs a file name");
-  const std::string &save = flags_.save_digests, &compare = flags_.compare_digests;
-  if (line_.find("save-digests") != nullptr && save.empty())
-    refuse("save-digests", "needs a file name");
-  if (line_.find("compare-digests") != nullptr && compare.empty())
-    refuse("compare-digests", "needs a file name");
-  if (!save.empty() && !compare.empty() && are_same_file(save, compare)) {
-    refuse("save-digests",
-           "'" + save + "' is also the file of --compare-digests; give another one");
-  }
-  const std::string& html = flags_.html;
-  if (line_.find("html") != nullptr && html.empty()) refuse("html", "needs a file name");
-  if (html == "-" || (!html.empty() && are_same_file(html, "/dev/stdout"))) {
-    refuse("html", "stdout has the output of the workers; give a file");
-  }
-  if (!html.empty() && !flags_.events.empty() && are_same_file(html, flags_.events)) {
-    refuse("html", "'" + html + "' is also the file of --events; give another one");
+  take_result_files();
+}
+
+void OptionsBuilder::take_result_files() const {
+  const std::pair<const char*, const std::string&> files[] = {
+      {"events", flags_.events},
+      {"html", flags_.html},
+      {"trace", flags_.trace},
+      {"compare-digests", flags_.compare_digests},
+      {"save-digests", flags_.save_digests}};
+  for (const auto& [flag, path] : files) {
+    if (line_.find(flag) != nullptr && path.empty()) refuse(flag, "needs a file name");
+    if (path.empty()) continue;
+    const bool mixes = path == "-" || are_same_file(path, "/dev/stdout");
+    if (mixes && flag != std::string_view("events")) {
+      refuse(flag, "stdout has the output of the workers; give a file");
+    }
+    for (const auto& [other, its_path] : files) {
+      if (other == std::string_view(flag)) break;
+      if (its_path.empty() || !are_same_file(path, its_path)) continue;
+      refuse(flag, fmt::format("'{}' is also the file of --{}; give another one", path, other));
+    }
   }
 }
 
@@ -214,6 +221,21 @@ void OptionsBuilder::take_store() {
   for (const std::string_view name : {"master-addr", "master-port", "rdzv-endpoint", "same-user"}) {
     if (line_.find(name) != nullptr)
       refuse(name, "cannot be combined with --store " + flags_.store);
+  }
+}
+
+void OptionsBuilder::take_metrics() {
+  if (line_.find("metrics-port") == nullptr) {
+    if (line_.find("metrics-host") == nullptr) return;
+    refuse("metrics-host",
+           "has no effect without --metrics-port; give a port, or 0 for a free one");
+  }
+  options_.metrics_port = taken("metrics-port", parse_number<std::uint16_t>(flags_.metrics_port));
+  options_.metrics_host = taken("metrics-host", parse_host(flags_.metrics_host));
+  if (!is_numeric(options_.metrics_host)) {
+    refuse("metrics-host", fmt::format("'{}' is not an IPv4 or IPv6 address; 0.0.0.0 is "
+                                       "every address of this machine",
+                                       options_.metrics_host));
   }
 }
 

@@ -35,8 +35,9 @@ struct LaunchFlags {
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   LogFlags log;
-  std::string events, html;                   // Paths; empty: none.
-  std::string save_digests, compare_digests;  // Likewise.
+  std::string events, html, trace;  // Paths; empty: none.
+  std::string metrics_port, metrics_host = "127.0.0.1";
+  std::string save_digests, compare_digests;  // Paths; empty: none.
   bool dry_run = false;
   std::string print_completion;  // Never set: read() answers it.
   std::string start_method = "spawn", event_log_handler = "null", logs_specs, numa_binding;

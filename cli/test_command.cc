@@ -241,6 +241,11 @@ void TestCommand::add_results() {
            "of each test.")
       ->type_name("FILE")
       ->group(kResults);
+  own_flag(app, "trace", options_.trace,
+           "Write a trace of the tests to FILE, for Perfetto or chrome://tracing: the "
+           "collectives, sends and receives of each rank, and its failures.")
+      ->type_name("FILE")
+      ->group(kResults);
   own_flag(app, "durations", options_.console.durations, "List the N slowest tests at the end.")
       ->type_name("N")
       ->group(kResults)
@@ -294,7 +299,8 @@ void TestCommand::check_selection() {
 }
 
 void TestCommand::check_result_files() {
-  std::string &json = options_.json, &junit = options_.junit, &html = options_.html;
+  std::string &json = options_.json, &junit = options_.junit, &html = options_.html,
+              &trace = options_.trace;
   options_.list_as_json = json_flag_->count() > 0;
   if (options_.list && json == "-") json.clear();  // The results go there anyway.
   if (options_.list_as_json && json.empty() && !options_.list) {
@@ -306,26 +312,27 @@ void TestCommand::check_result_files() {
                        "stdout; if {0} is the name of a test, write it before --json",
                        json));
   }
-  if (options_.list && !junit.empty()) {
-    refuse("junit", "cannot be combined with --list");
+  const std::pair<const char*, std::string*> files[] = {
+      {"json", &json}, {"junit", &junit}, {"html", &html}, {"trace", &trace}};
+  for (const auto& [flag, path] : files) {
+    if (path != &json && options_.list && !path->empty()) {
+      refuse(flag, "cannot be combined with --list");
+    }
   }
-  if (options_.list && !html.empty()) {
-    refuse("html", "cannot be combined with --list");
-  }
-  for (const auto& [flag, path] : {std::pair("junit", &junit), {"html", &html}}) {
+  for (const auto& [flag, path] : files) {
     const bool is_given = command_->count(std::string("--") + flag) > 0;
-    if (is_given && path->empty()) refuse(flag, "needs a file name");
+    if (path != &json && is_given && path->empty()) refuse(flag, "needs a file name");
   }
-  for (std::string* path : {&json, &junit, &html}) {
+  for (const auto& [flag, path] : files) {
     if (*path == "-") *path = "/dev/stdout";
     if (is_stdout(*path)) stdout_has_results_ = true;
   }
-  if (!json.empty() && !junit.empty() && are_same_file(json, junit)) {
-    refuse("junit", "'" + junit + "' is also the file of --json; give another one");
-  }
-  for (const auto& [flag, path] : {std::pair("--json", &json), {"--junit", &junit}}) {
-    if (html.empty() || path->empty() || !are_same_file(*path, html)) continue;
-    refuse("html", fmt::format("'{}' is also the file of {}; give another one", html, flag));
+  for (const auto& [flag, path] : files) {
+    for (const auto& [other, its_path] : files) {
+      if (other == flag) break;
+      if (path->empty() || its_path->empty() || !are_same_file(*its_path, *path)) continue;
+      refuse(flag, fmt::format("'{}' is also the file of --{}; give another one", *path, other));
+    }
   }
 }
 

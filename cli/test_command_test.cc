@@ -274,7 +274,7 @@ TEST_F(TestCommandTest, PrintedCommandRepeatsTheTest) {
 
 TEST_F(TestCommandTest, WritesResultsIntoFiles) {
   const auto result = test({"fake.Rank.fails", "--json", file("a.json"), "--junit", file("a.xml"),
-                            "--html", file("a.html"), "--repeat", "2"});
+                            "--html", file("a.html"), "--trace", file("a.trace"), "--repeat", "2"});
   EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1}));
   const auto json = nlohmann::json::parse(content("a.json"));
   EXPECT_EQ(json.at("summary").at("failed"), 2);
@@ -282,10 +282,12 @@ TEST_F(TestCommandTest, WritesResultsIntoFiles) {
   EXPECT_THAT(content("a.xml"), StartsWith("<?xml"));
   EXPECT_THAT(content("a.html"), StartsWith("<!DOCTYPE html>"));
   EXPECT_THAT(content("a.html"), HasSubstr("<title>2 of 2 tests failed – distrun test</title>"));
+  const auto trace = nlohmann::json::parse(content("a.trace"));
+  EXPECT_EQ(trace.at("traceEvents").at(0).at("args").at("name"), "fake.Rank.fails #1");
 }
 
 TEST_F(TestCommandTest, UnwritableResultsFileIsReportedBeforeTheTests) {
-  for (const char* flag : {"--json", "--junit", "--html"}) {
+  for (const char* flag : {"--json", "--junit", "--html", "--trace"}) {
     const auto result = test({"fake.Rank.passes", flag, "/no/such/folder/a"});
     EXPECT_EQ(result.end, ProcessEnd(ExitedWith{2})) << flag;
     EXPECT_EQ(result.err, "distrun test: write /no/such/folder/a: no such file or directory\n");

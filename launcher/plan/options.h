@@ -46,6 +46,8 @@ struct LaunchOptions {
   bool collectives = false;    // Python workers record their operations, as C++ workers always do.
   bool digest = false;         // Operations are recorded with digests of what ranks receive.
   bool digest_inputs = false;  // And of what they pass.
+  std::optional<std::uint16_t> metrics_port;  // 0: a free one.
+  std::string metrics_host = "127.0.0.1";     // Numeric.
   LogChoice log;
   std::string program;
   std::vector<std::string> arguments;

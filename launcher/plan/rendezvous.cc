@@ -27,13 +27,13 @@ bool is_host(std::string_view text) {
   return !text.empty() && std::all_of(text.begin(), text.end(), belongs);
 }
 
+}  // namespace
+
 bool is_numeric(const std::string& host) {
   boost::system::error_code error;
   boost::asio::ip::make_address(host, error);
   return !error;
 }
-
-}  // namespace
 
 Result<std::string> parse_host(std::string_view text) {
   std::string_view host = trimmed(text);

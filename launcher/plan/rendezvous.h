@@ -37,6 +37,9 @@ Result<Endpoint> parse_endpoint(std::string_view text);
 // Parses "127.0.0.1", "[::1]" or "node7"; the result has no brackets.
 Result<std::string> parse_host(std::string_view text);
 
+// Whether it is an IPv4 or IPv6 address, not a name.
+bool is_numeric(const std::string& host);
+
 // An entry of --rdzv-conf "KEY=VALUE,…", trimmed; the views point into `text`.
 struct RdzvConfEntry {
   std::string_view key, value;

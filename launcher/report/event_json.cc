@@ -210,11 +210,15 @@ void add(Json& json, const LaunchPlan& plan, const RunEnded& event) { add(json, 
 
 }  // namespace
 
+const char* event_name(const RunEvent& event) {
+  return std::visit([](const auto& what) { return event_of(what); }, event);
+}
+
 std::string event_json(const RunEvent& event, const LaunchPlan& plan, const std::string& host,
                        std::chrono::system_clock::time_point at) {
   Json json;
   json["time"] = rfc3339(at);
-  json["event"] = std::visit([](const auto& what) { return event_of(what); }, event);
+  json["event"] = event_name(event);
   json["run_id"] = plan.options.run_id;
   json["host"] = host;
   json["node_rank"] = plan.options.node_rank;

@@ -15,6 +15,9 @@
 
 namespace distrun {
 
+// "worker_ended"
+const char* event_name(const RunEvent& event);
+
 // One line without newline. `host` is this node's name, `at` the time of the event.
 std::string event_json(const RunEvent& event, const LaunchPlan& plan, const std::string& host,
                        std::chrono::system_clock::time_point at);

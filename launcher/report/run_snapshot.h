@@ -37,6 +37,9 @@ struct WorkerSnapshot {
   int processes = 0;  // In its session.
   std::uint64_t output_bytes = 0;
   std::string collective;  // "in all_reduce 31", "after all_reduce 31"; empty if unknown.
+  // For RunMetrics only, not in the JSON; 0 if unknown.
+  std::uint64_t operations = 0;       // That the worker has started.
+  std::uint32_t last_collective = 0;  // Its number in its group.
 };
 
 struct RunSnapshot {

@@ -15,6 +15,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include "launcher/control/metrics_server.h"
 #include "launcher/control/run_server.h"
 #include "launcher/process/worker_process.h"
 #include "launcher/report/run_snapshot.h"
@@ -43,7 +44,8 @@ namespace {
 class Driver {
  public:
   Driver(LaunchPlan& plan, RunFiles& files, const LaunchContext& context)
-      : context_(context),
+      : options_(plan.options),
+        context_(context),
         output_(io_, plan, files.folder,
                 {.out = context.out,
                  .err = context.err,
@@ -79,6 +81,7 @@ class Driver {
   Result<RunEnd> run() {
     signals_.begin(context_.lifeline.blocked);  // Before any process starts.
     watch_guard();
+    if (const auto opened = open_metrics(); !opened) return opened.error();
     if (const auto opened = store_.open(nodes_.take_node()); !opened) return opened.error();
     store_.set_place(place_);
     place_.operations = operations_.open();
@@ -87,6 +90,8 @@ class Driver {
     if (nodes_.is_node_0()) {
       reporter_.tell(NodeNotice{"node 0 listens at " + store_.text() + store_.hint_on_nodes()});
     }
+    // With a given port, the user knows the place.
+    if (options_.metrics_port == 0) reporter_.tell(NodeNotice{"metrics are at " + metrics_->url()});
     if (!nodes_.has_others()) reporter_.print_map_of_one_node();
     if (hang_after_) watch_progress(*hang_after_);
     if (context_.on_load) load_.emplace(io_, workers_, context_.on_load).begin();
@@ -155,6 +160,23 @@ class Driver {
     if (server) server_ = std::move(*server);
   }
 
+  Result<void> open_metrics() {
+    if (!options_.metrics_port) return {};
+    auto server = MetricsServer::open(io_, options_.metrics_host, *options_.metrics_port,
+                                      [this] { return context_.metrics(snapshot()); });
+    if (server) {
+      metrics_ = std::move(*server);
+      return {};
+    }
+    const std::string& message = server.error().message;
+    if (server.error().kind == ErrorKind::kAddressNotLocal) {
+      return Error{ErrorKind::kSystem, "--metrics-host " + message};
+    }
+    return Error{ErrorKind::kSystem,
+                 fmt::format("--metrics-port {}: {}; give another port, or 0 for a free one",
+                             *options_.metrics_port, message)};
+  }
+
   std::optional<std::string> answer(std::string_view question) {
     if (question == "about") return reporter_.about();
     if (question == "workers") return snapshot_json(snapshot());
@@ -194,7 +216,9 @@ class Driver {
             .on_compared =
                 [this](std::uint64_t compared, std::uint64_t missed) {
                   reporter_.tell(ValuesCompared{place_.attempt, compared, missed});
-                }};
+                },
+            .on_operation = context_.on_operation,
+            .on_missed = context_.on_missed};
   }
 
   RunSnapshot snapshot() {
@@ -204,8 +228,12 @@ class Driver {
       output.push_back(output_.bytes(LocalRank(static_cast<int>(i))));
     }
     auto workers = snapshots_of(rows, output);
-    const auto collectives = operations_.last_texts();
-    for (std::size_t i = 0; i < workers.size(); ++i) workers[i].collective = collectives[i];
+    const auto operations = operations_.last_operations();
+    for (std::size_t i = 0; i < workers.size(); ++i) {
+      workers[i].collective = operations[i].text;
+      workers[i].operations = operations[i].begun;
+      workers[i].last_collective = operations[i].collective;
+    }
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     return {.about = reporter_.about(),
             .attempt = place_.attempt,
@@ -350,6 +378,7 @@ class Driver {
   void perform(const Finish& action) {
     reporter_.begin_finish(action.run_end, place_);
     server_.reset();
+    metrics_.reset();
     if (watch_) watch_->end();
     operations_.end();
     if (load_) load_->end();
@@ -369,6 +398,7 @@ class Driver {
            cause == RunEnd::Cause::kHung || cause == RunEnd::Cause::kGuardLost;
   }
 
+  const LaunchOptions& options_;
   const LaunchContext& context_;
   RunPlace place_;
   asio::io_context io_{1};
@@ -388,8 +418,9 @@ class Driver {
   RunProgress progress_{output_, store_, workers_, operations_};
   std::optional<ProgressWatch> watch_;  // With --hang-after.
   std::unique_ptr<RunServer> server_;
-  std::optional<LoadWatch> load_;  // With a report.
-  WorkerPool workers_;             // Last: its processes must end first.
+  std::unique_ptr<MetricsServer> metrics_;  // With --metrics-port.
+  std::optional<LoadWatch> load_;           // With a report or a trace.
+  WorkerPool workers_;                      // Last: its processes must end first.
 };
 
 }  // namespace

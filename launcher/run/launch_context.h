@@ -1,16 +1,20 @@
 // What the process of a launcher provides to run_launch().
 #pragma once
 
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
+#include "common/operations/operation.h"
+#include "common/rank.h"
 #include "evidence/operations/collective_table.h"
 #include "evidence/operations/recorded_digests.h"
 #include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
 #include "launcher/outcome/worker_facts.h"
 #include "launcher/process/guard.h"
+#include "launcher/report/run_snapshot.h"
 
 namespace distrun {
 
@@ -25,8 +29,8 @@ struct LaunchContext {
   std::function<std::string(const RunEvent& event)> on_event;
   std::function<std::string(const RunReport& report)> summary;  // Written last.
 
-  // For a report: `on_load` is called once a second while workers run, `on_output` for each worker
-  // at the end of an attempt. Both run on the run's thread, and may be empty.
+  // For a report or a trace: `on_load` is called once a second while workers run, `on_output` for
+  // each worker at the end of an attempt. Both run on the run's thread, and may be empty.
   std::function<void(const std::vector<WorkerLoad>& loads)> on_load;
   std::function<void(const WorkerText& output)> on_output;
 
@@ -34,6 +38,14 @@ struct LaunchContext {
   std::function<void(const CollectiveOfRanks& all)> on_collective;
   // For --compare-digests: the run to compare this one with, or null. Must outlive run_launch().
   const RecordedDigests* recorded = nullptr;
+
+  // For a trace: what workers record of their collectives, sends and receives. As
+  // OperationWatch::Handlers says.
+  std::function<void(LocalRank worker, const Operation& operation)> on_operation;
+  std::function<void(LocalRank worker, std::uint64_t missed)> on_missed;
+
+  // Returns the text of --metrics-port, and is required with that flag.
+  std::function<std::string(const RunSnapshot& snapshot)> metrics;
 };
 
 }  // namespace distrun

@@ -71,31 +71,54 @@ void OperationWatch::read(bool all) {
     Reader& reader = readers_[worker];
     const std::uint64_t begun = pages_->begun(worker);
     const std::uint64_t until = all ? begun : std::exchange(reader.settled, begun);
-    const int rank = plan_.workers[worker].rank.value();
-    for (auto open = reader.open.begin(); open != reader.open.end();) {
-      const auto operation = pages_->read(worker, *open);
-      if (operation && operation->is_in_progress()) {
-        ++open;
-        continue;
-      }
-      if (operation) table_.add(rank, *operation);
-      open = reader.open.erase(open);
-    }
+    read_open(worker);
     if (begun > kOperationSlots && reader.seen < begun - kOperationSlots) {
-      missed_ += begun - kOperationSlots - reader.seen;
+      reader.missed += begun - kOperationSlots - reader.seen;
       reader.seen = begun - kOperationSlots;
     }
     for (; reader.seen < until; ++reader.seen) {
       const auto operation = pages_->read(worker, reader.seen + 1);
       if (!operation) {
-        ++missed_;
+        ++reader.missed;
         continue;
       }
-      table_.add(rank, *operation);
-      if (operation->is_in_progress()) reader.open.push_back(reader.seen + 1);
-      if (reader.open.size() > kOpenMax) reader.open.pop_front();
+      take(worker, *operation);
+      if (operation->is_collective()) reader.last_collective = operation->sequence;
+      if (operation->is_in_progress()) reader.open.push_back(*operation);
+      if (reader.open.size() > kOpenMax) {
+        lose_end(worker, std::move(reader.open.front()));
+        reader.open.pop_front();
+      }
     }
+    const std::uint64_t missed = std::exchange(reader.missed, 0);
+    missed_ += missed;
+    if (missed > 0 && handlers_.on_missed)
+      handlers_.on_missed(plan_.workers[worker].local_rank, missed);
   }
+}
+
+void OperationWatch::read_open(std::size_t worker) {
+  std::deque<Operation>& all = readers_[worker].open;
+  std::erase_if(all, [&](Operation& open) {
+    const auto operation = pages_->read(worker, open.number);
+    if (operation && operation->is_in_progress()) return false;
+    if (operation) {
+      take(worker, *operation);
+    } else {
+      lose_end(worker, std::move(open));
+    }
+    return true;
+  });
+}
+
+void OperationWatch::take(std::size_t worker, const Operation& operation) {
+  table_.add(plan_.workers[worker].rank.value(), operation);
+  if (handlers_.on_operation) handlers_.on_operation(plan_.workers[worker].local_rank, operation);
+}
+
+void OperationWatch::lose_end(std::size_t worker, Operation operation) {
+  operation.tells_end = false;
+  if (handlers_.on_operation) handlers_.on_operation(plan_.workers[worker].local_rank, operation);
 }
 
 void OperationWatch::judge() {
@@ -127,17 +150,20 @@ std::string OperationWatch::line() {
   return table_.line();
 }
 
-std::vector<std::string> OperationWatch::last_texts() {
-  std::vector<std::string> texts(plan_.workers.size());
-  if (!pages_) return texts;
+std::vector<OperationWatch::LastOperation> OperationWatch::last_operations() {
+  std::vector<LastOperation> all(plan_.workers.size());
+  if (!pages_) return all;
   read(/*all=*/true);
-  for (std::size_t worker = 0; worker < texts.size(); ++worker) {
+  for (std::size_t worker = 0; worker < readers_.size(); ++worker) {
+    all[worker].begun = pages_->begun(worker);
+    all[worker].collective = readers_[worker].last_collective;
     const Operation* const last = table_.last(plan_.workers[worker].rank.value());
     if (last == nullptr) continue;
-    texts[worker] = fmt::format("{} {}", last->is_in_progress() ? "in" : "after", last->op);
-    if (last->is_collective()) texts[worker] += fmt::format(" {}", last->sequence);
+    std::string& text = all[worker].text;
+    text = fmt::format("{} {}", last->is_in_progress() ? "in" : "after", last->op);
+    if (last->is_collective()) text += fmt::format(" {}", last->sequence);
   }
-  return texts;
+  return all;
 }
 
 std::uint64_t OperationWatch::begun() const {

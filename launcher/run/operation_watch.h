@@ -48,6 +48,11 @@ class OperationWatch {
     // At the end, with --digest: how many collectives were compared, and how many operations were
     // overwritten before they were read.
     std::function<void(std::uint64_t compared, std::uint64_t missed)> on_compared;
+    // For --trace; each may be empty. An operation that is in progress is passed on again when it
+    // has ended, or, with tells_end false, when its end can no longer be known.
+    std::function<void(LocalRank, const Operation&)> on_operation = {};
+    // Operations that were overwritten before they were read.
+    std::function<void(LocalRank, std::uint64_t missed)> on_missed = {};
   };
 
   // `recorded`: the run to compare each attempt with, or null. The arguments must outlive it.
@@ -68,23 +73,32 @@ class OperationWatch {
   // What ranks wait for in collectives, and who is missing; empty if no rank is in one.
   std::string line();
 
-  // By local rank, the last operation that the worker has started: "in all_reduce 31", "after
-  // all_reduce 31"; empty if there is none.
-  std::vector<std::string> last_texts();
+  struct LastOperation {
+    std::string text;              // "in all_reduce 31", "after all_reduce 31"; empty: none.
+    std::uint64_t begun = 0;       // The operations that the worker has started.
+    std::uint32_t collective = 0;  // Operation::sequence of its last collective; 0: none.
+  };
+  // By local rank.
+  std::vector<LastOperation> last_operations();
 
   // The operations that all workers have started.
   std::uint64_t begun() const;
 
  private:
   struct Reader {
-    std::uint64_t seen = 0;          // Operations up to this number were read.
-    std::uint64_t settled = 0;       // What the worker had begun at the previous reading.
-    std::deque<std::uint64_t> open;  // Begun, not ended.
+    std::uint64_t seen = 0;      // Operations up to this number were read.
+    std::uint64_t settled = 0;   // What the worker had begun at the previous reading.
+    std::deque<Operation> open;  // In progress when they were read.
+    std::uint32_t last_collective = 0;
+    std::uint64_t missed = 0;  // Since on_missed was called.
   };
 
   void wait();
   // `all`: also what a worker may just be writing.
   void read(bool all);
+  void read_open(std::size_t worker);
+  void take(std::size_t worker, const Operation& operation);
+  void lose_end(std::size_t worker, Operation operation);
   void judge();
   void compare_with_recording(const CollectiveOfRanks& all);
 

@@ -1,6 +1,7 @@
 // A program whose collectives `distrun launch` follows:  followed CASE.
 //
 //     missing     rank 1 does not enter the last all_reduce
+//     killed      rank 1 is killed while two collectives are in progress
 //     slow        rank 2 takes a tenth longer for each step
 //     even        a thousand steps of the same length on every rank
 //     values      collectives of many kinds and sizes, and steps of DDP
@@ -8,6 +9,7 @@
 //                 where.  With FLIP=none, no bit changes; with FLIP=input, rank 2 passes another
 //                 value in the third collective of the first group instead
 #include <chrono>
+#include <csignal>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -98,6 +100,15 @@ void miss() {
   distrun::all_reduce(x);
 }
 
+void be_killed() {
+  at::Tensor x = at::ones({10, 100}), y = x.clone();
+  for (int step = 0; step < 5; ++step) distrun::all_reduce(x);
+  if (distrun::get_rank() != 1) std::this_thread::sleep_for(std::chrono::hours(1));
+  const auto one = distrun::all_reduce(x, c10d::ReduceOp::SUM, {.async_op = true});
+  const auto other = distrun::all_reduce(y, c10d::ReduceOp::SUM, {.async_op = true});
+  std::raise(SIGKILL);
+}
+
 // The Python program runs the same collectives, so that ranks of both can meet.
 void exchange_values() {
   const int rank = distrun::get_rank(), ranks = distrun::get_world_size();
@@ -157,6 +168,7 @@ int main(int, char** argv) {
       {c10::DeviceType::CPU});
   distrun::init_process_group({.backend = "gloo", .timeout = std::chrono::seconds(120)});
   if (what == "missing") miss();
+  if (what == "killed") be_killed();
   if (what == "slow") run_steps(40, milliseconds(distrun::get_rank() == 2 ? 55 : 50));
   if (what == "even") run_steps(1000, milliseconds(20));
   if (what == "values") exchange_values();

@@ -1,5 +1,6 @@
-"""The cases `missing` and `values` of followed.cc, in Python: followed.py CASE."""
+"""The cases `missing`, `killed` and `values` of followed.cc, in Python: followed.py CASE."""
 import os
+import signal
 import site
 import sys
 import time
@@ -18,6 +19,17 @@ def miss():
     if dist.get_rank() == 1:
         time.sleep(3600)
     dist.all_reduce(x)
+
+
+def be_killed():
+    x, y = torch.ones(10, 100), torch.ones(10, 100)
+    for _ in range(5):
+        dist.all_reduce(x)
+    if dist.get_rank() != 1:
+        time.sleep(3600)
+    works = [dist.all_reduce(tensor, async_op=True) for tensor in (x, y)]
+    os.kill(os.getpid(), signal.SIGKILL)
+    del works
 
 
 def exchange_values():
@@ -41,5 +53,5 @@ def exchange_values():
 
 
 dist.init_process_group("gloo")
-{"missing": miss, "values": exchange_values}[sys.argv[1]]()
+{"missing": miss, "killed": be_killed, "values": exchange_values}[sys.argv[1]]()
 dist.destroy_process_group()

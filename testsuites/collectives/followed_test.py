@@ -49,6 +49,26 @@ def missing(distrun, programs):
     expect([event["collectives"] for event in named(events, "stacks_read")] == [line], events)
 
 
+def killed(distrun, programs):
+    """The trace has what rank 1 was in when it was killed."""
+    with tempfile.TemporaryDirectory() as folder:
+        path = os.path.join(folder, "trace.json")
+        status, _, err, _ = launch(distrun, "killed", programs, "--trace", path)
+        with open(path, encoding="utf-8") as file:
+            events = json.load(file)["traceEvents"]
+    expect(status == 137, status, err)
+    process = {event["args"]["name"]: event["pid"] for event in events if event.get("name") == "process_name"}
+    for rank in range(RANKS):
+        bars = [event for event in events if event["ph"] == "X" and event["pid"] == process[f"rank {rank}"]]
+        ended = [bar for bar in bars if bar["name"] == "all_reduce"]
+        expect([bar["args"]["number"] for bar in ended] == [1, 2, 3, 4, 5] and all(bar["dur"] > 0 for bar in ended), rank, bars)
+        expect({bar["args"]["group"] + bar["args"]["dtype"] + bar["args"]["sizes"] for bar in ended} == {"0Float[10, 100]"}, ended)
+        open_ = [bar for bar in bars if bar["name"] == "all_reduce (unfinished)"]
+        expect(len(bars) == len(ended) + len(open_), bars)
+        expect([bar["args"]["number"] for bar in open_] == ([6, 7] if rank == 1 else []), rank, bars)
+        expect(len({bar["tid"] for bar in open_}) == len(open_), "they overlap, and need two rows", open_)
+
+
 def stragglers(events):
     return named(events, "straggler_found")
 
@@ -135,7 +155,7 @@ def main():
     if "--" in program:
         at = program.index("--")
         programs = [program[:at], program[at + 1:]]
-    cases = (missing, slow, even, values, flip, recorded, unlike_recorded)
+    cases = (missing, killed, slow, even, values, flip, recorded, unlike_recorded)
     {function.__name__: function for function in cases}[case](distrun, programs)
 
 

@@ -7,6 +7,7 @@
 #include <fcntl.h>
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
 #include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@
 namespace distrun {
 namespace {
 
+using ::testing::ElementsAre;
 using ::testing::EndsWith;
 using ::testing::HasSubstr;
 
@@ -39,6 +41,27 @@ class TestCommandTest : public ::testing::Test {
   testing::Folder folder_;
   testing::ProgramOptions options_;
 };
+
+TEST_F(TestCommandTest, WritesTheOperationsOfItsRanksIntoATrace) {
+  const auto result =
+      test({"selftest.Hangs.test_sleeps_between_collectives", "--trace", file("trace.json")});
+  EXPECT_EQ(result.end, ProcessEnd(ExitedWith{1})) << result.err;
+  std::ifstream written(file("trace.json"));
+  std::vector<std::string> bars, marks;
+  const auto trace = nlohmann::json::parse(written);
+  for (const auto& event : trace["traceEvents"]) {
+    const std::string text = event["tid"].dump() + " " + event["name"].get<std::string>();
+    if (event["ph"] == "X") bars.push_back(text);
+    if (event["ph"] == "i") marks.push_back(text);
+  }
+  // Rank N has row 1000 N + 1.
+  EXPECT_THAT(bars, ElementsAre("1 timed_out", "1 allreduce", "1 allreduce (unfinished)",
+                                "1001 timed_out", "1001 allreduce", "2001 timed_out",
+                                "2001 allreduce", "2001 allreduce (unfinished)"));
+  EXPECT_THAT(marks, ElementsAre("1 hung", "1 timed_out: killed by distrun", "1001 hung",
+                                 "1001 timed_out: killed by distrun", "2001 hung",
+                                 "2001 timed_out: killed by distrun"));
+}
 
 TEST_F(TestCommandTest, RunsARankUnderACommand) {
   const auto result = test({"selftest.Well.test_passes", "--rank-under", "1", "env", "UNDER=1",

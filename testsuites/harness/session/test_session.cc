@@ -23,6 +23,7 @@
 #include "testsuites/harness/report/html_report.h"
 #include "testsuites/harness/report/junit_xml.h"
 #include "testsuites/harness/report/result_json.h"
+#include "testsuites/harness/report/test_trace.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
 
 namespace distrun {
@@ -72,7 +73,7 @@ class Session {
     watch_guard();
     if (!options_.history.empty()) read_past();
     auto runner = options_.runner;
-    runner.keeps_all_results = json_ || junit_ || html_;
+    runner.keeps_all_results = json_ || junit_ || html_ || trace_;
     runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
     tell_whom_it_waits_for();
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
@@ -94,7 +95,8 @@ class Session {
     if (options_.list) return {};
     for (const auto& [path, file] : {std::pair(&options_.json, &json_),
                                      {&options_.junit, &junit_},
-                                     {&options_.html, &html_}}) {
+                                     {&options_.html, &html_},
+                                     {&options_.trace, &trace_}}) {
       if (path->empty()) continue;
       auto opened = ResultFile::open(*path);
       if (!opened) return opened.error();
@@ -226,6 +228,7 @@ class Session {
     if (json_) keep_error(json_->write(result_json(begun_, ended)));
     if (junit_) keep_error(junit_->write(junit_xml(begun_, ended)));
     if (html_) keep_error(html_->write(html_report(begun_, ended)));
+    if (trace_) keep_error(trace_->write(test_trace(begun_, ended)));
   }
 
   void keep_error(const Result<void>& written) {
@@ -317,7 +320,7 @@ class Session {
   asio::steady_timer ticking_{io_}, waiting_{io_};
   Console console_;
   std::optional<TestRunner> runner_;
-  std::optional<ResultFile> json_, junit_, html_;
+  std::optional<ResultFile> json_, junit_, html_, trace_;
   History history_;
   TestsBegun begun_;
   std::optional<Error> error_;

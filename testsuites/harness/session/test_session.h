@@ -30,8 +30,8 @@ struct TestSessionOptions {
   bool only_failed = false;  // Only tests that failed in earlier runs.
   bool list = false;         // List the tests, run none.
   bool list_as_json = false;
-  std::string json, junit, html;  // Files to write; empty for none.
-  std::string history;            // The file; empty for none.
+  std::string json, junit, html, trace;  // Files to write; empty for none.
+  std::string history;                   // The file; empty for none.
   std::vector<int> end_signals;
   // After this time, it prints that hosts have not listed their tests.
   std::chrono::milliseconds hosts_patience = std::chrono::seconds(10);
