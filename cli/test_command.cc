@@ -59,9 +59,9 @@ Result<std::string> find_suites() {
   const auto self = std::filesystem::read_symlink("/proc/self/exe", error).parent_path();
   const auto program = self / "distrun-suites";
   if (::access(program.c_str(), X_OK) == 0) return program.string();
-  return Error{ErrorKind::kNotFound, "there is no " + program.string() +
-                                         ", the suites; build distrun with LibTorch, or give a "
-                                         "test program: --binary"};
+  return Error{ErrorKind::kNotFound,
+               "the program distrun-suites is not in " + self.string() +
+                   "; build distrun with LibTorch, or give a test program with --binary"};
 }
 
 std::string history_file(const Environment& environment, const std::vector<std::string>& programs) {

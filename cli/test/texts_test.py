@@ -20,6 +20,7 @@ import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 import tomllib
 
@@ -90,6 +91,25 @@ def start_store(program, folder):
     raise TimeoutError("distrun store serve did not write its port")
 
 
+class StoreOfTorch(threading.Thread):
+    """Answers a client's greeting as PyTorch's TCPStore does, and closes the connection on the next request."""
+
+    def __init__(self):
+        super().__init__(daemon=True)
+        self._socket = socket.create_server(("127.0.0.1", 0))
+        self._socket.settimeout(TIMEOUT_S)
+        self.port = self._socket.getsockname()[1]
+        self.start()
+
+    def run(self):
+        connection, _ = self._socket.accept()
+        with self._socket, connection:
+            connection.settimeout(TIMEOUT_S)
+            greeting = connection.recv(10, socket.MSG_WAITALL)  # Validate with a number, ping with a number.
+            connection.sendall(greeting[-4:])
+            connection.recv(1)
+
+
 def free_port():
     with socket.socket() as one:
         one.bind(("127.0.0.1", 0))
@@ -127,14 +147,16 @@ def run_case(program, case, update):
         return ""
     folder = tempfile.mkdtemp()
     store, port = start_store(program, folder) if case.get("store") else (None, 0)
-    if not store and "{port}" in case["run"]:
+    if case.get("store_of_torch"):
+        port = StoreOfTorch().port
+    elif not store and "{port}" in case["run"]:
         port = free_port()
     try:
         if "setup" in case:
             subprocess.run(["sh", "-ec", case["setup"]], cwd=folder, check=True, timeout=TIMEOUT_S)
         words = [word.replace("{port}", str(port)).replace("{folder}", folder)
                  for word in shlex.split(case["run"])]
-        words[0] = program
+        words[0] = shutil.copy(program, folder) if case.get("copied") else program
         if case.get("alone"):
             words = [*ALONE, *words]
         ran = subprocess.run(words, cwd=folder, capture_output=True, timeout=TIMEOUT_S,

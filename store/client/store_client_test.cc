@@ -13,6 +13,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 using ::testing::HasSubstr;
+using ::testing::StartsWith;
 using ::testing::UnorderedElementsAre;
 
 class StoreClientTest : public testing::StoreServerTest {
@@ -105,8 +106,8 @@ TEST_F(StoreClientTest, RetriesToConnectUntilTheTimeOut) {
   EXPECT_TRUE(connects.get());
 }
 
-// The client's error if its server answers the greeting with `bytes` and closes the connection, or
-// never answers if `bytes` is empty.
+// The client's error, without the address, if its server answers the greeting with `bytes` and
+// closes the connection, or never answers if `bytes` is empty.
 std::string opinion_of(const std::string& bytes) {
   using boost::asio::ip::tcp;
   boost::asio::io_context io;
@@ -122,12 +123,15 @@ std::string opinion_of(const std::string& bytes) {
   const auto patience = bytes.empty() ? milliseconds(50) : milliseconds(10'000);
   const auto store = StoreClient::connect({"127.0.0.1", acceptor.local_endpoint().port()},
                                           milliseconds(0), patience);
-  return store ? "a store" : store.error().message;
+  if (store) return "a store";
+  const std::string name = "store at 127.0.0.1:" + std::to_string(acceptor.local_endpoint().port());
+  EXPECT_THAT(store.error().message, StartsWith(name));
+  return store.error().message.substr(name.size());
 }
 
 TEST(StoreClientOfOthersTest, ReportsServersThatAreNotStores) {
-  EXPECT_THAT(opinion_of(""), HasSubstr("does not answer"));
-  EXPECT_THAT(opinion_of("HTTP/1.1 400 Bad Request\r\n"), HasSubstr("is not a store"));
+  EXPECT_EQ(opinion_of(""), " does not answer");
+  EXPECT_EQ(opinion_of("HTTP/1.1 400 Bad Request\r\n"), ": the server there is not a store");
   EXPECT_THAT(opinion_of("x"), HasSubstr("closed the connection"));
 }
 
