@@ -8,6 +8,7 @@
 
 #include <CLI/CLI.hpp>
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 #include <unistd.h>
 
 #include "cli/flags.h"
@@ -18,6 +19,7 @@
 #include "common/text/file_url.h"
 #include "common/text/parse_number.h"
 #include "launcher/outcome/run_end.h"
+#include "launcher/plan/command.h"
 #include "launcher/plan/worker_count.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
 
@@ -31,6 +33,9 @@ test passes if every rank passes.  A rank passes if it checks at least one asser
 assertion fails.  If all ranks call GTEST_SKIP, the test is skipped.
 
 The id of a test is SUITE.CLASS.TEST.  Without NAME, all tests run.
+
+With "-- python3 FILE.py", distrun runs the tests in FILE.py: classes of unittest, and of PyTorch's
+MultiProcessTestCase.  The rest of the line is for FILE.py.  The suite has the name of the file.
 
 When distrun receives SIGUSR1, distrun prints the call stack of each rank of the running tests.
 
@@ -48,6 +53,7 @@ Examples:
   distrun test --failed --show-output
   distrun test --binary build/my_tests --junit results.xml
   distrun test gloo.CommTest.test_sum --rank-under 1 gdb --args
+  distrun test -k allreduce -- python3 test_c10d_gloo.py
 
 Documentation: docs/testing.md, docs/errors.md)";
 
@@ -118,7 +124,8 @@ void tell_killed(const Guarded& guarded, const KilledBy& by, std::ostream& err) 
 
 TestCommand::TestCommand(CLI::App& app)
     : command_(app.add_subcommand("test", "Run distributed tests.")) {
-  command_->formatter(std::make_shared<HelpFormatter>("distrun test [flags] [NAME...]"));
+  command_->formatter(std::make_shared<HelpFormatter>(
+      "distrun test [flags] [NAME...] [-- python3 FILE.py [args]]"));
   command_->footer(kTestHelp);
   command_
       ->add_option("NAME", options_.selection.names,
@@ -261,6 +268,13 @@ void TestCommand::add_results() {
 
 void TestCommand::read(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front() != "test") return;
+  // A debugger's command may contain -- too.
+  const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
+  const auto first = std::find(arguments.begin(), arguments.end(), "--rank-under");
+  if (dashes < first) {
+    after_dashes_.emplace(dashes + 1, arguments.end());
+    arguments.erase(dashes, arguments.end());
+  }
   const auto under = std::find(arguments.begin(), arguments.end(), "--rank-under");
   if (under == arguments.end() || arguments.end() - under < 3) return;
   options_.runner.under.assign(under + 2, arguments.end());
@@ -269,6 +283,7 @@ void TestCommand::read(std::vector<std::string>& arguments) {
 
 void TestCommand::check(const Environment& environment) {
   check_selection();
+  check_python();
   check_result_files();
   check_rank_under();
   options_.plan.timeout = some_seconds_from("--timeout", timeout_);
@@ -296,6 +311,21 @@ void TestCommand::check_selection() {
     if (const auto fits = look_at_program(program); !fits) refuse("binary", fits.error().message);
   }
   options_.plan.binaries = binaries_;
+}
+
+void TestCommand::check_python() {
+  if (!after_dashes_) return;
+  const auto refuse = [](const std::string& why) {
+    throw CLI::ParseError("--: " + why, kExitUsage);
+  };
+  if (after_dashes_->empty()) refuse("needs a command, such as python3 test_mine.py");
+  if (!binaries_.empty()) refuse("not with --binary; remove one of the two");
+  const auto python = python_tests(*after_dashes_);
+  if (!python) return refuse(python.error().message);
+  const std::string& file = python->command[python->file];
+  if (::access(file.c_str(), R_OK) != 0) refuse(Error::from_errno(file).message);
+  python_ = *python;
+  options_.plan.python = *after_dashes_;
 }
 
 void TestCommand::check_result_files() {
@@ -346,7 +376,9 @@ void TestCommand::check_rank_under() {
 
 Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.programs = binaries_;
-  if (binaries_.empty()) {
+  if (python_) {
+    if (const auto found = complete_python(environment); !found) return found;
+  } else if (binaries_.empty()) {
     const auto suites = find_suites();
     if (!suites) return suites.error();
     options_.runner.programs = {*suites};
@@ -360,6 +392,14 @@ Result<void> TestCommand::complete(const Environment& environment) {
       ::isatty(console) != 0 && environment.get("TERM") != "dumb" && !options_.runner.rank_under;
   options_.console.colours = options_.console.terminal && !environment.get("NO_COLOR");
   options_.console.columns = columns_of_terminal(console);
+  return {};
+}
+
+Result<void> TestCommand::complete_python(const Environment& environment) {
+  const auto python = find_program(python_->command.front(), environment);
+  if (!python) return python.error();
+  options_.runner.programs = {fmt::format("{}", fmt::join(*after_dashes_, " "))};
+  python_->command.front() = *python;
   return {};
 }
 
@@ -379,6 +419,11 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     return fail(url.error().with_context("set TMPDIR to another folder"), err);
   }
   options_.runner.folder = folder->path();
+  if (python_) {
+    auto host = write_python_host(*python_, folder->path());
+    if (!host) return fail(host.error(), err);
+    options_.runner.command = std::move(*host);
+  }
   if (options_.runner.rank_under) {  // Typed keys are for the debugger.
     for (const int signal : {SIGINT, SIGQUIT}) ::signal(signal, SIG_IGN);
   }

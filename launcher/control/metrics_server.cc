@@ -16,6 +16,7 @@
 #include <boost/beast/http/parser.hpp>
 #include <fmt/format.h>
 
+#include "common/units.h"
 #include "store/network/endpoint_text.h"
 #include "store/server/listening_socket.h"
 
@@ -28,7 +29,7 @@ namespace http = boost::beast::http;
 using asio::ip::tcp;
 using boost::system::error_code;
 
-constexpr std::size_t kRequestBytesMax = 16 * 1024, kMetricsConnectionsMax = 16;
+constexpr std::size_t kRequestBytesMax = 16 * kKiB, kMetricsConnectionsMax = 16;
 // From the connection to its end.
 constexpr std::chrono::seconds kRequestTimeout{10};
 

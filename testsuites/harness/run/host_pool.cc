@@ -23,7 +23,8 @@ Result<void> HostPool::start_all() {
 Result<void> HostPool::start(std::size_t program) {
   hosts_[program].ready = false;
   auto host = TestHostProcess::start(
-      io_, options_.programs[program], options_.environment, options_.keeps_terminal,
+      io_, options_.command.empty() ? std::vector{options_.programs[program]} : options_.command,
+      options_.environment, options_.keeps_terminal,
       {.on_ready =
            [this, program](std::vector<TestInfo> tests) {
              hosts_[program].ready = true;

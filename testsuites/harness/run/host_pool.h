@@ -31,6 +31,9 @@ class HostPool {
  public:
   struct Options {
     std::vector<std::string> programs;
+    // Starts the host of the only program, which is then a name for people; else programs start
+    // themselves.
+    std::vector<std::string> command = {};
     Environment environment;
     bool keeps_terminal = false;  // A rank can then use it.
     std::chrono::milliseconds ready_timeout{0};

@@ -12,8 +12,18 @@ namespace {
 bool is_test(const Frame& frame) { return frame.function.ends_with("::TestBody"); }
 
 // Without the test's frame (in SetUp(), or after a tail call), only this frame identifies the test.
+// In Python, it is of the test host (python/distrun_rank.py).
 bool calls_tests(const Frame& frame) {
-  return frame.function.starts_with("testing::internal::HandleExceptionsInMethodIfSupported");
+  return frame.function.starts_with("testing::internal::HandleExceptionsInMethodIfSupported") ||
+         frame.function.ends_with("distrun_runs_test");
+}
+
+// Threads that wait for questions of distrun, or of PyTorch's parent process.
+bool is_of_the_harness(const ThreadStack& thread) {
+  return std::any_of(thread.frames.begin(), thread.frames.end(), [](const Frame& frame) {
+    return frame.function.ends_with("distrun_answers") ||
+           frame.function == "MultiProcessTestCase._event_listener";
+  });
 }
 
 void cut_to_the_test(std::vector<Frame>& frames) {
@@ -27,6 +37,7 @@ void cut_to_the_test(std::vector<Frame>& frames) {
 }
 
 ProcessStacks from_the_test_on(ProcessStacks rank) {
+  std::erase_if(rank.threads, is_of_the_harness);
   for (ThreadStack& thread : rank.threads) cut_to_the_test(thread.frames);
   return rank;
 }

@@ -38,6 +38,23 @@ TEST(RankPlaceTest, ShowsThreadsThatAreAtWork) {
             "  work (a_test.cc:7)\n");
 }
 
+TEST(RankPlaceTest, StartsAtATestOfPythonAndOmitsTheThreadsOfItsHarness) {
+  const auto python = [](const std::string& function) {
+    return Frame{.function = function, .source = "/src/a_test.py", .line = 7, .module = ""};
+  };
+  ProcessStacks stacks =
+      rank({python("main"), python("MultiProcessTestCase.run_test"),
+            python("Rank.watch_test.<locals>.distrun_runs_test"), python("GroupTest.test_hangs")});
+  for (const char* function : {"Rank.answer_questions.<locals>.distrun_answers",
+                               "MultiProcessTestCase._event_listener", "work"}) {
+    stacks.threads.push_back({.tid = 11, .name = "b", .frames = {python(function)}});
+  }
+  EXPECT_EQ(place_of(1, stacks),
+            "GroupTest.test_hangs (/src/a_test.py:7)\n"
+            "other threads of rank 1\n"
+            "  work (/src/a_test.py:7)\n");
+}
+
 TEST(RankPlaceTest, ReportsThatARankIsStopped) {
   EXPECT_EQ(place_of(1, rank({call("load")}, 'T')),
             "it is stopped (SIGSTOP)\nload (a_test.cc:7)\n");

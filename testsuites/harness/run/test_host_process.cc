@@ -32,7 +32,7 @@ using boost::system::error_code;
 namespace {
 
 constexpr std::chrono::seconds kEndTimeout{20};
-constexpr const char* kNoTestProgram = "a test program must link distrun::testing_main";
+constexpr const char* kNoTestProgram = "; a test program must link distrun::testing_main";
 
 // A host that is stuck in the kernel is not reaped.
 bool ends_soon(const UniqueFd& pidfd) {
@@ -76,6 +76,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
   std::optional<PipeReader> printing;
   std::deque<Unsent> unsent;
   std::set<std::uint64_t> never_sent;
+  std::string remedy;
   bool sending = false, lost = false;
   bool has_listed = false;  // Its tests.
 
@@ -90,8 +91,8 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     patience.expires_after(ready_timeout);
     patience.async_wait([self = shared_from_this(), ready_timeout](error_code error) {
       if (error) return;
-      self->lose(fmt::format("it did not list its tests within {:g} s; {}",
-                             std::chrono::duration<double>(ready_timeout).count(), kNoTestProgram));
+      self->lose(fmt::format("it did not list its tests within {:g} s{}",
+                             std::chrono::duration<double>(ready_timeout).count(), self->remedy));
     });
     receive();
     exit.async_wait(asio::posix::stream_descriptor::wait_read,
@@ -149,8 +150,8 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
     if (end && std::holds_alternative<KilledBy>(*end)) {
       return lose("it crashed before it listed its tests: " + describe(*end));
     }
-    lose(fmt::format("it ended without listing its tests{}; {}",
-                     end ? " (" + describe(*end) + ")" : "", kNoTestProgram));
+    lose(fmt::format("it ended without listing its tests{}{}",
+                     end ? " (" + describe(*end) + ")" : "", remedy));
   }
 
   void lose(const std::string& reason) {
@@ -200,7 +201,7 @@ struct TestHostProcess::Impl : std::enable_shared_from_this<Impl> {
 };
 
 Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(
-    asio::io_context& io, const std::string& program, const Environment& environment,
+    asio::io_context& io, const std::vector<std::string>& command, const Environment& environment,
     bool keeps_terminal, Handlers handlers, std::chrono::milliseconds ready_timeout) {
   auto sockets = make_packet_sockets();
   if (!sockets) return sockets.error();
@@ -211,8 +212,8 @@ Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(
   Environment own = environment;
   own.set(kTestHostVariable, "1");
   own.set(kRankMarkVariable, rank_mark(""));
-  auto started = spawn_process({.executable = program,
-                                .arguments = {program},
+  auto started = spawn_process({.executable = command.front(),
+                                .arguments = command,
                                 .environment = std::move(own),
                                 .in = sockets->second.get(),
                                 .out = to.get(),
@@ -220,6 +221,8 @@ Result<std::unique_ptr<TestHostProcess>> TestHostProcess::start(
                                 .keeps_session = keeps_terminal});
   if (!started) return started.error();
   auto impl = std::make_shared<Impl>(io, std::move(handlers));
+  // A command with arguments is a host of distrun's own.
+  if (command.size() == 1) impl->remedy = kNoTestProgram;
   impl->begin(std::move(*started), std::move(sockets->first), std::move(from), ready_timeout);
   return std::unique_ptr<TestHostProcess>(new TestHostProcess(std::move(impl)));
 }

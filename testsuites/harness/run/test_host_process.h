@@ -1,6 +1,6 @@
 // TestHostProcess is the runner's side of a test host (host_messages.h): its process and socket.
 //
-//     auto host = TestHostProcess::start(io, "build/distrun-suites", environment, handlers);
+//     auto host = TestHostProcess::start(io, {"build/distrun-suites"}, environment, handlers);
 //     host->fork({.key = 7, .test = "gloo.CommTest.test_sum", …}, std::move(descriptors));
 //
 // on_lost comes last; every running rank is lost with the host.
@@ -33,11 +33,11 @@ class TestHostProcess {
     std::function<void(const std::string& reason)> on_lost;  // "signal SIGSEGV (11)\n…"
   };
 
-  // Fails if the program cannot be started. A program that is not a test host, or does not list its
-  // tests within `ready_timeout`, is lost. With `keeps_terminal` a rank can use the terminal
-  // (ForkRank::under).
+  // `command` begins with the program. Fails if it cannot be started. A program that is not a test
+  // host, or does not list its tests within `ready_timeout`, is lost. With `keeps_terminal` a rank
+  // can use the terminal (ForkRank::under).
   static Result<std::unique_ptr<TestHostProcess>> start(boost::asio::io_context& io,
-                                                        const std::string& program,
+                                                        const std::vector<std::string>& command,
                                                         const Environment& environment,
                                                         bool keeps_terminal, Handlers handlers,
                                                         std::chrono::milliseconds ready_timeout);

@@ -35,6 +35,7 @@ struct TestRunner::Impl : std::enable_shared_from_this<Impl> {
         ledger({.no_skips = options.no_skips, .keeps_all_results = options.keeps_all_results}),
         hosts(io,
               {.programs = options.programs,
+               .command = options.command,
                .environment = options.environment,
                .keeps_terminal = options.rank_under.has_value(),
                .ready_timeout = options.host_timeout,

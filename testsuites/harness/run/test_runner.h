@@ -36,6 +36,7 @@ class TestRunner {
  public:
   struct Options {
     std::vector<std::string> programs;
+    std::vector<std::string> command = {};  // As in HostPool::Options.
     Environment environment;
     std::string folder;  // For temporary files.
     int jobs = 1;        // Ranks at a time.

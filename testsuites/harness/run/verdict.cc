@@ -43,7 +43,9 @@ std::string failure_text(const AssertionFailure& failure) {
   const auto slash = failure.file.rfind('/');
   const std::string file =
       slash == std::string::npos ? failure.file : failure.file.substr(slash + 1);
-  const std::string message = in_one_line(failure.message);
+  // Python's follows the message.
+  const std::string message =
+      in_one_line(failure.message.substr(0, failure.message.find("\n\nTraceback ")));
   return file.empty() ? message : fmt::format("{}:{}: {}", file, failure.line, message);
 }
 

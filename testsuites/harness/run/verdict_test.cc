@@ -58,6 +58,13 @@ TEST(VerdictTest, FailsIfOneRankFails) {
   expect_fails(throws, RankStatus::kFailed, "rank 1 failed: an exception");
 }
 
+TEST(VerdictTest, TheReasonHasNoTracebackOfPython) {
+  RankFacts throws = failed(1);
+  throws.failures = {
+      {.message = "ValueError: no\nvalue\n\nTraceback (most recent call last):\n  f"}};
+  expect_fails(throws, RankStatus::kFailed, "rank 1 failed: ValueError: no value");
+}
+
 TEST(VerdictTest, FailsIfARankMakesNoAssertion) {
   RankFacts facts = passed();
   facts.assertions = 0;

@@ -54,7 +54,10 @@ std::string repeat_command(const LoadedTest& loaded, const PlanOptions& options)
   if (!options.backend.empty()) command += " --backend " + shell_quoted(options.backend);
   if (options.seed != PlanOptions().seed) command += fmt::format(" --seed {}", options.seed);
   if (options.fresh) command += " --isolation exec";
-  return command + " " + shell_quoted(loaded.test.id);
+  command += " " + shell_quoted(loaded.test.id);
+  if (!options.python.empty()) command += " --";
+  for (const std::string& word : options.python) command += " " + shell_quoted(word);
+  return command;
 }
 
 PlannedTest planned(const LoadedTest& loaded, const PlanOptions& options, const History& history) {

@@ -67,6 +67,11 @@ TEST(TestPlanTest, RepeatCommandNamesTestAndBinary) {
             "distrun test --binary 'build/my tests' gloo.A.t");
 }
 
+TEST(TestPlanTest, RepeatCommandEndsWithThePythonFile) {
+  EXPECT_EQ(planned({}, {.fresh = true, .python = {"python3", "my tests.py", "-v"}}).repeat_command,
+            "distrun test --isolation exec gloo.A.t -- python3 'my tests.py' -v");
+}
+
 TEST(TestPlanTest, RepeatCommandHasOptionsThatMatter) {
   EXPECT_EQ(planned({}, {.shuffle = true, .seed = 7}).repeat_command,
             "distrun test --seed 7 gloo.A.t");

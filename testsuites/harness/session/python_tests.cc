@@ -1,0 +1,59 @@
+#include "testsuites/harness/session/python_tests.h"
+
+#include <filesystem>
+#include <fstream>
+
+#include <fmt/format.h>
+
+#include "testsuites/harness/session/python_host_files.h"
+
+namespace distrun {
+
+namespace {
+
+Error refused(std::string message) { return {ErrorKind::kInvalidArgument, std::move(message)}; }
+
+std::string base_name(const std::string& path) { return path.substr(path.rfind('/') + 1); }
+
+bool takes_value(const std::string& flag) {
+  return flag == "-W" || flag == "-X" || flag == "--check-hash-based-pycs";
+}
+
+}  // namespace
+
+Result<PythonTests> python_tests(std::vector<std::string> command) {
+  if (command.front().ends_with(".py")) command.insert(command.begin(), "python3");
+  const std::string program = command.front();
+  if (!base_name(program).starts_with("python")) {
+    return refused(
+        fmt::format("{} is not Python; for a GoogleTest program use --binary, for other programs "
+                    "distrun launch",
+                    program));
+  }
+  for (std::size_t i = 1; i < command.size(); ++i) {
+    const std::string& word = command[i];
+    if (word == "-m" || word == "-c" || word == "-") {
+      return refused(fmt::format("{} {}: give a file, such as test_mine.py", program, word));
+    }
+    if (!word.starts_with('-')) return PythonTests{std::move(command), i};
+    if (takes_value(word)) ++i;
+  }
+  return refused(program + ": give a file, such as test_mine.py");
+}
+
+Result<std::vector<std::string>> write_python_host(const PythonTests& tests,
+                                                   const std::string& folder) {
+  const std::string path = folder + "/python";
+  std::error_code error;
+  std::filesystem::create_directory(path, error);
+  if (error) return Error::from_errno("make the folder " + path, error.value());
+  for (const PythonHostFile& file : python_host_files()) {
+    std::ofstream out(path + "/" + file.name, std::ios::binary);
+    if (!(out << file.text << std::flush)) return Error::from_errno("write " + path);
+  }
+  std::vector<std::string> command = tests.command;
+  command.insert(command.begin() + static_cast<std::ptrdiff_t>(tests.file), path);
+  return command;
+}
+
+}  // namespace distrun

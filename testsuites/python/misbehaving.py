@@ -1,0 +1,172 @@
+"""Tests of PyTorch's classes that pass, fail, hang, crash, skip and leak: what python_test.py runs."""
+import os
+import signal
+import subprocess
+import sys
+import unittest
+
+import torch
+import torch.distributed as dist
+from torch.testing._internal.common_distributed import MultiProcessTestCase, TEST_SKIPS, skip_if_lt_x_gpu
+from torch.testing._internal.common_utils import (
+    TestCase,
+    instantiate_parametrized_tests,
+    parametrize,
+    run_tests,
+)
+
+
+class TwoRanks(MultiProcessTestCase):
+    @property
+    def world_size(self):
+        return 2
+
+    def setUp(self):
+        super().setUp()
+        self._spawn_processes()
+
+    def init(self):
+        store = dist.FileStore(self.file_name, self.world_size)
+        dist.init_process_group("gloo", store=store, rank=self.rank, world_size=self.world_size)
+
+
+class GroupTest(TwoRanks):
+    def test_passes(self):
+        self.init()
+        x = torch.ones(2) * (self.rank + 1)
+        dist.all_reduce(x)
+        self.assertEqual(x, torch.full((2,), 3.0))
+
+    def test_rank_1_fails(self):
+        self.init()
+        dist.barrier()
+        print(f"rank {self.rank} prints")
+        if self.rank == 1:
+            self.assertEqual(1, 2)
+        dist.barrier()
+
+    def test_rank_1_throws(self):
+        if self.rank == 1:
+            raise ValueError("no such thing")
+
+    def test_rank_1_hangs(self):
+        self.init()
+        if self.rank == 1:
+            wait_in_a_function()
+        dist.barrier()
+
+    def test_rank_0_crashes(self):
+        if self.rank == 0:
+            os.kill(os.getpid(), signal.SIGSEGV)
+
+    def test_rank_1_exits_early(self):
+        if self.rank == 1:
+            os._exit(0)
+
+    def test_rank_1_exits_with_3(self):
+        if self.rank == 1:
+            sys.exit(3)
+
+    def test_leaves_a_process(self):
+        if self.rank == 1:
+            null = subprocess.DEVNULL
+            subprocess.Popen(["sleep", "1000"], stdin=null, stdout=null, stderr=null, start_new_session=True)
+
+    @skip_if_lt_x_gpu(8)
+    def test_needs_gpus(self):
+        pass
+
+    def test_skips_by_exit_code(self):
+        os._exit(TEST_SKIPS["small_worldsize"].exit_code)
+
+    def test_skips_in_the_test(self):
+        raise unittest.SkipTest("not today")
+
+    @unittest.skip("decorated")
+    def test_is_skipped(self):
+        pass
+
+    def test_rank_1_skips(self):
+        if self.rank == 1:
+            raise unittest.SkipTest("only this rank")
+
+    @unittest.expectedFailure
+    def test_is_expected_to_fail(self):
+        if self.rank == 1:
+            raise ValueError("as expected")
+
+    @unittest.expectedFailure
+    def test_passes_unexpectedly(self):
+        pass
+
+    @parametrize("size", [1, 2])
+    def test_with_size(self, size):
+        self.assertLess(size, 2)
+
+
+instantiate_parametrized_tests(GroupTest)
+
+
+def wait_in_a_function():
+    signal.pause()
+
+
+class SetUpTest(TwoRanks):
+    """What setUp() does in the parent reaches the ranks."""
+
+    def setUp(self):
+        os.environ["SET_BY_PARENT"] = self._testMethodName
+        MultiProcessTestCase.setUp(self)
+        if self._testMethodName == "test_set_up_skips":
+            self.skipTest("in setUp()")
+        if self._testMethodName == "test_set_up_fails":
+            raise RuntimeError("setUp() fails")
+        if self._testMethodName == "test_set_up_dies":
+            print("about to die", flush=True)
+            os._exit(5)
+        self.special_return_code_checks = {getattr(self.test_aborts, "__wrapped__", None): -signal.SIGABRT}
+        self._spawn_processes()
+
+    def tearDown(self):
+        super().tearDown()
+        if self._testMethodName == "test_tear_down_fails":
+            raise RuntimeError("tearDown() fails")
+
+    def test_variables_reach_the_ranks(self):
+        self.assertEqual(os.environ["SET_BY_PARENT"], "test_variables_reach_the_ranks")
+        self.assertNotIn("RANK", os.environ)
+
+    def test_set_up_skips(self):
+        pass
+
+    def test_set_up_fails(self):
+        pass
+
+    def test_set_up_dies(self):
+        pass
+
+    def test_tear_down_fails(self):
+        pass
+
+    def test_aborts(self):
+        os.abort()
+
+
+class NoProcessesTest(MultiProcessTestCase):
+    def test_starts_no_process(self):
+        pass
+
+
+class PlainTest(TestCase):
+    def test_passes(self):
+        self.assertTrue(__name__ in ("__main__", "__mp_main__"))
+
+    def test_fails(self):
+        self.assertEqual([1], [2])
+
+    def test_skips(self):
+        self.skipTest("plain")
+
+
+if __name__ == "__main__":
+    run_tests()

@@ -1,0 +1,126 @@
+#!/usr/bin/env python3
+"""What `distrun test -- python3 misbehaving.py` says of each test.
+
+    python_test.py DISTRUN PYTHON CASE      CASE is one of those below; PYTHON can import torch
+"""
+import json
+import os
+import pathlib
+import re
+import subprocess
+import sys
+import tempfile
+
+FOLDER = pathlib.Path(__file__).resolve().parent
+FILE = FOLDER / "misbehaving.py"
+TIME_LIMIT = "20"  # Of each test.  One hangs.
+
+# Of all tests but the one that hangs: status and reason.
+VERDICTS = {
+    "GroupTest.test_passes": ("passed", ""),
+    "GroupTest.test_rank_1_fails": ("failed", r"rank 1 failed: misbehaving\.py:\d+: AssertionError: Scalars are not equal! .*"),
+    "GroupTest.test_rank_1_throws": ("failed", r"rank 1 failed: misbehaving\.py:\d+: ValueError: no such thing"),
+    "GroupTest.test_rank_0_crashes": ("failed", r"rank 0 crashed: signal SIGSEGV \(11\)"),
+    "GroupTest.test_rank_1_exits_early": ("failed", "rank 1 exited during its test: exit code 0"),
+    "GroupTest.test_rank_1_exits_with_3": ("failed", "rank 1 exited during its test: exit code 3"),
+    "GroupTest.test_leaves_a_process": ("failed", r"rank 1 failed: leaked processes: \d+ \(sleep\)"),
+    "GroupTest.test_needs_gpus": ("skipped", "Need at least 8 CUDA devices"),
+    "GroupTest.test_skips_by_exit_code": ("skipped", "Skipped due to small world size."),
+    "GroupTest.test_skips_in_the_test": ("skipped", "not today"),
+    "GroupTest.test_is_skipped": ("skipped", "decorated"),
+    "GroupTest.test_rank_1_skips": ("failed", "diverged: rank 1 skipped, rank 0 did not"),
+    "GroupTest.test_is_expected_to_fail": ("passed", ""),
+    "GroupTest.test_passes_unexpectedly": ("failed", "rank 0 failed: unexpected success: .*"),
+    "GroupTest.test_with_size_size_1": ("passed", ""),
+    "GroupTest.test_with_size_size_2": ("failed", r"rank \d failed: misbehaving\.py:\d+: AssertionError: 2 not less than 2"),
+    "SetUpTest.test_variables_reach_the_ranks": ("passed", ""),
+    "SetUpTest.test_set_up_skips": ("skipped", r"in setUp\(\)"),
+    "SetUpTest.test_set_up_fails": ("failed", r"rank \d failed: RuntimeError: setUp\(\) fails"),
+    "SetUpTest.test_set_up_dies": ("failed", r"rank \d failed: the process that calls setUp\(\) and tearDown\(\) failed: exit code 5 about to die"),
+    "SetUpTest.test_tear_down_fails": ("failed", r"rank \d failed: RuntimeError: tearDown\(\) fails"),
+    "SetUpTest.test_aborts": ("passed", ""),
+    "NoProcessesTest.test_starts_no_process": ("skipped", r"setUp\(\) started no process"),
+    "PlainTest.test_passes": ("passed", ""),
+    "PlainTest.test_fails": ("failed", r"rank 0 failed: misbehaving\.py:\d+: AssertionError: Scalars are not equal! .*"),
+    "PlainTest.test_skips": ("skipped", "plain"),
+}
+
+
+def run(distrun, python, *flags, file=FILE):
+    """The exit status, the results by id, and what was printed."""
+    with tempfile.TemporaryDirectory() as folder:
+        results = pathlib.Path(folder) / "results.json"
+        paths = [str(FOLDER / "expecttest_stub"), os.environ.get("PYTHONPATH", "")]
+        environment = os.environ | {"PYTHONPATH": ":".join(filter(None, paths)), "XDG_CACHE_HOME": folder,
+                                    "PYTHONDONTWRITEBYTECODE": "1"}
+        done = subprocess.run([distrun, "test", "--timeout", TIME_LIMIT, "--json", results, *flags, "--", python, file],
+                              env=environment, stdin=subprocess.DEVNULL, capture_output=True, text=True, timeout=250,
+                              check=False)
+        written = results.read_text() if results.exists() else ""
+        tests = json.loads(written)["tests"] if written else []
+        return done.returncode, {test["id"].partition(".")[2]: test for test in tests}, done.stdout + done.stderr
+
+
+def require(holds, what, output=""):
+    if not holds:
+        sys.exit(f"{what}\n{output}")
+
+
+def check(tests, expected, output):
+    for name, (status, reason) in expected.items():
+        test = tests.get(name, {})
+        said = f"{name}: {test.get('status')}: {test.get('reason')}"
+        print(said)
+        require(test.get("status") == status and re.fullmatch(reason, test["reason"], re.S), f"not {status}: {reason}\n{said}",
+                output)
+
+
+def verdicts(distrun, python):
+    status, tests, output = run(distrun, python, "-k", "not hangs")
+    require(status == 1, f"exit status {status}", output)
+    check(tests, VERDICTS, output)
+    require(sorted(tests) == sorted(VERDICTS), f"tests: {sorted(tests)}", output)
+    ranks = tests["GroupTest.test_rank_1_fails"]["ranks"]
+    require([rank["output"].strip() for rank in ranks] == ["rank 0 prints", "rank 1 prints"], f"output: {ranks}")
+
+
+def hang(distrun, python):
+    status, tests, output = run(distrun, python, "misbehaving.GroupTest.test_rank_1_hangs")
+    require(status == 1, f"exit status {status}", output)
+    check(tests, {"GroupTest.test_rank_1_hangs": ("failed", (
+        r"timed out: ranks 0, 1 hung: rank 1 in wait_in_a_function \(.*misbehaving\.py:\d+\); "
+        r"rank 0 waits in barrier, called by GroupTest\.test_rank_1_hangs \(.*misbehaving\.py:\d+\)"))}, output)
+
+
+def new_processes(distrun, python):
+    """--isolation exec imports the file in each rank."""
+    names = ["GroupTest.test_passes", "GroupTest.test_rank_1_throws", "SetUpTest.test_variables_reach_the_ranks",
+             "PlainTest.test_passes"]
+    _, tests, output = run(distrun, python, "--isolation", "exec", *[f"misbehaving.{name}" for name in names])
+    check(tests, {name: VERDICTS[name] for name in names}, output)
+
+
+def imports(distrun, python):
+    """Files that cannot be imported, have no tests, or start threads."""
+    with tempfile.TemporaryDirectory() as folder:
+        file = pathlib.Path(folder) / "test_it.py"
+        file.write_text("import no_such_module\n")
+        status, _, output = run(distrun, python, file=file)
+        require(status == 125 and "ModuleNotFoundError: No module named 'no_such_module'" in output and
+                "testing_main" not in output, f"exit status {status}", output)
+        file.write_text("import sys\nsys.exit(0)\n")
+        status, _, output = run(distrun, python, file=file)
+        require(status == 4 and "there are no tests" in output, f"exit status {status}", output)
+        file.write_text("import threading, time, unittest\n"
+                        "threading.Thread(target=time.sleep, args=(1000,), daemon=True).start()\n"
+                        "class OneTest(unittest.TestCase):\n    def test_it(self):\n        pass\n")
+        status, tests, output = run(distrun, python, file=file)
+        check(tests, {"OneTest.test_it": ("failed", (
+            r"rank 0 failed: could not be started: the import of the file has started threads \(1\), which forks do not have: "
+            "move what starts them into the tests, or use --isolation exec"))}, output)
+        _, tests, output = run(distrun, python, "--isolation", "exec", file=file)
+        check(tests, {"OneTest.test_it": ("passed", "")}, output)
+
+
+if __name__ == "__main__":
+    {case.__name__: case for case in (verdicts, hang, new_processes, imports)}[sys.argv[3]](*sys.argv[1:3])
