@@ -29,7 +29,7 @@ PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "stacks": "docs/hangs.md", "top"
 # Flags of other programs that the documentation names: cmake, python, git, pip, gdb, torchrun, mpirun, the benchmarks.
 OTHER_FLAGS = set("""
     --against-python --args --build --epochs --gtest_filter --install --launchers --lr --mebibytes --n --only --preset --prefix --quick
-    --component --oversubscribe --strip --strip-components --workflow --rounds --shapes --workers --recurse-submodules --nproc-per --nproc
+    --component --oversubscribe --strip --strip-components --workflow --rounds --shapes --against --workers --recurse-submodules --nproc-per --nproc
     --update
 """.split())
 

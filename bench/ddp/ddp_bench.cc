@@ -43,7 +43,8 @@ struct Options {
 
 Options parse(int argc, char** argv) {
   Options options;
-  CLI::App app("Compares DistributedDataParallel with Python's, or with itself: see bench/README.md.");
+  CLI::App app(
+      "Compares DistributedDataParallel with Python's, or with itself: see bench/README.md.");
   app.add_flag("--quick", options.quick, kQuick);
   app.add_option("--rounds", options.rounds, "turns of each; the first is not counted")
       ->check(CLI::Range(2, 10000))
@@ -91,7 +92,9 @@ Words command(const Options& options) {
 int main(int argc, char** argv) {
   const Options options = parse(argc, argv);
   if (options.against == "python" && options.python.empty()) {
-    fmt::print(stderr, "ddp_bench: no Python with torch to compare with: pass --python or --against digest\n");
+    fmt::print(
+        stderr,
+        "ddp_bench: no Python with torch to compare with: pass --python or --against digest\n");
     return 1;
   }
   if (options.quick) fmt::print("--quick: {}\n", kQuick);

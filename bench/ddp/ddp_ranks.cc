@@ -100,8 +100,8 @@ Times all_of(const std::vector<Times>& turns) {
 
 // `others`: the name of ranks 0 and 1.
 void print_head(const std::string& others) {
-  fmt::print("| {:<22} | {:>11} | {:>12} | {:>11} | {:>11} | {:>10} | {:>11} |\n", "", "distrun, ms",
-             others + ", ms", "least", "least", others + "/d", "quartiles");
+  fmt::print("| {:<22} | {:>11} | {:>12} | {:>11} | {:>11} | {:>10} | {:>11} |\n", "",
+             "distrun, ms", others + ", ms", "least", "least", others + "/d", "quartiles");
   fmt::print("|{0:-<24}|{0:->12}:|{0:->13}:|{0:->12}:|{0:->12}:|{0:->11}:|{0:->12}:|\n", "");
 }
 
