@@ -377,7 +377,7 @@ void TestCommand::check_rank_under() {
 Result<void> TestCommand::complete(const Environment& environment) {
   options_.runner.programs = binaries_;
   if (python_) {
-    if (const auto found = complete_python(environment); !found) return found;
+    if (auto found = complete_python(environment); !found) return found;
   } else if (binaries_.empty()) {
     const auto suites = find_suites();
     if (!suites) return suites.error();
