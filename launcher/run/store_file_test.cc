@@ -24,7 +24,9 @@ class StoreFileTest : public ::testing::Test {
     const auto file = StoreFile::make(path());
     ASSERT_TRUE(file.has_error());
     EXPECT_EQ(file.error().kind, ErrorKind::kSystem);
-    EXPECT_THAT(file.error().message, AllOf(HasSubstr(path()), HasSubstr("remove it")));
+    EXPECT_THAT(file.error().message,
+                AllOf(HasSubstr(path()),
+                      HasSubstr("the path exists already; give a path that does not exist")));
     EXPECT_TRUE(std::filesystem::exists(std::filesystem::symlink_status(path())));
   }
 
