@@ -40,7 +40,8 @@ TEST(SeveralNodesTest, RejectsImpossibleFlagsByName) {
               HasSubstr("--node-rank: 2 is not between 0 and 1 (--nnodes 2)"));
   EXPECT_THAT(wrong({.node_rank = 1}),
               HasSubstr("--node-rank: 1 is not between 0 and 0 (--nnodes 1)"));
-  EXPECT_THAT(wrong({.nnodes = 2, .node_rank = -1}), HasSubstr("--node-rank -1"));
+  EXPECT_THAT(wrong({.nnodes = 2, .node_rank = -1}),
+              HasSubstr("--node-rank: -1 is not between 0 and 1"));
   EXPECT_THAT(wrong({.nnodes = 2, .store = {StoreChoice::Kind::kFile, "/f"}}),
               HasSubstr("--store"));
   EXPECT_THAT(wrong({.nnodes = 2, .same_user = true}), HasSubstr("--same-user"));
