@@ -130,7 +130,8 @@ TEST_F(FlagsLaunchTest, RejectsSingleNodeFlagsForSeveralNodes) {
 
 TEST_F(FlagsLaunchTest, NamesTheVariableThatHasAWrongValue) {
   options_.environment.set("PET_NODE_RANK", "1");
-  EXPECT_THAT(launch({"echo"}).err, StartsWith("distrun launch: PET_NODE_RANK: '1' is not a node"));
+  EXPECT_THAT(launch({"echo"}).err,
+              StartsWith("distrun launch: PET_NODE_RANK: 1 is not less than --nnodes 1"));
   EXPECT_EQ(launch({"--node-rank=0", "echo", "x"}).out, "x\n") << "the command line wins";
 }
 
