@@ -103,6 +103,7 @@ void miss() {
 void be_killed() {
   at::Tensor x = at::ones({10, 100}), y = x.clone();
   for (int step = 0; step < 5; ++step) distrun::all_reduce(x);
+  distrun::barrier();  // All ranks have ended the steps.
   if (distrun::get_rank() != 1) std::this_thread::sleep_for(std::chrono::hours(1));
   const auto one = distrun::all_reduce(x, c10d::ReduceOp::SUM, {.async_op = true});
   const auto other = distrun::all_reduce(y, c10d::ReduceOp::SUM, {.async_op = true});

@@ -25,6 +25,7 @@ def be_killed():
     x, y = torch.ones(10, 100), torch.ones(10, 100)
     for _ in range(5):
         dist.all_reduce(x)
+    dist.barrier()  # All ranks have ended the steps.
     if dist.get_rank() != 1:
         time.sleep(3600)
     works = [dist.all_reduce(tensor, async_op=True) for tensor in (x, y)]
