@@ -1,4 +1,5 @@
 """Tests of PyTorch's classes that pass, fail, hang, crash, skip and leak: what python_test.py runs."""
+import multiprocessing
 import os
 import signal
 import subprocess
@@ -166,6 +167,10 @@ class PlainTest(TestCase):
 
     def test_skips(self):
         self.skipTest("plain")
+
+    def test_uses_locks(self):
+        for _ in range(20):
+            self.assertTrue(multiprocessing.get_context("spawn").Lock().acquire())
 
 
 if __name__ == "__main__":

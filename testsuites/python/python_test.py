@@ -42,6 +42,7 @@ VERDICTS = {
     "NoProcessesTest.test_starts_no_process": ("skipped", r"setUp\(\) started no process"),
     "PlainTest.test_passes": ("passed", ""),
     "PlainTest.test_fails": ("failed", r"rank 0 failed: misbehaving\.py:\d+: AssertionError: Scalars are not equal! .*"),
+    "PlainTest.test_uses_locks": ("passed", ""),
     "PlainTest.test_skips": ("skipped", "plain"),
 }
 

@@ -2,6 +2,7 @@
 import ctypes
 import json
 import os
+import select
 import signal
 import sys
 import tempfile
@@ -64,6 +65,21 @@ def read_json(file):
             return json.loads(opened.read())
     except (OSError, ValueError):
         return None
+
+
+def end_resource_tracker():
+    """multiprocessing's helper would end by itself a moment after this process, and look like a leaked process."""
+    module = sys.modules.get("multiprocessing.resource_tracker")
+    tracker = getattr(module, "_resource_tracker", None)
+    pipe, pid = getattr(tracker, "_fd", None), getattr(tracker, "_pid", None)
+    if pipe is None or pid is None:
+        return
+    try:
+        pidfd = os.pidfd_open(pid)
+        os.close(pipe)
+        select.select([pidfd], [], [], 2)  # A process that the test left may hold the pipe too.
+    except OSError:
+        pass
 
 
 def wait_for_end_of(pipe):

@@ -43,6 +43,7 @@ class Rank:
             traceback.print_exc()
         finally:
             process.flush()
+            process.end_resource_tracker()
             self.write_account()
             os._exit(code)
 
