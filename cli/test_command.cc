@@ -21,6 +21,7 @@
 #include "launcher/outcome/run_end.h"
 #include "launcher/plan/command.h"
 #include "launcher/plan/worker_count.h"
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/session/leaked_process_lines.h"
 
 namespace distrun {
@@ -214,6 +215,10 @@ void TestCommand::add_ways_to_run() {
       ->type_name("KIND")
       ->group(kRunning)
       ->check(one_of("fork", "exec"));
+  own_flag(app, "ignore-leaks", ignore_leaks_,
+           "Do not fail tests that leave threads, open descriptors, shared memory or files behind. "
+           "Leaked processes still fail a test.")
+      ->group(kRunning);
   own_flag(app, "no-skips", options_.runner.no_skips, "Report skipped tests as failed.")
       ->group(kRunning);
   own_flag(app, "require-gpus", required_gpus_,
@@ -385,6 +390,7 @@ Result<void> TestCommand::complete(const Environment& environment) {
   }
   options_.runner.seed = options_.plan.seed;
   options_.runner.environment = environment;
+  if (ignore_leaks_) options_.runner.environment.set(kTestIgnoreLeaksVariable, "1");
   options_.history = history_file(environment, options_.runner.programs);
   options_.end_signals = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
   const int console = stdout_has_results_ ? STDERR_FILENO : STDOUT_FILENO;

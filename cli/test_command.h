@@ -52,7 +52,7 @@ class TestCommand : public CliCommand {
   CLI::Option* json_flag_ = nullptr;
   bool stdout_has_results_ = false;  // Then the console is on stderr.
   int retries_ = 0, required_gpus_ = 0;
-  bool failed_ = false;
+  bool failed_ = false, ignore_leaks_ = false;
 };
 
 }  // namespace distrun

@@ -1,4 +1,5 @@
 // Tests that misbehave on purpose; selftest_test.cc has the expected reports.
+#include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
@@ -11,9 +12,12 @@
 #include <ATen/ops/ones.h>
 #include <ATen/record_function.h>
 #include <fcntl.h>
+#include <netinet/in.h>
 #include <poll.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -181,6 +185,7 @@ DISTRIBUTED_TEST(selftest, Well, test_waits_for_a_sign, {.ranks = 2, .timeout = 
   const int go = ::open((std::string(folder) + "/go").c_str(), O_RDONLY);
   char sign = 0;
   EXPECT_EQ(::read(go, &sign, 1), 1);
+  ::close(go);
 }
 
 struct Forks : DistributedTest {};
@@ -385,6 +390,70 @@ DISTRIBUTED_TEST(selftest, Fails, test_closes_its_descriptors, {.ranks = 2}) {
   for (int fd = 0; rank() == 1 && fd < 256; ++fd) ::close(fd);
 }
 
+struct Leaks : DistributedTest {};
+
+// selftest_test.cc removes files that contain the name of its folder.
+std::string name_of_leak() {
+  const char* folder = std::getenv("SELFTEST_FOLDER");
+  const std::string path = folder == nullptr ? "" : folder;
+  return "selftest_" + path.substr(path.rfind('/') + 1) + '_';
+}
+
+DISTRIBUTED_TEST(selftest, Leaks, test_a_thread, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 0) return;
+  std::thread worker(wait_for_ever);
+  ::pthread_setname_np(worker.native_handle(), "worker");
+  worker.detach();
+}
+
+DISTRIBUTED_TEST(selftest, Leaks, test_a_socket, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 0) return;
+  const int listening = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  sockaddr_in address{.sin_family = AF_INET, .sin_port = 0, .sin_addr = {}, .sin_zero = {}};
+  address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+  ASSERT_EQ(::bind(listening, reinterpret_cast<sockaddr*>(&address), sizeof(address)), 0);
+  ASSERT_EQ(::listen(listening, 1), 0);
+}
+
+DISTRIBUTED_TEST(selftest, Leaks, test_shared_memory, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) std::ofstream("/dev/shm/" + name_of_leak() + std::to_string(::getpid())) << 'x';
+}
+
+// The name does not say whose it is.
+DISTRIBUTED_TEST(selftest, Leaks, test_mapped_memory, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 0) return;
+  const std::string name = "/dev/shm/" + name_of_leak() + "mapped";
+  const int file = ::open(name.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+  ASSERT_EQ(::ftruncate(file, 4096), 0);
+  ASSERT_NE(::mmap(nullptr, 4096, PROT_READ, MAP_SHARED, file, 0), MAP_FAILED);
+  ::close(file);
+}
+
+DISTRIBUTED_TEST(selftest, Leaks, test_a_file, {.ranks = 2}) {
+  EXPECT_LT(rank(), 2);
+  if (rank() == 1) std::ofstream("/tmp/" + name_of_leak() + std::to_string(::getpid())) << 'x';
+}
+
+// A group that the test does not destroy ends with the rank.
+DISTRIBUTED_TEST(selftest, Leaks, test_a_group, {.ranks = 2}) {
+  init_process_group();
+  at::Tensor x = at::ones({3});
+  all_reduce(x);
+  EXPECT_EQ(x[0].item<float>(), 2);
+}
+
+// What a rank has when its test begins, and what it closes, is not left.
+DISTRIBUTED_TEST(selftest, Leaks, test_nothing, {.ranks = 2}) {
+  std::thread([] {}).join();
+  ::close(::open("/dev/zero", O_RDONLY | O_CLOEXEC));
+  std::ofstream("in_its_own_folder_" + std::to_string(::getpid())) << 'x';
+  EXPECT_LT(rank(), 2);
+}
+
 // A daemon with its own session and no parent. The rank exits once the daemon runs; the other rank,
 // which must not be blamed for it, exits before.
 DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
@@ -408,6 +477,8 @@ DISTRIBUTED_TEST(selftest, Fails, test_leaves_a_daemon, {.ranks = 2}) {
     both->set("daemon", "there");
     pollfd ended{other, POLLIN, 0};
     EXPECT_EQ(::poll(&ended, 1, 50'000), 1);
+    ::close(other);
+    ::close(there[0]);
     return;
   }
   ::setsid();

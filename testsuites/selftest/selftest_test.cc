@@ -2,6 +2,7 @@
 #include <csignal>
 #include <filesystem>
 
+#include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/harness/test/runner_fixture.h"
 
 namespace distrun {
@@ -27,6 +28,17 @@ class SelfTest : public testing::RunnerFixture {
  protected:
   SelfTest() : RunnerFixture(SELFTEST_PROGRAM, "selftest.") {
     ::setenv("SELFTEST_FOLDER", folder_.path().c_str(), 1);
+  }
+
+  ~SelfTest() override {
+    const std::string own = std::filesystem::path(folder_.path()).filename();
+    for (const char* shared : {"/dev/shm", "/tmp"}) {
+      std::error_code ignored;
+      for (const auto& entry : std::filesystem::directory_iterator(shared, ignored)) {
+        const std::string name = entry.path().filename();
+        if (name.starts_with("selftest_" + own)) std::filesystem::remove(entry.path(), ignored);
+      }
+    }
   }
 
   // Expects that the test failed because rank 1 ended like this.
@@ -336,6 +348,37 @@ TEST_F(SelfTest, FindsNamesAndKillsADaemon) {
   const auto result = run_one("Fails.test_leaves_a_daemon");
   EXPECT_THAT(result.reason,
               ContainsRegex("^rank 1 failed: leaked processes: [0-9]+ \\(the_daemon\\)$"));
+}
+
+TEST_F(SelfTest, AThreadThatIsLeftIsAFailureThatNamesItsFunction) {
+  expect_fails("Leaks.test_a_thread", RankStatus::kFailed,
+               ContainsRegex("^rank 1 failed: left a thread: worker, in .*wait_for_ever"));
+}
+
+TEST_F(SelfTest, ADescriptorThatIsLeftIsAFailureThatNamesItsAddress) {
+  expect_fails("Leaks.test_a_socket", RankStatus::kFailed,
+               ContainsRegex("^rank 1 failed: left descriptor [0-9]+: socket 127.0.0.1:[0-9]+$"));
+}
+
+TEST_F(SelfTest, SharedMemoryAndFilesThatAreLeftAreFailures) {
+  for (const auto& [test, left] :
+       {std::pair("test_shared_memory", "shared memory: /dev/shm/selftest_"),
+        {"test_mapped_memory", "shared memory: /dev/shm/selftest_"},
+        {"test_a_file", "a file: /tmp/selftest_"}}) {
+    const std::string reason = run_one(std::string("Leaks.") + test).reason;
+    EXPECT_THAT(reason, StartsWith("rank 1 failed: left " + std::string(left)));
+  }
+}
+
+TEST_F(SelfTest, WhatEndsWithTheTestIsNotLeft) {
+  EXPECT_EQ(run_one("Leaks.test_nothing").status, TestStatus::kPassed);
+  EXPECT_EQ(run_one("Leaks.test_a_group").reason, "");
+}
+
+TEST_F(SelfTest, LeaksOtherThanProcessesCanBeIgnored) {
+  TestRunner::Options its = options();
+  its.environment.set(kTestIgnoreLeaksVariable, "1");
+  EXPECT_EQ(run("Leaks.test_a_thread", its).at(0).status, TestStatus::kPassed);
 }
 
 TEST_F(SelfTest, ReplacesADeadHostAndReportsTheTest) {

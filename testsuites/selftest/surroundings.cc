@@ -163,6 +163,7 @@ DISTRIBUTED_TEST(surroundings, Rank, test_runs_away, {.ranks = 1}) {
     char byte = 0;
     EXPECT_EQ(::read(there[0], &byte, 1),
               0);  // By now the mark is wiped and the descriptors closed.
+    ::close(there[0]);
     return;
   }
   ::setsid();

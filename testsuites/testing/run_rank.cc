@@ -21,6 +21,7 @@
 #include "testsuites/harness/protocol/rank_variables.h"
 #include "testsuites/testing/collectives.h"
 #include "testsuites/testing/early_operations.h"
+#include "testsuites/testing/leftovers.h"
 #include "testsuites/testing/operation_times.h"
 #include "testsuites/testing/result_channel.h"
 #include "testsuites/testing/stack_reporter.h"
@@ -110,6 +111,13 @@ TestDone test_done() {
   return done;
 }
 
+// What a failed test leaves is a consequence.
+bool report_leftovers(ResultChannel& channel, const Leftovers& before) {
+  const auto left = new_leftovers(before);
+  for (const std::string& one : left) report(channel, {.message = "left " + one});
+  return !left.empty();
+}
+
 int run_here(int, char**) {
   RunningRank& rank = *rank_here;
   GTEST_FLAG_SET(filter, rank.id);
@@ -123,7 +131,10 @@ int run_here(int, char**) {
   record_operation_times();
   const StackReporter reporter(*rank.channel);
   at::manual_seed(seed());
-  const bool passed = RUN_ALL_TESTS() == 0;
+  const Leftovers before = leftovers_now();
+  bool passed = RUN_ALL_TESTS() == 0;
+  if (passed && std::getenv(kTestIgnoreLeaksVariable) == nullptr)
+    passed = !report_leftovers(*rank.channel, before);
   if (::testing::UnitTest::GetInstance()->test_to_run_count() != 1) {
     report(*rank.channel, {.message = "unknown test " + rank.id});
   }

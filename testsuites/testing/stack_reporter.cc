@@ -5,9 +5,11 @@
 #include <csignal>
 #include <ctime>
 #include <mutex>
+#include <sstream>
 #include <thread>
 
 #include <semaphore.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include "common/crash/backtrace.h"
@@ -43,15 +45,21 @@ bool wait_for_stack() {
   return ::sem_timedwait(&stack_is_taken, &time) == 0;
 }
 
-std::string stack_of(pthread_t thread) {
-  ::pthread_kill(thread, stack_signal());
-  if (!wait_for_stack()) return "its thread does not take signals\n";
+// Of the thread that has got stack_signal(). Empty if it does not take signals.
+std::string answered_stack() {
+  if (!wait_for_stack()) return "";
   static Backtrace::Text text;
   text.clear();
   stack.find_names();
   stack.begin_behind([](std::string_view name) { return name.find("take_stack") != name.npos; });
   stack.print(text);
-  std::string lines = demangled_backtrace(text.view());
+  return demangled_backtrace(text.view());
+}
+
+std::string stack_of(pthread_t thread) {
+  ::pthread_kill(thread, stack_signal());
+  std::string lines = answered_stack();
+  if (lines.empty()) return "its thread does not take signals\n";
   // Frames above the test are the same for all tests.
   const std::size_t test = lines.find("::TestBody()");
   const std::size_t caller = lines.find("testing::internal::HandleExceptionsInMethodIfSupported");
@@ -63,10 +71,21 @@ std::string stack_of(pthread_t thread) {
   return lines;
 }
 
+std::mutex one_at_a_time;
+
+// "#1 train::load()+0x1c (/build/worker+0x12ab)": "train::load()", or "worker" without a name.
+std::string function_in(const std::string& line) {
+  const auto begin = line.find(' '), file = line.rfind(" (");
+  const auto end = line.rfind("+0x", file), offset = line.rfind("+0x");
+  if (begin == line.npos || file == line.npos || begin == file) return "";
+  if (end != line.npos) return line.substr(begin + 1, end - begin - 1);
+  const std::string module = line.substr(file + 2, offset - file - 2);
+  return module.substr(module.rfind('/') + 1);
+}
+
 }  // namespace
 
 PlaceTold place_of(pthread_t thread) {
-  static std::mutex one_at_a_time;
   const std::lock_guard lock(one_at_a_time);
   // First, because the thread may stop while it holds a lock that these need.
   const std::string trace = collectives_trace();
@@ -75,6 +94,18 @@ PlaceTold place_of(pthread_t thread) {
   PlaceTold place{last_collective_in(trace) + "\n" + stack, collectives_in(trace)};
   place.collectives.times = std::move(times);
   return place;
+}
+
+std::string function_of(pid_t thread) {
+  const std::lock_guard lock(one_at_a_time);
+  ::syscall(SYS_tgkill, ::getpid(), thread, stack_signal());
+  std::istringstream lines(answered_stack());
+  for (std::string line; std::getline(lines, line);) {
+    const bool is_system =
+        line.find("/libc.so") != line.npos || line.find("/libstdc++.so") != line.npos;
+    if (!is_system) return function_in(line);
+  }
+  return "";
 }
 
 StackReporter::StackReporter(ResultChannel& channel) {

@@ -25,4 +25,8 @@ class StackReporter {
 // exists, and `thread` is not the caller.
 PlaceTold place_of(pthread_t thread);
 
+// The innermost function of another thread that is not the C library's; empty if it is unknown.
+// The thread does not continue. REQUIRES: a StackReporter exists.
+std::string function_of(pid_t thread);
+
 }  // namespace distrun

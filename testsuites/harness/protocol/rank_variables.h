@@ -21,6 +21,9 @@ inline constexpr const char* kTestSeedVariable = "DISTRUN_TEST_SEED";  // The sa
 // Set if a debugger runs a rank of the test: deadlines then do not apply.
 inline constexpr const char* kTestDebuggedVariable = "DISTRUN_TEST_DEBUGGED";
 
+// Set if a test may leave threads, descriptors, shared memory and files.
+inline constexpr const char* kTestIgnoreLeaksVariable = "DISTRUN_TEST_IGNORE_LEAKS";
+
 // Exit status of a rank whose test closed the result channel.
 inline constexpr int kExitWithoutChannel = 119;
 
