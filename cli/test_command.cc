@@ -329,6 +329,8 @@ void TestCommand::check_python() {
   if (!python) return refuse(python.error().message);
   const std::string& file = python->command[python->file];
   if (::access(file.c_str(), R_OK) != 0) refuse(Error::from_errno(file).message);
+  std::error_code none;
+  if (std::filesystem::is_directory(file, none)) refuse(file + " is a folder; give a file");
   python_ = *python;
   options_.plan.python = *after_dashes_;
 }

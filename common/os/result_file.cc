@@ -4,10 +4,10 @@
 #include <filesystem>
 
 #include <fcntl.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/os/wait_writable.h"
 #include "common/os/whole_file.h"
 
 namespace distrun {
@@ -40,9 +40,7 @@ std::string target_of(const std::string& path) {
 }
 
 bool wait_to_write(int fd) {
-  pollfd taken{.fd = fd, .events = POLLOUT, .revents = 0};
-  const std::chrono::milliseconds patience = ResultFile::kPatience;
-  return ::poll(&taken, 1, static_cast<int>(patience.count())) != 0;
+  return wait_writable(fd, std::chrono::steady_clock::now() + ResultFile::kPatience);
 }
 
 }  // namespace

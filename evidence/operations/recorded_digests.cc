@@ -97,8 +97,9 @@ Result<RecordedDigests> RecordedDigests::read(std::string_view text) {
 Result<void> RecordedDigests::add(std::string_view line) {
   try {
     const auto json = Json::parse(line);
-    if (world_size_ == 0) {
+    if (world_size_ == 0 || json.contains("format")) {
       if (json.at("format") != kFormat) throw std::out_of_range("another format");
+      *this = {};
       world_size_ = required_number<int>(json.at("world_size"));
       if (world_size_ < 1) throw std::out_of_range("no ranks");
       return {};
@@ -110,13 +111,24 @@ Result<void> RecordedDigests::add(std::string_view line) {
                 .outputs = {}};
     if (json.contains("inputs")) entry.inputs = number_in(json["inputs"], 0, 16);
     if (json.contains("outputs")) entry.outputs = digests_in(json["outputs"]);
-    entries_.emplace(Key{required_number<int>(json.at("rank")), json.at("group").get<std::string>(),
-                         required_number<std::uint32_t>(json.at("number"))},
-                     entry);
+    const Key key{required_number<int>(json.at("rank")), json.at("group").get<std::string>(),
+                  required_number<std::uint32_t>(json.at("number"))};
+    entries_.emplace(key, entry);
+    if (entry.inputs || entry.outputs) ++counts_[std::get<std::string>(key)][std::get<int>(key)];
     return {};
   } catch (const std::exception&) {
     return Error{ErrorKind::kProtocol, "was not written by --save-digests"};
   }
+}
+
+std::uint64_t RecordedDigests::recorded() const {
+  std::uint64_t all = 0;
+  for (const auto& [group, by_rank] : counts_) {
+    std::uint64_t most = 0;  // Of one rank.
+    for (const auto& [rank, count] : by_rank) most = std::max(most, count);
+    all += most;
+  }
+  return all;
 }
 
 std::uint32_t RecordedDigests::number_of_call(const std::string& call) {
@@ -137,7 +149,7 @@ std::optional<RecordedDigests::Entry> RecordedDigests::take(int rank, const Oper
 std::optional<RecordDifference> RecordedDigests::compare(const CollectiveOfRanks& all) {
   using Kind = RecordDifference::Kind;
   std::optional<RecordDifference> first;
-  bool is_recorded = false;
+  bool is_compared = false;
   std::size_t same_inputs = 0;
   const auto differs = [&first](Kind kind, int rank,
                                 const Operation& operation) -> RecordDifference* {
@@ -150,27 +162,27 @@ std::optional<RecordDifference> RecordedDigests::compare(const CollectiveOfRanks
   for (const auto& [rank, operation] : all.by_rank) {
     const auto entry = take(rank, operation);
     if (!entry) continue;
-    is_recorded = true;
     const std::string& recorded_call = call_texts_[entry->call];
     if (call_of(operation) != recorded_call) {
       if (auto* found = differs(Kind::kCall, rank, operation)) found->recorded_call = recorded_call;
       continue;
     }
     if (entry->inputs && operation.input_digest) {
+      is_compared = true;
       if (*entry->inputs != *operation.input_digest) {
         differs(Kind::kInputs, rank, operation);
         continue;
       }
       ++same_inputs;
     }
-    if (entry->outputs && operation.output_digests &&
-        *entry->outputs != *operation.output_digests) {
-      if (auto* found = differs(Kind::kOutputs, rank, operation)) {
-        widen(found->elements, operation, *entry->outputs);
-      }
+    if (!entry->outputs || !operation.output_digests) continue;
+    is_compared = true;
+    if (*entry->outputs == *operation.output_digests) continue;
+    if (auto* found = differs(Kind::kOutputs, rank, operation)) {
+      widen(found->elements, operation, *entry->outputs);
     }
   }
-  if (is_recorded) ++compared_;
+  if (is_compared) ++compared_;
   if (first) {
     first->same_inputs = same_inputs == static_cast<std::size_t>(first->operation.group_size);
   }

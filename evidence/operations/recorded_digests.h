@@ -54,7 +54,8 @@ struct RecordDifference {
 class RecordedDigests {
  public:
   // Fails with kProtocol for a text that recorded_header() and recorded_line() did not write.  An
-  // incomplete last line is ignored: the recorded run may have been killed.
+  // incomplete last line is ignored: the recorded run may have been killed.  A header begins again,
+  // as after a restart of the recorded run.
   static Result<RecordedDigests> read(std::string_view text);
 
   int world_size() const { return world_size_; }
@@ -63,7 +64,9 @@ class RecordedDigests {
   // run did not get so far.
   std::optional<RecordDifference> compare(const CollectiveOfRanks& all);
 
-  // The collectives of the recorded run that have been compared.
+  // Of how many collectives the recorded run has values, as it has none of a barrier, and of how
+  // many they have been compared.
+  std::uint64_t recorded() const;
   std::uint64_t compared() const { return compared_; }
 
  private:
@@ -83,6 +86,7 @@ class RecordedDigests {
   std::multimap<Key, Entry> entries_;
   std::map<std::string, std::uint32_t> calls_;
   std::vector<std::string> call_texts_;
+  std::map<std::string, std::map<int, std::uint64_t>> counts_;  // By group and rank: with values.
   std::uint64_t compared_ = 0;
 };
 

@@ -56,6 +56,7 @@ TEST_F(RecordedDigestsTest, TheSameRunDoesNotDiffer) {
     EXPECT_EQ(difference(every_rank(all_reduce(number))), "");
   }
   EXPECT_EQ(recorded_.compared(), 3u);
+  EXPECT_EQ(recorded_.recorded(), 3u);
 }
 
 TEST_F(RecordedDigestsTest, ALongerRunIsNotCompared) {
@@ -109,12 +110,12 @@ TEST_F(RecordedDigestsTest, AGroupThatIsCreatedAgainIsComparedInOrder) {
   EXPECT_EQ(recorded_.compared(), 2u);
 }
 
-TEST_F(RecordedDigestsTest, WithoutDigestsOnlyCallsAreCompared) {
+TEST_F(RecordedDigestsTest, WithoutDigestsNoValuesAreCompared) {
   Operation no_digests = all_reduce(1);
   no_digests.input_digest.reset();
   no_digests.output_digests.reset();
   EXPECT_EQ(difference(every_rank(no_digests)), "");
-  EXPECT_EQ(recorded_.compared(), 1u);
+  EXPECT_EQ(recorded_.compared(), 0u);
 }
 
 TEST(RecordedDigestsFileTest, AnIncompleteLastLineIsIgnored) {
@@ -122,6 +123,11 @@ TEST(RecordedDigestsFileTest, AnIncompleteLastLineIsIgnored) {
   auto recorded = RecordedDigests::read(text.substr(0, text.size() - 10)).value();
   recorded.compare(every_rank(all_reduce(2)));
   EXPECT_EQ(recorded.compared(), 1u);
+}
+
+TEST(RecordedDigestsFileTest, AHeaderBeginsAgain) {
+  const auto recorded = RecordedDigests::read(text_until(5) + text_until(2)).value();
+  EXPECT_EQ(recorded.recorded(), 2u);
 }
 
 TEST(RecordedDigestsFileTest, OtherTextsAreRefused) {

@@ -14,6 +14,8 @@ using std::chrono::nanoseconds;
 constexpr std::size_t kSteps = 20;
 constexpr std::size_t kTimesLast = 18;
 constexpr double kShareMin = 0.04;
+// In steps of less than a few milliseconds, the order in which the kernel wakes ranks decides.
+constexpr nanoseconds kLatenessMin = std::chrono::microseconds(500);
 // A straggler that was the last less often than this is none any more.
 constexpr std::size_t kTimesLastAgain = 12;
 constexpr std::size_t kWorks = 64;
@@ -73,7 +75,8 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
       static_cast<double>(work.count()) < kWorkMin * static_cast<double>(usual.count())) {
     return std::nullopt;
   }
-  group.steps.push_back({rank, last - last_but_one, work});
+  // A rank may have entered before the previous collective ended elsewhere.
+  group.steps.push_back({rank, std::min(last - last_but_one, work), work});
   if (group.steps.size() > kSteps) group.steps.pop_front();
 
   const auto times_last = [&](int which) {
@@ -93,7 +96,7 @@ std::optional<Straggler> StragglerWatch::add(const CollectiveOfRanks& all) {
     lateness.push_back(step.lateness);
   }
   const double share = median(shares);
-  if (share < kShareMin) return std::nullopt;
+  if (share < kShareMin || median(lateness) < kLatenessMin) return std::nullopt;
   group.straggler = rank;
   return Straggler{.rank = rank,
                    .times_last = static_cast<int>(times),

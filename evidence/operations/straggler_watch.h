@@ -9,7 +9,8 @@
 // What counts is the last of the ranks to enter a collective, and how much later than the last but
 // one it comes: that time would be saved if it were as fast.  Collectives that follow another one
 // at once say nothing about the work of ranks and are left out.  A rank is a straggler if it is the
-// last in 18 of 20 collectives, and in the median later by at least 4 % of the time between them.
+// last in 18 of 20 collectives, and in the median later by at least 4 % of the time between them
+// and by half a millisecond.
 //
 // Pure.
 #pragma once

@@ -115,6 +115,25 @@ TEST(StragglerWatchTest, AlwaysTheLastByLittleIsNoStraggler) {
   }
 }
 
+TEST(StragglerWatchTest, AlwaysTheLastInVeryShortStepsIsNoStraggler) {
+  Ranks ranks(2);
+  for (int i = 0; i < 100; ++i) {
+    EXPECT_FALSE(ranks.step([](int rank) { return microseconds(rank == 1 ? 400 : 100); }));
+  }
+}
+
+TEST(StragglerWatchTest, LatenessIsAtMostTheStep) {
+  Ranks ranks(2);
+  std::optional<Straggler> found;
+  for (int i = 0; i < 20 && !found; ++i) {
+    // Rank 0 enters before rank 1 has left the previous collective.
+    found = ranks.step([](int rank) { return microseconds(rank == 1 ? 2'000 : -5'000); });
+  }
+  ASSERT_TRUE(found);
+  EXPECT_EQ(found->lateness, microseconds(2'000));
+  EXPECT_EQ(found->share, 1);
+}
+
 TEST(StragglerWatchTest, CollectivesThatFollowAtOnceDoNotHideIt) {
   Ranks ranks(3);
   std::mt19937 random(3);

@@ -32,6 +32,7 @@ using boost::system::error_code;
 constexpr std::size_t kRequestBytesMax = 16 * kKiB, kMetricsConnectionsMax = 16;
 // From the connection to its end.
 constexpr std::chrono::seconds kRequestTimeout{10};
+constexpr std::chrono::milliseconds kAcceptPause{100};
 
 // `fields` are lines of the header. Only Beast's parser is used: its connections and responses
 // would take twice as long to compile.
@@ -48,7 +49,7 @@ std::string refusal_text(std::string_view status, std::string_view body) {
 
 struct MetricsServer::Impl : std::enable_shared_from_this<Impl> {
   Impl(tcp::acceptor listening, Text to_write)
-      : acceptor(std::move(listening)), text(std::move(to_write)) {}
+      : acceptor(std::move(listening)), pause(acceptor.get_executor()), text(std::move(to_write)) {}
 
   struct Request {
     Request() {
@@ -73,10 +74,19 @@ struct MetricsServer::Impl : std::enable_shared_from_this<Impl> {
   void accept() {
     acceptor.async_accept([self = shared_from_this()](error_code error, tcp::socket socket) {
       if (error == asio::error::operation_aborted) return;
+      // Out of descriptors: accepting again at once would be a busy loop.
+      if (error && error != asio::error::connection_aborted) return self->accept_later();
       if (!error && self->connections.size() < kMetricsConnectionsMax) {
         self->begin(std::make_shared<Connection>(std::move(socket)));
       }
       if (self->acceptor.is_open()) self->accept();
+    });
+  }
+
+  void accept_later() {
+    pause.expires_after(kAcceptPause);
+    pause.async_wait([self = shared_from_this()](error_code canceled) {
+      if (!canceled && self->acceptor.is_open()) self->accept();
     });
   }
 
@@ -153,6 +163,7 @@ struct MetricsServer::Impl : std::enable_shared_from_this<Impl> {
     text = nullptr;
     error_code ignored;
     acceptor.close(ignored);
+    pause.cancel();
     for (const auto& connection : std::exchange(connections, {})) {
       connection->timeout.cancel();
       connection->socket.close(ignored);
@@ -160,6 +171,7 @@ struct MetricsServer::Impl : std::enable_shared_from_this<Impl> {
   }
 
   tcp::acceptor acceptor;
+  asio::steady_timer pause;
   Text text;
   std::set<ConnectionPtr> connections;
 };

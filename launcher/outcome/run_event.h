@@ -95,7 +95,8 @@ struct RecordingDiffers {  // With --compare-digests: ranks did otherwise than i
 };
 struct RecordingCompared {  // At the end of an attempt with --compare-digests.
   int attempt = 0;
-  std::uint64_t collectives = 0;
+  std::uint64_t collectives = 0;  // Whose values were compared,
+  std::uint64_t recorded = 0;     // of so many in the recorded run.
   bool is_same = true;
 };
 struct StacksRead {  // Where workers are: after --timeout, or on SIGUSR1.

@@ -13,10 +13,12 @@
 // for the last attempt.  As LineFile otherwise.
 #pragma once
 
+#include <cstddef>
 #include <optional>
 #include <string>
 #include <utility>
 
+#include "common/units.h"
 #include "distrun/result.h"
 #include "evidence/operations/collective_table.h"
 #include "evidence/operations/recorded_digests.h"
@@ -27,7 +29,10 @@ namespace distrun {
 
 class DigestFile {
  public:
-  // Fails with kInvalidArgument if the file cannot be opened.
+  // Of one file; read_digests() reads no more.
+  static constexpr std::size_t kBytesMax = 1024 * kMiB;
+
+  // Fails with kInvalidArgument if the file cannot be opened, or if another run writes to it.
   static Result<DigestFile> open(const std::string& path);
 
   // Starts the file again with each attempt.
@@ -36,13 +41,16 @@ class DigestFile {
   // Does not block.
   void add(const CollectiveOfRanks& all);
 
-  // As LineFile::finish().
-  std::optional<Error> finish() { return file_.finish(); }
+  // As LineFile::finish(). Also reports if nothing was recorded, or not everything.
+  std::optional<Error> finish();
 
  private:
-  explicit DigestFile(LineFile file) : file_(std::move(file)) {}
+  DigestFile(const std::string& path, LineFile file)
+      : name_("--save-digests " + path), file_(std::move(file)) {}
 
+  std::string name_;
   LineFile file_;
+  std::size_t bytes_ = 0, collectives_ = 0, left_out_ = 0;
 };
 
 // Fails with kInvalidArgument if there is no such file, or if it is of a run with another number of

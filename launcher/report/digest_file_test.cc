@@ -21,10 +21,14 @@ class DigestFileTest : public ::testing::Test {
   const std::string name_ = "--compare-digests " + path_ + ": ";
 };
 
-CollectiveOfRanks barrier(std::uint32_t number) {
+CollectiveOfRanks all_reduce(std::uint32_t number) {
   CollectiveOfRanks all;
   for (int rank = 0; rank < 2; ++rank) {
-    all.by_rank[rank] = {.op = "barrier", .group = "0", .group_size = 2, .sequence = number};
+    all.by_rank[rank] = {.op = "all_reduce",
+                         .group = "0",
+                         .group_size = 2,
+                         .sequence = number,
+                         .output_digests = BlockDigests{number}};
   }
   return all;
 }
@@ -33,16 +37,30 @@ TEST_F(DigestFileTest, HasTheCollectivesOfTheLastAttempt) {
   auto file = DigestFile::open(path_).value();
   for (int attempt = 0; attempt < 2; ++attempt) {
     file.happened(AttemptStarted{attempt}, 2);
-    file.add(barrier(1));
+    file.add(all_reduce(1));
     file.happened(RunSuspended{}, 2);
-    if (attempt == 0) file.add(barrier(2));
+    if (attempt == 0) file.add(all_reduce(2));
   }
   ASSERT_FALSE(file.finish());
   auto recorded = read_digests(path_, 2).value();
   for (const std::uint32_t number : {1, 2}) {
-    EXPECT_FALSE(recorded.compare(barrier(number))) << number;
+    EXPECT_FALSE(recorded.compare(all_reduce(number))) << number;
     EXPECT_EQ(recorded.compared(), 1u) << number;
   }
+}
+
+TEST_F(DigestFileTest, SaysIfNothingWasRecorded) {
+  auto file = DigestFile::open(path_).value();
+  file.happened(AttemptStarted{0}, 2);
+  EXPECT_EQ(file.finish()->message,
+            "--save-digests " + path_ +
+                ": no collective was recorded; docs/collectives.md says which ones distrun sees");
+}
+
+TEST_F(DigestFileTest, TwoRunsDoNotShareAFile) {
+  const auto file = DigestFile::open(path_).value();
+  EXPECT_EQ(DigestFile::open(path_).error().message,
+            "--save-digests " + path_ + ": another run writes to it; give another file");
 }
 
 TEST_F(DigestFileTest, AFileThatCannotBeReadIsNamed) {

@@ -154,15 +154,18 @@ void add(Json& json, const LaunchPlan&, const StragglerFound& event) {
   json["lateness_s"] = std::chrono::duration<double>(found.lateness).count();
   json["share"] = found.share;
 }
-void add(Json& json, const LaunchPlan&, const ValuesDiffer& event) {
-  const DigestDifference& found = event.difference;
-  json["attempt"] = event.attempt;
+// A DigestDifference or a RecordDifference.
+void add_difference(Json& json, const auto& found) {
   json["op"] = found.operation.op;
   json["group"] = found.operation.group;
   json["number"] = found.operation.sequence;
   json["ranks"] = found.ranks;
   if (found.elements) json["elements"] = {found.elements->first, found.elements->last - 1};
   json["text"] = text_of(found);
+}
+void add(Json& json, const LaunchPlan&, const ValuesDiffer& event) {
+  json["attempt"] = event.attempt;
+  add_difference(json, event.difference);
 }
 void add(Json& json, const LaunchPlan&, const ValuesCompared& event) {
   json["attempt"] = event.attempt;
@@ -181,19 +184,14 @@ const char* name_of(RecordDifference::Kind kind) {
   return "unknown";
 }
 void add(Json& json, const LaunchPlan&, const RecordingDiffers& event) {
-  const RecordDifference& found = event.difference;
   json["attempt"] = event.attempt;
-  json["what"] = name_of(found.kind);
-  json["op"] = found.operation.op;
-  json["group"] = found.operation.group;
-  json["number"] = found.operation.sequence;
-  json["ranks"] = found.ranks;
-  if (found.elements) json["elements"] = {found.elements->first, found.elements->last - 1};
-  json["text"] = text_of(found);
+  json["what"] = name_of(event.difference.kind);
+  add_difference(json, event.difference);
 }
 void add(Json& json, const LaunchPlan&, const RecordingCompared& event) {
   json["attempt"] = event.attempt;
   json["collectives"] = event.collectives;
+  json["recorded"] = event.recorded;
   json["same"] = event.is_same;
 }
 void add(Json& json, const LaunchPlan&, const StacksRead& event) {

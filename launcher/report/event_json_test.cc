@@ -137,9 +137,9 @@ TEST(EventJsonTest, SaysWhatDiffersFromTheRecordedRun) {
             begin + R"("outputs")" + call +
                 R"("elements":[64,127],"text":"rank 2 received other values than in the recorded )"
                 R"(run in all_reduce, number 12 of group 0, in elements 64 to 127"})");
-  EXPECT_EQ(
-      line(RecordingCompared{1, 84, false}),
-      kLineStart + "recording_compared" + kFrom + R"(,"attempt":1,"collectives":84,"same":false})");
+  EXPECT_EQ(line(RecordingCompared{1, 84, 90, false}),
+            kLineStart + "recording_compared" + kFrom +
+                R"(,"attempt":1,"collectives":84,"recorded":90,"same":false})");
 }
 
 TEST(EventJsonTest, ListsLeakedProcessesEvenIfNamesAreNotUtf8) {

@@ -75,6 +75,17 @@ std::string event_line(const LaunchPlan& plan, const RunEvent& event) {
   }
   if (const auto* compared = std::get_if<RecordingCompared>(&event)) {
     if (!compared->is_same) return "";
+    if (compared->collectives == 0) {
+      return "distrun: --compare-digests: no collective was compared; docs/collectives.md says "
+             "which "
+             "ones distrun sees\n";
+    }
+    if (compared->collectives < compared->recorded) {
+      return fmt::format(
+          "distrun: --compare-digests: no difference, but only {} of {} recorded collectives were "
+          "compared\n",
+          compared->collectives, compared->recorded);
+    }
     return fmt::format("distrun: --compare-digests: {} collectives compared, no difference\n",
                        compared->collectives);
   }

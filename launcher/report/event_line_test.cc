@@ -86,9 +86,17 @@ TEST(EventLineTest, SaysWhetherTheRunIsAsTheRecordedOne) {
   EXPECT_EQ(event_line(ten_workers(), RecordingDiffers{0, difference}),
             "distrun: rank 12 passed other values than in the recorded run to broadcast, number 2 "
             "of group 0\n");
-  EXPECT_EQ(event_line(ten_workers(), RecordingCompared{0, 84, true}),
+  EXPECT_EQ(event_line(ten_workers(), RecordingCompared{0, 84, 84, true}),
             "distrun: --compare-digests: 84 collectives compared, no difference\n");
-  EXPECT_EQ(event_line(ten_workers(), RecordingCompared{0, 84, false}), "");
+  EXPECT_EQ(event_line(ten_workers(), RecordingCompared{0, 84, 90, false}), "");
+  EXPECT_EQ(
+      event_line(ten_workers(), RecordingCompared{0, 84, 90, true}),
+      "distrun: --compare-digests: no difference, but only 84 of 90 recorded collectives were "
+      "compared\n");
+  EXPECT_EQ(
+      event_line(ten_workers(), RecordingCompared{0, 0, 90, true}),
+      "distrun: --compare-digests: no collective was compared; docs/collectives.md says which "
+      "ones distrun sees\n");
 }
 
 TEST(EventLineTest, NamesEightOfManyWorkers) {

@@ -5,8 +5,11 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
+#include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+#include "common/os/wait_writable.h"
 
 namespace distrun {
 
@@ -31,8 +34,17 @@ Result<LineFile> LineFile::append(const std::string& flag, const std::string& pa
   return LineFile(std::move(name), std::move(fd));
 }
 
+Result<void> LineFile::lock() {
+  struct stat status {};
+  if (::fstat(fd_.get(), &status) != 0 || !S_ISREG(status.st_mode)) return {};
+  if (::flock(fd_.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return {};
+  return Error{ErrorKind::kInvalidArgument,
+               name_ + ": another run writes to it; give another file"};
+}
+
 void LineFile::clear() {
   kept_.clear();
+  dropped_ = 0;
   // Fails for a file that is not regular: its reader gets all lines.
   static_cast<void>(::ftruncate(fd_.get(), 0));
 }
@@ -61,13 +73,10 @@ void LineFile::flush() {
 }
 
 std::optional<Error> LineFile::finish(std::chrono::milliseconds patience) {
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   flush();
   while (!kept_.empty() && error_number_ == EAGAIN) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
-    pollfd taken{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
-    if (::poll(&taken, 1, std::max(0, static_cast<int>(left.count()))) == 0) break;
+    if (!wait_writable(fd_.get(), deadline)) break;
     flush();
   }
   const auto missing =

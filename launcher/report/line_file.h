@@ -31,6 +31,10 @@ class LineFile {
   // Fails with kSystem if the file cannot be opened or is a FIFO without a reader.
   static Result<LineFile> append(const std::string& flag, const std::string& path);
 
+  // Keeps other processes from lock(), until this one and its forks end. Only of a regular file.
+  // Fails with kInvalidArgument if another process has locked the file.
+  Result<void> lock();
+
   // Removes all lines of a regular file.
   void clear();
 

@@ -15,7 +15,7 @@ const RunMetrics::Time kStart(milliseconds(1'735'689'600'250));
 class RunMetricsTest : public ::testing::Test {
  protected:
   RunMetricsTest() {
-    plan_.options.run_id = "a \"b\"\\\n";
+    plan_.options.run_id = "a \"b\"\\\n\xff";
     for (int i = 0; i < 2; ++i) plan_.workers.push_back({Rank(2 + i), LocalRank(i), {"./worker"}});
     snapshot_.workers = {{.rank = 2,
                           .pid = 4711,
@@ -40,7 +40,7 @@ TEST_F(RunMetricsTest, WritesARun) {
   snapshot_.attempt = 1;
   EXPECT_EQ(text(), R"(# HELP distrun_run_info The run and this node; always 1.
 # TYPE distrun_run_info gauge
-distrun_run_info{run_id="a \"b\"\\\n",host="node7",node_rank="0"} 1
+distrun_run_info{run_id="a \"b\"\\\n�",host="node7",node_rank="0"} 1
 # HELP distrun_run_workers Workers of this node.
 # TYPE distrun_run_workers gauge
 distrun_run_workers 2

@@ -6,10 +6,10 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
-#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/os/wait_writable.h"
 #include "common/text/trace_event.h"
 
 namespace distrun {
@@ -120,14 +120,11 @@ int TraceFile::append() {
 }
 
 std::optional<Error> TraceFile::finish(std::chrono::milliseconds patience) {
-  using std::chrono::steady_clock;
-  const auto deadline = steady_clock::now() + patience;
+  const auto deadline = std::chrono::steady_clock::now() + patience;
   if (!is_regular_) kept_ += kTraceTail;
   flush();
   while (!kept_.empty() && error_number_ == EAGAIN) {
-    const auto left = std::chrono::ceil<std::chrono::milliseconds>(deadline - steady_clock::now());
-    pollfd taken{.fd = fd_.get(), .events = POLLOUT, .revents = 0};
-    if (::poll(&taken, 1, std::max(0, static_cast<int>(left.count()))) == 0) break;
+    if (!wait_writable(fd_.get(), deadline)) break;
     flush();
   }
   const std::size_t lines_of_tail = is_regular_ ? 0 : lines_in(kTraceTail);

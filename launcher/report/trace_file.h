@@ -2,8 +2,8 @@
 //
 //     auto file = TraceFile::open("run.json");
 //     if (!file) return file.error();                // "--trace run.json: permission denied"
-//     file->begin(trace_head("{}"));                 // the run starts: what was in the file is
-//     gone file->add(event);                              // JSON objects (trace_event.h)
+//     file->begin(trace_head("{}"));                 // empties the file
+//     file->add(event);                              // JSON objects (trace_event.h)
 //     file->flush();
 //     if (auto lost = file->finish()) … lost->message …
 //

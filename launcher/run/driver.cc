@@ -210,8 +210,9 @@ class Driver {
                 },
             .on_ended = context_.on_collective,
             .on_record_compared =
-                [this](std::uint64_t compared, bool is_same) {
-                  reporter_.tell(RecordingCompared{place_.attempt, compared, is_same});
+                [this](const RecordedDigests& recorded, bool is_same) {
+                  reporter_.tell(RecordingCompared{place_.attempt, recorded.compared(),
+                                                   recorded.recorded(), is_same});
                 },
             .on_compared =
                 [this](std::uint64_t compared, std::uint64_t missed) {

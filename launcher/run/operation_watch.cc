@@ -52,7 +52,7 @@ void OperationWatch::end() {
   judge();
   if (plan_.options.digest) handlers_.on_compared(compared_, missed_);
   if (recorded_) {
-    handlers_.on_record_compared(recorded_->compared(), groups_unlike_recording_.empty());
+    handlers_.on_record_compared(*recorded_, groups_unlike_recording_.empty());
   }
 }
 

@@ -42,9 +42,8 @@ class OperationWatch {
     std::function<void(const RecordDifference&)> on_record_difference;
     // Each collective that every rank of this node has ended.
     std::function<void(const CollectiveOfRanks&)> on_ended;
-    // At the end, with a recorded run: how many collectives were compared, and whether none
-    // differs.
-    std::function<void(std::uint64_t compared, bool is_same)> on_record_compared;
+    // At the end, with a recorded run: what was compared, and whether nothing differs.
+    std::function<void(const RecordedDigests& recorded, bool is_same)> on_record_compared;
     // At the end, with --digest: how many collectives were compared, and how many operations were
     // overwritten before they were read.
     std::function<void(std::uint64_t compared, std::uint64_t missed)> on_compared;

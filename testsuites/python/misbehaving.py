@@ -4,6 +4,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 import unittest
 
 import torch
@@ -55,6 +56,16 @@ class GroupTest(TwoRanks):
         if self.rank == 1:
             wait_in_a_function()
         dist.barrier()
+
+    def test_rank_1_takes_longer(self):
+        if self.rank == 1:
+            time.sleep(1.5)  # Longer than distrun waits for the output of a rank that has ended.
+
+    def test_a_fork_comes_back(self):
+        if self.rank == 0 and os.fork() == 0:
+            return
+        if self.rank == 0:
+            os.wait()
 
     def test_rank_0_crashes(self):
         if self.rank == 0:
@@ -156,6 +167,19 @@ class SetUpTest(TwoRanks):
 class NoProcessesTest(MultiProcessTestCase):
     def test_starts_no_process(self):
         pass
+
+
+def make_case(passes):
+    class Made(TestCase):
+        def test_made(self):
+            self.assertTrue(passes)
+
+    return Made
+
+
+First = make_case(True)
+Second = make_case(False)
+setattr(First, "test_with [1, 2]", First.test_made)
 
 
 class PlainTest(TestCase):

@@ -3,8 +3,10 @@
 #include <algorithm>
 #include <array>
 #include <cctype>
+#include <chrono>
 #include <cstdlib>
 #include <fstream>
+#include <iterator>
 #include <thread>
 
 #include <arpa/inet.h>
@@ -100,14 +102,14 @@ std::set<std::string> mapped_shared_memory() {
   return found;
 }
 
-// Files whose names say that this process made them. An older process may have had its number.
-void add_named_files(const char* folder, const Leftovers& before, std::vector<std::string>& found) {
+// Files whose names say that a process made them. An older process may have had its number, and
+// another user's program may use such a number for something else.
+void add_named_files(const char* folder, pid_t process, std::set<std::string>& found) {
   for_each_name(folder, [&](const char* name) {
     const std::string path = folder + std::string(name);
     struct stat status {};
-    if (!names_process(name, before.process) || ::stat(path.c_str(), &status) != 0) return;
-    const std::chrono::seconds changed(status.st_ctim.tv_sec);
-    if (changed + std::chrono::seconds(1) >= before.at.time_since_epoch()) found.push_back(path);
+    if (!names_process(name, process) || ::stat(path.c_str(), &status) != 0) return;
+    if (status.st_uid == ::geteuid()) found.insert(path);
   });
 }
 
@@ -176,7 +178,8 @@ Found found_now(const Leftovers& before) {
       found.descriptors.push_back(fd);
     }
   }
-  for (const char* folder : kFolders) add_named_files(folder, before, found.files);
+  std::set_difference(now.named_files.begin(), now.named_files.end(), before.named_files.begin(),
+                      before.named_files.end(), std::back_inserter(found.files));
   add_mapped_memory(before, now, found.files);
   return found;
 }
@@ -210,6 +213,7 @@ Leftovers leftovers_now() {
     if (text != own_list) now.descriptors.emplace(*fd, text);
   });
   for_each_name(kSharedMemory, [&](const char* name) { now.shared_memory.insert(name); });
+  for (const char* folder : kFolders) add_named_files(folder, now.process, now.named_files);
   return now;
 }
 

@@ -11,7 +11,6 @@
 // which distrun removes.
 #pragma once
 
-#include <chrono>
 #include <map>
 #include <set>
 #include <string>
@@ -24,10 +23,10 @@ namespace distrun {
 
 struct Leftovers {
   pid_t process = ::getpid();
-  std::chrono::system_clock::time_point at = std::chrono::system_clock::now();
   std::set<pid_t> threads;
   std::map<int, std::string> descriptors;  // With what they refer to: "socket:[4711]".
   std::set<std::string> shared_memory;     // Of the machine.
+  std::set<std::string> named_files;       // Those whose names have the number of the process.
 };
 
 Leftovers leftovers_now();

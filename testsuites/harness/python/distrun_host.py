@@ -105,13 +105,13 @@ class Host:
         attempt = self.attempts.setdefault(folder, Attempt(test, folder))
         try:
             if test.has_processes and not test.is_skipped and attempt.parent_pid is None:
-                self.start_parent(attempt, fork)
+                self.start_parent(attempt, fork, descriptors)
             self.start_rank(attempt, number, fork, descriptors, is_executed)
         except OSError as error:
             return f"fork: {error.strerror}"
         return ""
 
-    def start_parent(self, attempt, fork):
+    def start_parent(self, attempt, fork, descriptors):
         ready_end, ready = os.pipe()
         ended, ended_end = os.pipe()
         host = os.getpid()
@@ -120,7 +120,7 @@ class Host:
             os.setpgid(0, 0)
             process.die_with_parent(host)
             self.close_descriptors(but=())
-            for one in (ready_end, ended_end):
+            for one in (ready_end, ended_end, *descriptors):  # Those of the rank that is forked next.
                 os.close(one)
             output = os.open(attempt.path(distrun_parent.OUTPUT), os.O_CREAT | os.O_WRONLY | os.O_APPEND, 0o600)
             process.take_output(output, output)

@@ -82,6 +82,6 @@ def end_resource_tracker():
         pass
 
 
-def wait_for_end_of(pipe):
+def wait_until_set_up_ends(pipe):
     while os.read(pipe, 4096):
         pass

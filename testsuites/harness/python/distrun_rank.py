@@ -31,7 +31,7 @@ class Rank:
 
     def run(self):
         """Does not return."""
-        code = 1
+        code, own = 1, os.getpid()
         try:
             faulthandler.enable(all_threads=False)
             self.answer_questions()
@@ -43,6 +43,8 @@ class Rank:
             traceback.print_exc()
         finally:
             process.flush()
+            if os.getpid() != own:  # A process that the test has forked, and that came back from it.
+                os._exit(code)
             process.end_resource_tracker()
             self.write_account()
             os._exit(code)
@@ -150,7 +152,7 @@ class Rank:
 
 
 def distrun_waits_for_set_up(ready, folder):
-    process.wait_for_end_of(ready)
+    process.wait_until_set_up_ends(ready)
     try:
         with open(os.path.join(folder, distrun_parent.SET_UP), "rb") as file:
             return pickle.load(file)

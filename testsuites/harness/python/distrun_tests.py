@@ -1,6 +1,7 @@
 """The tests of a Python file, as unittest finds them, and how many ranks each has."""
 import inspect
 import os
+import re
 import sys
 import types
 import unittest
@@ -8,11 +9,18 @@ import unittest
 COMMON_DISTRIBUTED = "torch.testing._internal.common_distributed"
 
 
+RANKS_MAX = 4096  # As in distrun/test_info.h.
+
+
+def id_of(suite, case, name):
+    return ".".join((suite, case.replace(".", "_"), re.sub(r"\s", "_", name)))
+
+
 class Test:
     """A test method of a class."""
 
     def __init__(self, suite, case, name):
-        self.id = f"{suite}.{case.__qualname__.replace('.', '_')}.{name}"
+        self.id = id_of(suite, case.__qualname__, name)
         self.case, self.name = case, name
         self.has_processes = _is_multi_process(case)
         method = inspect.unwrap(getattr(case, name))
@@ -26,7 +34,11 @@ class Test:
         if not self.has_processes or self.is_skipped:
             return 1
         try:
-            return max(int(self.case(self.name).world_size), 1)
+            size = max(int(self.case(self.name).world_size), 1)
+            if size <= RANKS_MAX:
+                return size
+            self.problem = f"world_size of {self.case.__qualname__} is {size}; distrun test runs at most {RANKS_MAX} ranks"
+            return 1
         except Exception as error:  # The test then fails, not the list.
             self.problem = f"world_size of {self.case.__qualname__}: {type(error).__name__}: {error}"
             return 1
@@ -62,13 +74,21 @@ def load(path):
 
 
 def find_tests(module, path):
-    suite = os.path.splitext(os.path.basename(path))[0].replace(".", "_")
+    suite = re.sub(r"[.\s]", "_", os.path.splitext(os.path.basename(path))[0])
     names = unittest.TestLoader().getTestCaseNames
-    cases = [one for one in vars(module).values()
-             if isinstance(one, type) and issubclass(one, unittest.TestCase)]
+    cases = {}  # And the first variable that names each.
+    for variable, one in vars(module).items():
+        if isinstance(one, type) and issubclass(one, unittest.TestCase):
+            cases.setdefault(one, variable)
     tests = {}
-    for case in dict.fromkeys(cases):
+    for case, variable in cases.items():
         for name in names(case):
             test = Test(suite, case, name)
-            tests.setdefault(test.id, test)
+            if test.id in tests:  # Classes of the same name, from a function that makes them.
+                test.id = id_of(suite, variable, name)
+            copy, number = test.id, 1
+            while test.id in tests:
+                number += 1
+                test.id = f"{copy}_{number}"
+            tests[test.id] = test
     return tests

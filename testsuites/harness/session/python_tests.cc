@@ -32,7 +32,7 @@ Result<PythonTests> python_tests(std::vector<std::string> command) {
   }
   for (std::size_t i = 1; i < command.size(); ++i) {
     const std::string& word = command[i];
-    if (word == "-m" || word == "-c" || word == "-") {
+    if (word.starts_with("-m") || word.starts_with("-c") || word == "-") {
       return refused(fmt::format("{} {}: give a file, such as test_mine.py", program, word));
     }
     if (!word.starts_with('-')) return PythonTests{std::move(command), i};
