@@ -9,6 +9,7 @@
 #include "cli/flags.h"
 #include "cli/launch_command.h"
 #include "cli/near_miss.h"
+#include "cli/replay_command.h"
 #include "cli/stacks_command.h"
 #include "cli/store_client_commands.h"
 #include "cli/store_serve_command.h"
@@ -149,6 +150,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   StacksCommand stacks(app);
   TopCommand top(app);
   TestCommand test(app);
+  ReplayCommand replay(app);
   CLI::App& help = *app.add_subcommand(kHelpCommand, "Print the help of a command.");
   help.formatter(std::make_shared<HelpFormatter>("distrun help [COMMAND...]"));
   help.footer("Examples:\n  distrun help launch\n  distrun help store get");
@@ -159,7 +161,7 @@ int run(const std::vector<std::string>& words, const Environment& environment, s
   }
 
   const auto commands =
-      std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &top, &test});
+      std::to_array<CliCommand*>({&launch, &serve, &client, &stacks, &top, &test, &replay});
   const auto chosen = [&] {
     return *std::find_if(commands.begin(), commands.end(),
                          [](const CliCommand* command) { return command->is_chosen(); });

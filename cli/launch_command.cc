@@ -1,5 +1,6 @@
 #include "cli/launch_command.h"
 
+#include <algorithm>
 #include <iostream>
 #include <memory>
 #include <random>
@@ -11,6 +12,8 @@
 #include "cli/completion_scripts.h"
 #include "cli/flags.h"
 #include "cli/launch_reports.h"
+#include "cli/recorded_stream.h"
+#include "cli/recording_here.h"
 #include "common/os/host_name.h"
 #include "distrun/process_end.h"
 #include "launcher/outcome/run_end.h"
@@ -156,6 +159,7 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
   bind_flag(*command_, "html", flags_.html);
   bind_flag(*command_, "events", flags_.events);
   bind_flag(*command_, "trace", flags_.trace);
+  bind_flag(*command_, "record", flags_.record);
   bind_flag(*command_, "metrics-port", flags_.metrics_port);
   bind_flag(*command_, "metrics-host", flags_.metrics_host);
   bind_flag(*command_, "rdzv-backend", flags_.rdzv_backend);
@@ -171,6 +175,12 @@ LaunchCommand::LaunchCommand(CLI::App& app, const std::string& name, bool as_tor
 std::vector<std::string> LaunchCommand::read(std::vector<std::string> arguments,
                                              const Environment& environment) {
   if (arguments.empty() || arguments.front() != command_->get_name()) return arguments;
+  words_ = arguments;
+  if (flags_.as_torchrun) {
+    words_.front() = name_;
+  } else {
+    words_.insert(words_.begin(), "distrun");
+  }
   arguments.erase(arguments.begin());
   auto line = split_command_line(launch_flags(), arguments, environment);
   if (!line) throw CLI::ParseError(line.error().message, kExitUsage);
@@ -194,9 +204,10 @@ void LaunchCommand::check(const Environment& environment) {
   options_ = launch_options(flags_, line_, this_machine(environment), environment);
 }
 
-int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& err) {
+int LaunchCommand::run(const Environment& environment, std::ostream& out, std::ostream& console) {
+  std::ostream* messages = &console;
   const auto fail = [&](const Error& error) {
-    err << name_ << ": " << error.message << std::endl;
+    *messages << name_ << ": " << error.message << std::endl;
     return exit_status(error);
   };
   if (options_.run_id.empty()) options_.run_id = random_run_id();
@@ -211,6 +222,9 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   LaunchContext context{.in = input_of_workers(), .host = host_name()};
   auto reports = LaunchReports::open(flags_, *plan, context.host);
   if (!reports) return fail(reports.error());
+  RecordedStream recorded(console, Printed::kStderr, (*reports)->recording());
+  std::ostream& err = recorded.stream();
+  messages = &err;
   auto files = RunFiles::make(*plan);
   if (!files) return fail(files.error());
 
@@ -234,6 +248,8 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
     for (const std::string& problem : (*reports)->finish(summary)) {
       err << "distrun: " << problem << std::endl;
     }
+    const auto written = (*reports)->end_recording(recording_facts(status));
+    if (!written) console << "distrun: --record: " << written.error().message << std::endl;
     return status;
   };
   const auto on_end = [&](const Guarded& guarded) {
@@ -246,6 +262,23 @@ int LaunchCommand::run(const Environment& environment, std::ostream& out, std::o
   };
   const auto status = run_guarded(signals_of(options_), launcher, on_end);
   return status ? *status : fail(status.error());
+}
+
+RecordingFacts LaunchCommand::recording_facts(int status) const {
+  RecordingFacts facts = facts_of_this_process();
+  facts.command = words_;
+  facts.rerun = {words_.begin(), words_.begin() + (flags_.as_torchrun ? 1 : 2)};
+  for (const auto& [name, given] : line_.flags) {
+    const auto writes = {"html", "events", "trace", "record", "save-digests"};
+    if (std::find(writes.begin(), writes.end(), name) != writes.end()) continue;
+    facts.rerun.push_back("--" + name);
+    if (command_->get_option("--" + name)->get_items_expected_max() > 0) {
+      facts.rerun.push_back(given.value);
+    }
+  }
+  facts.after_names = line_.program;
+  facts.status = status;
+  return facts;
 }
 
 int LaunchCommand::run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context,

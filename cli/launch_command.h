@@ -12,6 +12,7 @@
 #include "cli/launch_options.h"
 #include "launcher/plan/options.h"
 #include "launcher/run/driver.h"
+#include "recording/recording_facts.h"
 
 namespace distrun {
 
@@ -38,8 +39,11 @@ class LaunchCommand : public CliCommand {
   // In the launcher, the guard's child.
   int run_here(LaunchPlan& plan, RunFiles files, const LaunchContext& context, std::ostream& err);
 
+  RecordingFacts recording_facts(int status) const;
+
   CLI::App* command_;
   const std::string name_;
+  std::vector<std::string> words_;  // The command as it was given.
   CommandLine line_;
   LaunchFlags flags_;
   LaunchOptions options_;

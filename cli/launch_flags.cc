@@ -57,6 +57,7 @@ constexpr auto kFlags = std::to_array<LaunchFlag>({
     {kOutput, "html", 0, "FILE", kVariable, kOwn, "Write an HTML report of the run to FILE. The report shows a timeline with restarts and failures, and the CPU use, memory and output of each rank."},
     {kOutput, "events", 0, "FILE", kVariable, kOwn, "Append the events of the run to FILE, one JSON object per line."},
     {kOutput, "trace", 0, "FILE", kVariable, kOwn, "Write a trace of the run to FILE, for Perfetto or chrome://tracing. The trace shows the collectives, sends and receives of each rank, starts and failures, CPU use and memory. This flag includes --collectives."},
+    {kOutput, "record", 0, "FILE", kVariable, kOwn, "Record the run in the zip file FILE: the output, the events, the HTML report and the trace. distrun replay FILE prints the output again."},
     {kOutput, "metrics-port", 0, "PORT", kVariable, kOwn, "Serve metrics of the workers of this node for Prometheus, at http://127.0.0.1:PORT/metrics. If PORT is 0, distrun chooses a free port and prints the address."},
     {kOutput, "metrics-host", 0, "ADDRESS", kVariable, kOwn, "IP address at which --metrics-port listens. 0.0.0.0 means all addresses of this machine. Everyone who can connect can read the metrics."},
     {kCompatibility, "rdzv-backend", 0, "NAME", kVariable, kLimited, "NAME is static or c10d. c10d is supported on one node only. With c10d, the store uses a free port, and --master-addr, --master-port and --rdzv-endpoint have no effect."},

@@ -198,6 +198,7 @@ void OptionsBuilder::take_result_files() const {
       {"events", flags_.events},
       {"html", flags_.html},
       {"trace", flags_.trace},
+      {"record", flags_.record},
       {"compare-digests", flags_.compare_digests},
       {"save-digests", flags_.save_digests}};
   for (const auto& [flag, path] : files) {

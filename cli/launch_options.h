@@ -35,7 +35,7 @@ struct LaunchFlags {
   std::string signals_to_handle = "SIGTERM,SIGINT,SIGHUP,SIGQUIT", forward_signals;
   bool module = false, no_python = false, run_path = false, virtual_local_rank = false;
   LogFlags log;
-  std::string events, html, trace;  // Paths; empty: none.
+  std::string events, html, trace, record;  // Paths; empty: none.
   std::string metrics_port, metrics_host = "127.0.0.1";
   std::string save_digests, compare_digests;  // Paths; empty: none.
   bool dry_run = false;

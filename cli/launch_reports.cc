@@ -15,7 +15,10 @@ LaunchReports::LaunchReports(const LaunchPlan& plan, const std::string& host)
     : plan_(plan),
       host_(host),
       record_(plan, host),
-      trace_(plan, host, [this](std::string_view events) { trace_file_->add(events); }),
+      trace_(plan, host,
+             [this](std::string_view events) {
+               for (TraceFile& file : traces_) file.add(events);
+             }),
       metrics_(plan, host) {}
 
 Result<std::unique_ptr<LaunchReports>> LaunchReports::open(const LaunchFlags& flags,
@@ -35,7 +38,10 @@ Result<std::unique_ptr<LaunchReports>> LaunchReports::open(const LaunchFlags& fl
   if (!flags.trace.empty()) {
     auto file = TraceFile::open(flags.trace);
     if (!file) return file.error();
-    reports->trace_file_.emplace(std::move(*file));
+    reports->traces_.push_back(std::move(*file));
+  }
+  if (!flags.record.empty()) {
+    if (const auto opened = reports->open_recording(flags.record); !opened) return opened.error();
   }
   if (!flags.compare_digests.empty()) {
     // With several nodes, the number of ranks is not known yet.
@@ -51,18 +57,36 @@ Result<std::unique_ptr<LaunchReports>> LaunchReports::open(const LaunchFlags& fl
   return reports;
 }
 
+Result<void> LaunchReports::open_recording(const std::string& path) {
+  auto writer = RecordingWriter::open(path);
+  if (!writer) return writer.error();
+  const auto trace = writer->path_of("trace.json");
+  if (!trace) return trace.error().with_context("--record");
+  auto file = TraceFile::open(*trace);
+  if (!file) return file.error().with_context("--record");
+  traces_.push_back(std::move(*file));
+  recording_.emplace(std::move(*writer));
+  return {};
+}
+
 void LaunchReports::listen(LaunchContext& context) {
   context.on_event = [this](const RunEvent& event) { return happened(event); };
   context.metrics = [this](const RunSnapshot& now) { return metrics_.text(now); };
-  if (page_ || trace_file_) {
+  const bool makes_page = page_ || recording_;
+  if (makes_page || !traces_.empty()) {
     context.on_load = [this](const std::vector<WorkerLoad>& loads) { loaded(loads); };
   }
-  if (page_) context.on_output = [this](const WorkerText& output) { record_.wrote(output); };
+  if (makes_page) context.on_output = [this](const WorkerText& output) { record_.wrote(output); };
   if (recorded_) context.recorded = &*recorded_;
   if (digests_) {
     context.on_collective = [this](const CollectiveOfRanks& all) { digests_->add(all); };
   }
-  if (!trace_file_) return;
+  if (recording_) {
+    context.on_printed = [this](Stream stream, std::string_view bytes) {
+      recording_->printed(stream == Stream::kOut ? Printed::kStdout : Printed::kStderr, bytes);
+    };
+  }
+  if (traces_.empty()) return;
   context.on_operation = [this](LocalRank worker, const Operation& operation) {
     trace_.operated(worker, operation);
   };
@@ -73,12 +97,18 @@ void LaunchReports::listen(LaunchContext& context) {
 
 std::string LaunchReports::happened(const RunEvent& event) {
   const auto now = system_clock::now();
-  if (events_) events_->write(event_json(event, plan_, host_, now));
-  if (page_) record_.happened(event, now);
-  if (trace_file_) {
-    if (std::holds_alternative<RunStarted>(event)) trace_file_->begin(trace_.head(now));
+  if (events_ || recording_) {
+    const std::string line = event_json(event, plan_, host_, now);
+    if (events_) events_->write(line);
+    if (recording_) recording_->add("events.jsonl", line + '\n');
+  }
+  if (page_ || recording_) record_.happened(event, now);
+  if (!traces_.empty()) {
+    if (std::holds_alternative<RunStarted>(event)) {
+      for (TraceFile& file : traces_) file.begin(trace_.head(now));
+    }
     trace_.happened(event, now);
-    trace_file_->flush();
+    flush_traces();
   }
   if (digests_) digests_->happened(event, plan_.world_size);
   metrics_.happened(event, now);
@@ -87,28 +117,40 @@ std::string LaunchReports::happened(const RunEvent& event) {
 
 void LaunchReports::loaded(const std::vector<WorkerLoad>& loads) {
   const auto now = system_clock::now();
-  if (page_) record_.loaded(loads, now);
-  if (!trace_file_) return;
+  if (page_ || recording_) record_.loaded(loads, now);
+  if (traces_.empty()) return;
   trace_.loaded(loads, now);
-  trace_file_->flush();
+  flush_traces();
+}
+
+void LaunchReports::flush_traces() {
+  for (TraceFile& file : traces_) file.flush();
 }
 
 std::vector<std::string> LaunchReports::finish(const std::string& summary) {
   std::vector<std::string> problems;
-  if (page_) {
-    const auto written = page_->write(record_.html(summary));
+  if (page_ || recording_) {
+    const std::string html = record_.html(summary);
+    const auto written = page_ ? page_->write(html) : Result<void>();
     if (!written) problems.push_back("--html: " + written.error().message);
+    if (recording_) recording_->add("report.html", html);
   }
   if (const auto lost = events_ ? events_->finish() : std::nullopt) {
     problems.push_back(lost->message);
   }
-  if (const auto lost = trace_file_ ? trace_file_->finish() : std::nullopt) {
-    problems.push_back(lost->message);
+  for (TraceFile& file : traces_) {
+    const bool is_recorded = recording_ && &file == &traces_.back();
+    const auto lost = file.finish();
+    if (lost) problems.push_back(is_recorded ? "--record: its trace lacks events" : lost->message);
   }
   if (const auto lost = digests_ ? digests_->finish() : std::nullopt) {
     problems.push_back(lost->message);
   }
   return problems;
+}
+
+Result<void> LaunchReports::end_recording(const RecordingFacts& facts) {
+  return recording_ ? recording_->finish(facts) : Result<void>();
 }
 
 }  // namespace distrun

@@ -1,5 +1,5 @@
 // LaunchReports writes what a run reports besides its output: --events, --html, --trace,
-// --save-digests and --metrics-port. It also reads what the run is compared with
+// --record, --save-digests and --metrics-port. It also reads what the run is compared with
 // (--compare-digests).
 //
 //     auto reports = LaunchReports::open(flags, plan, host);      // before anything starts
@@ -7,6 +7,7 @@
 //     (*reports)->listen(context);
 //     run_launch(plan, files, context);
 //     for (const auto& problem : (*reports)->finish(summary)) …   // "--events a: 1 line is …"
+//     auto written = (*reports)->end_recording(facts);            // last
 #pragma once
 
 #include <memory>
@@ -26,6 +27,7 @@
 #include "launcher/report/run_trace.h"
 #include "launcher/report/trace_file.h"
 #include "launcher/run/launch_context.h"
+#include "recording/recording_writer.h"
 
 namespace distrun {
 
@@ -41,20 +43,29 @@ class LaunchReports {
   // Sets every function of `context` but the summary. It must outlive the run.
   void listen(LaunchContext& context);
 
+  // Gets what distrun prints outside of the run. nullptr without --record.
+  RecordingWriter* recording() { return recording_ ? &*recording_ : nullptr; }
+
   // Writes the rest, and returns what is missing. `summary` is what distrun printed at the end.
   std::vector<std::string> finish(const std::string& summary);
+
+  // Writes the file of --record, if there is one. Nothing that is printed later is in it.
+  Result<void> end_recording(const RecordingFacts& facts);
 
  private:
   LaunchReports(const LaunchPlan& plan, const std::string& host);
 
+  Result<void> open_recording(const std::string& path);
   std::string happened(const RunEvent& event);
   void loaded(const std::vector<WorkerLoad>& loads);
+  void flush_traces();
 
   const LaunchPlan& plan_;
   const std::string host_;
   std::optional<LineFile> events_;
   std::optional<ResultFile> page_;
-  std::optional<TraceFile> trace_file_;
+  std::vector<TraceFile> traces_;  // The file, the recording's, or both.
+  std::optional<RecordingWriter> recording_;
   std::optional<DigestFile> digests_;
   std::optional<RecordedDigests> recorded_;
   RunRecord record_;  // For the page.

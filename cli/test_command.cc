@@ -12,6 +12,8 @@
 #include <unistd.h>
 
 #include "cli/flags.h"
+#include "cli/recorded_stream.h"
+#include "cli/recording_here.h"
 #include "cli/screen.h"
 #include "common/os/host_name.h"
 #include "common/os/result_file.h"
@@ -258,6 +260,11 @@ void TestCommand::add_results() {
            "collectives, sends and receives of each rank, and its failures.")
       ->type_name("FILE")
       ->group(kResults);
+  own_flag(app, "record", record_,
+           "Record the run in the zip file FILE: the output, and the results in every form. "
+           "distrun replay FILE prints the output again, and can run the failed tests again.")
+      ->type_name("FILE")
+      ->group(kResults);
   own_flag(app, "durations", options_.console.durations, "List the N slowest tests at the end.")
       ->type_name("N")
       ->group(kResults)
@@ -273,6 +280,8 @@ void TestCommand::add_results() {
 
 void TestCommand::read(std::vector<std::string>& arguments) {
   if (arguments.empty() || arguments.front() != "test") return;
+  words_ = arguments;
+  words_.insert(words_.begin(), "distrun");
   // A debugger's command may contain -- too.
   const auto dashes = std::find(arguments.begin(), arguments.end(), "--");
   const auto first = std::find(arguments.begin(), arguments.end(), "--rank-under");
@@ -350,7 +359,7 @@ void TestCommand::check_result_files() {
                        json));
   }
   const std::pair<const char*, std::string*> files[] = {
-      {"json", &json}, {"junit", &junit}, {"html", &html}, {"trace", &trace}};
+      {"json", &json}, {"junit", &junit}, {"html", &html}, {"trace", &trace}, {"record", &record_}};
   for (const auto& [flag, path] : files) {
     if (path != &json && options_.list && !path->empty()) {
       refuse(flag, "cannot be combined with --list");
@@ -360,6 +369,7 @@ void TestCommand::check_result_files() {
     const bool is_given = command_->count(std::string("--") + flag) > 0;
     if (path != &json && is_given && path->empty()) refuse(flag, "needs a file name");
   }
+  if (record_ == "-" || is_stdout(record_)) refuse("record", "stdout has the output; give a file");
   for (const auto& [flag, path] : files) {
     if (*path == "-") *path = "/dev/stdout";
     if (is_stdout(*path)) stdout_has_results_ = true;
@@ -420,6 +430,11 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
                        required_gpus_, options_.plan.gpus, options_.plan.gpus == 1 ? "" : "s");
     return kExitTestFailed;
   }
+  if (!record_.empty()) {
+    auto recording = RecordingWriter::open(record_);
+    if (!recording) return fail(recording.error(), err);
+    recording_.emplace(std::move(*recording));
+  }
   auto folder = TemporaryFolder::make(environment);
   if (!folder) return fail(folder.error(), err);
   // The ranks of a test rendezvous in a file there.
@@ -439,7 +454,7 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
   const auto launcher = [&](const Result<GuardLifeline>& lifeline) {
     // The guard removes it too, because either process may be killed.
     const TemporaryFolder removed = std::move(*folder);
-    return lifeline ? run_here(*lifeline, out, err) : fail(lifeline.error(), err);
+    return lifeline ? run_recorded(*lifeline, out, err) : fail(lifeline.error(), err);
   };
   std::vector<int> signals = options_.end_signals;
   signals.push_back(SIGUSR1);
@@ -451,6 +466,47 @@ int TestCommand::run(const Environment& environment, std::ostream& out, std::ost
     tell_killed(guarded, *by, err);
   });
   return status ? *status : fail(status.error(), err);
+}
+
+std::function<void(const char*, const std::string&, std::string_view)> TestCommand::report_taker() {
+  if (!recording_) return nullptr;
+  return [this](const char* name, const std::string& path, std::string_view text) {
+    recording_->add(name, text);
+    if (is_stdout(path)) recording_->printed(Printed::kStdout, text);
+  };
+}
+
+int TestCommand::run_recorded(const GuardLifeline& lifeline, std::ostream& out,
+                              std::ostream& err) {
+  if (!recording_) return run_here(lifeline, out, err);
+  RecordedStream recorded_out(out, Printed::kStdout, &*recording_);
+  RecordedStream recorded_err(err, Printed::kStderr, &*recording_);
+  const int status = run_here(lifeline, recorded_out.stream(), recorded_err.stream());
+  const auto written = recording_->finish(recording_facts(status));
+  return written ? status : fail(written.error().with_context("--record"), err);
+}
+
+RecordingFacts TestCommand::recording_facts(int status) const {
+  RecordingFacts facts = facts_of_this_process();
+  facts.command = words_;
+  facts.is_of_tests = true;
+  facts.failed = failed_ids_;
+  facts.status = status;
+  facts.rerun = {"distrun", "test"};
+  for (const CLI::Option* option : command_->get_options()) {
+    const auto name = option->get_lnames().empty() ? "" : option->get_lnames().front();
+    const bool decides_how = option->get_group() == kRunning || name == "binary";
+    if (option->count() == 0 || !decides_how || name == "rank-under") continue;
+    for (const std::string& value : option->results()) {
+      facts.rerun.push_back("--" + name);
+      if (option->get_items_expected_max() > 0) facts.rerun.push_back(value);
+    }
+  }
+  if (after_dashes_) {
+    facts.after_names = *after_dashes_;
+    facts.after_names.insert(facts.after_names.begin(), "--");
+  }
+  return facts;
 }
 
 int TestCommand::run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err) {
@@ -466,9 +522,11 @@ int TestCommand::run_here(const GuardLifeline& lifeline, std::ostream& out, std:
                                    .host = host_name(),
                                    .out = write,
                                    .err = [&](std::string_view text) { err << text << std::flush; },
-                                   .columns = [fd] { return columns_of_terminal(fd); }};
+                                   .columns = [fd] { return columns_of_terminal(fd); },
+                                   .on_report = report_taker()};
   const auto end = run_test_session(options_, context);
   if (!end) return fail(end.error(), err);
+  failed_ids_ = end->failed;
   if (write_error == 0) return end->status;
   return fail(Error::from_errno("write to stdout", write_error), err);
 }

@@ -1,13 +1,16 @@
 // `distrun test`: runs suites of distributed tests.
 #pragma once
 
+#include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include <CLI/App.hpp>
 
 #include "cli/command.h"
+#include "recording/recording_writer.h"
 #include "testsuites/harness/session/python_tests.h"
 #include "testsuites/harness/session/test_session.h"
 
@@ -41,6 +44,11 @@ class TestCommand : public CliCommand {
   Result<void> complete(const Environment& environment);
   Result<void> complete_python(const Environment& environment);
   int run_here(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
+  // Runs the tests and then writes the recording, if --record is given.
+  int run_recorded(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err);
+  RecordingFacts recording_facts(int status) const;
+  std::function<void(const char* name, const std::string& path, std::string_view text)>
+  report_taker();
 
   CLI::App* command_;
   TestSessionOptions options_;
@@ -50,6 +58,10 @@ class TestCommand : public CliCommand {
   std::optional<PythonTests> python_;
   std::string shard_, timeout_ = "60", slow_after_ = "10", seed_, isolation_ = "fork";
   CLI::Option* json_flag_ = nullptr;
+  std::string record_;
+  std::optional<RecordingWriter> recording_;
+  std::vector<std::string> words_;   // The command as it was given.
+  std::vector<std::string> failed_ids_;  // After the run.
   bool stdout_has_results_ = false;  // Then the console is on stderr.
   int retries_ = 0, required_gpus_ = 0;
   bool failed_ = false, ignore_leaks_ = false;

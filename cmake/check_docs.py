@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 
 # Pages that document the flags of a command.
-PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "stacks": "docs/hangs.md", "top": "docs/top.md", "test": "docs/testing.md", "store": "docs/store.md"}
+PAGES_OF_FLAGS = {"launch": "docs/torchrun.md", "stacks": "docs/hangs.md", "top": "docs/top.md", "replay": "docs/recording.md", "test": "docs/testing.md", "store": "docs/store.md"}
 
 # Flags of other programs that the documentation names: cmake, python, git, pip, gdb, torchrun, mpirun, the benchmarks.
 OTHER_FLAGS = set("""

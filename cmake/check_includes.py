@@ -21,8 +21,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 FOLDERS = {
     "common": [".", "text", "os", "crash", "operations"],
     "store": ["protocol", "network", "table", "server", "client"],
-    "evidence": [".", "operations", "python", "stacks", "report"],
+    "evidence": [".", "operations", "python", "stacks", "connections", "report"],
     "pages": ["."],
+    "recording": ["."],
     "launcher": ["process", "control", "output", "plan", "outcome", "nodes", "report", "run"],
     "backends": ["group", ("gloo", "fake", "round_robin"), "."],
     "sharing": ["memory", "queue", "spawn"],
@@ -47,7 +48,7 @@ PUBLIC = {
 # Folders that may use everything and that nothing may use.
 TOP = ["examples", "bench", "cmake"]
 # Linked into distrun, so without LibTorch; of testsuites/ only the harness.
-WITHOUT_LIBTORCH = ("common/", "store/", "evidence/", "pages/", "launcher/", "cli/", "testsuites/harness/")
+WITHOUT_LIBTORCH = ("common/", "store/", "evidence/", "pages/", "recording/", "launcher/", "cli/", "testsuites/harness/")
 LIBTORCH = re.compile(r"(torch|ATen|c10|caffe2|gloo)/")
 INCLUDE = re.compile(r'\s*#\s*(?:include|import)\s*(["<])([^">]+)[">]')
 

@@ -72,6 +72,7 @@ boost/$boost
 cli11/$(version libcli11-dev)
 elfutils/$(version libdw-dev)
 fmt/$(version libfmt-dev)
+minizip/1.2.13
 nlohmann_json/$(version nlohmann-json3-dev)
 pugixml/$(version libpugixml-dev)
 END

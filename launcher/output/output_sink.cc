@@ -77,6 +77,7 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
   // instance, which is readable when `fd` is writable.
   stream_descriptor writable;
   std::function<void(int)> on_broken;
+  std::function<void(std::string_view)> copy;
   bool broken = false, waiting = false;
   std::string queue;
   std::size_t written = 0;  // From the start of `queue`.
@@ -96,6 +97,11 @@ struct OutputSink::Impl : std::enable_shared_from_this<Impl> {
     if (takes_now(fd)) return ::write(fd, bytes.data(), std::min(bytes.size(), kPolledBytes));
     errno = EAGAIN;
     return -1;
+  }
+
+  void queue_bytes(std::string_view bytes) {
+    queue.append(bytes);
+    if (copy) copy(bytes);
   }
 
   void flush() {
@@ -140,10 +146,14 @@ OutputSink::~OutputSink() {
   impl_->writable.close(ignored);
 }
 
+void OutputSink::copy_to(std::function<void(std::string_view bytes)> copy) {
+  impl_->copy = std::move(copy);
+}
+
 void OutputSink::append(std::string_view bytes, const void* source) {
   if (impl_->broken || bytes.empty()) return;
-  if (impl_->line_open && impl_->last_source != source) impl_->queue.push_back('\n');
-  impl_->queue.append(bytes);
+  if (impl_->line_open && impl_->last_source != source) impl_->queue_bytes("\n");
+  impl_->queue_bytes(bytes);
   impl_->last_source = source;
   impl_->line_open = bytes.back() != '\n';
 }
@@ -153,6 +163,7 @@ void OutputSink::write(std::string_view bytes, const void* source) {
   std::size_t taken = 0;
   if (is_empty() && !impl_->broken && !(impl_->line_open && impl_->last_source != source)) {
     taken = static_cast<std::size_t>(std::max<ssize_t>(impl_->write_some(bytes), 0));
+    if (impl_->copy) impl_->copy(bytes.substr(0, taken));
   }
   if (taken < bytes.size()) {
     append(bytes.substr(taken), source);

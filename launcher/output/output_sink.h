@@ -37,6 +37,9 @@ class OutputSink {
   OutputSink(const OutputSink&) = delete;
   OutputSink& operator=(const OutputSink&) = delete;
 
+  // Also passes on all bytes that the sink accepts, at once and in order, with added newlines.
+  void copy_to(std::function<void(std::string_view bytes)> copy);
+
   // Queues bytes; call flush() afterwards. `source` identifies the writer.
   void append(std::string_view bytes, const void* source = nullptr);
 

@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <functional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "common/operations/operation.h"
@@ -13,6 +14,7 @@
 #include "launcher/outcome/run_event.h"
 #include "launcher/outcome/run_report.h"
 #include "launcher/outcome/worker_facts.h"
+#include "launcher/plan/log_choice.h"
 #include "launcher/process/guard.h"
 #include "launcher/report/run_snapshot.h"
 
@@ -33,6 +35,9 @@ struct LaunchContext {
   // each worker at the end of an attempt. Both run on the run's thread, and may be empty.
   std::function<void(const std::vector<WorkerLoad>& loads)> on_load;
   std::function<void(const WorkerText& output)> on_output;
+
+  // For a recording: all that goes to `out` and `err`, as RunOutput::Consoles::copy says.
+  std::function<void(Stream stream, std::string_view bytes)> on_printed;
 
   // For --save-digests: each collective that every rank of this node has ended. May be empty.
   std::function<void(const CollectiveOfRanks& all)> on_collective;

@@ -99,6 +99,7 @@ struct RunOutput::Impl {
     const auto lost = [this](int error) { console_lost(error); };
     if (!are_the_same(to.out, to.err)) out.emplace(io, to.out, lost);
     err.emplace(io, to.err, lost);
+    copy_consoles();
     shown_workers = std::count_if(plan.workers.begin(), plan.workers.end(), [&](const auto& one) {
       return std::any_of(kStreams.begin(), kStreams.end(), [&](Stream stream) {
         return route_of(log, folder, one.local_rank, stream, 0).shown;
@@ -121,6 +122,15 @@ struct RunOutput::Impl {
   std::array<char, 64 * kKiB> buffer;                   // Shared by all relays.
 
   WorkerOutput& at(LocalRank worker) { return workers[static_cast<std::size_t>(worker.value())]; }
+
+  void copy_consoles() {
+    if (!consoles.copy) return;
+    const auto copy_of = [this](Stream stream) {
+      return [this, stream](std::string_view bytes) { consoles.copy(stream, bytes); };
+    };
+    if (out) out->copy_to(copy_of(Stream::kOut));
+    err->copy_to(copy_of(out ? Stream::kErr : Stream::kOut));
+  }
 
   int console_fd(Stream stream) const {
     return stream == Stream::kOut ? consoles.out : consoles.err;

@@ -37,6 +37,8 @@ class RunOutput {
   struct Consoles {
     int out = 1, err = 2;   // The caller's; must stay open while this lives.
     bool captures = false;  // Keeps output for captured().
+    // Gets all that goes to the consoles, if set. If they are one console, all of it is stdout's.
+    std::function<void(Stream stream, std::string_view bytes)> copy = {};
   };
   struct Lost {
     bool reader_gone = false;  // The console's reader has closed.

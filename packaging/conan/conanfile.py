@@ -37,7 +37,7 @@ class Distrun(ConanFile):
         root = os.path.join(self.recipe_folder, "..", "..")
         copy(self, "CMakeLists.txt", root, self.export_sources_folder)
         copy(self, "LICENSE", root, self.export_sources_folder)
-        for folder in ("include", "common", "store", "evidence", "pages", "launcher", "backends", "sharing", "parallel", "testsuites",
+        for folder in ("include", "common", "store", "evidence", "pages", "recording", "launcher", "backends", "sharing", "parallel", "testsuites",
                        "cli", "cmake", "packaging", "examples/library"):
             copy(self, f"{folder}/*", root, self.export_sources_folder, excludes="*/__pycache__/*")
 
@@ -53,6 +53,7 @@ class Distrun(ConanFile):
         self.requires("cli11/[>=2.1 <3]")
         self.requires("elfutils/[>=0.188 <1]")
         self.requires("fmt/[>=9.1 <12]")
+        self.requires("minizip/[>=1.2 <2]")
         self.requires("nlohmann_json/[>=3.11 <4]")
         self.requires("pugixml/[>=1.13 <2]")
 

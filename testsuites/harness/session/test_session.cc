@@ -1,6 +1,7 @@
 #include "testsuites/harness/session/test_session.h"
 
 #include <algorithm>
+#include <array>
 #include <chrono>
 #include <csignal>
 #include <cstdio>
@@ -73,7 +74,9 @@ class Session {
     watch_guard();
     if (!options_.history.empty()) read_past();
     auto runner = options_.runner;
-    runner.keeps_all_results = json_ || junit_ || html_ || trace_;
+    runner.keeps_all_results =
+        std::any_of(reports_.begin(), reports_.end(),
+                    [this](const Report& report) { return is_wanted(report); });
     runner_.emplace(io_, std::move(runner), [this](const TestEvent& event) { happened(event); });
     tell_whom_it_waits_for();
     runner_->load([this](Result<std::vector<LoadedTest>> tests) {
@@ -87,23 +90,31 @@ class Session {
     runner_.reset();
     end_what_is_left();
     if (error_) return *error_;
-    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_};
+    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_,
+                          {failed_.begin(), failed_.end()}};
   }
 
  private:
+  // A report at the end of the run.
+  struct Report {
+    const char* name;  // As TestSessionContext::on_report says.
+    const std::string& path;
+    std::string (*text)(const TestsBegun&, const TestsEnded&);
+    std::optional<ResultFile> file = std::nullopt;
+  };
+
   Result<void> open_files() {
     if (options_.list) return {};
-    for (const auto& [path, file] : {std::pair(&options_.json, &json_),
-                                     {&options_.junit, &junit_},
-                                     {&options_.html, &html_},
-                                     {&options_.trace, &trace_}}) {
-      if (path->empty()) continue;
-      auto opened = ResultFile::open(*path);
+    for (Report& report : reports_) {
+      if (report.path.empty()) continue;
+      auto opened = ResultFile::open(report.path);
       if (!opened) return opened.error();
-      file->emplace(std::move(*opened));
+      report.file.emplace(std::move(*opened));
     }
     return {};
   }
+
+  bool is_wanted(const Report& report) const { return report.file || context_.on_report; }
 
   void tell_whom_it_waits_for() {
     waiting_.expires_after(options_.hosts_patience);
@@ -225,10 +236,15 @@ class Session {
         tell(added.error().message);
       }
     }
-    if (json_) keep_error(json_->write(result_json(begun_, ended)));
-    if (junit_) keep_error(junit_->write(junit_xml(begun_, ended)));
-    if (html_) keep_error(html_->write(html_report(begun_, ended)));
-    if (trace_) keep_error(trace_->write(test_trace(begun_, ended)));
+    for (const TestResult& result : ended.results) {
+      if (has_failed(result.status)) failed_.insert(result.test.id);
+    }
+    for (const Report& report : reports_) {
+      if (!is_wanted(report)) continue;
+      const std::string text = report.text(begun_, ended);
+      if (report.file) keep_error(report.file->write(text));
+      if (context_.on_report) context_.on_report(report.name, report.path, text);
+    }
   }
 
   void keep_error(const Result<void>& written) {
@@ -320,7 +336,11 @@ class Session {
   asio::steady_timer ticking_{io_}, waiting_{io_};
   Console console_;
   std::optional<TestRunner> runner_;
-  std::optional<ResultFile> json_, junit_, html_, trace_;
+  std::array<Report, 4> reports_{{{"results.json", options_.json, result_json},
+                                  {"junit.xml", options_.junit, junit_xml},
+                                  {"report.html", options_.html, html_report},
+                                  {"trace.json", options_.trace, test_trace}}};
+  std::set<std::string> failed_;  // Ids.
   History history_;
   TestsBegun begun_;
   std::optional<Error> error_;

@@ -11,6 +11,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "distrun/result.h"
@@ -43,11 +44,15 @@ struct TestSessionContext {
   std::function<void(std::string_view)> out;  // For console and lists.
   std::function<void(std::string_view)> err;  // For problems other than failed tests.
   std::function<int()> columns;               // The terminal's current width.
+  // For a recording: each report at the end, and the file it went to, which may be empty. `name` is
+  // "results.json", "junit.xml", "report.html" or "trace.json". May be empty.
+  std::function<void(const char* name, const std::string& path, std::string_view text)> on_report;
 };
 
 // 0: all passed, 1: a test failed, 4: no test ran, 128 + N: signal N ended the run.
 struct TestSessionEnd {
   int status = 0;
+  std::vector<std::string> failed;  // Ids of tests that failed or did not run, sorted.
 };
 
 inline constexpr int kExitTestFailed = 1, kExitNoTestRan = 4;

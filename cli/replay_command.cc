@@ -1,0 +1,130 @@
+#include "cli/replay_command.h"
+
+#include <cerrno>
+#include <ostream>
+#include <vector>
+
+#include <fmt/format.h>
+#include <unistd.h>
+
+#include "cli/flags.h"
+#include "common/text/shell_quote.h"
+#include "common/text/utc_time.h"
+#include "launcher/outcome/run_end.h"
+#include "testsuites/harness/session/test_session.h"
+
+namespace distrun {
+
+namespace {
+
+constexpr const char* kReplayHelp =
+    R"(FILE is a file that --record of distrun launch or distrun test wrote, here or on another machine.
+The command prints what that run printed: the same bytes, to the same streams, in the same order.
+
+FILE is a zip file, so unzip can extract its reports: report.html, trace.json and others.
+
+Exit status:
+  0    the output was printed
+  2    wrong usage, or FILE is not a recording
+  4    --rerun-failed: nothing failed
+  125  FILE cannot be read, or the output cannot be written
+  N    with --exit-code: exit status of the recorded run
+  N    with --rerun-failed: exit status of the new run
+
+Examples:
+  distrun test --record tests.zip
+  distrun replay tests.zip
+  distrun replay --info tests.zip
+  distrun replay --rerun-failed tests.zip
+
+Documentation: docs/recording.md)";
+
+std::string command_text(const std::vector<std::string>& words) {
+  std::string text;
+  for (const std::string& word : words) {
+    if (!text.empty()) text += ' ';
+    text += shell_quoted(word);
+  }
+  return text;
+}
+
+std::string info_text(const RecordingFacts& facts) {
+  const auto took = std::chrono::duration<double>(facts.ended - facts.began).count();
+  std::string text = fmt::format(
+      "command  {}\nfolder   {}\nhost     {}\nbegan    {}\ntook     {:.1f} s\nstatus   {}\n"
+      "distrun  {}\n",
+      command_text(facts.command), facts.folder, facts.host, rfc3339(facts.began), took,
+      facts.status, facts.distrun);
+  for (const std::string& id : facts.failed) text += "failed   " + id + '\n';
+  return text;
+}
+
+}  // namespace
+
+ReplayCommand::ReplayCommand(CLI::App& app)
+    : command_(app.add_subcommand("replay", "Print the output of a recorded run again.")) {
+  command_->formatter(std::make_shared<HelpFormatter>("distrun replay [flags] FILE"));
+  own_flag(*command_, "info", info_,
+           "Print which run FILE records, and the ids of its failed tests.");
+  own_flag(*command_, "exit-code", exit_code_, "Exit with the status of the recorded run.");
+  own_flag(*command_, "rerun-failed", rerun_,
+           "Run again, from the current folder, what failed: of distrun test, the tests that failed "
+           "or did not run; of distrun launch, the whole command. Flags that choose tests or write "
+           "files are left out.");
+  add_help_flag(*command_);
+  command_->footer(kReplayHelp);
+  command_->add_option("FILE", file_)->group("");
+}
+
+void ReplayCommand::check(const Environment&) {
+  if (file_.empty()) throw CLI::ParseError("a FILE is required", kExitUsage);
+  if (info_ + exit_code_ + rerun_ > 1) {
+    throw CLI::ParseError("--info, --exit-code and --rerun-failed exclude each other", kExitUsage);
+  }
+}
+
+int ReplayCommand::run(const Environment&, std::ostream& out, std::ostream& err) {
+  const auto recording = Recording::open(file_);
+  if (!recording) {
+    err << "distrun replay: " << recording.error().message << '\n';
+    return recording.error().kind == ErrorKind::kInvalidArgument ? kExitUsage : kExitInternal;
+  }
+  if (rerun_) return rerun(*recording, out, err);
+  return print(*recording, out, err);
+}
+
+int ReplayCommand::print(const Recording& recording, std::ostream& out, std::ostream& err) const {
+  const auto to = [&](Printed stream, std::string_view bytes) -> Result<void> {
+    std::ostream& into = stream == Printed::kStdout ? out : err;
+    errno = 0;
+    if (into << bytes << std::flush) return {};
+    const auto name = stream == Printed::kStdout ? "write to stdout" : "write to stderr";
+    return Error::from_errno(name, errno != 0 ? errno : EIO);
+  };
+  const auto done =
+      info_ ? to(Printed::kStdout, info_text(recording.facts())) : recording.print(to);
+  if (!done) {
+    err << "distrun replay: " << done.error().message << '\n';
+    return kExitInternal;
+  }
+  return exit_code_ ? recording.facts().status : 0;
+}
+
+int ReplayCommand::rerun(const Recording& recording, std::ostream& out, std::ostream& err) {
+  std::vector<std::string> words = rerun_words(recording.facts());
+  if (words.empty()) {
+    err << "distrun replay: nothing failed in the recorded run\n";
+    return kExitNoTestRan;
+  }
+  err << "distrun replay: " << command_text(words) << '\n';
+  out.flush();
+  err.flush();
+  std::vector<char*> arguments;
+  for (std::string& word : words) arguments.push_back(word.data());
+  arguments.push_back(nullptr);
+  ::execv("/proc/self/exe", arguments.data());
+  err << "distrun replay: " << Error::from_errno("execute distrun").message << '\n';
+  return kExitInternal;
+}
+
+}  // namespace distrun
