@@ -1,10 +1,12 @@
 #include "launcher/run/worker_stacks.h"
 
+#include <algorithm>
 #include <chrono>
 #include <cstddef>
 #include <filesystem>
 #include <iterator>
 #include <system_error>
+#include <utility>
 
 namespace distrun {
 
@@ -23,9 +25,13 @@ std::string current_folder() {
 Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers,
                                const std::unordered_map<pid_t, std::string>& waits) {
   std::vector<pid_t> pids;
+  std::vector<std::pair<int, pid_t>> of_ranks;
   for (const auto& worker : workers) {
     pids.insert(pids.end(), worker.pids.begin(), worker.pids.end());
+    for (const pid_t pid : worker.pids) of_ranks.emplace_back(worker.rank.value(), pid);
   }
+  // Before the stacks, which may take seconds.
+  const auto sockets = read_rank_sockets(of_ranks);
   auto stacks = collector_.collect(pids, kStacksTimeout);
   std::vector<RankStacks> ranks;
   auto next = stacks.begin();
@@ -35,6 +41,8 @@ Whereabouts WorkerStacks::read(const std::vector<WorkerPool::Processes>& workers
     rank.rank = worker.rank.value();
     rank.processes.assign(std::make_move_iterator(next), std::make_move_iterator(end));
     next = end;
+    std::copy_if(sockets.begin(), sockets.end(), std::back_inserter(rank.sockets),
+                 [&](const RankSocket& socket) { return socket.rank == rank.rank; });
     for (const pid_t pid : worker.pids) {
       const auto wait = waits.find(pid);
       if (wait != waits.end() && rank.awaited.empty()) rank.awaited = wait->second;

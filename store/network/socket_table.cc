@@ -66,8 +66,12 @@ std::uint64_t bytes_in(const char* at, std::size_t left) {
 
 SocketRow row_of(const inet_diag_msg& one, const char* attributes, std::size_t size) {
   return {.address = row_address(one.idiag_family, one.id.idiag_src),
+          .peer_address = row_address(one.idiag_family, one.id.idiag_dst),
           .port = ntohs(one.id.idiag_sport),
           .peer_port = ntohs(one.id.idiag_dport),
+          .state = one.idiag_state,
+          .unread = one.idiag_rqueue,
+          .undelivered = one.idiag_wqueue,
           .uid = one.idiag_uid,
           .inode = one.idiag_inode,
           .bytes = bytes_in(attributes, size)};

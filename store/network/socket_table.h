@@ -19,8 +19,11 @@
 namespace distrun {
 
 struct SocketRow {
-  boost::asio::ip::address address;  // IPv4-mapped addresses are IPv4.
+  boost::asio::ip::address address, peer_address;  // IPv4-mapped addresses are IPv4.
   std::uint16_t port = 0, peer_port = 0;
+  int state = 0;                  // TCP_ESTABLISHED …
+  std::uint32_t unread = 0;       // Bytes received that its process has not read.
+  std::uint32_t undelivered = 0;  // Bytes that the peer has not acknowledged.
   uid_t uid = 0;
   std::uint64_t inode = 0;  // Of a process's socket; others are omitted.
   std::uint64_t bytes = 0;  // Received, and sent and acknowledged; 0 unless requested.

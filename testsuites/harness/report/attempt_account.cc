@@ -1,12 +1,14 @@
 #include "testsuites/harness/report/attempt_account.h"
 
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
 #include "common/text/rank_list.h"
+#include "testsuites/harness/report/merged_output.h"
 
 namespace distrun {
 
@@ -99,7 +101,7 @@ std::string shortened(const std::string& text) {
 
 struct Account {
   std::vector<int> ranks;  // In ascending order.
-  std::string body, output;
+  std::string body;
 };
 
 // Culprits first.
@@ -118,12 +120,9 @@ std::vector<Account> accounts_of(const AttemptResult& attempt, WithOutput with_o
   std::vector<Account> accounts;
   for (const RankResult* rank : in_order(attempt)) {
     const std::string body = body_of(*rank, with_output);
-    const std::string output =
-        with_output == WithOutput::kYes ? shortened(shown(rank->output)) : "";
-    auto same = std::find_if(accounts.begin(), accounts.end(), [&](const Account& other) {
-      return other.body == body && other.output == output;
-    });
-    if (same == accounts.end()) same = accounts.insert(same, {{}, body, output});
+    auto same = std::find_if(accounts.begin(), accounts.end(),
+                             [&](const Account& other) { return other.body == body; });
+    if (same == accounts.end()) same = accounts.insert(same, {{}, body});
     same->ranks.push_back(rank->rank);
   }
   for (Account& account : accounts) std::sort(account.ranks.begin(), account.ranks.end());
@@ -145,12 +144,19 @@ std::string with_prefix(std::string_view prefix, std::string_view text) {
 std::string account_of(const AttemptResult& attempt, WithOutput with_output) {
   std::string text;
   for (const Account& account : accounts_of(attempt, with_output)) {
-    const std::string who = list_of_ranks(account.ranks);
-    text += fmt::format("{}: {}", who, account.body);
-    if (account.output.empty()) continue;
-    text += "  output:\n" + with_prefix(fmt::format("    [{}] ", who), account.output);
+    text += fmt::format("{}: {}", list_of_ranks(account.ranks), account.body);
   }
-  return text;
+  if (with_output == WithOutput::kNo) return text;
+  const std::string output = merged_output_of(attempt);
+  return output.empty() ? text : text + "output:\n" + with_prefix("  ", output);
+}
+
+std::string merged_output_of(const AttemptResult& attempt) {
+  std::vector<std::pair<int, std::string>> outputs;
+  for (const RankResult* rank : in_order(attempt)) {
+    outputs.emplace_back(rank->rank, shortened(shown(rank->output)));
+  }
+  return merged_output(outputs);
 }
 
 std::string output_of(const AttemptResult& attempt) {

@@ -5,13 +5,14 @@
 //           1
 //           2
 //       ended: signal SIGSEGV (11)
-//       output:
-//         [rank 2] hello
 //     ranks 0, 1, 3: did not end
 //       stood at:
 //         …
+//     output:
+//       [ranks 0-3] hello
 //
-// Culprits come first, in order; ranks with equal text share an entry. Control characters are
+// Culprits come first, in order; ranks with equal text share an entry, and equal lines of output
+// appear once (merged_output.h). Control characters are
 // escaped: "\x1b". Pure.
 #pragma once
 
@@ -28,7 +29,10 @@ enum class WithOutput { kNo, kYes };
 // Empty if nothing was started.
 std::string account_of(const AttemptResult& attempt, WithOutput with_output);
 
-// Only the output, rank by rank: "[rank 0] hello\n[rank 1] hello\n".
+// Only the output, for the console: shortened, "[ranks 0, 1] hello\n". Empty if there is none.
+std::string merged_output_of(const AttemptResult& attempt);
+
+// Only the output, whole, rank by rank: "[rank 0] hello\n[rank 1] hello\n".
 std::string output_of(const AttemptResult& attempt);
 
 // Prefixes each line of `text`, and ends the last one.

@@ -38,10 +38,10 @@ TEST(AttemptAccountTest, ReportsEverythingAboutARank) {
             "    #0 wait()\n"
             "    #1 test()\n"
             "  leaked processes: 77 (sleep), 78 (sh)\n"
-            "  output:\n"
-            "    [rank 2] hello\n"
-            "    [rank 2] world\n"
-            "ranks 0, 1, 3: passed\n");
+            "ranks 0, 1, 3: passed\n"
+            "output:\n"
+            "  [rank 2] hello\n"
+            "  [rank 2] world\n");
 }
 
 TEST(AttemptAccountTest, ReportsHowEachRankEnded) {
@@ -70,20 +70,26 @@ TEST(AttemptAccountTest, CulpritsComeFirstInTheirOrder) {
 TEST(AttemptAccountTest, EqualRanksShareOneEntryAtTheFirst) {
   AttemptResult result = attempt();
   result.culprits = {3, 2};
-  for (const std::size_t rank : {0U, 1U, 3U}) result.ranks[rank].output = "same\n";
+  result.ranks[2].end = "exit code 1";
   EXPECT_EQ(told(result),
             "ranks 0, 1, 3: passed\n"
-            "  output:\n"
-            "    [ranks 0, 1, 3] same\n"
-            "rank 2: passed\n");
+            "rank 2: passed\n"
+            "  ended: exit code 1\n");
 }
 
-TEST(AttemptAccountTest, RanksWithDifferentOutputHaveSeparateEntries) {
+TEST(AttemptAccountTest, EqualLinesOfOutputAppearOnceAndThoseOfCulpritsFirst) {
   AttemptResult result = attempt();
-  result.ranks.resize(2);
-  result.ranks[1].output = "x";
-  EXPECT_EQ(told(result), "rank 0: passed\nrank 1: passed\n  output:\n    [rank 1] x\n");
-  EXPECT_EQ(account_of(result, WithOutput::kNo), "ranks 0, 1: passed\n");
+  result.culprits = {2};
+  for (RankResult& rank : result.ranks) rank.output = "same\n" + std::to_string(rank.rank);
+  EXPECT_EQ(told(result),
+            "ranks 0-3: passed\n"
+            "output:\n"
+            "  [ranks 0-3] same\n"
+            "  [rank 2] 2\n"
+            "  [rank 0] 0\n"
+            "  [rank 1] 1\n"
+            "  [rank 3] 3\n");
+  EXPECT_EQ(account_of(result, WithOutput::kNo), "ranks 0-3: passed\n");
 }
 
 TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
@@ -92,12 +98,12 @@ TEST(AttemptAccountTest, ManyFailuresAndLinesAreShortened) {
   for (int i = 1; i <= 12; ++i) result.ranks[0].failures.push_back({"a.cc", i, "x"});
   for (int i = 1; i <= 102; ++i) result.ranks[0].output += std::to_string(i) + '\n';
   const std::string text = told(result);
-  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures; --json FILE writes all\n  output:\n"),
+  EXPECT_NE(text.find("  a.cc:10: x\n  2 more failures; --json FILE writes all\noutput:\n"),
             std::string::npos)
       << text;
   EXPECT_NE(text.find("[rank 0] 20\n"
-                      "    [rank 0] … 2 lines left out; --json FILE writes all\n"
-                      "    [rank 0] 23\n"),
+                      "  [rank 0] … 2 lines left out; --json FILE writes all\n"
+                      "  [rank 0] 23\n"),
             std::string::npos)
       << text;
   EXPECT_TRUE(text.ends_with("[rank 0] 102\n")) << text;

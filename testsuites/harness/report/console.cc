@@ -112,7 +112,7 @@ std::string Console::lines_of(const TestEnded& event) {
                   name_of(result.test.id, result.repetition, begun_),
                   result.status == TestStatus::kFlaky ? "" : behind_colon(result.reason));
   if (options_.show_output && !has_failed(result.status) && !result.attempts.empty()) {
-    text += with_prefix("    ", output_of(result.attempts.back()));
+    text += with_prefix("    ", merged_output_of(result.attempts.back()));
   }
   return text;
 }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <csignal>
 #include <filesystem>
+#include <iterator>
 #include <numeric>
 #include <optional>
 #include <utility>
@@ -159,10 +160,15 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
       running.push_back(rank);
       pids.push_back(*at(rank).pid());
     }
+    std::vector<std::pair<int, pid_t>> of_ranks;
+    for (std::size_t i = 0; i < running.size(); ++i) of_ranks.emplace_back(running[i], pids[i]);
+    const auto sockets = read_rank_sockets(of_ranks);
     auto all = stacks.collect(pids, kStacksTimeout);
     std::vector<RankStacks> found;
     for (std::size_t i = 0; i < running.size(); ++i) {
-      found.push_back({running[i], {std::move(all[i])}});
+      found.push_back({.rank = running[i], .processes = {std::move(all[i])}});
+      std::copy_if(sockets.begin(), sockets.end(), std::back_inserter(found.back().sockets),
+                   [&](const RankSocket& socket) { return socket.rank == running[i]; });
     }
     return found;
   }
@@ -176,8 +182,14 @@ struct AttemptRun::Impl : std::enable_shared_from_this<Impl> {
     if (asked.empty()) return false;
     for (const int rank : asked) at(rank).time_is_up();
     const auto found = stacks_of(asked);
-    for (const RankStacks& one : found)
-      at(one.rank).seen(place_of(one.rank, one.processes.front()));
+    std::vector<RankSocket> sockets;
+    for (const RankStacks& one : found) {
+      sockets.insert(sockets.end(), one.sockets.begin(), one.sockets.end());
+    }
+    for (const RankStacks& one : found) {
+      at(one.rank).seen(place_of(one.rank, one.processes.front()) +
+                        connections_of(one.rank, sockets));
+    }
     where = places_of(found).line;
     return true;
   }
