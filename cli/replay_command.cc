@@ -1,5 +1,6 @@
 #include "cli/replay_command.h"
 
+#include <algorithm>
 #include <cerrno>
 #include <ostream>
 #include <vector>
@@ -67,10 +68,11 @@ ReplayCommand::ReplayCommand(CLI::App& app)
   own_flag(*command_, "info", info_,
            "Print which run FILE records, and the ids of its failed tests.");
   own_flag(*command_, "exit-code", exit_code_, "Exit with the status of the recorded run.");
-  own_flag(*command_, "rerun-failed", rerun_,
-           "Run again, from the current folder, what failed: of distrun test, the tests that failed "
-           "or did not run; of distrun launch, the whole command. Flags that choose tests or write "
-           "files are left out.");
+  own_flag(
+      *command_, "rerun-failed", rerun_,
+      "Run again, from the current folder, what failed: of distrun test, the tests that failed "
+      "or did not run; of distrun launch, the whole command. Flags that choose tests or write "
+      "files are left out.");
   add_help_flag(*command_);
   command_->footer(kReplayHelp);
   command_->add_option("FILE", file_)->group("");
@@ -119,9 +121,9 @@ int ReplayCommand::rerun(const Recording& recording, std::ostream& out, std::ost
   err << "distrun replay: " << command_text(words) << '\n';
   out.flush();
   err.flush();
-  std::vector<char*> arguments;
-  for (std::string& word : words) arguments.push_back(word.data());
-  arguments.push_back(nullptr);
+  std::vector<char*> arguments(words.size() + 1, nullptr);  // The last one stays null.
+  std::transform(words.begin(), words.end(), arguments.begin(),
+                 [](std::string& word) { return word.data(); });
   ::execv("/proc/self/exe", arguments.data());
   err << "distrun replay: " << Error::from_errno("execute distrun").message << '\n';
   return kExitInternal;

@@ -17,11 +17,11 @@ namespace {
 
 using ::testing::AllOf;
 using ::testing::EndsWith;
-using ::testing::HasSubstr;
-using ::testing::StartsWith;
 using testing::Folder;
+using ::testing::HasSubstr;
 using testing::launch;
 using testing::ProgramResult;
+using ::testing::StartsWith;
 using Words = std::vector<std::string>;
 
 class ReplayTest : public ::testing::Test {
@@ -126,8 +126,8 @@ TEST_F(ReplayTest, AKilledLauncherLeavesNoRecordingAndNoFile) {
 
 TEST_F(ReplayTest, AFailedRunRunsAgainWithItsFlags) {
   const std::string count = folder_.path() + "/count", page = folder_.path() + "/page.html";
-  const auto run = launch({"--record", file_, "--html", page, "--nproc-per-node=2", "--role",
-                           "a b", "sh", "-c", "echo $ROLE_NAME >> " + count + "; exit 5"});
+  const auto run = launch({"--record", file_, "--html", page, "--nproc-per-node=2", "--role", "a b",
+                           "sh", "-c", "echo $ROLE_NAME >> " + count + "; exit 5"});
   EXPECT_EQ(run.end, ProcessEnd(ExitedWith{5}));
   std::filesystem::remove(count);
   std::filesystem::remove(page);
@@ -168,10 +168,18 @@ TEST_F(ReplayTest, ResultsOnStdoutAreShownToo) {
   EXPECT_EQ(member("results.json"), run.out);
 }
 
+TEST_F(ReplayTest, AnOpenDescriptorGetsTheRecording) {
+  const std::string command =
+      std::string(DISTRUN_PROGRAM) + " launch --record /dev/fd/3 sh -c 'echo hello' 3> " + file_;
+  const auto run = testing::run_program({"sh", "-c", command});
+  EXPECT_EQ(run.end, ProcessEnd(ExitedWith{0})) << run.err;
+  expect_same(run);
+}
+
 TEST_F(ReplayTest, OnATerminalTheBytesAreTheSame) {
-  testing::Terminal terminal({"env", "XDG_CACHE_HOME=" + folder_.path() + "/cache",
-                              DISTRUN_PROGRAM, "test", "--binary", FAKE_TEST_HOST, "--record",
-                              file_, "fake.Rank.passes"});
+  testing::Terminal terminal({"env", "XDG_CACHE_HOME=" + folder_.path() + "/cache", DISTRUN_PROGRAM,
+                              "test", "--binary", FAKE_TEST_HOST, "--record", file_,
+                              "fake.Rank.passes"});
   EXPECT_EQ(terminal.end(), ProcessEnd(ExitedWith{0}));
   const std::string shown = terminal.text();
   std::string again = replay({}).out;
@@ -196,20 +204,20 @@ TEST_F(ReplayTest, InfoNamesTheRunAndItsFailedTests) {
   test({"--record", file_, "fake.Rank.passes", "fake.Rank.fails"});
   const auto info = replay({"--info"});
   EXPECT_EQ(info.end, ProcessEnd(ExitedWith{0})) << info.err;
-  EXPECT_THAT(info.out, AllOf(HasSubstr("command  distrun test --binary"), HasSubstr("status   1\n"),
-                              EndsWith("failed   fake.Rank.fails\n")));
+  EXPECT_THAT(info.out, AllOf(HasSubstr("command  distrun test --binary"),
+                              HasSubstr("status   1\n"), EndsWith("failed   fake.Rank.fails\n")));
 }
 
 TEST_F(ReplayTest, AFullDiskIsToldAndTheRunGoesOn) {
   // The limit is of the launcher's files; the recording's output alone is larger.
-  const std::string command =
-      "ulimit -f 64; exec " + std::string(DISTRUN_PROGRAM) + " launch --record " + file_ +
-      " sh -c 'head -c 300000 /dev/zero; exit 3'";
+  const std::string command = "ulimit -f 64; exec " + std::string(DISTRUN_PROGRAM) +
+                              " launch --record " + file_ +
+                              " sh -c 'head -c 300000 /dev/zero; exit 3'";
   const auto run = testing::run_program({"sh", "-c", command});
   EXPECT_EQ(run.end, ProcessEnd(ExitedWith{3})) << run.err;
   EXPECT_EQ(run.out.size(), 300'000U);
-  EXPECT_THAT(run.err, EndsWith("distrun: --record: write in " + folder_.path() +
-                                ": file too large\n"));
+  EXPECT_THAT(run.err,
+              EndsWith("distrun: --record: write in " + folder_.path() + ": file too large\n"));
   EXPECT_TRUE(std::filesystem::is_empty(folder_.path()));
 }
 

@@ -476,8 +476,7 @@ std::function<void(const char*, const std::string&, std::string_view)> TestComma
   };
 }
 
-int TestCommand::run_recorded(const GuardLifeline& lifeline, std::ostream& out,
-                              std::ostream& err) {
+int TestCommand::run_recorded(const GuardLifeline& lifeline, std::ostream& out, std::ostream& err) {
   if (!recording_) return run_here(lifeline, out, err);
   RecordedStream recorded_out(out, Printed::kStdout, &*recording_);
   RecordedStream recorded_err(err, Printed::kStderr, &*recording_);

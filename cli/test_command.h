@@ -60,9 +60,9 @@ class TestCommand : public CliCommand {
   CLI::Option* json_flag_ = nullptr;
   std::string record_;
   std::optional<RecordingWriter> recording_;
-  std::vector<std::string> words_;   // The command as it was given.
+  std::vector<std::string> words_;       // The command as it was given.
   std::vector<std::string> failed_ids_;  // After the run.
-  bool stdout_has_results_ = false;  // Then the console is on stderr.
+  bool stdout_has_results_ = false;      // Then the console is on stderr.
   int retries_ = 0, required_gpus_ = 0;
   bool failed_ = false, ignore_leaks_ = false;
 };

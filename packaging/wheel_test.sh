@@ -44,7 +44,8 @@ for python in "$@"; do
   expect "$("$bin/python" -m distrun.run --no-such-flag 2>&1 | cut -d: -f1 | head -n 1)" torchrun
 
   # The program replaces Python in the same process, and ignores no signal for that.
-  report='guard=$(sed -n "s/^PPid:\t//p" /proc/$PPID/status); echo $guard; grep SigIgn /proc/$guard/status'
+  # The worker's parent is the launcher, whose parent is the second guard, whose parent is the guard.
+  report='up() { sed -n "s/^PPid:\t//p" /proc/$1/status; }; guard=$(up $(up $PPID)); echo $guard; grep SigIgn /proc/$guard/status'
   said=$(sh -c 'echo $$; exec "$@"' sh "$bin/python" -m distrun launch --no-python sh -c "$report")
   pid=$(head -n 1 <<<"$said")
   expect "$said" "$pid"$'\n'"$pid"$'\n'"$("$bin/distrun" launch --no-python sh -c "$report" | sed 1d)"

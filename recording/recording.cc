@@ -95,7 +95,9 @@ Result<void> Recording::print(
   std::string buffer(64 * kKiB, '\0');
   while (true) {
     const auto line = lines.next();
-    if (!line) return line.error().kind == ErrorKind::kInvalidArgument ? damaged("output.jsonl") : line.error();
+    if (!line)
+      return line.error().kind == ErrorKind::kInvalidArgument ? damaged("output.jsonl")
+                                                              : line.error();
     if (!*line) return {};
     const auto write = parse_write(**line);
     if (!write) return damaged("output.jsonl");

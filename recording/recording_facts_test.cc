@@ -62,9 +62,8 @@ TEST(RecordingFactsTest, ANewerFormatNamesItsVersion) {
 }
 
 TEST(RecordingFactsTest, FailedTestsRunAgainBeforeTheirPython) {
-  EXPECT_EQ(rerun_words(facts_of_tests()),
-            (Words{"distrun", "test", "--retries", "2", "gloo.A.one", "gloo.A.two", "--", "python3",
-                   "t.py"}));
+  EXPECT_EQ(rerun_words(facts_of_tests()), (Words{"distrun", "test", "--retries", "2", "gloo.A.one",
+                                                  "gloo.A.two", "--", "python3", "t.py"}));
 }
 
 TEST(RecordingFactsTest, NothingRunsAgainIfNoTestFailed) {

@@ -41,9 +41,7 @@ class RecordingTest : public ::testing::Test {
     return all;
   }
 
-  static void expect_ok(const Result<void>& done) {
-    EXPECT_TRUE(done) << done.error().message;
-  }
+  static void expect_ok(const Result<void>& done) { EXPECT_TRUE(done) << done.error().message; }
 
   std::string printed() const {
     const auto recording = Recording::open(path_);

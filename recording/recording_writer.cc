@@ -30,9 +30,11 @@ constexpr std::chrono::milliseconds kOneWrite{10};
 
 const char* name_of(Printed to) { return to == Printed::kStdout ? "stdout" : "stderr"; }
 
+// The folder of the file, or /tmp if it is one of /dev or /proc, which hold no files.
 std::string folder_of(const std::string& path) {
   const auto folder = std::filesystem::path(path).parent_path().string();
-  return folder.empty() ? "." : folder;
+  if (folder.empty()) return ".";
+  return path.starts_with("/dev/") || path.starts_with("/proc/") ? "/tmp" : folder;
 }
 
 // The bytes of a file, as long as it lives.
@@ -74,7 +76,8 @@ struct RecordingWriter::Impl {
     std::size_t bytes = 0;
   };
 
-  Impl(const std::string& path, ResultFile file) : folder(folder_of(path)), result(std::move(file)) {}
+  Impl(const std::string& path, ResultFile file)
+      : folder(folder_of(path)), result(std::move(file)) {}
 
   const std::string folder;
   ResultFile result;
@@ -118,8 +121,8 @@ struct RecordingWriter::Impl {
   void end_write() {
     if (!write) return;
     const auto since = std::chrono::floor<std::chrono::milliseconds>(write->at - started);
-    add("output.jsonl", fmt::format("{{\"ms\": {}, \"to\": \"{}\", \"bytes\": {}}}\n", since.count(),
-                                    name_of(write->to), write->bytes));
+    add("output.jsonl", fmt::format("{{\"ms\": {}, \"to\": \"{}\", \"bytes\": {}}}\n",
+                                    since.count(), name_of(write->to), write->bytes));
     write.reset();
   }
 };

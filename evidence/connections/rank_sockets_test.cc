@@ -104,7 +104,9 @@ TEST(RankSocketsTest, SeesAClosedEnd) {
   EXPECT_TRUE(is_closed);
 }
 
-TEST(RankSocketsTest, AnEndedProcessHasNone) { EXPECT_THAT(read_rank_sockets({{0, -1}}), IsEmpty()); }
+TEST(RankSocketsTest, AnEndedProcessHasNone) {
+  EXPECT_THAT(read_rank_sockets({{0, -1}}), IsEmpty());
+}
 
 }  // namespace
 }  // namespace distrun

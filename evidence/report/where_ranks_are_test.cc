@@ -47,10 +47,7 @@ TEST(WhereRanksAreTest, RanksAtOnePlaceAreNamedOnce) {
 
 TEST(WhereRanksAreTest, ConnectionsWithStuckBytesComeLast) {
   const auto where = where_ranks_are(
-      {{0,
-        {process(10, python({"main"}))},
-        "",
-        {{.rank = 0, .address = "a:1", .peer = "b:2"}}},
+      {{0, {process(10, python({"main"}))}, "", {{.rank = 0, .address = "a:1", .peer = "b:2"}}},
        {1,
         {process(11, python({"main"}))},
         "",

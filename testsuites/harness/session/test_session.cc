@@ -90,8 +90,7 @@ class Session {
     runner_.reset();
     end_what_is_left();
     if (error_) return *error_;
-    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_,
-                          {failed_.begin(), failed_.end()}};
+    return TestSessionEnd{signal_ != 0 ? 128 + signal_ : status_, {failed_.begin(), failed_.end()}};
   }
 
  private:
