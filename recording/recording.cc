@@ -107,7 +107,7 @@ Result<void> Recording::print(
       const auto size = stream->read({buffer.data(), std::min(left, buffer.size())});
       if (!size) return size.error();
       if (*size == 0) return damaged("output.jsonl");
-      if (const auto shown = to(write->to, {buffer.data(), *size}); !shown) return shown;
+      if (auto shown = to(write->to, {buffer.data(), *size}); !shown) return shown;
       left -= *size;
     }
   }

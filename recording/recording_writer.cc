@@ -172,7 +172,7 @@ Result<void> RecordingWriter::finish(RecordingFacts facts) {
   if (!zipped) return zipped.error();
   ZipWriter zip(path_of_descriptor(zipped->get()));
   for (const Impl::Member& one : impl_->members) zip.add_file(one.name, one.file.get());
-  if (const auto written = zip.finish(); !written) return written;
+  if (auto written = zip.finish(); !written) return written;
   const auto mapped = MappedFile::of(zipped->get());
   if (!mapped) return mapped.error();
   return impl_->result.write(mapped->text());

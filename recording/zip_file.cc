@@ -6,6 +6,7 @@
 #include <ctime>
 #include <utility>
 
+#include <fmt/format.h>
 #include <minizip/unzip.h>
 #include <minizip/zip.h>
 #include <sys/stat.h>
@@ -155,7 +156,7 @@ Result<std::optional<std::string>> read_zip_member(const std::string& path, cons
     text.append(buffer.data(), *size);
     if (text.size() > bytes_max) {
       return Error{ErrorKind::kInvalidArgument,
-                   path + ": " + name + " is longer than distrun reads"};
+                   fmt::format("{}: {} is longer than distrun reads", path, name)};
     }
   }
 }

@@ -70,6 +70,7 @@ std::vector<std::string> connection_lines(const std::vector<RankSocket>& sockets
     if (socket.is_closed_by_peer) closed.insert(key);
   }
   std::vector<std::string> lines;
+  lines.reserve(unread.size() + undelivered.size() + closed.size());
   for (const auto& [key, bytes] : unread) {
     lines.push_back(
         fmt::format("rank {} has not read {} from {}", key.first, bytes_text(bytes), key.second));

@@ -94,11 +94,11 @@ struct RunOutput::Impl {
         plan(run),
         log(run.options.log),
         folder(std::move(run_folder)),
-        consoles(to),
+        consoles(std::move(to)),
         on_lost(std::move(tell)) {
     const auto lost = [this](int error) { console_lost(error); };
-    if (!are_the_same(to.out, to.err)) out.emplace(io, to.out, lost);
-    err.emplace(io, to.err, lost);
+    if (!are_the_same(consoles.out, consoles.err)) out.emplace(io, consoles.out, lost);
+    err.emplace(io, consoles.err, lost);
     copy_consoles();
     shown_workers = std::count_if(plan.workers.begin(), plan.workers.end(), [&](const auto& one) {
       return std::any_of(kStreams.begin(), kStreams.end(), [&](Stream stream) {
@@ -211,7 +211,8 @@ struct RunOutput::Impl {
 
 RunOutput::RunOutput(asio::io_context& io, const LaunchPlan& plan, std::string folder,
                      Consoles consoles, std::function<void(const Lost&)> on_lost)
-    : impl_(std::make_unique<Impl>(io, plan, std::move(folder), consoles, std::move(on_lost))) {
+    : impl_(std::make_unique<Impl>(io, plan, std::move(folder), std::move(consoles),
+                                   std::move(on_lost))) {
   begin_attempt(0);
 }
 

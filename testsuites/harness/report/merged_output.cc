@@ -58,6 +58,7 @@ const RankLines* first_to_print(const std::vector<RankLines>& ranks) {
 
 std::string merged_output(const std::vector<std::pair<int, std::string>>& outputs) {
   std::vector<RankLines> ranks;
+  ranks.reserve(outputs.size());
   for (const auto& [rank, output] : outputs) ranks.emplace_back(rank, output);
   std::string text;
   while (const RankLines* const first = first_to_print(ranks)) {
