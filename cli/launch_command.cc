@@ -271,10 +271,8 @@ RecordingFacts LaunchCommand::recording_facts(int status) const {
   for (const auto& [name, given] : line_.flags) {
     const auto writes = {"html", "events", "trace", "record", "save-digests"};
     if (std::find(writes.begin(), writes.end(), name) != writes.end()) continue;
-    facts.rerun.push_back("--" + name);
-    if (command_->get_option("--" + name)->get_items_expected_max() > 0) {
-      facts.rerun.push_back(given.value);
-    }
+    const bool has_value = command_->get_option("--" + name)->get_items_expected_max() > 0;
+    facts.rerun.push_back(has_value ? "--" + name + '=' + given.value : "--" + name);
   }
   facts.after_names = line_.program;
   facts.status = status;

@@ -115,7 +115,10 @@ int ReplayCommand::print(const Recording& recording, std::ostream& out, std::ost
 int ReplayCommand::rerun(const Recording& recording, std::ostream& out, std::ostream& err) {
   std::vector<std::string> words = rerun_words(recording.facts());
   if (words.empty()) {
-    err << "distrun replay: nothing failed in the recorded run\n";
+    const int status = recording.facts().status;
+    const bool is_known = status == 0 || status == kExitNoTestRan;
+    err << (is_known ? "distrun replay: nothing failed in the recorded run\n"
+                     : "distrun replay: the recorded run ended before its results\n");
     return kExitNoTestRan;
   }
   err << "distrun replay: " << command_text(words) << '\n';

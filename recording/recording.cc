@@ -35,6 +35,7 @@ class MemberLines {
       std::array<char, 16 * kKiB> buffer;
       const auto size = member_.read(buffer);
       if (!size) return size.error();
+      if (*size == 0 && !text_.empty()) return Error{ErrorKind::kInvalidArgument, "a cut line"};
       if (*size == 0) return std::optional<std::string_view>();
       text_.append(buffer.data(), *size);
     }
@@ -98,7 +99,7 @@ Result<void> Recording::print(
     if (!line)
       return line.error().kind == ErrorKind::kInvalidArgument ? damaged("output.jsonl")
                                                               : line.error();
-    if (!*line) return {};
+    if (!*line) break;
     const auto write = parse_write(**line);
     if (!write) return damaged("output.jsonl");
     ZipMember* const stream = streams[write->to == Printed::kStdout ? 0 : 1].get();
@@ -111,6 +112,13 @@ Result<void> Recording::print(
       left -= *size;
     }
   }
+  for (const auto& stream : streams) {  // Its end, where the checksum is compared.
+    if (stream == nullptr) continue;
+    const auto size = stream->read({buffer.data(), 1});
+    if (!size) return size.error();
+    if (*size > 0) return damaged("output.jsonl");
+  }
+  return {};
 }
 
 }  // namespace distrun

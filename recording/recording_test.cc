@@ -1,6 +1,8 @@
 #include "recording/recording.h"
 
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 
 #include <gtest/gtest.h>
 
@@ -133,8 +135,10 @@ TEST_F(RecordingTest, OtherZipFilesAreErrors) {
 }
 
 TEST_F(RecordingTest, AWrongOrderIsAnError) {
-  for (const std::string order : {"{\"to\": \"stdout\", \"bytes\": 9}\n", "{}\n", "x\n",
-                                  "{\"to\": \"stdin\", \"bytes\": 1}\n"}) {
+  for (const std::string order :
+       {"{\"to\": \"stdout\", \"bytes\": 9}\n", "{}\n", "x\n", "",
+        "{\"to\": \"stdout\", \"bytes\": 4}\n", "{\"to\": \"stdout\", \"bytes\": 5}",
+        "{\"to\": \"stdin\", \"bytes\": 1}\n"}) {
     ZipWriter zip(path_);
     zip.add("recording.json", recording_json(facts()));
     zip.add("stdout", "hello");
@@ -143,6 +147,19 @@ TEST_F(RecordingTest, AWrongOrderIsAnError) {
     const std::string all = printed();
     EXPECT_TRUE(all.ends_with("|" + path_ + ": is damaged, in output.jsonl")) << all;
   }
+}
+
+TEST_F(RecordingTest, DamagedOutputIsAnError) {
+  auto writer = open();
+  writer.printed(Printed::kStdout, "hello world");
+  expect_ok(writer.finish(facts()));
+  std::ifstream file(path_);
+  std::string bytes{std::istreambuf_iterator<char>(file), {}};
+  const auto at = bytes.find("stdout") + 6 + 3;  // Behind the name: compressed bytes.
+  bytes[at] = static_cast<char>(bytes[at] ^ 1);
+  std::ofstream(path_) << bytes;
+  const std::string all = printed();
+  EXPECT_NE(all.find(path_ + ": is damaged, in stdout"), std::string::npos) << all;
 }
 
 TEST_F(RecordingTest, StopsAtTheFirstErrorOfThePrinter) {

@@ -41,12 +41,15 @@ std::vector<RankSocket> read_rank_sockets(const std::vector<std::pair<int, pid_t
   for (const SocketRow& row : *rows) {
     const auto rank = ranks.find(row.inode);
     if (rank == ranks.end()) continue;
+    const bool is_closed = row.state == TCP_CLOSE_WAIT;
+    // The kernel counts the end of the peer's data as a byte.
+    const std::uint32_t end = is_closed && row.unread > 0 ? 1 : 0;
     sockets.push_back({.rank = rank->second,
                        .address = text_of(row.address, row.port),
                        .peer = text_of(row.peer_address, row.peer_port),
-                       .unread = row.unread,
+                       .unread = row.unread - end,
                        .undelivered = row.undelivered,
-                       .is_closed_by_peer = row.state == TCP_CLOSE_WAIT});
+                       .is_closed_by_peer = is_closed});
   }
   return sockets;
 }

@@ -100,6 +100,7 @@ TEST(RankSocketsTest, SeesAClosedEnd) {
   bool is_closed = false;
   for (const RankSocket& socket : read_rank_sockets({{3, ::getpid()}})) {
     is_closed |= socket.is_closed_by_peer;
+    EXPECT_EQ(socket.unread, 0U);
   }
   EXPECT_TRUE(is_closed);
 }
